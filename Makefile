@@ -1,0 +1,42 @@
+# The commands of this project. `make test` is what the README names; CI runs it
+# with Docker required. Everything they need they install, or say how.
+
+GO      ?= go
+TOOL    := $(GO) tool -modfile=.ci/tools/go.mod
+# A package's tests start redis-servers and measure time: two at once on two
+# cores are too many.
+TESTFLAGS ?= -race -count=1 -p 1 -timeout 12m
+
+.PHONY: test lint fuzz bench bench-check soak setup
+
+test: setup
+	$(GO) test $(TESTFLAGS) ./...
+	# Without the race detector, for what is too much with it: the large token
+	# models, a million simulated operations; and the bug zoo's own build.
+	$(GO) test -count=1 ./redlock/tokenmodel ./chaos/sim
+	$(GO) test -count=1 -tags zoo ./chaos/zoo
+
+setup:
+	@.ci/setup
+
+lint:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags zoo ./...
+	$(TOOL) staticcheck ./...
+
+fuzz:
+	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime 5s ./node
+	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 5s ./node
+	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 5s ./node
+
+bench:
+	$(GO) run ./cmd/redlock-bench
+
+bench-check: setup
+	.ci/bench-check
+
+# Hours, not minutes: REDLOCK_SOAK=1 turns on the long variants of the tests.
+soak: setup
+	REDLOCK_SOAK=1 $(GO) test -race -count=1 -p 1 -timeout 6h ./...
+	$(GO) run ./cmd/redlock-bench chaos --duration 1h --nemesis all --html soak.html
