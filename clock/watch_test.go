@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clock
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+const epoch2026 = 1_790_000_000 * time.Second
+
+func TestWatch_stepIsSeen(t *testing.T) {
+	for _, step := range []time.Duration{time.Minute, -time.Minute, 300 * time.Millisecond, -300 * time.Millisecond} {
+		var w Watch
+		at := time.Second
+		for range 10 {
+			if gap := w.Observe(at, at+time.Millisecond, epoch2026+at, DefaultDrift()); gap != 0 {
+				t.Fatalf("a steady clock is %v off", gap)
+			}
+			at += time.Second
+		}
+		gap := w.Observe(at, at+time.Millisecond, epoch2026+at+step, DefaultDrift())
+		if want := step.Abs() - 20*time.Millisecond; gap < want {
+			t.Errorf("a step of %v seen as %v, want %v or more", step, gap, want)
+		}
+		at += time.Second
+		if gap := w.Observe(at, at+time.Millisecond, epoch2026+at+step, DefaultDrift()); gap != 0 {
+			t.Errorf("after the step the watch must start anew, it says %v", gap)
+		}
+	}
+}
+
+func TestWatch_rateIsSeen(t *testing.T) {
+	for _, tc := range []struct {
+		rate float64
+		seen bool
+	}{{1, false}, {1.0005, false}, {0.9995, false}, {1.083, true}, {0.5, true}, {2, true}} {
+		var w Watch
+		seen := false
+		for i := range 100 {
+			at := time.Duration(i) * 500 * time.Millisecond
+			master := epoch2026 + time.Duration(float64(at)*tc.rate)
+			seen = seen || w.Observe(at, at+200*time.Microsecond, master, DefaultDrift()) != 0
+		}
+		if seen != tc.seen {
+			t.Errorf("rate %v: seen = %v, want %v", tc.rate, seen, tc.seen)
+		}
+	}
+}
+
+// However slow the network, a good clock is never suspected.
+func TestWatch_delayIsNoStep(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var w Watch
+	at := time.Duration(0)
+	for range 10_000 {
+		at += rand.N(time.Second)
+		there, back := time.Duration(rng.ExpFloat64()*1e8), time.Duration(rng.ExpFloat64()*1e8)
+		if gap := w.Observe(at, at+there+back, epoch2026+at+there, DefaultDrift()); gap != 0 {
+			t.Fatalf("a delayed reading is called %v off", gap)
+		}
+		at += there + back
+	}
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !zoo
+
+package zoo
+
+// The switches, all off for good.
+const (
+	SameHolder      = false
+	NoElapsedCheck  = false
+	NoQuarantine    = false
+	RelearnFirst    = false
+	LibraryRetries  = false
+	NoDrift         = false
+	ReleaseOnCaller = false
+	NoDebt          = false
+	NoWriteBack     = false
+	ExtendMinority  = false
+	NoFence         = false
+	NoClockWatch    = false
+	NoEpoch         = false
+)
