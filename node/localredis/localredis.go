@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package localredis starts and stops real redis-server processes on this machine, for the bench, the tests and the chaos harness.
+//
+// Guarantee: a server listens on 127.0.0.1 only, on a port that is its own from Start to Close (also while it is killed), and no
+// process outlives the program that started it, however that program ends. Conditions: the second half needs Linux, where the
+// kernel kills the children of a dead parent (see spawn); elsewhere only Close does. A program that is killed leaves its servers'
+// temporary directories behind, their processes never.
+package localredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/redlock-go/redlock/node/internal/loopback"
+)
+
+// ErrNoServer says that no redis-server binary was found, and how to get one.
+var ErrNoServer = errors.New("localredis: no redis-server found; install it with: apt-get install -y redis-server")
+
+// Persistence says what a server keeps over a restart.
+type Persistence string
+
+const (
+	None     Persistence = ""         // nothing: a restarted server is empty
+	EverySec Persistence = "everysec" // append-only file, fsync once a second: a killed process keeps its data, a killed machine loses a second
+	Always   Persistence = "always"   // append-only file, fsync before every reply
+)
+
+// Config describes one server. The zero value is a throw-away master without persistence.
+type Config struct {
+	Persistence Persistence
+	Args        []string // more arguments in redis.conf's words, e.g. "--maxmemory", "10mb"; they win over ours, so leave port, bind and dir alone
+	Env         []string // "KEY=value" pairs added to our own environment, e.g. LD_PRELOAD
+	Password    string   // requirepass, and masterauth when ReplicaOf is set; empty means none
+	ReplicaOf   string   // "host:port" of a master; Start does not wait for the first synchronisation
+	Binary      string   // path of the server program; empty means what Find finds
+	Parent      string   // an existing directory in which the server's own is made; empty means os.TempDir()
+}
+
+const (
+	startLimit    = 10 * time.Second // how long Start and Restart wait when their context has no deadline
+	shutdownLimit = 15 * time.Second // above redis-server's own shutdown-timeout of 10 s
+	pauseLimit    = 5 * time.Second
+	pollInterval  = 2 * time.Millisecond
+	portTries     = 5
+	logName       = "redis.log"
+)
+
+// Server is one redis-server process with its directory and port. All methods may be called from any goroutine; those that change
+// the process wait for each other.
+type Server struct {
+	cfg  Config
+	dir  string
+	port *loopback.Port
+
+	mu     sync.Mutex // one change of the process at a time
+	closed bool       // guarded by mu
+	// proc is the last process started. It is atomic so that PID does not wait behind a Restart. It may have exited: see process.exited.
+	proc atomic.Pointer[process]
+}
+
+// Find returns the path and the version ("7.0.15") of the redis-server in PATH, or an error that errors.Is ErrNoServer.
+func Find() (path, version string, err error) {
+	path, err = exec.LookPath("redis-server")
+	if err != nil {
+		return "", "", ErrNoServer
+	}
+	out, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("localredis: %s --version: %w", path, err)
+	}
+	m := versionPattern.FindSubmatch(out)
+	if m == nil {
+		return "", "", fmt.Errorf("localredis: %s --version says %q", path, out)
+	}
+	return path, string(m[1]), nil
+}
+
+var versionPattern = regexp.MustCompile(`\bv=([0-9.]+)`)
+
+// Start starts one server and returns when it answers PING. ctx bounds the wait (10 s if it has no deadline), not the server's life.
+// On an error nothing is left behind, and the error carries the tail of the server's log.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	if cfg.Binary == "" {
+		path, err := exec.LookPath("redis-server")
+		if err != nil {
+			return nil, ErrNoServer
+		}
+		cfg.Binary = path
+	}
+	for try := 1; ; try++ {
+		s, err := startOnce(ctx, cfg)
+		if err == nil || try == portTries || !errors.Is(err, errPortTaken) {
+			return s, err
+		}
+	}
+}
+
+func startOnce(ctx context.Context, cfg Config) (*Server, error) {
+	port, err := loopback.Reserve()
+	if err != nil {
+		return nil, fmt.Errorf("localredis: reserve a port: %w", err)
+	}
+	dir, err := os.MkdirTemp(cfg.Parent, "localredis-")
+	if err != nil {
+		port.Release()
+		return nil, fmt.Errorf("localredis: %w", err)
+	}
+	s := &Server{cfg: cfg, dir: dir, port: port}
+	if err := s.launch(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// StartN starts n servers of the same Config in parallel: all of them, or an error and none.
+func StartN(ctx context.Context, n int, cfg Config) ([]*Server, error) {
+	servers := make([]*Server, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = Start(ctx, cfg) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if err == nil {
+		return servers, nil
+	}
+	for _, s := range servers {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	return nil, err
+}
+
+// Addr returns "127.0.0.1:port". It is the same over the server's whole life.
+func (s *Server) Addr() string { return s.port.Addr() }
+
+// URL returns the server's address as go-redis's ParseURL takes it, password included.
+func (s *Server) URL() string {
+	u := url.URL{Scheme: "redis", Host: s.Addr()}
+	if s.cfg.Password != "" {
+		u.User = url.UserPassword("", s.cfg.Password)
+	}
+	return u.String()
+}
+
+// PID returns the process id, 0 while the server is down. It never waits.
+func (s *Server) PID() int {
+	if p := s.proc.Load(); p != nil && !p.gone() {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
+// Dir returns the server's working directory: its data files and its log, redis.log. Close removes it.
+func (s *Server) Dir() string { return s.dir }
+
+// Kill ends the process with SIGKILL and returns when it is reaped. Data files and port stay for Restart. A server that is down is left so.
+func (s *Server) Kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kill()
+}
+
+func (s *Server) kill() error {
+	p := s.proc.Load()
+	if p == nil || p.gone() {
+		return nil
+	}
+	err := p.signal(syscall.SIGKILL)
+	if err == nil {
+		<-p.exited
+	}
+	return err
+}
+
+// Shutdown ends the process with SIGTERM, as an operator would, and returns when it is reaped; a paused server is resumed for it. If
+// the process has not ended after 15 s the error says so and it runs on. A server that is down is left so.
+func (s *Server) Shutdown() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.proc.Load()
+	if p == nil || p.gone() {
+		return nil
+	}
+	// A stopped process keeps SIGTERM pending until it is continued.
+	if err := errors.Join(p.signal(syscall.SIGTERM), p.signal(syscall.SIGCONT)); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return nil
+	case <-time.After(shutdownLimit):
+		return fmt.Errorf("localredis: %s still runs %v after SIGTERM%s", s.Addr(), shutdownLimit, s.logTail())
+	}
+}
+
+// Restart starts the server again, on the same port and directory, after Kill, Shutdown or a crash, and returns when it answers PING
+// (data loaded). ctx as for Start. After an error the server is down.
+func (s *Server) Restart(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("localredis: restart: %s is closed", s.Addr())
+	}
+	if s.PID() != 0 {
+		return fmt.Errorf("localredis: restart: %s is running", s.Addr())
+	}
+	return s.launch(ctx)
+}
+
+// Pause stops the process with SIGSTOP and returns when it really is stopped: from then on it answers nothing, while the kernel still
+// accepts connections for it. Pausing a paused server is fine.
+func (s *Server) Pause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.running("pause")
+	if err != nil {
+		return err
+	}
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	// kill(2) returns before the target has stopped: on another core it may still answer a few commands.
+	for limit := time.Now().Add(pauseLimit); time.Now().Before(limit); time.Sleep(pollInterval) {
+		if stopped(p.cmd.Process.Pid) {
+			return nil
+		}
+		if p.gone() {
+			return fmt.Errorf("localredis: pause: %s ended", s.Addr())
+		}
+	}
+	return fmt.Errorf("localredis: pause: %s not stopped after %v", s.Addr(), pauseLimit)
+}
+
+// Resume continues a paused server with SIGCONT. On a server that is not paused it does nothing.
+func (s *Server) Resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, err := s.running("resume")
+	if err != nil {
+		return err
+	}
+	return p.signal(syscall.SIGCONT)
+}
+
+// running returns the live process. The caller holds s.mu.
+func (s *Server) running(verb string) (*process, error) {
+	p := s.proc.Load()
+	if p == nil || p.gone() {
+		return nil, fmt.Errorf("localredis: %s: %s is down", verb, s.Addr())
+	}
+	return p, nil
+}
+
+// Wipe removes all data files (everything in Dir but the log). The server must be down; the next Restart finds an empty directory.
+func (s *Server) Wipe() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.PID() != 0 {
+		return fmt.Errorf("localredis: wipe: %s is running", s.Addr())
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("localredis: wipe: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != logName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// Close kills and reaps the process (paused or not), removes the directory and gives the port back. Later calls do nothing.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	if err := s.kill(); err != nil {
+		return err
+	}
+	s.closed = true
+	s.port.Release()
+	return os.RemoveAll(s.dir)
+}
+
+// args builds the command line. Config.Args come last because the last word on an option wins in redis-server.
+func (s *Server) args() []string {
+	args := []string{
+		"--port", strconv.Itoa(s.port.Number()), "--bind", "127.0.0.1", "--dir", s.dir,
+		"--daemonize", "no", "--save", "", // and no --logfile: see launch
+		"--repl-diskless-sync-delay", "0", // a master otherwise lets its first replica wait 5 s for a second one
+	}
+	if s.cfg.Persistence != None {
+		args = append(args, "--appendonly", "yes", "--appendfsync", string(s.cfg.Persistence))
+	}
+	if s.cfg.Password != "" {
+		args = append(args, "--requirepass", s.cfg.Password, "--masterauth", s.cfg.Password)
+	}
+	if host, port, ok := strings.Cut(s.cfg.ReplicaOf, ":"); ok {
+		args = append(args, "--replicaof", host, port)
+	}
+	return append(args, s.cfg.Args...)
+}

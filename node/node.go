@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package node is one Redis master as the coordinator of a quorum lock sees it:
+// a lane of operations that are sent in order and answered once.
+//
+// What it guarantees, whatever the network does: operations on one master take
+// effect in the order they were submitted, as long as one connection lasts; an
+// operation whose reply is lost is reported as [Unknown], never as a vote; and a
+// release that was not acknowledged is kept as a debt and sent again on the next
+// connection, until the master acknowledges it.
+//
+// It knows nothing of quorums, leases or retries: see package redlock. It needs
+// Redis 6.2 or later, or Valkey; scripts and commands use nothing newer.
+package node
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/zoo"
+)
+
+// Node is what the coordinator needs of one master. [Redis] is the real one,
+// package nodetest has one in memory. All methods are safe for concurrent use.
+type Node interface {
+	// Name tells this master from the others, in errors and reports: its
+	// address, without credentials.
+	Name() string
+	// Subscribe has Binding.Message called for each message on channel from soon
+	// on, until Unsubscribe; Binding.Subscribed tells when, and again after each
+	// time the subscription was lost. Both return at once. One connection serves
+	// all channels; it is there while there is one.
+	Subscribe(channel string)
+	Unsubscribe(channel string)
+	// Submit hands op over and returns at once, without doing any I/O.
+	//
+	// true: op is queued, and its Receiver is called exactly once, from a
+	// goroutine of the node; op belongs to the node until then. false: op was
+	// certainly not sent and the Receiver is not called; op.Reply says why.
+	//
+	// Operations submitted one after another are executed in that order. A
+	// Release or Leave is never forgotten: refused or not, the node owes it
+	// until the master acknowledges it, or refuses it after op.Until.
+	Submit(op *Op) bool
+	// Bind ties the node to its coordinator. It must be called once, before
+	// anything else.
+	Bind(b Binding)
+	// Ready waits until the master has answered a first time, or the time of
+	// a dial is over, and returns why it cannot vote, or nil.
+	Ready() error
+	// Close sends what is queued, for at most one round trip's timeout, and
+	// frees everything. Later Submits return false. Close is safe twice.
+	Close() error
+}
+
+// Binding is what a node must know of the masters it votes with, and whom it
+// tells of what it finds.
+type Binding struct {
+	// Epoch is part of the gate that scripts compare with the node record. Empty
+	// means that the masters keep no gate: they vote right after a restart,
+	// which is unsafe.
+	Epoch string
+	// Drift is how far the master's clock may move from ours unsuspected.
+	Drift clock.Drift
+	// Admit is called with what the master says of itself on each new
+	// connection, before anything else is sent. An error keeps the node down.
+	// Nil admits all.
+	Admit func(Identity) error
+	// Up is called from the lane after each new connection, when Submit takes
+	// ops again. It must not block. Nil is fine.
+	Up func()
+	// Message is called with each message on a subscribed channel, and
+	// Subscribed when messages may have been missed: after subscribing, and
+	// after subscribing again. Neither may block. Nil is fine.
+	Message    func(channel, payload string)
+	Subscribed func(channel string)
+	// Trouble is called from the lane with a *GateError when the node record is
+	// not as it should be, with WRONGTYPE when it, or else a lock, is not even a
+	// hash, or with ErrClock. It must not block. Nil is fine.
+	Trouble func(error)
+}
+
+// Kind is what an Op asks for.
+type Kind uint8
+
+const (
+	// Acquire asks for a vote: Granted with the vote's Token, or Held by
+	// another, or by those who queue ahead. Op.Token proposes the least token.
+	// With Op.Wait it joins the lock's queue, or stays in it, when it is not
+	// granted.
+	Acquire Kind = iota + 1
+	// Release takes the holder's vote back: Granted (it was there), or Absent.
+	Release
+	// TopUp puts a vote of a live lease back where it got lost: Granted, or
+	// Held. Only a coordinator that has just proved its lease on a quorum may
+	// send it (docs/algorithm.md, "Top-up").
+	TopUp
+	// Extend gives Items' votes a new TTL where they are still there; Reply.Intact
+	// says which. It never creates one.
+	Extend
+	// Confirm raises the lock's counter to Op.Token if the holder's vote is still
+	// there: Granted, or Absent.
+	Confirm
+	// ReadRecord reads the node record into Reply.Record: Granted.
+	ReadRecord
+	// SwapRecord sets the record's gate, and Swap.Fields with it, if the gate is
+	// still Swap.From: Granted, or Refused with a *GateError.
+	SwapRecord
+	// Leave takes Op.Wait.Waiter out of the lock's queue: Granted, or Absent. Like a
+	// Release it is never forgotten.
+	Leave
+	// Beat renews the sign of life of client Op.Holder for TTL: Granted. Its
+	// waiters drop out of all queues without it.
+	Beat
+)
+
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "swap record", "leave", "beat"}
+
+func (k Kind) String() string {
+	if int(k) >= len(kinds) {
+		return "?"
+	}
+	return kinds[k]
+}
+
+// Mode is how a lock is held.
+type Mode byte
+
+const (
+	Plain Mode = 'x' // by one; Redisson's RLock
+	Write Mode = 'w' // by one; the write side of Redisson's RReadWriteLock
+	Read  Mode = 'r' // by any number, while nobody writes
+)
+
+// Lock is a lock's name and mode with the keys and channels derived from them,
+// computed once by [NewLock]. It is immutable.
+type Lock struct {
+	Name    string
+	Mode    Mode
+	Channel string // where Redisson tells of a release
+	queue   string
+	counter string // its field in the node record
+	mode    string
+}
+
+// NewLock derives what a master needs to know of one side of the lock called name.
+func NewLock(name string, mode Mode) *Lock {
+	l := &Lock{
+		Name: name, Mode: mode, mode: string(mode),
+		Channel: redissonName("redisson_lock__channel", name),
+		queue:   redissonName("redlock:queue", name),
+		counter: counterField(name),
+	}
+	if mode != Plain {
+		l.Channel = redissonName("redisson_rwlock", name)
+	}
+	return l
+}
+
+// Field is the holder's field in the lock's hash.
+func (l *Lock) Field(holder string) string {
+	if l.Mode == Write {
+		return holder + ":write"
+	}
+	return holder
+}
+
+// Wake is the channel on which the masters wake the waiters of a client: its
+// messages are names of locks.
+func Wake(client string) string { return "redlock:wake:" + client }
+
+// alive is the key of a client's sign of life.
+func alive(client string) string { return "redlock:alive:" + client }
+
+// Item is one vote in an Extend.
+type Item struct {
+	Lock   *Lock
+	Holder string
+	Count  int // hold count to set; 0 leaves it as it is
+}
+
+// Op is one operation on one master. The submitter fills it and must not touch
+// it again until its Receiver was called.
+type Op struct {
+	Kind   Kind
+	Lock   *Lock
+	Holder string        // id of the attempt that the vote belongs to
+	TTL    time.Duration // Acquire, TopUp, Extend; whole milliseconds reach the master
+	Token  int64         // Acquire: the proposed least token; Confirm: the token
+	Count  int           // TopUp: the hold count
+	Items  []Item        // Extend only; may be shared between ops, is not written
+
+	Wait *Wait  // Acquire by one that waits, and Leave
+	Over string // Acquire of a Read: the field of a write vote of the same owner to join
+	Swap *Swap  // SwapRecord
+
+	// Start and Until are on the clock the node was opened with. Start is when
+	// the submitter began; Until is when the answer stops being of use: an op
+	// still queued then is dropped unsent, and a Release stops being owed.
+	Start, Until time.Duration
+
+	To    Receiver
+	Index int // the submitter's own mark: which node this is
+
+	Reply Reply
+
+	field  string // the lane's own: Holder as a field, TTL in ms
+	millis int64
+}
+
+// Receiver takes the answer of an Op, in op.Reply. It is called on the lane and
+// must not block.
+type Receiver interface{ Receive(op *Op) }
+
+// Wait is a place in a lock's queue. Ops may share one; it is not written.
+type Wait struct {
+	Waiter   string        // the client's id (36 bytes), and "/r" or "/w" for a side
+	Ticket   int64         // its place in the queue; 0: the master gives one
+	Liveness time.Duration // of the client's sign of life
+	Unfair   bool          // take the lock when it is free, whoever is ahead
+}
+
+// Swap is a change of a node record.
+type Swap struct {
+	From, To Gate
+	Fields   []string // field, value, field, value...
+}
+
+// owed says whether op is one that a node never forgets.
+func (op *Op) owed() bool { return (op.Kind == Release || op.Kind == Leave) && !zoo.NoDebt }
+
+// Class says what a reply means to a vote counter.
+type Class uint8
+
+const (
+	// Unknown: no answer. The op may have been executed unless Reply.Unsent.
+	// It is no vote, and an Acquire owes a Release.
+	Unknown Class = iota
+	// Granted: done as asked.
+	Granted
+	// Held: another holder has the lock here, for Reply.Remaining.
+	Held
+	// Absent: the holder had no vote here.
+	Absent
+	// Refused: the master answered but will not vote; Reply.Err says why.
+	// Nothing was changed.
+	Refused
+)
+
+func (c Class) String() string {
+	return [...]string{"unknown", "granted", "held", "absent", "refused"}[c]
+}
+
+// Reply is what came of an Op.
+type Reply struct {
+	Class  Class
+	Unsent bool // certainly never executed: nothing is owed
+	// Remaining is the TTL that is left to the other holder; negative when the
+	// key has none, as no lock of ours or of Redisson's ever should.
+	Remaining time.Duration
+	Token     int64             // Acquire, Granted: the vote's token
+	Ticket    int64             // Acquire, Held, with Wait: its place in the queue,
+	Ahead     int               // how many are before it,
+	Stranger  bool              // and whether the holder is Redisson's
+	Intact    []bool            // Extend: one an item
+	Record    map[string]string // ReadRecord: every field; empty when there is none
+	Err       error             // Unknown and Refused
+}
+
+// Identity is what a master says of itself on a new connection.
+type Identity struct {
+	// RunID changes with each start of the process, ReplID when its data set
+	// was replaced by another master's. Together they are the incarnation.
+	RunID, ReplID string
+	Role          string // master or slave, in the words of INFO
+	Version       string
+	Eviction      string // maxmemory-policy
+	// Durable: every vote is on disk before it is answered (appendonly yes,
+	// appendfsync always). False also when the master will not tell, and when it
+	// was a replica since it started: its disk has another master's votes.
+	Durable bool
+}
+
+// Incarnation names one life of one data set. 64 of 160 random bits of each id are
+// plenty, and every script call carries it.
+func (id Identity) Incarnation() string {
+	return id.RunID[:min(16, len(id.RunID))] + "." + id.ReplID[:min(16, len(id.ReplID))]
+}
+
+var (
+	// ErrClosed: the node was closed.
+	ErrClosed = errors.New("node: closed")
+	// ErrDown: the master cannot be reached; its breaker is open and one probe
+	// at a time is on the way.
+	ErrDown = errors.New("node: master unreachable")
+	// ErrStalled: the master has not answered for longer than the stall limit.
+	// Nothing more is sent until it does.
+	ErrStalled = errors.New("node: master does not answer")
+	// ErrBusy: more than QueueLimit operations wait for this master.
+	ErrBusy = errors.New("node: queue is full")
+	// ErrClock: the master's clock moved differently from ours, by more than
+	// round trip and drift. Votes counted by it are worth nothing
+	// (docs/safety.md A3, A4).
+	ErrClock = errors.New("node: the master's clock jumped")
+	// ErrLate: the op's time was over before it could be sent.
+	ErrLate = errors.New("node: too late to send")
+	// ErrReplica: the address is a replica's. Votes of a replica mean nothing.
+	ErrReplica = errors.New("node: not a master")
+	// ErrEviction: the master may throw locks away when memory runs short
+	// (docs/safety.md A10).
+	ErrEviction = errors.New("node: maxmemory-policy evicts keys")
+)
+
+// Error is an error of one master, with its name.
+type Error struct {
+	Node string
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Node, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Check returns why a master of this identity must not vote, or nil.
+func (id Identity) Check() error {
+	if id.Role != "master" {
+		return fmt.Errorf("%w: role is %q; name its master instead", ErrReplica, id.Role)
+	}
+	if id.Eviction != "" && id.Eviction != "noeviction" {
+		return fmt.Errorf("%w: %q; set maxmemory-policy noeviction", ErrEviction, id.Eviction)
+	}
+	return nil
+}

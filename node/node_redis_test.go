@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+// startMaster starts a redis-server of the test's own, or skips the test where
+// there is none.
+func startMaster(t testing.TB, cfg localredis.Config) *localredis.Server {
+	t.Helper()
+	s, err := localredis.Start(context.Background(), cfg)
+	if errors.Is(err, localredis.ErrNoServer) {
+		t.Skip(err)
+	}
+	noErr(t, err)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// bound opens a node, ties it to b and closes it with the test.
+func bound(t testing.TB, url string, b Binding) *Redis {
+	t.Helper()
+	r, err := Open(url, Config{})
+	noErr(t, err)
+	if b.Admit == nil {
+		b.Admit = func(Identity) error { return nil }
+	}
+	r.Bind(b)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// answers receives the reply of one op.
+type answers chan Reply
+
+func (a answers) Receive(op *Op) { a <- op.Reply }
+
+// ask puts op to r and waits for its reply.
+func ask(t testing.TB, r *Redis, op Op) Reply {
+	t.Helper()
+	if op.TTL == 0 {
+		op.TTL = 10 * time.Second
+	}
+	op.Start = r.clock.Elapsed()
+	op.Until = op.Start + 5*time.Second
+	got := make(answers, 1)
+	op.To = got
+	if !r.Submit(&op) {
+		return op.Reply
+	}
+	return <-got
+}
+
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// soon waits until ok, for ten seconds at most.
+func soon(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within 10s: %s", what)
+		}
+	}
+}
+
+// logged collects what go-redis writes to its log.
+type logged struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logged) Printf(_ context.Context, format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, v...))
+}
+
+// A library does not write to its program's stderr, nor leave goroutines to
+// themselves: go-redis does both when its pool fails to dial. Not parallel: the
+// log and the goroutines are the process's.
+func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
+	log := &logged{}
+	redis.SetLogger(log)
+	defer redis.SetLogger(&logged{})
+	s := startMaster(t, localredis.Config{})
+	r := bound(t, s.URL(), Binding{})
+	noErr(t, r.Ready())
+	replica := startMaster(t, localredis.Config{ReplicaOf: s.Addr()})
+	refused := bound(t, replica.URL(), Binding{})
+	if err := refused.Ready(); !errors.Is(err, ErrReplica) || !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), `role is "slave"`) {
+		t.Errorf("a replica: %v", err)
+	}
+	noErr(t, s.Kill())
+	before := runtime.NumGoroutine()
+	soon(t, "the breaker opens", func() bool { // an idle lane does not look
+		return errors.Is(ask(t, r, Op{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"}).Err, ErrDown)
+	})
+	for range 100 {
+		if g := runtime.NumGoroutine(); g > before+1 {
+			t.Fatalf("%d goroutines, %d before the master died", g, before)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	noErr(t, r.Close())
+	noErr(t, refused.Close())
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if len(log.lines) > 0 {
+		t.Errorf("%d lines in the log, the first: %s", len(log.lines), log.lines[0])
+	}
+}
+
+func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{Password: "right"})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "right"})
+	defer d.Close()
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "blind", "on", ">pw", "~*", "&*", "+@all", "-info").Err())
+	for name, tc := range map[string]struct {
+		url   string
+		admit error
+		want  error
+		says  []string
+	}{
+		"wrong password": {"redis://:wrong@" + s.Addr(), nil, ErrDown, []string{"WRONGPASS", "check user and password"}},
+		"no password":    {"redis://" + s.Addr(), nil, ErrDown, []string{"NOAUTH", "check user and password"}},
+		"no INFO":        {"redis://blind:pw@" + s.Addr(), nil, ErrDown, []string{"NOPERM", "info", "grant it"}},
+		"not admitted":   {s.URL(), fmt.Errorf("%w: by the coordinator", errReply), errReply, []string{"by the coordinator"}},
+		"nobody there":   {"redis://127.0.0.1:1", nil, ErrDown, []string{"refused"}},
+	} {
+		r := bound(t, tc.url, Binding{Admit: func(Identity) error { return tc.admit }})
+		err := r.Ready()
+		if !errors.Is(err, tc.want) || !errors.Is(err, ErrDown) {
+			t.Errorf("%s: %v is not %v", name, err, tc.want)
+			continue
+		}
+		for _, w := range append(tc.says, r.Name()) {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %v does not say %q", name, err, w)
+			}
+		}
+		// What is submitted then was certainly not sent.
+		reply := ask(t, r, Op{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"})
+		if reply.Class != Unknown || !reply.Unsent || !errors.Is(reply.Err, ErrDown) {
+			t.Errorf("%s: an acquire is answered %+v", name, reply)
+		}
+	}
+}

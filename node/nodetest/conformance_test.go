@@ -1,0 +1,549 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "replay the random runs of this seed")
+
+// near is how far apart two readings of one TTL or clock may be: both masters
+// run in real time, one after the other.
+const near = 2 * time.Second
+
+// pair is a real master and one in memory that are told the same.
+type pair struct {
+	t      *testing.T
+	rnd    *rand.Rand
+	real   *redis.Client
+	pubsub *redis.PubSub
+	mem    *Master
+	clock  clock.Clock
+	nodes  [2]node.Node // of real and mem
+	ch     chan *node.Op
+	said   []string // what mem published since the last look
+	epoch  string
+	gate   node.Gate // of a voting record
+	// tickets that the masters gave, by waiter and lock: [real, mem].
+	tickets map[string][2]int64
+	log     []string
+	seen    map[string]int // kinds of operation with their answers
+}
+
+func (p *pair) Receive(op *node.Op) { p.ch <- op }
+
+// newPair makes both masters, with one identity, so that gates are the same.
+func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, epoch string) *pair {
+	t.Helper()
+	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *node.Op, 1), epoch: epoch,
+		mem: NewMaster("mem"), tickets: make(map[string][2]int64)}
+	p.real = redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = p.real.Close() })
+	if err := p.real.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	p.pubsub = p.real.PSubscribe(t.Context(), "*")
+	t.Cleanup(func() { _ = p.pubsub.Close() })
+	if _, err := p.pubsub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.mem.Subscribe(func(channel, payload string) { p.said = append(p.said, channel+" "+payload) })
+
+	var id node.Identity
+	n, err := node.New(p.real, node.Config{Clock: p.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.nodes[0] = n
+	p.bind(n, func(got node.Identity) error { id = got; return nil })
+	p.mem.SetIdentity(id)
+	m := p.mem.Node(node.Config{Clock: p.clock})
+	p.nodes[1] = m
+	p.bind(m, func(got node.Identity) error {
+		if got != id {
+			return fmt.Errorf("it says %+v of itself, want %+v", got, id)
+		}
+		return nil
+	})
+	p.gate = node.Gate{Protocol: node.Protocol, Epoch: epoch, Incarnation: id.Incarnation(), State: node.Voting}
+	return p
+}
+
+func (p *pair) bind(n node.Node, admit func(node.Identity) error) {
+	n.Bind(node.Binding{Epoch: p.epoch, Drift: clock.DefaultDrift(), Admit: admit})
+	p.t.Cleanup(func() { _ = n.Close() })
+	if err := n.Ready(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *pair) ask(i int, op node.Op) node.Reply {
+	op.Start = p.clock.Elapsed()
+	op.Until = op.Start + time.Minute
+	op.To = p
+	if !p.nodes[i].Submit(&op) {
+		p.t.Fatalf("not submitted: %v", op.Reply.Err)
+	}
+	return (<-p.ch).Reply
+}
+
+// The in-memory master answers, writes and publishes what a real one does,
+// whatever it is asked.
+func TestMaster_randomOps_sameAsRedis(t *testing.T) {
+	if _, _, err := localredis.Find(); err != nil {
+		t.Skip(err)
+	}
+	s, err := localredis.Start(t.Context(), localredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("replay: go test -run %s ./node/nodetest -seed %d", t.Name(), seed)
+	seen := make(map[string]int)
+	for run := range uint64(12) {
+		epoch := ""
+		if run%3 > 0 {
+			epoch = "e1"
+		}
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
+			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), epoch)
+			p.seen = seen
+			if epoch != "" {
+				p.both(node.Op{Kind: node.SwapRecord, Swap: &node.Swap{To: p.gate}})
+			}
+			p.readersGoTogether()
+			for range 500 {
+				if p.rnd.IntN(10) == 0 {
+					p.meddle()
+				} else {
+					p.both(p.op())
+				}
+			}
+		})
+	}
+	for _, want := range []string{"acquire granted", "acquire held", "acquire refused", "queue ahead", "queue stranger",
+		"release granted", "release absent", "leave granted", "leave absent", "confirm granted", "confirm absent", "confirm refused",
+		"top-up granted", "top-up held", "top-up refused", "extend granted", "extend intact", "extend refused",
+		"swap record granted", "swap record refused"} {
+		if seen[want] < 3 && !t.Failed() {
+			t.Errorf("%s was seen %d times: the runs prove nothing of it", want, seen[want])
+		}
+	}
+}
+
+// readersGoTogether is what is too rare to be left to chance: two readers queue
+// behind a writer, and the first of them wakes the second.
+func (p *pair) readersGoTogether() {
+	write, read := node.NewLock("l", node.Write), node.NewLock("l", node.Read)
+	ask := func(client string) {
+		p.both(node.Op{Kind: node.Acquire, Lock: read, Holder: client + ":1", TTL: time.Minute,
+			Wait: &node.Wait{Waiter: client + "/r", Liveness: time.Minute}})
+	}
+	p.both(node.Op{Kind: node.Acquire, Lock: write, Holder: javaHolder, TTL: time.Minute})
+	ask(conformClients[0])
+	ask(conformClients[1])
+	p.both(node.Op{Kind: node.Release, Lock: write, Holder: javaHolder})
+	ask(conformClients[0])
+	ask(conformClients[1])
+	p.command("del", "l")
+}
+
+func one[T any](p *pair, of ...T) T { return of[p.rnd.IntN(len(of))] }
+
+var (
+	conformClients = []string{"11111111-1111-8111-8111-111111111111", "22222222-2222-8222-8222-222222222222", "33333333-3333-8333-8333-333333333333"}
+	javaHolder     = "44444444-4444-4444-8444-444444444444:1"
+	conformLocks   = []string{"l", "{tag}l"}
+)
+
+// op is a random operation: by right and wrong holders, in and out of turn, and
+// with so few of all that replays are common.
+func (p *pair) op() node.Op {
+	client := one(p, conformClients...)
+	l := node.NewLock(one(p, conformLocks...), one(p, node.Plain, node.Write, node.Read, node.Read))
+	op := node.Op{Lock: l, Holder: fmt.Sprintf("%s:%d", client, 1+p.rnd.IntN(2)), TTL: time.Duration(20+p.rnd.IntN(4)*20) * time.Second}
+	if held := p.mem.Holder(l.Name); p.rnd.IntN(2) == 0 && len(held) == len(op.Holder) && l.Mode == node.Plain {
+		op.Holder = held
+	}
+	waiter := client + map[node.Mode]string{node.Plain: "", node.Write: "/w", node.Read: "/r"}[l.Mode]
+	switch k := p.rnd.IntN(20); {
+	case k < 8:
+		op.Kind, op.Token = node.Acquire, p.floor()
+		if p.rnd.IntN(3) > 0 {
+			op.Wait = &node.Wait{Waiter: waiter, Liveness: time.Minute, Unfair: p.rnd.IntN(4) == 0,
+				Ticket: one(p, 0, 0, given, int64(1+p.rnd.IntN(5)))}
+		}
+		if l.Mode == node.Read && p.rnd.IntN(2) == 0 {
+			op.Over = node.NewLock(l.Name, node.Write).Field(op.Holder)
+		}
+	case k < 11:
+		op.Kind = node.Release
+	case k < 12:
+		op.Kind, op.Wait = node.Leave, &node.Wait{Waiter: waiter}
+	case k < 14:
+		op.Kind, op.Token = node.Confirm, p.floor()
+	case k < 15:
+		op.Kind, op.Count = node.TopUp, 1+p.rnd.IntN(3)
+	case k < 17:
+		op.Kind = node.Extend
+		for range 1 + p.rnd.IntN(3) {
+			it := node.NewLock(one(p, conformLocks...), one(p, node.Plain, node.Write, node.Read))
+			op.Items = append(op.Items, node.Item{Lock: it, Count: p.rnd.IntN(3),
+				Holder: fmt.Sprintf("%s:%d", one(p, conformClients...), 1+p.rnd.IntN(2))})
+		}
+	case k < 18:
+		op.Kind, op.Holder, op.TTL = node.Beat, client, time.Minute
+	case k < 19:
+		op.Kind = node.ReadRecord
+	default:
+		op.Kind, op.Swap = node.SwapRecord, p.swap()
+	}
+	return op
+}
+
+// floor is a proposed token: far below, about, and far above the masters' clock.
+func (p *pair) floor() int64 {
+	now := time.Now()
+	return one(p, 1, 7, int64(p.rnd.IntN(100)), now.UnixMicro(), now.Add(30*time.Second).UnixMicro(), now.Add(time.Hour).UnixMicro())
+}
+
+// given stands for the ticket that each master gave.
+const given = -1
+
+// swap moves the record's gate somewhere, and more often than not back.
+func (p *pair) swap() *node.Swap {
+	from, _ := node.ParseGate(p.mem.field(node.RecordKey, "gate"))
+	s := &node.Swap{From: from, To: p.gate}
+	switch p.rnd.IntN(6) {
+	case 0:
+		s.To.State, s.To.Nonce, s.To.Step = node.Recovering, "n", p.rnd.IntN(3)
+	case 1:
+		s.To.State, s.To.Next = node.Retired, "e2"
+	case 2:
+		s.From.Incarnation += "x"
+	}
+	s.Fields = []string{"epoch", "text", node.CounterField(p.rnd.IntN(5)), fmt.Sprint(p.rnd.IntN(1000))}
+	return s
+}
+
+// both puts op to both masters and compares everything.
+func (p *pair) both(op node.Op) {
+	p.t.Helper()
+	var r [2]node.Reply
+	wait := op.Wait
+	for i := range r {
+		if wait != nil && wait.Ticket == given {
+			op.Wait = new(*wait)
+			op.Wait.Ticket = p.tickets[wait.Waiter+op.Lock.Name][i]
+		}
+		r[i] = p.ask(i, op)
+	}
+	if r[0].Ticket > 0 && r[1].Ticket > 0 {
+		p.tickets[wait.Waiter+op.Lock.Name] = [2]int64{r[0].Ticket, r[1].Ticket}
+	}
+	p.log = append(p.log, describe(op, r[0]))
+	if diff := differ(r[0], r[1]); diff != "" {
+		p.fail("the replies differ in %s:\nredis    %+v\nnodetest %+v", diff, r[0], r[1])
+	}
+	p.compare()
+	p.note(op, r[0])
+}
+
+func (p *pair) note(op node.Op, r node.Reply) {
+	p.seen[op.Kind.String()+" "+r.Class.String()]++
+	if r.Ahead > 0 {
+		p.seen["queue ahead"]++
+	}
+	if r.Stranger {
+		p.seen["queue stranger"]++
+	}
+	if slices.Contains(r.Intact, true) {
+		p.seen["extend intact"]++
+	}
+}
+
+func describe(op node.Op, r node.Reply) string {
+	s := fmt.Sprintf("%v of %s, token %d, count %d", op.Kind, op.Holder, op.Token, op.Count)
+	if op.Lock != nil {
+		s += fmt.Sprintf(", %s/%c", op.Lock.Name, op.Lock.Mode)
+	}
+	if op.Wait != nil {
+		s += fmt.Sprintf(", %+v", *op.Wait)
+	}
+	if op.Swap != nil {
+		s += fmt.Sprintf(", %+v", *op.Swap)
+	}
+	return s + fmt.Sprintf(": %+v", r)
+}
+
+// meddle does to both what others may do, or time: keys that end, foreign types,
+// Redisson's holders, keys without TTL, counters that are none.
+func (p *pair) meddle() {
+	lock := one(p, conformLocks...)
+	queue := "redlock:queue:{l}"
+	if lock != "l" {
+		queue = "redlock:queue:" + lock
+	}
+	counter := node.CounterField(p.rnd.IntN(node.Counters))
+	for i := range node.Counters { // one that is in use, if there is one
+		if n := (i + p.rnd.IntN(node.Counters)) % node.Counters; p.mem.field(node.RecordKey, node.CounterField(n)) != "" {
+			counter = node.CounterField(n)
+			break
+		}
+	}
+	keys := p.mem.Keys()
+	lives := slices.DeleteFunc(slices.Clone(keys), func(k string) bool {
+		return !strings.HasPrefix(k, "redlock:alive:") && !strings.HasSuffix(k, ":rwlock_timeout:1")
+	})
+	switch k := p.rnd.IntN(16); {
+	case k >= 12 && len(lives) > 0: // a waiter or a reader dies
+		p.command("del", one(p, lives...))
+	case k < 4 && len(keys) > 0: // the more often, the less the rest stays stuck
+		p.command("del", one(p, keys...))
+	case k == 4 && len(keys) > 0:
+		p.command("set", one(p, keys...), "a string")
+	case k == 5:
+		p.command("set", one(p, lock, queue, node.RecordKey), "a string")
+	case k == 6:
+		p.command("zadd", one(p, lock, node.RecordKey), "1", "member")
+	case k == 7:
+		p.command("hset", lock, javaHolder, "1")
+	case k == 8:
+		p.command("hset", lock, "mode", one(p, "read", "write"))
+	case k == 9:
+		p.command("hset", node.RecordKey, counter, one(p, "abc", "-5", "9007199254740989", "9007199254740990", "12"))
+	case k == 10 && len(keys) > 0:
+		p.command("pexpire", one(p, keys...), "30000")
+	default:
+		p.command("hset", queue, "field", "value")
+	}
+}
+
+// field reads one field of a hash, "" when there is none or the key is no hash.
+func (m *Master) field(key, field string) (val string) {
+	_ = m.Do(func(db *DB) { val, _ = db.HGet(key, field) })
+	return val
+}
+
+// command runs a plain command on both. An error (of a wrong type) is fine if both
+// have it.
+func (p *pair) command(words ...string) {
+	p.t.Helper()
+	p.log = append(p.log, strings.Join(words, " "))
+	args := make([]any, len(words))
+	for i, w := range words {
+		args[i] = w
+	}
+	realErr := p.real.Do(context.Background(), args...).Err()
+	memErr := p.mem.Do(func(db *DB) {
+		switch words[0] {
+		case "del":
+			db.Del(words[1])
+		case "set":
+			db.Set(words[1], words[2])
+		case "zadd":
+			db.ZAdd(words[1], float64(number(words[2])), words[3])
+		case "hset":
+			db.HSet(words[1], words[2], words[3])
+		case "pexpire":
+			db.PExpire(words[1], number(words[2]))
+		}
+	})
+	if (realErr == nil) != (memErr == nil) {
+		p.fail("redis says %v, nodetest %v", realErr, memErr)
+	}
+	p.compare()
+}
+
+// differ names what is not the same in two replies, "" when nothing is.
+func differ(a, b node.Reply) string {
+	switch {
+	case a.Class != b.Class:
+		return "Class"
+	case a.Unsent != b.Unsent:
+		return "Unsent"
+	case (a.Remaining - b.Remaining).Abs() > near:
+		return "Remaining"
+	case a.Token != b.Token:
+		return "Token"
+	case !sameScore(float64(a.Ticket), float64(b.Ticket)):
+		return "Ticket"
+	case a.Ahead != b.Ahead:
+		return "Ahead"
+	case a.Stranger != b.Stranger:
+		return "Stranger"
+	case !slices.Equal(a.Intact, b.Intact):
+		return "Intact"
+	case !maps.Equal(a.Record, b.Record):
+		return "Record"
+	case errorText(a.Err) != errorText(b.Err):
+		return "Err"
+	}
+	return ""
+}
+
+// sameScore: tickets that a master gave are times, others are told to both.
+func sameScore(a, b float64) bool {
+	const stamp = 1e15
+	return a == b || a > stamp && b > stamp && max(a-b, b-a) < float64(near.Microseconds())
+}
+
+// errorText leaves out the node's name, and of Redis's own errors all but the code:
+// the rest says where in the script.
+func errorText(err error) string {
+	var gate *node.GateError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &gate):
+		return "gate " + gate.Got
+	case errors.Is(err, node.ErrRecord):
+		return errors.Unwrap(err).Error()
+	}
+	word, _, _ := strings.Cut(errors.Unwrap(err).Error(), " ")
+	return word
+}
+
+// image is one key: its fields or members in order, and its TTL in ms.
+type image struct {
+	Key, Type string
+	TTL       int64
+	Items     []string
+}
+
+const dumpScript = `local out = {}
+for _, k in ipairs(redis.call('keys', '*')) do
+  local t = redis.call('type', k).ok
+  local items
+  if t == 'hash' then items = redis.call('hgetall', k)
+  elseif t == 'zset' then items = redis.call('zrange', k, 0, -1, 'withscores')
+  else items = {redis.call('get', k)} end
+  out[#out + 1] = {Key = k, Type = t, TTL = redis.call('pttl', k), Items = items}
+end
+return #out > 0 and cjson.encode(out) or '[]'`
+
+func (p *pair) realKeys() []image {
+	text, err := p.real.Eval(context.Background(), dumpScript, nil).Text()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var keys []image
+	if err := json.Unmarshal([]byte(text), &keys); err != nil {
+		p.t.Fatal(err)
+	}
+	slices.SortFunc(keys, func(a, b image) int { return strings.Compare(a.Key, b.Key) })
+	return keys
+}
+
+func (p *pair) memKeys() (keys []image) {
+	_ = p.mem.Do(func(db *DB) {
+		for _, k := range db.Keys() {
+			im := image{Key: k, TTL: db.PTTL(k)}
+			switch v := db.find(k); {
+			case isHash(v):
+				im.Type = "hash"
+				for _, f := range v.hash.order {
+					im.Items = append(im.Items, f, v.hash.vals[f])
+				}
+			case isZSet(v):
+				im.Type = "zset"
+				for _, m := range v.zset {
+					im.Items = append(im.Items, m.name, strconv.FormatFloat(m.score, 'f', -1, 64))
+				}
+			default:
+				im.Type, im.Items = "string", []string{*v.str}
+			}
+			keys = append(keys, im)
+		}
+	})
+	return keys
+}
+
+// compare compares all keys, and all messages since the last time.
+func (p *pair) compare() {
+	p.t.Helper()
+	a, b := p.realKeys(), p.memKeys()
+	if !slices.EqualFunc(a, b, sameImage) {
+		p.fail("the keys differ:\nredis    %v\nnodetest %v", a, b)
+	}
+	said := p.realSaid()
+	if !slices.Equal(said, p.said) {
+		p.fail("the messages differ:\nredis    %q\nnodetest %q", said, p.said)
+	}
+	p.said = nil
+}
+
+func sameImage(a, b image) bool {
+	if a.Key != b.Key || a.Type != b.Type || len(a.Items) != len(b.Items) ||
+		min(a.TTL, 0) != min(b.TTL, 0) || max(a.TTL-b.TTL, b.TTL-a.TTL) > near.Milliseconds() {
+		return false
+	}
+	switch {
+	case a.Key == node.RecordKey && a.Type == "hash": // large, which Redis does not keep in order
+		return maps.Equal(asMap(a.Items), asMap(b.Items))
+	case a.Type != "zset":
+		return slices.Equal(a.Items, b.Items)
+	}
+	return slices.EqualFunc(a.Items, b.Items, func(x, y string) bool {
+		f, errX := strconv.ParseFloat(x, 64)
+		g, errY := strconv.ParseFloat(y, 64)
+		return x == y || errX == nil && errY == nil && sameScore(f, g)
+	})
+}
+
+func asMap(items []string) map[string]string {
+	m := make(map[string]string)
+	for i := 0; i+1 < len(items); i += 2 {
+		m[items[i]] = items[i+1]
+	}
+	return m
+}
+
+// realSaid is what the real master published since the last time.
+func (p *pair) realSaid() (said []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := p.real.Publish(ctx, "mark", "").Err(); err != nil {
+		p.t.Fatal(err)
+	}
+	for {
+		msg, err := p.pubsub.ReceiveMessage(ctx)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if msg.Channel == "mark" {
+			return said
+		}
+		if msg.Channel == "redlock:check" {
+			continue // a node that connects tries whether it may publish
+		}
+		said = append(said, msg.Channel+" "+msg.Payload)
+	}
+}
+
+func (p *pair) fail(format string, args ...any) {
+	p.t.Helper()
+	p.t.Fatalf(format+"\nafter\n%s", append(args, strings.Join(p.log[max(0, len(p.log)-12):], "\n"))...)
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// script is one of node/lua/*.lua as a Go function of the same KEYS and ARGV,
+// written to be read beside it, with its local names. What it returns is encoded
+// as Redis would.
+type script struct {
+	name string
+	run  func(db *DB, keys, argv []string) any
+}
+
+// scripts finds a script by the first line of its text, which no two share. A
+// text that is not here, one of a new version for instance, is answered with an
+// error: better than with what its predecessor did.
+var scripts = map[string]script{
+	"-- Votes for one attempt, if the lock is free for it, it is its turn, and this":      {"acquire", acquire},
+	"-- Raises the counter to an attempt's token, where its vote is still held.":          {"confirm", confirm},
+	"-- Gives votes that are still there a new TTL, and their hold count where one is":    {"extend", extend},
+	"-- Takes a waiter out of the queue, and wakes the next when the lock is free.":       {"leave", leave},
+	"-- Compare-and-set on the gate of the node record, with more fields beside it.":      {"record", record},
+	"-- Takes one holder's vote back and wakes who is next.":                              {"release", release},
+	"-- Puts the vote of a live lease back where it is missing. No token, no counter, no": {"topup", topUp},
+}
+
+func scriptOf(text string) script {
+	first, _, _ := strings.Cut(text, "\n")
+	return scripts[first]
+}
+
+// acquire is acquire.lua.
+func acquire(db *DB, keys, argv []string) any {
+	lock, rec, queue := keys[0], keys[1], keys[2]
+	holder, ttl, mode, over := argv[0], number(argv[1]), argv[5], argv[6]
+	waiter := ""
+	if len(argv) > 7 {
+		waiter = argv[7]
+	}
+
+	gate, _ := db.HGet(rec, "gate")
+	count, _ := db.HGet(rec, argv[3])
+	if gate != argv[2] {
+		return gateError(db, gate)
+	}
+
+	floor := number(argv[4])
+	counter, ok := counterOf(count)
+	if mode == "x" && ok && counter < floor && floor <= counter+60000000 &&
+		db.Exists(lock)+db.Exists(queue) == 0 {
+		db.HSet(rec, argv[3], argv[4])
+		db.HSet(lock, holder, "1")
+		db.PExpire(lock, ttl)
+		return floor
+	}
+
+	left := db.PTTL(lock)
+	free := left == -2
+	if !free {
+		if db.HExists(lock, holder) == 1 {
+			return replay(count)
+		}
+		if mode == "r" {
+			held, _ := db.HGet(lock, "mode")
+			free = held == "read" ||
+				held == "write" && over != "" && db.HExists(lock, over) == 1
+		}
+	}
+
+	turn, ticket, ahead := true, int64(0), 0
+	if waiter != "" && !free || db.Exists(queue) == 1 {
+		if waiter != "" {
+			db.SetPX(aliveKey(waiter), "1", number(argv[9]))
+			if ticket = number(argv[8]); ticket > 0 {
+				db.ZAdd(queue, float64(ticket), waiter)
+			} else if score, ok := db.ZScore(queue, waiter); ok && score != 0 {
+				ticket = int64(score)
+			} else {
+				ticket = db.Time()
+				db.ZAdd(queue, float64(ticket), waiter)
+			}
+			db.PExpire(queue, 60000)
+			head(db, queue)
+			ahead, _ = db.ZRank(queue, waiter)
+			turn = ahead == 0 || argv[10] == "1"
+			if !turn && mode == "r" && free {
+				turn = true
+				for _, other := range db.ZRange(queue, ahead) {
+					turn = turn && sideOf(other) == "/r"
+				}
+			}
+		} else {
+			turn = over != "" || head(db, queue) == ""
+		}
+	}
+
+	if !(free && turn) {
+		if free {
+			left = 0
+		}
+		if waiter == "" {
+			return -1 - left
+		}
+		stranger := int64(0)
+		if left != 0 {
+			for _, field := range db.HKeys(lock) {
+				if field != "mode" && sub(field, 15, 15) != "8" {
+					stranger = 1
+				}
+			}
+		}
+		return []int64{-1 - left, ticket, int64(ahead), stranger}
+	}
+
+	if !ok || counter < 0 || counter >= 9007199254740990 {
+		return fmt.Errorf("REDLOCK COUNTER %s", count)
+	}
+	counter++
+	if floor > counter+60000000 && floor > db.Time()+60000000 {
+		floor = 0
+	}
+	counter = max(counter, floor)
+	db.HSet(rec, argv[3], strconv.FormatInt(counter, 10))
+
+	if mode == "r" {
+		if left == -2 {
+			db.HSet(lock, "mode", "read")
+		}
+		db.HSet(lock, holder, "1")
+		db.SetPX(timeoutKey(lock, holder, 1), "1", ttl)
+		if left < ttl {
+			db.PExpire(lock, ttl)
+		}
+	} else {
+		if mode == "w" {
+			db.HSet(lock, "mode", "write")
+		}
+		db.HSet(lock, holder, "1")
+		db.PExpire(lock, ttl)
+	}
+
+	if waiter != "" && db.ZRem(queue, waiter) == 1 && mode == "r" {
+		if first := head(db, queue); first != "" && sideOf(first) == "/r" {
+			db.Publish(wakeChannel(first), lock)
+		}
+	}
+	return counter
+}
+
+// replay is what acquire answers to the holder: the counter.
+func replay(count string) any {
+	n, err := strconv.ParseInt(count, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return n
+}
+
+// head is the function of that name in acquire.lua.
+func head(db *DB, queue string) string {
+	for {
+		first := firstOf(db, queue)
+		if first == "" || db.Exists(aliveKey(first)) == 1 {
+			return first
+		}
+		db.ZRem(queue, first)
+	}
+}
+
+// confirm is confirm.lua.
+func confirm(db *DB, keys, argv []string) any {
+	gate, _ := db.HGet(keys[1], "gate")
+	count, _ := db.HGet(keys[1], argv[2])
+	if gate != argv[1] {
+		return gateError(db, gate)
+	}
+	if db.HExists(keys[0], argv[0]) == 0 {
+		return 0
+	}
+	counter, ok := counterOf(count)
+	if !ok {
+		return errNumber
+	}
+	if counter < number(argv[3]) {
+		db.HSet(keys[1], argv[2], argv[3])
+	} else if argv[4] == "r" {
+		return 0
+	}
+	return 1
+}
+
+// extend is extend.lua.
+func extend(db *DB, keys, argv []string) any {
+	ttl := number(argv[0])
+	gate, _ := db.HGet(keys[0], "gate")
+	if gate != argv[1] && !strings.HasPrefix(gate, argv[2]) {
+		return gateError(db, gate)
+	}
+	intact := make([]int64, len(keys)-1)
+	for i := range intact {
+		lock, holder, mode, count := keys[1+i], argv[3*i+3], argv[3*i+4], argv[3*i+5]
+		held := db.HExists(lock, holder)
+		if held == 1 && mode == "r" {
+			held = db.PExpire(timeoutKey(lock, holder, 1), ttl)
+		}
+		if held == 1 {
+			if count != "0" {
+				db.HSet(lock, holder, count)
+			}
+			if mode != "r" || db.PTTL(lock) < ttl {
+				db.PExpire(lock, ttl)
+			}
+		}
+		intact[i] = int64(held)
+	}
+	return intact
+}
+
+// leave is leave.lua.
+func leave(db *DB, keys, argv []string) any {
+	first := firstOf(db, keys[1])
+	if db.ZRem(keys[1], argv[0]) == 0 {
+		return 0
+	}
+	if first == argv[0] {
+		first = firstOf(db, keys[1])
+		if first != "" {
+			free := db.Exists(keys[0]) == 0
+			if !free {
+				mode, _ := db.HGet(keys[0], "mode")
+				free = mode == "read"
+			}
+			if free {
+				db.Publish(wakeChannel(first), keys[0])
+			}
+		}
+	}
+	return 1
+}
+
+// record is record.lua.
+func record(db *DB, keys, argv []string) any {
+	gate, _ := db.HGet(keys[0], "gate")
+	if gate != argv[0] {
+		return gate
+	}
+	db.HSet(keys[0], "gate", argv[1])
+	for i := 2; i < len(argv); i += 2 {
+		field, value := argv[i], argv[i+1]
+		had, _ := db.HGet(keys[0], field)
+		if !strings.HasPrefix(field, "c") || number(had) < number(value) {
+			db.HSet(keys[0], field, value)
+		}
+	}
+	return argv[1]
+}
+
+// release is release.lua.
+func release(db *DB, keys, argv []string) any {
+	lock, queue, holder, mode := keys[0], keys[1], argv[0], argv[1]
+	if db.HDel(lock, holder) == 0 {
+		return 0
+	}
+	free := true
+	if mode == "r" {
+		db.Del(timeoutKey(lock, holder, 1))
+		others, java := int64(0), false
+		for _, field := range db.HKeys(lock) {
+			if strings.HasSuffix(field, ":write") {
+				return 1
+			} else if field != "mode" {
+				left := longestHold(db, lock, field)
+				if left == 0 {
+					db.HDel(lock, field)
+				} else {
+					java = java || sub(field, 15, 15) != "8"
+				}
+				others = max(others, left)
+			}
+		}
+		if others > 0 {
+			db.PExpire(lock, others)
+			if !java {
+				return 1
+			}
+			free = false
+		} else {
+			db.Del(lock)
+		}
+	} else if mode == "w" {
+		if db.HLen(lock) > 1 {
+			db.HSet(lock, "mode", "read")
+		} else {
+			db.Del(lock)
+		}
+	}
+	if free {
+		if mode == "w" {
+			db.Publish(argv[2], "1")
+		}
+		db.Publish(argv[2], "0")
+	}
+	if v := db.find(queue); v == nil || !isZSet(v) {
+		return 1
+	}
+	if first := head(db, queue); first != "" {
+		db.Publish(wakeChannel(first), lock)
+	}
+	return 1
+}
+
+// longestHold is what is left to a reader, 0 when it died.
+func longestHold(db *DB, lock, field string) (left int64) {
+	value, _ := db.HGet(lock, field)
+	count, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		count = 1
+	}
+	for i := range count {
+		left = max(left, db.PTTL(timeoutKey(lock, field, i+1)))
+	}
+	return left
+}
+
+// topUp is topup.lua.
+func topUp(db *DB, keys, argv []string) any {
+	lock, holder, ttl, mode := keys[0], argv[0], number(argv[1]), argv[2]
+	gate, _ := db.HGet(keys[1], "gate")
+	if gate != argv[4] && !strings.HasPrefix(gate, argv[5]) {
+		return gateError(db, gate)
+	}
+	left := db.PTTL(lock)
+	if left != -2 && db.HExists(lock, holder) == 0 {
+		held, _ := db.HGet(lock, "mode")
+		if !(mode == "r" && held == "read") {
+			return -1 - left
+		}
+	}
+	if mode != "x" && left == -2 {
+		db.HSet(lock, "mode", map[string]string{"r": "read", "w": "write"}[mode])
+	}
+	db.HSet(lock, holder, argv[3])
+	if mode == "r" {
+		db.SetPX(timeoutKey(lock, holder, 1), "1", ttl)
+	}
+	if left < ttl {
+		db.PExpire(lock, ttl)
+	}
+	return 1
+}
+
+// firstOf is the member that heads a queue, "" when there is none.
+func firstOf(db *DB, queue string) string {
+	if names := db.ZRange(queue, 1); len(names) == 1 {
+		return names[0]
+	}
+	return ""
+}
+
+// aliveKey and wakeChannel belong to a waiter's client, sideOf is what follows
+// the client in its name.
+func aliveKey(waiter string) string    { return "redlock:alive:" + sub(waiter, 1, 36) }
+func wakeChannel(waiter string) string { return "redlock:wake:" + sub(waiter, 1, 36) }
+func sideOf(waiter string) string      { return sub(waiter, 37, len(waiter)) }
+
+// timeoutKey is the key by which the i-th hold of a read vote lives.
+func timeoutKey(lock, holder string, i int64) string {
+	if !strings.Contains(lock, "{") {
+		lock = "{" + lock + "}"
+	}
+	return fmt.Sprintf("%s:%s:rwlock_timeout:%d", lock, holder, i)
+}
+
+// errNumber is where Lua compares what is no number.
+var errNumber = errors.New("ERR attempt to compare nil with number")
+
+// gateError refuses, unless the record could not be read at all.
+func gateError(db *DB, gate string) error {
+	if db.err != nil {
+		return db.err
+	}
+	return fmt.Errorf("REDLOCK GATE %s", gate)
+}
+
+// counterOf is Lua's tonumber(count or 0).
+func counterOf(count string) (int64, bool) {
+	if count == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseInt(count, 10, 64)
+	return n, err == nil
+}
+
+// number is an argument as Lua's tonumber reads it; ours are whole.
+func number(arg string) int64 {
+	n, _ := strconv.ParseInt(arg, 10, 64)
+	return n
+}
+
+// sub is Lua's string.sub for 1 <= i.
+func sub(s string, i, j int) string {
+	j = min(j, len(s))
+	if i > j {
+		return ""
+	}
+	return s[i-1 : j]
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/zoo"
+)
+
+// maxRemaining caps the remaining TTL that a reply may claim, far above any
+// real one: a foreign key's TTL is not ours to trust.
+const maxRemaining = 365 * 24 * time.Hour
+
+var errReply = errors.New("node: a reply that no script of this version gives")
+
+// Config holds the limits of one master's lane. The zero value of a field means
+// its default.
+type Config struct {
+	// Clock is what Op.Start and Op.Until are read on. Default clock.System().
+	Clock clock.Clock
+	// DialTimeout bounds connecting, handshake included. Default 500 ms.
+	DialTimeout time.Duration
+	// IOTimeout is how long a pipeline may stay unanswered before its
+	// connection is given up and everything on it is unknown. It is longer
+	// than any op's own time: a master that only paused answers on the same
+	// connection, in order, and owes nothing. Default 2 s.
+	IOTimeout time.Duration
+	// StallAfter is how long a pipeline may stay unanswered before Submit
+	// turns new ops away, so that a hung master costs nothing. Default 150 ms.
+	StallAfter time.Duration
+	// QueueLimit is how many ops may wait. Default 16384.
+	QueueLimit int
+	// Rand is where the jitter of pauses comes from, safe for concurrent use.
+	// Default math/rand/v2.Uint64. A simulation that must repeat sets it.
+	Rand func() uint64
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	if c.DialTimeout <= 0 {
+		c.DialTimeout = 500 * time.Millisecond
+	}
+	if c.IOTimeout <= 0 {
+		c.IOTimeout = 2 * time.Second
+	}
+	if c.StallAfter <= 0 {
+		c.StallAfter = 150 * time.Millisecond
+	}
+	if c.QueueLimit <= 0 {
+		c.QueueLimit = 16384
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Uint64
+	}
+	return c
+}
+
+// jitter is a random time in [0, d).
+func (c *Config) jitter(d time.Duration) time.Duration {
+	return time.Duration(c.Rand() % uint64(d))
+}
+
+// Redis is one master behind go-redis. Make one with [Open] or [New].
+type Redis struct {
+	name  string
+	opts  redis.Options // of every connection; copied before use
+	owned io.Closer     // what the dialer of opts stands on, if that is ours
+	cfg   Config
+	clock clock.Clock
+	bound Binding
+	sub   subscription
+
+	start sync.Once // the lane begins with the first Ready or Submit
+	wake  chan struct{}
+	quit  chan struct{} // closed by Close: ends pauses
+	done  chan struct{} // closed when the lane has ended
+	first chan struct{} // closed after the first dial
+	// dialled closes first.
+	dialled sync.Once
+
+	mu        sync.Mutex
+	queue     []*Op
+	debts     []Op
+	debtsRest time.Duration // debts are not sent before
+	busy      bool          // a pipeline is on its way
+	busySince time.Duration
+	down      bool // the breaker is open
+	downErr   error
+	closed    bool
+	live      *redis.Client // the lane's connection, for Close
+
+	// The lane's own.
+	lost    lostConn
+	suspect bool // its clock jumped: see suspicion
+	spare   []*Op
+	cmds    []redis.Cmder
+	calls   calls
+}
+
+var _ Node = (*Redis)(nil)
+
+// New makes a node of a client that is set up already: its address or sentinels,
+// credentials, database, TLS and dialer are used, its pool is not. The lane opens
+// a connection of its own with the settings that a lock needs (no retries, no
+// dial retries, its own timeouts), so a client whose options would make it unsafe
+// for locks, as MaxRetries does, is safe here (docs/safety.md A16). Hooks do not
+// see the lane's traffic. client stays the caller's to close.
+//
+// It does not connect; see Ready. A *redis.Client is what it takes, from
+// redis.NewClient, redis.NewFailoverClient or redis.NewUniversalClient; any other
+// kind is an error that names it.
+func New(client redis.UniversalClient, cfg Config) (*Redis, error) {
+	c, ok := client.(*redis.Client)
+	if !ok || c == nil {
+		return nil, fmt.Errorf("node: a %T cannot be one node: want a *redis.Client for one master", client)
+	}
+	o := c.Options()
+	return open(redis.Options{
+		Network: o.Network, Addr: o.Addr, Dialer: o.Dialer, OnConnect: o.OnConnect,
+		Protocol: o.Protocol, Username: o.Username, Password: o.Password,
+		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+		DB:                           o.DB, TLSConfig: o.TLSConfig, ClientName: o.ClientName,
+	}, cfg), nil
+}
+
+func open(opts redis.Options, cfg Config) *Redis {
+	cfg = cfg.withDefaults()
+	opts.MaxRetries = -1
+	opts.DialerRetries = 1
+	opts.DialTimeout = cfg.DialTimeout
+	opts.ReadTimeout, opts.WriteTimeout = cfg.IOTimeout, cfg.IOTimeout
+	opts.ContextTimeoutEnabled = true
+	opts.PoolSize = 1
+	if zoo.LibraryRetries {
+		opts.MaxRetries, opts.PoolSize = 3, 8
+	}
+	// With RESP3 go-redis looks for pushed messages before each pipeline, with a
+	// system call: a tenth of a lone caller's time. Nothing here needs RESP3.
+	opts.Protocol = 2
+	opts.DisableIdentity = true
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	r := &Redis{
+		name: opts.Addr, opts: opts, cfg: cfg, clock: cfg.Clock,
+		wake:  make(chan struct{}, 1),
+		quit:  make(chan struct{}),
+		done:  make(chan struct{}),
+		first: make(chan struct{}),
+	}
+	r.sub = subscription{r: r, want: make(map[string]bool), changed: make(chan struct{}, 1)}
+	return r
+}
+
+// Name is the master's address, or "sentinel:NAME".
+func (r *Redis) Name() string { return r.name }
+
+// Bind implements [Node].
+func (r *Redis) Bind(b Binding) { r.bound = b }
+
+// Ready implements [Node].
+func (r *Redis) Ready() error {
+	r.begin()
+	<-r.first
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return &Error{r.name, ErrClosed}
+	}
+	if r.down {
+		return &Error{r.name, r.downErr}
+	}
+	return nil
+}
+
+func (r *Redis) begin() { r.start.Do(func() { go r.run() }) }
+
+// Submit implements [Node].
+func (r *Redis) Submit(op *Op) bool {
+	r.begin()
+	r.mu.Lock()
+	err := r.refusalLocked(op)
+	switch {
+	case err == nil:
+		r.queue = append(r.queue, op)
+	case op.owed() && !r.closed:
+		r.debts = append(r.debts, debt(op))
+	}
+	r.mu.Unlock()
+	if err != nil {
+		op.Reply = r.unsent(op, err)
+		return false
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (r *Redis) refusalLocked(op *Op) error {
+	switch {
+	case r.closed:
+		return ErrClosed
+	case r.down:
+		return r.downErr
+	case r.busy && op.Start-r.busySince > r.cfg.StallAfter:
+		return ErrStalled
+	case len(r.queue) >= r.cfg.QueueLimit:
+		return ErrBusy
+	}
+	return nil
+}
+
+// Close implements [Node].
+func (r *Redis) Close() error {
+	r.mu.Lock()
+	again := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	r.start.Do(func() { close(r.done); r.dialled.Do(func() { close(r.first) }) })
+	if !again {
+		close(r.quit)
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+		if r.owned != nil {
+			defer r.owned.Close()
+		}
+	}
+	r.sub.close()
+	patience := time.NewTimer(r.cfg.StallAfter)
+	defer patience.Stop()
+	select {
+	case <-r.done:
+		return nil
+	case <-patience.C:
+	}
+	r.mu.Lock()
+	if r.live != nil {
+		_ = r.live.Close() // breaks the read that the lane sits in
+	}
+	r.mu.Unlock()
+	<-r.done
+	return nil
+}
+
+// conn is one connection, with what the master said of itself on it.
+type conn struct {
+	*redis.Conn
+	client  *redis.Client
+	id      int64 // CLIENT ID, 0 when the master would not tell
+	ident   Identity
+	refused error // by greet
+	// What the record's gate must be, and how it may begin for mending.
+	gate, gateMending string
+	watch             clock.Watch
+	watched           time.Duration // when it was last fed
+}
+
+func (c *conn) close() {
+	_ = c.Conn.Close()
+	_ = c.client.Close()
+}
+
+// dial opens one connection, and returns options that make go-redis use it and no
+// other. go-redis would write a line to stderr for each dial that fails, and dial
+// again behind the lane's back.
+func (r *Redis) dial(ctx context.Context) (redis.Options, error) {
+	opts := r.opts
+	if zoo.LibraryRetries {
+		return opts, nil
+	}
+	dial := opts.Dialer
+	if dial == nil {
+		plain := &net.Dialer{Timeout: r.cfg.DialTimeout, KeepAlive: time.Minute}
+		dial = plain.DialContext
+		if opts.TLSConfig != nil {
+			dial = (&tls.Dialer{NetDialer: plain, Config: opts.TLSConfig}).DialContext
+		}
+	}
+	network := opts.Network
+	if network == "" {
+		network = "tcp"
+	}
+	c, err := dial(ctx, network, opts.Addr)
+	if err != nil {
+		return opts, err
+	}
+	var once atomic.Pointer[net.Conn]
+	once.Store(&c)
+	opts.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		if c := once.Swap(nil); c != nil {
+			return *c, nil
+		}
+		dead, other := net.Pipe()
+		_ = other.Close()
+		return dead, nil // an error would be logged
+	}
+	return opts, nil
+}
+
+// connect dials, greets and asks admit. Each connection has a client of its own,
+// so that no pool can hand out another one, nor remember that the last dial failed.
+func (r *Redis) connect() (*conn, error) {
+	ctx, cancel := context.WithTimeout(background, 2*r.cfg.DialTimeout)
+	defer cancel()
+	opts, err := r.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{}
+	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		if r.opts.OnConnect != nil {
+			if err := r.opts.OnConnect(ctx, cn); err != nil {
+				return err
+			}
+		}
+		// go-redis unwraps what a hook returns: keep it whole.
+		c.refused = r.greet(ctx, cn, c)
+		return c.refused
+	}
+	c.client = redis.NewClient(&opts)
+	c.Conn = c.client.Conn()
+	r.mu.Lock()
+	closed := r.closed
+	r.live = c.client
+	r.mu.Unlock()
+	if closed {
+		err = ErrClosed
+	} else {
+		err = c.Ping(ctx).Err()
+	}
+	if err != nil {
+		c.close()
+		if c.refused != nil {
+			err = c.refused
+		}
+		return nil, explain(err)
+	}
+	return c, nil
+}
+
+// greet reads the master's identity and loads the scripts, in one round trip on
+// a connection that nothing else was sent on yet. A restart always breaks TCP,
+// so no restart goes unseen.
+func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
+	pipe := cn.Pipeline()
+	// Redis 6.2 takes one section a call.
+	server := pipe.Info(ctx, "server")
+	replication := pipe.Info(ctx, "replication")
+	memory := pipe.Info(ctx, "memory")
+	persistence := pipe.Info(ctx, "persistence")
+	fsync := pipe.ConfigGet(ctx, "appendfsync")
+	id := pipe.ClientID(ctx)
+	for _, src := range sources {
+		pipe.ScriptLoad(ctx, src)
+	}
+	check := pipe.Eval(ctx, checkSource, []string{checkKey}, checkKey)
+	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
+		return err
+	}
+	for _, info := range []*redis.StringCmd{server, replication, memory, persistence} {
+		if err := info.Err(); err != nil {
+			return err
+		}
+	}
+	if redis.IsPermissionError(check.Err()) {
+		return check.Err()
+	}
+	if missing, _ := check.StringSlice(); len(missing) > 0 {
+		return fmt.Errorf("%w %s", errRights, strings.Join(missing, ", "))
+	}
+	// CONFIG GET, CLIENT ID and SCRIPT LOAD may be refused: without them a master
+	// counts as not durable, fence does nothing, and EVAL does the work once.
+	c.id = id.Val()
+	ident := Identity{
+		RunID:    field(server.Val(), "run_id"),
+		ReplID:   field(replication.Val(), "master_replid"),
+		Role:     field(replication.Val(), "role"),
+		Version:  field(server.Val(), "redis_version"),
+		Eviction: field(memory.Val(), "maxmemory_policy"),
+		Durable: field(persistence.Val(), "aof_enabled") == "1" && fsync.Val()["appendfsync"] == "always" &&
+			strings.Trim(field(replication.Val(), "master_replid2"), "0") == "", // else it has been a replica
+	}
+	c.ident = ident
+	if err := ident.Check(); err != nil {
+		return err
+	}
+	c.gate, c.gateMending = r.gates(ident)
+	if r.bound.Admit == nil {
+		return nil
+	}
+	return r.bound.Admit(ident)
+}
+
+// moved says whether the record that refused a script is of another incarnation,
+// or gone.
+func (c *conn) moved(refusal error) bool {
+	var gate *GateError
+	if !errors.As(refusal, &gate) {
+		return false
+	}
+	g, _ := ParseGate(gate.Got)
+	return g.Incarnation != c.ident.Incarnation()
+}
+
+// verify asks the master again who it is, after its record was replaced. REPLICAOF
+// and then REPLICAOF NO ONE puts another data set under an open connection, and
+// clients that greeted it before and after would never agree on what the record
+// must say.
+func (c *conn) verify() error {
+	pipe := c.Pipeline()
+	server, replication := pipe.Info(background, "server"), pipe.Info(background, "replication")
+	if _, err := pipe.Exec(background); err != nil && !isReply(err) {
+		return err
+	}
+	now := Identity{RunID: field(server.Val(), "run_id"), ReplID: field(replication.Val(), "master_replid")}
+	if now.Incarnation() != c.ident.Incarnation() {
+		return errReplaced
+	}
+	return nil
+}
+
+var errReplaced = errors.New("node: the master's data set was replaced")
+
+// gates are the texts that scripts compare the record's gate with: that of a
+// voting master, and how a recovering one's begins.
+func (r *Redis) gates(id Identity) (voting, recovering string) {
+	if r.bound.Epoch == "" {
+		return "", "-" // no gate at all, and nothing that begins so
+	}
+	g := Gate{Protocol: Protocol, Epoch: r.bound.Epoch, Incarnation: id.Incarnation(), State: Voting}
+	voting = g.String()
+	return voting, voting[:len(voting)-1] + string(Recovering) + "|"
+}
+
+// field finds name in the text that INFO answers.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok && key == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// errRights: the scripts call commands that the user may not run.
+var errRights = errors.New("node: this user may not run")
+
+// explain adds the remedy to the errors that have one.
+func explain(err error) error {
+	switch {
+	case redis.IsAuthError(err):
+		return fmt.Errorf("%w (check user and password of this master)", err)
+	case redis.IsPermissionError(err), errors.Is(err, errRights), // and what scripts say, before Redis 7.2 and since
+		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "no permissions"):
+		return fmt.Errorf("%w (grant it to the lock's user; docs/operations.md lists all rights)", err)
+	}
+	return err
+}
+
+// do sends cmds as one pipeline, skipping nils, and runs again what a master had
+// forgotten the script of. The error is the connection's only.
+func (c *conn) do(cmds []redis.Cmder) error {
+	pipe := c.Pipeline()
+	if zoo.LibraryRetries {
+		pipe = c.client.Pipeline()
+	}
+	for _, cmd := range cmds {
+		if cmd != nil {
+			_ = pipe.Process(background, cmd)
+		}
+	}
+	if pipe.Len() == 0 {
+		return nil
+	}
+	_, err := pipe.Exec(background)
+	if err == nil {
+		return nil
+	}
+	if !isReply(err) {
+		return err
+	}
+	for i, cmd := range cmds {
+		if cmd != nil && redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			return c.eval(cmds[i:])
+		}
+	}
+	return nil
+}
+
+// eval runs cmds again with their scripts' full text, all of them from the first
+// that found no script: an acquire that runs only now must not come after its
+// own release, which may have run already. Scripts give the same answer to a
+// replay, so what ran twice is as if it had run once; only that a vote was given
+// back is said by the first run. What is no script only reads.
+func (c *conn) eval(cmds []redis.Cmder) error {
+	pipe := c.Pipeline()
+	var released []*redis.IntCmd
+	for _, cmd := range cmds {
+		if cmd == nil {
+			continue
+		}
+		if args := cmd.Args(); args[0] == "evalsha" {
+			if n, ok := cmd.(*redis.IntCmd); ok && n.Val() == 1 && args[1] == releaseSHA {
+				released = append(released, n)
+			}
+			args[0], args[1] = "eval", sources[args[1].(string)]
+		}
+		cmd.SetErr(nil)
+		_ = pipe.Process(background, cmd)
+	}
+	_, err := pipe.Exec(background)
+	if err != nil && !isReply(err) {
+		return err
+	}
+	for _, cmd := range released {
+		if cmd.Err() == nil {
+			cmd.SetVal(1)
+		}
+	}
+	return nil
+}

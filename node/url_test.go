@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestOpen_eachForm_understood(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://localhost":                                    "localhost:6379",
+		"redis://localhost:1234/3":                             "localhost:1234",
+		"redis://user:pass@10.0.0.1:1234":                      "10.0.0.1:1234",
+		"redis://[::1]:1234":                                   "[::1]:1234",
+		"rediss://host:1234":                                   "host:1234",
+		"unix://user:pass@/tmp/redis.sock?db=2":                "/tmp/redis.sock",
+		"redis-sentinel://a,b:1,c/mine":                        "sentinel:mine",
+		"redis-sentinel://user:p%40ss@a:1,[::1]:2/my%2Fname/4": "sentinel:my/name",
+		"rediss-sentinel://a/mine?sentinel_password=x":         "sentinel:mine",
+	} {
+		r, err := Open(url, Config{})
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if r.Name() != want {
+			t.Errorf("%s is called %q, want %q", url, r.Name(), want)
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("%s: closing: %v", url, err)
+		}
+	}
+}
+
+func TestOpen_credentialsAndDatabase_passedOn(t *testing.T) {
+	r, err := Open("redis://us%40er:p%3Ass@host:1/3", Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if o := r.opts; o.Username != "us@er" || o.Password != "p:ss" || o.DB != 3 || o.MaxRetries != -1 || o.DialerRetries != 1 {
+		t.Errorf("%+v", o)
+	}
+	r, err = Open("redis://host:1?max_retries=5&read_timeout=1h", Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if o := r.opts; o.MaxRetries != -1 || o.ReadTimeout != (Config{}).withDefaults().IOTimeout {
+		t.Errorf("the URL sets what is the lane's: %+v", o)
+	}
+}
+
+func TestOpen_badURL_errorNamesTheFault(t *testing.T) {
+	for url, says := range map[string]string{
+		"":                                 "no URL",
+		"localhost:6379":                   "no URL",
+		"http://host":                      "redis://host:port",
+		"redis://host:99999999":            "65535",
+		"redis://host:0":                   "65535",
+		"redis://host/notanumber":          "redis://host:port",
+		"redis://host:1?nonsense=1":        "nonsense",
+		"redis-sentinel://host":            "no master name",
+		"redis-sentinel://host/":           "no master name",
+		"redis-sentinel:///name":           "empty host",
+		"redis-sentinel://a,,b/name":       "empty host",
+		"redis-sentinel://a:99999/name":    "65535",
+		"redis-sentinel://a:0/name":        "65535",
+		"redis-sentinel://a/name/x":        "database",
+		"redis-sentinel://a/name/-1":       "database",
+		"redis-sentinel://a/%zz":           "no master name",
+		"redis-sentinel://a/name?q=%zz":    "query",
+		"redis-sentinel://u%zz:p@a/name":   "user name",
+		"redis-sentinel://u:secre%zz@a/n":  "password cannot be read",
+		"redis-sentinel://u:p%zz@a/n?x=%z": "query",
+	} {
+		r, err := Open(url, Config{})
+		if err == nil {
+			_ = r.Close()
+			t.Errorf("%q passed", url)
+			continue
+		}
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; want it to say %q", url, err, says)
+		}
+	}
+}
+
+// Characters that are not escaped in a password cut the URL in other places than
+// its writer thinks. None of the pieces may be told.
+func TestOpen_badURLWithPassword_neverToldOn(t *testing.T) {
+	for _, url := range []string{
+		"redis://user:sec/ret@host:6379",
+		"redis://user:sec ret@host:6379",
+		"redis://user:sec%ret@host:6379",
+		"redis://user:sec#ret@host:6379",
+		"redis://user:sec?ret@host:6379",
+		"redis://user:sec@ret@host:port",
+		"redis://user:6379/secret@host/0",
+		"redis://:secret@host:port",
+		"rediss://:secret@host/x",
+		"http://user:secret@host",
+		"user:secret@host",
+		"redis-sentinel://user:secret@host",
+		"redis-sentinel://user:sec/ret@host/x",
+		"redis-sentinel://host?sentinel_password=secret",
+		"redis-sentinel://host?sentinel_PassWord=secret",
+		"redis-sentinel://user:sec/ret@host",
+		// Letters that take more, or fewer, bytes as small ones.
+		"redis-sentinel://" + strings.Repeat("Ⱥ", 50) + "?password=secret",
+		"redis-sentinel://" + strings.Repeat("\u212a", 50) + "?password=secret",
+	} {
+		r, err := Open(url, Config{})
+		if err == nil {
+			_ = r.Close()
+			continue // it can be read after all
+		}
+		for _, piece := range []string{"secret", "sec", "ret"} {
+			if strings.Contains(err.Error(), piece) {
+				t.Errorf("%q tells %q: %v", url, piece, err)
+			}
+		}
+	}
+}
+
+// No input makes Open panic or tell a password.
+func FuzzOpen(f *testing.F) {
+	for _, s := range []string{
+		"redis://", "redis://:%s@host:port", "redis-sentinel://u:%s@a,b/name?x=1", "unix://%s@/x", "rediss://a:b:%s", "%s://",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, form string) {
+		const secret = "Qx7Zs3cr3tPw"
+		if strings.Contains(form, secret) {
+			return
+		}
+		url := strings.Replace(form, "%s", secret, 1)
+		r, err := Open(url, Config{})
+		if err == nil {
+			if r.Name() == "" {
+				t.Errorf("%q has no name", url)
+			}
+			_ = r.Close()
+			return
+		}
+		// It is a password where an @ follows, or a parameter says so.
+		before, after, found := strings.Cut(url, secret)
+		inScheme := strings.Contains(after, "://") && !strings.Contains(before, "://")
+		if found && !inScheme && (strings.Contains(after, "@") || strings.HasSuffix(strings.ToLower(before), "password=")) &&
+			strings.Contains(err.Error(), secret) {
+			t.Errorf("%q: %v", url, err)
+		}
+	})
+}
+
+func TestNew_otherKindsOfClient_refusedByName(t *testing.T) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer cluster.Close()
+	var none *redis.Client
+	for _, c := range []redis.UniversalClient{cluster, nil, none} {
+		if _, err := New(c, Config{}); err == nil || !strings.Contains(err.Error(), "*redis.Client") {
+			t.Errorf("%T: %v", c, err)
+		}
+	}
+}
+
+// A client that would re-send scripts is safe here: the lane has its own settings.
+func TestNew_clientThatRetries_laneDoesNot(t *testing.T) {
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "pw", DB: 4, MaxRetries: 7, PoolSize: 50})
+	defer c.Close()
+	r, err := New(c, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if o := r.opts; o.MaxRetries != -1 || o.DialerRetries != 1 || !o.ContextTimeoutEnabled || o.PoolSize != 1 || o.Password != "pw" || o.DB != 4 {
+		t.Errorf("%+v", o)
+	}
+}

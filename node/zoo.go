@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build zoo
+
+package node
+
+import (
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/zoo"
+)
+
+// Defences that are Lua: while a switch is on, its script is sent without them.
+func init() {
+	breakScript(&zoo.NoOwnerCheck, &confirmSHA, confirmSource, "-- Zoo: confirm.lua without its owner check.",
+		"if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then\n  return 0\nend\n", "")
+	breakScript(&zoo.ExtendCreates, &extendSHA, extendSource, "-- Zoo: extend.lua that creates.",
+		"  local held = redis.call('hexists', lock, holder)\n",
+		"  if redis.call('exists', lock) == 0 then redis.call('hset', lock, holder, '1') end\n"+
+			"  local held = redis.call('hexists', lock, holder)\n")
+}
+
+// breakScript replaces defence in the script while on is set. A defence that is not there is a zoo that breaks nothing and then finds
+// nothing: it does not start.
+func breakScript(on *bool, sha *string, source, title, defence, instead string) {
+	if strings.Count(source, defence) != 1 {
+		panic("zoo: no such defence: " + title)
+	}
+	sound, broken := *sha, register(title+"\n"+strings.Replace(source, defence, instead, 1))
+	zoo.OnSet(func() {
+		*sha = sound
+		if *on {
+			*sha = broken
+		}
+	})
+}
