@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/node"
+)
+
+// ballot is one operation put to every master at once, and what they answer. The
+// caller of wait goes on when the tally is decided; answers that come later are
+// kept, for they say where a vote may still be.
+type ballot struct {
+	c       *Client
+	decided chan struct{} // closed with the first verdict that is not pending
+	whole   bool          // decided only when every master has answered
+
+	mu    sync.Mutex
+	tally tally
+	ops   []node.Op
+	// answered marks the ops whose Reply is there. An op that is not answered
+	// belongs to its node's lane, all but what the submitter set.
+	answered uint64
+}
+
+// poll puts op to all nodes in the set, each with its own copy. A node outside
+// the set counts as a no. need is how many must say Granted for a verdict; with
+// need 0 there is none, and decided waits for everybody.
+func (c *Client) poll(set uint64, need int, op node.Op) *ballot {
+	b := &ballot{
+		c:       c,
+		decided: make(chan struct{}),
+		whole:   need == 0,
+		tally:   tally{voters: len(c.nodes), need: need},
+		ops:     make([]node.Op, len(c.nodes)),
+	}
+	for i, n := range c.nodes {
+		o := &b.ops[i]
+		*o = op
+		o.To, o.Index = b, i
+		if set&(1<<i) == 0 {
+			o.Reply = node.Reply{Class: node.Absent, Unsent: true}
+			b.Receive(o)
+		} else if !n.Submit(o) {
+			b.Receive(o)
+		}
+	}
+	return b
+}
+
+// Receive implements [node.Receiver].
+func (b *ballot) Receive(op *node.Op) {
+	b.mu.Lock()
+	b.answered |= 1 << op.Index
+	late := b.doneLocked()
+	b.tally.add(op.Reply.Class == node.Granted)
+	if !late && b.doneLocked() {
+		close(b.decided)
+	}
+	won := b.tally.verdict() == won
+	b.mu.Unlock()
+	if late && won && op.Wait != nil && op.Reply.Class != node.Granted {
+		// The lock is ours, but this master has us in its queue still.
+		leave(b.c.nodes[op.Index], op.Lock, op.Wait.Waiter, op.Start)
+	}
+}
+
+// refused are the masters that answered anything but Granted.
+func (b *ballot) refused() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	set := b.answered
+	for i := range b.ops {
+		if set&(1<<i) != 0 && b.ops[i].Reply.Class == node.Granted {
+			set &^= 1 << i
+		}
+	}
+	return set
+}
+
+func (b *ballot) doneLocked() bool {
+	if b.whole {
+		return b.tally.yes+b.tally.no == b.tally.voters
+	}
+	return b.tally.verdict() != pending
+}
+
+// wait returns when the verdict is there, timeout is over or ctx ends. Masters
+// that are silent by then count as a no.
+func (b *ballot) wait(ctx context.Context, timeout time.Duration) verdict {
+	select {
+	case <-b.decided:
+	default:
+		timer := b.c.timers.Get().(*time.Timer)
+		timer.Reset(timeout)
+		select {
+		case <-b.decided:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		b.c.timers.Put(timer)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v := b.tally.verdict(); v != pending {
+		return v
+	}
+	return lost
+}
+
+// replies copies what is known by now; silent masters are Unknown.
+func (b *ballot) replies() []node.Reply {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	rs := make([]node.Reply, len(b.ops))
+	for i := range b.ops {
+		if b.answered&(1<<i) != 0 {
+			rs[i] = b.ops[i].Reply
+		}
+	}
+	return rs
+}
+
+// votes says which masters granted, and which may hold a vote: those, and all
+// that were asked and gave no definite answer.
+func (b *ballot) votes() (granted, maybe uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.ops {
+		bit := uint64(1) << i
+		r := &b.ops[i].Reply
+		switch {
+		case b.answered&bit == 0:
+			maybe |= bit
+		case r.Class == node.Granted:
+			granted |= bit
+			maybe |= bit
+		case r.Class == node.Unknown && !r.Unsent:
+			maybe |= bit
+		}
+	}
+	return granted, maybe
+}

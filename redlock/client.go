@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/node"
+)
+
+// maxNodes is set by the sets of masters, which are bits of a uint64.
+const maxNodes = 63
+
+// Client takes locks on one fixed set of masters. Make one with [Open] or [New]
+// and share it: all methods are safe for concurrent use.
+type Client struct {
+	settings
+	nodes   []node.Node
+	all     uint64 // the set of all nodes
+	need    int    // the quorum
+	id      string
+	attempt atomic.Uint64
+	renewer *renewer
+	tokens  tokenSource
+	epoch   epoch
+	closed  atomic.Bool
+	quit    chan struct{} // closed by Close
+	stats   stats
+
+	recovery recovery
+	waiting  waiting
+	// timers are used again: each round needs one, and hardly one in a million
+	// fires. Since Go 1.23 a stopped timer's channel is empty.
+	timers sync.Pool
+
+	mu     sync.Mutex
+	idents []node.Identity // by node; zero while it never connected
+}
+
+// Open connects to the masters at urls (see [node.Open] for the forms) and
+// returns a client for locks over all of them. It fails unless a quorum answers,
+// and when what answers is no set of independent masters: a replica, or one
+// master under two addresses. A minority that is down is taken in when it comes
+// up. The list must be the same for every client, in any order: two clients with
+// different lists do not exclude each other (docs/safety.md A24).
+//
+// On an error nothing is left behind.
+func Open(urls []string, opts ...Option) (*Client, error) {
+	s, err := apply(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkCount(len(urls)); err != nil {
+		return nil, err
+	}
+	cfg := s.node
+	cfg.Clock, cfg.StallAfter = s.clock, s.nodeTimeout
+	nodes := make([]node.Node, len(urls))
+	for i, u := range urls {
+		n, err := node.Open(u, cfg)
+		if err != nil {
+			closeAll(nodes[:i])
+			return nil, fmt.Errorf("%w: master %d of %d: %w", ErrConfig, i+1, len(urls), err)
+		}
+		nodes[i] = n
+	}
+	c, err := newClient(nodes, s)
+	if err != nil {
+		closeAll(nodes)
+		return nil, err
+	}
+	return c, nil
+}
+
+// New is [Open] for nodes that were made elsewhere: of ready go-redis clients
+// ([node.New]) or in memory (package nodetest). The client closes them in Close;
+// on an error they stay the caller's.
+func New(nodes []node.Node, opts ...Option) (*Client, error) {
+	s, err := apply(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkCount(len(nodes)); err != nil {
+		return nil, err
+	}
+	return newClient(nodes, s)
+}
+
+// checkCount says whether n masters make a quorum worth having.
+func (s *settings) checkCount(n int) error {
+	switch {
+	case n > maxNodes:
+		return fmt.Errorf("%w: %d masters: want %d or fewer", ErrConfig, n, maxNodes)
+	case n == 0:
+		return fmt.Errorf("%w: no masters: want an odd number of 3 or more", ErrConfig)
+	case s.nodeCount != 0 && n != s.nodeCount:
+		return fmt.Errorf("%w: %d masters, but WithNodeCount(%d): the quorum is one of the configured masters, never of those that happen to be there", ErrConfig, n, s.nodeCount)
+	case s.nodeCount == 0 && n < 3:
+		return fmt.Errorf("%w: %d masters: a quorum needs 3 or more; WithNodeCount(%d) takes fewer knowingly", ErrConfig, n, n)
+	case s.nodeCount == 0 && n%2 == 0:
+		return fmt.Errorf("%w: %d masters: an even number outlives no more failures than %d; WithNodeCount(%d) takes it all the same", ErrConfig, n, n-1, n)
+	}
+	return nil
+}
+
+func newClient(nodes []node.Node, s settings) (*Client, error) {
+	c := &Client{
+		settings: s,
+		nodes:    nodes,
+		all:      1<<len(nodes) - 1,
+		need:     quorum(len(nodes)),
+		id:       s.newID(),
+		quit:     make(chan struct{}),
+		idents:   make([]node.Identity, len(nodes)),
+	}
+	for i, n := range nodes {
+		if n == nil {
+			return nil, fmt.Errorf("%w: node %d of %d is nil", ErrConfig, i+1, len(nodes))
+		}
+	}
+	var err error
+	if c.epoch, err = newEpoch(nodes, &s); err != nil {
+		return nil, err
+	}
+	c.timers.New = func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return t
+	}
+	c.renewer = newRenewer(c)
+	c.recovery.init(c)
+	c.waiting.init(c)
+	for i, n := range nodes {
+		n.Bind(node.Binding{
+			Epoch:      c.epoch.id,
+			Drift:      s.drift,
+			Admit:      func(id node.Identity) error { return c.admit(i, id) },
+			Message:    func(channel, payload string) { c.waiting.message(i, channel, payload) },
+			Subscribed: func(string) { c.waiting.resubscribed(i) },
+			Up:         func() { c.recovery.kick(i, nil) },
+			Trouble:    func(err error) { c.recovery.kick(i, err) },
+		})
+	}
+	if err := c.ready(); err != nil {
+		c.stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+// ready waits for every master's first answer.
+func (c *Client) ready() error {
+	errs := make([]error, len(c.nodes))
+	var g errgroup.Group
+	for i, n := range c.nodes {
+		g.Go(func() error {
+			errs[i] = n.Ready()
+			return nil
+		})
+	}
+	_ = g.Wait()
+	all := collect()
+	up := len(c.nodes)
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		up--
+		all = multierror.Append(all, err)
+		if errors.Is(err, ErrConfig) || errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	if up < c.need {
+		return fmt.Errorf("%w: %d of %d masters, quorum is %d: %w", ErrUnreachable, up, len(c.nodes), c.need, all)
+	}
+	if c.joining {
+		return nil // its masters are another epoch's still
+	}
+	return c.recovery.check()
+}
+
+// admit refuses a master that is in the list already under another address: it
+// would vote twice (docs/safety.md A25).
+func (c *Client) admit(i int, id node.Identity) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for j, other := range c.idents {
+		if j != i && other.RunID == id.RunID {
+			return fmt.Errorf("%w: %s and %s are the same master (run_id %s): name it once", ErrConfig,
+				c.nodes[j].Name(), c.nodes[i].Name(), id.RunID)
+		}
+	}
+	c.idents[i] = id
+	return nil
+}
+
+func (c *Client) identity(i int) node.Identity {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.idents[i]
+}
+
+// Close ends renewal and frees the client's connections and goroutines. Leases
+// that are still held are not released, for the code under them may still run:
+// their contexts end with [ErrClosed], and the masters forget them when their
+// TTL is over. Releases under way are sent first, for at most the node timeout.
+// Everything fails with ErrClosed afterwards. Close is safe twice.
+func (c *Client) Close() error {
+	if c.stop() {
+		closeAll(c.nodes)
+	}
+	return nil
+}
+
+// stop ends everything but the nodes, once.
+func (c *Client) stop() bool {
+	if c.closed.Swap(true) {
+		return false
+	}
+	close(c.quit)
+	c.renewer.close()
+	c.waiting.close()
+	c.recovery.wait()
+	return true
+}
+
+func closeAll(nodes []node.Node) {
+	var g errgroup.Group
+	for _, n := range nodes {
+		g.Go(n.Close)
+	}
+	_ = g.Wait()
+}
+
+// jitter is a random time in [0, d): pauses of clients must not fall together.
+func (c *Client) jitter(d time.Duration) time.Duration {
+	if c.node.Rand == nil {
+		return mathrand.N(d)
+	}
+	return time.Duration(c.node.Rand() % uint64(d))
+}
+
+// nextHolder is the id of one attempt. It is never used again: a late release
+// of an earlier attempt cannot match it (docs/safety.md A14). The form,
+// uuid:number, is Redisson's.
+func (c *Client) nextHolder() string {
+	if zoo.SameHolder {
+		return c.id + ":1"
+	}
+	b := make([]byte, 0, len(c.id)+21)
+	b = append(b, c.id...)
+	b = append(b, ':')
+	return string(strconv.AppendUint(b, c.attempt.Add(1), 10))
+}
+
+// newID is a random UUID, of crypto/rand, which never fails, unless WithRand says
+// otherwise.
+func (s *settings) newID() string {
+	var b [16]byte
+	if s.node.Rand == nil {
+		_, _ = rand.Read(b[:])
+	} else {
+		binary.BigEndian.PutUint64(b[:8], s.node.Rand())
+		binary.BigEndian.PutUint64(b[8:], s.node.Rand())
+	}
+	b[6] = b[6]&0x0f | 0x80 // version 8: acquire.lua tells our holders from Java's by it
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// roundTimeout is how long a round waits for silent masters: remain/N of what is
+// left of the caller's time and of the TTL, within [1 ms, NodeTimeout].
+func (c *Client) roundTimeout(ctx context.Context, ttl time.Duration) time.Duration {
+	remain := ttl
+	if deadline, ok := ctx.Deadline(); ok {
+		remain = min(remain, time.Until(deadline))
+	}
+	return max(min(remain/time.Duration(len(c.nodes)), c.nodeTimeout), time.Millisecond)
+}
+
+// acquire is one round (docs/algorithm.md): a lease, or a *RoundError with the
+// masters' replies, or the caller's own ctx error. Whatever is not a lease has
+// been given back on every master that answers, and is owed to the others.
+//
+// op is what the kind of acquire adds: a place in the queue, a vote to join.
+func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op node.Op) (*Lease, []node.Reply, error) {
+	if ctx.Err() != nil {
+		return nil, nil, gaveUp(ctx, l, nil)
+	}
+	if c.closed.Load() {
+		return nil, nil, ErrClosed
+	}
+	c.stats.rounds.Add(1)
+	holder := c.nextHolder()
+	start := c.clock.Elapsed()
+	timeout := c.roundTimeout(ctx, ls.ttl)
+	op.Kind, op.Lock, op.Holder, op.TTL = node.Acquire, l, holder, ls.ttl
+	op.Token = c.tokens.propose(c.clock.Wall())
+	op.Start, op.Until = start, start+timeout
+	b := c.poll(c.all, c.need, op)
+	v := b.wait(ctx, timeout)
+	var token int64
+	if v == won {
+		token, v = c.settleToken(ctx, b, l, holder, timeout)
+	}
+	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
+	if zoo.NoElapsedCheck {
+		start = now
+	}
+	validity := c.drift.Validity(ls.ttl, now-start)
+
+	// A cancel that races a win wins: a lease is never given for a context
+	// that is done, so "Lock returned nil error" means the caller still wants it.
+	if v == won && validity > ls.minValidity && ctx.Err() == nil {
+		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, ballot: b,
+			start: start, until: start + c.drift.Validity(ls.ttl, 0), pos: -1}
+		lease := h.leaseLocked(ctx)
+		if c.renewer.add(h) {
+			c.stats.granted.Add(1)
+			return lease, nil, nil
+		}
+	}
+	_, maybe := b.votes()
+	if zoo.ReleaseOnCaller && ctx.Err() != nil {
+		maybe = 0
+	}
+	c.release(l, holder, maybe, start+ls.ttl+c.drift.Of(ls.ttl))
+	replies := b.replies()
+	err := c.roundError(l, replies)
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, gaveUp(ctx, l, err)
+	case c.closed.Load():
+		return nil, nil, ErrClosed
+	case v == won:
+		err.Elapsed = now - start
+	}
+	return nil, replies, err
+}
+
+// release gives back what a failed attempt may have, everywhere at once, and
+// waits for the masters that answer: when the caller goes on, none of them has a
+// key of the attempt. It does not listen to the caller's context, which is often
+// what ended the attempt. Masters that do not answer owe it to the lane.
+func (c *Client) release(l *node.Lock, holder string, set uint64, until time.Duration) {
+	if set == 0 {
+		return
+	}
+	c.poll(set, 0, node.Op{
+		Kind: node.Release, Lock: l, Holder: holder, Start: c.clock.Elapsed(), Until: until,
+	}).wait(context.Background(), c.nodeTimeout)
+}

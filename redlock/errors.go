@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/redlock-go/redlock/node"
+)
+
+// What can go wrong, to be asked for with errors.Is. A caller that gave up finds
+// its own ctx.Err() in the error and none of the first three.
+var (
+	// ErrHeld: a majority of the masters answered, and another holder has the
+	// lock on one of them or more.
+	ErrHeld = errors.New("redlock: held by another")
+	// ErrUnreachable: fewer masters than a quorum answered in time.
+	ErrUnreachable = errors.New("redlock: no quorum of masters answered")
+	// ErrRefused: masters answered but will not vote (a key of another type at
+	// the lock's name, a missing right...), and waiting will not change it.
+	ErrRefused = errors.New("redlock: masters refuse to vote")
+
+	// ErrRecovering: too many masters wait until they may vote again, after a
+	// restart, a flush or a jump of their clock, or before their first use. The
+	// error says how long. It passes by itself.
+	ErrRecovering = errors.New("redlock: masters are recovering")
+
+	// ErrLost: the lease ended before it was unlocked: its validity ran out, or
+	// a quorum of its votes is gone. Another holder may have the lock.
+	ErrLost = errors.New("redlock: lease lost")
+	// ErrReleased: the lease was unlocked.
+	ErrReleased = errors.New("redlock: lease released")
+	// ErrUnconfirmed: Unlock could not learn from a quorum that the lock is free.
+	// The releases are owed and sent again; the TTL ends what they cannot.
+	ErrUnconfirmed = errors.New("redlock: release not confirmed")
+	// ErrClosed: the client was closed.
+	ErrClosed = errors.New("redlock: client closed")
+	// ErrConfig: an option, a name or a list of nodes that cannot work.
+	ErrConfig = errors.New("redlock: bad configuration")
+)
+
+// errNilContext is returned where the library would panic on a nil context.
+var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
+
+// errNoTTL: no lock is held like that, by this library or by Redisson.
+var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")
+
+// RoundError is why one round over all masters did not give a lease. Its chain
+// holds one of [ErrHeld], [ErrUnreachable], [ErrRecovering] and [ErrRefused], and
+// the [node.Error] of each master that had one to tell.
+type RoundError struct {
+	Name string // the lock
+	// How the masters voted. A vote that was granted was given back.
+	Granted, Held, Refused, Unknown int
+	Quorum                          int
+	// RetryAfter is when a quorum could be free if every TTL runs out: the
+	// smallest wait after which a next round is of use. 0 when unknown.
+	RetryAfter time.Duration
+	// Elapsed is set when the round was won but too late for its TTL.
+	Elapsed time.Duration
+
+	kind  error
+	nodes *multierror.Error
+}
+
+func (e *RoundError) Error() string {
+	var b strings.Builder
+	n := e.Granted + e.Held + e.Refused + e.Unknown
+	fmt.Fprintf(&b, "%v: %q: %d of %d masters granted it, %d hold it for another, %d refused, %d did not answer; quorum is %d",
+		e.kind, e.Name, e.Granted, n, e.Held, e.Refused, e.Unknown, e.Quorum)
+	if e.Elapsed > 0 {
+		fmt.Fprintf(&b, "; granted only after %v, too late for its TTL", e.Elapsed)
+	}
+	for _, err := range e.nodes.WrappedErrors() {
+		fmt.Fprintf(&b, "; %v", err)
+	}
+	return b.String()
+}
+
+func (e *RoundError) Unwrap() []error {
+	return append([]error{e.kind}, e.nodes.WrappedErrors()...)
+}
+
+// collect is an empty list of errors whose text is one line: multierror's own has
+// line breaks and tabs, which logs tear apart.
+func collect() *multierror.Error {
+	return &multierror.Error{ErrorFormat: func(errs []error) string {
+		texts := make([]string, len(errs))
+		for i, err := range errs {
+			texts[i] = err.Error()
+		}
+		return strings.Join(texts, "; ")
+	}}
+}
+
+// roundError sums up a round that gave no lease.
+func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
+	e := &RoundError{Name: l.Name, Quorum: c.need, nodes: collect()}
+	recovering := 0
+	for i, r := range replies {
+		switch r.Class {
+		case node.Granted:
+			e.Granted++
+		case node.Held:
+			e.Held++
+			if r.Remaining < 0 {
+				e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.nodes[i].Name(), Err: errNoTTL})
+			}
+		case node.Refused:
+			e.Refused++
+		default:
+			e.Unknown++
+		}
+		if r.Err == nil {
+			continue
+		}
+		err := c.recovery.explain(i, r.Err)
+		if errors.Is(err, ErrRecovering) {
+			recovering++
+		}
+		e.nodes = multierror.Append(e.nodes, err)
+	}
+	n := len(replies)
+	switch {
+	case e.Granted+e.Held+e.Refused+recovering < c.need:
+		e.kind = ErrUnreachable
+	case e.Held > 0:
+		e.kind = ErrHeld
+		e.RetryAfter = freeAfter(replies, c.need)
+	case recovering > 0 && n-(e.Refused+e.Unknown-recovering) >= c.need:
+		e.kind = ErrRecovering
+	case e.Refused > 0:
+		e.kind = ErrRefused
+	default:
+		e.kind = ErrUnreachable
+	}
+	return e
+}
+
+// gaveUpError is the error of a caller whose context ended. It says what the last
+// round saw, but is none of ErrHeld, ErrUnreachable, ErrRecovering and ErrRefused.
+type gaveUpError struct {
+	name string
+	err  error       // ctx.Err(), with its cause
+	last *RoundError // may be nil
+}
+
+func gaveUp(ctx context.Context, l *node.Lock, last *RoundError) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != err {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return &gaveUpError{l.Name, err, last}
+}
+
+func (e *gaveUpError) Error() string {
+	s := fmt.Sprintf("redlock: gave up on %q: %v", e.name, e.err)
+	if e.last != nil {
+		s += fmt.Sprintf(" (last round: %v)", e.last)
+	}
+	return s
+}
+
+func (e *gaveUpError) Unwrap() error { return e.err }
+
+// freeAfter is the shortest time after which need masters may be free: the
+// need-th smallest remaining TTL, where one that granted is free at once and one
+// that did not answer, or holds a key without TTL, never is. 0 when there are
+// not need of them.
+func freeAfter(replies []node.Reply, need int) time.Duration {
+	var left []time.Duration
+	for _, r := range replies {
+		switch {
+		case r.Class == node.Granted:
+			left = append(left, 0)
+		case r.Class == node.Held && r.Remaining >= 0:
+			left = append(left, r.Remaining)
+		}
+	}
+	if len(left) < need {
+		return 0
+	}
+	slices.Sort(left)
+	return left[need-1]
+}

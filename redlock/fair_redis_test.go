@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// contest is what came of many that wanted one lock all the time.
+type contest struct {
+	shares []int // grants, by contender
+	waits  quorumtest.Times
+	took   time.Duration
+	// Per acquisition, once everybody had it: rounds, and scripts a master.
+	rounds, scripts float64
+}
+
+// jain is Jain's fairness index: 1 when all shares are the same, 1/n when one has all.
+func (c *contest) jain() float64 {
+	sum, squares := 0.0, 0.0
+	for _, s := range c.shares {
+		sum += float64(s)
+		squares += float64(s) * float64(s)
+	}
+	return sum * sum / (float64(len(c.shares)) * squares)
+}
+
+// contend has the mutexes contended for by one goroutine each, from the moment when
+// all of them wait until each has been granted the lock often times in the mean.
+// Each holds it for a millisecond.
+func contend(t *testing.T, masters *quorumtest.Masters, mutexes []*redlock.Mutex, queued, often int, clients ...*redlock.Client) *contest {
+	t.Helper()
+	gate := lock(t, masters.Open().Mutex(mutexes[0].Name()))
+	c := &contest{shares: make([]int, len(mutexes))}
+	spent := func() (rounds, scripts int) {
+		for _, cl := range clients {
+			rounds += int(cl.Stats().Rounds)
+		}
+		for i := range masters.Servers {
+			scripts += masters.Calls(i, "evalsha")
+		}
+		return rounds, scripts
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var mu sync.Mutex // c, inside, last, warm...
+	inside, last, warmRounds, warmScripts := 0, int64(0), 0, 0
+	granted := func(i int, token int64, waited time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if inside++; inside > 1 {
+			t.Error("two holders")
+		}
+		if token <= last {
+			t.Errorf("token %d after %d", token, last)
+		}
+		last = token
+		c.shares[i]++
+		c.waits = append(c.waits, waited)
+		switch len(c.waits) {
+		case len(mutexes):
+			warmRounds, warmScripts = spent()
+		case often * len(mutexes):
+			rounds, scripts := spent()
+			n := float64(len(c.waits) - len(mutexes))
+			c.rounds = float64(rounds-warmRounds) / n
+			c.scripts = float64(scripts-warmScripts) / n / float64(len(masters.Servers))
+			cancel()
+		}
+	}
+	var wg sync.WaitGroup
+	for i, m := range mutexes {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				lease, err := m.Lock(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil {
+					t.Errorf("contender %d: %v", i, err)
+					cancel()
+					return
+				}
+				granted(i, lease.Token(), time.Since(began))
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				inside--
+				mu.Unlock()
+				if err := lease.Unlock(context.WithoutCancel(ctx)); err != nil {
+					t.Errorf("contender %d: %v", i, err)
+				}
+			}
+		})
+	}
+	masters.Waits(mutexes[0].Name(), queued)
+	began := time.Now()
+	unlock(t, gate)
+	wg.Wait()
+	c.took = time.Since(began)
+	return c
+}
+
+// However many want the lock, all get the same share of it, and it costs the masters
+// the same.
+func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	sizes := []int{2, 8, 64}
+	if quorumtest.Soak() {
+		sizes = append(sizes, 256)
+	}
+	for _, n := range sizes {
+		t.Run(fmt.Sprintf("%d clients", n), func(t *testing.T) {
+			var clients []*redlock.Client
+			var mutexes []*redlock.Mutex
+			for range n {
+				c := masters.Open()
+				defer c.Close()
+				clients = append(clients, c)
+				mutexes = append(mutexes, c.Mutex(t.Name()))
+			}
+			fair(t, masters, mutexes, n, clients...)
+		})
+	}
+	t.Run("64 of one client", func(t *testing.T) {
+		c := masters.Open()
+		var mutexes []*redlock.Mutex
+		for range 64 {
+			mutexes = append(mutexes, c.Mutex(t.Name()))
+		}
+		fair(t, masters, mutexes, 1, c)
+	})
+}
+
+func fair(t *testing.T, masters *quorumtest.Masters, mutexes []*redlock.Mutex, queued int, clients ...*redlock.Client) {
+	const least, perAcquisition = 0.99, 4
+	c := contend(t, masters, mutexes, queued, max(8, 64/len(mutexes)), clients...)
+	t.Logf("Jain %.4f, %.2f scripts and %.2f rounds an acquisition and master, %d/s, wait: %v",
+		c.jain(), c.scripts, c.rounds, int(float64(len(c.waits))/c.took.Seconds()), c.waits)
+	if c.jain() < least {
+		t.Errorf("Jain's index is %.4f, want %v or more: %v", c.jain(), least, c.shares)
+	}
+	if c.scripts > perAcquisition {
+		t.Errorf("%.2f scripts an acquisition on each master, want %d or fewer", c.scripts, perAcquisition)
+	}
+}
+
+// arrivals has clients line up for a lock, 6 ms apart and in shuffled order, rounds
+// times, and wants the grants in the order of arrival.
+func arrivals(t *testing.T, masters *quorumtest.Masters, rounds int, clients []*redlock.Client) {
+	rng := quorumtest.Rand(t, "./redlock")
+	holder := masters.Open()
+	wrong := 0
+	for range rounds {
+		gate := lock(t, holder.Mutex("lock"))
+		order := rng.Perm(len(clients))
+		granted := make(chan int, len(clients))
+		var wg sync.WaitGroup
+		for k, i := range order {
+			wg.Go(func() {
+				lease, err := clients[i].Mutex("lock").Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				granted <- i
+				if err := lease.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(6 * time.Millisecond)
+			masters.Waits("lock", k+1) // it has arrived, however busy this machine is
+		}
+		unlock(t, gate)
+		wg.Wait()
+		close(granted)
+		var got []int
+		for i := range granted {
+			got = append(got, i)
+		}
+		for k := range got {
+			if got[k] != order[k] {
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			t.Fatalf("came as %v, were served as %v", order, got)
+		}
+	}
+	t.Logf("%d arrivals, all served in their order", rounds*len(clients))
+}
+
+func open(masters *quorumtest.Masters, n int) (clients []*redlock.Client) {
+	for range n {
+		clients = append(clients, masters.Open())
+	}
+	return clients
+}
+
+func TestLock_fair_orderOfArrival(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	arrivals(t, masters, quorumtest.Scale(4, 40), open(masters, 25))
+}
+
+func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	clients := open(masters, 25)
+	quorumtest.NoErr(t, masters.Servers[2].Kill())
+	arrivals(t, masters, quorumtest.Scale(4, 40), clients)
+}
+
+// A client whose time of day is wrong neither passes others nor falls behind, and
+// its tokens are like everybody's.
+func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	var clients []*redlock.Client
+	var mutexes []*redlock.Mutex
+	for i := range 9 {
+		off := time.Duration(i%3-1) * 10 * time.Minute
+		c := masters.Open(redlock.WithClock(wrong{clock.System(), off}))
+		clients = append(clients, c)
+		mutexes = append(mutexes, c.Mutex("contended"))
+	}
+	arrivals(t, masters, quorumtest.Scale(3, 30), clients)
+	if c := contend(t, masters, mutexes, len(mutexes), 8, clients...); c.jain() < 0.99 {
+		t.Errorf("shares are %v", c.shares)
+	}
+}
+
+// wrong is a clock that shows another time of day.
+type wrong struct {
+	clock.Clock
+	off time.Duration
+}
+
+func (c wrong) Wall() time.Time { return c.Clock.Wall().Add(c.off) }
+
+// Nobody queues when contenders find a free lock all at once; they split the votes,
+// and must not do so for ever. With Unfair there is no order that helps them.
+func TestLock_allAtOnce_makeProgress(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	clients := open(masters, 8)
+	for name, opts := range map[string][]redlock.LockOption{"fair": nil, "unfair": {redlock.Unfair()}} {
+		t.Run(name, func(t *testing.T) {
+			var took quorumtest.Times
+			for i := range quorumtest.Scale(20, 500) {
+				start := make(chan struct{})
+				var wg sync.WaitGroup
+				for _, c := range clients {
+					m := c.Mutex(fmt.Sprint(name, i), opts...)
+					wg.Go(func() {
+						<-start
+						if err := m.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				began := time.Now()
+				close(start)
+				wg.Wait()
+				took = append(took, time.Since(began))
+			}
+			t.Logf("8 in: %v", took)
+			if took.Max() > 5*time.Second {
+				t.Errorf("the slowest round of 8 took %v", took.Max())
+			}
+		})
+	}
+}
+
+// Many waiters die at once.
+func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
+	t.Parallel()
+	masters := quorumtest.Start(t, 5)
+	path := masters.Path()
+	lease := lock(t, masters.Open().Mutex("lock"))
+	for i := range 5 {
+		waitFor(t.Context(), path.Open().Mutex("lock"))
+		masters.Waits("lock", i+1)
+	}
+	got := waitFor(t.Context(), masters.Open().Mutex("lock"))
+	masters.Waits("lock", 6)
+	path.Vanish()
+	unlock(t, lease)
+	began := time.Now()
+	o := must(t, got, 2*(liveness+then))
+	t.Logf("the next had it after %v", o.at.Sub(began))
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/node"
+)
+
+// hold is what the masters know one grant by: a holder id with its votes, its
+// token and its validity. One or more leases stand on it, more than one when it
+// was re-entered.
+type hold struct {
+	c      *Client
+	l      *node.Lock
+	ls     lockSettings
+	holder string
+	token  int64
+	start  time.Duration // when the round that won began
+
+	mu    sync.Mutex
+	until time.Duration // end of validity, on the client's clock
+	ended error         // nil while held; then ErrReleased, ErrLost or ErrClosed
+	// Invariant: while ended is nil, leases are those that were not unlocked, and
+	// there is at least one.
+	leases    []*Lease
+	reentered bool
+	// changes counts the changes of leases, told is how many of them the last
+	// extend has told the masters of.
+	changes, told int
+	// votes are the masters where this holder's vote is known to have been there
+	// without a break since a round that won: granted in it, confirmed by it, or
+	// put back after it and acknowledged.
+	// Invariant: only these count when the hold is extended. A vote that was put
+	// back by a round that failed proves nothing about the time before
+	// (docs/safety.md A19).
+	votes uint64
+	// maybe are the masters that may hold a vote and so get a release.
+	// Invariant: votes is a subset of maybe.
+	maybe uint64
+	// ballot is that of the acquire until its stragglers were counted.
+	ballot *ballot
+
+	extending bool          // one extend in flight at most
+	settled   chan struct{} // closed when it is decided; made for those who wait
+	extendErr error         // of the last one decided
+	failed    int           // extends that were not confirmed
+
+	// The renewer's, guarded by its mutex.
+	due     time.Duration // when it looks at this hold again
+	renewAt time.Duration // never, when it is fixed or at its maximum
+	pos     int           // in its heap; -1 outside
+	dropped bool
+}
+
+func (h *hold) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.errLocked()
+}
+
+// errLocked notices an end of validity that no timer has reported yet, as after
+// a suspend: timers stand still with the monotonic clock.
+func (h *hold) errLocked() error { return h.errAtLocked(h.c.clock.Elapsed()) }
+
+func (h *hold) errAtLocked(now time.Duration) error {
+	if h.ended == nil && now >= h.until-h.ls.margin() {
+		h.endLocked(fmt.Errorf("%w: %q: validity is over", ErrLost, h.l.Name))
+	}
+	return h.ended
+}
+
+// endLocked ends the hold and its leases once and for all; the first cause
+// stands.
+func (h *hold) endLocked(cause error) {
+	if h.ended != nil {
+		return
+	}
+	h.ended = cause
+	if errors.Is(cause, ErrLost) {
+		h.c.stats.lost.Add(1)
+	}
+	for _, l := range h.leases {
+		l.endLocked(cause)
+	}
+}
+
+func (h *hold) end(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endLocked(cause)
+}
+
+// extend gives the hold a full TTL from now and its present count to the masters.
+// A call during another one shares its outcome, unless that one went out before
+// the count was what it is now.
+func (h *hold) extend(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for want := h.changes; ; {
+		if err := h.errLocked(); err != nil {
+			return err
+		}
+		first := !h.extending
+		h.extending = true
+		if h.settled == nil {
+			h.settled = make(chan struct{})
+		}
+		settled := h.settled
+		h.mu.Unlock()
+		if first {
+			h.c.extend([]*hold{h})
+		}
+		var gone error
+		select {
+		case <-settled:
+		case <-ctx.Done():
+			gone = gaveUp(ctx, h.l, nil)
+		}
+		h.mu.Lock()
+		switch {
+		case gone != nil:
+			return gone
+		case h.extendErr != nil || h.told >= want:
+			return h.extendErr
+		}
+	}
+}
+
+// extended takes the outcome of an extend that began at start. It reports
+// whether the hold lives on with a new deadline.
+//
+// confirmed are the masters of votes that still had theirs, missing those that
+// had not.
+func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := h.errLocked() // none after the local deadline: a late yes proves nothing
+	if err == nil {
+		n := bits.OnesCount64(confirmed)
+		switch {
+		case n >= h.c.need || zoo.ExtendMinority && n > 0:
+			h.until = start + h.c.drift.Validity(h.ls.ttl, 0)
+		case bits.OnesCount64(h.votes&^missing) < h.c.need:
+			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)
+			h.endLocked(err)
+		default:
+			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable, h.l.Name, n, len(h.c.nodes), h.c.need)
+		}
+	}
+	h.extending, h.extendErr = false, err
+	if err != nil {
+		h.failed++
+	}
+	if h.settled != nil {
+		close(h.settled)
+		h.settled = nil
+	}
+	return err == nil
+}
+
+// count takes the stragglers of the acquire into the hold's sets.
+func (h *hold) countLocked() {
+	if h.ballot == nil {
+		return
+	}
+	h.votes, h.maybe = h.ballot.votes()
+	h.ballot = nil
+}
+
+// notGranted are the masters that answered the acquire otherwise. Those that have
+// not answered yet are the ballot's to look after.
+func (h *hold) notGranted() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ballot == nil {
+		return 0
+	}
+	return h.ballot.refused()
+}
+
+// count is the hold count to tell the masters: 0, which leaves it, while there is
+// but one lease and always was.
+func (h *hold) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = h.changes
+	if !h.reentered {
+		h.reentered = len(h.leases) > 1
+	}
+	if !h.reentered {
+		return 0
+	}
+	return len(h.leases)
+}
+
+// voters is the set of masters whose yes counts in an extend.
+func (h *hold) voters() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.countLocked()
+	return h.votes
+}
+
+// confirm notes a vote that a master has although it was not counted, in a round
+// that won without it.
+func (h *hold) confirm(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.votes |= 1 << i
+	h.maybe |= 1 << i
+}
+
+// topUp puts the vote back on master i, which lost it while a quorum of others
+// had theirs. It counts from the next extend on, if it is acknowledged by then.
+func (h *hold) topUp(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended != nil {
+		return // the releases have gone out; nothing may follow them
+	}
+	h.votes &^= 1 << i
+	h.maybe |= 1 << i
+	now := h.c.clock.Elapsed()
+	h.c.nodes[i].Submit(&node.Op{
+		Kind: node.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
+		Start: now, Until: now + h.c.nodeTimeout, To: topUp{h, h.failed}, Index: i,
+	})
+}
+
+// topUp takes the answer of a top-up. One that comes after an extend failed is not
+// counted: what it put back may have been away for longer than the proof, by the
+// extend before, reaches.
+type topUp struct {
+	h      *hold
+	failed int // extends, when it was sent
+}
+
+func (t topUp) Receive(op *node.Op) {
+	t.h.mu.Lock()
+	defer t.h.mu.Unlock()
+	if op.Reply.Class == node.Granted && t.failed == t.h.failed {
+		t.h.votes |= 1 << op.Index
+	}
+}
+
+// release gives every vote back, ends the hold and waits until a quorum has
+// confirmed. It reports the errors of Unlock.
+func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
+	h.mu.Lock()
+	h.countLocked()
+	set, until := h.maybe, h.until
+	h.maybe, h.votes = 0, 0
+	h.mu.Unlock()
+	h.c.renewer.remove(h)
+	if set == 0 || errors.Is(was, ErrClosed) {
+		return was
+	}
+	b := h.c.poll(set, h.c.need, node.Op{
+		Kind: node.Release, Lock: h.l, Holder: h.holder, Start: now,
+		Until: until + 2*h.c.drift.Of(h.ls.ttl), // the TTL is over then on any master
+	})
+	v := b.wait(ctx, h.c.nodeTimeout)
+	switch {
+	case was != nil:
+		return was
+	case v == won:
+		return nil
+	}
+	return h.unconfirmed(ctx, b)
+}
+
+// unconfirmed tells a lock that was gone from one that may still be there.
+func (h *hold) unconfirmed(ctx context.Context, b *ballot) error {
+	released, absent := 0, 0
+	for _, r := range b.replies() {
+		switch r.Class {
+		case node.Granted:
+			released++
+		case node.Absent:
+			absent++
+		}
+	}
+	n := len(h.c.nodes)
+	if n-absent < h.c.need {
+		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", ErrLost, h.l.Name, absent, n)
+	}
+	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", ErrUnconfirmed, h.l.Name, released, n, h.c.need)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return err
+}

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// wantNotOpened fails unless Open fails with want and says words.
+func wantNotOpened(t *testing.T, urls []string, want error, words []string, opts ...redlock.Option) {
+	t.Helper()
+	c, err := redlock.Open(urls, opts...)
+	if err == nil {
+		_ = c.Close()
+		t.Errorf("opened %v", urls)
+		return
+	}
+	if !errors.Is(err, want) {
+		t.Errorf("%v is not %v", err, want)
+	}
+	wantText(t, err, words...)
+}
+
+func TestOpen_badNodeCount_refused(t *testing.T) {
+	urls := make([]string, 64)
+	for i := range urls {
+		urls[i] = fmt.Sprintf("redis://127.0.0.1:%d", i+1) // nobody is dialled
+	}
+	for n, words := range map[int][]string{
+		0:  {"no masters"},
+		1:  {"1 masters", "WithNodeCount(1)"},
+		2:  {"2 masters", "WithNodeCount(2)"},
+		4:  {"4 masters", "even", "WithNodeCount(4)"},
+		64: {"64 masters", "63"},
+	} {
+		wantNotOpened(t, urls[:n], redlock.ErrConfig, words)
+		_, err := redlock.New(make([]node.Node, n))
+		wantIs(t, err, redlock.ErrConfig)
+	}
+	wantNotOpened(t, urls[:3], redlock.ErrConfig, []string{"3 masters", "WithNodeCount(5)"}, redlock.WithNodeCount(5))
+	wantNotOpened(t, urls[:3], redlock.ErrConfig, []string{"-1"}, redlock.WithNodeCount(-1))
+	_, err := redlock.New(make([]node.Node, 3))
+	wantIs(t, err, redlock.ErrConfig)
+	wantText(t, err, "node 1 of 3 is nil")
+}
+
+// An even number and a single master are taken from those who say so.
+func TestOpen_nodeCountSaid_works(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 4, localredis.Config{})
+	for _, n := range []int{1, 2, 4} {
+		c, err := redlock.Open(ms.urls()[:n], redlock.WithNodeCount(n), redlock.WithUnsafeRecoveryOff())
+		noErr(t, err)
+		l := locked(t, c.Mutex("even"))
+		noErr(t, l.Unlock(t.Context()))
+		noErr(t, c.Close())
+	}
+	// Of four, two are no quorum.
+	c := ms.open(redlock.WithNodeCount(4), redlock.WithUnsafeRecoveryOff())
+	noErr(t, ms.servers[0].Kill())
+	l := locked(t, c.Mutex("even"))
+	noErr(t, l.Unlock(t.Context()))
+	noErr(t, ms.servers[1].Kill())
+	_, err := c.Mutex("even").TryLock(t.Context())
+	wantIs(t, err, redlock.ErrUnreachable)
+}
+
+func TestOpen_badURL_namesWhich(t *testing.T) {
+	wantNotOpened(t, []string{"redis://127.0.0.1:1", "nonsense", "redis://127.0.0.1:2"}, redlock.ErrConfig, []string{"master 2 of 3", "nonsense"})
+	wantNotOpened(t, []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://:secret@127.0.0.1:x"}, redlock.ErrConfig, []string{"master 3 of 3"})
+}
+
+func TestOpen_masterTwice_refused(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	urls := ms.urls()
+	wantNotOpened(t, []string{urls[0], urls[1], urls[0]}, redlock.ErrConfig, []string{ms.servers[0].Addr(), "twice"})
+
+	p, err := faultproxy.Start(ms.servers[0].Addr())
+	noErr(t, err)
+	defer p.Close()
+	for _, opts := range [][]redlock.Option{nil, {redlock.WithUnsafeRecoveryOff()}} {
+		wantNotOpened(t, []string{urls[0], urls[1], "redis://" + p.Addr()}, redlock.ErrConfig,
+			[]string{ms.servers[0].Addr(), p.Addr(), "same master", "run_id"}, opts...)
+	}
+	// Another database of the same process is the same master.
+	wantNotOpened(t, []string{urls[0], urls[1], "redis://" + p.Addr() + "/1"}, redlock.ErrConfig, []string{"same master"})
+	ms.wantNoKeys("*")
+}
+
+// A second address that comes up later is kept out as well.
+func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 2, localredis.Config{})
+	p, err := faultproxy.Start(ms.servers[0].Addr())
+	noErr(t, err)
+	defer p.Close()
+	noErr(t, p.Refuse(true))
+	c, err := redlock.Open(append(ms.urls(), "redis://"+p.Addr()), redlock.WithUnsafeRecoveryOff())
+	noErr(t, err)
+	defer c.Close()
+	noErr(t, p.Refuse(false))
+	noErr(t, ms.servers[1].Kill())
+	m := c.Mutex("twice")
+	soon(t, "the refusal is known", func() bool {
+		_, err := m.TryLock(t.Context())
+		if err == nil {
+			t.Fatal("a quorum of one master")
+		}
+		return strings.Contains(err.Error(), "same master")
+	})
+}
+
+func TestOpen_replica_refused(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	replica, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
+	noErr(t, err)
+	defer replica.Close()
+	urls := []string{ms.servers[0].URL(), ms.servers[1].URL(), replica.URL()}
+	wantNotOpened(t, urls, redlock.ErrConfig, []string{replica.Addr(), "slave", "name its master"})
+	wantNotOpened(t, urls, node.ErrReplica, nil, redlock.WithUnsafeRecoveryOff())
+	ms.wantNoKeys("*")
+}
+
+func TestOpen_evictingPolicy_refused(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
+		noErr(t, ms.direct[1].ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
+		wantNotOpened(t, ms.urls(), node.ErrEviction, []string{ms.servers[1].Addr(), policy, "noeviction"})
+	}
+	wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
+}
+
+func TestOpen_unreachable_majorityRefusedMinorityTakenInLater(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	for _, i := range []int{0, 1} {
+		noErr(t, ms.servers[i].Kill())
+	}
+	c := ms.open(redlock.WithUnsafeRecoveryOff())
+	l := locked(t, c.Mutex("minority"))
+	noErr(t, l.Unlock(t.Context()))
+
+	noErr(t, ms.servers[2].Kill())
+	start := time.Now()
+	wantNotOpened(t, ms.urls(), redlock.ErrUnreachable, []string{"2 of 5", "quorum is 3", ms.servers[0].Addr(), ms.servers[1].Addr(), ms.servers[2].Addr()})
+	if d := time.Since(start); d > 3*time.Second {
+		t.Errorf("Open took %v to say so", d)
+	}
+	for _, i := range []int{0, 1, 2} {
+		noErr(t, ms.servers[i].Restart(t.Context()))
+	}
+	noErr(t, ms.servers[3].Kill())
+	noErr(t, ms.servers[4].Kill())
+	l = locked(t, c.Mutex("minority"))
+	noErr(t, l.Unlock(t.Context()))
+}
+
+// A frozen master accepts connections and says nothing.
+func TestOpen_frozenMaster_doesNotHoldItUpForLong(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	noErr(t, ms.servers[0].Pause())
+	start := time.Now()
+	c := ms.open(redlock.WithUnsafeRecoveryOff())
+	if d := time.Since(start); d > 4*time.Second {
+		t.Errorf("Open took %v", d)
+	}
+	noErr(t, locked(t, c.Mutex("frozen")).Unlock(t.Context()))
+}
+
+func TestMutex_badName_refusedByEveryCall(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	for name, says := range map[string]string{
+		"":                        "empty",
+		strings.Repeat("x", 513):  "513 bytes",
+		"nul\x00inside":           "NUL",
+		"bad\xff\xfeutf8":         "UTF-8",
+		"redlock:node":            "redlock:",
+		"redlock:":                "redlock:",
+		strings.Repeat("é", 257):  "514 bytes",
+		"\x00":                    "NUL",
+		strings.Repeat("\n", 600): "600 bytes",
+	} {
+		m := c.Mutex(name)
+		for _, err := range []error{
+			m.Check(), second(m.Lock(t.Context())), second(m.TryLock(t.Context())), second(m.TryLockFor(t.Context(), time.Second)),
+			m.Do(t.Context(), nil), second(c.RWMutex(name).Reader().TryLock(t.Context())),
+		} {
+			if !errors.Is(err, redlock.ErrConfig) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%.20q: %v, want it to say %q", name, err, says)
+			}
+		}
+	}
+	for _, name := range []string{"x", strings.Repeat("x", 512), "a b", "{tag}", "}{", "{", "ключ", "%s%d", "a\nb", "*", "redlock", "gate"} {
+		l := locked(t, c.Mutex(name))
+		noErr(t, l.Unlock(t.Context()))
+	}
+}
+
+func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin(redlock.WithMaxTTL(20 * time.Second))
+	for _, tc := range []struct {
+		opts []redlock.LockOption
+		says []string
+	}{
+		{[]redlock.LockOption{redlock.WithTTL(0)}, []string{"TTL 0s", "10ms"}},
+		{[]redlock.LockOption{redlock.WithTTL(-time.Second)}, []string{"TTL -1s", "10ms"}},
+		{[]redlock.LockOption{redlock.WithTTL(9999 * time.Microsecond)}, []string{"TTL 9ms", "10ms"}},
+		{[]redlock.LockOption{redlock.WithTTL(21 * time.Second)}, []string{"TTL 21s", "20s", "WithMaxTTL"}},
+		{[]redlock.LockOption{redlock.WithTTL(math.MaxInt64)}, []string{"20s"}},
+		{[]redlock.LockOption{redlock.WithTTL(time.Second), redlock.WithRenewal(time.Second)}, []string{"renewal every 1s", "TTL 1s"}},
+		{[]redlock.LockOption{redlock.WithTTL(time.Second), redlock.WithRenewal(2 * time.Second)}, []string{"renewal every 2s", "TTL 1s"}},
+		{[]redlock.LockOption{redlock.WithTTL(time.Second), redlock.WithRenewal(980 * time.Millisecond)}, []string{"renewal every 980ms", "TTL 1s", "drift 12ms"}},
+		{[]redlock.LockOption{redlock.WithRenewal(0)}, []string{"renewal every 0s", "TTL 10s"}},
+		{[]redlock.LockOption{redlock.WithRenewal(-1)}, []string{"renewal every -1ns", "TTL 10s"}},
+		{[]redlock.LockOption{redlock.WithMinValidity(-1)}, []string{"minimum validity -1ns", "TTL 10s"}},
+		{[]redlock.LockOption{redlock.WithMinValidity(9900 * time.Millisecond)}, []string{"minimum validity 9.9s", "TTL 10s", "drift 102ms"}},
+		{[]redlock.LockOption{redlock.WithMaxHold(-1)}, []string{"maximum hold -1ns"}},
+		{[]redlock.LockOption{nil}, []string{"nil option"}},
+	} {
+		m := c.Mutex("options", tc.opts...)
+		_, err := m.TryLock(t.Context())
+		wantIs(t, err, redlock.ErrConfig)
+		wantIs(t, m.Check(), redlock.ErrConfig)
+		wantText(t, err, tc.says...)
+		// The same as defaults of a whole client.
+		opts := []redlock.Option{redlock.WithMaxTTL(20 * time.Second)}
+		for _, o := range tc.opts {
+			opts = append(opts, o)
+		}
+		wantNotOpened(t, ms.urls(), redlock.ErrConfig, tc.says, opts...)
+	}
+	for _, tc := range []struct {
+		opts []redlock.Option
+		says []string
+	}{
+		{[]redlock.Option{redlock.WithDrift(clock.Drift{Factor: -0.01})}, []string{"-0.01"}},
+		{[]redlock.Option{redlock.WithDrift(clock.Drift{Factor: math.NaN()})}, []string{"NaN"}},
+		{[]redlock.Option{redlock.WithDrift(clock.Drift{Factor: 1})}, []string{"1"}},
+		{[]redlock.Option{redlock.WithDrift(clock.Drift{Constant: -1})}, []string{"-1ns"}},
+		{[]redlock.Option{redlock.WithDrift(clock.Drift{Factor: 0.99, Constant: time.Second})}, []string{"TTL 10s"}},
+		{[]redlock.Option{redlock.WithNodeTimeout(0)}, []string{"node timeout 0s"}},
+		{[]redlock.Option{redlock.WithNodeTimeout(-1)}, []string{"node timeout -1ns"}},
+		{[]redlock.Option{redlock.WithMaxTTL(0)}, []string{"maximum TTL 0s"}},
+		{[]redlock.Option{redlock.WithMaxTTL(9 * time.Second)}, []string{"TTL 10s", "maximum TTL 9s"}},
+		{[]redlock.Option{redlock.WithClock(nil)}, []string{"clock"}},
+		{[]redlock.Option{nil}, []string{"nil option"}},
+	} {
+		wantNotOpened(t, ms.urls(), redlock.ErrConfig, tc.says, tc.opts...)
+	}
+	ms.wantNoKeys("options")
+}
+
+func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	m := ms.begin().Mutex("taken")
+	ms.each(ms.all(), func(d *redis.Client) error { return d.Set(context.Background(), "taken", "a string", 0).Err() })
+	for _, err := range []error{second(m.TryLock(t.Context())), second(m.Lock(t.Context()))} {
+		wantIs(t, err, redlock.ErrRefused)
+		wantText(t, err, "taken", "WRONGTYPE", ms.servers[0].Addr())
+	}
+	ms.each(ms.all(), func(d *redis.Client) error {
+		if v := d.Get(context.Background(), "taken").Val(); v != "a string" {
+			t.Errorf("the key is %q now", v)
+		}
+		return nil
+	})
+	// On a minority it costs a vote, no more, and the release has nothing to do there.
+	ms.each([]int{0, 1}, drop("taken"))
+	noErr(t, locked(t, m).Unlock(t.Context()))
+	ms.wantNoKeys("redlock:queue:*")
+}
+
+func TestLock_keyWithoutTTL_heldForEverAndSaid(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	m := ms.begin().Mutex("immortal")
+	ms.each(ms.all(), func(d *redis.Client) error { return d.HSet(context.Background(), "immortal", "someone", 1).Err() })
+	_, err := m.TryLock(t.Context())
+	wantIs(t, err, redlock.ErrHeld)
+	wantText(t, err, "no TTL")
+	var round *redlock.RoundError
+	if !errors.As(err, &round) || round.RetryAfter != 0 || round.Held != 3 {
+		t.Errorf("%+v", round)
+	}
+	_, err = m.TryLockFor(t.Context(), 100*time.Millisecond)
+	wantIs(t, err, redlock.ErrHeld)
+	got := make(chan error, 1)
+	go func() {
+		l, err := m.Lock(context.Background())
+		if err == nil {
+			err = l.Unlock(context.Background())
+		}
+		got <- err
+	}()
+	soon(t, "it waits", func() bool { return len(ms.keys("redlock:queue:*")) == 3 })
+	ms.each(ms.all(), drop("immortal"))
+	noErr(t, <-got) // nobody published it: a timer found out
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Lease is a lock that is held, until it is unlocked or its validity ends. All
+// methods are safe for concurrent use, from any goroutine.
+//
+// While ValidUntil lies ahead, no other holder can have been granted the lock,
+// as long as clocks keep within the drift and masters do not forget votes
+// (docs/safety.md). A holder that is stopped for longer than its validity and
+// then goes on is not stopped by anything here: watch [Lease.Context], and let
+// the resource check a fencing token.
+type Lease struct {
+	h      *hold
+	parent context.Context
+
+	// Guarded by h.mu.
+	ended  error // nil while held
+	ctx    *leaseContext
+	cancel context.CancelCauseFunc
+}
+
+// leaseLocked adds a lease to the hold.
+func (h *hold) leaseLocked(parent context.Context) *Lease {
+	l := &Lease{h: h, parent: parent}
+	h.leases = append(h.leases, l)
+	h.changes++
+	return l
+}
+
+// dropLocked takes l from the hold.
+func (h *hold) dropLocked(l *Lease) {
+	h.leases = slices.DeleteFunc(h.leases, func(o *Lease) bool { return o == l })
+	h.changes++
+}
+
+// rebase gives the lease the values of ctx instead of those that it was taken
+// with.
+func (l *Lease) rebase(ctx context.Context) {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	l.parent = ctx
+}
+
+// Name is the lock's name.
+func (l *Lease) Name() string { return l.h.l.Name }
+
+// Holder is the id that the masters know this lease by, for logs and for
+// finding it with a Redis client.
+func (l *Lease) Holder() string { return l.h.holder }
+
+// Token is the fencing token: a number above 0 and below 2^53 that is unique among
+// all leases of this lock, and larger than that of every lease that was granted
+// before this one's Lock began. It does not change while the lease lasts. Present
+// it to the resource before the first read there (package fence); tokens of
+// different locks have nothing to do with each other.
+//
+// No clock is trusted for this. What is: that no more masters lose their data at
+// once than leave a quorum of intact ones (docs/safety.md, "Fencing tokens").
+func (l *Lease) Token() int64 { return l.h.token }
+
+// ValidUntil is when the lease ends unless it is extended before, on this host's
+// clock. It moves with every extend that a quorum confirmed.
+func (l *Lease) ValidUntil() time.Time {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	return time.Now().Add(l.h.until - l.h.c.clock.Elapsed())
+}
+
+// Err is nil while the lease is held, and says why it is not any more:
+// [ErrReleased], [ErrLost] or [ErrClosed].
+func (l *Lease) Err() error {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	return l.errLocked()
+}
+
+func (l *Lease) errLocked() error {
+	_ = l.h.errLocked() // ends l too, if it does not stand
+	return l.ended
+}
+
+func (l *Lease) endLocked(cause error) {
+	if l.ended != nil {
+		return
+	}
+	l.ended = cause
+	if l.cancel != nil {
+		l.cancel(cause)
+	}
+}
+
+// Context ends when the lease does, with the reason as its cause: [ErrReleased],
+// [ErrLost] (a hundredth of the TTL and 1 ms before validity is over, or as soon
+// as a quorum of its votes is known to be gone) or [ErrClosed]. It has the values of the
+// context that the lock was taken with, but neither its deadline nor its cancel:
+// those bounded the waiting.
+//
+// It also carries the lease: a Lock of the same client and name that is called
+// with it, or with a context made from it, re-enters the lease instead of waiting
+// for it for ever (see [Mutex.Lock]).
+func (l *Lease) Context() context.Context {
+	l.h.mu.Lock()
+	defer l.h.mu.Unlock()
+	if l.ctx == nil {
+		ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.parent))
+		l.ctx, l.cancel = &leaseContext{ctx, l}, cancel
+		if l.ended != nil {
+			cancel(l.ended)
+		}
+	}
+	return l.ctx
+}
+
+// leaseContext asks the clock when it is asked for its error, so that a holder
+// that wakes from a suspend and looks is told at once.
+type leaseContext struct {
+	context.Context
+	lease *Lease
+}
+
+func (c *leaseContext) Err() error {
+	_ = c.lease.Err()
+	return c.Context.Err()
+}
+
+func (c *leaseContext) Value(key any) any {
+	if k, ok := key.(leaseKey); ok && k == c.lease.key() {
+		return c.lease
+	}
+	return c.Context.Value(key)
+}
+
+// leaseKey finds a lease in a context.
+type leaseKey struct {
+	c    *Client
+	name string
+}
+
+func (l *Lease) key() leaseKey { return leaseKey{l.h.c, l.h.l.Name} }
+
+// leaseOf is the innermost lease of the lock called name that ctx carries, or nil.
+func (c *Client) leaseOf(ctx context.Context, name string) *Lease {
+	if ctx == context.Background() {
+		return nil
+	}
+	l, _ := ctx.Value(leaseKey{c, name}).(*Lease)
+	return l
+}
+
+// Extend gives the lease a full TTL from now. It returns nil when a quorum of the
+// masters still had its vote without a break; ValidUntil has moved then. On any
+// error the old deadline stands:
+//
+//	ErrUnreachable  too few masters answered; trying again may help
+//	ErrLost, ErrReleased, ErrClosed
+//	ctx.Err()       the caller gave up; the extend may still succeed
+//
+// Renewal does this by itself unless it was switched off. One extend is in flight
+// at a time: a call during another one shares its outcome.
+func (l *Lease) Extend(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if err := l.Err(); err != nil {
+		return l.already(err)
+	}
+	return l.h.extend(ctx)
+}
+
+// Reenter returns a second lease on the same hold, without waiting: same token,
+// same validity, one more on the masters' hold count. Each lease is given back by
+// its own Unlock, in any order; the lock is free after the last. It is what Lock
+// does with a context of this lease, for callers that have the lease instead.
+//
+// Its errors are those of [Lease.Extend], for it is one. On an error nothing has
+// changed.
+func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	h := l.h
+	if l.Err() == nil && ctx.Err() != nil { // not under the mutex: ctx may be the lease's own
+		return nil, gaveUp(ctx, h.l, nil)
+	}
+	h.mu.Lock()
+	if err := l.errLocked(); err != nil {
+		h.mu.Unlock()
+		return nil, fmt.Errorf("redlock: re-entering %q: %w", h.l.Name, err)
+	}
+	inner := h.leaseLocked(ctx)
+	h.mu.Unlock()
+	if err := h.extend(ctx); err != nil {
+		h.mu.Lock()
+		h.dropLocked(inner)
+		last := len(h.leases) == 0 && h.ended == nil
+		if last { // the others were unlocked meanwhile and left it to this one
+			h.endLocked(ErrReleased)
+		}
+		h.mu.Unlock()
+		if last {
+			_ = h.release(ctx, nil, h.c.clock.Elapsed())
+		}
+		return nil, err
+	}
+	return inner, nil
+}
+
+// Unlock gives the lock back, on every master that may have a vote, and ends the
+// lease and its context at once. It returns when a quorum has confirmed:
+//
+//	nil             a quorum had the vote and dropped it
+//	ErrLost         the lease had ended before, or its quorum was gone
+//	ErrReleased     it was unlocked before
+//	ErrUnconfirmed  too few masters answered within the node timeout, or ctx ended
+//	ErrClosed       the client was closed; the TTL frees the lock
+//
+// The releases go out whatever the error, and masters that do not answer are owed
+// theirs until it is acknowledged or the TTL is over. A ctx that is done already
+// does not keep Unlock from doing its work: it is called from defers.
+//
+// Of a lease that was re-entered, Unlock only takes its own part back: the lock
+// stays held until the last lease on it is unlocked.
+func (l *Lease) Unlock(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	if ctx.Err() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	h := l.h
+	now := h.c.clock.Elapsed()
+	h.mu.Lock()
+	_ = h.errAtLocked(now)
+	was := l.ended
+	l.endLocked(ErrReleased)
+	h.dropLocked(l)
+	last := len(h.leases) == 0
+	if last {
+		h.endLocked(ErrReleased)
+	}
+	h.mu.Unlock()
+	switch {
+	case errors.Is(was, ErrReleased):
+		return l.already(was)
+	case last:
+		return h.release(ctx, was, now)
+	case was != nil:
+		return was
+	}
+	// The count on the masters follows; that it does not, on some, hurts nobody:
+	// the last Unlock drops the whole vote.
+	_ = h.extend(ctx)
+	return nil
+}
+
+func (l *Lease) already(was error) error {
+	if errors.Is(was, ErrReleased) {
+		return fmt.Errorf("%w: %q was unlocked before", ErrReleased, l.h.l.Name)
+	}
+	return was
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+func drop(lock string) func(d *redis.Client) error {
+	return func(d *redis.Client) error { return d.Del(context.Background(), lock).Err() }
+}
+
+type ctxKey struct{}
+
+func TestLease_context_valuesOfTheParentButNotItsEnd(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	parent, cancel := context.WithTimeout(context.WithValue(t.Context(), ctxKey{}, "value"), time.Hour)
+	defer cancel()
+	for name, take := range map[string]func(context.Context) (*redlock.Lease, error){
+		"Lock":       c.Mutex("a").Lock,
+		"TryLock":    c.Mutex("b").TryLock,
+		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return c.Mutex("c").TryLockFor(ctx, 5*time.Second) },
+	} {
+		ctx, cancel := context.WithCancel(parent)
+		l, err := take(ctx)
+		noErr(t, err)
+		if got := l.Context().Value(ctxKey{}); got != "value" {
+			t.Errorf("%s: the parent's value is %v", name, got)
+		}
+		if d, ok := l.Context().Deadline(); ok {
+			t.Errorf("%s: the context has the parent's deadline %v", name, d)
+		}
+		cancel()
+		if err := l.Context().Err(); err != nil {
+			t.Errorf("%s: the parent's cancel ended it: %v", name, err)
+		}
+		held := l.Context()
+		noErr(t, l.Unlock(t.Context()))
+		<-held.Done()
+		wantIs(t, context.Cause(held), redlock.ErrReleased)
+		wantIs(t, held.Err(), context.Canceled)
+		wantIs(t, l.Err(), redlock.ErrReleased)
+		// A context that is asked for only now is over too.
+		wantIs(t, context.Cause(l.Context()), redlock.ErrReleased)
+	}
+}
+
+func TestLease_notRenewed_lostWithCauseAndGivenBack(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	const ttl = 600 * time.Millisecond
+	before := time.Now()
+	l, err := c.Mutex("fixed", redlock.WithTTL(ttl), redlock.WithoutRenewal()).Lock(t.Context())
+	noErr(t, err)
+	until := l.ValidUntil()
+	if until.After(before.Add(ttl)) || until.Before(before.Add(ttl/2)) {
+		t.Errorf("asked at %v, valid until %v", before, until)
+	}
+	ctx := l.Context()
+	<-ctx.Done()
+	wantIs(t, context.Cause(ctx), redlock.ErrLost)
+	wantIs(t, l.Err(), redlock.ErrLost)
+	wantIs(t, l.Extend(t.Context()), redlock.ErrLost)
+	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+	ms.wantNoKeys("fixed") // given back all the same
+	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+	if s := c.Stats(); s.Lost != 1 || s.Held != 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// On a busy machine some goroutine may wake too late; the earliest of a few tells
+// whether the notice comes in time.
+func TestLease_notRenewed_contextEndsBeforeValidUntil(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin(redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
+	ahead := make(chan time.Duration, 10)
+	for i := range cap(ahead) {
+		l := locked(t, c.Mutex(fmt.Sprint("fixed-", i)))
+		until := l.ValidUntil()
+		context.AfterFunc(l.Context(), func() { ahead <- time.Until(until) })
+		time.Sleep(10 * time.Millisecond)
+	}
+	best := time.Duration(math.MinInt64)
+	for range cap(ahead) {
+		best = max(best, <-ahead)
+	}
+	if best <= 0 || best > 500*time.Millisecond {
+		t.Errorf("contexts ended %v before validity at best", best)
+	}
+}
+
+func TestLease_extend_movesValidity(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	l, err := ms.begin().Mutex("fixed", redlock.WithTTL(2*time.Second), redlock.WithoutRenewal()).Lock(t.Context())
+	noErr(t, err)
+	for range 3 {
+		before := l.ValidUntil()
+		time.Sleep(20 * time.Millisecond)
+		asked := time.Now()
+		noErr(t, l.Extend(t.Context()))
+		after := l.ValidUntil()
+		if after.Sub(before) < 15*time.Millisecond || after.Before(asked.Add(1900*time.Millisecond)) || after.After(time.Now().Add(2*time.Second)) {
+			t.Errorf("extend at %v moved the end from %v to %v", asked, before, after)
+		}
+	}
+	token := l.Token()
+	var wg sync.WaitGroup
+	for range 20 { // calls at the same time share an outcome
+		wg.Go(func() {
+			if err := l.Extend(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if l.Token() != token {
+		t.Errorf("extends changed the token from %d to %d", token, l.Token())
+	}
+	noErr(t, l.Unlock(t.Context()))
+	wantIs(t, l.Extend(t.Context()), redlock.ErrReleased)
+	ms.wantNoKeys("fixed")
+}
+
+// A quorum of votes is gone: a clear loss, however much validity is left.
+func TestLease_extendAfterVotesAreGone_lostAtOnce(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	l, err := ms.begin().Mutex("gone", redlock.WithoutRenewal()).Lock(t.Context())
+	noErr(t, err)
+	settled(t, l, 5)
+	ctx := l.Context()
+	ms.each([]int{0, 1}, drop("gone"))
+	noErr(t, l.Extend(t.Context()))
+	settled(t, l, 5) // votes put back
+	ms.each([]int{0, 1, 2}, drop("gone"))
+	err = l.Extend(t.Context())
+	wantIs(t, err, redlock.ErrLost)
+	wantText(t, err, "quorum is 3")
+	<-ctx.Done()
+	wantIs(t, context.Cause(ctx), redlock.ErrLost)
+	if n := ms.votes("gone", l.Holder()); n > 2 {
+		t.Errorf("a lost lease has %d votes", n)
+	}
+	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+	ms.wantNoKeys("gone")
+}
+
+func TestLease_unlockTwice_secondSaysSo(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	m := ms.begin().Mutex("twice")
+	l := locked(t, m)
+	noErr(t, l.Unlock(t.Context()))
+	next := locked(t, m)
+	wantIs(t, l.Unlock(t.Context()), redlock.ErrReleased)
+	wantText(t, l.Unlock(t.Context()), "unlocked before")
+	if n := ms.votes("twice", next.Holder()); n < 2 {
+		t.Errorf("the second Unlock took %d votes of the next holder", 3-n)
+	}
+	noErr(t, next.Unlock(t.Context()))
+}
+
+func TestLease_unlockManyAtOnce_oneReleases(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	l := locked(t, ms.begin().Mutex("many"))
+	errs := make(chan error, 10)
+	for range cap(errs) {
+		go func() { errs <- l.Unlock(context.Background()) }()
+	}
+	released := 0
+	for range cap(errs) {
+		if err := <-errs; err == nil {
+			released++
+		} else if !errors.Is(err, redlock.ErrReleased) {
+			t.Error(err)
+		}
+	}
+	if released != 1 {
+		t.Errorf("%d of the Unlocks released it", released)
+	}
+}
+
+func TestUnlock_quorumSilent_unconfirmedThenSettled(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	l, err := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond)).Mutex("owed").Lock(t.Context())
+	noErr(t, err)
+	settled(t, l, 5)
+	for i := range 3 {
+		noErr(t, ms.servers[i].Pause())
+	}
+	err = l.Unlock(t.Context())
+	wantIs(t, err, redlock.ErrUnconfirmed)
+	wantText(t, err, "2 of 5", "quorum is 3")
+	ms.wantNoKeys("owed", 3, 4)
+	for i := range 3 {
+		noErr(t, ms.servers[i].Resume())
+	}
+	soon(t, "owed releases arrive", func() bool { return len(ms.keys("owed")) == 0 })
+}
+
+func TestUnlock_votesWereGone_lost(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	l := locked(t, ms.begin().Mutex("gone"))
+	settled(t, l, 5)
+	ms.each([]int{0, 1, 2}, drop("gone"))
+	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+	ms.wantNoKeys("gone")
+}
+
+func TestMaxHold_renewalEndsThenTheLease(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	const ttl, hold = 500 * time.Millisecond, 900 * time.Millisecond
+	start := time.Now()
+	l, err := ms.begin().Mutex("max", redlock.WithTTL(ttl), redlock.WithMaxHold(hold)).Lock(t.Context())
+	noErr(t, err)
+	<-l.Context().Done()
+	wantIs(t, context.Cause(l.Context()), redlock.ErrLost)
+	if d := time.Since(start); d < ttl || d > hold+ttl+500*time.Millisecond {
+		t.Errorf("lost after %v, want after %v and before %v", d, ttl, hold+ttl)
+	}
+	soon(t, "the lock is free", func() bool { return len(ms.keys("max")) == 0 })
+}
+
+func TestMinValidity_slowMasters_refusedAndGivenBack(t *testing.T) {
+	t.Parallel()
+	ms := startProxied(t, 3, localredis.Config{})
+	m := ms.begin(redlock.WithTTL(2*time.Second)).Mutex("late", redlock.WithMinValidity(1900*time.Millisecond))
+	for _, p := range ms.proxies {
+		p.SlowReply(runs(t, "acquire"), 200*time.Millisecond)
+	}
+	_, err := m.TryLock(t.Context())
+	wantIs(t, err, redlock.ErrUnreachable)
+	var round *redlock.RoundError
+	if !errors.As(err, &round) || round.Elapsed < 200*time.Millisecond || round.Granted < 2 {
+		t.Errorf("%+v", round)
+	}
+	wantText(t, err, "too late")
+	soon(t, "given back", func() bool { return len(ms.keys("late")) == 0 })
+}
+
+func TestClose_leasesEndAndEverythingSaysSo(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	m := c.Mutex("closed")
+	l := locked(t, m)
+	other := locked(t, c.Mutex("other", redlock.WithTTL(20*time.Second)))
+	settled(t, l, 3)
+	ctx := l.Context()
+	noErr(t, c.Close())
+	noErr(t, c.Close())
+	<-ctx.Done()
+	wantIs(t, context.Cause(ctx), redlock.ErrClosed)
+	for name, err := range map[string]error{
+		"Err":    l.Err(),
+		"Extend": l.Extend(t.Context()),
+		"Unlock": l.Unlock(t.Context()),
+		"again":  l.Unlock(t.Context()),
+		"other":  other.Unlock(t.Context()),
+		"Lock":   second(m.Lock(t.Context())),
+		"Try":    second(m.TryLock(t.Context())),
+		"For":    second(m.TryLockFor(t.Context(), time.Second)),
+		"again2": second(l.Reenter(t.Context())),
+		"Do":     m.Do(t.Context(), func(context.Context) error { t.Error("Do runs"); return nil }),
+		"Init":   c.Init(t.Context()),
+	} {
+		if !errors.Is(err, redlock.ErrClosed) {
+			t.Errorf("%s after Close: %v", name, err)
+		}
+	}
+	if n := ms.votes("closed", l.Holder()); n != 3 {
+		t.Errorf("Close gave %d votes back; code under the lease may still run", 3-n)
+	}
+	if s := c.Stats(); s.Held != 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestClose_whileCallersWait_theyReturn(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	locked(t, ms.begin().Mutex("busy"))
+	c := ms.open()
+	got := make(chan error, 5)
+	for range cap(got) {
+		go func() { got <- second(c.Mutex("busy").Lock(context.Background())) }()
+	}
+	soon(t, "one is queued", func() bool { return len(ms.keys("redlock:queue:*")) == 3 })
+	noErr(t, c.Close())
+	for range cap(got) {
+		wantIs(t, <-got, redlock.ErrClosed)
+	}
+}
+
+func TestNilContext_isAnError(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	l := locked(t, c.Mutex("held"))
+	m := c.Mutex("free")
+	var none context.Context
+	for name, err := range map[string]error{
+		"Lock":        second(m.Lock(none)),
+		"TryLock":     second(m.TryLock(none)),
+		"TryLockFor":  second(m.TryLockFor(none, time.Second)),
+		"Do":          m.Do(none, func(context.Context) error { t.Error("Do runs"); return nil }),
+		"Extend":      l.Extend(none),
+		"Reenter":     second(l.Reenter(none)),
+		"Unlock":      l.Unlock(none),
+		"Init":        c.Init(none),
+		"Reconfigure": second(redlock.Reconfigure(none, c, ms.urls(), redlock.WithMaxTTL(time.Minute))),
+	} {
+		if !errors.Is(err, redlock.ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ms.wantNoKeys("free")
+	noErr(t, l.Unlock(t.Context()))
+}
+
+func TestDo_eachEnding(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	m := ms.begin().Mutex("do")
+	mine := errors.New("mine")
+	err := m.Do(t.Context(), func(ctx context.Context) error {
+		if n := len(ms.keys("do")); n < 2 {
+			t.Errorf("fn runs with %d votes", n)
+		}
+		return mine
+	})
+	wantIs(t, err, mine)
+	soon(t, "given back", func() bool { return len(ms.keys("do")) == 0 })
+
+	func() {
+		defer func() {
+			if recover() != "boom" {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = m.Do(t.Context(), func(context.Context) error { panic("boom") })
+	}()
+	soon(t, "given back after the panic", func() bool { return len(ms.keys("do")) == 0 })
+
+	lost := m.Do(t.Context(), func(ctx context.Context) error {
+		soon(t, "all votes", func() bool { return len(ms.keys("do")) == 3 })
+		ms.each(ms.all(), drop("do"))
+		return nil
+	})
+	wantIs(t, lost, redlock.ErrLost)
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// A round trip is made so long that two cannot be taken for one.
+func TestPair_healthyMasters_oneRoundTripEach(t *testing.T) {
+	t.Parallel()
+	const trip = 60 * time.Millisecond
+	ms := startProxied(t, 5, localredis.Config{})
+	m := ms.begin().Mutex("pair")
+	noErr(t, locked(t, m).Unlock(t.Context()))
+	for _, p := range ms.proxies {
+		p.Set(faultproxy.ToMaster, faultproxy.Fault{Delay: trip})
+	}
+	lock, unlock := time.Hour, time.Hour // the best of a few, for the machine may be busy
+	for range 5 {
+		start := time.Now()
+		l := locked(t, m)
+		granted := time.Now()
+		noErr(t, l.Unlock(t.Context()))
+		lock, unlock = min(lock, granted.Sub(start)), min(unlock, time.Since(granted))
+	}
+	t.Logf("lock %v, unlock %v, a round trip is %v", lock, unlock, trip)
+	for _, d := range []time.Duration{lock, unlock} {
+		if d < trip || d >= 2*trip {
+			t.Errorf("took %v, want one round trip of %v", d, trip)
+		}
+	}
+}
+
+func TestPair_healthyMasters_twoScriptsAMasterAndNothingLeft(t *testing.T) {
+	t.Parallel()
+	const pairs = 50
+	ms := startMasters(t, 5, localredis.Config{})
+	c := ms.begin()
+	m := c.Mutex("pair")
+	before := make([]int, 5)
+	for i := range before {
+		before[i] = ms.calls(i, "evalsha")
+	}
+	for range pairs {
+		l := locked(t, m)
+		noErr(t, l.Unlock(t.Context()))
+	}
+	for i := range before {
+		// Unlock returns at the quorum; the last master may be a little behind.
+		soon(t, "two scripts a pair", func() bool { return ms.calls(i, "evalsha")-before[i] >= 2*pairs })
+		if n := ms.calls(i, "evalsha") - before[i]; n != 2*pairs {
+			t.Errorf("master %d ran %d scripts for %d pairs", i, n, pairs)
+		}
+	}
+	if n := c.Stats().SecondRounds; n != 0 {
+		t.Errorf("%d pairs of one client needed a second round trip", n)
+	}
+	ms.wantNoKeys("*pair*")
+}
+
+// The node timeout is so long that waiting for a silent master would show.
+func TestLock_mastersSilent_returnsAtTheQuorum(t *testing.T) {
+	for name, hurt := range map[string]func(s *localredis.Server) error{
+		"paused": (*localredis.Server).Pause,
+		"dead":   (*localredis.Server).Kill,
+	} {
+		for silent := 1; silent <= 2; silent++ {
+			t.Run(fmt.Sprintf("%d %s", silent, name), func(t *testing.T) {
+				t.Parallel()
+				ms := startMasters(t, 5, localredis.Config{})
+				m := ms.begin(redlock.WithTTL(20*time.Second), redlock.WithNodeTimeout(4*time.Second)).Mutex("quorum")
+				for i := range silent {
+					noErr(t, hurt(ms.servers[i]))
+				}
+				start := time.Now()
+				for range 3 {
+					l := locked(t, m)
+					noErr(t, l.Unlock(t.Context()))
+				}
+				if d := time.Since(start); d > 3*time.Second {
+					t.Errorf("three pairs took %v with %d masters %s", d, silent, name)
+				}
+				ms.wantNoKeys("quorum", 2, 3, 4)
+			})
+		}
+	}
+}
+
+func TestLock_quorumSilent_unreachableAndNothingLeft(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	m := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond)).Mutex("none")
+	for i := range 3 {
+		noErr(t, ms.servers[i].Pause())
+	}
+	_, err := m.TryLock(t.Context())
+	wantIs(t, err, redlock.ErrUnreachable)
+	if errors.Is(err, redlock.ErrHeld) {
+		t.Errorf("nobody holds it: %v", err)
+	}
+	wantText(t, err, "quorum is 3", "3 did not answer")
+	ms.wantNoKeys("none", 3, 4)
+
+	start := time.Now()
+	_, err = m.Lock(t.Context())
+	wantIs(t, err, redlock.ErrUnreachable)
+	if d := time.Since(start); d < redlock.Patience || d > redlock.Patience+2*time.Second {
+		t.Errorf("Lock gave up after %v, patience is %v", d, redlock.Patience)
+	}
+	for i := range 3 {
+		noErr(t, ms.servers[i].Resume())
+	}
+	soon(t, "every key gone after the resume", func() bool { return len(ms.keys("none")) == 0 })
+	noErr(t, locked(t, m).Unlock(t.Context()))
+}
+
+// pairs locks and unlocks until stop is closed, from several goroutines, and
+// returns how many pairs it made.
+func pairs(t *testing.T, c *redlock.Client, callers int, stop <-chan struct{}) (count *atomic.Int64, wait func()) {
+	count = new(atomic.Int64)
+	var wg sync.WaitGroup
+	for i := range callers {
+		m := c.Mutex(fmt.Sprintf("pair-%d", i))
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				l, err := m.Lock(context.Background())
+				if err == nil {
+					err = l.Unlock(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				count.Add(1)
+			}
+		})
+	}
+	return count, wg.Wait
+}
+
+// Not parallel: it counts the process's goroutines and memory.
+func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
+	for name, hurt := range map[string]func(s *localredis.Server) error{
+		"stopped": (*localredis.Server).Pause,
+		"dead":    (*localredis.Server).Kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ms := startMasters(t, 5, localredis.Config{})
+			c := ms.begin(redlock.WithNodeTimeout(400 * time.Millisecond))
+			stop := make(chan struct{})
+			count, wait := pairs(t, c, 8, stop)
+			noErr(t, hurt(ms.servers[0]))
+			// Goroutines of single instants differ by a probe that is under way.
+			sample := func() (goroutines int, heap uint64) {
+				for range 50 {
+					goroutines = max(goroutines, runtime.NumGoroutine())
+					time.Sleep(2 * time.Millisecond)
+				}
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				return goroutines, m.HeapAlloc
+			}
+			time.Sleep(time.Second)
+			done, g0, h0 := count.Load(), 0, uint64(0)
+			g0, h0 = sample()
+			time.Sleep(soak(2*time.Second, time.Minute))
+			g1, h1 := sample()
+			made := count.Load() - done
+			close(stop)
+			wait()
+			t.Logf("%d pairs; goroutines %d -> %d, heap %d -> %d KB", made, g0, g1, h0>>10, h1>>10)
+			if made < 100 {
+				t.Errorf("only %d pairs were made", made)
+			}
+			if g1 > g0+8 {
+				t.Errorf("goroutines grew from %d to %d", g0, g1)
+			}
+			if h1 > h0+4<<20 {
+				t.Errorf("heap grew from %d to %d KB", h0>>10, h1>>10)
+			}
+		})
+	}
+}
+
+// After an attempt is over, however it ended, no master that answers has a key of
+// it; one that was frozen loses them within a second of its thaw.
+func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
+	t.Parallel()
+	rng := seeded(t)
+	ms := startMasters(t, 5, localredis.Config{})
+	// The TTL is longer than the test: nothing goes away by itself.
+	c := ms.begin(redlock.WithTTL(30 * time.Second))
+	for _, freeze := range []time.Duration{soak(300*time.Millisecond, time.Second), soak(2500*time.Millisecond, 10*time.Second)} {
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var granted, gaveUp atomic.Int64
+		for range 16 {
+			rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					switch err := hurriedPair(c, rng); {
+					case err == nil:
+						granted.Add(1)
+					case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+						gaveUp.Add(1)
+					case !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrUnreachable) && !errors.Is(err, redlock.ErrUnconfirmed):
+						t.Error(err)
+					}
+				}
+			})
+		}
+		time.Sleep(300 * time.Millisecond)
+		frozen := rng.IntN(5)
+		noErr(t, ms.servers[frozen].Pause())
+		time.Sleep(freeze)
+		close(stop)
+		wg.Wait()
+		awake := append(append([]int{}, ms.all()[:frozen]...), ms.all()[frozen+1:]...)
+		if !within(time.Second, func() bool { return len(ms.keys("hurried*", awake...)) == 0 }) {
+			t.Errorf("keys of finished attempts on masters that answer: %v", ms.keys("hurried*", awake...))
+		}
+		noErr(t, ms.servers[frozen].Resume())
+		thaw := time.Now()
+		if !within(time.Second, func() bool { return len(ms.keys("hurried*")) == 0 }) {
+			t.Errorf("keys of finished attempts a second after the thaw: %v", ms.keys("hurried*"))
+		}
+		t.Logf("frozen for %v: %d pairs, %d gave up; clean %v after the thaw", freeze, granted.Load(), gaveUp.Load(), time.Since(thaw))
+		if granted.Load() < 5 || gaveUp.Load() < 5 {
+			t.Errorf("%d pairs and %d cancels prove little", granted.Load(), gaveUp.Load())
+		}
+	}
+}
+
+// hurriedPair is a pair by somebody with little time.
+func hurriedPair(c *redlock.Client, rng *rand.Rand) error {
+	m := c.Mutex(fmt.Sprintf("hurried-%d", rng.IntN(8)))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+rand.N(20*time.Millisecond))
+	defer cancel()
+	if rng.IntN(2) == 0 {
+		time.AfterFunc(time.Duration(rng.ExpFloat64()*float64(3*time.Millisecond)), cancel)
+	}
+	take := m.Lock
+	if rng.IntN(2) == 0 {
+		take = m.TryLock
+	}
+	l, err := take(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Unlock(ctx)
+}
+
+// wantGaveUp fails unless err is the caller's own and nothing else.
+func wantGaveUp(t testing.TB, err error, want ...error) {
+	t.Helper()
+	wantIs(t, err, want...)
+	for _, not := range []error{redlock.ErrHeld, redlock.ErrUnreachable, redlock.ErrRecovering, redlock.ErrRefused} {
+		if errors.Is(err, not) {
+			t.Errorf("%v is also %v", err, not)
+		}
+	}
+}
+
+func TestLock_cancelWhileWaiting_promptWithCauseAndClean(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	holder := locked(t, ms.begin().Mutex("busy"))
+	c := ms.open()
+	why := errors.New("the user went away")
+	for range 5 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		got := make(chan error, 1)
+		go func() {
+			_, err := c.Mutex("busy").Lock(ctx)
+			got <- err
+		}()
+		soon(t, "the waiter is queued", func() bool { return len(ms.keys("redlock:queue:*")) == 5 })
+		start := time.Now()
+		cancel(why)
+		err := <-got
+		if d := time.Since(start); d > 500*time.Millisecond {
+			t.Errorf("Lock returned %v after the cancel", d)
+		}
+		wantGaveUp(t, err, context.Canceled, why)
+		if n := ms.votes("busy", holder.Holder()); n != 5 {
+			t.Errorf("%d masters have the holder's vote alone: %v", n, ms.holders("busy"))
+		}
+		soon(t, "the queue is left", func() bool { return len(ms.keys("redlock:queue:*")) == 0 })
+	}
+	noErr(t, holder.Unlock(t.Context()))
+}
+
+func TestLock_deadlineWhileWaiting_isTheCallersError(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	locked(t, c.Mutex("busy"))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := ms.open().Mutex("busy").Lock(ctx)
+	wantGaveUp(t, err, context.DeadlineExceeded)
+
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.Mutex("free").TryLock(done)
+	wantGaveUp(t, err, context.Canceled)
+	ms.wantNoKeys("free")
+
+	// TryLockFor's own limit is not the caller's.
+	_, err = ms.open().Mutex("busy").TryLockFor(t.Context(), 50*time.Millisecond)
+	wantIs(t, err, redlock.ErrHeld)
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v is a deadline that the caller never set", err)
+	}
+}
+
+func TestTryLock_cancelAtRandomTimes_leaseOrNothing(t *testing.T) {
+	t.Parallel()
+	rng := seeded(t)
+	ms := startMasters(t, 5, localredis.Config{})
+	m := ms.begin().Mutex("race")
+	granted, gaveUp := 0, 0
+	for i := 0; i < 3000 && (granted < 20 || gaveUp < 20); i++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(2*time.Millisecond))), cancel)
+		l, err := m.TryLock(ctx)
+		if err == nil {
+			granted++
+			if err := l.Err(); err != nil {
+				t.Fatalf("a lease that was granted is over: %v", err)
+			}
+			noErr(t, l.Unlock(t.Context()))
+		} else {
+			gaveUp++
+			wantGaveUp(t, err, context.Canceled)
+			ms.wantNoKeys("race") // at once, not soon
+		}
+		timer.Stop()
+		cancel()
+	}
+	t.Logf("%d granted, %d gave up", granted, gaveUp)
+	if granted == 0 || gaveUp == 0 {
+		t.Errorf("the race went one way only")
+	}
+}
+
+// turnsDone is a context that ends, unnoticed by those who wait for Done, after
+// its error was asked for once: the cancel that comes between win and return.
+type turnsDone struct {
+	context.Context
+	asked atomic.Int32
+}
+
+func (c *turnsDone) Done() <-chan struct{} { return nil }
+func (c *turnsDone) Err() error {
+	if c.asked.Add(1) == 1 {
+		return nil
+	}
+	return context.Canceled
+}
+
+func TestTryLock_cancelBetweenWinAndReturn_cancelWins(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	c := ms.begin()
+	m := c.Mutex("race")
+	l, err := m.TryLock(&turnsDone{Context: t.Context()})
+	if l != nil {
+		t.Fatal("a lease for a caller that is gone")
+	}
+	wantGaveUp(t, err, context.Canceled)
+	ms.wantNoKeys("race")
+	if s := c.Stats(); s.Granted != 0 || s.Held != 0 {
+		t.Errorf("stats count it: %+v", s)
+	}
+	noErr(t, locked(t, m).Unlock(t.Context()))
+}
+
+func TestTryLock_cancelAfterReturn_leaseStands(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	l, err := ms.begin().Mutex("race").TryLock(ctx)
+	noErr(t, err)
+	cancel()
+	if err := errors.Join(l.Err(), l.Context().Err()); err != nil {
+		t.Errorf("the lease went with the context of the wait: %v", err)
+	}
+	noErr(t, l.Unlock(ctx)) // a context that is done does not stop an Unlock
+	ms.wantNoKeys("race")
+}
+
+func TestTryLock_cancelBeforeTheReplies_votesGivenBack(t *testing.T) {
+	t.Parallel()
+	ms := startProxied(t, 5, localredis.Config{})
+	m := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond)).Mutex("race")
+	ctx, cancel := context.WithCancel(t.Context())
+	var rules []*faultproxy.Rule
+	for _, p := range ms.proxies {
+		rules = append(rules, p.SlowReply(runs(t, "acquire"), time.Second))
+	}
+	got := make(chan error, 1)
+	go func() {
+		_, err := m.TryLock(ctx)
+		got <- err
+	}()
+	for _, r := range rules {
+		noErr(t, r.Wait(t.Context()))
+	}
+	if n := len(ms.keys("race")); n != 5 {
+		t.Fatalf("%d masters have voted, want all", n)
+	}
+	start := time.Now()
+	cancel()
+	wantGaveUp(t, <-got, context.Canceled)
+	if d := time.Since(start); d > 800*time.Millisecond {
+		t.Errorf("TryLock returned %v after the cancel: it waited for the replies", d)
+	}
+	soon(t, "votes given back behind the slow replies", func() bool { return len(ms.keys("race")) == 0 })
+}
+
+// While one waits the lock may change hands many times; nobody ever sees two.
+func TestLock_manyClients_oneHolderAtATime(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	ms.begin()
+	var inside, entries atomic.Int32
+	var wg sync.WaitGroup
+	for range 4 {
+		m := ms.open().Mutex("one")
+		for range 2 {
+			wg.Go(func() {
+				for range 10 {
+					err := m.Do(context.Background(), func(context.Context) error {
+						if inside.Add(1) != 1 {
+							t.Error("two holders")
+						}
+						entries.Add(1)
+						runtime.Gosched()
+						inside.Add(-1)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := entries.Load(); n != 80 {
+		t.Errorf("%d entries, want 80", n)
+	}
+}
+
+// soak is short, or long with REDLOCK_SOAK set.
+func soak(short, long time.Duration) time.Duration {
+	if soaking() {
+		return long
+	}
+	return short
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// masters are real redis-server processes of one test, each with a client that
+// goes straight to it, past any proxy.
+type masters struct {
+	t       testing.TB
+	servers []*localredis.Server
+	proxies []*faultproxy.Proxy // of startProxied, else nil
+	direct  []*redis.Client
+}
+
+// startMasters starts n masters, or skips the test where there is no redis-server.
+func startMasters(t testing.TB, n int, cfg localredis.Config) *masters {
+	t.Helper()
+	servers, err := localredis.StartN(context.Background(), n, cfg)
+	if errors.Is(err, localredis.ErrNoServer) {
+		t.Skip(err)
+	}
+	noErr(t, err)
+	ms := &masters{t: t, servers: servers}
+	for _, s := range servers {
+		opt, err := redis.ParseURL(s.URL())
+		noErr(t, err)
+		ms.direct = append(ms.direct, redis.NewClient(opt))
+	}
+	t.Cleanup(func() {
+		for i, s := range servers {
+			_ = ms.direct[i].Close()
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return ms
+}
+
+// startProxied is startMasters with a proxy before each.
+func startProxied(t testing.TB, n int, cfg localredis.Config) *masters {
+	t.Helper()
+	ms := startMasters(t, n, cfg)
+	for _, s := range ms.servers {
+		p, err := faultproxy.Start(s.Addr())
+		noErr(t, err)
+		t.Cleanup(func() {
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		ms.proxies = append(ms.proxies, p)
+	}
+	return ms
+}
+
+// urls are what clients dial: the proxies where there are some.
+func (ms *masters) urls() []string {
+	urls := make([]string, len(ms.servers))
+	for i, s := range ms.servers {
+		urls[i] = s.URL()
+		if ms.proxies != nil {
+			urls[i] = strings.Replace(urls[i], s.Addr(), ms.proxies[i].Addr(), 1)
+		}
+	}
+	return urls
+}
+
+// open opens a client that is closed with the test. Its node timeout is long by
+// default: the machine may be busy with other tests.
+func (ms *masters) open(opts ...redlock.Option) *redlock.Client {
+	ms.t.Helper()
+	c, err := redlock.Open(ms.urls(), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
+	noErr(ms.t, err)
+	ms.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// begin opens a client and makes the masters, which are new, vote.
+func (ms *masters) begin(opts ...redlock.Option) *redlock.Client {
+	ms.t.Helper()
+	c := ms.open(opts...)
+	noErr(ms.t, c.Init(ms.t.Context()))
+	return c
+}
+
+// holders are the holders that have a vote for lock, by master; "" where nobody has.
+func (ms *masters) holders(lock string) []string {
+	ms.t.Helper()
+	got := make([]string, len(ms.direct))
+	for i, d := range ms.direct {
+		fields, err := d.HKeys(context.Background(), lock).Result()
+		noErr(ms.t, err)
+		got[i] = strings.Join(fields, " ")
+	}
+	return got
+}
+
+// votes is how many masters have holder's vote for lock.
+func (ms *masters) votes(lock, holder string) int {
+	ms.t.Helper()
+	n := 0
+	for _, h := range ms.holders(lock) {
+		if h == holder {
+			n++
+		}
+	}
+	return n
+}
+
+// wantNoKeys fails unless there is no key named like pattern on the masters in
+// on, or on any when none is named.
+func (ms *masters) wantNoKeys(pattern string, on ...int) {
+	ms.t.Helper()
+	if left := ms.keys(pattern, on...); len(left) > 0 {
+		ms.t.Errorf("keys left: %v", left)
+	}
+}
+
+// keys lists the keys named like pattern, with the master they are on.
+func (ms *masters) keys(pattern string, on ...int) (left []string) {
+	ms.t.Helper()
+	if len(on) == 0 {
+		on = ms.all()
+	}
+	for _, i := range on {
+		keys, err := ms.direct[i].Keys(context.Background(), pattern).Result()
+		noErr(ms.t, err)
+		for _, k := range keys {
+			left = append(left, fmt.Sprintf("%d:%s", i, k))
+		}
+	}
+	return left
+}
+
+func (ms *masters) all() []int {
+	all := make([]int, len(ms.servers))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// each does f to the direct clients of the masters in on.
+func (ms *masters) each(on []int, f func(d *redis.Client) error) {
+	ms.t.Helper()
+	for _, i := range on {
+		noErr(ms.t, f(ms.direct[i]))
+	}
+}
+
+// calls is how often master i has executed cmd, as its commandstats say.
+func (ms *masters) calls(i int, cmd string) int {
+	ms.t.Helper()
+	info, err := ms.direct[i].Info(context.Background(), "commandstats").Result()
+	noErr(ms.t, err)
+	m := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(cmd) + `:calls=(\d+)`).FindStringSubmatch(info)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	noErr(ms.t, err)
+	return n
+}
+
+// gate is the gate in the node record of master i, as text.
+func (ms *masters) gate(i int) string {
+	ms.t.Helper()
+	gate, err := ms.direct[i].HGet(context.Background(), node.RecordKey, "gate").Result()
+	if errors.Is(err, redis.Nil) {
+		return ""
+	}
+	noErr(ms.t, err)
+	return gate
+}
+
+// state is the state in the gate of master i, 0 when it has none.
+func (ms *masters) state(i int) node.State {
+	ms.t.Helper()
+	g, err := node.ParseGate(ms.gate(i))
+	noErr(ms.t, err)
+	return g.State
+}
+
+// restart kills master i and starts it again.
+func (ms *masters) restart(i int) {
+	ms.t.Helper()
+	noErr(ms.t, ms.servers[i].Kill())
+	noErr(ms.t, ms.servers[i].Restart(context.Background()))
+}
+
+// runs matches the call of node/lua/name.lua.
+func runs(t testing.TB, name string) faultproxy.Match {
+	t.Helper()
+	source, err := os.ReadFile("../node/lua/" + name + ".lua")
+	noErr(t, err)
+	sha := fmt.Sprintf("%x", sha1.Sum(source))
+	return func(cmd [][]byte) bool {
+		return len(cmd) > 1 && strings.EqualFold(string(cmd[0]), "evalsha") && string(cmd[1]) == sha
+	}
+}
+
+// named matches commands by name.
+func named(name string) faultproxy.Match {
+	return func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), name) }
+}
+
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantIs fails unless err is one of want in all and none of the other sentinels.
+func wantIs(t testing.TB, err error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Fatalf("got %v, want it to be %v", err, w)
+		}
+	}
+}
+
+// wantText fails unless err says all of words.
+func wantText(t testing.TB, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one that says %q", words)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q does not say %q", err, w)
+		}
+	}
+}
+
+// locked locks m or fails.
+func locked(t testing.TB, m *redlock.Mutex) *redlock.Lease {
+	t.Helper()
+	l, err := m.Lock(t.Context())
+	noErr(t, err)
+	return l
+}
+
+// settled waits until all n votes of l are there and have been counted: Lock returns
+// at the quorum.
+func settled(t testing.TB, l *redlock.Lease, n int) {
+	t.Helper()
+	soon(t, "every vote is counted", func() bool { return redlock.CountedVotes(l) == n })
+}
+
+// soon waits until ok, for ten seconds at most.
+func soon(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	if !within(10*time.Second, ok) {
+		t.Fatalf("not within 10s: %s", what)
+	}
+}
+
+func within(limit time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(end) {
+			return false
+		}
+	}
+}
+
+// seeded is a random source whose seed is printed; REDLOCK_SEED replays one.
+func seeded(t testing.TB) *rand.Rand {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv("REDLOCK_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		noErr(t, err)
+	}
+	t.Logf("replay with REDLOCK_SEED=%d go test -race -run '^%s$' ./redlock", seed, t.Name())
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// soaking says whether the long variants of tests shall run.
+func soaking() bool { return os.Getenv("REDLOCK_SOAK") != "" }

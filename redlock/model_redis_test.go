@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock/tokenmodel"
+)
+
+var modelSeed = flag.Uint64("model.seed", 0, "first seed of the model's paths; 0 draws one")
+
+// The token model's own transitions, executed by the real scripts on real masters:
+// every vote, refusal and confirmation must be what the model says. So the Lua
+// cannot drift away from what is proved.
+func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
+	masters := modelMasters(t, 3)
+	seed := *modelSeed
+	if seed == 0 {
+		seed = rand.Uint64N(1 << 40)
+	}
+	t.Logf("replay with: go test ./redlock -run TestScripts_modelPaths -model.seed=%d", seed)
+	for _, m := range []tokenmodel.Model{
+		{Masters: 3, Attempts: 2, VotesMayVanish: true, Floors: []int64{0, 2, 40}, Starts: [][]int64{{3, 3, 0}, {0, 1, 9}}},
+		{Masters: 3, Attempts: 3, VotesMayVanish: true, Starts: [][]int64{{0, 0, 0}, {9, 0, 1}}},
+		{Masters: 3, Attempts: 2, Amnesia: 1, Starts: [][]int64{{2, 0, 1}}},
+	} {
+		paths, err := tokenmodel.Paths(m, seed, 60)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, path := range paths {
+			driven := make([]tokenmodel.Master, len(masters))
+			for j, master := range masters {
+				master.reset(t)
+				driven[j] = master
+			}
+			if err := tokenmodel.Replay(path, driven); err != nil {
+				t.Fatalf("path %d of %+v: %v", i, m, err)
+			}
+		}
+	}
+}
+
+// modelMaster drives one real master as the model's.
+type modelMaster struct {
+	n     *node.Redis
+	admin *redis.Client
+	lock  *node.Lock
+	gate  node.Gate // of the master when it votes
+	field string    // the lock's counter
+}
+
+func modelMasters(t *testing.T, n int) []*modelMaster {
+	t.Helper()
+	servers, err := localredis.StartN(t.Context(), n, localredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const name = "model"
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	masters := make([]*modelMaster, n)
+	for i, s := range servers {
+		m := &modelMaster{lock: node.NewLock(name, node.Plain), field: node.CounterField(int(h.Sum32() % node.Counters))}
+		m.admin = redis.NewClient(&redis.Options{Addr: s.Addr()})
+		if m.n, err = node.Open(s.URL(), node.Config{IOTimeout: 10 * time.Second, StallAfter: 10 * time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		m.n.Bind(node.Binding{Epoch: "model", Drift: clock.DefaultDrift(), Admit: func(id node.Identity) error {
+			m.gate = node.Gate{Protocol: node.Protocol, Epoch: "model", Incarnation: id.Incarnation(), State: node.Voting}
+			return nil
+		}})
+		if err := m.n.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			m.n.Close()
+			m.admin.Close()
+			s.Close()
+		})
+		masters[i] = m
+	}
+	return masters
+}
+
+// reset makes the master new, and has it vote.
+func (m *modelMaster) reset(t *testing.T) {
+	t.Helper()
+	if err := m.admin.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.swap(node.Gate{}, m.gate); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type modelReply chan node.Reply
+
+func (c modelReply) Receive(op *node.Op) { c <- op.Reply }
+
+func (m *modelMaster) do(op node.Op) (node.Reply, error) {
+	got := make(modelReply, 1)
+	op.To, op.Lock, op.TTL, op.Until = got, m.lock, time.Hour, 1<<62
+	if !m.n.Submit(&op) {
+		return op.Reply, op.Reply.Err
+	}
+	r := <-got
+	if r.Class == node.Unknown {
+		return r, r.Err
+	}
+	return r, nil
+}
+
+func (m *modelMaster) swap(from, to node.Gate, fields ...string) error {
+	r, err := m.do(node.Op{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
+	if err == nil && r.Class != node.Granted {
+		err = r.Err
+	}
+	return err
+}
+
+// attemptHolder is the holder id of a model's attempt.
+func attemptHolder(attempt int) string {
+	return fmt.Sprintf("00000000-0000-8000-0000-000000000000:%d", attempt+1)
+}
+
+// Acquire implements [tokenmodel.Master]. A refusal, as by a recovering master, is
+// no vote.
+func (m *modelMaster) Acquire(attempt int, floor int64) (int64, bool, error) {
+	r, err := m.do(node.Op{Kind: node.Acquire, Holder: attemptHolder(attempt), Token: floor})
+	return r.Token, r.Class == node.Granted, err
+}
+
+func (m *modelMaster) Confirm(attempt int, token int64) (bool, error) {
+	r, err := m.do(node.Op{Kind: node.Confirm, Holder: attemptHolder(attempt), Token: token})
+	return r.Class == node.Granted, err
+}
+
+func (m *modelMaster) Release(attempt int) (bool, error) {
+	r, err := m.do(node.Op{Kind: node.Release, Holder: attemptHolder(attempt)})
+	return r.Class == node.Granted, err
+}
+
+func (m *modelMaster) Vanish() error {
+	return m.admin.Del(context.Background(), m.lock.Name).Err()
+}
+
+func (m *modelMaster) recovering() node.Gate {
+	g := m.gate
+	g.State, g.Nonce = node.Recovering, "model"
+	return g
+}
+
+// Crash implements [tokenmodel.Amnesiac]: everything is gone, and the first script
+// that looks has the master recover.
+func (m *modelMaster) Crash() error {
+	if err := m.admin.FlushAll(context.Background()).Err(); err != nil {
+		return err
+	}
+	return m.swap(node.Gate{}, m.recovering())
+}
+
+func (m *modelMaster) Recover(counter int64) error {
+	return m.swap(m.recovering(), m.gate, m.field, fmt.Sprint(counter))
+}

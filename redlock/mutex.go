@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redlock-go/redlock/node"
+)
+
+// maxName bounds a lock's name, in bytes.
+const maxName = 512
+
+// reserved starts the keys that the library keeps for itself on the masters.
+const reserved = "redlock:"
+
+// Mutex is a lock by name. It holds no state of a hold: that is in the [Lease]
+// that each Lock returns, so one Mutex may be used by many goroutines, and two of
+// the same name exclude each other. It costs nothing to make and needs no close.
+type Mutex struct {
+	c   *Client
+	l   *node.Lock
+	ls  lockSettings
+	err error // what is wrong with name or options; every call returns it
+}
+
+// Mutex returns the lock called name: 1 to 512 bytes of UTF-8 without NUL, and
+// not beginning with "redlock:". A name or an option that cannot work is
+// reported by the first call on the Mutex, as [ErrConfig].
+func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
+	return c.mutex(name, node.Plain, opts)
+}
+
+func (c *Client) mutex(name string, mode node.Mode, opts []LockOption) *Mutex {
+	m := &Mutex{c: c, l: node.NewLock(name, mode), ls: c.lock, err: checkName(name)}
+	for _, o := range opts {
+		if o == nil {
+			m.err = errors.Join(m.err, fmt.Errorf("%w: a nil option", ErrConfig))
+			continue
+		}
+		o.applyLock(&m.ls)
+	}
+	if m.err == nil {
+		m.err = c.checkLock(&m.ls)
+	}
+	return m
+}
+
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: an empty lock name", ErrConfig)
+	case len(name) > maxName:
+		return fmt.Errorf("%w: lock name of %d bytes: want %d or fewer; hash longer ones", ErrConfig, len(name), maxName)
+	case strings.ContainsRune(name, 0):
+		return fmt.Errorf("%w: lock name %q holds a NUL", ErrConfig, name)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: lock name %q is no UTF-8; encode it", ErrConfig, name)
+	case strings.HasPrefix(name, reserved):
+		return fmt.Errorf("%w: lock name %q begins with %q, which is the library's own", ErrConfig, name, reserved)
+	}
+	return nil
+}
+
+// Name is the lock's name.
+func (m *Mutex) Name() string { return m.l.Name }
+
+// Members is m alone, so that a Mutex can be a member of a multilock.
+func (m *Mutex) Members() []*Mutex { return []*Mutex{m} }
+
+// Key is the same for two Mutexes exactly when they cannot both be held: same
+// masters and same name, whatever the client and the side. Ordered as strings,
+// keys give all processes one order of all locks.
+func (m *Mutex) Key() string { return m.c.epoch.masters + "\x00" + m.l.Name }
+
+// Check returns what is wrong with the lock's name or options, or nil: the error
+// that every call would return.
+func (m *Mutex) Check() error { return m.err }
+
+// TryLock tries once, in one round trip to all masters, and never waits for a
+// holder, nor goes past those who do. It returns a lease, or an error that is one
+// of
+//
+//	ErrHeld         another has it or waits for it, as a *RoundError with the votes
+//	ErrUnreachable  no quorum answered, likewise
+//	ErrRecovering   too many masters may not vote yet, likewise
+//	ErrRefused      masters will not vote, likewise
+//	ctx.Err()       the caller gave up, before or during the round
+//	ErrConfig, ErrClosed, ErrUpgrade
+//
+// On an error no master that answers holds anything of this attempt; one that
+// does not answer is owed a release, which is sent until it is acknowledged or
+// the TTL is over. A cancel that races a win wins: the votes are given back.
+//
+// With a context of a lease of this lock it re-enters, as Lock does.
+func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
+	outer, over, err := m.outer(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case outer != nil:
+		return outer.Reenter(ctx)
+	}
+	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over})
+	return lease, err
+}
+
+// Lock waits until it has the lock or ctx ends. Its errors are TryLock's, but for
+// ErrHeld and ErrRecovering, which it waits out. It puts up with masters that do
+// not answer for [Patience] and then returns ErrUnreachable: a blip is nobody's
+// business, an outage is the caller's.
+//
+// Callers in one process are served in the order in which they called; processes
+// in the order in which they began to wait, by a queue on the masters (not with
+// [Unfair]). A release wakes the next; should the message get lost, a timer does.
+//
+// With a context of a lease of this lock, or one made from it, Lock re-enters: it
+// returns a second lease on the same hold at once, see [Lease.Reenter]. Which
+// goroutine calls does not matter. With a context of a lease that is over it
+// fails with that lease's error, for whoever calls believes to hold the lock.
+func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
+	outer, over, err := m.outer(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case outer != nil:
+		return outer.Reenter(ctx)
+	case over != "":
+		// A downgrade waits for nobody, least of all for a writer that waits for
+		// the very lease that is downgraded.
+		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over})
+		return lease, err
+	}
+	return m.lock(ctx)
+}
+
+// TryLockFor is Lock that waits for at most wait, I/O included, and returns
+// ErrHeld, ErrUnreachable or ErrRecovering after that, as the last round found that
+// a quorum answered. ctx may end it earlier, with ctx's own error.
+func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
+	if ctx == nil {
+		return m.TryLock(ctx)
+	}
+	if wait <= 0 {
+		return m.TryLock(ctx)
+	}
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	lease, err := m.Lock(bounded)
+	var round *gaveUpError
+	if err != nil && ctx.Err() == nil && errors.As(err, &round) {
+		if round.last != nil {
+			return nil, round.last
+		}
+		return nil, fmt.Errorf("%w: %q: others in this process waited for it for %v", ErrHeld, m.l.Name, wait)
+	}
+	if lease != nil {
+		lease.rebase(ctx)
+	}
+	return lease, err
+}
+
+// outer finds the lease that ctx carries of this lock: one to re-enter, or the
+// field of its write vote when a read vote may join that. Neither is there when
+// the lock must be acquired.
+func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err error) {
+	switch {
+	case m.err != nil:
+		return nil, "", m.err
+	case ctx == nil:
+		return nil, "", errNilContext
+	}
+	outer := m.c.leaseOf(ctx, m.l.Name)
+	if outer == nil {
+		return nil, "", nil
+	}
+	held := outer.h.l
+	switch {
+	case held.Mode == m.l.Mode:
+		return outer, "", nil
+	case held.Mode == node.Read && m.l.Mode == node.Write:
+		return nil, "", fmt.Errorf("%w: %q", ErrUpgrade, m.l.Name)
+	case held.Mode == node.Write && m.l.Mode == node.Read:
+		if err := outer.Err(); err != nil {
+			return nil, "", fmt.Errorf("redlock: downgrading %q: %w", m.l.Name, err)
+		}
+		return nil, held.Field(outer.h.holder), nil
+	}
+	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
+}
+
+// Do runs fn while it holds the lock. fn's context is ctx, ended early by the
+// loss of the lease, with [ErrLost] as its cause; fn should return then, for the
+// lock may be another's. Do returns when fn has returned and the lock is given
+// back: fn's error, joined with ErrLost when the lease was lost meanwhile, or
+// with what Unlock had to say. When the lock cannot be had, fn does not run.
+// A panic in fn gives the lock back and goes on. A Lock of the same lock inside fn,
+// with fn's context, re-enters.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
+	held, cancel := context.WithCancelCause(context.WithValue(ctx, lease.key(), lease))
+	defer cancel(ErrReleased)
+	stop := context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
+	defer stop()
+	return fn(held)
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// spoil does f to the record of the first master.
+func spoil(f func(ctx context.Context, d *redis.Client)) func(ms *masters) {
+	return func(ms *masters) { f(context.Background(), ms.direct[0]) }
+}
+
+var badRecords = map[string]struct {
+	spoil func(ms *masters)
+	want  error
+	says  []string
+}{
+	"gate that is none": {spoil(func(ctx context.Context, d *redis.Client) {
+		d.HSet(ctx, node.RecordKey, "gate", "something else")
+	}), node.ErrRecord, []string{"something else", "delete it"}},
+	"newer protocol": {spoil(func(ctx context.Context, d *redis.Client) {
+		gate := d.HGet(ctx, node.RecordKey, "gate").Val()
+		d.HSet(ctx, node.RecordKey, "gate", "9"+gate[1:])
+	}), node.ErrProtocol, []string{"9", "one version"}},
+	"foreign string": {spoil(func(ctx context.Context, d *redis.Client) {
+		d.Del(ctx, node.RecordKey)
+		d.Set(ctx, node.RecordKey, "mine", 0)
+	}), node.ErrRecord, []string{"delete it"}},
+	"other epoch": {spoil(func(ctx context.Context, d *redis.Client) {
+		gate := strings.Split(d.HGet(ctx, node.RecordKey, "gate").Val(), "|")
+		gate[1] = "0123456789abcdef"
+		d.HSet(ctx, node.RecordKey, "gate", strings.Join(gate, "|"), "epoch", "3 masters a b c, maximum TTL 1h0m0s")
+	}), redlock.ErrConfig, []string{"3 masters a b c, maximum TTL 1h0m0s", "3 masters 127.0.0.1:", "maximum TTL 30s", "Reconfigure"}},
+}
+
+func TestOpen_badRecord_refusedWithMasterAndRemedy(t *testing.T) {
+	for name, tc := range badRecords {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ms := startMasters(t, 3, localredis.Config{})
+			noErr(t, ms.begin().Close())
+			tc.spoil(ms)
+			before := ms.direct[0].Dump(t.Context(), node.RecordKey).Val()
+			wantNotOpened(t, ms.urls(), tc.want, append(tc.says, ms.servers[0].Addr()))
+			wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
+			if after := ms.direct[0].Dump(t.Context(), node.RecordKey).Val(); after != before {
+				t.Error("the record was changed")
+			}
+			// The remedy works.
+			if tc.want == node.ErrRecord {
+				ms.each([]int{0}, drop(node.RecordKey))
+				c := ms.open()
+				noErr(t, locked(t, c.Mutex("after")).Unlock(t.Context()))
+			}
+		})
+	}
+}
+
+// The record goes bad under a running client: the master's vote is missing and
+// the reason is told; a lock that is held stays so.
+func TestRecord_badWhileRunning_noVoteAndTheReason(t *testing.T) {
+	for name, tc := range badRecords {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ms := startMasters(t, 3, localredis.Config{})
+			c := ms.begin()
+			held := locked(t, c.Mutex("held"))
+			settled(t, held, 3)
+			tc.spoil(ms)
+			before := ms.direct[0].Dump(t.Context(), node.RecordKey).Val()
+			noErr(t, held.Extend(t.Context()))
+			l := locked(t, c.Mutex("other")) // two of three vote
+			if n := len(ms.keys("other", 0)); n != 0 {
+				t.Errorf("the master with the bad record has voted")
+			}
+			noErr(t, l.Unlock(t.Context()))
+			noErr(t, ms.servers[1].Kill())
+			soon(t, "the reason is known", func() bool {
+				_, err := c.Mutex("other").TryLock(t.Context())
+				if err == nil {
+					t.Fatal("granted")
+				}
+				for _, w := range append(tc.says, ms.servers[0].Addr()) {
+					if !strings.Contains(err.Error(), w) {
+						return false
+					}
+				}
+				return errors.Is(err, tc.want)
+			})
+			if after := ms.direct[0].Dump(t.Context(), node.RecordKey).Val(); after != before {
+				t.Error("the record was changed")
+			}
+		})
+	}
+}
+
+func TestRecord_counterBeyondLimit_refusedWithTheRemedy(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	for _, bad := range []string{"9007199254740991", "9007199254740990", "9223372036854775807", "1e300", "-5", "nonsense", "nan", "-nan", "inf", "1.5"} {
+		ms.each(ms.all(), func(d *redis.Client) error {
+			for i := range node.Counters {
+				d.HSet(context.Background(), node.RecordKey, node.CounterField(i), bad)
+			}
+			return nil
+		})
+		_, err := c.Mutex("counter").TryLock(t.Context())
+		wantIs(t, err, redlock.ErrRefused, node.ErrRecord)
+		wantText(t, err, bad, "2^53", ms.servers[2].Addr(), "delete")
+		ms.wantNoKeys("counter")
+	}
+	// The largest one that leaves room still votes, exactly.
+	ms.each(ms.all(), func(d *redis.Client) error {
+		for i := range node.Counters {
+			d.HSet(context.Background(), node.RecordKey, node.CounterField(i), "9007199254740988")
+		}
+		return nil
+	})
+	l := locked(t, c.Mutex("counter"))
+	if l.Token() != 9007199254740989 {
+		t.Errorf("token %d", l.Token())
+	}
+	noErr(t, l.Unlock(t.Context()))
+}
+
+func TestMaxTTL_otherClients_refusedWithBoth(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	noErr(t, ms.begin(redlock.WithMaxTTL(20*time.Second)).Close())
+	wantNotOpened(t, ms.urls(), redlock.ErrConfig, []string{"maximum TTL 20s", "maximum TTL 40s"}, redlock.WithMaxTTL(40*time.Second))
+	wantNotOpened(t, append(ms.urls(), "redis://127.0.0.1:1", "redis://127.0.0.1:2"), redlock.ErrConfig, []string{"3 masters", "5 masters"}, redlock.WithMaxTTL(20*time.Second))
+	var epoch *redlock.EpochError
+	_, err := redlock.Open(ms.urls())
+	if !errors.As(err, &epoch) || !strings.Contains(epoch.Theirs, "20s") || !strings.Contains(epoch.Ours, "30s") {
+		t.Errorf("%v", err)
+	}
+	// The order of the list does not matter.
+	urls := ms.urls()
+	urls[0], urls[2] = urls[2], urls[0]
+	c, err := redlock.Open(urls, redlock.WithMaxTTL(20*time.Second))
+	noErr(t, err)
+	noErr(t, c.Close())
+}
+
+func TestScriptFlush_midRun_costsNothing(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	c := ms.begin(redlock.WithTTL(2 * time.Second))
+	held := locked(t, c.Mutex("held"))
+	waiting := make(chan error, 1)
+	go func() {
+		l, err := c.Mutex("held").Lock(context.Background())
+		if err == nil {
+			err = l.Unlock(context.Background())
+		}
+		waiting <- err
+	}()
+	stop := make(chan struct{})
+	count, wait := pairs(t, c, 8, stop)
+	for range 30 {
+		ms.each(ms.all(), func(d *redis.Client) error { return d.ScriptFlush(context.Background()).Err() })
+		noErr(t, held.Extend(t.Context()))
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(stop)
+	wait()
+	noErr(t, held.Unlock(t.Context()))
+	noErr(t, <-waiting)
+	if count.Load() < 30 {
+		t.Errorf("only %d pairs", count.Load())
+	}
+	soon(t, "nothing is left", func() bool { return len(ms.keys("pair*"))+len(ms.keys("held")) == 0 })
+}
+
+// limited gives all masters a user that lacks some rights, and returns URLs that
+// log in as it.
+func limited(ms *masters, lacks ...any) []string {
+	var urls []string
+	for i, d := range ms.direct {
+		args := append([]any{"acl", "setuser", "limited", "reset", "on", ">pw", "~*", "&*", "+@all"}, lacks...)
+		noErr(ms.t, d.Do(context.Background(), args...).Err())
+		urls = append(urls, "redis://limited:pw@"+ms.servers[i].Addr())
+	}
+	return urls
+}
+
+func TestACL_missingRight_commandNamed(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	noErr(t, ms.begin().Close())
+	// A script that is refused half-way could leave a key without TTL.
+	for _, cmd := range []string{"info", "hgetall", "evalsha", "hmget", "pttl", "hset", "pexpire", "hexists", "exists", "hdel", "publish", "zadd"} {
+		urls := limited(ms, "-"+cmd)
+		if cmd == "evalsha" { // found by the first vote
+			c, err := redlock.Open(urls, redlock.WithUnsafeRecoveryOff())
+			noErr(t, err)
+			_, err = c.Mutex("acl").TryLock(t.Context())
+			wantIs(t, err, redlock.ErrRefused)
+			wantText(t, err, cmd, "grant", ms.servers[0].Addr())
+			noErr(t, c.Close())
+		} else {
+			wantNotOpened(t, urls, redlock.ErrUnreachable, []string{cmd, "grant", ms.servers[0].Addr()})
+		}
+		ms.wantNoKeys("acl")
+	}
+	// Keys that the user may not touch are named as a lack of rights as well.
+	c, err := redlock.Open(limited(ms, "resetkeys", "~redlock:*"))
+	noErr(t, err)
+	defer c.Close()
+	_, err = c.Mutex("acl").TryLock(t.Context())
+	wantIs(t, err, redlock.ErrRefused)
+	wantText(t, err, "NOPERM")
+}
+
+// What a lock's user needs, beside its keys and channels; docs/operations.md has
+// the same list.
+var rights = []any{
+	"+hello", "+ping", "+select", "+info", "+config|get", "+client|id", "+client|kill", "+client|setname",
+	"+script|load", "+eval", "+evalsha", "+subscribe", "+unsubscribe", "+publish", "+time",
+	"+exists", "+set", "+del", "+pttl", "+pexpire",
+	"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel",
+	"+zadd", "+zscore", "+zrank", "+zrange", "+zrem",
+}
+
+func TestACL_listedRights_areEnough(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	few := append([]any{"-@all", "resetkeys", "~redlock:*", "~orders*", "~{orders*", "resetchannels", "&redlock:*", "&redisson_*"}, rights...)
+	c, err := redlock.Open(limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
+	noErr(t, err)
+	defer c.Close()
+	noErr(t, c.Init(t.Context()))
+	for _, m := range []*redlock.Mutex{c.Mutex("orders"), c.RWMutex("orders-rw").Writer(), c.RWMutex("orders-rw").Reader()} {
+		l := locked(t, m)
+		settled(t, l, 3)
+		ms.each([]int{0}, drop(m.Name()))
+		noErr(t, l.Extend(t.Context()))
+		soon(t, "topped up", func() bool { return len(ms.keys(m.Name())) == 3 })
+		noErr(t, l.Unlock(t.Context()))
+	}
+	held := locked(t, c.Mutex("orders"))
+	waiter, err := redlock.Open(limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
+	noErr(t, err)
+	defer waiter.Close()
+	got := make(chan error, 1)
+	go func() {
+		l, err := waiter.Mutex("orders").Lock(context.Background())
+		if err == nil {
+			err = l.Unlock(context.Background())
+		}
+		got <- err
+	}()
+	soon(t, "it is queued", func() bool { return len(ms.keys("redlock:queue:*")) == 3 })
+	noErr(t, held.Unlock(t.Context()))
+	noErr(t, <-got)
+	for i, d := range ms.direct {
+		log, err := d.Do(t.Context(), "acl", "log").Slice()
+		noErr(t, err)
+		for _, entry := range log {
+			if text := fmt.Sprint(entry); strings.Contains(text, "limited") {
+				t.Errorf("master %d refused something: %s", i, text)
+			}
+		}
+	}
+}

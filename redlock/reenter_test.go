@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// wantCount wants the hold count of the lock called name to be n on all masters,
+// soon: those that did not make the quorum follow.
+func wantCount(t *testing.T, masters *quorumtest.Masters, name string, n int) {
+	t.Helper()
+	var got []map[string]string
+	for end := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) {
+		got = masters.Fields(name)
+		right := 0
+		for _, fields := range got {
+			for _, v := range fields {
+				if v == strconv.Itoa(n) && len(fields) == 1 {
+					right++
+				}
+			}
+			if n == 0 && len(fields) == 0 {
+				right++
+			}
+		}
+		if right == len(got) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("want a hold count of %d everywhere, have %v", n, got)
+		}
+	}
+}
+
+func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
+	m := c.Mutex("lock")
+	outer := lock(t, m)
+	wantCount(t, masters, "lock", 1)
+	// Somebody of the same process waits; what is held already is not waited for.
+	waiting := waitFor(t.Context(), c.Mutex("lock"))
+	masters.Waits("lock", 1)
+
+	type key struct{}
+	ways := map[string]func(ctx context.Context) (*redlock.Lease, error){
+		"Lock":       m.Lock,
+		"TryLock":    m.TryLock,
+		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return m.TryLockFor(ctx, time.Minute) },
+		"Reenter":    outer.Reenter,
+	}
+	leases := []*redlock.Lease{outer}
+	ctx := context.WithValue(outer.Context(), key{}, "value")
+	for name, enter := range ways {
+		before := outer.ValidUntil()
+		inner, err := enter(ctx)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if inner.Token() != outer.Token() || inner.Holder() != outer.Holder() || inner == outer {
+			t.Errorf("%s: token %d and holder %s, want another lease on %d and %s", name,
+				inner.Token(), inner.Holder(), outer.Token(), outer.Holder())
+		}
+		if !outer.ValidUntil().After(before) {
+			t.Errorf("%s did not extend the lease", name)
+		}
+		if inner.Context().Value(key{}) != "value" {
+			t.Errorf("%s: the context lost its values", name)
+		}
+		if _, bounded := inner.Context().Deadline(); bounded {
+			t.Errorf("%s: the context has a deadline", name)
+		}
+		leases = append(leases, inner)
+		wantCount(t, masters, "lock", len(leases))
+		ctx = inner.Context() // the next one goes deeper
+	}
+
+	rng := quorumtest.Rand(t, "./redlock")
+	rng.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
+	for len(leases) > 1 {
+		unlock(t, leases[0])
+		quorumtest.Is(t, leases[0].Err(), redlock.ErrReleased)
+		quorumtest.Is(t, context.Cause(leases[0].Context()), redlock.ErrReleased)
+		quorumtest.Is(t, leases[0].Unlock(t.Context()), redlock.ErrReleased)
+		leases = leases[1:]
+		wantCount(t, masters, "lock", len(leases))
+		quorumtest.NoErr(t, leases[0].Err())
+		_, err := other.Mutex("lock").TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		select {
+		case <-waiting:
+			t.Fatal("the lock went on before the last Unlock")
+		default:
+		}
+	}
+	unlock(t, leases[0])
+	unlock(t, must(t, waiting, then).lease)
+	wantCount(t, masters, "lock", 0)
+}
+
+// Goroutine after goroutine re-enters while others do: no count gets lost.
+func TestReenter_fromManyGoroutines_countsAll(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	m := masters.Open(redlock.WithoutRenewal()).Mutex("lock")
+	outer := lock(t, m)
+	const n = 16
+	for range quorumtest.Scale(5, 100) {
+		leases := make([]*redlock.Lease, n)
+		var wg sync.WaitGroup
+		for i := range leases {
+			wg.Go(func() {
+				var err error
+				if leases[i], err = m.Lock(outer.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+		wantCount(t, masters, "lock", n+1)
+		for _, l := range leases {
+			wg.Go(func() {
+				if err := l.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		wantCount(t, masters, "lock", 1)
+	}
+	unlock(t, outer)
+}
+
+func TestReenter_leaseIsOver_isRefused(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c := masters.Open()
+	m := c.Mutex("lock", redlock.WithoutRenewal())
+	refused := func(lease *redlock.Lease, why error) {
+		t.Helper()
+		for _, err := range []error{
+			errOf(m.Lock(lease.Context())), errOf(m.TryLock(lease.Context())),
+			errOf(m.TryLockFor(lease.Context(), time.Minute)), errOf(lease.Reenter(t.Context())),
+			m.Do(lease.Context(), func(context.Context) error { t.Error("Do ran"); return nil }),
+		} {
+			quorumtest.Is(t, err, why)
+		}
+	}
+
+	released := lock(t, m)
+	unlock(t, released)
+	refused(released, redlock.ErrReleased)
+
+	// The outer one is over, the inner one is not: the lock is held.
+	outer := lock(t, m)
+	inner, err := outer.Reenter(t.Context())
+	quorumtest.NoErr(t, err)
+	unlock(t, outer)
+	refused(outer, redlock.ErrReleased)
+	again, err := m.Lock(inner.Context())
+	quorumtest.NoErr(t, err)
+	unlock(t, again)
+	refused(again, redlock.ErrReleased)
+	quorumtest.NoErr(t, inner.Err())
+	unlock(t, inner)
+
+	lost := lock(t, m)
+	for _, d := range masters.Direct {
+		quorumtest.NoErr(t, d.Del(t.Context(), "lock").Err())
+	}
+	_, err = lost.Reenter(t.Context())
+	quorumtest.Is(t, err, redlock.ErrLost)
+	refused(lost, redlock.ErrLost)
+	if keys := masters.Keys("lock"); len(keys) > 0 {
+		t.Errorf("re-entering brought a lost lock back: %v", keys)
+	}
+
+	expired := lock(t, c.Mutex("lock", redlock.WithoutRenewal(), redlock.WithTTL(100*time.Millisecond)))
+	<-expired.Context().Done()
+	refused(expired, redlock.ErrLost)
+
+	// Nobody else's lease is taken for it.
+	held := lock(t, m)
+	other := masters.Open()
+	_, err = other.Mutex("lock").TryLock(held.Context())
+	quorumtest.Is(t, err, redlock.ErrHeld)
+	free, err := c.Mutex("another").TryLock(held.Context())
+	quorumtest.NoErr(t, err)
+	unlock(t, free)
+	unlock(t, held)
+}
+
+// A re-entry that finds no quorum changes nothing.
+func TestReenter_noQuorum_changesNothing(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c := masters.Open(redlock.WithoutRenewal(), redlock.WithNodeTimeout(100*time.Millisecond))
+	lease := lock(t, c.Mutex("lock"))
+	wantCount(t, masters, "lock", 1)
+	for _, s := range masters.Servers[:2] {
+		quorumtest.NoErr(t, s.Pause())
+	}
+	until := lease.ValidUntil()
+	_, err := lease.Reenter(t.Context())
+	quorumtest.Is(t, err, redlock.ErrUnreachable)
+	quorumtest.NoErr(t, lease.Err())
+	if moved := lease.ValidUntil().Sub(until); moved > 10*time.Millisecond {
+		t.Errorf("validity moved by %v", moved)
+	}
+	for _, s := range masters.Servers[:2] {
+		quorumtest.NoErr(t, s.Resume())
+	}
+	quorumtest.Soon(t, "it extends again", func() bool { return lease.Extend(t.Context()) == nil })
+	wantCount(t, masters, "lock", 1)
+	unlock(t, lease)
+	wantCount(t, masters, "lock", 0)
+}
+
+// A vote that was lost comes back with the count that it had.
+func TestReenter_voteLost_topUpKeepsTheCount(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	lease := lock(t, masters.Open(redlock.WithoutRenewal()).Mutex("lock"))
+	inner, err := lease.Reenter(t.Context())
+	quorumtest.NoErr(t, err)
+	wantCount(t, masters, "lock", 2)
+	quorumtest.NoErr(t, masters.Direct[0].Del(t.Context(), "lock").Err())
+	quorumtest.NoErr(t, lease.Extend(t.Context()))
+	wantCount(t, masters, "lock", 2)
+	unlock(t, inner)
+	wantCount(t, masters, "lock", 1)
+	unlock(t, lease)
+	wantCount(t, masters, "lock", 0)
+}
+
+func TestDo_nested_reenters(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c, other := masters.Open(), masters.Open()
+	m := c.Mutex("lock")
+	failed := errors.New("failed")
+	tokens := make(map[int64]bool)
+	var nest func(ctx context.Context, depth int) error
+	nest = func(ctx context.Context, depth int) error {
+		return m.Do(ctx, func(ctx context.Context) error {
+			wantCount(t, masters, "lock", depth)
+			lease, err := m.Lock(ctx)
+			if err != nil {
+				return err
+			}
+			tokens[lease.Token()] = true
+			if err := lease.Unlock(ctx); err != nil {
+				return err
+			}
+			if _, err := other.Mutex("lock").TryLock(ctx); !errors.Is(err, redlock.ErrHeld) {
+				return fmt.Errorf("another client: %v", err)
+			}
+			if depth == 4 {
+				return failed
+			}
+			return nest(ctx, depth+1)
+		})
+	}
+	quorumtest.Is(t, nest(t.Context(), 1), failed)
+	if len(tokens) != 1 {
+		t.Errorf("%d tokens for one hold", len(tokens))
+	}
+	wantCount(t, masters, "lock", 0)
+	unlock(t, lock(t, other.Mutex("lock")))
+}

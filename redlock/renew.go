@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"container/heap"
+	"math"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/node"
+)
+
+const (
+	never = time.Duration(math.MaxInt64)
+	// maxTick bounds how long the renewer sleeps while leases are held. Timers
+	// stand still in a suspend, so this is how soon after it a lease that ran
+	// out meanwhile is reported, to a holder that does not ask.
+	maxTick = time.Second
+	// maxBatch is how many votes one extend script renews. 128 take a master
+	// about a millisecond, during which it answers nobody else.
+	maxBatch = 128
+)
+
+// renewer looks after all leases of a client: it extends those that are due, in
+// batches, and ends those whose validity is over. One timer serves them all; no
+// goroutine runs between its ticks.
+type renewer struct {
+	c *Client
+
+	mu     sync.Mutex
+	leases leaseHeap
+	timer  *time.Timer
+	armed  time.Duration // when timer fires; never while it is not set
+	closed bool
+	ticks  sync.WaitGroup
+}
+
+func newRenewer(c *Client) *renewer { return &renewer{c: c, armed: never} }
+
+// add begins to look after l, unless the client was closed meanwhile.
+func (r *renewer) add(l *hold) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.renewAt = l.renewalAt(l.start + l.ls.every())
+	r.scheduleLocked(l, min(l.renewAt, l.until-l.ls.margin()))
+	return !r.closed
+}
+
+// renewalAt is at, or never when the lease is not to be renewed then.
+func (l *hold) renewalAt(at time.Duration) time.Duration {
+	if l.ls.fixed || l.ls.maxHold > 0 && at > l.start+l.ls.maxHold {
+		return never
+	}
+	return at
+}
+
+func (r *renewer) held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.leases)
+}
+
+// remove forgets l.
+func (r *renewer) remove(l *hold) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.dropped = true
+	if l.pos >= 0 {
+		heap.Remove(&r.leases, l.pos)
+	}
+}
+
+// scheduleLocked puts l where its next due time belongs and sees to it that the
+// timer fires by then. A timer that fires too early, for a lease that is gone, is
+// left alone: setting it back at each Unlock would cost more than one idle tick.
+func (r *renewer) scheduleLocked(l *hold, due time.Duration) {
+	if l.dropped || r.closed {
+		return
+	}
+	l.due = due
+	if l.pos >= 0 {
+		heap.Fix(&r.leases, l.pos)
+	} else {
+		heap.Push(&r.leases, l)
+	}
+	if due < r.armed {
+		r.armLocked()
+	}
+}
+
+func (r *renewer) armLocked() {
+	now := r.c.clock.Elapsed()
+	wait := max(min(r.leases[0].due-now, maxTick), 0)
+	r.armed = now + wait
+	if r.timer == nil {
+		r.timer = time.AfterFunc(wait, r.tick)
+	} else {
+		r.timer.Reset(wait)
+	}
+}
+
+// tick runs when the timer fires. Leases that are due a little later go along
+// with the batch.
+func (r *renewer) tick() {
+	now := r.c.clock.Elapsed()
+	var ended []*hold
+	renew := make(map[time.Duration][]*hold) // by TTL, which a batch shares
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return
+	}
+	r.ticks.Add(1)
+	defer r.ticks.Done()
+	r.armed = never
+	for len(r.leases) > 0 {
+		l := r.leases[0]
+		if l.renewAt-now <= l.ls.ttl/50 && l.due == l.renewAt {
+			renew[l.ls.ttl] = append(renew[l.ls.ttl], l)
+			l.renewAt = never // until this one is decided
+			l.due = l.lastCall()
+			heap.Fix(&r.leases, 0)
+		} else if l.due <= now {
+			ended = append(ended, l)
+			heap.Pop(&r.leases)
+		} else {
+			break
+		}
+	}
+	if len(r.leases) > 0 {
+		r.armLocked()
+	}
+	r.mu.Unlock()
+
+	for _, l := range ended {
+		if l.err() == nil { // extended in the meantime
+			r.reschedule(l, never)
+		}
+	}
+	for _, due := range renew {
+		for len(due) > 0 {
+			n := min(len(due), maxBatch)
+			r.c.extend(beginExtend(due[:n]))
+			due = due[n:]
+		}
+	}
+}
+
+// lastCall is when a lease is ended unless it was extended.
+func (l *hold) lastCall() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until - l.ls.margin()
+}
+
+// reschedule looks at l again at renewAt, or when its validity ends.
+func (r *renewer) reschedule(l *hold, renewAt time.Duration) {
+	last := l.lastCall()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.renewAt = l.renewalAt(renewAt)
+	r.scheduleLocked(l, min(l.renewAt, last))
+}
+
+// close ends every lease. No lease is extended afterwards.
+func (r *renewer) close() {
+	r.mu.Lock()
+	r.closed = true
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	leases := r.leases
+	r.leases = nil
+	for _, l := range leases {
+		l.pos = -1 // their Unlocks are still to come
+	}
+	r.mu.Unlock()
+	r.ticks.Wait()
+	for _, l := range leases {
+		l.end(ErrClosed)
+	}
+}
+
+// leaseHeap orders leases by due.
+type leaseHeap []*hold
+
+func (h leaseHeap) Len() int           { return len(h) }
+func (h leaseHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h leaseHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].pos, h[j].pos = i, j
+}
+func (h *leaseHeap) Push(x any) {
+	l := x.(*hold)
+	l.pos = len(*h)
+	*h = append(*h, l)
+}
+func (h *leaseHeap) Pop() any {
+	old := *h
+	l := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	l.pos = -1
+	return l
+}
+
+// beginExtend keeps the leases that are held and have no extend in flight, and
+// marks them.
+func beginExtend(leases []*hold) []*hold {
+	var begun []*hold
+	for _, l := range leases {
+		l.mu.Lock()
+		if l.errLocked() == nil && !l.extending {
+			l.extending = true
+			begun = append(begun, l)
+		}
+		l.mu.Unlock()
+	}
+	return begun
+}
+
+// extension is one extend of many leases, put to all masters.
+type extension struct {
+	c     *Client
+	start time.Duration
+	ops   []node.Op
+	timer *time.Timer
+
+	mu       sync.Mutex
+	answered uint64
+	items    []extending
+	open     int // items not decided
+}
+
+// extending is one lease in an extension.
+type extending struct {
+	lease              *hold
+	voters             uint64 // whose yes counts
+	confirmed, missing uint64 // what they said
+	decided, renewed   bool
+}
+
+// extend renews leases, all of one TTL and marked by beginExtend, in one round
+// trip. Each is decided for itself, at the q-th master that confirms its vote.
+func (c *Client) extend(leases []*hold) {
+	if len(leases) == 0 {
+		return
+	}
+	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]node.Op, len(c.nodes)),
+		items: make([]extending, len(leases)), open: len(leases)}
+	votes := make([]node.Item, len(leases))
+	for i, l := range leases {
+		votes[i] = node.Item{Lock: l.l, Holder: l.holder, Count: l.count()}
+		e.items[i] = extending{lease: l, voters: l.voters()}
+	}
+	ttl := leases[0].ls.ttl
+	timeout := min(ttl/time.Duration(len(c.nodes)), c.nodeTimeout)
+	e.mu.Lock() // no answer is looked at before the timer is there
+	e.timer = time.AfterFunc(timeout, e.timeout)
+	e.mu.Unlock()
+	for i, n := range c.nodes {
+		op := &e.ops[i]
+		*op = node.Op{Kind: node.Extend, TTL: ttl, Items: votes,
+			Start: e.start, Until: e.start + timeout, To: e, Index: i}
+		if !n.Submit(op) {
+			e.Receive(op)
+		}
+	}
+}
+
+// Receive implements [node.Receiver].
+func (e *extension) Receive(op *node.Op) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	bit := uint64(1) << op.Index
+	e.answered |= bit
+	for i := range e.items {
+		it := &e.items[i]
+		switch {
+		case op.Reply.Class != node.Granted:
+		case op.Reply.Intact[i]:
+			it.confirmed |= bit
+		default:
+			it.missing |= bit
+		}
+		if !it.decided {
+			e.decide(it, false)
+		} else if it.renewed {
+			it.mend(bit)
+		}
+	}
+	if e.open == 0 {
+		e.timer.Stop()
+	}
+}
+
+// timeout decides what silent masters have left open.
+func (e *extension) timeout() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.items {
+		if it := &e.items[i]; !it.decided {
+			e.decide(it, true)
+		}
+	}
+}
+
+// decide settles it as soon as it can be, or at the latest when it must be.
+func (e *extension) decide(it *extending, must bool) {
+	confirmed := it.confirmed & it.voters
+	possible := bits.OnesCount64(it.voters &^ (e.answered &^ confirmed))
+	if bits.OnesCount64(confirmed) < e.c.need && possible >= e.c.need && !must {
+		return
+	}
+	it.decided = true
+	e.open--
+	e.c.stats.extends.Add(1)
+	it.renewed = it.lease.extended(e.start, confirmed, it.missing)
+	if it.renewed {
+		it.mend(e.answered)
+		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
+	} else if it.lease.err() == nil {
+		// Too few answered. The old deadline stands; there is time to ask again.
+		e.c.renewer.reschedule(it.lease, e.c.clock.Elapsed()+max(it.lease.ls.ttl/20, time.Millisecond))
+	}
+}
+
+// mend brings the masters in set up to what a won extend has proved: a vote that
+// is there counts from now on, one that is missing is put back.
+func (it *extending) mend(set uint64) {
+	for s := set & (it.confirmed | it.missing); s != 0; s &= s - 1 {
+		i := bits.TrailingZeros64(s)
+		switch {
+		case it.missing&(1<<i) != 0:
+			it.lease.topUp(i)
+		case it.voters&(1<<i) == 0:
+			it.lease.confirm(i)
+		}
+	}
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// cluster is five masters in memory, in a bubble of synctest.
+type cluster struct {
+	t       *testing.T
+	masters []*nodetest.Master
+}
+
+// simulate runs test in a bubble with five masters.
+func simulate(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{t: t}
+		for i := range 5 {
+			c.masters = append(c.masters, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
+		}
+		test(t, c)
+	})
+}
+
+// member is one client of the cluster with its ways to the masters.
+type member struct {
+	*redlock.Client
+	nodes []*nodetest.Node
+	clock *testClock
+}
+
+// testClock is the bubble's clock, which a test can move on: the client's host
+// was stopped for so long.
+type testClock struct {
+	clock.Clock
+	stopped atomic.Int64
+}
+
+func (c *testClock) Elapsed() time.Duration {
+	return c.Clock.Elapsed() + time.Duration(c.stopped.Load())
+}
+
+func (c *testClock) stop(d time.Duration) { c.stopped.Add(int64(d)) }
+
+func (c *cluster) client(opts ...redlock.Option) *member {
+	c.t.Helper()
+	m := &member{clock: &testClock{Clock: clock.Monotonic()}}
+	nodes := make([]node.Node, len(c.masters))
+	for i, master := range c.masters {
+		n := master.Node(node.Config{Clock: m.clock})
+		m.nodes, nodes[i] = append(m.nodes, n), n
+	}
+	var err error
+	m.Client, err = redlock.New(nodes, append([]redlock.Option{redlock.WithClock(m.clock), redlock.WithUnsafeRecoveryOff()}, opts...)...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// faultOn makes every command called name suffer fault, on the nodes given.
+func (m *member) faultOn(name string, fault nodetest.Fault, nodes ...int) {
+	for _, i := range nodes {
+		m.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+			if cmd.Name == name {
+				return fault
+			}
+			return nodetest.Fault{}
+		})
+	}
+}
+
+func (m *member) heal() {
+	for _, n := range m.nodes {
+		n.SetFault(nil)
+	}
+}
+
+// votes counts the masters that hold the lock for holder, "" for nobody, when all
+// that can happen at this instant has happened.
+func (c *cluster) votes(lock, holder string) int {
+	synctest.Wait()
+	n := 0
+	for _, m := range c.masters {
+		if m.Holder(lock) == holder {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cluster) wantVotes(lock, holder string, want int) {
+	c.t.Helper()
+	if got := c.votes(lock, holder); got != want {
+		c.t.Fatalf("%d masters have %q for %q, want %d", got, lock, holder, want)
+	}
+}
+
+var errNoKill = errors.New("NOPERM this user has no permissions to run the 'client|kill' command")
+
+// mustLock takes the lock, and returns when the masters that were not waited for
+// have voted too.
+func mustLock(t *testing.T, m *redlock.Mutex) *redlock.Lease {
+	t.Helper()
+	lease, err := m.TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return lease
+}
+
+// lostAfter waits for the lease to be lost, and returns how long that took.
+func lostAfter(t *testing.T, lease *redlock.Lease) time.Duration {
+	t.Helper()
+	start := time.Now()
+	select {
+	case <-lease.Context().Done():
+	case <-time.After(time.Hour):
+		t.Fatal("still held after an hour")
+	}
+	wantErr(t, context.Cause(lease.Context()), redlock.ErrLost)
+	wantErr(t, lease.Err(), redlock.ErrLost)
+	return time.Since(start)
+}
+
+func wantErr(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("error %v, want %v", err, want)
+	}
+}
+
+func TestSim_lockExcludesAndUnlockFrees(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		c.wantVotes("x", lease.Holder(), 5)
+		_, err := b.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+		var round *redlock.RoundError
+		if !errors.As(err, &round) || round.Held != 5 || round.RetryAfter != redlock.DefaultTTL {
+			t.Fatalf("%+v", round)
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.wantVotes("x", "", 5)
+		wantErr(t, context.Cause(lease.Context()), redlock.ErrReleased)
+		mustLock(t, b.Mutex("x"))
+	})
+}
+
+// The holder is told before its validity is over, and the validity is over
+// before another can be granted the lock.
+func TestSim_expiry_endsTheContextBeforeValidity(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x", redlock.WithoutRenewal()))
+		until := lease.ValidUntil()
+		lostAfter(t, lease)
+		if left := time.Until(until); left <= 0 || left > 200*time.Millisecond {
+			t.Fatalf("told %v before the end", left)
+		}
+		time.Sleep(time.Until(until))
+		c.wantVotes("x", lease.Holder(), 5)
+		next, err := b.Mutex("x").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.wantVotes("x", next.Holder(), 5)
+		wantErr(t, lease.Unlock(t.Context()), redlock.ErrLost)
+		c.wantVotes("x", next.Holder(), 5)
+	})
+}
+
+func TestSim_renewal_keepsALeaseForAnHour(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		for range 60 {
+			time.Sleep(time.Minute)
+			if err := lease.Context().Err(); err != nil {
+				t.Fatal(context.Cause(lease.Context()))
+			}
+			c.wantVotes("x", lease.Holder(), 5)
+			if left := time.Until(lease.ValidUntil()); left < 6*time.Second {
+				t.Fatalf("only %v valid", left)
+			}
+		}
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.wantVotes("x", "", 5)
+	})
+}
+
+// A rolling restart without persistence: top-ups put the votes back in time.
+func TestSim_renewal_outlivesARollingFlush(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		for _, m := range c.masters {
+			m.Crash()
+			m.Flush()
+			time.Sleep(5 * time.Second)
+			m.Restart()
+			time.Sleep(5 * time.Second)
+			c.wantVotes("x", lease.Holder(), 5)
+		}
+		if err := lease.Err(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestSim_lostQuorum_isReportedByTheNextRenewal(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		for _, m := range c.masters[:3] {
+			m.Flush()
+		}
+		if after := lostAfter(t, lease); after > redlock.DefaultTTL/3+10*time.Millisecond {
+			t.Fatalf("reported only after %v", after)
+		}
+		c.wantVotes("x", "", 3)
+	})
+}
+
+// Masters that do not answer may still have their votes: the lease lives until
+// its validity ends, and goes on if they come back before.
+func TestSim_silentQuorum(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		out  time.Duration
+		want error
+	}{
+		{"back in time", 6 * time.Second, nil},
+		{"too long", 11 * time.Second, redlock.ErrLost},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				a := c.client()
+				lease := mustLock(t, a.Mutex("x"))
+				for _, m := range c.masters[:3] {
+					m.Pause()
+				}
+				time.Sleep(tc.out)
+				for _, m := range c.masters[:3] {
+					m.Resume()
+				}
+				time.Sleep(5 * time.Second)
+				if err := lease.Err(); !errors.Is(err, tc.want) {
+					t.Fatalf("%v, want %v", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// docs/safety.md A14: the release of a lost attempt is held in the network and
+// delivered when the client's next attempt has won on the same masters.
+func TestSim_zombieRelease_doesNotKillTheNextAttempt(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		// Only masters 3 and 4 are free, so a's first attempt is lost there.
+		for _, m := range c.masters[:3] {
+			m.Pause()
+		}
+		late := nodetest.Fault{Delay: 2 * time.Second, Cut: true}
+		var releases atomic.Int64
+		for i := range 5 {
+			a.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+				switch cmd.Name {
+				case "client kill":
+					return nodetest.Fault{Refuse: errNoKill}
+				case "release":
+					if releases.Add(1) <= 2 {
+						return late
+					}
+				}
+				return nodetest.Fault{}
+			})
+		}
+		_, err := a.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrUnreachable)
+		for _, m := range c.masters[:3] {
+			m.Resume()
+		}
+		time.Sleep(time.Second)
+		c.wantVotes("x", "", 5) // the debts were settled on new connections
+		lease := mustLock(t, a.Mutex("x"))
+		time.Sleep(5 * time.Second)
+		if n := releases.Load(); n < 4 {
+			t.Fatalf("only %d releases were sent", n)
+		}
+		c.wantVotes("x", lease.Holder(), 5)
+		_, err = b.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+		if err := lease.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// docs/safety.md A13: an acquire is held in the network and delivered after its
+// release. A node has its old connection killed before it settles the debt; a
+// master that forbids it keeps a vote that nobody has, for one TTL.
+func TestSim_zombieAcquire(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		kill    error
+		zombies int
+	}{
+		{"killed", nil, 0},
+		{"kill forbidden", errNoKill, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				a := c.client()
+				for _, n := range a.nodes[:3] {
+					n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+						switch cmd.Name {
+						case "acquire":
+							return nodetest.Fault{Delay: 3 * time.Second, Cut: true}
+						case "client kill":
+							return nodetest.Fault{Refuse: tc.kill}
+						}
+						return nodetest.Fault{}
+					})
+				}
+				_, err := a.Mutex("x").TryLock(t.Context())
+				wantErr(t, err, redlock.ErrUnreachable)
+				c.wantVotes("x", "", 5)
+				time.Sleep(4 * time.Second)
+				a.heal()
+				c.wantVotes("x", "", 5-tc.zombies)
+				lease, err := a.Mutex("x").Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.wantVotes("x", lease.Holder(), 5)
+			})
+		})
+	}
+}
+
+// docs/safety.md A17: executed, and the reply is lost. That is no vote, and it is
+// given back.
+func TestSim_lostReplies(t *testing.T) {
+	for lost, want := range map[int]error{2: nil, 3: redlock.ErrUnreachable} {
+		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				a := c.client()
+				for _, n := range a.nodes[:lost] {
+					n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+						if cmd.Name == "acquire" {
+							return nodetest.Fault{Lose: nodetest.LoseReply, Cut: true}
+						}
+						return nodetest.Fault{}
+					})
+				}
+				lease, err := a.Mutex("x").TryLock(t.Context())
+				wantErr(t, err, want)
+				if err == nil {
+					c.wantVotes("x", lease.Holder(), 5)
+					err = lease.Unlock(t.Context())
+					wantErr(t, err, nil)
+				}
+				time.Sleep(time.Second) // the debts
+				c.wantVotes("x", "", 5)
+			})
+		})
+	}
+}
+
+// A cancel before the quorum's last reply wins, one after it comes too late.
+// Whoever wins, the masters agree with what the caller was told.
+func TestSim_cancelRacesWin(t *testing.T) {
+	const ms = time.Millisecond
+	for cancelAt, want := range map[time.Duration]error{
+		29 * ms: context.Canceled,
+		31 * ms: nil,
+	} {
+		t.Run(cancelAt.String(), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) { cancelRace(t, c, cancelAt, want) })
+		})
+	}
+	for i := range 20 { // either may win
+		t.Run(fmt.Sprint("same instant ", i), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) { cancelRace(t, c, 30*ms, nil, context.Canceled) })
+		})
+	}
+}
+
+func cancelRace(t *testing.T, c *cluster, cancelAt time.Duration, want ...error) {
+	a := c.client()
+	for i := range a.nodes { // replies after 10, 20... 50 ms; the third decides
+		a.faultOn("acquire", nodetest.Fault{ReplyDelay: time.Duration(i+1) * 10 * time.Millisecond}, i)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(cancelAt, cancel).Stop()
+	lease, err := a.Mutex("x").TryLock(ctx)
+	ok := false
+	for _, w := range want {
+		ok = ok || errors.Is(err, w)
+	}
+	if !ok {
+		t.Fatalf("error %v, want one of %v", err, want)
+	}
+	time.Sleep(time.Second)
+	if err != nil {
+		c.wantVotes("x", "", 5)
+		return
+	}
+	c.wantVotes("x", lease.Holder(), 5)
+	if err := lease.Context().Err(); err != nil {
+		t.Fatal("the cancel of the waiting ended the lease:", err)
+	}
+}
+
+// docs/safety.md A2: the client stops between the replies and the check.
+func TestSim_pauseBeforeTheCheck_refusesTheLease(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		a.faultOn("acquire", nodetest.Fault{ReplyDelay: 10 * time.Millisecond}, 0, 1, 2, 3, 4)
+		time.AfterFunc(9*time.Millisecond, func() { a.clock.stop(redlock.DefaultTTL) })
+		_, err := a.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrUnreachable)
+		var round *redlock.RoundError
+		if !errors.As(err, &round) || round.Granted < 3 || round.Elapsed < redlock.DefaultTTL {
+			t.Fatalf("%+v", round)
+		}
+		c.wantVotes("x", "", 5)
+	})
+}
+
+// The same pause after the grant ends the lease at the next look, though no
+// timer has fired.
+func TestSim_pauseOfTheHolder_isSeenAtTheNextLook(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		a.clock.stop(redlock.DefaultTTL)
+		if lease.Context().Err() == nil {
+			t.Fatal("still held after a pause as long as the TTL")
+		}
+		wantErr(t, lease.Err(), redlock.ErrLost)
+		wantErr(t, lease.Extend(t.Context()), redlock.ErrLost)
+	})
+}
+
+func TestSim_maxHold_endsRenewal(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lease := mustLock(t, a.Mutex("x", redlock.WithMaxHold(time.Minute)))
+		if held := lostAfter(t, lease); held < time.Minute || held > time.Minute+redlock.DefaultTTL {
+			t.Fatalf("held for %v", held)
+		}
+	})
+}
+
+func TestSim_minValidity_refusesASlowWin(t *testing.T) {
+	for reply, want := range map[time.Duration]error{
+		50 * time.Millisecond:  nil, // 1 s - 50 ms - 12 ms of drift
+		120 * time.Millisecond: redlock.ErrUnreachable,
+	} {
+		t.Run(reply.String(), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				a := c.client()
+				a.faultOn("acquire", nodetest.Fault{ReplyDelay: reply}, 0, 1, 2, 3, 4)
+				_, err := a.Mutex("x", redlock.WithTTL(time.Second), redlock.WithMinValidity(900*time.Millisecond)).TryLock(t.Context())
+				wantErr(t, err, want)
+				if err != nil {
+					c.wantVotes("x", "", 5)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/node"
+)
+
+const (
+	// Patience is how long Lock keeps trying without a quorum of answers.
+	Patience = time.Second
+
+	// liveness is how long a client's waiters stay in the masters' queues without
+	// a sign of life, beat how often it gives one.
+	liveness, beat = 3 * time.Second, time.Second
+	// pauseMin and pauseMax bound the back-off after rounds that split the votes
+	// or found too few masters.
+	pauseMin, pauseMax = 2 * time.Millisecond, 100 * time.Millisecond
+	// checkMax caps how long a waiter trusts in being woken.
+	checkMax = 5 * time.Second
+	// leaveOwed is how long a master that does not answer is owed the news that
+	// we have left its queue. The queue itself lives no longer.
+	leaveOwed = time.Minute
+)
+
+// waiting is what all waiters of a client share: one contender for each side of
+// each lock that is waited for, one channel on which the masters wake them, and
+// one sign of life for all their places in all queues.
+type waiting struct {
+	c *Client
+
+	mu         sync.Mutex
+	contenders map[side]*contender
+	listening  int // contenders that hear the masters' wakes
+	subscribed bool
+	strangers  map[string]int
+	beating    *time.Timer
+	closed     bool
+}
+
+// side is one way to hold one lock.
+type side struct {
+	name string
+	mode node.Mode
+}
+
+// contender stands for all callers in this process that wait for one side of a
+// lock. They form a line, first come first served; the first of them tries, as
+// one contender among those of other processes, and hands over to the second.
+type contender struct {
+	w    *waiting
+	l    *node.Lock
+	line list.List // of chan struct{}, each closed when its turn has come
+
+	// Of the one whose turn it is.
+	ticket  int64
+	pause   time.Duration
+	wake    chan struct{} // made when it first waits
+	silence time.Duration // when answers of a quorum were first missing
+	// last is the last round that a quorum answered, if any did. The rounds of a
+	// caller whose time is nearly over have hardly time for an answer, and must not
+	// make a lock that is held look like masters that are gone.
+	last *RoundError
+
+	// Guarded by w.mu.
+	listens   bool
+	strangers uint64 // masters where a stranger had the lock; follows Redisson's channel for them
+	woken     uint64 // masters that woke us since the last round began
+	heard     uint64 // masters that said something on Redisson's channel since then
+}
+
+func (w *waiting) init(c *Client) {
+	w.c = c
+	w.contenders = make(map[side]*contender)
+	w.strangers = make(map[string]int)
+}
+
+// join lines up for l. The turn has come when the channel is closed.
+func (w *waiting) join(l *node.Lock) (*contender, *list.Element) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := side{l.Name, l.Mode}
+	ct := w.contenders[k]
+	if ct == nil {
+		ct = &contender{w: w, l: l}
+		w.contenders[k] = ct
+	}
+	turn := now
+	if ct.line.Len() > 0 {
+		turn = make(chan struct{})
+	}
+	return ct, ct.line.PushBack(turn)
+}
+
+// now is the turn of one who is alone.
+var now = func() chan struct{} {
+	ch := make(chan struct{})
+	close(ch)
+	return ch
+}()
+
+// leave takes e out of the line, and gives the turn to the next if it was e's.
+// After the last one nothing is left of the contender, here or on the masters.
+// stale are the masters that may have us in their queue although they should not.
+func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
+	w := ct.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mine := ct.line.Front() == e
+	ct.line.Remove(e)
+	next := ct.line.Front()
+	if mine && (granted || next == nil) {
+		// The next in line queues anew, behind other processes. After a failure
+		// it takes over the place instead.
+		w.leaveLocked(ct.l, stale)
+		ct.ticket, ct.pause = 0, 0
+	}
+	if next == nil {
+		ct.deafenLocked()
+		delete(w.contenders, side{ct.l.Name, ct.l.Mode})
+	} else if mine {
+		close(next.Value.(chan struct{}))
+	}
+}
+
+// listen has the masters' wakes heard while the contender is in their queues, and
+// its client's sign of life kept up. While a stranger has the lock it follows
+// Redisson's channel too.
+func (ct *contender) listen(replies []node.Reply) {
+	w := ct.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var strangers uint64
+	for i, r := range replies {
+		if r.Stranger {
+			strangers |= 1 << i
+		}
+	}
+	ct.followLocked(strangers)
+	if ct.listens {
+		return
+	}
+	ct.listens = true
+	ct.wake = make(chan struct{}, 1)
+	w.listening++
+	if !w.subscribed {
+		w.subscribed = true
+		for _, n := range w.c.nodes {
+			n.Subscribe(node.Wake(w.c.id))
+		}
+		if w.beating == nil {
+			w.beating = time.AfterFunc(beat, w.beat)
+		} else {
+			w.beating.Reset(beat)
+		}
+	}
+}
+
+func (ct *contender) deafenLocked() {
+	ct.followLocked(0)
+	if !ct.listens {
+		return
+	}
+	ct.listens = false
+	ct.w.listening--
+}
+
+// leaveLocked leaves l's queue on the masters in set; they owe it to us if they do
+// not answer.
+func (w *waiting) leaveLocked(l *node.Lock, set uint64) {
+	now := w.c.clock.Elapsed()
+	for i, n := range w.c.nodes {
+		if set&(1<<i) != 0 {
+			leave(n, l, w.c.waiter(l.Mode), now)
+		}
+	}
+}
+
+func leave(n node.Node, l *node.Lock, waiter string, now time.Duration) {
+	n.Submit(&node.Op{Kind: node.Leave, Lock: l, Wait: &node.Wait{Waiter: waiter},
+		Start: now, Until: now + leaveOwed, To: ignore{}})
+}
+
+// ignore is the receiver of ops whose answer changes nothing.
+type ignore struct{}
+
+func (ignore) Receive(*node.Op) {}
+
+// waiter is the client's name in a lock's queue.
+func (c *Client) waiter(m node.Mode) string {
+	switch m {
+	case node.Read:
+		return c.id + "/r"
+	case node.Write:
+		return c.id + "/w"
+	}
+	return c.id
+}
+
+// beat gives the masters a sign of life while anybody waits. The first beat that
+// finds nobody ends it, and the subscription: not the last waiter, for a lock that
+// is waited for often would subscribe anew each time.
+func (w *waiting) beat() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return
+	case w.listening == 0:
+		w.subscribed = false
+		for _, n := range w.c.nodes {
+			n.Unsubscribe(node.Wake(w.c.id))
+		}
+		return
+	}
+	now := w.c.clock.Elapsed()
+	for _, n := range w.c.nodes {
+		n.Submit(&node.Op{Kind: node.Beat, Holder: w.c.id, TTL: liveness,
+			Start: now, Until: now + beat, To: ignore{}})
+	}
+	w.beating.Reset(beat)
+}
+
+// followLocked follows Redisson's channel while a stranger has the lock: Java's
+// release wakes nobody's queue.
+func (ct *contender) followLocked(strangers uint64) {
+	did, want := ct.strangers != 0, strangers != 0
+	ct.strangers = strangers
+	if did == want {
+		return
+	}
+	w, ch := ct.w, ct.l.Channel
+	if want {
+		w.strangers[ch]++
+	} else {
+		w.strangers[ch]--
+	}
+	n := w.strangers[ch]
+	if n == 0 {
+		delete(w.strangers, ch)
+	}
+	for _, m := range w.c.nodes {
+		if want && n == 1 {
+			m.Subscribe(ch)
+		} else if !want && n == 0 {
+			m.Unsubscribe(ch)
+		}
+	}
+}
+
+// message takes a wake from master i.
+func (w *waiting) message(i int, channel, payload string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if channel != node.Wake(w.c.id) {
+		// Also those who do not follow it yet: a round of theirs may be under way
+		// that was refused before this release. The channel is heard for another,
+		// the other side of a read-write lock, so they would get no look after
+		// subscribing.
+		for _, ct := range w.contenders {
+			if ct.l.Channel == channel {
+				ct.heard |= 1 << i
+				ct.wakeLocked(0)
+			}
+		}
+		return
+	}
+	waits := false
+	for _, mode := range [...]node.Mode{node.Plain, node.Write, node.Read} {
+		if ct := w.contenders[side{payload, mode}]; ct != nil {
+			waits = true
+			ct.wakeLocked(1 << i)
+		}
+	}
+	if !waits && !w.closed {
+		// A place in a queue that nobody stands in: whoever left it could not
+		// tell this master. Nobody behind it must wait for us.
+		for _, mode := range [...]node.Mode{node.Plain, node.Write, node.Read} {
+			w.leaveLocked(node.NewLock(payload, mode), 1<<i)
+		}
+	}
+}
+
+// resubscribed has everybody look again: a message may have been missed before.
+// That goes for those too who do not listen yet: their round may have been refused
+// before the message that was missed.
+func (w *waiting) resubscribed(i int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ct := range w.contenders {
+		ct.wakeLocked(1 << i)
+	}
+}
+
+func (ct *contender) wakeLocked(set uint64) {
+	ct.woken |= set
+	select {
+	case ct.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close leaves all queues, while the nodes still take ops.
+func (w *waiting) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, ct := range w.contenders {
+		w.leaveLocked(ct.l, w.c.all)
+	}
+	if w.beating != nil {
+		w.beating.Stop()
+	}
+}
+
+// lock is Mutex.Lock: it waits for its turn in this process, then contends with
+// others. What it waits in is apart from what it does in between, so that the
+// stacks of those who wait are small.
+func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
+	ct, e := m.c.waiting.join(m.l)
+	select {
+	case <-e.Value.(chan struct{}):
+		ct.silence, ct.last = 0, nil
+		for lease == nil && err == nil {
+			var pause time.Duration
+			if lease, pause, err = m.contend(ctx, ct); pause > 0 {
+				err = ct.await(ctx, pause)
+			}
+		}
+	case <-ctx.Done():
+		err = gaveUp(ctx, m.l, nil)
+	case <-m.c.quit:
+		err = ErrClosed
+	}
+	stale := m.c.all
+	if lease != nil {
+		stale = lease.h.notGranted()
+	}
+	ct.leave(e, lease != nil, stale)
+	return lease, err
+}
+
+// contend is one round of the contender: a lease, or for how long to wait for a
+// wake before the next, or an error that no waiting mends.
+func (m *Mutex) contend(ctx context.Context, ct *contender) (lease *Lease, pause time.Duration, err error) {
+	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, ct.attempt(&m.ls))
+	if err == nil {
+		return lease, 0, nil
+	}
+	if ctx.Err() != nil && ct.last != nil {
+		return nil, 0, gaveUp(ctx, m.l, ct.last)
+	}
+	var round *RoundError
+	if !errors.As(err, &round) || errors.Is(err, ErrRefused) {
+		return nil, 0, err
+	}
+	if !errors.Is(err, ErrUnreachable) {
+		ct.silence, ct.last = 0, round
+	} else if now := m.c.clock.Elapsed(); ct.silence == 0 {
+		ct.silence = now
+	} else if now-ct.silence > Patience {
+		return nil, 0, err
+	}
+	if ct.last == nil {
+		ct.last = round
+	}
+	ct.learn(replies)
+	ct.listen(replies)
+	return nil, ct.patience(round, replies), nil
+}
+
+// attempt is what the contender adds to an acquire.
+func (ct *contender) attempt(ls *lockSettings) node.Op {
+	w := ct.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ct.woken, ct.heard = 0, 0
+	return node.Op{Wait: &node.Wait{
+		Waiter: w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: ls.unfair,
+	}}
+}
+
+// await returns when a next round is of use, after one that gave no lease: when a
+// quorum of masters has woken us; a little after the first has, for the others
+// may be down; or when the timer behind all pushes ends, for any message may be
+// lost.
+func (ct *contender) await(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	hurried := false
+	for {
+		woken := ct.wokenBy()
+		if woken >= ct.w.c.need {
+			return nil
+		}
+		if woken > 0 && !hurried {
+			hurried = true
+			timer.Reset(pauseMin + ct.w.c.jitter(pauseMin))
+		}
+		select {
+		case <-ct.wake:
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return gaveUp(ctx, ct.l, ct.last)
+		case <-ct.w.c.quit:
+			return ErrClosed
+		}
+	}
+}
+
+// wokenBy is how many masters have woken us. On Redisson's channel only those count
+// where the stranger is: a Java holder may lack a vote, which we get and give back, and
+// would be woken by what our own release says.
+func (ct *contender) wokenBy() int {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	return bits.OnesCount64(ct.woken | ct.heard&ct.strangers)
+}
+
+// learn keeps the ticket that the masters gave at first: the median of their
+// stamps, so that no client's clock, and no single master's, decides the order. It
+// is told to all of them from then on, which makes the order the same everywhere.
+func (ct *contender) learn(replies []node.Reply) {
+	if ct.ticket != 0 {
+		return
+	}
+	var stamps []int64
+	for _, r := range replies {
+		if r.Ticket > 0 {
+			stamps = append(stamps, r.Ticket)
+		}
+	}
+	if len(stamps) >= ct.w.c.need {
+		slices.Sort(stamps)
+		ct.ticket = stamps[len(stamps)/2]
+	}
+}
+
+// patience is how long to wait without being woken.
+func (ct *contender) patience(round *RoundError, replies []node.Reply) time.Duration {
+	head, taken := 0, 0
+	ahead := checkMax
+	for _, r := range replies {
+		if r.Class == node.Held && r.Remaining > 0 {
+			taken++
+		}
+		if r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0 {
+			head++
+		} else if r.Class == node.Held {
+			// The one right behind a dead head finds it out; those further back
+			// give it time to.
+			ahead = min(ahead, time.Duration(min(r.Ahead, 4))*(beat-beat/4))
+		}
+	}
+	// Not split: a quorum is taken. Masters that granted then lack the holder's vote,
+	// and to ask again before they have woken us would be polling.
+	split := taken < ct.w.c.need &&
+		(round.Granted > 0 || !errors.Is(round, ErrHeld) || round.RetryAfter == 0 && head >= ct.w.c.need)
+	switch {
+	case split:
+		// Half fixed, half random: contenders that split the votes must not meet
+		// again (docs/safety.md A23).
+		ct.pause = min(max(2*ct.pause, pauseMin), pauseMax)
+		return ct.pause/2 + ct.w.c.jitter(ct.pause/2)
+	case head >= ct.w.c.need:
+		ct.pause = 0
+		return min(round.RetryAfter, checkMax) + time.Millisecond + ct.w.c.jitter(time.Millisecond)
+	}
+	ct.pause = 0
+	return ahead + ct.w.c.jitter(beat/8)
+}
