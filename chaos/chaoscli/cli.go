@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package chaoscli is the command line of the chaos harness, "redlock-bench chaos".
+//
+// Guarantee: Run returns 0 when every promise was kept, 1 when one was broken, 2 for a command line that cannot work and 3 when there
+// was nothing to judge, as after an interruption; and it leaves nothing behind but the files that were asked for, and those of a run
+// that failed. Condition: the program calls workload.Serve before anything else.
+package chaoscli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/redlock-go/redlock/chaos/cluster"
+)
+
+// Exit codes.
+const (
+	exitHeld      = 0
+	exitViolation = 1
+	exitUsage     = 2
+	exitNothing   = 3
+)
+
+// command is a subcommand: what it is called, what it is for, and how it is made of flags.
+type command struct {
+	name, args, summary string
+	define              func(fs *flag.FlagSet) func(ctx context.Context, c *console, args []string) error
+}
+
+func commands() []command {
+	return []command{
+		{"run", "", "hurt masters and clients, and judge what came of it (the default)", defineRun},
+		{"failover", "", "lose a lock with a failed-over master, and keep it with five", defineFailover},
+		{"check", "HISTORY...", "judge the recorded history of a run", defineCheck},
+		{"zoo", "", "the lock without one of its defences at a time, and who notices", defineBugs},
+		{"list", "", "the nemeses, workloads and checkers there are", defineList},
+	}
+}
+
+// console is where a command writes: results to out, all else to err.
+type console struct{ out, err io.Writer }
+
+// errViolation ends a run that broke a promise. It was printed already.
+var errViolation = errors.New("violation")
+
+// usageError is a command line that cannot work.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Run runs "redlock-bench chaos" with args and returns the exit code. When ctx ends it stops, cleans up and returns 3.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c := &console{stdout, stderr}
+	err := start(ctx, c, args)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitHeld
+	case errors.Is(err, errViolation):
+		return exitViolation
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "redlock-bench chaos: %v\n", err)
+		return exitUsage
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "redlock-bench chaos: interrupted; nothing was judged. Run it again, or for a shorter --duration")
+	default:
+		fmt.Fprintf(stderr, "redlock-bench chaos: %v\n", err)
+	}
+	return exitNothing
+}
+
+func start(ctx context.Context, c *console, args []string) error {
+	cmd := commands()[0]
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		i := 0
+		for i < len(commands()) && commands()[i].name != args[0] {
+			i++
+		}
+		if i == len(commands()) {
+			return usagef("no command %q: want one of run, failover, check, zoo, list", args[0])
+		}
+		cmd, args = commands()[i], args[1:]
+	}
+	fs := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // Run prints the error
+	run := cmd.define(fs)
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		c.help(cmd, fs)
+		return nil
+	case err != nil:
+		return usagef("%v (see redlock-bench chaos %s --help)", err, cmd.name)
+	case cmd.args == "" && fs.NArg() > 0:
+		return usagef("%q: chaos %s takes flags only", fs.Arg(0), cmd.name)
+	}
+	return run(ctx, c, fs.Args())
+}
+
+func (c *console) help(cmd command, fs *flag.FlagSet) {
+	fmt.Fprintf(c.out, "usage: redlock-bench chaos %s %s[--flag value ...]\n\n%s\n\n", cmd.name, strings.TrimSuffix(cmd.args+" ", " ")+" ", cmd.summary)
+	fs.VisitAll(func(f *flag.Flag) {
+		value, usage := flag.UnquoteUsage(f)
+		fmt.Fprintf(c.out, "  --%-20s %s", strings.TrimSpace(f.Name+" "+value), usage)
+		if f.DefValue != "" {
+			fmt.Fprintf(c.out, " (default %s)", f.DefValue)
+		}
+		fmt.Fprintln(c.out)
+	})
+	fmt.Fprintln(c.out, "\ncommands:")
+	for _, cmd := range commands() {
+		fmt.Fprintf(c.out, "  %-10s %s\n", cmd.name, cmd.summary)
+	}
+	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 one was broken, 2 usage, 3 nothing could be judged")
+}
+
+// parseDriver reads --driver.
+func parseDriver(s string) (cluster.Driver, error) {
+	switch d := cluster.Driver(s); d {
+	case cluster.Auto, cluster.Docker, cluster.Process:
+		return d, nil
+	case "sim":
+		return "", usagef("--driver sim: the simulation is a test of its own: go test ./chaos/sim")
+	}
+	return "", usagef("--driver %q: want docker, process or sim", s)
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaoscli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/chaos/workload"
+)
+
+func TestMain(m *testing.M) {
+	workload.Serve() // this binary is also the clients'
+	logging.Disable()
+	goleak.VerifyTestMain(m)
+}
+
+// cli runs a command line and returns what came of it.
+func cli(t *testing.T, ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	var out, errs bytes.Buffer
+	code = Run(ctx, args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
+	for line, want := range map[string]string{
+		"frob":                                 "want one of run, failover, check, zoo, list",
+		"run more":                             "flags only",
+		"--frob":                               "--help",
+		"--driver vm":                          "docker, process or sim",
+		"--driver sim":                         "simulation",
+		"--nemesis N99":                        "chaos list",
+		"--nemesis N1,N1":                      "twice",
+		"--nemesis N16":                        "simulation",
+		"--nemesis N3":                         "--persistence everysec",
+		"--nemesis N23 --persistence always":   "none or everysec",
+		"--workload tepid":                     "hot, cold",
+		"--persistence sometimes":              "none, everysec or always",
+		"--masters 4":                          "odd",
+		"--clients 1":                          "2 to 20",
+		"--duration 1ms":                       "a second or more",
+		"--duration soon":                      "invalid",
+		"--seed seven":                         "invalid",
+		"--html -":                             "--json",
+		"--html /nonexistent/x.html":           "no such file",
+		"failover --driver vm":                 "docker, process",
+		"check":                                "name the files",
+		"check /nonexistent/history":           "no such file",
+		"check --heal 0s /nonexistent/history": "above 0",
+	} {
+		t.Run(line, func(t *testing.T) {
+			code, _, stderr := cli(t, t.Context(), strings.Fields(line)...)
+			if code != exitUsage || !strings.Contains(stderr, want) {
+				t.Errorf("exit code %d, want %d with %q in: %s", code, exitUsage, want, stderr)
+			}
+		})
+	}
+}
+
+func TestRun_noServer_cannotRun(t *testing.T) {
+	t.Setenv("PATH", "")
+	code, _, stderr := cli(t, t.Context(), "--driver", "process")
+	if code != exitNothing || !strings.Contains(stderr, "apt-get install") {
+		t.Errorf("exit code %d, want %d and the remedy: %s", code, exitNothing, stderr)
+	}
+}
+
+func TestRun_interrupted_cannotSay(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	code, _, stderr := cli(t, ctx, "--driver", "process", "--masters", "3", "--duration", "1m")
+	if code != exitNothing || !strings.Contains(stderr, "interrupted") {
+		t.Errorf("exit code %d, want %d: %s", code, exitNothing, stderr)
+	}
+}
+
+func TestList_namesAll(t *testing.T) {
+	code, out, _ := cli(t, t.Context(), "list")
+	for _, want := range []string{"N1 ", "N25 ", "N17-del", "hot", "C8", "simulation only"} {
+		if code != exitHeld || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, and no %q in: %s", code, want, out)
+		}
+	}
+}
+
+// A short run writes what it was asked for, and its history can be judged again.
+func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	code, out, stderr := cli(t, t.Context(), "--driver", "process", "--masters", "3", "--clients", "2", "--duration", "4s", "--seed", "7",
+		"--nemesis", "N7", "--workload", "hot,cold", "--html", at("r.html"), "--history", at("h.jsonl"), "--json", "-")
+	if code != exitHeld {
+		t.Fatalf("exit code %d: %s%s", code, out, stderr)
+	}
+	var res map[string]any
+	if err := json.Unmarshal([]byte(out), &res); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	for _, field := range []string{"seed", "driver", "duration_s", "acquisitions", "faults", "violations", "availability", "recovery_ms"} {
+		if _, ok := res[field]; !ok {
+			t.Errorf("no %q in %s", field, out)
+		}
+	}
+	if page, err := os.ReadFile(at("r.html")); err != nil || !bytes.Contains(page, []byte("</html>")) {
+		t.Errorf("the report is no page: %v", err)
+	}
+	code, out, stderr = cli(t, t.Context(), "check", at("h.jsonl"))
+	if code != exitHeld || !strings.Contains(out, "C1 ok") {
+		t.Errorf("judged again: exit code %d: %s%s", code, out, stderr)
+	}
+	// The same history with a lie in it: the second grant is made to come during the first.
+	code, _, _ = cli(t, t.Context(), "check", lie(t, at("h.jsonl")))
+	if code != exitViolation {
+		t.Errorf("a history with an overlap: exit code %d, want %d", code, exitViolation)
+	}
+}
+
+// lie copies a history without its unlocks, so that claims last until their deadlines.
+func lie(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []byte
+	for line := range bytes.Lines(b) {
+		if !bytes.Contains(line, []byte(`"kind":"unlock"`)) {
+			kept = append(kept, line...)
+		}
+	}
+	if err := os.WriteFile(path+".lie", kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path + ".lie"
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaoscli
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/report"
+)
+
+// files is where a run leaves what it found. They are opened before it, so that a name that cannot be written costs no run.
+type files struct {
+	html, history, json string
+	opened              map[string]*os.File
+}
+
+func (f *files) define(fs *flag.FlagSet) {
+	fs.StringVar(&f.html, "html", "", "`FILE` for the report; a run that fails always writes one")
+	fs.StringVar(&f.history, "history", "", "`FILE` for the history, which \"chaos check\" reads; likewise")
+	fs.StringVar(&f.json, "json", "", "`FILE` for the result, - is standard output")
+}
+
+func (f *files) open() error {
+	f.opened = map[string]*os.File{}
+	for _, name := range []string{f.html, f.history, f.json} {
+		if name == "" || name == "-" {
+			continue
+		}
+		file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return usageError{err}
+		}
+		f.opened[name] = file
+	}
+	if f.html == "-" || f.history == "-" {
+		return usagef("only --json can be -, for standard output")
+	}
+	return nil
+}
+
+func (f *files) close() {
+	for _, file := range f.opened {
+		_ = file.Close()
+	}
+}
+
+// nameMissing gives a report and a history to a run that asked for none.
+func (f *files) nameMissing(base string) {
+	if f.html == "" {
+		f.html = base + ".html"
+	}
+	if f.history == "" {
+		f.history = base + ".jsonl"
+	}
+}
+
+// write writes all that was asked for and says where, trying each.
+func (f *files) write(c *console, result any, h *history.History, checks []check.Result) error {
+	return errors.Join(
+		f.one(c, "report", f.html, func(w io.Writer) error { return report.Write(w, h, checks) }),
+		f.one(c, "history", f.history, h.Write),
+		f.one(c, "result", f.json, func(w io.Writer) error { return json.NewEncoder(w).Encode(result) }),
+	)
+}
+
+func (f *files) one(c *console, what, name string, write func(io.Writer) error) error {
+	switch name {
+	case "":
+		return nil
+	case "-":
+		return write(c.out)
+	}
+	file := f.opened[name]
+	if file == nil {
+		var err error
+		if file, err = os.Create(name); err != nil {
+			return err
+		}
+		f.opened[name] = file
+	}
+	err := errors.Join(file.Truncate(0), write(file))
+	if err == nil {
+		fmt.Fprintf(c.err, "%s: %s\n", what, name)
+	}
+	return err
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaoscli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos"
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/chaos/workload"
+)
+
+func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) error {
+	var driver, image string
+	var out files
+	fs.StringVar(&driver, "driver", "", "`NAME` docker or process; docker where an engine answers, else process")
+	fs.StringVar(&image, "image", "", "`NAME` of the docker image")
+	out.define(fs)
+	return func(ctx context.Context, c *console, _ []string) error {
+		d, err := parseDriver(driver)
+		if err != nil {
+			return err
+		}
+		if err := out.open(); err != nil {
+			return err
+		}
+		defer out.close()
+		sweep(ctx, c)
+		replay := "redlock-bench chaos failover"
+		if d != cluster.Auto {
+			replay += " --driver " + string(d)
+		}
+		res, h, checks, err := chaos.Failover(ctx, chaos.FailoverConfig{Driver: d, Image: image, Replay: replay, Versions: versions(), Out: c.err})
+		if err != nil {
+			return err
+		}
+		if res.Quorum.Overlaps > 0 {
+			out.nameMissing("redlock-chaos-failover")
+		}
+		if err := out.write(c, res, h, checks); err != nil {
+			return err
+		}
+		if out.json != "-" {
+			fmt.Fprint(c.out, res)
+		}
+		switch {
+		case res.Quorum.Overlaps > 0:
+			return errViolation
+		case !res.Shown():
+			return errors.New("the single master kept the lock this time: the experiment showed nothing; run it again")
+		}
+		return nil
+	}
+}
+
+func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) error {
+	var heal, timeout time.Duration
+	var out files
+	fs.DurationVar(&heal, "heal", 10*time.Second, "`TIME` after the last fault within which every lock must be had")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "`TIME` after which C5 gives up")
+	out.define(fs)
+	return func(_ context.Context, c *console, paths []string) error {
+		switch {
+		case len(paths) == 0:
+			return usagef("check: name the files of a run's history")
+		case heal <= 0 || timeout <= 0:
+			return usagef("--heal %v, --timeout %v: want times above 0", heal, timeout)
+		}
+		h, err := history.ReadFiles(paths...)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := out.open(); err != nil {
+			return err
+		}
+		defer out.close()
+		checks := check.All(h, check.Expect{X: h.Header.Promises.Exclusion, T: h.Header.Promises.Tokens, Heal: heal, Timeout: timeout})
+		res := chaos.Summarize(h, checks)
+		if err := out.write(c, res, h, checks); err != nil {
+			return err
+		}
+		if out.json != "-" {
+			for _, r := range checks {
+				fmt.Fprintf(c.out, "%s %-8s %s\n   %s\n", r.ID, r.Verdict, r.Question, r.Summary)
+			}
+		}
+		if !check.Passed(checks) {
+			return errViolation
+		}
+		return nil
+	}
+}
+
+func defineList(*flag.FlagSet) func(context.Context, *console, []string) error {
+	return func(_ context.Context, c *console, _ []string) error {
+		fmt.Fprintln(c.out, "nemeses: X exclusion must hold, T tokens and the fenced register must hold")
+		for _, n := range nemesis.Table() {
+			fmt.Fprintf(c.out, "  %-8s %-3s %s", n.Name, promise(n.Promises), n.Does)
+			if notes := notes(n); notes != "" {
+				fmt.Fprintf(c.out, " [%s]", notes)
+			}
+			fmt.Fprintln(c.out)
+		}
+		var kinds []string
+		for _, k := range workload.Kinds() {
+			kinds = append(kinds, string(k))
+		}
+		fmt.Fprintf(c.out, "workloads: %s\n", strings.Join(kinds, ", "))
+		fmt.Fprintln(c.out, `checkers:
+  C0 the history can be true
+  C1 no two claims on a lock overlap (X)
+  C2 tokens are unique and grow (T)
+  C3 the fenced register loses nothing (T)
+  C4 what the unfenced register loses: counted only
+  C5 a single fenced mutex could have done it, by porcupine (X and T)
+  C6 no counter of a master falls in one life (T)
+  C7 after the faults every lock can be had, and no key stays for ever
+  C8 the run did enough to mean something`)
+		return nil
+	}
+}
+
+func promise(p history.Promises) string {
+	s := ""
+	if p.Exclusion {
+		s += "X"
+	}
+	if p.Tokens {
+		s += "T"
+	}
+	return s
+}
+
+func notes(n nemesis.Nemesis) string {
+	var s []string
+	if n.Elsewhere != "" {
+		return "not here: " + n.Elsewhere
+	}
+	for _, p := range []cluster.Persistence{cluster.None, cluster.EverySec, cluster.Always} {
+		if why := n.Lacks(p); why != "" {
+			s = append(s, why)
+			break
+		}
+	}
+	if n.Needs.Clocks {
+		s = append(s, "needs Linux and cc, for clocks of the masters' own")
+	}
+	return strings.Join(s, "; ")
+}

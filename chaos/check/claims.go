@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+// Claim is a time during which a client believed that it held a lock, by its own account: [From, To).
+//
+// From is the return of Lock, not its call: before that the client claims nothing. To is the call of Unlock, or the deadline
+// if that comes first: a careful client stops at either. Half-open, because a client that stops at t and one that starts at
+// t are never both inside: with closed intervals a clock tick shared by a release and the next grant would be an overlap.
+type Claim struct {
+	Grant    *history.Op // the lock operation, in the history it was computed from
+	From, To int64
+}
+
+// grantID names one grant: a holder is granted at most once (C0).
+type grantID struct{ lock, holder string }
+
+// Claims gives the claims on each lock, ordered by From; empty ones are left out.
+//
+// A successful extension that returns within the claim moves its end to the new deadline. One that returns after the end
+// is a new claim from its return on: in between the client had, by its own clock, nothing. Failed and unknown extensions
+// change nothing (docs/safety.md A18).
+func Claims(h *history.History) map[string][]Claim {
+	claims := map[string][]Claim{}
+	for _, l := range lives(h) {
+		claims[l.grant.Lock] = append(claims[l.grant.Lock], l.claims()...)
+	}
+	for _, cs := range claims {
+		slices.SortStableFunc(cs, func(a, b Claim) int { return cmp.Compare(a.From, b.From) })
+	}
+	return claims
+}
+
+// life is one grant with what became of it.
+type life struct {
+	grant   *history.Op
+	extends []*history.Op // the successful ones, by time of call
+	unlock  *history.Op   // the first; nil if the client never called it
+}
+
+// lives collects the grants in order of their calls.
+func lives(h *history.History) []*life {
+	byID := make(map[grantID]*life, len(h.Ops)/4)
+	ls := make([]*life, 0, len(h.Ops)/4)
+	// The history is ordered by calls, so a grant comes before all that was done with it (C0) and one pass is enough.
+	for i := range h.Ops {
+		op := &h.Ops[i]
+		switch {
+		case op.Kind == history.KindLock && op.Outcome == history.OK:
+			l := &life{grant: op}
+			byID[grantID{op.Lock, op.Holder}] = l
+			ls = append(ls, l)
+		case op.Kind == history.KindExtend && op.Outcome == history.OK:
+			if l := byID[grantID{op.Lock, op.Holder}]; l != nil {
+				l.extends = append(l.extends, op)
+			}
+		case op.Kind == history.KindUnlock:
+			if l := byID[grantID{op.Lock, op.Holder}]; l != nil && l.unlock == nil {
+				l.unlock = op
+			}
+		}
+	}
+	return ls
+}
+
+func (l *life) claims() []Claim {
+	released := int64(history.Never)
+	if l.unlock != nil {
+		released = l.unlock.Call
+	}
+	var cs []Claim
+	add := func(from, deadline int64) {
+		to := min(deadline, released)
+		if n := len(cs); n > 0 && from <= cs[n-1].To {
+			cs[n-1].To = max(from, to) // until it returned, the old deadline stood
+		} else if from < to {
+			cs = append(cs, Claim{Grant: l.grant, From: from, To: to})
+		}
+	}
+	add(l.grant.Return, l.grant.Deadline)
+	for _, e := range l.extends {
+		add(e.Return, e.Deadline)
+	}
+	return cs
+}
+
+// deadline is the last instant the client ever claimed, were it not to unlock.
+func (l *life) deadline() int64 {
+	d := l.grant.Deadline
+	for _, e := range l.extends {
+		d = max(d, e.Deadline)
+	}
+	return d
+}
+
+// Exclusion is C1: no two claims on one lock overlap, but for readers with readers. Exact, O(n log n).
+//
+// For each claim that begins while another stands it names one violation, with the standing claim that ends last; a claim
+// that overlaps several is named once.
+func Exclusion(h *history.History) Result {
+	r := Result{ID: "C1", Question: "Did two clients ever believe that they held the same lock at the same time?"}
+	claims := Claims(h)
+	n := 0
+	for _, lock := range sortedKeys(claims) {
+		cs := claims[lock]
+		n += len(cs)
+		r.Violations = append(r.Violations, overlaps(cs)...)
+	}
+	slices.SortStableFunc(r.Violations, func(a, b Violation) int { return cmp.Compare(a.From, b.From) })
+	r.Figures = []Figure{{"claims", float64(n)}, {"overlaps", float64(len(r.Violations))}}
+	return r.conclude(fmt.Sprintf("No: %d claims on %d locks, none overlaps another.", n, len(claims)))
+}
+
+// overlaps sweeps over the claims on one lock, which are ordered by From. Of all claims seen so far only two matter for the
+// next one: the reader and the other claim that end last. If those do not stand any more, none does.
+func overlaps(cs []Claim) []Violation {
+	var vs []Violation
+	var reader, other *Claim
+	for i := range cs {
+		c := &cs[i]
+		with := other
+		if c.Grant.Mode != history.Shared && reader != nil && (with == nil || reader.To > with.To) {
+			with = reader
+		}
+		if with != nil && with.To > c.From {
+			vs = append(vs, overlap(*with, *c))
+		}
+		last := &other
+		if c.Grant.Mode == history.Shared {
+			last = &reader
+		}
+		if *last == nil || c.To > (*last).To {
+			*last = c
+		}
+	}
+	return vs
+}
+
+func overlap(a, b Claim) Violation {
+	from, to := b.From, min(a.To, b.To)
+	return Violation{
+		Text: fmt.Sprintf("%s and %s both claim %q for %v: %s until %d, %s from %d",
+			a.Grant.Holder, b.Grant.Holder, b.Grant.Lock, time.Duration(to-from), a.Grant.Holder, a.To, b.Grant.Holder, b.From),
+		Ops: []history.Op{*a.Grant, *b.Grant}, From: from, To: to,
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster starts N independent Redis masters for the chaos harness and lets it hurt each of them.
+//
+// Guarantee: a Master's address is the same for the whole run, whatever is done to it, and Close leaves nothing behind: no container,
+// network, image of ours, process or directory. Conditions: the program lives to call Close. If it is killed, the process driver's
+// servers die with it, and Sweep, in any later program, removes its containers, networks, images and directories.
+//
+// Two drivers stand behind one set of methods. The docker driver runs containers on a network of their own and can cut a master off
+// the network; it needs a rootful Docker engine on this host, since data directories are bind mounts and ports are loopback ports.
+// The process driver runs redis-server processes and needs nothing but the installed redis-server.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+// Driver names the way masters are run.
+type Driver string
+
+const (
+	Auto    Driver = "" // Docker where an engine answers, else Process
+	Docker  Driver = "docker"
+	Process Driver = "process"
+)
+
+// Persistence says what a master keeps when it is killed.
+type Persistence = localredis.Persistence
+
+const (
+	None     = localredis.None     // nothing
+	EverySec = localredis.EverySec // append-only file, fsync once a second
+	Always   = localredis.Always   // append-only file, fsync before every reply
+)
+
+// Config describes a cluster. The zero value is five masters without persistence under whichever driver works here.
+type Config struct {
+	Driver      Driver
+	Masters     int // how many; 0 means 5
+	Persistence Persistence
+	// Image is the docker driver's image, e.g. "redis:7.4". Empty means $REDLOCK_REDIS_IMAGE, else redis:7 where it is present or can be
+	// pulled within 20 s, else one made for this run from the installed redis-server, which Close removes.
+	Image string
+	// Clocks gives every master a wall clock and a disk of its own: StepClock, SetRate and StallDisk need it. It needs Linux and cc, and
+	// makes reading the time slower, so leave it out where latency is measured.
+	Clocks bool
+	Out    io.Writer // gets a few lines on what was chosen and why; nil means nowhere
+}
+
+// Cluster is a set of running masters. Any goroutine may call its methods.
+type Cluster struct {
+	cfg     Config
+	dir     string // all files of this run; a member's in a directory of its name
+	driver  driver // nil while opening
+	masters []*Master
+
+	life   sync.RWMutex // held for reading while a server is launched, so that Close misses none
+	closed bool         // guarded by life
+}
+
+// driver makes servers. It knows how a server is run and reached; what is done to a server, and when, is Master's business.
+type driver interface {
+	// launch starts a server that answers PING when launch returns. On an error nothing of it is left.
+	launch(ctx context.Context, s spec) (server, error)
+	// close removes every server, running or not, and whatever else the driver made. It may be called again, also after an error.
+	close() error
+}
+
+// spec is what the driver is told about one server.
+type spec struct {
+	name        string
+	persistence Persistence
+	home        string // an existing directory for its files
+	clock       string // directory of its clockshim; empty without Clocks
+}
+
+// server is one redis-server, whoever runs it. Master calls the methods one at a time.
+type server interface {
+	addr() string // "127.0.0.1:port" as the harness reaches it
+	peer() string // "host:port" as another server of the cluster reaches it
+	dir() string  // its data directory, as the harness reaches it
+	running(ctx context.Context) (bool, error)
+	start(ctx context.Context) error   // called when it is down; it answers PING when start returns
+	kill(ctx context.Context) error    // it is gone when kill returns; paused or down is fine
+	pause(ctx context.Context) error   // it is running; already paused is fine
+	unpause(ctx context.Context) error // it is running; not paused is fine
+	disconnect(ctx context.Context) error
+	connect(ctx context.Context) error
+}
+
+// redisArgs are common to both drivers. A replica is synchronised at once (the default waits 5 s for company), and the append-only file
+// is never rewritten behind Snapshot's back.
+var redisArgs = []string{"--repl-diskless-sync-delay", "0", "--auto-aof-rewrite-percentage", "0"}
+
+// Open starts a cluster and returns when all masters answer. On an error nothing is left behind, and the error names the remedy:
+// ErrNoEngine, localredis.ErrNoServer and clockshim.ErrUnavailable are the surroundings it may lack. ctx bounds the opening only.
+func Open(ctx context.Context, cfg Config) (*Cluster, error) {
+	cfg.Masters = cmp.Or(cfg.Masters, 5)
+	if cfg.Masters < 0 {
+		return nil, fmt.Errorf("cluster: %d masters", cfg.Masters)
+	}
+	if cfg.Out == nil {
+		cfg.Out = io.Discard
+	}
+	dir, err := os.MkdirTemp("", dirPrefix+string(self())+"-")
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	c := &Cluster{cfg: cfg, dir: dir}
+	if err := c.open(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) open(ctx context.Context) error {
+	if c.cfg.Clocks {
+		if err := clockshim.Build(ctx, c.dir); err != nil {
+			return err
+		}
+	}
+	driver, err := c.choose(ctx)
+	if err != nil {
+		return err
+	}
+	c.driver = driver
+	c.masters = make([]*Master, c.cfg.Masters)
+	errs := make([]error, c.cfg.Masters)
+	var wg sync.WaitGroup
+	for i := range c.masters {
+		wg.Go(func() {
+			name := fmt.Sprintf("n%d", i+1)
+			if c.masters[i], errs[i] = c.launch(ctx, name); errs[i] != nil {
+				errs[i] = fmt.Errorf("cluster: start %s: %w", name, errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// choose opens the driver and says which one it is and why.
+func (c *Cluster) choose(ctx context.Context) (driver, error) {
+	switch c.cfg.Driver {
+	case Process:
+		return c.processes("as asked")
+	case Docker, Auto:
+		d, err := openDocker(ctx, c.cfg)
+		if c.cfg.Driver == Auto && errors.Is(err, ErrNoEngine) {
+			return c.processes(err.Error())
+		}
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(c.cfg.Out, "cluster: docker driver: %s\n", d.describe())
+		return d, nil
+	default:
+		return nil, fmt.Errorf("cluster: no driver %q: want %q, %q or %q (whichever works)", c.cfg.Driver, Docker, Process, Auto)
+	}
+}
+
+func (c *Cluster) processes(why string) (driver, error) {
+	path, version, err := localredis.Find()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: process driver (%s): %w", why, err)
+	}
+	fmt.Fprintf(c.cfg.Out, "cluster: process driver (%s): %s %s\n", why, path, version)
+	return &processes{}, nil
+}
+
+// launch starts a server with all that belongs to it.
+func (c *Cluster) launch(ctx context.Context, name string) (*Master, error) {
+	c.life.RLock()
+	defer c.life.RUnlock()
+	if c.closed {
+		return nil, errors.New("the cluster is closed")
+	}
+	m := &Master{name: name, cluster: c}
+	s := spec{name: name, persistence: c.cfg.Persistence, home: filepath.Join(c.dir, name)}
+	if err := os.Mkdir(s.home, 0o755); err != nil {
+		return nil, err
+	}
+	if c.cfg.Clocks {
+		s.clock = filepath.Join(s.home, "clock")
+		if err := m.giveClock(s.clock); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if m.server, err = c.driver.launch(ctx, s); err != nil {
+		return nil, err
+	}
+	if c.cfg.Clocks {
+		if err := m.proveClock(ctx); err != nil {
+			return nil, errors.Join(err, m.server.kill(context.WithoutCancel(ctx)))
+		}
+	}
+	return m, nil
+}
+
+// Masters returns the masters, n1 first. Replicas are not among them, nor are promoted ones.
+func (c *Cluster) Masters() []*Master { return slices.Clone(c.masters) }
+
+// Driver returns the driver in use: Docker or Process.
+func (c *Cluster) Driver() Driver {
+	if _, ok := c.driver.(*containers); ok {
+		return Docker
+	}
+	return Process
+}
+
+// Close ends all servers and removes all the cluster made. It may be called while other methods run (they then fail) and again: after an
+// error it tries what is left, after success it does nothing.
+func (c *Cluster) Close() error {
+	c.life.Lock()
+	defer c.life.Unlock()
+	c.closed = true
+	var err error
+	if c.driver != nil {
+		err = c.driver.close()
+	}
+	if err := errors.Join(err, os.RemoveAll(c.dir)); err != nil {
+		return fmt.Errorf("cluster: close: %w", err)
+	}
+	return nil
+}

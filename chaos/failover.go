@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/workload"
+	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// FailoverConfig describes the failover experiment. The zero value of a field means its default.
+type FailoverConfig struct {
+	Driver cluster.Driver
+	Image  string // of the docker driver; see cluster.Config
+	Replay string // the command that runs it again, for the record
+	// Versions is what was tested, for the record.
+	Versions map[string]string
+	Out      io.Writer // gets a few lines on the surroundings; nil means nowhere
+}
+
+// FailoverResult is the failover experiment in figures.
+type FailoverResult struct {
+	Single FailoverCount `json:"single"` // one master with a replica
+	Quorum FailoverCount `json:"quorum"` // five masters, one of them with a replica
+}
+
+// FailoverCount is what came of one lock.
+type FailoverCount struct {
+	Grants   int `json:"grants"`   // how often it was granted
+	Overlaps int `json:"overlaps"` // how often while another believed to hold it
+}
+
+// Shown tells whether the experiment showed what it is there to show: a lock on one master is lost with it, and a lock on five is not.
+func (r *FailoverResult) Shown() bool { return r.Single.Overlaps > 0 && r.Quorum.Overlaps == 0 }
+
+// String is the result in a paragraph.
+func (r *FailoverResult) String() string {
+	return fmt.Sprintf(`A lock was taken, the master that had it died before its replica had heard of it, the replica was promoted, and a second
+client asked for the lock. On one master with a replica the lock was granted %d times, and %d of the grants came while the first
+holder still held it. The same events happened to one of five masters, the one on which the first holder's bare majority hung:
+the lock was granted %d times, %d of them to two at once. A promoted master does not vote before every lease that it may not
+know of is over.
+`, r.Single.Grants, r.Single.Overlaps, r.Quorum.Grants, r.Quorum.Overlaps)
+}
+
+// What the experiment's locks last, and how long the second client waits: until the first holder's lease is surely over.
+const (
+	failoverTTL  = 3 * time.Second
+	failoverWait = 3 * failoverTTL
+)
+
+// Failover runs the experiment that is the reason for a lock over several masters: the same script of events once on a single master with
+// an asynchronous replica, and once on five masters of which one has a replica. Both are locked with this library; on one master it has
+// nothing to recover from, so its recovery is off. The history has both locks, called "single" and "quorum".
+//
+// The error is not nil when the events could not be brought about. Nothing is left behind.
+func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *history.History, []check.Result, error) {
+	e := &failover{cfg: cfg}
+	err := e.play(ctx, "single", 1, redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff())
+	if err == nil {
+		err = e.play(ctx, "quorum", 5)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	h, err := history.Read("failover", &e.record)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	checks := []check.Result{check.Assumptions(h), check.Exclusion(h), check.Tokens(h)}
+	for i := range checks {
+		checks[i].Promised = true
+	}
+	res := &FailoverResult{Single: count(h, checks, "single"), Quorum: count(h, checks, "quorum")}
+	return res, h, checks, nil
+}
+
+func count(h *history.History, checks []check.Result, lock string) (c FailoverCount) {
+	for _, op := range h.Ops {
+		if op.Kind == history.KindLock && op.Lock == lock && op.Outcome == history.OK {
+			c.Grants++
+		}
+	}
+	for _, r := range checks {
+		for _, v := range r.Violations {
+			if r.ID == "C1" && len(v.Ops) > 0 && v.Ops[0].Lock == lock {
+				c.Overlaps++
+			}
+		}
+	}
+	return c
+}
+
+type failover struct {
+	cfg    FailoverConfig
+	record bytes.Buffer
+	w      *history.Writer // nil until it is known what the masters run in
+}
+
+// begin opens the history.
+func (e *failover) begin(driver cluster.Driver) error {
+	if e.w != nil {
+		return nil
+	}
+	var err error
+	e.w, err = history.NewWriter(&e.record, history.Header{
+		Started: time.Now(), Driver: string(driver), Masters: 5, TTL: failoverTTL, Replay: e.cfg.Replay,
+		Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: e.cfg.Versions,
+	})
+	return err
+}
+
+// stage is masters with two clients, each behind proxies of its own.
+type stage struct {
+	cluster *cluster.Cluster
+	links   [2][]*faultproxy.Proxy
+	clients [2]*redlock.Client
+}
+
+func (s *stage) close() error {
+	var errs []error
+	for i := range s.clients {
+		if s.clients[i] != nil {
+			errs = append(errs, s.clients[i].Close())
+		}
+		for _, p := range s.links[i] {
+			errs = append(errs, p.Close())
+		}
+	}
+	if s.cluster != nil {
+		errs = append(errs, s.cluster.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// play does the script of events for one lock.
+func (e *failover) play(ctx context.Context, lock string, masters int, opts ...redlock.Option) (err error) {
+	s := &stage{}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if s.cluster, err = cluster.Open(ctx, cluster.Config{Driver: e.cfg.Driver, Image: e.cfg.Image, Masters: masters, Out: e.cfg.Out}); err != nil {
+		return err
+	}
+	if err := e.begin(s.cluster.Driver()); err != nil {
+		return err
+	}
+	doomed := s.cluster.Masters()[0]
+	replica, err := doomed.Replica(ctx)
+	if err != nil {
+		return err
+	}
+	opts = append(opts, redlock.WithTTL(failoverTTL), redlock.WithMaxTTL(failoverTTL), redlock.WithoutRenewal())
+	for i := range s.clients {
+		for _, m := range s.cluster.Masters() {
+			p, err := faultproxy.Start(m.Addr())
+			if err != nil {
+				return err
+			}
+			s.links[i] = append(s.links[i], p)
+		}
+		if s.clients[i], err = redlock.Open(urls(s.links[i]), opts...); err != nil {
+			return err
+		}
+	}
+	if err := s.clients[0].Init(ctx); err != nil {
+		return err
+	}
+	return e.events(ctx, lock, s, doomed, replica)
+}
+
+// events is what happens, the same to any number of masters.
+func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, replica *cluster.Master) error {
+	// The first holder reaches a bare majority, the doomed master among it: where a vote that is lost is missed most.
+	n := len(s.links[0])
+	for _, p := range s.links[0][n/2+1:] {
+		p.Set(faultproxy.ToMaster, faultproxy.Fault{Drop: true})
+	}
+	// The replica falls behind: it is frozen, and its connection is cut, so that not even its kernel hears of the lock.
+	if err := replica.Pause(ctx); err != nil {
+		return err
+	}
+	if err := cutReplication(ctx, doomed); err != nil {
+		return err
+	}
+	first, second := workload.NewRecorder(e.w, lock+".first"), workload.NewRecorder(e.w, lock+".second")
+	held := first.Lock(lock, history.Exclusive, func() (*redlock.Lease, error) { return s.clients[0].Mutex(lock).Lock(ctx) })
+	if held == nil {
+		return errors.Join(fmt.Errorf("chaos: failover: the first client could not lock %q", lock), first.Err())
+	}
+	f := history.Fault{Nemesis: "N19", Start: history.Now(), Targets: []string{"m1"}, Detail: lock + ": the master dies, its replica is promoted"}
+	if err := doomed.Kill(ctx); err != nil {
+		return err
+	}
+	if err := replica.Unpause(ctx); err != nil {
+		return err
+	}
+	promoted, err := doomed.Promote(ctx)
+	if err != nil {
+		return err
+	}
+	for _, links := range s.links {
+		links[0].Retarget(promoted.Addr())
+	}
+	f.End = history.Now()
+	if err := e.w.Append(f); err != nil {
+		return err
+	}
+	// The second client waits for as long as it takes; when it gets the lock is the result.
+	wait, cancel := context.WithTimeout(ctx, failoverWait)
+	defer cancel()
+	var next *redlock.Lease
+	for next == nil && wait.Err() == nil && second.Err() == nil {
+		next = second.Lock(lock, history.Exclusive, func() (*redlock.Lease, error) { return s.clients[1].Mutex(lock).Lock(wait) })
+	}
+	if next != nil {
+		sleep(ctx, failoverTTL/3) // its work
+		second.Unlock(lock, next.Holder(), func() error { return next.Unlock(ctx) })
+	}
+	// The first holder works until its lease ends.
+	select {
+	case <-held.Context().Done():
+	case <-ctx.Done():
+	}
+	first.Unlock(lock, held.Holder(), func() error { return held.Unlock(ctx) })
+	return errors.Join(first.Err(), second.Err(), ctx.Err())
+}
+
+// cutReplication has the master drop its replicas' connections.
+func cutReplication(ctx context.Context, m *cluster.Master) error {
+	c := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
+	defer c.Close()
+	if err := c.Do(ctx, "client", "kill", "type", "replica").Err(); err != nil {
+		return fmt.Errorf("chaos: failover: cut the replication: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/redlock-go/redlock/chaos/cluster"
+)
+
+// engine skips a test of the docker driver where no engine answers, unless one must.
+func engine(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, cluster.ErrNoEngine) && os.Getenv("REDLOCK_REQUIRE_DOCKER") != "1" {
+		t.Skip(err)
+	}
+}
+
+func TestFailover_lockLostOnOneMasterAndKeptOnFive(t *testing.T) {
+	for _, d := range []cluster.Driver{cluster.Process, cluster.Docker} {
+		t.Run(string(d), func(t *testing.T) {
+			res, h, checks, err := Failover(t.Context(), FailoverConfig{Driver: d, Out: t.Output()})
+			engine(t, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Log(res)
+			if want := (FailoverResult{Single: FailoverCount{2, 1}, Quorum: FailoverCount{2, 0}}); *res != want || !res.Shown() {
+				t.Errorf("got %+v, want %+v", *res, want)
+			}
+			if len(h.Faults) != 2 || checks[0].ID != "C0" || checks[0].Verdict != "ok" {
+				t.Errorf("%d faults on record and %s %s, want 2 and C0 ok", len(h.Faults), checks[0].ID, checks[0].Summary)
+			}
+		})
+	}
+}

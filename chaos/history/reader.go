@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// History is a whole run. Each slice is ordered by the time of the call, with equal times in the order of the files.
+type History struct {
+	Header   Header
+	Ops      []Op
+	Faults   []Fault
+	Votes    []Vote
+	Keys     []Key
+	Counters []Counter
+
+	// Torn names the files whose last line was cut off: its writer was killed, and the line is left out. What it would have
+	// said may have happened.
+	Torn []string
+}
+
+// ReadFiles reads the files of one run and merges them.
+func ReadFiles(paths ...string) (*History, error) {
+	hs := make([]*History, 0, len(paths))
+	for _, path := range paths {
+		h, err := readFile(path)
+		if err != nil {
+			return nil, err
+		}
+		hs = append(hs, h)
+	}
+	return Merge(hs...)
+}
+
+func readFile(path string) (*History, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	defer f.Close()
+	return Read(path, f)
+}
+
+// Read reads one file; name is its name in errors, which also give the line.
+//
+// It is strict: an unknown field, an unknown word, two records on a line or an empty line is an error, because a history
+// read wrongly passes its checks. One thing is tolerated: a last line without its end of line, which a killed client leaves
+// behind. It is reported in Torn.
+func Read(name string, r io.Reader) (*History, error) {
+	h := &History{}
+	pending := map[string]int{} // client -> index in Ops of its operation that had not returned
+	br := bufio.NewReaderSize(r, 1<<16)
+	for n := 1; ; n++ {
+		b, err := br.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			if n == 1 {
+				return nil, fmt.Errorf("history: %s: no header", name)
+			}
+			if len(b) > 0 {
+				h.Torn = append(h.Torn, fmt.Sprintf("%s:%d (%d bytes)", name, n, len(b)))
+			}
+			break
+		}
+		if err == nil {
+			err = h.addLine(b, n == 1, pending)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("history: %s:%d: %w", name, n, err)
+		}
+	}
+	h.sort()
+	return h, nil
+}
+
+// addLine parses one line into h.
+func (h *History) addLine(b []byte, first bool, pending map[string]int) error {
+	l, err := parse(b)
+	if err != nil {
+		return err
+	}
+	if (l.Header != nil) != first {
+		return errors.New("the header must be the first line, and only that")
+	}
+	switch {
+	case l.Header != nil:
+		h.Header = *l.Header
+	case l.Op != nil:
+		h.addOp(*l.Op, pending)
+	case l.Fault != nil:
+		h.Faults = append(h.Faults, *l.Fault)
+	case l.Vote != nil:
+		h.Votes = append(h.Votes, *l.Vote)
+	case l.Key != nil:
+		h.Keys = append(h.Keys, *l.Key)
+	case l.Counter != nil:
+		h.Counters = append(h.Counters, *l.Counter)
+	}
+	return nil
+}
+
+// addOp appends an operation, or puts it in the place of its own earlier record.
+func (h *History) addOp(op Op, pending map[string]int) {
+	if i, ok := pending[op.Client]; ok {
+		delete(pending, op.Client)
+		if was := h.Ops[i]; was.Call == op.Call && was.Kind == op.Kind {
+			h.Ops[i] = op
+			return
+		}
+	}
+	if op.Return == Never {
+		pending[op.Client] = len(h.Ops)
+	}
+	h.Ops = append(h.Ops, op)
+}
+
+func parse(b []byte) (line, error) {
+	var l line
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return l, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return l, errors.New("more than one record on the line")
+	}
+	return l, l.validate()
+}
+
+// validate checks the invariant of line and the shape of its one record.
+func (l line) validate() error {
+	var errs []error
+	if l.Header != nil {
+		errs = append(errs, l.Header.validate())
+	}
+	if l.Op != nil {
+		errs = append(errs, l.Op.validate())
+	}
+	if l.Fault != nil {
+		errs = append(errs, l.Fault.validate())
+	}
+	if l.Vote != nil {
+		errs = append(errs, l.Vote.validate())
+	}
+	if l.Key != nil {
+		errs = append(errs, l.Key.validate())
+	}
+	if l.Counter != nil {
+		errs = append(errs, l.Counter.validate())
+	}
+	if len(errs) != 1 {
+		return fmt.Errorf("%d records on the line, want one", len(errs))
+	}
+	return errs[0]
+}
+
+// Merge puts histories of one run together. It refuses headers that differ in anything but the start time and the versions:
+// records of two runs must not be judged as one. Where versions differ, as in a rolling upgrade, each is kept.
+func Merge(hs ...*History) (*History, error) {
+	if len(hs) == 0 {
+		return nil, errors.New("history: nothing to merge")
+	}
+	all := &History{Header: hs[0].Header}
+	all.Header.Versions = map[string]string{}
+	for _, h := range hs {
+		if err := all.Header.join(h.Header); err != nil {
+			return nil, err
+		}
+		all.Ops = append(all.Ops, h.Ops...)
+		all.Faults = append(all.Faults, h.Faults...)
+		all.Votes = append(all.Votes, h.Votes...)
+		all.Keys = append(all.Keys, h.Keys...)
+		all.Counters = append(all.Counters, h.Counters...)
+		all.Torn = append(all.Torn, h.Torn...)
+	}
+	all.sort()
+	return all, nil
+}
+
+func (h *Header) join(o Header) error {
+	if h.Seed != o.Seed || h.Driver != o.Driver || h.Masters != o.Masters || h.TTL != o.TTL || h.Replay != o.Replay || h.Promises != o.Promises {
+		return fmt.Errorf("history: files of two runs: %q with seed %d, and %q with seed %d", h.Replay, h.Seed, o.Replay, o.Seed)
+	}
+	if o.Started.Before(h.Started) {
+		h.Started = o.Started
+	}
+	for name, v := range o.Versions {
+		switch was, ok := h.Versions[name]; {
+		case !ok:
+			h.Versions[name] = v
+		case !slices.Contains(strings.Split(was, " and "), v):
+			h.Versions[name] = was + " and " + v
+		}
+	}
+	return nil
+}
+
+func (h *History) sort() {
+	slices.SortStableFunc(h.Ops, func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
+	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortStableFunc(h.Votes, func(a, b Vote) int { return cmp.Compare(a.Call, b.Call) })
+	slices.SortStableFunc(h.Keys, func(a, b Key) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(h.Counters, func(a, b Counter) int { return cmp.Compare(a.Call, b.Call) })
+}
+
+// Write writes h as one file, which Read reads back equal (but for Torn). It is for a merged history: what a run keeps.
+func (h *History) Write(w io.Writer) error {
+	bw := bufio.NewWriter(w)
+	hw, err := NewWriter(bw, h.Header)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(appendAll(hw, h.Ops), appendAll(hw, h.Faults), appendAll(hw, h.Votes), appendAll(hw, h.Keys), appendAll(hw, h.Counters))
+	if err != nil {
+		return err
+	}
+	if err := bw.Flush(); err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	return nil
+}
+
+func appendAll[R Record](w *Writer, rs []R) error {
+	for _, r := range rs {
+		if err := w.Append(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Never is the Return or End of what was still running when its record was written.
+const Never = math.MaxInt64
+
+// Kind says what an operation does.
+type Kind string
+
+// The kinds of operation.
+const (
+	KindLock   Kind = "lock"   // take a lock, waiting or not; of a re-entrant lock only the outermost call is recorded
+	KindUnlock Kind = "unlock" // give it back
+	KindExtend Kind = "extend" // prolong it; renewals by the library are recorded too
+	KindRead   Kind = "read"   // read the register that the lock guards
+	KindWrite  Kind = "write"  // replace the register's value by the value read, plus one
+	KindProbe  Kind = "probe"  // after the last fault: take the lock and give it back, to show that it still can be taken
+)
+
+// Mode is how a lock is taken.
+type Mode string
+
+// The modes. Readers may overlap readers, nothing else may overlap.
+const (
+	Exclusive Mode = "exclusive"
+	Shared    Mode = "read"
+	Writing   Mode = "write"
+)
+
+// Outcome is what a client knows about its operation. It is never a bool: a call without an answer may have happened.
+type Outcome string
+
+// The outcomes.
+const (
+	OK      Outcome = "ok"      // it happened, between Call and Return
+	Failed  Outcome = "failed"  // it did not happen and never will
+	Unknown Outcome = "unknown" // it may have happened, or may happen later
+)
+
+// Header is the first line of every file: what was run, and how to run it again.
+type Header struct {
+	Started  time.Time         `json:"started"`            // wall clock, for the reader only
+	Seed     uint64            `json:"seed"`               // of everything random in the run
+	Driver   string            `json:"driver"`             // what the masters ran in: "process", "docker", ...
+	Masters  int               `json:"masters"`            // N
+	TTL      time.Duration     `json:"ttl"`                // the largest TTL any client asks for, in nanoseconds
+	Replay   string            `json:"replay"`             // the command that runs it again
+	Promises Promises          `json:"promises"`           // what must hold under the faults of this run
+	Versions map[string]string `json:"versions,omitempty"` // "redlock", "redis", "go", ...
+}
+
+// Promises are the two columns of docs/safety.md 5.6: what a run's faults must not break.
+type Promises struct {
+	Exclusion bool `json:"exclusion"` // X: claimed validities of one lock never overlap
+	Tokens    bool `json:"tokens"`    // T: fencing tokens are unique and ordered, the fenced register loses nothing
+}
+
+// Op is one operation of one client. Which fields are set depends on Kind:
+//
+//   - lock: Lock, Mode; if OK also Holder, Token (0: none was issued) and Deadline;
+//   - unlock: Lock, Holder. A holder that is told its lease is lost records its unlock then: there its claim ends;
+//   - extend: Lock, Holder; if OK also Deadline, the new one;
+//   - read, write: Lock (the register's name), Fenced, Token (0: none was shown), Value;
+//   - probe: Lock.
+type Op struct {
+	Kind Kind `json:"kind"`
+
+	// Client is one thread of control: it has at most one operation in flight. A goroutine that renews in the background is
+	// a client of its own.
+	Client string `json:"client"`
+
+	Call   int64  `json:"call"`   // read before the operation began
+	Return int64  `json:"return"` // read after it ended; Never if it had not
+	Lock   string `json:"lock"`
+	Mode   Mode   `json:"mode,omitempty"`
+	Holder string `json:"holder,omitempty"` // id of the attempt that was granted: one grant, one holder
+	Token  int64  `json:"token,omitempty"`
+
+	// Deadline is the instant at which the client's claim ends by itself, as computed by that client.
+	Deadline int64 `json:"deadline,omitempty"`
+
+	Outcome Outcome `json:"outcome"`
+	Error   string  `json:"error,omitempty"`  // class of the error: few values, no addresses or ids in it
+	Fenced  bool    `json:"fenced,omitempty"` // the register that refuses smaller tokens, rather than the one that trusts everybody
+	Value   int64   `json:"value,omitempty"`  // read or written; a register begins at 0
+}
+
+// Fault is one thing a nemesis did.
+type Fault struct {
+	Nemesis string   `json:"nemesis"` // N1..N25 of docs/safety.md 5.6
+	Start   int64    `json:"start"`
+	End     int64    `json:"end"` // when it was healed; Never if it was not
+	Targets []string `json:"targets,omitempty"`
+	Detail  string   `json:"detail,omitempty"` // its parameters in words
+	Error   string   `json:"error,omitempty"`  // not empty: the fault could not be applied, and does not count
+}
+
+// Vote is one look at whether a master gives votes: OK it does, Failed it answers but refuses (recovering, another epoch),
+// Unknown it does not answer.
+type Vote struct {
+	Node    string  `json:"node"`
+	Call    int64   `json:"call"`
+	Return  int64   `json:"return"`
+	Outcome Outcome `json:"outcome"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// Key is a lock's key found on a master by a scan.
+type Key struct {
+	Node string        `json:"node"`
+	Lock string        `json:"lock"`
+	At   int64         `json:"at"`
+	TTL  time.Duration `json:"ttl"` // what is left, in nanoseconds; negative: the key has no expiry
+}
+
+// Counter is one reading of a fencing counter of a master.
+type Counter struct {
+	Node        string `json:"node"`
+	Incarnation string `json:"incarnation"` // changes when the master has lost its data
+	Slot        int    `json:"slot"`        // which of the master's counters
+	Call        int64  `json:"call"`
+	Return      int64  `json:"return"`
+	Value       int64  `json:"value"`
+}
+
+// Record is what a line holds after the header: an Op, a Fault, a Vote, a Key or a Counter.
+type Record interface {
+	validate() error
+	addTo(l *line)
+}
+
+// line is the JSON form of a line. Invariant: exactly one field is set.
+type line struct {
+	Header  *Header  `json:"header,omitempty"`
+	Op      *Op      `json:"op,omitempty"`
+	Fault   *Fault   `json:"fault,omitempty"`
+	Vote    *Vote    `json:"vote,omitempty"`
+	Key     *Key     `json:"key,omitempty"`
+	Counter *Counter `json:"counter,omitempty"`
+}
+
+func (o Op) addTo(l *line)      { l.Op = &o }
+func (f Fault) addTo(l *line)   { l.Fault = &f }
+func (v Vote) addTo(l *line)    { l.Vote = &v }
+func (k Key) addTo(l *line)     { l.Key = &k }
+func (c Counter) addTo(l *line) { l.Counter = &c }
+
+// Only the shape of a record is judged here, on writing and on reading alike. What records mean together (one operation a
+// client at a time, no end before its beginning) is for the checkers, which must be able to load a history that is wrong.
+
+func (h Header) validate() error {
+	if h.Masters < 1 || h.TTL <= 0 {
+		return fmt.Errorf("header: masters %d and ttl %v must be positive", h.Masters, h.TTL)
+	}
+	return nil
+}
+
+func (o Op) validate() error {
+	if o.Client == "" || o.Lock == "" {
+		return errors.New("op: client and lock must be named")
+	}
+	switch o.Kind {
+	case KindUnlock, KindExtend, KindRead, KindWrite, KindProbe:
+	case KindLock:
+		if o.Mode != Exclusive && o.Mode != Shared && o.Mode != Writing {
+			return fmt.Errorf("op: no such mode: %q", o.Mode)
+		}
+	default:
+		return fmt.Errorf("op: no such kind: %q", o.Kind)
+	}
+	return o.Outcome.validate()
+}
+
+func (o Outcome) validate() error {
+	switch o {
+	case OK, Failed, Unknown:
+		return nil
+	}
+	return fmt.Errorf("no such outcome: %q", string(o))
+}
+
+func (f Fault) validate() error {
+	n, err := strconv.Atoi(strings.TrimPrefix(f.Nemesis, "N"))
+	if err != nil || n < 1 || n > 25 || f.Nemesis != "N"+strconv.Itoa(n) {
+		return fmt.Errorf("fault: no such nemesis: %q, want N1..N25", f.Nemesis)
+	}
+	return nil
+}
+
+func (v Vote) validate() error {
+	if v.Node == "" {
+		return errors.New("vote: node must be named")
+	}
+	return v.Outcome.validate()
+}
+
+func (k Key) validate() error {
+	if k.Node == "" || k.Lock == "" {
+		return errors.New("key: node and lock must be named")
+	}
+	return nil
+}
+
+func (c Counter) validate() error {
+	if c.Node == "" || c.Incarnation == "" {
+		return errors.New("counter: node and incarnation must be named")
+	}
+	return nil
+}

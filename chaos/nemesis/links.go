@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nemesis
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redlock-go/redlock/node/faultproxy"
+)
+
+// script matches the commands by which locks are taken, extended and given back, with the given chance in a hundred.
+func (s *strike) script(percent uint64) faultproxy.Match {
+	state := s.rand.Uint64() // of its own: a match runs on the proxy's goroutines
+	return func(cmd [][]byte) bool {
+		if !bytes.EqualFold(cmd[0], []byte("evalsha")) {
+			return false
+		}
+		state = state*6364136223846793005 + 1442695040888963407
+		return (state>>33)%100 < percent
+	}
+}
+
+// freezeClient stops a client: at any time, or when its masters have executed a command and the replies are on their way, so that it
+// finds them all when it wakes (docs/safety.md A2).
+func freezeClient(s *strike) error {
+	i := s.rand.IntN(len(s.w.Clients))
+	c := s.w.Clients[i]
+	d := s.between(10*time.Millisecond, 3*s.w.TTL)
+	s.fault.Targets = []string{c.Name()}
+	when := "at any time"
+	if s.rand.IntN(3) > 0 {
+		when = "before the replies"
+		s.awaitReplies(i)
+	}
+	s.say("%s, for %v", when, d)
+	s.heal(func(context.Context) error { return c.Resume() })
+	if err := c.Pause(); err != nil {
+		return err
+	}
+	s.last(d)
+	return nil
+}
+
+// awaitReplies returns when a command of client i was executed and its reply, like those of the other masters, is a few milliseconds away;
+// or after a TTL.
+func (s *strike) awaitReplies(i int) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.w.TTL)
+	defer cancel()
+	for _, p := range s.w.Links[i] {
+		rule := p.SlowReply(s.script(100), 10*time.Millisecond)
+		defer rule.Remove()
+		go func() {
+			if rule.Wait(ctx) == nil {
+				cancel()
+			}
+		}()
+	}
+	<-ctx.Done()
+}
+
+// storm makes all clients want the hot lock.
+func storm(s *strike) error {
+	var errs []error
+	for _, c := range s.w.Clients {
+		errs = append(errs, c.Storm())
+		s.fault.Targets = append(s.fault.Targets, c.Name())
+	}
+	s.last(time.Second)
+	return errors.Join(errs...)
+}
+
+// partition cuts links. They are a shape of their own in each strike: which clients lose which masters, and which way.
+func partition(s *strike) error {
+	w := s.w
+	n := len(w.Nodes)
+	var shape string
+	cut := make([][]bool, len(w.Links)) // [client][node]
+	for i := range cut {
+		cut[i] = make([]bool, n)
+	}
+	all := func(count int) {
+		for _, j := range s.rand.Perm(n)[:count] {
+			s.fault.Targets = append(s.fault.Targets, w.Nodes[j].name)
+			for i := range cut {
+				cut[i][j] = true
+			}
+		}
+	}
+	switch s.rand.IntN(5) {
+	case 0:
+		shape = "one master"
+		all(1)
+	case 1:
+		shape = "a minority"
+		all(w.tolerated())
+	case 2:
+		shape = "a majority"
+		all(w.tolerated() + 1)
+	case 3:
+		shape = "a ring: each client another minority"
+		for i := range cut {
+			for k := range w.tolerated() {
+				cut[i][(i+k)%n] = true
+			}
+		}
+	case 4:
+		i := s.rand.IntN(len(cut))
+		shape = "one client: " + w.Clients[i].Name()
+		for _, j := range s.rand.Perm(n)[:s.some(n)] {
+			cut[i][j] = true
+			s.fault.Targets = append(s.fault.Targets, w.Nodes[j].name)
+		}
+	}
+	fault := faultproxy.Fault{Drop: true}
+	how := "dropped"
+	if s.rand.IntN(2) == 0 {
+		fault, how = faultproxy.Fault{Stall: true}, "kept until the end"
+	}
+	way := []struct {
+		name string
+		dirs []faultproxy.Direction
+	}{
+		{"commands", []faultproxy.Direction{faultproxy.ToMaster}},
+		{"replies", []faultproxy.Direction{faultproxy.ToClient}},
+		{"both ways", []faultproxy.Direction{faultproxy.ToMaster, faultproxy.ToClient}},
+	}[s.rand.IntN(3)]
+	d := s.between(s.w.TTL/2, 3*s.w.TTL)
+	s.say("%s, %s, %s, for %v", shape, way.name, how, d)
+	return s.onLinks(cut, way.dirs, fault, d)
+}
+
+// onLinks puts a fault on links for d. A link that has one already is left out: its own nemesis heals it.
+func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultproxy.Fault, d time.Duration) error {
+	if !s.w.takeLinks(which) {
+		return errBusy
+	}
+	set := func(f faultproxy.Fault) {
+		for i, row := range which {
+			for j, hurt := range row {
+				if !hurt {
+					continue
+				}
+				for _, way := range ways {
+					f.Seed++
+					s.w.Links[i][j].Set(way, f)
+				}
+			}
+		}
+	}
+	s.heals = append(s.heals, func() error {
+		set(faultproxy.Fault{})
+		s.w.giveLinks(which)
+		return nil
+	})
+	set(f)
+	s.last(d)
+	return nil
+}
+
+// toNodes is all links to some nodes.
+func (w *World) toNodes(hurt ...int) [][]bool {
+	which := make([][]bool, len(w.Links))
+	for i := range which {
+		which[i] = make([]bool, len(w.Nodes))
+		for _, j := range hurt {
+			which[i][j] = true
+		}
+	}
+	return which
+}
+
+// slow makes the replies of some masters late by 0.5 to 0.99 of what a client waits for them.
+func slow(s *strike) error {
+	hurt := s.rand.Perm(len(s.w.Nodes))[:s.some(len(s.w.Nodes))]
+	d := s.between(s.w.NodeTimeout/2, s.w.NodeTimeout*99/100)
+	for _, j := range hurt {
+		s.fault.Targets = append(s.fault.Targets, s.w.Nodes[j].name)
+	}
+	s.say("late by %v", d)
+	return s.onLinks(s.w.toNodes(hurt...), []faultproxy.Direction{faultproxy.ToClient}, faultproxy.Fault{Delay: d}, s.between(s.w.TTL, 3*s.w.TTL))
+}
+
+// reorder delays whole links, or holds single commands back and delivers them when later ones have been executed.
+func reorder(s *strike) error {
+	if s.rand.IntN(3) == 0 {
+		j := s.rand.IntN(len(s.w.Nodes))
+		f := faultproxy.Fault{Delay: s.between(time.Millisecond, s.w.NodeTimeout), Jitter: s.w.TTL, Seed: s.rand.Uint64()}
+		s.fault.Targets = []string{s.w.Nodes[j].name}
+		s.say("delay %v with jitter %v", f.Delay, f.Jitter)
+		return s.onLinks(s.w.toNodes(j), []faultproxy.Direction{faultproxy.ToMaster, faultproxy.ToClient}, f, s.between(s.w.TTL, 2*s.w.TTL))
+	}
+	i, j := s.rand.IntN(len(s.w.Links)), s.rand.IntN(len(s.w.Nodes))
+	s.fault.Targets = []string{s.w.Clients[i].Name(), s.w.Nodes[j].name}
+	held := s.w.Links[i][j].Hold(s.script(20))
+	s.heals = append(s.heals, func() error { held.Drop(); return nil })
+	caught, cancel := context.WithTimeout(s.ctx, 2*s.w.TTL)
+	defer cancel()
+	if held.Wait(caught) != nil {
+		return errors.New("no command came by to be held")
+	}
+	d := s.between(time.Millisecond, 2*s.w.TTL)
+	s.say("one command delivered %v late", d)
+	s.last(d)
+	late, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.w.TTL)
+	defer cancel()
+	if _, err := held.Deliver(late); err != nil {
+		// The master was down or frozen when its time came: it is lost, as it would be on a network, after a delay all the same.
+		s.fault.Detail += ", to nobody"
+	}
+	return nil
+}
+
+// cutReplies resets connections between execution and reply, for a share of the commands on some links.
+func cutReplies(s *strike) error {
+	i := s.rand.IntN(len(s.w.Links))
+	percent := uint64(1 + s.rand.IntN(50))
+	s.fault.Targets = []string{s.w.Clients[i].Name()}
+	var rules []*faultproxy.Rule
+	for _, j := range s.rand.Perm(len(s.w.Nodes))[:s.some(len(s.w.Nodes))] {
+		s.fault.Targets = append(s.fault.Targets, s.w.Nodes[j].name)
+		rules = append(rules, s.w.Links[i][j].CutBeforeReply(s.script(percent)))
+	}
+	s.last(s.between(s.w.TTL, 2*s.w.TTL))
+	hits := 0
+	for _, r := range rules {
+		r.Remove()
+		hits += r.Hits()
+	}
+	s.say("%d%% of commands, %d replies lost", percent, hits)
+	if hits == 0 {
+		return errors.New("no command came by to be cut")
+	}
+	return nil
+}

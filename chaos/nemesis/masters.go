@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/chaos/cluster"
+)
+
+// kill kills the nodes, does more to their servers while they are down, and starts them after a while.
+func (s *strike) kill(nodes []*Node, down time.Duration, more func(m *cluster.Master) error) error {
+	s.heal(func(ctx context.Context) error {
+		return each(nodes, func(n *Node) error { return n.Master().Start(ctx) })
+	})
+	err := each(nodes, func(n *Node) error {
+		return n.erase(func(m *cluster.Master) error {
+			if err := m.Kill(s.ctx); err != nil {
+				return err
+			}
+			if more != nil {
+				return more(m)
+			}
+			return nil
+		})
+	})
+	s.last(down)
+	return err
+}
+
+func (s *strike) wipe(m *cluster.Master) error { return m.Wipe(s.ctx) }
+
+// majority draws a number of nodes that is too many.
+func (s *strike) majority() int {
+	q := s.w.tolerated() + 1
+	return q + s.rand.IntN(len(s.w.Nodes)-q+1)
+}
+
+// forgetsOnKill tells whether a killed master counts as one that has forgotten. With everysec the kernel keeps what a killed process wrote,
+// but a client cannot know that it was a mere kill.
+func (s *strike) forgetsOnKill() bool { return s.w.Persistence != cluster.Always }
+
+func killMinority(s *strike) error {
+	nodes, err := s.take(s.some(s.w.tolerated()), s.forgetsOnKill())
+	if err != nil {
+		return err
+	}
+	return s.kill(nodes, 0, nil)
+}
+
+func killMajority(s *strike) error {
+	nodes, err := s.takeMajority()
+	if err != nil {
+		return err
+	}
+	down := s.between(0, s.w.TTL)
+	s.say("%d masters down for %v", len(nodes), down)
+	return s.kill(nodes, down, nil)
+}
+
+// takeMajority claims too many nodes, all of them in their right mind before.
+func (s *strike) takeMajority() ([]*Node, error) {
+	nodes, err := s.take(s.majority(), false)
+	if err != nil {
+		return nil, err
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	for _, n := range nodes {
+		n.forgot = s.forgetsOnKill()
+	}
+	return nodes, nil
+}
+
+func wipeMinority(s *strike) error {
+	nodes, err := s.take(s.some(s.w.tolerated()), true)
+	if err != nil {
+		return err
+	}
+	return s.kill(nodes, 0, s.wipe)
+}
+
+func wipeMajority(s *strike) error {
+	nodes, err := s.takeMajority()
+	if err != nil {
+		return err
+	}
+	s.say("%d masters emptied", len(nodes))
+	return s.kill(nodes, 0, s.wipe)
+}
+
+// restore copies a master's data, lets it run on for age, and puts the copy in the place of its data.
+func (s *strike) restore(age time.Duration) error {
+	nodes, err := s.take(1, true)
+	if err != nil {
+		return err
+	}
+	n := nodes[0]
+	if err := n.Master().Snapshot(s.ctx); err != nil {
+		return err
+	}
+	s.last(age)
+	s.say("the copy was %v old", age)
+	s.heal(func(ctx context.Context) error { return n.Master().Start(ctx) })
+	return n.erase(func(m *cluster.Master) error { return m.RollBack(s.ctx) })
+}
+
+// powerLoss: under everysec up to a second of acknowledged writes is lost with the power, which is the copy of a moment ago.
+func powerLoss(s *strike) error { return s.restore(s.between(0, time.Second)) }
+
+func rollBack(s *strike) error { return s.restore(s.between(s.w.TTL, 3*s.w.TTL)) }
+
+func stallAndKill(s *strike) error {
+	nodes, err := s.take(1, s.forgetsOnKill())
+	if err != nil {
+		return err
+	}
+	m := nodes[0].Master()
+	s.heal(func(context.Context) error { return m.StallDisk(0) })
+	if err := m.StallDisk(3 * time.Second); err != nil {
+		return err
+	}
+	s.last(s.between(s.w.TTL/2, 2*s.w.TTL))
+	return s.kill(nodes, 0, func(m *cluster.Master) error { return m.StallDisk(0) })
+}
+
+func freezeMasters(s *strike) error {
+	nodes, err := s.take(s.some(len(s.w.Nodes)), false)
+	if err != nil {
+		return err
+	}
+	s.heal(func(ctx context.Context) error {
+		return each(nodes, func(n *Node) error { return n.Master().Unpause(ctx) })
+	})
+	d := s.between(10*time.Millisecond, 3*s.w.TTL)
+	s.say("for %v", d)
+	err = each(nodes, func(n *Node) error { return n.Master().Pause(s.ctx) })
+	s.last(d)
+	return err
+}
+
+// step steps the clocks of count nodes and puts them right after a while, which is a step too.
+func (s *strike) step(count int) error {
+	nodes, err := s.take(count, false)
+	if err != nil {
+		return err
+	}
+	s.heal(func(context.Context) error {
+		return each(nodes, func(n *Node) error { return n.Master().StepClock(0) })
+	})
+	// Exponential, as Jepsen draws them: 11 ms to 288 s.
+	offset := 11 * time.Millisecond << s.rand.IntN(15)
+	offset = min(offset, 288*time.Second)
+	if s.rand.IntN(2) == 0 {
+		offset = -offset
+	}
+	s.say("by %v", offset)
+	err = each(nodes, func(n *Node) error { return n.Master().StepClock(offset) })
+	s.last(s.between(s.w.TTL, 3*s.w.TTL))
+	return err
+}
+
+func stepOne(s *strike) error    { return s.step(1) }
+func stepQuorum(s *strike) error { return s.step(s.w.tolerated() + 1) }
+
+func skew(s *strike) error {
+	nodes, err := s.take(s.some(len(s.w.Nodes)), false)
+	if err != nil {
+		return err
+	}
+	s.heal(func(context.Context) error {
+		return each(nodes, func(n *Node) error {
+			return errors.Join(n.Master().SetRate(1), n.Master().StepClock(0))
+		})
+	})
+	rates := []float64{0.5, 0.917, 1.083, 1.5, 2}
+	rate := rates[s.rand.IntN(len(rates))]
+	s.say("at %v times the rate", rate)
+	err = each(nodes, func(n *Node) error { return n.Master().SetRate(rate) })
+	s.last(s.between(s.w.TTL, 4*s.w.TTL))
+	return err
+}
+
+// onOne runs f as an administrator on a master.
+func (s *strike) onOne(forgetful bool, f func(ctx context.Context, c *redis.Client) error) error {
+	nodes, err := s.take(1, forgetful)
+	if err != nil {
+		return err
+	}
+	return nodes[0].Admin(s.ctx, func(ctx context.Context, c *redis.Client, _ int) error { return f(ctx, c) })
+}
+
+func flush(s *strike) error {
+	nodes, err := s.take(s.some(s.w.tolerated()), true)
+	if err != nil {
+		return err
+	}
+	swap := s.rand.IntN(2) == 0
+	s.say("%s", map[bool]string{true: "SWAPDB", false: "FLUSHALL"}[swap])
+	return each(nodes, func(n *Node) error {
+		return n.erase(func(*cluster.Master) error {
+			return n.admin(s.ctx, func(ctx context.Context, c *redis.Client) error {
+				if !swap {
+					return c.FlushAll(ctx).Err()
+				}
+				// The data set that went away is removed in the same step: should it ever come back, nothing could tell (docs/safety.md A12).
+				_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+					p.Do(ctx, "swapdb", 0, 1)
+					p.Do(ctx, "select", 1)
+					p.Do(ctx, "flushdb")
+					return nil
+				})
+				return err
+			})
+		})
+	})
+}
+
+func deleteLock(s *strike) error {
+	lock := s.w.Locks[s.rand.IntN(len(s.w.Locks))]
+	rename := s.rand.IntN(2) == 0
+	s.say("%q", lock)
+	return s.onOne(false, func(ctx context.Context, c *redis.Client) error {
+		// The lock is held at the moment or not: wait until there is something to delete.
+		for end := time.Now().Add(s.w.TTL); time.Now().Before(end) && ctx.Err() == nil; {
+			var n int64
+			var err error
+			if rename {
+				err = c.Rename(ctx, lock, "gone:"+lock).Err()
+				n = 1
+			} else {
+				n, err = c.Del(ctx, lock).Result()
+			}
+			switch {
+			case err != nil && !strings.Contains(err.Error(), "no such key"):
+				return err
+			case err == nil && n > 0:
+				return nil
+			}
+		}
+		return fmt.Errorf("%q was never held", lock)
+	})
+}
+
+func fill(s *strike) error {
+	nodes, err := s.take(s.some(s.w.tolerated()), false)
+	if err != nil {
+		return err
+	}
+	limit := func(bytes string) func(n *Node) error {
+		return func(n *Node) error {
+			return n.Admin(context.WithoutCancel(s.ctx), func(ctx context.Context, c *redis.Client, _ int) error {
+				return c.ConfigSet(ctx, "maxmemory", bytes).Err()
+			})
+		}
+	}
+	s.heal(func(context.Context) error { return each(nodes, limit("0")) })
+	err = each(nodes, limit("1"))
+	s.last(s.between(s.w.TTL/2, 2*s.w.TTL))
+	return err
+}
+
+func failOver(s *strike) error {
+	if s.rand.IntN(2) == 0 {
+		s.say("REPLICAOF an address where nobody is, then NO ONE")
+		return s.onOne(true, func(ctx context.Context, c *redis.Client) error {
+			err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err()
+			s.last(s.between(0, s.w.TTL))
+			return errors.Join(err, c.ReplicaOf(context.WithoutCancel(ctx), "NO", "ONE").Err())
+		})
+	}
+	nodes, err := s.take(1, true)
+	if err != nil {
+		return err
+	}
+	n := nodes[0]
+	s.say("promotion of a replica")
+	if _, err := n.Master().Replica(s.ctx); err != nil {
+		return err
+	}
+	s.last(s.between(0, s.w.TTL))
+	return n.erase(func(m *cluster.Master) error {
+		promoted, err := m.Promote(context.WithoutCancel(s.ctx))
+		if err != nil {
+			return errors.Join(err, m.Start(context.WithoutCancel(s.ctx)))
+		}
+		s.w.replace(n, promoted)
+		return nil
+	})
+}
+
+// busyScript counts to ARGV[1], and writes nothing.
+const busyScript = `local n = 0
+for i = 1, tonumber(ARGV[1]) do n = n + i % 7 end
+return n`
+
+func administer(s *strike) error {
+	type act struct {
+		name string
+		do   func(ctx context.Context, c *redis.Client) error
+	}
+	acts := []act{
+		{"SCRIPT FLUSH", func(ctx context.Context, c *redis.Client) error { return c.ScriptFlush(ctx).Err() }},
+		{"CLIENT PAUSE", func(ctx context.Context, c *redis.Client) error {
+			return c.ClientPause(ctx, s.between(10*time.Millisecond, s.w.TTL)).Err()
+		}},
+		{"CLIENT KILL", func(ctx context.Context, c *redis.Client) error {
+			return c.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err()
+		}},
+		{"a busy script", func(ctx context.Context, c *redis.Client) error {
+			return c.Eval(ctx, busyScript, nil, 2_000_000+s.rand.IntN(8_000_000)).Err()
+		}},
+	}
+	a := acts[s.rand.IntN(len(acts))]
+	s.say("%s", a.name)
+	return s.onOne(false, a.do)
+}
+
+func misconfigure(s *strike) error { return s.w.Misconfigured(s.ctx, s.rand) }
+
+// everything does three others at once, as part of this one.
+func everything(s *strike) error {
+	var others []Nemesis
+	for _, n := range Table() {
+		if n.Name != "N25" && n.Lacks(s.w.Persistence) == "" && (s.w.Clocks || !n.Needs.Clocks) {
+			others = append(others, n)
+		}
+	}
+	done := make(chan string)
+	const at = 3
+	for range at {
+		n := others[s.rand.IntN(len(others))]
+		r := rand.New(rand.NewPCG(s.rand.Uint64(), s.rand.Uint64()))
+		go func() {
+			f, ok := n.Strike(s.ctx, s.w, r)
+			if !ok || f.Error != "" {
+				done <- ""
+				return
+			}
+			done <- n.Name
+		}()
+	}
+	var names []string
+	for range at {
+		if name := <-done; name != "" {
+			names = append(names, name)
+		}
+	}
+	s.say("%s", strings.Join(names, ", "))
+	if len(names) == 0 {
+		return errBusy
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nemesis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/chaos/cluster"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func lacks(p cluster.Persistence) func(Nemesis) string {
+	return func(n Nemesis) string { return n.Lacks(p) }
+}
+
+func TestTable_hasAllOfTheList(t *testing.T) {
+	ids := map[string]bool{}
+	for _, n := range Table() {
+		ids[n.ID()] = true
+		if n.Does == "" || !n.Promises.Tokens || (n.strike == nil) != (n.Elsewhere != "") {
+			t.Errorf("%s: %+v", n.Name, n)
+		}
+	}
+	for i := range 25 {
+		if id := fmt.Sprintf("N%d", i+1); !ids[id] {
+			t.Errorf("no %s", id)
+		}
+	}
+}
+
+func TestParse_groups_keepTheirPromise(t *testing.T) {
+	for _, p := range []cluster.Persistence{cluster.None, cluster.EverySec, cluster.Always} {
+		all, err := Parse("all", lacks(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		some, err := Parse("default", lacks(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if Promised(all).Exclusion || !Promised(all).Tokens || Promised(some) != both || len(some) < 15 || len(all) < len(some)+5 {
+			t.Errorf("%q: %d of default with %+v, %d of all with %+v", p, len(some), Promised(some), len(all), Promised(all))
+		}
+	}
+	one, err := Parse("n17-del, N1", lacks(cluster.None))
+	if err != nil || len(one) != 2 || one[0].ID() != "N17" || Promised(one) != tokens {
+		t.Errorf("got %v, %v", one, err)
+	}
+}
+
+func TestParse_bad_saysWhy(t *testing.T) {
+	for in, want := range map[string]string{"": "chaos list", "N0": "chaos list", "N1,N1": "twice", "N6": "--persistence", "N21": "cannot be had"} {
+		if _, err := Parse(in, lacks(cluster.None)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", in, err, want)
+		}
+	}
+}
+
+// Invariant: no node has two faults, and no more nodes forget at once than leave a quorum, whatever is claimed in which order.
+func TestWorld_claims_leaveAQuorumThatRemembers(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	w := &World{}
+	for i := range 5 {
+		w.Nodes = append(w.Nodes, NewNode(fmt.Sprint("m", i+1), nil))
+	}
+	var claims [][]*Node
+	refused, granted := 0, 0
+	for range 10_000 {
+		switch r.IntN(4) {
+		case 0, 1:
+			claim := w.claim
+			if r.IntN(2) == 0 {
+				claim = w.claimForgetful
+			}
+			if nodes, err := claim(r, 1+r.IntN(3)); err == nil {
+				claims = append(claims, nodes)
+				granted++
+			} else {
+				refused++
+			}
+		case 2:
+			if len(claims) > 0 {
+				i := r.IntN(len(claims))
+				w.unclaim(claims[i])
+				claims = slices.Delete(claims, i, i+1)
+			}
+		case 3:
+			w.Voting(w.Nodes[r.IntN(5)])
+		}
+		seen := map[*Node]bool{}
+		for _, n := range slices.Concat(claims...) {
+			if seen[n] {
+				t.Fatalf("%s has two faults", n.Name())
+			}
+			seen[n] = true
+		}
+		forgot := 0
+		for _, n := range w.Nodes {
+			if n.forgot {
+				forgot++
+			}
+		}
+		if forgot > 2 {
+			t.Fatalf("%d of 5 have forgotten", forgot)
+		}
+	}
+	if granted < 1000 || refused < 1000 {
+		t.Errorf("%d granted and %d refused prove little", granted, refused)
+	}
+}

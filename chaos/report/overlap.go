@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+const (
+	closeupsMax = 8   // overlaps with a picture
+	moreMax     = 200 // overlaps with a line of text
+	closeRows   = 8   // claims in a picture
+	closeOps    = 24  // operations listed under it
+)
+
+// closeup is one overlap, large.
+type closeup struct {
+	Title, Text string
+	Figure      figure
+	Ops         []opRow
+	More        int
+}
+
+// opRow is one operation, with times counted from the beginning of the overlap.
+type opRow struct{ Call, Return, Client, What, Outcome, Detail, Colour, Class string }
+
+// closeups gives the first overlaps as pictures, more of them as lines, and the number of the rest. An overlap that is inside a
+// picture already does not get another one: when many clients hold one lock at once, one picture shows them all.
+func (s *story) closeups() (big []closeup, lines []string, rest int) {
+	shown := map[string]window{} // lock -> time of its last picture
+	for _, v := range s.overlaps {
+		w, ok := shown[v.Ops[0].Lock]
+		switch {
+		case len(big) < closeupsMax && (!ok || v.To > w.to):
+			shown[v.Ops[0].Lock] = s.around(v)
+			big = append(big, s.closeup(len(big), v))
+		case len(lines) < moreMax:
+			lines = append(lines, fmt.Sprintf("at %s: %s and %s, %s, for %s", seconds(v.From-s.run.from), v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, span(time.Duration(v.To-v.From))))
+		default:
+			rest++
+		}
+	}
+	return big, lines, rest
+}
+
+func (s *story) closeup(i int, v check.Violation) closeup {
+	a, b := v.Ops[0], v.Ops[1]
+	w := s.around(v)
+	c := closeup{
+		Title: fmt.Sprintf("%s, at %s", a.Lock, seconds(v.From-s.run.from)),
+		Text: fmt.Sprintf("%s had been granted %s%s and had neither released it nor reached its deadline when %s was granted it too%s. Both claimed it for %s.",
+			a.Client, a.Lock, withToken(a), b.Client, withToken(b), span(time.Duration(v.To-v.From))),
+		Figure: s.figure(w, fmt.Sprintf("overlap%d", i)),
+	}
+	c.Figure.Ticks = w.ticks(v.From, w.unit())
+	col := colours{}
+	c.Figure.Rows = claimRows(w, v, s.visible(w, a.Lock), col)
+	c.Figure.Rows = append(c.Figure.Rows, s.nemesisRows(w)...)
+	c.Figure.Legend = []key{{"overlapkey", "more than one"}, {"waitkey", "call in flight"}, {"holdkey", "claims the lock (colour: client)"}}
+	c.Ops, c.More = s.opRows(w, v, col)
+	return c
+}
+
+func withToken(op history.Op) string {
+	if op.Token == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (token %d)", op.Token)
+}
+
+// around is the overlap with three times its length on either side, but not much beyond the two claims.
+func (s *story) around(v check.Violation) window {
+	first, last := min(v.Ops[0].Call, v.Ops[1].Call), v.To
+	for _, c := range s.pair(v) {
+		last = max(last, c.To)
+	}
+	margin := max(3*(v.To-v.From), int64(time.Microsecond))
+	edge := (last - first) / 20
+	return window{max(v.From-margin, first-edge), min(v.To+margin, last+edge+1)}
+}
+
+// pair gives the claims of the two grants of an overlap that have to do with it.
+func (s *story) pair(v check.Violation) []check.Claim {
+	var cs []check.Claim
+	for _, c := range s.claims[v.Ops[0].Lock] {
+		if c.From < v.To && c.To > v.From && (c.Grant.Holder == v.Ops[0].Holder || c.Grant.Holder == v.Ops[1].Holder) {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+// claimRows gives one row a claim on the lock in the window, ordered by time. If there are too many, the two that overlap stay.
+func claimRows(w window, v check.Violation, claims []check.Claim, col colours) []row {
+	ours := func(c check.Claim) int {
+		if c.Grant.Holder == v.Ops[0].Holder || c.Grant.Holder == v.Ops[1].Holder {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(claims, func(a, b check.Claim) int { return ours(a) - ours(b) })
+	claims = claims[:min(closeRows, len(claims))]
+	slices.SortStableFunc(claims, func(a, b check.Claim) int { return cmp.Compare(a.From, b.From) })
+	var rows []row
+	for _, c := range claims {
+		g := c.Grant
+		r := row{Label: g.Client, Note: strings.Trim(withToken(*g), " ()"), Tall: laneTall}
+		r.Bars = []bar{
+			w.box(v.From, v.To, 0, laneTall, 3, [...]string{"overlap", "beside"}[ours(c)], "two holders at once"),
+			w.box(g.Call, g.Return, 11, 4, 1, "wait", fmt.Sprintf("%s asked for %s, %s long", g.Client, g.Lock, span(time.Duration(g.Return-g.Call)))),
+			w.box(c.From, c.To, 7, laneTall-14, 1.5, col.of(g.Client), claimTitle(c)),
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// opRows lists what was done with the lock in the window, and always the two grants.
+func (s *story) opRows(w window, v check.Violation, col colours) ([]opRow, int) {
+	ops := slices.Clone(v.Ops)
+	first := sort.Search(len(s.h.Ops), func(i int) bool { return s.h.Ops[i].Call >= w.from })
+	more := 0
+	for _, op := range s.h.Ops[first:] {
+		if op.Call > w.to {
+			break
+		}
+		granted := op.Kind == history.KindLock && (op.Holder == v.Ops[0].Holder || op.Holder == v.Ops[1].Holder)
+		if op.Lock != v.Ops[0].Lock || granted {
+			continue
+		}
+		if len(ops) < closeOps {
+			ops = append(ops, op)
+		} else {
+			more++
+		}
+	}
+	slices.SortStableFunc(ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
+	rows := make([]opRow, len(ops))
+	for i, op := range ops {
+		rows[i] = opRow{
+			Call: offset(op.Call - v.From), Return: "never", Client: op.Client, What: what(op), Outcome: ended(op), Detail: detail(op, v.From), Colour: col.of(op.Client),
+		}
+		if op.Call < v.To && op.Return >= v.From {
+			rows[i].Class = "in"
+		}
+		if op.Return != history.Never {
+			rows[i].Return = offset(op.Return - v.From)
+		}
+	}
+	return rows, more
+}
+
+// offset writes a time before or after the beginning of an overlap, in milliseconds.
+func offset(ns int64) string {
+	return minus(fmt.Sprintf("%+.3f ms", float64(ns)/1e6))
+}
+
+func what(op history.Op) string {
+	switch {
+	case op.Kind == history.KindLock && op.Mode != history.Exclusive:
+		return fmt.Sprintf("%s (%s)", op.Kind, op.Mode)
+	case op.Kind == history.KindRead || op.Kind == history.KindWrite:
+		if op.Fenced {
+			return string(op.Kind) + ", fenced register"
+		}
+		return string(op.Kind) + ", unfenced register"
+	}
+	return string(op.Kind)
+}
+
+func detail(op history.Op, zero int64) string {
+	var d []string
+	if op.Token != 0 {
+		d = append(d, fmt.Sprintf("token %d", op.Token))
+	}
+	if op.Kind == history.KindRead || op.Kind == history.KindWrite {
+		d = append(d, fmt.Sprintf("value %d", op.Value))
+	}
+	if op.Deadline != 0 {
+		d = append(d, "deadline "+offset(op.Deadline-zero))
+	}
+	return strings.Join(d, ", ")
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report writes one HTML file that shows a chaos run to somebody who has never seen the code.
+//
+// Guarantee: the file is complete in itself (no network, no other file, readable without scripts), stays under about 3 MB
+// whatever the size of the history, and shows every overlap that the checkers found: where there is no room for all of
+// something, what is drawn is a summary of all, and overlaps are merged but never left out of the timeline.
+package report
+
+import (
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed style.css
+var styleCSS string
+
+//go:embed script.js
+var scriptJS string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+
+// page is what the template is filled with. Everything in it is ready to be shown.
+type page struct {
+	Style  template.CSS
+	Script template.JS
+
+	Title    string
+	Verdict  verdict
+	Facts    []fact
+	Replay   string
+	Checks   []checked
+	Overlaps []closeup
+	More     []string // overlaps without a picture, one line each
+	Rest     int      // overlaps without even that
+	Figures  []figure
+	Numbers  []fact
+	Faults   []faultRow
+	Outcomes []outcomeRow
+	Torn     []string
+}
+
+type fact struct{ Name, Value string }
+
+// Write writes the report on h and on what the checkers said of it. It reads h and rs and keeps neither. On an error from w the
+// file is incomplete.
+func Write(w io.Writer, h *history.History, rs []check.Result) error {
+	s := newStory(h, rs)
+	p := page{
+		Style: template.CSS(styleCSS), Script: template.JS(scriptJS),
+		Title: title(h), Verdict: judge(rs), Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.from),
+		Figures: s.figures(), Numbers: numbers(rs), Faults: faultTable(h), Outcomes: outcomeTable(h), Torn: h.Torn,
+	}
+	p.Overlaps, p.More, p.Rest = s.closeups()
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// story is a history prepared for drawing.
+type story struct {
+	h        *history.History
+	run      window
+	claims   map[string][]check.Claim
+	overlaps []check.Violation // C1's
+	colours  colours
+}
+
+func newStory(h *history.History, rs []check.Result) *story {
+	s := &story{h: h, run: extent(h), claims: check.Claims(h), colours: colours{}}
+	for _, r := range rs {
+		if r.ID == "C1" {
+			s.overlaps = r.Violations
+		}
+	}
+	return s
+}
+
+func (s *story) figures() []figure {
+	var figs []figure
+	timeline, whole := s.timeline(s.run, "timeline")
+	timeline.Title, timeline.How = "Who held which lock", howHolds+howFaults
+	if !whole {
+		timeline.How = howShares + howFaults
+	}
+	figs = append(figs, timeline)
+	if !whole {
+		near := s.typical()
+		detail, _ := s.timeline(near, "near")
+		detail.Title = fmt.Sprintf("A closer look: %s of it", span(time.Duration(near.to-near.from)))
+		detail.How = howNear
+		figs = append(figs, detail)
+	}
+	figs = append(figs, s.latency(), s.outcomes())
+	if votes := s.votes(); len(votes.Rows) > 0 {
+		figs = append(figs, votes)
+	}
+	return figs
+}
+
+// extent is the time from the first to the last thing that happened.
+func extent(h *history.History) window {
+	w := window{from: history.Never}
+	add := func(from, to int64) {
+		w.from = min(w.from, from)
+		if to == history.Never {
+			to = from
+		}
+		w.to = max(w.to, to)
+	}
+	for _, op := range h.Ops {
+		add(op.Call, op.Return)
+	}
+	for _, f := range h.Faults {
+		add(f.Start, f.End)
+	}
+	for _, v := range h.Votes {
+		add(v.Call, v.Return)
+	}
+	if w.from == history.Never {
+		w.from = 0
+	}
+	w.to = max(w.to, w.from+1)
+	return w
+}
+
+func (s *story) facts() []fact {
+	hd := s.h.Header
+	clients := map[string]bool{}
+	grants := 0
+	for _, op := range s.h.Ops {
+		clients[op.Client] = true
+		if op.Kind == history.KindLock && op.Outcome == history.OK {
+			grants++
+		}
+	}
+	fs := []fact{
+		{"Length", span(time.Duration(s.run.to - s.run.from))},
+		{"Masters", fmt.Sprintf("%d (%s)", hd.Masters, hd.Driver)},
+		{"Locks", count(len(s.claims))},
+		{"Clients", count(len(clients))},
+		{"Operations", count(len(s.h.Ops))},
+		{"Locks granted", count(grants)},
+		{"Lease (TTL)", span(hd.TTL)},
+		{"Faults applied", count(applied(s.h.Faults))},
+		{"Promised", promised(hd.Promises)},
+		{"Seed", fmt.Sprint(hd.Seed)},
+	}
+	if !hd.Started.IsZero() {
+		fs = append(fs, fact{"Started", hd.Started.UTC().Format("2006-01-02 15:04 UTC")})
+	}
+	names := make([]string, 0, len(hd.Versions))
+	for name := range hd.Versions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fs = append(fs, fact{name, hd.Versions[name]})
+	}
+	return fs
+}
+
+func promised(p history.Promises) string {
+	switch {
+	case p.Exclusion && p.Tokens:
+		return "one holder, tokens"
+	case p.Exclusion:
+		return "one holder"
+	case p.Tokens:
+		return "tokens"
+	}
+	return "nothing"
+}
+
+func applied(fs []history.Fault) int {
+	n := 0
+	for _, f := range fs {
+		if f.Error == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func numbers(rs []check.Result) []fact {
+	var fs []fact
+	for _, r := range rs {
+		for _, f := range r.Figures {
+			fs = append(fs, fact{f.Name, number(f.Value)})
+		}
+	}
+	return fs
+}
+
+// checked is one row of the table of verdicts.
+type checked struct {
+	ID, Question, Answer, Class, Word string
+	Found                             []string
+	More                              int
+}
+
+// foundMax is how many violations of one checker are written out.
+const foundMax = 12
+
+func checks(rs []check.Result, zero int64) []checked {
+	var cs []checked
+	for _, r := range rs {
+		c := checked{ID: r.ID, Question: r.Question, Answer: r.Summary, Class: string(r.Verdict), Word: verdictWord(r)}
+		if !r.Promised {
+			c.Class += " unpromised"
+		}
+		for _, v := range r.Violations[:min(foundMax, len(r.Violations))] {
+			text := v.Text
+			if v.From > 0 {
+				text = fmt.Sprintf("at %s: %s", seconds(v.From-zero), text)
+			}
+			c.Found = append(c.Found, text)
+		}
+		c.More = len(r.Violations) - len(c.Found)
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// faultRow is what one nemesis did.
+type faultRow struct{ Name, What, Applied, Refused, Time, Detail string }
+
+func faultTable(h *history.History) []faultRow {
+	type sum struct {
+		applied, refused int
+		time             int64
+		details          []string
+	}
+	sums := map[string]*sum{}
+	for _, f := range h.Faults {
+		s := sums[f.Nemesis]
+		if s == nil {
+			s = &sum{}
+			sums[f.Nemesis] = s
+		}
+		if f.Error != "" {
+			s.refused++
+			continue
+		}
+		s.applied++
+		if f.End != history.Never {
+			s.time += f.End - f.Start
+		}
+		if f.Detail != "" && !slices.Contains(s.details, f.Detail) {
+			s.details = append(s.details, f.Detail)
+		}
+	}
+	var rows []faultRow
+	for _, name := range nemesisOrder(sums) {
+		s := sums[name]
+		detail := strings.Join(s.details[:min(4, len(s.details))], "; ")
+		if len(s.details) > 4 {
+			detail += "; …"
+		}
+		rows = append(rows, faultRow{name, nemeses[name], count(s.applied), count(s.refused), span(time.Duration(s.time)), detail})
+	}
+	return rows
+}
+
+// outcomeRow counts how operations of one kind ended in one way.
+type outcomeRow struct{ Kind, Outcome, Count, Share string }
+
+// outcomeMax bounds the table: error classes are few, unless a workload puts addresses into them.
+const outcomeMax = 60
+
+func outcomeTable(h *history.History) []outcomeRow {
+	type key struct {
+		kind  history.Kind
+		ended string
+	}
+	n := map[key]int{}
+	total := map[history.Kind]int{}
+	for _, op := range h.Ops {
+		n[key{op.Kind, ended(op)}]++
+		total[op.Kind]++
+	}
+	keys := make([]key, 0, len(n))
+	for k := range n {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(total[b.kind], total[a.kind]), cmp.Compare(a.kind, b.kind), cmp.Compare(n[b], n[a]), cmp.Compare(a.ended, b.ended))
+	})
+	var rows []outcomeRow
+	for _, k := range keys[:min(len(keys), outcomeMax)] {
+		rows = append(rows, outcomeRow{string(k.kind), k.ended, count(n[k]), fmt.Sprintf("%.1f %%", 100*float64(n[k])/float64(total[k.kind]))})
+	}
+	return rows
+}
+
+// ended says how an operation ended, in few words.
+func ended(op history.Op) string {
+	switch {
+	case op.Outcome == history.OK && op.Kind == history.KindLock:
+		return "granted"
+	case op.Outcome == history.OK:
+		return "done"
+	case op.Outcome == history.Unknown && op.Return == history.Never:
+		return "no answer: the client was killed"
+	case op.Outcome == history.Unknown:
+		return strings.TrimSuffix("unknown: "+op.Error, ": ")
+	}
+	return cmp.Or(op.Error, "refused")
+}

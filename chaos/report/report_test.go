@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"html"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/history/historytest"
+)
+
+// keep leaves the reports that the tests make where somebody can look at them.
+var keep = flag.String("keep", "", "directory for the reports made by the tests")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func expect() check.Expect {
+	return check.Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: check.Minimums{Acquisitions: 100, Contended: 10, Tokens: 100}}
+}
+
+// render writes the report of h as judged under e, checks what must be true of every report, and gives it back.
+func render(t *testing.T, name string, h *history.History, e check.Expect) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, h, check.All(h, e)); err != nil {
+		t.Fatal(err)
+	}
+	if *keep != "" {
+		if err := os.WriteFile(filepath.Join(*keep, name+".html"), b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	selfContained(t, b.String())
+	return b.String()
+}
+
+// selfContained fails unless the page is well-formed, loads nothing and fits.
+func selfContained(t *testing.T, page string) {
+	t.Helper()
+	for _, bad := range []string{"http:", "https:", "//cdn", "@import", "url(", "ZgotmplZ", "<no value>", "NaN", "Inf", "%!"} {
+		if i := strings.Index(page, bad); i >= 0 {
+			t.Errorf("%q in the page: %s", bad, page[max(0, i-80):min(len(page), i+80)])
+		}
+	}
+	if refs := regexp.MustCompile(`\s(?:src|href)="([^"#][^"]*)"`).FindAllString(page, 3); refs != nil {
+		t.Errorf("refers to something else: %v", refs)
+	}
+	if len(page) > 3<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+	wellFormed(t, page)
+}
+
+// void are the elements that HTML does not close.
+var void = []string{"meta", "br"}
+
+// wellFormed parses the page: every element is closed where it must be, and no id is there twice.
+func wellFormed(t *testing.T, page string) {
+	t.Helper()
+	script := regexp.MustCompile(`(?s)(<(?:style|script)>).*?(</(?:style|script)>)`) // not markup inside
+	d := xml.NewDecoder(strings.NewReader(script.ReplaceAllString(page, "$1$2")))
+	d.Strict, d.Entity = false, xml.HTMLEntity
+	var open []string
+	ids := map[string]bool{}
+	for {
+		tok, err := d.RawToken() // Token would close what is left open, and say nothing
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("does not parse: %v", err)
+		}
+		switch e := tok.(type) {
+		case xml.StartElement:
+			if !slices.Contains(void, e.Name.Local) {
+				open = append(open, e.Name.Local)
+			}
+			for _, a := range e.Attr {
+				if a.Name.Local == "id" && ids[a.Value] {
+					t.Errorf("id %q twice", a.Value)
+				} else if a.Name.Local == "id" {
+					ids[a.Value] = true
+				}
+			}
+		case xml.EndElement:
+			if len(open) == 0 || open[len(open)-1] != e.Name.Local {
+				t.Fatalf("</%s> closes %v", e.Name.Local, open)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 || !ids["timeline"] {
+		t.Errorf("left open: %v; ids: %v", open, ids)
+	}
+	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if !ids[m[1]] {
+			t.Errorf("no element for #%s", m[1])
+		}
+	}
+}
+
+func has(t *testing.T, page string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(page, want) && !strings.Contains(html.UnescapeString(page), want) {
+			t.Errorf("%q is not in the page", want)
+		}
+	}
+}
+
+func hasNot(t *testing.T, page string, bads ...string) {
+	t.Helper()
+	for _, bad := range bads {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q is in the page", bad)
+		}
+	}
+}
+
+// spoil lets n grants return while the claim before them still stands, and issues one token twice.
+func spoil(h *history.History, n int) {
+	for _, cs := range byLock(h) {
+		done := 0
+		for i := len(cs) / 3; i+1 < len(cs) && done < n; i++ {
+			a, b := cs[i], cs[i+1]
+			if b.Grant.Mode == history.Exclusive && b.Grant.Call < a.From && a.To <= b.From && a.To-a.From > int64(2*time.Millisecond) {
+				b.Grant.Return = a.From + (a.To-a.From)/2
+				done++
+				i += 20
+			}
+		}
+		if done > 0 {
+			cs[len(cs)-1].Grant.Token = cs[0].Grant.Token
+			return
+		}
+	}
+}
+
+func byLock(h *history.History) [][]check.Claim {
+	claims := check.Claims(h)
+	var all [][]check.Claim
+	for i := range claims {
+		all = append(all, claims[i])
+	}
+	slices.SortFunc(all, func(a, b []check.Claim) int { return strings.Compare(a[0].Grant.Lock, b[0].Grant.Lock) })
+	return all
+}
+
+func TestWrite_goodRun_saysSo(t *testing.T) {
+	h := historytest.Generate(3, historytest.Small())
+	h.Torn = []string{"p3.jsonl:812 (57 bytes)"}
+	page := render(t, "good", h, expect())
+	has(t, page, "Every promise was kept", "No two clients ever believed", h.Header.Replay, "v0.0.0-simulated", "redlock", "<dt>Seed</dt><dd>3</dd>", "<dd>one holder, tokens</dd>",
+		"Who held which lock", "How long it took to get a lock", "What became of each call", "Which masters gave their votes", "master-5", "lock-03",
+		"kill a minority of the masters", "unfenced updates lost, percent", "p3.jsonl:812 (57 bytes)", "prefers-color-scheme: dark", "stale token")
+	hasNot(t, page, "A promise was broken", `id="overlaps"`, `class="overlap"`)
+	if got, want := strings.Count(page, `<p class="how">`), strings.Count(page, `<div class="figure"`); got < want {
+		t.Errorf("%d sentences of how to read %d pictures", got, want)
+	}
+}
+
+func TestWrite_badRun_showsOverlaps(t *testing.T) {
+	h := historytest.Generate(3, historytest.Small())
+	spoil(h, 3)
+	rs := check.All(h, expect())
+	page := render(t, "bad", h, expect())
+	has(t, page, "A promise was broken", "Two clients believed that they held the same lock", `id="overlaps"`, `id="overlap0"`, `id="overlap2"`, `class="overlap"`,
+		"was issued twice", "+0.000 ms")
+	hasNot(t, page, `id="overlap3"`, "more overlaps")
+	for _, r := range rs {
+		if r.ID != "C1" {
+			continue
+		}
+		for _, v := range r.Violations {
+			has(t, page, v.Ops[0].Client, v.Ops[1].Client, fmt.Sprintf("token %d", v.Ops[1].Token))
+		}
+	}
+}
+
+// What is not promised does not decide the verdict, but is told.
+func TestWrite_overlapNotPromised_told(t *testing.T) {
+	h := historytest.Generate(3, historytest.Small())
+	spoil(h, 1)
+	e := expect()
+	e.X, e.T = false, false
+	page := render(t, "unpromised", h, e)
+	has(t, page, "What was promised was kept", "Not promised under the faults of this run, and it did happen: Two clients", `id="overlap0"`, "broken, not promised")
+}
+
+func TestWrite_runWithoutEffort_provesNothing(t *testing.T) {
+	h := historytest.Generate(3, historytest.Small())
+	e := expect()
+	e.Min.Acquisitions = 1 << 30
+	page := render(t, "idle", h, e)
+	has(t, page, "This run proves nothing", "The run did too little", "too little</span>")
+	hasNot(t, page, "Every promise was kept")
+}
+
+// Strange histories are shown too: a report that fails hides what went wrong.
+func TestWrite_strangeHistories_shown(t *testing.T) {
+	hd := historytest.Generate(1, historytest.Small()).Header
+	lock := history.Op{Kind: history.KindLock, Client: "a", Call: 10, Return: 20, Lock: "L", Mode: history.Exclusive, Holder: "h", Deadline: 90, Outcome: history.OK}
+	for name, h := range map[string]*history.History{
+		"empty":         {Header: hd},
+		"one operation": {Header: hd, Ops: []history.Op{lock}},
+		"one instant":   {Header: hd, Ops: []history.Op{{Kind: history.KindLock, Client: "a", Call: 10, Return: 10, Lock: "L", Mode: history.Exclusive, Outcome: history.Failed}}},
+		"never healed":  {Header: hd, Ops: []history.Op{lock}, Faults: []history.Fault{{Nemesis: "N1", Start: 5, End: history.Never}, {Nemesis: "N2", Start: 7, End: 9, Error: "no"}}},
+		"impossible":    {Header: hd, Ops: []history.Op{lock, lock}},
+		"markup in names": {Header: history.Header{Replay: `</code><script>alert(1)</script>`, Driver: `"><b>`, TTL: time.Second}, Ops: []history.Op{
+			{Kind: history.KindLock, Client: `<i>"&`, Call: 10, Return: 20, Lock: `</svg><b>`, Mode: history.Exclusive, Holder: "h", Deadline: 90, Outcome: history.OK},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := render(t, "strange-"+strings.ReplaceAll(name, " ", "-"), h, expect())
+			hasNot(t, page, "<script>alert", "</svg><b>")
+			if name == "empty" {
+				has(t, page, "<dt>Length</dt><dd>1 ns</dd>")
+			}
+		})
+	}
+	var b bytes.Buffer
+	if err := Write(&b, &history.History{Header: hd}, nil); err != nil || !strings.Contains(b.String(), "Nothing was judged") {
+		t.Errorf("no results: error %v", err)
+	}
+}
+
+// A large history stays small, and no overlap is lost in it.
+func TestWrite_hugeRun_smallFile(t *testing.T) {
+	shape := historytest.Small()
+	shape.Duration, shape.Clients, shape.Locks, shape.ReadWrite, shape.Think, shape.Hold = 30*time.Second, 40, 60, 10, 3*time.Millisecond, 2*time.Millisecond
+	h := historytest.Generate(5, shape)
+	if len(h.Ops) < 60_000 {
+		t.Fatalf("only %d operations", len(h.Ops))
+	}
+	grants := map[string][]*history.Op{}
+	for i := range h.Ops {
+		if op := &h.Ops[i]; op.Kind == history.KindLock && op.Outcome == history.OK {
+			grants[op.Lock] = append(grants[op.Lock], op)
+		}
+	}
+	for _, mine := range grants { // of every lock, also those without a row of their own
+		for j := 5; j+1 < len(mine) && j < 40; j += 5 {
+			mine[j].Deadline, mine[j+1].Mode = mine[j+1].Return+int64(time.Second), history.Writing
+		}
+	}
+	h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Kind == history.KindUnlock })
+	page := render(t, "huge", h, check.Expect{Heal: time.Second, Timeout: time.Second})
+	if len(page) > 1<<20 {
+		t.Errorf("%d bytes", len(page))
+	}
+	overlaps := check.Exclusion(h).Violations
+	if len(overlaps) < 1000 {
+		t.Fatalf("only %d overlaps", len(overlaps))
+	}
+	has(t, page, "36 other locks", fmt.Sprintf("and %d more: all of them are marked", len(overlaps)-closeupsMax-moreMax))
+	everyOverlapMarked(t, page, h, overlaps)
+}
+
+// What is red is an overlap: neighbours are merged only where they would touch.
+func TestOverlapBars_farApart_notMerged(t *testing.T) {
+	s := &story{}
+	for _, from := range []int64{1000, 1010, 1500} {
+		s.overlaps = append(s.overlaps, check.Violation{Ops: []history.Op{{Lock: "L"}, {Lock: "L"}}, From: from, To: from + 10})
+	}
+	bars := s.overlapBars(window{0, 10_000}, "L")
+	if len(bars) != 2 || bars[0].Title != "two holders at once, 2 times" || bars[1].X != "149" {
+		t.Errorf("%+v", bars)
+	}
+	if bars := s.overlapBars(window{0, 10_000}, "M"); len(bars) != 0 {
+		t.Errorf("of another lock: %+v", bars)
+	}
+}
+
+func TestCloseups_overlapsInOnePicture_oneCloseup(t *testing.T) {
+	h := &history.History{}
+	for i := range int64(4) {
+		from := 10 + i
+		if i == 3 {
+			from = 5000 // overlaps nothing but its twin
+		}
+		for range 1 + i/3 {
+			h.Ops = append(h.Ops, history.Op{
+				Kind: history.KindLock, Client: fmt.Sprint("c", len(h.Ops)), Call: from, Return: from, Lock: "L", Mode: history.Exclusive,
+				Holder: fmt.Sprint("h", len(h.Ops)), Deadline: from + 1000, Outcome: history.OK,
+			})
+		}
+	}
+	big, lines, rest := newStory(h, []check.Result{check.Exclusion(h)}).closeups()
+	if len(big) != 2 || len(lines) != 1 || rest != 0 {
+		t.Fatalf("%d pictures, %d lines, %d more, want 2, 1 and 0", len(big), len(lines), rest)
+	}
+	if n := len(big[0].Figure.Rows); n != 3 {
+		t.Errorf("%d claims in the first picture, want 3", n)
+	}
+}
+
+// everyOverlapMarked reads the red bars of the timeline back and looks every overlap up in them.
+func everyOverlapMarked(t *testing.T, page string, h *history.History, overlaps []check.Violation) {
+	t.Helper()
+	w := extent(h)
+	timeline := page[strings.Index(page, `id="timeline"`):]
+	if end := strings.Index(timeline, "</section>"); end >= 0 {
+		timeline = timeline[:end]
+	}
+	type mark struct{ from, to float64 }
+	marks := map[string][]mark{}
+	rows := strings.Split(timeline, `<div class="row `)[1:]
+	label, bar := regexp.MustCompile(`<b>([^<]*)</b>`), regexp.MustCompile(`<rect class="overlap" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"`)
+	other := ""
+	for _, r := range rows {
+		name := label.FindStringSubmatch(r)
+		for _, m := range bar.FindAllStringSubmatch(r, -1) {
+			x, _ := strconv.ParseFloat(m[1], 64)
+			width, _ := strconv.ParseFloat(m[2], 64)
+			marks[name[1]] = append(marks[name[1]], mark{x, x + width})
+		}
+		if name != nil && strings.HasSuffix(name[1], "other locks") {
+			other = name[1]
+		}
+	}
+	for _, v := range overlaps {
+		in, ok := marks[v.Ops[0].Lock]
+		if !ok {
+			in = marks[other]
+		}
+		x, end := w.x(v.From), w.x(v.To)
+		if !slices.ContainsFunc(in, func(m mark) bool { return m.from <= x+0.1 && m.to >= end-0.1 }) {
+			t.Fatalf("the overlap at %v..%v of %s is not marked: %v", x, end, v.Ops[0].Lock, in)
+		}
+	}
+}
+
+func TestSpan_unitsAndDigits(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ns", 1: "1 ns", 999: "999 ns", 1500: "1.5 µs", 12_340: "12.3 µs", 250_000: "250 µs", time.Millisecond: "1 ms", 10 * time.Second: "10 s",
+		-1500 * time.Millisecond: "-1.5 s", 100 * time.Second: "100 s", 5 * time.Minute: "5m", 90 * time.Minute: "1h30m", 1234 * time.Second: "20m34s",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%d ns: %q, want %q", int64(d), got, want)
+		}
+	}
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := count(n); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestHeldShare_readersTogether_countedOnce(t *testing.T) {
+	w := window{0, columns * 10}
+	claim := func(from, to int64) check.Claim { return check.Claim{Grant: &history.Op{}, From: from, To: to} }
+	shares := heldShare(w, []check.Claim{claim(-5, 5), claim(2, 15), claim(3, 4), claim(20, 30), claim(columns*10-2, columns*10+50)})
+	for i, want := range map[int]float64{0: 1, 1: 0.5, 2: 1, 3: 0, columns - 1: 0.2} {
+		if got := shares[i]; got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("column %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+func BenchmarkWriteMillion(b *testing.B) {
+	h := historytest.Generate(1, historytest.Shape{
+		Duration: 165 * time.Second, Clients: 64, Locks: 16, ReadWrite: 4, TTL: 2 * time.Second, Think: 20 * time.Millisecond, Hold: 5 * time.Millisecond,
+		PauseOneIn: 5000, Faults: true,
+	})
+	rs := check.All(h, expect())
+	var page bytes.Buffer
+	for b.Loop() {
+		page.Reset()
+		if err := Write(&page, h, rs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(h.Ops)), "ops/history")
+	b.ReportMetric(float64(page.Len()), "bytes/page")
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+const (
+	lanesMax = 24   // locks with a row of their own
+	barsMax  = 2500 // holds drawn one by one in a picture
+	laneBars = 350  // and in one row: more would touch each other
+	laneTall = 26
+	depthMax = 5 // readers drawn apart; more share the last line
+)
+
+const (
+	howHolds  = "One row a lock, time from left to right: a bar is the time in which one client believed that it held the lock, its colour is the client, and two at once (but for readers) are marked red."
+	howShares = "One row a lock, time from left to right: there are too many holds to draw, so a column’s height says for how much of that time the lock was held by anybody; two holders at once are marked red."
+	howFaults = " Violet: the faults at work, shaded behind the other rows too."
+	howNear   = "A short part of the picture above, about the beginning of the first fault, with each hold as a bar of its own: its colour is the client, and pointing at it shows client and token."
+)
+
+// timeline draws the holders of each lock in the window, and tells whether every hold was drawn by itself.
+func (s *story) timeline(w window, id string) (figure, bool) {
+	f := s.figure(w, id)
+	own, others := s.lanes()
+	whole := len(others) == 0
+	for _, lock := range own {
+		r, each := s.lane(w, lock, barsMax/len(own))
+		whole = whole && each
+		f.Rows = append(f.Rows, r)
+	}
+	if len(others) > 0 {
+		f.Rows = append(f.Rows, s.otherLanes(w, others))
+	}
+	return f.with(s.nemesisRows(w)), whole
+}
+
+func (f figure) with(rows []row) figure {
+	f.Rows = append(f.Rows, rows...)
+	return f
+}
+
+// lanes chooses the locks that get a row: those with overlaps, then the busiest.
+func (s *story) lanes() (own, others []string) {
+	bad := map[string]int{}
+	for _, v := range s.overlaps {
+		bad[v.Ops[0].Lock]++
+	}
+	for lock := range s.claims {
+		own = append(own, lock)
+	}
+	slices.SortFunc(own, func(a, b string) int {
+		return cmp.Or(cmp.Compare(bad[b], bad[a]), cmp.Compare(len(s.claims[b]), len(s.claims[a])), cmp.Compare(a, b))
+	})
+	if len(own) > lanesMax {
+		own, others = own[:lanesMax], own[lanesMax:]
+	}
+	slices.Sort(own)
+	return own, others
+}
+
+func (s *story) lane(w window, lock string, budget int) (row, bool) {
+	claims := s.visible(w, lock)
+	r := row{Label: lock, Note: fmt.Sprintf("%s holds", count(len(claims))), Tall: laneTall}
+	each := len(claims) <= min(laneBars, budget)
+	if each {
+		r.Bars = s.holds(w, claims)
+	} else {
+		r.Paths = []path{{"held", steps(heldShare(w, claims), laneTall)}}
+	}
+	r.Bars = append(r.Bars, s.overlapBars(w, lock)...)
+	return r, each
+}
+
+func (s *story) visible(w window, lock string) []check.Claim {
+	var cs []check.Claim
+	for _, c := range s.claims[lock] {
+		if w.shows(c.From, c.To) {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+// holds draws each claim, those that stand together one below the other.
+func (s *story) holds(w window, claims []check.Claim) []bar {
+	var free []int64 // when each line is free again
+	line := make([]int, len(claims))
+	for i, c := range claims {
+		n := slices.IndexFunc(free, func(t int64) bool { return t <= c.From })
+		if n < 0 && len(free) < depthMax {
+			free = append(free, 0)
+			n = len(free) - 1
+		}
+		if n < 0 {
+			n = depthMax - 1
+		}
+		free[n] = max(free[n], c.To)
+		line[i] = n
+	}
+	bars := make([]bar, len(claims))
+	for i, c := range claims {
+		h := float64(laneTall) / float64(len(free))
+		bars[i] = w.box(c.From, c.To, h*float64(line[i])+1, h-2, 0.8, s.colours.of(c.Grant.Client), claimTitle(c))
+	}
+	return bars
+}
+
+func claimTitle(c check.Claim) string {
+	t := fmt.Sprintf("%s held %s for %s", c.Grant.Client, c.Grant.Lock, span(time.Duration(c.To-c.From)))
+	if c.Grant.Mode != history.Exclusive {
+		t += ", to " + string(c.Grant.Mode)
+	}
+	if c.Grant.Token != 0 {
+		t += fmt.Sprintf(", token %d", c.Grant.Token)
+	}
+	return t
+}
+
+// heldShare gives, for each column, for how much of it the lock was held by anybody.
+func heldShare(w window, claims []check.Claim) []float64 {
+	shares := make([]float64, columns)
+	width := float64(w.to-w.from) / columns
+	end := w.from // what is held up to here is counted already
+	for _, c := range claims {
+		from, to := max(c.From, end), min(c.To, w.to)
+		end = max(end, to)
+		for from < to {
+			i, _ := w.bin(from, columns)
+			next := min(to, max(from+1, w.from+int64(float64(i+1)*width)))
+			shares[i] += float64(next-from) / width
+			from = next
+		}
+	}
+	return shares
+}
+
+// overlapBars marks the overlaps of one lock (any, if "") in red. Neighbours are merged, none is left out.
+func (s *story) overlapBars(w window, locks ...string) []bar {
+	var bars []bar
+	var last *window
+	near := (w.to - w.from) / columns
+	n := 0
+	flush := func() {
+		if last != nil {
+			title := "two holders at once"
+			if n > 1 {
+				title = fmt.Sprintf("two holders at once, %d times", n)
+			}
+			bars = append(bars, w.box(last.from, last.to, 0, laneTall, 3, "overlap", title))
+		}
+		last, n = nil, 0
+	}
+	for _, v := range s.overlaps { // ordered by time
+		if !slices.Contains(locks, v.Ops[0].Lock) || !w.shows(v.From, v.To) {
+			continue
+		}
+		if last != nil && v.From > last.to+near {
+			flush()
+		}
+		if last == nil {
+			last = &window{v.From, v.To}
+		}
+		last.to = max(last.to, v.To)
+		n++
+	}
+	flush()
+	return bars
+}
+
+func (s *story) otherLanes(w window, locks []string) row {
+	shares := make([]float64, columns)
+	n := 0
+	for _, lock := range locks {
+		claims := s.visible(w, lock)
+		n += len(claims)
+		for i, v := range heldShare(w, claims) {
+			shares[i] += v / float64(len(locks))
+		}
+	}
+	return row{
+		Label: fmt.Sprintf("%s other locks", count(len(locks))), Note: fmt.Sprintf("%s holds, on average", count(n)), Tall: laneTall,
+		Paths: []path{{"held", steps(shares, laneTall)}}, Bars: s.overlapBars(w, locks...),
+	}
+}
+
+func (s *story) nemesisRows(w window) []row {
+	seen := map[string]int{}
+	for _, f := range s.h.Faults {
+		if f.Error == "" && (w.shows(f.Start, f.End) || f.Start == f.End) {
+			seen[f.Nemesis]++
+		}
+	}
+	var rows []row
+	for _, name := range nemesisOrder(seen) {
+		r := row{Label: name, Note: nemeses[name], Tall: 12, Class: "nemesis"}
+		for _, b := range s.faultSpans(w, name) {
+			r.Bars = append(r.Bars, w.box(b.from, b.to, 1, 10, 1.5, "fault", s.faultTitle(name, b)))
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func (s *story) faultTitle(name string, at window) string {
+	title := name + ": " + nemeses[name]
+	for _, f := range s.h.Faults {
+		if f.Nemesis == name && f.Error == "" && f.Start == at.from {
+			for _, t := range f.Targets {
+				title += ", " + t
+			}
+			break
+		}
+	}
+	if at.to == history.Never {
+		return title + ", never healed"
+	}
+	return title + fmt.Sprintf(", for %s", span(time.Duration(at.to-at.from)))
+}
+
+// typical is a part of the run, about the beginning of the first fault, short enough for each hold to be drawn.
+func (s *story) typical() window {
+	middle := s.run.from + (s.run.to-s.run.from)/2
+	for _, f := range s.h.Faults {
+		if f.Error == "" {
+			middle = f.Start
+			break
+		}
+	}
+	own, _ := s.lanes()
+	half := (s.run.to - s.run.from) / 4
+	for ; half > int64(time.Microsecond); half = half * 2 / 3 {
+		w := window{middle - half, middle + half}
+		most, all := 0, 0
+		for _, lock := range own {
+			n := len(s.visible(w, lock))
+			most, all = max(most, n), all+n
+		}
+		if most <= 60 && all <= barsMax/4 {
+			break
+		}
+	}
+	return window{max(s.run.from, middle-half), min(s.run.to, middle+half)}
+}

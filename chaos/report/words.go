@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+// verdict is the head of the report: the answer first, in words that need no code.
+type verdict struct {
+	Class string // "ok", "illegal" or "unknown"
+	Head  string
+	Lines []string
+}
+
+// broken says what it means that a checker found something.
+var broken = map[string]string{
+	"C0": "The recorded history cannot be true, so nothing in it was judged.",
+	"C1": "Two clients believed that they held the same lock at the same time.",
+	"C2": "A fencing token was issued twice, or went back.",
+	"C3": "The register that checks tokens lost an update, or let a late writer in.",
+	"C5": "No single lock could have given these answers.",
+	"C6": "A master’s fencing counter went back unnoticed.",
+	"C7": "After the last fault a lock stayed unavailable, or a key stayed for ever.",
+	"C8": "The run did too little to show anything.",
+}
+
+// kept says what it means that it found nothing.
+var kept = map[string]string{
+	"C1": "No two clients ever believed that they held the same lock at the same time.",
+	"C2": "Every fencing token was new, and larger than all before it.",
+	"C3": "The register that checks tokens lost nothing.",
+	"C7": "After the last fault every lock could be taken again.",
+}
+
+func judge(rs []check.Result) verdict {
+	v := verdict{Class: "ok", Head: "Every promise was kept"}
+	if len(rs) == 0 {
+		return verdict{Class: "unknown", Head: "Nothing was judged"}
+	}
+	proves := true
+	for _, r := range rs {
+		switch {
+		case r.Promised && r.Verdict == check.Illegal && r.ID != "C8":
+			v.Class = "illegal"
+			v.Lines = append(v.Lines, broken[r.ID])
+		case r.Promised && r.Verdict != check.Ok:
+			proves = false
+		}
+	}
+	switch {
+	case v.Class == "illegal":
+		v.Head = "A promise was broken"
+		return v
+	case !proves:
+		v.Class, v.Head = "unknown", "This run proves nothing"
+	}
+	var aside []string
+	for _, r := range rs {
+		switch {
+		case r.Promised && r.Verdict == check.Ok && v.Class == "ok" && kept[r.ID] != "":
+			v.Lines = append(v.Lines, kept[r.ID])
+		case r.Promised && r.Verdict == check.Unknown:
+			v.Lines = append(v.Lines, fmt.Sprintf("Not decided (%s): %s", r.ID, r.Summary))
+		case r.Promised && r.Verdict == check.Illegal:
+			v.Lines = append(v.Lines, broken[r.ID])
+		case !r.Promised && r.Verdict == check.Illegal:
+			aside = append(aside, "Not promised under the faults of this run, and it did happen: "+broken[r.ID])
+		}
+	}
+	if len(aside) > 0 && v.Class == "ok" {
+		v.Head = "What was promised was kept"
+	}
+	v.Lines = append(v.Lines, aside...)
+	return v
+}
+
+func verdictWord(r check.Result) string {
+	word := map[check.Verdict]string{check.Ok: "kept", check.Illegal: "broken", check.Unknown: "not decided"}[r.Verdict]
+	switch {
+	case r.ID == "C4":
+		return "counted"
+	case r.ID == "C8" && r.Verdict == check.Illegal:
+		return "too little"
+	}
+	if !r.Promised {
+		word += ", not promised"
+	}
+	return word
+}
+
+func title(h *history.History) string {
+	return fmt.Sprintf("Chaos run %d: %d masters (%s)", h.Header.Seed, h.Header.Masters, h.Header.Driver)
+}
+
+// nemeses are the faults of docs/safety.md 5.6.
+var nemeses = map[string]string{
+	"N1": "kill a minority of the masters", "N2": "kill a majority of the masters", "N3": "kill, losing what was not on disk",
+	"N4": "kill, losing all data", "N5": "lose the data of a majority", "N6": "stall the disk, then kill",
+	"N7": "stop a master for a while", "N8": "stop a client for a while", "N9": "cut clients off from masters",
+	"N10": "delay, reorder, repeat messages", "N11": "execute, but lose the reply", "N12": "a master almost too slow",
+	"N13": "step the clock of a master", "N14": "step the clocks of a majority", "N15": "a master’s clock too fast or slow",
+	"N16": "suspend a client and its clock", "N17": "delete or rename keys by hand", "N18": "fill the memory of a master",
+	"N19": "make a master a replica", "N20": "block or disconnect clients", "N21": "two versions at once",
+	"N22": "different lists of masters", "N23": "restore an old backup", "N24": "very many clients or locks",
+	"N25": "everything at once, at random",
+}
+
+func nemesisOrder[V any](m map[string]V) []string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // N9 before N10
+	})
+}
+
+// count writes a whole number with its thousands apart.
+func count(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func number(v float64) string {
+	if v == float64(int(v)) {
+		return count(int(v))
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// span writes a duration in the unit that suits it, with three digits at most.
+func span(d time.Duration) string {
+	unit, name := time.Nanosecond, "ns"
+	switch a := d.Abs(); {
+	case a >= 2*time.Minute:
+		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	case a >= time.Second:
+		unit, name = time.Second, "s"
+	case a >= time.Millisecond:
+		unit, name = time.Millisecond, "ms"
+	case a >= time.Microsecond:
+		unit, name = time.Microsecond, "µs"
+	}
+	v := float64(d) / float64(unit)
+	digits := 2
+	for x := v; digits > 0 && (x >= 10 || x <= -10); x /= 10 {
+		digits--
+	}
+	s := strconv.FormatFloat(v, 'f', digits, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s + " " + name
+}
+
+// minus puts a minus sign where a number has a hyphen, which is too short to see.
+func minus(s string) string { return strings.Replace(s, "-", "−", 1) }
+
+// seconds writes an instant of the run: seconds since its beginning, to the microsecond.
+func seconds(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f', 6, 64) + " s" }

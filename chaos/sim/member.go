@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+const recordKey = node.RecordKey
+
+// hostClock is one client's: any offset, some rate, and jumps ahead, which is what a suspend of the host looks like to it.
+type hostClock struct {
+	start  time.Time
+	offset time.Duration
+	wall   time.Duration
+	rate   float64
+	jumped atomic.Int64
+}
+
+func (c *hostClock) Elapsed() time.Duration {
+	return c.offset + time.Duration(float64(time.Since(c.start))*c.rate) + time.Duration(c.jumped.Load())
+}
+
+func (c *hostClock) Wall() time.Time { return time.Now().Add(c.wall) }
+
+// real is how long d of this clock takes.
+func (c *hostClock) real(d time.Duration) time.Duration { return time.Duration(float64(d) / c.rate) }
+
+// rate of one clock. Two tended ones differ by less than the default drift.
+func (c Clocks) rate(rnd *rand.Rand) float64 {
+	if c == Wild {
+		return 0.5 + 1.5*rnd.Float64()
+	}
+	return 0.996 + 0.008*rnd.Float64()
+}
+
+// member is one client process with its host.
+type member struct {
+	w      *world
+	id     int
+	clock  *hostClock
+	ids    instant
+	client *redlock.Client
+	nodes  []*nodetest.Node
+	wires  []*wire
+	rough  atomic.Bool
+	opts   []redlock.Option
+}
+
+func (w *world) newMember(i int) *member {
+	rnd := w.rand(fmt.Sprintf("member %d", i))
+	m := &member{w: w, id: i, ids: w.instant(fmt.Sprintf("ids %d", i))}
+	m.clock = &hostClock{start: w.start, offset: time.Duration(rnd.Int64N(int64(time.Hour))), rate: 0.996 + 0.008*rnd.Float64(),
+		wall: time.Duration(rnd.Int64N(int64(2*time.Hour))) - time.Hour}
+	for j := range w.masters {
+		m.wires = append(m.wires, &wire{m: m, sent: w.instant(fmt.Sprintf("wire %d-%d", i, j)),
+			pushed: w.instant(fmt.Sprintf("messages %d-%d", i, j))})
+	}
+	// One TTL for all locks of a client, from a fifth of the longest up.
+	ttl := w.cfg.MaxTTL/5 + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL*4/5)))
+	m.opts = []redlock.Option{redlock.WithClock(m.clock), redlock.WithRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
+		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
+	return m
+}
+
+func (m *member) open() error {
+	nodes := make([]node.Node, len(m.w.masters))
+	m.nodes = m.nodes[:0]
+	for i, master := range m.w.masters {
+		n := master.Node(node.Config{Clock: m.clock, Rand: m.w.instant(fmt.Sprintf("lane %d-%d", m.id, i)).Uint64, StallAfter: 30 * time.Millisecond})
+		n.SetFault(m.wires[i].fault)
+		m.nodes, nodes[i] = append(m.nodes, n), n
+	}
+	var err error
+	if m.client, err = redlock.New(nodes, m.opts...); err != nil {
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+	}
+	return err
+}
+
+func (m *member) close() {
+	if m.client == nil {
+		return
+	}
+	s := m.client.Stats()
+	_ = m.client.Close()
+	m.client = nil
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	m.w.stats.Operations += s.Rounds + s.Extends
+	m.w.stats.Grants += s.Granted
+	m.w.stats.Extends += s.Extends
+	m.w.stats.SecondRounds += s.SecondRounds
+	m.w.stats.Lost += s.Lost
+	for _, wire := range m.wires {
+		m.w.stats.Commands += wire.commands
+		wire.commands = 0
+	}
+}
+
+// wire is the network between one client and one master.
+type wire struct {
+	m *member
+
+	sent, pushed instant
+
+	mu       sync.Mutex
+	cut      bool // partitioned
+	slow     time.Duration
+	commands uint64
+}
+
+var errKill = errors.New("NOPERM this user has no permissions to run the 'client|kill' command")
+
+// fault is what happens to a command: the same to all that are sent at one instant. Even where nothing does, it takes its time.
+func (w *wire) fault(cmd nodetest.Command) nodetest.Fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.commands++
+	rnd := rand.New(rand.NewPCG(w.sent.Uint64(), 0))
+	if cmd.Name == "message" {
+		rnd = rand.New(rand.NewPCG(w.pushed.Uint64(), 0))
+	}
+	f := nodetest.Fault{
+		Delay:      50*time.Microsecond + time.Duration(rnd.Int64N(int64(200*time.Microsecond))) + w.slow,
+		ReplyDelay: 50*time.Microsecond + time.Duration(rnd.Int64N(int64(200*time.Microsecond))),
+	}
+	if !w.m.rough.Load() {
+		return f
+	}
+	if w.cut {
+		f.Lose = nodetest.LoseCommand
+		return f
+	}
+	if cmd.Name == "client kill" && rnd.IntN(4) == 0 {
+		f.Refuse = errKill
+	}
+	switch rnd.IntN(1000) {
+	case 0: // docs/safety.md A17
+		f.Lose, f.Cut = nodetest.LoseReply, true
+	case 1:
+		f.Lose, f.Cut = nodetest.LoseCommand, rnd.IntN(2) == 0
+	case 2: // A13, A14: held, and delivered when nobody waits for it any more
+		f.Delay, f.Cut = time.Duration(rnd.Int64N(int64(2*w.m.w.cfg.MaxTTL))), true
+	case 3, 4, 5:
+		f.Delay += time.Duration(rnd.Int64N(int64(40 * time.Millisecond)))
+	case 6, 7, 8:
+		f.ReplyDelay += time.Duration(rnd.Int64N(int64(40 * time.Millisecond)))
+	}
+	return f
+}
+
+func (w *wire) set(fn func(w *wire)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fn(w)
+}
+
+// claim is the instant until which the holder of a lease may believe in it, on the world's clock.
+func (m *member) claim(lease *redlock.Lease) int64 {
+	return m.w.now() + int64(m.clock.real(time.Until(lease.ValidUntil())))
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim is a chaos run without processes: the library itself, over masters in memory (package nodetest), under a
+// seeded schedule of delays, losses, crashes, amnesia, partitions and wrong clocks.
+//
+// Guarantee: the history that [Run] returns is true, in the sense that every instant in it was read from one clock, whatever
+// the clocks of clients and masters showed. Inside a testing/synctest bubble that clock is the bubble's: minutes take
+// milliseconds, and a run repeats from its seed and configuration, but for what happens at one and the same instant.
+// Outside of a bubble it takes the time it simulates.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// Clocks says how wrong clocks are.
+type Clocks int
+
+const (
+	// Tended: rates within the documented drift, any offset between clients. Exclusion and tokens are promised.
+	Tended Clocks = iota
+	// Wild: masters' clocks step by up to half a minute, a minority runs at half to double speed, and clients jump ahead. Only tokens are promised.
+	Wild
+)
+
+// Config is what is run. The zero value of a field means its default.
+type Config struct {
+	Masters  int           // 5
+	Clients  int           // 8
+	Workers  int           // of each client; 1. With more, a run repeats only nearly: two may act at one instant
+	Locks    int           // the first of every four is read-write; 3
+	Duration time.Duration // simulated time with faults; 20 s
+	MaxTTL   time.Duration // the longest TTL of a lock, and so the wait of a master that lost its data; 1 s
+	Think    time.Duration // mean pause between two locks, and mean hold; 3 ms
+	Clocks   Clocks
+	// Amnesia lets any number of masters lose their data, instead of a minority. Only exclusion is promised then: with all
+	// counters gone tokens rest on clocks.
+	Amnesia bool
+	// Calm turns every fault off: the plain speed of it.
+	Calm bool
+}
+
+func (c Config) withDefaults() Config {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set(&c.Masters, 5)
+	set(&c.Clients, 8)
+	set(&c.Workers, 1)
+	set(&c.Locks, 3)
+	if c.Duration <= 0 {
+		c.Duration = 20 * time.Second
+	}
+	if c.MaxTTL <= 0 {
+		c.MaxTTL = time.Second
+	}
+	if c.Think <= 0 {
+		c.Think = 3 * time.Millisecond
+	}
+	return c
+}
+
+// Promises is what must hold under the faults of c.
+func (c Config) Promises() history.Promises {
+	return history.Promises{Exclusion: c.Clocks == Tended, Tokens: !c.Amnesia}
+}
+
+// Heal is how long after the last fault a lock may stay out of reach: until every master has recovered and every lease of the
+// dead is over, with a second for the rounds.
+func (c Config) Heal() time.Duration {
+	c = c.withDefaults()
+	return 3*c.MaxTTL + 5*time.Second
+}
+
+// Stats is what a run did.
+type Stats struct {
+	// Operations are rounds, unlocks and extends, re-entry included: all that is put to the masters for a caller.
+	Operations, Grants, Reentries, Extends, SecondRounds, Lost uint64
+	Commands                                                   uint64 // that masters were sent, before losses
+	Faults                                                     int
+}
+
+// Add adds o to s.
+func (s *Stats) Add(o Stats) {
+	s.Operations += o.Operations
+	s.Grants += o.Grants
+	s.Reentries += o.Reentries
+	s.Extends += o.Extends
+	s.SecondRounds += o.SecondRounds
+	s.Lost += o.Lost
+	s.Commands += o.Commands
+	s.Faults += o.Faults
+}
+
+// world is one run.
+type world struct {
+	cfg     Config
+	seed    uint64
+	start   time.Time
+	masters []*nodetest.Master
+	members []*member
+	locks   []*lock
+	// forgetful are the only masters that lose data, so that a quorum of counters is intact at any time: the condition of the
+	// tokens. The others are durable in half of the runs, and then vote right after a restart.
+	forgetful []int
+
+	mu    sync.Mutex
+	h     *history.History
+	stats Stats
+}
+
+// lock is one lock's name and the register that it guards, fenced by tokens.
+type lock struct {
+	name string
+	rw   bool
+
+	mu    sync.Mutex
+	fence int64
+	value int64
+}
+
+// Run runs cfg once. The history holds operations of all clients, the faults, a probe of every lock after the last fault and
+// what keys were found at the end. An error is one of the run itself, not of a promise. Everything it started has ended
+// when it returns.
+func Run(seed uint64, cfg Config) (*history.History, Stats, error) {
+	cfg = cfg.withDefaults()
+	w := &world{cfg: cfg, seed: seed, start: time.Now(), h: &history.History{Header: history.Header{
+		Started: time.Now(), Seed: seed, Driver: "sim", Masters: cfg.Masters, TTL: cfg.MaxTTL, Promises: cfg.Promises(),
+	}}}
+	rnd := w.rand("world")
+	for i := range cfg.Masters {
+		m := nodetest.NewMaster(fmt.Sprintf("m%d", i))
+		m.StepClock(time.Duration(rnd.Int64N(int64(4*time.Second))) - 2*time.Second)
+		w.masters = append(w.masters, m)
+	}
+	order := rnd.Perm(cfg.Masters)
+	w.forgetful = order[:(cfg.Masters-1)/2]
+	if cfg.Amnesia {
+		w.forgetful = order
+	}
+	durable := rnd.IntN(2) == 0
+	for j, i := range order {
+		clocks, id := cfg.Clocks, w.masters[i].Identity()
+		if j >= len(w.forgetful) {
+			clocks, id.Durable = Tended, durable
+		}
+		w.masters[i].SetClockRate(clocks.rate(rnd))
+		w.masters[i].SetIdentity(id)
+	}
+	for i := range cfg.Locks {
+		w.locks = append(w.locks, &lock{name: fmt.Sprintf("lock-%d", i), rw: i%4 == 0})
+	}
+	for i := range cfg.Clients {
+		w.members = append(w.members, w.newMember(i))
+	}
+	err := w.run()
+	slices.SortStableFunc(w.h.Ops, func(a, b history.Op) int { return int(a.Call - b.Call) })
+	return w.h, w.stats, err
+}
+
+func (w *world) run() error {
+	defer func() {
+		for _, m := range w.members {
+			m.close()
+		}
+	}()
+	for i, m := range w.members {
+		if err := m.open(); err != nil {
+			return fmt.Errorf("sim: client %d: %w", i, err)
+		}
+	}
+	if err := w.members[0].client.Init(context.Background()); err != nil {
+		return fmt.Errorf("sim: %w", err)
+	}
+	var workers, nemeses sync.WaitGroup
+	stop := make(chan struct{})
+	if !w.cfg.Calm {
+		for _, m := range w.members {
+			m.rough.Store(true)
+		}
+		nemeses.Go(func() { w.nemesis(stop) })
+	}
+	until := w.start.Add(w.cfg.Duration)
+	for _, m := range w.members {
+		for i := range w.cfg.Workers {
+			workers.Go(func() { newWorker(m, i).run(until) })
+		}
+	}
+	workers.Wait()
+	close(stop)
+	nemeses.Wait()
+	for _, m := range w.members {
+		m.rough.Store(false)
+	}
+	w.probe()
+	for _, m := range w.members {
+		m.close()
+	}
+	// Longer than anything may live that nobody renews: a lease, a sign of life, a queue.
+	time.Sleep(w.cfg.MaxTTL*2 + 2*time.Minute)
+	w.scan()
+	return nil
+}
+
+// probe takes every lock once more, for the checker of C7.
+func (w *world) probe() {
+	for _, l := range w.locks {
+		ctx, cancel := context.WithTimeout(context.Background(), 4*w.cfg.Heal())
+		op := history.Op{Kind: history.KindProbe, Client: "probe", Lock: l.name, Call: w.now(), Outcome: history.Failed}
+		c := w.members[0].client
+		m := c.Mutex(l.name)
+		if l.rw {
+			m = c.RWMutex(l.name).Writer()
+		}
+		lease, err := patient(ctx, m)
+		op.Return = w.now()
+		if err == nil {
+			op.Outcome = history.OK
+			_ = lease.Unlock(ctx)
+		} else {
+			op.Error = err.Error()
+		}
+		w.record(op)
+		cancel()
+	}
+}
+
+// patient is Lock that also waits while no quorum answers.
+func patient(ctx context.Context, m *redlock.Mutex) (*redlock.Lease, error) {
+	for {
+		lease, err := m.Lock(ctx)
+		if err == nil || ctx.Err() != nil {
+			return lease, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// scan notes every key that is left, but for the node records: all should be gone.
+func (w *world) scan() {
+	for _, m := range w.masters {
+		for _, key := range m.Keys() {
+			if key != recordKey {
+				w.h.Keys = append(w.h.Keys, history.Key{Node: m.Name(), Lock: key, At: w.now(), TTL: m.PTTL(key)})
+			}
+		}
+	}
+}
+
+func (w *world) now() int64 { return int64(time.Since(w.start)) }
+
+func (w *world) record(ops ...history.Op) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.h.Ops = append(w.h.Ops, ops...)
+}
+
+// rand is a source of its own for each part of the world: what one draws does not depend on what another did.
+func (w *world) rand(part string) *rand.Rand {
+	var b [32]byte
+	copy(b[8:], part)
+	for i := range 8 {
+		b[i] = byte(w.seed >> (8 * i))
+	}
+	return rand.New(rand.NewChaCha8(b))
+}
+
+// instant is a source that gives one number at any one instant, whoever asks and however often: what several goroutines draw
+// at the same time does not depend on who comes first.
+type instant struct {
+	key   uint64
+	start time.Time
+}
+
+func (w *world) instant(part string) instant { return instant{w.rand(part).Uint64(), w.start} }
+
+func (i instant) Uint64() uint64 { return rand.NewPCG(i.key, uint64(time.Since(i.start))).Uint64() }

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/sim"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "replay the run of this seed alone")
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{})
+	// With one processor, goroutines that wake at one instant run in one order, so that a seed repeats.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400) // the heap is small and the garbage is much
+	goleak.VerifyTestMain(m)
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// judge runs one seed in a bubble of its own, and checks what cfg promises.
+func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats sim.Stats) {
+	t.Helper()
+	if raceEnabled {
+		cfg.Duration = min(cfg.Duration, 3*time.Second)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		if h, stats, err = sim.Run(seed, cfg); err != nil {
+			t.Error(err)
+		}
+	})
+	results := []check.Result{check.Assumptions(h), check.Healed(h, cfg.Heal())}
+	if cfg.Promises().Tokens {
+		results = append(results, check.Tokens(h), check.FencedRegister(h))
+	}
+	if cfg.Promises().Exclusion {
+		results = append(results, check.Exclusion(h))
+	}
+	for _, r := range results {
+		if r.Verdict != check.Ok {
+			t.Errorf("%s %s %s\nreplay: go test -run '%s' ./chaos/sim -seed %d", r.ID, r.Verdict, r.Summary, t.Name(), seed)
+		}
+	}
+	return h, stats
+}
+
+// many judges seeds, one after the other, until that is enough.
+func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config) {
+	t.Helper()
+	if *seedFlag != 0 {
+		_, stats := judge(t, *seedFlag, cfg)
+		t.Logf("%+v", stats)
+		return
+	}
+	first := uint64(time.Now().UnixNano())
+	start := time.Now()
+	var total sim.Stats
+	runs := uint64(0)
+	for ; !enough(total) && !t.Failed(); runs++ {
+		_, stats := judge(t, first+runs, cfg)
+		total.Add(stats)
+	}
+	t.Logf("%d runs from seed %d in %v: %+v", runs, first, time.Since(start).Round(time.Millisecond), total)
+}
+
+func operations(n uint64) func(sim.Stats) bool {
+	return func(s sim.Stats) bool { return s.Operations >= n }
+}
+
+func count(race, plain, soak uint64) uint64 {
+	switch {
+	case os.Getenv("REDLOCK_SOAK") != "":
+		return soak
+	case raceEnabled:
+		return race
+	}
+	return plain
+}
+
+func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
+	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
+}
+
+func TestRun_wildClocks_keepTokens(t *testing.T) {
+	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clocks: sim.Wild})
+}
+
+// Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.
+func TestRun_amnesia_keepsExclusion(t *testing.T) {
+	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true})
+}
+
+// Callers in one process stand in line for each other.
+func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
+	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
+}
+
+// A million lock operations under faults, or ten million grants in a soak.
+func TestRun_aMillionOperations_keepEveryPromise(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("takes a minute, and ten with the race detector")
+	}
+	enough := operations(1_000_000)
+	if os.Getenv("REDLOCK_SOAK") != "" {
+		enough = func(s sim.Stats) bool { return s.Grants >= 10_000_000 }
+	}
+	many(t, enough, sim.Config{Duration: time.Minute})
+}
+
+// One seed, one history.
+func TestRun_sameSeed_sameHistory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector's scheduler picks goroutines at random: replay without it")
+	}
+	for seed := range uint64(5) {
+		cfg := sim.Config{Duration: 3 * time.Second}
+		a, _ := judge(t, seed, cfg)
+		b, _ := judge(t, seed, cfg)
+		for i := range min(len(a.Ops), len(b.Ops)) {
+			if a.Ops[i] != b.Ops[i] {
+				t.Fatalf("seed %d, operation %d of %d and %d:\n%+v\n%+v", seed, i, len(a.Ops), len(b.Ops), a.Ops[i], b.Ops[i])
+			}
+		}
+		if len(a.Ops) != len(b.Ops) {
+			t.Fatalf("seed %d: %d operations, then %d", seed, len(a.Ops), len(b.Ops))
+		}
+	}
+}

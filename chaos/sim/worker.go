@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// worker is one thread of a client that takes locks, one at a time.
+type worker struct {
+	m    *member
+	w    *world
+	name string
+	rnd  *rand.Rand
+}
+
+func newWorker(m *member, i int) *worker {
+	name := fmt.Sprintf("c%d-w%d", m.id, i)
+	return &worker{m: m, w: m.w, name: name, rnd: m.w.rand(name)}
+}
+
+// about is a random time of mean d, never 0.
+func (k *worker) about(d time.Duration) time.Duration {
+	return time.Duration(k.rnd.ExpFloat64()*float64(d)) + 1
+}
+
+func (k *worker) run(until time.Time) {
+	for time.Now().Before(until) {
+		time.Sleep(k.about(k.w.cfg.Think))
+		k.once(k.w.locks[k.rnd.IntN(len(k.w.locks))])
+	}
+}
+
+// once takes a lock in some way, works under it and gives it back.
+func (k *worker) once(l *lock) {
+	var opts []redlock.LockOption
+	if k.rnd.IntN(2) == 0 {
+		opts = append(opts, redlock.WithoutRenewal())
+	}
+	if k.rnd.IntN(4) == 0 {
+		opts = append(opts, redlock.Unfair())
+	}
+	m, mode := k.m.client.Mutex(l.name, opts...), history.Exclusive
+	if l.rw {
+		rw := k.m.client.RWMutex(l.name, opts...)
+		if m, mode = rw.Writer(), history.Writing; k.rnd.IntN(2) == 0 {
+			m, mode = rw.Reader(), history.Shared
+		}
+	}
+	op := history.Op{Kind: history.KindLock, Client: k.name, Lock: l.name, Mode: mode, Call: k.w.now()}
+	lease, err := k.take(m)
+	op.Return, op.Outcome = k.w.now(), history.Failed
+	if err != nil {
+		op.Error = class(err)
+		k.w.record(op)
+		return
+	}
+	op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, lease.Holder(), lease.Token(), k.m.claim(lease)
+	k.w.record(op)
+	k.hold(l, m, lease, op)
+}
+
+func (k *worker) take(m *redlock.Mutex) (*redlock.Lease, error) {
+	ctx := context.Background()
+	switch k.rnd.IntN(4) {
+	case 0:
+		return m.TryLock(ctx)
+	case 1:
+		return m.TryLockFor(ctx, k.about(20*time.Millisecond))
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.about(500*time.Millisecond))
+	defer cancel()
+	return m.Lock(ctx)
+}
+
+// class is an error without what is particular to it.
+func class(err error) string {
+	for _, e := range []error{redlock.ErrHeld, redlock.ErrUnreachable, redlock.ErrRecovering, redlock.ErrRefused, redlock.ErrClosed,
+		redlock.ErrLost, redlock.ErrReleased, redlock.ErrUnconfirmed, context.DeadlineExceeded} {
+		if errors.Is(err, e) {
+			return e.Error()
+		}
+	}
+	return "other"
+}
+
+// hold is the life of one lease. One in fifty holders is paused: it works on without a look at its lease, as a process does
+// that was stopped, and only the register's fence stands between it and a lost update.
+func (k *worker) hold(l *lock, m *redlock.Mutex, lease *redlock.Lease, grant history.Op) {
+	paused := !k.w.cfg.Calm && k.rnd.IntN(50) == 0
+	value, ok := k.register(l, grant, history.KindRead, 0)
+	work := k.about(k.w.cfg.Think)
+	if paused {
+		work = k.about(k.w.cfg.MaxTTL)
+	}
+	time.Sleep(work)
+	k.extended(lease, grant)
+	switch k.rnd.IntN(8) {
+	case 0:
+		k.reenter(m, lease, grant)
+	case 1:
+		_ = lease.Extend(context.Background())
+		k.extended(lease, grant)
+	}
+	if ok && grant.Mode != history.Shared && (paused || lease.Err() == nil) {
+		k.register(l, grant, history.KindWrite, value+1)
+	}
+	op := history.Op{Kind: history.KindUnlock, Client: k.name, Lock: l.name, Holder: grant.Holder, Call: k.w.now(), Outcome: history.OK}
+	err := lease.Unlock(context.Background())
+	op.Return = k.w.now()
+	switch {
+	case errors.Is(err, redlock.ErrLost):
+		op.Outcome = history.Failed
+	case err != nil:
+		op.Outcome = history.Unknown
+	}
+	k.w.record(op)
+	k.w.mu.Lock()
+	k.w.stats.Operations++
+	k.w.mu.Unlock()
+}
+
+func (k *worker) reenter(m *redlock.Mutex, lease *redlock.Lease, grant history.Op) {
+	inner, err := m.Lock(lease.Context())
+	if err != nil {
+		return
+	}
+	time.Sleep(k.about(k.w.cfg.Think))
+	k.extended(lease, grant)
+	_ = inner.Unlock(context.Background())
+	k.w.mu.Lock()
+	k.w.stats.Reentries++
+	k.w.stats.Operations += 2
+	k.w.mu.Unlock()
+}
+
+// extended notes that the lease has stood without a break since its grant, and until when it is claimed now: what the
+// renewals in the background have come to.
+func (k *worker) extended(lease *redlock.Lease, grant history.Op) {
+	deadline := k.m.claim(lease)
+	if lease.Err() != nil || deadline <= grant.Deadline {
+		return
+	}
+	k.w.record(history.Op{Kind: history.KindExtend, Client: k.name + "-renewal", Lock: grant.Lock, Holder: grant.Holder,
+		Call: grant.Return, Return: grant.Return, Deadline: deadline, Outcome: history.OK})
+}
+
+// register reads or writes the register with the grant's token, after a moment on the way there.
+func (k *worker) register(l *lock, grant history.Op, kind history.Kind, value int64) (int64, bool) {
+	op := history.Op{Kind: kind, Client: k.name, Lock: l.name, Call: k.w.now(), Fenced: true, Token: grant.Token, Outcome: history.OK}
+	time.Sleep(k.about(100 * time.Microsecond))
+	l.mu.Lock()
+	switch {
+	case grant.Token < l.fence:
+		op.Outcome = history.Failed
+	case kind == history.KindRead:
+		l.fence, op.Value = grant.Token, l.value
+	default:
+		l.fence, l.value, op.Value = grant.Token, value, value
+	}
+	l.mu.Unlock()
+	op.Return = k.w.now()
+	k.w.record(op)
+	return op.Value, op.Outcome == history.OK
+}

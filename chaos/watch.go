@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/chaos/workload"
+	"github.com/redlock-go/redlock/node"
+)
+
+// Progress is a look at a run under way.
+type Progress struct {
+	Elapsed time.Duration
+	Holder  string            // the client that says it has the hot lock, or empty
+	Votes   []history.Outcome // by master: OK it votes, Failed it does not yet, Unknown it does not answer
+	Faults  []string          // names of the nemeses that are at work
+	Struck  int               // faults so far
+}
+
+// faultLog is what the nemeses are at.
+type faultLog struct {
+	mu         sync.Mutex
+	next       int
+	on         map[int]string
+	counts     map[string]int
+	violations []Violation
+}
+
+func (l *faultLog) begin(name string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.on == nil {
+		l.on, l.counts = map[int]string{}, map[string]int{}
+	}
+	l.next++
+	l.on[l.next] = name
+	return l.next
+}
+
+func (l *faultLog) end(id int, name string, applied bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.on, id)
+	if applied {
+		l.counts[name]++
+	}
+}
+
+func (l *faultLog) violation(checker, detail string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.violations = append(l.violations, Violation{checker, detail})
+}
+
+func (l *faultLog) now() (on []string, struck int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range l.counts {
+		struck += n
+	}
+	return slices.Sorted(maps.Values(l.on)), struck
+}
+
+// watchEvery is how often each master is looked at: several times in a recovery.
+const watchEvery = 200 * time.Millisecond
+
+// watch looks at the masters until ctx ends: whether they vote, and at their counters. It goes past the proxies, since what it asks is what
+// the masters are, not what a client sees of them.
+func (r *run) watch(ctx context.Context) error {
+	begun := time.Now()
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		votes := make([]history.Outcome, len(r.world.Nodes))
+		errs := make([]error, len(r.world.Nodes))
+		var wg sync.WaitGroup
+		for i, nd := range r.world.Nodes {
+			wg.Go(func() { votes[i], errs[i] = r.look(ctx, nd, n%5 == 0) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		if r.cfg.Progress != nil {
+			p := Progress{Elapsed: time.Since(begun), Votes: votes}
+			for _, c := range r.clients {
+				if c.Holds(string(workload.Hot)) {
+					p.Holder = c.Name()
+				}
+			}
+			p.Faults, p.Struck = r.faults.now()
+			r.cfg.Progress(p)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// look records whether a master votes, and its counters and keys if asked to.
+func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.Outcome, error) {
+	v := history.Vote{Node: n.Name(), Call: history.Now()}
+	var record map[string]string
+	var incarnation string
+	ctx, cancel := context.WithTimeout(ctx, watchEvery)
+	defer cancel()
+	err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, life int) error {
+		v.Call = history.Now() // until now we may have waited for a fault to be over
+		id, rec, err := state(ctx, c)
+		record, incarnation = rec, fmt.Sprintf("%s.%d", id, life)
+		v.Return = history.Now()
+		if err != nil {
+			return err
+		}
+		gate, err := node.ParseGate(rec["gate"])
+		if err == nil && gate.State == node.Voting && gate.Incarnation == id {
+			v.Outcome = history.OK
+		} else {
+			v.Outcome, v.Error = history.Failed, "does not vote"
+		}
+		if closely {
+			_ = r.scanNode(ctx, n.Name(), c) // a master that breaks off in between is looked at again
+		}
+		return nil
+	})
+	if err != nil {
+		v.Return, v.Outcome, v.Error = history.Now(), history.Unknown, "no answer"
+	}
+	if v.Outcome == history.OK {
+		r.world.Voting(n)
+	}
+	if err := r.history.Append(v); err != nil {
+		return v.Outcome, err
+	}
+	if !closely || v.Outcome == history.Unknown {
+		return v.Outcome, nil
+	}
+	return v.Outcome, r.appendCounters(v, incarnation, record)
+}
+
+// mostCounters bounds how many counters of a master are recorded at a time: after a recovery on the clients' clocks alone it has a thousand.
+const mostCounters = 32
+
+func (r *run) appendCounters(v history.Vote, incarnation string, record map[string]string) error {
+	n := 0
+	for _, field := range slices.Sorted(maps.Keys(record)) {
+		slot, err := strconv.Atoi(strings.TrimPrefix(field, "c"))
+		if err != nil || node.CounterField(slot) != field {
+			continue
+		}
+		value, err := strconv.ParseInt(record[field], 10, 64)
+		if err != nil {
+			return fmt.Errorf("chaos: counter %s of %s is %q", field, v.Node, record[field])
+		}
+		if n++; n > mostCounters {
+			return nil
+		}
+		c := history.Counter{Node: v.Node, Incarnation: incarnation, Slot: slot, Call: v.Call, Return: v.Return, Value: value}
+		if err := r.history.Append(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state reads a master's incarnation, as package node makes it of INFO, and its record, in one step.
+func state(ctx context.Context, c *redis.Client) (incarnation string, record map[string]string, err error) {
+	var server, replication *redis.StringCmd
+	var rec *redis.MapStringStringCmd
+	_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		server, replication = p.Info(ctx, "server"), p.Info(ctx, "replication")
+		rec = p.HGetAll(ctx, node.RecordKey)
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	id := node.Identity{RunID: infoField(server.Val(), "run_id"), ReplID: infoField(replication.Val(), "master_replid")}
+	return id.Incarnation(), rec.Val(), nil
+}
+
+func infoField(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\r\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r\n")
+	return value
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// clientEnv marks a process as a client.
+const clientEnv = "REDLOCK_CHAOS_CLIENT"
+
+// Serve turns this process into a client if Start started it as one, and then does not return. A program whose executable is given
+// to Start calls it before anything else.
+func Serve() {
+	if os.Getenv(clientEnv) == "" {
+		return
+	}
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP) // the harness is told, and ends us
+	logging.Disable()
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// What is said between harness and client, a line each. From the harness: the Spec, then stormLine any number of times; the end of the
+// input ends the client. From the client: readyLine, then which locks it holds, as "+name" and "-name".
+const (
+	readyLine = "ready"
+	stormLine = "storm"
+)
+
+// stormers is how many more workers a storm lets loose on the hot lock, and for how long.
+const (
+	stormers  = 20
+	stormTime = time.Second
+)
+
+// serve is a client's life.
+func serve(in io.Reader, out io.Writer) error {
+	lines := bufio.NewReader(in)
+	first, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("workload: no spec: %w", err)
+	}
+	var spec Spec
+	if err := json.Unmarshal(first, &spec); err != nil {
+		return fmt.Errorf("workload: spec: %w", err)
+	}
+	if err := spec.check(); err != nil {
+		return err
+	}
+	c, err := newClient(&spec, out)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	c.say(readyLine)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, k := range spec.Kinds {
+		for i, turn := range crew(k) {
+			w := c.worker(fmt.Sprintf("%s.%s%d", spec.Name, k, i+1))
+			g.Go(func() error { return w.run(ctx, turn) })
+		}
+	}
+	storms := 0
+	go func() { // ends with the process, or with the input
+		defer cancel()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if strings.TrimSpace(line) == stormLine {
+				storms++
+				c.storm(ctx, g, storms)
+			}
+		}
+	}()
+	return g.Wait()
+}
+
+// client is what the workers of a process share.
+type client struct {
+	spec     *Spec
+	file     *os.File
+	history  *history.Writer
+	locks    *redlock.Client
+	register *redis.Client // nil without registers
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func newClient(spec *Spec, out io.Writer) (*client, error) {
+	f, err := os.Create(spec.History)
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	c := &client{spec: spec, file: f, out: out}
+	if c.history, err = history.NewWriter(f, spec.Header); err == nil {
+		c.locks, err = redlock.Open(spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	if spec.Register != "" {
+		// Without retries: a write that is sent twice may undo what came between.
+		c.register = redis.NewClient(&redis.Options{Addr: spec.Register, MaxRetries: -1, DisableIdentity: true})
+	}
+	return c, nil
+}
+
+func (c *client) close() {
+	_ = c.locks.Close()
+	if c.register != nil {
+		_ = c.register.Close()
+	}
+	_ = c.file.Close()
+}
+
+// worker makes a worker whose choices depend on the seed and its name alone.
+func (c *client) worker(name string) *worker {
+	h := uint64(14695981039346656037) // FNV-1a
+	for _, b := range []byte(name) {
+		h = (h ^ uint64(b)) * 1099511628211
+	}
+	return &worker{
+		Recorder: *NewRecorder(c.history, name), spec: c.spec, c: c.locks, register: c.register,
+		rand: rand.New(rand.NewPCG(c.spec.Seed, h)), shows: c.show,
+	}
+}
+
+// storm lets more workers loose on the hot lock for a while (N24).
+func (c *client) storm(ctx context.Context, g *errgroup.Group, nth int) {
+	ctx, cancel := context.WithTimeout(ctx, stormTime)
+	context.AfterFunc(ctx, cancel)
+	for i := range stormers {
+		w := c.worker(fmt.Sprintf("%s.storm%d.%d", c.spec.Name, nth, i+1))
+		g.Go(func() error { return w.run(ctx, (*worker).hotFair) })
+	}
+}
+
+func (c *client) show(lock string, held bool) {
+	if held {
+		c.say("+" + lock)
+	} else {
+		c.say("-" + lock)
+	}
+}
+
+// say tells the harness. Nothing depends on its being heard.
+func (c *client) say(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, _ = io.WriteString(c.out, line+"\n")
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is one client process. Any goroutine may call its methods.
+type Process struct {
+	name   string
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	stderr bytes.Buffer // complete once exited is closed
+	exited chan struct{}
+	ready  chan struct{}
+	err    error // of the process; set before exited is closed
+
+	mu   sync.Mutex
+	held map[string]int // lock -> how many of the client's workers have it
+}
+
+// Start starts this very program again as a client and returns when it is connected to its masters. ctx bounds the start only. On an
+// error nothing is left behind. The process does not outlive this program, stopped or not, where the kernel can see to that (Linux).
+func Start(ctx context.Context, spec Spec) (*Process, error) {
+	if err := spec.check(); err != nil {
+		return nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	line, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	p := &Process{name: spec.Name, cmd: exec.Command(exe), exited: make(chan struct{}), ready: make(chan struct{}), held: map[string]int{}}
+	// GOMAXPROCS: several clients share the machine with their masters.
+	p.cmd.Env = append(os.Environ(), clientEnv+"=1", "GOMAXPROCS=2")
+	p.cmd.SysProcAttr = childAttr()
+	p.cmd.Stderr = &p.stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	if err := p.spawn(out); err != nil {
+		return nil, fmt.Errorf("workload: start %s: %w", spec.Name, err)
+	}
+	if _, err = p.in.Write(append(line, '\n')); err == nil {
+		select {
+		case <-p.ready:
+			return p, nil
+		case <-p.exited:
+			err = p.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	p.Kill()
+	return nil, fmt.Errorf("workload: start %s: %w", spec.Name, errors.Join(err, p.complaint()))
+}
+
+// spawn starts the process and reaps it. The kernel kills a child when the thread that forked it ends, so that thread waits for the child
+// and is not given back (see node/localredis).
+func (p *Process) spawn(out io.Reader) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		p.listen(out)
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	return <-started
+}
+
+// listen reads what the client says until it ends.
+func (p *Process) listen(out io.Reader) {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		line := lines.Text()
+		switch {
+		case line == readyLine:
+			close(p.ready)
+		case strings.HasPrefix(line, "+"):
+			p.hold(line[1:], 1)
+		case strings.HasPrefix(line, "-"):
+			p.hold(line[1:], -1)
+		}
+	}
+}
+
+func (p *Process) hold(lock string, by int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held[lock] += by
+}
+
+// Name is the client's name in the history.
+func (p *Process) Name() string { return p.name }
+
+// Holds tells whether the client said that it has the lock. It is for showing only: what a client says is a moment old.
+func (p *Process) Holds(lock string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held[lock] > 0
+}
+
+// Pause stops the whole process where it is (SIGSTOP).
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a stopped process go on.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("workload: %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Storm makes many more workers of the client want the hot lock for a second.
+func (p *Process) Storm() error {
+	if _, err := io.WriteString(p.in, stormLine+"\n"); err != nil {
+		return fmt.Errorf("workload: %s: %w", p.name, err)
+	}
+	return nil
+}
+
+// Exited is closed when the process has ended, for whatever reason.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// finishTime is how long a client may take to give its locks back.
+const finishTime = 10 * time.Second
+
+// Finish has the client give back what it holds and end. When it ended badly, or not within 10 s or ctx, it is killed and the error says
+// what it complained of.
+func (p *Process) Finish(ctx context.Context) error {
+	_ = p.Resume()
+	_ = p.in.Close()
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		p.Kill()
+		return fmt.Errorf("workload: %s: %w", p.name, ctx.Err())
+	case <-time.After(finishTime):
+		p.Kill()
+		return errors.Join(fmt.Errorf("workload: %s did not end within %v", p.name, finishTime), p.complaint())
+	}
+	if p.err != nil {
+		return fmt.Errorf("workload: %s: %w", p.name, errors.Join(p.err, p.complaint()))
+	}
+	return nil
+}
+
+// complaint is what an ended process wrote to its stderr.
+func (p *Process) complaint() error {
+	s := strings.TrimSpace(p.stderr.String())
+	if s == "" {
+		return nil
+	}
+	return errors.New(s)
+}
+
+// Kill ends the process at once and returns when it is reaped. One that has ended is left so.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.in.Close()
+	<-p.exited
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+func TestMain(m *testing.M) {
+	Serve()
+	logging.Disable()
+	goleak.VerifyTestMain(m)
+}
+
+// spec is a client on three masters of its own.
+func spec(t *testing.T) Spec {
+	t.Helper()
+	servers, err := localredis.StartN(t.Context(), 4, localredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Spec{
+		Name: "c1", Seed: 1, Kinds: Kinds(), TTL: 200 * time.Millisecond, MaxTTL: time.Second, Think: 5 * time.Millisecond,
+		History: filepath.Join(t.TempDir(), "c1.jsonl"), Header: history.Header{Masters: 3, TTL: 200 * time.Millisecond, Promises: history.Promises{Exclusion: true, Tokens: true}},
+	}
+	for _, r := range servers {
+		t.Cleanup(func() { _ = r.Close() })
+		s.Nodes = append(s.Nodes, r.URL())
+	}
+	s.Nodes, s.Register = s.Nodes[:3], servers[3].Addr()
+	c, err := redlock.Open(s.Nodes, redlock.WithTTL(s.TTL), redlock.WithMaxTTL(s.MaxTTL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Init(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
+	s := spec(t)
+	p, err := Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := false
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		held = held || p.Holds(string(Hot))
+	}
+	if err := p.Storm(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Finish(t.Context()); err != nil { // wakes it first
+		t.Fatal(err)
+	}
+	if !held {
+		t.Error("never said that it holds the hot lock")
+	}
+	h, err := history.ReadFiles(s.History)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range check.All(h, check.Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: check.Minimums{Acquisitions: 100, Contended: 10, Tokens: 100}}) {
+		if r.ID != "C7" && r.Promised && r.Verdict != check.Ok { // nobody probes here
+			t.Errorf("%s: %s", r.ID, r.Summary)
+		}
+	}
+	var locks []string
+	kinds := map[history.Kind]int{}
+	for _, op := range h.Ops {
+		kinds[op.Kind]++
+		if op.Kind == history.KindLock && op.Outcome == history.OK && !slices.Contains(locks, op.Lock) {
+			locks = append(locks, op.Lock)
+		}
+	}
+	want := Locks(Kinds())
+	slices.Sort(want)
+	if slices.Sort(locks); !slices.Equal(locks, want) {
+		t.Errorf("locked %v, want %v", locks, want)
+	}
+	for _, k := range []history.Kind{history.KindUnlock, history.KindExtend, history.KindRead, history.KindWrite} {
+		if kinds[k] == 0 {
+			t.Errorf("no %s on record", k)
+		}
+	}
+}
+
+// Killed at any time, a client leaves a history that can be read.
+func TestProcess_killed_leavesARecord(t *testing.T) {
+	s := spec(t)
+	p, err := Start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !p.Holds(string(Hot)) {
+		time.Sleep(time.Millisecond)
+	}
+	p.Kill()
+	if h, err := history.ReadFiles(s.History); err != nil || len(h.Ops) == 0 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestStart_badSpec_saysWhy(t *testing.T) {
+	good := Spec{Name: "c1", Nodes: []string{"redis://127.0.0.1:1"}, Kinds: []Kind{Hot}, TTL: time.Second, MaxTTL: time.Second, Think: 1, History: "h", Header: history.Header{Masters: 1, TTL: 1}}
+	for want, change := range map[string]func(*Spec){
+		"name, history":      func(s *Spec) { s.Name = "" },
+		"no longer than":     func(s *Spec) { s.MaxTTL = 0 },
+		"Redis of their own": func(s *Spec) { s.Kinds = []Kind{Fenced} },
+		"no such file":       func(s *Spec) { s.History = "/nonexistent/h" },
+		"masters":            func(s *Spec) { s.History = filepath.Join(t.TempDir(), "h") }, // one is too few: the client says so and ends
+	} {
+		s := good
+		change(&s)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := Start(ctx, s)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestParseKinds(t *testing.T) {
+	if ks, err := ParseKinds("hot, rw"); err != nil || !slices.Equal(ks, []Kind{Hot, RW}) {
+		t.Errorf("got %v, %v", ks, err)
+	}
+	if ks, err := ParseKinds("all"); err != nil || len(ks) != 7 {
+		t.Errorf("got %v, %v", ks, err)
+	}
+	for _, bad := range []string{"", "tepid", "hot,hot"} {
+		if _, err := ParseKinds(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+	if os.Getenv(clientEnv) != "" {
+		t.Error("a test must not be a client")
+	}
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zoo
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+const (
+	masters = 5
+	// ttl of every lease, and the maximum: what a restarted master waits.
+	ttl = 10 * time.Second
+	// heal bounds how long after the last fault the lock may stay out of reach (C7). A vote that nobody gives back keeps it there
+	// for nearly a TTL.
+	heal = 2 * time.Second
+	// lock is the one that every schedule is about.
+	lock = "L"
+)
+
+// world is one run: masters, their clients, and what is put on record.
+type world struct {
+	rng     *rand.Rand
+	masters []*nodetest.Master
+	probed  []*nodetest.Master // where the probe takes the lock
+	clients []*client
+
+	mu sync.Mutex
+	h  history.History
+}
+
+func newWorld(seed uint64) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0))}
+	w.h.Header = history.Header{Seed: seed, Driver: "sim", Masters: masters, TTL: ttl}
+	for i := range masters {
+		w.masters = append(w.masters, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
+	}
+	w.probed = w.masters
+	return w
+}
+
+// close frees the clients and puts the history in order.
+func (w *world) close() *history.History {
+	for _, c := range w.clients {
+		_ = c.Close()
+	}
+	slices.SortStableFunc(w.h.Ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })
+	return &w.h
+}
+
+func now() int64 { return time.Now().UnixNano() }
+
+// fault begins one of a nemesis, until the function that it returns is called.
+func (w *world) fault(nemesis, detail string) (healed func()) {
+	start := now()
+	return func() {
+		w.h.Faults = append(w.h.Faults, history.Fault{Nemesis: nemesis, Start: start, End: now(), Detail: detail})
+	}
+}
+
+func (w *world) record(op history.Op) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.h.Ops = append(w.h.Ops, op)
+}
+
+// probe takes the lock and gives it back, after the last fault, and looks for keys that were left behind.
+func (w *world) probe() error {
+	c, err := w.client("probe", w.probed)
+	if err != nil {
+		return err
+	}
+	m := c.mutex()
+	for range int(3 * ttl / (100 * time.Millisecond)) {
+		op := history.Op{Kind: history.KindProbe, Client: c.name, Lock: lock, Call: now(), Outcome: history.Failed}
+		lease, err := m.TryLock(context.Background())
+		op.Return = now()
+		if err == nil {
+			op.Outcome = history.OK
+			err = lease.Unlock(context.Background())
+		}
+		w.record(op)
+		if op.Outcome == history.OK {
+			w.scan()
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	w.scan()
+	return nil
+}
+
+func (w *world) scan() {
+	for _, m := range w.masters {
+		if m.Holder(lock) != "" {
+			w.h.Keys = append(w.h.Keys, history.Key{Node: m.Name(), Lock: lock, At: now(), TTL: m.PTTL(lock)})
+		}
+	}
+}
+
+// client is one process: a client of the lock with ways of its own to the masters.
+type client struct {
+	*redlock.Client
+	w     *world
+	name  string
+	clock *hostClock
+	nodes []*nodetest.Node
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	away  map[*nodetest.Node]bool // cut off from it
+	fault func(node int, cmd nodetest.Command) nodetest.Fault
+}
+
+// hostClock is a client's clock. The nodes have the one inside, which is the same but never pauses: their lanes go on.
+type hostClock struct {
+	clock.Clock
+	pause atomic.Int64 // the next reading comes so much later: the caller was stopped
+	ahead time.Duration
+}
+
+func (c *hostClock) Elapsed() time.Duration {
+	time.Sleep(time.Duration(c.pause.Swap(0)))
+	return c.Clock.Elapsed()
+}
+
+func (c *hostClock) Wall() time.Time { return c.Clock.Wall().Add(c.ahead) }
+
+// client opens one on the masters given. It does not renew: what a schedule does not say does not happen.
+func (w *world) client(name string, on []*nodetest.Master) (*client, error) {
+	c := &client{w: w, name: name, clock: &hostClock{Clock: clock.Monotonic()},
+		rng: rand.New(rand.NewPCG(w.rng.Uint64(), 0)), away: make(map[*nodetest.Node]bool)}
+	nodes := make([]node.Node, len(on))
+	for i, m := range on {
+		n := m.Node(node.Config{Clock: c.clock.Clock})
+		c.nodes, nodes[i] = append(c.nodes, n), n
+		n.SetFault(func(cmd nodetest.Command) nodetest.Fault { return c.faultOf(i, cmd) })
+	}
+	var err error
+	c.Client, err = redlock.New(nodes, redlock.WithClock(c.clock), redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal())
+	if err != nil {
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+		return nil, fmt.Errorf("client %s: %w", name, err)
+	}
+	w.clients = append(w.clients, c)
+	return c, nil
+}
+
+// start opens clients called by names on all masters, which vote from then on.
+func (w *world) start(names ...string) ([]*client, error) {
+	var cs []*client
+	for _, name := range names {
+		c, err := w.client(name, w.masters)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Init(context.Background()); err != nil {
+			return nil, err
+		}
+		cs = append(cs, c)
+	}
+	time.Sleep(time.Second) // what Init set going has settled
+	return cs, nil
+}
+
+// pair is start for the two clients of most schedules.
+func (w *world) pair() (a, b *client, err error) {
+	cs, err := w.start("a", "b")
+	if err != nil {
+		return nil, nil, err
+	}
+	return cs[0], cs[1], nil
+}
+
+// faultOf is what happens to cmd on its way: what the schedule says, and some tens of microseconds. They are random so that no two
+// things happen at one instant: the order of those is nobody's to repeat.
+//
+// Connecting takes no time: go-redis does it under a mutex, and synctest's clock stands still while anybody waits for one.
+func (c *client) faultOf(i int, cmd nodetest.Command) nodetest.Fault {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var f nodetest.Fault
+	switch away := c.away[c.nodes[i]]; cmd.Name {
+	case "dial", "hello", "subscribe", "unsubscribe", "ping":
+		return nodetest.Fault{Cut: away}
+	default:
+		if away {
+			f = nodetest.Fault{Lose: nodetest.LoseCommand, Cut: true}
+		} else if c.fault != nil {
+			f = c.fault(i, cmd)
+		}
+	}
+	f.Delay += time.Duration(20_000 + c.rng.IntN(20_000))
+	return f
+}
+
+// hurt makes fn decide what happens to the client's commands; nil ends it.
+func (c *client) hurt(fn func(node int, cmd nodetest.Command) nodetest.Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fault = fn
+}
+
+// reach cuts the client off from all masters but those given.
+func (c *client) reach(ids ...int) {
+	c.mu.Lock()
+	for i, n := range c.nodes {
+		c.away[n] = !slices.Contains(ids, i)
+	}
+	c.mu.Unlock()
+	for i, n := range c.nodes {
+		if !slices.Contains(ids, i) {
+			n.Cut()
+		}
+	}
+}
+
+func (c *client) mutex() *redlock.Mutex { return c.Mutex(lock) }
+
+// try is TryLock on record; the lease is nil when it was refused.
+func (c *client) try(ctx context.Context) *redlock.Lease { return c.take(ctx, c.mutex().TryLock) }
+
+// wait is Lock on record, for at most d.
+func (c *client) wait(d time.Duration) *redlock.Lease {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	return c.take(ctx, c.mutex().Lock)
+}
+
+func (c *client) take(ctx context.Context, fn func(context.Context) (*redlock.Lease, error)) *redlock.Lease {
+	op := history.Op{Kind: history.KindLock, Mode: history.Exclusive, Client: c.name, Lock: lock, Call: now()}
+	lease, err := fn(ctx)
+	op.Return = now()
+	if err != nil {
+		op.Outcome = history.Failed
+	} else {
+		op.Outcome, op.Holder, op.Token = history.OK, lease.Holder(), lease.Token()
+		op.Deadline = lease.ValidUntil().UnixNano()
+	}
+	c.w.record(op)
+	return lease
+}
+
+// extend is Extend on record. A nil lease is none of its business, nor of unlock's: the lock was refused.
+func (c *client) extend(lease *redlock.Lease) {
+	if lease == nil {
+		return
+	}
+	op := history.Op{Kind: history.KindExtend, Client: c.name, Lock: lock, Holder: lease.Holder(), Call: now()}
+	err := lease.Extend(context.Background())
+	op.Return = now()
+	if err != nil {
+		op.Outcome = history.Unknown
+	} else {
+		op.Outcome, op.Deadline = history.OK, lease.ValidUntil().UnixNano()
+	}
+	c.w.record(op)
+}
+
+// use holds the lock for a second and gives it back.
+func (c *client) use(lease *redlock.Lease) {
+	if lease == nil {
+		return
+	}
+	select {
+	case <-time.After(time.Second):
+	case <-lease.Context().Done():
+	}
+	c.unlock(lease)
+}
+
+// unlock is Unlock on record.
+func (c *client) unlock(lease *redlock.Lease) {
+	if lease == nil {
+		return
+	}
+	op := history.Op{Kind: history.KindUnlock, Client: c.name, Lock: lock, Holder: lease.Holder(), Call: now()}
+	err := lease.Unlock(context.Background())
+	op.Return = now()
+	switch {
+	case err == nil:
+		op.Outcome = history.OK
+	case errors.Is(err, redlock.ErrLost):
+		op.Outcome = history.Failed
+	default:
+		op.Outcome = history.Unknown
+	}
+	c.w.record(op)
+}
