@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// What masters a run has; the words of the JSON.
+const (
+	ownServers = "redis-server" // started by us
+	givenNodes = "nodes"        // --nodes
+	embedded   = "embedded"     // in this process
+)
+
+// backend is the masters of a run.
+type backend struct {
+	kind   string
+	n      int
+	prefix string   // starts the names of all locks of this run: others may be measuring on the same masters
+	about  []string // what they are, a fact a line
+	// newClient makes a client over all masters, which the caller closes.
+	newClient func(opts ...redlock.Option) (*redlock.Client, error)
+	nodes     []string // their URLs; none when embedded
+	// options are how to connect to each master; none when embedded.
+	options []*redis.Options
+	// admins are connections beside those that are measured, one a master, for INFO; none when embedded.
+	admins  []*redis.Client
+	servers []*localredis.Server
+}
+
+// open connects to the masters that s names, or starts some. The caller closes what it returns; on an error nothing is left behind.
+func (s *setup) open(ctx context.Context) (*backend, error) {
+	if len(s.nodes) > 0 {
+		return openGiven(ctx, s.nodes, s.init)
+	}
+	_, version, err := localredis.Find()
+	if errors.Is(err, localredis.ErrNoServer) {
+		return openEmbedded(s.masters), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openOwn(ctx, s.masters, version)
+}
+
+func newBackend(kind string, n int) *backend {
+	return &backend{kind: kind, n: n, prefix: "redlock-bench:" + rand.Text()[:6] + ":"}
+}
+
+func openOwn(ctx context.Context, n int, version string) (*backend, error) {
+	servers, err := localredis.StartN(ctx, n, localredis.Config{})
+	if err != nil {
+		return nil, err
+	}
+	b := newBackend(ownServers, n)
+	b.servers = servers
+	var nodes, ports []string
+	for _, s := range servers {
+		nodes = append(nodes, s.URL())
+		_, port, _ := strings.Cut(s.Addr(), ":")
+		ports = append(ports, port)
+	}
+	if err := b.connect(nodes); err != nil {
+		b.close()
+		return nil, err
+	}
+	open := b.newClient
+	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
+		client, err := open(opts...)
+		if err != nil {
+			return nil, err
+		}
+		return begin(ctx, client)
+	}
+	b.about = []string{
+		fmt.Sprintf("%d redis-server %s, throw-away: started for this run, gone after it", n, version),
+		"127.0.0.1, no persistence, ports " + strings.Join(ports, " "),
+	}
+	return b, nil
+}
+
+func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error) {
+	b := newBackend(givenNodes, len(nodes))
+	if err := b.connect(nodes); err != nil {
+		b.close()
+		return nil, err
+	}
+	open := b.newClient
+	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
+		client, err := open(opts...)
+		switch {
+		case err != nil:
+			return nil, err
+		case init:
+			return begin(ctx, client)
+		}
+		return client, b.votes(ctx, client)
+	}
+	var versions, names []string
+	aof := 0
+	for i, admin := range b.admins {
+		info, err := admin.Info(ctx).Result()
+		if err != nil { // a minority may be down: the lock is measured as it is
+			names = append(names, b.options[i].Addr+" (does not answer)")
+			continue
+		}
+		if v := infoField(info, "redis_version"); !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
+		if infoField(info, "aof_enabled") == "1" {
+			aof++
+		}
+		names = append(names, b.options[i].Addr)
+	}
+	b.about = []string{
+		fmt.Sprintf("%d of yours (--nodes): redis %s, append-only file on %d of them", b.n, strings.Join(versions, " and "), aof),
+		strings.Join(names, " "),
+		fmt.Sprintf("keys %s* are written, with a TTL, and deleted", b.prefix),
+	}
+	return b, nil
+}
+
+// connect fills in what is reached over the network. It does not dial.
+func (b *backend) connect(nodes []string) error {
+	b.nodes = nodes
+	for _, url := range nodes {
+		o, err := connection(url)
+		if err != nil {
+			return err
+		}
+		b.options = append(b.options, o)
+		admin := *o
+		b.admins = append(b.admins, redis.NewClient(&admin))
+	}
+	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) { return redlock.Open(nodes, opts...) }
+	return nil
+}
+
+// begin makes fresh masters of ours vote. What is measured is the safe default, with all its defences.
+func begin(ctx context.Context, client *redlock.Client) (*redlock.Client, error) {
+	if err := client.Init(ctx); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+// votes is an error when the masters may not vote yet: waiting half a minute for them, silently, is no measurement.
+func (b *backend) votes(ctx context.Context, client *redlock.Client) error {
+	lease, err := client.Mutex(b.prefix + "probe").TryLock(ctx)
+	if err == nil {
+		return lease.Unlock(ctx)
+	}
+	_ = client.Close()
+	if errors.Is(err, redlock.ErrRecovering) {
+		return fmt.Errorf("%w\nMasters that were never used begin at once with --init", err)
+	}
+	return err
+}
+
+// hurt stops or kills one of our masters. From then on only the lock knows of it: what is asked of all masters, or measured beside the lock,
+// would wait for it.
+func (b *backend) hurt(how string) error {
+	if len(b.servers) == 0 {
+		return errors.New("--hurt needs redis-server: embedded masters are no processes")
+	}
+	last := len(b.servers) - 1
+	b.options = b.options[:last]
+	_ = b.admins[last].Close()
+	b.admins = b.admins[:last]
+	if how == hurtKill {
+		return b.servers[last].Kill()
+	}
+	return b.servers[last].Pause()
+}
+
+// connection is how this program talks to a master itself: without retries, and with the fewest words at the start.
+func connection(url string) (*redis.Options, error) {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, errors.New("--nodes: an URL that cannot be read") // checked before; the error may hold the password
+	}
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Second, 2*time.Second, 2*time.Second
+	o.ContextTimeoutEnabled = true
+	o.DisableIdentity = true
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return o, nil
+}
+
+// close ends the connections and the masters that are ours.
+func (b *backend) close() {
+	for _, c := range b.admins {
+		_ = c.Close()
+	}
+	for _, s := range b.servers {
+		_ = s.Close()
+	}
+}
+
+// describe prints what the masters are, before anything is measured on them.
+func (b *backend) describe(w io.Writer) {
+	label := "masters"
+	for _, about := range b.about {
+		paragraph(w, label, about)
+		label = ""
+	}
+}
+
+// label is the masters in a table's title.
+func (b *backend) label() string {
+	what := map[string]string{ownServers: "redis-server", givenNodes: "master", embedded: "EMBEDDED master"}[b.kind]
+	return plural(b.n, what)
+}

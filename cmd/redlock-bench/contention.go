@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+const contentionHelp = `All waiters want one lock, hold it for --hold, give it back and want it again.
+They are spread over several clients, each with its own connections, or with
+--processes over as many programs of their own. With --readers the lock is a
+read-write lock, which so many of the waiters want for reading.
+
+  acquired/s   how often the lock was taken, all waiters together
+  wait         from asking for the lock to having it; the longest also counts
+               those still waiting at the end
+  Jain         fairness index of what each waiter got: 1 is even, 1/waiters is
+               one who got everything; readers that share get more than writers
+  share        what the least and the most lucky waiter got; 1 is an even share
+  commands     eval, evalsha, fcall, subscribe and unsubscribe that one master
+               executed for one acquisition, from its INFO commandstats. Redis
+               does not tell what scripts call (HSET, PUBLISH...) from what
+               clients send, so only commands that no script may call count.
+               Other clients of your masters count too.
+  rounds       questions to all masters that were needed for one acquisition; 1
+               when nobody else wants it
+  overlaps     how often one holder began before another had ended, readers
+               beside readers excepted, over all clients and processes, on
+               the monotonic clock of this host: from when Lock had returned to
+               when Unlock was about to be called or the lease was no longer
+               valid. Anything but 0 is a violation; exit code 1.
+`
+
+// contention measures one lock that many want.
+type contention struct {
+	setup
+	waiters   counts
+	clients   int
+	processes int // 0: all in this one
+	readers   int
+	unfair    bool
+	hold      time.Duration
+}
+
+const maxClients, maxProcesses = 64, 256
+
+func (c *contention) define(fs *flag.FlagSet) {
+	c.setup.define(fs, 3*time.Second)
+	c.waiters = counts{8, 64}
+	fs.Var(&c.waiters, "waiters", "`N,N,...` waiters, a cell for each")
+	fs.IntVar(&c.clients, "clients", 4, "`N` clients that share the waiters")
+	fs.IntVar(&c.processes, "processes", 0, "`N` processes that share them, with a client each")
+	fs.IntVar(&c.readers, "readers", 0, "`N` of the waiters read, the others write")
+	fs.BoolVar(&c.unfair, "unfair", false, "take the lock when it is free, whoever waits longer")
+	fs.DurationVar(&c.hold, "hold", time.Millisecond, "`TIME` that each holder keeps the lock")
+}
+
+func (c *contention) check() error {
+	switch least := slices.Min(c.waiters); {
+	case c.clients < 1 || c.clients > maxClients:
+		return fmt.Errorf("--clients %d: want 1 to %d", c.clients, maxClients)
+	case c.processes < 0 || c.processes > maxProcesses:
+		return fmt.Errorf("--processes %d: want 1 to %d, or 0 for none but this", c.processes, maxProcesses)
+	case c.processes > 0 && c.given("clients"):
+		return errors.New("--processes have one client each: give --clients or --processes")
+	case c.readers < 0 || c.readers > least:
+		return fmt.Errorf("--readers %d: want 0 to the smallest of --waiters, %d", c.readers, least)
+	case c.hold < 0 || c.hold > c.duration:
+		return fmt.Errorf("--hold %v: want 0 to the --duration, %v", c.hold, c.duration)
+	}
+	return c.setup.check()
+}
+
+func (c *contention) run(ctx context.Context, o output) error {
+	return c.setup.measure(ctx, o, "contention", c.cells)
+}
+
+// cells measures one cell after the other until ctx ends. Its error is errViolation when one saw an overlap.
+func (c *contention) cells(ctx context.Context, b *backend, r *report) error {
+	if c.processes > 0 && b.kind == embedded {
+		return errors.New("--processes need redis-server: embedded masters are in this process alone")
+	}
+	r.contentionHead(b, c)
+	var violation error
+	for i, n := range c.waiters {
+		cell, err := c.cell(ctx, b, fmt.Sprintf("%shot:%d", b.prefix, i), n, r.progress)
+		if cell != nil {
+			r.contentionRow(cell)
+			if cell.Overlaps > 0 {
+				violation = errViolation
+			}
+		}
+		if err != nil {
+			return errors.Join(violation, err)
+		}
+	}
+	return violation
+}
+
+// contenders are a crowd in this process, or a fleet of others.
+type contenders interface {
+	// press lets them all take the lock in turn for d, or until ctx ends.
+	press(ctx context.Context, d time.Duration) (sight, error)
+	close()
+}
+
+// cell measures n waiters for the lock called name. When ctx ends it returns what it has, and ctx's error.
+func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p *progress) (*contentionCell, error) {
+	defer p.clear()
+	p.show("contention, %s: %v", plural(n, "waiter"), c.duration)
+	all, err := c.gather(ctx, b, name, n)
+	if err != nil {
+		return nil, err
+	}
+	defer all.close()
+	before, ok := b.commands(ctx)
+	saw, err := all.press(ctx, c.duration)
+	if err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	after, okAfter := b.commands(context.WithoutCancel(ctx))
+	cell := newContentionCell(saw, c.hold)
+	cell.Clients, cell.Processes, cell.Readers, cell.Unfair = c.parts(n), min(c.processes, n), c.readers, c.unfair
+	if cell.acquired == 0 && ctx.Err() == nil {
+		err := fmt.Errorf("the lock could not be taken once in %v", c.duration)
+		if cell.firstErr != nil {
+			err = fmt.Errorf("%w: %w", err, cell.firstErr)
+		}
+		return nil, err
+	}
+	if ok && okAfter && cell.acquired > 0 {
+		per := float64(after-before) / float64(b.n) / float64(cell.acquired)
+		cell.Commands = &per
+	}
+	return cell, ctx.Err()
+}
+
+// parts is over how many clients n waiters are spread.
+func (c *contention) parts(n int) int {
+	if c.processes > 0 {
+		return min(c.processes, n)
+	}
+	return min(c.clients, n)
+}
+
+// gather brings n waiters to the lock called name.
+func (c *contention) gather(ctx context.Context, b *backend, name string, n int) (contenders, error) {
+	t := &task{
+		Nodes: b.nodes, Name: name, TTL: c.ttl, Hold: c.hold, Duration: c.duration,
+		Unfair: c.unfair, ReadWrite: c.readers > 0, Clients: c.parts(n), Waiters: n, Readers: c.readers,
+	}
+	newClient := func() (*redlock.Client, error) { return b.newClient(c.options(b.n)...) }
+	if c.processes == 0 {
+		return t.crowd(newClient)
+	}
+	client, err := newClient() // only this one has the masters begin, or finds that they do not vote
+	if err != nil {
+		return nil, err
+	}
+	_ = client.Close()
+	return t.fleet(ctx, c.parts(n))
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// locker is a lock that a crowd waits for: the product's, or a test's broken one.
+type locker interface {
+	lock(ctx context.Context) (held, error)
+}
+
+// held is a lock that was taken. *redlock.Lease is one.
+type held interface {
+	ValidUntil() time.Time
+	Unlock(ctx context.Context) error
+}
+
+type mutexLocker struct{ *redlock.Mutex }
+
+func (m mutexLocker) lock(ctx context.Context) (held, error) {
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return lease, nil
+}
+
+// task is what a crowd is to do. It crosses a pipe, for crowds in processes of their own.
+type task struct {
+	Nodes     urls          `json:"nodes"`
+	Name      string        `json:"name"` // of the lock
+	TTL       time.Duration `json:"ttl"`
+	Hold      time.Duration `json:"hold"`
+	Duration  time.Duration `json:"duration"`
+	Unfair    bool          `json:"unfair"`
+	ReadWrite bool          `json:"read_write"` // an RWMutex
+	Clients   int           `json:"clients"`
+	Waiters   int           `json:"waiters"`
+	Readers   int           `json:"readers"` // so many of the waiters read
+}
+
+// seen is what one waiter saw.
+type seen struct {
+	Spans []span `json:"spans"`
+	// Cut is how long it had waited when the run ended: a wait that was at least so long.
+	Cut    time.Duration `json:"cut"`
+	Lost   int           `json:"lost"` // leases whose validity ended during the hold
+	Errors int           `json:"errors"`
+	First  string        `json:"first_error"`
+}
+
+// sight is what a crowd saw.
+type sight struct {
+	Waiters []seen        `json:"waiters"`
+	Rounds  uint64        `json:"rounds"` // of acquire, won or not
+	Elapsed time.Duration `json:"elapsed"`
+}
+
+// add makes s what two crowds saw at the same time.
+func (s *sight) add(other sight) {
+	s.Waiters = append(s.Waiters, other.Waiters...)
+	s.Rounds += other.Rounds
+	s.Elapsed = max(s.Elapsed, other.Elapsed)
+}
+
+// crowd is waiters in this process that want one lock.
+type crowd struct {
+	hold    time.Duration
+	waiters []*waiter
+	clients []*redlock.Client
+}
+
+// newCrowd makes a waiter of each locker. All of them must be for the same lock.
+func newCrowd(lockers []locker, hold time.Duration) *crowd {
+	c := &crowd{hold: hold}
+	for _, l := range lockers {
+		c.waiters = append(c.waiters, &waiter{lock: l})
+	}
+	return c
+}
+
+// crowd opens the clients that the task wants. The caller closes what it returns; on an error nothing is left behind.
+func (t *task) crowd(newClient func() (*redlock.Client, error)) (*crowd, error) {
+	c := &crowd{hold: t.Hold}
+	for range t.Clients {
+		client, err := newClient()
+		if err != nil {
+			c.close()
+			return nil, err
+		}
+		c.clients = append(c.clients, client)
+	}
+	for i := range t.Waiters {
+		read := i < t.Readers
+		m := t.mutex(c.clients[i%len(c.clients)], read)
+		c.waiters = append(c.waiters, &waiter{lock: mutexLocker{m}, read: read})
+	}
+	return c, nil
+}
+
+func (t *task) mutex(client *redlock.Client, read bool) *redlock.Mutex {
+	var opts []redlock.LockOption
+	if t.Unfair {
+		opts = append(opts, redlock.Unfair())
+	}
+	switch {
+	case !t.ReadWrite:
+		return client.Mutex(t.Name, opts...)
+	case read:
+		return client.RWMutex(t.Name, opts...).Reader()
+	}
+	return client.RWMutex(t.Name, opts...).Writer()
+}
+
+func (c *crowd) close() {
+	for _, client := range c.clients {
+		_ = client.Close()
+	}
+}
+
+// press lets all waiters take the lock in turn for d, or until ctx ends, and returns when the last has given it back. It has no error; the
+// crowds in other processes have.
+func (c *crowd) press(ctx context.Context, d time.Duration) (sight, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	s := sight{Rounds: -c.rounds()}
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for _, w := range c.waiters {
+		wg.Go(func() { w.work(ctx, c.hold) })
+	}
+	<-ctx.Done()
+	s.Elapsed = time.Since(begin)
+	wg.Wait()
+	s.Rounds += c.rounds()
+	for _, w := range c.waiters {
+		s.Waiters = append(s.Waiters, w.seen)
+	}
+	return s, nil
+}
+
+func (c *crowd) rounds() (n uint64) {
+	for _, client := range c.clients {
+		n += client.Stats().Rounds
+	}
+	return n
+}
+
+// waiter is one goroutine that wants the lock again and again.
+type waiter struct {
+	lock locker
+	read bool
+	seen
+}
+
+func (w *waiter) work(ctx context.Context, hold time.Duration) {
+	for ctx.Err() == nil {
+		asked := monotonic()
+		h, err := w.lock.lock(ctx)
+		got := monotonic()
+		switch {
+		case err == nil:
+			w.hold(h, span{Asked: asked, From: got, Read: w.read}, hold)
+		case ctx.Err() != nil:
+			w.Cut = got - asked
+		default:
+			w.fail(err)
+		}
+	}
+}
+
+// hold keeps the lock for a while. A span ends with the lease's validity if that is sooner: a holder that was stopped for longer has been
+// told, and another may have the lock.
+func (w *waiter) hold(h held, s span, d time.Duration) {
+	time.Sleep(d)
+	s.To = monotonic()
+	s.To += min(0, time.Until(h.ValidUntil())) // asked second: a pause in between makes the span shorter, never longer
+	err := h.Unlock(context.Background())
+	w.Spans = append(w.Spans, s)
+	switch {
+	case errors.Is(err, redlock.ErrLost):
+		w.Lost++
+	case err != nil:
+		w.fail(err)
+	}
+}
+
+func (w *waiter) fail(err error) {
+	w.Errors++
+	if w.First == "" {
+		w.First = oneLine(err)
+	}
+}

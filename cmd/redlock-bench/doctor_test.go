@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// diagnose runs doctor and returns its exit code and all it said, in lines without breaks.
+func diagnose(t *testing.T, nodes ...string) (code int, said string) {
+	t.Helper()
+	code, stdout, stderr := bench(t, "doctor", "--nodes", strings.Join(nodes, ","))
+	tidy(t, stdout)
+	if strings.Contains(stdout+stderr, "topsecret") {
+		t.Error("shows the password")
+	}
+	return code, strings.Join(strings.Fields(stdout+stderr), " ")
+}
+
+const dead = "redis://:topsecret@127.0.0.1:1"
+
+func TestDoctor(t *testing.T) {
+	good := startURLs(t, 3)
+	evicting := start(t, localredis.Config{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
+	durable := start(t, localredis.Config{Persistence: localredis.Always})
+	mute := start(t, localredis.Config{Persistence: localredis.EverySec, Args: []string{"--rename-command", "CONFIG", ""}})
+	locked := start(t, localredis.Config{Password: "topsecret"})
+	replica := start(t, localredis.Config{ReplicaOf: strings.TrimPrefix(good[0], "redis://")})
+	for name, tc := range map[string]struct {
+		nodes []string
+		code  int
+		want  []string
+	}{
+		"good masters": {good, exitOK, []string{
+			"master redis state eviction aof clock", " new noeviction off ", " ±", "fine 3 masters would be taken in; they are new: begin with redlock-bench init"}},
+		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, exitOK, []string{"noeviction always ", "noeviction unknown "}},
+		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitViolation, []string{
+			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},
+		"replica": {[]string{good[0], good[1], replica.URL()}, exitViolation, []string{
+			" replica noeviction ", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
+		"password wrong": {[]string{good[0], good[1], "redis://:topsecret2@" + locked.Addr()}, exitViolation, []string{
+			"refused " + locked.Addr(), "WRONGPASS", "check user and password"}},
+		"password right": {[]string{good[0], good[1], locked.URL()}, exitOK, []string{"fine"}},
+		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitViolation, []string{
+			"refused 127.0.0.1:" + port(good[1]) + " and localhost:" + port(good[1]) + " are the same master: name it once"}},
+		"an even number": {good[:2], exitViolation, []string{"refused ", "2 masters", "WithNodeCount(2)"}},
+		"one silent":     {[]string{good[0], good[1], dead}, exitOK, []string{"silent 127.0.0.1:1", "fine 2 of 3 masters would be taken in, but only 0 may vote yet"}},
+		"two silent": {[]string{good[0], dead, dead}, exitMasters, []string{
+			"silent 127.0.0.1:1", "1 of 3 masters answered, quorum is 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, said := diagnose(t, tc.nodes...)
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("no %q in %q", want, said)
+				}
+			}
+		})
+	}
+	writesNothing(t, good)
+}
+
+// What doctor says of masters that are in use, which it must leave as they are.
+func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
+	nodes := startURLs(t, 4)
+	three := nodes[:3]
+	client, err := redlock.Open(three)
+	must(t, err)
+	must(t, client.Init(t.Context()))
+	must(t, client.Close())
+	expect := func(what string, code int, nodes []string, want ...string) {
+		t.Helper()
+		before := records(t, nodes)
+		got, said := diagnose(t, nodes...)
+		if got != code {
+			t.Errorf("%s: exit code %d, want %d", what, got, code)
+		}
+		for _, w := range want {
+			if !strings.Contains(said, w) {
+				t.Errorf("%s: no %q in %q", what, w, said)
+			}
+		}
+		if after := records(t, nodes); !reflect.DeepEqual(after, before) {
+			t.Errorf("%s: the records were %v, are now %v", what, before, after)
+		}
+	}
+	expect("in use", exitOK, three, " votes noeviction ", "fine a lock would be taken on 3 of 3 masters")
+	expect("another list", exitViolation, append([]string{nodes[3]}, three[:2]...), " new noeviction ",
+		"refused 127.0.0.1:"+port(three[0])+" votes with 3 masters ", "name these, or change them with redlock.Reconfigure")
+
+	set(t, three[0], func(g *node.Gate) { g.State, g.Nonce, g.Step = node.Recovering, "x", 3 })
+	expect("one recovers", exitOK, three, " recovering 3/8 ", "fine a lock would be taken on 2 of 3 masters")
+	set(t, three[0], func(g *node.Gate) { g.Incarnation = "another" })
+	expect("one restarted", exitOK, three, " restarted ", "fine a lock would be taken on 2 of 3 masters")
+	set(t, three[1], func(g *node.Gate) { g.Incarnation = "another" })
+	expect("two restarted", exitOK, three, " restarted ", "3 of 3 masters would be taken in, but only 1 may vote yet")
+	set(t, three[1], func(g *node.Gate) { g.State, g.Next = node.Retired, "y" })
+	expect("one retired", exitViolation, three, " retired ", "call redlock.Reconfigure again")
+	set(t, three[1], func(*node.Gate) {})
+
+	must(t, admin(t, three[2]).HSet(t.Context(), node.RecordKey, "epoch",
+		strings.Replace(records(t, three)[2]["epoch"], "30s", "1m0s", 1)).Err())
+	expect("two maximum TTLs", exitViolation, three, "maximum TTL 30s, but ", "maximum TTL 1m0s: finish the change with redlock.Reconfigure")
+	must(t, admin(t, three[2]).HSet(t.Context(), node.RecordKey, "gate", "rubbish").Err())
+	expect("rubbish", exitViolation, three, " unknown ", "cannot be read", "delete it")
+}
+
+// set makes a master vote, but for what change makes of its gate.
+func set(t *testing.T, url string, change func(g *node.Gate)) {
+	t.Helper()
+	was, err := node.ParseGate(records(t, []string{url})[0]["gate"])
+	must(t, err)
+	g := node.Gate{Protocol: was.Protocol, Epoch: was.Epoch, Incarnation: was.Incarnation, State: node.Voting}
+	change(&g)
+	must(t, admin(t, url).HSet(t.Context(), node.RecordKey, "gate", g.String()).Err())
+}
+
+// records is the node record of each master.
+func records(t *testing.T, nodes []string) (all []map[string]string) {
+	t.Helper()
+	for _, n := range nodes {
+		r, err := admin(t, n).HGetAll(t.Context(), node.RecordKey).Result()
+		must(t, err)
+		all = append(all, r)
+	}
+	return all
+}
+
+// writesNothing complains of keys on masters that doctor has seen many times.
+func writesNothing(t *testing.T, nodes []string) {
+	t.Helper()
+	for _, n := range nodes {
+		if n, err := admin(t, n).DBSize(t.Context()).Result(); n != 0 || err != nil {
+			t.Errorf("%d keys on a master, %v", n, err)
+		}
+	}
+}
+
+// admin is a connection to a master.
+func admin(t *testing.T, url string) *redis.Client {
+	t.Helper()
+	o, err := connection(url)
+	must(t, err)
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func port(url string) string { return url[strings.LastIndexByte(url, ':')+1:] }

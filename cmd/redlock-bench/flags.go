@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+const (
+	maxMasters = 15   // of our own, each a process
+	maxCount   = 4096 // callers, waiters
+	minTime    = 10 * time.Millisecond
+)
+
+// counts is a flag of one or more numbers, as in --callers 1,16,64. Each makes a cell.
+type counts []int
+
+func (c *counts) String() string {
+	s := make([]string, len(*c))
+	for i, n := range *c {
+		s[i] = strconv.Itoa(n)
+	}
+	return strings.Join(s, ",")
+}
+
+// Set implements [flag.Value].
+func (c *counts) Set(s string) error {
+	*c = nil
+	for word := range strings.SplitSeq(s, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > maxCount {
+			return fmt.Errorf("%q: want numbers from 1 to %d with commas between, such as 1,16,64", word, maxCount)
+		}
+		*c = append(*c, n)
+	}
+	return nil
+}
+
+// urls is a flag of one or more masters.
+type urls []string
+
+func (u *urls) String() string { return "" } // it may hold passwords, and has no default to show
+
+// Set implements [flag.Value]. It accepts everything: package flag would print what it does not, passwords included. See check.
+func (u *urls) Set(s string) error {
+	*u = strings.Split(s, ",")
+	return nil
+}
+
+func (u urls) check() error {
+	for _, url := range u {
+		if strings.Contains(url, "-sentinel://") {
+			return errors.New("--nodes: sentinels stand between us and the master: name the master itself, as redis://host:port")
+		}
+		n, err := node.Open(url, node.Config{}) // for its errors, which never show a password
+		if err != nil {
+			return fmt.Errorf("--nodes: %w", err)
+		}
+		_ = n.Close()
+	}
+	return nil
+}
+
+// setup is the flags that all measurements share: on which masters, for how long, to where.
+type setup struct {
+	nodes    urls
+	init     bool
+	masters  int
+	ttl      time.Duration
+	duration time.Duration
+	json     string
+	given    func(name string) bool // whether the command line has that flag
+}
+
+func (s *setup) define(fs *flag.FlagSet, duration time.Duration) {
+	fs.Var(&s.nodes, "nodes", "`URL,URL,...` of your masters, instead of our own")
+	fs.BoolVar(&s.init, "init", false, "let the masters of --nodes vote at once, as init does")
+	fs.IntVar(&s.masters, "masters", 5, "`N` masters of our own, each a redis-server")
+	fs.DurationVar(&s.ttl, "ttl", redlock.DefaultTTL, "`TIME` that a lock is taken for")
+	fs.DurationVar(&s.duration, "duration", duration, "`TIME` to measure each cell for")
+	fs.StringVar(&s.json, "json", "", "`FILE` for the results, - is standard output")
+	s.given = func(name string) (yes bool) {
+		fs.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
+		return yes
+	}
+}
+
+func (s *setup) check() error {
+	switch {
+	case len(s.nodes) > 0 && s.given("masters"):
+		return errors.New("--masters is how many of our own to start, and --nodes names yours: give one of them")
+	case s.init && len(s.nodes) == 0:
+		return errors.New("--init is for the masters of --nodes; our own are new and begin at once")
+	case s.masters < 1 || s.masters > maxMasters:
+		return fmt.Errorf("--masters %d: want 1 to %d", s.masters, maxMasters)
+	case s.ttl < minTime:
+		return fmt.Errorf("--ttl %v: want %v or more", s.ttl, minTime)
+	case s.duration < minTime:
+		return fmt.Errorf("--duration %v: want %v or more", s.duration, minTime)
+	}
+	return s.nodes.check()
+}
+
+// options are those of every client that is measured. The number of masters is whatever the user asked for, knowingly.
+func (s *setup) options(n int) []redlock.Option {
+	return []redlock.Option{redlock.WithTTL(s.ttl), redlock.WithMaxTTL(max(s.ttl, redlock.DefaultMaxTTL)), redlock.WithNodeCount(n)}
+}

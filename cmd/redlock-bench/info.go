@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// cpuTime is CPU spent so far: by this process, and by all masters together. ok is false where masters do not tell.
+type cpuTime struct {
+	process, masters time.Duration
+	ok               bool
+}
+
+// sub is what was spent from before to c.
+func (c cpuTime) sub(before cpuTime) cpuTime {
+	return cpuTime{c.process - before.process, c.masters - before.masters, c.ok && before.ok}
+}
+
+func (c *cpuTime) add(d cpuTime) {
+	c.process += d.process
+	c.masters += d.masters
+	c.ok = d.ok
+}
+
+// processCPU is getrusage: all threads, user and system.
+func processCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail with these arguments
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// mastersCPU is the masters' own getrusage, from INFO cpu.
+func (b *backend) mastersCPU(ctx context.Context) (sum time.Duration, ok bool) {
+	for _, c := range b.admins {
+		info, err := c.Info(ctx, "cpu").Result()
+		if err != nil {
+			return 0, false
+		}
+		for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
+			s, err := strconv.ParseFloat(infoField(info, name), 64)
+			if err != nil {
+				return 0, false
+			}
+			sum += time.Duration(s * float64(time.Second))
+		}
+	}
+	return sum, len(b.admins) > 0
+}
+
+// topLevel are the commands that a lock can only have sent itself. Redis counts what scripts call under the same names as what clients
+// send, so of HSET or PUBLISH nobody can say; these are not allowed in scripts.
+var topLevel = []string{
+	"eval", "evalsha", "fcall", "eval_ro", "evalsha_ro", "fcall_ro",
+	"subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe",
+}
+
+// commands is how many top-level commands all masters have executed; ok is false where they do not tell.
+func (b *backend) commands(ctx context.Context) (sum int64, ok bool) {
+	for _, c := range b.admins {
+		info, err := c.Info(ctx, "commandstats").Result()
+		if err != nil {
+			return 0, false
+		}
+		for _, name := range topLevel {
+			sum += commandCalls(info, name)
+		}
+	}
+	return sum, len(b.admins) > 0
+}
+
+// commandCalls reads a line such as cmdstat_evalsha:calls=4,usec=120,...; a command that never came has none.
+func commandCalls(info, name string) int64 {
+	calls, _, _ := strings.Cut(infoField(info, "cmdstat_"+name), ",")
+	n, _ := strconv.ParseInt(strings.TrimPrefix(calls, "calls="), 10, 64)
+	return n
+}
+
+// infoField finds name in the text that INFO answers.
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok && key == name {
+			return value
+		}
+	}
+	return ""
+}

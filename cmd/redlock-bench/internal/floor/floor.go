@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package floor is the least that acquiring and releasing a key on a majority of Redis masters costs with go-redis: the yardstick that
+// redlock-bench holds the lock to.
+//
+// It does what no quorum lock can leave out, as cheaply as we know how: a script that sets key, holder and TTL if the key is free and one
+// that deletes it if the holder is the same, a fresh holder each time, sent to every master through one connection that pipelines whatever
+// is queued, and a caller that goes on at the majority. A release is queued behind its own acquire on every master and counts only where
+// it found the key, so no work can be skipped.
+//
+// It is not a lock. It has no validity, no timeout of its own, no clean-up after a failed round and no retries: an attempt that finds no
+// majority leaves its keys to their TTL.
+package floor
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed acquire.lua
+	acquireSource string
+	//go:embed release.lua
+	releaseSource string
+
+	acquireScript = redis.NewScript(acquireSource)
+	releaseScript = redis.NewScript(releaseSource)
+
+	acquireHash any = acquireScript.Hash()
+	releaseHash any = releaseScript.Hash()
+)
+
+// ErrNoMajority: a majority of the masters did not grant, or did not find, the key.
+var ErrNoMajority = errors.New("floor: no majority")
+
+// background is the context of every command: the connections have their own timeouts.
+var background = context.Background()
+
+// Floor is one connection to each of a set of masters. Its methods may be called from any goroutine; Close is the last one.
+type Floor struct{ lanes []*lane }
+
+// Open connects to one master per element of opts, which it does not change, and loads the scripts. On an error nothing is left behind.
+func Open(opts []*redis.Options) (*Floor, error) {
+	f := &Floor{}
+	for _, o := range opts {
+		l, err := openLane(*o)
+		if err != nil {
+			f.Close()
+			return nil, fmt.Errorf("floor: %s: %w", o.Addr, err)
+		}
+		f.lanes = append(f.lanes, l)
+	}
+	return f, nil
+}
+
+// Close sends what is queued and closes the connections.
+func (f *Floor) Close() {
+	for _, l := range f.lanes {
+		l.close()
+	}
+}
+
+// Caller acquires and releases one key. It is for one goroutine.
+type Caller struct {
+	lanes    []*lane
+	key, ttl any    // arguments that do not change, made interfaces once
+	holder   []byte // what every holder of this caller begins with
+	number   uint64
+	done     chan bool // the verdict of the round under way
+}
+
+// Caller returns a caller for key, whose TTL is cut to whole milliseconds. No other caller should have the same key.
+func (f *Floor) Caller(key string, ttl time.Duration) *Caller {
+	return &Caller{
+		lanes: f.lanes, key: key, ttl: ttl.Milliseconds(),
+		holder: append([]byte(rand.Text()), ':'), done: make(chan bool, 1),
+	}
+}
+
+// Pair acquires the key and releases it again. It returns ErrNoMajority unless a majority granted it and a majority found it to delete.
+func (c *Caller) Pair() error {
+	c.number++
+	var holder any = string(strconv.AppendUint(c.holder, c.number, 10))
+	acquired := c.round("evalsha", acquireHash, 1, c.key, holder, c.ttl)
+	// Also after a lost acquire: some masters may have granted it.
+	released := c.round("evalsha", releaseHash, 1, c.key, holder)
+	if !acquired || !released {
+		return ErrNoMajority
+	}
+	return nil
+}
+
+// round sends one command to every master and waits for the verdict.
+func (c *Caller) round(args ...any) bool {
+	r := &round{n: int32(len(c.lanes)), done: c.done}
+	for _, l := range c.lanes {
+		l.submit(request{redis.NewIntCmd(background, args...), r}) // the commands share args, which nobody writes
+	}
+	return <-c.done
+}
+
+// round counts the replies to one command. It is made anew each time, for the slower masters' replies come when the caller has gone on.
+type round struct {
+	n       int32
+	yes, no atomic.Int32
+	done    chan bool
+}
+
+// add counts one reply. Exactly one reply of a round decides it: the majority's last yes, or the no after which there can be none.
+func (r *round) add(yes bool) {
+	majority := r.n/2 + 1
+	if yes {
+		if r.yes.Add(1) == majority {
+			r.done <- true
+		}
+	} else if r.no.Add(1) == r.n-majority+1 {
+		r.done <- false
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command redlock-bench measures the lock on real Redis masters, your own or throw-away ones, and says what is wrong with yours.
+//
+//	redlock-bench                 a short tour
+//	redlock-bench latency         uncontended acquire and release, beside the least they can cost
+//	redlock-bench contention      one hot lock, many waiters, and a checker that would see two holders
+//	redlock-bench chaos           masters killed, frozen and cut off, and a verdict on what held
+//	redlock-bench doctor          what your masters are, and what the lock would refuse
+//	redlock-bench init            let new masters vote; once, when a cluster is set up
+//
+// The exit code is 0 when all is well, 1 when a violation was seen, 2 for a command line that cannot work, 3 when there are no masters to
+// work with, and 130 when the run was interrupted.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/redlock-go/redlock/chaos/workload"
+)
+
+func main() {
+	workload.Serve()  // chaos starts this program again, as its clients
+	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}

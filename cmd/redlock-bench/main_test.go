@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+// programVar makes the test binary play redlock-bench.
+const programVar = "REDLOCK_BENCH_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programVar) != "" {
+		main()
+	}
+	logging.Disable()
+	goleak.VerifyTestMain(m)
+}
+
+// bench runs the program with a command line and returns what it said.
+func bench(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func needServer(t *testing.T) {
+	t.Helper()
+	if _, _, err := localredis.Find(); errors.Is(err, localredis.ErrNoServer) {
+		t.Skip(err)
+	}
+}
+
+// start starts a master.
+func start(t *testing.T, cfg localredis.Config) *localredis.Server {
+	t.Helper()
+	needServer(t)
+	s, err := localredis.Start(context.Background(), cfg)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func startURLs(t *testing.T, n int) []string {
+	t.Helper()
+	needServer(t)
+	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
+	must(t, err)
+	var urls []string
+	for _, s := range servers {
+		t.Cleanup(func() { _ = s.Close() })
+		urls = append(urls, s.URL())
+	}
+	return urls
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually polls for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("not seen: %s", what)
+}
+
+// tidy complains of what would look bad on a terminal of 80 columns.
+func tidy(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := len([]rune(line)); n > 80 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+		if strings.TrimRight(line, " \t") != line {
+			t.Errorf("space at the end: %q", line)
+		}
+		if strings.ContainsAny(line, "\r\x1b") {
+			t.Errorf("terminal control in a pipe: %q", line)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// span is one hold, from when Lock had returned to when Unlock was about to be called, on CLOCK_MONOTONIC, which all processes of a host
+// share. Both ends lie inside the time in which the lock promised exclusion, so two spans that overlap are two holders, never an effect of
+// when the clock was read. Spans of readers may overlap each other.
+type span struct {
+	Asked time.Duration `json:"asked"` // when Lock was called
+	From  time.Duration `json:"from"`
+	To    time.Duration `json:"to"`
+	Read  bool          `json:"read,omitempty"`
+}
+
+// monotonic is CLOCK_MONOTONIC. Go's own monotonic readings do not leave their process.
+func monotonic() time.Duration {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail with these arguments
+	return time.Duration(ts.Nano())
+}
+
+// overlaps is how many spans began while an earlier one, of a writer or for a writer, had not ended. A span does not contain its end: the
+// next holder may begin there. It sorts spans.
+func overlaps(spans []span) (n int) {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.From, b.From) })
+	const never = time.Duration(-1 << 63)
+	written, read := never, never // when all writers, all readers before have ended
+	for _, s := range spans {
+		if s.From < written || !s.Read && s.From < read {
+			n++
+		}
+		if s.Read {
+			read = max(read, s.To)
+		} else {
+			written = max(written, s.To)
+		}
+	}
+	return n
+}
+
+// together is the largest number of readers that held the lock at one time.
+func together(spans []span) (most int) {
+	type edge struct {
+		at   time.Duration
+		step int
+	}
+	var edges []edge
+	for _, s := range spans {
+		if s.Read {
+			edges = append(edges, edge{s.From, 1}, edge{s.To, -1})
+		}
+	}
+	// Ends before beginnings: a span does not contain its end.
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.step, b.step)) })
+	now := 0
+	for _, e := range edges {
+		now += e.step
+		most = max(most, now)
+	}
+	return most
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// asProgram makes processes that the test starts of its own binary play the program.
+func asProgram(t *testing.T) { t.Setenv(programVar, "1") }
+
+func TestContention_processes_JSONAndTable(t *testing.T) {
+	needServer(t)
+	asProgram(t)
+	code, stdout, stderr := bench(t, strings.Fields("contention --waiters 4 --processes 3 --unfair "+brief+"-")...)
+	if code != exitOK {
+		t.Fatalf("exit code %d, stderr %q", code, stderr)
+	}
+	tidy(t, stderr)
+	if !strings.Contains(stderr, "3 redis-servers, 3 processes, hold 1ms") {
+		t.Errorf("table:\n%s", stderr)
+	}
+	c := cells(t, decode(t, []byte(stdout)), 1)[0]
+	has(t, c, 1, "acquisitions_per_second", "rounds_per_acquisition", "commands_per_acquisition", "wait_max_us")
+	if c["waiters"] != 4.0 || c["processes"] != 3.0 || c["clients"] != 3.0 || c["unfair"] != true || c["overlaps"] != 0.0 {
+		t.Errorf("%v", c)
+	}
+}
+
+func TestContention_readers_shareAndNoOverlap(t *testing.T) {
+	needServer(t)
+	asProgram(t)
+	for _, where := range []string{"--clients 2", "--processes 2"} {
+		code, stdout, stderr := bench(t, strings.Fields("contention --waiters 6 --readers 4 "+where+" "+brief+"-")...)
+		if code != exitOK || !strings.Contains(stderr, "        readers: ") {
+			t.Fatalf("%s: exit code %d, stderr %q", where, code, stderr)
+		}
+		tidy(t, stderr)
+		c := cells(t, decode(t, []byte(stdout)), 1)[0]
+		has(t, c, 1, "reads_per_second")
+		has(t, c, 2, "readers_at_once")
+		if c["overlaps"] != 0.0 || c["reads_per_second"].(float64) >= c["acquisitions_per_second"].(float64) || c["readers"] != 4.0 {
+			t.Errorf("%s: %v", where, c)
+		}
+	}
+}
+
+// The known-bad case: processes on different masters do not exclude each other, and their clocks can be compared.
+func TestFleet_processesOnDifferentMasters_overlapsSeen(t *testing.T) {
+	asProgram(t)
+	var fleets []*fleet
+	for range 2 {
+		nodes := startURLs(t, 1)
+		begun(t, nodes)
+		f, err := testTask(nodes).fleet(t.Context(), 1)
+		must(t, err)
+		defer f.close()
+		fleets = append(fleets, f)
+	}
+	both := &fleet{processes: []*process{fleets[0].processes[0], fleets[1].processes[0]}}
+	saw, err := both.press(t.Context(), 0)
+	must(t, err)
+	if cell := newContentionCell(saw, 0); cell.Overlaps == 0 || len(saw.Waiters) != 4 || saw.Rounds == 0 {
+		t.Errorf("%+v", cell)
+	}
+}
+
+func TestFleet_processCannotStart_itsErrorAndNothingLeft(t *testing.T) {
+	asProgram(t)
+	_, err := testTask(urls{"redis://:topsecret@127.0.0.1:1"}).fleet(t.Context(), 2)
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: node: master unreachable") || strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFleet_cancelled_saysWhatItSaw(t *testing.T) {
+	asProgram(t)
+	nodes := startURLs(t, 1)
+	begun(t, nodes)
+	task := testTask(nodes)
+	task.Duration = time.Hour
+	f, err := task.fleet(t.Context(), 2)
+	must(t, err)
+	defer f.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	saw, err := f.press(ctx, 0)
+	must(t, err)
+	if len(saw.Waiters) != 2 || saw.Elapsed > time.Minute {
+		t.Errorf("%d waiters, %v", len(saw.Waiters), saw.Elapsed)
+	}
+}
+
+func testTask(nodes []string) *task {
+	return &task{Nodes: nodes, Name: "hot", TTL: time.Second, Hold: time.Millisecond, Duration: 200 * time.Millisecond, Waiters: 2}
+}
+
+// begun makes masters vote.
+func begun(t *testing.T, nodes []string) {
+	t.Helper()
+	client, err := redlock.Open(nodes, redlock.WithNodeCount(len(nodes)))
+	must(t, err)
+	must(t, client.Init(t.Context()))
+	must(t, client.Close())
+}
+
+func TestPortion_addsUp(t *testing.T) {
+	for n := range 20 {
+		for m := 1; m < 6; m++ {
+			sum := 0
+			for k := range m {
+				sum += portion(n, m, k)
+			}
+			if sum != n || portion(n, m, 0)-portion(n, m, m-1) > 1 {
+				t.Errorf("%d over %d: %d", n, m, sum)
+			}
+		}
+	}
+}
+
+func TestProgram_parentKilled_processesGone(t *testing.T) {
+	p := startProgram(t, "contention", "--masters", "3", "--processes", "2", "--duration", "1m")
+	count := func() (n int) {
+		for _, pid := range pids(t, contenderName) {
+			env, _ := os.ReadFile("/proc/" + pid + "/environ")
+			if strings.Contains(string(env), "TMPDIR="+p.tmp+"\x00") {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, "two contenders", func() bool { return count() == 2 })
+	must(t, p.Process.Kill())
+	_ = p.Wait()
+	eventually(t, "no contender left", func() bool { return count() == 0 })
+}

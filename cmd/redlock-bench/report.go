@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// report is where a measurement's figures go: rows as they are measured, and the JSON at the end.
+type report struct {
+	table    io.Writer
+	progress *progress
+	result   result
+}
+
+// measure is what latency, contention and tour have in common: masters for the time of work, and a report of what it measured.
+func (s *setup) measure(ctx context.Context, o output, name string, work func(context.Context, *backend, *report) error) error {
+	if err := s.checkFile(); err != nil {
+		return err
+	}
+	b, err := s.open(ctx)
+	if err != nil {
+		return fmt.Errorf("masters not available: %w", err)
+	}
+	defer b.close()
+	r := &report{table: o.out, progress: newProgress(o.err)}
+	if s.json == "-" {
+		r.table = o.err
+	}
+	r.result = result{
+		Command: name, Backend: b.kind, Masters: b.n, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
+	}
+	b.describe(r.table)
+	r.line("")
+	err = work(ctx, b, r)
+	r.result.Interrupted = ctx.Err() != nil
+	if written := s.write(o, &r.result); err == nil {
+		err = written
+	}
+	return err
+}
+
+// checkFile finds out now, not after the measuring, whether the file of --json can be written. What it holds stays until then.
+func (s *setup) checkFile() error {
+	if s.json == "" || s.json == "-" {
+		return nil
+	}
+	f, err := os.OpenFile(s.json, os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return usageError{fmt.Errorf("--json: %w", err)}
+	}
+	return f.Close()
+}
+
+// write is --json.
+func (s *setup) write(o output, r *result) error {
+	if s.json == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if s.json == "-" {
+		_, err = o.out.Write(text)
+	} else {
+		err = os.WriteFile(s.json, text, 0o666)
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("--json: %w", err)}
+	}
+	return nil
+}
+
+func (r *report) line(format string, args ...any) {
+	fmt.Fprintln(r.table, strings.TrimRight(fmt.Sprintf(format, args...), " "))
+}
+
+func (r *report) latencyHead(b *backend, l *latency) {
+	r.line("latency of acquire + release: %s, %v a cell", b.label(), l.duration)
+	if l.hurt != "" {
+		r.line("hurt: %s of one master, %v before; the floor and CPU are of the others", l.hurt, hurtFor)
+	}
+	if b.kind == embedded {
+		r.line("floor and masters' CPU: not available on embedded masters")
+	} else {
+		r.line("ratio is lock / floor, the least it could cost; cpu is for one pair")
+	}
+	r.line("")
+	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s%7s", "callers", "pairs/s", "p50", "p99", "p99.9", "max", "cpu", "masters", "errors")
+	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s", "", "", "us", "us", "us", "us", "us", "us")
+}
+
+func (r *report) latencyRow(c *latencyCell) {
+	r.result.Cells = append(r.result.Cells, c)
+	r.latencyLine(fmt.Sprintf("%7d lock", c.Callers), &c.figures)
+	if c.Floor == nil {
+		return
+	}
+	r.latencyLine("        floor", c.Floor)
+	q := c.Ratio
+	r.line("        ratio%9.2f%8.2f%8.2f%8.2f%9.2f%8.2f%8s", q.PairsPerSecond, q.P50, q.P99, q.P999, q.Max, q.CPU, optional(q.MastersCPU))
+	r.line("        pairs/s turn by turn: median %.2f, half of them %.2f to %.2f", q.Median, q.Low, q.High)
+}
+
+func (r *report) latencyLine(name string, f *figures) {
+	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s%7d", name, number(f.PairsPerSecond), number(f.P50), number(f.P99), number(f.P999),
+		number(f.Max), number(f.CPU), optional(f.MastersCPU), f.Errors)
+	r.firstError(f.firstErr)
+}
+
+func (r *report) firstError(err error) {
+	if err != nil {
+		for _, line := range wrap("first error: " + oneLine(err)) {
+			r.line("        %s", line)
+		}
+	}
+}
+
+func (r *report) contentionHead(b *backend, c *contention) {
+	who := plural(c.clients, "client")
+	if c.processes > 0 {
+		who = fmt.Sprintf("%d processes", c.processes)
+	}
+	r.line("contention for one lock: %s, %s, hold %v, %v a cell", b.label(), who, c.hold, c.duration)
+	if c.readers > 0 {
+		r.line("a read-write lock: %d of the waiters read, the others write", c.readers)
+	}
+	if c.unfair {
+		r.line("unfair: who finds the lock free has it, whoever waits longer")
+	}
+	best := ""
+	if c.hold > 0 && c.readers == 0 {
+		best = fmt.Sprintf("at best %s/s with this hold; ", number(float64(time.Second)/float64(c.hold)))
+	}
+	r.line("%sshare 1 is even; overlaps must be 0", best)
+	if b.kind == embedded {
+		r.line("commands: not available on embedded masters")
+	}
+	r.line("")
+	r.line(contentionLine, "waiters", "acquired", "wait p50", "p99", "max", "Jain", "share", "", "cmds", "rounds", "overlaps")
+	r.line(contentionLine, "", "per s", "ms", "ms", "ms", "", "least", "most", "a lock", "a lock", "")
+}
+
+const contentionLine = "%7s%9s%9s%7s%7s%6s%6s%6s%7s%7s%9s"
+
+func (r *report) contentionRow(c *contentionCell) {
+	r.result.Cells = append(r.result.Cells, c)
+	r.line(contentionLine, strconv.Itoa(c.Waiters), number(c.Rate), number(c.WaitP50/1e3), number(c.WaitP99/1e3),
+		number(c.WaitMax/1e3), fmt.Sprintf("%.3f", c.Jain), fmt.Sprintf("%.2f", c.MinShare), fmt.Sprintf("%.2f", c.MaxShare),
+		optional(c.Commands), number(c.Rounds), strconv.Itoa(c.Overlaps))
+	if c.Readers > 0 {
+		r.line("        readers: %s/s of these, up to %d at once", number(c.ReadRate), c.Together)
+	}
+	if c.Lost > 0 {
+		r.line("        %d leases were lost: their holders outlived their validity", c.Lost)
+	}
+	if c.Errors > 0 {
+		r.line("        %d errors", c.Errors)
+	}
+	r.firstError(c.firstErr)
+	if c.Overlaps > 0 {
+		r.line("        VIOLATION: two holders had the lock at once, %d times", c.Overlaps)
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+)
+
+// sideOf is a side that was measured for two turns of a second: pairs of took each, and the CPU for them.
+func sideOf(took time.Duration, first, second int, cpu cpuTime) *side {
+	s := newSide([]pairer{nil})
+	for range first + second {
+		record(s.callers[0].took, took)
+	}
+	s.elapsed, s.cpu = 2*time.Second, cpu
+	s.rates = []float64{float64(first), float64(second)}
+	return s
+}
+
+func TestNewLatencyCell_arithmetic(t *testing.T) {
+	lock := sideOf(2*time.Millisecond, 30, 50, cpuTime{80 * time.Millisecond, 160 * time.Millisecond, true})
+	floor := sideOf(time.Millisecond, 50, 50, cpuTime{50 * time.Millisecond, 50 * time.Millisecond, true})
+	c := newLatencyCell([]*side{lock, floor})
+	for what, tc := range map[string]struct{ got, want float64 }{
+		"pairs/s":             {c.PairsPerSecond, 40},
+		"cpu of a pair":       {c.CPU, 1000},
+		"masters' cpu":        {*c.MastersCPU, 2000},
+		"floor's cpu":         {c.Floor.CPU, 500},
+		"ratio of pairs/s":    {c.Ratio.PairsPerSecond, 0.8},
+		"its first quartile":  {c.Ratio.Low, 0.6},
+		"its median":          {c.Ratio.Median, 1}, // of two, the upper one
+		"its third quartile":  {c.Ratio.High, 1},
+		"ratio of cpu":        {c.Ratio.CPU, 2},
+		"ratio of masters' c": {*c.Ratio.MastersCPU, 4},
+	} {
+		if math.Abs(tc.got-tc.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", what, tc.got, tc.want)
+		}
+	}
+	for what, tc := range map[string]struct{ got, want float64 }{
+		"p50": {c.P50, 2000}, "max": {c.Max, 2000}, "floor's p50": {c.Floor.P50, 1000}, "ratio of p50": {c.Ratio.P50, 2},
+	} {
+		if math.Abs(tc.got/tc.want-1) > 2e-3 { // three digits
+			t.Errorf("%s: %v, want %v", what, tc.got, tc.want)
+		}
+	}
+}
+
+// A turn in which the floor did nothing, on a machine that stood still.
+func TestNewLatencyCell_floorIdleInATurn_validJSON(t *testing.T) {
+	c := newLatencyCell([]*side{sideOf(time.Millisecond, 5, 5, cpuTime{}), sideOf(time.Millisecond, 0, 5, cpuTime{})})
+	if _, err := json.Marshal(c); err != nil {
+		t.Error(err)
+	}
+}

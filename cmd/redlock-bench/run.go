@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/redlock-go/redlock/chaos/chaoscli"
+)
+
+// command is one subcommand. To add one, write a type and a line in commands.
+type command interface {
+	// define declares the flags, with their defaults.
+	define(fs *flag.FlagSet)
+	// check judges the values of the flags; its error is a usage error.
+	check() error
+	// run does the work. Its error says how it ended: see exitCode.
+	run(ctx context.Context, o output) error
+}
+
+// entry is a subcommand in the table.
+type entry struct {
+	name, summary string
+	help          string // what the flags do not say
+	make          func() command
+}
+
+// commands is the table of subcommands. The first is what runs when none is named.
+func commands() []entry {
+	return []entry{
+		{"tour", "a short latency and a short contention run (the default)", tourHelp, func() command { return &tour{} }},
+		{"latency", "uncontended acquire and release, beside the floor", latencyHelp, func() command { return &latency{} }},
+		{"contention", "one hot lock and many waiters, checked for overlaps", contentionHelp, func() command { return &contention{} }},
+		{"chaos", "masters killed, frozen and cut off, and a verdict on what held", "", nil}, // reads its own command line: see run
+		{"doctor", "what your masters are, and what the lock would refuse", doctorHelp, func() command { return &doctor{} }},
+		{"init", "let new masters vote; once, when a cluster is set up", initHelp, func() command { return &initial{} }},
+	}
+}
+
+// output is where a command writes. err is also for what is no result: progress and complaints.
+type output struct{ out, err io.Writer }
+
+// errViolation ends a run in which two holders were seen at once, or a doctor's that would not let a master in. It was printed already.
+var errViolation = errors.New("violation")
+
+// usageError is a command line that cannot work. Every error that is none of these two is the masters': nothing else here can fail.
+type usageError struct{ error }
+
+const (
+	exitOK          = 0
+	exitViolation   = 1
+	exitUsage       = 2
+	exitMasters     = 3
+	exitInterrupted = 130 // what a shell makes of SIGINT
+)
+
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errViolation):
+		return exitViolation
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return exitMasters
+}
+
+// run is the whole program but for signals and exit.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o := output{out: &pipe{stdout, cancel}, err: stderr}
+	if len(args) > 0 && args[0] == "chaos" {
+		return chaoscli.Run(ctx, args[1:], o.out, stderr)
+	}
+
+	e, args, err := lookUp(args)
+	if err == nil {
+		err = e.start(ctx, args, o)
+	}
+	switch {
+	case err == nil, errors.Is(err, errViolation):
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "redlock-bench: interrupted")
+	default:
+		fmt.Fprintf(stderr, "redlock-bench: %s\n", oneLine(err))
+	}
+	return exitCode(err)
+}
+
+// lookUp finds the subcommand. Flags without one are the tour's.
+func lookUp(args []string) (entry, []string, error) {
+	table := commands()
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") && !isHelp(args[0]) {
+		return table[0], args, nil
+	}
+	if isHelp(args[0]) || args[0] == "help" {
+		return entry{help: overview(table)}, nil, nil
+	}
+	for _, e := range append(table, entry{name: contenderName, make: func() command { return contender{} }}) {
+		if e.name == args[0] {
+			return e, args[1:], nil
+		}
+	}
+	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help)", args[0])}
+}
+
+func isHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
+
+// start reads the flags and runs the command. An entry that makes none only has a help text.
+func (e entry) start(ctx context.Context, args []string, o output) error {
+	if e.make == nil {
+		_, err := io.WriteString(o.out, e.help)
+		return err
+	}
+	cmd := e.make()
+	fs := flag.NewFlagSet(e.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard) // run prints the error
+	cmd.define(fs)
+	err := parse(cmd, fs, args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, err := io.WriteString(o.out, e.manual(fs))
+		return err
+	}
+	if err != nil {
+		return usageError{fmt.Errorf("%w (see redlock-bench %s --help)", err, e.name)}
+	}
+	return cmd.run(ctx, o)
+}
+
+func parse(cmd command, fs *flag.FlagSet, args []string) error {
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("%q: this command takes flags only", fs.Arg(0))
+	}
+	return cmd.check()
+}
+
+// pipe ends the run when nobody reads its results any more, as behind "| head": masters must be stopped in that case too.
+type pipe struct {
+	io.Writer
+	broken context.CancelFunc
+}
+
+func (p *pipe) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	if err != nil {
+		p.broken()
+	}
+	return n, err
+}

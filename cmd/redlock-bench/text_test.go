@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestNumber(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0.00", 1.234: "1.23", 9.994: "9.99", 9.996: "10.0", 99.94: "99.9", 99.96: "100",
+		999.4: "999", 999.6: "1,000", 12345: "12,345", 1234567: "1,234,567",
+	} {
+		if got := number(x); got != want {
+			t.Errorf("%v: %q, want %q", x, got, want)
+		}
+	}
+	if got := optional(nil); got != "n/a" {
+		t.Errorf("nothing: %q", got)
+	}
+}
+
+func TestParagraph_longText_wrappedUnderLabel(t *testing.T) {
+	var b bytes.Buffer
+	paragraph(&b, "label", strings.Repeat("word ", 30))
+	tidy(t, b.String())
+	lines := strings.Split(b.String(), "\n")
+	if !strings.HasPrefix(lines[0], "label    word word") || !strings.HasPrefix(lines[1], "         word") || len(lines) != 4 {
+		t.Errorf("%q", lines)
+	}
+	if got := oneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a: b" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestProgress_terminalOnly(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(&b)
+	p.show("x")
+	p.clear()
+	if b.Len() != 0 {
+		t.Errorf("written to a pipe: %q", &b)
+	}
+	p = &progress{&b}
+	p.show("a %d", 1)
+	p.clear()
+	if want := eraseLine + "a 1" + eraseLine; b.String() != want {
+		t.Errorf("%q, want %q", &b, want)
+	}
+}
