@@ -24,11 +24,11 @@ const Protocol = 1
 // share one only make each other's tokens skip.
 const Counters = 1024
 
-// counterField is the field of the counter that serves the lock called name.
-func counterField(name string) string {
+// counterIndex is the counter that serves the lock called name.
+func counterIndex(name string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
-	return CounterField(int(h.Sum32() % Counters))
+	return int(h.Sum32() % Counters)
 }
 
 // CounterField is the record's field of counter i.

@@ -101,7 +101,7 @@ func TestGateError_eachState_told(t *testing.T) {
 func TestCounterField_allNames_fallIntoTheCounters(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 20_000 {
-		seen[counterField(fmt.Sprint("lock-", i))] = true
+		seen[NewLock(fmt.Sprint("lock-", i), Plain).counter] = true
 	}
 	if len(seen) < Counters*9/10 {
 		t.Errorf("20000 names use %d of %d counters", len(seen), Counters)

@@ -153,39 +153,37 @@ type batch struct {
 // connection's; refusals by the master are replies.
 func (r *Redis) exec(conn *conn, b batch) error {
 	now := b.at
-	cmds := r.cmds[:0]
-	r.calls.reset()
+	pipe := &r.pipe
+	pipe.reset()
 	watched := false
 	for _, op := range b.ops {
 		if now >= op.Until && !op.owed() {
-			cmds = append(cmds, nil) // dropped unsent
+			pipe.skip() // dropped unsent
 			continue
 		}
-		cmds = append(cmds, conn.command(&r.calls, op))
+		pipe.add(conn, op)
 		watched = watched || op.Kind == Acquire || op.Kind == Extend
 	}
 	for i := range b.debts {
 		// Even one whose TTL is over: its acquire may have sat unread in a frozen
 		// master and been executed only now, with a whole TTL to live.
-		cmds = append(cmds, conn.command(&r.calls, &b.debts[i]))
+		pipe.add(conn, &b.debts[i])
 	}
 	// The master's TIME, after all votes in the pipeline: a clock that jumped before
 	// they were given is seen before they are counted.
 	var masterTime *redis.TimeCmd
 	if watched && now-conn.watched >= watchEvery {
 		conn.watched = now
-		masterTime = redis.NewTimeCmd(background, "time")
-		cmds = append(cmds, masterTime)
+		masterTime = pipe.time(conn)
 	}
-	r.cmds = cmds
-	err := conn.do(cmds)
+	err := pipe.do(conn)
 	r.watch(conn, now, masterTime)
 
 	r.mu.Lock()
 	r.busy = false
 	rested, readOnly, moved := false, false, false
 	for i, op := range b.ops {
-		op.Reply = answer(op, cmds[i])
+		op.Reply = pipe.reply(i, op)
 		r.suspicion(op)
 		readOnly = readOnly || redis.IsReadOnlyError(op.Reply.Err)
 		moved = moved || conn.moved(op.Reply.Err)
@@ -195,8 +193,8 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		}
 	}
 	for i, d := range b.debts {
-		err := cmds[len(b.ops)+i].Err()
-		if err != nil && !wrongType(err) && (now < d.Until || !isReply(err)) {
+		reply := pipe.reply(len(b.ops)+i, &d)
+		if reply.Class == Unknown || reply.Class == Refused && now < d.Until {
 			r.debts = append(r.debts, d)
 			rested = true
 		}
@@ -207,14 +205,13 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	r.mu.Unlock()
 
 	for i, op := range b.ops {
-		cmds[i], b.ops[i] = nil, nil
+		b.ops[i] = nil
 		if op.Reply.Err != nil {
 			r.report(op.Reply.Err)
 			op.Reply.Err = &Error{r.name, op.Reply.Err}
 		}
 		op.To.Receive(op)
 	}
-	clear(cmds)
 	if r.bound.Epoch == "" {
 		r.suspect = false // nobody will swap a record: the batch was dropped, no more
 	}

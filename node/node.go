@@ -143,6 +143,10 @@ type Lock struct {
 	queue   string
 	counter string // its field in the node record
 	mode    string
+	// What votes.lua is told: an acquire that does not wait, waits, or barges; a release.
+	acquire [3]any
+	release any
+	index   int // of the counter
 }
 
 // NewLock derives what a master needs to know of one side of the lock called name.
@@ -151,8 +155,10 @@ func NewLock(name string, mode Mode) *Lock {
 		Name: name, Mode: mode, mode: string(mode),
 		Channel: redissonName("redisson_lock__channel", name),
 		queue:   redissonName("redlock:queue", name),
-		counter: counterField(name),
+		acquire: voteAcquire[mode], release: voteRelease[mode],
+		index: counterIndex(name),
 	}
+	l.counter = CounterField(l.index)
 	if mode != Plain {
 		l.Channel = redissonName("redisson_rwlock", name)
 	}

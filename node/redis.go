@@ -110,8 +110,7 @@ type Redis struct {
 	lost    lostConn
 	suspect bool // its clock jumped: see suspicion
 	spare   []*Op
-	cmds    []redis.Cmder
-	calls   calls
+	pipe    pipeline
 }
 
 var _ Node = (*Redis)(nil)
@@ -475,67 +474,4 @@ func explain(err error) error {
 		return fmt.Errorf("%w (grant it to the lock's user; docs/operations.md lists all rights)", err)
 	}
 	return err
-}
-
-// do sends cmds as one pipeline, skipping nils, and runs again what a master had
-// forgotten the script of. The error is the connection's only.
-func (c *conn) do(cmds []redis.Cmder) error {
-	pipe := c.Pipeline()
-	if zoo.LibraryRetries {
-		pipe = c.client.Pipeline()
-	}
-	for _, cmd := range cmds {
-		if cmd != nil {
-			_ = pipe.Process(background, cmd)
-		}
-	}
-	if pipe.Len() == 0 {
-		return nil
-	}
-	_, err := pipe.Exec(background)
-	if err == nil {
-		return nil
-	}
-	if !isReply(err) {
-		return err
-	}
-	for i, cmd := range cmds {
-		if cmd != nil && redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			return c.eval(cmds[i:])
-		}
-	}
-	return nil
-}
-
-// eval runs cmds again with their scripts' full text, all of them from the first
-// that found no script: an acquire that runs only now must not come after its
-// own release, which may have run already. Scripts give the same answer to a
-// replay, so what ran twice is as if it had run once; only that a vote was given
-// back is said by the first run. What is no script only reads.
-func (c *conn) eval(cmds []redis.Cmder) error {
-	pipe := c.Pipeline()
-	var released []*redis.IntCmd
-	for _, cmd := range cmds {
-		if cmd == nil {
-			continue
-		}
-		if args := cmd.Args(); args[0] == "evalsha" {
-			if n, ok := cmd.(*redis.IntCmd); ok && n.Val() == 1 && args[1] == releaseSHA {
-				released = append(released, n)
-			}
-			args[0], args[1] = "eval", sources[args[1].(string)]
-		}
-		cmd.SetErr(nil)
-		_ = pipe.Process(background, cmd)
-	}
-	_, err := pipe.Exec(background)
-	if err != nil && !isReply(err) {
-		return err
-	}
-	for _, cmd := range released {
-		if cmd.Err() == nil {
-			cmd.SetVal(1)
-		}
-	}
-	return nil
 }

@@ -77,12 +77,20 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%v %d is granted", k, vals[0])
 			}
 		}
-		r := decodeWaiting(vals)
-		sane(r)
-		if r.Class == Granted && (len(vals) != 4 || vals[0] <= 0) {
-			t.Errorf("%v is granted to one that waits", vals)
+		words := make([]any, len(vals))
+		for i, v := range vals {
+			words[i] = v
 		}
-		r = decodeExtend(items, vals)
+		for _, said := range []any{words, any(raw), nil, "REDLOCK GATE x", "WRONGTYPE of " + string(raw)} {
+			for _, k := range []Kind{Acquire, Release} {
+				r := decodeVote(&Op{Kind: k, Lock: NewLock("x", Plain)}, said)
+				sane(r)
+				if r.Class == Granted {
+					t.Errorf("%v is granted to a %v", said, k)
+				}
+			}
+		}
+		r := decodeExtend(items, vals)
 		sane(r)
 		for i, ok := range r.Intact {
 			if ok != (vals[i] == 1) {

@@ -277,7 +277,7 @@ func (s *settings) newID() string {
 		binary.BigEndian.PutUint64(b[:8], s.node.Rand())
 		binary.BigEndian.PutUint64(b[8:], s.node.Rand())
 	}
-	b[6] = b[6]&0x0f | 0x80 // version 8: acquire.lua tells our holders from Java's by it
+	b[6] = b[6]&0x0f | 0x80 // version 8: votes.lua tells our holders from Java's by it
 	b[8] = b[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

@@ -247,7 +247,7 @@ func TestMinValidity_slowMasters_refusedAndGivenBack(t *testing.T) {
 	ms := startProxied(t, 3, localredis.Config{})
 	m := ms.begin(redlock.WithTTL(2*time.Second)).Mutex("late", redlock.WithMinValidity(1900*time.Millisecond))
 	for _, p := range ms.proxies {
-		p.SlowReply(runs(t, "acquire"), 200*time.Millisecond)
+		p.SlowReply(acquires(t), 200*time.Millisecond)
 	}
 	_, err := m.TryLock(t.Context())
 	wantIs(t, err, redlock.ErrUnreachable)

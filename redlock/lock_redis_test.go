@@ -44,24 +44,25 @@ func TestPair_healthyMasters_oneRoundTripEach(t *testing.T) {
 	}
 }
 
-func TestPair_healthyMasters_twoScriptsAMasterAndNothingLeft(t *testing.T) {
+func TestPair_healthyMasters_twoScriptsAMasterAtMostAndNothingLeft(t *testing.T) {
 	t.Parallel()
 	const pairs = 50
 	ms := startMasters(t, 5, localredis.Config{})
 	c := ms.begin()
 	m := c.Mutex("pair")
-	before := make([]int, 5)
+	before, hdels := make([]int, 5), make([]int, 5)
 	for i := range before {
-		before[i] = ms.calls(i, "evalsha")
+		before[i], hdels[i] = ms.calls(i, "evalsha"), ms.calls(i, "hdel")
 	}
 	for range pairs {
 		l := locked(t, m)
 		noErr(t, l.Unlock(t.Context()))
 	}
 	for i := range before {
-		// Unlock returns at the quorum; the last master may be a little behind.
-		soon(t, "two scripts a pair", func() bool { return ms.calls(i, "evalsha")-before[i] >= 2*pairs })
-		if n := ms.calls(i, "evalsha") - before[i]; n != 2*pairs {
+		// Unlock returns at the quorum; the last master may be a little behind, and
+		// then gets a release and the next acquire in one script.
+		soon(t, "an HDEL a pair", func() bool { return ms.calls(i, "hdel")-hdels[i] >= pairs })
+		if n := ms.calls(i, "evalsha") - before[i]; n > 2*pairs {
 			t.Errorf("master %d ran %d scripts for %d pairs", i, n, pairs)
 		}
 	}
@@ -233,7 +234,7 @@ func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(300 * time.Millisecond)
+		soon(t, "some pairs, and some that give up", func() bool { return granted.Load() >= 5 && gaveUp.Load() >= 5 })
 		frozen := rng.IntN(5)
 		noErr(t, ms.servers[frozen].Pause())
 		time.Sleep(freeze)
@@ -249,9 +250,6 @@ func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 			t.Errorf("keys of finished attempts a second after the thaw: %v", ms.keys("hurried*"))
 		}
 		t.Logf("frozen for %v: %d pairs, %d gave up; clean %v after the thaw", freeze, granted.Load(), gaveUp.Load(), time.Since(thaw))
-		if granted.Load() < 5 || gaveUp.Load() < 5 {
-			t.Errorf("%d pairs and %d cancels prove little", granted.Load(), gaveUp.Load())
-		}
 	}
 }
 
@@ -421,7 +419,7 @@ func TestTryLock_cancelBeforeTheReplies_votesGivenBack(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var rules []*faultproxy.Rule
 	for _, p := range ms.proxies {
-		rules = append(rules, p.SlowReply(runs(t, "acquire"), time.Second))
+		rules = append(rules, p.SlowReply(acquires(t), time.Second))
 	}
 	got := make(chan error, 1)
 	go func() {

@@ -220,6 +220,18 @@ func runs(t testing.TB, name string) faultproxy.Match {
 	}
 }
 
+// acquires matches calls of votes.lua with an acquire in them.
+func acquires(t testing.TB) faultproxy.Match {
+	votes := runs(t, "votes")
+	return func(cmd [][]byte) bool {
+		if !votes(cmd) {
+			return false
+		}
+		keys, err := strconv.Atoi(string(cmd[2]))
+		return err == nil && string(cmd[3+keys+2]) != "0"
+	}
+}
+
 // named matches commands by name.
 func named(name string) faultproxy.Match {
 	return func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), name) }

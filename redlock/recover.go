@@ -20,7 +20,7 @@ import (
 const recoverySteps = node.RecoverySteps
 
 // tokenSkew is how far ahead of a master's clock the scripts let a counter be
-// pushed (acquire.lua).
+// pushed (votes.lua).
 const tokenSkew = time.Minute
 
 // recovery brings masters back that must not vote yet: those that restarted, lost

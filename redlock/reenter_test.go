@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -220,8 +221,12 @@ func TestReenter_noQuorum_changesNothing(t *testing.T) {
 	for _, s := range masters.Servers[:2] {
 		quorumtest.NoErr(t, s.Resume())
 	}
-	quorumtest.Soon(t, "it extends again", func() bool { return lease.Extend(t.Context()) == nil })
-	wantCount(t, masters, "lock", 1)
+	// A master that was paused may set the count of the failed re-entry when it wakes; any extend that reaches it puts that right.
+	quorumtest.Soon(t, "it extends again, with a count of 1", func() bool {
+		return lease.Extend(t.Context()) == nil && !slices.ContainsFunc(masters.Fields("lock"), func(f map[string]string) bool {
+			return f[lease.Holder()] != "1"
+		})
+	})
 	unlock(t, lease)
 	wantCount(t, masters, "lock", 0)
 }

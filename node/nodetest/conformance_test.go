@@ -53,7 +53,7 @@ func (p *pair) Receive(op *node.Op) { p.ch <- op }
 // newPair makes both masters, with one identity, so that gates are the same.
 func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, epoch string) *pair {
 	t.Helper()
-	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *node.Op, 1), epoch: epoch,
+	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *node.Op, maxBurst), epoch: epoch,
 		mem: NewMaster("mem"), tickets: make(map[string][2]int64)}
 	p.real = redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = p.real.Close() })
@@ -135,9 +135,12 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 			}
 			p.readersGoTogether()
 			for range 500 {
-				if p.rnd.IntN(10) == 0 {
+				switch p.rnd.IntN(10) {
+				case 0:
 					p.meddle()
-				} else {
+				case 1:
+					p.burst()
+				default:
 					p.both(p.op())
 				}
 			}
@@ -146,7 +149,7 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 	for _, want := range []string{"acquire granted", "acquire held", "acquire refused", "queue ahead", "queue stranger",
 		"release granted", "release absent", "leave granted", "leave absent", "confirm granted", "confirm absent", "confirm refused",
 		"top-up granted", "top-up held", "top-up refused", "extend granted", "extend intact", "extend refused",
-		"swap record granted", "swap record refused"} {
+		"swap record granted", "swap record refused", "votes in one call"} {
 		if seen[want] < 3 && !t.Failed() {
 			t.Errorf("%s was seen %d times: the runs prove nothing of it", want, seen[want])
 		}
@@ -269,6 +272,62 @@ func (p *pair) both(op node.Op) {
 	}
 	p.compare()
 	p.note(op, r[0])
+}
+
+// maxBurst is how many ops a burst has at most.
+const maxBurst = 12
+
+// burst puts several acquires and releases to each master without waiting: all but the first, as a rule, in one call of votes.lua, but not
+// in the same calls on both. What comes of them must not depend on that.
+func (p *pair) burst() {
+	p.t.Helper()
+	var ops []node.Op
+	for n := 2 + p.rnd.IntN(maxBurst-1); len(ops) < n; {
+		op := p.op()
+		if op.Kind == node.Acquire && (op.Wait == nil || op.Wait.Ticket != given) || op.Kind == node.Release {
+			ops = append(ops, op)
+		}
+	}
+	calls := p.calls()
+	var replies [2][]node.Reply
+	for i, n := range p.nodes {
+		for j := range ops {
+			op := ops[j]
+			op.Start = p.clock.Elapsed()
+			op.Until = op.Start + time.Minute
+			op.To = p
+			if !n.Submit(&op) {
+				p.t.Fatalf("not submitted: %v", op.Reply.Err)
+			}
+		}
+		for range ops {
+			replies[i] = append(replies[i], (<-p.ch).Reply)
+		}
+	}
+	if p.calls()-calls < len(ops) {
+		p.seen["votes in one call"]++
+	}
+	for j := range ops {
+		p.log = append(p.log, "burst: "+describe(ops[j], replies[0][j]))
+	}
+	for j := range ops {
+		if diff := differ(replies[0][j], replies[1][j]); diff != "" {
+			p.fail("the replies to op %d of %d of a burst differ in %s:\nredis    %+v\nnodetest %+v", j+1, len(ops), diff, replies[0][j], replies[1][j])
+		}
+	}
+	p.compare()
+}
+
+// calls is how many scripts the real master was asked to run.
+func (p *pair) calls() int {
+	p.t.Helper()
+	stats, err := p.real.InfoMap(context.Background(), "commandstats").Result()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(stats["Commandstats"]["cmdstat_evalsha"], ",")
+	n, _ := strconv.Atoi(strings.TrimPrefix(line, "calls="))
+	return n
 }
 
 func (p *pair) note(op node.Op, r node.Reply) {
@@ -545,5 +604,5 @@ func (p *pair) realSaid() (said []string) {
 
 func (p *pair) fail(format string, args ...any) {
 	p.t.Helper()
-	p.t.Fatalf(format+"\nafter\n%s", append(args, strings.Join(p.log[max(0, len(p.log)-12):], "\n"))...)
+	p.t.Fatalf(format+"\nafter\n%s", append(args, strings.Join(p.log[max(0, len(p.log)-2*maxBurst):], "\n"))...)
 }

@@ -72,6 +72,12 @@ func appendReply(b []byte, reply any) []byte {
 			b = appendCount(b, ':', n)
 		}
 		return b
+	case []any:
+		b = appendCount(b, '*', int64(len(r)))
+		for _, v := range r {
+			b = appendReply(b, v)
+		}
+		return b
 	case []string:
 		b = appendCount(b, '*', int64(len(r)))
 		for _, s := range r {

@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,13 +22,12 @@ type script struct {
 // text that is not here, one of a new version for instance, is answered with an
 // error: better than with what its predecessor did.
 var scripts = map[string]script{
-	"-- Votes for one attempt, if the lock is free for it, it is its turn, and this":      {"acquire", acquire},
-	"-- Raises the counter to an attempt's token, where its vote is still held.":          {"confirm", confirm},
-	"-- Gives votes that are still there a new TTL, and their hold count where one is":    {"extend", extend},
-	"-- Takes a waiter out of the queue, and wakes the next when the lock is free.":       {"leave", leave},
-	"-- Compare-and-set on the gate of the node record, with more fields beside it.":      {"record", record},
-	"-- Takes one holder's vote back and wakes who is next.":                              {"release", release},
-	"-- Puts the vote of a live lease back where it is missing. No token, no counter, no": {"topup", topUp},
+	"-- Raises the counter to an attempt's token, where its vote is still held.":           {"confirm", confirm},
+	"-- Gives votes that are still there a new TTL, and their hold count where one is":     {"extend", extend},
+	"-- Takes a waiter out of the queue, and wakes the next when the lock is free.":        {"leave", leave},
+	"-- Compare-and-set on the gate of the node record, with more fields beside it.":       {"record", record},
+	"-- Puts the vote of a live lease back where it is missing. No token, no counter, no":  {"topup", topUp},
+	"-- Gives and takes back votes: all that is on its way to this master at once, in the": {"votes", votes},
 }
 
 func scriptOf(text string) script {
@@ -35,36 +35,78 @@ func scriptOf(text string) script {
 	return scripts[first]
 }
 
-// acquire is acquire.lua.
-func acquire(db *DB, keys, argv []string) any {
-	lock, rec, queue := keys[0], keys[1], keys[2]
-	holder, ttl, mode, over := argv[0], number(argv[1]), argv[5], argv[6]
-	waiter := ""
-	if len(argv) > 7 {
-		waiter = argv[7]
-	}
-
+// votes is votes.lua. What is a short cut there is left out.
+func votes(db *DB, keys, argv []string) any {
+	rec, n := keys[0], int(number(argv[2]))
 	gate, _ := db.HGet(rec, "gate")
-	count, _ := db.HGet(rec, argv[3])
-	if gate != argv[2] {
-		return gateError(db, gate)
+	var refusal error
+	switch {
+	case n == 0:
+	case db.err != nil:
+		refusal = db.err
+	case gate != argv[0]:
+		refusal = fmt.Errorf("REDLOCK GATE %s", gate)
 	}
+	counts := make([]string, n) // as the script read them, before all acquires
+	for i := range counts {
+		counts[i], _ = db.HGet(rec, argv[3+i])
+	}
+	out := make([]any, 0, len(keys)/2)
+	acquires, args := 0, argv[3+n:]
+	for i := 1; i < len(keys); i += 2 {
+		db.err = nil
+		lock, queue := keys[i], keys[i+1]
+		var answer any
+		if strings.HasPrefix(args[0], "-") {
+			answer, args = release(db, lock, queue, args), args[3:]
+		} else {
+			count := counts[acquires]
+			if answer = refusal; refusal == nil {
+				var granted bool
+				if answer, granted = acquire(db, lock, queue, args, argv[1], count); granted && db.err == nil {
+					db.HSet(rec, argv[3+acquires], strconv.FormatInt(answer.(int64), 10))
+				}
+			}
+			acquires++
+			args = args[acquireWords(args[0]):]
+		}
+		if db.err != nil {
+			answer = db.err
+		}
+		if err, ok := answer.(error); ok {
+			answer = err.Error()
+		}
+		out = append(out, answer)
+	}
+	db.err = nil
+	return out
+}
 
-	floor := number(argv[4])
-	counter, ok := counterOf(count)
-	if mode == "x" && ok && counter < floor && floor <= counter+60000000 &&
-		db.Exists(lock)+db.Exists(queue) == 0 {
-		db.HSet(rec, argv[3], argv[4])
-		db.HSet(lock, holder, "1")
-		db.PExpire(lock, ttl)
-		return floor
+// acquireWords is how many words an acquire has.
+func acquireWords(how string) int {
+	if how[0] == 'r' {
+		return 6
+	}
+	return 5
+}
+
+// acquire is the function of that name in votes.lua.
+func acquire(db *DB, lock, queue string, args []string, liveness, count string) (answer any, granted bool) {
+	mode, queues, barges := args[0][:1], len(args[0]) > 1, strings.HasSuffix(args[0], "b")
+	holder, ttl, floor, ticket, over := args[1], number(args[2]), number(args[3]), number(args[4]), ""
+	if mode == "r" {
+		over = args[5]
+	}
+	waiter := sub(holder, 1, 36)
+	if mode != "x" {
+		waiter += "/" + mode
 	}
 
 	left := db.PTTL(lock)
 	free := left == -2
 	if !free {
 		if db.HExists(lock, holder) == 1 {
-			return replay(count)
+			return replay(count), false
 		}
 		if mode == "r" {
 			held, _ := db.HGet(lock, "mode")
@@ -73,11 +115,11 @@ func acquire(db *DB, keys, argv []string) any {
 		}
 	}
 
-	turn, ticket, ahead := true, int64(0), 0
-	if waiter != "" && !free || db.Exists(queue) == 1 {
-		if waiter != "" {
-			db.SetPX(aliveKey(waiter), "1", number(argv[9]))
-			if ticket = number(argv[8]); ticket > 0 {
+	turn, ahead := true, 0
+	if queues && !free || db.Exists(queue) == 1 {
+		if queues {
+			db.SetPX(aliveKey(waiter), "1", number(liveness))
+			if ticket > 0 {
 				db.ZAdd(queue, float64(ticket), waiter)
 			} else if score, ok := db.ZScore(queue, waiter); ok && score != 0 {
 				ticket = int64(score)
@@ -88,7 +130,7 @@ func acquire(db *DB, keys, argv []string) any {
 			db.PExpire(queue, 60000)
 			head(db, queue)
 			ahead, _ = db.ZRank(queue, waiter)
-			turn = ahead == 0 || argv[10] == "1"
+			turn = ahead == 0 || barges
 			if !turn && mode == "r" && free {
 				turn = true
 				for _, other := range db.ZRange(queue, ahead) {
@@ -104,8 +146,8 @@ func acquire(db *DB, keys, argv []string) any {
 		if free {
 			left = 0
 		}
-		if waiter == "" {
-			return -1 - left
+		if !queues {
+			return -1 - left, false
 		}
 		stranger := int64(0)
 		if left != 0 {
@@ -115,18 +157,18 @@ func acquire(db *DB, keys, argv []string) any {
 				}
 			}
 		}
-		return []int64{-1 - left, ticket, int64(ahead), stranger}
+		return []int64{-1 - left, ticket, int64(ahead), stranger}, false
 	}
 
+	counter, ok := counterOf(count)
 	if !ok || counter < 0 || counter >= 9007199254740990 {
-		return fmt.Errorf("REDLOCK COUNTER %s", count)
+		return fmt.Errorf("REDLOCK COUNTER %s", count), false
 	}
 	counter++
 	if floor > counter+60000000 && floor > db.Time()+60000000 {
 		floor = 0
 	}
 	counter = max(counter, floor)
-	db.HSet(rec, argv[3], strconv.FormatInt(counter, 10))
 
 	if mode == "r" {
 		if left == -2 {
@@ -145,24 +187,24 @@ func acquire(db *DB, keys, argv []string) any {
 		db.PExpire(lock, ttl)
 	}
 
-	if waiter != "" && db.ZRem(queue, waiter) == 1 && mode == "r" {
+	if queues && db.ZRem(queue, waiter) == 1 && mode == "r" {
 		if first := head(db, queue); first != "" && sideOf(first) == "/r" {
 			db.Publish(wakeChannel(first), lock)
 		}
 	}
-	return counter
+	return counter, true
 }
 
 // replay is what acquire answers to the holder: the counter.
 func replay(count string) any {
 	n, err := strconv.ParseInt(count, 10, 64)
-	if err != nil {
-		return nil
+	if err != nil || n <= 0 {
+		return fmt.Errorf("REDLOCK COUNTER %s", cmp.Or(count, "0"))
 	}
 	return n
 }
 
-// head is the function of that name in acquire.lua.
+// head is the function of that name in votes.lua.
 func head(db *DB, queue string) string {
 	for {
 		first := firstOf(db, queue)
@@ -261,9 +303,9 @@ func record(db *DB, keys, argv []string) any {
 	return argv[1]
 }
 
-// release is release.lua.
-func release(db *DB, keys, argv []string) any {
-	lock, queue, holder, mode := keys[0], keys[1], argv[0], argv[1]
+// release is a release in votes.lua.
+func release(db *DB, lock, queue string, args []string) any {
+	mode, holder, channel := args[0][1:], args[1], args[2]
 	if db.HDel(lock, holder) == 0 {
 		return 0
 	}
@@ -302,9 +344,9 @@ func release(db *DB, keys, argv []string) any {
 	}
 	if free {
 		if mode == "w" {
-			db.Publish(argv[2], "1")
+			db.Publish(channel, "1")
 		}
-		db.Publish(argv[2], "0")
+		db.Publish(channel, "0")
 	}
 	if v := db.find(queue); v == nil || !isZSet(v) {
 		return 1

@@ -14,7 +14,8 @@ import (
 // Command is one command on its way to a master.
 type Command struct {
 	// Name in lower case: "info", "client kill"... A script's call has the name of
-	// its file in node/lua: "acquire", "release"... "dial" is the attempt to
+	// its file in node/lua, "extend", "topup"..., but one of votes.lua is "acquire"
+	// when there is an acquire in it and else "release". "dial" is the attempt to
 	// connect, which comes before any command, and "message" no command but one
 	// that the master pushes to a subscriber: Args are channel and payload.
 	Name string
@@ -170,6 +171,12 @@ func (m *Master) commandOf(words []string) Command {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s, keys, argv, ok := m.scriptLocked(words); ok && s.run != nil {
+		if s.name == "votes" {
+			s.name = "release"
+			if argv[2] != "0" {
+				s.name = "acquire"
+			}
+		}
 		return Command{s.name, keys, argv}
 	}
 	return plain(words)

@@ -1,0 +1,317 @@
+-- Gives and takes back votes: all that is on its way to this master at once, in the
+-- order in which it was asked for. To begin a script costs as much as five of the
+-- commands in it, which callers that lock at the same time share.
+-- KEYS[1] the node record   KEYS[2i], KEYS[2i + 1] a lock and its queue
+-- ARGV[1] the record's gate, as it must be
+-- ARGV[2] liveness in ms of those who wait
+-- ARGV[3] n, how many of the ops are acquires; no two of them share a counter
+-- ARGV[4] ... ARGV[3 + n] their locks' counters, fields of the record
+-- and then for each lock
+--   an acquire: its mode (x plain, w write, r read), followed by q if it queues when
+--     it is not granted, or by b if it also goes past those ahead of it; the holder's
+--     field; TTL in ms; floor, the proposed token; ticket, 0 for none yet; and for a
+--     read the field of a write vote that it may join, or empty
+--   or a release: -x, -w or -r; the holder's field; Redisson's channel for the lock
+--
+-- Returns for each lock, of an acquire:
+--   the counter, > 0: granted (also on a replay by the same holder), or
+--   -1 - PTTL, <= 0: not now; 0 when that key has no TTL. One that queues is told
+--   four: that number, its ticket, how many are ahead of it, and whether the holder
+--   is a stranger (Redisson), who wakes nobody's queue.
+-- Of a release: 1 released, or 0 not held by this holder (also on a replay).
+-- Of either, when it changed nothing: the text of an error, of Redis or
+-- REDLOCK GATE <gate>, REDLOCK COUNTER <value>.
+-- Error of the whole: REDLOCK UNDO, the counters could not be raised: all votes given
+-- are to be taken back.
+--
+-- A lock's layout (a hash at its name, field holder = count, TTL set in the same
+-- script) is Redisson's. A plain lock's hash has one field, so HDEL removes the key
+-- with it; no GET and compare is needed, and another holder's field cannot be touched.
+
+-- What is not nearly every call's, in a function of its own: to make a closure of each
+-- part, in each call, would cost as much as the rest.
+local function parts()
+  -- A waiter is its client's id, the first 36 bytes of the holder's, and its side.
+  -- The queue: a sorted set of waiters by ticket. A waiter is dead when its client's
+  -- sign of life is gone.
+  local function head(queue)
+    while true do
+      local first = redis.call('zrange', queue, 0, 0)[1]
+      if not first or redis.call('exists', 'redlock:alive:' .. string.sub(first, 1, 36)) == 1 then
+        return first
+      end
+      redis.call('zrem', queue, first)
+    end
+  end
+
+  local function wake(queue, lock)
+    local first = head(queue)
+    if first then
+      redis.call('publish', 'redlock:wake:' .. string.sub(first, 1, 36), lock)
+    end
+  end
+
+  -- Readers' timeout keys, by which their votes live.
+  local function timeouts(lock)
+    return (string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}') .. ':'
+  end
+
+  -- An acquire in full: the answer, and whether the counter is to be raised to it.
+  local function acquire(lock, queue, how, holder, ttl, floor, ticket, over, value, liveness)
+    local mode = string.sub(how, 1, 1)
+    local queues = how ~= mode
+    if mode ~= 'r' then over = '' end -- it is the next op's word
+    local waiter = string.sub(holder, 1, 36) .. (mode == 'x' and '' or '/' .. mode)
+    local left = redis.call('pttl', lock)
+    local free = left == -2
+    if not free then
+      if redis.call('hexists', lock, holder) == 1 then
+        local counter = tonumber(value)
+        return counter and counter > 0 and counter or 'REDLOCK COUNTER ' .. value
+      end
+      if mode == 'r' then
+        local held = redis.call('hget', lock, 'mode')
+        free = held == 'read' or
+          (held == 'write' and over ~= '' and redis.call('hexists', lock, over) == 1)
+      end
+    end
+
+    local turn, ahead = true, 0
+    ticket = tonumber(ticket)
+    if (queues and not free) or redis.call('exists', queue) == 1 then
+      if queues then
+        redis.call('set', 'redlock:alive:' .. string.sub(waiter, 1, 36), '1', 'px', liveness)
+        if ticket > 0 then
+          redis.call('zadd', queue, ticket, waiter)
+        else
+          ticket = tonumber(redis.call('zscore', queue, waiter) or 0)
+          if ticket == 0 then
+            local now = redis.call('time')
+            ticket = now[1] * 1000000 + now[2]
+            redis.call('zadd', queue, ticket, waiter)
+          end
+        end
+        redis.call('pexpire', queue, 60000)
+        head(queue)
+        ahead = redis.call('zrank', queue, waiter)
+        turn = ahead == 0 or string.sub(how, 2) == 'b'
+        if not turn and mode == 'r' and free then
+          -- Readers go in together, but not past a writer that waits.
+          turn = true
+          for _, other in ipairs(redis.call('zrange', queue, 0, ahead - 1)) do
+            turn = turn and string.sub(other, 37) == '/r'
+          end
+        end
+      else
+        turn = over ~= '' or not head(queue)
+      end
+    end
+
+    if not (free and turn) then
+      if free then left = 0 end
+      if not queues then
+        return -1 - left
+      end
+      local stranger = 0
+      if left ~= 0 then
+        for _, f in ipairs(redis.call('hkeys', lock)) do
+          -- Our holders' ids are UUIDs of version 8, Java's are of version 4.
+          if f ~= 'mode' and string.sub(f, 15, 15) ~= '8' then stranger = 1 end
+        end
+      end
+      return {-1 - left, ticket, ahead, stranger}
+    end
+
+    -- The counter never falls, and its next value is above all it gave before
+    -- (docs/safety.md, rule R2). Numbers stay below 2^53, where Lua's are exact.
+    local counter = tonumber(value)
+    if not counter or not (counter >= 0 and counter < 9007199254740990 and counter % 1 == 0) then -- so that NaN fails
+      return 'REDLOCK COUNTER ' .. value
+    end
+    counter = counter + 1
+    floor = tonumber(floor)
+    if floor > counter + 60000000 then
+      -- A proposal that leaps a minute is held against this master's clock and ignored
+      -- when it is a minute ahead of it: a client with a wild clock must not push the
+      -- tokens into the future. TIME is not asked for otherwise; it would cost a tenth
+      -- of the throughput.
+      local now = redis.call('time')
+      if floor > now[1] * 1000000 + now[2] + 60000000 then
+        floor = 0
+      end
+    end
+    counter = math.max(counter, floor)
+
+    if mode == 'r' then
+      if left == -2 then
+        redis.call('hset', lock, 'mode', 'read', holder, '1')
+      else
+        redis.call('hset', lock, holder, '1')
+      end
+      redis.call('set', timeouts(lock) .. holder .. ':rwlock_timeout:1', '1', 'px', ttl)
+      if left < tonumber(ttl) then
+        redis.call('pexpire', lock, ttl)
+      end
+    else
+      if mode == 'w' then
+        redis.call('hset', lock, 'mode', 'write', holder, '1')
+      else
+        redis.call('hset', lock, holder, '1')
+      end
+      redis.call('pexpire', lock, ttl)
+    end
+
+    if queues and redis.call('zrem', queue, waiter) == 1 and mode == 'r' then
+      local first = head(queue)
+      if first and string.sub(first, 37) == '/r' then
+        redis.pcall('publish', 'redlock:wake:' .. string.sub(first, 1, 36), lock)
+      end
+    end
+    return counter, true
+  end
+
+  -- What is left to do of a release after HDEL.
+  local function released(lock, queue, how, holder, channel)
+    local free = true
+    if how == '-r' then
+      local prefix = timeouts(lock)
+      redis.call('del', prefix .. holder .. ':rwlock_timeout:1')
+      -- The others' votes live as long as their timeout keys: one of ours has one, Java's
+      -- one a hold, each with its own lease. The hash must not outlive the last of them,
+      -- or a reader that dies keeps writers out for the TTL of one that has left.
+      local others, java = 0, false
+      for _, field in ipairs(redis.call('hkeys', lock)) do
+        if string.sub(field, -6) == ':write' then
+          return
+        elseif field ~= 'mode' then
+          local left = 0
+          for i = 1, tonumber(redis.call('hget', lock, field)) or 1 do
+            left = math.max(left, redis.call('pttl', prefix .. field .. ':rwlock_timeout:' .. i))
+          end
+          if left == 0 then
+            redis.call('hdel', lock, field) -- a reader that died
+          else
+            java = java or string.sub(field, 15, 15) ~= '8'
+          end
+          others = math.max(others, left)
+        end
+      end
+      if others > 0 then
+        redis.call('pexpire', lock, others)
+        if not java then
+          return
+        end
+        -- It may have joined after the next in line last looked, who must learn that it
+        -- is Java's channel that will tell the end.
+        free = false
+      else
+        redis.call('del', lock)
+      end
+    elseif how == '-w' then
+      if redis.call('hlen', lock) > 1 then
+        redis.call('hset', lock, 'mode', 'read') -- its holder reads on
+      else
+        redis.call('del', lock)
+      end
+      redis.call('publish', channel, '1') -- all who sleep: readers go in together
+    end
+    if free then
+      -- Java loses a 1 that comes between its second try and its sleep, and sleeps to the
+      -- TTL; a 0 stays until it is taken.
+      redis.call('publish', channel, '0')
+    end
+    if redis.call('exists', queue) == 1 then
+      wake(queue, lock)
+    end
+  end
+
+  return acquire, released, wake
+end
+local acquire, released, wake
+
+local record, n = KEYS[1], tonumber(ARGV[3])
+local counters, refusal
+if n > 0 then
+  counters = redis.pcall('hmget', record, 'gate', unpack(ARGV, 4, 3 + n))
+  if counters.err then
+    refusal = counters.err
+  elseif (counters[1] or '') ~= ARGV[1] then
+    refusal = 'REDLOCK GATE ' .. (counters[1] or '')
+  end
+end
+
+local out, at, field = {}, 4 + n, 3
+local raised, m = {record}, 1 -- counters to set, and their values
+for i = 2, #KEYS, 2 do
+  local lock, queue, how, holder = KEYS[i], KEYS[i + 1], ARGV[at], ARGV[at + 1]
+  local answer
+  if how == '-x' then
+    -- pcall: once the vote is gone, it is gone whatever comes of the rest, a key of
+    -- another type in the queue's place, say, in which there is nobody to wake.
+    answer = redis.pcall('hdel', lock, holder)
+    if answer == 1 then
+      redis.pcall('publish', ARGV[at + 2], '0') -- 0: see above
+      if redis.pcall('exists', queue) == 1 then
+        if not wake then acquire, released, wake = parts() end
+        pcall(wake, queue, lock)
+      end
+    elseif answer ~= 0 then
+      answer = answer.err
+    end
+    at = at + 3
+  elseif how == '-w' or how == '-r' then
+    answer = redis.pcall('hdel', lock, holder)
+    if answer == 1 then
+      if not released then acquire, released, wake = parts() end
+      pcall(released, lock, queue, how, holder, ARGV[at + 2])
+    elseif answer ~= 0 then
+      answer = answer.err
+    end
+    at = at + 3
+  else
+    field = field + 1
+    local value = counters[field - 2] or '0'
+    local counter, floor = tonumber(value), tonumber(ARGV[at + 3])
+    local plain = how == 'xq' or how == 'x'
+    if refusal then
+      answer = refusal
+    elseif plain and counter and counter < floor and floor <= counter + 60000000 and
+       redis.pcall('exists', lock, queue) == 0 then
+      -- What nearly every acquire finds, in as few steps as there are: nobody holds it,
+      -- nobody waits, and the proposed token is good. The proposal is written as it
+      -- came; printing a number would cost as much as another command.
+      answer = redis.pcall('hset', lock, holder, '1')
+      if answer == 1 then
+        redis.call('pexpire', lock, ARGV[at + 2])
+        raised[m + 1], raised[m + 2] = ARGV[field], ARGV[at + 3]
+        m = m + 2
+        answer = floor
+      else
+        answer = answer.err
+      end
+    else
+      if not acquire then acquire, released, wake = parts() end
+      local ok, granted
+      ok, answer, granted = pcall(acquire, lock, queue, how, holder, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4],
+        ARGV[at + 5], value, ARGV[2])
+      if not ok and type(answer) == 'table' then
+        answer = answer.err
+      elseif granted then
+        raised[m + 1], raised[m + 2] = ARGV[field], answer
+        m = m + 2
+      end
+    end
+    at = at + 5
+    if not plain and string.sub(how, 1, 1) == 'r' then
+      at = at + 1
+    end
+  end
+  out[i / 2] = answer
+end
+if m > 1 then
+  local set = redis.pcall('hset', unpack(raised, 1, m))
+  if type(set) == 'table' then
+    return redis.error_reply('REDLOCK UNDO ' .. set.err)
+  end
+end
+return out

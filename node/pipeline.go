@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/zoo"
+)
+
+// maxVotes is how many ops one call of votes.lua takes: while it runs, the master
+// answers nobody else.
+const maxVotes = 64
+
+// pipeline is what a batch of ops becomes on the wire. It is used again for the next,
+// so that little is allocated.
+type pipeline struct {
+	cmds []redis.Cmder
+	// places says by op where its answer comes.
+	places []place
+	votes  votes
+	open   int // which of cmds votes gathers for; -1 none
+	args   []any
+}
+
+// place is a command, -1 for an op that was not sent, and in the answer of votes.lua
+// an element.
+type place struct{ cmd, element int }
+
+func (p *pipeline) reset() {
+	clear(p.cmds)
+	clear(p.args)
+	p.cmds, p.args, p.places, p.open = p.cmds[:0], p.args[:0], p.places[:0], -1
+}
+
+// skip leaves an op out.
+func (p *pipeline) skip() { p.places = append(p.places, place{cmd: -1}) }
+
+// add takes op in, for a connection whose gates are known.
+func (p *pipeline) add(c *conn, op *Op) {
+	if op.Kind != Acquire && op.Kind != Release {
+		p.gathered(c)
+		p.places = append(p.places, place{cmd: len(p.cmds)})
+		p.cmds = append(p.cmds, c.command(op))
+		return
+	}
+	if !p.votes.fits(op) {
+		p.gathered(c)
+	}
+	if p.open < 0 {
+		p.open = len(p.cmds)
+		p.cmds = append(p.cmds, nil)
+	}
+	p.places = append(p.places, place{p.open, p.votes.n})
+	p.votes.add(op)
+}
+
+// time asks for the master's TIME behind all that was added.
+func (p *pipeline) time(c *conn) *redis.TimeCmd {
+	p.gathered(c)
+	cmd := redis.NewTimeCmd(background, "time")
+	p.cmds = append(p.cmds, cmd)
+	return cmd
+}
+
+// gathered ends the call of votes.lua that is being gathered.
+func (p *pipeline) gathered(c *conn) {
+	if p.open < 0 {
+		return
+	}
+	from := len(p.args)
+	p.args = p.votes.call(p.args, c)
+	// What is before from may have moved: the calls before keep the old array.
+	p.cmds[p.open] = redis.NewCmd(background, p.args[from:]...)
+	p.open = -1
+}
+
+// reply is the answer to op, the i-th that was added or skipped.
+func (p *pipeline) reply(i int, op *Op) Reply {
+	at := p.places[i]
+	if at.cmd < 0 {
+		return Reply{Unsent: !op.owed(), Err: ErrLate}
+	}
+	cmd := p.cmds[at.cmd]
+	if all, ok := cmd.(*redis.Cmd); ok && (op.Kind == Acquire || op.Kind == Release) {
+		return vote(op, all, at.element)
+	}
+	return answer(op, cmd)
+}
+
+// do sends the pipeline, and runs again what a master had forgotten the script of. The
+// error is the connection's only.
+func (p *pipeline) do(c *conn) error {
+	p.gathered(c)
+	if len(p.cmds) == 0 {
+		return nil
+	}
+	pipe := c.Pipeline()
+	if zoo.LibraryRetries {
+		pipe = c.client.Pipeline()
+	}
+	for _, cmd := range p.cmds {
+		_ = pipe.Process(background, cmd)
+	}
+	_, err := pipe.Exec(background)
+	if err == nil {
+		return nil
+	}
+	if !isReply(err) {
+		return err
+	}
+	for i, cmd := range p.cmds {
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			return c.eval(p.cmds[i:])
+		}
+	}
+	return nil
+}
+
+// eval runs cmds again with their scripts' full text, all of them from the first
+// that found no script: an acquire that runs only now must not come after its
+// own release, which may have run already. Scripts give the same answer to a
+// replay, so what ran twice is as if it had run once; only that a vote was given
+// back is said by the first run. What is no script only reads.
+func (c *conn) eval(cmds []redis.Cmder) error {
+	pipe := c.Pipeline()
+	first := make([][]any, len(cmds))
+	for i, cmd := range cmds {
+		if args := cmd.Args(); args[0] == "evalsha" {
+			if cmd, ok := cmd.(*redis.Cmd); ok && args[1] == votesSHA {
+				first[i], _ = cmd.Val().([]any)
+			}
+			args[0], args[1] = "eval", sources[args[1].(string)]
+		}
+		cmd.SetErr(nil)
+		_ = pipe.Process(background, cmd)
+	}
+	_, err := pipe.Exec(background)
+	if err != nil && !isReply(err) {
+		return err
+	}
+	for i, was := range first {
+		if was == nil {
+			continue
+		}
+		now, _ := cmds[i].(*redis.Cmd).Val().([]any)
+		for j := range min(len(was), len(now)) {
+			if was[j] == int64(1) && now[j] == int64(0) {
+				now[j] = was[j]
+			}
+		}
+	}
+	return nil
+}
+
+// votes gathers acquires and releases that follow each other into one call of
+// votes.lua. Its arguments are pointers into the ops, which go-redis follows when it
+// writes, so nothing is allocated for them.
+type votes struct {
+	n                   int
+	keys, counters, ops []any
+	liveness            time.Duration // of those who wait, 0 while there are none
+	millis              any           // the last liveness in ms; it is hardly ever another
+	millisOf            time.Duration
+	// Invariant: no two acquires of a call share a counter: the script reads them
+	// all before it raises any.
+	taken [(Counters + 63) / 64]uint64
+}
+
+// What the script is told of an op, by mode: an acquire that does not wait, waits,
+// waits and barges; a release.
+var (
+	voteAcquire = map[Mode][3]any{Plain: {"x", "xq", "xb"}, Write: {"w", "wq", "wb"}, Read: {"r", "rq", "rb"}}
+	voteRelease = map[Mode]any{Plain: "-x", Write: "-w", Read: "-r"}
+)
+
+// fits says whether op can go into the same call as what is there.
+func (v *votes) fits(op *Op) bool {
+	l := op.Lock
+	switch {
+	case v.n == maxVotes:
+		return false
+	case op.Kind == Release:
+		return true
+	}
+	return v.taken[l.index/64]&(1<<(l.index%64)) == 0 &&
+		(op.Wait == nil || v.liveness == 0 || v.liveness == op.Wait.Liveness)
+}
+
+func (v *votes) add(op *Op) {
+	l := op.Lock
+	op.field = l.Field(op.Holder)
+	v.keys = append(v.keys, &l.Name, &l.queue)
+	v.n++
+	if op.Kind == Release {
+		v.ops = append(v.ops, l.release, &op.field, &l.Channel)
+		return
+	}
+	how, ticket := l.acquire[0], any(0)
+	if op.Wait != nil {
+		how, ticket = l.acquire[1], &op.Wait.Ticket
+		if op.Wait.Unfair {
+			how = l.acquire[2]
+		}
+		v.liveness = op.Wait.Liveness
+	}
+	op.millis = op.TTL.Milliseconds()
+	v.ops = append(v.ops, how, &op.field, &op.millis, &op.Token, ticket)
+	if l.Mode == Read {
+		v.ops = append(v.ops, &op.Over)
+	}
+	v.counters = append(v.counters, &l.counter)
+	v.taken[l.index/64] |= 1 << (l.index % 64)
+}
+
+// call appends the words of the call to args, and begins the next.
+func (v *votes) call(args []any, c *conn) []any {
+	args = append(args, "evalsha", votesSHA, 1+len(v.keys), RecordKey)
+	args = append(args, v.keys...)
+	if v.millis == nil || v.millisOf != v.liveness {
+		v.millis, v.millisOf = v.liveness.Milliseconds(), v.liveness
+	}
+	args = append(args, &c.gate, v.millis, len(v.counters))
+	args = append(args, v.counters...)
+	args = append(args, v.ops...)
+	clear(v.keys)
+	clear(v.counters)
+	clear(v.ops)
+	v.n, v.liveness = 0, 0
+	v.keys, v.counters, v.ops = v.keys[:0], v.counters[:0], v.ops[:0]
+	clear(v.taken[:])
+	return args
+}
+
+// scriptError is what a script says of one op, in Redis's words or its own.
+type scriptError string
+
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError marks it as an answer of the master.
+func (scriptError) RedisError() {}
+
+// vote reads what votes.lua said of op, the i-th in its call.
+func vote(op *Op, cmd *redis.Cmd, i int) Reply {
+	if err := cmd.Err(); err != nil {
+		if op.Kind == Acquire && redis.HasErrorPrefix(err, "REDLOCK UNDO") {
+			return Reply{Err: err} // Unknown, so that it is released
+		}
+		return failure(op, err)
+	}
+	all, _ := cmd.Val().([]any)
+	if i >= len(all) {
+		return Reply{Class: Refused, Err: errReply}
+	}
+	return decodeVote(op, all[i])
+}
+
+func decodeVote(op *Op, val any) Reply {
+	switch val := val.(type) {
+	case int64:
+		return decode(op.Kind, val)
+	case string:
+		return failure(op, scriptError(val))
+	case []any:
+		if op.Kind == Acquire {
+			return decodeWaiting(val)
+		}
+	}
+	return Reply{Class: Refused, Err: errReply}
+}
+
+// decodeWaiting reads the four numbers for one that was not granted and waits.
+func decodeWaiting(vals []any) Reply {
+	if len(vals) != 4 {
+		return Reply{Class: Refused, Err: errReply}
+	}
+	var n [4]int64
+	for i, v := range vals {
+		var ok bool
+		if n[i], ok = v.(int64); !ok || i > 0 && n[i] < 0 || i == 0 && n[i] > 0 {
+			return Reply{Class: Refused, Err: errReply}
+		}
+	}
+	r := decode(Acquire, n[0])
+	r.Ticket, r.Ahead, r.Stranger = n[1], int(n[2]), n[3] == 1
+	return r
+}
