@@ -125,9 +125,9 @@ func (b *ballot) replies() []node.Reply {
 	return rs
 }
 
-// votes says which masters granted, and which may hold a vote: those, and all
-// that were asked and gave no definite answer.
-func (b *ballot) votes() (granted, maybe uint64) {
+// votes says which masters granted, which may hold a vote (those, and all that
+// were asked and gave no definite answer), and which have not answered at all.
+func (b *ballot) votes() (granted, maybe, silent uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.ops {
@@ -136,6 +136,7 @@ func (b *ballot) votes() (granted, maybe uint64) {
 		switch {
 		case b.answered&bit == 0:
 			maybe |= bit
+			silent |= bit
 		case r.Class == node.Granted:
 			granted |= bit
 			maybe |= bit
@@ -143,5 +144,5 @@ func (b *ballot) votes() (granted, maybe uint64) {
 			maybe |= bit
 		}
 	}
-	return granted, maybe
+	return granted, maybe, silent
 }

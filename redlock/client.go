@@ -334,7 +334,7 @@ func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op
 			return lease, nil, nil
 		}
 	}
-	_, maybe := b.votes()
+	_, maybe, _ := b.votes()
 	if zoo.ReleaseOnCaller && ctx.Err() != nil {
 		maybe = 0
 	}

@@ -7,11 +7,18 @@ import "math/bits"
 // CountedVotes is how many votes the client knows l to have. A vote may be on a
 // master before its answer has come in, and only what has come in is counted.
 func CountedVotes(l *Lease) int {
-	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
-	votes := l.h.votes
-	if l.h.ballot != nil {
-		votes, _ = l.h.ballot.votes()
-	}
+	votes, _ := l.h.voters()
 	return bits.OnesCount64(votes)
+}
+
+// TakeEnded has the renewer pick l as one whose validity is over while its renewal
+// is still to be sent, and returns what it does next.
+func TakeEnded(l *Lease) (end func()) {
+	r := l.h.c.renewer
+	r.take(l.h.renewAt)
+	ended, _, _ := r.take(l.h.lastCall())
+	return func() {
+		r.end(ended)
+		r.ticks.Add(-2)
+	}
 }

@@ -45,8 +45,10 @@ type hold struct {
 	// maybe are the masters that may hold a vote and so get a release.
 	// Invariant: votes is a subset of maybe.
 	maybe uint64
-	// ballot is that of the acquire until its stragglers were counted.
-	ballot *ballot
+	// ballot is that of the acquire until everybody's answer was counted; counted
+	// are the masters whose answer was. Read votes and maybe after countLocked only.
+	ballot  *ballot
+	counted uint64
 
 	extending bool          // one extend in flight at most
 	settled   chan struct{} // closed when it is decided; made for those who wait
@@ -138,17 +140,18 @@ func (h *hold) extend(ctx context.Context) error {
 // whether the hold lives on with a new deadline.
 //
 // confirmed are the masters of votes that still had theirs, missing those that
-// had not.
+// had not. One that has not answered the acquire yet may still have voted.
 func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	err := h.errLocked() // none after the local deadline: a late yes proves nothing
 	if err == nil {
+		silent := h.countLocked()
 		n := bits.OnesCount64(confirmed)
 		switch {
 		case n >= h.c.need || zoo.ExtendMinority && n > 0:
 			h.until = start + h.c.drift.Validity(h.ls.ttl, 0)
-		case bits.OnesCount64(h.votes&^missing) < h.c.need:
+		case bits.OnesCount64((h.votes|silent)&^missing) < h.c.need:
 			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)
 			h.endLocked(err)
 		default:
@@ -166,13 +169,25 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	return err == nil
 }
 
-// count takes the stragglers of the acquire into the hold's sets.
-func (h *hold) countLocked() {
+// countLocked takes what the acquire's stragglers have answered by now into the
+// hold's sets: a vote that was granted in the round that won counts, however late
+// the answer. It returns those that have not answered yet.
+//
+// A master answers the acquire before anything that was sent to it later, so what
+// later answers say of it is never undone here, if they are counted after this.
+func (h *hold) countLocked() (silent uint64) {
 	if h.ballot == nil {
-		return
+		return 0
 	}
-	h.votes, h.maybe = h.ballot.votes()
-	h.ballot = nil
+	granted, maybe, silent := h.ballot.votes()
+	fresh := h.c.all &^ (h.counted | silent)
+	h.counted |= fresh
+	h.votes |= granted & fresh
+	h.maybe |= maybe & fresh
+	if silent == 0 {
+		h.ballot = nil
+	}
+	return silent
 }
 
 // notGranted are the masters that answered the acquire otherwise. Those that have
@@ -201,12 +216,13 @@ func (h *hold) count() int {
 	return len(h.leases)
 }
 
-// voters is the set of masters whose yes counts in an extend.
-func (h *hold) voters() uint64 {
+// voters are the masters whose yes counts in an extend, and silent those whose
+// yes may do so yet: they have not answered the acquire.
+func (h *hold) voters() (votes, silent uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.countLocked()
-	return h.votes
+	silent = h.countLocked()
+	return h.votes, silent
 }
 
 // confirm notes a vote that a master has although it was not counted, in a round
@@ -214,6 +230,7 @@ func (h *hold) voters() uint64 {
 func (h *hold) confirm(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.countLocked()
 	h.votes |= 1 << i
 	h.maybe |= 1 << i
 }
@@ -226,6 +243,7 @@ func (h *hold) topUp(i int) {
 	if h.ended != nil {
 		return // the releases have gone out; nothing may follow them
 	}
+	h.countLocked()
 	h.votes &^= 1 << i
 	h.maybe |= 1 << i
 	now := h.c.clock.Elapsed()
@@ -255,9 +273,8 @@ func (t topUp) Receive(op *node.Op) {
 // confirmed. It reports the errors of Unlock.
 func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
 	h.mu.Lock()
-	h.countLocked()
-	set, until := h.maybe, h.until
-	h.maybe, h.votes = 0, 0
+	set, until := h.countLocked()|h.maybe, h.until
+	h.maybe, h.votes, h.ballot = 0, 0, nil
 	h.mu.Unlock()
 	h.c.renewer.remove(h)
 	if set == 0 || errors.Is(was, ErrClosed) {

@@ -101,19 +101,35 @@ func (r *renewer) armLocked() {
 	}
 }
 
-// tick runs when the timer fires. Leases that are due a little later go along
-// with the batch.
+// tick runs when the timer fires.
 func (r *renewer) tick() {
-	now := r.c.clock.Elapsed()
-	var ended []*hold
-	renew := make(map[time.Duration][]*hold) // by TTL, which a batch shares
-	r.mu.Lock()
-	if r.closed {
-		r.mu.Unlock()
+	ended, renew, ok := r.take(r.c.clock.Elapsed())
+	if !ok {
 		return
 	}
-	r.ticks.Add(1)
 	defer r.ticks.Done()
+	r.end(ended)
+	for _, due := range renew {
+		for len(due) > 0 {
+			n := min(len(due), maxBatch)
+			r.c.extend(beginExtend(due[:n]))
+			due = due[n:]
+		}
+	}
+}
+
+// take picks what is due at now and sets the timer for the rest: leases whose
+// validity is over, and those to be extended, by their TTL, which a batch shares.
+// Leases that are due a little later go along with the batch. After close there is
+// nothing to do; else the caller owes ticks a Done.
+func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duration][]*hold, ok bool) {
+	renew = make(map[time.Duration][]*hold)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, nil, false
+	}
+	r.ticks.Add(1)
 	r.armed = never
 	for len(r.leases) > 0 {
 		l := r.leases[0]
@@ -132,19 +148,15 @@ func (r *renewer) tick() {
 	if len(r.leases) > 0 {
 		r.armLocked()
 	}
-	r.mu.Unlock()
+	return ended, renew, true
+}
 
-	for _, l := range ended {
-		if l.err() == nil { // extended in the meantime
-			r.reschedule(l, never)
-		}
-	}
-	for _, due := range renew {
-		for len(due) > 0 {
-			n := min(len(due), maxBatch)
-			r.c.extend(beginExtend(due[:n]))
-			due = due[n:]
-		}
+// end ends leases whose validity was over when take looked. One that turns out to
+// be held was extended in the last moment, and the extend that did it has it looked
+// at again: it must be left as that set it.
+func (r *renewer) end(leases []*hold) {
+	for _, l := range leases {
+		_ = l.err()
 	}
 }
 
@@ -238,7 +250,8 @@ type extension struct {
 type extending struct {
 	lease              *hold
 	voters             uint64 // whose yes counts
-	confirmed, missing uint64 // what they said
+	silent             uint64 // whose yes will, if their answer to the acquire is one
+	confirmed, missing uint64 // what the masters said
 	decided, renewed   bool
 }
 
@@ -253,7 +266,8 @@ func (c *Client) extend(leases []*hold) {
 	votes := make([]node.Item, len(leases))
 	for i, l := range leases {
 		votes[i] = node.Item{Lock: l.l, Holder: l.holder, Count: l.count()}
-		e.items[i] = extending{lease: l, voters: l.voters()}
+		e.items[i].lease = l
+		e.items[i].voters, e.items[i].silent = l.voters()
 	}
 	ttl := leases[0].ls.ttl
 	timeout := min(ttl/time.Duration(len(c.nodes)), c.nodeTimeout)
@@ -309,8 +323,13 @@ func (e *extension) timeout() {
 
 // decide settles it as soon as it can be, or at the latest when it must be.
 func (e *extension) decide(it *extending, must bool) {
+	if it.silent != 0 { // each answers the acquire before it answers this
+		voters, silent := it.lease.voters()
+		it.voters |= voters & it.silent
+		it.silent &= silent
+	}
 	confirmed := it.confirmed & it.voters
-	possible := bits.OnesCount64(it.voters &^ (e.answered &^ confirmed))
+	possible := bits.OnesCount64((it.voters | it.silent) &^ (e.answered &^ confirmed))
 	if bits.OnesCount64(confirmed) < e.c.need && possible >= e.c.need && !must {
 		return
 	}

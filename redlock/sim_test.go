@@ -209,6 +209,57 @@ func TestSim_renewal_keepsALeaseForAnHour(t *testing.T) {
 	})
 }
 
+// The renewer takes a lease for one that has ended, and before it says so an
+// extend that was on the way succeeds.
+func TestSim_extendedInTheLastMoment_renewalGoesOn(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		end := redlock.TakeEnded(lease)
+		wantErr(t, lease.Extend(t.Context()), nil)
+		synctest.Wait() // the answer of every master, and what follows from it
+		end()
+		time.Sleep(time.Minute)
+		wantErr(t, lease.Err(), nil)
+		c.wantVotes("x", lease.Holder(), 5)
+	})
+}
+
+// Two masters answer the acquire after it was won without them, and one of the three
+// that decided it dies. The extend right after needs the late two.
+func TestSim_extendRightAfterLock_countsLateVotes(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		a.faultOn("acquire", nodetest.Fault{ReplyDelay: 50 * time.Millisecond}, 3, 4)
+		lease, err := a.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, nil)
+		if n := redlock.CountedVotes(lease); n != 3 {
+			t.Fatalf("%d votes counted, want 3", n)
+		}
+		c.masters[0].Crash()
+		wantErr(t, lease.Extend(t.Context()), nil)
+		synctest.Wait()
+		if n := redlock.CountedVotes(lease); n != 5 {
+			t.Fatalf("%d votes counted, want 5", n)
+		}
+		// A straggler that says no is none of them.
+		a.heal()
+		c.masters[0].Restart()
+		time.Sleep(time.Second)
+		b := c.client()
+		other := mustLock(t, b.Mutex("y"))
+		c.masters[0].Flush()
+		c.masters[1].Flush()
+		c.masters[2].Flush()
+		a.faultOn("acquire", nodetest.Fault{ReplyDelay: 50 * time.Millisecond}, 3, 4)
+		lease, err = a.Mutex("y").TryLock(t.Context())
+		wantErr(t, err, nil)
+		c.masters[0].Flush()
+		wantErr(t, lease.Extend(t.Context()), redlock.ErrLost)
+		c.wantVotes("y", other.Holder(), 2)
+	})
+}
+
 // A rolling restart without persistence: top-ups put the votes back in time.
 func TestSim_renewal_outlivesARollingFlush(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {

@@ -143,7 +143,7 @@ func TestBallotSets_votes_disjointFromRefused(t *testing.T) {
 		for i, r := range replies {
 			b.ops[i].Reply = r
 		}
-		granted, maybe := b.votes()
+		granted, maybe, silent := b.votes()
 		refused := b.refused()
 		if granted != answered&1 || granted&refused != 0 || granted&^maybe != 0 {
 			t.Errorf("answered %b: granted %b, maybe %b, refused %b", answered, granted, maybe, refused)
@@ -151,6 +151,9 @@ func TestBallotSets_votes_disjointFromRefused(t *testing.T) {
 		// Who was asked and gave no definite answer may have a vote.
 		if want := ^answered&(1<<len(replies)-1) | answered&0b101; maybe != want {
 			t.Errorf("answered %b: maybe %b, want %b", answered, maybe, want)
+		}
+		if want := ^answered & (1<<len(replies) - 1); silent != want {
+			t.Errorf("answered %b: silent %b, want %b", answered, silent, want)
 		}
 		if got := bits.OnesCount64(refused | granted); got != bits.OnesCount64(answered) {
 			t.Errorf("answered %b: refused %b, granted %b", answered, refused, granted)
