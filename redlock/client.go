@@ -21,6 +21,10 @@ import (
 	"github.com/redlock-go/redlock/node"
 )
 
+// releaseGrace is how far past its caller's deadline a round that gave no lease
+// waits for its releases: masters that answer at all have answered by then.
+const releaseGrace = 3 * time.Millisecond
+
 // maxNodes is set by the sets of masters, which are bits of a uint64.
 const maxNodes = 63
 
@@ -338,7 +342,7 @@ func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op
 	if zoo.ReleaseOnCaller && ctx.Err() != nil {
 		maybe = 0
 	}
-	c.release(l, holder, maybe, start+ls.ttl+c.drift.Of(ls.ttl))
+	c.release(ctx, l, holder, maybe, start+ls.ttl+c.drift.Of(ls.ttl))
 	replies := b.replies()
 	err := c.roundError(l, replies)
 	switch {
@@ -354,13 +358,18 @@ func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op
 
 // release gives back what a failed attempt may have, everywhere at once, and
 // waits for the masters that answer: when the caller goes on, none of them has a
-// key of the attempt. It does not listen to the caller's context, which is often
-// what ended the attempt. Masters that do not answer owe it to the lane.
-func (c *Client) release(l *node.Lock, holder string, set uint64, until time.Duration) {
+// key of the attempt. A cancel of the caller's context does not end that, for it is
+// often what ended the attempt; its deadline does, a little later. Masters that do
+// not answer owe it to the lane.
+func (c *Client) release(ctx context.Context, l *node.Lock, holder string, set uint64, until time.Duration) {
 	if set == 0 {
 		return
 	}
+	timeout := c.nodeTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
+	}
 	c.poll(set, 0, node.Op{
 		Kind: node.Release, Lock: l, Holder: holder, Start: c.clock.Elapsed(), Until: until,
-	}).wait(context.Background(), c.nodeTimeout)
+	}).wait(context.Background(), timeout)
 }

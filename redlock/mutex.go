@@ -139,9 +139,10 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	return m.lock(ctx)
 }
 
-// TryLockFor is Lock that waits for at most wait, I/O included, and returns
-// ErrHeld, ErrUnreachable or ErrRecovering after that, as the last round found that
-// a quorum answered. ctx may end it earlier, with ctx's own error.
+// TryLockFor is Lock that waits for at most wait, I/O included and a few
+// milliseconds for giving back excluded, and returns ErrHeld, ErrUnreachable or
+// ErrRecovering after that, as the last round found that a quorum answered. ctx may
+// end it earlier, with ctx's own error.
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
 	if ctx == nil {
 		return m.TryLock(ctx)

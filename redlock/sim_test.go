@@ -260,6 +260,43 @@ func TestSim_extendRightAfterLock_countsLateVotes(t *testing.T) {
 	})
 }
 
+// The bound holds whatever the masters do, and what the last round may have left is
+// given back after it.
+func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
+	for _, silent := range []int{1, 3, 5} {
+		for _, wait := range []time.Duration{3 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+			t.Run(fmt.Sprint(silent, " silent for ", wait), func(t *testing.T) {
+				simulate(t, func(t *testing.T, c *cluster) {
+					a, b := c.client(), c.client()
+					if silent == 1 { // else the lock is free
+						mustLock(t, b.Mutex("x"))
+					}
+					for _, m := range c.masters[:silent] {
+						m.Pause()
+					}
+					start := time.Now()
+					_, err := a.Mutex("x").TryLockFor(t.Context(), wait)
+					if took := time.Since(start); took > wait+5*time.Millisecond {
+						t.Errorf("returned after %v", took)
+					}
+					if silent == 1 {
+						wantErr(t, err, redlock.ErrHeld)
+					} else {
+						wantErr(t, err, redlock.ErrUnreachable)
+					}
+					for _, m := range c.masters {
+						m.Resume()
+					}
+					time.Sleep(time.Second)
+					if silent > 1 {
+						c.wantVotes("x", "", 5)
+					}
+				})
+			})
+		}
+	}
+}
+
 // A rolling restart without persistence: top-ups put the votes back in time.
 func TestSim_renewal_outlivesARollingFlush(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
