@@ -255,8 +255,13 @@ const (
 	Refused
 )
 
+var classes = [...]string{"unknown", "granted", "held", "absent", "refused"}
+
 func (c Class) String() string {
-	return [...]string{"unknown", "granted", "held", "absent", "refused"}[c]
+	if int(c) >= len(classes) {
+		return "?"
+	}
+	return classes[c]
 }
 
 // Reply is what came of an Op.

@@ -102,3 +102,9 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestClass_unknownValue_hasAName(t *testing.T) {
+	if Held.String() != "held" || Class(255).String() != "?" {
+		t.Errorf("%v and %v", Held, Class(255))
+	}
+}

@@ -11,7 +11,14 @@ const (
 	lost                   // enough can no longer be reached
 )
 
-func (v verdict) String() string { return [...]string{"pending", "won", "lost"}[v] }
+var verdicts = [...]string{"pending", "won", "lost"}
+
+func (v verdict) String() string {
+	if int(v) >= len(verdicts) {
+		return "?"
+	}
+	return verdicts[v]
+}
 
 // quorum is the majority of n configured masters, reachable or not.
 func quorum(n int) int { return n/2 + 1 }

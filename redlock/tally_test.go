@@ -81,6 +81,12 @@ func TestTally_allOutcomes_asTheDumbOneSays(t *testing.T) {
 	}
 }
 
+func TestVerdict_unknownValue_hasAName(t *testing.T) {
+	if won.String() != "won" || verdict(255).String() != "?" {
+		t.Errorf("%v and %v", won, verdict(255))
+	}
+}
+
 func TestQuorum_twoOfThemAlwaysMeet(t *testing.T) {
 	for n := 1; n <= maxNodes; n++ {
 		if q := quorum(n); 2*q <= n || 2*(q-1) > n {
