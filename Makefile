@@ -29,6 +29,7 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime 5s ./node
 	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 5s ./node
 	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 5s ./node
+	$(GO) test -run '^$$' -fuzz FuzzOptions -fuzztime 5s ./redlock
 
 bench:
 	$(GO) run ./cmd/redlock-bench

@@ -19,6 +19,9 @@ const (
 	// minTTL is the useful minimum: below it drift and one round trip leave
 	// nothing to work with.
 	minTTL = 10 * time.Millisecond
+	// longest bounds TTLs and timeouts. It is there so that no sum of some of them
+	// overflows: a wait that did would be over before it began.
+	longest = 365 * 24 * time.Hour
 )
 
 // Option sets something for a whole client, in [Open] and [New]. Every
@@ -74,7 +77,7 @@ func (f lockOption) applyClient(s *settings)   { f(&s.lock) }
 func (f lockOption) applyLock(s *lockSettings) { f(s) }
 
 // WithTTL sets how long a master keeps a vote that is not renewed, in whole
-// milliseconds (the rest is cut off). Default 10 s, least 10 ms. It bounds how
+// milliseconds (the rest is cut off). Default 10 s, 10 ms to a year. It bounds how
 // long a lock stays taken after its holder died; with renewal, which is the
 // default, it does not bound how long a lock can be held.
 func WithTTL(ttl time.Duration) LockOption {
@@ -115,7 +118,8 @@ func Unfair() LockOption {
 // WithNodeTimeout caps how long a round waits for masters that do not answer. A
 // round takes what is left of the caller's time and of the TTL, divided by the
 // number of masters, at most this and at least 1 ms (Redlock page, step 2: small
-// against the TTL). Default 150 ms. A healthy round never waits for it.
+// against the TTL). Default 150 ms, 1 ms to a year. A healthy round never waits for
+// it.
 func WithNodeTimeout(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.nodeTimeout = d })
 }
@@ -138,7 +142,7 @@ func WithNodeCount(n int) Option {
 }
 
 // WithMaxTTL sets the longest TTL that any lock of any client of these masters may
-// have. Default 30 s. It is what a restarted master waits before it votes again,
+// have. Default 30 s, 10 ms to a year. It is what a restarted master waits before it votes again,
 // and part of the epoch: clients with different ones refuse to work together.
 func WithMaxTTL(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.maxTTL = d.Truncate(time.Millisecond) })
@@ -182,13 +186,13 @@ func (s *settings) check() error {
 	switch {
 	case s.clock == nil:
 		return fmt.Errorf("%w: no clock", ErrConfig)
-	case s.nodeTimeout < time.Millisecond:
-		return fmt.Errorf("%w: node timeout %v: want 1ms or more", ErrConfig, s.nodeTimeout)
+	case s.nodeTimeout < time.Millisecond || s.nodeTimeout > longest:
+		return fmt.Errorf("%w: node timeout %v: want %v to %v", ErrConfig, s.nodeTimeout, time.Millisecond, longest)
 	case s.nodeCount < 0:
 		return fmt.Errorf("%w: node count %d: want 1 or more", ErrConfig, s.nodeCount)
 	}
-	if s.maxTTL < minTTL {
-		return fmt.Errorf("%w: maximum TTL %v: want %v or more", ErrConfig, s.maxTTL, minTTL)
+	if s.maxTTL < minTTL || s.maxTTL > longest {
+		return fmt.Errorf("%w: maximum TTL %v: want %v to %v", ErrConfig, s.maxTTL, minTTL, longest)
 	}
 	if err := s.drift.Check(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -199,8 +203,8 @@ func (s *settings) check() error {
 // checkLock compares a lock's settings with each other and with the client's,
 // and fills in what follows from the TTL. Every message names both values.
 func (s *settings) checkLock(l *lockSettings) error {
-	if l.ttl < minTTL {
-		return fmt.Errorf("%w: TTL %v: want %v or more", ErrConfig, l.ttl, minTTL)
+	if l.ttl < minTTL || l.ttl > longest {
+		return fmt.Errorf("%w: TTL %v: want %v to %v", ErrConfig, l.ttl, minTTL, longest)
 	}
 	if !s.noRecovery && l.ttl > s.maxTTL {
 		return fmt.Errorf("%w: TTL %v is above the maximum TTL %v of these masters: shorten it, or raise WithMaxTTL (a change of epoch, docs/operations.md)", ErrConfig, l.ttl, s.maxTTL)

@@ -50,7 +50,7 @@ func (r *renewer) add(l *hold) bool {
 
 // renewalAt is at, or never when the lease is not to be renewed then.
 func (l *hold) renewalAt(at time.Duration) time.Duration {
-	if l.ls.fixed || l.ls.maxHold > 0 && at > l.start+l.ls.maxHold {
+	if l.ls.fixed || l.ls.maxHold > 0 && at-l.start > l.ls.maxHold {
 		return never
 	}
 	return at

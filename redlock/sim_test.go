@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -560,6 +561,16 @@ func TestSim_maxHold_endsRenewal(t *testing.T) {
 		if held := lostAfter(t, lease); held < time.Minute || held > time.Minute+redlock.DefaultTTL {
 			t.Fatalf("held for %v", held)
 		}
+	})
+}
+
+// The longest maximum is none.
+func TestSim_maxHold_forEver(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		time.Sleep(time.Second)
+		lease := mustLock(t, c.client().Mutex("x", redlock.WithMaxHold(math.MaxInt64)))
+		time.Sleep(time.Hour)
+		wantErr(t, lease.Err(), nil)
 	})
 }
 
