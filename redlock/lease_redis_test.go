@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -371,4 +373,61 @@ func TestDo_eachEnding(t *testing.T) {
 		return nil
 	})
 	wantIs(t, lost, redlock.ErrLost)
+}
+
+// Every lease of a crowd is renewed in time on real masters, by few goroutines, in
+// batches. TestSim_renewal_crowd is the same where time is not real.
+func TestRenewal_crowd_allInTimeInBatches(t *testing.T) {
+	if !soaking() {
+		t.Skip("REDLOCK_SOAK=1 takes minutes and the whole machine")
+	}
+	const leases, ttl = 100_000, 30 * time.Second
+	ms := startMasters(t, 5, localredis.Config{})
+	c := ms.begin(redlock.WithTTL(ttl))
+	goroutines := runtime.NumGoroutine()
+	held := make([]*redlock.Lease, leases)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < leases; i = int(next.Add(1)) - 1 {
+				var err error
+				if held[i], err = c.Mutex(fmt.Sprintf("crowd-%d", i)).Lock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	before, calls, start := c.Stats().Extends, ms.calls(0, "evalsha"), time.Now()
+	most, least := 0, ttl
+	for time.Since(start) < time.Minute {
+		time.Sleep(100 * time.Millisecond)
+		most = max(most, runtime.NumGoroutine())
+		for _, l := range held {
+			least = min(least, time.Until(l.ValidUntil()))
+		}
+	}
+	took := time.Since(start)
+	extends, calls := c.Stats().Extends-before, ms.calls(0, "evalsha")-calls
+	for _, l := range held {
+		noErr(t, l.Err())
+	}
+	t.Logf("%d leases of %v for %v: %d extends in %d calls a master; goroutines %d before, %d at most; never less than %v left",
+		leases, ttl, took.Round(time.Millisecond), extends, calls, goroutines, most, least.Round(time.Millisecond))
+	if want := uint64(leases * (took/(ttl/3) - 1)); extends < want || c.Stats().Lost != 0 {
+		t.Errorf("%d extends, want %d or more; stats %+v", extends, want, c.Stats())
+	}
+	if most > goroutines+5 {
+		t.Errorf("%d goroutines, %d before the leases", most, goroutines)
+	}
+	if calls > int(extends)/32 {
+		t.Errorf("%d extends took %d calls a master", extends, calls)
+	}
+	if least < ttl/3 {
+		t.Errorf("a lease had only %v left", least)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -207,6 +208,52 @@ func TestSim_renewal_keepsALeaseForAnHour(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.wantVotes("x", "", 5)
+	})
+}
+
+// Every lease of a crowd is renewed in time, by few goroutines, in batches.
+func TestSim_renewal_crowd(t *testing.T) {
+	leases, seconds := 3_000, 8
+	if soaking() {
+		leases, seconds = 100_000, 60
+	}
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		extends := 0 // calls to master 0
+		a.nodes[0].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+			if cmd.Name == "extend" {
+				extends++
+			}
+			return nodetest.Fault{ReplyDelay: 100 * time.Microsecond}
+		})
+		synctest.Wait()
+		goroutines := runtime.NumGoroutine()
+		held := make([]*redlock.Lease, leases)
+		for i := range held {
+			held[i] = mustLock(t, a.Mutex(fmt.Sprint(i)))
+			// Spread over two seconds, as those who come and go are.
+			time.Sleep(2 * time.Second / time.Duration(leases))
+		}
+		least := redlock.DefaultTTL
+		for range seconds {
+			time.Sleep(time.Second)
+			for _, l := range held {
+				least = min(least, time.Until(l.ValidUntil()))
+			}
+		}
+		synctest.Wait()
+		stats := a.Stats()
+		t.Logf("%d leases for %d s: %d extends in %d calls a master, %d goroutines before and %d now, never less than %v left",
+			leases, seconds, stats.Extends, extends, goroutines, runtime.NumGoroutine(), least)
+		if stats.Lost != 0 || stats.Held != leases || least < redlock.DefaultTTL/2 {
+			t.Errorf("never less than %v left; %+v", least, stats)
+		}
+		if n := runtime.NumGoroutine(); n > goroutines+2 {
+			t.Errorf("%d goroutines, %d before the leases", n, goroutines)
+		}
+		if int(stats.Extends) < leases*(seconds*3/10-1) || extends > int(stats.Extends)/8 {
+			t.Errorf("%d extends in %d calls to a master", stats.Extends, extends)
+		}
 	})
 }
 
