@@ -53,6 +53,98 @@ func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
 	}
 }
 
+// docs/safety.md, "Fencing tokens": the two schedules in which a token that is
+// written back to masters where the vote is not held is granted twice, or after a
+// larger one. The real scripts refuse the write-back, and with it the first grant.
+func TestScripts_counterExamples_writeBackRefused(t *testing.T) {
+	const a, b = 0, 1 // attempts
+	t.Run("CE-1", func(t *testing.T) {
+		ce := beginExample(t, 9, 0, 0, 1, 1)
+		ce.votes(a, 0, 10)
+		ce.votes(a, 1, 1)
+		ce.votes(a, 2, 1)
+		ce.votes(b, 3, 2)
+		ce.votes(b, 4, 2)
+		ce.confirms(a, 3, 10, false) // B's; with these two A would be granted 10
+		ce.confirms(a, 4, 10, false)
+		if n := ce.counter(3); n != 2 {
+			t.Fatalf("the refused write-back raised the counter to %d", n)
+		}
+		ce.refused(b, 2)
+		ce.releases(a, 0, 1, 2)
+		ce.votes(b, 2, 2) // 2, 2, 2: granted without a second round, and nobody had 10
+	})
+	t.Run("CE-2", func(t *testing.T) {
+		ce := beginExample(t, 3, 3, 0)
+		ce.votes(a, 0, 4)
+		ce.votes(a, 2, 1)
+		ce.votes(b, 1, 4)
+		ce.confirms(a, 1, 4, false) // B's; with it A would be granted 4
+		ce.releases(a, 0, 2)
+		ce.votes(b, 2, 2)
+		ce.confirms(b, 2, 4, true) // granted 4, the only time
+	})
+}
+
+// example is a schedule played by hand on masters with given counters.
+type example struct {
+	t       *testing.T
+	masters []*modelMaster
+}
+
+func beginExample(t *testing.T, counters ...int64) *example {
+	t.Helper()
+	ce := &example{t, modelMasters(t, len(counters))}
+	for i, m := range ce.masters {
+		m.reset(t)
+		noErr(t, m.admin.HSet(t.Context(), node.RecordKey, m.field, counters[i]).Err())
+	}
+	return ce
+}
+
+// votes has master i vote for an attempt, with no floor.
+func (ce *example) votes(attempt, i int, token int64) {
+	ce.t.Helper()
+	got, granted, err := ce.masters[i].Acquire(attempt, 0)
+	noErr(ce.t, err)
+	if !granted || got != token {
+		ce.t.Fatalf("master %d: granted %v with %d, want %d", i, granted, got, token)
+	}
+}
+
+func (ce *example) refused(attempt, i int) {
+	ce.t.Helper()
+	_, granted, err := ce.masters[i].Acquire(attempt, 0)
+	noErr(ce.t, err)
+	if granted {
+		ce.t.Fatalf("master %d granted what another holds", i)
+	}
+}
+
+func (ce *example) confirms(attempt, i int, token int64, want bool) {
+	ce.t.Helper()
+	got, err := ce.masters[i].Confirm(attempt, token)
+	noErr(ce.t, err)
+	if got != want {
+		ce.t.Fatalf("master %d: confirmed %d: %v, want %v", i, token, got, want)
+	}
+}
+
+func (ce *example) releases(attempt int, on ...int) {
+	ce.t.Helper()
+	for _, i := range on {
+		_, err := ce.masters[i].Release(attempt)
+		noErr(ce.t, err)
+	}
+}
+
+func (ce *example) counter(i int) int64 {
+	ce.t.Helper()
+	n, err := ce.masters[i].admin.HGet(ce.t.Context(), node.RecordKey, ce.masters[i].field).Int64()
+	noErr(ce.t, err)
+	return n
+}
+
 // modelMaster drives one real master as the model's.
 type modelMaster struct {
 	n     *node.Redis
