@@ -415,3 +415,35 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 		noErr(t, after.Unlock(t.Context()))
 	}
 }
+
+// Every master forgets everything, one after the other, under a lease that is held.
+// Each gets the vote back before the next one goes.
+func TestRestart_allInTurn_heldLeaseSurvives(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	opts := []redlock.Option{redlock.WithTTL(600 * time.Millisecond), redlock.WithMaxTTL(600 * time.Millisecond), redlock.WithNodeTimeout(time.Second)}
+	c, other := ms.begin(opts...), ms.open(opts...)
+	l := locked(t, c.Mutex("rolling"))
+	settled(t, l, 5)
+	for i := range 5 {
+		ms.restart(i)
+		soon(t, "it votes again, and has the vote", func() bool {
+			if err := l.Err(); err != nil {
+				t.Fatalf("restart of master %d: %v", i, err)
+			}
+			if got, err := other.Mutex("rolling").TryLock(t.Context()); err == nil {
+				t.Fatalf("%s has it too", got.Holder())
+			}
+			return ms.state(i) == node.Voting && redlock.CountedVotes(l) == 5
+		})
+	}
+	if n := ms.votes("rolling", l.Holder()); n != 5 {
+		t.Errorf("%d votes: %v", n, ms.holders("rolling"))
+	}
+	noErr(t, l.Unlock(t.Context()))
+	next, err := other.Mutex("rolling").Lock(t.Context())
+	noErr(t, err)
+	if next.Token() <= l.Token() {
+		t.Errorf("token %d after %d", next.Token(), l.Token())
+	}
+}

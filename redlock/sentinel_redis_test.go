@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// startSentinel starts a real redis-sentinel that watches master under the name
+// "mine" and fails over by itself, and returns its address.
+func startSentinel(t *testing.T, master *localredis.Server) string {
+	t.Helper()
+	binary, _, err := localredis.Find()
+	noErr(t, err)
+	host, port, _ := strings.Cut(master.Addr(), ":")
+	for try := 0; ; try++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		noErr(t, err)
+		addr := l.Addr().String()
+		noErr(t, l.Close()) // another may take the port before the sentinel has it
+		dir := t.TempDir()
+		conf := filepath.Join(dir, "sentinel.conf") // which it rewrites
+		noErr(t, os.WriteFile(conf, fmt.Appendf(nil, "port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mine %s %s 1\n"+
+			"sentinel down-after-milliseconds mine 300\nsentinel failover-timeout mine 3000\n",
+			l.Addr().(*net.TCPAddr).Port, dir, host, port), 0o600))
+		ctx, stop := context.WithCancel(context.Background())
+		cmd := exec.CommandContext(ctx, binary, conf, "--sentinel")
+		noErr(t, cmd.Start())
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Wait()
+			close(ended)
+		}()
+		t.Cleanup(func() {
+			stop()
+			<-ended
+		})
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		t.Cleanup(func() { _ = c.Close() })
+		up := within(5*time.Second, func() bool {
+			select {
+			case <-ended:
+				return true
+			default:
+				return c.Ping(t.Context()).Err() == nil
+			}
+		})
+		select {
+		case <-ended:
+			if try == 3 {
+				t.Fatal("the sentinel ends at once")
+			}
+			continue
+		default:
+		}
+		if !up {
+			t.Fatal("the sentinel does not answer")
+		}
+		return addr
+	}
+}
+
+// docs/safety.md A11. One of the masters is whatever redis-sentinel says. It dies with
+// a vote that its replica never heard of, the replica is promoted, and votes only when
+// it has recovered.
+func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	replica, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
+	noErr(t, err)
+	t.Cleanup(func() { noErr(t, replica.Close()) })
+	looker := redis.NewClient(&redis.Options{Addr: replica.Addr()})
+	t.Cleanup(func() { _ = looker.Close() })
+	sentinel := startSentinel(t, ms.servers[0])
+	asked := redis.NewSentinelClient(&redis.Options{Addr: sentinel})
+	t.Cleanup(func() { _ = asked.Close() })
+	soon(t, "the sentinel knows the replica, which is in sync", func() bool {
+		replicas, err := asked.Replicas(t.Context(), "mine").Result()
+		return err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok"
+	})
+
+	const wait = 2 * time.Second
+	opts := []redlock.Option{redlock.WithTTL(wait), redlock.WithMaxTTL(wait), redlock.WithoutRenewal(), redlock.WithNodeTimeout(time.Second)}
+	urls := append(ms.pick(1, 2), "redis-sentinel://"+sentinel+"/mine")
+	c := openAt(t, urls, opts...)
+	noErr(t, c.Init(t.Context()))
+	if gate := ms.gate(0); gate == "" {
+		t.Fatal("the client does not use the master that the sentinel names")
+	}
+	before := locked(t, c.Mutex("before"))
+	noErr(t, before.Unlock(t.Context()))
+
+	// A bare quorum: one plain master, and the one that will be failed over. Its replica
+	// is cut off before.
+	noErr(t, replica.Pause())
+	noErr(t, ms.direct[0].Do(t.Context(), "client", "kill", "type", "replica").Err())
+	noErr(t, ms.servers[2].Pause())
+	held := locked(t, c.Mutex("held"))
+	noErr(t, ms.servers[0].Kill())
+	noErr(t, replica.Resume())
+	noErr(t, ms.servers[2].Resume())
+	soon(t, "the replica is promoted", func() bool {
+		addr, err := asked.GetMasterAddrByName(t.Context(), "mine").Result()
+		return err == nil && len(addr) == 2 && net.JoinHostPort(addr[0], addr[1]) == replica.Addr()
+	})
+	promoted := time.Now()
+	other := openAt(t, urls, opts...)
+	state := func() node.State {
+		gate, err := looker.HGet(t.Context(), node.RecordKey, "gate").Result()
+		if err != nil {
+			return 0
+		}
+		g, err := node.ParseGate(gate)
+		noErr(t, err)
+		return g.State
+	}
+	soon(t, "it recovers", func() bool { return state() == node.Recovering })
+	for held.Err() == nil {
+		if l, err := other.Mutex("held").TryLock(t.Context()); err == nil {
+			if held.Err() == nil {
+				t.Fatalf("%s has it while %s does, which is valid until %v", l.Holder(), held.Holder(), held.ValidUntil())
+			}
+			noErr(t, l.Unlock(t.Context()))
+		} else if !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrRecovering) {
+			t.Fatal(err)
+		}
+		// Of the others a quorum is there: that one master fails over costs nothing.
+		noErr(t, locked(t, other.Mutex("else")).Unlock(t.Context()))
+	}
+	soon(t, "it votes again", func() bool { return state() == node.Voting })
+	if d := time.Since(promoted); d < wait/2 { // the sentinel may have promoted it a little earlier
+		t.Errorf("it voted %v after it was promoted", d)
+	}
+	noErr(t, ms.servers[2].Kill()) // now it is needed
+	l := locked(t, c.Mutex("before"))
+	if l.Token() <= before.Token() {
+		t.Errorf("token %d after %d", l.Token(), before.Token())
+	}
+	if n, err := looker.Exists(t.Context(), "before").Result(); err != nil || n != 1 {
+		t.Errorf("the promoted master has no vote: %d, %v", n, err)
+	}
+	noErr(t, l.Unlock(t.Context()))
+}
