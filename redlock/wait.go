@@ -6,7 +6,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -131,48 +130,6 @@ func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
 	}
 }
 
-// listen has the masters' wakes heard while the contender is in their queues, and
-// its client's sign of life kept up. While a stranger has the lock it follows
-// Redisson's channel too.
-func (ct *contender) listen(replies []node.Reply) {
-	w := ct.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var strangers uint64
-	for i, r := range replies {
-		if r.Stranger {
-			strangers |= 1 << i
-		}
-	}
-	ct.followLocked(strangers)
-	if ct.listens {
-		return
-	}
-	ct.listens = true
-	ct.wake = make(chan struct{}, 1)
-	w.listening++
-	if !w.subscribed {
-		w.subscribed = true
-		for _, n := range w.c.nodes {
-			n.Subscribe(node.Wake(w.c.id))
-		}
-		if w.beating == nil {
-			w.beating = time.AfterFunc(beat, w.beat)
-		} else {
-			w.beating.Reset(beat)
-		}
-	}
-}
-
-func (ct *contender) deafenLocked() {
-	ct.followLocked(0)
-	if !ct.listens {
-		return
-	}
-	ct.listens = false
-	ct.w.listening--
-}
-
 // leaveLocked leaves l's queue on the masters in set; they owe it to us if they do
 // not answer.
 func (w *waiting) leaveLocked(l *node.Lock, set uint64) {
@@ -203,109 +160,6 @@ func (c *Client) waiter(m node.Mode) string {
 		return c.id + "/w"
 	}
 	return c.id
-}
-
-// beat gives the masters a sign of life while anybody waits. The first beat that
-// finds nobody ends it, and the subscription: not the last waiter, for a lock that
-// is waited for often would subscribe anew each time.
-func (w *waiting) beat() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.closed:
-		return
-	case w.listening == 0:
-		w.subscribed = false
-		for _, n := range w.c.nodes {
-			n.Unsubscribe(node.Wake(w.c.id))
-		}
-		return
-	}
-	now := w.c.clock.Elapsed()
-	for _, n := range w.c.nodes {
-		n.Submit(&node.Op{Kind: node.Beat, Holder: w.c.id, TTL: liveness,
-			Start: now, Until: now + beat, To: ignore{}})
-	}
-	w.beating.Reset(beat)
-}
-
-// followLocked follows Redisson's channel while a stranger has the lock: Java's
-// release wakes nobody's queue.
-func (ct *contender) followLocked(strangers uint64) {
-	did, want := ct.strangers != 0, strangers != 0
-	ct.strangers = strangers
-	if did == want {
-		return
-	}
-	w, ch := ct.w, ct.l.Channel
-	if want {
-		w.strangers[ch]++
-	} else {
-		w.strangers[ch]--
-	}
-	n := w.strangers[ch]
-	if n == 0 {
-		delete(w.strangers, ch)
-	}
-	for _, m := range w.c.nodes {
-		if want && n == 1 {
-			m.Subscribe(ch)
-		} else if !want && n == 0 {
-			m.Unsubscribe(ch)
-		}
-	}
-}
-
-// message takes a wake from master i.
-func (w *waiting) message(i int, channel, payload string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if channel != node.Wake(w.c.id) {
-		// Also those who do not follow it yet: a round of theirs may be under way
-		// that was refused before this release. The channel is heard for another,
-		// the other side of a read-write lock, so they would get no look after
-		// subscribing.
-		for _, ct := range w.contenders {
-			if ct.l.Channel == channel {
-				ct.heard |= 1 << i
-				ct.wakeLocked(0)
-			}
-		}
-		return
-	}
-	waits := false
-	for _, mode := range [...]node.Mode{node.Plain, node.Write, node.Read} {
-		if ct := w.contenders[side{payload, mode}]; ct != nil {
-			waits = true
-			ct.wakeLocked(1 << i)
-		}
-	}
-	if !waits && !w.closed {
-		// A place in a queue that nobody stands in: whoever left it could not
-		// tell this master. Nobody behind it must wait for us.
-		for _, mode := range [...]node.Mode{node.Plain, node.Write, node.Read} {
-			w.leaveLocked(node.NewLock(payload, mode), 1<<i)
-		}
-	}
-}
-
-// resubscribed has everybody look again: a message may have been missed before.
-// That goes for those too who do not listen yet: their round may have been refused
-// before the message that was missed.
-func (w *waiting) resubscribed(i int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, ct := range w.contenders {
-		ct.wakeLocked(1 << i)
-	}
-}
-
-func (ct *contender) wakeLocked(set uint64) {
-	ct.woken |= set
-	select {
-	case ct.wake <- struct{}{}:
-	default:
-	}
 }
 
 // close leaves all queues, while the nodes still take ops.
@@ -415,15 +269,6 @@ func (ct *contender) await(ctx context.Context, pause time.Duration) error {
 			return ErrClosed
 		}
 	}
-}
-
-// wokenBy is how many masters have woken us. On Redisson's channel only those count
-// where the stranger is: a Java holder may lack a vote, which we get and give back, and
-// would be woken by what our own release says.
-func (ct *contender) wokenBy() int {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
-	return bits.OnesCount64(ct.woken | ct.heard&ct.strangers)
 }
 
 // learn keeps the ticket that the masters gave at first: the median of their
