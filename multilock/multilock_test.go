@@ -7,176 +7,434 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/multilock"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// masters starts three real masters and returns how to open a client of them.
-func masters(t *testing.T) func() *redlock.Client {
-	t.Helper()
-	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var urls []string
-	for _, s := range servers {
-		t.Cleanup(func() { s.Close() })
-		urls = append(urls, s.URL())
-	}
-	return func() *redlock.Client {
-		t.Helper()
-		c, err := redlock.Open(urls, redlock.WithUnsafeRecoveryOff())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
+func TestMain(m *testing.M) {
+	redis.SetLogger(silent{}) // go-redis logs every dial that fails
+	goleak.VerifyTestMain(m)
 }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 func mustNew(t *testing.T, members ...multilock.Member) *multilock.Lock {
 	t.Helper()
 	l, err := multilock.New(members...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quorumtest.NoErr(t, err)
 	return l
 }
 
+func lock(t *testing.T, l *multilock.Lock) *multilock.Lease {
+	t.Helper()
+	lease, err := l.Lock(t.Context())
+	quorumtest.NoErr(t, err)
+	return lease
+}
+
+func unlock(t *testing.T, lease interface{ Unlock(context.Context) error }) {
+	t.Helper()
+	quorumtest.NoErr(t, lease.Unlock(t.Context()))
+}
+
+// hold takes a single lock.
+func hold(t *testing.T, m *redlock.Mutex) *redlock.Lease {
+	t.Helper()
+	lease, err := m.Lock(t.Context())
+	quorumtest.NoErr(t, err)
+	return lease
+}
+
+// nothingOf wants no key named like any of patterns on any master, soon: those that did not make the
+// quorum follow.
+func nothingOf(t *testing.T, masters *quorumtest.Masters, patterns ...string) {
+	t.Helper()
+	for _, p := range patterns {
+		quorumtest.Soon(t, "no key is left of "+p, func() bool { return len(masters.Keys(p)) == 0 })
+	}
+}
+
 func TestNew_badMembers_refused(t *testing.T) {
-	c := masters(t)()
-	a := c.Mutex("a")
-	rw := c.RWMutex("rw")
-	var none *redlock.Mutex
+	masters := quorumtest.Start(t, 3)
+	c, same := masters.Open(), masters.Open()
+	a, rw := c.Mutex("a"), c.RWMutex("rw")
+	var noMutex *redlock.Mutex
+	var noLock *multilock.Lock
 	for name, members := range map[string][]multilock.Member{
-		"empty": {}, "nil": {nil}, "nil Mutex": {none}, "twice": {a, c.Mutex("a")},
-		"twice, nested": {a, mustNew(t, c.Mutex("b"), c.Mutex("a"))}, "both sides": {rw.Reader(), rw.Writer()},
-		"bad name": {c.Mutex("")},
+		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil Lock": {noLock}, "nil behind others": {a, nil},
+		"twice": {a, c.Mutex("a")}, "twice, by another client": {a, same.Mutex("a")}, "twice, not in a row": {a, rw.Reader(), c.Mutex("a")},
+		"twice, nested": {a, mustNew(t, c.Mutex("b"), mustNew(t, c.Mutex("a")))}, "both sides": {rw.Reader(), rw.Writer()},
+		"as a mutex and a side": {c.Mutex("rw"), rw.Reader()},
+		"bad name":              {a, c.Mutex("")}, "bad option": {a, c.Mutex("b", redlock.WithTTL(time.Microsecond))},
+		"nil option": {c.Mutex("b", nil)}, "bad side": {c.RWMutex("rw", redlock.WithRenewal(-1)).Writer()},
 	} {
-		if _, err := multilock.New(members...); !errors.Is(err, redlock.ErrConfig) {
+		if l, err := multilock.New(members...); !errors.Is(err, redlock.ErrConfig) || l != nil {
 			t.Errorf("%s: %v, want ErrConfig", name, err)
 		}
 	}
+	for _, err := range []error{
+		second(mustNew(t, a).Lock(nil)), second(mustNew(t, a).TryLock(nil)), //nolint:staticcheck // what is tested
+	} {
+		quorumtest.Is(t, err, redlock.ErrConfig)
+	}
 }
 
-func TestLock_memberHeld_nothingIsKept(t *testing.T) {
-	open := masters(t)
-	mine, other := open(), open()
-	ctx := t.Context()
-	held, err := other.Mutex("b").Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := mustNew(t, mine.Mutex("a"), mustNew(t, mine.Mutex("b"), mine.RWMutex("rw").Reader()), other.Mutex("c"))
-	if _, err := all.TryLock(ctx); !errors.Is(err, redlock.ErrHeld) {
-		t.Fatalf("TryLock: %v, want ErrHeld", err)
-	}
-	for _, name := range []string{"a", "c"} {
-		l, err := other.Mutex(name).TryLock(ctx)
-		if err != nil {
-			t.Fatalf("%s was kept: %v", name, err)
+func second[T any](_ T, err error) error { return err }
+
+// Members may be of different clients, sides of read-write locks, and other multilocks; one that
+// cannot be had leaves nothing of the others, and nobody else notices that they were tried.
+func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	mine, other := masters.Open(), masters.Open()
+	all := mustNew(t, mine.Mutex("d"), mustNew(t, mine.Mutex("b"), mustNew(t, mine.RWMutex("r").Reader())),
+		other.Mutex("c"), other.RWMutex("w").Writer())
+	for _, name := range []string{"b", "c", "d", "w"} {
+		held := hold(t, other.Mutex(name))
+		_, err := all.TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		var round *redlock.RoundError
+		if !errors.As(err, &round) || round.Name != name {
+			t.Errorf("%s is held: %v", name, err)
 		}
-		if err := l.Unlock(ctx); err != nil {
-			t.Fatal(err)
-		}
+		unlock(t, held)
+		nothingOf(t, masters, "[bcdrw]", "*rwlock_timeout*")
 	}
-	if err := held.Unlock(ctx); err != nil {
-		t.Fatal(err)
-	}
-	l, err := all.TryLock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(l.Members()); n != 4 {
-		t.Errorf("%d members, want 4", n)
-	}
+	reading := hold(t, other.RWMutex("r").Reader()) // in nobody's way
+	l, err := all.TryLock(t.Context())
+	quorumtest.NoErr(t, err)
+	var names []string
 	for _, m := range l.Members() {
-		if m.Token() <= 0 || l.ValidUntil().After(m.ValidUntil().Add(time.Millisecond)) {
-			t.Errorf("%s: token %d, valid until %v of %v", m.Name(), m.Token(), m.ValidUntil(), l.ValidUntil())
+		names = append(names, m.Name())
+		if m.Token() <= 0 {
+			t.Errorf("%s has token %d", m.Name(), m.Token())
 		}
 	}
-	inner, err := mine.Mutex("a").Lock(l.Context())
-	if err != nil {
-		t.Fatalf("re-entry through the multilock's context: %v", err)
+	if want := []string{"d", "b", "r", "c", "w"}; !slices.Equal(names, want) {
+		t.Errorf("members are %v, want them as they were named: %v", names, want)
 	}
-	if err := errors.Join(inner.Unlock(ctx), l.Extend(ctx), l.Unlock(ctx)); err != nil {
-		t.Fatal(err)
+	_, err = all.TryLock(t.Context())
+	quorumtest.Is(t, err, redlock.ErrHeld)
+	unlock(t, reading)
+	unlock(t, l)
+	nothingOf(t, masters, "[bcdrw]", "*rwlock_timeout*")
+}
+
+// A Lock that gives up, and one that finds a member that no waiting mends, give back what they had.
+func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	mine, other := masters.Open(), masters.Open()
+	all := mustNew(t, mine.Mutex("c"), mine.Mutex("b"), mine.Mutex("a"))
+
+	held := hold(t, other.Mutex("b"))
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	got := make(chan error, 1)
+	go func() { got <- second(all.Lock(ctx)) }()
+	masters.Waits("b", 1)
+	// While it waits it has what comes before in the order, and nothing of what comes behind.
+	quorumtest.Soon(t, "it has a and not c", func() bool { return len(masters.Keys("a")) == 3 && len(masters.Keys("c")) == 0 })
+	cancel(why)
+	err := <-got
+	quorumtest.Is(t, err, context.Canceled)
+	quorumtest.Is(t, err, why)
+	unlock(t, held)
+	nothingOf(t, masters, "[abc]", "redlock:queue:*")
+	quorumtest.Is(t, second(all.Lock(ctx)), context.Canceled)
+
+	for _, d := range masters.Direct {
+		quorumtest.NoErr(t, d.Set(t.Context(), "b", "mine", 0).Err())
 	}
-	if !errors.Is(context.Cause(l.Context()), redlock.ErrReleased) {
-		t.Errorf("cause %v, want ErrReleased", context.Cause(l.Context()))
+	for _, err := range []error{second(all.Lock(t.Context())), second(all.TryLock(t.Context()))} {
+		quorumtest.Is(t, err, redlock.ErrRefused)
 	}
+	nothingOf(t, masters, "[ac]", "redlock:queue:*")
+
+	quorumtest.NoErr(t, mine.Close())
+	for _, err := range []error{second(all.Lock(t.Context())), second(all.TryLock(t.Context()))} {
+		quorumtest.Is(t, err, redlock.ErrClosed)
+	}
+}
+
+// A round trip is made so long that two cannot be taken for one.
+func TestLock_allFree_oneRoundTrip(t *testing.T) {
+	const k, trip = 8, 60 * time.Millisecond
+	masters := quorumtest.Start(t, 5)
+	path := masters.Path()
+	c := path.Open()
+	var members []multilock.Member
+	for i := range k {
+		members = append(members, c.Mutex(fmt.Sprint("lock", i)))
+	}
+	all := mustNew(t, members...)
+	unlock(t, lock(t, all)) // all connections are there
+	path.Delay(trip)
+	took := func(begin func()) time.Duration {
+		best := time.Hour // of a few, for the machine may be busy
+		for range 3 {
+			start := time.Now()
+			begin()
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	var leases []*multilock.Lease
+	before, scripts := c.Stats(), masters.Calls(0, "evalsha")
+	locking := took(func() {
+		lease := lock(t, all)
+		leases = append(leases, lease)
+		unlock(t, lease)
+	})
+	after := c.Stats()
+	t.Logf("%d locks and unlocks took %v, a round trip is %v", k, locking, trip)
+	if locking < 2*trip || locking >= 3*trip {
+		t.Errorf("Lock and Unlock took %v, want a round trip of %v each", locking, trip)
+	}
+	n := uint64(k * len(leases))
+	if got := after.Rounds - before.Rounds; got != n || after.SecondRounds != before.SecondRounds {
+		t.Errorf("%d rounds for %d locks, %d of them needed a second round trip", got, n, after.SecondRounds-before.SecondRounds)
+	}
+	if got := masters.Calls(0, "evalsha") - scripts; got > 2*int(n) {
+		t.Errorf("a master ran %d scripts for %d pairs", got, n)
+	}
+	nothingOf(t, masters, "lock*", "redlock:queue:*")
+}
+
+// One lease: as valid as its shortest member, over with the first of them, re-entered as a whole.
+func TestLease_isAllItsMembers(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open(redlock.WithoutRenewal())
+	all := mustNew(t, c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").Reader())
+	type key struct{}
+	outer, err := all.Lock(context.WithValue(t.Context(), key{}, "value"))
+	quorumtest.NoErr(t, err)
+	if left := time.Until(outer.ValidUntil()); left > 2*time.Second || left < time.Second {
+		t.Errorf("valid for %v, the shortest TTL is 2s", left)
+	}
+	if outer.Context().Value(key{}) != "value" {
+		t.Error("the context lost its values")
+	}
+	before := outer.ValidUntil()
+	quorumtest.NoErr(t, outer.Extend(t.Context()))
+	if !outer.ValidUntil().After(before) {
+		t.Error("Extend did not extend")
+	}
+
+	bounded, cancel := context.WithTimeout(outer.Context(), 10*time.Second) // or it would wait for itself
+	defer cancel()
+	inner, err := all.Lock(bounded)
+	quorumtest.NoErr(t, err)
+	one, err := c.Mutex("short").Lock(inner.Context())
+	quorumtest.NoErr(t, err)
+	for i, m := range inner.Members() {
+		if o := outer.Members()[i]; m.Token() != o.Token() || m.Holder() != o.Holder() {
+			t.Errorf("%s was not re-entered", m.Name())
+		}
+	}
+	unlock(t, outer)
+	quorumtest.Is(t, context.Cause(outer.Context()), redlock.ErrReleased)
+	quorumtest.Is(t, outer.Unlock(t.Context()), redlock.ErrReleased)
+	quorumtest.NoErr(t, inner.Context().Err())
+	unlock(t, one)
+	unlock(t, inner)
+	nothingOf(t, masters, "long", "short", "*rw*")
+
+	err = all.Do(t.Context(), func(ctx context.Context) error {
+		inner, err := all.TryLock(ctx)
+		if err != nil {
+			return err
+		}
+		return inner.Unlock(ctx)
+	})
+	quorumtest.NoErr(t, err)
+	failed := errors.New("failed")
+	quorumtest.Is(t, all.Do(t.Context(), func(context.Context) error { return failed }), failed)
+	nothingOf(t, masters, "long", "short", "*rw*")
 }
 
 func TestLease_memberLost_contextEnds(t *testing.T) {
-	c := masters(t)()
-	l, err := mustNew(t, c.Mutex("a"), c.Mutex("b", redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal())).Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	masters := quorumtest.Start(t, 3)
+	renewed := redlock.WithTTL(1500 * time.Millisecond)
+	c, other := masters.Open(renewed), masters.Open(renewed)
+	all := mustNew(t, c.Mutex("a"), other.Mutex("b", redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), c.Mutex("c"))
+	lost := func(lease *multilock.Lease) {
+		t.Helper()
+		select {
+		case <-lease.Context().Done():
+		case <-time.After(15 * time.Second):
+			t.Fatal("a member is lost and the context goes on")
+		}
+		quorumtest.Is(t, context.Cause(lease.Context()), redlock.ErrLost)
+		quorumtest.Is(t, lease.Extend(t.Context()), redlock.ErrLost)
+		quorumtest.Is(t, lease.Unlock(t.Context()), redlock.ErrLost)
+		nothingOf(t, masters, "[abc]")
 	}
-	<-l.Context().Done()
-	if err := context.Cause(l.Context()); !errors.Is(err, redlock.ErrLost) {
-		t.Errorf("cause %v, want ErrLost", err)
+	lost(lock(t, all)) // by time
+
+	all = mustNew(t, c.Mutex("a"), other.Mutex("b"), c.Mutex("c"))
+	lease := lock(t, all)
+	for _, d := range masters.Direct[:2] {
+		quorumtest.NoErr(t, d.Del(t.Context(), "b").Err())
 	}
-	if err := l.Unlock(t.Context()); !errors.Is(err, redlock.ErrLost) {
-		t.Errorf("Unlock: %v, want ErrLost", err)
+	lost(lease) // by its votes, as renewal finds out
+
+	ran := false
+	err := all.Do(t.Context(), func(ctx context.Context) error {
+		for _, d := range masters.Direct[:2] {
+			quorumtest.NoErr(t, d.Del(t.Context(), "c").Err())
+		}
+		<-ctx.Done()
+		ran = true
+		return context.Cause(ctx)
+	})
+	quorumtest.Is(t, err, redlock.ErrLost)
+	if !ran {
+		t.Error("fn was not told")
+	}
+	nothingOf(t, masters, "[abc]")
+}
+
+// table is what several hold at the same time, and how it went on.
+type table struct {
+	t *testing.T
+
+	mu      sync.Mutex
+	holders map[string]int
+	eaten   []int
+	last    time.Time
+	gap     time.Duration // the longest without anybody eating
+	lag     time.Duration // the longest that this process did not run, of which it is no fault
+}
+
+func newTable(t *testing.T, guests int) *table {
+	return &table{t: t, holders: make(map[string]int), eaten: make([]int, guests), last: time.Now()}
+}
+
+func (b *table) count(lease *multilock.Lease, by int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range lease.Members() {
+		if b.holders[m.Name()] += by; b.holders[m.Name()] > 1 {
+			b.t.Errorf("two hold %s", m.Name())
+		}
 	}
 }
 
-// Philosophers: each of 16 clients names three of five locks in an order of its
-// own. Nobody may deadlock, and nobody may hold a lock that another holds.
-func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
-	open := masters(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	var mu sync.Mutex
-	holders := map[string]int{}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+func (b *table) eat(guest int, lease *multilock.Lease) {
+	b.count(lease, 1)
+	b.mu.Lock()
+	b.eaten[guest]++
+	b.gap, b.last = max(b.gap, time.Since(b.last)), time.Now()
+	b.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	b.count(lease, -1)
+}
+
+// seat has each guest eat with the locks that want draws, for as long as d.
+func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), d)
 	defer cancel()
 	var wg sync.WaitGroup
-	for i := range 16 {
-		c := open()
-		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+	for i := range b.eaten {
 		wg.Go(func() {
-			for range 6 {
-				var members []multilock.Member
-				for _, k := range rng.Perm(5)[:3] {
-					members = append(members, c.Mutex(fmt.Sprint("fork", k)))
-				}
-				l, err := multilock.New(members...)
-				if err != nil {
-					t.Error(err)
+			for ctx.Err() == nil {
+				lease, err := want(i).Lock(ctx)
+				if ctx.Err() != nil && err != nil {
 					return
 				}
-				lease, err := l.Lock(ctx)
 				if err != nil {
-					t.Error(err)
+					b.t.Error(err)
+					cancel()
 					return
 				}
-				count := func(by int) {
-					mu.Lock()
-					defer mu.Unlock()
-					for _, m := range lease.Members() {
-						if holders[m.Name()] += by; holders[m.Name()] > 1 {
-							t.Errorf("two hold %s", m.Name())
-						}
-					}
-				}
-				count(1)
-				count(-1)
-				if err := lease.Unlock(context.Background()); err != nil {
-					t.Error(err)
+				b.eat(i, lease)
+				if err := lease.Unlock(context.WithoutCancel(ctx)); err != nil {
+					b.t.Error(err)
 				}
 			}
 		})
 	}
+	wg.Go(func() {
+		const beat = 10 * time.Millisecond
+		for last := time.Now(); ctx.Err() == nil; {
+			time.Sleep(beat)
+			b.mu.Lock()
+			b.lag, last = max(b.lag, time.Since(last)-beat), time.Now()
+			if time.Since(b.last) > 15*time.Second {
+				b.t.Error("nobody has eaten for 15s")
+				cancel()
+			}
+			b.mu.Unlock()
+		}
+	})
 	wg.Wait()
+	b.gap = max(b.gap, time.Since(b.last))
+	b.t.Logf("%v ate; %v at most without anybody eating", b.eaten, b.gap)
+	if b.gap > time.Second+b.lag {
+		b.t.Errorf("nobody ate for %v", b.gap)
+	}
+	if slices.Min(b.eaten) == 0 {
+		b.t.Error("somebody starved")
+	}
+}
+
+// for a second, or as long as a soak wants it.
+func seconds(soak time.Duration) time.Duration {
+	if quorumtest.Soak() {
+		return soak
+	}
+	return 1500 * time.Millisecond
+}
+
+// Five at a round table, each in want of the forks on both sides, and each taking the left
+// one first: the order in which they name them does not matter.
+func TestLock_philosophers_allEat(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	var philosophers []*multilock.Lock
+	for i := range 5 {
+		c := masters.Open()
+		philosophers = append(philosophers, mustNew(t, c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
+	}
+	newTable(t, 5).seat(seconds(time.Minute), func(i int) *multilock.Lock { return philosophers[i] })
+	nothingOf(t, masters, "fork*")
+}
+
+// Sixteen clients, each in want of two to five of eight locks, in any order and any nesting.
+func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
+	const clients, forks = 16, 8
+	rng := quorumtest.Rand(t, "./multilock")
+	masters := quorumtest.Start(t, 3)
+	var open []*redlock.Client
+	var sources []*rand.Rand
+	for range clients {
+		open = append(open, masters.Open())
+		sources = append(sources, rand.New(rand.NewPCG(rng.Uint64(), 0)))
+	}
+	newTable(t, clients).seat(seconds(10*time.Minute), func(i int) *multilock.Lock {
+		rng := sources[i]
+		var members []multilock.Member
+		for _, k := range rng.Perm(forks)[:2+rng.IntN(4)] {
+			if name := fmt.Sprint("fork", k); k%2 == 0 {
+				members = append(members, open[i].RWMutex(name).Writer())
+			} else {
+				members = append(members, open[i].Mutex(name))
+			}
+		}
+		if n := len(members) / 2; rng.IntN(2) == 0 {
+			members = append(members[:n:n], mustNew(t, members[n:]...))
+		}
+		return mustNew(t, members...)
+	})
+	nothingOf(t, masters, "fork*")
+	masters.NothingLeft()
 }
