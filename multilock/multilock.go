@@ -148,19 +148,18 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease) error {
 // try takes the members from the from-th on, in the order of waiting, all at
 // once. It returns the first that could not be had and why.
 func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed int, err error) {
-	errs := make([]error, len(l.ordered))
-	var g errgroup.Group
-	for k := from; k < len(l.ordered); k++ {
-		i := l.ordered[k]
-		g.Go(func() error {
-			held[i], errs[k] = l.named[i].TryLock(ctx)
-			return nil
-		})
+	order := l.ordered[from:]
+	members := make([]*redlock.Mutex, len(order))
+	for k, i := range order {
+		members[k] = l.named[i]
 	}
-	_ = g.Wait()
+	leases, errs := redlock.TryLockAll(ctx, members)
+	for k, i := range order {
+		held[i] = leases[k]
+	}
 	for k, err := range errs {
 		if err != nil {
-			return k, err
+			return from + k, err
 		}
 	}
 	return len(l.ordered), nil

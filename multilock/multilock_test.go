@@ -83,9 +83,8 @@ func TestNew_badMembers_refused(t *testing.T) {
 			t.Errorf("%s: %v, want ErrConfig", name, err)
 		}
 	}
-	for _, err := range []error{
-		second(mustNew(t, a).Lock(nil)), second(mustNew(t, a).TryLock(nil)), //nolint:staticcheck // what is tested
-	} {
+	var none context.Context
+	for _, err := range []error{second(mustNew(t, a).Lock(none)), second(mustNew(t, a).TryLock(none))} {
 		quorumtest.Is(t, err, redlock.ErrConfig)
 	}
 }
@@ -168,7 +167,7 @@ func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 
 // A round trip is made so long that two cannot be taken for one.
 func TestLock_allFree_oneRoundTrip(t *testing.T) {
-	const k, trip = 8, 60 * time.Millisecond
+	const k, trip = 8, 100 * time.Millisecond
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()
 	c := path.Open()
@@ -179,33 +178,25 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 	all := mustNew(t, members...)
 	unlock(t, lock(t, all)) // all connections are there
 	path.Delay(trip)
-	took := func(begin func()) time.Duration {
-		best := time.Hour // of a few, for the machine may be busy
-		for range 3 {
-			start := time.Now()
-			begin()
-			best = min(best, time.Since(start))
-		}
-		return best
-	}
-	var leases []*multilock.Lease
 	before, scripts := c.Stats(), masters.Calls(0, "evalsha")
-	locking := took(func() {
+	best := time.Hour // of a few, for the machine may be busy
+	const times = 3
+	for range times {
+		start := time.Now()
 		lease := lock(t, all)
-		leases = append(leases, lease)
+		best = min(best, time.Since(start))
 		unlock(t, lease)
-	})
+	}
 	after := c.Stats()
-	t.Logf("%d locks and unlocks took %v, a round trip is %v", k, locking, trip)
-	if locking < 2*trip || locking >= 3*trip {
-		t.Errorf("Lock and Unlock took %v, want a round trip of %v each", locking, trip)
+	t.Logf("Lock of %d took %v, a round trip is %v", k, best, trip)
+	if best < trip || best >= 2*trip {
+		t.Errorf("Lock took %v, want one round trip of %v", best, trip)
 	}
-	n := uint64(k * len(leases))
-	if got := after.Rounds - before.Rounds; got != n || after.SecondRounds != before.SecondRounds {
-		t.Errorf("%d rounds for %d locks, %d of them needed a second round trip", got, n, after.SecondRounds-before.SecondRounds)
+	if got := after.Rounds - before.Rounds; got != times*k || after.SecondRounds != before.SecondRounds {
+		t.Errorf("%d rounds for %d locks, %d of them needed a second round trip", got, times*k, after.SecondRounds-before.SecondRounds)
 	}
-	if got := masters.Calls(0, "evalsha") - scripts; got > 2*int(n) {
-		t.Errorf("a master ran %d scripts for %d pairs", got, n)
+	if got := masters.Calls(0, "evalsha") - scripts; got > 2*times*k {
+		t.Errorf("a master ran %d scripts for %d pairs", got, times*k)
 	}
 	nothingOf(t, masters, "lock*", "redlock:queue:*")
 }

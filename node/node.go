@@ -208,7 +208,8 @@ type Op struct {
 	Start, Until time.Duration
 
 	To    Receiver
-	Index int // the submitter's own mark: which node this is
+	Index int  // the submitter's own mark: which node this is
+	More  bool // the submitter has more for this master at once: wait for it, and send them together
 
 	Reply Reply
 

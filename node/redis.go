@@ -201,16 +201,18 @@ func (r *Redis) Submit(op *Op) bool {
 	case op.owed() && !r.closed:
 		r.debts = append(r.debts, debt(op))
 	}
+	more := op.More // once it is queued, op is the lane's
 	r.mu.Unlock()
+	if !more {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
 	if err != nil {
 		op.Reply = r.unsent(op, err)
-		return false
 	}
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-	return true
+	return err == nil
 }
 
 func (r *Redis) refusalLocked(op *Op) error {

@@ -296,30 +296,62 @@ func (c *Client) roundTimeout(ctx context.Context, ttl time.Duration) time.Durat
 	return max(min(remain/time.Duration(len(c.nodes)), c.nodeTimeout), time.Millisecond)
 }
 
-// acquire is one round (docs/algorithm.md): a lease, or a *RoundError with the
-// masters' replies, or the caller's own ctx error. Whatever is not a lease has
-// been given back on every master that answers, and is owed to the others.
+// round is one acquire on its way (docs/algorithm.md).
+type round struct {
+	c       *Client
+	ctx     context.Context
+	l       *node.Lock
+	ls      *lockSettings
+	holder  string
+	start   time.Duration
+	timeout time.Duration
+	b       *ballot
+}
+
+// acquire is one round: a lease, or a *RoundError with the masters' replies, or the
+// caller's own ctx error. Whatever is not a lease has been given back on every
+// master that answers, and is owed to the others.
 //
 // op is what the kind of acquire adds: a place in the queue, a vote to join.
 func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op node.Op) (*Lease, []node.Reply, error) {
-	if ctx.Err() != nil {
-		return nil, nil, gaveUp(ctx, l, nil)
+	if err := c.mayLock(ctx, l); err != nil {
+		return nil, nil, err
 	}
-	if c.closed.Load() {
-		return nil, nil, ErrClosed
+	r := c.solicit(ctx, l, ls, op)
+	return r.end()
+}
+
+// mayLock says why no round is to begin, or nil.
+func (c *Client) mayLock(ctx context.Context, l *node.Lock) error {
+	switch {
+	case ctx.Err() != nil:
+		return gaveUp(ctx, l, nil)
+	case c.closed.Load():
+		return ErrClosed
 	}
+	return nil
+}
+
+// solicit sends the acquire to all masters.
+func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, op node.Op) round {
 	c.stats.rounds.Add(1)
-	holder := c.nextHolder()
-	start := c.clock.Elapsed()
-	timeout := c.roundTimeout(ctx, ls.ttl)
-	op.Kind, op.Lock, op.Holder, op.TTL = node.Acquire, l, holder, ls.ttl
+	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
+	op.Kind, op.Lock, op.Holder, op.TTL = node.Acquire, l, r.holder, ls.ttl
 	op.Token = c.tokens.propose(c.clock.Wall())
-	op.Start, op.Until = start, start+timeout
-	b := c.poll(c.all, c.need, op)
-	v := b.wait(ctx, timeout)
+	op.Start, op.Until = r.start, r.start+r.timeout
+	r.b = c.poll(c.all, c.need, op)
+	return r
+}
+
+// end waits for the masters' answers and makes a lease of them, or gives back what
+// is none.
+func (r *round) end() (*Lease, []node.Reply, error) {
+	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
+	holder, start := r.holder, r.start
+	v := b.wait(ctx, r.timeout)
 	var token int64
 	if v == won {
-		token, v = c.settleToken(ctx, b, l, holder, timeout)
+		token, v = c.settleToken(ctx, b, l, holder, r.timeout)
 	}
 	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
 	if zoo.NoElapsedCheck {

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -108,6 +110,45 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	}
 	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over})
 	return lease, err
+}
+
+// TryLockAll is [Mutex.TryLock] of each of ms, all of them in one round trip: what is
+// for one master is sent together. Each is taken, and reported, for itself; package
+// multilock makes one lock of several.
+func TryLockAll(ctx context.Context, ms []*Mutex) ([]*Lease, []error) {
+	leases, errs := make([]*Lease, len(ms)), make([]error, len(ms))
+	var g errgroup.Group
+	try := func(i int, get func() (*Lease, error)) {
+		g.Go(func() error {
+			leases[i], errs[i] = get()
+			return nil
+		})
+	}
+	ops, last := make([]node.Op, len(ms)), make(map[*Client]int)
+	for i, m := range ms {
+		var outer *Lease
+		if outer, ops[i].Over, errs[i] = m.outer(ctx); outer != nil {
+			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
+		} else if errs[i] == nil {
+			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
+				ops[i].More, last[m.c] = true, i
+			}
+		}
+	}
+	for _, i := range last {
+		ops[i].More = false
+	}
+	for i, m := range ms {
+		if last, ok := last[m.c]; ok && (ops[i].More || i == last) {
+			r := m.c.solicit(ctx, m.l, &m.ls, ops[i])
+			try(i, func() (*Lease, error) {
+				lease, _, err := r.end()
+				return lease, err
+			})
+		}
+	}
+	_ = g.Wait()
+	return leases, errs
 }
 
 // Lock waits until it has the lock or ctx ends. Its errors are TryLock's, but for
