@@ -220,15 +220,23 @@ func runs(t testing.TB, name string) faultproxy.Match {
 	}
 }
 
-// acquires matches calls of votes.lua with an acquire in them.
+// acquires matches calls of votes.lua with an acquire in them, releases those that
+// only take votes back.
 func acquires(t testing.TB) faultproxy.Match {
+	return votes(t, func(n string) bool { return n != "0" })
+}
+func releases(t testing.TB) faultproxy.Match {
+	return votes(t, func(n string) bool { return n == "0" })
+}
+
+func votes(t testing.TB, acquires func(n string) bool) faultproxy.Match {
 	votes := runs(t, "votes")
 	return func(cmd [][]byte) bool {
 		if !votes(cmd) {
 			return false
 		}
 		keys, err := strconv.Atoi(string(cmd[2]))
-		return err == nil && string(cmd[3+keys+2]) != "0"
+		return err == nil && acquires(string(cmd[3+keys+2]))
 	}
 }
 

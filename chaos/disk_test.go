@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// disks are three masters with disks of their own, and clients of them.
+type disks struct {
+	t       *testing.T
+	masters []*cluster.Master
+	looks   []*redis.Client
+}
+
+func openDisks(t *testing.T, p cluster.Persistence) *disks {
+	t.Helper()
+	c, err := cluster.Open(t.Context(), cluster.Config{Driver: cluster.Process, Masters: 3, Persistence: p, Clocks: true})
+	if errors.Is(err, localredis.ErrNoServer) || errors.Is(err, clockshim.ErrUnavailable) {
+		t.Skip(err)
+	}
+	d := &disks{t: t}
+	d.must(err)
+	t.Cleanup(func() { d.must(c.Close()) })
+	d.masters = c.Masters()
+	for _, m := range d.masters {
+		look := redis.NewClient(&redis.Options{Addr: m.Addr()})
+		t.Cleanup(func() { _ = look.Close() })
+		d.looks = append(d.looks, look)
+	}
+	return d
+}
+
+func (d *disks) must(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *disks) client(opts ...redlock.Option) *redlock.Client {
+	d.t.Helper()
+	var urls []string
+	for _, m := range d.masters {
+		urls = append(urls, "redis://"+m.Addr())
+	}
+	c, err := redlock.Open(urls, append(opts, redlock.WithNodeTimeout(time.Second))...)
+	d.must(err)
+	d.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func (d *disks) stall(by time.Duration) {
+	d.t.Helper()
+	for _, m := range d.masters {
+		d.must(m.StallDisk(by))
+	}
+}
+
+// killStalled kills all masters while their disks stall, and starts them on good ones.
+func (d *disks) killStalled() {
+	d.t.Helper()
+	for _, m := range d.masters {
+		d.must(m.Kill(d.t.Context()))
+	}
+	d.stall(0)
+	for _, m := range d.masters {
+		d.must(m.Start(d.t.Context()))
+	}
+}
+
+func (d *disks) votes(lock string) (n int) {
+	d.t.Helper()
+	for _, look := range d.looks {
+		there, err := look.Exists(d.t.Context(), lock).Result()
+		d.must(err)
+		n += int(there)
+	}
+	return n
+}
+
+func (d *disks) soon(what string, ok func() bool) {
+	d.t.Helper()
+	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			d.t.Fatalf("not within 15s: %s", what)
+		}
+	}
+}
+
+// docs/safety.md A8. With an fsync each second a master grants votes that are on no
+// disk yet. All three forget one; nobody else gets the lock before its lease is over.
+func TestStalledDisk_everysecKilled_forgetsVotesAndWaits(t *testing.T) {
+	t.Parallel()
+	d := openDisks(t, cluster.EverySec)
+	const ttl = 4 * time.Second
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal()}
+	c, other := d.client(opts...), d.client(opts...)
+	d.must(c.Init(t.Context()))
+	d.stall(time.Hour)
+	// While an fsync is under way in the background, what comes next waits in memory.
+	for _, look := range d.looks {
+		d.soon("an fsync is stalled", func() bool {
+			d.must(look.Set(t.Context(), "early", "x", 0).Err())
+			info, err := look.Info(t.Context(), "persistence").Result()
+			d.must(err)
+			return strings.Contains(info, "aof_pending_bio_fsync:1")
+		})
+	}
+	held, err := c.Mutex("held").Lock(t.Context())
+	d.must(err)
+	d.soon("all have voted", func() bool { return d.votes("held") == 3 })
+	d.killStalled()
+	if n := d.votes("held"); n > 1 {
+		t.Fatalf("%d votes survived, so nothing is shown", n)
+	}
+	refused := 0
+	for held.Err() == nil {
+		next, err := other.Mutex("held").TryLock(t.Context())
+		switch {
+		case err == nil && held.Err() == nil:
+			t.Fatalf("%s has it while %s does, until %v", next.Holder(), held.Holder(), held.ValidUntil())
+		case errors.Is(err, redlock.ErrRecovering):
+			refused++
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if refused == 0 {
+		t.Error("nobody was told that the masters recover")
+	}
+	next, err := other.Mutex("held").Lock(t.Context())
+	d.must(err)
+	if next.Token() <= held.Token() {
+		t.Errorf("token %d after %d", next.Token(), held.Token())
+	}
+}
+
+// With an fsync before each reply nothing is granted that a kill could undo, and the
+// masters vote again right away.
+func TestStalledDisk_alwaysKilled_grantsNothingAndForgetsNothing(t *testing.T) {
+	t.Parallel()
+	d := openDisks(t, cluster.Always)
+	c, other := d.client(), d.client() // a master that recovers would do so for 30 s
+	d.must(c.Init(t.Context()))
+	held, err := c.Mutex("held").Lock(t.Context())
+	d.must(err)
+	d.soon("all have voted", func() bool { return d.votes("held") == 3 })
+	d.stall(time.Hour)
+	if late, err := c.Mutex("late").TryLock(t.Context()); !errors.Is(err, redlock.ErrUnreachable) {
+		t.Fatalf("got %v, %v from disks that do not answer", late, err)
+	}
+	d.killStalled()
+	if n := d.votes("held"); n != 3 {
+		t.Errorf("%d of 3 votes survived", n)
+	}
+	d.soon("votes are had right away", func() bool {
+		_, err := other.Mutex("held").TryLock(t.Context())
+		if err == nil {
+			t.Fatal("a second holder")
+		}
+		return errors.Is(err, redlock.ErrHeld)
+	})
+	d.soon("the lease lives", func() bool { return held.Extend(t.Context()) == nil })
+	d.soon("what was not granted is not held", func() bool {
+		late, err := other.Mutex("late").TryLock(context.Background())
+		if err == nil {
+			d.must(late.Unlock(context.Background()))
+		}
+		return err == nil
+	})
+}
