@@ -185,8 +185,10 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	for i, op := range b.ops {
 		op.Reply = pipe.reply(i, op)
 		r.suspicion(op)
-		readOnly = readOnly || redis.IsReadOnlyError(op.Reply.Err)
-		moved = moved || conn.moved(op.Reply.Err)
+		if err := op.Reply.Err; err != nil {
+			readOnly = readOnly || redis.IsReadOnlyError(err)
+			moved = moved || conn.moved(err)
+		}
 		if op.owed() && (op.Reply.Class == Unknown || op.Reply.Class == Refused) {
 			r.debts = append(r.debts, debt(op))
 			rested = true

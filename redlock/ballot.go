@@ -15,7 +15,7 @@ import (
 // kept, for they say where a vote may still be.
 type ballot struct {
 	c       *Client
-	decided chan struct{} // closed with the first verdict that is not pending
+	decided chan struct{} // gets one token with the first verdict that is not pending
 	whole   bool          // decided only when every master has answered
 
 	mu    sync.Mutex
@@ -24,19 +24,23 @@ type ballot struct {
 	// answered marks the ops whose Reply is there. An op that is not answered
 	// belongs to its node's lane, all but what the submitter set.
 	answered uint64
+	// users are the ops that are not answered, and whoever called poll until done.
+	// The last of them gives the ballot back to its client, to be used again:
+	// ballots are most of what a lock would allocate otherwise.
+	users int
 }
 
 // poll puts op to all nodes in the set, each with its own copy. A node outside
 // the set counts as a no. need is how many must say Granted for a verdict; with
-// need 0 there is none, and decided waits for everybody.
+// need 0 there is none, and wait waits for everybody. The caller calls done when it
+// will not look at the ballot again.
 func (c *Client) poll(set uint64, need int, op node.Op) *ballot {
-	b := &ballot{
-		c:       c,
-		decided: make(chan struct{}),
-		whole:   need == 0,
-		tally:   tally{voters: len(c.nodes), need: need},
-		ops:     make([]node.Op, len(c.nodes)),
+	b, _ := c.ballots.Get().(*ballot)
+	if b == nil {
+		b = &ballot{c: c, decided: make(chan struct{}, 1), ops: make([]node.Op, len(c.nodes))}
 	}
+	b.whole, b.tally = need == 0, tally{voters: len(c.nodes), need: need}
+	b.answered, b.users = 0, len(c.nodes)+1
 	for i, n := range c.nodes {
 		o := &b.ops[i]
 		*o = op
@@ -58,7 +62,7 @@ func (b *ballot) Receive(op *node.Op) {
 	late := b.doneLocked()
 	b.tally.add(op.Reply.Class == node.Granted)
 	if !late && b.doneLocked() {
-		close(b.decided)
+		b.decided <- struct{}{}
 	}
 	won := b.tally.verdict() == won
 	b.mu.Unlock()
@@ -66,6 +70,24 @@ func (b *ballot) Receive(op *node.Op) {
 		// The lock is ours, but this master has us in its queue still.
 		leave(b.c.nodes[op.Index], op.Lock, op.Wait.Waiter, op.Start)
 	}
+	b.done()
+}
+
+// done ends one use of the ballot. The one who calls it must not touch it again.
+func (b *ballot) done() {
+	b.mu.Lock()
+	b.users--
+	last := b.users == 0
+	b.mu.Unlock()
+	if !last {
+		return
+	}
+	select {
+	case <-b.decided: // after a timeout nobody took it
+	default:
+	}
+	clear(b.ops)
+	b.c.ballots.Put(b)
 }
 
 // refused are the masters that answered anything but Granted.

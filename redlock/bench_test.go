@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -25,7 +26,7 @@ func BenchmarkPair(b *testing.B) {
 		defer s.Close()
 		urls = append(urls, s.URL())
 	}
-	client, err := redlock.Open(urls, redlock.WithUnsafeRecoveryOff())
+	client, err := redlock.Open(urls, redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(2*time.Second), redlock.WithTTL(30*time.Second))
 	if err != nil {
 		b.Fatal(err)
 	}

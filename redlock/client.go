@@ -49,6 +49,8 @@ type Client struct {
 	// timers are used again: each round needs one, and hardly one in a million
 	// fires. Since Go 1.23 a stopped timer's channel is empty.
 	timers sync.Pool
+	// ballots are used again as well, when they were answered by everybody.
+	ballots sync.Pool
 
 	mu     sync.Mutex
 	idents []node.Identity // by node; zero while it never connected
@@ -265,10 +267,8 @@ func (c *Client) nextHolder() string {
 	if zoo.SameHolder {
 		return c.id + ":1"
 	}
-	b := make([]byte, 0, len(c.id)+21)
-	b = append(b, c.id...)
-	b = append(b, ':')
-	return string(strconv.AppendUint(b, c.attempt.Add(1), 10))
+	var b [64]byte
+	return string(strconv.AppendUint(append(append(b[:0], c.id...), ':'), c.attempt.Add(1), 10))
 }
 
 // newID is a random UUID, of crypto/rand, which never fails, unless WithRand says
@@ -376,6 +376,7 @@ func (r *round) end() (*Lease, []node.Reply, error) {
 	}
 	c.release(ctx, l, holder, maybe, start+ls.ttl+c.drift.Of(ls.ttl))
 	replies := b.replies()
+	b.done()
 	err := c.roundError(l, replies)
 	switch {
 	case ctx.Err() != nil:
@@ -401,7 +402,9 @@ func (c *Client) release(ctx context.Context, l *node.Lock, holder string, set u
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
 	}
-	c.poll(set, 0, node.Op{
+	b := c.poll(set, 0, node.Op{
 		Kind: node.Release, Lock: l, Holder: holder, Start: c.clock.Elapsed(), Until: until,
-	}).wait(context.Background(), timeout)
+	})
+	b.wait(context.Background(), timeout)
+	b.done()
 }

@@ -32,6 +32,10 @@ type hold struct {
 	// there is at least one.
 	leases    []*Lease
 	reentered bool
+	// first and one are the lease that most holds have alone, and leases' array for
+	// it: one allocation for all.
+	first Lease
+	one   [1]*Lease
 	// changes counts the changes of leases, told is how many of them the last
 	// extend has told the masters of.
 	changes, told int
@@ -185,9 +189,16 @@ func (h *hold) countLocked() (silent uint64) {
 	h.votes |= granted & fresh
 	h.maybe |= maybe & fresh
 	if silent == 0 {
-		h.ballot = nil
+		h.dropBallotLocked()
 	}
 	return silent
+}
+
+func (h *hold) dropBallotLocked() {
+	if h.ballot != nil {
+		h.ballot.done()
+		h.ballot = nil
+	}
 }
 
 // notGranted are the masters that answered the acquire otherwise. Those that have
@@ -274,7 +285,8 @@ func (t topUp) Receive(op *node.Op) {
 func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
 	h.mu.Lock()
 	set, until := h.countLocked()|h.maybe, h.until
-	h.maybe, h.votes, h.ballot = 0, 0, nil
+	h.maybe, h.votes = 0, 0
+	h.dropBallotLocked()
 	h.mu.Unlock()
 	h.c.renewer.remove(h)
 	if set == 0 || errors.Is(was, ErrClosed) {
@@ -284,6 +296,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 		Kind: node.Release, Lock: h.l, Holder: h.holder, Start: now,
 		Until: until + 2*h.c.drift.Of(h.ls.ttl), // the TTL is over then on any master
 	})
+	defer b.done()
 	v := b.wait(ctx, h.c.nodeTimeout)
 	switch {
 	case was != nil:

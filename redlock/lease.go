@@ -30,7 +30,13 @@ type Lease struct {
 
 // leaseLocked adds a lease to the hold.
 func (h *hold) leaseLocked(parent context.Context) *Lease {
-	l := &Lease{h: h, parent: parent}
+	l := &h.first
+	if l.h != nil {
+		l = new(Lease)
+	} else {
+		h.leases = h.one[:0]
+	}
+	l.h, l.parent = h, parent
 	h.leases = append(h.leases, l)
 	h.changes++
 	return l

@@ -64,10 +64,12 @@ func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holde
 	}
 	c.stats.secondRounds.Add(1)
 	now := c.clock.Elapsed()
-	v := c.poll(below, missing, node.Op{
+	confirm := c.poll(below, missing, node.Op{
 		Kind: node.Confirm, Lock: l, Holder: holder, Token: token,
 		Start: now, Until: now + timeout,
-	}).wait(ctx, timeout)
+	})
+	v := confirm.wait(ctx, timeout)
+	confirm.done()
 	return token, v
 }
 
