@@ -19,7 +19,7 @@ import (
 
 // Shape is the size of a run. All fields must be positive, but for ReadWrite, Faults and PauseOneIn.
 type Shape struct {
-	Duration   time.Duration // how long clients begin new work
+	Duration   time.Duration // how long clients begin new work; outages of the quorum come on top, so that every seed does as much
 	Clients    int
 	Locks      int
 	ReadWrite  int           // how many of the locks are read-write locks

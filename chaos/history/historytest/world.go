@@ -140,6 +140,9 @@ func (s *sim) planFaults() {
 			f.Targets = append(f.Targets, nodeName(node))
 			s.down = append(s.down, outage{node, t, end, ready})
 		}
+		if lost > masters/2 {
+			s.end += ready - t
+		}
 		s.h.Faults = append(s.h.Faults, f)
 		s.healed = max(s.healed, ready)
 		t = ready + s.about(2*time.Second)
