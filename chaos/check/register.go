@@ -61,16 +61,9 @@ func (r *Result) checkFenced(h *history.History, reg *register) {
 // UnfencedRegister is C4: how many updates the register that trusts everybody lost. It never fails: where the holder of a lease
 // pauses for longer than the lease, no lock can prevent this (docs/safety.md A1). It is the price of not checking tokens, and
 // worth publishing.
-//
-// Every update adds one, so updates lost = updates acknowledged - final value. A write of unknown outcome may have added one
-// too, so the figure is a lower bound. The final value is the last one read or written.
 func UnfencedRegister(h *history.History) Result {
 	r := Result{ID: "C4", Question: "How many updates does a resource lose that does not check fencing tokens?", Verdict: Ok}
-	writes, lost := int64(0), int64(0)
-	for _, reg := range registers(h, false) {
-		writes += int64(len(reg.written))
-		lost += max(0, int64(len(reg.written))-reg.final)
-	}
+	lost, writes := Lost(h, false)
 	rate := 0.0
 	if writes > 0 {
 		rate = 100 * float64(lost) / float64(writes)
@@ -78,6 +71,18 @@ func UnfencedRegister(h *history.History) Result {
 	r.Summary = fmt.Sprintf("%d of %d acknowledged updates were lost (%.3g %%). This is counted, and fails no run.", lost, writes, rate)
 	r.Figures = []Figure{{"unfenced writes acknowledged", float64(writes)}, {"unfenced updates lost", float64(lost)}, {"unfenced updates lost, percent", rate}}
 	return r
+}
+
+// Lost counts the acknowledged updates of the registers, fenced or not, and those of them that are not in there.
+//
+// Every update adds one, so updates lost = updates acknowledged - final value. A write of unknown outcome may have added one
+// too, so the figure is a lower bound. The final value is the last one read or written.
+func Lost(h *history.History, fenced bool) (lost, writes int64) {
+	for _, reg := range registers(h, fenced) {
+		writes += int64(len(reg.written))
+		lost += max(0, int64(len(reg.written))-reg.final)
+	}
+	return lost, writes
 }
 
 // register is what was seen of one register.

@@ -235,13 +235,12 @@ func checks(rs []check.Result, zero int64) []checked {
 	return cs
 }
 
-// faultRow is what one nemesis did.
-type faultRow struct{ Name, What, Applied, Refused, Time, Detail string }
+// faultRow is what one nemesis did, and what it cost.
+type faultRow struct{ Name, What, Applied, Refused, Time, Granted, Back, Worst, Masters, Detail string }
 
 func faultTable(h *history.History) []faultRow {
 	type sum struct {
 		applied, refused int
-		time             int64
 		details          []string
 	}
 	sums := map[string]*sum{}
@@ -256,13 +255,11 @@ func faultTable(h *history.History) []faultRow {
 			continue
 		}
 		s.applied++
-		if f.End != history.Never {
-			s.time += f.End - f.Start
-		}
 		if f.Detail != "" && !slices.Contains(s.details, f.Detail) {
 			s.details = append(s.details, f.Detail)
 		}
 	}
+	costs := check.Costs(h)
 	var rows []faultRow
 	for _, name := range nemesisOrder(sums) {
 		s := sums[name]
@@ -270,7 +267,17 @@ func faultTable(h *history.History) []faultRow {
 		if len(s.details) > 4 {
 			detail += "; …"
 		}
-		rows = append(rows, faultRow{name, nemeses[name], count(s.applied), count(s.refused), span(time.Duration(s.time)), detail})
+		row := faultRow{Name: name, What: nemeses[name], Applied: count(s.applied), Refused: count(s.refused), Time: "–", Granted: "–", Back: "–", Worst: "–", Masters: "–", Detail: detail}
+		if c := costs[name]; c != nil {
+			row.Time, row.Granted = span(c.Lasted), fmt.Sprintf("%.0f %%", 100*c.Availability())
+			if len(c.Back) > 0 {
+				row.Back, row.Worst = span(c.Median()), span(c.Longest())
+			}
+			if c.Masters > 0 {
+				row.Masters = span(c.Masters)
+			}
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
