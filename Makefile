@@ -12,8 +12,10 @@ TESTFLAGS ?= -race -count=1 -p 1 -timeout 12m
 test: setup
 	$(GO) test $(TESTFLAGS) ./...
 	# Without the race detector, for what is too much with it: the large token
-	# models, a million simulated operations; and the bug zoo's own build.
+	# models, a million simulated operations, every nemesis on real masters, in
+	# Docker and out of it; and the bug zoo's own build.
 	$(GO) test -count=1 ./redlock/tokenmodel ./chaos/sim
+	$(GO) test -count=1 ./chaos
 	$(GO) test -count=1 -tags zoo ./chaos/zoo
 
 setup:

@@ -6,8 +6,8 @@
 // struck (package nemesis), as far as the checkers can see (package check), and that the run did enough to mean something. It is no
 // proof for other runs. Conditions: masters, clients and harness are on one host and read one CLOCK_MONOTONIC.
 //
-// A run leaves nothing behind, whatever ends it: no process, container, network or file but those that were asked for. What a
-// harness that was itself killed leaves, cluster.Sweep removes.
+// A run leaves nothing behind, whatever ends it: no process, container, network or file but those that were asked for. After a harness
+// that panicked or was killed a process of its own cleans up, on condition that the program calls Serve before anything else.
 package chaos
 
 import (
@@ -35,21 +35,22 @@ import (
 
 // Config describes a run. The zero value of a field means its default.
 type Config struct {
-	Driver      cluster.Driver
-	Image       string // of the docker driver; see cluster.Config
-	Masters     int    // default 5
+	Driver      cluster.Driver // or Sim
+	Image       string         // of the docker driver; see cluster.Config
+	Masters     int            // default 5
 	Persistence cluster.Persistence
 	Clients     int                 // client processes; default 3
 	Duration    time.Duration       // of the faults; default 30 s. Start, heal and checks come on top
 	Seed        uint64              // of every choice; what comes of a choice depends on the machine's timing too
 	Nemeses     []nemesis.Nemesis   // none: nothing goes wrong
+	Other       string              // another build of this program, whose clients N21 mixes in
 	AtOnce      int                 // how many strike at the same time; default 2
 	Workloads   []workload.Kind     // default: all
 	TTL         time.Duration       // of the locks; default 600 ms
 	MaxTTL      time.Duration       // of the epoch: how long a master recovers; default 1 s
+	AtLeast     int                 // locks granted: after Duration clients go on without faults until then, for a minute at most
 	Min         *check.Minimums     // default: see Minimums
 	Replay      string              // the command that runs it again, for the record
-	Versions    map[string]string   // what was tested, for the record
 	Out         io.Writer           // gets a few lines on the surroundings; nil means nowhere
 	Progress    func(Progress)      // called a few times a second, from one goroutine; nil is fine
 	Report      func(Outcome) error // called with the whole outcome, whatever the verdict; nil is fine
@@ -75,6 +76,11 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Has is what the nemeses of this Config can rely on.
+func (c Config) Has() nemesis.Have {
+	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != ""}
+}
+
 // Minimums is what a run of this Config must do to mean something: 10 locks a second, some contention, a token for each lock, and each
 // nemesis once.
 func Minimums(c Config) check.Minimums {
@@ -84,6 +90,13 @@ func Minimums(c Config) check.Minimums {
 		m.Faults[n.ID()] = 1
 	}
 	return m
+}
+
+// Serve turns this process into a client or a reaper if a run started it as one, and then does not return. A program that calls Run or
+// Failover calls it before anything else: both start the program's own executable again.
+func Serve() {
+	workload.Serve()
+	cluster.Serve()
 }
 
 // Outcome is a run and its verdict.
@@ -101,12 +114,17 @@ const nodeTimeout = redlock.DefaultNodeTimeout
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	r := &run{cfg: cfg, began: time.Now()}
-	defer r.close()
-	h, err := r.record(ctx)
-	if err := errors.Join(err, r.close()); err != nil {
+	var h *history.History
+	var e check.Expect
+	var err error
+	if cfg.Driver == Sim {
+		h, e, err = simulate(ctx, cfg)
+	} else {
+		h, e, err = r.real(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	e := check.Expect{X: h.Header.Promises.Exclusion, T: h.Header.Promises.Tokens, Heal: r.healBound(), Timeout: time.Minute, Min: *cfg.Min}
 	checks := check.All(h, e)
 	res := newResult(h, checks, r)
 	if cfg.Report != nil {
@@ -124,7 +142,7 @@ type run struct {
 	dir     string // of histories
 	cluster *cluster.Cluster
 	keeper  *cluster.Cluster // a master that nothing happens to, for the registers
-	clients []*workload.Process
+	clients []*seat
 	proxies []*faultproxy.Proxy
 	world   *nemesis.World
 	header  history.Header
@@ -133,9 +151,26 @@ type run struct {
 	locks   *redlock.Client // the harness's own, which nothing stands in the way of
 	faults  faultLog
 	due     queue
-	healed  time.Time
 	lasted  time.Duration // of the faults
-	retaken time.Duration // from the heal to the last lock that was taken
+}
+
+// real runs against real masters, and leaves nothing of them.
+func (r *run) real(ctx context.Context) (*history.History, check.Expect, error) {
+	if err := enoughMemory(r.cfg.Masters, r.cfg.Clients); err != nil {
+		return nil, check.Expect{}, err
+	}
+	reaper, err := cluster.Watch()
+	if err != nil {
+		return nil, check.Expect{}, err
+	}
+	defer reaper.Close()
+	defer r.close() // also when something panics
+	h, err := r.record(ctx)
+	if err := errors.Join(err, r.close()); err != nil {
+		return nil, check.Expect{}, err
+	}
+	p := h.Header.Promises
+	return h, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: r.healBound(), Timeout: time.Minute, Min: *r.cfg.Min}, nil
 }
 
 // record runs everything and returns what was recorded.
@@ -162,8 +197,8 @@ func (r *run) record(ctx context.Context) (*history.History, error) {
 // open starts masters, proxies and clients.
 func (r *run) open(ctx context.Context) error {
 	var err error
-	if r.dir, err = os.MkdirTemp("", "redlock-chaos-run-"); err != nil {
-		return fmt.Errorf("chaos: %w", err)
+	if r.dir, err = cluster.TempDir(); err != nil {
+		return err
 	}
 	cc := cluster.Config{Driver: r.cfg.Driver, Image: r.cfg.Image, Masters: r.cfg.Masters, Persistence: r.cfg.Persistence, Out: r.cfg.Out}
 	for _, n := range r.cfg.Nemeses {
@@ -177,13 +212,13 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.world = &nemesis.World{
-		TTL: r.cfg.TTL, NodeTimeout: nodeTimeout, Persistence: r.cfg.Persistence, Clocks: cc.Clocks,
+		TTL: r.cfg.TTL, NodeTimeout: nodeTimeout, Has: r.cfg.Has(), Clocks: cc.Clocks,
 		Locks: workload.Locks(r.cfg.Workloads), Misconfigured: r.misconfigured,
 	}
 	for i, m := range r.cluster.Masters() {
 		r.world.Nodes = append(r.world.Nodes, nemesis.NewNode(fmt.Sprintf("m%d", i+1), m))
 	}
-	if err := r.openHistory(); err != nil {
+	if err := r.openHistory(ctx); err != nil {
 		return err
 	}
 	own, err := r.links()
@@ -200,12 +235,15 @@ func (r *run) open(ctx context.Context) error {
 	return r.openClients(ctx)
 }
 
-func (r *run) openHistory() error {
+func (r *run) openHistory(ctx context.Context) error {
+	masters, err := r.cluster.Versions(ctx)
+	if err != nil {
+		return err
+	}
 	r.header = history.Header{
 		Started: r.began, Seed: r.cfg.Seed, Driver: string(r.cluster.Driver()), Masters: r.cfg.Masters, TTL: r.cfg.TTL,
-		Replay: r.cfg.Replay, Promises: nemesis.Promised(r.cfg.Nemeses), Versions: r.cfg.Versions,
+		Replay: r.cfg.Replay, Promises: nemesis.Promised(r.cfg.Nemeses), Versions: versions(masters),
 	}
-	var err error
 	if r.file, err = os.Create(filepath.Join(r.dir, "harness.jsonl")); err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}
@@ -242,29 +280,27 @@ func (r *run) openClients(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("c%d", i+1)
-		p, err := workload.Start(ctx, workload.Spec{
-			Name: name, Seed: r.cfg.Seed, Nodes: urls(links), Register: r.keeper.Masters()[0].Addr(), Kinds: r.cfg.Workloads,
-			TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, History: filepath.Join(r.dir, name+".jsonl"), Header: r.header,
-		})
-		if err != nil {
+		s := &seat{name: fmt.Sprintf("c%d", i+1), dir: r.dir, other: r.cfg.Other, spec: workload.Spec{
+			Seed: r.cfg.Seed, Nodes: urls(links), Register: r.keeper.Masters()[0].Addr(), Kinds: r.cfg.Workloads,
+			TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, Header: r.header,
+		}}
+		if err := s.start(ctx); err != nil {
 			return err
 		}
-		r.clients = append(r.clients, p)
+		r.clients = append(r.clients, s)
 		r.world.Links = append(r.world.Links, links)
-		r.world.Clients = append(r.world.Clients, p)
+		r.world.Clients = append(r.world.Clients, s)
 	}
 	return nil
 }
 
 // think is a worker's pause between two locks: some 30 workers then keep two cores half busy, and the faults decide who waits, not the
 // scheduler.
-const think = 15 * time.Millisecond
+const think = 5 * time.Millisecond
 
 // strike lets the nemeses loose until the duration is over.
 func (r *run) strike(ctx context.Context) error {
 	begun := time.Now()
-	defer func() { r.lasted = time.Since(begun) }()
 	during, cancel := context.WithTimeout(ctx, r.cfg.Duration)
 	defer cancel()
 	watched, stop := context.WithCancel(ctx)
@@ -285,7 +321,13 @@ func (r *run) strike(ctx context.Context) error {
 	start(func() error { <-during.Done(); return nil })
 	start(func() error { return r.died(during) })
 	watch := make(chan error)
-	go func() { watch <- guard(func() error { return r.watch(watched) }) }()
+	go func() {
+		err := guard(func() error { return r.watch(watched) })
+		if err != nil {
+			cancel()
+		}
+		watch <- err
+	}()
 	var all error
 	for range parts {
 		if err := <-done; err != nil {
@@ -293,12 +335,42 @@ func (r *run) strike(ctx context.Context) error {
 			cancel()
 		}
 	}
+	r.lasted = time.Since(begun)
+	if all == nil {
+		all = r.calm(watched)
+	}
 	stop()
 	all = errors.Join(all, <-watch)
 	if ctx.Err() != nil {
 		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
 	}
 	return all
+}
+
+// calmMost bounds what a run that has done too little goes on for.
+const calmMost = time.Minute
+
+// calm lets the clients go on undisturbed until they have been granted as many locks as was asked for.
+func (r *run) calm(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, calmMost)
+	defer cancel()
+	died := make(chan error, 1)
+	go func() { died <- guard(func() error { return r.died(ctx) }) }()
+	granted := func() (n int) {
+		for _, s := range r.clients {
+			n += s.granted()
+		}
+		return n
+	}
+	for granted() < r.cfg.AtLeast {
+		select {
+		case err := <-died: // or ctx has ended
+			return err
+		case <-time.After(watchEvery / 4):
+		}
+	}
+	cancel()
+	return <-died
 }
 
 // guard makes a panic an error, so that the run is still cleaned up.
@@ -370,29 +442,23 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // died reports a client that ended before its time.
 func (r *run) died(ctx context.Context) error {
-	ended := make(chan *workload.Process, len(r.clients))
-	for _, p := range r.clients {
-		go func() {
-			select {
-			case <-p.Exited():
-				ended <- p
-			case <-ctx.Done():
-			}
-		}()
+	ended := make(chan error, len(r.clients))
+	for _, s := range r.clients {
+		go func() { ended <- s.ended(ctx) }()
 	}
-	select {
-	case p := <-ended:
-		return fmt.Errorf("chaos: client %s ended: %w", p.Name(), p.Finish(ctx))
-	case <-ctx.Done():
-		return nil
+	for range r.clients {
+		if err := <-ended; err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // close ends everything and removes it, once. It tries all and joins the errors.
 func (r *run) close() error {
 	var errs []error
-	for _, p := range r.clients {
-		p.Kill()
+	for _, s := range r.clients {
+		s.now().Kill()
 	}
 	if r.locks != nil {
 		errs = append(errs, r.locks.Close())

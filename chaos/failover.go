@@ -23,11 +23,9 @@ import (
 // FailoverConfig describes the failover experiment. The zero value of a field means its default.
 type FailoverConfig struct {
 	Driver cluster.Driver
-	Image  string // of the docker driver; see cluster.Config
-	Replay string // the command that runs it again, for the record
-	// Versions is what was tested, for the record.
-	Versions map[string]string
-	Out      io.Writer // gets a few lines on the surroundings; nil means nowhere
+	Image  string    // of the docker driver; see cluster.Config
+	Replay string    // the command that runs it again, for the record
+	Out    io.Writer // gets a few lines on the surroundings; nil means nowhere
 }
 
 // FailoverResult is the failover experiment in figures.
@@ -67,8 +65,13 @@ const (
 //
 // The error is not nil when the events could not be brought about. Nothing is left behind.
 func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *history.History, []check.Result, error) {
+	reaper, err := cluster.Watch()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer reaper.Close()
 	e := &failover{cfg: cfg}
-	err := e.play(ctx, "single", 1, redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff())
+	err = e.play(ctx, "single", 1, redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff())
 	if err == nil {
 		err = e.play(ctx, "quorum", 5)
 	}
@@ -110,14 +113,17 @@ type failover struct {
 }
 
 // begin opens the history.
-func (e *failover) begin(driver cluster.Driver) error {
+func (e *failover) begin(ctx context.Context, c *cluster.Cluster) error {
 	if e.w != nil {
 		return nil
 	}
-	var err error
+	masters, err := c.Versions(ctx)
+	if err != nil {
+		return err
+	}
 	e.w, err = history.NewWriter(&e.record, history.Header{
-		Started: time.Now(), Driver: string(driver), Masters: 5, TTL: failoverTTL, Replay: e.cfg.Replay,
-		Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: e.cfg.Versions,
+		Started: time.Now(), Driver: string(c.Driver()), Masters: 5, TTL: failoverTTL, Replay: e.cfg.Replay,
+		Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: versions(masters),
 	})
 	return err
 }
@@ -152,7 +158,7 @@ func (e *failover) play(ctx context.Context, lock string, masters int, opts ...r
 	if s.cluster, err = cluster.Open(ctx, cluster.Config{Driver: e.cfg.Driver, Image: e.cfg.Image, Masters: masters, Out: e.cfg.Out}); err != nil {
 		return err
 	}
-	if err := e.begin(s.cluster.Driver()); err != nil {
+	if err := e.begin(ctx, s.cluster); err != nil {
 		return err
 	}
 	doomed := s.cluster.Masters()[0]

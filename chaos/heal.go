@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/workload"
@@ -29,9 +30,8 @@ func (r *run) heal(ctx context.Context) error {
 	if err := r.world.Heal(ctx); err != nil {
 		return err
 	}
-	r.healed = time.Now()
 	for _, p := range r.clients {
-		if err := p.Finish(ctx); err != nil {
+		if err := p.now().Finish(ctx); err != nil {
 			return err
 		}
 	}
@@ -40,27 +40,57 @@ func (r *run) heal(ctx context.Context) error {
 			return err
 		}
 	}
-	bound, cancel := context.WithTimeout(ctx, r.healBound())
-	defer cancel()
-	for _, name := range r.world.Locks {
-		if err := r.probe(bound, name); err != nil {
+	if err := r.probes(ctx); err != nil {
+		return err
+	}
+	return r.settle(ctx)
+}
+
+// settle looks at the keys until none is left of any lock. Nobody is there to renew anything now: what is left after a TTL and the time to
+// heal would stay for ever, and is on record then.
+func (r *run) settle(ctx context.Context) error {
+	for end := time.Now().Add(r.cfg.TTL + r.healBound()); ; sleep(ctx, settleEvery) {
+		over := time.Now().After(end)
+		left, err := r.scan(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
+		case err != nil || left == 0 || over:
 			return err
 		}
 	}
-	r.retaken = time.Since(r.healed)
-	if err := r.scan(ctx); err != nil {
-		return err
-	}
-	// Nobody is there to renew anything now: what is left after a TTL would stay for ever.
-	sleep(ctx, r.cfg.TTL+r.healBound())
-	if ctx.Err() != nil {
-		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
-	}
-	return r.scan(ctx)
 }
 
-// probe takes a lock and gives it back, and goes on trying until ctx ends.
-func (r *run) probe(ctx context.Context, name string) error {
+const settleEvery = 100 * time.Millisecond
+
+// probesAtOnce keeps the masters busy, and each probe so short that it says something of the lock.
+const probesAtOnce = 16
+
+// probes takes every lock there is, once.
+func (r *run) probes(ctx context.Context) error {
+	names := make(chan string, len(r.world.Locks))
+	for _, name := range r.world.Locks {
+		names <- name
+	}
+	close(names)
+	g, ctx := errgroup.WithContext(ctx)
+	for i := range probesAtOnce {
+		g.Go(func() error {
+			for name := range names {
+				if err := r.probe(ctx, fmt.Sprintf("harness.%d", i+1), name); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// probe takes a lock and gives it back, and goes on trying for as long as it may take to be had.
+func (r *run) probe(ctx context.Context, client, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, r.healBound())
+	defer cancel()
 	var m interface {
 		Lock(context.Context) (*redlock.Lease, error)
 	} = r.locks.Mutex(name)
@@ -68,7 +98,7 @@ func (r *run) probe(ctx context.Context, name string) error {
 		m = r.locks.RWMutex(name).Writer()
 	}
 	for {
-		op := history.Op{Kind: history.KindProbe, Client: "harness", Lock: name, Call: history.Now()}
+		op := history.Op{Kind: history.KindProbe, Client: client, Lock: name, Call: history.Now()}
 		l, err := m.Lock(ctx)
 		op.Return = history.Now()
 		op.Outcome = history.OK
@@ -83,33 +113,38 @@ func (r *run) probe(ctx context.Context, name string) error {
 	}
 }
 
-// scan records every lock's key on every master, and every other key that has no end and should.
-func (r *run) scan(ctx context.Context) error {
+// scan records every lock's key on every master, and every other key that has no end and should, and returns how many these are.
+func (r *run) scan(ctx context.Context) (keys int, err error) {
 	for _, n := range r.world.Nodes {
-		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error { return r.scanNode(ctx, n.Name(), c) })
+		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error {
+			found, err := r.scanNode(ctx, n.Name(), c)
+			keys += found
+			return err
+		})
 		if err != nil {
-			return fmt.Errorf("chaos: scan %s: %w", n.Name(), err)
+			return keys, fmt.Errorf("chaos: scan %s: %w", n.Name(), err)
 		}
 	}
-	return nil
+	return keys, nil
 }
 
-func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) error {
+func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found int, err error) {
 	keys := c.Scan(ctx, 0, "*", 1000).Iterator()
 	for keys.Next(ctx) {
 		ttl, err := c.PTTL(ctx, keys.Val()).Result()
 		if err != nil {
-			return err
+			return found, err
 		}
 		lock, ours := lockOf(keys.Val(), r.world.Locks)
 		if ttl == -2 || keys.Val() == node.RecordKey || !ours && ttl >= 0 {
 			continue // gone by now, or meant to stay, or not a lock's and ends
 		}
 		if err := r.history.Append(history.Key{Node: name, Lock: lock, At: history.Now(), TTL: ttl}); err != nil {
-			return err
+			return found, err
 		}
+		found++
 	}
-	return keys.Err()
+	return found, keys.Err()
 }
 
 // unstick deletes what was locked while a master's clock was ahead, which lasts until the clock is there again: minutes, where a lock lasts

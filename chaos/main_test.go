@@ -7,12 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
-
-	"github.com/redlock-go/redlock/chaos/workload"
 )
 
 func TestMain(m *testing.M) {
-	workload.Serve() // this binary is also the clients'
+	Serve() // this binary is also the clients' and the reaper's
 	logging.Disable()
 	goleak.VerifyTestMain(m)
 }

@@ -20,8 +20,21 @@ type Result struct {
 	Violations   []Violation    `json:"violations"`   // never null: [] when everything held
 	Availability float64        `json:"availability"` // share of the half seconds under faults in which somebody was granted a lock
 	Recovery     float64        `json:"recovery_ms"`  // from the end of the faults until every lock had been taken again
-	// Unfenced is the share of updates that the register lost that trusts everybody.
-	Unfenced float64 `json:"unfenced_lost"`
+	// Unfenced is the share of updates that the register lost that trusts everybody, and Fenced of the one that checks tokens.
+	Unfenced float64           `json:"unfenced_lost"`
+	Fenced   float64           `json:"fenced_lost"`
+	Nemeses  map[string]Impact `json:"nemeses"`            // what each of Faults did to the service
+	Versions map[string]string `json:"versions,omitempty"` // of what was tested
+}
+
+// Impact is what the faults of one nemesis did to the service, or others that were at work with them.
+type Impact struct {
+	Faults       int     `json:"faults"`
+	Lasted       float64 `json:"lasted_s"`        // all of them together
+	Availability float64 `json:"availability"`    // share of the tenths of a second under it in which somebody was granted a lock
+	Recovery     float64 `json:"recovery_ms"`     // from the end of the middle one of the faults to the next grant
+	Longest      float64 `json:"recovery_max_ms"` // the same of the worst
+	Masters      float64 `json:"masters_back_ms"` // longest time from a fault's end until all masters it had hit gave votes again
 }
 
 // Violation is a promise that was not kept, or a question that could not be answered.
@@ -36,14 +49,19 @@ func (r *Result) Held() bool { return len(r.Violations) == 0 }
 func newResult(h *history.History, checks []check.Result, r *run) *Result {
 	res := Summarize(h, checks)
 	res.Violations = append(res.Violations, r.faults.violations...)
-	res.Duration = r.lasted.Seconds()
-	res.Recovery = float64(r.retaken) / float64(time.Millisecond)
+	if r.cfg.Driver != Sim {
+		res.Duration = r.lasted.Seconds()
+	}
 	return res
 }
 
-// Summarize is the Result of a recorded history that was judged alone. How long it took to recover is then not known.
+// Summarize is the Result of a recorded history that was judged alone. Its duration is from the beginning of the first fault to the end
+// of the last.
 func Summarize(h *history.History, checks []check.Result) *Result {
-	res := &Result{Seed: h.Header.Seed, Driver: h.Header.Driver, Faults: map[string]int{}, Violations: violations(checks)}
+	res := &Result{
+		Seed: h.Header.Seed, Driver: h.Header.Driver, Faults: map[string]int{}, Violations: violations(checks), Versions: h.Header.Versions,
+		Recovery: ms(check.Recovery(h)), Nemeses: map[string]Impact{},
+	}
 	for _, op := range h.Ops {
 		if op.Kind == history.KindLock && op.Outcome == history.OK {
 			res.Acquisitions++
@@ -54,10 +72,20 @@ func Summarize(h *history.History, checks []check.Result) *Result {
 			res.Faults[f.Nemesis]++
 		}
 	}
-	res.Availability = availability(h)
-	res.Unfenced = unfencedLost(h)
+	for name, c := range check.Costs(h) {
+		res.Nemeses[name] = Impact{
+			Faults: c.Faults, Lasted: c.Lasted.Seconds(), Availability: c.Availability(),
+			Recovery: ms(c.Median()), Longest: ms(c.Longest()), Masters: ms(c.Masters),
+		}
+	}
+	from, to := underFaults(h)
+	res.Duration = time.Duration(to - from).Seconds()
+	res.Availability = availability(h, from, to)
+	res.Unfenced, res.Fenced = lost(h, false), lost(h, true)
 	return res
 }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // mostTold bounds how many violations of one checker are told one by one.
 const mostTold = 10
@@ -82,16 +110,23 @@ func violations(checks []check.Result) []Violation {
 	return vs
 }
 
-// availability is the share of windows between the first and the last fault in which a lock was granted; 1 without faults.
-func availability(h *history.History) float64 {
-	const window = int64(500 * time.Millisecond)
-	from, to := int64(history.Never), int64(0)
-	for _, f := range h.Faults {
-		from = min(from, f.Start)
+// underFaults is the time from the first fault to the end of the last that ended; empty without faults.
+func underFaults(h *history.History) (from, to int64) {
+	for i, f := range h.Faults {
+		if i == 0 || f.Start < from {
+			from = f.Start
+		}
+		to = max(to, from)
 		if f.End != history.Never {
 			to = max(to, f.End)
 		}
 	}
+	return from, to
+}
+
+// availability is the share of windows between from and to in which a lock was granted; 1 if there is none.
+func availability(h *history.History, from, to int64) float64 {
+	const window = int64(500 * time.Millisecond)
 	n := (to - from) / window
 	if n < 1 {
 		return 1
@@ -113,22 +148,11 @@ func availability(h *history.History) float64 {
 	return float64(yes) / float64(n)
 }
 
-// unfencedLost is the share of acknowledged updates of the unfenced register that are not in it.
-func unfencedLost(h *history.History) float64 {
-	done, last, at := 0, int64(0), int64(0)
-	for _, op := range h.Ops {
-		if op.Fenced || op.Outcome != history.OK || op.Kind != history.KindRead && op.Kind != history.KindWrite {
-			continue
-		}
-		if op.Kind == history.KindWrite {
-			done++
-		}
-		if op.Return > at {
-			last, at = op.Value, op.Return
-		}
-	}
-	if done == 0 {
+// lost is the share of acknowledged updates that are not in the registers.
+func lost(h *history.History, fenced bool) float64 {
+	gone, written := check.Lost(h, fenced)
+	if written == 0 {
 		return 0
 	}
-	return max(0, float64(int64(done)-last)/float64(done))
+	return float64(gone) / float64(written)
 }

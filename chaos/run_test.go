@@ -3,11 +3,17 @@
 package chaos
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,24 +24,21 @@ import (
 
 func parse(t *testing.T, s string, p cluster.Persistence) []nemesis.Nemesis {
 	t.Helper()
-	ns, err := nemesis.Parse(s, func(n nemesis.Nemesis) string { return n.Lacks(p) })
+	ns, err := nemesis.Parse(s, func(n nemesis.Nemesis) string { return n.Lacks(nemesis.Have{Persistence: p, Other: true}) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ns
 }
 
-// held does a run and fails on a violation. least is the fewest locks and faults that make it mean something.
-func held(t *testing.T, cfg Config, least, faults int) *Result {
+// held does a run and fails on a violation.
+func held(t *testing.T, cfg Config) *Result {
 	t.Helper()
 	t.Logf("seed %d", cfg.Seed)
 	ctx, cancel := context.WithTimeout(t.Context(), cfg.Duration+2*time.Minute)
 	defer cancel()
 	t.Setenv("TMPDIR", t.TempDir())
 	cfg.Out = t.Output()
-	m := Minimums(cfg)
-	m.Acquisitions, m.Tokens = least, least
-	cfg.Min = &m
 	var checks []check.Result
 	cfg.Report = func(o Outcome) error { checks = o.Checks; return nil }
 	res, err := Run(ctx, cfg)
@@ -47,13 +50,6 @@ func held(t *testing.T, cfg Config, least, faults int) *Result {
 	t.Logf("%s", j)
 	for _, v := range res.Violations {
 		t.Errorf("%s: %s", v.Checker, v.Detail)
-	}
-	struck := 0
-	for _, n := range res.Faults {
-		struck += n
-	}
-	if struck < faults {
-		t.Errorf("%d faults, want at least %d", struck, faults)
 	}
 	if len(checks) != 9 || res.Held() != check.Passed(checks) {
 		t.Errorf("%d checks, passed %v, and the result says held %v", len(checks), check.Passed(checks), res.Held())
@@ -70,17 +66,165 @@ func nothingLeft(t *testing.T) {
 	}
 }
 
-func TestRun_processDriver_holds(t *testing.T) {
-	held(t, Config{
-		Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 15 * time.Second, Seed: 1, AtOnce: 3,
-		Nemeses: parse(t, "default", cluster.EverySec),
-	}, 300, 20)
+// What CI's runs against real masters must do together to mean something.
+const (
+	leastAcquisitions = 20_000
+	leastFaults       = 100
+)
+
+// Every nemesis strikes, in this run or that, and every promise holds. The race detector's runs are short: it leaves a tenth of the speed.
+func TestRun_everyNemesis_holds(t *testing.T) {
+	const ttl, maxTTL = 400 * time.Millisecond, 700 * time.Millisecond // shorter than by default: more faults in the same time
+	other := otherBuild(t)
+	sum := 0
+	var done []*Result
+	tests := []struct {
+		name     string
+		nemeses  string
+		cfg      Config
+		withRace bool
+	}{
+		{"docker", "N1,N2,N4,N5,N7,N8,N9,N10,N11,N12,N17,N18,N19,N20,N22,N24", Config{Driver: cluster.Docker, Duration: 18 * time.Second, Seed: 2}, false},
+		{"tokens", "N13,N14,N15,N17-del,N25", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 8 * time.Second, Seed: 3}, false},
+		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 16 * time.Second, Seed: 1}, true},
+	}
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := test.cfg
+			cfg.AtOnce, cfg.TTL, cfg.MaxTTL, cfg.Other = 3, ttl, maxTTL, other
+			if raceEnabled {
+				if !test.withRace {
+					t.Skip("too slow with the race detector: run without")
+				}
+				cfg.Duration, test.nemeses = 4*time.Second, "N1,N7,N8,N9,N10,N11"
+			} else if i == len(tests)-1 {
+				// How much is done under faults depends on the machine, and the rest is done without.
+				cfg.AtLeast = leastAcquisitions - sum
+			}
+			cfg.Nemeses = parse(t, test.nemeses, cfg.Persistence)
+			res := held(t, cfg)
+			sum += res.Acquisitions
+			done = append(done, res)
+		})
+	}
+	if len(done) == len(tests) {
+		for _, what := range tooLittle(done, leastAcquisitions, leastFaults) {
+			t.Errorf("the runs together mean nothing: %s", what)
+		}
+	}
 }
 
-func TestRun_dockerDriver_holds(t *testing.T) {
-	held(t, Config{
-		Driver: cluster.Docker, Duration: 20 * time.Second, Seed: 2, Nemeses: parse(t, "N1,N4,N7,N8,N9,N10,N11,N17,N19,N20", cluster.None),
-	}, 300, 10)
+// tooLittle says what runs did not do enough of, by locks granted, faults, and nemeses that strike real masters.
+func tooLittle(rs []*Result, acquisitions, faults int) (what []string) {
+	sum, struck := 0, map[string]int{}
+	total := 0
+	for _, r := range rs {
+		sum += r.Acquisitions
+		for n, times := range r.Faults {
+			struck[n] += times
+			total += times
+		}
+	}
+	if sum < acquisitions {
+		what = append(what, fmt.Sprintf("%d locks granted, want %d", sum, acquisitions))
+	}
+	if total < faults {
+		what = append(what, fmt.Sprintf("%d faults, want %d", total, faults))
+	}
+	for _, n := range nemesis.Table() {
+		if n.Elsewhere == "" && struck[n.ID()] == 0 {
+			what = append(what, n.ID()+" never struck")
+		}
+	}
+	return what
+}
+
+func TestTooLittle_saysWhatIsMissing(t *testing.T) {
+	enough := func() []*Result {
+		a, b := &Result{Acquisitions: 60, Faults: map[string]int{}}, &Result{Acquisitions: 40, Faults: map[string]int{"N1": 10}}
+		for _, n := range nemesis.Table() {
+			if n.Elsewhere == "" {
+				a.Faults[n.ID()] = 1
+			}
+		}
+		return []*Result{a, b}
+	}
+	if what := tooLittle(enough(), 100, 34); len(what) > 0 {
+		t.Errorf("enough, and it says %q", what)
+	}
+	for want, change := range map[string]func([]*Result){
+		"99 locks granted, want 100": func(rs []*Result) { rs[0].Acquisitions-- },
+		"33 faults, want 34":         func(rs []*Result) { rs[1].Faults["N1"]-- },
+		"N7 never struck":            func(rs []*Result) { delete(rs[0].Faults, "N7"); rs[1].Faults["N1"]++ },
+	} {
+		rs := enough()
+		change(rs)
+		if what := tooLittle(rs, 100, 34); !slices.Equal(what, []string{want}) {
+			t.Errorf("it says %q, want %q", what, want)
+		}
+	}
+	if what := tooLittle(nil, 1, 1); len(what) < 25 {
+		t.Errorf("nothing was run, and it says %q", what)
+	}
+}
+
+// otherBuild makes a client for N21: of the tree before the last change of the library, where git knows one that builds, else of this one.
+func otherBuild(t *testing.T) string {
+	t.Helper()
+	if raceEnabled {
+		return ""
+	}
+	dir, bin := t.TempDir(), filepath.Join(t.TempDir(), "client")
+	commit, err := previous(t, dir)
+	if err == nil {
+		if err = buildClient(t, dir, bin); err == nil {
+			t.Logf("the other build is of commit %s", commit)
+			return bin
+		}
+	}
+	t.Logf("no earlier version to mix in: %v", err)
+	if err := buildClient(t, "..", bin); err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// buildClient builds the least program that can be a client, of the module in dir.
+func buildClient(t *testing.T, dir, bin string) error {
+	file := filepath.Join(t.TempDir(), "main.go")
+	const program = "package main\n\nimport \"github.com/redlock-go/redlock/chaos/workload\"\n\nfunc main() { workload.Serve() }\n"
+	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, file)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// previous puts the tree before the last change of the library into dir.
+func previous(t *testing.T, dir string) (commit string, err error) {
+	git := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = ".."
+		return cmd.Output()
+	}
+	out, err := git("log", "-n", "1", "--format=%P", "--",
+		":(glob)node/*.go", ":(glob)node/lua/*", ":(glob)redlock/*.go", ":(glob)multilock/*.go", ":(exclude)*_test.go")
+	if err != nil {
+		return "", fmt.Errorf("git log: %w", err)
+	}
+	commit, _, _ = strings.Cut(strings.TrimSpace(string(out)), " ")
+	archive, err := git("archive", "--format=tar", cmp.Or(commit, "none"))
+	if err != nil {
+		return "", fmt.Errorf("git archive: %w", err)
+	}
+	cmd := exec.CommandContext(t.Context(), "tar", "-x", "-C", dir)
+	cmd.Stdin = bytes.NewReader(archive)
+	return commit, cmd.Run()
 }
 
 // Whatever a run breaks off with, nothing may stay.

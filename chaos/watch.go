@@ -97,8 +97,8 @@ func (r *run) watch(ctx context.Context) error {
 		if r.cfg.Progress != nil {
 			p := Progress{Elapsed: time.Since(begun), Votes: votes}
 			for _, c := range r.clients {
-				if c.Holds(string(workload.Hot)) {
-					p.Holder = c.Name()
+				if now := c.now(); now.Holds(string(workload.Hot)) {
+					p.Holder = now.Name()
 				}
 			}
 			p.Faults, p.Struck = r.faults.now()
@@ -134,7 +134,7 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 			v.Outcome, v.Error = history.Failed, "does not vote"
 		}
 		if closely {
-			_ = r.scanNode(ctx, n.Name(), c) // a master that breaks off in between is looked at again
+			_, _ = r.scanNode(ctx, n.Name(), c) // a master that breaks off in between is looked at again
 		}
 		return nil
 	})
@@ -153,8 +153,9 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 	return v.Outcome, r.appendCounters(v, incarnation, record)
 }
 
-// mostCounters bounds how many counters of a master are recorded at a time: after a recovery on the clients' clocks alone it has a thousand.
-const mostCounters = 32
+// mostCounters bounds how many counters of a master are recorded at a time: the locks' own, but not the thousand that it has after a
+// recovery on the clients' clocks alone.
+const mostCounters = 256
 
 func (r *run) appendCounters(v history.Vote, incarnation string, record map[string]string) error {
 	n := 0

@@ -4,7 +4,7 @@
 //
 // Guarantee: Run returns 0 when every promise was kept, 1 when one was broken, 2 for a command line that cannot work and 3 when there
 // was nothing to judge, as after an interruption; and it leaves nothing behind but the files that were asked for, and those of a run
-// that failed. Condition: the program calls workload.Serve before anything else.
+// that failed. Condition: the program calls chaos.Serve before anything else.
 package chaoscli
 
 import (
@@ -15,6 +15,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
 )
 
@@ -122,10 +123,8 @@ func (c *console) help(cmd command, fs *flag.FlagSet) {
 // parseDriver reads --driver.
 func parseDriver(s string) (cluster.Driver, error) {
 	switch d := cluster.Driver(s); d {
-	case cluster.Auto, cluster.Docker, cluster.Process:
+	case cluster.Auto, cluster.Docker, cluster.Process, chaos.Sim:
 		return d, nil
-	case "sim":
-		return "", usagef("--driver sim: the simulation is a test of its own: go test ./chaos/sim")
 	}
 	return "", usagef("--driver %q: want docker, process or sim", s)
 }

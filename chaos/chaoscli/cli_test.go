@@ -15,11 +15,11 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
-	"github.com/redlock-go/redlock/chaos/workload"
+	"github.com/redlock-go/redlock/chaos"
 )
 
 func TestMain(m *testing.M) {
-	workload.Serve() // this binary is also the clients'
+	chaos.Serve() // this binary is also the clients' and the reaper's
 	logging.Disable()
 	goleak.VerifyTestMain(m)
 }
@@ -39,10 +39,16 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"run more":                             "flags only",
 		"--frob":                               "--help",
 		"--driver vm":                          "docker, process or sim",
-		"--driver sim":                         "simulation",
+		"--driver sim --persistence none":      "does not apply",
+		"--driver sim --workload hot":          "does not apply",
+		"--driver sim --image redis:7":         "does not apply",
+		"--driver sim --nemesis N3":            "the simulation has N1",
+		"failover --driver sim":                "docker or process",
+		"--nemesis N21":                        "--other",
+		"--other /nonexistent":                 "go build -o",
 		"--nemesis N99":                        "chaos list",
 		"--nemesis N1,N1":                      "twice",
-		"--nemesis N16":                        "simulation",
+		"--nemesis N16":                        "--driver sim",
 		"--nemesis N3":                         "--persistence everysec",
 		"--nemesis N23 --persistence always":   "none or everysec",
 		"--workload tepid":                     "hot, cold",
@@ -87,7 +93,7 @@ func TestRun_interrupted_cannotSay(t *testing.T) {
 
 func TestList_namesAll(t *testing.T) {
 	code, out, _ := cli(t, t.Context(), "list")
-	for _, want := range []string{"N1 ", "N25 ", "N17-del", "hot", "C8", "simulation only"} {
+	for _, want := range []string{"N1 ", "N25 ", "N17-del", "hot", "C8", "--driver sim", "needs --other"} {
 		if code != exitHeld || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, and no %q in: %s", code, want, out)
 		}
@@ -99,7 +105,7 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	code, out, stderr := cli(t, t.Context(), "--driver", "process", "--masters", "3", "--clients", "2", "--duration", "4s", "--seed", "7",
-		"--nemesis", "N7", "--workload", "hot,cold", "--html", at("r.html"), "--history", at("h.jsonl"), "--json", "-")
+		"--nemesis", "N10", "--workload", "hot,cold", "--html", at("r.html"), "--history", at("h.jsonl"), "--json", "-")
 	if code != exitHeld {
 		t.Fatalf("exit code %d: %s%s", code, out, stderr)
 	}
@@ -107,13 +113,20 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &res); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	for _, field := range []string{"seed", "driver", "duration_s", "acquisitions", "faults", "violations", "availability", "recovery_ms"} {
+	for _, field := range []string{"seed", "driver", "duration_s", "acquisitions", "faults", "violations", "availability", "recovery_ms", "nemeses", "versions"} {
 		if _, ok := res[field]; !ok {
 			t.Errorf("no %q in %s", field, out)
 		}
 	}
-	if page, err := os.ReadFile(at("r.html")); err != nil || !bytes.Contains(page, []byte("</html>")) {
-		t.Errorf("the report is no page: %v", err)
+	if page := read(t, at("r.html")); !bytes.Contains(page, []byte("</html>")) {
+		t.Error("the report is no page")
+	}
+	for name, file := range map[string]string{"report": "r.html", "history": "h.jsonl"} {
+		for _, what := range []string{"redis", "redlock", "go1."} {
+			if !bytes.Contains(read(t, at(file)), []byte(what)) {
+				t.Errorf("no version of %s in the %s", what, name)
+			}
+		}
 	}
 	code, out, stderr = cli(t, t.Context(), "check", at("h.jsonl"))
 	if code != exitHeld || !strings.Contains(out, "C1 ok") {
@@ -124,6 +137,54 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 	if code != exitViolation {
 		t.Errorf("a history with an overlap: exit code %d, want %d", code, exitViolation)
 	}
+}
+
+// A seed of the simulation gives the same history to the byte, and what it prints repeats it.
+func TestRun_sim_repeatsByThePrintedCommand(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	args := strings.Fields("--driver sim --seed 3 --duration 10s --clients 4 --nemesis N16,N9,N4 --json - --html " + at("a.html") + " --history " + at("a"))
+	code, out, stderr := cli(t, t.Context(), args...)
+	var res chaos.Result
+	if err := json.Unmarshal([]byte(out), &res); err != nil || code != exitHeld {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, stderr)
+	}
+	if res.Driver != "sim" || res.Acquisitions < 30 || res.Nemeses["N16"].Faults == 0 || len(res.Violations) > 0 {
+		t.Errorf("result %s", out)
+	}
+	_, again, ok := strings.Cut(stderr, "again: redlock-bench chaos ")
+	if !ok {
+		t.Fatalf("no command to repeat it in %s", stderr)
+	}
+	again, _, _ = strings.Cut(again, "\n")
+	if code, _, stderr := cli(t, t.Context(), append(strings.Fields(again), "--history", at("b"))...); code != exitHeld {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	first, second := read(t, at("a")), read(t, at("b"))
+	if raceEnabled {
+		t.Skip("the race detector's scheduler picks goroutines at random: compare without it")
+	}
+	if !bytes.Equal(first, second) {
+		t.Errorf("%d bytes of history, and %d others the second time", len(first), len(second))
+	}
+}
+
+func TestRun_simInterrupted_cannotSay(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code, _, stderr := cli(t, ctx, "--driver", "sim", "--duration", "1h")
+	if code != exitNothing || !strings.Contains(stderr, "interrupted") {
+		t.Errorf("exit code %d, want %d: %s", code, exitNothing, stderr)
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // lie copies a history without its unlocks, so that claims last until their deadlines.

@@ -26,6 +26,9 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 	out.define(fs)
 	return func(ctx context.Context, c *console, _ []string) error {
 		d, err := parseDriver(driver)
+		if err == nil && d == chaos.Sim {
+			err = usagef("--driver sim: the experiment needs masters and a replica that are real: docker or process")
+		}
 		if err != nil {
 			return err
 		}
@@ -38,7 +41,7 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		if d != cluster.Auto {
 			replay += " --driver " + string(d)
 		}
-		res, h, checks, err := chaos.Failover(ctx, chaos.FailoverConfig{Driver: d, Image: image, Replay: replay, Versions: versions(), Out: c.err})
+		res, h, checks, err := chaos.Failover(ctx, chaos.FailoverConfig{Driver: d, Image: image, Replay: replay, Out: c.err})
 		if err != nil {
 			return err
 		}
@@ -142,10 +145,10 @@ func promise(p history.Promises) string {
 func notes(n nemesis.Nemesis) string {
 	var s []string
 	if n.Elsewhere != "" {
-		return "not here: " + n.Elsewhere
+		return "not on real masters: " + n.Elsewhere
 	}
 	for _, p := range []cluster.Persistence{cluster.None, cluster.EverySec, cluster.Always} {
-		if why := n.Lacks(p); why != "" {
+		if why := n.Lacks(nemesis.Have{Persistence: p}); why != "" {
 			s = append(s, why)
 			break
 		}

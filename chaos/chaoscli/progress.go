@@ -42,6 +42,9 @@ func (p *progress) clear() {
 
 // line says who holds, which masters are up and what is going wrong: " 12/30 s  hot: c2  masters ++r+.  N1 N9  (17 faults)".
 func line(p chaos.Progress, of time.Duration) string {
+	if len(p.Votes) == 0 { // simulated
+		return fmt.Sprintf("%3.0f/%.0f s of simulated time  %d faults so far", p.Elapsed.Seconds(), of.Seconds(), p.Struck)
+	}
 	var masters strings.Builder
 	for _, v := range p.Votes {
 		switch v {

@@ -10,33 +10,40 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"runtime"
+	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/chaos/sim"
 	"github.com/redlock-go/redlock/chaos/workload"
 )
 
 // runFlags is the flags of run, as text where the text needs judging.
 type runFlags struct {
-	driver, image, nemesis, workload, persistence string
-	masters, clients                              int
-	duration                                      time.Duration
-	seed                                          uint64
-	files                                         files
+	driver, image, nemesis, workload, persistence, other string
+	masters, clients                                     int
+	duration                                             time.Duration
+	seed                                                 uint64
+	files                                                files
+	given                                                func(name string) bool // whether the command line has that flag
 }
 
 func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error {
-	var f runFlags
+	f := runFlags{given: func(name string) (yes bool) {
+		fs.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
+		return yes
+	}}
 	fs.StringVar(&f.driver, "driver", "", "`NAME` docker, process or sim; docker where an engine answers, else process")
 	fs.StringVar(&f.image, "image", "", "`NAME` of the docker image; $REDLOCK_REDIS_IMAGE or redis:7, else one made of the installed redis-server")
 	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` what goes wrong; default: all that must break nothing; all: also what may break exclusion")
 	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how locks are used")
 	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep: none, everysec or always")
+	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, whose clients N21 mixes in")
 	fs.IntVar(&f.masters, "masters", 5, "`N` masters, odd")
 	fs.IntVar(&f.clients, "clients", 3, "`N` client processes")
 	fs.DurationVar(&f.duration, "duration", 30*time.Second, "`TIME` of the faults; start, heal and checks come on top")
@@ -47,7 +54,7 @@ func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error
 
 // config judges the flags.
 func (f *runFlags) config() (chaos.Config, error) {
-	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed}
+	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other}
 	var err error
 	if cfg.Driver, err = parseDriver(f.driver); err != nil {
 		return cfg, err
@@ -67,7 +74,19 @@ func (f *runFlags) config() (chaos.Config, error) {
 	case f.duration < time.Second:
 		return cfg, usagef("--duration %v: want a second or more", f.duration)
 	}
-	if cfg.Nemeses, err = nemesis.Parse(f.nemesis, func(n nemesis.Nemesis) string { return n.Lacks(cfg.Persistence) }); err != nil {
+	if f.other != "" {
+		if info, err := os.Stat(f.other); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return cfg, usagef("--other %s: want a redlock-bench that can be executed, as go build -o FILE ./cmd/redlock-bench makes it", f.other)
+		}
+	}
+	lacks := func(n nemesis.Nemesis) string { return n.Lacks(cfg.Has()) }
+	if cfg.Driver == chaos.Sim {
+		if err := f.simulated(); err != nil {
+			return cfg, err
+		}
+		lacks = lacksSim
+	}
+	if cfg.Nemeses, err = nemesis.Parse(f.nemesis, lacks); err != nil {
 		return cfg, usagef("--nemesis: %w", err)
 	}
 	if cfg.Workloads, err = workload.ParseKinds(f.workload); err != nil {
@@ -81,12 +100,42 @@ func (f *runFlags) config() (chaos.Config, error) {
 	return cfg, nil
 }
 
+// simulated refuses the flags that mean nothing to the simulation.
+func (f *runFlags) simulated() error {
+	for _, flag := range []struct{ name, why string }{
+		{"image", "its masters are in memory"},
+		{"persistence", "its masters draw what they keep from the seed"},
+		{"workload", "it has one of its own"},
+		{"other", "all its clients are this build's"},
+	} {
+		if f.given(flag.name) {
+			return usagef("--%s does not apply to --driver sim: %s", flag.name, flag.why)
+		}
+	}
+	return nil
+}
+
+// lacksSim says why the simulation cannot do a nemesis, or nothing.
+func lacksSim(n nemesis.Nemesis) string {
+	if slices.Contains(sim.Wild(), n.Name) {
+		return ""
+	}
+	return "the simulation has " + strings.Join(sim.Wild(), ", ")
+}
+
 // replay is the command that does the run again.
 func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
-	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --masters %d --clients %d --persistence %s --nemesis %s --workload %s",
-		seed, f.duration, f.masters, f.clients, f.persistence, f.nemesis, f.workload)
+	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --masters %d --clients %d --nemesis %s", seed, f.duration, f.masters, f.clients, f.nemesis)
+	if driver != chaos.Sim {
+		s += fmt.Sprintf(" --persistence %s --workload %s", f.persistence, f.workload)
+	}
 	if driver != cluster.Auto {
 		s += " --driver " + string(driver)
+	}
+	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"other", f.other}} {
+		if more.value != "" {
+			s += fmt.Sprintf(" --%s %s", more.flag, more.value)
+		}
 	}
 	return s
 }
@@ -101,7 +150,7 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	}
 	defer f.files.close()
 	p := newProgress(c.err)
-	cfg.Out, cfg.Replay, cfg.Versions = c.err, f.replay(cfg.Driver, cfg.Seed), versions()
+	cfg.Out, cfg.Replay = c.err, f.replay(cfg.Driver, cfg.Seed)
 	cfg.Progress = func(now chaos.Progress) { p.show("%s", line(now, f.duration)) }
 	var out chaos.Outcome
 	cfg.Report = func(o chaos.Outcome) error { out = o; return nil }
@@ -121,9 +170,6 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	return c.verdict(res, f.files.json == "-")
 }
 
-// versions is what is under test.
-func versions() map[string]string { return map[string]string{"go": runtime.Version()} }
-
 // sweep removes what killed runs left behind.
 func sweep(ctx context.Context, c *console) {
 	gone, err := cluster.Sweep(ctx)
@@ -138,28 +184,60 @@ func sweep(ctx context.Context, c *console) {
 // verdict prints a result for people, on stdout unless JSON goes there.
 func (c *console) verdict(res *chaos.Result, quiet bool) error {
 	if !quiet {
-		faults := make([]string, 0, len(res.Faults))
-		total := 0
-		for _, n := range slices.SortedFunc(maps.Keys(res.Faults), byNumber) {
-			faults = append(faults, fmt.Sprintf("%s %d", n, res.Faults[n]))
-			total += res.Faults[n]
-		}
-		fmt.Fprintf(c.out, "driver        %s, seed %d\n", res.Driver, res.Seed)
-		fmt.Fprintf(c.out, "acquisitions  %d\n", res.Acquisitions)
-		fmt.Fprintf(c.out, "faults        %d: %s\n", total, strings.Join(faults, ", "))
-		fmt.Fprintf(c.out, "availability  %.1f %% of the time under faults, all locks back %.0f ms after them\n", 100*res.Availability, res.Recovery)
-		fmt.Fprintf(c.out, "without fence %.1f %% of updates lost, as is to be expected\n", 100*res.Unfenced)
-		for _, v := range res.Violations {
-			fmt.Fprintf(c.out, "VIOLATION     %s: %s\n", v.Checker, v.Detail)
-		}
-		if res.Held() {
-			fmt.Fprintln(c.out, "every promise held")
-		}
+		c.summary(res)
 	}
 	if !res.Held() {
 		return errViolation
 	}
 	return nil
+}
+
+func (c *console) summary(res *chaos.Result) {
+	total := 0
+	for _, n := range res.Faults {
+		total += n
+	}
+	fmt.Fprintf(c.out, "driver        %s, seed %d\n", res.Driver, res.Seed)
+	fmt.Fprintf(c.out, "versions      %s\n", versionLine(res.Versions))
+	fmt.Fprintf(c.out, "acquisitions  %d\n", res.Acquisitions)
+	fmt.Fprintf(c.out, "faults        %d in %.1f s\n", total, res.Duration)
+	fmt.Fprintf(c.out, "availability  locks were granted in %.1f %% of the half seconds under faults; all had been taken again %.0f ms after the last\n",
+		100*res.Availability, res.Recovery)
+	fmt.Fprintf(c.out, "registers     updates lost: %.1f %% without fencing tokens, as is to be expected; %.1f %% with them\n", 100*res.Unfenced, 100*res.Fenced)
+	c.costs(res.Nemeses)
+	for _, v := range res.Violations {
+		fmt.Fprintf(c.out, "VIOLATION     %s: %s\n", v.Checker, v.Detail)
+	}
+	if res.Held() {
+		fmt.Fprintln(c.out, "every promise held")
+	}
+}
+
+// costs prints what each nemesis did to the service.
+func (c *console) costs(nemeses map[string]chaos.Impact) {
+	if len(nemeses) == 0 {
+		return
+	}
+	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "nemesis\tfaults\tat work\tlocks granted in\tnext grant after\tat worst\tmasters back after\t")
+	for _, n := range slices.SortedFunc(maps.Keys(nemeses), byNumber) {
+		i := nemeses[n]
+		masters := "-"
+		if i.Masters > 0 {
+			masters = fmt.Sprintf("%.0f ms", i.Masters)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%.1f s\t%.0f %%\t%.0f ms\t%.0f ms\t%s\t\n", n, i.Faults, i.Lasted, 100*i.Availability, i.Recovery, i.Longest, masters)
+	}
+	_ = t.Flush() // as little can be done about it as about the lines above
+}
+
+// versionLine is "go go1.26, redis 7.0.15".
+func versionLine(versions map[string]string) string {
+	var vs []string
+	for _, name := range slices.Sorted(maps.Keys(versions)) {
+		vs = append(vs, name+" "+versions[name])
+	}
+	return strings.Join(vs, ", ")
 }
 
 // byNumber orders N2 before N10.

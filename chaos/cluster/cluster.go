@@ -3,8 +3,9 @@
 // Package cluster starts N independent Redis masters for the chaos harness and lets it hurt each of them.
 //
 // Guarantee: a Master's address is the same for the whole run, whatever is done to it, and Close leaves nothing behind: no container,
-// network, image of ours, process or directory. Conditions: the program lives to call Close. If it is killed, the process driver's
-// servers die with it, and Sweep, in any later program, removes its containers, networks, images and directories.
+// network, image of ours, process or directory. Conditions: the program lives to call Close. If it does not, the process driver's
+// servers die with it, and its containers, networks, images and directories are removed by its reaper (Watch), or by Sweep in any
+// later program.
 //
 // Two drivers stand behind one set of methods. The docker driver runs containers on a network of their own and can cut a master off
 // the network; it needs a rootful Docker engine on this host, since data directories are bind mounts and ports are loopback ports.
@@ -20,7 +21,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -113,9 +117,9 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Out == nil {
 		cfg.Out = io.Discard
 	}
-	dir, err := os.MkdirTemp("", dirPrefix+string(self())+"-")
+	dir, err := TempDir()
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
+		return nil, err
 	}
 	c := &Cluster{cfg: cfg, dir: dir}
 	if err := c.open(ctx); err != nil {
@@ -218,6 +222,23 @@ func (c *Cluster) Driver() Driver {
 		return Docker
 	}
 	return Process
+}
+
+// Versions is what the masters run: "redis" and, under the docker driver, "docker" with the image.
+func (c *Cluster) Versions(ctx context.Context) (map[string]string, error) {
+	admin := redis.NewClient(&redis.Options{Addr: c.masters[0].Addr(), MaxRetries: -1, DisableIdentity: true})
+	defer admin.Close()
+	info, err := admin.Info(ctx, "server").Result()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: version of n1: %w", err)
+	}
+	_, rest, _ := strings.Cut(info, "\r\nredis_version:")
+	version, _, _ := strings.Cut(rest, "\r\n")
+	versions := map[string]string{"redis": version}
+	if d, ok := c.driver.(*containers); ok {
+		versions["docker"] = d.describe()
+	}
+	return versions, nil
 }
 
 // Close ends all servers and removes all the cluster made. It may be called while other methods run (they then fail) and again: after an

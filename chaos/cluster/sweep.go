@@ -13,8 +13,17 @@ import (
 	dc "github.com/ory/dockertest/v3/docker"
 )
 
-// dirPrefix starts the name of a cluster's directory: prefix, owner, "-", something unique.
-const dirPrefix = "redlock-cluster-"
+// dirPrefix starts the name of a directory of ours: prefix, owner, "-", something unique.
+const dirPrefix = "redlock-chaos-"
+
+// TempDir makes a directory that Sweep removes when this program has ended without doing so.
+func TempDir() (string, error) {
+	dir, err := os.MkdirTemp("", dirPrefix+string(self())+"-")
+	if err != nil {
+		return "", fmt.Errorf("cluster: %w", err)
+	}
+	return dir, nil
+}
 
 // Sweep removes what clusters of programs that were killed on this host left behind: containers, networks, images and directories. It
 // returns what it removed, in words. Live clusters, of this program or another, are not touched; without an engine only directories are

@@ -72,6 +72,15 @@ func storm(s *strike) error {
 	return errors.Join(errs...)
 }
 
+// upgrade has a client replaced, as a deployment does it.
+func upgrade(s *strike) error {
+	c := s.w.Clients[s.rand.IntN(len(s.w.Clients))]
+	s.fault.Targets = []string{c.Name()}
+	to, err := c.Upgrade(s.ctx)
+	s.say("by one of %s", to)
+	return err
+}
+
 // partition cuts links. They are a shape of their own in each strike: which clients lose which masters, and which way.
 func partition(s *strike) error {
 	w := s.w

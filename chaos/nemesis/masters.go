@@ -5,7 +5,6 @@ package nemesis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ func (s *strike) majority() int {
 
 // forgetsOnKill tells whether a killed master counts as one that has forgotten. With everysec the kernel keeps what a killed process wrote,
 // but a client cannot know that it was a mere kill.
-func (s *strike) forgetsOnKill() bool { return s.w.Persistence != cluster.Always }
+func (s *strike) forgetsOnKill() bool { return s.w.Has.Persistence != cluster.Always }
 
 func killMinority(s *strike) error {
 	nodes, err := s.take(s.some(s.w.tolerated()), s.forgetsOnKill())
@@ -224,12 +223,12 @@ func flush(s *strike) error {
 }
 
 func deleteLock(s *strike) error {
-	lock := s.w.Locks[s.rand.IntN(len(s.w.Locks))]
 	rename := s.rand.IntN(2) == 0
-	s.say("%q", lock)
 	return s.onOne(false, func(ctx context.Context, c *redis.Client) error {
-		// The lock is held at the moment or not: wait until there is something to delete.
+		// A lock is held at the moment or not: look on until there is something to delete.
 		for end := time.Now().Add(s.w.TTL); time.Now().Before(end) && ctx.Err() == nil; {
+			lock := s.w.Locks[s.rand.IntN(len(s.w.Locks))]
+			s.say("%q", lock)
 			var n int64
 			var err error
 			if rename {
@@ -245,7 +244,7 @@ func deleteLock(s *strike) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("%q was never held", lock)
+		return errors.New("no lock was held when it was looked at")
 	})
 }
 
@@ -329,7 +328,7 @@ func misconfigure(s *strike) error { return s.w.Misconfigured(s.ctx, s.rand) }
 func everything(s *strike) error {
 	var others []Nemesis
 	for _, n := range Table() {
-		if n.Name != "N25" && n.Lacks(s.w.Persistence) == "" && (s.w.Clocks || !n.Needs.Clocks) {
+		if n.Name != "N25" && n.Lacks(s.w.Has) == "" && (s.w.Clocks || !n.Needs.Clocks) {
 			others = append(others, n)
 		}
 	}

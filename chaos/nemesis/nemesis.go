@@ -44,11 +44,18 @@ type Need struct {
 	Files     bool // append-only files: a persistence other than none
 	Forgetful bool // a persistence other than always, whose restored copies cannot be told from a restart (docs/operations.md)
 	EverySec  bool // the persistence that can lose its last second
+	Other     bool // another build of the clients' program
 }
 
-// Lacks says what a run of this persistence lacks for the nemesis, or nothing. Clocks are not lacked: they can be given to any run.
-func (n Nemesis) Lacks(p cluster.Persistence) string {
-	switch {
+// Have is what a run has. Clocks are not in it: they can be given to any run.
+type Have struct {
+	Persistence cluster.Persistence
+	Other       bool // another build of the clients' program
+}
+
+// Lacks says what a run lacks for the nemesis, or nothing.
+func (n Nemesis) Lacks(h Have) string {
+	switch p := h.Persistence; {
 	case n.Elsewhere != "":
 		return n.Elsewhere
 	case n.Needs.EverySec && p != cluster.EverySec:
@@ -57,6 +64,8 @@ func (n Nemesis) Lacks(p cluster.Persistence) string {
 		return "needs --persistence everysec or always"
 	case n.Needs.Forgetful && p == cluster.Always:
 		return "needs --persistence none or everysec"
+	case n.Needs.Other && !h.Other:
+		return "needs --other, another build of this program"
 	}
 	return ""
 }

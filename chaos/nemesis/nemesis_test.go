@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func lacks(p cluster.Persistence) func(Nemesis) string {
-	return func(n Nemesis) string { return n.Lacks(p) }
+	return func(n Nemesis) string { return n.Lacks(Have{Persistence: p}) }
 }
 
 func TestTable_hasAllOfTheList(t *testing.T) {
@@ -56,7 +56,7 @@ func TestParse_groups_keepTheirPromise(t *testing.T) {
 }
 
 func TestParse_bad_saysWhy(t *testing.T) {
-	for in, want := range map[string]string{"": "chaos list", "N0": "chaos list", "N1,N1": "twice", "N6": "--persistence", "N21": "cannot be had"} {
+	for in, want := range map[string]string{"": "chaos list", "N0": "chaos list", "N1,N1": "twice", "N6": "--persistence", "N21": "--other", "N16": "--driver sim"} {
 		if _, err := Parse(in, lacks(cluster.None)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", in, err, want)
 		}

@@ -22,6 +22,8 @@ type Client interface {
 	Pause() error
 	Resume() error
 	Storm() error
+	// Upgrade replaces the client's process by one of another build of its program, or back, and says by which.
+	Upgrade(ctx context.Context) (string, error)
 }
 
 // World is everything that can be hurt. Set the fields and do not change them while nemeses run; each of a World's nemeses may then run
@@ -36,7 +38,7 @@ type World struct {
 
 	TTL         time.Duration // of the clients' locks: faults are as long as a few of it
 	NodeTimeout time.Duration // how long a client waits for a master
-	Persistence cluster.Persistence
+	Has         Have
 	Clocks      bool     // the masters have clocks and disks of their own
 	Locks       []string // names of locks in use
 	// Misconfigured opens a client with another list of masters, which the masters must refuse, and returns what was wrong if they did not.

@@ -36,8 +36,8 @@ func (c *hostClock) Wall() time.Time { return time.Now().Add(c.wall) }
 func (c *hostClock) real(d time.Duration) time.Duration { return time.Duration(float64(d) / c.rate) }
 
 // rate of one clock. Two tended ones differ by less than the default drift.
-func (c Clocks) rate(rnd *rand.Rand) float64 {
-	if c == Wild {
+func rate(rnd *rand.Rand, wild bool) float64 {
+	if wild {
 		return 0.5 + 1.5*rnd.Float64()
 	}
 	return 0.996 + 0.008*rnd.Float64()
@@ -146,16 +146,18 @@ func (w *wire) fault(cmd nodetest.Command) nodetest.Fault {
 	if cmd.Name == "client kill" && rnd.IntN(4) == 0 {
 		f.Refuse = errKill
 	}
-	switch rnd.IntN(1000) {
-	case 0: // docs/safety.md A17
+	cfg := &w.m.w.cfg
+	lost, late := cfg.does("N11"), cfg.does("N10")
+	switch n := rnd.IntN(1000); {
+	case n == 0 && lost: // docs/safety.md A17
 		f.Lose, f.Cut = nodetest.LoseReply, true
-	case 1:
+	case n == 1 && lost:
 		f.Lose, f.Cut = nodetest.LoseCommand, rnd.IntN(2) == 0
-	case 2: // A13, A14: held, and delivered when nobody waits for it any more
-		f.Delay, f.Cut = time.Duration(rnd.Int64N(int64(2*w.m.w.cfg.MaxTTL))), true
-	case 3, 4, 5:
+	case n == 2 && late: // A13, A14: held, and delivered when nobody waits for it any more
+		f.Delay, f.Cut = time.Duration(rnd.Int64N(int64(2*cfg.MaxTTL))), true
+	case n >= 3 && n <= 5 && late:
 		f.Delay += time.Duration(rnd.Int64N(int64(40 * time.Millisecond)))
-	case 6, 7, 8:
+	case n >= 6 && n <= 8 && late:
 		f.ReplyDelay += time.Duration(rnd.Int64N(int64(40 * time.Millisecond)))
 	}
 	return f

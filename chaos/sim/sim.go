@@ -22,15 +22,15 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// Clocks says how wrong clocks are.
-type Clocks int
+// Tended is the nemeses under which exclusion and tokens are promised: clocks' rates are within the documented drift, with any
+// offset between clients.
+func Tended() []string {
+	return []string{"N1", "N2", "N4", "N7", "N8", "N9", "N10", "N11", "N12", "N17", "N19"}
+}
 
-const (
-	// Tended: rates within the documented drift, any offset between clients. Exclusion and tokens are promised.
-	Tended Clocks = iota
-	// Wild: masters' clocks step by up to half a minute, a minority runs at half to double speed, and clients jump ahead. Only tokens are promised.
-	Wild
-)
+// Wild is Tended and wrong clocks, under which only tokens are promised: masters' clocks step by up to half a minute (N13), a minority of
+// them runs at half to double speed (N15), and clients' hosts suspend (N16).
+func Wild() []string { return append(Tended(), "N13", "N15", "N16") }
 
 // Config is what is run. The zero value of a field means its default.
 type Config struct {
@@ -41,13 +41,20 @@ type Config struct {
 	Duration time.Duration // simulated time with faults; 20 s
 	MaxTTL   time.Duration // the longest TTL of a lock, and so the wait of a master that lost its data; 1 s
 	Think    time.Duration // mean pause between two locks, and mean hold; 3 ms
-	Clocks   Clocks
+	Nemeses  []string      // what goes wrong, of Wild; Tended
 	// Amnesia lets any number of masters lose their data, instead of a minority. Only exclusion is promised then: with all
 	// counters gone tokens rest on clocks.
 	Amnesia bool
 	// Calm turns every fault off: the plain speed of it.
 	Calm bool
+	// Stop is asked now and then; when it says yes the run ends early, and proves nothing. Nil never does.
+	Stop func() bool
+	// Progress is told how far the run is each time something goes wrong, and what has by then. Nil is fine.
+	Progress func(elapsed time.Duration, faults int)
 }
+
+// does tells whether a nemesis is at work in the run.
+func (c Config) does(nemesis string) bool { return !c.Calm && slices.Contains(c.Nemeses, nemesis) }
 
 func (c Config) withDefaults() Config {
 	set := func(v *int, d int) {
@@ -59,6 +66,9 @@ func (c Config) withDefaults() Config {
 	set(&c.Clients, 8)
 	set(&c.Workers, 1)
 	set(&c.Locks, 3)
+	if c.Nemeses == nil {
+		c.Nemeses = Tended()
+	}
 	if c.Duration <= 0 {
 		c.Duration = 20 * time.Second
 	}
@@ -73,7 +83,8 @@ func (c Config) withDefaults() Config {
 
 // Promises is what must hold under the faults of c.
 func (c Config) Promises() history.Promises {
-	return history.Promises{Exclusion: c.Clocks == Tended, Tokens: !c.Amnesia}
+	wild := slices.ContainsFunc(c.Nemeses, func(n string) bool { return !slices.Contains(Tended(), n) })
+	return history.Promises{Exclusion: !wild, Tokens: !c.Amnesia}
 }
 
 // Heal is how long after the last fault a lock may stay out of reach: until every master has recovered and every lease of the
@@ -151,11 +162,11 @@ func Run(seed uint64, cfg Config) (*history.History, Stats, error) {
 	}
 	durable := rnd.IntN(2) == 0
 	for j, i := range order {
-		clocks, id := cfg.Clocks, w.masters[i].Identity()
+		id, wild := w.masters[i].Identity(), cfg.does("N15")
 		if j >= len(w.forgetful) {
-			clocks, id.Durable = Tended, durable
+			id.Durable, wild = durable, false
 		}
-		w.masters[i].SetClockRate(clocks.rate(rnd))
+		w.masters[i].SetClockRate(rate(rnd, wild))
 		w.masters[i].SetIdentity(id)
 	}
 	for i := range cfg.Locks {
@@ -200,6 +211,7 @@ func (w *world) run() error {
 	workers.Wait()
 	close(stop)
 	nemeses.Wait()
+	w.always()
 	for _, m := range w.members {
 		m.rough.Store(false)
 	}

@@ -99,7 +99,7 @@ func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
 }
 
 func TestRun_wildClocks_keepTokens(t *testing.T) {
-	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clocks: sim.Wild})
+	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
 }
 
 // Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.

@@ -32,7 +32,7 @@ func (k *worker) about(d time.Duration) time.Duration {
 }
 
 func (k *worker) run(until time.Time) {
-	for time.Now().Before(until) {
+	for time.Now().Before(until) && (k.w.cfg.Stop == nil || !k.w.cfg.Stop()) {
 		time.Sleep(k.about(k.w.cfg.Think))
 		k.once(k.w.locks[k.rnd.IntN(len(k.w.locks))])
 	}
@@ -94,7 +94,7 @@ func class(err error) string {
 // hold is the life of one lease. One in fifty holders is paused: it works on without a look at its lease, as a process does
 // that was stopped, and only the register's fence stands between it and a lost update.
 func (k *worker) hold(l *lock, m *redlock.Mutex, lease *redlock.Lease, grant history.Op) {
-	paused := !k.w.cfg.Calm && k.rnd.IntN(50) == 0
+	paused := k.w.cfg.does("N8") && k.rnd.IntN(50) == 0
 	value, ok := k.register(l, grant, history.KindRead, 0)
 	work := k.about(k.w.cfg.Think)
 	if paused {

@@ -120,6 +120,9 @@ func newClient(spec *Spec, out io.Writer) (*client, error) {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
 	c := &client{spec: spec, file: f, out: out}
+	if spec.Header.Versions != nil {
+		spec.Header.Versions["redlock"] = Revision() // which may be another than the harness's
+	}
 	if c.history, err = history.NewWriter(f, spec.Header); err == nil {
 		c.locks, err = redlock.Open(spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL))
 	}

@@ -29,17 +29,21 @@ type Process struct {
 	ready  chan struct{}
 	err    error // of the process; set before exited is closed
 
-	mu   sync.Mutex
-	held map[string]int // lock -> how many of the client's workers have it
+	mu      sync.Mutex
+	held    map[string]int // lock -> how many of the client's workers have it
+	granted int
 }
 
-// Start starts this very program again as a client and returns when it is connected to its masters. ctx bounds the start only. On an
+// Start starts this very program again, or another build of it, as a client and returns when it is connected to its masters. ctx bounds the start only. On an
 // error nothing is left behind. The process does not outlive this program, stopped or not, where the kernel can see to that (Linux).
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.check(); err != nil {
 		return nil, err
 	}
-	exe, err := os.Executable()
+	exe, err := spec.Program, error(nil)
+	if exe == "" {
+		exe, err = os.Executable()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
@@ -113,6 +117,16 @@ func (p *Process) hold(lock string, by int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held[lock] += by
+	if by > 0 {
+		p.granted++
+	}
+}
+
+// Granted is how many locks the client said that it was granted, members of multi-locks left out. The record counts.
+func (p *Process) Granted() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.granted
 }
 
 // Name is the client's name in the history.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -28,13 +29,16 @@ type worker struct {
 	shows    func(lock string, held bool)
 }
 
+// coldCrew is how many workers of a client are after cold locks: these give a run its numbers, and the other kinds its quarrels.
+const coldCrew = 16
+
 // crew is the workers of each kind in one client, in which each does its work as a turn.
 func crew(k Kind) []func(w *worker, ctx context.Context) {
 	switch k {
 	case Hot:
 		return []func(*worker, context.Context){(*worker).hotFair, (*worker).hotUnfair}
 	case Cold:
-		return []func(*worker, context.Context){(*worker).cold, (*worker).cold}
+		return slices.Repeat([]func(*worker, context.Context){(*worker).cold}, coldCrew)
 	case Nest:
 		return []func(*worker, context.Context){(*worker).nest}
 	case RW:
@@ -106,12 +110,12 @@ func (w *worker) work(ctx context.Context, l *redlock.Lease, d time.Duration) {
 	}
 }
 
-// hold is how long a lock is worked under: mostly shortly, now and then past several renewals.
-func (w *worker) hold() time.Duration {
-	if w.rand.IntN(12) == 0 {
+// hold is how long a lock is worked under: mostly shortly, and once in so many times past several renewals.
+func (w *worker) hold(longOneIn int) time.Duration {
+	if w.rand.IntN(longOneIn) == 0 {
 		return w.about(w.spec.TTL)
 	}
-	return w.about(w.spec.TTL / 100)
+	return w.about(w.spec.TTL / 300)
 }
 
 func (w *worker) hotFair(ctx context.Context)   { w.hot(ctx) }
@@ -120,7 +124,7 @@ func (w *worker) hotUnfair(ctx context.Context) { w.hot(ctx, redlock.Unfair()) }
 func (w *worker) hot(ctx context.Context, opts ...redlock.LockOption) {
 	m := w.c.Mutex(string(Hot), opts...)
 	if l := w.take(ctx, m, history.Exclusive); l != nil {
-		w.work(ctx, l, w.hold())
+		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
 }
@@ -139,11 +143,11 @@ func (w *worker) cold(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	for range w.rand.IntN(3) {
-		w.sleep(ctx, w.hold())
+	for w.rand.IntN(4) == 0 {
+		w.sleep(ctx, w.hold(120))
 		w.extend(ctx, l)
 	}
-	w.sleep(ctx, w.hold())
+	w.sleep(ctx, w.hold(120))
 	w.give(l)
 }
 
@@ -162,26 +166,26 @@ func (w *worker) nest(ctx context.Context) {
 		inner, err = l.Reenter(ctx)
 	}
 	if err == nil {
-		w.work(ctx, inner, w.hold())
+		w.work(ctx, inner, w.hold(40))
 		if w.rand.IntN(2) == 0 {
 			l, inner = inner, l
 		}
 		_ = inner.Unlock(context.Background()) // what it says, the last Unlock says again
 	}
-	w.work(ctx, l, w.hold())
+	w.work(ctx, l, w.hold(40))
 	w.give(l)
 }
 
 func (w *worker) read(ctx context.Context) {
 	if l := w.take(ctx, w.c.RWMutex(string(RW)).Reader(), history.Shared); l != nil {
-		w.work(ctx, l, w.hold())
+		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
 }
 
 func (w *worker) write(ctx context.Context) {
 	if l := w.take(ctx, w.c.RWMutex(string(RW)).Writer(), history.Writing); l != nil {
-		w.work(ctx, l, w.hold())
+		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
 }
@@ -214,7 +218,7 @@ func (w *worker) multi(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	w.sleep(ctx, w.hold())
+	w.sleep(ctx, w.hold(40))
 	// One unlock gives both back, so what it says cannot be told of each: Unknown stands, and the call ends the claim.
 	call = history.Now()
 	for i, m := range l.Members() {

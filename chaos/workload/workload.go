@@ -83,9 +83,17 @@ func Locks(kinds []Kind) []string {
 }
 
 var (
-	coldLocks  = []string{"cold-1", "cold-2", "cold-3", "cold-4", "cold-5", "cold-6"}
-	multiLocks = []string{"multi-1", "multi-2", "multi-3"}
+	coldLocks  = numbered("cold", 200)
+	multiLocks = numbered("multi", 3)
 )
+
+func numbered(name string, n int) []string {
+	s := make([]string, n)
+	for i := range s {
+		s[i] = fmt.Sprintf("%s-%d", name, i+1)
+	}
+	return s
+}
 
 // Spec is what a client is told. It goes to the process as JSON.
 type Spec struct {
@@ -98,6 +106,7 @@ type Spec struct {
 	MaxTTL   time.Duration // of the epoch
 	Think    time.Duration // the mean time of a worker between two locks
 	History  string        // file to write
+	Program  string        // another build of the harness's program, to start instead of it; empty: the same
 	Header   history.Header
 }
 

@@ -21,11 +21,11 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/redlock-go/redlock/chaos/workload"
+	"github.com/redlock-go/redlock/chaos"
 )
 
 func main() {
-	workload.Serve()  // chaos starts this program again, as its clients
+	chaos.Serve()     // which starts this program again, as its clients
 	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

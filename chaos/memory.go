@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// What a run takes at most, as seen: a client with its part of the history, a master, and the harness with the whole history.
+const (
+	clientMemory  = 80 << 20
+	masterMemory  = 20 << 20
+	harnessMemory = 200 << 20
+)
+
+var meminfo = "/proc/meminfo" // another one in tests
+
+// enoughMemory is an error if the host has too little for a run: the kernel would kill masters in the middle of it, which no nemesis
+// did. Where nothing is known it is nil.
+func enoughMemory(masters, clients int) error {
+	b, err := os.ReadFile(meminfo)
+	if err != nil {
+		return nil
+	}
+	_, rest, _ := strings.Cut(string(b), "MemAvailable:")
+	line, _, _ := strings.Cut(rest, "\n")
+	kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 10, 64)
+	need := int64(harnessMemory + masters*masterMemory + clients*clientMemory)
+	if err != nil || kb<<10 >= need {
+		return nil
+	}
+	return fmt.Errorf("chaos: %d MB of memory are free, and %d masters with %d clients need %d MB: end other programs, or run fewer masters and clients",
+		kb>>10, masters, clients, need>>20)
+}
