@@ -5,6 +5,7 @@ package redlock_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,5 +61,57 @@ func BenchmarkPair(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkTokenAgreement is how often the masters' votes agree on a token, so that
+// a grant takes one round trip: docs/algorithm.md has the figures. Each client is a
+// process's worth of its own; it locks and unlocks without a pause.
+func BenchmarkTokenAgreement(b *testing.B) {
+	ms := startMasters(b, 5, localredis.Config{})
+	noErr(b, ms.begin().Close())
+	for _, lock := range []string{"same", "same, unfair", "different"} {
+		for _, clients := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("lock=%s/clients=%d", lock, clients), func(b *testing.B) {
+				cs := make([]*redlock.Client, clients)
+				for i := range cs {
+					cs[i] = openAt(b, ms.urls(), redlock.WithNodeTimeout(time.Second))
+				}
+				var next atomic.Int64
+				var wg sync.WaitGroup
+				b.ResetTimer()
+				for i, c := range cs {
+					name, how := "same", []redlock.LockOption(nil)
+					switch lock {
+					case "same, unfair":
+						how = append(how, redlock.Unfair())
+					case "different":
+						name = fmt.Sprintf("different-%d", i)
+					}
+					wg.Go(func() {
+						for next.Add(1) <= int64(b.N) {
+							lease, err := c.Mutex(name, how...).Lock(context.Background())
+							if err == nil {
+								err = lease.Unlock(context.Background())
+							}
+							if err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				b.StopTimer()
+				granted, second := 0.0, 0.0
+				for _, c := range cs {
+					granted += float64(c.Stats().Granted)
+					second += float64(c.Stats().SecondRounds)
+					noErr(b, c.Close())
+				}
+				b.ReportMetric(100*(1-second/granted), "%one-trip")
+				b.ReportMetric(second, "second-trips")
+			})
+		}
 	}
 }

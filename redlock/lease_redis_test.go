@@ -148,7 +148,8 @@ func TestLease_extendAfterVotesAreGone_lostAtOnce(t *testing.T) {
 	noErr(t, err)
 	settled(t, l, 5)
 	ctx := l.Context()
-	ms.each([]int{0, 1}, drop("gone"))
+	ms.each([]int{0}, drop("gone"))
+	ms.each([]int{1}, func(d *redis.Client) error { return d.Rename(t.Context(), "gone", "moved").Err() })
 	noErr(t, l.Extend(t.Context()))
 	settled(t, l, 5) // votes put back
 	ms.each([]int{0, 1, 2}, drop("gone"))

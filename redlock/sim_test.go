@@ -21,8 +21,9 @@ import (
 
 // cluster is five masters in memory, in a bubble of synctest.
 type cluster struct {
-	t       *testing.T
-	masters []*nodetest.Master
+	t        *testing.T
+	masters  []*nodetest.Master
+	recovery bool // the clients' is on; they are to be begun by Init
 }
 
 // simulate runs test in a bubble with five masters.
@@ -65,8 +66,12 @@ func (c *cluster) client(opts ...redlock.Option) *member {
 		n := master.Node(node.Config{Clock: m.clock})
 		m.nodes, nodes[i] = append(m.nodes, n), n
 	}
+	opts = append([]redlock.Option{redlock.WithClock(m.clock)}, opts...)
+	if !c.recovery {
+		opts = append(opts, redlock.WithUnsafeRecoveryOff())
+	}
 	var err error
-	m.Client, err = redlock.New(nodes, append([]redlock.Option{redlock.WithClock(m.clock), redlock.WithUnsafeRecoveryOff()}, opts...)...)
+	m.Client, err = redlock.New(nodes, opts...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -599,6 +604,48 @@ func TestSim_pauseOfTheHolder_isSeenAtTheNextLook(t *testing.T) {
 		wantErr(t, lease.Err(), redlock.ErrLost)
 		wantErr(t, lease.Extend(t.Context()), redlock.ErrLost)
 	})
+}
+
+// docs/safety.md A3, A4: a master's clock jumps, which would end its votes early or late.
+// Its vote is not counted, and it recovers; three such masters are one too many.
+func TestSim_mastersClockJumps_voteDroppedAndItRecovers(t *testing.T) {
+	for _, step := range []time.Duration{time.Minute, -time.Minute, 200 * time.Millisecond} {
+		t.Run(step.String(), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.recovery = true
+				a := c.client()
+				wantErr(t, a.Init(t.Context()), nil)
+				time.Sleep(time.Second)
+				wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil) // the clocks are first compared
+				time.Sleep(time.Second)
+				c.masters[0].StepClock(step)
+				lease := mustLock(t, a.Mutex("x"))
+				if n := redlock.CountedVotes(lease); n != 4 {
+					t.Fatalf("%d votes counted, want 4", n)
+				}
+				if n := a.Stats().Recovering; n != 1 {
+					t.Fatalf("%d masters recover, want 1", n)
+				}
+				time.Sleep(redlock.DefaultMaxTTL)
+				wantErr(t, lease.Unlock(t.Context()), nil)
+				synctest.Wait()
+				lease = mustLock(t, a.Mutex("x"))
+				c.wantVotes("x", lease.Holder(), 4) // it has waited for the maximum TTL, but not for the drift
+				wantErr(t, lease.Unlock(t.Context()), nil)
+				time.Sleep(5 * time.Second)
+				lease = mustLock(t, a.Mutex("x"))
+				c.wantVotes("x", lease.Holder(), 5)
+				wantErr(t, lease.Unlock(t.Context()), nil)
+
+				time.Sleep(10 * time.Millisecond)
+				for _, m := range c.masters[:3] {
+					m.StepClock(step)
+				}
+				_, err := a.Mutex("x").TryLock(t.Context())
+				wantErr(t, err, redlock.ErrRecovering)
+			})
+		})
+	}
 }
 
 func TestSim_maxHold_endsRenewal(t *testing.T) {

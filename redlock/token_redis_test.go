@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// tokens judges the grants of one lock.
+type tokens struct {
+	holder atomic.Pointer[redlock.Lease]
+
+	mu    sync.Mutex
+	seen  map[int64]bool
+	most  int64 // of the grants that were returned
+	wrong []string
+}
+
+// lock takes m, gives it back, and notes what is wrong with the grant: a token that
+// was there before or is no larger than that of a lease granted before Lock was
+// called, or a holder that believes to have the lock still.
+func (ts *tokens) lock(ctx context.Context, m *redlock.Mutex) error {
+	ts.mu.Lock()
+	before := ts.most
+	ts.mu.Unlock()
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	other := ts.holder.Swap(l)
+	ts.mu.Lock()
+	switch t := l.Token(); {
+	case ts.seen[t]:
+		ts.wrong = append(ts.wrong, fmt.Sprintf("%q: token %d twice", m.Name(), t))
+	case t <= before:
+		ts.wrong = append(ts.wrong, fmt.Sprintf("%q: token %d after %d", m.Name(), t, before))
+	case other != nil && other.Err() == nil:
+		ts.wrong = append(ts.wrong, fmt.Sprintf("%q: %s and %s hold it", m.Name(), other.Holder(), l.Holder()))
+	}
+	ts.seen[l.Token()] = true
+	ts.most = max(ts.most, l.Token())
+	ts.mu.Unlock()
+	ts.holder.CompareAndSwap(l, nil)
+	_ = l.Unlock(ctx)
+	return nil
+}
+
+// Masters are killed, emptied, frozen and replaced by a copy of another, at most two
+// at once, and messages are held up and delivered late; no token is granted twice or
+// out of order, and nobody holds a lock beside another.
+func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
+	t.Parallel()
+	rng := seeded(t)
+	grants, rest := int64(500), 10*time.Millisecond
+	if soaking() {
+		// With a rest now and then: masters that are always hurt grant little.
+		grants, rest = 200_000, time.Second
+	}
+	ms := startProxied(t, 5, localredis.Config{})
+	opts := []redlock.Option{redlock.WithTTL(400 * time.Millisecond), redlock.WithMaxTTL(400 * time.Millisecond)}
+	noErr(t, ms.begin(opts...).Close())
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	locks := make([]*tokens, 32)
+	for i := range locks {
+		locks[i] = &tokens{seen: map[int64]bool{}}
+	}
+	var granted, refused atomic.Int64
+	var workers, nemeses sync.WaitGroup
+	var clients []*redlock.Client
+	for range 4 {
+		c := ms.open(append(opts, redlock.WithNodeTimeout(100*time.Millisecond))...)
+		clients = append(clients, c)
+		for w := range 8 {
+			rng := rand.New(rand.NewPCG(rng.Uint64(), 0))
+			workers.Go(func() {
+				for granted.Load() < grants {
+					i := rng.IntN(1 + rng.IntN(len(locks))) // some are wanted more
+					var how []redlock.LockOption
+					if w == 0 {
+						how = append(how, redlock.Unfair())
+					}
+					wait, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(500))*time.Millisecond)
+					if err := locks[i].lock(wait, c.Mutex(fmt.Sprintf("tokens-%d", i), how...)); err == nil {
+						granted.Add(1)
+					} else {
+						refused.Add(1)
+					}
+					cancel()
+				}
+			})
+		}
+	}
+	struck := map[string]int{}
+	hurt, delays := newHurt(ms, rng), rand.New(rand.NewPCG(rng.Uint64(), 0))
+	nemeses.Go(func() {
+		for granted.Load() < grants && !t.Failed() {
+			two := rng.Perm(5)[:1+rng.IntN(2)]
+			for _, i := range two {
+				struck[hurt.strike(i)]++
+			}
+			for _, i := range two {
+				soon(t, "it votes again", func() bool { return ms.state(i) == node.Voting })
+			}
+			time.Sleep(time.Duration(rng.Int64N(int64(rest))))
+		}
+	})
+	late := make(chan int)
+	go func() { late <- hurt.delays(ctx, delays) }()
+	workers.Wait()
+	nemeses.Wait()
+	stop()
+	delayed := <-late
+	var second uint64
+	for _, c := range clients {
+		second += c.Stats().SecondRounds
+	}
+	t.Logf("%d grants, %d gave up, %d second round trips; struck %v, %d messages late", granted.Load(), refused.Load(), second, struck, delayed)
+	for _, ts := range locks {
+		for _, w := range ts.wrong {
+			t.Error(w)
+		}
+	}
+	if len(struck) == 0 || delayed == 0 {
+		t.Error("nothing was hurt")
+	}
+}
+
+// hurt does things to masters of which each keeps the condition of the tokens: those
+// that lost their counters are a minority.
+type hurt struct {
+	ms  *masters
+	how []string
+}
+
+func newHurt(ms *masters, rng *rand.Rand) *hurt {
+	h := &hurt{ms: ms}
+	for _, i := range rng.Perm(4) {
+		h.how = append(h.how, []string{"killed", "flushed", "replaced", "frozen"}[i])
+	}
+	return h
+}
+
+// strike does the next thing to master i, and says what it was.
+func (h *hurt) strike(i int) string {
+	h.ms.t.Helper()
+	what := h.how[0]
+	h.how = append(h.how[1:], what)
+	d, ctx := h.ms.direct[i], context.Background()
+	switch what {
+	case "killed":
+		h.ms.restart(i)
+	case "flushed":
+		noErr(h.ms.t, flush(d))
+	case "frozen":
+		noErr(h.ms.t, h.ms.servers[i].Pause())
+		time.Sleep(300 * time.Millisecond) // most of a TTL
+		noErr(h.ms.t, h.ms.servers[i].Resume())
+		return what // it forgot nothing
+	case "replaced": // by a copy of the next master, as when that one's replica is promoted
+		host, port, _ := strings.Cut(h.ms.servers[(i+1)%len(h.ms.servers)].Addr(), ":")
+		noErr(h.ms.t, d.ReplicaOf(ctx, host, port).Err())
+		soon(h.ms.t, "synchronised", func() bool {
+			return strings.Contains(d.Info(ctx, "replication").Val(), "master_link_status:up")
+		})
+		noErr(h.ms.t, d.ReplicaOf(ctx, "no", "one").Err())
+	}
+	soon(h.ms.t, "it is seen to recover", func() bool {
+		gate, err := d.HGet(ctx, node.RecordKey, "gate").Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return false
+		}
+		g, err := node.ParseGate(gate)
+		return err == nil && g.Incarnation == h.ms.incarnation(i)
+	})
+	return what
+}
+
+// delays holds up one call of a script at a time until ctx ends, and returns how many.
+func (h *hurt) delays(ctx context.Context, rng *rand.Rand) (n int) {
+	kinds := []faultproxy.Match{acquires(h.ms.t), releases(h.ms.t), runs(h.ms.t, "confirm")}
+	for ctx.Err() == nil {
+		held := h.ms.proxies[rng.IntN(len(h.ms.proxies))].Hold(kinds[rng.IntN(len(kinds))])
+		wait, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		if held.Wait(wait) == nil {
+			time.Sleep(time.Duration(rng.IntN(200)) * time.Millisecond)
+			if _, err := held.Deliver(context.Background()); err == nil { // else its master was killed
+				n++
+			}
+		}
+		cancel()
+		held.Drop()
+	}
+	return n
+}
