@@ -109,15 +109,20 @@ func TestStalledDisk_everysecKilled_forgetsVotesAndWaits(t *testing.T) {
 	c, other := d.client(opts...), d.client(opts...)
 	d.must(c.Init(t.Context()))
 	d.stall(time.Hour)
-	// While an fsync is under way in the background, what comes next waits in memory.
-	for _, look := range d.looks {
-		d.soon("an fsync is stalled", func() bool {
+	// While an fsync is under way in the background, what comes next waits in memory, for
+	// two seconds at most.
+	d.soon("their fsyncs are stalled", func() bool {
+		stalled := 0
+		for _, look := range d.looks {
 			d.must(look.Set(t.Context(), "early", "x", 0).Err())
 			info, err := look.Info(t.Context(), "persistence").Result()
 			d.must(err)
-			return strings.Contains(info, "aof_pending_bio_fsync:1")
-		})
-	}
+			if strings.Contains(info, "aof_pending_bio_fsync:1") {
+				stalled++
+			}
+		}
+		return stalled == len(d.looks)
+	})
 	held, err := c.Mutex("held").Lock(t.Context())
 	d.must(err)
 	d.soon("all have voted", func() bool { return d.votes("held") == 3 })

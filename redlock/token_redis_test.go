@@ -66,7 +66,7 @@ func (ts *tokens) lock(ctx context.Context, m *redlock.Mutex) error {
 func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)
-	grants, rest := int64(500), 10*time.Millisecond
+	grants, rest := int64(300), 10*time.Millisecond
 	if soaking() {
 		// With a rest now and then: masters that are always hurt grant little.
 		grants, rest = 200_000, time.Second
