@@ -25,9 +25,9 @@ type pipeline struct {
 	args   []any
 }
 
-// place is a command, -1 for an op that was not sent, and in the answer of votes.lua
-// an element.
-type place struct{ cmd, element int }
+// place is a command, -1 for an op that was not sent, and in a call of votes.lua the
+// op's number.
+type place struct{ cmd, op int }
 
 func (p *pipeline) reset() {
 	clear(p.cmds)
@@ -85,7 +85,7 @@ func (p *pipeline) reply(i int, op *Op) Reply {
 	}
 	cmd := p.cmds[at.cmd]
 	if all, ok := cmd.(*redis.Cmd); ok && (op.Kind == Acquire || op.Kind == Release) {
-		return vote(op, all, at.element)
+		return vote(op, all, at.op)
 	}
 	return answer(op, cmd)
 }
@@ -129,8 +129,8 @@ func (c *conn) eval(cmds []redis.Cmder) error {
 	first := make([][]any, len(cmds))
 	for i, cmd := range cmds {
 		if args := cmd.Args(); args[0] == "evalsha" {
-			if cmd, ok := cmd.(*redis.Cmd); ok && args[1] == votesSHA {
-				first[i], _ = cmd.Val().([]any)
+			if args[1] == votesSHA {
+				first[i] = votesOf(cmd.(*redis.Cmd))
 			}
 			args[0], args[1] = "eval", sources[args[1].(string)]
 		}
@@ -145,14 +145,27 @@ func (c *conn) eval(cmds []redis.Cmder) error {
 		if was == nil {
 			continue
 		}
-		now, _ := cmds[i].(*redis.Cmd).Val().([]any)
+		cmd := cmds[i].(*redis.Cmd)
+		now := votesOf(cmd)
 		for j := range min(len(was), len(now)) {
 			if was[j] == int64(1) && now[j] == int64(0) {
 				now[j] = was[j]
 			}
 		}
+		if len(now) == 1 {
+			cmd.SetVal(now[0])
+		}
 	}
 	return nil
+}
+
+// votesOf are what a call of votes.lua says of each of its ops.
+func votesOf(cmd *redis.Cmd) []any {
+	if cmd.Args()[2] == 3 { // keys: of one op, and the record
+		return []any{cmd.Val()}
+	}
+	all, _ := cmd.Val().([]any)
+	return all
 }
 
 // votes gathers acquires and releases that follow each other into one call of
@@ -217,13 +230,16 @@ func (v *votes) add(op *Op) {
 
 // call appends the words of the call to args, and begins the next.
 func (v *votes) call(args []any, c *conn) []any {
-	args = append(args, "evalsha", votesSHA, 1+len(v.keys), RecordKey)
+	args = append(args, "evalsha", votesSHA, len(v.keys)+1)
 	args = append(args, v.keys...)
-	if v.millis == nil || v.millisOf != v.liveness {
-		v.millis, v.millisOf = v.liveness.Milliseconds(), v.liveness
+	args = append(args, RecordKey, len(v.counters))
+	if len(v.counters) > 0 {
+		if v.millis == nil || v.millisOf != v.liveness {
+			v.millis, v.millisOf = v.liveness.Milliseconds(), v.liveness
+		}
+		args = append(args, &c.gate, v.millis)
+		args = append(args, v.counters...)
 	}
-	args = append(args, &c.gate, v.millis, len(v.counters))
-	args = append(args, v.counters...)
 	args = append(args, v.ops...)
 	clear(v.keys)
 	clear(v.counters)
@@ -250,11 +266,13 @@ func vote(op *Op, cmd *redis.Cmd, i int) Reply {
 		}
 		return failure(op, err)
 	}
-	all, _ := cmd.Val().([]any)
-	if i >= len(all) {
-		return Reply{Class: Refused, Err: errReply}
+	if cmd.Args()[2] == 3 { // as in votesOf, without making a slice of it
+		return decodeVote(op, cmd.Val())
 	}
-	return decodeVote(op, all[i])
+	if all := votesOf(cmd); i < len(all) {
+		return decodeVote(op, all[i])
+	}
+	return Reply{Class: Refused, Err: errReply}
 }
 
 func decodeVote(op *Op, val any) Reply {

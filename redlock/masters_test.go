@@ -236,7 +236,7 @@ func votes(t testing.TB, acquires func(n string) bool) faultproxy.Match {
 			return false
 		}
 		keys, err := strconv.Atoi(string(cmd[2]))
-		return err == nil && acquires(string(cmd[3+keys+2]))
+		return err == nil && acquires(string(cmd[3+keys]))
 	}
 }
 

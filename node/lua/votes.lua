@@ -1,11 +1,11 @@
 -- Gives and takes back votes: all that is on its way to this master at once, in the
 -- order in which it was asked for. To begin a script costs as much as five of the
 -- commands in it, which callers that lock at the same time share.
--- KEYS[1] the node record   KEYS[2i], KEYS[2i + 1] a lock and its queue
--- ARGV[1] the record's gate, as it must be
--- ARGV[2] liveness in ms of those who wait
--- ARGV[3] n, how many of the ops are acquires; no two of them share a counter
--- ARGV[4] ... ARGV[3 + n] their locks' counters, fields of the record
+-- KEYS[2i - 1], KEYS[2i] a lock and its queue   the last one: the node record
+-- ARGV[1] n, how many of the ops are acquires; no two of them share a counter
+-- if there are any:
+--   ARGV[2] the record's gate, as it must be   ARGV[3] liveness in ms of those who wait
+--   ARGV[4] ... ARGV[3 + n] their locks' counters, fields of the record
 -- and then for each lock
 --   an acquire: its mode (x plain, w write, r read), followed by q if it queues when
 --     it is not granted, or by b if it also goes past those ahead of it; the holder's
@@ -13,7 +13,7 @@
 --     read the field of a write vote that it may join, or empty
 --   or a release: -x, -w or -r; the holder's field; Redisson's channel for the lock
 --
--- Returns for each lock, of an acquire:
+-- Returns for each lock, and for one not in an array, of an acquire:
 --   the counter, > 0: granted (also on a replay by the same holder), or
 --   -1 - PTTL, <= 0: not now; 0 when that key has no TTL. One that queues is told
 --   four: that number, its ticket, how many are ahead of it, and whether the holder
@@ -229,29 +229,31 @@ local function parts()
 end
 local acquire, released, wake
 
-local record, n = KEYS[1], tonumber(ARGV[3])
-local counters, refusal
+local try = redis.pcall
+local n, at, field = tonumber(ARGV[1]), 2, 3
+local record, counters, refusal = KEYS[#KEYS], nil, nil
 if n > 0 then
-  counters = redis.pcall('hmget', record, 'gate', unpack(ARGV, 4, 3 + n))
+  counters = try('hmget', record, 'gate', unpack(ARGV, 4, 3 + n))
   if counters.err then
     refusal = counters.err
-  elseif (counters[1] or '') ~= ARGV[1] then
+  elseif (counters[1] or '') ~= ARGV[2] then
     refusal = 'REDLOCK GATE ' .. (counters[1] or '')
   end
+  at = 4 + n
 end
 
-local out, at, field = {}, 4 + n, 3
-local raised, m = {record}, 1 -- counters to set, and their values
-for i = 2, #KEYS, 2 do
+-- Tables are made as large as one op needs: they would grow slot by slot.
+local out, raised, m = {false}, {record, false, false}, 1 -- raised: counters, and their values
+for i = 1, #KEYS - 1, 2 do
   local lock, queue, how, holder = KEYS[i], KEYS[i + 1], ARGV[at], ARGV[at + 1]
   local answer
   if how == '-x' then
     -- pcall: once the vote is gone, it is gone whatever comes of the rest, a key of
     -- another type in the queue's place, say, in which there is nobody to wake.
-    answer = redis.pcall('hdel', lock, holder)
+    answer = try('hdel', lock, holder)
     if answer == 1 then
-      redis.pcall('publish', ARGV[at + 2], '0') -- 0: see above
-      if redis.pcall('exists', queue) == 1 then
+      try('publish', ARGV[at + 2], '0') -- 0: see above
+      if try('exists', queue) == 1 then
         if not wake then acquire, released, wake = parts() end
         pcall(wake, queue, lock)
       end
@@ -260,7 +262,7 @@ for i = 2, #KEYS, 2 do
     end
     at = at + 3
   elseif how == '-w' or how == '-r' then
-    answer = redis.pcall('hdel', lock, holder)
+    answer = try('hdel', lock, holder)
     if answer == 1 then
       if not released then acquire, released, wake = parts() end
       pcall(released, lock, queue, how, holder, ARGV[at + 2])
@@ -276,13 +278,13 @@ for i = 2, #KEYS, 2 do
     if refusal then
       answer = refusal
     elseif plain and counter and counter < floor and floor <= counter + 60000000 and
-       redis.pcall('exists', lock, queue) == 0 then
+       try('exists', lock, queue) == 0 then
       -- What nearly every acquire finds, in as few steps as there are: nobody holds it,
       -- nobody waits, and the proposed token is good. The proposal is written as it
       -- came; printing a number would cost as much as another command.
-      answer = redis.pcall('hset', lock, holder, '1')
+      answer = try('hset', lock, holder, '1')
       if answer == 1 then
-        redis.call('pexpire', lock, ARGV[at + 2])
+        try('pexpire', lock, ARGV[at + 2])
         raised[m + 1], raised[m + 2] = ARGV[field], ARGV[at + 3]
         m = m + 2
         answer = floor
@@ -293,7 +295,7 @@ for i = 2, #KEYS, 2 do
       if not acquire then acquire, released, wake = parts() end
       local ok, granted
       ok, answer, granted = pcall(acquire, lock, queue, how, holder, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4],
-        ARGV[at + 5], value, ARGV[2])
+        ARGV[at + 5], value, ARGV[3])
       if not ok and type(answer) == 'table' then
         answer = answer.err
       elseif granted then
@@ -306,12 +308,13 @@ for i = 2, #KEYS, 2 do
       at = at + 1
     end
   end
-  out[i / 2] = answer
+  out[(i + 1) / 2] = answer
 end
 if m > 1 then
-  local set = redis.pcall('hset', unpack(raised, 1, m))
+  local set = try('hset', unpack(raised, 1, m))
   if type(set) == 'table' then
     return redis.error_reply('REDLOCK UNDO ' .. set.err)
   end
 end
-return out
+-- An array costs more to return than HSET does to run.
+return #KEYS > 3 and out or out[1]

@@ -37,14 +37,14 @@ func scriptOf(text string) script {
 
 // votes is votes.lua. What is a short cut there is left out.
 func votes(db *DB, keys, argv []string) any {
-	rec, n := keys[0], int(number(argv[2]))
+	rec, n, args := keys[len(keys)-1], int(number(argv[0])), argv[1:]
 	gate, _ := db.HGet(rec, "gate")
 	var refusal error
 	switch {
 	case n == 0:
 	case db.err != nil:
 		refusal = db.err
-	case gate != argv[0]:
+	case gate != argv[1]:
 		refusal = fmt.Errorf("REDLOCK GATE %s", gate)
 	}
 	counts := make([]string, n) // as the script read them, before all acquires
@@ -52,8 +52,11 @@ func votes(db *DB, keys, argv []string) any {
 		counts[i], _ = db.HGet(rec, argv[3+i])
 	}
 	out := make([]any, 0, len(keys)/2)
-	acquires, args := 0, argv[3+n:]
-	for i := 1; i < len(keys); i += 2 {
+	if n > 0 {
+		args = argv[3+n:]
+	}
+	acquires := 0
+	for i := 0; i < len(keys)-1; i += 2 {
 		db.err = nil
 		lock, queue := keys[i], keys[i+1]
 		var answer any
@@ -63,7 +66,7 @@ func votes(db *DB, keys, argv []string) any {
 			count := counts[acquires]
 			if answer = refusal; refusal == nil {
 				var granted bool
-				if answer, granted = acquire(db, lock, queue, args, argv[1], count); granted && db.err == nil {
+				if answer, granted = acquire(db, lock, queue, args, argv[2], count); granted && db.err == nil {
 					db.HSet(rec, argv[3+acquires], strconv.FormatInt(answer.(int64), 10))
 				}
 			}
@@ -79,6 +82,9 @@ func votes(db *DB, keys, argv []string) any {
 		out = append(out, answer)
 	}
 	db.err = nil
+	if len(out) == 1 {
+		return out[0]
+	}
 	return out
 }
 

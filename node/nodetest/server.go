@@ -173,7 +173,7 @@ func (m *Master) commandOf(words []string) Command {
 	if s, keys, argv, ok := m.scriptLocked(words); ok && s.run != nil {
 		if s.name == "votes" {
 			s.name = "release"
-			if argv[2] != "0" {
+			if argv[0] != "0" {
 				s.name = "acquire"
 			}
 		}
