@@ -26,6 +26,14 @@ const probeMin, probeMax = 10 * time.Millisecond, 250 * time.Millisecond
 // it happens behind the TIME; the next pipeline sees it.
 const watchEvery = 5 * time.Millisecond
 
+// idleAfter is how long a connection may stand idle before it is looked at whether the
+// master has closed it: after a restart the first op finds a new one instead of an
+// error.
+const idleAfter = 10 * time.Millisecond
+
+// errHungUp: the master closed the connection while nothing was on it.
+var errHungUp = errors.New("node: the master has closed the connection")
+
 // debtPause is how long a debt rests after the master refused to take it
 // (LOADING, MISCONF, BUSY...).
 const debtPause = 50 * time.Millisecond
@@ -51,6 +59,9 @@ func (r *Redis) run() {
 				r.lost = lostConn{conn.id, conn.ident.RunID}
 			}
 			conn.close()
+			if errors.Is(err, errHungUp) {
+				continue // what is queued was not sent: it goes out on the next connection
+			}
 		}
 		if !r.failed(err) {
 			return
@@ -73,6 +84,10 @@ func (r *Redis) serve(conn *conn) error {
 		batch, ok := r.take()
 		if !ok {
 			return nil
+		}
+		if batch.idle > idleAfter && hungUp(conn.wire) {
+			r.putBack(batch)
+			return errHungUp
 		}
 		if err := r.exec(conn, batch); err != nil {
 			return err
@@ -107,11 +122,14 @@ type lostConn struct {
 // take waits for work: queued ops first, then debts. The order matters: the
 // acquire that a debt undoes may still be in the queue.
 func (r *Redis) take() (batch, bool) {
-	for {
+	for began := time.Duration(-1); ; {
 		now := r.clock.Elapsed()
+		if began < 0 {
+			began = now
+		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
-		b := batch{at: now, ops: r.spare[:0]}
+		b := batch{at: now, idle: now - began, ops: r.spare[:0]}
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])
@@ -142,9 +160,20 @@ func (r *Redis) take() (batch, bool) {
 	}
 }
 
+// putBack undoes take.
+func (r *Redis) putBack(b batch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = append(b.ops, r.queue...) // b.ops is not used again: see take
+	r.spare = nil
+	r.debts = append(b.debts, r.debts...)
+	r.busy = false
+}
+
 // batch is one pipeline: ops that somebody waits for, and debts.
 type batch struct {
 	at    time.Duration // when it was taken
+	idle  time.Duration // how long there was none
 	ops   []*Op
 	debts []Op
 }

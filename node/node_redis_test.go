@@ -168,3 +168,19 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 		}
 	}
 }
+
+// A client that was idle while its master restarted does not pay for it with its first op: nothing was sent, so nothing is unknown.
+func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
+	s := startMaster(t, localredis.Config{})
+	r := bound(t, s.URL(), Binding{})
+	noErr(t, r.Ready())
+	for i := range 5 {
+		noErr(t, s.Kill())
+		noErr(t, s.Restart(t.Context()))
+		op := Op{Kind: Acquire, Lock: NewLock(fmt.Sprint("x", i), Plain), Holder: "h", TTL: time.Minute, Token: 1}
+		if reply := ask(t, r, op); reply.Class != Granted {
+			t.Fatalf("restart %d: %+v", i+1, reply)
+		}
+	}
+	noErr(t, r.Close())
+}

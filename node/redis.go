@@ -33,7 +33,7 @@ var errReply = errors.New("node: a reply that no script of this version gives")
 type Config struct {
 	// Clock is what Op.Start and Op.Until are read on. Default clock.System().
 	Clock clock.Clock
-	// DialTimeout bounds connecting, handshake included. Default 500 ms.
+	// DialTimeout bounds connecting, and then the handshake. Default 500 ms.
 	DialTimeout time.Duration
 	// IOTimeout is how long a pipeline may stay unanswered before its
 	// connection is given up and everything on it is unknown. It is longer
@@ -267,7 +267,8 @@ func (r *Redis) Close() error {
 type conn struct {
 	*redis.Conn
 	client  *redis.Client
-	id      int64 // CLIENT ID, 0 when the master would not tell
+	wire    net.Conn // what both stand on
+	id      int64    // CLIENT ID, 0 when the master would not tell
 	ident   Identity
 	refused error // by greet
 	// What the record's gate must be, and how it may begin for mending.
@@ -284,10 +285,10 @@ func (c *conn) close() {
 // dial opens one connection, and returns options that make go-redis use it and no
 // other. go-redis would write a line to stderr for each dial that fails, and dial
 // again behind the lane's back.
-func (r *Redis) dial(ctx context.Context) (redis.Options, error) {
+func (r *Redis) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	opts := r.opts
 	if zoo.LibraryRetries {
-		return opts, nil
+		return opts, nil, nil
 	}
 	dial := opts.Dialer
 	if dial == nil {
@@ -303,7 +304,7 @@ func (r *Redis) dial(ctx context.Context) (redis.Options, error) {
 	}
 	c, err := dial(ctx, network, opts.Addr)
 	if err != nil {
-		return opts, err
+		return opts, nil, err
 	}
 	var once atomic.Pointer[net.Conn]
 	once.Store(&c)
@@ -315,7 +316,7 @@ func (r *Redis) dial(ctx context.Context) (redis.Options, error) {
 		_ = other.Close()
 		return dead, nil // an error would be logged
 	}
-	return opts, nil
+	return opts, c, nil
 }
 
 // connect dials, greets and asks admit. Each connection has a client of its own,
@@ -323,11 +324,11 @@ func (r *Redis) dial(ctx context.Context) (redis.Options, error) {
 func (r *Redis) connect() (*conn, error) {
 	ctx, cancel := context.WithTimeout(background, 2*r.cfg.DialTimeout)
 	defer cancel()
-	opts, err := r.dial(ctx)
+	opts, wire, err := r.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{}
+	c := &conn{wire: wire}
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if r.opts.OnConnect != nil {
 			if err := r.opts.OnConnect(ctx, cn); err != nil {

@@ -86,7 +86,7 @@ func (s *subscription) run() {
 // session is one life of the connection. It reports whether another is wanted.
 func (s *subscription) session() bool {
 	ctx, cancel := context.WithTimeout(background, s.r.cfg.DialTimeout)
-	opts, err := s.r.dial(ctx)
+	opts, _, err := s.r.dial(ctx)
 	cancel()
 	if err != nil {
 		return !s.finish()
