@@ -3,6 +3,8 @@
 package chaos
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -12,5 +14,8 @@ import (
 func TestMain(m *testing.M) {
 	Serve() // this binary is also the clients' and the reaper's
 	logging.Disable()
+	if driver, end, ok := strings.Cut(os.Getenv(doomedVar), ","); ok {
+		doomed(driver, end)
+	}
 	goleak.VerifyTestMain(m)
 }

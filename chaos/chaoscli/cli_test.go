@@ -82,6 +82,28 @@ func TestRun_noServer_cannotRun(t *testing.T) {
 	}
 }
 
+func TestRun_noEngine_cannotRun(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+	for line, want := range map[string]string{
+		"--driver docker":          "dockerd",
+		"failover --driver docker": "dockerd",
+	} {
+		if code, _, stderr := cli(t, t.Context(), strings.Fields(line)...); code != exitNothing || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, want %d and the remedy: %s", line, code, exitNothing, stderr)
+		}
+	}
+}
+
+func TestRun_noImage_cannotRun(t *testing.T) {
+	code, _, stderr := cli(t, t.Context(), "--driver", "docker", "--image", "127.0.0.1:1/nobody:nothing")
+	if strings.Contains(stderr, "no docker engine") && os.Getenv("REDLOCK_REQUIRE_DOCKER") != "1" {
+		t.Skip(stderr)
+	}
+	if code != exitNothing || !strings.Contains(stderr, "docker pull") {
+		t.Errorf("exit code %d, want %d and the remedy: %s", code, exitNothing, stderr)
+	}
+}
+
 func TestRun_interrupted_cannotSay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
