@@ -298,49 +298,48 @@ func (r *run) openClients(ctx context.Context) error {
 // scheduler.
 const think = 5 * time.Millisecond
 
-// strike lets the nemeses loose until the duration is over.
+// strike lets the nemeses loose until the duration is over, and then those that have not struck yet, and lets the clients go on until they
+// have done enough.
 func (r *run) strike(ctx context.Context) error {
 	begun := time.Now()
-	during, cancel := context.WithTimeout(ctx, r.cfg.Duration)
+	live, stop := context.WithCancel(ctx)
+	defer stop()
+	during, cancel := context.WithTimeout(live, r.cfg.Duration)
 	defer cancel()
-	watched, stop := context.WithCancel(ctx)
-	done := make(chan error)
-	parts := 0
-	start := func(f func() error) {
-		parts++
-		go func() { done <- guard(f) }()
+	longest, cancel := context.WithTimeout(live, 2*r.cfg.Duration+10*time.Second) // a busy machine takes its time
+	defer cancel()
+	start := func(f func() error) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			err := guard(f)
+			if err != nil {
+				stop()
+			}
+			done <- err
+		}()
+		return done
 	}
 	for _, i := range rand.New(rand.NewPCG(r.cfg.Seed, 0)).Perm(len(r.cfg.Nemeses)) {
 		r.due.put(r.cfg.Nemeses[i])
 	}
-	for lane := range r.cfg.AtOnce {
-		if len(r.cfg.Nemeses) > 0 {
-			start(func() error { return r.lane(during, lane) })
-		}
-	}
-	start(func() error { <-during.Done(); return nil })
-	start(func() error { return r.died(during) })
-	watch := make(chan error)
-	go func() {
-		err := guard(func() error { return r.watch(watched) })
-		if err != nil {
-			cancel()
-		}
-		watch <- err
-	}()
+	parts := []<-chan error{start(func() error { return r.watch(live) }), start(func() error { return r.died(live) })}
 	var all error
-	for range parts {
-		if err := <-done; err != nil {
-			all = errors.Join(all, err)
-			cancel()
+	if len(r.cfg.Nemeses) > 0 {
+		var lanes []<-chan error
+		for lane := range r.cfg.AtOnce {
+			lanes = append(lanes, start(func() error { return r.lane(during, longest, lane) }))
+		}
+		for _, done := range lanes {
+			all = errors.Join(all, <-done)
 		}
 	}
+	<-during.Done()
 	r.lasted = time.Since(begun)
-	if all == nil {
-		all = r.calm(watched)
-	}
+	r.calm(live)
 	stop()
-	all = errors.Join(all, <-watch)
+	for _, done := range parts {
+		all = errors.Join(all, <-done)
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
 	}
@@ -351,26 +350,19 @@ func (r *run) strike(ctx context.Context) error {
 const calmMost = time.Minute
 
 // calm lets the clients go on undisturbed until they have been granted as many locks as was asked for.
-func (r *run) calm(ctx context.Context) error {
+func (r *run) calm(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, calmMost)
 	defer cancel()
-	died := make(chan error, 1)
-	go func() { died <- guard(func() error { return r.died(ctx) }) }()
-	granted := func() (n int) {
+	for ctx.Err() == nil {
+		granted := 0
 		for _, s := range r.clients {
-			n += s.granted()
+			granted += s.granted()
 		}
-		return n
-	}
-	for granted() < r.cfg.AtLeast {
-		select {
-		case err := <-died: // or ctx has ended
-			return err
-		case <-time.After(watchEvery / 4):
+		if granted >= r.cfg.AtLeast {
+			return
 		}
+		sleep(ctx, watchEvery/4)
 	}
-	cancel()
-	return <-died
 }
 
 // guard makes a panic an error, so that the run is still cleaned up.
@@ -383,13 +375,19 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// lane strikes with one nemesis after another. The first round is shared by all lanes, so that each nemesis strikes at least once if the
-// run is long enough: nothing is struck twice before.
-func (r *run) lane(ctx context.Context, lane int) error {
+// lane strikes with one nemesis after another. The first round is shared by all lanes, and nothing strikes twice before it is over. It
+// lasts for as long as it takes, up to longest: a run in which a nemesis did not strike says nothing of it.
+func (r *run) lane(during, longest context.Context, lane int) error {
 	choose := rand.New(rand.NewPCG(r.cfg.Seed, uint64(lane)+1))
-	for ctx.Err() == nil {
+	for longest.Err() == nil {
+		ctx := during
 		n, first := r.due.take()
-		if !first {
+		switch {
+		case first && during.Err() != nil:
+			ctx = longest
+		case during.Err() != nil:
+			return nil
+		case !first:
 			n = r.cfg.Nemeses[choose.IntN(len(r.cfg.Nemeses))]
 		}
 		id := r.faults.begin(n.Name)

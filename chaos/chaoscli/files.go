@@ -62,9 +62,9 @@ func (f *files) nameMissing(base string) {
 }
 
 // write writes all that was asked for and says where, trying each.
-func (f *files) write(c *console, result any, h *history.History, checks []check.Result) error {
+func (f *files) write(c *console, result any, h *history.History, checks []check.Result, told *report.Told) error {
 	return errors.Join(
-		f.one(c, "report", f.html, func(w io.Writer) error { return report.Write(w, h, checks) }),
+		f.one(c, "report", f.html, func(w io.Writer) error { return report.Write(w, h, checks, told) }),
 		f.one(c, "history", f.history, h.Write),
 		f.one(c, "result", f.json, func(w io.Writer) error { return json.NewEncoder(w).Encode(result) }),
 	)

@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/chaos/report"
 	"github.com/redlock-go/redlock/chaos/workload"
 )
 
@@ -48,7 +49,7 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		if res.Quorum.Overlaps > 0 {
 			out.nameMissing("redlock-chaos-failover")
 		}
-		if err := out.write(c, res, h, checks); err != nil {
+		if err := out.write(c, res, h, checks, told(res)); err != nil {
 			return err
 		}
 		if out.json != "-" {
@@ -62,6 +63,25 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		}
 		return nil
 	}
+}
+
+// told is the experiment's report in words.
+func told(res *chaos.FailoverResult) *report.Told {
+	t := &report.Told{
+		Shown: res.Shown(), Title: "A master dies before its replica has heard of the lock", Head: "One master lost the lock, five kept it",
+		Lines: []string{
+			fmt.Sprintf("On one master with a replica (the lock “single”): %d of %d grants came while somebody still held the lock.", res.Single.Overlaps, res.Single.Grants),
+			fmt.Sprintf("On five masters, one of which failed over in the same way (the lock “quorum”): %d of %d.", res.Quorum.Overlaps, res.Quorum.Grants),
+		},
+		Intro: "A client took a lock. The master that had it was killed before its replica had heard of the lock, the replica was promoted, and a second client " +
+			"asked for the lock. This was done twice: to a single master, which is what a lock in one Redis with a replica hangs on, and to one of five masters, " +
+			"the one on which the first client’s bare majority hung. A promoted replica is not the master that gave its vote, so with five masters it gives " +
+			"no other before every lease that it may not know of is over.",
+	}
+	if !res.Shown() {
+		t.Head = "The experiment did not show what it should"
+	}
+	return t
 }
 
 func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) error {
@@ -87,7 +107,7 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		defer out.close()
 		checks := check.All(h, check.Expect{X: h.Header.Promises.Exclusion, T: h.Header.Promises.Tokens, Heal: heal, Timeout: timeout})
 		res := chaos.Summarize(h, checks)
-		if err := out.write(c, res, h, checks); err != nil {
+		if err := out.write(c, res, h, checks, nil); err != nil {
 			return err
 		}
 		if out.json != "-" {

@@ -164,7 +164,7 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	if !res.Held() {
 		f.files.nameMissing(fmt.Sprintf("redlock-chaos-%d", cfg.Seed))
 	}
-	if err := f.files.write(c, res, out.History, out.Checks); err != nil {
+	if err := f.files.write(c, res, out.History, out.Checks, nil); err != nil {
 		return err
 	}
 	return c.verdict(res, f.files.json == "-")

@@ -133,9 +133,9 @@ func (s *strike) last(d time.Duration) {
 	}
 }
 
-// between draws a time from a to b.
+// between draws a time from a to b, in whole milliseconds above a: it is read by people.
 func (s *strike) between(a, b time.Duration) time.Duration {
-	return a + time.Duration(s.rand.Int64N(int64(b-a)+1))
+	return a + time.Duration(s.rand.Int64N(int64(b-a)+1)).Truncate(time.Millisecond)
 }
 
 // take claims count nodes for the fault, and forgetful ones with regard to what masters may forget at once.

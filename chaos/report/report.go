@@ -39,6 +39,7 @@ type page struct {
 
 	Title    string
 	Verdict  verdict
+	Intro    string
 	Facts    []fact
 	Replay   string
 	Checks   []checked
@@ -54,14 +55,29 @@ type page struct {
 
 type fact struct{ Name, Value string }
 
+// Told is what a page says first when it is not about a run that is to be judged, but about an experiment that is to show something.
+type Told struct {
+	Shown bool // it did
+	Title string
+	Head  string
+	Lines []string
+	Intro string // what was done
+}
+
 // Write writes the report on h and on what the checkers said of it. It reads h and rs and keeps neither. On an error from w the
-// file is incomplete.
-func Write(w io.Writer, h *history.History, rs []check.Result) error {
+// file is incomplete. A nil told is for the usual run, whose checkers have the first word.
+func Write(w io.Writer, h *history.History, rs []check.Result, told *Told) error {
 	s := newStory(h, rs)
 	p := page{
 		Style: template.CSS(styleCSS), Script: template.JS(scriptJS),
-		Title: title(h), Verdict: judge(rs), Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.from),
+		Title: title(h), Verdict: judge(rs), Intro: usualIntro, Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.from),
 		Figures: s.figures(), Numbers: numbers(rs), Faults: faultTable(h), Outcomes: outcomeTable(h), Torn: h.Torn,
+	}
+	if told != nil {
+		p.Title, p.Intro, p.Verdict = told.Title, told.Intro, verdict{Class: "illegal", Head: told.Head, Lines: told.Lines}
+		if told.Shown {
+			p.Verdict.Class = "ok"
+		}
 	}
 	p.Overlaps, p.More, p.Rest = s.closeups()
 	if err := pageTemplate.Execute(w, p); err != nil {
@@ -151,13 +167,15 @@ func (s *story) facts() []fact {
 		{"Length", span(time.Duration(s.run.to - s.run.from))},
 		{"Masters", fmt.Sprintf("%d (%s)", hd.Masters, hd.Driver)},
 		{"Locks", count(len(s.claims))},
-		{"Clients", count(len(clients))},
+		{"Clients’ threads", count(len(clients))},
 		{"Operations", count(len(s.h.Ops))},
 		{"Locks granted", count(grants)},
 		{"Lease (TTL)", span(hd.TTL)},
 		{"Faults applied", count(applied(s.h.Faults))},
 		{"Promised", promised(hd.Promises)},
-		{"Seed", fmt.Sprint(hd.Seed)},
+	}
+	if hd.Seed != 0 {
+		fs = append(fs, fact{"Seed", fmt.Sprint(hd.Seed)})
 	}
 	if !hd.Started.IsZero() {
 		fs = append(fs, fact{"Started", hd.Started.UTC().Format("2006-01-02 15:04 UTC")})
@@ -219,11 +237,18 @@ func checks(rs []check.Result, zero int64) []checked {
 	var cs []checked
 	for _, r := range rs {
 		c := checked{ID: r.ID, Question: r.Question, Answer: r.Summary, Class: string(r.Verdict), Word: verdictWord(r)}
+		if r.ID == "C1" && len(r.Violations) > 0 {
+			// In the words of the pictures: the checker's own are the holders' ids.
+			c.Answer = fmt.Sprintf("Yes, %s found; the first: %s.", count(len(r.Violations)), both(r.Violations[0]))
+		}
 		if !r.Promised {
 			c.Class += " unpromised"
 		}
 		for _, v := range r.Violations[:min(foundMax, len(r.Violations))] {
 			text := v.Text
+			if r.ID == "C1" {
+				text = both(v)
+			}
 			if v.From > 0 {
 				text = fmt.Sprintf("at %s: %s", seconds(v.From-zero), text)
 			}
@@ -233,6 +258,11 @@ func checks(rs []check.Result, zero int64) []checked {
 		cs = append(cs, c)
 	}
 	return cs
+}
+
+// both says who held what together.
+func both(v check.Violation) string {
+	return fmt.Sprintf("%s and %s both held %s, for %s", v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, span(time.Duration(v.To-v.From)))
 }
 
 // faultRow is what one nemesis did, and what it cost.

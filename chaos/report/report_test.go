@@ -39,7 +39,7 @@ func expect() check.Expect {
 func render(t *testing.T, name string, h *history.History, e check.Expect) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, h, check.All(h, e)); err != nil {
+	if err := Write(&b, h, check.All(h, e), nil); err != nil {
 		t.Fatal(err)
 	}
 	if *keep != "" {
@@ -236,7 +236,7 @@ func TestWrite_strangeHistories_shown(t *testing.T) {
 		})
 	}
 	var b bytes.Buffer
-	if err := Write(&b, &history.History{Header: hd}, nil); err != nil || !strings.Contains(b.String(), "Nothing was judged") {
+	if err := Write(&b, &history.History{Header: hd}, nil, nil); err != nil || !strings.Contains(b.String(), "Nothing was judged") {
 		t.Errorf("no results: error %v", err)
 	}
 }
@@ -269,7 +269,7 @@ func TestWrite_hugeRun_smallFile(t *testing.T) {
 	if len(overlaps) < 1000 {
 		t.Fatalf("only %d overlaps", len(overlaps))
 	}
-	has(t, page, "36 other locks", fmt.Sprintf("and %d more: all of them are marked", len(overlaps)-closeupsMax-moreMax))
+	has(t, page, "44 other locks", fmt.Sprintf("and %d more: all of them are marked", len(overlaps)-closeupsMax-moreMax))
 	everyOverlapMarked(t, page, h, overlaps)
 }
 
@@ -383,10 +383,27 @@ func BenchmarkWriteMillion(b *testing.B) {
 	var page bytes.Buffer
 	for b.Loop() {
 		page.Reset()
-		if err := Write(&page, h, rs); err != nil {
+		if err := Write(&page, h, rs, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.ReportMetric(float64(len(h.Ops)), "ops/history")
 	b.ReportMetric(float64(page.Len()), "bytes/page")
+}
+
+// An experiment that is to show an overlap is no broken promise.
+func TestWrite_told_hasTheFirstWord(t *testing.T) {
+	h, err := history.ReadFiles("../check/testdata/c1-illegal-overlap.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shown, class := range map[bool]string{true: "verdict ok", false: "verdict illegal"} {
+		var b bytes.Buffer
+		told := &Told{Shown: shown, Title: "the title", Head: "the head", Lines: []string{"a line"}, Intro: "the introduction"}
+		if err := Write(&b, h, []check.Result{check.Exclusion(h)}, told); err != nil {
+			t.Fatal(err)
+		}
+		selfContained(t, b.String())
+		has(t, b.String(), class, "the title", "the head", "a line", "the introduction", "a and b both held L, for 1 ns")
+	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	lanesMax = 24   // locks with a row of their own
+	lanesMax = 16   // locks with a row of their own
 	barsMax  = 2500 // holds drawn one by one in a picture
 	laneBars = 350  // and in one row: more would touch each other
 	laneTall = 26

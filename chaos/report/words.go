@@ -42,6 +42,10 @@ var kept = map[string]string{
 	"C7": "After the last fault every lock could be taken again.",
 }
 
+const usualIntro = "Several clients took and released the same locks, over and over, while masters were killed, cut off or slowed down on purpose. " +
+	"Every call was written down with the time it was made and the time it returned, on one clock. This page shows what happened, and what a set of " +
+	"independent checkers says of it."
+
 func judge(rs []check.Result) verdict {
 	v := verdict{Class: "ok", Head: "Every promise was kept"}
 	if len(rs) == 0 {
@@ -109,8 +113,8 @@ var nemeses = map[string]string{
 	"N7": "stop a master for a while", "N8": "stop a client for a while", "N9": "cut clients off from masters",
 	"N10": "delay, reorder, repeat messages", "N11": "execute, but lose the reply", "N12": "a master almost too slow",
 	"N13": "step the clock of a master", "N14": "step the clocks of a majority", "N15": "a master’s clock too fast or slow",
-	"N16": "suspend a client and its clock", "N17": "delete or rename keys by hand", "N18": "fill the memory of a master",
-	"N19": "make a master a replica", "N20": "block or disconnect clients", "N21": "two versions at once",
+	"N16": "suspend a client and its clock", "N17": "empty data sets, delete locks by hand", "N18": "fill the memory of a master",
+	"N19": "make a master a replica", "N20": "block or disconnect clients", "N21": "replace clients by another version’s",
 	"N22": "different lists of masters", "N23": "restore an old backup", "N24": "very many clients or locks",
 	"N25": "everything at once, at random",
 }

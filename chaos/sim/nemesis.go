@@ -88,7 +88,11 @@ func (w *world) nemesis(stop <-chan struct{}) {
 				w.cfg.Progress(time.Since(w.start), w.stats.Faults)
 			}
 			faults = append(faults, running{f, w.now(), time.Now().Add(time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL))))})
-			next = time.Now().Add(time.Duration(rnd.ExpFloat64() * float64(w.cfg.MaxTTL)))
+			mean := w.cfg.MaxTTL
+			if len(due) > 0 { // soon enough for all of them
+				mean = min(mean, w.cfg.Duration/time.Duration(3*len(w.cfg.Nemeses)))
+			}
+			next = time.Now().Add(time.Duration(rnd.ExpFloat64() * float64(mean)))
 		}
 	}
 }
