@@ -23,10 +23,10 @@ type seat struct {
 	other string // another build of the program, for Upgrade
 
 	process atomic.Pointer[workload.Process]
-	mu      sync.Mutex // held while the process is replaced, and while something is done to it
-	lives   int        // guarded by mu
-	before  int        // locks granted to processes that were replaced; guarded by mu
-	failed  error      // why there is no process any more; guarded by mu
+	before  atomic.Int64 // locks granted to processes that were replaced
+	mu      sync.Mutex   // held while the process is replaced, and while something is done to it
+	lives   int          // guarded by mu
+	failed  error        // why there is no process any more; guarded by mu
 }
 
 // start starts the first process. name is the seat's, c1, c2, ...; later processes are c1.2, c1.3, ...
@@ -63,11 +63,7 @@ func (s *seat) do(f func(*workload.Process) error) error {
 	return f(s.now())
 }
 
-func (s *seat) granted() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.before + s.now().Granted()
-}
+func (s *seat) granted() int { return int(s.before.Load()) + s.now().Granted() }
 
 // startTime bounds the start of a client that takes another's place.
 const startTime = 20 * time.Second
@@ -88,10 +84,14 @@ func (s *seat) Upgrade(ctx context.Context) (string, error) {
 	} else {
 		s.spec.Program = ""
 	}
-	s.before += s.now().Granted()
+	old := s.now()
 	// A client that cannot reach a quorum at its start says so and ends, and is started again, as a supervisor does.
 	for {
-		if s.failed = s.begin(ctx); s.failed == nil || ctx.Err() != nil {
+		if s.failed = s.begin(ctx); s.failed == nil {
+			s.before.Add(int64(old.Granted()))
+			return to, nil
+		}
+		if ctx.Err() != nil {
 			return to, s.failed
 		}
 		sleep(ctx, 50*time.Millisecond)

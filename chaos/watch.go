@@ -24,7 +24,8 @@ import (
 // Progress is a look at a run under way.
 type Progress struct {
 	Elapsed time.Duration
-	Holder  string            // the client that says it has the hot lock, or empty
+	Granted int               // locks so far
+	Holder  string            // the client that said last that it has the hot lock, or empty
 	Votes   []history.Outcome // by master: OK it votes, Failed it does not yet, Unknown it does not answer
 	Faults  []string          // names of the nemeses that are at work
 	Struck  int               // faults so far
@@ -96,9 +97,11 @@ func (r *run) watch(ctx context.Context) error {
 		}
 		if r.cfg.Progress != nil {
 			p := Progress{Elapsed: time.Since(begun), Votes: votes}
+			var latest time.Time
 			for _, c := range r.clients {
-				if now := c.now(); now.Holds(string(workload.Hot)) {
-					p.Holder = now.Name()
+				p.Granted += c.granted()
+				if now := c.now(); now.Took(string(workload.Hot)).After(latest) {
+					latest, p.Holder = now.Took(string(workload.Hot)), now.Name()
 				}
 			}
 			p.Faults, p.Struck = r.faults.now()

@@ -5,8 +5,6 @@ package chaoscli
 import (
 	"cmp"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -14,36 +12,13 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// progress is one line on a terminal that is written over and over. It writes nothing where no terminal is.
-type progress struct{ w io.Writer } // nil: no terminal
+// legend explains the line, once.
+const legend = "masters: + gives its vote, r recovers, . is silent"
 
-const eraseLine = "\r\x1b[K"
-
-func newProgress(w io.Writer) *progress {
-	if f, ok := w.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return &progress{w}
-		}
-	}
-	return &progress{}
-}
-
-func (p *progress) show(format string, args ...any) {
-	if p.w != nil {
-		fmt.Fprintf(p.w, eraseLine+format, args...)
-	}
-}
-
-func (p *progress) clear() {
-	if p.w != nil {
-		fmt.Fprint(p.w, eraseLine)
-	}
-}
-
-// line says who holds, which masters are up and what is going wrong: " 12/30 s  hot: c2  masters ++r+.  N1 N9  (17 faults)".
+// line says what was done, who had the hot lock last, which masters are up and what is going wrong. It must fit a terminal.
 func line(p chaos.Progress, of time.Duration) string {
 	if len(p.Votes) == 0 { // simulated
-		return fmt.Sprintf("%3.0f/%.0f s of simulated time  %d faults so far", p.Elapsed.Seconds(), of.Seconds(), p.Struck)
+		return fmt.Sprintf("%.0f/%.0f s of simulated time  %d faults", p.Elapsed.Seconds(), of.Seconds(), p.Struck)
 	}
 	var masters strings.Builder
 	for _, v := range p.Votes {
@@ -56,6 +31,6 @@ func line(p chaos.Progress, of time.Duration) string {
 			masters.WriteByte('.')
 		}
 	}
-	return fmt.Sprintf("%3.0f/%.0f s  hot: %-3s masters %s (+ votes, r recovers, . silent)  %s  %d faults so far",
-		p.Elapsed.Seconds(), of.Seconds(), cmp.Or(p.Holder, "-"), masters.String(), strings.Join(p.Faults, " "), p.Struck)
+	return fmt.Sprintf("%.0f/%.0f s  %d locks  hot: %s  %s  %d faults  %s",
+		p.Elapsed.Seconds(), of.Seconds(), p.Granted, cmp.Or(p.Holder, "-"), masters.String(), p.Struck, strings.Join(p.Faults, " "))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/sim"
 	"github.com/redlock-go/redlock/chaos/workload"
+	"github.com/redlock-go/redlock/internal/termline"
 )
 
 // runFlags is the flags of run, as text where the text needs judging.
@@ -149,15 +150,20 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 		return err
 	}
 	defer f.files.close()
-	p := newProgress(c.err)
+	p := termline.New(c.err)
 	cfg.Out, cfg.Replay = c.err, f.replay(cfg.Driver, cfg.Seed)
-	cfg.Progress = func(now chaos.Progress) { p.show("%s", line(now, f.duration)) }
+	cfg.Progress = func(now chaos.Progress) { p.Show("%s", line(now, f.duration)) }
 	var out chaos.Outcome
 	cfg.Report = func(o chaos.Outcome) error { out = o; return nil }
 	fmt.Fprintf(c.err, "seed %d; again: %s\n", cfg.Seed, cfg.Replay)
-	sweep(ctx, c)
+	if cfg.Driver != chaos.Sim {
+		sweep(ctx, c)
+		if p.Shows() {
+			fmt.Fprintln(c.err, legend)
+		}
+	}
 	res, err := chaos.Run(ctx, cfg)
-	p.clear()
+	p.Clear()
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,8 @@ type Process struct {
 	err    error // of the process; set before exited is closed
 
 	mu      sync.Mutex
-	held    map[string]int // lock -> how many of the client's workers have it
+	held    map[string]int       // lock -> how many of the client's workers have it
+	took    map[string]time.Time // lock -> when it said last that it was granted it
 	granted int
 }
 
@@ -51,7 +52,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	p := &Process{name: spec.Name, cmd: exec.Command(exe), exited: make(chan struct{}), ready: make(chan struct{}), held: map[string]int{}}
+	p := &Process{name: spec.Name, cmd: exec.Command(exe), exited: make(chan struct{}), ready: make(chan struct{}), held: map[string]int{}, took: map[string]time.Time{}}
 	// GOMAXPROCS: several clients share the machine with their masters.
 	p.cmd.Env = append(os.Environ(), clientEnv+"=1", "GOMAXPROCS=2")
 	p.cmd.SysProcAttr = childAttr()
@@ -119,7 +120,15 @@ func (p *Process) hold(lock string, by int) {
 	p.held[lock] += by
 	if by > 0 {
 		p.granted++
+		p.took[lock] = time.Now()
 	}
+}
+
+// Took is when the client said last that it was granted the lock; zero if it never did.
+func (p *Process) Took(lock string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.took[lock]
 }
 
 // Granted is how many locks the client said that it was granted, members of multi-locks left out. The record counts.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -198,7 +199,7 @@ func TestContention_clientsOnDifferentMasters_violationSeen(t *testing.T) {
 	bad.newClient = func(opts ...redlock.Option) (*redlock.Client, error) { return openEmbedded(3).newClient(opts...) }
 	c := &contention{setup: setup{ttl: time.Second, duration: 50 * time.Millisecond}, waiters: counts{4}, clients: 2, hold: time.Millisecond}
 	var table bytes.Buffer
-	err := c.cells(t.Context(), bad, &report{table: &table, progress: &progress{}})
+	err := c.cells(t.Context(), bad, &report{table: &table, progress: &termline.Line{}})
 	if exitCode(err) != exitViolation || !strings.Contains(table.String(), "VIOLATION") {
 		t.Errorf("exit code %d, %v\n%s", exitCode(err), err, &table)
 	}

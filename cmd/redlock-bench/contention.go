@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -112,9 +113,9 @@ type contenders interface {
 }
 
 // cell measures n waiters for the lock called name. When ctx ends it returns what it has, and ctx's error.
-func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p *progress) (*contentionCell, error) {
-	defer p.clear()
-	p.show("contention, %s: %v", plural(n, "waiter"), c.duration)
+func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p *termline.Line) (*contentionCell, error) {
+	defer p.Clear()
+	p.Show("contention, %s: %v", plural(n, "waiter"), c.duration)
 	all, err := c.gather(ctx, b, name, n)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/floor"
+	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -110,8 +111,8 @@ func (l *latency) cells(ctx context.Context, b *backend, r *report) error {
 }
 
 // cell measures n callers. When ctx ends it returns what it has, and ctx's error.
-func (l *latency) cell(ctx context.Context, b *backend, client *redlock.Client, f *floor.Floor, n int, p *progress) (*latencyCell, error) {
-	defer p.clear()
+func (l *latency) cell(ctx context.Context, b *backend, client *redlock.Client, f *floor.Floor, n int, p *termline.Line) (*latencyCell, error) {
+	defer p.Clear()
 	pairers := [][]pairer{lockPairers(client, b.prefix, n)}
 	if f != nil {
 		pairers = append(pairers, floorPairers(f, b.prefix, n, l.ttl))
@@ -124,7 +125,7 @@ func (l *latency) cell(ctx context.Context, b *backend, client *redlock.Client, 
 		sides = append(sides, newSide(who))
 	}
 	for i := range turns {
-		p.show("latency, %s: %v of %v", plural(n, "caller"), (i * slice).Round(sliceTime), l.duration)
+		p.Show("latency, %s: %v of %v", plural(n, "caller"), (i * slice).Round(sliceTime), l.duration)
 		for _, s := range sides {
 			s.slice(ctx, b, slice)
 		}

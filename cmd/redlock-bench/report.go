@@ -11,12 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/termline"
 )
 
 // report is where a measurement's figures go: rows as they are measured, and the JSON at the end.
 type report struct {
 	table    io.Writer
-	progress *progress
+	progress *termline.Line
 	result   result
 }
 
@@ -30,7 +32,7 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 		return fmt.Errorf("masters not available: %w", err)
 	}
 	defer b.close()
-	r := &report{table: o.out, progress: newProgress(o.err)}
+	r := &report{table: o.out, progress: termline.New(o.err)}
 	if s.json == "-" {
 		r.table = o.err
 	}

@@ -35,19 +35,3 @@ func TestParagraph_longText_wrappedUnderLabel(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-func TestProgress_terminalOnly(t *testing.T) {
-	var b bytes.Buffer
-	p := newProgress(&b)
-	p.show("x")
-	p.clear()
-	if b.Len() != 0 {
-		t.Errorf("written to a pipe: %q", &b)
-	}
-	p = &progress{&b}
-	p.show("a %d", 1)
-	p.clear()
-	if want := eraseLine + "a 1" + eraseLine; b.String() != want {
-		t.Errorf("%q, want %q", &b, want)
-	}
-}
