@@ -209,6 +209,47 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
+// What is no history, or not all of one, or more than one, is not judged as if it were.
+func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	const good = "../check/testdata/c8-ok-enough.jsonl"
+	whole, err := filepath.Abs(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := read(t, whole)
+	header, rest, _ := bytes.Cut(b, []byte("\n"))
+	write := func(name string, parts ...[]byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, bytes.Join(parts, nil), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	nl := []byte("\n")
+	for _, test := range []struct {
+		files []string
+		code  int
+		want  string
+	}{
+		{[]string{write("empty")}, exitUsage, "no history"},
+		{[]string{write("page", []byte("<!DOCTYPE html>\n"))}, exitUsage, "no history"},
+		{[]string{write("json", []byte("{\"name\":\"x\"}\n"))}, exitUsage, "no history"},
+		{[]string{write("binary", []byte{0x7f, 'E', 'L', 'F', '\n', 0})}, exitUsage, "no history"},
+		{[]string{write("headless", rest)}, exitUsage, "no history"},
+		{[]string{dir}, exitUsage, "is a directory"},
+		{[]string{write("edited", header, nl, []byte("{\"foo\":1}\n"), rest)}, exitUsage, ":2: json: unknown field \"foo\": the file was changed"},
+		{[]string{write("word", header, nl, bytes.Replace(rest, []byte(`"ok"`), []byte(`"fine"`), 1))}, exitUsage, "no such outcome"},
+		{[]string{write("torn", b, []byte(`{"op":{"kind":"lo`))}, exitViolation, "the last line is cut off"}, // C7: nobody probed
+		{[]string{whole, write("other", bytes.Replace(b, []byte(`"seed":`), []byte(`"seed":9`), 1))}, exitUsage, "files of two runs"},
+	} {
+		code, _, stderr := cli(t, t.Context(), append([]string{"check"}, test.files...)...)
+		if code != test.code || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: exit code %d, want %d with %q in: %s", filepath.Base(test.files[0]), code, test.code, test.want, stderr)
+		}
+	}
+}
+
 // lie copies a history without its unlocks, so that claims last until their deadlines.
 func lie(t *testing.T, path string) string {
 	t.Helper()

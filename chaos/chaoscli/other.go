@@ -101,6 +101,9 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		if err != nil {
 			return usageError{err}
 		}
+		for _, torn := range h.Torn {
+			fmt.Fprintf(c.err, "the last line is cut off, and left out: %s\n", torn)
+		}
 		if err := out.open(); err != nil {
 			return err
 		}

@@ -51,6 +51,8 @@ func readFile(path string) (*History, error) {
 	return Read(path, f)
 }
 
+var errForeign = errors.New("no history, which redlock-bench chaos --history writes")
+
 // Read reads one file; name is its name in errors, which also give the line.
 //
 // It is strict: an unknown field, an unknown word, two records on a line or an empty line is an error, because a history
@@ -64,7 +66,7 @@ func Read(name string, r io.Reader) (*History, error) {
 		b, err := br.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			if n == 1 {
-				return nil, fmt.Errorf("history: %s: no header", name)
+				return nil, fmt.Errorf("history: %s: no header: %w", name, errForeign)
 			}
 			if len(b) > 0 {
 				h.Torn = append(h.Torn, fmt.Sprintf("%s:%d (%d bytes)", name, n, len(b)))
@@ -74,8 +76,11 @@ func Read(name string, r io.Reader) (*History, error) {
 		if err == nil {
 			err = h.addLine(b, n == 1, pending)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("history: %s:%d: %w", name, n, err)
+		switch {
+		case err != nil && n == 1:
+			return nil, fmt.Errorf("history: %s:1: %w: %w", name, err, errForeign)
+		case err != nil:
+			return nil, fmt.Errorf("history: %s:%d: %w: the file was changed, or another version wrote it", name, n, err)
 		}
 	}
 	h.sort()
