@@ -48,7 +48,8 @@ type Config struct {
 	Workloads   []workload.Kind     // default: all
 	TTL         time.Duration       // of the locks; default 600 ms
 	MaxTTL      time.Duration       // of the epoch: how long a master recovers; default 1 s
-	AtLeast     int                 // locks granted: after Duration clients go on without faults until then, for a minute at most
+	LeastFaults int                 // the faults go on until so many, for as long again as Duration and 10 s at most
+	LeastLocks  int                 // after the faults clients go on until so many were granted, for a minute at most
 	Min         *check.Minimums     // default: see Minimums
 	Replay      string              // the command that runs it again, for the record
 	Out         io.Writer           // gets a few lines on the surroundings; nil means nowhere
@@ -358,7 +359,7 @@ func (r *run) calm(ctx context.Context) {
 		for _, s := range r.clients {
 			granted += s.granted()
 		}
-		if granted >= r.cfg.AtLeast {
+		if granted >= r.cfg.LeastLocks {
 			return
 		}
 		sleep(ctx, watchEvery/4)
@@ -376,18 +377,20 @@ func guard(f func() error) (err error) {
 }
 
 // lane strikes with one nemesis after another. The first round is shared by all lanes, and nothing strikes twice before it is over. It
-// lasts for as long as it takes, up to longest: a run in which a nemesis did not strike says nothing of it.
+// lasts for as long as it takes, up to longest, and so do the faults that the run must have: a run in which too little went wrong says
+// nothing.
 func (r *run) lane(during, longest context.Context, lane int) error {
 	choose := rand.New(rand.NewPCG(r.cfg.Seed, uint64(lane)+1))
 	for longest.Err() == nil {
-		ctx := during
 		n, first := r.due.take()
-		switch {
-		case first && during.Err() != nil:
+		ctx := during
+		if during.Err() != nil {
+			if _, struck := r.faults.now(); !first && struck >= r.cfg.LeastFaults {
+				return nil
+			}
 			ctx = longest
-		case during.Err() != nil:
-			return nil
-		case !first:
+		}
+		if !first {
 			n = r.cfg.Nemeses[choose.IntN(len(r.cfg.Nemeses))]
 		}
 		id := r.faults.begin(n.Name)
