@@ -37,7 +37,7 @@ in which all are well. The floor then runs on those that are left.
 const sliceTime = 50 * time.Millisecond
 
 // hurtFor is how long the lock runs on with a master hurt before it is measured: what finding out costs is not what living with it does.
-const hurtFor = 500 * time.Millisecond
+const hurtFor = 200 * time.Millisecond
 
 // What --hurt may do to one master; the words of the JSON.
 const (
