@@ -376,9 +376,12 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		pipe.ScriptLoad(ctx, src)
 	}
 	check := pipe.Eval(ctx, checkSource, []string{checkKey}, checkKey)
+	// A clock that jumps before the first vote is seen too.
+	sent, now := r.clock.Elapsed(), pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return err
 	}
+	r.watch(c, sent, now)
 	for _, info := range []*redis.StringCmd{server, replication, memory, persistence} {
 		if err := info.Err(); err != nil {
 			return err
