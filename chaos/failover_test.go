@@ -19,9 +19,7 @@ func engine(t *testing.T, err error) {
 }
 
 func TestFailover_lockLostOnOneMasterAndKeptOnFive(t *testing.T) {
-	if raceEnabled {
-		t.Skip("is run without the race detector")
-	}
+	notWithRace(t)
 	for _, d := range []cluster.Driver{cluster.Process, cluster.Docker} {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel() // it is mostly waiting for leases to end

@@ -56,6 +56,7 @@ const exitDoomed = 3
 
 // Whatever a harness ends by, nothing of its run stays: no file, no process, no container, no network.
 func TestRun_harnessEndsBadly_leavesNothing(t *testing.T) {
+	notWithRace(t)
 	codes := map[string]int{"panics": exitDoomed, "panics elsewhere": 2, "killed": -1, "interrupted": exitDoomed}
 	for driver, ends := range map[cluster.Driver][]string{
 		cluster.Process: {"panics", "panics elsewhere", "killed", "interrupted"},
@@ -165,12 +166,17 @@ func labelled(list, flag string, pid int) (found []string) {
 	return found
 }
 
-// needDocker skips a test where no engine answers, unless one must; and with the race detector, under which there is another like it.
-func needDocker(t *testing.T) {
+// notWithRace skips a test that is about time or other processes: make test runs it without the race detector.
+func notWithRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {
 		t.Skip("is run without the race detector")
 	}
+}
+
+// needDocker skips a test where no engine answers, unless one must.
+func needDocker(t *testing.T) {
+	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "docker", "info").CombinedOutput(); err != nil {
 		engine(t, cluster.ErrNoEngine)
 		t.Fatalf("%v: %s", err, out)
@@ -179,6 +185,7 @@ func needDocker(t *testing.T) {
 
 // Two runs at once, with the same seed and the same names of everything, do not meet.
 func TestRun_twoAtOnce_doNotMeet(t *testing.T) {
+	notWithRace(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var wg sync.WaitGroup
 	holders := make([]map[string]bool, 2)

@@ -84,9 +84,9 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 		cfg      Config
 		withRace bool
 	}{
-		{"docker", "N1,N2,N4,N5,N7,N8,N9,N10,N11,N12,N17,N18,N19,N20,N22,N24", Config{Driver: cluster.Docker, Duration: 18 * time.Second, Seed: 2}, false},
-		{"tokens", "N13,N14,N15,N17-del,N25", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 8 * time.Second, Seed: 3}, false},
-		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 16 * time.Second, Seed: 1}, true},
+		{"docker", "N1,N2,N4,N5,N7,N8,N9,N10,N11,N12,N17,N18,N19,N20,N22,N24", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
+		{"tokens", "N13,N14,N15,N17-del,N25", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: 3}, false},
+		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: 1}, true},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ package nemesis
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,23 @@ func TestTable_hasAllOfTheList(t *testing.T) {
 	for i := range 25 {
 		if id := fmt.Sprintf("N%d", i+1); !ids[id] {
 			t.Errorf("no %s", id)
+		}
+	}
+}
+
+// What docs/chaos.md promises under each nemesis is what the harness asks for.
+func TestTable_isTheDocs(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/chaos.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range Table() {
+		holds := "T"
+		if n.Promises.Exclusion {
+			holds = "X T"
+		}
+		if row := fmt.Sprintf("\n| %s | %s | %s |", n.Name, holds, n.Does); !strings.Contains(string(docs), row) {
+			t.Errorf("no row %q", row)
 		}
 	}
 }
