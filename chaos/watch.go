@@ -92,7 +92,7 @@ func (r *run) watch(ctx context.Context) error {
 			wg.Go(func() { votes[i], errs[i] = r.look(ctx, nd, n%5 == 0) })
 		}
 		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
+		if err := errors.Join(errs...); err != nil || ctx.Err() != nil {
 			return err
 		}
 		if r.cfg.Progress != nil {
@@ -120,6 +120,7 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 	v := history.Vote{Node: n.Name(), Call: history.Now()}
 	var record map[string]string
 	var incarnation string
+	over := ctx.Err // a look that the end of the run broke off says nothing of the master
 	ctx, cancel := context.WithTimeout(ctx, watchEvery)
 	defer cancel()
 	err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, life int) error {
@@ -141,6 +142,9 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 		}
 		return nil
 	})
+	if err != nil && over() != nil {
+		return history.Unknown, nil
+	}
 	if err != nil {
 		v.Return, v.Outcome, v.Error = history.Now(), history.Unknown, "no answer"
 	}

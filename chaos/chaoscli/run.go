@@ -209,7 +209,11 @@ func (c *console) summary(res *chaos.Result) {
 	fmt.Fprintf(c.out, "faults        %d in %.1f s\n", total, res.Duration)
 	fmt.Fprintf(c.out, "availability  locks were granted in %.1f %% of the half seconds under faults; all had been taken again %.0f ms after the last\n",
 		100*res.Availability, res.Recovery)
-	fmt.Fprintf(c.out, "registers     updates lost: %.1f %% without fencing tokens, as is to be expected; %.1f %% with them\n", 100*res.Unfenced, 100*res.Fenced)
+	if res.Driver == string(chaos.Sim) { // which has fenced ones only
+		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% with fencing tokens\n", 100*res.Fenced)
+	} else {
+		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% without fencing tokens, as is to be expected; %.1f %% with them\n", 100*res.Unfenced, 100*res.Fenced)
+	}
 	c.costs(res.Nemeses)
 	for _, v := range res.Violations {
 		fmt.Fprintf(c.out, "VIOLATION     %s: %s\n", v.Checker, v.Detail)
