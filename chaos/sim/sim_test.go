@@ -3,11 +3,13 @@
 package sim_test
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +64,7 @@ func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats
 }
 
 // many judges seeds, one after the other, until that is enough.
-func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config) {
+func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
 	t.Helper()
 	if *seedFlag != 0 {
 		_, stats := judge(t, *seedFlag, cfg)
@@ -74,8 +76,11 @@ func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config) {
 	var total sim.Stats
 	runs := uint64(0)
 	for ; !enough(total) && !t.Failed(); runs++ {
-		_, stats := judge(t, first+runs, cfg)
+		h, stats := judge(t, first+runs, cfg)
 		total.Add(stats)
+		for _, f := range look {
+			f(h)
+		}
 	}
 	t.Logf("%d runs from seed %d in %v: %+v", runs, first, time.Since(start).Round(time.Millisecond), total)
 }
@@ -110,6 +115,53 @@ func TestRun_amnesia_keepsExclusion(t *testing.T) {
 // Callers in one process stand in line for each other.
 func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
 	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
+}
+
+// One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.
+func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
+	enough := operations(count(1_500, 10_000, 1_000_000))
+	cfg := sim.Config{Duration: 20 * time.Second, Locks: 1, Clients: 6, Workers: 2}
+	reads, together := 0, 0
+	many(t, enough, cfg, func(h *history.History) {
+		r, s := readers(h)
+		reads, together = reads+r, together+s
+	})
+	t.Logf("%d reads, %d of them beside another", reads, together)
+	if together < reads/20 {
+		t.Error("readers keep each other out")
+	}
+}
+
+// readers is how many read leases h has, and how many of them began while another was held.
+func readers(h *history.History) (reads, together int) {
+	inside := make(map[string]bool) // by holder
+	type edge struct {
+		at     int64
+		holder string
+		enter  bool
+	}
+	var edges []edge
+	for _, op := range h.Ops {
+		switch {
+		case op.Kind == history.KindLock && op.Mode == history.Shared && op.Outcome == history.OK:
+			edges = append(edges, edge{op.Return, op.Holder, true})
+		case op.Kind == history.KindUnlock:
+			edges = append(edges, edge{op.Call, op.Holder, false})
+		}
+	}
+	slices.SortStableFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	for _, e := range edges {
+		if !e.enter {
+			delete(inside, e.holder)
+			continue
+		}
+		reads++
+		if len(inside) > 0 {
+			together++
+		}
+		inside[e.holder] = true
+	}
+	return reads, together
 }
 
 // A million lock operations under faults, or ten million grants in a soak.

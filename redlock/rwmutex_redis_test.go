@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// library sees who is inside a read-write lock, and which tokens they bring.
+type library struct {
+	t *testing.T
+
+	mu               sync.Mutex
+	readers, writers int
+	reads, writes    int
+	shared, most     int // reads that found another inside, and the largest number at one time
+	granted          int64
+	tokens           map[int64]bool
+}
+
+// before is the largest token that was granted by now.
+func (l *library) before() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.granted
+}
+
+// token is one more lease, of a Lock that began when before had been granted.
+func (l *library) tokenLocked(token, before int64) {
+	if l.tokens[token] || token <= before {
+		l.t.Errorf("token %d, again or not above the %d of before", token, before)
+	}
+	l.tokens[token] = true
+	l.granted = max(l.granted, token)
+}
+
+func (l *library) read(token, before int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokenLocked(token, before)
+	if l.writers > 0 {
+		l.t.Error("a reader beside a writer")
+	}
+	l.enterLocked()
+}
+
+func (l *library) enterLocked() {
+	l.readers++
+	l.reads++
+	l.most = max(l.most, l.readers)
+	if l.readers > 1 {
+		l.shared++
+	}
+}
+
+func (l *library) write(token, before int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokenLocked(token, before)
+	if l.writers > 0 || l.readers > 0 {
+		l.t.Errorf("a writer beside %d writers and %d readers", l.writers, l.readers)
+	}
+	l.writers++
+	l.writes++
+}
+
+// downgrade makes a reader of the writer, in one step.
+func (l *library) downgrade(token, before int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tokenLocked(token, before)
+	l.writers--
+	l.enterLocked()
+}
+
+func (l *library) leave(read bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if read {
+		l.readers--
+	} else {
+		l.writers--
+	}
+}
+
+func (l *library) visits() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reads + l.writes
+}
+
+// noVotes waits until nobody has a vote for the lock called "lock", for reading or for
+// writing: those that did not make the quorum are given back a little later.
+func noVotes(t *testing.T, masters *quorumtest.Masters) {
+	t.Helper()
+	quorumtest.Soon(t, "no vote is left", func() bool { return len(masters.Keys("lock"))+len(masters.Keys("*rwlock_timeout*")) == 0 })
+}
+
+// visitor is one goroutine that wants the lock again and again, on either side and
+// in every way.
+type visitor struct {
+	*library
+	rng *rand.Rand
+	rw  *redlock.RWMutex
+}
+
+func (v *visitor) visit(ctx context.Context) error {
+	side, read := v.rw.Writer(), v.rng.IntN(10) > 0
+	if read {
+		side = v.rw.Reader()
+	}
+	before := v.before()
+	var lease *redlock.Lease
+	var err error
+	switch v.rng.IntN(10) {
+	case 0:
+		lease, err = side.TryLock(ctx)
+	case 1:
+		if lease, err = side.TryLockFor(ctx, time.Duration(v.rng.IntN(5))*time.Millisecond); errors.Is(err, redlock.ErrUnreachable) {
+			return nil // no time for an answer
+		}
+	default:
+		lease, err = side.Lock(ctx)
+	}
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		return nil
+	case err != nil:
+		return err
+	}
+	if read {
+		v.read(lease.Token(), before)
+	} else {
+		v.write(lease.Token(), before)
+	}
+	v.stay()
+	switch way := v.rng.IntN(10); {
+	case way == 0:
+		inner, err := side.Lock(lease.Context())
+		if err != nil {
+			return fmt.Errorf("re-entering: %w", err)
+		}
+		v.stay()
+		if err := inner.Unlock(context.Background()); err != nil {
+			return fmt.Errorf("leaving again: %w", err)
+		}
+	case way == 1 && read:
+		if _, err := v.rw.Writer().Lock(lease.Context()); !errors.Is(err, redlock.ErrUpgrade) {
+			return fmt.Errorf("upgrade: %w", err)
+		}
+	case way < 4 && !read:
+		before := v.before()
+		reading, err := v.rw.Reader().Lock(lease.Context())
+		if err != nil {
+			return fmt.Errorf("downgrading: %w", err)
+		}
+		v.stay()
+		v.downgrade(reading.Token(), before)
+		if err := lease.Unlock(context.Background()); err != nil {
+			return fmt.Errorf("unlocking the write lease: %w", err)
+		}
+		lease, read = reading, true
+		v.stay()
+	}
+	if err := lease.Err(); err != nil {
+		return err
+	}
+	v.leave(read)
+	return lease.Unlock(context.Background())
+}
+
+func (v *visitor) stay() { time.Sleep(time.Duration(v.rng.IntN(1000)) * time.Microsecond) }
+
+// Four clients with four goroutines each, on both sides in all ways: whoever writes
+// is alone, those who read are not, and every lease has a token of its own, above
+// all that were granted before its Lock began.
+func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
+	rng := quorumtest.Rand(t, "./redlock")
+	masters := quorumtest.Start(t, 5)
+	visits := quorumtest.Scale(400, 50_000)
+	l := &library{t: t, tokens: make(map[int64]bool)}
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range 4 {
+		rw := masters.Open().RWMutex("lock")
+		for range 4 {
+			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), rw}
+			wg.Go(func() {
+				for l.visits() < visits && !t.Failed() {
+					if err := v.visit(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	t.Logf("%d reads and %d writes in %v; %d reads found another inside, %d at one time at most",
+		l.reads, l.writes, time.Since(began).Round(time.Millisecond), l.shared, l.most)
+	if l.shared < l.reads/10 || l.most < 3 || l.writes < visits/40 {
+		t.Error("that is too little to mean anything")
+	}
+	noVotes(t, masters)
+	masters.NothingLeft()
+}
+
+// Readers who waited go in together when the writer has left, and a writer when the
+// last of them has.
+func TestRWMutex_readers_holdTogether(t *testing.T) {
+	const n = 6
+	masters := quorumtest.Start(t, 5)
+	c := masters.Open()
+	writer := lock(t, c.RWMutex("lock").Writer())
+	var waiting []<-chan outcome
+	for i := range n {
+		waiting = append(waiting, waitFor(t.Context(), masters.Open().RWMutex("lock").Reader()))
+		waiting = append(waiting, waitFor(t.Context(), c.RWMutex("lock").Reader()))
+		masters.Waits("lock", i+2)
+	}
+	_, err := c.RWMutex("lock").Reader().TryLock(t.Context())
+	quorumtest.Is(t, err, redlock.ErrHeld)
+	_, err = c.RWMutex("lock").Writer().TryLock(t.Context())
+	quorumtest.Is(t, err, redlock.ErrHeld)
+	unlock(t, writer)
+	var readers []*redlock.Lease
+	for _, got := range waiting {
+		readers = append(readers, must(t, got, then).lease) // nobody has left yet
+	}
+	for _, r := range readers {
+		quorumtest.NoErr(t, r.Err())
+		_, err := c.RWMutex("lock").Writer().TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		unlock(t, r)
+	}
+	unlock(t, lock(t, c.RWMutex("lock").Writer()))
+	noVotes(t, masters)
+}
+
+// One reader's host loses its power. The other reads on, renewed, and what the dead one
+// had is over with its own TTL: a writer has the lock as soon as the live one has left.
+func TestRWMutex_readerDies_freesItselfAlone(t *testing.T) {
+	t.Parallel()
+	const ttl = 1500 * time.Millisecond
+	masters := quorumtest.Start(t, 5)
+	path := masters.Path()
+	doomed := lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").Reader())
+	alive := lock(t, masters.Open(redlock.WithTTL(3*ttl)).RWMutex("lock").Reader())
+	writer := waitFor(t.Context(), masters.Open().RWMutex("lock").Writer())
+	masters.Waits("lock", 1)
+
+	path.Vanish()
+	<-doomed.Context().Done()
+	quorumtest.Is(t, doomed.Err(), redlock.ErrLost)
+	quorumtest.Soon(t, "its TTL is over", func() bool { return len(masters.Keys("*rwlock_timeout*")) == 5 })
+	quorumtest.NoErr(t, alive.Extend(t.Context()))
+	select {
+	case <-writer:
+		t.Fatal("a writer beside a reader")
+	default:
+	}
+	released := time.Now()
+	unlock(t, alive)
+	o := must(t, writer, 3*ttl)
+	if took := o.at.Sub(released); took > then {
+		t.Errorf("the writer had it %v after the last living reader", took)
+	}
+	unlock(t, o.lease)
+}
+
+// The one that reads on is the one that dies, after the other, with the longer TTL, has
+// left: the writer was told of the longer one when it last looked.
+func TestRWMutex_lastReaderDies_writerHasItAfterItsTTL(t *testing.T) {
+	t.Parallel()
+	const ttl = 1500 * time.Millisecond
+	masters := quorumtest.Start(t, 5)
+	path := masters.Path()
+	leaving := lock(t, masters.Open(redlock.WithTTL(20*ttl)).RWMutex("lock").Reader())
+	lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").Reader())
+	w := masters.Open()
+	writer := waitFor(t.Context(), w.RWMutex("lock").Writer())
+	masters.Waits("lock", 1)
+	waitSettled(t, w)
+
+	path.Vanish()
+	died := time.Now()
+	unlock(t, leaving)
+	o := must(t, writer, 10*ttl)
+	if took := o.at.Sub(died); took > ttl+then {
+		t.Errorf("the writer waited %v, want %v or less", took, ttl+then)
+	}
+	unlock(t, o.lease)
+}
+
+// While the writer that becomes a reader is the only one inside, nobody else writes;
+// others that waited to write do not keep it from reading.
+func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	c, other := masters.Open(), masters.Open()
+	rw := c.RWMutex("lock")
+	writing := lock(t, rw.Writer())
+	waiting := waitFor(t.Context(), other.RWMutex("lock").Writer())
+	masters.Waits("lock", 1)
+
+	type way func(ctx context.Context) (*redlock.Lease, error)
+	var reading []*redlock.Lease
+	last := writing.Token()
+	for name, enter := range map[string]way{
+		"Lock": rw.Reader().Lock, "TryLock": rw.Reader().TryLock,
+		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return rw.Reader().TryLockFor(ctx, then) },
+	} {
+		r, err := enter(writing.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if r.Token() <= last || r.Holder() == writing.Holder() {
+			t.Errorf("%s: token %d after %d, holder %s", name, r.Token(), last, r.Holder())
+		}
+		last = r.Token()
+		reading = append(reading, r)
+	}
+	unlock(t, writing)
+	quorumtest.Soon(t, "it is held for reading everywhere", func() bool {
+		return !slices.ContainsFunc(masters.Fields("lock"), func(f map[string]string) bool { return f["mode"] != "read" })
+	})
+	for _, r := range reading {
+		select {
+		case <-waiting:
+			t.Fatal("a writer beside a reader")
+		default:
+		}
+		quorumtest.NoErr(t, r.Extend(t.Context()))
+		_, err := other.RWMutex("lock").Writer().TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		unlock(t, r)
+	}
+	o := must(t, waiting, then)
+	if o.lease.Token() <= last {
+		t.Errorf("token %d after %d", o.lease.Token(), last)
+	}
+	unlock(t, o.lease)
+
+	// Other readers may join as soon as it has.
+	writing = lock(t, rw.Writer())
+	r, err := rw.Reader().Lock(writing.Context())
+	quorumtest.NoErr(t, err)
+	waiting = waitFor(t.Context(), other.RWMutex("lock").Reader())
+	masters.Waits("lock", 1)
+	unlock(t, writing)
+	unlock(t, must(t, waiting, then).lease)
+	unlock(t, r)
+
+	// What is over is no reason to read.
+	for _, ctx := range []context.Context{writing.Context(), r.Context()} {
+		_, err = rw.Reader().Lock(ctx)
+		quorumtest.Is(t, err, redlock.ErrReleased)
+	}
+	unlock(t, lock(t, rw.Writer()))
+}
+
+// A reader that wants to write would wait for itself, for ever.
+func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c, other := masters.Open(), masters.Open()
+	rw := c.RWMutex("lock")
+	reading := lock(t, rw.Reader())
+	before := c.Stats().Rounds
+	inside, cancel := context.WithTimeout(reading.Context(), 15*time.Second)
+	defer cancel()
+	for name, err := range map[string]error{
+		"Lock": errOf(rw.Writer().Lock(inside)), "TryLock": errOf(rw.Writer().TryLock(inside)),
+		"TryLockFor": errOf(rw.Writer().TryLockFor(inside, time.Hour)),
+		"Do":         rw.Writer().Do(inside, func(context.Context) error { t.Error("Do ran"); return nil }),
+	} {
+		if !errors.Is(err, redlock.ErrUpgrade) {
+			t.Errorf("%s: %v, want ErrUpgrade", name, err)
+		}
+	}
+	if n := c.Stats().Rounds - before; n > 0 {
+		t.Errorf("%d rounds for it", n)
+	}
+	quorumtest.NoErr(t, reading.Err())
+	// Another client's lease is none of this client's.
+	_, err := other.RWMutex("lock").Writer().TryLock(inside)
+	quorumtest.Is(t, err, redlock.ErrHeld)
+	unlock(t, reading)
+
+	// A lock is one kind or the other.
+	plain := lock(t, c.Mutex("plain"))
+	_, err = c.RWMutex("plain").Reader().Lock(plain.Context())
+	quorumtest.Is(t, err, redlock.ErrConfig)
+	unlock(t, plain)
+	masters.NothingLeft()
+}
+
+// Readers come and go so that there is always one inside. A writer that waits gets the
+// lock from those that were there before it; nobody who comes later passes.
+func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	writer := masters.Open()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+
+	var mu sync.Mutex
+	queued, passed, reads, inside := 0, 0, 0, 0 // queued is the number of the write that is waited for in the queues, or 0
+	for i := range 4 {
+		c := masters.Open()
+		for range 2 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				for ctx.Err() == nil {
+					mu.Lock()
+					late := queued
+					mu.Unlock()
+					lease, err := c.RWMutex("lock").Reader().Lock(ctx)
+					if err != nil {
+						if ctx.Err() == nil {
+							t.Error(err)
+						}
+						return
+					}
+					mu.Lock()
+					if late > 0 && late == queued {
+						passed++
+					}
+					reads++
+					inside++
+					mu.Unlock()
+					time.Sleep(4 * time.Millisecond)
+					mu.Lock()
+					inside--
+					mu.Unlock()
+					if err := lease.Unlock(context.WithoutCancel(ctx)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	busy := func() bool { mu.Lock(); defer mu.Unlock(); return inside > 1 }
+	var waits quorumtest.Times
+	for n := range quorumtest.Scale(15, 1000) {
+		quorumtest.Soon(t, "readers are inside", busy)
+		start := time.Now()
+		got := waitFor(t.Context(), writer.RWMutex("lock").Writer())
+		var o outcome
+		for o.lease == nil { // it need not come to queueing
+			select {
+			case o = <-got:
+				quorumtest.NoErr(t, o.err)
+			default:
+				if writerQueued(t, masters, "lock") {
+					mu.Lock()
+					queued = n + 1
+					mu.Unlock()
+				}
+				if time.Since(start) > 15*time.Second {
+					t.Fatal("the writer starves")
+				}
+			}
+		}
+		mu.Lock()
+		queued = 0
+		mu.Unlock()
+		waits = append(waits, o.at.Sub(start))
+		unlock(t, o.lease)
+	}
+	t.Logf("%d reads around %d writes; the writer waited %v", reads, len(waits), waits)
+	if passed > 0 {
+		t.Errorf("%d readers passed a writer that waited", passed)
+	}
+}
+
+// writerQueued says whether a writer is in a quorum of the lock's queues.
+func writerQueued(t *testing.T, masters *quorumtest.Masters, name string) bool {
+	n := 0
+	for _, d := range masters.Direct {
+		waiters, err := d.ZRange(t.Context(), quorumtest.Queue(name), 0, -1).Result()
+		quorumtest.NoErr(t, err)
+		if slices.ContainsFunc(waiters, func(w string) bool { return strings.HasSuffix(w, "/w") }) {
+			n++
+		}
+	}
+	return n > len(masters.Direct)/2
+}
+
+// Both sides count re-entries on the masters, and keep token and holder.
+func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
+	rw := c.RWMutex("lock")
+	for name, side := range map[string]struct {
+		m      *redlock.Mutex
+		suffix string
+	}{"read": {rw.Reader(), ""}, "write": {rw.Writer(), ":write"}} {
+		outer := lock(t, side.m)
+		count := func(want string) {
+			t.Helper()
+			quorumtest.Soon(t, fmt.Sprintf("%s: a hold count of %s everywhere", name, want), func() bool {
+				n := 0
+				for _, fields := range masters.Fields("lock") {
+					if fields["mode"] == name && fields[outer.Holder()+side.suffix] == want && len(fields) == 2 {
+						n++
+					}
+				}
+				return n == 3
+			})
+		}
+		count("1")
+		inner, err := side.m.Lock(outer.Context())
+		quorumtest.NoErr(t, err)
+		count("2")
+		innermost, err := inner.Reenter(t.Context())
+		quorumtest.NoErr(t, err)
+		count("3")
+		if innermost.Token() != outer.Token() || innermost.Holder() != outer.Holder() {
+			t.Errorf("%s: token %d and holder %s inside of %d and %s", name,
+				innermost.Token(), innermost.Holder(), outer.Token(), outer.Holder())
+		}
+		unlock(t, outer)
+		count("2")
+		unlock(t, innermost)
+		count("1")
+		_, err = other.RWMutex("lock").Writer().TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		unlock(t, inner)
+		noVotes(t, masters)
+	}
+}
+
+// What is not held any more is not given back: not to those who read on, nor from them.
+func TestRWMutex_unlockAfterLoss_leavesTheOthers(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithTTL(300*time.Millisecond)), masters.Open()
+	for name, side := range map[string]func(*redlock.RWMutex) *redlock.Mutex{
+		"read": (*redlock.RWMutex).Reader, "write": (*redlock.RWMutex).Writer,
+	} {
+		mine := lock(t, side(c.RWMutex("lock")))
+		<-mine.Context().Done()
+		theirs := lock(t, side(other.RWMutex("lock"))) // a reader at once, a writer when the TTL is over
+		quorumtest.Is(t, mine.Unlock(t.Context()), redlock.ErrLost)
+		quorumtest.NoErr(t, theirs.Extend(t.Context()))
+		_, err := c.RWMutex("lock").Writer().TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		if err := theirs.Unlock(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		noVotes(t, masters)
+	}
+}
