@@ -41,7 +41,11 @@ const debtPause = 50 * time.Millisecond
 // debt is a Release or Leave that the master has not acknowledged. It is an Op of
 // its own, so that what the submitter's op hangs on can go.
 func debt(op *Op) Op {
-	return Op{Kind: op.Kind, Lock: op.Lock, Holder: op.Holder, Wait: op.Wait, Until: op.Until}
+	d := Op{Kind: op.Kind, Lock: op.Lock, Holder: op.Holder, Until: op.Until}
+	if op.Kind == Leave {
+		d.Wait = op.Wait // a Release's place in the queue is lost: it may not want it any more
+	}
+	return d
 }
 
 // run is the lane: one goroutine, one connection at a time, one pipeline on the

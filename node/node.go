@@ -91,7 +91,9 @@ const (
 	// With Op.Wait it joins the lock's queue, or stays in it, when it is not
 	// granted.
 	Acquire Kind = iota + 1
-	// Release takes the holder's vote back: Granted (it was there), or Absent.
+	// Release takes the holder's vote back: Granted (it was there), or Absent. With
+	// Op.Wait the holder, who was granted less than a quorum, is in the lock's queue
+	// again at once, and is not woken although the lock is free here.
 	Release
 	// TopUp puts a vote of a live lease back where it got lost: Granted, or
 	// Held. Only a coordinator that has just proved its lease on a quorum may
@@ -108,8 +110,9 @@ const (
 	// SwapRecord sets the record's gate, and Swap.Fields with it, if the gate is
 	// still Swap.From: Granted, or Refused with a *GateError.
 	SwapRecord
-	// Leave takes Op.Wait.Waiter out of the lock's queue: Granted, or Absent. Like a
-	// Release it is never forgotten.
+	// Leave takes Op.Wait.Waiter out of the lock's queue, if it has the place of
+	// Op.Wait.Ticket there or that is 0: Granted, or Absent. Like a Release it is never
+	// forgotten.
 	Leave
 	// Beat renews the sign of life of client Op.Holder for TTL: Granted. Its
 	// waiters drop out of all queues without it.
@@ -145,7 +148,7 @@ type Lock struct {
 	mode    string
 	// What votes.lua is told: an acquire that does not wait, waits, or barges; a release.
 	acquire [3]any
-	release any
+	release [2]any
 	index   int // of the counter
 }
 
@@ -198,7 +201,7 @@ type Op struct {
 	Count  int           // TopUp: the hold count
 	Items  []Item        // Extend only; may be shared between ops, is not written
 
-	Wait *Wait  // Acquire by one that waits, and Leave
+	Wait *Wait  // Acquire and Release by one that waits, and Leave
 	Over string // Acquire of a Read: the field of a write vote of the same owner to join
 	Swap *Swap  // SwapRecord
 
@@ -224,7 +227,7 @@ type Receiver interface{ Receive(op *Op) }
 // Wait is a place in a lock's queue. Ops may share one; it is not written.
 type Wait struct {
 	Waiter   string        // the client's id (36 bytes), and "/r" or "/w" for a side
-	Ticket   int64         // its place in the queue; 0: the master gives one
+	Ticket   int64         // its place in the queue; 0: the master gives a new one
 	Liveness time.Duration // of the client's sign of life
 	Unfair   bool          // take the lock when it is free, whoever is ahead
 }

@@ -183,10 +183,10 @@ type votes struct {
 }
 
 // What the script is told of an op, by mode: an acquire that does not wait, waits,
-// waits and barges; a release.
+// waits and barges; a release of one that does not wait on, or does.
 var (
 	voteAcquire = map[Mode][3]any{Plain: {"x", "xq", "xb"}, Write: {"w", "wq", "wb"}, Read: {"r", "rq", "rb"}}
-	voteRelease = map[Mode]any{Plain: "-x", Write: "-w", Read: "-r"}
+	voteRelease = map[Mode][2]any{Plain: {"-x", "-xq"}, Write: {"-w", "-wq"}, Read: {"-r", "-rq"}}
 )
 
 // fits says whether op can go into the same call as what is there.
@@ -207,8 +207,12 @@ func (v *votes) add(op *Op) {
 	op.field = l.Field(op.Holder)
 	v.keys = append(v.keys, &l.Name, &l.queue)
 	v.n++
-	if op.Kind == Release {
-		v.ops = append(v.ops, l.release, &op.field, &l.Channel)
+	switch {
+	case op.Kind == Release && op.Wait == nil:
+		v.ops = append(v.ops, l.release[0], &op.field, &l.Channel)
+		return
+	case op.Kind == Release:
+		v.ops = append(v.ops, l.release[1], &op.field, &l.Channel, &op.Wait.Ticket, op.Wait.Liveness.Milliseconds())
 		return
 	}
 	how, ticket := l.acquire[0], any(0)

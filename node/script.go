@@ -60,7 +60,7 @@ func (c *conn) command(op *Op) redis.Cmder {
 		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, RecordKey,
 			l.Field(op.Holder), c.gate, l.counter, op.Token, l.mode)
 	case Leave:
-		return redis.NewIntCmd(background, "evalsha", leaveSHA, 2, l.Name, l.queue, op.Wait.Waiter)
+		return redis.NewIntCmd(background, "evalsha", leaveSHA, 2, l.Name, l.queue, op.Wait.Waiter, op.Wait.Ticket)
 	case Beat:
 		return redis.NewStatusCmd(background, "set", alive(op.Holder), 1, "px", op.TTL.Milliseconds())
 	case TopUp:

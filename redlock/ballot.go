@@ -68,7 +68,9 @@ func (b *ballot) Receive(op *node.Op) {
 	b.mu.Unlock()
 	if late && won && op.Wait != nil && op.Reply.Class != node.Granted {
 		// The lock is ours, but this master has us in its queue still.
-		leave(b.c.nodes[op.Index], op.Lock, op.Wait.Waiter, op.Start)
+		// Another caller of this process may have it queue anew by now, so it leaves
+		// the place that it had in this round and no other.
+		leave(b.c.nodes[op.Index], op.Lock, op.Wait.Waiter, max(op.Reply.Ticket, op.Wait.Ticket), op.Start)
 	}
 	b.done()
 }
@@ -101,6 +103,16 @@ func (b *ballot) refused() uint64 {
 		}
 	}
 	return set
+}
+
+// absent is how many masters have said that what was asked about is not there.
+func (b *ballot) absent() (n int) {
+	for _, r := range b.replies() {
+		if r.Class == node.Absent && !r.Unsent {
+			n++
+		}
+	}
+	return n
 }
 
 func (b *ballot) doneLocked() bool {

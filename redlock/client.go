@@ -312,13 +312,15 @@ type round struct {
 // caller's own ctx error. Whatever is not a lease has been given back on every
 // master that answers, and is owed to the others.
 //
-// op is what the kind of acquire adds: a place in the queue, a vote to join.
-func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op node.Op) (*Lease, []node.Reply, error) {
+// op is what the kind of acquire adds: a place in the queue, a vote to join. One that
+// waits on says with place where, for the masters that granted in vain; it is told
+// what all have answered by then.
+func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op node.Op, place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, error) {
 	if err := c.mayLock(ctx, l); err != nil {
 		return nil, nil, err
 	}
 	r := c.solicit(ctx, l, ls, op)
-	return r.end()
+	return r.end(place)
 }
 
 // mayLock says why no round is to begin, or nil.
@@ -345,13 +347,14 @@ func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, op
 
 // end waits for the masters' answers and makes a lease of them, or gives back what
 // is none.
-func (r *round) end() (*Lease, []node.Reply, error) {
+func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, error) {
 	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
 	holder, start := r.holder, r.start
 	v := b.wait(ctx, r.timeout)
 	var token int64
+	var overtaken error
 	if v == won {
-		token, v = c.settleToken(ctx, b, l, holder, r.timeout)
+		token, v, overtaken = c.settleToken(ctx, b, l, holder, r.timeout)
 	}
 	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
 	if zoo.NoElapsedCheck {
@@ -374,7 +377,11 @@ func (r *round) end() (*Lease, []node.Reply, error) {
 	if zoo.ReleaseOnCaller && ctx.Err() != nil {
 		maybe = 0
 	}
-	c.release(ctx, l, holder, maybe, start+ls.ttl+c.drift.Of(ls.ttl))
+	var waits *node.Wait
+	if place != nil {
+		waits = place(b.replies())
+	}
+	c.release(ctx, node.Op{Lock: l, Holder: holder, Wait: waits, Until: start + ls.ttl + c.drift.Of(ls.ttl)}, maybe)
 	replies := b.replies()
 	b.done()
 	err := c.roundError(l, replies)
@@ -385,6 +392,8 @@ func (r *round) end() (*Lease, []node.Reply, error) {
 		return nil, nil, ErrClosed
 	case v == won:
 		err.Elapsed = now - start
+	case overtaken != nil && err.Granted >= c.need:
+		err.kind = overtaken
 	}
 	return nil, replies, err
 }
@@ -394,7 +403,7 @@ func (r *round) end() (*Lease, []node.Reply, error) {
 // key of the attempt. A cancel of the caller's context does not end that, for it is
 // often what ended the attempt; its deadline does, a little later. Masters that do
 // not answer owe it to the lane.
-func (c *Client) release(ctx context.Context, l *node.Lock, holder string, set uint64, until time.Duration) {
+func (c *Client) release(ctx context.Context, op node.Op, set uint64) {
 	if set == 0 {
 		return
 	}
@@ -402,9 +411,8 @@ func (c *Client) release(ctx context.Context, l *node.Lock, holder string, set u
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
 	}
-	b := c.poll(set, 0, node.Op{
-		Kind: node.Release, Lock: l, Holder: holder, Start: c.clock.Elapsed(), Until: until,
-	})
+	op.Kind, op.Start = node.Release, c.clock.Elapsed()
+	b := c.poll(set, 0, op)
 	b.wait(context.Background(), timeout)
 	b.done()
 }

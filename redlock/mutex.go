@@ -108,7 +108,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	case outer != nil:
 		return outer.Reenter(ctx)
 	}
-	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over})
+	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over}, nil)
 	return lease, err
 }
 
@@ -142,7 +142,7 @@ func TryLockAll(ctx context.Context, ms []*Mutex) ([]*Lease, []error) {
 		if last, ok := last[m.c]; ok && (ops[i].More || i == last) {
 			r := m.c.solicit(ctx, m.l, &m.ls, ops[i])
 			try(i, func() (*Lease, error) {
-				lease, _, err := r.end()
+				lease, _, err := r.end(nil)
 				return lease, err
 			})
 		}
@@ -174,7 +174,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	case over != "":
 		// A downgrade waits for nobody, least of all for a writer that waits for
 		// the very lease that is downgraded.
-		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over})
+		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over}, nil)
 		return lease, err
 	}
 	return m.lock(ctx)

@@ -55,12 +55,15 @@ func (s *tokenSource) saw(token int64) {
 //
 // Invariant: a vote above the token is not counted. It can only be one that
 // arrives after this looked, and it is not looked at again.
-func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holder string, timeout time.Duration) (int64, verdict) {
+//
+// Readers raise the counters side by side, so one may be overtaken: it is told so by
+// the error, and its attempt is lost as one of two that came at the same time.
+func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holder string, timeout time.Duration) (int64, verdict, error) {
 	token, agree, below := b.tokens()
 	c.tokens.saw(token)
 	missing := c.need - bits.OnesCount64(agree)
 	if missing <= 0 || zoo.NoWriteBack {
-		return token, won
+		return token, won, nil
 	}
 	c.stats.secondRounds.Add(1)
 	now := c.clock.Elapsed()
@@ -69,8 +72,14 @@ func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holde
 		Start: now, Until: now + timeout,
 	})
 	v := confirm.wait(ctx, timeout)
+	var overtaken error
+	if v == lost && confirm.absent() > 0 {
+		// The vote is gone or another reader's token has passed ours: masters that
+		// answer like that are no masters that are silent.
+		overtaken = ErrHeld
+	}
 	confirm.done()
-	return token, v
+	return token, v, overtaken
 }
 
 // tokens looks at the votes once: the largest, who gave it, and who gave less.

@@ -74,6 +74,7 @@ type contender struct {
 	strangers uint64 // masters where a stranger had the lock; follows Redisson's channel for them
 	woken     uint64 // masters that woke us since the last round began
 	heard     uint64 // masters that said something on Redisson's channel since then
+	free      uint64 // masters that granted in the last round, in vain: the lock is free there
 }
 
 func (w *waiting) init(c *Client) {
@@ -136,13 +137,14 @@ func (w *waiting) leaveLocked(l *node.Lock, set uint64) {
 	now := w.c.clock.Elapsed()
 	for i, n := range w.c.nodes {
 		if set&(1<<i) != 0 {
-			leave(n, l, w.c.waiter(l.Mode), now)
+			leave(n, l, w.c.waiter(l.Mode), 0, now)
 		}
 	}
 }
 
-func leave(n node.Node, l *node.Lock, waiter string, now time.Duration) {
-	n.Submit(&node.Op{Kind: node.Leave, Lock: l, Wait: &node.Wait{Waiter: waiter},
+// leave has waiter leave its place with that ticket, or any with 0.
+func leave(n node.Node, l *node.Lock, waiter string, ticket int64, now time.Duration) {
+	n.Submit(&node.Op{Kind: node.Leave, Lock: l, Wait: &node.Wait{Waiter: waiter, Ticket: ticket},
 		Start: now, Until: now + leaveOwed, To: ignore{}})
 }
 
@@ -205,7 +207,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 // contend is one round of the contender: a lease, or for how long to wait for a
 // wake before the next, or an error that no waiting mends.
 func (m *Mutex) contend(ctx context.Context, ct *contender) (lease *Lease, pause time.Duration, err error) {
-	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, ct.attempt(&m.ls))
+	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, ct.attempt(&m.ls), ct.place)
 	if err == nil {
 		return lease, 0, nil
 	}
@@ -226,7 +228,7 @@ func (m *Mutex) contend(ctx context.Context, ct *contender) (lease *Lease, pause
 	if ct.last == nil {
 		ct.last = round
 	}
-	ct.learn(replies)
+	ct.place(replies)
 	ct.listen(replies)
 	return nil, ct.patience(round, replies), nil
 }
@@ -271,23 +273,25 @@ func (ct *contender) await(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// learn keeps the ticket that the masters gave at first: the median of their
-// stamps, so that no client's clock, and no single master's, decides the order. It
-// is told to all of them from then on, which makes the order the same everywhere.
-func (ct *contender) learn(replies []node.Reply) {
-	if ct.ticket != 0 {
-		return
-	}
-	var stamps []int64
-	for _, r := range replies {
-		if r.Ticket > 0 {
-			stamps = append(stamps, r.Ticket)
+// place is the contender's in all queues, once it is known. It keeps the ticket that
+// the masters gave at first: the median of their stamps, so that no client's clock,
+// and no single master's, decides the order. It is told to all of them from then on,
+// which makes the order the same everywhere.
+func (ct *contender) place(replies []node.Reply) *node.Wait {
+	if ct.ticket == 0 {
+		var stamps []int64
+		for _, r := range replies {
+			if r.Ticket > 0 {
+				stamps = append(stamps, r.Ticket)
+			}
 		}
-	}
-	if len(stamps) >= ct.w.c.need {
+		if len(stamps) < ct.w.c.need {
+			return nil
+		}
 		slices.Sort(stamps)
 		ct.ticket = stamps[len(stamps)/2]
 	}
+	return &node.Wait{Waiter: ct.w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness}
 }
 
 // patience is how long to wait without being woken.

@@ -17,9 +17,13 @@ func (ct *contender) listen(replies []node.Reply) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var strangers uint64
+	ct.free = 0
 	for i, r := range replies {
-		if r.Stranger {
+		switch {
+		case r.Stranger:
 			strangers |= 1 << i
+		case r.Class == node.Granted && ct.ticket != 0:
+			ct.free |= 1 << i
 		}
 	}
 	ct.followLocked(strangers)
@@ -154,11 +158,16 @@ func (ct *contender) wakeLocked(set uint64) {
 	}
 }
 
-// wokenBy is how many masters have woken us. On Redisson's channel only those count
+// wokenBy is how many masters may grant us the lock now: those that have woken us and,
+// once any has, those that would have before. On Redisson's channel only those count
 // where the stranger is: a Java holder may lack a vote, which we get and give back, and
 // would be woken by what our own release says.
 func (ct *contender) wokenBy() int {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	return bits.OnesCount64(ct.woken | ct.heard&ct.strangers)
+	set := ct.woken | ct.heard&ct.strangers
+	if set != 0 {
+		set |= ct.free
+	}
+	return bits.OnesCount64(set)
 }

@@ -11,7 +11,9 @@
 --     it is not granted, or by b if it also goes past those ahead of it; the holder's
 --     field; TTL in ms; floor, the proposed token; ticket, 0 for none yet; and for a
 --     read the field of a write vote that it may join, or empty
---   or a release: -x, -w or -r; the holder's field; Redisson's channel for the lock
+--   or a release: -x, -w or -r, followed by q if it takes its place in the queue again;
+--     the holder's field; Redisson's channel for the lock; and with q its ticket and the
+--     liveness in ms
 --
 -- Returns for each lock, and for one not in an array, of an acquire:
 --   the counter, > 0: granted (also on a replay by the same holder), or
@@ -44,11 +46,22 @@ local function parts()
     end
   end
 
-  local function wake(queue, lock)
+  -- Wakes the head, unless that is the one who has just been here.
+  local function wake(queue, lock, waiter)
     local first = head(queue)
-    if first then
+    if first and first ~= waiter then
       redis.call('publish', 'redlock:wake:' .. string.sub(first, 1, 36), lock)
     end
+  end
+
+  local function queueUp(queue, ticket, waiter, liveness)
+    redis.call('set', 'redlock:alive:' .. string.sub(waiter, 1, 36), '1', 'px', liveness)
+    redis.call('zadd', queue, ticket, waiter)
+    redis.call('pexpire', queue, 60000)
+  end
+
+  local function waiterOf(holder, mode)
+    return string.sub(holder, 1, 36) .. (mode == 'x' and '' or '/' .. mode)
   end
 
   -- Readers' timeout keys, by which their votes live.
@@ -61,7 +74,7 @@ local function parts()
     local mode = string.sub(how, 1, 1)
     local queues = how ~= mode
     if mode ~= 'r' then over = '' end -- it is the next op's word
-    local waiter = string.sub(holder, 1, 36) .. (mode == 'x' and '' or '/' .. mode)
+    local waiter = waiterOf(holder, mode)
     local left = redis.call('pttl', lock)
     local free = left == -2
     if not free then
@@ -78,20 +91,15 @@ local function parts()
 
     local turn, ahead = true, 0
     ticket = tonumber(ticket)
+    local told = ticket > 0
     if (queues and not free) or redis.call('exists', queue) == 1 then
       if queues then
-        redis.call('set', 'redlock:alive:' .. string.sub(waiter, 1, 36), '1', 'px', liveness)
-        if ticket > 0 then
-          redis.call('zadd', queue, ticket, waiter)
-        else
-          ticket = tonumber(redis.call('zscore', queue, waiter) or 0)
-          if ticket == 0 then
-            local now = redis.call('time')
-            ticket = now[1] * 1000000 + now[2]
-            redis.call('zadd', queue, ticket, waiter)
-          end
+        if not told then
+          -- Whatever place it has is an earlier turn's, and about to be left.
+          local now = redis.call('time')
+          ticket = now[1] * 1000000 + now[2]
         end
-        redis.call('pexpire', queue, 60000)
+        queueUp(queue, ticket, waiter, liveness)
         head(queue)
         ahead = redis.call('zrank', queue, waiter)
         turn = ahead == 0 or string.sub(how, 2) == 'b'
@@ -108,7 +116,11 @@ local function parts()
     end
 
     if not (free and turn) then
-      if free then left = 0 end
+      if free then
+        left = 0
+        -- It may have been woken in its place of before, and has just gone behind another.
+        if queues and told then wake(queue, lock) end
+      end
       if not queues then
         return -1 - left
       end
@@ -171,18 +183,20 @@ local function parts()
   end
 
   -- What is left to do of a release after HDEL.
-  local function released(lock, queue, how, holder, channel)
-    local free = true
-    if how == '-r' then
+  local function released(lock, queue, how, holder, channel, ticket, liveness)
+    local mode = string.sub(how, 2, 2)
+    local free, wakes = true, true
+    if mode == 'r' then
       local prefix = timeouts(lock)
       redis.call('del', prefix .. holder .. ':rwlock_timeout:1')
       -- The others' votes live as long as their timeout keys: one of ours has one, Java's
       -- one a hold, each with its own lease. The hash must not outlive the last of them,
       -- or a reader that dies keeps writers out for the TTL of one that has left.
-      local others, java = 0, false
+      local others, java, written = 0, false, false
       for _, field in ipairs(redis.call('hkeys', lock)) do
         if string.sub(field, -6) == ':write' then
-          return
+          written = true
+          break
         elseif field ~= 'mode' then
           local left = 0
           for i = 1, tonumber(redis.call('hget', lock, field)) or 1 do
@@ -196,18 +210,18 @@ local function parts()
           others = math.max(others, left)
         end
       end
-      if others > 0 then
+      if written then
+        free, wakes = false, false
+      elseif others > 0 then
+        -- The next in line sleeps as long as it was told, so it must learn of an end that
+        -- is much nearer now. A reader of Java's may have joined after it last looked: then
+        -- it must learn that it is Java's channel that will tell the end.
+        free, wakes = false, java or redis.call('pttl', lock) - others >= 1000
         redis.call('pexpire', lock, others)
-        if not java then
-          return
-        end
-        -- It may have joined after the next in line last looked, who must learn that it
-        -- is Java's channel that will tell the end.
-        free = false
       else
         redis.call('del', lock)
       end
-    elseif how == '-w' then
+    elseif mode == 'w' then
       if redis.call('hlen', lock) > 1 then
         redis.call('hset', lock, 'mode', 'read') -- its holder reads on
       else
@@ -220,8 +234,13 @@ local function parts()
       -- TTL; a 0 stays until it is taken.
       redis.call('publish', channel, '0')
     end
-    if redis.call('exists', queue) == 1 then
-      wake(queue, lock)
+    local waiter
+    if ticket then
+      waiter = waiterOf(holder, mode)
+      queueUp(queue, ticket, waiter, liveness)
+    end
+    if wakes and redis.call('exists', queue) == 1 then
+      wake(queue, lock, waiter)
     end
   end
 
@@ -261,15 +280,19 @@ for i = 1, #KEYS - 1, 2 do
       answer = answer.err
     end
     at = at + 3
-  elseif how == '-w' or how == '-r' then
+  elseif string.byte(how) == 45 then -- a minus
+    local ticket, liveness, words
+    if #how == 3 then
+      ticket, liveness, words = ARGV[at + 3], ARGV[at + 4], 5
+    end
     answer = try('hdel', lock, holder)
     if answer == 1 then
       if not released then acquire, released, wake = parts() end
-      pcall(released, lock, queue, how, holder, ARGV[at + 2])
+      pcall(released, lock, queue, how, holder, ARGV[at + 2], ticket, liveness)
     elseif answer ~= 0 then
       answer = answer.err
     end
-    at = at + 3
+    at = at + (words or 3)
   else
     field = field + 1
     local value = counters[field - 2] or '0'

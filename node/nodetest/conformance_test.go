@@ -147,7 +147,7 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 		})
 	}
 	for _, want := range []string{"acquire granted", "acquire held", "acquire refused", "queue ahead", "queue stranger",
-		"release granted", "release absent", "leave granted", "leave absent", "confirm granted", "confirm absent", "confirm refused",
+		"release granted", "release absent", "release queued", "leave granted", "leave absent", "confirm granted", "confirm absent", "confirm refused",
 		"top-up granted", "top-up held", "top-up refused", "extend granted", "extend intact", "extend refused",
 		"swap record granted", "swap record refused", "votes in one call"} {
 		if seen[want] < 3 && !t.Failed() {
@@ -203,8 +203,11 @@ func (p *pair) op() node.Op {
 		}
 	case k < 11:
 		op.Kind = node.Release
+		if p.rnd.IntN(3) == 0 {
+			op.Wait = &node.Wait{Waiter: waiter, Liveness: time.Minute, Ticket: one(p, given, int64(1+p.rnd.IntN(5)))}
+		}
 	case k < 12:
-		op.Kind, op.Wait = node.Leave, &node.Wait{Waiter: waiter}
+		op.Kind, op.Wait = node.Leave, &node.Wait{Waiter: waiter, Ticket: one(p, 0, 0, given, int64(1+p.rnd.IntN(5)))}
 	case k < 14:
 		op.Kind, op.Token = node.Confirm, p.floor()
 	case k < 15:
@@ -284,7 +287,7 @@ func (p *pair) burst() {
 	var ops []node.Op
 	for n := 2 + p.rnd.IntN(maxBurst-1); len(ops) < n; {
 		op := p.op()
-		if op.Kind == node.Acquire && (op.Wait == nil || op.Wait.Ticket != given) || op.Kind == node.Release {
+		if (op.Kind == node.Acquire || op.Kind == node.Release) && (op.Wait == nil || op.Wait.Ticket != given) {
 			ops = append(ops, op)
 		}
 	}
@@ -332,6 +335,9 @@ func (p *pair) calls() int {
 
 func (p *pair) note(op node.Op, r node.Reply) {
 	p.seen[op.Kind.String()+" "+r.Class.String()]++
+	if op.Kind == node.Release && op.Wait != nil && r.Class == node.Granted {
+		p.seen["release queued"]++
+	}
 	if r.Ahead > 0 {
 		p.seen["queue ahead"]++
 	}
@@ -386,7 +392,7 @@ func (p *pair) meddle() {
 	case k == 5:
 		p.command("set", one(p, lock, queue, node.RecordKey), "a string")
 	case k == 6:
-		p.command("zadd", one(p, lock, node.RecordKey), "1", "member")
+		p.command("zadd", one(p, lock, queue, node.RecordKey), one(p, "0", "1", "1.5", "-3", "inf"), "member")
 	case k == 7:
 		p.command("hset", lock, javaHolder, "1")
 	case k == 8:
@@ -423,7 +429,8 @@ func (p *pair) command(words ...string) {
 		case "set":
 			db.Set(words[1], words[2])
 		case "zadd":
-			db.ZAdd(words[1], float64(number(words[2])), words[3])
+			score, _ := strconv.ParseFloat(words[2], 64)
+			db.ZAdd(words[1], score, words[3])
 		case "hset":
 			db.HSet(words[1], words[2], words[3])
 		case "pexpire":

@@ -61,7 +61,7 @@ func votes(db *DB, keys, argv []string) any {
 		lock, queue := keys[i], keys[i+1]
 		var answer any
 		if strings.HasPrefix(args[0], "-") {
-			answer, args = release(db, lock, queue, args), args[3:]
+			answer, args = release(db, lock, queue, args), args[releaseWords(args[0]):]
 		} else {
 			count := counts[acquires]
 			if answer = refusal; refusal == nil {
@@ -88,7 +88,14 @@ func votes(db *DB, keys, argv []string) any {
 	return out
 }
 
-// acquireWords is how many words an acquire has.
+// releaseWords and acquireWords are how many words an op has.
+func releaseWords(how string) int {
+	if len(how) == 3 {
+		return 5
+	}
+	return 3
+}
+
 func acquireWords(how string) int {
 	if how[0] == 'r' {
 		return 6
@@ -103,11 +110,7 @@ func acquire(db *DB, lock, queue string, args []string, liveness, count string) 
 	if mode == "r" {
 		over = args[5]
 	}
-	waiter := sub(holder, 1, 36)
-	if mode != "x" {
-		waiter += "/" + mode
-	}
-
+	waiter := waiterOf(holder, mode)
 	left := db.PTTL(lock)
 	free := left == -2
 	if !free {
@@ -121,19 +124,13 @@ func acquire(db *DB, lock, queue string, args []string, liveness, count string) 
 		}
 	}
 
-	turn, ahead := true, 0
+	turn, ahead, told := true, 0, ticket > 0
 	if queues && !free || db.Exists(queue) == 1 {
 		if queues {
-			db.SetPX(aliveKey(waiter), "1", number(liveness))
-			if ticket > 0 {
-				db.ZAdd(queue, float64(ticket), waiter)
-			} else if score, ok := db.ZScore(queue, waiter); ok && score != 0 {
-				ticket = int64(score)
-			} else {
+			if !told {
 				ticket = db.Time()
-				db.ZAdd(queue, float64(ticket), waiter)
 			}
-			db.PExpire(queue, 60000)
+			queueUp(db, queue, ticket, waiter, liveness)
 			head(db, queue)
 			ahead, _ = db.ZRank(queue, waiter)
 			turn = ahead == 0 || barges
@@ -151,6 +148,9 @@ func acquire(db *DB, lock, queue string, args []string, liveness, count string) 
 	if !(free && turn) {
 		if free {
 			left = 0
+			if queues && told {
+				wake(db, queue, lock, "")
+			}
 		}
 		if !queues {
 			return -1 - left, false
@@ -221,6 +221,20 @@ func head(db *DB, queue string) string {
 	}
 }
 
+// queueUp and waiterOf are the functions of these names in votes.lua.
+func queueUp(db *DB, queue string, ticket int64, waiter, liveness string) {
+	db.SetPX(aliveKey(waiter), "1", number(liveness))
+	db.ZAdd(queue, float64(ticket), waiter)
+	db.PExpire(queue, 60000)
+}
+
+func waiterOf(holder, mode string) string {
+	if mode == "x" {
+		return sub(holder, 1, 36)
+	}
+	return sub(holder, 1, 36) + "/" + mode
+}
+
 // confirm is confirm.lua.
 func confirm(db *DB, keys, argv []string) any {
 	gate, _ := db.HGet(keys[1], "gate")
@@ -272,6 +286,9 @@ func extend(db *DB, keys, argv []string) any {
 
 // leave is leave.lua.
 func leave(db *DB, keys, argv []string) any {
+	if score, _ := db.ZScore(keys[1], argv[0]); argv[1] != "0" && int64(score) != number(argv[1]) {
+		return 0
+	}
 	first := firstOf(db, keys[1])
 	if db.ZRem(keys[1], argv[0]) == 0 {
 		return 0
@@ -311,17 +328,17 @@ func record(db *DB, keys, argv []string) any {
 
 // release is a release in votes.lua.
 func release(db *DB, lock, queue string, args []string) any {
-	mode, holder, channel := args[0][1:], args[1], args[2]
+	mode, queues, holder, channel := args[0][1:2], len(args[0]) > 2, args[1], args[2]
 	if db.HDel(lock, holder) == 0 {
 		return 0
 	}
-	free := true
+	free, wakes := true, true
 	if mode == "r" {
 		db.Del(timeoutKey(lock, holder, 1))
-		others, java := int64(0), false
+		others, java, written := int64(0), false, false
 		for _, field := range db.HKeys(lock) {
-			if strings.HasSuffix(field, ":write") {
-				return 1
+			if written = strings.HasSuffix(field, ":write"); written {
+				break
 			} else if field != "mode" {
 				left := longestHold(db, lock, field)
 				if left == 0 {
@@ -332,12 +349,11 @@ func release(db *DB, lock, queue string, args []string) any {
 				others = max(others, left)
 			}
 		}
-		if others > 0 {
+		if written {
+			free, wakes = false, false
+		} else if others > 0 {
+			free, wakes = false, java || db.PTTL(lock)-others >= 1000
 			db.PExpire(lock, others)
-			if !java {
-				return 1
-			}
-			free = false
 		} else {
 			db.Del(lock)
 		}
@@ -354,13 +370,30 @@ func release(db *DB, lock, queue string, args []string) any {
 		}
 		db.Publish(channel, "0")
 	}
-	if v := db.find(queue); v == nil || !isZSet(v) {
+	// pcall: once the vote is gone, it is gone whatever comes of the rest.
+	if v := db.find(queue); v != nil && !isZSet(v) {
+		if queues {
+			db.SetPX(aliveKey(holder), "1", number(args[4]))
+		}
 		return 1
 	}
-	if first := head(db, queue); first != "" {
+	waiter := ""
+	if queues {
+		waiter = waiterOf(holder, mode)
+		queueUp(db, queue, number(args[3]), waiter, args[4])
+	}
+	if !wakes {
+		return 1
+	}
+	wake(db, queue, lock, waiter)
+	return 1
+}
+
+// wake is the function of that name in votes.lua.
+func wake(db *DB, queue, lock, waiter string) {
+	if first := head(db, queue); first != "" && first != waiter {
 		db.Publish(wakeChannel(first), lock)
 	}
-	return 1
 }
 
 // longestHold is what is left to a reader, 0 when it died.
