@@ -138,7 +138,7 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 }
 
 // A master that the holder has no vote of grants to a waiter, who cannot use it
-// and gives it back. That is no split vote, and no reason to ask again.
+// and gives it back, but not its place. That is no split vote, and no reason to ask again.
 func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	holder, waiter := masters.Open(), masters.Open()
@@ -149,6 +149,10 @@ func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 	got := waitFor(t.Context(), waiter.Mutex("lock"))
 	masters.Waits("lock", 1)
 	waitSettled(t, waiter)
+	// It keeps its place where it was granted in vain, too: nobody passes it there.
+	if queues := masters.Keys(quorumtest.Queue("lock")); len(queues) != 5 {
+		t.Errorf("it is in the queues of %v only", queues)
+	}
 	before := waiter.Stats().Rounds
 	time.Sleep(time.Second) // what must not happen has this long
 	if n := waiter.Stats().Rounds - before; n > 1 {
