@@ -90,17 +90,32 @@ func waitSettled(t *testing.T, c *redlock.Client) {
 func TestLock_handOff_costsTwoRoundTrips(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	t.Run("loopback", func(t *testing.T) {
-		handOffs(t, masters, masters.Probe(), 200, 0, masters.Open(), masters.Open())
+		typical(t, func() error { return handOffs(t, masters, masters.Probe(), 200, 0, masters.Open(), masters.Open()) })
 	})
 	t.Run("10ms added", func(t *testing.T) {
 		const added = 10 * time.Millisecond
 		path := masters.Path()
 		path.Delay(added)
-		handOffs(t, masters, path.Probe(), 100, added, path.Open(), path.Open())
+		typical(t, func() error { return handOffs(t, masters, path.Probe(), 100, added, path.Open(), path.Open()) })
 	})
 }
 
-func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe, n int, added time.Duration, clients ...*redlock.Client) {
+// typical wants what measure measures to be good once in three times: other things that a machine does only ever make it slower, for a
+// while.
+func typical(t *testing.T, measure func() error) {
+	t.Helper()
+	var errs error
+	for range 3 {
+		err := measure()
+		if err == nil {
+			return
+		}
+		errs = errors.Join(errs, err)
+	}
+	t.Error(errs)
+}
+
+func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe, n int, added time.Duration, clients ...*redlock.Client) error {
 	const slack, worst = 500 * time.Microsecond, 20 * time.Millisecond
 	noise := time.Millisecond
 	if quorumtest.Race() {
@@ -124,17 +139,18 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 	t.Logf("round trip: %v", trips)
 	t.Logf("hand-off:   %v", times)
 	if got, limit := times.Quantile(0.5), 5*trips.Quantile(0.5)/2+noise; got > limit {
-		t.Errorf("the median hand-off took %v, want %v or less", got, limit)
+		return fmt.Errorf("the median hand-off took %v, want %v or less", got, limit)
 	}
 	if !quorumtest.Strict() {
-		return
+		return nil
 	}
 	if got, limit := times.Mean(), 2*trips.Mean()+slack; got > limit {
-		t.Errorf("the mean hand-off took %v, want %v or less", got, limit)
+		return fmt.Errorf("the mean hand-off took %v, want %v or less", got, limit)
 	}
 	if got, limit := times.Max(), worst+2*added; got > limit {
-		t.Errorf("the slowest hand-off took %v, want %v or less", got, limit)
+		return fmt.Errorf("the slowest hand-off took %v, want %v or less", got, limit)
 	}
+	return nil
 }
 
 // A master that the holder has no vote of grants to a waiter, who cannot use it
