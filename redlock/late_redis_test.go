@@ -43,13 +43,19 @@ func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
 	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(300 * time.Millisecond)}
 	a, b := ms.begin(opts...), ms.open(opts...)
 	before := locked(t, a.Mutex("x"))
+	settled(t, before, 5)
 	noErr(t, before.Unlock(t.Context()))
+	// Lock and Unlock return at the quorum: no lane may have anything left to do.
+	soon(t, "nothing is left", func() bool { return len(ms.keys("x")) == 0 })
 	var held []*faultproxy.Held
 	for i := range 3 {
 		held = append(held, ms.proxies[i].Hold(acquires(t)))
 	}
 	_, err := a.Mutex("x").TryLock(t.Context())
 	wantIs(t, err, redlock.ErrUnreachable)
+	for _, h := range held {
+		noErr(t, h.Wait(t.Context()))
+	}
 	ms.wantNoKeys("x", 3, 4)
 	// The releases go out on new connections.
 	ms.cut(0, 1, 2)
