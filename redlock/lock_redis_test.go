@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -206,7 +207,7 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 // it; one that was frozen loses them within a second of its thaw.
 func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 	t.Parallel()
-	rng := seeded(t)
+	rng := quorumtest.Rand(t, "./redlock")
 	ms := startMasters(t, 5, localredis.Config{})
 	// The TTL is longer than the test: nothing goes away by itself.
 	c := ms.begin(redlock.WithTTL(30 * time.Second))
@@ -338,7 +339,7 @@ func TestLock_deadlineWhileWaiting_isTheCallersError(t *testing.T) {
 
 func TestTryLock_cancelAtRandomTimes_leaseOrNothing(t *testing.T) {
 	t.Parallel()
-	rng := seeded(t)
+	rng := quorumtest.Rand(t, "./redlock")
 	ms := startMasters(t, 5, localredis.Config{})
 	m := ms.begin().Mutex("race")
 	granted, gaveUp := 0, 0
@@ -477,7 +478,7 @@ func TestLock_manyClients_oneHolderAtATime(t *testing.T) {
 
 // soak is short, or long with REDLOCK_SOAK set.
 func soak(short, long time.Duration) time.Duration {
-	if soaking() {
+	if quorumtest.Soak() {
 		return long
 	}
 	return short

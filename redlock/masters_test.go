@@ -7,9 +7,7 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -35,25 +34,8 @@ type masters struct {
 // startMasters starts n masters, or skips the test where there is no redis-server.
 func startMasters(t testing.TB, n int, cfg localredis.Config) *masters {
 	t.Helper()
-	servers, err := localredis.StartN(context.Background(), n, cfg)
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
-	noErr(t, err)
-	ms := &masters{t: t, servers: servers}
-	for _, s := range servers {
-		opt, err := redis.ParseURL(s.URL())
-		noErr(t, err)
-		ms.direct = append(ms.direct, redis.NewClient(opt))
-	}
-	t.Cleanup(func() {
-		for i, s := range servers {
-			_ = ms.direct[i].Close()
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
+	ms := &masters{t: t}
+	ms.servers, ms.direct = quorumtest.Servers(t, n, cfg)
 	return ms
 }
 
@@ -172,15 +154,17 @@ func (ms *masters) each(on []int, f func(d *redis.Client) error) {
 // calls is how often master i has executed cmd, as its commandstats say.
 func (ms *masters) calls(i int, cmd string) int {
 	ms.t.Helper()
-	info, err := ms.direct[i].Info(context.Background(), "commandstats").Result()
-	noErr(ms.t, err)
-	m := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(cmd) + `:calls=(\d+)`).FindStringSubmatch(info)
-	if m == nil {
-		return 0
+	return quorumtest.Calls(ms.t, ms.direct[i], cmd)
+}
+
+// setCounters sets every counter of the first n masters.
+func (ms *masters) setCounters(n int, value int64) {
+	ms.t.Helper()
+	for i := range n {
+		for k := range node.Counters {
+			noErr(ms.t, ms.direct[i].HSet(context.Background(), node.RecordKey, node.CounterField(k), value).Err())
+		}
 	}
-	n, err := strconv.Atoi(m[1])
-	noErr(ms.t, err)
-	return n
 }
 
 // gate is the gate in the node record of master i, as text.
@@ -245,12 +229,7 @@ func named(name string) faultproxy.Match {
 	return func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), name) }
 }
 
-func noErr(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var noErr = quorumtest.NoErr
 
 // wantIs fails unless err is one of want in all and none of the other sentinels.
 func wantIs(t testing.TB, err error, want ...error) {
@@ -308,19 +287,3 @@ func within(limit time.Duration, ok func() bool) bool {
 		}
 	}
 }
-
-// seeded is a random source whose seed is printed; REDLOCK_SEED replays one.
-func seeded(t testing.TB) *rand.Rand {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("REDLOCK_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		noErr(t, err)
-	}
-	t.Logf("replay with REDLOCK_SEED=%d go test -race -run '^%s$' ./redlock", seed, t.Name())
-	return rand.New(rand.NewPCG(seed, 0))
-}
-
-// soaking says whether the long variants of tests shall run.
-func soaking() bool { return os.Getenv("REDLOCK_SOAK") != "" }

@@ -259,11 +259,7 @@ func TestReconfigure_countersLost_tokensGrowAllTheSame(t *testing.T) {
 	from := ms.begin(quick...)
 	// Tokens that ran ahead of the clock, as far as scripts let them.
 	ahead := time.Now().Add(50 * time.Second).UnixMicro()
-	for i := range 3 {
-		for k := range node.Counters {
-			noErr(t, ms.direct[i].HSet(t.Context(), node.RecordKey, node.CounterField(k), ahead).Err())
-		}
-	}
+	ms.setCounters(3, ahead)
 	for _, i := range []int{3, 4} { // they never hear of the token
 		noErr(t, ms.servers[i].Pause())
 	}

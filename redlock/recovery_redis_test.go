@@ -391,11 +391,7 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 	c := ms.begin(quick...)
 	// A token that no clock explains, on a bare quorum.
 	ahead := time.Now().Add(40 * time.Second).UnixMicro()
-	for i := range 3 {
-		for k := range node.Counters {
-			noErr(t, ms.direct[i].HSet(t.Context(), node.RecordKey, node.CounterField(k), ahead).Err())
-		}
-	}
+	ms.setCounters(3, ahead)
 	before := locked(t, c.Mutex("token"))
 	noErr(t, before.Unlock(t.Context()))
 	for _, i := range []int{0, 1} {

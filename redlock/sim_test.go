@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -219,7 +220,7 @@ func TestSim_renewal_keepsALeaseForAnHour(t *testing.T) {
 // Every lease of a crowd is renewed in time, by few goroutines, in batches.
 func TestSim_renewal_crowd(t *testing.T) {
 	leases, seconds := 3_000, 8
-	if soaking() {
+	if quorumtest.Soak() {
 		leases, seconds = 100_000, 60
 	}
 	simulate(t, func(t *testing.T, c *cluster) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -65,9 +66,9 @@ func (ts *tokens) lock(ctx context.Context, m *redlock.Mutex) error {
 // out of order, and nobody holds a lock beside another.
 func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 	t.Parallel()
-	rng := seeded(t)
+	rng := quorumtest.Rand(t, "./redlock")
 	grants, rest := int64(300), 10*time.Millisecond
-	if soaking() {
+	if quorumtest.Soak() {
 		// With a rest now and then: masters that are always hurt grant little.
 		grants, rest = 200_000, time.Second
 	}

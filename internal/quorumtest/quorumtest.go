@@ -35,29 +35,37 @@ type Masters struct {
 	Direct []*redis.Client
 }
 
-// Start starts n masters that vote, or skips the test where there is no
-// redis-server.
-func Start(t testing.TB, n int) *Masters {
+// Servers starts n redis-servers that end with the test, each with a client to look
+// with, or skips the test where there is no redis-server.
+func Servers(t testing.TB, n int, cfg localredis.Config) (servers []*localredis.Server, direct []*redis.Client) {
 	t.Helper()
-	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
+	servers, err := localredis.StartN(context.Background(), n, cfg)
 	if errors.Is(err, localredis.ErrNoServer) {
 		t.Skip(err)
 	}
 	NoErr(t, err)
-	m := &Masters{t: t, Servers: servers}
 	for _, s := range servers {
 		opt, err := redis.ParseURL(s.URL())
 		NoErr(t, err)
-		m.Direct = append(m.Direct, redis.NewClient(opt))
+		direct = append(direct, redis.NewClient(opt))
 	}
 	t.Cleanup(func() {
 		for i, s := range servers {
-			_ = m.Direct[i].Close()
+			_ = direct[i].Close()
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	})
+	return servers, direct
+}
+
+// Start starts n masters that vote, or skips the test where there is no
+// redis-server.
+func Start(t testing.TB, n int) *Masters {
+	t.Helper()
+	m := &Masters{t: t}
+	m.Servers, m.Direct = Servers(t, n, localredis.Config{})
 	NoErr(t, m.Open().Init(context.Background()))
 	return m
 }
@@ -212,14 +220,20 @@ func (m *Masters) Channels() (n int) {
 // (commands inside of scripts count, a script's own EVALSHA is one).
 func (m *Masters) Calls(i int, command string) int {
 	m.t.Helper()
-	info, err := m.Direct[i].Info(context.Background(), "commandstats").Result()
-	NoErr(m.t, err)
+	return Calls(m.t, m.Direct[i], command)
+}
+
+// Calls is that of the master behind direct.
+func Calls(t testing.TB, direct *redis.Client, command string) int {
+	t.Helper()
+	info, err := direct.Info(context.Background(), "commandstats").Result()
+	NoErr(t, err)
 	found := regexp.MustCompile(`cmdstat_` + regexp.QuoteMeta(command) + `:calls=(\d+)`).FindStringSubmatch(info)
 	if found == nil {
 		return 0
 	}
 	n, err := strconv.Atoi(found[1])
-	NoErr(m.t, err)
+	NoErr(t, err)
 	return n
 }
 
