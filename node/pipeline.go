@@ -170,13 +170,11 @@ func votesOf(cmd *redis.Cmd) []any {
 
 // votes gathers acquires and releases that follow each other into one call of
 // votes.lua. Its arguments are pointers into the ops, which go-redis follows when it
-// writes, so nothing is allocated for them.
+// writes, so hardly anything is allocated for them.
 type votes struct {
 	n                   int
 	keys, counters, ops []any
 	liveness            time.Duration // of those who wait, 0 while there are none
-	millis              any           // the last liveness in ms; it is hardly ever another
-	millisOf            time.Duration
 	// Invariant: no two acquires of a call share a counter: the script reads them
 	// all before it raises any.
 	taken [(Counters + 63) / 64]uint64
@@ -238,10 +236,7 @@ func (v *votes) call(args []any, c *conn) []any {
 	args = append(args, v.keys...)
 	args = append(args, RecordKey, len(v.counters))
 	if len(v.counters) > 0 {
-		if v.millis == nil || v.millisOf != v.liveness {
-			v.millis, v.millisOf = v.liveness.Milliseconds(), v.liveness
-		}
-		args = append(args, &c.gate, v.millis)
+		args = append(args, &c.gate, v.liveness.Milliseconds())
 		args = append(args, v.counters...)
 	}
 	args = append(args, v.ops...)
