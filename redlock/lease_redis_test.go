@@ -164,7 +164,7 @@ func TestLease_extendAfterVotesAreGone_lostAtOnce(t *testing.T) {
 	if n := ms.votes("gone", l.Holder()); n > 2 {
 		t.Errorf("a lost lease has %d votes", n)
 	}
-	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost) // it knows that before the last master has answered
+	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)                           // it knows that before the last master has answered
 	if !within(time.Second, func() bool { return len(ms.keys("gone")) == 0 }) { // soon would wait for the TTL
 		t.Errorf("keys left: %v", ms.keys("gone"))
 	}
