@@ -11,7 +11,10 @@
 // (docs/safety.md A5).
 package clock
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Clock is the time a client lives by. Implementations are safe for concurrent
 // use. Everything that is not read from here (timers, back-off) uses package
@@ -25,8 +28,8 @@ type Clock interface {
 }
 
 // System returns the clock of this host. Elapsed is the larger of the monotonic
-// clock and, on Linux, CLOCK_BOOTTIME: the larger, because a lease that ends too
-// early costs a retry and one that ends too late costs exclusion.
+// clock and, on Linux, CLOCK_BOOTTIME, to a millisecond: the larger, because a lease
+// that ends too early costs a retry and one that ends too late costs exclusion.
 //
 // Under testing/synctest use [Monotonic] instead: CLOCK_BOOTTIME is not faked.
 //
@@ -34,19 +37,70 @@ type Clock interface {
 // client and nodes that were made apart, for instance.
 func System() Clock { return host }
 
-var host = &system{origin: time.Now(), boot: boottime()}
+var host = newSystem()
 
 // Monotonic returns the runtime's monotonic clock, which does not count
 // suspend. Call it inside a testing/synctest bubble to get the bubble's time.
 func Monotonic() Clock { return monotonic{origin: time.Now()} }
 
+// lookEvery is how often CLOCK_BOOTTIME is read while nothing calls for it, and step
+// how far the time of day moves against the monotonic clock when something does.
+const lookEvery, step = 10 * time.Millisecond, time.Millisecond
+
+// system reads CLOCK_BOOTTIME seldom, for it is a system call, and the lanes and
+// rounds of a lock ask for the time more often than they send anything. What time.Now
+// says costs no call: when the host wakes from a suspend, the kernel moves the time of
+// day by as much as CLOCK_BOOTTIME, and the monotonic clock by nothing, so that a
+// suspend shows as a step between those two, and calls for a look.
+//
+// What could hide it is a step of the time of day back by the very length of the
+// suspend, to the millisecond, before anything asked; then it is seen at the next look.
 type system struct {
 	origin time.Time
-	boot   time.Duration
+	// The time of day and CLOCK_BOOTTIME at the origin.
+	wall int64 // ns since 1970
+	boot time.Duration
+
+	last atomic.Pointer[look]
+}
+
+// look is what a reading of CLOCK_BOOTTIME found.
+type look struct {
+	at        time.Duration // on the monotonic clock
+	ahead     time.Duration // by how much the time of day had moved more than that one
+	suspended time.Duration // since the origin
+}
+
+func newSystem() *system {
+	c := &system{origin: time.Now(), boot: boottime()}
+	c.wall = c.origin.UnixNano()
+	c.last.Store(new(look))
+	return c
+}
+
+// since splits now in the time on the monotonic clock and what the time of day is ahead.
+func (c *system) since(now time.Time) (mono, ahead time.Duration) {
+	mono = now.Sub(c.origin)
+	return mono, time.Duration(now.UnixNano()-c.wall) - mono
 }
 
 func (c *system) Elapsed() time.Duration {
-	return max(time.Since(c.origin), boottime()-c.boot)
+	mono, ahead := c.since(time.Now())
+	last := c.last.Load()
+	if mono-last.at < lookEvery && (ahead-last.ahead).Abs() < step {
+		return mono + last.suspended
+	}
+	// A suspend from here on is seen next time: ahead is that of before.
+	boot := boottime() - c.boot
+	mono, _ = c.since(time.Now())
+	// Invariant: suspended never falls. It is never too large either, for boot was
+	// read first; what a pause between the two readings hid, a later look finds.
+	next := &look{at: mono, ahead: ahead, suspended: max(last.suspended, boot-mono)}
+	for !c.last.CompareAndSwap(last, next) {
+		last = c.last.Load()
+		next.suspended = max(last.suspended, next.suspended)
+	}
+	return mono + next.suspended
 }
 
 func (c *system) Wall() time.Time { return time.Now() }

@@ -4,6 +4,8 @@ package clock
 
 import (
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/quick"
 	"testing/synctest"
@@ -31,18 +33,77 @@ func TestSystem_neverGoesBackAndFollowsMonotonic(t *testing.T) {
 	}
 }
 
-// The suspend of a host cannot be made in a test; what a suspend does to the two
-// clocks can: boottime runs ahead of the monotonic one.
+// The suspend of a host cannot be made in a test; what it does to the clocks can: both
+// boottime and the time of day run ahead of the monotonic one.
+func suspend(c *system, d time.Duration) {
+	c.boot -= d
+	c.wall -= int64(d)
+}
+
 func TestSystem_countsSuspend(t *testing.T) {
-	c := &system{origin: time.Now(), boot: boottime()}
 	if boottime() == 0 {
 		t.Skip("this system has no CLOCK_BOOTTIME")
 	}
+	c := newSystem()
+	for _, d := range []time.Duration{time.Hour, 3 * time.Millisecond, time.Second} {
+		before := c.Elapsed()
+		suspend(c, d)
+		if got := c.Elapsed() - before; got < d-step {
+			t.Errorf("%v of suspend counted as %v", d, got)
+		}
+	}
+}
+
+// The time of day was set back by the length of the suspend meanwhile, so that nothing
+// calls for a look.
+func TestSystem_countsHiddenSuspend(t *testing.T) {
+	if boottime() == 0 {
+		t.Skip("this system has no CLOCK_BOOTTIME")
+	}
+	c := newSystem()
 	before := c.Elapsed()
 	c.boot -= time.Hour
-	if got := c.Elapsed() - before; got < time.Hour-time.Millisecond {
-		t.Fatalf("an hour of suspend counted as %v", got)
+	time.Sleep(lookEvery)
+	if got := c.Elapsed() - before; got < time.Hour {
+		t.Errorf("an hour of suspend counted as %v after %v", got, lookEvery)
 	}
+}
+
+// Steps of the time of day alone are no time that passed.
+func TestSystem_ignoresWallClock(t *testing.T) {
+	c := newSystem()
+	before := c.Elapsed()
+	for range 10 {
+		c.wall -= int64(time.Hour)
+		c.Elapsed()
+		c.wall += int64(2 * time.Hour)
+		c.Elapsed()
+	}
+	if got := c.Elapsed() - before; got > time.Minute {
+		t.Errorf("ten steps of the time of day counted as %v", got)
+	}
+}
+
+func TestSystem_neverGoesBackForAnybody(t *testing.T) {
+	c := newSystem()
+	start := time.Now()
+	var most atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for time.Since(start) < 10*lookEvery {
+				before := most.Load()
+				now := int64(c.Elapsed())
+				if now < before {
+					t.Errorf("Elapsed went back from %v to %v", time.Duration(before), time.Duration(now))
+					return
+				}
+				for last := before; now > last && !most.CompareAndSwap(last, now); last = most.Load() {
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestMonotonic_followsTheBubble(t *testing.T) {
