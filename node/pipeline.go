@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/redlock-go/redlock/internal/zoo"
 )
 
 // maxVotes is how many ops one call of votes.lua takes: while it runs, the master
@@ -97,14 +95,10 @@ func (p *pipeline) do(c *conn) error {
 	if len(p.cmds) == 0 {
 		return nil
 	}
-	pipe := c.Pipeline()
-	if zoo.LibraryRetries {
-		pipe = c.client.Pipeline()
-	}
 	for _, cmd := range p.cmds {
-		_ = pipe.Process(background, cmd)
+		_ = c.pipe.Process(background, cmd)
 	}
-	_, err := pipe.Exec(background)
+	_, err := c.pipe.Exec(background)
 	if err == nil {
 		return nil
 	}

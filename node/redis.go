@@ -267,8 +267,9 @@ func (r *Redis) Close() error {
 type conn struct {
 	*redis.Conn
 	client  *redis.Client
-	wire    net.Conn // what both stand on
-	id      int64    // CLIENT ID, 0 when the master would not tell
+	wire    net.Conn        // what both stand on
+	pipe    redis.Pipeliner // empty whenever it was executed, and used again
+	id      int64           // CLIENT ID, 0 when the master would not tell
 	ident   Identity
 	refused error // by greet
 	// What the record's gate must be, and how it may begin for mending.
@@ -341,6 +342,10 @@ func (r *Redis) connect() (*conn, error) {
 	}
 	c.client = redis.NewClient(&opts)
 	c.Conn = c.client.Conn()
+	c.pipe = c.Conn.Pipeline()
+	if zoo.LibraryRetries {
+		c.pipe = c.client.Pipeline()
+	}
 	r.mu.Lock()
 	closed := r.closed
 	r.live = c.client
