@@ -274,6 +274,16 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 
 	all = mustNew(t, c.Mutex("a"), other.Mutex("b"), c.Mutex("c"))
 	lease := lock(t, all)
+	voted := func(name string) { // all of them: a vote that is late comes after the DEL else
+		quorumtest.Soon(t, "all have voted", func() bool {
+			n := 0
+			for _, d := range masters.Direct {
+				n += int(d.Exists(t.Context(), name).Val())
+			}
+			return n == len(masters.Direct)
+		})
+	}
+	voted("b")
 	for _, d := range masters.Direct[:2] {
 		quorumtest.NoErr(t, d.Del(t.Context(), "b").Err())
 	}
@@ -281,6 +291,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 
 	ran := false
 	err := all.Do(t.Context(), func(ctx context.Context) error {
+		voted("c")
 		for _, d := range masters.Direct[:2] {
 			quorumtest.NoErr(t, d.Del(t.Context(), "c").Err())
 		}
@@ -331,9 +342,11 @@ func (b *table) eat(guest int, lease *multilock.Lease) {
 	b.count(lease, -1)
 }
 
-// seat has each guest eat with the locks that want draws, for as long as d.
+// seat has each guest eat with the locks that want draws, for as long as d, and on a
+// machine that is busy until everybody has eaten: 30s more at most.
 func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
-	ctx, cancel := context.WithTimeout(b.t.Context(), d)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(b.t.Context(), d+30*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range b.eaten {
@@ -361,8 +374,11 @@ func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
 			time.Sleep(beat)
 			b.mu.Lock()
 			b.lag, last = max(b.lag, time.Since(last)-beat), time.Now()
-			if time.Since(b.last) > 15*time.Second {
+			switch {
+			case time.Since(b.last) > 15*time.Second:
 				b.t.Error("nobody has eaten for 15s")
+				cancel()
+			case time.Since(began) >= d && slices.Min(b.eaten) > 0:
 				cancel()
 			}
 			b.mu.Unlock()

@@ -34,7 +34,7 @@ type ballot struct {
 // the set counts as a no. need is how many must say Granted for a verdict; with
 // need 0 there is none, and wait waits for everybody. The caller calls done when it
 // will not look at the ballot again.
-func (c *Client) poll(set uint64, need int, op node.Op) *ballot {
+func (c *Client) poll(set uint64, need int, op *node.Op) *ballot {
 	b, _ := c.ballots.Get().(*ballot)
 	if b == nil {
 		b = &ballot{c: c, decided: make(chan struct{}, 1), ops: make([]node.Op, len(c.nodes))}
@@ -43,7 +43,7 @@ func (c *Client) poll(set uint64, need int, op node.Op) *ballot {
 	b.answered, b.users = 0, len(c.nodes)+1
 	for i, n := range c.nodes {
 		o := &b.ops[i]
-		*o = op
+		*o = *op
 		o.To, o.Index = b, i
 		if set&(1<<i) == 0 {
 			o.Reply = node.Reply{Class: node.Absent, Unsent: true}

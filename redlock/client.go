@@ -315,7 +315,7 @@ type round struct {
 // op is what the kind of acquire adds: a place in the queue, a vote to join. One that
 // waits on says with place where, for the masters that granted in vain; it is told
 // what all have answered by then.
-func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op node.Op, place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, error) {
+func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op *node.Op, place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, error) {
 	if err := c.mayLock(ctx, l); err != nil {
 		return nil, nil, err
 	}
@@ -335,7 +335,7 @@ func (c *Client) mayLock(ctx context.Context, l *node.Lock) error {
 }
 
 // solicit sends the acquire to all masters.
-func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, op node.Op) round {
+func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, op *node.Op) round {
 	c.stats.rounds.Add(1)
 	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
 	op.Kind, op.Lock, op.Holder, op.TTL = node.Acquire, l, r.holder, ls.ttl
@@ -381,7 +381,7 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 	if place != nil {
 		waits = place(b.replies())
 	}
-	c.release(ctx, node.Op{Lock: l, Holder: holder, Wait: waits, Until: start + ls.ttl + c.drift.Of(ls.ttl)}, maybe)
+	c.release(ctx, &node.Op{Lock: l, Holder: holder, Wait: waits, Until: start + ls.ttl + c.drift.Of(ls.ttl)}, maybe)
 	replies := b.replies()
 	b.done()
 	err := c.roundError(l, replies)
@@ -403,7 +403,7 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 // key of the attempt. A cancel of the caller's context does not end that, for it is
 // often what ended the attempt; its deadline does, a little later. Masters that do
 // not answer owe it to the lane.
-func (c *Client) release(ctx context.Context, op node.Op, set uint64) {
+func (c *Client) release(ctx context.Context, op *node.Op, set uint64) {
 	if set == 0 {
 		return
 	}

@@ -292,7 +292,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	if set == 0 || errors.Is(was, ErrClosed) {
 		return was
 	}
-	b := h.c.poll(set, h.c.need, node.Op{
+	b := h.c.poll(set, h.c.need, &node.Op{
 		Kind: node.Release, Lock: h.l, Holder: h.holder, Start: now,
 		Until: until + 2*h.c.drift.Of(h.ls.ttl), // the TTL is over then on any master
 	})

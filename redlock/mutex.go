@@ -108,7 +108,17 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	case outer != nil:
 		return outer.Reenter(ctx)
 	}
-	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over}, nil)
+	return m.try(ctx, over)
+}
+
+// try is one round, which joins the write vote in field over if that is not empty.
+//
+// It stays a function of its own, so that the op is not on the stack of those who
+// wait in [Mutex.Lock].
+//
+//go:noinline
+func (m *Mutex) try(ctx context.Context, over string) (*Lease, error) {
+	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &node.Op{Over: over}, nil)
 	return lease, err
 }
 
@@ -140,7 +150,7 @@ func TryLockAll(ctx context.Context, ms []*Mutex) ([]*Lease, []error) {
 	}
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (ops[i].More || i == last) {
-			r := m.c.solicit(ctx, m.l, &m.ls, ops[i])
+			r := m.c.solicit(ctx, m.l, &m.ls, &ops[i])
 			try(i, func() (*Lease, error) {
 				lease, _, err := r.end(nil)
 				return lease, err
@@ -174,8 +184,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	case over != "":
 		// A downgrade waits for nobody, least of all for a writer that waits for
 		// the very lease that is downgraded.
-		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, node.Op{Over: over}, nil)
-		return lease, err
+		return m.try(ctx, over)
 	}
 	return m.lock(ctx)
 }

@@ -477,6 +477,8 @@ func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
 		waits = append(waits, o.at.Sub(start))
 		unlock(t, o.lease)
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	t.Logf("%d reads around %d writes; the writer waited %v", reads, len(waits), waits)
 	if passed > 0 {
 		t.Errorf("%d readers passed a writer that waited", passed)

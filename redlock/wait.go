@@ -28,6 +28,10 @@ const (
 	// leaveOwed is how long a master that does not answer is owed the news that
 	// we have left its queue. The queue itself lives no longer.
 	leaveOwed = time.Minute
+	// crowd is how many locks a client may wait for before it runs the rounds of more
+	// on goroutines of their own, and how many of those it has at a time: the runtime
+	// keeps the memory of stacks that many goroutines needed at once.
+	crowd = 128
 )
 
 // waiting is what all waiters of a client share: one contender for each side of
@@ -43,6 +47,8 @@ type waiting struct {
 	strangers  map[string]int
 	beating    *time.Timer
 	closed     bool
+
+	apart chan struct{} // holds a token for each round of a crowd that is under way
 }
 
 // side is one way to hold one lock.
@@ -63,34 +69,39 @@ type contender struct {
 	ticket  int64
 	pause   time.Duration
 	wake    chan struct{} // made when it first waits
+	timer   *time.Timer   // as well; behind all wakes
 	silence time.Duration // when answers of a quorum were first missing
 	// last is the last round that a quorum answered, if any did. The rounds of a
 	// caller whose time is nearly over have hardly time for an answer, and must not
 	// make a lock that is held look like masters that are gone.
-	last *RoundError
+	last    *RoundError
+	hurried bool // the timer was set to end soon, for the first wake since the last round began
+	// apart: it is one of a crowd. A round needs a deep stack for a moment, and the
+	// runtime would leave the goroutine that waits with it.
+	apart bool
 
 	// Guarded by w.mu.
 	listens   bool
-	strangers uint64 // masters where a stranger had the lock; follows Redisson's channel for them
-	woken     uint64 // masters that woke us since the last round began
+	over      bool   // the timer has ended since the last round began
+	woken     uint64 // masters that woke us since then
 	heard     uint64 // masters that said something on Redisson's channel since then
 	free      uint64 // masters that granted in the last round, in vain: the lock is free there
+	strangers uint64 // masters where a stranger had the lock; follows Redisson's channel for them
 }
 
 func (w *waiting) init(c *Client) {
 	w.c = c
 	w.contenders = make(map[side]*contender)
 	w.strangers = make(map[string]int)
+	w.apart = make(chan struct{}, crowd)
 }
 
-// join lines up for l. The turn has come when the channel is closed.
-func (w *waiting) join(l *node.Lock) (*contender, *list.Element) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// joinLocked lines up for l. The turn has come when the channel is closed.
+func (w *waiting) joinLocked(l *node.Lock) (*contender, *list.Element) {
 	k := side{l.Name, l.Mode}
 	ct := w.contenders[k]
 	if ct == nil {
-		ct = &contender{w: w, l: l}
+		ct = &contender{w: w, l: l, apart: len(w.contenders) >= crowd}
 		w.contenders[k] = ct
 	}
 	turn := now
@@ -115,6 +126,9 @@ func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	mine := ct.line.Front() == e
+	if mine && ct.timer != nil {
+		ct.timer.Stop()
+	}
 	ct.line.Remove(e)
 	next := ct.line.Front()
 	if mine && (granted || next == nil) {
@@ -126,7 +140,7 @@ func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
 	if next == nil {
 		ct.deafenLocked()
 		delete(w.contenders, side{ct.l.Name, ct.l.Mode})
-	} else if mine {
+	} else if mine && !w.closed { // then all have been told
 		close(next.Value.(chan struct{}))
 	}
 }
@@ -164,13 +178,17 @@ func (c *Client) waiter(m node.Mode) string {
 	return c.id
 }
 
-// close leaves all queues, while the nodes still take ops.
+// close leaves all queues, while the nodes still take ops, and wakes everybody.
 func (w *waiting) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
 	for _, ct := range w.contenders {
 		w.leaveLocked(ct.l, w.c.all)
+		ct.wakeLocked(0)
+		for e := ct.line.Front().Next(); e != nil; e = e.Next() {
+			close(e.Value.(chan struct{}))
+		}
 	}
 	if w.beating != nil {
 		w.beating.Stop()
@@ -178,23 +196,42 @@ func (w *waiting) close() {
 }
 
 // lock is Mutex.Lock: it waits for its turn in this process, then contends with
-// others. What it waits in is apart from what it does in between, so that the
-// stacks of those who wait are small.
+// others. After a round that gave no lease a next one is of use when a quorum of
+// masters has woken us; a little after the first has, for the others may be down; or
+// when the timer behind all pushes ends, for any message may be lost.
+//
+// All waiting is in one place, and what is done in between is called from there, so
+// that the stacks of those who wait are small: one more frame would double them.
 func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
-	ct, e := m.c.waiting.join(m.l)
-	select {
-	case <-e.Value.(chan struct{}):
-		ct.silence, ct.last = 0, nil
-		for lease == nil && err == nil {
-			var pause time.Duration
-			if lease, pause, err = m.contend(ctx, ct); pause > 0 {
-				err = ct.await(ctx, pause)
+	m.c.waiting.mu.Lock()
+	ct, e := m.c.waiting.joinLocked(m.l)
+	m.c.waiting.mu.Unlock()
+	next, mine := e.Value.(chan struct{}), false
+	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
+	for lease == nil && err == nil {
+		select {
+		case <-next:
+			if m.c.closed.Load() {
+				err = ErrClosed
+				continue
 			}
+			if !mine {
+				mine, ct.silence, ct.last = true, 0, nil
+			} else if !ct.wokenUp() {
+				continue
+			}
+			if ct.apart {
+				next, free = nil, m.c.waiting.apart
+				continue
+			}
+			lease, err = m.round(ctx, ct)
+			next = ct.wake
+		case free <- struct{}{}:
+			lease, err = m.roundApart(ctx, ct)
+			next, free = ct.wake, nil
+		case <-ctx.Done():
+			err = ct.gaveUp(ctx, mine)
 		}
-	case <-ctx.Done():
-		err = gaveUp(ctx, m.l, nil)
-	case <-m.c.quit:
-		err = ErrClosed
 	}
 	stale := m.c.all
 	if lease != nil {
@@ -204,73 +241,89 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	return lease, err
 }
 
-// contend is one round of the contender: a lease, or for how long to wait for a
-// wake before the next, or an error that no waiting mends.
-func (m *Mutex) contend(ctx context.Context, ct *contender) (lease *Lease, pause time.Duration, err error) {
-	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, ct.attempt(&m.ls), ct.place)
+func (ct *contender) gaveUp(ctx context.Context, mine bool) error {
+	if mine {
+		return gaveUp(ctx, ct.l, ct.last)
+	}
+	return gaveUp(ctx, ct.l, nil)
+}
+
+// roundApart is round on a goroutine of its own.
+func (m *Mutex) roundApart(ctx context.Context, ct *contender) (lease *Lease, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lease, err = m.round(ctx, ct)
+		<-ct.w.apart
+	}()
+	<-done
+	return lease, err
+}
+
+// round is one round of the contender: a lease, or neither that nor an error when it
+// is to wait, or an error that no waiting mends.
+func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
+	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &node.Op{Wait: ct.attempt(&m.ls)}, ct.place)
 	if err == nil {
-		return lease, 0, nil
+		return lease, nil
 	}
 	if ctx.Err() != nil && ct.last != nil {
-		return nil, 0, gaveUp(ctx, m.l, ct.last)
+		return nil, gaveUp(ctx, m.l, ct.last)
 	}
 	var round *RoundError
 	if !errors.As(err, &round) || errors.Is(err, ErrRefused) {
-		return nil, 0, err
+		return nil, err
 	}
 	if !errors.Is(err, ErrUnreachable) {
 		ct.silence, ct.last = 0, round
 	} else if now := m.c.clock.Elapsed(); ct.silence == 0 {
 		ct.silence = now
 	} else if now-ct.silence > Patience {
-		return nil, 0, err
+		return nil, err
 	}
 	if ct.last == nil {
 		ct.last = round
 	}
 	ct.place(replies)
 	ct.listen(replies)
-	return nil, ct.patience(round, replies), nil
+	ct.wait(ct.patience(round, replies))
+	return nil, nil
 }
 
 // attempt is what the contender adds to an acquire.
-func (ct *contender) attempt(ls *lockSettings) node.Op {
+func (ct *contender) attempt(ls *lockSettings) *node.Wait {
 	w := ct.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ct.woken, ct.heard = 0, 0
-	return node.Op{Wait: &node.Wait{
-		Waiter: w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: ls.unfair,
-	}}
+	ct.woken, ct.heard, ct.over, ct.hurried = 0, 0, false, false
+	return &node.Wait{Waiter: w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: ls.unfair}
 }
 
-// await returns when a next round is of use, after one that gave no lease: when a
-// quorum of masters has woken us; a little after the first has, for the others
-// may be down; or when the timer behind all pushes ends, for any message may be
-// lost.
-func (ct *contender) await(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	hurried := false
-	for {
-		woken := ct.wokenBy()
-		if woken >= ct.w.c.need {
-			return nil
-		}
-		if woken > 0 && !hurried {
-			hurried = true
-			timer.Reset(pauseMin + ct.w.c.jitter(pauseMin))
-		}
-		select {
-		case <-ct.wake:
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return gaveUp(ctx, ct.l, ct.last)
-		case <-ct.w.c.quit:
-			return ErrClosed
-		}
+// wait has the contender woken when d is over, whatever the masters say.
+func (ct *contender) wait(d time.Duration) {
+	if ct.timer == nil {
+		ct.timer = time.AfterFunc(d, ct.timeout)
+	} else {
+		ct.timer.Reset(d)
 	}
+}
+
+func (ct *contender) timeout() {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	ct.over = true
+	ct.wakeLocked(0)
+}
+
+// wokenUp says whether a round is of use now: so many masters have woken us, or the
+// timer. When they are not so many, one is of use soon.
+func (ct *contender) wokenUp() bool {
+	n, over := ct.wokenBy()
+	if 0 < n && n < ct.w.c.need && !over && !ct.hurried {
+		ct.hurried = true
+		ct.wait(pauseMin + ct.w.c.jitter(pauseMin))
+	}
+	return over || n >= ct.w.c.need
 }
 
 // place is the contender's in all queues, once it is known. It keeps the ticket that

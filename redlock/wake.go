@@ -32,6 +32,7 @@ func (ct *contender) listen(replies []node.Reply) {
 	}
 	ct.listens = true
 	ct.wake = make(chan struct{}, 1)
+	ct.wake <- struct{}{} // for what came before it was there
 	w.listening++
 	if !w.subscribed {
 		w.subscribed = true
@@ -161,13 +162,13 @@ func (ct *contender) wakeLocked(set uint64) {
 // wokenBy is how many masters may grant us the lock now: those that have woken us and,
 // once any has, those that would have before. On Redisson's channel only those count
 // where the stranger is: a Java holder may lack a vote, which we get and give back, and
-// would be woken by what our own release says.
-func (ct *contender) wokenBy() int {
+// would be woken by what our own release says. over: the timer has woken us.
+func (ct *contender) wokenBy() (n int, over bool) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	set := ct.woken | ct.heard&ct.strangers
 	if set != 0 {
 		set |= ct.free
 	}
-	return bits.OnesCount64(set)
+	return bits.OnesCount64(set), ct.over
 }
