@@ -299,3 +299,30 @@ func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
 	o := must(t, got, 2*(liveness+then))
 	t.Logf("the next had it after %v", o.at.Sub(began))
 }
+
+// A place that a client has in a queue although nobody of it waits there, and which no
+// leave is owed for, ends with the first sign of life after it was woken: the client's
+// other waiters keep it alive, and those behind it would wait for a minute.
+func TestLock_fair_placeOfNobody_isGivenUp(t *testing.T) {
+	t.Parallel()
+	masters := quorumtest.Start(t, 3)
+	holder, absent, waiter := masters.Open(), masters.Open(), masters.Open()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	elsewhere := lock(t, holder.Mutex("elsewhere"))
+	waitFor(ctx, absent.Mutex("elsewhere"))
+	masters.Waits("elsewhere", 1)
+	held := lock(t, holder.Mutex("lock"))
+	for _, d := range masters.Direct {
+		place, err := d.ZRangeWithScores(t.Context(), quorumtest.Queue("elsewhere"), 0, 0).Result()
+		quorumtest.NoErr(t, err)
+		quorumtest.NoErr(t, d.ZAdd(t.Context(), quorumtest.Queue("lock"), place...).Err())
+	}
+	got := waitFor(ctx, waiter.Mutex("lock"))
+	masters.Waits("lock", 2)
+	waitSettled(t, waiter)
+	unlock(t, held)
+	unlock(t, must(t, got, 5*time.Second).lease)
+	unlock(t, elsewhere)
+}

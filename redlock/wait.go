@@ -47,6 +47,7 @@ type waiting struct {
 	strangers  map[string]int
 	beating    *time.Timer
 	closed     bool
+	strays     map[string]uint64 // locks that masters woke us for although nobody waits, since the last beat
 
 	apart chan struct{} // holds a token for each round of a crowd that is under way
 }
@@ -93,6 +94,7 @@ func (w *waiting) init(c *Client) {
 	w.c = c
 	w.contenders = make(map[side]*contender)
 	w.strangers = make(map[string]int)
+	w.strays = make(map[string]uint64)
 	w.apart = make(chan struct{}, crowd)
 }
 

@@ -67,6 +67,7 @@ func (w *waiting) beat() {
 		return
 	case w.listening == 0:
 		w.subscribed = false
+		clear(w.strays) // without a sign of life we shall be out of all queues soon
 		for _, n := range w.c.nodes {
 			n.Unsubscribe(node.Wake(w.c.id))
 		}
@@ -77,6 +78,7 @@ func (w *waiting) beat() {
 		n.Submit(&node.Op{Kind: node.Beat, Holder: w.c.id, TTL: liveness,
 			Start: now, Until: now + beat, To: ignore{}})
 	}
+	w.leaveStraysLocked()
 	w.beating.Reset(beat)
 }
 
@@ -131,13 +133,23 @@ func (w *waiting) message(i int, channel, payload string) {
 			ct.wakeLocked(1 << i)
 		}
 	}
-	if !waits && !w.closed {
-		// A place in a queue that nobody stands in: whoever left it could not
-		// tell this master. Nobody behind it must wait for us.
+	if !waits {
+		w.strays[payload] |= 1 << i
+	}
+}
+
+// leaveStraysLocked gives up places in queues that nobody stands in: whoever left them
+// could not tell those masters, and nobody behind must wait for us. Nearly always it has
+// told them by now, for a wake and a leave often cross.
+func (w *waiting) leaveStraysLocked() {
+	for name, set := range w.strays {
 		for _, mode := range [...]node.Mode{node.Plain, node.Write, node.Read} {
-			w.leaveLocked(node.NewLock(payload, mode), 1<<i)
+			if w.contenders[side{name, mode}] == nil {
+				w.leaveLocked(node.NewLock(name, mode), set)
+			}
 		}
 	}
+	clear(w.strays)
 }
 
 // resubscribed has everybody look again: a message may have been missed before.
