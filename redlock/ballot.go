@@ -64,20 +64,24 @@ func (b *ballot) Receive(op *node.Op) {
 	if !late && b.doneLocked() {
 		b.decided <- struct{}{}
 	}
-	won := b.tally.verdict() == won
-	b.mu.Unlock()
-	if late && won && op.Wait != nil && op.Reply.Class != node.Granted {
+	if late && op.Wait != nil && op.Reply.Class != node.Granted && b.tally.verdict() == won {
 		// The lock is ours, but this master has us in its queue still.
 		// Another caller of this process may have it queue anew by now, so it leaves
 		// the place that it had in this round and no other.
+		b.mu.Unlock()
 		leave(b.c.nodes[op.Index], op.Lock, op.Wait.Waiter, max(op.Reply.Ticket, op.Wait.Ticket), op.Start)
+		b.mu.Lock()
 	}
-	b.done()
+	b.doneUnlock()
 }
 
 // done ends one use of the ballot. The one who calls it must not touch it again.
 func (b *ballot) done() {
 	b.mu.Lock()
+	b.doneUnlock()
+}
+
+func (b *ballot) doneUnlock() {
 	b.users--
 	last := b.users == 0
 	b.mu.Unlock()

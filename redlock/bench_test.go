@@ -37,27 +37,29 @@ func BenchmarkPair(b *testing.B) {
 			b.ReportAllocs()
 			b.SetParallelism(max(callers/2, 1))
 			var id atomic.Int64
-			pair := func(m *redlock.Mutex) {
-				lease, err := m.Lock(context.Background())
+			pair := func(ctx context.Context, m *redlock.Mutex) {
+				lease, err := m.Lock(ctx)
 				if err != nil {
 					b.Error(err)
 					return
 				}
-				if err := lease.Unlock(context.Background()); err != nil {
+				if err := lease.Unlock(ctx); err != nil {
 					b.Error(err)
 				}
 			}
 			if callers == 1 {
 				m := client.Mutex("bench")
 				for b.Loop() {
-					pair(m)
+					pair(b.Context(), m)
 				}
 				return
 			}
 			b.RunParallel(func(pb *testing.PB) {
 				m := client.Mutex(fmt.Sprintf("bench%d", id.Add(1)))
+				ctx, cancel := context.WithCancel(b.Context()) // each its own, as a server's requests have
+				defer cancel()
 				for pb.Next() {
-					pair(m)
+					pair(ctx, m)
 				}
 			})
 		})

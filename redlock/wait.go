@@ -209,6 +209,11 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	ct, e := m.c.waiting.joinLocked(m.l)
 	m.c.waiting.mu.Unlock()
 	next, mine := e.Value.(chan struct{}), false
+	if next == now && !ct.apart { // nearly always
+		mine = true
+		lease, err = m.round(ctx, ct)
+		next = ct.wake
+	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
 	for lease == nil && err == nil {
 		select {
