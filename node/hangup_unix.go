@@ -26,11 +26,11 @@ func hungUp(c net.Conn) bool {
 		return false
 	}
 	gone := false
-	err = raw.Read(func(fd uintptr) bool {
+	// Not raw.Read, which fails when the deadline of the read before is over.
+	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		gone = n == 0 && err == nil || err != nil && err != unix.EAGAIN && err != unix.EINTR
-		return true
 	})
 	return gone || err != nil
 }

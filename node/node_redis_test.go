@@ -184,3 +184,32 @@ func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
 	}
 	noErr(t, r.Close())
 }
+
+// A connection stays when it has been idle, even for longer than a read may take.
+func TestLane_idle_keepsItsConnection(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	r, err := Open(s.URL(), Config{IOTimeout: 300 * time.Millisecond})
+	noErr(t, err)
+	r.Bind(Binding{})
+	defer r.Close()
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	connections := func() string {
+		info, err := d.Info(t.Context(), "stats").Result()
+		noErr(t, err)
+		return field(info, "total_connections_received")
+	}
+	lock := Op{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h", Token: 1}
+	if reply := ask(t, r, lock); reply.Class != Granted {
+		t.Fatalf("%+v", reply)
+	}
+	before := connections()
+	time.Sleep(350 * time.Millisecond) // the read's deadline is over
+	if reply := ask(t, r, lock); reply.Class != Granted {
+		t.Fatalf("%+v", reply)
+	}
+	if after := connections(); after != before {
+		t.Errorf("%s connections after %s", after, before)
+	}
+}
