@@ -186,6 +186,22 @@ func (ms *masters) state(i int) node.State {
 	return g.State
 }
 
+// bare has c, which has three masters, lock name without a vote of master i, where it
+// is free afterwards.
+func (ms *masters) bare(c *redlock.Client, i int, name string) *redlock.Lease {
+	ms.t.Helper()
+	d, ctx := ms.direct[i], ms.t.Context()
+	noErr(ms.t, d.HSet(ctx, name, "stranger", "1").Err())
+	noErr(ms.t, d.PExpire(ctx, name, time.Minute).Err())
+	l, err := c.Mutex(name).TryLock(ctx)
+	noErr(ms.t, err)
+	next := locked(ms.t, c.Mutex(name+", too"))
+	settled(ms.t, next, 3) // so master i has refused what came before
+	noErr(ms.t, next.Unlock(ctx))
+	noErr(ms.t, d.Del(ctx, name).Err())
+	return l
+}
+
 // restart kills master i and starts it again.
 func (ms *masters) restart(i int) {
 	ms.t.Helper()

@@ -109,11 +109,9 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	// is cut off before.
 	noErr(t, replica.Pause())
 	noErr(t, ms.direct[0].Do(t.Context(), "client", "kill", "type", "replica").Err())
-	noErr(t, ms.servers[2].Pause())
-	held := locked(t, c.Mutex("held"))
+	held := ms.bare(c, 2, "held")
 	noErr(t, ms.servers[0].Kill())
 	noErr(t, replica.Resume())
-	noErr(t, ms.servers[2].Resume())
 	soon(t, "the replica is promoted", func() bool {
 		addr, err := asked.GetMasterAddrByName(t.Context(), "mine").Result()
 		return err == nil && len(addr) == 2 && net.JoinHostPort(addr[0], addr[1]) == replica.Addr()
