@@ -12,7 +12,8 @@ import (
 
 // RecordKey is where a master keeps its node record: a hash with the gate, a text
 // of the epoch, and the counters that fencing tokens come from. It has no TTL and
-// is part of the data set, so whatever replaces the data replaces it too.
+// is part of the data set, so whatever replaces the data replaces it too. In a
+// cluster it has the slot's tag behind it, as in redlock:node:{locks}.
 const RecordKey = "redlock:node"
 
 // Protocol is the version of record and scripts. A master whose record is of
@@ -79,7 +80,7 @@ func (g Gate) String() string {
 }
 
 // ErrRecord: the node record is not one of ours.
-var ErrRecord = errors.New("node: the record at " + RecordKey + " cannot be read")
+var ErrRecord = errors.New("node: the record at " + RecordKey + " (in a cluster " + RecordKey + ":{tag}) cannot be read")
 
 const recordRemedy = "if nothing else uses this key, delete it: the master then recovers as after a restart"
 

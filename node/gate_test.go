@@ -25,7 +25,7 @@ func TestGate_everyState_parsesBack(t *testing.T) {
 // A recovering gate begins like a voting one up to its state: extend.lua and
 // topup.lua rest on it.
 func TestGates_recoveringPrefix_matchesEveryStepAndNoOtherState(t *testing.T) {
-	r := open(defaultOptions(), Config{})
+	r := new(Redis)
 	r.Bind(Binding{Epoch: "e"})
 	id := Identity{RunID: "run", ReplID: "repl"}
 	voting, mending := r.gates(id)

@@ -14,3 +14,17 @@ func redissonName(prefix, name string) string {
 	}
 	return prefix + ":{" + name + "}"
 }
+
+// keys are what a node's own keys are called: the record, clients' signs of life (what
+// comes before the client's id), and the one that check.lua tries commands on.
+type keys struct{ record, alive, check string }
+
+// keysIn are those of a node whose locks have tag: in their slot of a cluster, for
+// that alone is moved, promoted and lost together with the votes. votes.lua makes the
+// same of the record's name.
+func keysIn(tag string) *keys {
+	if tag != "" {
+		tag = ":{" + tag + "}"
+	}
+	return &keys{record: RecordKey + tag, alive: "redlock:alive" + tag + ":", check: "redlock:check" + tag}
+}

@@ -214,12 +214,14 @@ func (r *Redis) exec(conn *conn, b batch) error {
 
 	r.mu.Lock()
 	r.busy = false
-	rested, readOnly, moved := false, false, false
+	rested, moved, away := false, false, error(nil)
 	for i, op := range b.ops {
 		op.Reply = pipe.reply(i, op)
 		r.suspicion(op)
 		if err := op.Reply.Err; err != nil {
-			readOnly = readOnly || redis.IsReadOnlyError(err)
+			if not := elsewhere(err); not != nil {
+				away = not
+			}
 			moved = moved || conn.moved(err)
 		}
 		if op.owed() && (op.Reply.Class == Unknown || op.Reply.Class == Refused) {
@@ -253,8 +255,8 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	switch {
 	case err != nil:
 		return err
-	case readOnly:
-		return ErrReplica // it became one: greet it again
+	case away != nil:
+		return away // it became a replica, say: look for the master again
 	case moved:
 		return conn.verify()
 	}

@@ -180,9 +180,6 @@ func (l *Lock) Field(holder string) string {
 // messages are names of locks.
 func Wake(client string) string { return "redlock:wake:" + client }
 
-// alive is the key of a client's sign of life.
-func alive(client string) string { return "redlock:alive:" + client }
-
 // Item is one vote in an Extend.
 type Item struct {
 	Lock   *Lock

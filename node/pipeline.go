@@ -228,7 +228,7 @@ func (v *votes) add(op *Op) {
 func (v *votes) call(args []any, c *conn) []any {
 	args = append(args, "evalsha", votesSHA, len(v.keys)+1)
 	args = append(args, v.keys...)
-	args = append(args, RecordKey, len(v.counters))
+	args = append(args, &c.keys.record, len(v.counters))
 	if len(v.counters) > 0 {
 		args = append(args, &c.gate, v.liveness.Milliseconds())
 		args = append(args, v.counters...)

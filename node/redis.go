@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,6 +46,9 @@ type Config struct {
 	StallAfter time.Duration
 	// QueueLimit is how many ops may wait. Default 16384.
 	QueueLimit int
+	// Tag is for a Redis Cluster only, and needed there: one slot of it is the node,
+	// that of the tag, and all locks are named {tag}:name. [Open] takes it from the URL.
+	Tag string
 	// Rand is where the jitter of pauses comes from, safe for concurrent use.
 	// Default math/rand/v2.Uint64. A simulation that must repeat sets it.
 	Rand func() uint64
@@ -82,6 +86,8 @@ type Redis struct {
 	name  string
 	opts  redis.Options // of every connection; copied before use
 	owned io.Closer     // what the dialer of opts stands on, if that is ours
+	slot  *slot         // of a cluster, where the masters are found; else nil
+	keys  *keys
 	cfg   Config
 	clock clock.Clock
 	bound Binding
@@ -123,24 +129,51 @@ var _ Node = (*Redis)(nil)
 // see the lane's traffic. client stays the caller's to close.
 //
 // It does not connect; see Ready. A *redis.Client is what it takes, from
-// redis.NewClient, redis.NewFailoverClient or redis.NewUniversalClient; any other
-// kind is an error that names it.
+// redis.NewClient, redis.NewFailoverClient or redis.NewUniversalClient, or a
+// *redis.ClusterClient and cfg.Tag, whose addresses are where the slot's master is
+// asked for; any other kind is an error that names it.
 func New(client redis.UniversalClient, cfg Config) (*Redis, error) {
-	c, ok := client.(*redis.Client)
-	if !ok || c == nil {
-		return nil, fmt.Errorf("node: a %T cannot be one node: want a *redis.Client for one master", client)
+	switch c := client.(type) {
+	case *redis.Client:
+		if c == nil {
+			break
+		}
+		o := c.Options()
+		return open(redis.Options{
+			Network: o.Network, Addr: o.Addr, Dialer: o.Dialer, OnConnect: o.OnConnect,
+			Protocol: o.Protocol, Username: o.Username, Password: o.Password,
+			CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+			StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+			DB:                           o.DB, TLSConfig: o.TLSConfig, ClientName: o.ClientName,
+		}, cfg, nil)
+	case *redis.ClusterClient:
+		if c == nil {
+			break
+		}
+		o := c.Options()
+		return open(redis.Options{
+			Dialer: o.Dialer, OnConnect: o.OnConnect,
+			Protocol: o.Protocol, Username: o.Username, Password: o.Password,
+			CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+			StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+			TLSConfig:                    o.TLSConfig, ClientName: o.ClientName,
+		}, cfg, o.Addrs)
 	}
-	o := c.Options()
-	return open(redis.Options{
-		Network: o.Network, Addr: o.Addr, Dialer: o.Dialer, OnConnect: o.OnConnect,
-		Protocol: o.Protocol, Username: o.Username, Password: o.Password,
-		CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
-		StreamingCredentialsProvider: o.StreamingCredentialsProvider,
-		DB:                           o.DB, TLSConfig: o.TLSConfig, ClientName: o.ClientName,
-	}, cfg), nil
+	return nil, fmt.Errorf("node: a %T cannot be one node: want a *redis.Client for one master, or a *redis.ClusterClient", client)
 }
 
-func open(opts redis.Options, cfg Config) *Redis {
+// open makes a node of opts, or of a cluster with these seeds.
+func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
+	var at *slot
+	switch {
+	case len(seeds) > 0:
+		if err := checkTag(cfg.Tag); err != nil {
+			return nil, fmt.Errorf("node: a Redis Cluster: %w", err)
+		}
+		at, opts.Addr = &slot{seeds: slices.Clone(seeds)}, "cluster:"+cfg.Tag
+	case cfg.Tag != "":
+		return nil, errors.New("node: Config.Tag is for a Redis Cluster only, and this is none")
+	}
 	cfg = cfg.withDefaults()
 	opts.MaxRetries = -1
 	opts.DialerRetries = 1
@@ -157,17 +190,17 @@ func open(opts redis.Options, cfg Config) *Redis {
 	opts.DisableIdentity = true
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	r := &Redis{
-		name: opts.Addr, opts: opts, cfg: cfg, clock: cfg.Clock,
+		name: opts.Addr, opts: opts, slot: at, keys: keysIn(cfg.Tag), cfg: cfg, clock: cfg.Clock,
 		wake:  make(chan struct{}, 1),
 		quit:  make(chan struct{}),
 		done:  make(chan struct{}),
 		first: make(chan struct{}),
 	}
 	r.sub = subscription{r: r, want: make(map[string]bool), changed: make(chan struct{}, 1)}
-	return r
+	return r, nil
 }
 
-// Name is the master's address, or "sentinel:NAME".
+// Name is the master's address, "sentinel:NAME" or "cluster:TAG".
 func (r *Redis) Name() string { return r.name }
 
 // Bind implements [Node].
@@ -269,7 +302,8 @@ type conn struct {
 	client  *redis.Client
 	wire    net.Conn        // what both stand on
 	pipe    redis.Pipeliner // empty whenever it was executed, and used again
-	id      int64           // CLIENT ID, 0 when the master would not tell
+	keys    *keys
+	id      int64 // CLIENT ID, 0 when the master would not tell
 	ident   Identity
 	refused error // by greet
 	// What the record's gate must be, and how it may begin for mending.
@@ -299,11 +333,14 @@ func (r *Redis) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 			dial = (&tls.Dialer{NetDialer: plain, Config: opts.TLSConfig}).DialContext
 		}
 	}
-	network := opts.Network
+	network, addr := opts.Network, opts.Addr
 	if network == "" {
 		network = "tcp"
 	}
-	c, err := dial(ctx, network, opts.Addr)
+	if r.slot != nil {
+		addr = r.slot.addr()
+	}
+	c, err := dial(ctx, network, addr)
 	if err != nil {
 		return opts, nil, err
 	}
@@ -320,16 +357,30 @@ func (r *Redis) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	return opts, c, nil
 }
 
-// connect dials, greets and asks admit. Each connection has a client of its own,
-// so that no pool can hand out another one, nor remember that the last dial failed.
+// connect dials, greets and asks admit.
 func (r *Redis) connect() (*conn, error) {
-	ctx, cancel := context.WithTimeout(background, 2*r.cfg.DialTimeout)
+	patience, each := 2*r.cfg.DialTimeout, 2*r.cfg.DialTimeout
+	if r.slot != nil {
+		each = r.cfg.DialTimeout
+	}
+	for began, tries := time.Now(), 1; ; tries++ {
+		c, err := r.attempt(each)
+		if err == nil || r.slot == nil || !r.slot.further(err, tries) || time.Since(began) > patience {
+			return c, err
+		}
+	}
+}
+
+// attempt is one connect. Each connection has a client of its own, so that no pool
+// can hand out another one, nor remember that the last dial failed.
+func (r *Redis) attempt(limit time.Duration) (*conn, error) {
+	ctx, cancel := context.WithTimeout(background, limit)
 	defer cancel()
 	opts, wire, err := r.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{wire: wire}
+	c := &conn{wire: wire, keys: r.keys}
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if r.opts.OnConnect != nil {
 			if err := r.opts.OnConnect(ctx, cn); err != nil {
@@ -360,6 +411,9 @@ func (r *Redis) connect() (*conn, error) {
 		if c.refused != nil {
 			err = c.refused
 		}
+		if r.slot != nil && wire != nil {
+			err = fmt.Errorf("at %v: %w", wire.RemoteAddr(), err)
+		}
 		return nil, explain(err)
 	}
 	return c, nil
@@ -380,7 +434,7 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	for _, src := range sources {
 		pipe.ScriptLoad(ctx, src)
 	}
-	check := pipe.Eval(ctx, checkSource, []string{checkKey}, checkKey)
+	check := pipe.Eval(ctx, checkSource, []string{r.keys.check}, checkChannel)
 	// A clock that jumps before the first vote is seen too.
 	sent, now := r.clock.Elapsed(), pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
@@ -392,8 +446,11 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 			return err
 		}
 	}
-	if redis.IsPermissionError(check.Err()) {
-		return check.Err()
+	if err := r.mode(server.Val()); err != nil {
+		return err
+	}
+	if err := check.Err(); err != nil && (redis.IsPermissionError(err) || elsewhere(err) != nil) {
+		return err
 	}
 	if missing, _ := check.StringSlice(); len(missing) > 0 {
 		return fmt.Errorf("%w %s", errRights, strings.Join(missing, ", "))
@@ -408,7 +465,8 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		Version:  field(server.Val(), "redis_version"),
 		Eviction: field(memory.Val(), "maxmemory_policy"),
 		Durable: field(persistence.Val(), "aof_enabled") == "1" && fsync.Val()["appendfsync"] == "always" &&
-			strings.Trim(field(replication.Val(), "master_replid2"), "0") == "", // else it has been a replica
+			strings.Trim(field(replication.Val(), "master_replid2"), "0") == "" && // else it has been a replica
+			r.slot == nil, // else the record may have come from another master, with some of its votes
 	}
 	c.ident = ident
 	if err := ident.Check(); err != nil {

@@ -8,11 +8,7 @@ import (
 	"math"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
-
-func defaultOptions() redis.Options { return redis.Options{Addr: "127.0.0.1:1"} }
 
 func TestDecode_eachKind_classAndValue(t *testing.T) {
 	const ms = time.Millisecond

@@ -38,8 +38,8 @@ var (
 	votesSHA   = register(votesSource)
 )
 
-// checkKey is the key and the channel that check.lua works on.
-const checkKey = "redlock:check"
+// checkChannel is what check.lua publishes to: one that a user who locks may.
+var checkChannel = Wake("check")
 
 func register(source string) (sha string) {
 	sha = redis.NewScript(source).Hash()
@@ -57,18 +57,18 @@ func (c *conn) command(op *Op) redis.Cmder {
 	l := op.Lock
 	switch op.Kind {
 	case Confirm:
-		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, RecordKey,
+		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, &c.keys.record,
 			l.Field(op.Holder), c.gate, l.counter, op.Token, l.mode)
 	case Leave:
 		return redis.NewIntCmd(background, "evalsha", leaveSHA, 2, l.Name, l.queue, op.Wait.Waiter, op.Wait.Ticket)
 	case Beat:
-		return redis.NewStatusCmd(background, "set", alive(op.Holder), 1, "px", op.TTL.Milliseconds())
+		return redis.NewStatusCmd(background, "set", c.keys.alive+op.Holder, 1, "px", op.TTL.Milliseconds())
 	case TopUp:
-		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, RecordKey,
+		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.keys.record,
 			l.Field(op.Holder), op.TTL.Milliseconds(), l.mode, max(op.Count, 1), c.gate, c.gateMending)
 	case Extend:
 		args := make([]any, 0, 7+4*len(op.Items))
-		args = append(args, "evalsha", extendSHA, 1+len(op.Items), RecordKey)
+		args = append(args, "evalsha", extendSHA, 1+len(op.Items), &c.keys.record)
 		for i := range op.Items {
 			args = append(args, op.Items[i].Lock.Name)
 		}
@@ -79,10 +79,10 @@ func (c *conn) command(op *Op) redis.Cmder {
 		}
 		return redis.NewIntSliceCmd(background, args...)
 	case ReadRecord:
-		return redis.NewMapStringStringCmd(background, "hgetall", RecordKey)
+		return redis.NewMapStringStringCmd(background, "hgetall", &c.keys.record)
 	default: // SwapRecord
 		args := make([]any, 0, 6+len(op.Swap.Fields))
-		args = append(args, "evalsha", recordSHA, 1, RecordKey, op.Swap.From.String(), op.Swap.To.String())
+		args = append(args, "evalsha", recordSHA, 1, &c.keys.record, op.Swap.From.String(), op.Swap.To.String())
 		for _, f := range op.Swap.Fields {
 			args = append(args, f)
 		}
@@ -121,6 +121,10 @@ func failure(op *Op, err error) Reply {
 		return Reply{Class: Absent} // a key of another type holds no vote
 	case (op.Kind == ReadRecord || op.Kind == SwapRecord) && wrongType(err):
 		return Reply{Class: Refused, Err: fmt.Errorf("%w: it is no hash; %s", ErrRecord, recordRemedy)}
+	case op.Kind == Acquire && halfDone(err):
+		return Reply{Err: err} // Unknown, so that it is released
+	case elsewhere(err) != nil:
+		return Reply{Unsent: !op.owed(), Err: err} // the next connection is to the master
 	case isReply(err):
 		return Reply{Class: Refused, Err: refusal(err)}
 	}

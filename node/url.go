@@ -22,9 +22,13 @@ import (
 //	unix://[user:password@]/path/to.sock[?db=N]  the same over a socket
 //	redis-sentinel://[user:password@]host[:port][,host[:port]...]/name[/db]
 //	rediss-sentinel://...                        the master that sentinels call name
+//	redis-cluster://[user:password@]host[:port][,host[:port]...]/?tag=TAG
+//	rediss-cluster://...                         the slot of {TAG} in a Redis Cluster
 //
 // User and password of a sentinel URL are the master's; the sentinels' own go
-// into ?sentinel_username=&sentinel_password=. In all forms ?name=m1 gives the node
+// into ?sentinel_username=&sentinel_password=. Of a cluster's nodes any that answers
+// says where the slot is; name several. All locks of a client that has a cluster
+// among its masters are named {TAG}:name, on all its masters. In all forms ?name=m1 gives the node
 // a name instead of its address, for clients that reach one master by different
 // addresses: they must name it alike. The other query parameters of
 // redis.ParseURL are understood in the first three forms; those that set
@@ -42,21 +46,16 @@ func Open(rawURL string, cfg Config) (*Redis, error) {
 		return nil, fmt.Errorf("node: bad URL %q: the query cannot be read", redact(rawURL))
 	}
 	var r *Redis
-	if scheme == "redis-sentinel" || scheme == "rediss-sentinel" {
-		r, err = openSentinel(scheme, rest, cfg)
-		if err != nil {
-			return nil, err
-		}
-	} else {
-		opts, err := redis.ParseURL(scheme + "://" + rest)
-		if err == nil && opts.Network == "tcp" {
-			err = checkPort(opts.Addr)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("node: bad URL %q: %s (want redis://host:port, rediss:// or redis-sentinel://)",
-				redact(rawURL), reason(rawURL, err))
-		}
-		r = open(*opts, cfg)
+	switch scheme {
+	case "redis-sentinel", "rediss-sentinel":
+		r, err = openSentinel(rawURL, rest, cfg)
+	case "redis-cluster", "rediss-cluster":
+		r, err = openCluster(rawURL, rest, cfg)
+	default:
+		r, err = openMaster(rawURL, scheme+"://"+rest, cfg)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if name != "" {
 		r.name = name
@@ -82,52 +81,84 @@ func cutName(rest string) (without, name string, err error) {
 	return path + "?" + values.Encode(), name, nil
 }
 
-// openSentinel takes a URL apart by hand: net/url refuses a list of hosts.
-func openSentinel(scheme, rest string, cfg Config) (*Redis, error) {
-	bad := func(what string) error {
-		return fmt.Errorf("node: bad URL %q: %s (want %s://host:port,host:port/master-name)",
-			redact(scheme+"://"+rest), what, scheme)
+// openMaster makes a node of cut, which is rawURL without what is ours.
+func openMaster(rawURL, cut string, cfg Config) (*Redis, error) {
+	opts, err := redis.ParseURL(cut)
+	if err == nil && opts.Network == "tcp" {
+		err = checkPort(opts.Addr)
 	}
+	if err != nil {
+		return nil, fmt.Errorf("node: bad URL %q: %s (want redis://host:port, rediss://, redis-sentinel:// or redis-cluster://)",
+			redact(rawURL), reason(rawURL, err))
+	}
+	return open(*opts, cfg, nil)
+}
+
+// hostsURL is one with a list of hosts, which net/url refuses.
+type hostsURL struct {
+	username, password string
+	addrs              []string
+	path               string // without the first /
+	query              url.Values
+	tls                *tls.Config // nil for none
+}
+
+// parseHosts takes the rest of such a URL apart. What is wrong with it is in what.
+func parseHosts(rawURL, rest, defaultPort string) (u hostsURL, what string) {
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	user, hosts := "", authority
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		user, hosts = authority[:at], authority[at+1:]
 	}
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, bad("query cannot be read")
-	}
-	name, db, _ := strings.Cut(path, "/")
-	if name, err = url.PathUnescape(name); err != nil || name == "" {
-		return nil, bad("no master name")
-	}
-	fo := &redis.FailoverOptions{
-		MasterName:       name,
-		SentinelUsername: values.Get("sentinel_username"),
-		SentinelPassword: values.Get("sentinel_password"),
+	u.path = path
+	var err error
+	if u.query, err = url.ParseQuery(query); err != nil {
+		return u, "query cannot be read"
 	}
 	username, password, _ := strings.Cut(user, ":")
-	if fo.Username, err = url.PathUnescape(username); err != nil {
-		return nil, bad("user name cannot be read")
+	if u.username, err = url.PathUnescape(username); err != nil {
+		return u, "user name cannot be read"
 	}
-	if fo.Password, err = url.PathUnescape(password); err != nil {
-		return nil, bad("password cannot be read")
+	if u.password, err = url.PathUnescape(password); err != nil {
+		return u, "password cannot be read"
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		addr, err := withPort(host, defaultPort)
+		if err != nil {
+			return u, err.Error()
+		}
+		u.addrs = append(u.addrs, addr)
+	}
+	if strings.HasPrefix(rawURL, "rediss-") {
+		u.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return u, ""
+}
+
+func openSentinel(rawURL, rest string, cfg Config) (*Redis, error) {
+	bad := func(what string) error {
+		return fmt.Errorf("node: bad URL %q: %s (want redis-sentinel://host:port,host:port/master-name)", redact(rawURL), what)
+	}
+	u, what := parseHosts(rawURL, rest, "26379")
+	name, db, _ := strings.Cut(u.path, "/")
+	name, err := url.PathUnescape(name)
+	if err != nil || name == "" {
+		return nil, bad("no master name")
+	}
+	if what != "" {
+		return nil, bad(what)
+	}
+	fo := &redis.FailoverOptions{
+		MasterName: name, SentinelAddrs: u.addrs, TLSConfig: u.tls,
+		Username: u.username, Password: u.password,
+		SentinelUsername: u.query.Get("sentinel_username"),
+		SentinelPassword: u.query.Get("sentinel_password"),
 	}
 	if db != "" {
 		if fo.DB, err = strconv.Atoi(db); err != nil || fo.DB < 0 {
 			return nil, bad("database is no number")
 		}
-	}
-	for host := range strings.SplitSeq(hosts, ",") {
-		addr, err := sentinelAddr(host)
-		if err != nil {
-			return nil, bad(err.Error())
-		}
-		fo.SentinelAddrs = append(fo.SentinelAddrs, addr)
-	}
-	if scheme == "rediss-sentinel" {
-		fo.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	fo.MaxRetries, fo.DialerRetries = -1, 1
 	fo.DialTimeout = cfg.withDefaults().DialTimeout
@@ -143,16 +174,34 @@ func openSentinel(scheme, rest string, cfg Config) (*Redis, error) {
 	return r, nil
 }
 
-// sentinelAddr is host with the port that sentinels listen on by default.
-func sentinelAddr(host string) (string, error) {
+func openCluster(rawURL, rest string, cfg Config) (*Redis, error) {
+	bad := func(what string) error {
+		return fmt.Errorf("node: bad URL %q: %s (want redis-cluster://host:port,host:port/?tag=locks)", redact(rawURL), what)
+	}
+	u, what := parseHosts(rawURL, rest, "6379")
+	switch {
+	case what != "":
+		return nil, bad(what)
+	case u.path != "" && u.path != "0":
+		return nil, bad("a cluster has no databases but 0")
+	}
+	cfg.Tag = u.query.Get("tag")
+	if err := checkTag(cfg.Tag); err != nil {
+		return nil, bad(err.Error())
+	}
+	return open(redis.Options{Username: u.username, Password: u.password, TLSConfig: u.tls}, cfg, u.addrs)
+}
+
+// withPort is host with the default port if it has none.
+func withPort(host, port string) (string, error) {
 	if host == "" {
 		return "", errors.New("an empty host")
 	}
-	h, port, err := net.SplitHostPort(host)
+	h, own, err := net.SplitHostPort(host)
 	if err != nil {
-		h, port = strings.Trim(host, "[]"), "26379"
+		h, own = strings.Trim(host, "[]"), port
 	}
-	addr := net.JoinHostPort(h, port)
+	addr := net.JoinHostPort(h, own)
 	return addr, checkPort(addr)
 }
 

@@ -3,6 +3,9 @@
 package node
 
 import (
+	"io"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +23,9 @@ func TestOpen_eachForm_understood(t *testing.T) {
 		"redis-sentinel://a,b:1,c/mine":                        "sentinel:mine",
 		"redis-sentinel://user:p%40ss@a:1,[::1]:2/my%2Fname/4": "sentinel:my/name",
 		"rediss-sentinel://a/mine?sentinel_password=x":         "sentinel:mine",
+		"redis-cluster://a,b:1,[::1]:2/?tag=locks":             "cluster:locks",
+		"redis-cluster://a?tag=locks&name=m1":                  "m1",
+		"rediss-cluster://user:p%40ss@a:1/0?tag=my%20locks":    "cluster:my locks",
 	} {
 		r, err := Open(url, Config{})
 		if err != nil {
@@ -43,6 +49,15 @@ func TestOpen_credentialsAndDatabase_passedOn(t *testing.T) {
 	defer r.Close()
 	if o := r.opts; o.Username != "us@er" || o.Password != "p:ss" || o.DB != 3 || o.MaxRetries != -1 || o.DialerRetries != 1 {
 		t.Errorf("%+v", o)
+	}
+	r, err = Open("rediss-cluster://us%40er:p%3Ass@a:1,b/?tag=locks", Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if o := r.opts; o.Username != "us@er" || o.Password != "p:ss" || o.TLSConfig == nil || o.MaxRetries != -1 || o.DialerRetries != 1 ||
+		r.Tag() != "locks" || !slices.Equal(r.slot.seeds, []string{"a:1", "b:6379"}) {
+		t.Errorf("%+v, seeds %q", o, r.slot.seeds)
 	}
 	r, err = Open("redis://host:1?max_retries=5&read_timeout=1h", Config{})
 	if err != nil {
@@ -76,6 +91,13 @@ func TestOpen_badURL_errorNamesTheFault(t *testing.T) {
 		"redis-sentinel://u%zz:p@a/name":   "user name",
 		"redis-sentinel://u:secre%zz@a/n":  "password cannot be read",
 		"redis-sentinel://u:p%zz@a/n?x=%z": "query",
+		"redis-cluster://a":                "no tag",
+		"redis-cluster://a/?tag=":          "{locks}:name",
+		"redis-cluster://a/?tag={x}":       "no braces",
+		"redis-cluster://a/1?tag=x":        "no databases",
+		"redis-cluster://a,,b/?tag=x":      "empty host",
+		"redis-cluster://a:0/?tag=x":       "65535",
+		"redis-cluster://u:p%zz@a/?tag=x":  "password cannot be read",
 	} {
 		r, err := Open(url, Config{})
 		if err == nil {
@@ -109,6 +131,10 @@ func TestOpen_badURLWithPassword_neverToldOn(t *testing.T) {
 		"redis-sentinel://host?sentinel_password=secret",
 		"redis-sentinel://host?sentinel_PassWord=secret",
 		"redis-sentinel://user:sec/ret@host",
+		"redis-sentinel://user:sec?ret@host/x",
+		"redis-cluster://user:secret@host",
+		"redis-cluster://user:sec?ret@host/?tag=x",
+		"rediss-cluster://user:sec/ret@host/?tag=x",
 		// Letters that take more, or fewer, bytes as small ones.
 		"redis-sentinel://" + strings.Repeat("Ⱥ", 50) + "?password=secret",
 		"redis-sentinel://" + strings.Repeat("\u212a", 50) + "?password=secret",
@@ -129,7 +155,7 @@ func TestOpen_badURLWithPassword_neverToldOn(t *testing.T) {
 // No input makes Open panic or tell a password.
 func FuzzOpen(f *testing.F) {
 	for _, s := range []string{
-		"redis://", "redis://:%s@host:port", "redis-sentinel://u:%s@a,b/name?x=1", "unix://%s@/x", "rediss://a:b:%s", "%s://",
+		"redis://", "redis://:%s@host:port", "redis-sentinel://u:%s@a,b/name?x=1", "redis-cluster://u:%s@a,b/?tag=x", "unix://%s@/x", "rediss://a:b:%s", "%s://",
 	} {
 		f.Add(s)
 	}
@@ -158,12 +184,71 @@ func FuzzOpen(f *testing.F) {
 }
 
 func TestNew_otherKindsOfClient_refusedByName(t *testing.T) {
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
-	defer cluster.Close()
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
+	defer ring.Close()
 	var none *redis.Client
-	for _, c := range []redis.UniversalClient{cluster, nil, none} {
+	var noCluster *redis.ClusterClient
+	for _, c := range []redis.UniversalClient{ring, nil, none, noCluster} {
 		if _, err := New(c, Config{}); err == nil || !strings.Contains(err.Error(), "*redis.Client") {
 			t.Errorf("%T: %v", c, err)
+		}
+	}
+}
+
+// A cluster is a node by one slot of it, and nothing else has one.
+func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, Username: "u", Password: "pw"})
+	defer cluster.Close()
+	one := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer one.Close()
+	for _, tc := range []struct {
+		client redis.UniversalClient
+		tag    string
+		says   string
+	}{{cluster, "", "no tag"}, {cluster, "{x}", "no braces"}, {one, "x", "for a Redis Cluster only"}} {
+		if _, err := New(tc.client, Config{Tag: tc.tag}); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%T with tag %q: %v", tc.client, tc.tag, err)
+		}
+	}
+	if _, err := Open("redis://host", Config{Tag: "x"}); err == nil {
+		t.Error("a plain master has a tag")
+	}
+	r, err := New(cluster, Config{Tag: "locks"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if o := r.opts; r.Name() != "cluster:locks" || r.Tag() != "locks" || o.Username != "u" || o.Password != "pw" || o.MaxRetries != -1 ||
+		!slices.Equal(r.slot.seeds, []string{"127.0.0.1:1", "127.0.0.1:2"}) {
+		t.Errorf("%s: %+v", r.Name(), o)
+	}
+}
+
+// Whom a cluster's nodes name is asked next; who does not answer is not asked again before
+// the others were.
+func TestSlot_whomToAsk(t *testing.T) {
+	s := &slot{seeds: []string{"a:1", "b:1"}}
+	moved := func(to string) error { return scriptError("MOVED 7 " + to) }
+	down := &net.OpError{Op: "dial", Err: io.EOF}
+	for i, step := range []struct {
+		asks  string
+		err   error
+		again bool
+	}{
+		{"a:1", moved("c:1"), true},
+		{"c:1", moved(":2"), true}, // no host: its own
+		{"c:2", down, true},
+		{"b:1", scriptError("CLUSTERDOWN The cluster is down"), true},
+		{"a:1", moved("c:1"), false}, // that were enough tries
+		{"c:1", scriptError("ASK 7 d:1"), false},
+		{"b:1", scriptError("WRONGPASS"), false},
+		{"a:1", ErrClosed, false},
+	} {
+		if got := s.addr(); got != step.asks {
+			t.Errorf("step %d asks %s, want %s", i, got, step.asks)
+		}
+		if again := s.further(step.err, i+1); again != step.again {
+			t.Errorf("step %d: again %v after %v", i, again, step.err)
 		}
 	}
 }

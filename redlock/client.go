@@ -35,6 +35,8 @@ type Client struct {
 	nodes   []node.Node
 	all     uint64 // the set of all nodes
 	need    int    // the quorum
+	tag     string // that names must have, for the sake of the master called tagged
+	tagged  string
 	id      string
 	attempt atomic.Uint64
 	renewer *renewer
@@ -140,6 +142,17 @@ func newClient(nodes []node.Node, s settings) (*Client, error) {
 	var err error
 	if c.epoch, err = newEpoch(nodes, &s); err != nil {
 		return nil, err
+	}
+	for _, n := range nodes {
+		slot, ok := n.(interface{ Tag() string })
+		switch {
+		case !ok || slot.Tag() == "":
+		case c.tag != "" && c.tag != slot.Tag():
+			return nil, fmt.Errorf("%w: masters %s and %s are slots of two tags, {%s} and {%s}, and no lock's name has both: give them one",
+				ErrConfig, c.tagged, n.Name(), c.tag, slot.Tag())
+		default:
+			c.tag, c.tagged = slot.Tag(), n.Name()
+		}
 	}
 	c.timers.New = func() any {
 		t := time.NewTimer(time.Hour)

@@ -36,7 +36,7 @@ func newEpoch(nodes []node.Node, s *settings) (epoch, error) {
 	slices.Sort(names)
 	for i := range names[1:] {
 		if names[i] == names[i+1] {
-			return epoch{}, fmt.Errorf("%w: master %s is named twice", ErrConfig, names[i])
+			return epoch{}, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs)", ErrConfig, names[i])
 		}
 	}
 	masters := strings.Join(names, " ")

@@ -32,7 +32,8 @@ type Mutex struct {
 }
 
 // Mutex returns the lock called name: 1 to 512 bytes of UTF-8 without NUL, and
-// not beginning with "redlock:". A name or an option that cannot work is
+// not beginning with "redlock:"; with a Redis Cluster among the masters, {tag}:name
+// with the tag that its URL has. A name or an option that cannot work is
 // reported by the first call on the Mutex, as [ErrConfig].
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 	return c.mutex(name, node.Plain, opts)
@@ -46,6 +47,9 @@ func (c *Client) mutex(name string, mode node.Mode, opts []LockOption) *Mutex {
 			continue
 		}
 		o.applyLock(&m.ls)
+	}
+	if m.err == nil {
+		m.err = c.checkSlot(name)
 	}
 	if m.err == nil {
 		m.err = c.checkLock(&m.ls)
@@ -67,6 +71,26 @@ func checkName(name string) error {
 		return fmt.Errorf("%w: lock name %q begins with %q, which is the library's own", ErrConfig, name, reserved)
 	}
 	return nil
+}
+
+// checkSlot says why the lock called name cannot be on all masters, or nil.
+func (c *Client) checkSlot(name string) error {
+	if c.tag == "" || hashTag(name) == c.tag {
+		return nil
+	}
+	return fmt.Errorf("%w: lock name %q is outside of the slot of {%s}, which is all that master %s is of its Redis Cluster; name it %q",
+		ErrConfig, name, c.tag, c.tagged, "{"+c.tag+"}:"+name)
+}
+
+// hashTag is the part of a key that decides on its slot in a Redis Cluster, if that is
+// a part in braces; else empty.
+func hashTag(key string) string {
+	_, tag, _ := strings.Cut(key, "{")
+	tag, _, closed := strings.Cut(tag, "}")
+	if !closed {
+		return ""
+	}
+	return tag
 }
 
 // Name is the lock's name.

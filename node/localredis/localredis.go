@@ -47,6 +47,7 @@ type Config struct {
 	Password    string   // requirepass, and masterauth when ReplicaOf is set; empty means none
 	ReplicaOf   string   // "host:port" of a master; Start does not wait for the first synchronisation
 	Binary      string   // path of the server program; empty means what Find finds
+	Cluster     bool     // a Redis Cluster's server, as yet without slots and peers; needs Redis 7
 	Parent      string   // an existing directory in which the server's own is made; empty means os.TempDir()
 }
 
@@ -65,6 +66,7 @@ type Server struct {
 	cfg  Config
 	dir  string
 	port *loopback.Port
+	bus  *loopback.Port // of a cluster's server, else nil
 
 	mu     sync.Mutex // one change of the process at a time
 	closed bool       // guarded by mu
@@ -110,20 +112,38 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 }
 
 func startOnce(ctx context.Context, cfg Config) (*Server, error) {
-	port, err := loopback.Reserve()
-	if err != nil {
-		return nil, fmt.Errorf("localredis: reserve a port: %w", err)
+	s := &Server{cfg: cfg}
+	err := s.reserve()
+	if err == nil {
+		s.dir, err = os.MkdirTemp(cfg.Parent, "localredis-")
 	}
-	dir, err := os.MkdirTemp(cfg.Parent, "localredis-")
 	if err != nil {
-		port.Release()
+		s.release()
 		return nil, fmt.Errorf("localredis: %w", err)
 	}
-	s := &Server{cfg: cfg, dir: dir, port: port}
 	if err := s.launch(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// reserve gets the server's ports.
+func (s *Server) reserve() (err error) {
+	if s.port, err = loopback.Reserve(); err == nil && s.cfg.Cluster {
+		s.bus, err = loopback.Reserve()
+	}
+	if err != nil {
+		err = fmt.Errorf("reserve a port: %w", err)
+	}
+	return err
+}
+
+func (s *Server) release() {
+	for _, p := range []*loopback.Port{s.port, s.bus} {
+		if p != nil {
+			p.Release()
+		}
+	}
 }
 
 // StartN starts n servers of the same Config in parallel: all of them, or an error and none.
@@ -298,7 +318,7 @@ func (s *Server) Close() error {
 		return err
 	}
 	s.closed = true
-	s.port.Release()
+	s.release()
 	return os.RemoveAll(s.dir)
 }
 
@@ -317,6 +337,9 @@ func (s *Server) args() []string {
 	}
 	if host, port, ok := strings.Cut(s.cfg.ReplicaOf, ":"); ok {
 		args = append(args, "--replicaof", host, port)
+	}
+	if s.cfg.Cluster {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(s.bus.Number()))
 	}
 	return append(args, s.cfg.Args...)
 }

@@ -33,13 +33,17 @@
 -- What is not nearly every call's, in a function of its own: to make a closure of each
 -- part, in each call, would cost as much as the rest.
 local function parts()
+  -- A client's sign of life is called as the node record is, redlock:node, which in a
+  -- cluster has the slot's tag behind it.
+  local alive = 'redlock:alive' .. string.sub(KEYS[#KEYS], 13) .. ':'
+
   -- A waiter is its client's id, the first 36 bytes of the holder's, and its side.
   -- The queue: a sorted set of waiters by ticket. A waiter is dead when its client's
   -- sign of life is gone.
   local function head(queue)
     while true do
       local first = redis.call('zrange', queue, 0, 0)[1]
-      if not first or redis.call('exists', 'redlock:alive:' .. string.sub(first, 1, 36)) == 1 then
+      if not first or redis.call('exists', alive .. string.sub(first, 1, 36)) == 1 then
         return first
       end
       redis.call('zrem', queue, first)
@@ -55,7 +59,7 @@ local function parts()
   end
 
   local function queueUp(queue, ticket, waiter, liveness)
-    redis.call('set', 'redlock:alive:' .. string.sub(waiter, 1, 36), '1', 'px', liveness)
+    redis.call('set', alive .. string.sub(waiter, 1, 36), '1', 'px', liveness)
     redis.call('zadd', queue, ticket, waiter)
     redis.call('pexpire', queue, 60000)
   end

@@ -602,7 +602,7 @@ func (p *pair) realSaid() (said []string) {
 		if msg.Channel == "mark" {
 			return said
 		}
-		if msg.Channel == "redlock:check" {
+		if msg.Channel == node.Wake("check") {
 			continue // a node that connects tries whether it may publish
 		}
 		said = append(said, msg.Channel+" "+msg.Payload)

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// clusterWait is TTL and maximum TTL of tests in which a slot gets another master.
+const clusterWait = 2 * time.Second
+
+var clusterOpts = []redlock.Option{redlock.WithTTL(clusterWait), redlock.WithMaxTTL(clusterWait),
+	redlock.WithoutRenewal(), redlock.WithNodeTimeout(time.Second)}
+
+// slot is the slot of a tag in a cluster, as one of a client's masters.
+type slot struct {
+	*quorumtest.Cluster
+	t   *testing.T
+	tag string
+}
+
+// lock is a lock's name with the tag.
+func (s slot) lock(name string) string { return "{" + s.tag + "}:" + name }
+
+func (s slot) record() string { return node.RecordKey + ":{" + s.tag + "}" }
+
+// state is what the slot's record on server i lets it do; 0 when it has none, or not the
+// slot.
+func (s slot) state(i int) node.State {
+	s.t.Helper()
+	gate, err := s.Direct[i].HGet(context.Background(), s.record(), "gate").Result()
+	if err != nil {
+		return 0
+	}
+	g, err := node.ParseGate(gate)
+	noErr(s.t, err)
+	return g.State
+}
+
+// has says whether server i has key.
+func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), key) }
+
+// Stages of one cluster, for it takes three seconds to come up.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cl := quorumtest.StartCluster(t, localredis.Always)
+	stage := func(name string, master int, f func(*testing.T, slot)) bool {
+		return t.Run(name, func(t *testing.T) {
+			cl := cl.In(t)
+			f(t, slot{cl, t, cl.Tag(master)})
+		})
+	}
+	_ = stage("oneSlotAsMaster_locksAsOnAnyOther", 0, clusterLocks) &&
+		stage("slotIsElsewhere_waitersAreTold", 0, clusterWaits) && // makes 0 the replica, of 3
+		stage("failover_promotedReplicaRecoversFirst", 3, clusterFailover) &&
+		stage("slotMoves_noVoteTwiceAndRecoversFirst", 1, clusterMigration)
+}
+
+// The slot and two plain masters, one of which is down: whatever is locked has a vote
+// in the slot.
+func clusterLocks(t *testing.T, s slot) {
+	rng := quorumtest.Rand(t, "./redlock")
+	ms := startMasters(t, 2, localredis.Config{})
+	patient := redlock.WithNodeTimeout(time.Second)
+	urls := append(ms.urls(), s.URL(s.tag, 2, 3)) // neither has the slot
+	c := openAt(t, urls, patient)
+	noErr(t, c.Init(t.Context()))
+
+	braced := "{" + s.tag + "}"
+	for _, name := range []string{"orders", "{other}:orders", "{}" + braced + ":orders", "{" + s.tag + ":orders", "orders}" + s.tag + "{"} {
+		for _, m := range []*redlock.Mutex{c.Mutex(name), c.RWMutex(name).Reader()} {
+			_, err := m.TryLock(t.Context())
+			wantIs(t, err, redlock.ErrConfig)
+			wantText(t, err, `"`+name+`"`, braced, `"`+s.lock(name)+`"`, "cluster:"+s.tag)
+		}
+	}
+	if keys := append(ms.keys("*orders*"), s.Keys(0)...); !slices.Equal(keys, []string{s.record()}) {
+		t.Errorf("something was sent: %v", keys)
+	}
+	for _, name := range []string{braced, s.lock("orders"), "orders of " + braced + ", {all}"} {
+		l := locked(t, c.Mutex(name))
+		settled(t, l, 3)
+		unlock(t, l)
+	}
+
+	for url, says := range map[string]string{
+		"redis://" + s.Servers[0].Addr():                             "redis-cluster://",
+		"redis-cluster://" + ms.servers[0].Addr() + "/?tag=" + s.tag: "use redis://",
+	} {
+		n, err := node.Open(url, node.Config{})
+		noErr(t, err)
+		wantText(t, n.Ready(), says)
+		noErr(t, n.Close())
+	}
+	two, err := redlock.Open(append(urls, s.URL("other", 1)), redlock.WithNodeCount(4))
+	if err == nil {
+		_ = two.Close()
+	}
+	wantIs(t, err, redlock.ErrConfig)
+	wantText(t, err, braced, "{other}")
+
+	noErr(t, ms.servers[1].Kill())
+	ready := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Servers[1].Addr()}})
+	t.Cleanup(func() { _ = ready.Close() })
+	n, err := node.New(ready, node.Config{Tag: s.tag})
+	noErr(t, err)
+	nodes := []node.Node{n}
+	for _, u := range ms.urls() {
+		n, err := node.Open(u, node.Config{})
+		noErr(t, err)
+		nodes = append(nodes, n)
+	}
+	mixed, err := redlock.New(nodes, patient)
+	noErr(t, err)
+	t.Cleanup(func() { _ = mixed.Close() })
+
+	lock := s.lock("lock")
+	l := &library{t: t, tokens: make(map[int64]bool)}
+	var wg sync.WaitGroup
+	for _, c := range []*redlock.Client{c, mixed, openAt(t, urls, patient)} {
+		for range 3 {
+			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), c.RWMutex(lock)}
+			wg.Go(func() {
+				for l.visits() < quorumtest.Scale(150, 20_000) && !t.Failed() {
+					if err := v.visit(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+
+	// Every kind of key at once.
+	reader := locked(t, c.RWMutex(lock).Reader())
+	got := waitFor(t.Context(), mixed.RWMutex(lock).Writer())
+	waitSettled(t, mixed)
+	keys := s.Keys(0)
+	for _, k := range keys {
+		if s.Slot(k) != s.Slot(lock) {
+			t.Errorf("%q is outside of the slot", k)
+		}
+	}
+	for _, k := range []string{lock, s.record(), "redlock:queue:" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
+		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, k) }) {
+			t.Errorf("no %s among %v", k, keys)
+		}
+	}
+	if others := append(s.Keys(1), s.Keys(2)...); len(others) > 0 {
+		t.Errorf("keys outside of the slot: %v", others)
+	}
+	unlock(t, reader)
+	unlock(t, must(t, got, 3*time.Second).lease)
+	soon(t, "the votes are given back", func() bool {
+		return !slices.ContainsFunc(s.Keys(0), func(k string) bool { return strings.HasPrefix(k, lock) })
+	})
+}
+
+// A client whose only master is the slot is told by its servers, whichever have it:
+// where the slot is, or where it was when it subscribed.
+func clusterWaits(t *testing.T, s slot) {
+	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second)}
+	a, b := openAt(t, []string{s.URL(s.tag, 1)}, opts...), openAt(t, []string{s.URL(s.tag, 2)}, opts...)
+	handOver := func(from, to *redlock.Client, meanwhile func()) {
+		t.Helper()
+		held := locked(t, from.Mutex(s.lock("lock")))
+		got := waitFor(t.Context(), to.Mutex(s.lock("lock")))
+		waitSettled(t, to)
+		meanwhile()
+		_ = held.Unlock(t.Context())                 // not confirmed where the slot has to be found again
+		unlock(t, must(t, got, 3*time.Second).lease) // untold it looks again after 5 s
+	}
+	handOver(a, b, func() {})
+	handOver(a, b, func() { s.Promote(3) }) // server 0 lives on as its replica
+	handOver(b, a, func() {
+		_, finish := s.Migrate(s.tag, 3, 2)
+		finish()
+	})
+	handOver(a, b, func() {})
+}
+
+// docs/safety.md A11. The slot's master dies with a vote that its replica never heard
+// of. The replica is promoted, and votes only when it has recovered.
+func clusterFailover(t *testing.T, s slot) {
+	ms := startMasters(t, 2, localredis.Config{})
+	urls := append(ms.urls(), s.URL(s.tag, 0, 1, 3))
+	c := openAt(t, urls, clusterOpts...)
+	noErr(t, c.Init(t.Context()))
+	before := locked(t, c.Mutex(s.lock("before")))
+	unlock(t, before)
+
+	noErr(t, s.Servers[0].Pause())
+	noErr(t, s.Direct[3].Do(t.Context(), "client", "kill", "type", "replica").Err())
+	held := ms.bare(c, 1, s.lock("held"))
+	noErr(t, s.Servers[3].Kill())
+	noErr(t, s.Servers[0].Resume())
+	promoted := time.Now()
+	s.Promote(0, "force")
+	other := openAt(t, urls, clusterOpts...)
+	soon(t, "it recovers", func() bool { return s.state(0) == node.Recovering })
+	s.heldToItsEnd(held, other)
+	soon(t, "it votes again", func() bool { return s.state(0) == node.Voting })
+	if d := time.Since(promoted); d < clusterWait {
+		t.Errorf("it voted %v after it was promoted", d)
+	}
+	noErr(t, ms.servers[1].Kill()) // now the slot is needed
+	s.locksAfter(before, c, 0)
+}
+
+// A slot moves to another master of its cluster, and every vote is on disk at both. While
+// some of its keys are here and some there, neither master votes. The new one recovers
+// first, although a record came with the keys; votes that came are given back as others.
+func clusterMigration(t *testing.T, s slot) {
+	ms := startMasters(t, 2, localredis.Config{})
+	urls := append(ms.urls(), s.URL(s.tag, 0, 1, 2))
+	c, other := openAt(t, urls, clusterOpts...), openAt(t, urls, clusterOpts...)
+	noErr(t, c.Init(t.Context()))
+	before := locked(t, c.Mutex(s.lock("before")))
+	unlock(t, before)
+
+	left, moved := ms.bare(c, 1, s.lock("left")), ms.bare(c, 1, s.lock("moved"))
+	refused := func(when string) {
+		t.Helper()
+		for _, lease := range []*redlock.Lease{left, moved} {
+			if l, err := other.Mutex(lease.Name()).TryLock(t.Context()); err == nil {
+				t.Fatalf("%s: %s has %s and %s has it", when, l.Holder(), l.Name(), lease.Holder())
+			}
+		}
+		if l := locked(t, other.Mutex(s.lock("free"))); redlock.CountedVotes(l) > 2 {
+			t.Errorf("%s: the slot votes", when)
+		} else {
+			unlock(t, l)
+		}
+	}
+	move, finish := s.Migrate(s.tag, 1, 2)
+	refused("nothing has moved")
+	move(s.lock("moved"))
+	refused("a vote has moved")
+	move(s.record())
+	refused("the record has moved")
+	move(s.lock("left"))
+	refused("all keys have moved")
+	finished := time.Now()
+	finish()
+	soon(t, "the new master recovers", func() bool { return s.state(2) == node.Recovering })
+	_ = moved.Unlock(t.Context()) // the slot may not have been found again: then it is owed
+	soon(t, "a vote that has moved is given back", func() bool { return !s.has(2, s.lock("moved")) })
+	s.heldToItsEnd(left, other)
+	soon(t, "it votes again", func() bool { return s.state(2) == node.Voting })
+	if d := time.Since(finished); d < clusterWait {
+		t.Errorf("it voted %v after it was given the slot", d)
+	}
+	noErr(t, ms.servers[1].Kill())
+	s.locksAfter(before, other, 2)
+}
+
+// heldToItsEnd has another client try for a lock that is held, until it is not, and
+// lock another one meanwhile: all but one master are there.
+func (s slot) heldToItsEnd(held *redlock.Lease, other *redlock.Client) {
+	s.t.Helper()
+	if held.Err() != nil {
+		s.t.Log("too slow: the lease has ended before it could be given twice")
+	}
+	for held.Err() == nil {
+		if l, err := other.Mutex(held.Name()).TryLock(s.t.Context()); err == nil {
+			if held.Err() == nil {
+				s.t.Fatalf("%s has it while %s does, which is valid until %v", l.Holder(), held.Holder(), held.ValidUntil())
+			}
+			unlock(s.t, l)
+		} else if !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrRecovering) {
+			s.t.Fatal(err)
+		}
+		unlock(s.t, locked(s.t, other.Mutex(s.lock("else"))))
+	}
+}
+
+// locksAfter locks what before was the lease of, with a vote of server i.
+func (s slot) locksAfter(before *redlock.Lease, c *redlock.Client, i int) {
+	s.t.Helper()
+	l := locked(s.t, c.Mutex(before.Name()))
+	if l.Token() <= before.Token() {
+		s.t.Errorf("token %d after %d", l.Token(), before.Token())
+	}
+	if !s.has(i, before.Name()) {
+		s.t.Error("the slot's new master has no vote")
+	}
+	unlock(s.t, l)
+}
