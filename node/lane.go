@@ -31,7 +31,12 @@ const watchEvery = 5 * time.Millisecond
 // error.
 const idleAfter = 10 * time.Millisecond
 
-// errHungUp: the master closed the connection while nothing was on it.
+// trustFor is how long a master behind failover is taken for the master after it last
+// answered: longer than a waiting client is silent. One that was frozen meanwhile may not
+// know yet that it is none.
+const trustFor = 1500 * time.Millisecond
+
+// errHungUp: the connection cannot be used any more, and nothing was on it.
 var errHungUp = errors.New("node: the master has closed the connection")
 
 // debtPause is how long a debt rests after the master refused to take it
@@ -89,7 +94,7 @@ func (r *Redis) serve(conn *conn) error {
 		if !ok {
 			return nil
 		}
-		if batch.idle > idleAfter && hungUp(conn.wire) {
+		if batch.idle > idleAfter && (hungUp(conn.wire) || batch.idle > r.trust) {
 			r.putBack(batch)
 			return errHungUp
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -88,6 +89,7 @@ type Redis struct {
 	owned io.Closer     // what the dialer of opts stands on, if that is ours
 	slot  *slot         // of a cluster, where the masters are found; else nil
 	keys  *keys
+	trust time.Duration // how long a connection may be idle: see trustFor
 	cfg   Config
 	clock clock.Clock
 	bound Binding
@@ -190,11 +192,14 @@ func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
 	opts.DisableIdentity = true
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	r := &Redis{
-		name: opts.Addr, opts: opts, slot: at, keys: keysIn(cfg.Tag), cfg: cfg, clock: cfg.Clock,
+		name: opts.Addr, opts: opts, slot: at, keys: keysIn(cfg.Tag), trust: math.MaxInt64, cfg: cfg, clock: cfg.Clock,
 		wake:  make(chan struct{}, 1),
 		quit:  make(chan struct{}),
 		done:  make(chan struct{}),
 		first: make(chan struct{}),
+	}
+	if at != nil || opts.Addr == "FailoverClient" { // so go-redis calls what sentinels name
+		r.trust = trustFor
 	}
 	r.sub = subscription{r: r, want: make(map[string]bool), changed: make(chan struct{}, 1)}
 	return r, nil
