@@ -190,6 +190,10 @@ func (b *backend) hurt(how string) error {
 
 // connection is how this program talks to a master itself: without retries, and with the fewest words at the start.
 func connection(url string) (*redis.Options, error) {
+	if path, query, ok := strings.Cut(url, "?"); ok { // a name is the library's, not go-redis's
+		words := slices.DeleteFunc(strings.Split(query, "&"), func(w string) bool { return strings.HasPrefix(w, "name=") })
+		url = path + "?" + strings.Join(words, "&")
+	}
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, errors.New("--nodes: an URL that cannot be read") // checked before; the error may hold the password

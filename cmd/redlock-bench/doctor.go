@@ -193,6 +193,7 @@ const (
 type patient struct {
 	name, version, state, eviction, aof, clock string
 
+	record  string // its key
 	runID   string
 	epoch   string // whom it votes with, in the words of its record; empty when it has none
 	reached bool
@@ -202,16 +203,24 @@ type patient struct {
 // examine asks one master.
 func examine(ctx context.Context, url string) patient {
 	p := patient{name: silent, version: silent, state: silent, eviction: silent, aof: silent, clock: silent}
-	o, err := connection(url)
+	n, err := node.Open(url, node.Config{})
 	if err != nil {
 		p.err = err
 		return p
 	}
-	p.name = o.Addr
-	c := redis.NewClient(o)
+	defer n.Close()
+	p.name, p.record = n.Name(), node.RecordKey
+	if n.Tag() != "" {
+		p.record += ":{" + n.Tag() + "}"
+	}
+	c, err := p.connect(ctx, url)
+	var reply redis.Error
+	if err != nil {
+		p.reached, p.err = errors.As(err, &reply), &node.Error{Node: p.name, Err: err}
+		return p
+	}
 	defer c.Close()
 	info, err := c.Info(ctx).Result()
-	var reply redis.Error
 	p.reached = err == nil || errors.As(err, &reply)
 	if err == nil {
 		p.runID = infoField(info, "run_id")
@@ -229,14 +238,61 @@ func examine(ctx context.Context, url string) patient {
 		}
 	}
 	if p.err == nil {
-		p.err = admission(url)
+		p.err = n.Ready() // what the library itself says, so that we never say anything else
 	}
 	return p
 }
 
+// connect returns a client of the master: of a slot of a cluster, whomever a server of it names.
+func (p *patient) connect(ctx context.Context, url string) (*redis.Client, error) {
+	if !isCluster(url) {
+		o, err := connection(url)
+		if err != nil {
+			return nil, err
+		}
+		return redis.NewClient(o), nil
+	}
+	var last error
+	for _, server := range servers(url) {
+		o, err := connection(server)
+		if err != nil {
+			return nil, err
+		}
+		for range 5 {
+			c := redis.NewClient(o)
+			last = c.Exists(ctx, p.record).Err()
+			moved, ok := redis.IsMovedError(last)
+			if last == nil {
+				return c, nil
+			}
+			_ = c.Close()
+			if !ok {
+				break
+			}
+			o.Addr = moved
+		}
+	}
+	return nil, last
+}
+
+// servers are a cluster's, as if each were a master.
+func servers(url string) (urls []string) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	rest, _, _ = strings.Cut(rest, "/")
+	user, hosts := "", rest
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		user, hosts = rest[:at+1], rest[at+1:]
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		urls = append(urls, strings.TrimSuffix(scheme, "-cluster")+"://"+user+host)
+	}
+	return urls
+}
+
 // readRecord says what the master's record lets it do.
 func (p *patient) readRecord(ctx context.Context, c *redis.Client, id node.Identity) error {
-	fields, err := c.HMGet(ctx, node.RecordKey, "gate", "epoch").Result()
+	fields, err := c.HMGet(ctx, p.record, "gate", "epoch").Result()
 	if err != nil {
 		p.state = unknown
 		return err
@@ -268,16 +324,6 @@ func stateOf(g node.Gate, incarnation string) string {
 		return fmt.Sprintf("recovering %d/%d", g.Step, node.RecoverySteps)
 	}
 	return stateVotes
-}
-
-// admission is what the library itself says of one master, so that we never say anything else.
-func admission(url string) error {
-	n, err := node.Open(url, node.Config{})
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	return n.Ready()
 }
 
 // aof is how often the append-only file is synced.

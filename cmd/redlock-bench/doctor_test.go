@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -69,6 +70,28 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 	writesNothing(t, good)
+}
+
+// A slot of a Redis Cluster, and a master with a name of its own.
+func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
+	cl := quorumtest.StartCluster(t, localredis.None)
+	tag := cl.Tag(0)
+	plain := startURLs(t, 2)
+	nodes := []string{plain[0], plain[1] + "?name=m2", cl.URL(tag, 1, 2)}
+	list := strings.Join(nodes, ",")
+	if code, said := diagnose(t, nodes...); code != exitOK || !strings.Contains(said, "m2 ") || !strings.Contains(said, "cluster:"+tag+" ") ||
+		!strings.Contains(said, "3 masters would be taken in; they are new") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if code, stdout, stderr := bench(t, "init", "--nodes", list); code != exitOK || !strings.Contains(stdout, "cluster:"+tag+"  votes") {
+		t.Errorf("init: exit code %d: %s %s", code, stdout, stderr)
+	}
+	if code, said := diagnose(t, nodes...); code != exitOK || !strings.Contains(said, "a lock would be taken on 3 of 3 masters") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if code, said := diagnose(t, plain[0], nodes[1], "redis://"+cl.Servers[0].Addr()); code != exitViolation || !strings.Contains(said, "redis-cluster://") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
 }
 
 // What doctor says of masters that are in use, which it must leave as they are.

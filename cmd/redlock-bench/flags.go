@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,9 +52,18 @@ func (u *urls) String() string { return "" } // it may hold passwords, and has n
 
 // Set implements [flag.Value]. It accepts everything: package flag would print what it does not, passwords included. See check.
 func (u *urls) Set(s string) error {
-	*u = strings.Split(s, ",")
+	*u = nil
+	for word := range strings.SplitSeq(s, ",") {
+		if n := len(*u); n > 0 && isCluster((*u)[n-1]) && !strings.Contains(word, "://") {
+			(*u)[n-1] += "," + word // another of its servers
+			continue
+		}
+		*u = append(*u, word)
+	}
 	return nil
 }
+
+func isCluster(url string) bool { return strings.Contains(url, "-cluster://") }
 
 func (u urls) check() error {
 	for _, url := range u {
@@ -105,6 +115,9 @@ func (s *setup) check() error {
 		return fmt.Errorf("--ttl %v: want %v or more", s.ttl, minTime)
 	case s.duration < minTime:
 		return fmt.Errorf("--duration %v: want %v or more", s.duration, minTime)
+	}
+	if slices.ContainsFunc(s.nodes, isCluster) {
+		return errors.New("--nodes: a slot of a Redis Cluster takes locks that are named after it, as ours are not: measure on plain masters")
 	}
 	return s.nodes.check()
 }
