@@ -373,6 +373,11 @@ func (r *Redis) connect() (*conn, error) {
 		if err == nil || r.slot == nil || !r.slot.further(err, tries) || time.Since(began) > patience {
 			return c, err
 		}
+		select {
+		case <-r.quit:
+			return nil, err
+		default:
+		}
 	}
 }
 

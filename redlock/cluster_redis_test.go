@@ -57,7 +57,7 @@ func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), ke
 // Stages of one cluster, for it takes three seconds to come up.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	cl := quorumtest.StartCluster(t, localredis.Always)
+	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
 	stage := func(name string, master int, f func(*testing.T, slot)) bool {
 		return t.Run(name, func(t *testing.T) {
 			cl := cl.In(t)
@@ -299,4 +299,105 @@ func (s slot) locksAfter(before *redlock.Lease, c *redlock.Client, i int) {
 		s.t.Error("the slot's new master has no vote")
 	}
 	unlock(s.t, l)
+}
+
+// A slot that fails over by itself again and again, because its master is killed or
+// frozen, and moves about, while one of two plain masters is frozen at a time, so that
+// whatever is locked has a vote in the slot or misses one of the others: never two
+// holders, and tokens in order.
+func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
+	if !quorumtest.Soak() {
+		t.Skip("takes minutes: set REDLOCK_SOAK=1")
+	}
+	rng := quorumtest.Rand(t, "./redlock")
+	const ttl = 4 * time.Second
+	cl := quorumtest.StartCluster(t, localredis.None, 500*time.Millisecond)
+	s := slot{cl, t, cl.Tag(0)}
+	ms := startMasters(t, 2, localredis.Config{})
+	urls := append(ms.urls(), s.URL(s.tag, 0, 1, 2, 3))
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal()}
+	noErr(t, openAt(t, urls, opts...).Init(t.Context()))
+
+	var mu sync.Mutex
+	var held *redlock.Lease
+	var last int64
+	grants := 0
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 4 {
+		c, rng := openAt(t, urls, opts...), rand.New(rand.NewPCG(rng.Uint64(), 0))
+		wg.Go(func() {
+			for ctx.Err() == nil && !t.Failed() {
+				mu.Lock()
+				before := last
+				mu.Unlock()
+				l, err := c.Mutex(s.lock("lock"), redlock.Unfair()).Lock(ctx)
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				if held != nil && held.Err() == nil && l.Err() == nil {
+					t.Errorf("%s has it and %s has it", held.Holder(), l.Holder())
+				}
+				if l.Token() <= before {
+					t.Errorf("token %d after %d", l.Token(), before)
+				}
+				held, last = l, max(last, l.Token())
+				grants++
+				mu.Unlock()
+				select { // some for a moment, some to the end
+				case <-time.After(time.Duration(rng.Int64N(int64(20 * time.Millisecond)))):
+				case <-l.Context().Done():
+				}
+				if rng.IntN(16) == 0 {
+					<-l.Context().Done()
+				}
+				mu.Lock()
+				if held == l {
+					held = nil
+				}
+				mu.Unlock()
+				_ = l.Unlock(context.Background())
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			err := ms.servers[i%2].Pause()
+			time.Sleep(time.Second)
+			if err = errors.Join(err, ms.servers[i%2].Resume()); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	master, done := 0, map[string]int{}
+	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end) && !t.Failed(); {
+		what := []string{"killed", "frozen", "moved"}[rng.IntN(3)]
+		done[what]++
+		switch what {
+		case "killed":
+			noErr(t, s.Servers[master].Kill())
+			s.Promoted(3 - master)
+			noErr(t, s.Servers[master].Restart(t.Context()))
+			master = 3 - master
+		case "frozen":
+			noErr(t, s.Servers[master].Pause())
+			soon(t, "the replica is promoted", func() bool { return s.Owner(s.tag, 1) == 3-master })
+			time.Sleep(time.Duration(rng.Int64N(int64(2 * ttl))))
+			noErr(t, s.Servers[master].Resume())
+			master = 3 - master
+		case "moved":
+			_, finish := s.Migrate(s.tag, master, 1)
+			finish()
+			time.Sleep(time.Duration(rng.Int64N(int64(ttl))))
+			_, finish = s.Migrate(s.tag, 1, master)
+			finish()
+		}
+		s.Promoted(master)
+		time.Sleep(time.Duration(rng.Int64N(int64(2 * ttl))))
+	}
+	stop()
+	wg.Wait()
+	t.Logf("%d grants; its master %v", grants, done)
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -74,7 +75,7 @@ func TestDoctor(t *testing.T) {
 
 // A slot of a Redis Cluster, and a master with a name of its own.
 func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
-	cl := quorumtest.StartCluster(t, localredis.None)
+	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
 	tag := cl.Tag(0)
 	plain := startURLs(t, 2)
 	nodes := []string{plain[0], plain[1] + "?name=m2", cl.URL(tag, 1, 2)}

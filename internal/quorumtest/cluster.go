@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,14 +28,14 @@ type Cluster struct {
 }
 
 // StartCluster starts a cluster, or skips the test where there is no redis-server that
-// can. Nobody in it is taken for dead because the machine is busy: see Promote.
-func StartCluster(t testing.TB, p localredis.Persistence) *Cluster {
+// can. Timeout is after which silence one of its servers is taken for dead.
+func StartCluster(t testing.TB, p localredis.Persistence, timeout time.Duration) *Cluster {
 	t.Helper()
 	if _, version, err := localredis.Find(); err == nil && strings.HasPrefix(version, "6.") {
 		t.Skipf("redis-server %s: a cluster on any ports needs 7", version)
 	}
 	c := &Cluster{t: t, tags: new(int)}
-	c.Servers, c.Direct = Servers(t, 4, localredis.Config{Persistence: p, Cluster: true, Args: []string{"--cluster-node-timeout", "30000"}})
+	c.Servers, c.Direct = Servers(t, 4, localredis.Config{Persistence: p, Cluster: true, Args: []string{"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds())}})
 	for i := range c.Servers {
 		c.ids = append(c.ids, c.do(i, "cluster", "myid").(string))
 		if i == 3 {
@@ -118,6 +119,13 @@ func (c *Cluster) URL(tag string, seeds ...int) string {
 func (c *Cluster) Promote(i int, how ...any) {
 	c.t.Helper()
 	c.do(i, append([]any{"cluster", "failover"}, how...)...)
+	c.Promoted(i)
+}
+
+// Promoted waits until all servers that run know that server i, 0 or 3, is the master of
+// the other.
+func (c *Cluster) Promoted(i int) {
+	c.t.Helper()
 	other := 3 - i
 	Soon(c.t, "the replica is promoted", func() bool {
 		for on, s := range c.Servers {
