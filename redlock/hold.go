@@ -297,6 +297,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 		Until: until + 2*h.c.drift.Of(h.ls.ttl), // the TTL is over then on any master
 	})
 	defer b.done()
+	h.c.waiting.handOver(h.l)
 	v := b.wait(ctx, h.c.nodeTimeout)
 	switch {
 	case was != nil:

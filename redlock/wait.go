@@ -83,7 +83,8 @@ type contender struct {
 
 	// Guarded by w.mu.
 	listens   bool
-	over      bool   // the timer has ended since the last round began
+	behind    bool   // somebody was ahead of it in too many queues, in the last round
+	over      bool   // the timer has ended since the last round began, or the lock was given back here
 	woken     uint64 // masters that woke us since then
 	heard     uint64 // masters that said something on Redisson's channel since then
 	free      uint64 // masters that granted in the last round, in vain: the lock is free there

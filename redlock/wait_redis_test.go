@@ -153,6 +153,23 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 	return nil
 }
 
+// In one process the next in line asks right behind the release, and needs no message.
+func TestLock_handOverInOneProcess_needsNoMessage(t *testing.T) {
+	masters := quorumtest.Start(t, 5)
+	c := masters.Lossy(func(int) bool { return true }, redlock.WithTTL(20*time.Second))
+	for _, m := range []*redlock.Mutex{c.Mutex("lock"), c.RWMutex("rw").Writer()} {
+		lease := lock(t, m)
+		for range 10 {
+			got := waitFor(t.Context(), m)
+			masters.Waits(m.Name(), 1)
+			waitSettled(t, c)
+			unlock(t, lease)
+			lease = must(t, got, time.Second).lease
+		}
+		unlock(t, lease)
+	}
+}
+
 // A master that the holder has no vote of grants to a waiter, who cannot use it
 // and gives it back, but not its place. That is no split vote, and no reason to ask again.
 func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {

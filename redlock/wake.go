@@ -18,13 +18,20 @@ func (ct *contender) listen(replies []node.Reply) {
 	defer w.mu.Unlock()
 	var strangers uint64
 	ct.free = 0
+	head := 0
 	for i, r := range replies {
+		if r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0 {
+			head++
+		}
 		switch {
 		case r.Stranger:
 			strangers |= 1 << i
 		case r.Class == node.Granted && ct.ticket != 0:
 			ct.free |= 1 << i
 		}
+	}
+	if ct.behind = head < w.c.need; ct.behind {
+		ct.over = false // what was given back here is for others
 	}
 	ct.followLocked(strangers)
 	if ct.listens {
@@ -160,6 +167,18 @@ func (w *waiting) resubscribed(i int) {
 	defer w.mu.Unlock()
 	for _, ct := range w.contenders {
 		ct.wakeLocked(1 << i)
+	}
+}
+
+// handOver has the next in line of this process, unless others are ahead of it, ask for
+// the lock right behind its release, which has just been sent: what is sent later is
+// executed later, so it need not wait for the masters to wake it.
+func (w *waiting) handOver(l *node.Lock) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ct := w.contenders[side{l.Name, l.Mode}]; ct != nil && !ct.behind && l.Mode != node.Read {
+		ct.over = true
+		ct.wakeLocked(0)
 	}
 }
 
