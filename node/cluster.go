@@ -13,7 +13,7 @@ import (
 )
 
 // slot is where the master of one slot of a Redis Cluster is looked for. Any of the
-// cluster's nodes names it, by MOVED, to who asks for a key in the slot; so greet finds
+// cluster's servers names it, by MOVED, to who asks for a key in the slot; so greet finds
 // it, and needs no right that a lock does not need.
 type slot struct {
 	seeds []string
@@ -24,6 +24,17 @@ type slot struct {
 	asked string // who was dialled last
 }
 
+// again begins to look anew, at another server than the master of before, which may not
+// know yet that it is none.
+func (s *slot) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owner == "" { // the seed was the master
+		s.at++
+	}
+	s.owner = ""
+}
+
 // addr is whom to dial.
 func (s *slot) addr() string {
 	s.mu.Lock()
@@ -31,7 +42,6 @@ func (s *slot) addr() string {
 	s.asked = s.owner
 	if s.asked == "" {
 		s.asked = s.seeds[s.at%len(s.seeds)]
-		s.at++
 	}
 	return s.asked
 }
@@ -41,14 +51,15 @@ func (s *slot) addr() string {
 func (s *slot) further(err error, tries int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owner = ""
 	moved, ok := redis.IsMovedError(err)
-	if ok {
+	if !ok {
+		s.owner = ""
+		s.at++ // also when it was not the seed that failed, but whom it named
+	} else if host, port, err := net.SplitHostPort(moved); err == nil && host == "" { // its own
+		host, _, _ = net.SplitHostPort(s.asked)
+		s.owner = net.JoinHostPort(host, port)
+	} else {
 		s.owner = moved
-		if host, port, err := net.SplitHostPort(moved); err == nil && host == "" { // the one that says so
-			host, _, _ = net.SplitHostPort(s.asked)
-			s.owner = net.JoinHostPort(host, port)
-		}
 	}
 	var broken net.Error // a deadline that is over is one too
 	again := ok || errors.As(err, &broken) || errors.Is(err, io.EOF) || redis.IsClusterDownError(err)

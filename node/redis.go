@@ -153,6 +153,9 @@ func New(client redis.UniversalClient, cfg Config) (*Redis, error) {
 			break
 		}
 		o := c.Options()
+		if len(o.Addrs) == 0 {
+			return nil, errors.New("node: a *redis.ClusterClient without addresses")
+		}
 		return open(redis.Options{
 			Dialer: o.Dialer, OnConnect: o.OnConnect,
 			Protocol: o.Protocol, Username: o.Username, Password: o.Password,
@@ -367,6 +370,7 @@ func (r *Redis) connect() (*conn, error) {
 	patience, each := 2*r.cfg.DialTimeout, 2*r.cfg.DialTimeout
 	if r.slot != nil {
 		each = r.cfg.DialTimeout
+		r.slot.again()
 	}
 	for began, tries := time.Now(), 1; ; tries++ {
 		c, err := r.attempt(each)

@@ -210,6 +210,11 @@ func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
 			t.Errorf("%T with tag %q: %v", tc.client, tc.tag, err)
 		}
 	}
+	nowhere := redis.NewClusterClient(&redis.ClusterOptions{})
+	defer nowhere.Close()
+	if _, err := New(nowhere, Config{Tag: "x"}); err == nil || !strings.Contains(err.Error(), "without addresses") {
+		t.Errorf("no addresses: %v", err)
+	}
 	if _, err := Open("redis://host", Config{Tag: "x"}); err == nil {
 		t.Error("a plain master has a tag")
 	}
@@ -224,8 +229,8 @@ func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
 	}
 }
 
-// Whom a cluster's nodes name is asked next; who does not answer is not asked again before
-// the others were.
+// Whom a cluster's servers name is asked next; who does not answer is not asked again
+// before the others were.
 func TestSlot_whomToAsk(t *testing.T) {
 	s := &slot{seeds: []string{"a:1", "b:1"}}
 	moved := func(to string) error { return scriptError("MOVED 7 " + to) }
@@ -250,6 +255,16 @@ func TestSlot_whomToAsk(t *testing.T) {
 		if again := s.further(step.err, i+1); again != step.again {
 			t.Errorf("step %d: again %v after %v", i, again, step.err)
 		}
+	}
+	// Who answered is asked again, unless it was the master itself.
+	for i, step := range []struct{ asks, moved string }{{"b:1", "c:1"}, {"b:1", ""}, {"a:1", "c:1"}, {"a:1", "c:1"}} {
+		if got := s.addr(); got != step.asks {
+			t.Errorf("search %d asks %s, want %s", i, got, step.asks)
+		}
+		if step.moved != "" {
+			_ = s.further(moved(step.moved), 1)
+		}
+		s.again()
 	}
 }
 
