@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -150,13 +152,18 @@ func (c *Cluster) says(i int, id, word string) bool {
 // Owner is the number of the server that server i takes for the master of tag's slot.
 func (c *Cluster) Owner(tag string, i int) int {
 	c.t.Helper()
-	ranges, err := c.Direct[i].ClusterSlots(context.Background()).Result()
+	shards, err := c.Direct[i].ClusterShards(context.Background()).Result()
 	NoErr(c.t, err)
-	slot := c.Slot("{" + tag + "}")
-	for _, r := range ranges {
-		for j, s := range c.Servers {
-			if r.Start <= slot && slot <= r.End && r.Nodes[0].Addr == s.Addr() {
-				return j
+	slot := int64(c.Slot("{" + tag + "}"))
+	for _, shard := range shards {
+		if !slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= slot && slot <= r.End }) {
+			continue
+		}
+		for _, n := range shard.Nodes {
+			if n.Role == "master" {
+				return slices.IndexFunc(c.Servers, func(s *localredis.Server) bool {
+					return s.Addr() == net.JoinHostPort(n.IP, strconv.FormatInt(n.Port, 10))
+				})
 			}
 		}
 	}
