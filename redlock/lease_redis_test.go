@@ -323,6 +323,37 @@ func TestClose_whileCallersWait_theyReturn(t *testing.T) {
 	}
 }
 
+// Callers that take their turns, and come back for more, while the client is closed.
+func TestClose_whileCallersComeAndGo_theyReturn(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	noErr(t, ms.begin().Close())
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	for i := range 10 {
+		c := ms.open()
+		m := c.Mutex(fmt.Sprint("turns", i)) // another each time: Close releases nothing
+		var turns atomic.Int64
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for {
+					l, err := m.Lock(ctx)
+					if err != nil {
+						wantIs(t, err, redlock.ErrClosed)
+						return
+					}
+					turns.Add(1)
+					_ = l.Unlock(ctx) // the client may be closed by now
+				}
+			})
+		}
+		soon(t, "turns are taken", func() bool { return turns.Load() > 10 })
+		noErr(t, c.Close())
+		wg.Wait()
+	}
+}
+
 func TestNilContext_isAnError(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})

@@ -206,9 +206,14 @@ func (w *waiting) close() {
 // All waiting is in one place, and what is done in between is called from there, so
 // that the stacks of those who wait are small: one more frame would double them.
 func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
-	m.c.waiting.mu.Lock()
-	ct, e := m.c.waiting.joinLocked(m.l)
-	m.c.waiting.mu.Unlock()
+	w := &m.c.waiting
+	w.mu.Lock()
+	if w.closed { // nobody would hand us our turn
+		w.mu.Unlock()
+		return nil, m.c.mayLock(ctx, m.l)
+	}
+	ct, e := w.joinLocked(m.l)
+	w.mu.Unlock()
 	next, mine := e.Value.(chan struct{}), false
 	if next == now && !ct.apart { // nearly always
 		mine = true
@@ -229,7 +234,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 				continue
 			}
 			if ct.apart {
-				next, free = nil, m.c.waiting.apart
+				next, free = nil, w.apart
 				continue
 			}
 			lease, err = m.round(ctx, ct)

@@ -37,7 +37,7 @@ func TestContention_readers_shareAndNoOverlap(t *testing.T) {
 	needServer(t)
 	asProgram(t)
 	for _, where := range []string{"--clients 2", "--processes 2"} {
-		code, stdout, stderr := bench(t, strings.Fields("contention --waiters 6 --readers 4 "+where+" "+brief+"-")...)
+		code, stdout, stderr := bench(t, strings.Fields("contention --waiters 8 --readers 7 --hold 5ms "+where+" "+brief+"-")...)
 		if code != exitOK || !strings.Contains(stderr, "        readers: ") {
 			t.Fatalf("%s: exit code %d, stderr %q", where, code, stderr)
 		}
@@ -45,7 +45,7 @@ func TestContention_readers_shareAndNoOverlap(t *testing.T) {
 		c := cells(t, decode(t, []byte(stdout)), 1)[0]
 		has(t, c, 1, "reads_per_second")
 		has(t, c, 2, "readers_at_once")
-		if c["overlaps"] != 0.0 || c["reads_per_second"].(float64) >= c["acquisitions_per_second"].(float64) || c["readers"] != 4.0 {
+		if c["overlaps"] != 0.0 || c["reads_per_second"].(float64) >= c["acquisitions_per_second"].(float64) || c["readers"] != 7.0 {
 			t.Errorf("%s: %v", where, c)
 		}
 	}
