@@ -96,7 +96,11 @@ local function parts()
     local turn, ahead = true, 0
     ticket = tonumber(ticket)
     local told = ticket > 0
-    if (queues and not free) or redis.call('exists', queue) == 1 then
+    local first = told and free and redis.call('zrange', queue, 0, 0, 'withscores')
+    if first and first[1] == waiter and tonumber(first[2]) == ticket then
+      -- It is its turn, as of nearly everybody who was woken. To line up again would make
+      -- the hand-over half as dear again.
+    elseif (queues and not free) or redis.call('exists', queue) == 1 then
       if queues then
         if not told then
           -- Whatever place it has is an earlier turn's, and about to be left.
@@ -256,7 +260,8 @@ local KEYS, ARGV, try = KEYS, ARGV, redis.pcall
 
 -- A lone caller's op, with nobody in its way: what the loop below does, without the
 -- tables that many ops need, which cost as much as all else. What is out of the ordinary
--- has changed nothing by then, and goes on to the loop.
+-- has changed nothing by then, and goes on to the loop; so does one with a ticket, which
+-- has been in a queue.
 if not KEYS[4] then
   if ARGV[2] == '-x' then
     if try('hdel', KEYS[1], ARGV[3]) == 1 then
@@ -267,11 +272,11 @@ if not KEYS[4] then
       end
       return 1
     end
-  elseif ARGV[5] == 'xq' or ARGV[5] == 'x' then
+  elseif (ARGV[5] == 'xq' or ARGV[5] == 'x') and ARGV[9] == '0' and try('exists', KEYS[1], KEYS[2]) == 0 then
     local had = try('hmget', KEYS[3], 'gate', ARGV[4])
     local counter, floor = tonumber(had[2] or 0), tonumber(ARGV[8])
     if not had.err and (had[1] or '') == ARGV[2] and counter and counter < floor and floor <= counter + 60000000 and
-       try('exists', KEYS[1], KEYS[2]) == 0 and try('hset', KEYS[1], ARGV[6], '1') == 1 then
+       try('hset', KEYS[1], ARGV[6], '1') == 1 then
       try('pexpire', KEYS[1], ARGV[7])
       local raised = try('hset', KEYS[3], ARGV[4], ARGV[8])
       if type(raised) == 'table' then
@@ -333,7 +338,7 @@ for i = 1, #KEYS - 1, 2 do
     local plain = how == 'xq' or how == 'x'
     if refusal then
       answer = refusal
-    elseif plain and counter and counter < floor and floor <= counter + 60000000 and
+    elseif plain and ARGV[at + 4] == '0' and counter and counter < floor and floor <= counter + 60000000 and
        try('exists', lock, queue) == 0 then
       -- What nearly every acquire finds, in as few steps as there are: nobody holds it,
       -- nobody waits, and the proposed token is good. The proposal is written as it

@@ -125,7 +125,9 @@ func acquire(db *DB, lock, queue string, args []string, liveness, count string) 
 	}
 
 	turn, ahead, told := true, 0, ticket > 0
-	if queues && !free || db.Exists(queue) == 1 {
+	if told && free && firstOf(db, queue) == waiter && scoreOf(db, queue, waiter) == ticket {
+		// its turn
+	} else if queues && !free || db.Exists(queue) == 1 {
 		if queues {
 			if !told {
 				ticket = db.Time()
@@ -219,6 +221,11 @@ func head(db *DB, queue string) string {
 		}
 		db.ZRem(queue, first)
 	}
+}
+
+func scoreOf(db *DB, queue, waiter string) int64 {
+	score, _ := db.ZScore(queue, waiter)
+	return int64(score)
 }
 
 // queueUp and waiterOf are the functions of these names in votes.lua.
