@@ -360,6 +360,11 @@ func (ct *contender) place(replies []node.Reply) *node.Wait {
 	return &node.Wait{Waiter: ct.w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness}
 }
 
+// atHead says whether nobody waits there before the contender.
+func atHead(r node.Reply) bool {
+	return r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0
+}
+
 // patience is how long to wait without being woken.
 func (ct *contender) patience(round *RoundError, replies []node.Reply) time.Duration {
 	head, taken := 0, 0
@@ -368,7 +373,7 @@ func (ct *contender) patience(round *RoundError, replies []node.Reply) time.Dura
 		if r.Class == node.Held && r.Remaining > 0 {
 			taken++
 		}
-		if r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0 {
+		if atHead(r) {
 			head++
 		} else if r.Class == node.Held {
 			// The one right behind a dead head finds it out; those further back

@@ -20,7 +20,7 @@ func (ct *contender) listen(replies []node.Reply) {
 	ct.free = 0
 	head := 0
 	for i, r := range replies {
-		if r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0 {
+		if atHead(r) {
 			head++
 		}
 		switch {
@@ -193,7 +193,7 @@ func (ct *contender) wakeLocked(set uint64) {
 // wokenBy is how many masters may grant us the lock now: those that have woken us and,
 // once any has, those that would have before. On Redisson's channel only those count
 // where the stranger is: a Java holder may lack a vote, which we get and give back, and
-// would be woken by what our own release says. over: the timer has woken us.
+// would be woken by what our own release says. over: none need have, see contender.
 func (ct *contender) wokenBy() (n int, over bool) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
