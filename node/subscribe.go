@@ -114,7 +114,9 @@ func (s *subscription) session() bool {
 	}()
 
 	have := make(map[string]bool)
-	tick := time.NewTicker(pingEvery)
+	// Not all at the same time, and only where nothing was heard: the clients that were
+	// started together would stop the masters for a moment each time.
+	tick := time.NewTicker(pingEvery - s.r.cfg.jitter(pingEvery/4))
 	defer tick.Stop()
 	empty := time.Time{} // since when nothing is wanted
 	for {
@@ -148,10 +150,12 @@ func (s *subscription) session() bool {
 			return true
 		case <-idle:
 		case <-tick.C:
-			if time.Since(time.Unix(0, heard.Load())) > silentAfter {
+			switch silence := time.Since(time.Unix(0, heard.Load())); {
+			case silence > silentAfter:
 				return true
+			case silence > pingEvery/2:
+				_ = pubsub.Ping(background)
 			}
-			_ = pubsub.Ping(background)
 		}
 	}
 }

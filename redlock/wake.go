@@ -86,7 +86,8 @@ func (w *waiting) beat() {
 			Start: now, Until: now + beat, To: ignore{}})
 	}
 	w.leaveStraysLocked()
-	w.beating.Reset(beat)
+	// Sooner or later by chance: clients that were started together must not beat together.
+	w.beating.Reset(beat - w.c.jitter(beat/2))
 }
 
 // followLocked follows Redisson's channel while a stranger has the lock: Java's
