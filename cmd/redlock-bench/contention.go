@@ -16,12 +16,18 @@ import (
 
 const contentionHelp = `All waiters want one lock, hold it for --hold, give it back and want it again.
 They are spread over several clients, each with its own connections, or with
---processes over as many programs of their own. With --readers the lock is a
-read-write lock, which so many of the waiters want for reading.
+--processes over as many programs of their own, which share out the cores. With
+--readers the lock is a read-write lock, which so many of the waiters want for
+reading.
 
   acquired/s   how often the lock was taken, all waiters together
   wait         from asking for the lock to having it; the longest also counts
-               those still waiting at the end
+               those still waiting at the end. Counted from when everybody has
+               had the lock once, but a quarter of the run at the latest: all
+               connect at the same time first
+  turn         what a holder costs those behind it if nothing is lost: the time
+               that it has the lock, and a round trip to give it back and one
+               to take it; a trip is what giving it back took in this run
   Jain         fairness index of what each waiter got: 1 is even, 1/waiters is
                one who got everything; readers that share get more than writers
   share        what the least and the most lucky waiter got; 1 is an even share

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -68,6 +69,24 @@ func (s *sight) add(other sight) {
 	s.Waiters = append(s.Waiters, other.Waiters...)
 	s.Rounds += other.Rounds
 	s.Elapsed = max(s.Elapsed, other.Elapsed)
+}
+
+// settled is when everybody had had the lock once, but a quarter of the run at the latest. What is asked for before waits for connections
+// too, all of which are made at the same time: that is not what a wait costs from then on.
+func (s *sight) settled() (at time.Duration) {
+	begin := time.Duration(math.MaxInt64)
+	for _, w := range s.Waiters {
+		if len(w.Spans) == 0 {
+			at = math.MaxInt64
+			continue
+		}
+		begin = min(begin, w.Spans[0].Asked)
+		at = max(at, w.Spans[0].From)
+	}
+	if begin == math.MaxInt64 {
+		return 0 // nobody had it
+	}
+	return min(at, begin+s.Elapsed/4)
 }
 
 // crowd is waiters in this process that want one lock.
@@ -182,7 +201,9 @@ func (w *waiter) hold(h held, s span, d time.Duration) {
 	time.Sleep(d)
 	s.To = monotonic()
 	s.To += min(0, time.Until(h.ValidUntil())) // asked second: a pause in between makes the span shorter, never longer
+	gave := monotonic()
 	err := h.Unlock(context.Background())
+	s.Trip = monotonic() - gave
 	w.Spans = append(w.Spans, s)
 	switch {
 	case errors.Is(err, redlock.ErrLost):

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -79,7 +80,7 @@ func (t *task) fleet(ctx context.Context, n int) (*fleet, error) {
 		share := *t
 		share.Clients = 1
 		share.Waiters, share.Readers = portion(t.Waiters, n, k), portion(t.Readers, n, k)
-		p, err := startProcess(share)
+		p, err := startProcess(share, max(1, runtime.NumCPU()/n))
 		if err != nil {
 			f.close()
 			return nil, err
@@ -102,12 +103,15 @@ func (t *task) fleet(ctx context.Context, n int) (*fleet, error) {
 // portion is how many of n things the k-th of m gets when they are dealt out one by one.
 func portion(n, m, k int) int { return (n + m - 1 - k) / m }
 
-func startProcess(t task) (*process, error) {
+// startProcess starts one that runs on so many cores at a time. If each thought that it had the whole machine, they would wake each other's
+// threads more than they worked.
+func startProcess(t task, cores int) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	p := &process{cmd: exec.Command(self, contenderName)}
+	p.cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", cores))
 	p.cmd.Stderr = &p.stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -159,6 +159,10 @@ func (r *report) contentionRow(c *contentionCell) {
 	r.line(contentionLine, strconv.Itoa(c.Waiters), number(c.Rate), number(c.WaitP50/1e3), number(c.WaitP99/1e3),
 		number(c.WaitMax/1e3), fmt.Sprintf("%.3f", c.Jain), fmt.Sprintf("%.2f", c.MinShare), fmt.Sprintf("%.2f", c.MaxShare),
 		optional(c.Commands), number(c.Rounds), strconv.Itoa(c.Overlaps))
+	if c.OfTurns > 0 {
+		r.line("        turn: %s ms held + 2 trips of %s ms; the p99 wait is %.2f x %d turns",
+			number(c.Held/1e3), number(c.Trip/1e3), c.OfTurns, c.Waiters)
+	}
 	if c.Readers > 0 {
 		r.line("        readers: %s/s of these, up to %d at once", number(c.ReadRate), c.Together)
 	}

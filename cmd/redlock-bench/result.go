@@ -128,6 +128,9 @@ type contentionCell struct {
 	WaitP50   float64  `json:"wait_p50_us"`
 	WaitP99   float64  `json:"wait_p99_us"`
 	WaitMax   float64  `json:"wait_max_us"`
+	Held      float64  `json:"held_us"`      // on average; a sleep of hold_ms takes longer
+	Trip      float64  `json:"trip_us"`      // a release, which is one round trip, on average
+	OfTurns   float64  `json:"p99_of_turns"` // wait_p99_us in waiters x (held_us + 2 trip_us); 0 with readers
 	Jain      float64  `json:"jain"`
 	MinShare  float64  `json:"min_share"` // 1 is an even share
 	MaxShare  float64  `json:"max_share"`
@@ -146,11 +149,15 @@ func newContentionCell(saw sight, hold time.Duration) *contentionCell {
 	waits := newHistogram()
 	var spans []span
 	var got []int
-	var longest time.Duration
-	reads := 0
+	var longest, held, trips time.Duration
+	reads, settled := 0, saw.settled()
 	for _, w := range saw.Waiters {
 		for _, s := range w.Spans {
-			record(waits, s.From-s.Asked)
+			if s.Asked >= settled {
+				record(waits, s.From-s.Asked)
+			}
+			held += s.To - s.From
+			trips += s.Trip
 			if s.Read {
 				reads++
 			}
@@ -171,6 +178,11 @@ func newContentionCell(saw sight, hold time.Duration) *contentionCell {
 	cell.WaitP50 = float64(waits.ValueAtQuantile(50)) / 1e3
 	cell.WaitP99 = float64(waits.ValueAtQuantile(99)) / 1e3
 	cell.WaitMax = max(float64(waits.Max())/1e3, micros(longest))
+	cell.Held = over(micros(held), float64(cell.acquired))
+	cell.Trip = over(micros(trips), float64(cell.acquired))
+	if reads == 0 {
+		cell.OfTurns = over(cell.WaitP99, float64(cell.Waiters)*(cell.Held+2*cell.Trip))
+	}
 	cell.Jain = jain(got)
 	cell.MinShare, cell.MaxShare = shares(got)
 	cell.Overlaps = overlaps(spans)
