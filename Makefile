@@ -3,29 +3,37 @@
 
 GO      ?= go
 TOOL    := $(GO) tool -modfile=.ci/tools/go.mod
-TESTFLAGS ?= -race -count=1 -timeout 12m
+# Vet is part of lint.
+TESTFLAGS ?= -race -count=1 -timeout 12m -vet=off
 # Their tests start redis-servers and measure time: two at once on two cores are
-# too many.
+# too many. Those of a package's tests that may run beside others mostly wait.
 ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/cluster/... ./chaos/chaoscli ./chaos/redisson
 
-.PHONY: test lint fuzz bench bench-check soak setup
+.PHONY: test test-models test-nemeses lint fuzz bench bench-check soak setup
 
 test: setup
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
-	$(GO) test $(TESTFLAGS) -p 1 $(ALONE)
-	# Without the race detector, for what is too much with it: the large token
-	# models, a million simulated operations, every nemesis on real masters, in
-	# Docker and out of it; and the bug zoo's own build.
-	$(GO) test -count=1 ./redlock/tokenmodel ./chaos/sim
-	$(GO) test -count=1 -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
-	$(GO) test -count=1 -tags zoo ./chaos/zoo
+	$(GO) test $(TESTFLAGS) -p 1 -parallel 4 $(ALONE)
+	# Without the race detector, for what is too much with it. What only computes runs
+	# while the other waits.
+	$(MAKE) -j 2 test-models test-nemeses
+	$(GO) test -count=1 -vet=off -tags zoo ./chaos/zoo
+
+# The large token models, and a million simulated operations.
+test-models:
+	nice -n 19 $(GO) test -count=1 -vet=off ./redlock/tokenmodel ./chaos/sim
+
+# Every nemesis on real masters, in Docker and out of it.
+test-nemeses:
+	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
 
 setup:
 	@.ci/setup
 
 lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
-	$(GO) vet ./...
+	# With -race, as the tests are built: there is a database among what they need.
+	$(GO) vet -race ./...
 	$(GO) vet -tags zoo ./internal/zoo ./node/... ./redlock ./chaos/zoo ./chaos/chaoscli
 	# The tests of fencesql bring a database in, which takes longer to analyse than
 	# all else.

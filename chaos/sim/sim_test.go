@@ -102,21 +102,21 @@ func count(race, plain, soak uint64) uint64 {
 }
 
 func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
+	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
 }
 
 func TestRun_wildClocks_keepTokens(t *testing.T) {
-	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
+	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
 }
 
 // Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.
 func TestRun_amnesia_keepsExclusion(t *testing.T) {
-	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true})
+	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true})
 }
 
 // Callers in one process stand in line for each other.
 func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(1_500, 30_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
+	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
 }
 
 // One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.

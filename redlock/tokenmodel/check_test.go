@@ -99,12 +99,12 @@ func TestCheck_soundModels_exhausted(t *testing.T) {
 	}{
 		{"clocks right", three, 136_953, 10_260, false},
 		{"floors", with(three, floors), 76_392, 6_120, false},
-		{"three attempts", with(three, attempts3), 358_512, 92_202, false},
-		{"five masters", with(fiveMasters, starts([]int64{0, 0, 0, 0, 1})), 384_995, 29_216, false},
-		{"one amnesia", with(three, func(m *Model) { m.Amnesia, m.Starts = 1, Spread(3, 1) }), 391_889, 29_034, false},
+		{"three attempts", with(three, attempts3), 358_512, 92_202, true},
+		{"five masters", with(fiveMasters, starts([]int64{0, 0, 0, 0, 1})), 384_995, 29_216, true},
+		{"one amnesia", with(three, func(m *Model) { m.Amnesia, m.Starts = 1, Spread(3, 1) }), 391_889, 29_034, true},
 		{"votes vanish", anyClock(with(three, starts(Spread(3, 1)...))), 76_680, 7_112, false},
-		{"votes vanish, floors", anyClock(with(three, floors)), 250_674, 23_768, false},
-		{"votes vanish, five masters", anyClock(fiveMasters), 310_992, 24_496, false},
+		{"votes vanish, floors", anyClock(with(three, floors)), 250_674, 23_768, true},
+		{"votes vanish, five masters", anyClock(fiveMasters), 310_992, 24_496, true},
 
 		{"two amnesias", with(three, func(m *Model) { m.Amnesia, m.Starts = 2, Spread(3, 0) }), 808_022, 55_752, true},
 		{"votes vanish, wider start", anyClock(three), 457_518, 39_928, true},
