@@ -9,23 +9,18 @@ TESTFLAGS ?= -race -count=1 -timeout 12m -vet=off
 # too many. Those of a package's tests that may run beside others mostly wait.
 ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/cluster/... ./chaos/chaoscli ./chaos/redisson
 
-.PHONY: test test-models test-nemeses lint fuzz bench bench-check soak setup
+.PHONY: test lint fuzz bench bench-check soak setup
 
 test: setup
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
 	$(GO) test $(TESTFLAGS) -p 1 -parallel 4 $(ALONE)
-	# Without the race detector, for what is too much with it. What only computes runs
-	# while the other waits.
-	$(MAKE) -j 2 test-models test-nemeses
-	$(GO) test -count=1 -vet=off -tags zoo ./chaos/zoo
-
-# The large token models, and a million simulated operations.
-test-models:
-	nice -n 19 $(GO) test -count=1 -vet=off ./redlock/tokenmodel ./chaos/sim
-
-# Every nemesis on real masters, in Docker and out of it.
-test-nemeses:
+	# Without the race detector, for what is too much with it: the large token
+	# models, a million simulated operations, every nemesis on real masters, in
+	# Docker and out of it; and the bug zoo's own build. One after the other: what
+	# only computes slows a Docker engine down, nice or not.
+	$(GO) test -count=1 -vet=off ./redlock/tokenmodel ./chaos/sim
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
+	$(GO) test -count=1 -vet=off -tags zoo ./chaos/zoo
 
 setup:
 	@.ci/setup
