@@ -36,8 +36,8 @@ const idleAfter = 10 * time.Millisecond
 // know yet that it is none.
 const trustFor = 1500 * time.Millisecond
 
-// errHungUp: the connection cannot be used any more, and nothing was on it.
-var errHungUp = errors.New("node: the master has closed the connection")
+// errStale: the connection was idle, and is closed or trusted no longer; nothing is on it.
+var errStale = errors.New("node: connection idle for too long")
 
 // debtPause is how long a debt rests after the master refused to take it
 // (LOADING, MISCONF, BUSY...).
@@ -68,7 +68,7 @@ func (r *Redis) run() {
 				r.lost = lostConn{conn.id, conn.ident.RunID}
 			}
 			conn.close()
-			if errors.Is(err, errHungUp) {
+			if errors.Is(err, errStale) {
 				continue // what is queued was not sent: it goes out on the next connection
 			}
 		}
@@ -96,7 +96,7 @@ func (r *Redis) serve(conn *conn) error {
 		}
 		if batch.idle > idleAfter && (hungUp(conn.wire) || batch.idle > r.trust) {
 			r.putBack(batch)
-			return errHungUp
+			return errStale
 		}
 		if err := r.exec(conn, batch); err != nil {
 			return err
