@@ -36,10 +36,10 @@ lint:
 	$(TOOL) staticcheck -tests=false ./redlock/fence/fencesql
 
 fuzz:
-	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime 5s ./node
-	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 5s ./node
-	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 5s ./node
-	$(GO) test -run '^$$' -fuzz FuzzOptions -fuzztime 5s ./redlock
+	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime 3s ./node
+	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 3s ./node
+	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 3s ./node
+	$(GO) test -run '^$$' -fuzz FuzzOptions -fuzztime 3s ./redlock
 
 bench:
 	$(GO) run ./cmd/redlock-bench
