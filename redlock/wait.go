@@ -298,8 +298,9 @@ func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
 		ct.last = round
 	}
 	ct.place(replies)
-	ct.listen(replies)
-	ct.wait(ct.patience(round, replies))
+	behind := ct.w.c.behind(replies)
+	ct.listen(replies, behind)
+	ct.wait(ct.patience(round, replies, behind))
 	return nil, nil
 }
 
@@ -360,22 +361,26 @@ func (ct *contender) place(replies []node.Reply) *node.Wait {
 	return &node.Wait{Waiter: ct.w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness}
 }
 
-// atHead says whether nobody waits there before the contender.
-func atHead(r node.Reply) bool {
-	return r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0
+// behind says whether others wait before us on so many masters that we are not next.
+func (c *Client) behind(replies []node.Reply) bool {
+	head := 0
+	for _, r := range replies {
+		if r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0 {
+			head++
+		}
+	}
+	return head < c.need
 }
 
 // patience is how long to wait without being woken.
-func (ct *contender) patience(round *RoundError, replies []node.Reply) time.Duration {
-	head, taken := 0, 0
+func (ct *contender) patience(round *RoundError, replies []node.Reply, behind bool) time.Duration {
+	taken := 0
 	ahead := checkMax
 	for _, r := range replies {
 		if r.Class == node.Held && r.Remaining > 0 {
 			taken++
 		}
-		if atHead(r) {
-			head++
-		} else if r.Class == node.Held {
+		if r.Class == node.Held && r.Ahead != 0 {
 			// The one right behind a dead head finds it out; those further back
 			// give it time to.
 			ahead = min(ahead, time.Duration(min(r.Ahead, 4))*(beat-beat/4))
@@ -384,14 +389,14 @@ func (ct *contender) patience(round *RoundError, replies []node.Reply) time.Dura
 	// Not split: a quorum is taken. Masters that granted then lack the holder's vote,
 	// and to ask again before they have woken us would be polling.
 	split := taken < ct.w.c.need &&
-		(round.Granted > 0 || !errors.Is(round, ErrHeld) || round.RetryAfter == 0 && head >= ct.w.c.need)
+		(round.Granted > 0 || !errors.Is(round, ErrHeld) || round.RetryAfter == 0 && !behind)
 	switch {
 	case split:
 		// Half fixed, half random: contenders that split the votes must not meet
 		// again (docs/safety.md A23).
 		ct.pause = min(max(2*ct.pause, pauseMin), pauseMax)
 		return ct.pause/2 + ct.w.c.jitter(ct.pause/2)
-	case head >= ct.w.c.need:
+	case !behind:
 		ct.pause = 0
 		return min(round.RetryAfter, checkMax) + time.Millisecond + ct.w.c.jitter(time.Millisecond)
 	}

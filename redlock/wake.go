@@ -12,17 +12,13 @@ import (
 // listen has the masters' wakes heard while the contender is in their queues, and
 // its client's sign of life kept up. While a stranger has the lock it follows
 // Redisson's channel too.
-func (ct *contender) listen(replies []node.Reply) {
+func (ct *contender) listen(replies []node.Reply, behind bool) {
 	w := ct.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var strangers uint64
 	ct.free = 0
-	head := 0
 	for i, r := range replies {
-		if atHead(r) {
-			head++
-		}
 		switch {
 		case r.Stranger:
 			strangers |= 1 << i
@@ -30,7 +26,7 @@ func (ct *contender) listen(replies []node.Reply) {
 			ct.free |= 1 << i
 		}
 	}
-	if ct.behind = head < w.c.need; ct.behind {
+	if ct.behind = behind; behind {
 		ct.over = false // what was given back here is for others
 	}
 	ct.followLocked(strangers)
