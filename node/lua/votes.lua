@@ -99,7 +99,7 @@ local function parts()
     local first = told and free and redis.call('zrange', queue, 0, 0, 'withscores')
     if first and first[1] == waiter and tonumber(first[2]) == ticket then
       -- It is its turn, as of nearly everybody who was woken. To line up again would make
-      -- the hand-over half as dear again.
+      -- this half as dear again.
     elseif (queues and not free) or redis.call('exists', queue) == 1 then
       if queues then
         if not told then
