@@ -64,7 +64,7 @@ func TestContentionCell_waits_fromWhenAllHadTheLock(t *testing.T) {
 		return span{Asked: time.Duration(asked) * ms, From: time.Duration(from) * ms, To: time.Duration(to) * ms, Trip: 2 * ms}
 	}
 	saw := sight{Elapsed: time.Second, Waiters: []seen{
-		{Spans: []span{s(0, 1, 2), s(3, 200, 201), s(202, 210, 211)}},
+		{Spans: []span{s(0, 1, 2), s(3, 290, 291), s(292, 299, 300)}},
 		{Spans: []span{s(0, 90, 91), s(95, 300, 301), s(302, 306, 307)}},
 	}}
 	cell := newContentionCell(saw, ms)
