@@ -6,14 +6,14 @@ TOOL    := $(GO) tool -modfile=.ci/tools/go.mod
 # Vet is part of lint.
 TESTFLAGS ?= -race -count=1 -timeout 12m -vet=off
 # Their tests start redis-servers and measure time: two at once on two cores are
-# too many. Those of a package's tests that may run beside others mostly wait.
+# too many.
 ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/cluster/... ./chaos/chaoscli ./chaos/redisson
 
 .PHONY: test lint fuzz bench bench-check soak setup
 
 test: setup
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
-	$(GO) test $(TESTFLAGS) -p 1 -parallel 4 $(ALONE)
+	$(GO) test $(TESTFLAGS) -p 1 $(ALONE)
 	# Without the race detector, for what is too much with it: the large token
 	# models, a million simulated operations, every nemesis on real masters, in
 	# Docker and out of it; and the bug zoo's own build. One after the other: what

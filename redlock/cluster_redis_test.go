@@ -117,11 +117,11 @@ func clusterLocks(t *testing.T, s slot) {
 	noErr(t, ms.servers[1].Kill())
 	ready := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{s.Servers[1].Addr()}})
 	t.Cleanup(func() { _ = ready.Close() })
-	n, err := node.New(ready, node.Config{Tag: s.tag})
+	n, err := node.New(ready, node.Config{Tag: s.tag, StallAfter: time.Second})
 	noErr(t, err)
 	nodes := []node.Node{n}
 	for _, u := range ms.urls() {
-		n, err := node.Open(u, node.Config{})
+		n, err := node.Open(u, node.Config{StallAfter: time.Second})
 		noErr(t, err)
 		nodes = append(nodes, n)
 	}
