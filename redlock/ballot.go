@@ -4,13 +4,14 @@ package redlock
 
 import (
 	"context"
+	"math/bits"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/node"
 )
 
-// ballot is one operation put to every master at once, and what they answer. The
+// ballot is one operation put to every master, and what they answer. The
 // caller of wait goes on when the tally is decided; answers that come later are
 // kept, for they say where a vote may still be.
 type ballot struct {
@@ -30,29 +31,50 @@ type ballot struct {
 	users int
 }
 
-// poll puts op to all nodes in the set, each with its own copy. A node outside
-// the set counts as a no. need is how many must say Granted for a verdict; with
-// need 0 there is none, and wait waits for everybody. The caller calls done when it
-// will not look at the ballot again.
-func (c *Client) poll(set uint64, need int, op *node.Op) *ballot {
+// ballot is a new one, of which nobody has been asked. need is how many must say
+// Granted for a verdict; with need 0 there is none, and wait waits for everybody.
+// The caller asks or skips every node, and calls done when it will not look at the
+// ballot again.
+func (c *Client) ballot(need int) *ballot {
 	b, _ := c.ballots.Get().(*ballot)
 	if b == nil {
 		b = &ballot{c: c, decided: make(chan struct{}, 1), ops: make([]node.Op, len(c.nodes))}
 	}
 	b.whole, b.tally = need == 0, tally{voters: len(c.nodes), need: need}
 	b.answered, b.users = 0, len(c.nodes)+1
-	for i, n := range c.nodes {
+	return b
+}
+
+// poll puts op to all nodes in the set at once.
+func (c *Client) poll(set uint64, need int, op *node.Op) *ballot {
+	b := c.ballot(need)
+	b.ask(set, op)
+	b.skip(c.all &^ set)
+	return b
+}
+
+// ask puts op to the nodes in the set, each with its own copy.
+func (b *ballot) ask(set uint64, op *node.Op) {
+	for i, n := range b.c.nodes {
+		if set&(1<<i) == 0 {
+			continue
+		}
 		o := &b.ops[i]
 		*o = *op
 		o.To, o.Index = b, i
-		if set&(1<<i) == 0 {
-			o.Reply = node.Reply{Class: node.Absent, Unsent: true}
-			b.Receive(o)
-		} else if !n.Submit(o) {
+		if !n.Submit(o) {
 			b.Receive(o)
 		}
 	}
-	return b
+}
+
+// skip counts the nodes in the set as a no.
+func (b *ballot) skip(set uint64) {
+	for ; set != 0; set &= set - 1 {
+		o := &b.ops[bits.TrailingZeros64(set)]
+		o.Index, o.Reply = bits.TrailingZeros64(set), node.Reply{Class: node.Absent, Unsent: true}
+		b.Receive(o)
+	}
 }
 
 // Receive implements [node.Receiver].

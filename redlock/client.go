@@ -318,22 +318,21 @@ type round struct {
 	holder  string
 	start   time.Duration
 	timeout time.Duration
+	op      *node.Op
 	b       *ballot
 }
 
-// acquire is one round: a lease, or a *RoundError with the masters' replies, or the
-// caller's own ctx error. Whatever is not a lease has been given back on every
-// master that answers, and is owed to the others.
+// acquire is one round in which all masters are asked at once: see end.
 //
-// op is what the kind of acquire adds: a place in the queue, a vote to join. One that
-// waits on says with place where, for the masters that granted in vain; it is told
-// what all have answered by then.
-func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op *node.Op, place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, error) {
+// op is what the kind of acquire adds: a place in the queue, a vote to join.
+func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op *node.Op) (*Lease, error) {
 	if err := c.mayLock(ctx, l); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r := c.solicit(ctx, l, ls, op)
-	return r.end(place)
+	r.ask(c.all, r.start)
+	lease, _, err := r.end(nil)
+	return lease, err
 }
 
 // mayLock says why no round is to begin, or nil.
@@ -347,19 +346,30 @@ func (c *Client) mayLock(ctx context.Context, l *node.Lock) error {
 	return nil
 }
 
-// solicit sends the acquire to all masters.
+// solicit prepares a round, in which the masters are to be asked.
 func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, op *node.Op) round {
 	c.stats.rounds.Add(1)
-	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
+	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl), op: op}
 	op.Kind, op.Lock, op.Holder, op.TTL = node.Acquire, l, r.holder, ls.ttl
 	op.Token = c.tokens.propose(c.clock.Wall())
-	op.Start, op.Until = r.start, r.start+r.timeout
-	r.b = c.poll(c.all, c.need, op)
+	op.Start = r.start
+	r.b = c.ballot(c.need)
 	return r
 }
 
-// end waits for the masters' answers and makes a lease of them, or gives back what
-// is none.
+// ask sends the acquire to the masters in set.
+func (r *round) ask(set uint64, now time.Duration) {
+	r.op.Until = now + r.timeout
+	r.b.ask(set, r.op)
+}
+
+// end waits for the masters' answers when all were asked. It returns a lease, or a
+// *RoundError with the masters' replies, or the caller's own ctx error. Whatever is
+// not a lease has been given back on every master that answers, and is owed to the
+// others.
+//
+// One that waits on says with place where, for the masters that granted in vain; it is
+// told what all have answered by then.
 func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, error) {
 	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
 	holder, start := r.holder, r.start

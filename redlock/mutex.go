@@ -142,7 +142,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, over string) (*Lease, error) {
-	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &node.Op{Over: over}, nil)
+	lease, err := m.c.acquire(ctx, m.l, &m.ls, &node.Op{Over: over})
 	return lease, err
 }
 
@@ -175,6 +175,7 @@ func TryLockAll(ctx context.Context, ms []*Mutex) ([]*Lease, []error) {
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (ops[i].More || i == last) {
 			r := m.c.solicit(ctx, m.l, &m.ls, &ops[i])
+			r.ask(m.c.all, r.start)
 			try(i, func() (*Lease, error) {
 				lease, _, err := r.end(nil)
 				return lease, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -312,6 +313,94 @@ func TestSim_extendRightAfterLock_countsLateVotes(t *testing.T) {
 		wantErr(t, lease.Extend(t.Context()), redlock.ErrLost)
 		c.wantVotes("y", other.Holder(), 2)
 	})
+}
+
+// Each master is asked as soon as it has woken the waiter: the slow way to the first need
+// not wait for what the third has to say.
+func TestSim_handOff_asksEachMasterOnceItIsFree(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		got := make(chan *redlock.Lease, 1)
+		ctx := t.Context()
+		go func() {
+			next, _ := b.Mutex("x").Lock(ctx)
+			got <- next
+		}()
+		time.Sleep(100 * time.Millisecond) // it looks again after subscribing
+		// The first three grant after 1000, 200 + 800 and 400 + 600 us. Were all asked when
+		// the third has woken us, the second of them would after 400 + 800, and the last
+		// would be asked too early.
+		for i, away := range []time.Duration{1000, 800, 600, 200, 200} {
+			a.faultOn("release", nodetest.Fault{Delay: time.Duration(i) * 200 * time.Microsecond}, i)
+			b.faultOn("acquire", nodetest.Fault{Delay: away * time.Microsecond}, i)
+		}
+		start := time.Now()
+		wantErr(t, lease.Unlock(ctx), nil)
+		lease = <-got
+		if took := time.Since(start); lease == nil || took > 1010*time.Microsecond {
+			t.Fatalf("%v after %v", lease, took)
+		}
+		b.heal()
+		time.Sleep(100 * time.Millisecond)
+		c.wantVotes("x", lease.Holder(), 5)
+	})
+}
+
+// One master wakes the waiter and no other does. It is asked at once, the rest a little
+// later, for they may be down; not when the caller gives up before, and nothing is left.
+func TestSim_wokenByOneMaster(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		stays time.Duration
+		want  []int64 // acquires by master
+	}{
+		{"gives up", time.Millisecond, []int64{1, 0, 0, 0, 0}},
+		{"waits on", 10 * time.Millisecond, []int64{1, 1, 1, 1, 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				a, b := c.client(), c.client()
+				lease := mustLock(t, a.Mutex("x"))
+				id := mustLock(t, b.Mutex("y")).Holder()[:36]
+				ctx, cancel := context.WithCancel(t.Context())
+				got := make(chan error, 1)
+				go func() {
+					_, err := b.Mutex("x").Lock(ctx)
+					got <- err
+				}()
+				time.Sleep(100 * time.Millisecond) // it looks again after subscribing
+				asked := make([]atomic.Int64, len(c.masters))
+				for i, n := range b.nodes {
+					n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+						if cmd.Name == "acquire" {
+							asked[i].Add(1)
+						}
+						return nodetest.Fault{}
+					})
+				}
+				wantErr(t, c.masters[0].Do(func(db *nodetest.DB) {
+					db.Del("x")
+					db.Publish(node.Wake(id), "x")
+				}), nil)
+				time.Sleep(tc.stays)
+				cancel()
+				wantErr(t, <-got, context.Canceled)
+				for i, want := range tc.want {
+					if n := asked[i].Load(); n != want {
+						t.Errorf("master %d was asked %d times, want %d", i, n, want)
+					}
+				}
+				c.wantVotes("x", "", 1)
+				c.wantVotes("x", lease.Holder(), 4)
+				for _, m := range c.masters {
+					if keys := m.Keys(); slices.Contains(keys, "redlock:queue:{x}") {
+						t.Errorf("left on %s: %v", m.Name(), keys)
+					}
+				}
+			})
+		})
+	}
 }
 
 // The bound holds whatever the masters do, and what the last round may have left is

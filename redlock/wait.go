@@ -75,8 +75,7 @@ type contender struct {
 	// last is the last round that a quorum answered, if any did. The rounds of a
 	// caller whose time is nearly over have hardly time for an answer, and must not
 	// make a lock that is held look like masters that are gone.
-	last    *RoundError
-	hurried bool // the timer was set to end soon, for the first wake since the last round began
+	last *RoundError
 	// apart: it is one of a crowd. A round needs a deep stack for a moment, and the
 	// runtime would leave the goroutine that waits with it.
 	apart bool
@@ -84,8 +83,8 @@ type contender struct {
 	// Guarded by w.mu.
 	listens   bool
 	behind    bool   // somebody was ahead of it in too many queues, in the last round
-	over      bool   // the timer has ended since the last round began, or the lock was given back here
-	woken     uint64 // masters that woke us since then
+	over      bool   // all masters are to be asked: the turn is new, the timer has ended, or the lock was given back here
+	woken     uint64 // masters that woke us since they were asked
 	heard     uint64 // masters that said something on Redisson's channel since then
 	free      uint64 // masters that granted in the last round, in vain: the lock is free there
 	strangers uint64 // masters where a stranger had the lock; follows Redisson's channel for them
@@ -104,7 +103,7 @@ func (w *waiting) joinLocked(l *node.Lock) (*contender, *list.Element) {
 	k := side{l.Name, l.Mode}
 	ct := w.contenders[k]
 	if ct == nil {
-		ct = &contender{w: w, l: l, apart: len(w.contenders) >= crowd}
+		ct = &contender{w: w, l: l, apart: len(w.contenders) >= crowd, over: true}
 		w.contenders[k] = ct
 	}
 	turn := now
@@ -144,6 +143,7 @@ func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
 		ct.deafenLocked()
 		delete(w.contenders, side{ct.l.Name, ct.l.Mode})
 	} else if mine && !w.closed { // then all have been told
+		ct.over = true
 		close(next.Value.(chan struct{}))
 	}
 }
@@ -199,9 +199,8 @@ func (w *waiting) close() {
 }
 
 // lock is Mutex.Lock: it waits for its turn in this process, then contends with
-// others. After a round that gave no lease a next one is of use when a quorum of
-// masters has woken us; a little after the first has, for the others may be down; or
-// when the timer behind all pushes ends, for any message may be lost.
+// others. After a round that gave no lease a next one begins when a master has woken
+// us, see ask; or when the timer behind all pushes ends, for any message may be lost.
 //
 // All waiting is in one place, and what is done in between is called from there, so
 // that the stacks of those who wait are small: one more frame would double them.
@@ -276,7 +275,15 @@ func (m *Mutex) roundApart(ctx context.Context, ct *contender) (lease *Lease, er
 // round is one round of the contender: a lease, or neither that nor an error when it
 // is to wait, or an error that no waiting mends.
 func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
-	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &node.Op{Wait: ct.attempt(&m.ls)}, ct.place)
+	err := m.c.mayLock(ctx, m.l)
+	var lease *Lease
+	var replies []node.Reply
+	if err == nil {
+		r := m.c.solicit(ctx, m.l, &m.ls, &node.Op{Wait: &node.Wait{
+			Waiter: m.c.waiter(m.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: m.ls.unfair}})
+		ct.ask(&r)
+		lease, replies, err = r.end(ct.place)
+	}
 	if err == nil {
 		return lease, nil
 	}
@@ -304,13 +311,38 @@ func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
 	return nil, nil
 }
 
-// attempt is what the contender adds to an acquire.
-func (ct *contender) attempt(ls *lockSettings) *node.Wait {
-	w := ct.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ct.woken, ct.heard, ct.over, ct.hurried = 0, 0, false, false
-	return &node.Wait{Waiter: w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: ls.unfair}
+// ask asks each master as soon as it has woken us, when it is free and the first answers
+// are on their way before the last wakes come. Those that have not woken us by the time
+// it is decided, or a little after the first, may be down, or their messages lost: they
+// are asked then.
+func (ct *contender) ask(r *round) {
+	c := ct.w.c
+	asked := ct.due(0)
+	r.ask(asked, r.start)
+	if asked == c.all {
+		return
+	}
+	ct.wait(pauseMin + c.jitter(pauseMin))
+	for asked != c.all {
+		var set uint64
+		select {
+		case <-ct.wake:
+			set = ct.due(asked)
+		case <-r.b.decided:
+			r.b.decided <- struct{}{} // for wait
+			set = c.all &^ asked
+		case <-r.ctx.Done():
+			r.b.skip(c.all &^ asked)
+			asked = c.all
+		}
+		r.ask(set, c.clock.Elapsed())
+		asked |= set
+	}
+	ct.timer.Stop()
+	select {
+	case ct.wake <- struct{}{}: // one that was taken may have been of a master that was asked before
+	default:
+	}
 }
 
 // wait has the contender woken when d is over, whatever the masters say.
@@ -327,17 +359,6 @@ func (ct *contender) timeout() {
 	defer ct.w.mu.Unlock()
 	ct.over = true
 	ct.wakeLocked(0)
-}
-
-// wokenUp says whether a round is of use now: so many masters have woken us, or the
-// timer. When they are not so many, one is of use soon.
-func (ct *contender) wokenUp() bool {
-	n, over := ct.wokenBy()
-	if 0 < n && n < ct.w.c.need && !over && !ct.hurried {
-		ct.hurried = true
-		ct.wait(pauseMin + ct.w.c.jitter(pauseMin))
-	}
-	return over || n >= ct.w.c.need
 }
 
 // place is the contender's in all queues, once it is known. It keeps the ticket that

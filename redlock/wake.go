@@ -3,7 +3,6 @@
 package redlock
 
 import (
-	"math/bits"
 	"time"
 
 	"github.com/redlock-go/redlock/node"
@@ -187,16 +186,35 @@ func (ct *contender) wakeLocked(set uint64) {
 	}
 }
 
-// wokenBy is how many masters may grant us the lock now: those that have woken us and,
-// once any has, those that would have before. On Redisson's channel only those count
-// where the stranger is: a Java holder may lack a vote, which we get and give back, and
-// would be woken by what our own release says. over: none need have, see contender.
-func (ct *contender) wokenBy() (n int, over bool) {
+// wokenUp says whether a round is of use now.
+func (ct *contender) wokenUp() bool {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
+	return ct.over || ct.freeLocked() != 0
+}
+
+// due takes out the masters that a round is to ask now, which has asked some already.
+func (ct *contender) due(asked uint64) uint64 {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	set := ct.freeLocked()
+	if ct.over {
+		set, ct.over = ct.w.c.all, false
+	}
+	set &^= asked
+	ct.woken &^= set
+	ct.heard &^= set
+	return set
+}
+
+// freeLocked are the masters that may grant us the lock now: those that have woken us
+// and, once any has, those that would have before. On Redisson's channel only those count
+// where the stranger is: a Java holder may lack a vote, which we get and give back, and
+// would be woken by what our own release says.
+func (ct *contender) freeLocked() uint64 {
 	set := ct.woken | ct.heard&ct.strangers
 	if set != 0 {
 		set |= ct.free
 	}
-	return bits.OnesCount64(set), ct.over
+	return set
 }
