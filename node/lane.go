@@ -43,12 +43,12 @@ var errStale = errors.New("node: connection idle for too long")
 // (LOADING, MISCONF, BUSY...).
 const debtPause = 50 * time.Millisecond
 
-// debt is a Release or Leave that the master has not acknowledged. It is an Op of
-// its own, so that what the submitter's op hangs on can go.
-func debt(op *Op) Op {
-	d := Op{Kind: op.Kind, Lock: op.Lock, Holder: op.Holder, Until: op.Until}
-	if op.Kind == Leave {
-		d.Wait = op.Wait // a Release's place in the queue is lost: it may not want it any more
+// debt is a Release or Leave that the master has not acknowledged. It is a request of
+// its own, for the submitter may use r again.
+func debt(r *Request) Request {
+	d := Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Until: r.Until}
+	if r.Kind == Leave {
+		d.Wait = r.Wait // a Release's place in the queue is lost: it may not want it any more
 	}
 	return d
 }
@@ -184,7 +184,7 @@ type batch struct {
 	at    time.Duration // when it was taken
 	idle  time.Duration // how long there was none
 	ops   []*Op
-	debts []Op
+	debts []Request
 }
 
 // exec sends b as one pipeline and answers its ops. The error is the
@@ -199,7 +199,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 			pipe.skip() // dropped unsent
 			continue
 		}
-		pipe.add(conn, op)
+		pipe.add(conn, op.Request)
 		watched = watched || op.Kind == Acquire || op.Kind == Extend
 	}
 	for i := range b.debts {
@@ -221,7 +221,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	r.busy = false
 	rested, moved, away := false, false, error(nil)
 	for i, op := range b.ops {
-		op.Reply = pipe.reply(i, op)
+		op.Reply = pipe.reply(i, op.Request)
 		r.suspicion(op)
 		if err := op.Reply.Err; err != nil {
 			if not := elsewhere(err); not != nil {
@@ -230,12 +230,12 @@ func (r *Redis) exec(conn *conn, b batch) error {
 			moved = moved || conn.moved(err)
 		}
 		if op.owed() && (op.Reply.Class == Unknown || op.Reply.Class == Refused) {
-			r.debts = append(r.debts, debt(op))
+			r.debts = append(r.debts, debt(op.Request))
 			rested = true
 		}
 	}
 	for i, d := range b.debts {
-		reply := pipe.reply(len(b.ops)+i, &d)
+		reply := pipe.reply(len(b.ops)+i, &b.debts[i])
 		if reply.Class == Unknown || reply.Class == Refused && now < d.Until {
 			r.debts = append(r.debts, d)
 			rested = true
@@ -328,7 +328,7 @@ func (r *Redis) failed(err error) bool {
 	r.queue = nil
 	for _, op := range ops {
 		if op.owed() {
-			r.debts = append(r.debts, debt(op))
+			r.debts = append(r.debts, debt(op.Request))
 		}
 	}
 	goOn := !r.closed

@@ -187,16 +187,16 @@ type Item struct {
 	Count  int // hold count to set; 0 leaves it as it is
 }
 
-// Op is one operation on one master. The submitter fills it and must not touch
-// it again until its Receiver was called.
-type Op struct {
+// Request is what is asked of a master, or the same of several: ops may share one.
+// It is not written by anybody from the first Submit to the last answer.
+type Request struct {
 	Kind   Kind
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
 	TTL    time.Duration // Acquire, TopUp, Extend; whole milliseconds reach the master
 	Token  int64         // Acquire: the proposed least token; Confirm: the token
 	Count  int           // TopUp: the hold count
-	Items  []Item        // Extend only; may be shared between ops, is not written
+	Items  []Item        // Extend only
 
 	Wait *Wait  // Acquire and Release by one that waits, and Leave
 	Over string // Acquire of a Read: the field of a write vote of the same owner to join
@@ -207,21 +207,24 @@ type Op struct {
 	// still queued then is dropped unsent, and a Release stops being owed.
 	Start, Until time.Duration
 
+	More bool // the submitter has more for this master at once: wait for it, and send them together
+}
+
+// Op is a request to one master. The submitter fills it and must not touch it again
+// until its Receiver was called.
+type Op struct {
+	*Request
 	To    Receiver
-	Index int  // the submitter's own mark: which node this is
-	More  bool // the submitter has more for this master at once: wait for it, and send them together
+	Index int // the submitter's own mark: which node this is
 
 	Reply Reply
-
-	field  string // the lane's own: Holder as a field, TTL in ms
-	millis int64
 }
 
 // Receiver takes the answer of an Op, in op.Reply. It is called on the lane and
 // must not block.
 type Receiver interface{ Receive(op *Op) }
 
-// Wait is a place in a lock's queue. Ops may share one; it is not written.
+// Wait is a place in a lock's queue.
 type Wait struct {
 	Waiter   string        // the client's id (36 bytes), and "/r" or "/w" for a side
 	Ticket   int64         // its place in the queue; 0: the master gives a new one
@@ -235,8 +238,8 @@ type Swap struct {
 	Fields   []string // field, value, field, value...
 }
 
-// owed says whether op is one that a node never forgets.
-func (op *Op) owed() bool { return (op.Kind == Release || op.Kind == Leave) && !zoo.NoDebt }
+// owed says whether r is one that a node never forgets.
+func (r *Request) owed() bool { return (r.Kind == Release || r.Kind == Leave) && !zoo.NoDebt }
 
 // Class says what a reply means to a vote counter.
 type Class uint8
@@ -267,15 +270,15 @@ func (c Class) String() string {
 
 // Reply is what came of an Op.
 type Reply struct {
-	Class  Class
-	Unsent bool // certainly never executed: nothing is owed
+	Class    Class
+	Unsent   bool // certainly never executed: nothing is owed
+	Stranger bool // Acquire, Held, with Wait: the holder is Redisson's
 	// Remaining is the TTL that is left to the other holder; negative when the
 	// key has none, as no lock of ours or of Redisson's ever should.
 	Remaining time.Duration
 	Token     int64             // Acquire, Granted: the vote's token
-	Ticket    int64             // Acquire, Held, with Wait: its place in the queue,
-	Ahead     int               // how many are before it,
-	Stranger  bool              // and whether the holder is Redisson's
+	Ticket    int64             // Acquire, Held, with Wait: its place in the queue
+	Ahead     int               // and how many are before it
 	Intact    []bool            // Extend: one an item
 	Record    map[string]string // ReadRecord: every field; empty when there is none
 	Err       error             // Unknown and Refused

@@ -52,17 +52,17 @@ type answers chan Reply
 
 func (a answers) Receive(op *Op) { a <- op.Reply }
 
-// ask puts op to r and waits for its reply.
-func ask(t testing.TB, r *Redis, op Op) Reply {
+// ask puts req to r and waits for its reply.
+func ask(t testing.TB, r *Redis, req Request) Reply {
 	t.Helper()
-	if op.TTL == 0 {
-		op.TTL = 10 * time.Second
+	if req.TTL == 0 {
+		req.TTL = 10 * time.Second
 	}
-	op.Start = r.clock.Elapsed()
-	op.Until = op.Start + 5*time.Second
+	req.Start = r.clock.Elapsed()
+	req.Until = req.Start + 5*time.Second
 	got := make(answers, 1)
-	op.To = got
-	if !r.Submit(&op) {
+	op := &Op{Request: &req, To: got}
+	if !r.Submit(op) {
 		return op.Reply
 	}
 	return <-got
@@ -115,7 +115,7 @@ func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 	noErr(t, s.Kill())
 	before := runtime.NumGoroutine()
 	soon(t, "the breaker opens", func() bool { // an idle lane does not look
-		return errors.Is(ask(t, r, Op{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"}).Err, ErrDown)
+		return errors.Is(ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"}).Err, ErrDown)
 	})
 	for range 100 {
 		if g := runtime.NumGoroutine(); g > before+1 {
@@ -162,7 +162,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 			}
 		}
 		// What is submitted then was certainly not sent.
-		reply := ask(t, r, Op{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"})
+		reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"})
 		if reply.Class != Unknown || !reply.Unsent || !errors.Is(reply.Err, ErrDown) {
 			t.Errorf("%s: an acquire is answered %+v", name, reply)
 		}
@@ -177,8 +177,8 @@ func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
 	for i := range 5 {
 		noErr(t, s.Kill())
 		noErr(t, s.Restart(t.Context()))
-		op := Op{Kind: Acquire, Lock: NewLock(fmt.Sprint("x", i), Plain), Holder: "h", TTL: time.Minute, Token: 1}
-		if reply := ask(t, r, op); reply.Class != Granted {
+		req := Request{Kind: Acquire, Lock: NewLock(fmt.Sprint("x", i), Plain), Holder: "h", TTL: time.Minute, Token: 1}
+		if reply := ask(t, r, req); reply.Class != Granted {
 			t.Fatalf("restart %d: %+v", i+1, reply)
 		}
 	}
@@ -200,7 +200,7 @@ func TestLane_idle_keepsItsConnection(t *testing.T) {
 		noErr(t, err)
 		return field(info, "total_connections_received")
 	}
-	lock := Op{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h", Token: 1}
+	lock := Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h", Token: 1}
 	if reply := ask(t, r, lock); reply.Class != Granted {
 		t.Fatalf("%+v", reply)
 	}

@@ -37,7 +37,7 @@ func (p *pipeline) reset() {
 func (p *pipeline) skip() { p.places = append(p.places, place{cmd: -1}) }
 
 // add takes op in, for a connection whose gates are known.
-func (p *pipeline) add(c *conn, op *Op) {
+func (p *pipeline) add(c *conn, op *Request) {
 	if op.Kind != Acquire && op.Kind != Release {
 		p.gathered(c)
 		p.places = append(p.places, place{cmd: len(p.cmds)})
@@ -76,7 +76,7 @@ func (p *pipeline) gathered(c *conn) {
 }
 
 // reply is the answer to op, the i-th that was added or skipped.
-func (p *pipeline) reply(i int, op *Op) Reply {
+func (p *pipeline) reply(i int, op *Request) Reply {
 	at := p.places[i]
 	if at.cmd < 0 {
 		return Reply{Unsent: !op.owed(), Err: ErrLate}
@@ -168,6 +168,7 @@ func votesOf(cmd *redis.Cmd) []any {
 type votes struct {
 	n                   int
 	keys, counters, ops []any
+	ttl                 int64         // of the acquires, in ms
 	liveness            time.Duration // of those who wait, 0 while there are none
 	// Invariant: no two acquires of a call share a counter: the script reads them
 	// all before it raises any.
@@ -182,7 +183,7 @@ var (
 )
 
 // fits says whether op can go into the same call as what is there.
-func (v *votes) fits(op *Op) bool {
+func (v *votes) fits(op *Request) bool {
 	l := op.Lock
 	switch {
 	case v.n == maxVotes:
@@ -191,20 +192,25 @@ func (v *votes) fits(op *Op) bool {
 		return true
 	}
 	return v.taken[l.index/64]&(1<<(l.index%64)) == 0 &&
+		(len(v.counters) == 0 || v.ttl == op.TTL.Milliseconds()) &&
 		(op.Wait == nil || v.liveness == 0 || v.liveness == op.Wait.Liveness)
 }
 
-func (v *votes) add(op *Op) {
+func (v *votes) add(op *Request) {
 	l := op.Lock
-	op.field = l.Field(op.Holder)
+	field := &op.Holder
+	if l.Mode == Write {
+		f := l.Field(op.Holder)
+		field = &f
+	}
 	v.keys = append(v.keys, &l.Name, &l.queue)
 	v.n++
 	switch {
 	case op.Kind == Release && op.Wait == nil:
-		v.ops = append(v.ops, l.release[0], &op.field, &l.Channel)
+		v.ops = append(v.ops, l.release[0], field, &l.Channel)
 		return
 	case op.Kind == Release:
-		v.ops = append(v.ops, l.release[1], &op.field, &l.Channel, &op.Wait.Ticket, op.Wait.Liveness.Milliseconds())
+		v.ops = append(v.ops, l.release[1], field, &l.Channel, &op.Wait.Ticket, op.Wait.Liveness.Milliseconds())
 		return
 	}
 	how, ticket := l.acquire[0], any(0)
@@ -215,8 +221,8 @@ func (v *votes) add(op *Op) {
 		}
 		v.liveness = op.Wait.Liveness
 	}
-	op.millis = op.TTL.Milliseconds()
-	v.ops = append(v.ops, how, &op.field, &op.millis, &op.Token, ticket)
+	v.ttl = op.TTL.Milliseconds()
+	v.ops = append(v.ops, how, field, &op.Token, ticket)
 	if l.Mode == Read {
 		v.ops = append(v.ops, &op.Over)
 	}
@@ -230,7 +236,7 @@ func (v *votes) call(args []any, c *conn) []any {
 	args = append(args, v.keys...)
 	args = append(args, &c.keys.record, len(v.counters))
 	if len(v.counters) > 0 {
-		args = append(args, &c.gate, v.liveness.Milliseconds())
+		args = append(args, &c.gate, v.liveness.Milliseconds(), v.ttl)
 		args = append(args, v.counters...)
 	}
 	args = append(args, v.ops...)
@@ -252,7 +258,7 @@ func (e scriptError) Error() string { return string(e) }
 func (scriptError) RedisError() {}
 
 // vote reads what votes.lua said of op, the i-th in its call.
-func vote(op *Op, cmd *redis.Cmd, i int) Reply {
+func vote(op *Request, cmd *redis.Cmd, i int) Reply {
 	if err := cmd.Err(); err != nil {
 		if op.Kind == Acquire && redis.HasErrorPrefix(err, "REDLOCK UNDO") {
 			return Reply{Err: err} // Unknown, so that it is released
@@ -268,7 +274,7 @@ func vote(op *Op, cmd *redis.Cmd, i int) Reply {
 	return Reply{Class: Refused, Err: errReply}
 }
 
-func decodeVote(op *Op, val any) Reply {
+func decodeVote(op *Request, val any) Reply {
 	switch val := val.(type) {
 	case int64:
 		return decode(op.Kind, val)

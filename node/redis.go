@@ -105,7 +105,7 @@ type Redis struct {
 
 	mu        sync.Mutex
 	queue     []*Op
-	debts     []Op
+	debts     []Request
 	debtsRest time.Duration // debts are not sent before
 	busy      bool          // a pipeline is on its way
 	busySince time.Duration
@@ -240,7 +240,7 @@ func (r *Redis) Submit(op *Op) bool {
 	case err == nil:
 		r.queue = append(r.queue, op)
 	case op.owed() && !r.closed:
-		r.debts = append(r.debts, debt(op))
+		r.debts = append(r.debts, debt(op.Request))
 	}
 	more := op.More // once it is queued, op is the lane's
 	r.mu.Unlock()

@@ -79,7 +79,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, said := range []any{words, any(raw), nil, "REDLOCK GATE x", "WRONGTYPE of " + string(raw)} {
 			for _, k := range []Kind{Acquire, Release} {
-				r := decodeVote(&Op{Kind: k, Lock: NewLock("x", Plain)}, said)
+				r := decodeVote(&Request{Kind: k, Lock: NewLock("x", Plain)}, said)
 				sane(r)
 				if r.Class == Granted {
 					t.Errorf("%v is granted to a %v", said, k)

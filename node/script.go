@@ -53,7 +53,7 @@ var background = context.Background()
 
 // command is op as its call, on a connection whose gates are known. Acquires and
 // releases are not its business: see votes.
-func (c *conn) command(op *Op) redis.Cmder {
+func (c *conn) command(op *Request) redis.Cmder {
 	l := op.Lock
 	switch op.Kind {
 	case Confirm:
@@ -91,7 +91,7 @@ func (c *conn) command(op *Op) redis.Cmder {
 }
 
 // answer reads what came back for op.
-func answer(op *Op, cmd redis.Cmder) Reply {
+func answer(op *Request, cmd redis.Cmder) Reply {
 	if err := cmd.Err(); err != nil {
 		return failure(op, err)
 	}
@@ -115,7 +115,7 @@ func answer(op *Op, cmd redis.Cmder) Reply {
 }
 
 // failure is the reply to an op that came to err.
-func failure(op *Op, err error) Reply {
+func failure(op *Request, err error) Reply {
 	switch {
 	case op.owed() && wrongType(err):
 		return Reply{Class: Absent} // a key of another type holds no vote

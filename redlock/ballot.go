@@ -21,6 +21,7 @@ type ballot struct {
 
 	mu    sync.Mutex
 	tally tally
+	req   node.Request
 	ops   []node.Op
 	// answered marks the ops whose Reply is there. An op that is not answered
 	// belongs to its node's lane, all but what the submitter set.
@@ -31,39 +32,37 @@ type ballot struct {
 	users int
 }
 
-// ballot is a new one, of which nobody has been asked. need is how many must say
+// ballot is a new one on req, of which nobody has been asked. need is how many must say
 // Granted for a verdict; with need 0 there is none, and wait waits for everybody.
 // The caller asks or skips every node, and calls done when it will not look at the
 // ballot again.
-func (c *Client) ballot(need int) *ballot {
+func (c *Client) ballot(need int, req *node.Request) *ballot {
 	b, _ := c.ballots.Get().(*ballot)
 	if b == nil {
 		b = &ballot{c: c, decided: make(chan struct{}, 1), ops: make([]node.Op, len(c.nodes))}
+		for i := range b.ops {
+			b.ops[i] = node.Op{Request: &b.req, To: b, Index: i}
+		}
 	}
+	b.req = *req
 	b.whole, b.tally = need == 0, tally{voters: len(c.nodes), need: need}
 	b.answered, b.users = 0, len(c.nodes)+1
 	return b
 }
 
-// poll puts op to all nodes in the set at once.
-func (c *Client) poll(set uint64, need int, op *node.Op) *ballot {
-	b := c.ballot(need)
-	b.ask(set, op)
+// poll puts req to all nodes in the set at once.
+func (c *Client) poll(set uint64, need int, req *node.Request) *ballot {
+	b := c.ballot(need, req)
+	b.ask(set)
 	b.skip(c.all &^ set)
 	return b
 }
 
-// ask puts op to the nodes in the set, each with its own copy.
-func (b *ballot) ask(set uint64, op *node.Op) {
+// ask puts the request to the nodes in the set.
+func (b *ballot) ask(set uint64) {
 	for i, n := range b.c.nodes {
-		if set&(1<<i) == 0 {
-			continue
-		}
-		o := &b.ops[i]
-		*o = *op
-		o.To, o.Index = b, i
-		if !n.Submit(o) {
-			b.Receive(o)
+		if op := &b.ops[i]; set&(1<<i) != 0 && !n.Submit(op) {
+			b.Receive(op)
 		}
 	}
 }
@@ -71,9 +70,9 @@ func (b *ballot) ask(set uint64, op *node.Op) {
 // skip counts the nodes in the set as a no.
 func (b *ballot) skip(set uint64) {
 	for ; set != 0; set &= set - 1 {
-		o := &b.ops[bits.TrailingZeros64(set)]
-		o.Index, o.Reply = bits.TrailingZeros64(set), node.Reply{Class: node.Absent, Unsent: true}
-		b.Receive(o)
+		op := &b.ops[bits.TrailingZeros64(set)]
+		op.Reply = node.Reply{Class: node.Absent, Unsent: true}
+		b.Receive(op)
 	}
 }
 
@@ -114,7 +113,7 @@ func (b *ballot) doneUnlock() {
 	case <-b.decided: // after a timeout nobody took it
 	default:
 	}
-	clear(b.ops)
+	b.req = node.Request{}
 	b.c.ballots.Put(b)
 }
 

@@ -318,19 +318,18 @@ type round struct {
 	holder  string
 	start   time.Duration
 	timeout time.Duration
-	op      *node.Op
 	b       *ballot
 }
 
 // acquire is one round in which all masters are asked at once: see end.
 //
-// op is what the kind of acquire adds: a place in the queue, a vote to join.
-func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, op *node.Op) (*Lease, error) {
+// req is what the kind of acquire adds: a place in the queue, a vote to join.
+func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, req *node.Request) (*Lease, error) {
 	if err := c.mayLock(ctx, l); err != nil {
 		return nil, err
 	}
-	r := c.solicit(ctx, l, ls, op)
-	r.ask(c.all, r.start)
+	r := c.solicit(ctx, l, ls, req)
+	r.b.ask(c.all)
 	lease, _, err := r.end(nil)
 	return lease, err
 }
@@ -347,20 +346,14 @@ func (c *Client) mayLock(ctx context.Context, l *node.Lock) error {
 }
 
 // solicit prepares a round, in which the masters are to be asked.
-func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, op *node.Op) round {
+func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, req *node.Request) round {
 	c.stats.rounds.Add(1)
-	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl), op: op}
-	op.Kind, op.Lock, op.Holder, op.TTL = node.Acquire, l, r.holder, ls.ttl
-	op.Token = c.tokens.propose(c.clock.Wall())
-	op.Start = r.start
-	r.b = c.ballot(c.need)
+	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
+	req.Kind, req.Lock, req.Holder, req.TTL = node.Acquire, l, r.holder, ls.ttl
+	req.Token = c.tokens.propose(c.clock.Wall())
+	req.Start, req.Until = r.start, r.start+r.timeout
+	r.b = c.ballot(c.need, req)
 	return r
-}
-
-// ask sends the acquire to the masters in set.
-func (r *round) ask(set uint64, now time.Duration) {
-	r.op.Until = now + r.timeout
-	r.b.ask(set, r.op)
 }
 
 // end waits for the masters' answers when all were asked. It returns a lease, or a
@@ -404,7 +397,7 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 	if place != nil {
 		waits = place(b.replies())
 	}
-	c.release(ctx, &node.Op{Lock: l, Holder: holder, Wait: waits, Until: start + ls.ttl + c.drift.Of(ls.ttl)}, maybe)
+	c.release(ctx, &node.Request{Lock: l, Holder: holder, Wait: waits, Until: start + ls.ttl + c.drift.Of(ls.ttl)}, maybe)
 	replies := b.replies()
 	b.done()
 	err := c.roundError(l, replies)
@@ -426,7 +419,7 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 // key of the attempt. A cancel of the caller's context does not end that, for it is
 // often what ended the attempt; its deadline does, a little later. Masters that do
 // not answer owe it to the lane.
-func (c *Client) release(ctx context.Context, op *node.Op, set uint64) {
+func (c *Client) release(ctx context.Context, req *node.Request, set uint64) {
 	if set == 0 {
 		return
 	}
@@ -434,8 +427,8 @@ func (c *Client) release(ctx context.Context, op *node.Op, set uint64) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
 	}
-	op.Kind, op.Start = node.Release, c.clock.Elapsed()
-	b := c.poll(set, 0, op)
+	req.Kind, req.Start = node.Release, c.clock.Elapsed()
+	b := c.poll(set, 0, req)
 	b.wait(context.Background(), timeout)
 	b.done()
 }

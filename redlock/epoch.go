@@ -119,7 +119,7 @@ func (c *Client) begin(ctx context.Context, gates []node.Gate, counters []string
 // the gate that stands there now from which master i votes.
 func (c *Client) letVote(ctx context.Context, i int, from node.Gate, fields []string) error {
 	for from != c.voting(i) {
-		r := c.ask(ctx, i, node.Op{Kind: node.SwapRecord,
+		r := c.ask(ctx, i, node.Request{Kind: node.SwapRecord,
 			Swap: &node.Swap{From: from, To: c.voting(i), Fields: fields}})
 		var moved *node.GateError
 		if r.Class == node.Granted {
@@ -139,7 +139,7 @@ func (c *Client) letVote(ctx context.Context, i int, from node.Gate, fields []st
 
 // gate reads the record of master i. Another epoch is an error that shows both.
 func (c *Client) gate(ctx context.Context, i int) (node.Gate, map[string]string, error) {
-	r := c.ask(ctx, i, node.Op{Kind: node.ReadRecord})
+	r := c.ask(ctx, i, node.Request{Kind: node.ReadRecord})
 	if r.Class != node.Granted {
 		return node.Gate{}, nil, r.Err
 	}
@@ -177,16 +177,15 @@ func (e *EpochError) Error() string {
 // Is makes an EpochError an ErrConfig.
 func (e *EpochError) Is(target error) bool { return target == ErrConfig }
 
-// ask puts op to master i and waits for the answer, for at most the node timeout.
-func (c *Client) ask(ctx context.Context, i int, op node.Op) node.Reply {
-	op.Start = c.clock.Elapsed()
-	op.Until = op.Start + max(c.nodeTimeout, DefaultNodeTimeout)
-	op.Index = i
+// ask puts req to master i and waits for the answer, for at most the node timeout.
+func (c *Client) ask(ctx context.Context, i int, req node.Request) node.Reply {
+	req.Start = c.clock.Elapsed()
+	req.Until = req.Start + max(c.nodeTimeout, DefaultNodeTimeout)
 	got := make(answer, 1)
-	op.To = got
-	timer := time.NewTimer(op.Until - op.Start)
+	op := &node.Op{Request: &req, To: got, Index: i}
+	timer := time.NewTimer(req.Until - req.Start)
 	defer timer.Stop()
-	if !c.nodes[i].Submit(&op) && !c.closed.Load() {
+	if !c.nodes[i].Submit(op) && !c.closed.Load() {
 		return op.Reply
 	}
 	err := node.ErrStalled
@@ -306,12 +305,12 @@ func (c *Client) retire(ctx context.Context, i int, next epoch, counters map[str
 		}
 		gone := c.voting(i)
 		gone.State, gone.Next = node.Retired, next.id
-		if r := c.ask(ctx, i, node.Op{Kind: node.SwapRecord, Swap: &node.Swap{From: g, To: gone,
+		if r := c.ask(ctx, i, node.Request{Kind: node.SwapRecord, Swap: &node.Swap{From: g, To: gone,
 			Fields: []string{"next", next.text, "intact", whole}}}); r.Class != node.Granted {
 			return false, r.Err
 		}
 		// Read again: votes may have raised counters before the swap.
-		r := c.ask(ctx, i, node.Op{Kind: node.ReadRecord})
+		r := c.ask(ctx, i, node.Request{Kind: node.ReadRecord})
 		if r.Class != node.Granted {
 			return false, r.Err
 		}

@@ -258,10 +258,10 @@ func (h *hold) topUp(i int) {
 	h.votes &^= 1 << i
 	h.maybe |= 1 << i
 	now := h.c.clock.Elapsed()
-	h.c.nodes[i].Submit(&node.Op{
+	h.c.nodes[i].Submit(&node.Op{To: topUp{h, h.failed}, Index: i, Request: &node.Request{
 		Kind: node.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
-		Start: now, Until: now + h.c.nodeTimeout, To: topUp{h, h.failed}, Index: i,
-	})
+		Start: now, Until: now + h.c.nodeTimeout,
+	}})
 }
 
 // topUp takes the answer of a top-up. One that comes after an extend failed is not
@@ -292,7 +292,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	if set == 0 || errors.Is(was, ErrClosed) {
 		return was
 	}
-	b := h.c.poll(set, h.c.need, &node.Op{
+	b := h.c.poll(set, h.c.need, &node.Request{
 		Kind: node.Release, Lock: h.l, Holder: h.holder, Start: now,
 		Until: until + 2*h.c.drift.Of(h.ls.ttl), // the TTL is over then on any master
 	})

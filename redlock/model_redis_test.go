@@ -202,10 +202,11 @@ type modelReply chan node.Reply
 
 func (c modelReply) Receive(op *node.Op) { c <- op.Reply }
 
-func (m *modelMaster) do(op node.Op) (node.Reply, error) {
+func (m *modelMaster) do(req node.Request) (node.Reply, error) {
 	got := make(modelReply, 1)
-	op.To, op.Lock, op.TTL, op.Until = got, m.lock, time.Hour, 1<<62
-	if !m.n.Submit(&op) {
+	req.Lock, req.TTL, req.Until = m.lock, time.Hour, 1<<62
+	op := &node.Op{Request: &req, To: got}
+	if !m.n.Submit(op) {
 		return op.Reply, op.Reply.Err
 	}
 	r := <-got
@@ -216,7 +217,7 @@ func (m *modelMaster) do(op node.Op) (node.Reply, error) {
 }
 
 func (m *modelMaster) swap(from, to node.Gate, fields ...string) error {
-	r, err := m.do(node.Op{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
+	r, err := m.do(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
 	if err == nil && r.Class != node.Granted {
 		err = r.Err
 	}
@@ -231,17 +232,17 @@ func attemptHolder(attempt int) string {
 // Acquire implements [tokenmodel.Master]. A refusal, as by a recovering master, is
 // no vote.
 func (m *modelMaster) Acquire(attempt int, floor int64) (int64, bool, error) {
-	r, err := m.do(node.Op{Kind: node.Acquire, Holder: attemptHolder(attempt), Token: floor})
+	r, err := m.do(node.Request{Kind: node.Acquire, Holder: attemptHolder(attempt), Token: floor})
 	return r.Token, r.Class == node.Granted, err
 }
 
 func (m *modelMaster) Confirm(attempt int, token int64) (bool, error) {
-	r, err := m.do(node.Op{Kind: node.Confirm, Holder: attemptHolder(attempt), Token: token})
+	r, err := m.do(node.Request{Kind: node.Confirm, Holder: attemptHolder(attempt), Token: token})
 	return r.Class == node.Granted, err
 }
 
 func (m *modelMaster) Release(attempt int) (bool, error) {
-	r, err := m.do(node.Op{Kind: node.Release, Holder: attemptHolder(attempt)})
+	r, err := m.do(node.Request{Kind: node.Release, Holder: attemptHolder(attempt)})
 	return r.Class == node.Granted, err
 }
 

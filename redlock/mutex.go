@@ -142,7 +142,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, over string) (*Lease, error) {
-	lease, err := m.c.acquire(ctx, m.l, &m.ls, &node.Op{Over: over})
+	lease, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Over: over})
 	return lease, err
 }
 
@@ -158,24 +158,24 @@ func TryLockAll(ctx context.Context, ms []*Mutex) ([]*Lease, []error) {
 			return nil
 		})
 	}
-	ops, last := make([]node.Op, len(ms)), make(map[*Client]int)
+	reqs, last := make([]node.Request, len(ms)), make(map[*Client]int)
 	for i, m := range ms {
 		var outer *Lease
-		if outer, ops[i].Over, errs[i] = m.outer(ctx); outer != nil {
+		if outer, reqs[i].Over, errs[i] = m.outer(ctx); outer != nil {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
 			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
-				ops[i].More, last[m.c] = true, i
+				reqs[i].More, last[m.c] = true, i
 			}
 		}
 	}
 	for _, i := range last {
-		ops[i].More = false
+		reqs[i].More = false
 	}
 	for i, m := range ms {
-		if last, ok := last[m.c]; ok && (ops[i].More || i == last) {
-			r := m.c.solicit(ctx, m.l, &m.ls, &ops[i])
-			r.ask(m.c.all, r.start)
+		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
+			r := m.c.solicit(ctx, m.l, &m.ls, &reqs[i])
+			r.b.ask(m.c.all)
 			try(i, func() (*Lease, error) {
 				lease, _, err := r.end(nil)
 				return lease, err

@@ -202,7 +202,7 @@ func (r *recovery) step(i int) time.Duration {
 
 // swap changes the record of master i, and says when to look again: at once.
 func (r *recovery) swap(i int, from, to node.Gate, fields []string) time.Duration {
-	reply := r.c.ask(r.quit, i, node.Op{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
+	reply := r.c.ask(r.quit, i, node.Request{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
 	if reply.Class == node.Granted {
 		r.mu.Lock()
 		r.nodes[i].suspect = false

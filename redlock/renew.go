@@ -274,10 +274,10 @@ func (c *Client) extend(leases []*hold) {
 	e.mu.Lock() // no answer is looked at before the timer is there
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
+	req := &node.Request{Kind: node.Extend, TTL: ttl, Items: votes, Start: e.start, Until: e.start + timeout}
 	for i, n := range c.nodes {
 		op := &e.ops[i]
-		*op = node.Op{Kind: node.Extend, TTL: ttl, Items: votes,
-			Start: e.start, Until: e.start + timeout, To: e, Index: i}
+		*op = node.Op{Request: req, To: e, Index: i}
 		if !n.Submit(op) {
 			e.Receive(op)
 		}

@@ -67,7 +67,7 @@ func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holde
 	}
 	c.stats.secondRounds.Add(1)
 	now := c.clock.Elapsed()
-	confirm := c.poll(below, missing, &node.Op{
+	confirm := c.poll(below, missing, &node.Request{
 		Kind: node.Confirm, Lock: l, Holder: holder, Token: token,
 		Start: now, Until: now + timeout,
 	})

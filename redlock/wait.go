@@ -161,8 +161,8 @@ func (w *waiting) leaveLocked(l *node.Lock, set uint64) {
 
 // leave has waiter leave its place with that ticket, or any with 0.
 func leave(n node.Node, l *node.Lock, waiter string, ticket int64, now time.Duration) {
-	n.Submit(&node.Op{Kind: node.Leave, Lock: l, Wait: &node.Wait{Waiter: waiter, Ticket: ticket},
-		Start: now, Until: now + leaveOwed, To: ignore{}})
+	n.Submit(&node.Op{To: ignore{}, Request: &node.Request{Kind: node.Leave, Lock: l, Wait: &node.Wait{Waiter: waiter, Ticket: ticket},
+		Start: now, Until: now + leaveOwed}})
 }
 
 // ignore is the receiver of ops whose answer changes nothing.
@@ -279,7 +279,7 @@ func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
 	var lease *Lease
 	var replies []node.Reply
 	if err == nil {
-		r := m.c.solicit(ctx, m.l, &m.ls, &node.Op{Wait: &node.Wait{
+		r := m.c.solicit(ctx, m.l, &m.ls, &node.Request{Wait: &node.Wait{
 			Waiter: m.c.waiter(m.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: m.ls.unfair}})
 		ct.ask(&r)
 		lease, replies, err = r.end(ct.place)
@@ -318,10 +318,12 @@ func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
 func (ct *contender) ask(r *round) {
 	c := ct.w.c
 	asked := ct.due(0)
-	r.ask(asked, r.start)
 	if asked == c.all {
+		r.b.ask(asked)
 		return
 	}
+	r.b.req.Until += 2 * pauseMin // for those that are asked last
+	r.b.ask(asked)
 	ct.wait(pauseMin + c.jitter(pauseMin))
 	for asked != c.all {
 		var set uint64
@@ -335,7 +337,7 @@ func (ct *contender) ask(r *round) {
 			r.b.skip(c.all &^ asked)
 			asked = c.all
 		}
-		r.ask(set, c.clock.Elapsed())
+		r.b.ask(set)
 		asked |= set
 	}
 	ct.timer.Stop()

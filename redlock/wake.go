@@ -76,9 +76,9 @@ func (w *waiting) beat() {
 		return
 	}
 	now := w.c.clock.Elapsed()
+	alive := &node.Request{Kind: node.Beat, Holder: w.c.id, TTL: liveness, Start: now, Until: now + beat}
 	for _, n := range w.c.nodes {
-		n.Submit(&node.Op{Kind: node.Beat, Holder: w.c.id, TTL: liveness,
-			Start: now, Until: now + beat, To: ignore{}})
+		n.Submit(&node.Op{To: ignore{}, Request: alive})
 	}
 	w.leaveStraysLocked()
 	// Sooner or later by chance: clients that were started together must not beat together.

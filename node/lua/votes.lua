@@ -5,12 +5,12 @@
 -- ARGV[1] n, how many of the ops are acquires; no two of them share a counter
 -- if there are any:
 --   ARGV[2] the record's gate, as it must be   ARGV[3] liveness in ms of those who wait
---   ARGV[4] ... ARGV[3 + n] their locks' counters, fields of the record
+--   ARGV[4] TTL in ms   ARGV[5] ... ARGV[4 + n] their locks' counters, fields of the record
 -- and then for each lock
 --   an acquire: its mode (x plain, w write, r read), followed by q if it queues when
 --     it is not granted, or by b if it also goes past those ahead of it; the holder's
---     field; TTL in ms; floor, the proposed token; ticket, 0 for none yet; and for a
---     read the field of a write vote that it may join, or empty
+--     field; floor, the proposed token; ticket, 0 for none yet; and for a read the field
+--     of a write vote that it may join, or empty
 --   or a release: -x, -w or -r, followed by q if it takes its place in the queue again;
 --     the holder's field; Redisson's channel for the lock; and with q its ticket and the
 --     liveness in ms
@@ -272,13 +272,13 @@ if not KEYS[4] then
       end
       return 1
     end
-  elseif (ARGV[5] == 'xq' or ARGV[5] == 'x') and ARGV[9] == '0' and try('exists', KEYS[1], KEYS[2]) == 0 then
-    local had = try('hmget', KEYS[3], 'gate', ARGV[4])
+  elseif (ARGV[6] == 'xq' or ARGV[6] == 'x') and ARGV[9] == '0' and try('exists', KEYS[1], KEYS[2]) == 0 then
+    local had = try('hmget', KEYS[3], 'gate', ARGV[5])
     local counter, floor = tonumber(had[2] or 0), tonumber(ARGV[8])
     if not had.err and (had[1] or '') == ARGV[2] and counter and counter < floor and floor <= counter + 60000000 and
-       try('hset', KEYS[1], ARGV[6], '1') == 1 then
-      try('pexpire', KEYS[1], ARGV[7])
-      local raised = try('hset', KEYS[3], ARGV[4], ARGV[8])
+       try('hset', KEYS[1], ARGV[7], '1') == 1 then
+      try('pexpire', KEYS[1], ARGV[4])
+      local raised = try('hset', KEYS[3], ARGV[5], ARGV[8])
       if type(raised) == 'table' then
         return redis.error_reply('REDLOCK UNDO ' .. raised.err)
       end
@@ -287,16 +287,16 @@ if not KEYS[4] then
   end
 end
 
-local n, at, field = tonumber(ARGV[1]), 2, 3
+local n, at, field = tonumber(ARGV[1]), 2, 4
 local record, counters, refusal = KEYS[#KEYS], nil, nil
 if n > 0 then
-  counters = try('hmget', record, 'gate', unpack(ARGV, 4, 3 + n))
+  counters = try('hmget', record, 'gate', unpack(ARGV, 5, 4 + n))
   if counters.err then
     refusal = counters.err
   elseif (counters[1] or '') ~= ARGV[2] then
     refusal = 'REDLOCK GATE ' .. (counters[1] or '')
   end
-  at = 4 + n
+  at = 5 + n
 end
 
 -- Tables are made as large as one op needs: they would grow slot by slot.
@@ -333,20 +333,20 @@ for i = 1, #KEYS - 1, 2 do
     at = at + (words or 3)
   else
     field = field + 1
-    local value = counters[field - 2] or '0'
-    local counter, floor = tonumber(value), tonumber(ARGV[at + 3])
+    local value = counters[field - 3] or '0'
+    local counter, floor = tonumber(value), tonumber(ARGV[at + 2])
     local plain = how == 'xq' or how == 'x'
     if refusal then
       answer = refusal
-    elseif plain and ARGV[at + 4] == '0' and counter and counter < floor and floor <= counter + 60000000 and
+    elseif plain and ARGV[at + 3] == '0' and counter and counter < floor and floor <= counter + 60000000 and
        try('exists', lock, queue) == 0 then
       -- What nearly every acquire finds, in as few steps as there are: nobody holds it,
       -- nobody waits, and the proposed token is good. The proposal is written as it
       -- came; printing a number would cost as much as another command.
       answer = try('hset', lock, holder, '1')
       if answer == 1 then
-        try('pexpire', lock, ARGV[at + 2])
-        raised[m + 1], raised[m + 2] = ARGV[field], ARGV[at + 3]
+        try('pexpire', lock, ARGV[4])
+        raised[m + 1], raised[m + 2] = ARGV[field], ARGV[at + 2]
         m = m + 2
         answer = floor
       else
@@ -355,8 +355,8 @@ for i = 1, #KEYS - 1, 2 do
     else
       if not acquire then acquire, released, wake = parts() end
       local ok, granted
-      ok, answer, granted = pcall(acquire, lock, queue, how, holder, ARGV[at + 2], ARGV[at + 3], ARGV[at + 4],
-        ARGV[at + 5], value, ARGV[3])
+      ok, answer, granted = pcall(acquire, lock, queue, how, holder, ARGV[4], ARGV[at + 2], ARGV[at + 3],
+        ARGV[at + 4], value, ARGV[3])
       if not ok and type(answer) == 'table' then
         answer = answer.err
       elseif granted then
@@ -364,7 +364,7 @@ for i = 1, #KEYS - 1, 2 do
         m = m + 2
       end
     end
-    at = at + 5
+    at = at + 4
     if not plain and string.sub(how, 1, 1) == 'r' then
       at = at + 1
     end

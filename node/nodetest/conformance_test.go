@@ -95,11 +95,11 @@ func (p *pair) bind(n node.Node, admit func(node.Identity) error) {
 	}
 }
 
-func (p *pair) ask(i int, op node.Op) node.Reply {
-	op.Start = p.clock.Elapsed()
-	op.Until = op.Start + time.Minute
-	op.To = p
-	if !p.nodes[i].Submit(&op) {
+func (p *pair) ask(i int, req node.Request) node.Reply {
+	req.Start = p.clock.Elapsed()
+	req.Until = req.Start + time.Minute
+	op := &node.Op{Request: &req, To: p}
+	if !p.nodes[i].Submit(op) {
 		p.t.Fatalf("not submitted: %v", op.Reply.Err)
 	}
 	return (<-p.ch).Reply
@@ -131,7 +131,7 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), epoch)
 			p.seen = seen
 			if epoch != "" {
-				p.both(node.Op{Kind: node.SwapRecord, Swap: &node.Swap{To: p.gate}})
+				p.both(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{To: p.gate}})
 			}
 			p.readersGoTogether()
 			for range 500 {
@@ -161,13 +161,13 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 func (p *pair) readersGoTogether() {
 	write, read := node.NewLock("l", node.Write), node.NewLock("l", node.Read)
 	ask := func(client string) {
-		p.both(node.Op{Kind: node.Acquire, Lock: read, Holder: client + ":1", TTL: time.Minute,
+		p.both(node.Request{Kind: node.Acquire, Lock: read, Holder: client + ":1", TTL: time.Minute,
 			Wait: &node.Wait{Waiter: client + "/r", Liveness: time.Minute}})
 	}
-	p.both(node.Op{Kind: node.Acquire, Lock: write, Holder: javaHolder, TTL: time.Minute})
+	p.both(node.Request{Kind: node.Acquire, Lock: write, Holder: javaHolder, TTL: time.Minute})
 	ask(conformClients[0])
 	ask(conformClients[1])
-	p.both(node.Op{Kind: node.Release, Lock: write, Holder: javaHolder})
+	p.both(node.Request{Kind: node.Release, Lock: write, Holder: javaHolder})
 	ask(conformClients[0])
 	ask(conformClients[1])
 	p.command("del", "l")
@@ -183,10 +183,10 @@ var (
 
 // op is a random operation: by right and wrong holders, in and out of turn, and
 // with so few of all that replays are common.
-func (p *pair) op() node.Op {
+func (p *pair) op() node.Request {
 	client := one(p, conformClients...)
 	l := node.NewLock(one(p, conformLocks...), one(p, node.Plain, node.Write, node.Read, node.Read))
-	op := node.Op{Lock: l, Holder: fmt.Sprintf("%s:%d", client, 1+p.rnd.IntN(2)), TTL: time.Duration(20+p.rnd.IntN(4)*20) * time.Second}
+	op := node.Request{Lock: l, Holder: fmt.Sprintf("%s:%d", client, 1+p.rnd.IntN(2)), TTL: time.Duration(20+p.rnd.IntN(4)*20) * time.Second}
 	if held := p.mem.Holder(l.Name); p.rnd.IntN(2) == 0 && len(held) == len(op.Holder) && l.Mode == node.Plain {
 		op.Holder = held
 	}
@@ -255,7 +255,7 @@ func (p *pair) swap() *node.Swap {
 }
 
 // both puts op to both masters and compares everything.
-func (p *pair) both(op node.Op) {
+func (p *pair) both(op node.Request) {
 	p.t.Helper()
 	var r [2]node.Reply
 	wait := op.Wait
@@ -284,7 +284,7 @@ const maxBurst = 12
 // in the same calls on both. What comes of them must not depend on that.
 func (p *pair) burst() {
 	p.t.Helper()
-	var ops []node.Op
+	var ops []node.Request
 	for n := 2 + p.rnd.IntN(maxBurst-1); len(ops) < n; {
 		op := p.op()
 		if (op.Kind == node.Acquire || op.Kind == node.Release) && (op.Wait == nil || op.Wait.Ticket != given) {
@@ -295,11 +295,11 @@ func (p *pair) burst() {
 	var replies [2][]node.Reply
 	for i, n := range p.nodes {
 		for j := range ops {
-			op := ops[j]
-			op.Start = p.clock.Elapsed()
-			op.Until = op.Start + time.Minute
-			op.To = p
-			if !n.Submit(&op) {
+			req := ops[j]
+			req.Start = p.clock.Elapsed()
+			req.Until = req.Start + time.Minute
+			op := &node.Op{Request: &req, To: p}
+			if !n.Submit(op) {
 				p.t.Fatalf("not submitted: %v", op.Reply.Err)
 			}
 		}
@@ -333,7 +333,7 @@ func (p *pair) calls() int {
 	return n
 }
 
-func (p *pair) note(op node.Op, r node.Reply) {
+func (p *pair) note(op node.Request, r node.Reply) {
 	p.seen[op.Kind.String()+" "+r.Class.String()]++
 	if op.Kind == node.Release && op.Wait != nil && r.Class == node.Granted {
 		p.seen["release queued"]++
@@ -349,7 +349,7 @@ func (p *pair) note(op node.Op, r node.Reply) {
 	}
 }
 
-func describe(op node.Op, r node.Reply) string {
+func describe(op node.Request, r node.Reply) string {
 	s := fmt.Sprintf("%v of %s, token %d, count %d", op.Kind, op.Holder, op.Token, op.Count)
 	if op.Lock != nil {
 		s += fmt.Sprintf(", %s/%c", op.Lock.Name, op.Lock.Mode)

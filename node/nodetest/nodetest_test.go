@@ -33,29 +33,29 @@ func dial(t testing.TB, m *Master) *client {
 	return c
 }
 
-// send submits op with the times of a round that waits for wait.
-func (c *client) send(op node.Op, wait time.Duration) *node.Op {
-	op.Start = c.clock.Elapsed()
-	op.Until = op.Start + wait
-	op.To = c
-	if !c.Submit(&op) {
-		c.ch <- &op
+// send submits req with the times of a round that waits for wait.
+func (c *client) send(req node.Request, wait time.Duration) *node.Op {
+	req.Start = c.clock.Elapsed()
+	req.Until = req.Start + wait
+	op := &node.Op{Request: &req, To: c}
+	if !c.Submit(op) {
+		c.ch <- op
 	}
-	return &op
+	return op
 }
 
 // ask is send and the wait for the answer.
-func (c *client) ask(op node.Op) node.Reply {
-	c.send(op, time.Minute)
+func (c *client) ask(req node.Request) node.Reply {
+	c.send(req, time.Minute)
 	return (<-c.ch).Reply
 }
 
-func acquireOp(lock, holder string, ttl time.Duration) node.Op {
-	return node.Op{Kind: node.Acquire, Lock: node.NewLock(lock, node.Plain), Holder: holder, TTL: ttl}
+func acquireOp(lock, holder string, ttl time.Duration) node.Request {
+	return node.Request{Kind: node.Acquire, Lock: node.NewLock(lock, node.Plain), Holder: holder, TTL: ttl}
 }
 
-func releaseOp(lock, holder string) node.Op {
-	return node.Op{Kind: node.Release, Lock: node.NewLock(lock, node.Plain), Holder: holder}
+func releaseOp(lock, holder string) node.Request {
+	return node.Request{Kind: node.Release, Lock: node.NewLock(lock, node.Plain), Holder: holder}
 }
 
 func TestNode_acquireReleaseAndExpiry(t *testing.T) {

@@ -49,11 +49,11 @@ func votes(db *DB, keys, argv []string) any {
 	}
 	counts := make([]string, n) // as the script read them, before all acquires
 	for i := range counts {
-		counts[i], _ = db.HGet(rec, argv[3+i])
+		counts[i], _ = db.HGet(rec, argv[4+i])
 	}
 	out := make([]any, 0, len(keys)/2)
 	if n > 0 {
-		args = argv[3+n:]
+		args = argv[4+n:]
 	}
 	acquires := 0
 	for i := 0; i < len(keys)-1; i += 2 {
@@ -66,8 +66,8 @@ func votes(db *DB, keys, argv []string) any {
 			count := counts[acquires]
 			if answer = refusal; refusal == nil {
 				var granted bool
-				if answer, granted = acquire(db, lock, queue, args, argv[2], count); granted && db.err == nil {
-					db.HSet(rec, argv[3+acquires], strconv.FormatInt(answer.(int64), 10))
+				if answer, granted = acquire(db, lock, queue, args, number(argv[3]), argv[2], count); granted && db.err == nil {
+					db.HSet(rec, argv[4+acquires], strconv.FormatInt(answer.(int64), 10))
 				}
 			}
 			acquires++
@@ -98,17 +98,17 @@ func releaseWords(how string) int {
 
 func acquireWords(how string) int {
 	if how[0] == 'r' {
-		return 6
+		return 5
 	}
-	return 5
+	return 4
 }
 
 // acquire is the function of that name in votes.lua.
-func acquire(db *DB, lock, queue string, args []string, liveness, count string) (answer any, granted bool) {
+func acquire(db *DB, lock, queue string, args []string, ttl int64, liveness, count string) (answer any, granted bool) {
 	mode, queues, barges := args[0][:1], len(args[0]) > 1, strings.HasSuffix(args[0], "b")
-	holder, ttl, floor, ticket, over := args[1], number(args[2]), number(args[3]), number(args[4]), ""
+	holder, floor, ticket, over := args[1], number(args[2]), number(args[3]), ""
 	if mode == "r" {
-		over = args[5]
+		over = args[4]
 	}
 	waiter := waiterOf(holder, mode)
 	left := db.PTTL(lock)
