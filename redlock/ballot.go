@@ -16,8 +16,12 @@ import (
 // kept, for they say where a vote may still be.
 type ballot struct {
 	c       *Client
-	decided chan struct{} // gets one token with the first verdict that is not pending
+	decided chan struct{} // holds a token when wait is to go on
 	whole   bool          // decided only when every master has answered
+
+	// Guarded by the mutex of the client's deadlines.
+	deadline time.Time
+	pos      int // among those that are waited for, or -1
 
 	mu    sync.Mutex
 	tally tally
@@ -83,7 +87,7 @@ func (b *ballot) Receive(op *node.Op) {
 	late := b.doneLocked()
 	b.tally.add(op.Reply.Class == node.Granted)
 	if !late && b.doneLocked() {
-		b.decided <- struct{}{}
+		b.decide()
 	}
 	if late && op.Wait != nil && op.Reply.Class != node.Granted && b.tally.verdict() == won {
 		// The lock is ours, but this master has us in its queue still.
@@ -94,6 +98,14 @@ func (b *ballot) Receive(op *node.Op) {
 		b.mu.Lock()
 	}
 	b.doneUnlock()
+}
+
+// decide has wait go on.
+func (b *ballot) decide() {
+	select {
+	case b.decided <- struct{}{}:
+	default: // decided and its time over, at once
+	}
 }
 
 // done ends one use of the ballot. The one who calls it must not touch it again.
@@ -153,15 +165,12 @@ func (b *ballot) wait(ctx context.Context, timeout time.Duration) verdict {
 	select {
 	case <-b.decided:
 	default:
-		timer := b.c.timers.Get().(*time.Timer)
-		timer.Reset(timeout)
+		b.c.deadlines.add(b, time.Now().Add(timeout))
 		select {
 		case <-b.decided:
-		case <-timer.C:
 		case <-ctx.Done():
 		}
-		timer.Stop()
-		b.c.timers.Put(timer)
+		b.c.deadlines.remove(b)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

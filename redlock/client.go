@@ -46,12 +46,10 @@ type Client struct {
 	quit    chan struct{} // closed by Close
 	stats   stats
 
-	recovery recovery
-	waiting  waiting
-	// timers are used again: each round needs one, and hardly one in a million
-	// fires. Since Go 1.23 a stopped timer's channel is empty.
-	timers sync.Pool
-	// ballots are used again as well, when they were answered by everybody.
+	recovery  recovery
+	waiting   waiting
+	deadlines deadlines
+	// ballots are used again when they were answered by everybody.
 	ballots sync.Pool
 
 	mu     sync.Mutex
@@ -153,11 +151,6 @@ func newClient(nodes []node.Node, s settings) (*Client, error) {
 		default:
 			c.tag, c.tagged = slot.Tag(), n.Name()
 		}
-	}
-	c.timers.New = func() any {
-		t := time.NewTimer(time.Hour)
-		t.Stop()
-		return t
 	}
 	c.renewer = newRenewer(c)
 	c.recovery.init(c)

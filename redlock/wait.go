@@ -331,7 +331,7 @@ func (ct *contender) ask(r *round) {
 		case <-ct.wake:
 			set = ct.due(asked)
 		case <-r.b.decided:
-			r.b.decided <- struct{}{} // for wait
+			r.b.decide() // for wait
 			set = c.all &^ asked
 		case <-r.ctx.Done():
 			r.b.skip(c.all &^ asked)
