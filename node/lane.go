@@ -221,7 +221,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	r.busy = false
 	rested, moved, away := false, false, error(nil)
 	for i, op := range b.ops {
-		op.Reply = pipe.reply(i, op.Request)
+		pipe.reply(i, op.Request, &op.Reply)
 		r.suspicion(op)
 		if err := op.Reply.Err; err != nil {
 			if not := elsewhere(err); not != nil {
@@ -235,7 +235,8 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		}
 	}
 	for i, d := range b.debts {
-		reply := pipe.reply(len(b.ops)+i, &b.debts[i])
+		var reply Reply
+		pipe.reply(len(b.ops)+i, &b.debts[i], &reply)
 		if reply.Class == Unknown || reply.Class == Refused && now < d.Until {
 			r.debts = append(r.debts, d)
 			rested = true

@@ -75,17 +75,20 @@ func (p *pipeline) gathered(c *conn) {
 	p.open = -1
 }
 
-// reply is the answer to op, the i-th that was added or skipped.
-func (p *pipeline) reply(i int, op *Request) Reply {
+// reply takes the answer to op, the i-th that was added or skipped, into r, which is
+// not copied on the way: there are many.
+func (p *pipeline) reply(i int, op *Request, r *Reply) {
 	at := p.places[i]
 	if at.cmd < 0 {
-		return Reply{Unsent: !op.owed(), Err: ErrLate}
+		*r = Reply{Unsent: !op.owed(), Err: ErrLate}
+		return
 	}
 	cmd := p.cmds[at.cmd]
 	if all, ok := cmd.(*redis.Cmd); ok && (op.Kind == Acquire || op.Kind == Release) {
-		return vote(op, all, at.op)
+		r.vote(op, all, at.op)
+		return
 	}
-	return answer(op, cmd)
+	*r = answer(op, cmd)
 }
 
 // do sends the pipeline, and runs again what a master had forgotten the script of. The
@@ -258,34 +261,41 @@ func (e scriptError) Error() string { return string(e) }
 func (scriptError) RedisError() {}
 
 // vote reads what votes.lua said of op, the i-th in its call.
-func vote(op *Request, cmd *redis.Cmd, i int) Reply {
+func (r *Reply) vote(op *Request, cmd *redis.Cmd, i int) {
 	if err := cmd.Err(); err != nil {
 		if op.Kind == Acquire && redis.HasErrorPrefix(err, "REDLOCK UNDO") {
-			return Reply{Err: err} // Unknown, so that it is released
+			*r = Reply{Err: err} // Unknown, so that it is released
+			return
 		}
-		return failure(op, err)
+		*r = failure(op, err)
+		return
 	}
 	if cmd.Args()[2] == 3 { // as in votesOf, without making a slice of it
-		return decodeVote(op, cmd.Val())
+		r.decodeVote(op, cmd.Val())
+		return
 	}
 	if all := votesOf(cmd); i < len(all) {
-		return decodeVote(op, all[i])
+		r.decodeVote(op, all[i])
+		return
 	}
-	return Reply{Class: Refused, Err: errReply}
+	*r = Reply{Class: Refused, Err: errReply}
 }
 
-func decodeVote(op *Request, val any) Reply {
+func (r *Reply) decodeVote(op *Request, val any) {
 	switch val := val.(type) {
 	case int64:
-		return decode(op.Kind, val)
+		r.decode(op.Kind, val)
+		return
 	case string:
-		return failure(op, scriptError(val))
+		*r = failure(op, scriptError(val))
+		return
 	case []any:
 		if op.Kind == Acquire {
-			return decodeWaiting(val)
+			*r = decodeWaiting(val)
+			return
 		}
 	}
-	return Reply{Class: Refused, Err: errReply}
+	*r = Reply{Class: Refused, Err: errReply}
 }
 
 // decodeWaiting reads the four numbers for one that was not granted and waits.
@@ -300,7 +310,8 @@ func decodeWaiting(vals []any) Reply {
 			return Reply{Class: Refused, Err: errReply}
 		}
 	}
-	r := decode(Acquire, n[0])
+	var r Reply
+	r.decode(Acquire, n[0])
 	r.Ticket, r.Ahead, r.Stranger = n[1], int(n[2]), n[3] == 1
 	return r
 }

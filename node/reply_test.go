@@ -34,7 +34,8 @@ func TestDecode_eachKind_classAndValue(t *testing.T) {
 		{Confirm, 2, Reply{Class: Refused, Err: errReply}},
 		{Leave, 0, Reply{Class: Absent}},
 	} {
-		if got := decode(tc.kind, tc.n); got.Class != tc.want.Class || got.Token != tc.want.Token ||
+		var got Reply
+		if got.decode(tc.kind, tc.n); got.Class != tc.want.Class || got.Token != tc.want.Token ||
 			got.Remaining != tc.want.Remaining || !errors.Is(got.Err, tc.want.Err) {
 			t.Errorf("%v %d: %+v, want %+v", tc.kind, tc.n, got, tc.want)
 		}
@@ -67,7 +68,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		if len(vals) > 0 {
 			k := Kind(kind % (uint8(Beat) + 1))
-			r := decode(k, vals[0])
+			var r Reply
+			r.decode(k, vals[0])
 			sane(r)
 			if r.Class == Granted && vals[0] <= 0 {
 				t.Errorf("%v %d is granted", k, vals[0])
@@ -79,7 +81,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, said := range []any{words, any(raw), nil, "REDLOCK GATE x", "WRONGTYPE of " + string(raw)} {
 			for _, k := range []Kind{Acquire, Release} {
-				r := decodeVote(&Request{Kind: k, Lock: NewLock("x", Plain)}, said)
+				var r Reply
+				r.decodeVote(&Request{Kind: k, Lock: NewLock("x", Plain)}, said)
 				sane(r)
 				if r.Class == Granted {
 					t.Errorf("%v is granted to a %v", said, k)

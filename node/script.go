@@ -97,7 +97,9 @@ func answer(op *Request, cmd redis.Cmder) Reply {
 	}
 	switch cmd := cmd.(type) {
 	case *redis.IntCmd:
-		return decode(op.Kind, cmd.Val())
+		var r Reply
+		r.decode(op.Kind, cmd.Val())
+		return r
 	case *redis.IntSliceCmd:
 		return decodeExtend(len(op.Items), cmd.Val())
 	case *redis.StatusCmd:
@@ -132,19 +134,21 @@ func failure(op *Request, err error) Reply {
 }
 
 // decode reads the single integer of a script.
-func decode(kind Kind, n int64) Reply {
+func (r *Reply) decode(kind Kind, n int64) {
+	*r = Reply{Class: Refused}
 	switch {
 	case kind == Acquire && n > 0:
-		return Reply{Class: Granted, Token: n}
+		r.Class, r.Token = Granted, n
 	case kind != Acquire && n == 1:
-		return Reply{Class: Granted}
+		r.Class = Granted
 	case (kind == Release || kind == Confirm || kind == Leave) && n == 0:
-		return Reply{Class: Absent}
+		r.Class = Absent
 	case (kind == Acquire || kind == TopUp) && n <= 0:
 		left := min(-1-n, int64(maxRemaining/time.Millisecond))
-		return Reply{Class: Held, Remaining: time.Duration(left) * time.Millisecond}
+		r.Class, r.Remaining = Held, time.Duration(left)*time.Millisecond
+	default:
+		r.Err = errReply
 	}
-	return Reply{Class: Refused, Err: errReply}
 }
 
 func decodeExtend(items int, vals []int64) Reply {
