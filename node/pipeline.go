@@ -173,10 +173,27 @@ type votes struct {
 	keys, counters, ops []any
 	ttl                 int64         // of the acquires, in ms
 	liveness            time.Duration // of those who wait, 0 while there are none
+	ttlArg, livenessArg boxed
 	// Invariant: no two acquires of a call share a counter: the script reads them
 	// all before it raises any.
 	taken [(Counters + 63) / 64]uint64
 }
+
+// boxed is a number as an argument that is hardly ever another.
+type boxed struct {
+	n   int64
+	arg any
+}
+
+func (b *boxed) of(n int64) any {
+	if b.arg == nil || b.n != n {
+		b.n, b.arg = n, n
+	}
+	return b.arg
+}
+
+// votesCall is votesSHA as an argument.
+var votesCall any = votesSHA
 
 // What the script is told of an op, by mode: an acquire that does not wait, waits,
 // waits and barges; a release of one that does not wait on, or does.
@@ -235,11 +252,11 @@ func (v *votes) add(op *Request) {
 
 // call appends the words of the call to args, and begins the next.
 func (v *votes) call(args []any, c *conn) []any {
-	args = append(args, "evalsha", votesSHA, len(v.keys)+1)
+	args = append(args, "evalsha", votesCall, len(v.keys)+1)
 	args = append(args, v.keys...)
 	args = append(args, &c.keys.record, len(v.counters))
 	if len(v.counters) > 0 {
-		args = append(args, &c.gate, v.liveness.Milliseconds(), v.ttl)
+		args = append(args, &c.gate, v.livenessArg.of(v.liveness.Milliseconds()), v.ttlArg.of(v.ttl))
 		args = append(args, v.counters...)
 	}
 	args = append(args, v.ops...)
