@@ -5,6 +5,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -101,6 +102,7 @@ func (r *Redis) serve(conn *conn) error {
 		if err := r.exec(conn, batch); err != nil {
 			return err
 		}
+		runtime.Gosched() // who was answered may have more for this master: it goes along then
 	}
 }
 
