@@ -312,7 +312,7 @@ func TestLock_fair_placeOfNobody_isGivenUp(t *testing.T) {
 
 	elsewhere := lock(t, holder.Mutex("elsewhere"))
 	waitFor(ctx, absent.Mutex("elsewhere"))
-	masters.Waits("elsewhere", 1)
+	quorumtest.Soon(t, "it is in every queue", func() bool { return len(masters.Keys(quorumtest.Queue("elsewhere"))) == 3 })
 	held := lock(t, holder.Mutex("lock"))
 	for _, d := range masters.Direct {
 		place, err := d.ZRangeWithScores(t.Context(), quorumtest.Queue("elsewhere"), 0, 0).Result()
