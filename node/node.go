@@ -105,7 +105,7 @@ const (
 	// Confirm raises the lock's counter to Op.Token if the holder's vote is still
 	// there: Granted, or Absent.
 	Confirm
-	// ReadRecord reads the node record into Reply.Record: Granted.
+	// ReadRecord reads the node record, or Fields of it, into Reply.Record: Granted.
 	ReadRecord
 	// SwapRecord sets the record's gate, and Swap.Fields with it, if the gate is
 	// still Swap.From: Granted, or Refused with a *GateError.
@@ -202,6 +202,8 @@ type Request struct {
 	Over string // Acquire of a Read: the field of a write vote of the same owner to join
 	Swap *Swap  // SwapRecord
 
+	Fields []string // ReadRecord: these only; none: all, among them a counter for many a lock
+
 	// Start and Until are on the clock the node was opened with. Start is when
 	// the submitter began; Until is when the answer stops being of use: an op
 	// still queued then is dropped unsent, and a Release stops being owed.
@@ -280,7 +282,7 @@ type Reply struct {
 	Ticket    int64             // Acquire, Held, with Wait: its place in the queue
 	Ahead     int               // and how many are before it
 	Intact    []bool            // Extend: one an item
-	Record    map[string]string // ReadRecord: every field; empty when there is none
+	Record    map[string]string // ReadRecord: the fields that are there
 	Err       error             // Unknown and Refused
 }
 

@@ -79,7 +79,14 @@ func (c *conn) command(op *Request) redis.Cmder {
 		}
 		return redis.NewIntSliceCmd(background, args...)
 	case ReadRecord:
-		return redis.NewMapStringStringCmd(background, "hgetall", &c.keys.record)
+		if len(op.Fields) == 0 {
+			return redis.NewMapStringStringCmd(background, "hgetall", &c.keys.record)
+		}
+		args := []any{"hmget", &c.keys.record}
+		for _, f := range op.Fields {
+			args = append(args, f)
+		}
+		return redis.NewSliceCmd(background, args...)
 	default: // SwapRecord
 		args := make([]any, 0, 6+len(op.Swap.Fields))
 		args = append(args, "evalsha", recordSHA, 1, &c.keys.record, op.Swap.From.String(), op.Swap.To.String())
@@ -104,6 +111,14 @@ func answer(op *Request, cmd redis.Cmder) Reply {
 		return decodeExtend(len(op.Items), cmd.Val())
 	case *redis.StatusCmd:
 		return Reply{Class: Granted}
+	case *redis.SliceCmd:
+		record := make(map[string]string)
+		for i, v := range cmd.Val() {
+			if s, ok := v.(string); ok && i < len(op.Fields) {
+				record[op.Fields[i]] = s
+			}
+		}
+		return Reply{Class: Granted, Record: record}
 	case *redis.MapStringStringCmd:
 		return Reply{Class: Granted, Record: cmd.Val()}
 	case *redis.Cmd:

@@ -137,9 +137,15 @@ func (c *Client) letVote(ctx context.Context, i int, from node.Gate, fields []st
 	return nil
 }
 
-// gate reads the record of master i. Another epoch is an error that shows both.
+// gate reads what the record of master i says of its vote.
 func (c *Client) gate(ctx context.Context, i int) (node.Gate, map[string]string, error) {
-	r := c.ask(ctx, i, node.Request{Kind: node.ReadRecord})
+	return c.readRecord(ctx, i, "gate", "epoch", "next", "durable")
+}
+
+// readRecord reads these fields of the record of master i, or with none all. Another
+// epoch is an error that shows both.
+func (c *Client) readRecord(ctx context.Context, i int, fields ...string) (node.Gate, map[string]string, error) {
+	r := c.ask(ctx, i, node.Request{Kind: node.ReadRecord, Fields: fields})
 	if r.Class != node.Granted {
 		return node.Gate{}, nil, r.Err
 	}
@@ -294,7 +300,7 @@ func (c *Client) gatesFrom(ctx context.Context, from *Client) ([]node.Gate, erro
 // known. It is done already when a former call has done it. intact says whether
 // the master had lost none of its counters.
 func (c *Client) retire(ctx context.Context, i int, next epoch, counters map[string]int64) (intact bool, err error) {
-	g, record, err := c.gate(ctx, i)
+	g, record, err := c.readRecord(ctx, i)
 	if g.Epoch != next.id && !(g.State == node.Retired && g.Next == next.id) {
 		if err != nil {
 			return false, err

@@ -246,7 +246,7 @@ func (r *recovery) relearn(i int) (counters map[string]int64, intact, waited int
 		if j == i {
 			continue
 		}
-		g, record, err := c.gate(r.quit, j)
+		g, record, err := c.readRecord(r.quit, j)
 		if err != nil {
 			continue
 		}

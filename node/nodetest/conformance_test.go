@@ -223,6 +223,9 @@ func (p *pair) op() node.Request {
 		op.Kind, op.Holder, op.TTL = node.Beat, client, time.Minute
 	case k < 19:
 		op.Kind = node.ReadRecord
+		if p.rnd.IntN(2) == 0 {
+			op.Fields = []string{"gate", "epoch", "none"}
+		}
 	default:
 		op.Kind, op.Swap = node.SwapRecord, p.swap()
 	}

@@ -94,6 +94,14 @@ func dataCommand(db *DB, cmd Command) (reply any, ok bool) {
 			all = append(all, field, val)
 		}
 		return all, true
+	case cmd.Name == "hmget" && len(args) > 1:
+		vals := make([]any, len(args)-1)
+		for i, field := range args[1:] {
+			if val, ok := db.HGet(args[0], field); ok {
+				vals[i] = val
+			}
+		}
+		return vals, true
 	case cmd.Name == "hget" && len(args) == 2:
 		if val, ok := db.HGet(args[0], args[1]); ok {
 			return val, true
