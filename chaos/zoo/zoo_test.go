@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/quorumtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,6 +53,9 @@ func zooSymbols(t *testing.T, tags string) []string {
 }
 
 func TestBuild_withoutTheTag_holdsNothingOfTheZoo(t *testing.T) {
+	if quorumtest.Race() {
+		t.Skip("builds a program: once is enough, and the run without the race detector does")
+	}
 	if found := zooSymbols(t, ""); len(found) > 0 {
 		t.Fatalf("a normal build holds %d symbols of the zoo:\n%s", len(found), strings.Join(found, "\n"))
 	}
