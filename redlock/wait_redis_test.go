@@ -122,7 +122,7 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 		noise *= 2
 	}
 	lease := lock(t, clients[1].Mutex("lock"))
-	var trips, times quorumtest.Times
+	var trips, unlocks, times quorumtest.Times
 	for i := range quorumtest.Scale(n, 1000) {
 		next := clients[i%2]
 		got := waitFor(t.Context(), next.Mutex("lock"))
@@ -131,12 +131,14 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 		trips = append(trips, probe.RoundTrip())
 		start := time.Now()
 		unlock(t, lease)
+		unlocks = append(unlocks, time.Since(start))
 		o := must(t, got, 15*time.Second)
 		lease = o.lease
 		times = append(times, o.at.Sub(start))
 	}
 	unlock(t, lease)
 	t.Logf("round trip: %v", trips)
+	t.Logf("unlock:     %v", unlocks)
 	t.Logf("hand-off:   %v", times)
 	if got, limit := times.Quantile(0.5), 5*trips.Quantile(0.5)/2+noise; got > limit {
 		return fmt.Errorf("the median hand-off took %v, want %v or less", got, limit)
