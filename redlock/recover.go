@@ -237,11 +237,10 @@ func (r *recovery) observe(i int, gate, want node.Gate, fields []string) time.Du
 }
 
 // relearn reads the counters of all masters but i that are intact, or have waited
-// as i has, and says how many of each there are; i itself has waited.
-func (r *recovery) relearn(i int) (counters map[string]int64, intact, waited int) {
+// as i has, and says how many are intact, and the gates of those that have waited.
+func (r *recovery) relearn(i int) (counters map[string]int64, intact int, waited map[int]node.Gate) {
 	c := r.c
-	counters = make(map[string]int64)
-	waited = 1
+	counters, waited = make(map[string]int64), make(map[int]node.Gate)
 	for j := range c.nodes {
 		if j == i {
 			continue
@@ -254,7 +253,7 @@ func (r *recovery) relearn(i int) (counters map[string]int64, intact, waited int
 		case g == c.voting(j):
 			intact++
 		case g.State == node.Recovering && g.Step >= recoverySteps:
-			waited++
+			waited[j] = g
 		default:
 			continue
 		}
@@ -264,21 +263,29 @@ func (r *recovery) relearn(i int) (counters map[string]int64, intact, waited int
 }
 
 // finish gives master i counters that no token has passed, and lets it vote.
+//
+// Invariant: counters are taken from a clock only when so many masters are known to
+// have lost theirs that no quorum is intact. Masters that do not answer now may have
+// the only copy of the largest token; i waits for them, though a quorum could be had.
 func (r *recovery) finish(i int, gate, want node.Gate, fields []string) time.Duration {
 	c := r.c
 	counters, intact, waited := r.relearn(i)
 	if zoo.RelearnFirst {
 		clear(counters)
 	}
-	switch {
+	switch lost := 1 + len(waited); {
 	case intact >= c.need:
-	case intact+waited >= c.need:
-		leap(counters, c.clock.Wall()) // too few kept theirs
+	case lost > len(c.nodes)-c.need && intact+lost >= c.need:
+		// All of them begin at once: to the next to finish this one would be intact.
+		leap(counters, c.clock.Wall())
+		for j, g := range waited {
+			r.swap(j, g, c.voting(j), appendCounters(c.record(j), counters))
+		}
 	default:
 		r.mu.Lock()
 		r.nodes[i].votesAt = 0
 		r.mu.Unlock()
-		return c.quarantine() / recoverySteps // until more masters answer
+		return c.quarantine() / recoverySteps // until more masters answer, intact or not
 	}
 	return r.swap(i, gate, want, appendCounters(fields, counters))
 }
@@ -331,7 +338,7 @@ type waitError struct {
 func (e *waitError) Error() string {
 	s := e.err.Error()
 	if e.stuck {
-		s += ", votes when a quorum of masters answers"
+		s += ", votes when a quorum of masters that kept their data answers"
 	} else {
 		s += ", votes in about " + e.after.Round(10*time.Millisecond).String()
 	}
