@@ -217,9 +217,7 @@ func (a answer) Receive(op *node.Op) { a <- op.Reply }
 // retires a majority of the old masters first, which grant nothing and extend
 // nothing from then on, waits until every lease they granted is over, and only
 // then lets the new ones vote, with counters no smaller than any the old had, so
-// that tokens go on growing; when fewer than a quorum of those that retired have
-// theirs, the new ones begin at this client's clock and a minute. Nothing can be
-// locked for MaxTTL of the old epoch.
+// that tokens go on growing. Nothing can be locked for MaxTTL of the old epoch.
 //
 // Clients of the old epoch get errors from then on that show both epochs; from is
 // left open. A master may be in both sets. Every new master and a majority of the

@@ -237,10 +237,11 @@ func (r *recovery) observe(i int, gate, want node.Gate, fields []string) time.Du
 }
 
 // relearn reads the counters of all masters but i that are intact, or have waited
-// as i has, and says how many are intact, and the gates of those that have waited.
-func (r *recovery) relearn(i int) (counters map[string]int64, intact int, waited map[int]node.Gate) {
+// as i has, and says how many of each there are; i itself has waited.
+func (r *recovery) relearn(i int) (counters map[string]int64, intact, waited int) {
 	c := r.c
-	counters, waited = make(map[string]int64), make(map[int]node.Gate)
+	counters = make(map[string]int64)
+	waited = 1
 	for j := range c.nodes {
 		if j == i {
 			continue
@@ -253,7 +254,7 @@ func (r *recovery) relearn(i int) (counters map[string]int64, intact int, waited
 		case g == c.voting(j):
 			intact++
 		case g.State == node.Recovering && g.Step >= recoverySteps:
-			waited[j] = g
+			waited++
 		default:
 			continue
 		}
@@ -263,29 +264,21 @@ func (r *recovery) relearn(i int) (counters map[string]int64, intact int, waited
 }
 
 // finish gives master i counters that no token has passed, and lets it vote.
-//
-// Invariant: counters are taken from a clock only when so many masters are known to
-// have lost theirs that no quorum is intact. Masters that do not answer now may have
-// the only copy of the largest token; i waits for them, though a quorum could be had.
 func (r *recovery) finish(i int, gate, want node.Gate, fields []string) time.Duration {
 	c := r.c
 	counters, intact, waited := r.relearn(i)
 	if zoo.RelearnFirst {
 		clear(counters)
 	}
-	switch lost := 1 + len(waited); {
+	switch {
 	case intact >= c.need:
-	case lost > len(c.nodes)-c.need && intact+lost >= c.need:
-		// All of them begin at once: to the next to finish this one would be intact.
-		leap(counters, c.clock.Wall())
-		for j, g := range waited {
-			r.swap(j, g, c.voting(j), appendCounters(c.record(j), counters))
-		}
+	case intact+waited >= c.need:
+		leap(counters, c.clock.Wall()) // too few kept theirs
 	default:
 		r.mu.Lock()
 		r.nodes[i].votesAt = 0
 		r.mu.Unlock()
-		return c.quarantine() / recoverySteps // until more masters answer, intact or not
+		return c.quarantine() / recoverySteps // until more masters answer
 	}
 	return r.swap(i, gate, want, appendCounters(fields, counters))
 }
@@ -338,7 +331,7 @@ type waitError struct {
 func (e *waitError) Error() string {
 	s := e.err.Error()
 	if e.stuck {
-		s += ", votes when a quorum of masters that kept their data answers"
+		s += ", votes when a quorum of masters answers"
 	} else {
 		s += ", votes in about " + e.after.Round(10*time.Millisecond).String()
 	}

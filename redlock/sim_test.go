@@ -440,38 +440,6 @@ func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
 	}
 }
 
-// One master lost its data while the two others that know the largest token were out of
-// reach. It must not begin by a clock although a quorum with it could be had: the clock of
-// the client that recovers it is an hour behind.
-func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		c.recovery = true
-		a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
-		wantErr(t, a.Init(t.Context()), nil)
-		lost := func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} }
-		a.nodes[1].SetFault(lost)
-		a.nodes[2].SetFault(lost)
-		lease := mustLock(t, a.Mutex("x"))
-		wantErr(t, lease.Unlock(t.Context()), nil)
-		wantErr(t, a.Close(), nil)
-
-		b.nodes[3].SetFault(lost)
-		b.nodes[4].SetFault(lost)
-		c.masters[0].Flush()
-		for range 3 {
-			_, err := b.Mutex("x").TryLock(t.Context())
-			wantErr(t, err, redlock.ErrRecovering)
-			time.Sleep(redlock.DefaultMaxTTL)
-		}
-		b.heal()
-		time.Sleep(redlock.DefaultMaxTTL)
-		next := mustLock(t, b.Mutex("x"))
-		if next.Token() <= lease.Token() {
-			t.Errorf("token %d after %d", next.Token(), lease.Token())
-		}
-	})
-}
-
 // A rolling restart without persistence: top-ups put the votes back in time.
 func TestSim_renewal_outlivesARollingFlush(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
