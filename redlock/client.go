@@ -314,17 +314,21 @@ type round struct {
 	b       *ballot
 }
 
-// acquire is one round in which all masters are asked at once: see end.
+// acquire is one round: see end. Of one that waits ct is the contender, which says when
+// each master is asked; without one all are at once.
 //
 // req is what the kind of acquire adds: a place in the queue, a vote to join.
-func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, req *node.Request) (*Lease, error) {
+func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, req *node.Request, ct *contender) (*Lease, []node.Reply, error) {
 	if err := c.mayLock(ctx, l); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := c.solicit(ctx, l, ls, req)
-	r.b.ask(c.all)
-	lease, _, err := r.end(nil)
-	return lease, err
+	if ct == nil {
+		r.b.ask(c.all)
+		return r.end(nil)
+	}
+	ct.ask(&r)
+	return r.end(ct.place)
 }
 
 // mayLock says why no round is to begin, or nil.

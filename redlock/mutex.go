@@ -142,7 +142,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, over string) (*Lease, error) {
-	lease, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Over: over})
+	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Over: over}, nil)
 	return lease, err
 }
 

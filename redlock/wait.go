@@ -275,15 +275,8 @@ func (m *Mutex) roundApart(ctx context.Context, ct *contender) (lease *Lease, er
 // round is one round of the contender: a lease, or neither that nor an error when it
 // is to wait, or an error that no waiting mends.
 func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
-	err := m.c.mayLock(ctx, m.l)
-	var lease *Lease
-	var replies []node.Reply
-	if err == nil {
-		r := m.c.solicit(ctx, m.l, &m.ls, &node.Request{Wait: &node.Wait{
-			Waiter: m.c.waiter(m.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: m.ls.unfair}})
-		ct.ask(&r)
-		lease, replies, err = r.end(ct.place)
-	}
+	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Wait: &node.Wait{
+		Waiter: m.c.waiter(m.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: m.ls.unfair}}, ct)
 	if err == nil {
 		return lease, nil
 	}
