@@ -263,7 +263,9 @@ func (r *recovery) relearn(i int) (counters map[string]int64, intact, waited int
 	return counters, intact, waited
 }
 
-// finish gives master i counters that no token has passed, and lets it vote.
+// finish gives master i counters that no token has passed, and lets it vote. When a
+// quorum answers that is not all intact, a clock says what no token has passed, although
+// masters that are out of reach may know: docs/safety.md, "Known gap".
 func (r *recovery) finish(i int, gate, want node.Gate, fields []string) time.Duration {
 	c := r.c
 	counters, intact, waited := r.relearn(i)
