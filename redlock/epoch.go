@@ -57,6 +57,14 @@ func (c *Client) voting(i int) node.Gate {
 		Incarnation: c.identity(i).Incarnation(), State: node.Voting}
 }
 
+// kept: master i has all its counters, because it votes, or because it recovers only from
+// what its clock did. That is noted beside the gate, with the nonce of that recovery, so
+// that no later one, nor a restart, can find it.
+func (c *Client) kept(i int, g node.Gate, record map[string]string) bool {
+	voting := c.voting(i)
+	return g == voting || g.State == node.Recovering && g.Incarnation == voting.Incarnation && record["kept"] == g.Nonce
+}
+
 // record is the fields that go beside a voting gate.
 func (c *Client) record(i int) []string {
 	durable := "0"
@@ -139,7 +147,7 @@ func (c *Client) letVote(ctx context.Context, i int, from node.Gate, fields []st
 
 // gate reads what the record of master i says of its vote.
 func (c *Client) gate(ctx context.Context, i int) (node.Gate, map[string]string, error) {
-	return c.readRecord(ctx, i, "gate", "epoch", "next", "durable")
+	return c.readRecord(ctx, i, "gate", "epoch", "next", "durable", "kept")
 }
 
 // readRecord reads these fields of the record of master i, or with none all. Another
@@ -217,7 +225,9 @@ func (a answer) Receive(op *node.Op) { a <- op.Reply }
 // retires a majority of the old masters first, which grant nothing and extend
 // nothing from then on, waits until every lease they granted is over, and only
 // then lets the new ones vote, with counters no smaller than any the old had, so
-// that tokens go on growing. Nothing can be locked for MaxTTL of the old epoch.
+// that tokens go on growing; when fewer than a quorum of those that retired have
+// theirs, the new ones begin at this client's clock and a minute. Nothing can be
+// locked for MaxTTL of the old epoch.
 //
 // Clients of the old epoch get errors from then on that show both epochs; from is
 // left open. A master may be in both sets. Every new master and a majority of the
@@ -306,7 +316,7 @@ func (c *Client) retire(ctx context.Context, i int, next epoch, counters map[str
 			return false, err
 		}
 		whole := "0"
-		if g == c.voting(i) {
+		if c.kept(i, g, record) {
 			whole = "1"
 		}
 		gone := c.voting(i)

@@ -185,7 +185,7 @@ func (r *recovery) step(i int) time.Duration {
 		}
 		return 0
 	case gate.State == node.Recovering && gate.Incarnation == want.Incarnation && !suspect:
-		return r.observe(i, gate, want, fields)
+		return r.observe(i, gate, want, fields, c.kept(i, gate, record))
 	case gate.State == node.Voting && !suspect && record["durable"] == "1" && c.identity(i).Durable:
 		// It restarted with every vote and counter on disk.
 		return r.swap(i, gate, want, fields)
@@ -193,8 +193,11 @@ func (r *recovery) step(i int) time.Duration {
 	start := want
 	start.State, start.Nonce = node.Recovering, c.newID()
 	fields = fields[:2]
+	if c.kept(i, gate, record) {
+		fields = append(fields, "kept", start.Nonce)
+	}
 	if zoo.RelearnFirst {
-		counters, _, _ := r.relearn(i)
+		counters, _, _, _ := r.relearn(i)
 		fields = appendCounters(fields, counters)
 	}
 	return r.swap(i, gate, start, fields)
@@ -212,8 +215,9 @@ func (r *recovery) swap(i int, from, to node.Gate, fields []string) time.Duratio
 }
 
 // observe times one piece of the wait of master i: a step that this client has
-// itself seen for long enough may be counted.
-func (r *recovery) observe(i int, gate, want node.Gate, fields []string) time.Duration {
+// itself seen for long enough may be counted. A master that kept its counters votes
+// after the last.
+func (r *recovery) observe(i int, gate, want node.Gate, fields []string, kept bool) time.Duration {
 	piece := r.c.quarantine() / recoverySteps
 	now := r.c.clock.Elapsed()
 	r.mu.Lock()
@@ -226,6 +230,8 @@ func (r *recovery) observe(i int, gate, want node.Gate, fields []string) time.Du
 	n.votesAt = now + piece*time.Duration(recoverySteps-gate.Step) - seen
 	r.mu.Unlock()
 	switch {
+	case gate.Step >= recoverySteps && kept:
+		return r.swap(i, gate, want, fields)
 	case gate.Step >= recoverySteps:
 		return r.finish(i, gate, want, fields)
 	case seen < piece:
@@ -236,46 +242,56 @@ func (r *recovery) observe(i int, gate, want node.Gate, fields []string) time.Du
 	return r.swap(i, gate, next, nil)
 }
 
-// relearn reads the counters of all masters but i that are intact, or have waited
-// as i has, and says how many of each there are; i itself has waited.
-func (r *recovery) relearn(i int) (counters map[string]int64, intact, waited int) {
+// relearn reads the counters of the other masters than i, and says how many of these
+// kept theirs, how many are known to have lost them, and which of those have waited.
+func (r *recovery) relearn(i int) (counters map[string]int64, kept, lost int, waited map[int]node.Gate) {
 	c := r.c
-	counters = make(map[string]int64)
-	waited = 1
+	counters, waited = make(map[string]int64), make(map[int]node.Gate)
 	for j := range c.nodes {
 		if j == i {
 			continue
 		}
 		g, record, err := c.readRecord(r.quit, j)
-		if err != nil {
-			continue
-		}
 		switch {
-		case g == c.voting(j):
-			intact++
-		case g.State == node.Recovering && g.Step >= recoverySteps:
-			waited++
-		default:
+		case err != nil:
 			continue
+		case c.kept(j, g, record):
+			kept++
+			learn(counters, record)
+		case g.State == node.Recovering && g.Incarnation == c.voting(j).Incarnation:
+			lost++
+			if g.Step >= recoverySteps {
+				waited[j] = g
+				learn(counters, record)
+			}
 		}
-		learn(counters, record)
 	}
-	return counters, intact, waited
+	return counters, kept, lost, waited
 }
 
-// finish gives master i counters that no token has passed, and lets it vote. When a
-// quorum answers that is not all intact, a clock says what no token has passed, although
-// masters that are out of reach may know: docs/safety.md, "Known gap".
+// finish gives master i, which lost its counters and has waited, such as no token has
+// passed, and lets it vote.
+//
+// Invariant: they are taken from a clock only when so many masters are known to have lost
+// theirs that no quorum has kept them. Masters that are out of reach may have the only copy
+// of the largest token; i waits for them, though with it there would be a quorum.
 func (r *recovery) finish(i int, gate, want node.Gate, fields []string) time.Duration {
 	c := r.c
-	counters, intact, waited := r.relearn(i)
+	counters, kept, lost, waited := r.relearn(i)
 	if zoo.RelearnFirst {
 		clear(counters)
 	}
 	switch {
-	case intact >= c.need:
-	case intact+waited >= c.need:
-		leap(counters, c.clock.Wall()) // too few kept theirs
+	case kept >= c.need:
+	case 1+lost > len(c.nodes)-c.need && kept+1+len(waited) >= c.need:
+		// All that have waited begin at once, and are a quorum then, from which the others
+		// learn. To the next that looks alone, i would have kept its counters.
+		leap(counters, c.clock.Wall())
+		for j := range c.nodes {
+			if g, ok := waited[j]; ok {
+				r.swap(j, g, c.voting(j), appendCounters(c.record(j), counters))
+			}
+		}
 	default:
 		r.mu.Lock()
 		r.nodes[i].votesAt = 0
@@ -333,7 +349,7 @@ type waitError struct {
 func (e *waitError) Error() string {
 	s := e.err.Error()
 	if e.stuck {
-		s += ", votes when a quorum of masters answers"
+		s += ", votes when a quorum of masters that kept their data answers"
 	} else {
 		s += ", votes in about " + e.after.Round(10*time.Millisecond).String()
 	}

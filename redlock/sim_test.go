@@ -440,6 +440,88 @@ func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
 	}
 }
 
+func lost(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} }
+
+// One master lost its data while the two others that know the largest token were out of
+// reach. It must not begin by a clock although a quorum with it could be had: the clock of
+// the client that recovers it is an hour behind.
+func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.recovery = true
+		a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
+		wantErr(t, a.Init(t.Context()), nil)
+		a.nodes[1].SetFault(lost)
+		a.nodes[2].SetFault(lost)
+		lease := mustLock(t, a.Mutex("x"))
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		wantErr(t, a.Close(), nil)
+
+		b.nodes[3].SetFault(lost)
+		b.nodes[4].SetFault(lost)
+		c.masters[0].Flush()
+		for range 3 {
+			_, err := b.Mutex("x").TryLock(t.Context())
+			wantErr(t, err, redlock.ErrRecovering)
+			time.Sleep(redlock.DefaultMaxTTL)
+		}
+		b.heal()
+		time.Sleep(redlock.DefaultMaxTTL)
+		next := mustLock(t, b.Mutex("x"))
+		if next.Token() <= lease.Token() {
+			t.Errorf("token %d after %d", next.Token(), lease.Token())
+		}
+	})
+}
+
+// Two masters whose clocks never behave do not vote, but it is known whether they kept
+// their counters: a third one that lost its own reads theirs, or does not wait for them.
+// The clock of the client that recovers it is an hour behind.
+func TestSim_amnesiaWhileClocksNeverBehave_votesAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name             string
+		unasked, flushed []int
+	}{
+		{"they alone know the token", []int{1, 2}, []int{0}},
+		{"they lost theirs too", nil, []int{0, 3, 4}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.recovery = true
+				a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
+				wantErr(t, a.Init(t.Context()), nil)
+				for _, i := range tc.unasked {
+					a.nodes[i].SetFault(lost)
+				}
+				lease := mustLock(t, a.Mutex("x"))
+				wantErr(t, lease.Unlock(t.Context()), nil)
+				wantErr(t, a.Close(), nil)
+
+				for _, i := range tc.flushed {
+					c.masters[i].Flush()
+				}
+				start := time.Now()
+				var next *redlock.Lease
+				for err := error(redlock.ErrRecovering); err != nil; {
+					if time.Since(start) > 2*redlock.DefaultMaxTTL {
+						t.Fatalf("not granted: %v", err)
+					}
+					for _, m := range c.masters[3:] {
+						m.StepClock(20 * time.Second)
+					}
+					time.Sleep(time.Second)
+					next, err = b.Mutex("x").TryLock(t.Context())
+				}
+				if took := time.Since(start); took < redlock.DefaultMaxTTL {
+					t.Errorf("granted after %v", took)
+				}
+				if next.Token() <= lease.Token() {
+					t.Errorf("token %d after %d", next.Token(), lease.Token())
+				}
+			})
+		})
+	}
+}
+
 // A rolling restart without persistence: top-ups put the votes back in time.
 func TestSim_renewal_outlivesARollingFlush(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
