@@ -65,6 +65,14 @@ func (c *Client) kept(i int, g node.Gate, record map[string]string) bool {
 	return g == voting || g.State == node.Recovering && g.Incarnation == voting.Incarnation && record["kept"] == g.Nonce
 }
 
+// recovering is the gate of master i when a recovery of it begins, and the fields that go
+// beside it.
+func (c *Client) recovering(i int) (node.Gate, []string) {
+	g := c.voting(i)
+	g.State, g.Nonce = node.Recovering, c.newID()
+	return g, c.record(i)[:2]
+}
+
 // record is the fields that go beside a voting gate.
 func (c *Client) record(i int) []string {
 	durable := "0"
@@ -110,25 +118,33 @@ func (c *Client) Init(ctx context.Context) error {
 }
 
 // begin lets every master vote in the client's epoch, from the gates that were
-// read just now.
+// read just now. Once one votes in it the epoch has begun, by an earlier call: then
+// masters whose gate is not of the incarnation that they have now may have voted in it
+// and forgotten, and recover.
 func (c *Client) begin(ctx context.Context, gates []node.Gate, counters []string) error {
+	begun := slices.ContainsFunc(gates, func(g node.Gate) bool { return g.Epoch == c.epoch.id && g.State == node.Voting })
 	errs := collect()
-	for i := range c.nodes {
-		if err := c.letVote(ctx, i, gates[i], append(c.record(i), counters...)); err != nil {
-			errs = multierror.Append(errs, err)
+	for i, g := range gates {
+		to, fields := c.voting(i), append(c.record(i), counters...)
+		if begun && (g.Epoch == c.epoch.id || g.Incarnation != to.Incarnation) {
+			to, fields = c.recovering(i)
+		}
+		if g.Epoch != c.epoch.id || to.State == node.Voting {
+			if err := c.bring(ctx, i, g, to, fields); err != nil {
+				errs = multierror.Append(errs, err)
+			}
 		}
 		c.recovery.kick(i, nil)
 	}
 	return errs.ErrorOrNil()
 }
 
-// letVote takes master i from a gate to voting. Some client's recovery may take a
+// bring takes master i from a gate to another. Some client's recovery may take a
 // step between reading and swapping, at most one a piece of the wait: then it is
-// the gate that stands there now from which master i votes.
-func (c *Client) letVote(ctx context.Context, i int, from node.Gate, fields []string) error {
-	for from != c.voting(i) {
-		r := c.ask(ctx, i, node.Request{Kind: node.SwapRecord,
-			Swap: &node.Swap{From: from, To: c.voting(i), Fields: fields}})
+// from the gate that stands there now.
+func (c *Client) bring(ctx context.Context, i int, from, to node.Gate, fields []string) error {
+	for from != to {
+		r := c.ask(ctx, i, node.Request{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
 		var moved *node.GateError
 		if r.Class == node.Granted {
 			return nil
@@ -319,8 +335,9 @@ func (c *Client) retire(ctx context.Context, i int, next epoch, counters map[str
 		if c.kept(i, g, record) {
 			whole = "1"
 		}
+		// Of the incarnation that had a record: what it forgot may have been a vote in next.
 		gone := c.voting(i)
-		gone.State, gone.Next = node.Retired, next.id
+		gone.Incarnation, gone.State, gone.Next = g.Incarnation, node.Retired, next.id
 		if r := c.ask(ctx, i, node.Request{Kind: node.SwapRecord, Swap: &node.Swap{From: g, To: gone,
 			Fields: []string{"next", next.text, "intact", whole}}}); r.Class != node.Granted {
 			return false, r.Err

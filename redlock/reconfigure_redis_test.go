@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -203,6 +205,51 @@ func TestReconfigure_interrupted_nothingLockedAndCalledAgainGoesOn(t *testing.T)
 	again, err := redlock.Reconfigure(t.Context(), from, ms.pick(2, 3, 4), quick...)
 	noErr(t, err)
 	noErr(t, again.Close())
+}
+
+// Called again when the new epoch has begun, as by each instance of a program that comes
+// up: masters that forgot their votes meanwhile are not new.
+func TestReconfigure_againAfterAmnesia_forgottenVotesCount(t *testing.T) {
+	t.Parallel()
+	for how, forget := range map[string]func(ms *masters){
+		"flushed": func(ms *masters) { ms.each([]int{1, 2}, flush) },
+		"back from before": func(ms *masters) {
+			ms.restart(1)
+			ms.restart(2)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			ms := startMasters(t, 3, localredis.Config{})
+			from := ms.begin(quick...)
+			before := locked(t, from.Mutex("token"))
+			noErr(t, before.Unlock(t.Context()))
+			ms.each(ms.all(), func(d *redis.Client) error { return d.Save(context.Background()).Err() })
+			to := []redlock.Option{redlock.WithMaxTTL(5 * time.Second), redlock.WithTTL(5 * time.Second), redlock.WithoutRenewal()}
+			c, err := redlock.Reconfigure(t.Context(), from, ms.urls(), to...)
+			noErr(t, err)
+			defer c.Close()
+			l := locked(t, c.Mutex("token"))
+			settled(t, l, 3)
+			forget(ms)
+
+			again, err := redlock.Reconfigure(t.Context(), from, ms.urls(), to...)
+			noErr(t, err)
+			defer again.Close()
+			for time.Until(l.ValidUntil()) > 100*time.Millisecond {
+				if _, err := again.Mutex("token").TryLock(t.Context()); err == nil {
+					t.Fatalf("a second holder while the first is valid for %v", time.Until(l.ValidUntil()))
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			next, err := again.Mutex("token").Lock(t.Context())
+			noErr(t, err)
+			if next.Token() <= l.Token() {
+				t.Errorf("token %d after %d", next.Token(), l.Token())
+			}
+			noErr(t, next.Unlock(t.Context()))
+		})
+	}
 }
 
 func TestReconfigure_membersDown(t *testing.T) {

@@ -190,9 +190,7 @@ func (r *recovery) step(i int) time.Duration {
 		// It restarted with every vote and counter on disk.
 		return r.swap(i, gate, want, fields)
 	}
-	start := want
-	start.State, start.Nonce = node.Recovering, c.newID()
-	fields = fields[:2]
+	start, fields := c.recovering(i)
 	if c.kept(i, gate, record) {
 		fields = append(fields, "kept", start.Nonce)
 	}
