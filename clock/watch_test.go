@@ -35,16 +35,31 @@ func TestWatch_rateIsSeen(t *testing.T) {
 	for _, tc := range []struct {
 		rate float64
 		seen bool
-	}{{1, false}, {1.0005, false}, {0.9995, false}, {1.083, true}, {0.5, true}, {2, true}} {
-		var w Watch
-		seen := false
-		for i := range 100 {
-			at := time.Duration(i) * 500 * time.Millisecond
-			master := epoch2026 + time.Duration(float64(at)*tc.rate)
-			seen = seen || w.Observe(at, at+200*time.Microsecond, master, DefaultDrift()) != 0
+	}{{1, false}, {1.0005, false}, {0.9995, false}, {1.009, false}, {0.991, false}, {1.012, true}, {0.988, true}, {1.083, true}, {0.5, true}, {2, true}} {
+		// However often it is looked at.
+		for _, every := range []time.Duration{100 * time.Microsecond, 5 * time.Millisecond, 500 * time.Millisecond} {
+			var w Watch
+			seen := false
+			for at := time.Duration(0); at < 10*time.Second; at += every {
+				master := epoch2026 + time.Duration(float64(at)*tc.rate)
+				seen = seen || w.Observe(at, at+200*time.Microsecond, master, DefaultDrift()) != 0
+			}
+			if seen != tc.seen {
+				t.Errorf("rate %v, looked at every %v: seen = %v, want %v", tc.rate, every, seen, tc.seen)
+			}
 		}
-		if seen != tc.seen {
-			t.Errorf("rate %v: seen = %v, want %v", tc.rate, seen, tc.seen)
+	}
+}
+
+// Who allows for no drift has not bought better clocks with that.
+func TestWatch_noDriftAllowed_goodClocksPass(t *testing.T) {
+	for _, rate := range []float64{1.0009, 0.9991} {
+		var w Watch
+		for at := time.Duration(0); at < time.Minute; at += 50 * time.Millisecond {
+			master := epoch2026 + time.Duration(float64(at)*rate)
+			if gap := w.Observe(at, at+200*time.Microsecond, master, Drift{}); gap != 0 {
+				t.Fatalf("rate %v: %v off after %v", rate, gap, at)
+			}
 		}
 	}
 }
