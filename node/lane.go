@@ -199,7 +199,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	now := b.at
 	pipe := &r.pipe
 	pipe.reset()
-	watched := false
+	watched, look := false, false
 	for _, op := range b.ops {
 		if now >= op.Until && !op.owed() {
 			pipe.skip() // dropped unsent
@@ -207,6 +207,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		}
 		pipe.add(conn, op.Request)
 		watched = watched || op.Kind == Acquire || op.Kind == Extend
+		look = look || op.Kind == ReadRecord
 	}
 	for i := range b.debts {
 		// Even one whose TTL is over: its acquire may have sat unread in a frozen
@@ -214,9 +215,10 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		pipe.add(conn, &b.debts[i])
 	}
 	// The master's TIME, after all votes in the pipeline: a clock that jumped before
-	// they were given is seen before they are counted.
+	// they were given is seen before they are counted. Whoever reads the record wants to
+	// know what the master is worth now.
 	var masterTime *redis.TimeCmd
-	if watched && now-conn.watched >= watchEvery {
+	if look || watched && now-conn.watched >= watchEvery {
 		conn.watched = now
 		masterTime = pipe.time(conn)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	mathrand "math/rand/v2"
 	"strconv"
 	"sync"
@@ -51,6 +52,9 @@ type Client struct {
 	deadlines deadlines
 	// ballots are used again when they were answered by everybody.
 	ballots sync.Pool
+
+	// since is what start a lease or a round must have to be believed in, on clock.
+	since atomic.Int64
 
 	mu     sync.Mutex
 	idents []node.Identity // by node; zero while it never connected
@@ -132,6 +136,7 @@ func newClient(nodes []node.Node, s settings) (*Client, error) {
 		quit:     make(chan struct{}),
 		idents:   make([]node.Identity, len(nodes)),
 	}
+	c.since.Store(math.MinInt64)
 	for i, n := range nodes {
 		if n == nil {
 			return nil, fmt.Errorf("%w: node %d of %d is nil", ErrConfig, i+1, len(nodes))
@@ -331,6 +336,15 @@ func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, re
 	return r.end(ct.place)
 }
 
+// distrust ends all leases and rounds that began before now: the clock that they are
+// measured by has jumped.
+func (c *Client) distrust() {
+	c.since.Store(int64(c.clock.Elapsed()))
+	c.renewer.look()
+}
+
+func (c *Client) trusted() time.Duration { return time.Duration(c.since.Load()) }
+
 // mayLock says why no round is to begin, or nil.
 func (c *Client) mayLock(ctx context.Context, l *node.Lock) error {
 	switch {
@@ -377,7 +391,7 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 
 	// A cancel that races a win wins: a lease is never given for a context
 	// that is done, so "Lock returned nil error" means the caller still wants it.
-	if v == won && validity > ls.minValidity && ctx.Err() == nil {
+	if v == won && validity > ls.minValidity && start >= c.trusted() && ctx.Err() == nil {
 		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, ballot: b,
 			start: start, until: start + c.drift.Validity(ls.ttl, 0), pos: -1}
 		lease := h.leaseLocked(ctx)

@@ -32,8 +32,9 @@ var (
 	// error says how long. It passes by itself.
 	ErrRecovering = errors.New("redlock: masters are recovering")
 
-	// ErrLost: the lease ended before it was unlocked: its validity ran out, or
-	// a quorum of its votes is gone. Another holder may have the lock.
+	// ErrLost: the lease ended before it was unlocked: its validity ran out, a
+	// quorum of its votes is gone, or this host's clock jumped, so that nobody knows.
+	// Another holder may have the lock.
 	ErrLost = errors.New("redlock: lease lost")
 	// ErrReleased: the lease was unlocked.
 	ErrReleased = errors.New("redlock: lease released")

@@ -77,8 +77,12 @@ func (h *hold) err() error {
 func (h *hold) errLocked() error { return h.errAtLocked(h.c.clock.Elapsed()) }
 
 func (h *hold) errAtLocked(now time.Duration) error {
-	if h.ended == nil && now >= h.until-h.ls.margin() {
+	switch {
+	case h.ended != nil:
+	case now >= h.until-h.ls.margin():
 		h.endLocked(fmt.Errorf("%w: %q: validity is over", ErrLost, h.l.Name))
+	case h.until-h.c.drift.Validity(h.ls.ttl, 0) < h.c.trusted():
+		h.endLocked(fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", ErrLost, h.l.Name))
 	}
 	return h.ended
 }

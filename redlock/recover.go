@@ -23,6 +23,15 @@ const recoverySteps = node.RecoverySteps
 // pushed (votes.lua).
 const tokenSkew = time.Minute
 
+// sameJump is within what time the jumps of all masters are taken for one of ours. When
+// our clock does not jump but runs fast or slow, it is not seen at all of them in the same
+// moment: so those that it is not seen at are looked at again a few times.
+const (
+	sameJump  = time.Second
+	looks     = 3
+	lookAgain = 50 * time.Millisecond
+)
+
 // recovery brings masters back that must not vote yet: those that restarted, lost
 // their data, were promoted, or whose clock jumped. One goroutine for each master
 // that needs it, while it needs it.
@@ -53,6 +62,9 @@ type nodeRecovery struct {
 	err     error         // why no waiting will make it vote
 	votesAt time.Duration // when it is expected to vote; 0: unknown
 
+	jumped time.Duration // when its clock was last seen to jump against ours
+	looks  int           // how often the others were looked at since
+
 	seen  node.Gate     // the recovering gate that was seen last...
 	since time.Duration // ...for the first time then
 }
@@ -60,6 +72,9 @@ type nodeRecovery struct {
 func (r *recovery) init(c *Client) {
 	r.c = c
 	r.nodes = make([]nodeRecovery, len(c.nodes))
+	for i := range r.nodes {
+		r.nodes[i].jumped = -longest
+	}
 	r.quit, r.stop = context.WithCancel(context.Background())
 }
 
@@ -81,7 +96,9 @@ func (r *recovery) kick(i int, why error) {
 	defer r.mu.Unlock()
 	n := &r.nodes[i]
 	n.kicked = true
-	n.suspect = n.suspect || errors.Is(why, node.ErrClock)
+	if errors.Is(why, node.ErrClock) {
+		n.suspect, n.jumped = true, r.c.clock.Elapsed()
+	}
 	if !r.on || n.running || r.quit.Err() != nil {
 		return
 	}
@@ -174,11 +191,19 @@ func (r *recovery) step(i int) time.Duration {
 	}
 	n.new = n.new && gate.State == node.Recovering || gate == node.Gate{}
 	suspect := n.suspect
+	if suspect {
+		n.looks++
+	}
+	looked := n.looks
 	r.mu.Unlock()
 	fields := c.record(i)
 	switch {
 	case err != nil:
 		return 0
+	case suspect && r.ourClock(i):
+		return r.swap(i, gate, gate, nil) // its lane may count its votes again
+	case suspect && looked < looks:
+		return lookAgain
 	case gate == want && !suspect:
 		if record["durable"] != fields[3] { // somebody changed the master's configuration
 			r.swap(i, gate, want, fields)
@@ -201,12 +226,42 @@ func (r *recovery) step(i int) time.Duration {
 	return r.swap(i, gate, start, fields)
 }
 
+// ourClock: every master that answers seems to have jumped as i did, or the like, and they
+// are a quorum. Then it is this client's clock that did, for its host was stopped by a
+// hypervisor, say: no other client is to suffer for it, and no lease of this one is to be
+// believed in that began before. One master that has not jumped is a witness for our
+// clock, and against i.
+func (r *recovery) ourClock(i int) bool {
+	c, answered := r.c, 1
+	for j := range c.nodes {
+		if j == i {
+			continue
+		}
+		if _, _, err := c.gate(r.quit, j); err != nil { // its lane looks at the clock
+			continue
+		}
+		now := c.clock.Elapsed()
+		r.mu.Lock()
+		witness := now-r.nodes[j].jumped > sameJump
+		r.mu.Unlock()
+		if witness {
+			return false
+		}
+		answered++
+	}
+	if answered < max(c.need, 2) {
+		return false
+	}
+	c.distrust()
+	return true
+}
+
 // swap changes the record of master i, and says when to look again: at once.
 func (r *recovery) swap(i int, from, to node.Gate, fields []string) time.Duration {
 	reply := r.c.ask(r.quit, i, node.Request{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
 	if reply.Class == node.Granted {
 		r.mu.Lock()
-		r.nodes[i].suspect = false
+		r.nodes[i].suspect, r.nodes[i].looks = false, 0
 		r.mu.Unlock()
 	}
 	return time.Millisecond

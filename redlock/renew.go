@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -158,6 +159,14 @@ func (r *renewer) end(leases []*hold) {
 	for _, l := range leases {
 		_ = l.err()
 	}
+}
+
+// look ends the leases that are over for another reason than their time.
+func (r *renewer) look() {
+	r.mu.Lock()
+	leases := slices.Clone(r.leases)
+	r.mu.Unlock()
+	r.end(leases)
 }
 
 // lastCall is when a lease is ended unless it was extended.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -52,10 +53,22 @@ type member struct {
 type testClock struct {
 	clock.Clock
 	stopped atomic.Int64
+	still   atomic.Int64 // what it shows while it stands still; else 0
 }
 
 func (c *testClock) Elapsed() time.Duration {
+	if still := c.still.Load(); still != 0 {
+		return time.Duration(still)
+	}
 	return c.Clock.Elapsed() + time.Duration(c.stopped.Load())
+}
+
+// standStill lets d pass without the clock.
+func (c *testClock) standStill(d time.Duration) {
+	c.still.Store(int64(c.Elapsed()))
+	time.Sleep(d)
+	c.stop(-d)
+	c.still.Store(0)
 }
 
 func (c *testClock) stop(d time.Duration) { c.stopped.Add(int64(d)) }
@@ -813,6 +826,90 @@ func TestSim_mastersClockJumps_voteDroppedAndItRecovers(t *testing.T) {
 				}
 				_, err := a.Mutex("x").TryLock(t.Context())
 				wantErr(t, err, redlock.ErrRecovering)
+			})
+		})
+	}
+}
+
+// A client whose own clock jumped sees all masters jump the other way. It must not keep
+// everybody from locking for that; its own leases are what cannot be trusted.
+func TestSim_clientsClockJumps_itAloneSuffers(t *testing.T) {
+	for name, jump := range map[string]func(*testClock){
+		"ahead":       func(c *testClock) { c.stop(5 * time.Second) },
+		"stood still": func(c *testClock) { c.standStill(2 * time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.recovery = true
+				a := c.client()
+				wantErr(t, a.Init(t.Context()), nil)
+				b := c.client()
+				wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
+				lease := mustLock(t, b.Mutex("y", redlock.WithoutRenewal()))
+				time.Sleep(time.Second)
+				jump(b.clock)
+				if l, err := b.Mutex("x").TryLock(t.Context()); err == nil {
+					t.Errorf("granted, valid for %v", time.Until(l.ValidUntil()))
+				}
+				time.Sleep(10 * time.Millisecond)
+				wantErr(t, lease.Err(), redlock.ErrLost)
+				wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
+				synctest.Wait()
+				start := time.Now()
+				next, err := b.Mutex("x").Lock(t.Context())
+				wantErr(t, err, nil)
+				if d := time.Since(start); d > time.Second {
+					t.Errorf("it had the lock again after %v", d)
+				}
+				c.wantVotes("x", next.Holder(), 5)
+			})
+		})
+	}
+}
+
+// fastClock runs at a rate of its own, as one does that is slewed.
+type fastClock struct {
+	clock.Clock
+	rate float64
+}
+
+func (c fastClock) Elapsed() time.Duration { return time.Duration(float64(c.Clock.Elapsed()) * c.rate) }
+
+// The same when it runs fast or slow, which is not seen at all masters in one moment.
+func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
+	for _, rate := range []float64{1.02, 1.083, 0.95} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.recovery = true
+				a := c.client()
+				wantErr(t, a.Init(t.Context()), nil)
+				fast := fastClock{clock.Monotonic(), rate}
+				var nodes []node.Node
+				for _, m := range c.masters {
+					n := m.Node(node.Config{Clock: fast})
+					n.SetFault(func(nodetest.Command) nodetest.Fault {
+						return nodetest.Fault{Delay: rand.N(time.Millisecond), ReplyDelay: rand.N(time.Millisecond)}
+					})
+					nodes = append(nodes, n)
+				}
+				b, err := redlock.New(nodes, redlock.WithClock(fast))
+				wantErr(t, err, nil)
+				defer b.Close()
+				refused := 0
+				for start := time.Now(); time.Since(start) < 2*time.Second; {
+					if l, err := b.Mutex("y").TryLock(t.Context()); err == nil {
+						_ = l.Unlock(t.Context())
+					} else {
+						refused++
+					}
+					l, err := a.Mutex("x").TryLock(t.Context())
+					wantErr(t, err, nil)
+					wantErr(t, l.Unlock(t.Context()), nil)
+					time.Sleep(7 * time.Millisecond)
+				}
+				if refused == 0 {
+					t.Error("it was not seen")
+				}
 			})
 		})
 	}
