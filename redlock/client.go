@@ -391,7 +391,7 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 
 	// A cancel that races a win wins: a lease is never given for a context
 	// that is done, so "Lock returned nil error" means the caller still wants it.
-	if v == won && validity > ls.minValidity && start >= c.trusted() && ctx.Err() == nil {
+	if v == won && validity > ls.minValidity && ctx.Err() == nil {
 		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, ballot: b,
 			start: start, until: start + c.drift.Validity(ls.ttl, 0), pos: -1}
 		lease := h.leaseLocked(ctx)

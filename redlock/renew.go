@@ -40,10 +40,14 @@ type renewer struct {
 
 func newRenewer(c *Client) *renewer { return &renewer{c: c, armed: never} }
 
-// add begins to look after l, unless the client was closed meanwhile.
+// add begins to look after l, unless the client was closed meanwhile, or its clock is not
+// to be believed for the time of the round.
 func (r *renewer) add(l *hold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if l.start < r.c.trusted() {
+		return false // look, which comes after, would not find it
+	}
 	l.renewAt = l.renewalAt(l.start + l.ls.every())
 	r.scheduleLocked(l, min(l.renewAt, l.until-l.ls.margin()))
 	return !r.closed
