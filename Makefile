@@ -7,13 +7,16 @@ TOOL    := $(GO) tool -modfile=.ci/tools/go.mod
 TESTFLAGS ?= -race -count=1 -timeout 12m -vet=off
 # Their tests start redis-servers and measure time: two at once on two cores are
 # too many.
-ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/cluster/... ./chaos/chaoscli ./chaos/redisson
+ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/chaoscli
+# These wait for containers and for Java most of the time.
+PATIENT := ./chaos/cluster/... ./chaos/redisson
 
 .PHONY: test lint fuzz bench bench-check soak setup
 
 test: setup
-	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE))")
+	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PATIENT))")
 	$(GO) test $(TESTFLAGS) -p 1 $(ALONE)
+	$(GO) test $(TESTFLAGS) -p 2 $(PATIENT)
 	# Without the race detector, for what is too much with it: the large token
 	# models, a million simulated operations, every nemesis on real masters, in
 	# Docker and out of it; and the bug zoo's own build. One after the other: what
