@@ -229,7 +229,7 @@ func (r *recovery) step(i int) time.Duration {
 // ourClock: every master that answers seems to have jumped as i did, or the like, and they
 // are a quorum. Then it is this client's clock that did, for its host was stopped by a
 // hypervisor, say: no other client is to suffer for it, and no lease of this one is to be
-// believed in that began before. One master that has not jumped is a witness for our
+// believed in that began before, nor any wait that it has timed. One master that has not jumped is a witness for our
 // clock, and against i.
 func (r *recovery) ourClock(i int) bool {
 	c, answered := r.c, 1
@@ -253,6 +253,11 @@ func (r *recovery) ourClock(i int) bool {
 		return false
 	}
 	c.distrust()
+	r.mu.Lock()
+	for j := range r.nodes {
+		r.nodes[j].seen = node.Gate{} // what this client has timed was timed wrong
+	}
+	r.mu.Unlock()
 	return true
 }
 

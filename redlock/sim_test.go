@@ -875,6 +875,26 @@ type fastClock struct {
 
 func (c fastClock) Elapsed() time.Duration { return time.Duration(float64(c.Clock.Elapsed()) * c.rate) }
 
+// fast is a client whose clock runs at such a rate, at the end of a network with jitter.
+func (c *cluster) fast(rate float64) *redlock.Client {
+	c.t.Helper()
+	wrong := fastClock{clock.Monotonic(), rate}
+	var nodes []node.Node
+	for _, m := range c.masters {
+		n := m.Node(node.Config{Clock: wrong})
+		n.SetFault(func(nodetest.Command) nodetest.Fault {
+			return nodetest.Fault{Delay: rand.N(time.Millisecond), ReplyDelay: rand.N(time.Millisecond)}
+		})
+		nodes = append(nodes, n)
+	}
+	b, err := redlock.New(nodes, redlock.WithClock(wrong))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
 // The same when it runs fast or slow, which is not seen at all masters in one moment.
 func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
 	for _, rate := range []float64{1.02, 1.083, 0.95} {
@@ -883,18 +903,7 @@ func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
 				c.recovery = true
 				a := c.client()
 				wantErr(t, a.Init(t.Context()), nil)
-				fast := fastClock{clock.Monotonic(), rate}
-				var nodes []node.Node
-				for _, m := range c.masters {
-					n := m.Node(node.Config{Clock: fast})
-					n.SetFault(func(nodetest.Command) nodetest.Fault {
-						return nodetest.Fault{Delay: rand.N(time.Millisecond), ReplyDelay: rand.N(time.Millisecond)}
-					})
-					nodes = append(nodes, n)
-				}
-				b, err := redlock.New(nodes, redlock.WithClock(fast))
-				wantErr(t, err, nil)
-				defer b.Close()
+				b := c.fast(rate)
 				refused := 0
 				for start := time.Now(); time.Since(start) < 2*time.Second; {
 					if l, err := b.Mutex("y").TryLock(t.Context()); err == nil {
