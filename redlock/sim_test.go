@@ -486,6 +486,36 @@ func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
 	})
 }
 
+// Those that are out of reach will not come back, and new masters take their places. When
+// both have, no quorum can know the largest token, and a clock says what is above it.
+func TestSim_amnesiaWhileOthersAreGone_waitsForNewOnes(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.recovery = true
+		a := c.client()
+		wantErr(t, a.Init(t.Context()), nil)
+		lease := mustLock(t, a.Mutex("x"))
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		a.nodes[3].SetFault(lost)
+		a.nodes[4].SetFault(lost)
+		c.masters[0].Flush()
+		for _, back := range []int{3, 4} {
+			for range 3 {
+				_, err := a.Mutex("x").TryLock(t.Context())
+				wantErr(t, err, redlock.ErrRecovering)
+				time.Sleep(redlock.DefaultMaxTTL)
+			}
+			c.masters[back].Flush()
+			a.nodes[back].SetFault(nil)
+		}
+		time.Sleep(2 * redlock.DefaultMaxTTL)
+		next := mustLock(t, a.Mutex("x"))
+		if next.Token() <= lease.Token() {
+			t.Errorf("token %d after %d", next.Token(), lease.Token())
+		}
+		c.wantVotes("x", next.Holder(), 5)
+	})
+}
+
 // Two masters whose clocks never behave do not vote, but it is known whether they kept
 // their counters: a third one that lost its own reads theirs, or does not wait for them.
 // The clock of the client that recovers it is an hour behind.
