@@ -229,8 +229,8 @@ func (r *recovery) step(i int) time.Duration {
 // ourClock: every master that answers seems to have jumped as i did, or the like, and they
 // are a quorum. Then it is this client's clock that did, for its host was stopped by a
 // hypervisor, say: no other client is to suffer for it, and no lease of this one is to be
-// believed in that began before, nor any wait that it has timed. One master that has not jumped is a witness for our
-// clock, and against i.
+// believed in that began before, nor any wait that it has timed. One master that has not
+// jumped is a witness for our clock, and against i.
 func (r *recovery) ourClock(i int) bool {
 	c, answered := r.c, 1
 	for j := range c.nodes {
@@ -280,7 +280,6 @@ func (r *recovery) observe(i int, gate, want node.Gate, fields []string, kept bo
 	now := r.c.clock.Elapsed()
 	r.mu.Lock()
 	n := &r.nodes[i]
-	n.suspect = false
 	if n.seen != gate {
 		n.seen, n.since = gate, now
 	}
