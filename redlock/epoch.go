@@ -353,14 +353,15 @@ func (c *Client) retire(ctx context.Context, i int, next epoch, counters map[str
 	return record["intact"] == "1", nil
 }
 
-// learn raises counters to those of a record.
-func learn(counters map[string]int64, record map[string]string) {
+// learn raises counters to those of a record, and says whether it has any.
+func learn(counters map[string]int64, record map[string]string) (some bool) {
 	for i := range node.Counters {
 		f := node.CounterField(i)
-		if v, err := strconv.ParseInt(record[f], 10, 64); err == nil && v > counters[f] && v <= maxToken {
-			counters[f] = v
+		if v, err := strconv.ParseInt(record[f], 10, 64); err == nil && v <= maxToken {
+			counters[f], some = max(counters[f], v), true
 		}
 	}
+	return some
 }
 
 // leap raises counters above every token there can be, when too many masters lost

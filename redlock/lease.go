@@ -70,8 +70,9 @@ func (l *Lease) Holder() string { return l.h.holder }
 // different locks have nothing to do with each other.
 //
 // No clock is trusted for this but for the wait of a master that lost its data. What is
-// trusted: that never more masters at once are without their data than leave a quorum of
-// intact ones (docs/safety.md, "Fencing tokens" and "Amnesia").
+// trusted: that never more masters at once are without their data, or back without every
+// vote on disk, than leave a quorum of intact ones (docs/safety.md, "Fencing tokens" and
+// "Amnesia").
 func (l *Lease) Token() int64 { return l.h.token }
 
 // ValidUntil is when the lease ends unless it is extended before, on this host's

@@ -220,8 +220,7 @@ func (r *recovery) step(i int) time.Duration {
 		fields = append(fields, "kept", start.Nonce)
 	}
 	if zoo.RelearnFirst {
-		counters, _, _, _ := r.relearn(i)
-		fields = appendCounters(fields, counters)
+		fields = appendCounters(fields, r.relearn().counters)
 	}
 	return r.swap(i, gate, start, fields)
 }
@@ -299,63 +298,73 @@ func (r *recovery) observe(i int, gate, want node.Gate, fields []string, kept bo
 	return r.swap(i, gate, next, nil)
 }
 
-// relearn reads the counters of the other masters than i, and says how many of these
-// kept theirs, how many are known to have lost them, and which of those have waited.
-func (r *recovery) relearn(i int) (counters map[string]int64, kept, lost int, waited map[int]node.Gate) {
+// learnt is what the records of all masters that answer say of their counters.
+type learnt struct {
+	counters map[string]int64  // the largest of each
+	kept     int               // masters that have all of theirs
+	lost     int               // masters that recover and may have lost some: those that...
+	empty    int               // ...have none at all
+	waited   map[int]node.Gate // ...have waited, and from which gate they may vote
+}
+
+// relearn reads the records of all masters. What a recovering master still has is read
+// too, from the beginning of its wait: nothing is added to it.
+func (r *recovery) relearn() learnt {
 	c := r.c
-	counters, waited = make(map[string]int64), make(map[int]node.Gate)
+	l := learnt{counters: make(map[string]int64), waited: make(map[int]node.Gate)}
 	for j := range c.nodes {
-		if j == i {
-			continue
-		}
 		g, record, err := c.readRecord(r.quit, j)
 		switch {
 		case err != nil:
-			continue
 		case c.kept(j, g, record):
-			kept++
-			learn(counters, record)
+			l.kept++
+			learn(l.counters, record)
 		case g.State == node.Recovering && g.Incarnation == c.voting(j).Incarnation:
-			lost++
+			l.lost++
+			if !learn(l.counters, record) {
+				l.empty++
+			}
 			if g.Step >= recoverySteps {
-				waited[j] = g
-				learn(counters, record)
+				l.waited[j] = g
 			}
 		}
 	}
-	return counters, kept, lost, waited
+	return l
 }
 
-// finish gives master i, which lost its counters and has waited, such as no token has
+// finish gives master i, which may have lost counters and has waited, such as no token has
 // passed, and lets it vote.
 //
 // Invariant: they are taken from a clock only when so many masters are known to have lost
-// theirs that no quorum has kept them. Masters that are out of reach may have the only copy
-// of the largest token; i waits for them, though with it there would be a quorum.
+// theirs that no quorum has kept them, and nothing that is out of reach can help: what is
+// left has been read on so many that every quorum has one of them, or so many have nothing.
+// Else i waits, though with it there would be a quorum: a master that is out of reach may
+// have the only copy of the largest token.
 func (r *recovery) finish(i int, gate, want node.Gate, fields []string) time.Duration {
 	c := r.c
-	counters, kept, lost, waited := r.relearn(i)
+	l := r.relearn()
 	if zoo.RelearnFirst {
-		clear(counters)
+		clear(l.counters)
 	}
+	spare := len(c.nodes) - c.need // a quorum can do without so many
 	switch {
-	case kept >= c.need:
-	case 1+lost > len(c.nodes)-c.need && kept+1+len(waited) >= c.need:
+	case l.kept >= c.need:
+		return r.swap(i, gate, want, appendCounters(fields, l.counters))
+	case l.lost > spare && max(l.kept+l.lost-l.empty, l.empty) > spare && l.kept+len(l.waited) >= c.need:
 		// All that have waited begin at once, and are a quorum then, from which the others
 		// learn. To the next that looks alone, i would have kept its counters.
-		leap(counters, c.clock.Wall())
+		leap(l.counters, c.clock.Wall())
 		for j := range c.nodes {
-			if g, ok := waited[j]; ok {
-				r.swap(j, g, c.voting(j), appendCounters(c.record(j), counters))
+			if g, ok := l.waited[j]; ok {
+				r.swap(j, g, c.voting(j), appendCounters(c.record(j), l.counters))
 			}
 		}
-	default:
-		r.mu.Lock()
-		r.nodes[i].votesAt = 0
-		r.mu.Unlock()
-		return c.quarantine() / recoverySteps // until more masters answer
+		return time.Millisecond
 	}
-	return r.swap(i, gate, want, appendCounters(fields, counters))
+	r.mu.Lock()
+	r.nodes[i].votesAt = 0
+	r.mu.Unlock()
+	return c.quarantine() / recoverySteps // until more masters answer
 }
 
 // explain adds to a master's refusal why it does not vote and until when.

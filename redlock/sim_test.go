@@ -459,31 +459,46 @@ func lost(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetes
 // reach. It must not begin by a clock although a quorum with it could be had: the clock of
 // the client that recovers it is an hour behind.
 func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		c.recovery = true
-		a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
-		wantErr(t, a.Init(t.Context()), nil)
-		a.nodes[1].SetFault(lost)
-		a.nodes[2].SetFault(lost)
-		lease := mustLock(t, a.Mutex("x"))
-		wantErr(t, lease.Unlock(t.Context()), nil)
-		wantErr(t, a.Close(), nil)
+	for how, forget := range map[string]func(m *nodetest.Master, old *nodetest.Data){
+		"emptied": func(m *nodetest.Master, _ *nodetest.Data) { m.Flush() },
+		"replaced by a copy that was behind": func(m *nodetest.Master, old *nodetest.Data) {
+			m.Crash()
+			m.Promote(old)
+			m.Restart()
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.recovery = true
+				a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
+				wantErr(t, a.Init(t.Context()), nil)
+				wantErr(t, mustLock(t, a.Mutex("y")).Unlock(t.Context()), nil) // all have a counter
+				synctest.Wait()
+				old := c.masters[0].Snapshot()
+				a.nodes[1].SetFault(lost)
+				a.nodes[2].SetFault(lost)
+				lease := mustLock(t, a.Mutex("x"))
+				wantErr(t, lease.Unlock(t.Context()), nil)
+				wantErr(t, a.Close(), nil)
 
-		b.nodes[3].SetFault(lost)
-		b.nodes[4].SetFault(lost)
-		c.masters[0].Flush()
-		for range 3 {
-			_, err := b.Mutex("x").TryLock(t.Context())
-			wantErr(t, err, redlock.ErrRecovering)
-			time.Sleep(redlock.DefaultMaxTTL)
-		}
-		b.heal()
-		time.Sleep(redlock.DefaultMaxTTL)
-		next := mustLock(t, b.Mutex("x"))
-		if next.Token() <= lease.Token() {
-			t.Errorf("token %d after %d", next.Token(), lease.Token())
-		}
-	})
+				b.nodes[3].SetFault(lost)
+				b.nodes[4].SetFault(lost)
+				forget(c.masters[0], old)
+				_, _ = b.Mutex("x").TryLock(t.Context()) // it may have been cut off
+				for range 3 {
+					_, err := b.Mutex("x").TryLock(t.Context())
+					wantErr(t, err, redlock.ErrRecovering)
+					time.Sleep(redlock.DefaultMaxTTL)
+				}
+				b.heal()
+				time.Sleep(redlock.DefaultMaxTTL)
+				next := mustLock(t, b.Mutex("x"))
+				if next.Token() <= lease.Token() {
+					t.Errorf("token %d after %d", next.Token(), lease.Token())
+				}
+			})
+		})
+	}
 }
 
 // Those that are out of reach will not come back, and new masters take their places. When
@@ -514,6 +529,61 @@ func TestSim_amnesiaWhileOthersAreGone_waitsForNewOnes(t *testing.T) {
 		}
 		c.wantVotes("x", next.Holder(), 5)
 	})
+}
+
+// Two masters were emptied, and a third one restarted: what that has left counts, from the
+// beginning of its wait, and what one has that is out of reach. The clock of the client that
+// recovers them is an hour behind. Masters 0, 1 and 4 know the token.
+func TestSim_amnesiaAndRestart_whatIsLeftIsRead(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		restarted      int
+		away, restless bool // master 4
+	}{
+		{"on one whose clock keeps it waiting", 4, false, true},
+		{"on one that is away", 2, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.recovery = true
+				a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
+				wantErr(t, a.Init(t.Context()), nil)
+				wantErr(t, mustLock(t, a.Mutex("y")).Unlock(t.Context()), nil) // all have a counter
+				synctest.Wait()
+				a.nodes[2].SetFault(lost)
+				a.nodes[3].SetFault(lost)
+				lease := mustLock(t, a.Mutex("x"))
+				wantErr(t, lease.Unlock(t.Context()), nil)
+				wantErr(t, a.Close(), nil)
+
+				c.masters[tc.restarted].Crash()
+				c.masters[tc.restarted].Restart()
+				c.masters[0].Flush()
+				c.masters[1].Flush()
+				if tc.away {
+					b.nodes[4].SetFault(lost)
+				}
+				var next *redlock.Lease
+				start := time.Now()
+				for err := error(redlock.ErrRecovering); err != nil; {
+					switch {
+					case time.Since(start) > 4*redlock.DefaultMaxTTL:
+						t.Fatalf("not granted: %v", err)
+					case time.Since(start) > 2*redlock.DefaultMaxTTL:
+						b.heal()
+					}
+					if tc.restless {
+						c.masters[4].StepClock(20 * time.Second)
+					}
+					time.Sleep(time.Second)
+					next, err = b.Mutex("x").TryLock(t.Context())
+				}
+				if next.Token() <= lease.Token() {
+					t.Errorf("token %d after %d", next.Token(), lease.Token())
+				}
+			})
+		})
+	}
 }
 
 // Two masters whose clocks never behave do not vote, but it is known whether they kept
