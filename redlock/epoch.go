@@ -126,13 +126,14 @@ func (c *Client) begin(ctx context.Context, gates []node.Gate, counters []string
 	errs := collect()
 	for i, g := range gates {
 		to, fields := c.voting(i), append(c.record(i), counters...)
-		if begun && (g.Epoch == c.epoch.id || g.Incarnation != to.Incarnation) {
+		switch {
+		case begun && g.Epoch == c.epoch.id:
+			to = g // it votes, or recovers by itself
+		case begun && g.Incarnation != to.Incarnation:
 			to, fields = c.recovering(i)
 		}
-		if g.Epoch != c.epoch.id || to.State == node.Voting {
-			if err := c.bring(ctx, i, g, to, fields); err != nil {
-				errs = multierror.Append(errs, err)
-			}
+		if err := c.bring(ctx, i, g, to, fields); err != nil {
+			errs = multierror.Append(errs, err)
 		}
 		c.recovery.kick(i, nil)
 	}
