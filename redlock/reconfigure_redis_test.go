@@ -211,9 +211,16 @@ func TestReconfigure_interrupted_nothingLockedAndCalledAgainGoesOn(t *testing.T)
 // up: masters that forgot their votes meanwhile are not new.
 func TestReconfigure_againAfterAmnesia_forgottenVotesCount(t *testing.T) {
 	t.Parallel()
-	for how, forget := range map[string]func(ms *masters){
-		"flushed": func(ms *masters) { ms.each([]int{1, 2}, flush) },
-		"back from before": func(ms *masters) {
+	for how, forget := range map[string]func(ms *masters, c *redlock.Client){
+		"flushed": func(ms *masters, _ *redlock.Client) { ms.each([]int{1, 2}, flush) },
+		"flushed, and found to be": func(ms *masters, c *redlock.Client) {
+			ms.each([]int{1, 2}, flush)
+			soon(ms.t, "both recover", func() bool {
+				_, _ = c.Mutex("look").TryLock(context.Background())
+				return ms.state(1) == node.Recovering && ms.state(2) == node.Recovering
+			})
+		},
+		"back from before": func(ms *masters, _ *redlock.Client) {
 			ms.restart(1)
 			ms.restart(2)
 		},
@@ -231,7 +238,7 @@ func TestReconfigure_againAfterAmnesia_forgottenVotesCount(t *testing.T) {
 			defer c.Close()
 			l := locked(t, c.Mutex("token"))
 			settled(t, l, 3)
-			forget(ms)
+			forget(ms, c)
 
 			again, err := redlock.Reconfigure(t.Context(), from, ms.urls(), to...)
 			noErr(t, err)

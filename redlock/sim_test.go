@@ -455,35 +455,50 @@ func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
 
 func lost(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} }
 
+// tokenBefore has a client that is gone then take and give back the lock x, without the
+// masters in unasked, who have a counter but not its token. b, whose clock is an hour
+// behind, is there to recover masters; old is what the masters had before x.
+func (c *cluster) tokenBefore(unasked ...int) (token int64, b *member, old []*nodetest.Data) {
+	t := c.t
+	t.Helper()
+	c.recovery = true
+	a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
+	wantErr(t, a.Init(t.Context()), nil)
+	wantErr(t, mustLock(t, a.Mutex("y")).Unlock(t.Context()), nil)
+	synctest.Wait()
+	for _, m := range c.masters {
+		old = append(old, m.Snapshot())
+	}
+	for _, i := range unasked {
+		a.nodes[i].SetFault(lost)
+	}
+	lease := mustLock(t, a.Mutex("x"))
+	wantErr(t, lease.Unlock(t.Context()), nil)
+	wantErr(t, a.Close(), nil)
+	return lease.Token(), b, old
+}
+
+// fallBack replaces m by a copy that was behind.
+func fallBack(m *nodetest.Master, old *nodetest.Data) {
+	m.Crash()
+	m.Promote(old)
+	m.Restart()
+}
+
 // One master lost its data while the two others that know the largest token were out of
 // reach. It must not begin by a clock although a quorum with it could be had: the clock of
 // the client that recovers it is an hour behind.
 func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
 	for how, forget := range map[string]func(m *nodetest.Master, old *nodetest.Data){
-		"emptied": func(m *nodetest.Master, _ *nodetest.Data) { m.Flush() },
-		"replaced by a copy that was behind": func(m *nodetest.Master, old *nodetest.Data) {
-			m.Crash()
-			m.Promote(old)
-			m.Restart()
-		},
+		"emptied":                            func(m *nodetest.Master, _ *nodetest.Data) { m.Flush() },
+		"replaced by a copy that was behind": fallBack,
 	} {
 		t.Run(how, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
-				c.recovery = true
-				a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
-				wantErr(t, a.Init(t.Context()), nil)
-				wantErr(t, mustLock(t, a.Mutex("y")).Unlock(t.Context()), nil) // all have a counter
-				synctest.Wait()
-				old := c.masters[0].Snapshot()
-				a.nodes[1].SetFault(lost)
-				a.nodes[2].SetFault(lost)
-				lease := mustLock(t, a.Mutex("x"))
-				wantErr(t, lease.Unlock(t.Context()), nil)
-				wantErr(t, a.Close(), nil)
-
+				token, b, old := c.tokenBefore(1, 2)
 				b.nodes[3].SetFault(lost)
 				b.nodes[4].SetFault(lost)
-				forget(c.masters[0], old)
+				forget(c.masters[0], old[0])
 				_, _ = b.Mutex("x").TryLock(t.Context()) // it may have been cut off
 				for range 3 {
 					_, err := b.Mutex("x").TryLock(t.Context())
@@ -493,8 +508,8 @@ func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
 				b.heal()
 				time.Sleep(redlock.DefaultMaxTTL)
 				next := mustLock(t, b.Mutex("x"))
-				if next.Token() <= lease.Token() {
-					t.Errorf("token %d after %d", next.Token(), lease.Token())
+				if next.Token() <= token {
+					t.Errorf("token %d after %d", next.Token(), token)
 				}
 			})
 		})
@@ -545,17 +560,7 @@ func TestSim_amnesiaAndRestart_whatIsLeftIsRead(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
-				c.recovery = true
-				a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
-				wantErr(t, a.Init(t.Context()), nil)
-				wantErr(t, mustLock(t, a.Mutex("y")).Unlock(t.Context()), nil) // all have a counter
-				synctest.Wait()
-				a.nodes[2].SetFault(lost)
-				a.nodes[3].SetFault(lost)
-				lease := mustLock(t, a.Mutex("x"))
-				wantErr(t, lease.Unlock(t.Context()), nil)
-				wantErr(t, a.Close(), nil)
-
+				token, b, _ := c.tokenBefore(2, 3)
 				c.masters[tc.restarted].Crash()
 				c.masters[tc.restarted].Restart()
 				c.masters[0].Flush()
@@ -578,12 +583,37 @@ func TestSim_amnesiaAndRestart_whatIsLeftIsRead(t *testing.T) {
 					time.Sleep(time.Second)
 					next, err = b.Mutex("x").TryLock(t.Context())
 				}
-				if next.Token() <= lease.Token() {
-					t.Errorf("token %d after %d", next.Token(), lease.Token())
+				if next.Token() <= token {
+					t.Errorf("token %d after %d", next.Token(), token)
 				}
 			})
 		})
 	}
+}
+
+// Two masters fell back, a third one's clock jumped, and the one that knows the token is out
+// of reach: a jump is no loss, so two are all that lost something, and a quorum may know.
+func TestSim_amnesiaAndAJump_theJumpIsNoLoss(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		token, b, old := c.tokenBefore(2, 3)
+		b.nodes[1].SetFault(lost)
+		b.nodes[2].SetFault(lost)
+		fallBack(c.masters[0], old[0])
+		fallBack(c.masters[4], old[4])
+		c.masters[3].StepClock(20 * time.Second)
+		_, _ = b.Mutex("x").TryLock(t.Context()) // it may have been cut off
+		for range 3 {
+			_, err := b.Mutex("x").TryLock(t.Context())
+			wantErr(t, err, redlock.ErrRecovering)
+			time.Sleep(redlock.DefaultMaxTTL)
+		}
+		b.heal()
+		time.Sleep(redlock.DefaultMaxTTL)
+		next := mustLock(t, b.Mutex("x"))
+		if next.Token() <= token {
+			t.Errorf("token %d after %d", next.Token(), token)
+		}
+	})
 }
 
 // Two masters whose clocks never behave do not vote, but it is known whether they kept
@@ -599,16 +629,7 @@ func TestSim_amnesiaWhileClocksNeverBehave_votesAgain(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
-				c.recovery = true
-				a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
-				wantErr(t, a.Init(t.Context()), nil)
-				for _, i := range tc.unasked {
-					a.nodes[i].SetFault(lost)
-				}
-				lease := mustLock(t, a.Mutex("x"))
-				wantErr(t, lease.Unlock(t.Context()), nil)
-				wantErr(t, a.Close(), nil)
-
+				token, b, _ := c.tokenBefore(tc.unasked...)
 				for _, i := range tc.flushed {
 					c.masters[i].Flush()
 				}
@@ -627,8 +648,8 @@ func TestSim_amnesiaWhileClocksNeverBehave_votesAgain(t *testing.T) {
 				if took := time.Since(start); took < redlock.DefaultMaxTTL {
 					t.Errorf("granted after %v", took)
 				}
-				if next.Token() <= lease.Token() {
-					t.Errorf("token %d after %d", next.Token(), lease.Token())
+				if next.Token() <= token {
+					t.Errorf("token %d after %d", next.Token(), token)
 				}
 			})
 		})
@@ -978,16 +999,16 @@ func (c fastClock) Elapsed() time.Duration { return time.Duration(float64(c.Cloc
 // fast is a client whose clock runs at such a rate, at the end of a network with jitter.
 func (c *cluster) fast(rate float64) *redlock.Client {
 	c.t.Helper()
-	wrong := fastClock{clock.Monotonic(), rate}
+	slewed := fastClock{clock.Monotonic(), rate}
 	var nodes []node.Node
 	for _, m := range c.masters {
-		n := m.Node(node.Config{Clock: wrong})
+		n := m.Node(node.Config{Clock: slewed})
 		n.SetFault(func(nodetest.Command) nodetest.Fault {
 			return nodetest.Fault{Delay: rand.N(time.Millisecond), ReplyDelay: rand.N(time.Millisecond)}
 		})
 		nodes = append(nodes, n)
 	}
-	b, err := redlock.New(nodes, redlock.WithClock(wrong))
+	b, err := redlock.New(nodes, redlock.WithClock(slewed))
 	if err != nil {
 		c.t.Fatal(err)
 	}
