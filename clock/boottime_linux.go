@@ -9,7 +9,7 @@ import (
 )
 
 // boottime is CLOCK_BOOTTIME, or 0 for ever where the kernel has none (older
-// than 2.6.39): the monotonic clock then decides alone.
+// than 2.6.39).
 func boottime() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {

@@ -27,9 +27,12 @@ type Clock interface {
 	Wall() time.Time
 }
 
-// System returns the clock of this host. Elapsed is the larger of the monotonic
-// clock and, on Linux, CLOCK_BOOTTIME, to a millisecond: the larger, because a lease
-// that ends too early costs a retry and one that ends too late costs exclusion.
+// System returns the clock of this host. Elapsed is the larger of the monotonic clock
+// and the system's clock that counts suspend, to a millisecond: the larger, because a
+// lease that ends too early costs a retry and one that ends too late costs exclusion.
+// The second is CLOCK_BOOTTIME on Linux and CLOCK_MONOTONIC on macOS. On any other
+// system each forward step of the time of day counts as a suspend, which is what a
+// suspend looks like there.
 //
 // Under testing/synctest use [Monotonic] instead: CLOCK_BOOTTIME is not faked.
 //
@@ -55,11 +58,15 @@ const lookEvery, step = 10 * time.Millisecond, time.Millisecond
 //
 // What could hide it is a step of the time of day back by the very length of the
 // suspend, to the millisecond, before anything asked; then it is seen at the next look.
+//
+// Without a clock that counts suspend, the step is all there is: see elapsedBySteps.
 type system struct {
 	origin time.Time
 	// The time of day and CLOCK_BOOTTIME at the origin.
 	wall int64 // ns since 1970
 	boot time.Duration
+	// steps: there is no such clock, so forward steps of the time of day are suspends.
+	steps bool
 
 	last atomic.Pointer[look]
 }
@@ -73,6 +80,7 @@ type look struct {
 
 func newSystem() *system {
 	c := &system{origin: time.Now(), boot: boottime()}
+	c.steps = c.boot == 0
 	c.wall = c.origin.UnixNano()
 	c.last.Store(new(look))
 	return c
@@ -90,6 +98,9 @@ func (c *system) Elapsed() time.Duration {
 	if mono-last.at < lookEvery && (ahead-last.ahead).Abs() < step {
 		return mono + last.suspended
 	}
+	if c.steps {
+		return c.elapsedBySteps(last, mono, ahead)
+	}
 	// A suspend from here on is seen next time: ahead is that of before.
 	boot := boottime() - c.boot
 	mono, _ = c.since(time.Now())
@@ -101,6 +112,23 @@ func (c *system) Elapsed() time.Duration {
 		next.suspended = max(last.suspended, next.suspended)
 	}
 	return mono + next.suspended
+}
+
+// elapsedBySteps is Elapsed where no clock counts suspend: the time of day has moved
+// ahead by more than the monotonic clock and a slew explain. A step that an operator or
+// NTP made counts as well: leases end too early then, never too late.
+func (c *system) elapsedBySteps(last *look, mono, ahead time.Duration) time.Duration {
+	for {
+		next := &look{at: mono, ahead: ahead, suspended: last.suspended}
+		slewed := time.Duration(float64(max(mono-last.at, 0)) * slew)
+		if moved := ahead - last.ahead; moved > step+slewed {
+			next.suspended += moved
+		}
+		if c.last.CompareAndSwap(last, next) {
+			return mono + next.suspended
+		}
+		last = c.last.Load()
+	}
 }
 
 func (c *system) Wall() time.Time { return time.Now() }

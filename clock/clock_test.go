@@ -54,6 +54,30 @@ func TestSystem_countsSuspend(t *testing.T) {
 	}
 }
 
+// Where no clock counts suspend, the step of the time of day tells of it. A slew of the
+// time of day is none, and neither is a step back.
+func TestSystem_noClockOfSuspends_stepsOfTheDayCount(t *testing.T) {
+	c := newSystem()
+	c.steps = true
+	for _, d := range []time.Duration{time.Hour, 3 * time.Millisecond, time.Second} {
+		before := c.Elapsed()
+		c.wall -= int64(d)
+		if got := c.Elapsed() - before; got < d-step || got > d+time.Minute {
+			t.Errorf("%v of suspend counted as %v", d, got)
+		}
+	}
+	before := c.Elapsed()
+	c.wall += int64(time.Hour)
+	if got := c.Elapsed() - before; got < 0 || got > time.Minute {
+		t.Errorf("an hour back counted as %v", got)
+	}
+	c.last.Store(&look{at: -time.Hour, ahead: c.last.Load().ahead, suspended: 0})
+	c.wall -= int64(time.Second) // 280 ppm of the hour since
+	if got := c.Elapsed() - before; got > time.Minute {
+		t.Errorf("a slew counted as %v", got)
+	}
+}
+
 // The time of day was set back by the length of the suspend meanwhile, so that nothing
 // calls for a look.
 func TestSystem_countsHiddenSuspend(t *testing.T) {
