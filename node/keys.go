@@ -16,8 +16,26 @@ func redissonName(prefix, name string) string {
 }
 
 // keys are what a node's own keys are called: the record, clients' signs of life (what
-// comes before the client's id), and the one that check.lua tries commands on.
-type keys struct{ record, alive, check string }
+// comes before the client's id), and the lock that check.lua tries commands on.
+type keys struct {
+	record, alive string
+	check         *Lock
+}
+
+// checked are the keys and channels that check.lua tries commands on, in its order.
+func (k *keys) checked() []any {
+	return []any{k.check.queue, timeoutKey(k.check.Name, "check"), k.alive + "check", k.record,
+		Wake("check"), k.check.Channel, NewLock(k.check.Name, Plain).Channel}
+}
+
+// timeoutKey is the key by which a reader's vote lives, as Redisson and the scripts
+// derive it.
+func timeoutKey(lock, holder string) string {
+	if !strings.Contains(lock, "{") {
+		lock = "{" + lock + "}"
+	}
+	return lock + ":" + holder + ":rwlock_timeout:1"
+}
 
 // keysIn are those of a node whose locks have tag: in their slot of a cluster, for
 // that alone is moved, promoted and lost together with the votes. votes.lua makes the
@@ -26,5 +44,5 @@ func keysIn(tag string) *keys {
 	if tag != "" {
 		tag = ":{" + tag + "}"
 	}
-	return &keys{record: RecordKey + tag, alive: "redlock:alive" + tag + ":", check: "redlock:check" + tag}
+	return &keys{record: RecordKey + tag, alive: "redlock:alive" + tag + ":", check: NewLock("redlock:check"+tag, Read)}
 }

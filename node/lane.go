@@ -40,19 +40,9 @@ const trustFor = 1500 * time.Millisecond
 // errStale: the connection was idle, and is closed or trusted no longer; nothing is on it.
 var errStale = errors.New("node: connection idle for too long")
 
-// debtPause is how long a debt rests after the master refused to take it
-// (LOADING, MISCONF, BUSY...).
-const debtPause = 50 * time.Millisecond
-
-// debt is a Release or Leave that the master has not acknowledged. It is a request of
-// its own, for the submitter may use r again.
-func debt(r *Request) Request {
-	d := Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Until: r.Until}
-	if r.Kind == Leave {
-		d.Wait = r.Wait // a Release's place in the queue is lost: it may not want it any more
-	}
-	return d
-}
+// restAfterRefusal is how long unacknowledged releases are not sent again after the
+// master refused one (LOADING, MISCONF, BUSY...).
+const restAfterRefusal = 50 * time.Millisecond
 
 // run is the lane: one goroutine, one connection at a time, one pipeline on the
 // way at a time. That is what makes "sent later is executed later" true.
@@ -112,19 +102,21 @@ func (r *Redis) serve(conn *conn) error {
 
 // fence makes sure that nothing sent on the connection before this one can be
 // executed any more: the master may have its bytes still unread, or a network
-// may deliver them late. Debts are settled after it, so a release cannot be
-// overtaken by its own acquire here either (docs/safety.md A13). Best effort:
+// may deliver them late. Unacknowledged releases go out after it, so a release cannot
+// be overtaken by its own acquire here either (docs/safety.md A13). Best effort:
 // without the right to CLIENT KILL, the acquire's vote may live for its TTL. Not
 // after a restart: that ended the connection, and its id may be another's now.
 func (r *Redis) fence(conn *conn) error {
-	if r.lost.id == 0 || r.lost.runID != conn.ident.RunID || zoo.NoFence {
-		return nil
+	if r.lost.id != 0 && r.lost.runID == conn.ident.RunID && !zoo.NoFence {
+		err := conn.ClientKillByFilter(background, "ID", strconv.FormatInt(r.lost.id, 10)).Err()
+		if err != nil && !isReply(err) {
+			return err
+		}
+		r.lost = lostConn{}
 	}
-	err := conn.ClientKillByFilter(background, "ID", strconv.FormatInt(r.lost.id, 10)).Err()
-	if err != nil && !isReply(err) {
-		return err
-	}
-	r.lost = lostConn{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unacked.connected(r.clock.Elapsed())
 	return nil
 }
 
@@ -134,8 +126,8 @@ type lostConn struct {
 	runID string
 }
 
-// take waits for work: queued ops first, then debts. The order matters: the
-// acquire that a debt undoes may still be in the queue.
+// take waits for work: queued ops, and ahead of them a piece of what the master has
+// not acknowledged, which is older than all that is queued.
 func (r *Redis) take() (batch, bool) {
 	for began := time.Duration(-1); ; {
 		now := r.clock.Elapsed()
@@ -144,19 +136,17 @@ func (r *Redis) take() (batch, bool) {
 		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
-		b := batch{at: now, idle: now - began, ops: r.spare[:0]}
+		b := batch{at: now, idle: now - began, ops: r.spare[:0], undo: r.spareUndo[:0]}
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])
 		r.queue = r.queue[:rest]
-		if rest == 0 && now >= r.debtsRest {
-			b.debts, r.debts = r.debts, nil
-		}
-		closed, owing := r.closed, len(r.debts) > 0
-		r.busy, r.busySince = len(b.ops)+len(b.debts) > 0, now
+		b.undo = r.unacked.piece(now, b.ops, b.undo)
+		closed, owing := r.closed, r.unacked.len() > 0
+		r.busy, r.busySince = len(b.ops)+len(b.undo) > 0, now
 		busy := r.busy
 		r.mu.Unlock()
-		r.spare = b.ops
+		r.spare, r.spareUndo = b.ops, b.undo
 
 		if busy {
 			return b, true
@@ -166,7 +156,7 @@ func (r *Redis) take() (batch, bool) {
 		}
 		var retry <-chan time.Time
 		if owing {
-			retry = time.After(debtPause)
+			retry = time.After(restAfterRefusal)
 		}
 		select {
 		case <-r.wake:
@@ -181,16 +171,19 @@ func (r *Redis) putBack(b batch) {
 	defer r.mu.Unlock()
 	r.queue = append(b.ops, r.queue...) // b.ops is not used again: see take
 	r.spare = nil
-	r.debts = append(b.debts, r.debts...)
+	for _, entry := range b.undo {
+		entry.sent = false
+	}
 	r.busy = false
 }
 
-// batch is one pipeline: ops that somebody waits for, and debts.
+// batch is one pipeline: releases that were not acknowledged before, and then ops
+// that somebody waits for.
 type batch struct {
-	at    time.Duration // when it was taken
-	idle  time.Duration // how long there was none
-	ops   []*Op
-	debts []Request
+	at   time.Duration // when it was taken
+	idle time.Duration // how long there was none
+	undo []*undo
+	ops  []*Op
 }
 
 // exec sends b as one pipeline and answers its ops. The error is the
@@ -199,9 +192,14 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	now := b.at
 	pipe := &r.pipe
 	pipe.reset()
+	// An entry is sent even when its time is over: its acquire may have sat unread in a
+	// frozen master and been executed only now.
+	for _, entry := range b.undo {
+		pipe.add(conn, &entry.req)
+	}
 	watched, look := false, false
 	for _, op := range b.ops {
-		if now >= op.Until && !op.owed() {
+		if now >= op.Until && !op.undoes() {
 			pipe.skip() // dropped unsent
 			continue
 		}
@@ -209,49 +207,43 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		watched = watched || op.Kind == Acquire || op.Kind == Extend
 		look = look || op.Kind == ReadRecord
 	}
-	for i := range b.debts {
-		// Even one whose TTL is over: its acquire may have sat unread in a frozen
-		// master and been executed only now, with a whole TTL to live.
-		pipe.add(conn, &b.debts[i])
-	}
 	// The master's TIME, after all votes in the pipeline: a clock that jumped before
 	// they were given is seen before they are counted. Whoever reads the record wants to
 	// know what the master is worth now.
 	var masterTime *redis.TimeCmd
-	if look || watched && now-conn.watched >= watchEvery {
-		conn.watched = now
+	if look || watched && now-r.watched >= watchEvery {
+		r.watched = now
 		masterTime = pipe.time(conn)
 	}
 	err := pipe.do(conn)
-	r.watch(conn, now, masterTime)
+	r.watch(now, masterTime)
 
 	r.mu.Lock()
 	r.busy = false
-	rested, moved, away := false, false, error(nil)
+	for i, entry := range b.undo {
+		b.undo[i] = nil
+		var reply Reply
+		pipe.reply(i, &entry.req, &reply)
+		r.unacked.answered(entry, &reply, now)
+	}
+	moved, away := false, error(nil)
 	for i, op := range b.ops {
-		pipe.reply(i, op.Request, &op.Reply)
+		pipe.reply(len(b.undo)+i, op.Request, &op.Reply)
 		r.suspicion(op)
-		if err := op.Reply.Err; err != nil {
-			if not := elsewhere(err); not != nil {
+		if why := op.Reply.Err; why != nil {
+			if not := elsewhere(why); not != nil {
 				away = not
 			}
-			moved = moved || conn.moved(err)
+			moved = moved || conn.moved(why)
 		}
-		if op.owed() && (op.Reply.Class == Unknown || op.Reply.Class == Refused) {
-			r.debts = append(r.debts, debt(op.Request))
-			rested = true
+		r.unacked.replaced(op)
+		if err != nil && op.Reply.Class == Unknown {
+			r.unacked.broke(op.Request)
 		}
-	}
-	for i, d := range b.debts {
-		var reply Reply
-		pipe.reply(len(b.ops)+i, &b.debts[i], &reply)
-		if reply.Class == Unknown || reply.Class == Refused && now < d.Until {
-			r.debts = append(r.debts, d)
-			rested = true
+		if op.undoes() && (op.Reply.Class == Unknown || op.Reply.Class == Refused) {
+			r.unacked.add(op.Request)
+			r.unacked.rest = now + restAfterRefusal
 		}
-	}
-	if rested {
-		r.debtsRest = now + debtPause
 	}
 	r.mu.Unlock()
 
@@ -278,12 +270,12 @@ func (r *Redis) exec(conn *conn, b batch) error {
 }
 
 // watch holds the master's clock against ours.
-func (r *Redis) watch(conn *conn, sent time.Duration, t *redis.TimeCmd) {
+func (r *Redis) watch(sent time.Duration, t *redis.TimeCmd) {
 	if t == nil || t.Err() != nil {
 		return
 	}
 	master := time.Duration(t.Val().UnixNano())
-	if conn.watch.Observe(sent, r.clock.Elapsed(), master, r.bound.Drift) != 0 {
+	if r.clockWatch.Observe(sent, r.clock.Elapsed(), master, r.bound.Drift) != 0 {
 		r.suspect = true
 		r.report(ErrClock)
 	}
@@ -291,7 +283,7 @@ func (r *Redis) watch(conn *conn, sent time.Duration, t *redis.TimeCmd) {
 
 // suspicion drops the votes of a master whose clock jumped, until its record was
 // swapped: the coordinator has made it recover then. The vote may be there, so
-// it is Unknown and owed a release.
+// it is Unknown, and is to be released.
 func (r *Redis) suspicion(op *Op) {
 	switch {
 	case !r.suspect || zoo.NoClockWatch:
@@ -315,7 +307,6 @@ func (r *Redis) connected(err error) {
 	if r.down = err != nil; r.down {
 		r.downErr = down(err)
 	}
-	r.debtsRest = 0
 	r.mu.Unlock()
 	r.dialled.Do(func() { close(r.first) })
 	if err == nil && r.bound.Up != nil {
@@ -323,10 +314,8 @@ func (r *Redis) connected(err error) {
 	}
 }
 
-// failed opens the breaker after err: everything queued is answered, releases
-// become debts. They wait for the next connection however long that takes; there
-// are no more of them than votes that this master may have, for a master that is
-// down is sent nothing. It reports whether the lane should go on.
+// failed opens the breaker after err: everything queued is answered, and releases
+// wait for the next connection. It reports whether the lane should go on.
 func (r *Redis) failed(err error) bool {
 	r.mu.Lock()
 	if err == nil {
@@ -335,15 +324,21 @@ func (r *Redis) failed(err error) bool {
 	r.down, r.downErr, r.busy = true, down(err), false
 	ops := r.queue
 	r.queue = nil
+	unsent := make(map[undoKey]bool) // votes that were never asked for: there is nothing to release
 	for _, op := range ops {
-		if op.owed() {
-			r.debts = append(r.debts, debt(op.Request))
+		vote, _ := undoKeys(op.Request)
+		switch {
+		case op.Kind == Acquire:
+			unsent[vote] = true
+		case op.undoes() && !(op.Kind == Release && unsent[vote]):
+			r.unacked.add(op.Request)
 		}
 	}
+	r.unacked.expire(r.clock.Elapsed())
 	goOn := !r.closed
 	r.mu.Unlock()
 	for _, op := range ops {
-		op.Reply = r.unsent(op, err)
+		op.Reply = r.notSent(op, err)
 		op.To.Receive(op)
 	}
 	return goOn
@@ -352,8 +347,14 @@ func (r *Redis) failed(err error) bool {
 // down says why a master cannot be used, in the words of err.
 func down(err error) error { return fmt.Errorf("%w: %w", ErrDown, err) }
 
-func (r *Redis) unsent(op *Op, err error) Reply {
-	return Reply{Unsent: !op.owed(), Err: &Error{r.name, err}}
+// notSent is the reply to an op that the lane did not send: it has no effect, but
+// that a Release or Leave is sent later.
+func (r *Redis) notSent(op *Op, err error) Reply {
+	reply := Reply{Class: NotSent, Err: &Error{r.name, err}}
+	if op.undoes() {
+		reply.Class = Unknown
+	}
+	return reply
 }
 
 // isReply tells an error that the master answered from one that the connection

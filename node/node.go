@@ -5,9 +5,10 @@
 //
 // What it guarantees, whatever the network does: operations on one master take
 // effect in the order they were submitted, as long as one connection lasts; an
-// operation whose reply is lost is reported as [Unknown], never as a vote; and a
-// release that was not acknowledged is kept as a debt and sent again on the next
-// connection, until the master acknowledges it.
+// operation whose reply is lost is reported as [Unknown], never as a vote; an
+// operation that was never sent is reported as [NotSent] and leaves nothing behind; and
+// a release that was not acknowledged is kept and sent again, until the master
+// acknowledges it or its vote is over.
 //
 // It knows nothing of quorums, leases or retries: see package redlock. It needs
 // Redis 6.2 or later, or Valkey; scripts and commands use nothing newer.
@@ -37,12 +38,15 @@ type Node interface {
 	// Submit hands op over and returns at once, without doing any I/O.
 	//
 	// true: op is queued, and its Receiver is called exactly once, from a
-	// goroutine of the node; op belongs to the node until then. false: op was
-	// certainly not sent and the Receiver is not called; op.Reply says why.
+	// goroutine of the node; op belongs to the node until then. false: the
+	// Receiver is not called, and op.Reply says why: NotSent, or Unknown of a
+	// Release or Leave, which the node keeps and sends later.
 	//
-	// Operations submitted one after another are executed in that order. A
-	// Release or Leave is never forgotten: refused or not, the node owes it
-	// until the master acknowledges it, or refuses it after op.Until.
+	// Operations submitted one after another are executed in that order, those that
+	// the node kept included. A kept Release or Leave is sent again until the master
+	// acknowledges it, until op.Until, or until there are too many
+	// ([Redis.Unacknowledged]). One whose acquire may lie unread on a broken
+	// connection is kept for the next connection, however late.
 	Submit(op *Op) bool
 	// Bind ties the node to its coordinator. It must be called once, before
 	// anything else.
@@ -206,7 +210,7 @@ type Request struct {
 
 	// Start and Until are on the clock the node was opened with. Start is when
 	// the submitter began; Until is when the answer stops being of use: an op
-	// still queued then is dropped unsent, and a Release stops being owed.
+	// still queued then is dropped unsent, and a Release is not sent again.
 	Start, Until time.Duration
 
 	More bool // the submitter has more for this master at once: wait for it, and send them together
@@ -240,15 +244,16 @@ type Swap struct {
 	Fields   []string // field, value, field, value...
 }
 
-// owed says whether r is one that a node never forgets.
-func (r *Request) owed() bool { return (r.Kind == Release || r.Kind == Leave) && !zoo.NoDebt }
+// undoes says whether r takes back what an earlier op did: the node sends it again
+// until the master acknowledges it.
+func (r *Request) undoes() bool { return (r.Kind == Release || r.Kind == Leave) && !zoo.NoDebt }
 
 // Class says what a reply means to a vote counter.
 type Class uint8
 
 const (
-	// Unknown: no answer. The op may have been executed unless Reply.Unsent.
-	// It is no vote, and an Acquire owes a Release.
+	// Unknown: no answer. The op may have been executed, or may yet be.
+	// It is no vote, and an Acquire is to be followed by a Release.
 	Unknown Class = iota
 	// Granted: done as asked.
 	Granted
@@ -259,9 +264,13 @@ const (
 	// Refused: the master answered but will not vote; Reply.Err says why.
 	// Nothing was changed.
 	Refused
+	// NotSent: the op was certainly never executed and never will be: there is
+	// nothing to release. Reply.Err says why. A Release or Leave is never NotSent:
+	// the node sends it later.
+	NotSent
 )
 
-var classes = [...]string{"unknown", "granted", "held", "absent", "refused"}
+var classes = [...]string{"unknown", "granted", "held", "absent", "refused", "not sent"}
 
 func (c Class) String() string {
 	if int(c) >= len(classes) {
@@ -273,17 +282,19 @@ func (c Class) String() string {
 // Reply is what came of an Op.
 type Reply struct {
 	Class    Class
-	Unsent   bool // certainly never executed: nothing is owed
 	Stranger bool // Acquire, Held, with Wait: the holder is Redisson's
 	// Remaining is the TTL that is left to the other holder; negative when the
 	// key has none, as no lock of ours or of Redisson's ever should.
 	Remaining time.Duration
-	Token     int64             // Acquire, Granted: the vote's token
-	Ticket    int64             // Acquire, Held, with Wait: its place in the queue
-	Ahead     int               // and how many are before it
-	Intact    []bool            // Extend: one an item
-	Record    map[string]string // ReadRecord: the fields that are there
-	Err       error             // Unknown and Refused
+	// Holder is the other holder, or one of them, of an Acquire without Wait that is
+	// Held. Empty: nobody holds the lock here, but others queue for it.
+	Holder string
+	Token  int64             // Acquire, Granted: the vote's token
+	Ticket int64             // Acquire, Held, with Wait: its place in the queue
+	Ahead  int               // and how many are before it
+	Intact []bool            // Extend: one an item
+	Record map[string]string // ReadRecord: the fields that are there
+	Err    error             // Unknown, NotSent and Refused
 }
 
 // Identity is what a master says of itself on a new connection.
@@ -294,6 +305,10 @@ type Identity struct {
 	Role          string // master or slave, in the words of INFO
 	Version       string
 	Eviction      string // maxmemory-policy
+	// NoReaders are the rights that the user lacks for read locks of any name, as
+	// "set on {redlock:check}:check:rwlock_timeout:1". A user that may touch such keys
+	// of some locks only has them all the same; a read lock of another is refused.
+	NoReaders []string
 	// Durable: every vote is on disk before it is answered (appendonly yes,
 	// appendfsync always). False also when the master will not tell, and when it
 	// was a replica since it started: its disk has another master's votes.

@@ -163,7 +163,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 		}
 		// What is submitted then was certainly not sent.
 		reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"})
-		if reply.Class != Unknown || !reply.Unsent || !errors.Is(reply.Err, ErrDown) {
+		if reply.Class != NotSent || !errors.Is(reply.Err, ErrDown) {
 			t.Errorf("%s: an acquire is answered %+v", name, reply)
 		}
 	}

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -80,7 +81,7 @@ func (p *pipeline) gathered(c *conn) {
 func (p *pipeline) reply(i int, op *Request, r *Reply) {
 	at := p.places[i]
 	if at.cmd < 0 {
-		*r = Reply{Unsent: !op.owed(), Err: ErrLate}
+		*r = Reply{Class: NotSent, Err: ErrLate}
 		return
 	}
 	cmd := p.cmds[at.cmd]
@@ -91,8 +92,8 @@ func (p *pipeline) reply(i int, op *Request, r *Reply) {
 	*r = answer(op, cmd)
 }
 
-// do sends the pipeline, and runs again what a master had forgotten the script of. The
-// error is the connection's only.
+// do sends the pipeline. Calls that the master answers with NOSCRIPT are sent again
+// with the script's text. The error is the connection's only.
 func (p *pipeline) do(c *conn) error {
 	p.gathered(c)
 	if len(p.cmds) == 0 {
@@ -116,44 +117,80 @@ func (p *pipeline) do(c *conn) error {
 	return nil
 }
 
-// eval runs cmds again with their scripts' full text, all of them from the first
-// that found no script: an acquire that runs only now must not come after its
-// own release, which may have run already. Scripts give the same answer to a
-// replay, so what ran twice is as if it had run once; only that a vote was given
-// back is said by the first run. What is no script only reads.
+// eval sends cmds again with their scripts' texts: all of them from the first that
+// found no script, because an acquire that runs only now must not come after its own
+// release, which may have run already.
+//
+// A command that ran the first time keeps its first answer. Scripts answer a replay
+// as they answered at first, with two exceptions: an acquire is told the present
+// counter, which may be another reader's token by now, and a release no longer
+// finds the vote that it removed. An op that failed at first and succeeds now has
+// its second answer, for it has its effect now.
 func (c *conn) eval(cmds []redis.Cmder) error {
 	pipe := c.Pipeline()
-	first := make([][]any, len(cmds))
+	second := make([]redis.Cmder, len(cmds))
 	for i, cmd := range cmds {
-		if args := cmd.Args(); args[0] == "evalsha" {
-			if args[1] == votesSHA {
-				first[i] = votesOf(cmd.(*redis.Cmd))
-			}
+		args := slices.Clone(cmd.Args())
+		if args[0] == "evalsha" {
 			args[0], args[1] = "eval", sources[args[1].(string)]
 		}
-		cmd.SetErr(nil)
-		_ = pipe.Process(background, cmd)
+		second[i] = sameCommand(cmd, args)
+		_ = pipe.Process(background, second[i])
 	}
 	_, err := pipe.Exec(background)
 	if err != nil && !isReply(err) {
+		for _, cmd := range cmds {
+			cmd.SetErr(err) // what was refused at first may have been executed now
+		}
 		return err
 	}
-	for i, was := range first {
-		if was == nil {
-			continue
-		}
-		cmd := cmds[i].(*redis.Cmd)
-		now := votesOf(cmd)
-		for j := range min(len(was), len(now)) {
-			if was[j] == int64(1) && now[j] == int64(0) {
-				now[j] = was[j]
-			}
-		}
-		if len(now) == 1 {
-			cmd.SetVal(now[0])
+	for i, cmd := range cmds {
+		switch {
+		case cmd.Err() != nil:
+			cmds[i] = second[i]
+		case cmd.Args()[0] == "evalsha" && cmd.Args()[1] == votesSHA:
+			mergeVotes(cmd.(*redis.Cmd), second[i].(*redis.Cmd))
 		}
 	}
 	return nil
+}
+
+// sameCommand is a command of cmd's type with other words.
+func sameCommand(cmd redis.Cmder, args []any) redis.Cmder {
+	switch cmd.(type) {
+	case *redis.IntCmd:
+		return redis.NewIntCmd(background, args...)
+	case *redis.IntSliceCmd:
+		return redis.NewIntSliceCmd(background, args...)
+	case *redis.StatusCmd:
+		return redis.NewStatusCmd(background, args...)
+	case *redis.SliceCmd:
+		return redis.NewSliceCmd(background, args...)
+	case *redis.MapStringStringCmd:
+		return redis.NewMapStringStringCmd(background, args...)
+	case *redis.TimeCmd:
+		return redis.NewTimeCmd(background, args...)
+	}
+	return redis.NewCmd(background, args...)
+}
+
+// mergeVotes leaves in first, op by op, its own answer, but a grant of second where
+// first has none.
+func mergeVotes(first, second *redis.Cmd) {
+	was, now := votesOf(first), votesOf(second)
+	if second.Err() != nil || len(was) != len(now) {
+		return
+	}
+	for j := range was {
+		if granted, ok := now[j].(int64); ok && granted > 0 {
+			if had, ok := was[j].(int64); !ok || had <= 0 {
+				was[j] = now[j]
+			}
+		}
+	}
+	if first.Args()[2] == 3 {
+		first.SetVal(was[0])
+	}
 }
 
 // votesOf are what a call of votes.lua says of each of its ops.
@@ -212,7 +249,7 @@ func (v *votes) fits(op *Request) bool {
 		return true
 	}
 	return v.taken[l.index/64]&(1<<(l.index%64)) == 0 &&
-		(len(v.counters) == 0 || v.ttl == op.TTL.Milliseconds()) &&
+		(len(v.counters) == 0 || v.ttl == millis(op.TTL)) &&
 		(op.Wait == nil || v.liveness == 0 || v.liveness == op.Wait.Liveness)
 }
 
@@ -230,7 +267,7 @@ func (v *votes) add(op *Request) {
 		v.ops = append(v.ops, l.release[0], field, &l.Channel)
 		return
 	case op.Kind == Release:
-		v.ops = append(v.ops, l.release[1], field, &l.Channel, &op.Wait.Ticket, op.Wait.Liveness.Milliseconds())
+		v.ops = append(v.ops, l.release[1], field, &l.Channel, &op.Wait.Ticket, millis(op.Wait.Liveness))
 		return
 	}
 	how, ticket := l.acquire[0], any(0)
@@ -241,7 +278,7 @@ func (v *votes) add(op *Request) {
 		}
 		v.liveness = op.Wait.Liveness
 	}
-	v.ttl = op.TTL.Milliseconds()
+	v.ttl = millis(op.TTL)
 	v.ops = append(v.ops, how, field, &op.Token, ticket)
 	if l.Mode == Read {
 		v.ops = append(v.ops, &op.Over)
@@ -256,7 +293,7 @@ func (v *votes) call(args []any, c *conn) []any {
 	args = append(args, v.keys...)
 	args = append(args, &c.keys.record, len(v.counters))
 	if len(v.counters) > 0 {
-		args = append(args, &c.gate, v.livenessArg.of(v.liveness.Milliseconds()), v.ttlArg.of(v.ttl))
+		args = append(args, &c.gate, v.livenessArg.of(millis(v.liveness)), v.ttlArg.of(v.ttl))
 		args = append(args, v.counters...)
 	}
 	args = append(args, v.ops...)
@@ -269,6 +306,9 @@ func (v *votes) call(args []any, c *conn) []any {
 	return args
 }
 
+// millis is a TTL as the master is told: 1 ms or more, because 0 would delete the key.
+func millis(d time.Duration) int64 { return max(d.Milliseconds(), 1) }
+
 // scriptError is what a script says of one op, in Redis's words or its own.
 type scriptError string
 
@@ -280,10 +320,6 @@ func (scriptError) RedisError() {}
 // vote reads what votes.lua said of op, the i-th in its call.
 func (r *Reply) vote(op *Request, cmd *redis.Cmd, i int) {
 	if err := cmd.Err(); err != nil {
-		if op.Kind == Acquire && redis.HasErrorPrefix(err, "REDLOCK UNDO") {
-			*r = Reply{Err: err} // Unknown, so that it is released
-			return
-		}
 		*r = failure(op, err)
 		return
 	}
@@ -295,7 +331,7 @@ func (r *Reply) vote(op *Request, cmd *redis.Cmd, i int) {
 		r.decodeVote(op, all[i])
 		return
 	}
-	*r = Reply{Class: Refused, Err: errReply}
+	*r = Reply{Err: errReply}
 }
 
 func (r *Reply) decodeVote(op *Request, val any) {
@@ -308,27 +344,41 @@ func (r *Reply) decodeVote(op *Request, val any) {
 		return
 	case []any:
 		if op.Kind == Acquire {
-			*r = decodeWaiting(val)
+			*r = decodeNotNow(val)
 			return
 		}
 	}
-	*r = Reply{Class: Refused, Err: errReply}
+	*r = Reply{Err: errReply}
 }
 
-// decodeWaiting reads the four numbers for one that was not granted and waits.
-func decodeWaiting(vals []any) Reply {
-	if len(vals) != 4 {
-		return Reply{Class: Refused, Err: errReply}
-	}
+// decodeNotNow reads what an acquire is told that was not granted: two words, or four
+// when it waits.
+func decodeNotNow(vals []any) Reply {
+	bad := Reply{Err: errReply}
 	var n [4]int64
-	for i, v := range vals {
+	numbers := len(vals)
+	switch len(vals) {
+	case 2:
+		numbers = 1
+	case 4:
+	default:
+		return bad
+	}
+	for i, v := range vals[:numbers] {
 		var ok bool
 		if n[i], ok = v.(int64); !ok || i > 0 && n[i] < 0 || i == 0 && n[i] > 0 {
-			return Reply{Class: Refused, Err: errReply}
+			return bad
 		}
 	}
 	var r Reply
 	r.decode(Acquire, n[0])
+	if len(vals) == 2 {
+		var ok bool
+		if r.Holder, ok = vals[1].(string); !ok {
+			return bad
+		}
+		return r
+	}
 	r.Ticket, r.Ahead, r.Stranger = n[1], int(n[2]), n[3] == 1
 	return r
 }

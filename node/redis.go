@@ -40,7 +40,7 @@ type Config struct {
 	// IOTimeout is how long a pipeline may stay unanswered before its
 	// connection is given up and everything on it is unknown. It is longer
 	// than any op's own time: a master that only paused answers on the same
-	// connection, in order, and owes nothing. Default 2 s.
+	// connection, in order. Default 2 s.
 	IOTimeout time.Duration
 	// StallAfter is how long a pipeline may stay unanswered before Submit
 	// turns new ops away, so that a hung master costs nothing. Default 150 ms.
@@ -98,6 +98,9 @@ type Redis struct {
 	start sync.Once // the lane begins with the first Ready or Submit
 	wake  chan struct{}
 	quit  chan struct{} // closed by Close: ends pauses
+	// life ends when Close loses its patience: no connection of the lane outlives it.
+	life context.Context
+	end  context.CancelFunc
 	done  chan struct{} // closed when the lane has ended
 	first chan struct{} // closed after the first dial
 	// dialled closes first.
@@ -105,9 +108,8 @@ type Redis struct {
 
 	mu        sync.Mutex
 	queue     []*Op
-	debts     []Request
-	debtsRest time.Duration // debts are not sent before
-	busy      bool          // a pipeline is on its way
+	unacked   unacknowledged // Invariant: older than all that is queued
+	busy      bool           // a pipeline is on its way
 	busySince time.Duration
 	down      bool // the breaker is open
 	downErr   error
@@ -115,10 +117,14 @@ type Redis struct {
 	live      *redis.Client // the lane's connection, for Close
 
 	// The lane's own.
-	lost    lostConn
-	suspect bool // its clock jumped: see suspicion
-	spare   []*Op
-	pipe    pipeline
+	lost       lostConn
+	clockWatch clock.Watch   // of this master's clock, over all connections to one process
+	watched    time.Duration // when it was last fed
+	watchedRun string        // the run_id of the process whose clock it is
+	suspect    bool          // its clock jumped: see suspicion
+	spare      []*Op
+	spareUndo  []*undo
+	pipe       pipeline
 }
 
 var _ Node = (*Redis)(nil)
@@ -201,10 +207,12 @@ func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
 		done:  make(chan struct{}),
 		first: make(chan struct{}),
 	}
+	r.life, r.end = context.WithCancel(background)
 	if at != nil || opts.Addr == "FailoverClient" { // so go-redis calls what sentinels name
 		r.trust = trustFor
 	}
 	r.sub = subscription{r: r, want: make(map[string]bool), changed: make(chan struct{}, 1)}
+	r.sub.life, r.sub.end = context.WithCancel(background)
 	return r, nil
 }
 
@@ -239,8 +247,8 @@ func (r *Redis) Submit(op *Op) bool {
 	switch {
 	case err == nil:
 		r.queue = append(r.queue, op)
-	case op.owed() && !r.closed:
-		r.debts = append(r.debts, debt(op.Request))
+	case op.undoes() && !r.closed:
+		r.keepLocked(op.Request)
 	}
 	more := op.More // once it is queued, op is the lane's
 	r.mu.Unlock()
@@ -251,10 +259,30 @@ func (r *Redis) Submit(op *Op) bool {
 		}
 	}
 	if err != nil {
-		op.Reply = r.unsent(op, err)
+		op.Reply = r.notSent(op, err)
 	}
 	return err == nil
 }
+
+// keepLocked keeps a Release or Leave that Submit turned away: behind what is queued,
+// which it may undo, or for the next connection.
+func (r *Redis) keepLocked(req *Request) {
+	switch {
+	case r.down:
+		r.unacked.add(req)
+	case len(r.queue) < r.cfg.QueueLimit+maxUnacknowledged:
+		kept := *req
+		kept.More = false
+		r.queue = append(r.queue, &Op{Request: &kept, To: nobody{}})
+	default:
+		r.unacked.dropped++
+	}
+}
+
+// nobody receives the answers that nobody waits for.
+type nobody struct{}
+
+func (nobody) Receive(*Op) {}
 
 func (r *Redis) refusalLocked(op *Op) error {
 	switch {
@@ -288,6 +316,7 @@ func (r *Redis) Close() error {
 		}
 	}
 	r.sub.close()
+	defer r.end()
 	patience := time.NewTimer(r.cfg.StallAfter)
 	defer patience.Stop()
 	select {
@@ -295,9 +324,10 @@ func (r *Redis) Close() error {
 		return nil
 	case <-patience.C:
 	}
+	r.end() // breaks the dial or the read that the lane sits in
 	r.mu.Lock()
 	if r.live != nil {
-		_ = r.live.Close() // breaks the read that the lane sits in
+		_ = r.live.Close()
 	}
 	r.mu.Unlock()
 	<-r.done
@@ -314,13 +344,13 @@ type conn struct {
 	id      int64 // CLIENT ID, 0 when the master would not tell
 	ident   Identity
 	refused error // by greet
+	unhook  func() bool
 	// What the record's gate must be, and how it may begin for mending.
 	gate, gateMending string
-	watch             clock.Watch
-	watched           time.Duration // when it was last fed
 }
 
 func (c *conn) close() {
+	c.unhook()
 	_ = c.Conn.Close()
 	_ = c.client.Close()
 }
@@ -365,6 +395,14 @@ func (r *Redis) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	return opts, c, nil
 }
 
+// closeWith closes wire when ctx ends, unless it is unhooked before.
+func closeWith(ctx context.Context, wire net.Conn) (unhook func() bool) {
+	if wire == nil { // go-redis dials itself
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, func() { _ = wire.Close() })
+}
+
 // connect dials, greets and asks admit.
 func (r *Redis) connect() (*conn, error) {
 	patience, each := 2*r.cfg.DialTimeout, 2*r.cfg.DialTimeout
@@ -388,13 +426,13 @@ func (r *Redis) connect() (*conn, error) {
 // attempt is one connect. Each connection has a client of its own, so that no pool
 // can hand out another one, nor remember that the last dial failed.
 func (r *Redis) attempt(limit time.Duration) (*conn, error) {
-	ctx, cancel := context.WithTimeout(background, limit)
+	ctx, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
 	opts, wire, err := r.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{wire: wire, keys: r.keys}
+	c := &conn{wire: wire, keys: r.keys, unhook: closeWith(r.life, wire)}
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if r.opts.OnConnect != nil {
 			if err := r.opts.OnConnect(ctx, cn); err != nil {
@@ -433,9 +471,12 @@ func (r *Redis) attempt(limit time.Duration) (*conn, error) {
 	return c, nil
 }
 
-// greet reads the master's identity and loads the scripts, in one round trip on
-// a connection that nothing else was sent on yet. A restart always breaks TCP,
-// so no restart goes unseen.
+// greet reads the master's identity, loads the scripts and tries the user's rights, on a
+// connection that nothing else was sent on yet. A restart always breaks TCP, so no
+// restart goes unseen.
+//
+// It takes two round trips: a master that wants a password hangs up on a user that has
+// not given it when a script is sent, and would not say why.
 func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	pipe := cn.Pipeline()
 	// Redis 6.2 takes one section a call.
@@ -445,39 +486,48 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	persistence := pipe.Info(ctx, "persistence")
 	fsync := pipe.ConfigGet(ctx, "appendfsync")
 	id := pipe.ClientID(ctx)
-	for _, src := range sources {
-		pipe.ScriptLoad(ctx, src)
-	}
-	check := pipe.Eval(ctx, checkSource, []string{r.keys.check}, checkChannel)
-	// A clock that jumps before the first vote is seen too.
-	sent, now := r.clock.Elapsed(), pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return err
 	}
-	r.watch(c, sent, now)
 	for _, info := range []*redis.StringCmd{server, replication, memory, persistence} {
 		if err := info.Err(); err != nil {
 			return err
 		}
 	}
+	for _, src := range sources {
+		pipe.ScriptLoad(ctx, src)
+	}
+	check := pipe.Eval(ctx, checkSource, []string{r.keys.check.Name}, r.keys.checked()...)
+	// A clock that jumps before the first vote is seen too.
+	sent, now := r.clock.Elapsed(), pipe.Time(ctx)
+	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
+		return err
+	}
+	if run := field(server.Val(), "run_id"); run != r.watchedRun {
+		// Another process, which may be on another host, and does not vote yet.
+		r.clockWatch, r.watchedRun = clock.Watch{}, run
+	}
+	r.watch(sent, now)
 	if err := r.mode(server.Val()); err != nil {
 		return err
 	}
-	if err := check.Err(); err != nil && (redis.IsPermissionError(err) || elsewhere(err) != nil) {
-		return err
+	if err := check.Err(); err != nil {
+		return err // LOADING, say: nobody knows the rights yet
 	}
-	if missing, _ := check.StringSlice(); len(missing) > 0 {
+	missing, forReaders := rights(check.Val())
+	if len(missing) > 0 {
 		return fmt.Errorf("%w %s", errRights, strings.Join(missing, ", "))
 	}
 	// CONFIG GET, CLIENT ID and SCRIPT LOAD may be refused: without them a master
 	// counts as not durable, fence does nothing, and EVAL does the work once.
 	c.id = id.Val()
 	ident := Identity{
-		RunID:    field(server.Val(), "run_id"),
-		ReplID:   field(replication.Val(), "master_replid"),
-		Role:     field(replication.Val(), "role"),
-		Version:  field(server.Val(), "redis_version"),
-		Eviction: field(memory.Val(), "maxmemory_policy"),
+		RunID:     field(server.Val(), "run_id"),
+		ReplID:    field(replication.Val(), "master_replid"),
+		Role:      field(replication.Val(), "role"),
+		Version:   field(server.Val(), "redis_version"),
+		Eviction:  field(memory.Val(), "maxmemory_policy"),
+		NoReaders: forReaders,
 		Durable: field(persistence.Val(), "aof_enabled") == "1" && fsync.Val()["appendfsync"] == "always" &&
 			strings.Trim(field(replication.Val(), "master_replid2"), "0") == "" && // else it has been a replica
 			r.slot == nil, // else the record may have come from another master, with some of its votes
@@ -491,6 +541,19 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		return nil
 	}
 	return r.bound.Admit(ident)
+}
+
+// rights reads the two lists that check.lua returns.
+func rights(reply any) (missing, forReaders []string) {
+	lists, _ := reply.([]any)
+	var texts [2][]string
+	for i, list := range lists[:min(len(lists), 2)] {
+		words, _ := list.([]any)
+		for _, w := range words {
+			texts[i] = append(texts[i], fmt.Sprint(w))
+		}
+	}
+	return texts[0], texts[1]
 }
 
 // moved says whether the record that refused a script is of another incarnation,
@@ -553,8 +616,17 @@ func explain(err error) error {
 	case redis.IsAuthError(err):
 		return fmt.Errorf("%w (check user and password of this master)", err)
 	case redis.IsPermissionError(err), errors.Is(err, errRights), // and what scripts say, before Redis 7.2 and since
-		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "no permissions"):
+		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access"), strings.Contains(err.Error(), "no permissions"):
 		return fmt.Errorf("%w (grant it to the lock's user; docs/operations.md lists all rights)", err)
 	}
 	return err
+}
+
+// Unacknowledged is how many releases and dequeues the node keeps for a master that
+// has not acknowledged them. [Redis] keeps 16384 at most, and drops the oldest beyond
+// that: dropped says how many those were. Their votes end with their TTL.
+func (r *Redis) Unacknowledged() (kept int, dropped uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unacked.len(), r.unacked.dropped
 }

@@ -38,9 +38,6 @@ var (
 	votesSHA   = register(votesSource)
 )
 
-// checkChannel is what check.lua publishes to: one that a user who locks may.
-var checkChannel = Wake("check")
-
 func register(source string) (sha string) {
 	sha = redis.NewScript(source).Hash()
 	sources[sha] = source
@@ -62,17 +59,17 @@ func (c *conn) command(op *Request) redis.Cmder {
 	case Leave:
 		return redis.NewIntCmd(background, "evalsha", leaveSHA, 2, l.Name, l.queue, op.Wait.Waiter, op.Wait.Ticket)
 	case Beat:
-		return redis.NewStatusCmd(background, "set", c.keys.alive+op.Holder, 1, "px", op.TTL.Milliseconds())
+		return redis.NewStatusCmd(background, "set", c.keys.alive+op.Holder, 1, "px", millis(op.TTL))
 	case TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.keys.record,
-			l.Field(op.Holder), op.TTL.Milliseconds(), l.mode, max(op.Count, 1), c.gate, c.gateMending)
+			l.Field(op.Holder), millis(op.TTL), l.mode, max(op.Count, 1), c.gate, c.gateMending)
 	case Extend:
 		args := make([]any, 0, 7+4*len(op.Items))
 		args = append(args, "evalsha", extendSHA, 1+len(op.Items), &c.keys.record)
 		for i := range op.Items {
 			args = append(args, op.Items[i].Lock.Name)
 		}
-		args = append(args, op.TTL.Milliseconds(), c.gate, c.gateMending)
+		args = append(args, millis(op.TTL), c.gate, c.gateMending)
 		for i := range op.Items {
 			it := &op.Items[i]
 			args = append(args, it.Lock.Field(it.Holder), it.Lock.mode, it.Count)
@@ -128,20 +125,22 @@ func answer(op *Request, cmd redis.Cmder) Reply {
 			return Reply{Class: Granted}
 		}
 	}
-	return Reply{Class: Refused, Err: errReply}
+	return Reply{Err: errReply}
 }
 
 // failure is the reply to an op that came to err.
 func failure(op *Request, err error) Reply {
 	switch {
-	case op.owed() && wrongType(err):
+	case op.undoes() && wrongType(err):
 		return Reply{Class: Absent} // a key of another type holds no vote
 	case (op.Kind == ReadRecord || op.Kind == SwapRecord) && wrongType(err):
 		return Reply{Class: Refused, Err: fmt.Errorf("%w: it is no hash; %s", ErrRecord, recordRemedy)}
-	case op.Kind == Acquire && halfDone(err):
+	case op.Kind == Acquire && (halfDone(err) || redis.HasErrorPrefix(err, "REDLOCK UNDO")):
 		return Reply{Err: err} // Unknown, so that it is released
+	case elsewhere(err) != nil && op.undoes():
+		return Reply{Err: err} // the next connection is to the master
 	case elsewhere(err) != nil:
-		return Reply{Unsent: !op.owed(), Err: err} // the next connection is to the master
+		return Reply{Class: NotSent, Err: err} // nothing was executed
 	case isReply(err):
 		return Reply{Class: Refused, Err: refusal(err)}
 	}
@@ -150,7 +149,7 @@ func failure(op *Request, err error) Reply {
 
 // decode reads the single integer of a script.
 func (r *Reply) decode(kind Kind, n int64) {
-	*r = Reply{Class: Refused}
+	*r = Reply{}
 	switch {
 	case kind == Acquire && n > 0:
 		r.Class, r.Token = Granted, n
@@ -161,14 +160,14 @@ func (r *Reply) decode(kind Kind, n int64) {
 	case (kind == Acquire || kind == TopUp) && n <= 0:
 		left := min(-1-n, int64(maxRemaining/time.Millisecond))
 		r.Class, r.Remaining = Held, time.Duration(left)*time.Millisecond
-	default:
+	default: // it says nothing of what was executed
 		r.Err = errReply
 	}
 }
 
 func decodeExtend(items int, vals []int64) Reply {
 	if len(vals) != items {
-		return Reply{Class: Refused, Err: errReply}
+		return Reply{Err: errReply}
 	}
 	intact := make([]bool, len(vals))
 	for i, v := range vals {

@@ -23,7 +23,9 @@ const (
 // subscription is a node's one connection for messages, shared by all channels.
 // It is there from the first channel until a little after the last.
 type subscription struct {
-	r *Redis
+	r    *Redis
+	life context.Context // ended by close: no connection outlives it
+	end  context.CancelFunc
 
 	mu      sync.Mutex
 	want    map[string]bool
@@ -69,6 +71,7 @@ func (s *subscription) close() {
 	s.closed = true
 	s.wakeLocked()
 	s.mu.Unlock()
+	s.end()
 	s.wg.Wait()
 }
 
@@ -85,12 +88,14 @@ func (s *subscription) run() {
 
 // session is one life of the connection. It reports whether another is wanted.
 func (s *subscription) session() bool {
-	ctx, cancel := context.WithTimeout(background, s.r.cfg.DialTimeout)
-	opts, _, err := s.r.dial(ctx)
+	ctx, cancel := context.WithTimeout(s.life, s.r.cfg.DialTimeout)
+	opts, wire, err := s.r.dial(ctx)
 	cancel()
 	if err != nil {
 		return !s.finish()
 	}
+	unhook := closeWith(s.life, wire)
+	defer unhook()
 	client := redis.NewClient(&opts)
 	pubsub := client.Subscribe(background)
 	// Greet before there is a reader: go-redis does it under the lock that the reader

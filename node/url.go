@@ -6,9 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,7 +34,8 @@ import (
 // a name instead of its address, for clients that reach one master by different
 // addresses: they must name it alike. The other query parameters of
 // redis.ParseURL are understood in the first three forms; those that set
-// timeouts, retries or pools are ignored, for the lane has its own.
+// timeouts, retries or pools are ignored, for the lane has its own. Any other
+// parameter is an error.
 //
 // It does not connect; see Ready. An error names the fault and never the
 // password.
@@ -146,6 +149,9 @@ func openSentinel(rawURL, rest string, cfg Config) (*Redis, error) {
 	if err != nil || name == "" {
 		return nil, bad("no master name")
 	}
+	if what == "" {
+		what = unknownParams(u.query, "sentinel_username", "sentinel_password")
+	}
 	if what != "" {
 		return nil, bad(what)
 	}
@@ -179,6 +185,9 @@ func openCluster(rawURL, rest string, cfg Config) (*Redis, error) {
 		return fmt.Errorf("node: bad URL %q: %s (want redis-cluster://host:port,host:port/?tag=locks)", redact(rawURL), what)
 	}
 	u, what := parseHosts(rawURL, rest, "6379")
+	if what == "" {
+		what = unknownParams(u.query, "tag")
+	}
 	switch {
 	case what != "":
 		return nil, bad(what)
@@ -191,6 +200,23 @@ func openCluster(rawURL, rest string, cfg Config) (*Redis, error) {
 	}
 	return open(redis.Options{Username: u.username, Password: u.password, TLSConfig: u.tls}, cfg, u.addrs)
 }
+
+// unknownParams says which query parameter is none of those known, or nothing. A
+// name is quoted only when it cannot be a piece of a password.
+func unknownParams(query url.Values, known ...string) string {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		switch {
+		case slices.Contains(known, name):
+		case paramName.MatchString(name):
+			return fmt.Sprintf("unknown query parameter %q: want %s or name", name, strings.Join(known, ", "))
+		default:
+			return "a query parameter cannot be read"
+		}
+	}
+	return ""
+}
+
+var paramName = regexp.MustCompile("^[a-z_]{1,32}$")
 
 // withPort is host with the default port if it has none.
 func withPort(host, port string) (string, error) {

@@ -17,7 +17,6 @@ import (
 type ballot struct {
 	c       *Client
 	decided chan struct{} // holds a token when wait is to go on
-	whole   bool          // decided only when every master has answered
 
 	// Guarded by the mutex of the client's deadlines.
 	deadline time.Time
@@ -25,8 +24,11 @@ type ballot struct {
 
 	mu    sync.Mutex
 	tally tally
-	req   node.Request
-	ops   []node.Op
+	// want is how many masters are to be heard before wait goes on; 0: as many as
+	// decide the tally. everybody: those too that are out of reach.
+	want, heard int
+	req         node.Request
+	ops         []node.Op
 	// answered marks the ops whose Reply is there. An op that is not answered
 	// belongs to its node's lane, all but what the submitter set.
 	answered uint64
@@ -35,6 +37,8 @@ type ballot struct {
 	// ballots are most of what a lock would allocate otherwise.
 	users int
 }
+
+const everybody = maxNodes + 1
 
 // ballot is a new one on req, of which nobody has been asked. need is how many must say
 // Granted for a verdict; with need 0 there is none, and wait waits for everybody.
@@ -49,7 +53,10 @@ func (c *Client) ballot(need int, req *node.Request) *ballot {
 		}
 	}
 	b.req = *req
-	b.whole, b.tally = need == 0, tally{voters: len(c.nodes), need: need}
+	b.want, b.heard, b.tally = 0, 0, tally{voters: len(c.nodes), need: need}
+	if need == 0 {
+		b.want = everybody
+	}
 	b.answered, b.users = 0, len(c.nodes)+1
 	return b
 }
@@ -75,7 +82,7 @@ func (b *ballot) ask(set uint64) {
 func (b *ballot) skip(set uint64) {
 	for ; set != 0; set &= set - 1 {
 		op := &b.ops[bits.TrailingZeros64(set)]
-		op.Reply = node.Reply{Class: node.Absent, Unsent: true}
+		op.Reply = node.Reply{Class: node.NotSent}
 		b.Receive(op)
 	}
 }
@@ -86,11 +93,14 @@ func (b *ballot) Receive(op *node.Op) {
 	b.answered |= 1 << op.Index
 	late := b.doneLocked()
 	b.tally.add(op.Reply.Class == node.Granted)
+	if op.Reply.Class != node.Unknown && op.Reply.Class != node.NotSent {
+		b.heard++
+	}
 	if !late && b.doneLocked() {
 		b.decide()
 	}
-	if late && op.Wait != nil && op.Reply.Class != node.Granted && b.tally.verdict() == won {
-		// The lock is ours, but this master has us in its queue still.
+	if late && op.Wait != nil && mayQueue(&op.Reply) && b.tally.verdict() == won {
+		// The lock is ours, but this master may have us in its queue still.
 		// Another caller of this process may have it queue anew by now, so it leaves
 		// the place that it had in this round and no other.
 		b.mu.Unlock()
@@ -129,23 +139,33 @@ func (b *ballot) doneUnlock() {
 	b.c.ballots.Put(b)
 }
 
-// refused are the masters that answered anything but Granted.
-func (b *ballot) refused() uint64 {
+// mayQueue says whether a master that gave reply to an acquire that waits may have
+// the waiter in its queue.
+func mayQueue(reply *node.Reply) bool {
+	return reply.Class != node.Granted && reply.Class != node.NotSent
+}
+
+// queued are the masters that have answered and may have the waiter in their queue,
+// and settled those that certainly have not: they granted.
+func (b *ballot) queued() (queued, settled uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	set := b.answered
 	for i := range b.ops {
-		if set&(1<<i) != 0 && b.ops[i].Reply.Class == node.Granted {
-			set &^= 1 << i
+		switch r := &b.ops[i].Reply; {
+		case b.answered&(1<<i) == 0:
+		case mayQueue(r):
+			queued |= 1 << i
+		case r.Class == node.Granted:
+			settled |= 1 << i
 		}
 	}
-	return set
+	return queued, settled
 }
 
 // absent is how many masters have said that what was asked about is not there.
 func (b *ballot) absent() (n int) {
 	for _, r := range b.replies() {
-		if r.Class == node.Absent && !r.Unsent {
+		if r.Class == node.Absent {
 			n++
 		}
 	}
@@ -153,8 +173,8 @@ func (b *ballot) absent() (n int) {
 }
 
 func (b *ballot) doneLocked() bool {
-	if b.whole {
-		return b.tally.yes+b.tally.no == b.tally.voters
+	if b.want > 0 {
+		return b.heard >= b.want || b.tally.yes+b.tally.no == b.tally.voters
 	}
 	return b.tally.verdict() != pending
 }
@@ -178,6 +198,18 @@ func (b *ballot) wait(ctx context.Context, timeout time.Duration) verdict {
 		return v
 	}
 	return lost
+}
+
+// hear waits after the verdict until want masters have answered, all have or are known
+// to be out of reach, or timeout is over.
+func (b *ballot) hear(ctx context.Context, want int, timeout time.Duration) {
+	b.mu.Lock()
+	b.want = want
+	done := b.doneLocked()
+	b.mu.Unlock()
+	if !done {
+		b.wait(ctx, timeout)
+	}
 }
 
 // replies copies what is known by now; silent masters are Unknown.
@@ -208,7 +240,7 @@ func (b *ballot) votes() (granted, maybe, silent uint64) {
 		case r.Class == node.Granted:
 			granted |= bit
 			maybe |= bit
-		case r.Class == node.Unknown && !r.Unsent:
+		case r.Class == node.Unknown:
 			maybe |= bit
 		}
 	}

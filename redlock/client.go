@@ -53,6 +53,8 @@ type Client struct {
 	// ballots are used again when they were answered by everybody.
 	ballots sync.Pool
 
+	instants instants
+
 	// since is what start a lease or a round must have to be believed in, on clock.
 	since atomic.Int64
 
@@ -134,6 +136,7 @@ func newClient(nodes []node.Node, s settings) (*Client, error) {
 		need:     quorum(len(nodes)),
 		id:       s.newID(),
 		quit:     make(chan struct{}),
+		instants: instants{clock: s.clock},
 		idents:   make([]node.Identity, len(nodes)),
 	}
 	c.since.Store(math.MinInt64)
@@ -166,7 +169,7 @@ func newClient(nodes []node.Node, s settings) (*Client, error) {
 			Drift:      s.drift,
 			Admit:      func(id node.Identity) error { return c.admit(i, id) },
 			Message:    func(channel, payload string) { c.waiting.message(i, channel, payload) },
-			Subscribed: func(string) { c.waiting.resubscribed(i) },
+			Subscribed: func(string) { c.waiting.lookAgain(i) },
 			Up:         func() { c.recovery.kick(i, nil) },
 			Trouble:    func(err error) { c.recovery.kick(i, err) },
 		})
@@ -330,10 +333,10 @@ func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, re
 	r := c.solicit(ctx, l, ls, req)
 	if ct == nil {
 		r.b.ask(c.all)
-		return r.end(nil)
+	} else {
+		ct.ask(&r)
 	}
-	ct.ask(&r)
-	return r.end(ct.place)
+	return r.end(ct)
 }
 
 // distrust ends all leases and rounds that began before now: the clock that they are
@@ -369,12 +372,13 @@ func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, re
 
 // end waits for the masters' answers when all were asked. It returns a lease, or a
 // *RoundError with the masters' replies, or the caller's own ctx error. Whatever is
-// not a lease has been given back on every master that answers, and is owed to the
-// others.
+// not a lease has been given back on every master that granted in time; the other
+// masters are sent the release behind the acquire.
 //
-// One that waits on says with place where, for the masters that granted in vain; it is
-// told what all have answered by then.
-func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, error) {
+// A contender, nil for a caller that does not wait, keeps its place on the masters
+// that granted in vain. It does not wait for them to confirm the release when it is
+// going to try again: a slow master would keep it from hearing its wake.
+func (r *round) end(ct *contender) (*Lease, []node.Reply, error) {
 	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
 	holder, start := r.holder, r.start
 	v := b.wait(ctx, r.timeout)
@@ -396,22 +400,42 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 			start: start, until: start + c.drift.Validity(ls.ttl, 0), pos: -1}
 		lease := h.leaseLocked(ctx)
 		if c.renewer.add(h) {
+			if ct != nil {
+				ct.granted(b)
+			}
 			c.stats.granted.Add(1)
 			return lease, nil, nil
 		}
 	}
-	_, maybe, _ := b.votes()
+	if v == lost {
+		// Without a quorum of answers nobody knows whether the lock is held or the
+		// masters are out of reach.
+		b.hear(ctx, c.need, r.timeout-(now-start))
+	}
+	err := c.roundError(l, b.replies())
+	goesOn := ct != nil && ctx.Err() == nil && (errors.Is(err, ErrHeld) || errors.Is(err, ErrRecovering))
+	if v == lost && !goesOn {
+		r.hearOut(now - start)
+	}
+	granted, maybe, _ := b.votes()
 	if zoo.ReleaseOnCaller && ctx.Err() != nil {
 		maybe = 0
 	}
-	var waits *node.Wait
-	if place != nil {
-		waits = place(b.replies())
-	}
-	c.release(ctx, &node.Request{Lock: l, Holder: holder, Wait: waits, Until: start + ls.ttl + c.drift.Of(ls.ttl)}, maybe)
 	replies := b.replies()
+	err = c.roundError(l, replies)
+	err.hurried = r.timeout < c.nodeTimeout
+	req := node.Request{Lock: l, Holder: holder, Until: start + ls.ttl + c.drift.Of(ls.ttl)}
+	if ct != nil {
+		req.Wait = ct.lost(replies)
+	}
+	switch {
+	case ctx.Err() != nil:
+		granted = maybe // the masters were not given their time to answer
+	case goesOn:
+		granted = 0
+	}
+	c.release(ctx, &req, maybe&granted, maybe&^granted)
 	b.done()
-	err := c.roundError(l, replies)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, gaveUp(ctx, l, err)
@@ -425,21 +449,34 @@ func (r *round) end(place func([]node.Reply) *node.Wait) (*Lease, []node.Reply, 
 	return nil, replies, err
 }
 
-// release gives back what a failed attempt may have, everywhere at once, and
-// waits for the masters that answer: when the caller goes on, none of them has a
-// key of the attempt. A cancel of the caller's context does not end that, for it is
-// often what ended the attempt; its deadline does, a little later. Masters that do
-// not answer owe it to the lane.
-func (c *Client) release(ctx context.Context, req *node.Request, set uint64) {
-	if set == 0 {
+// hearOut waits for masters that have not answered a round that was lost after took, for
+// a few times as long: so that the error does not call a master silent that only
+// answered last.
+func (r *round) hearOut(took time.Duration) {
+	r.b.hear(r.ctx, everybody, min(max(3*took, hearOutMin), hearOutMax, r.timeout-took))
+}
+
+const hearOutMin, hearOutMax = time.Millisecond, 10 * time.Millisecond
+
+// release gives back what a failed attempt may have, everywhere at once. It waits for
+// the masters in granted: when the caller goes on, none of them has a key of the
+// attempt. A cancel of the caller's context does not end that, for it is often what
+// ended the attempt; its deadline does, a little later. It does not wait for the masters
+// in others, which have not answered the acquire either: what is sent to a master later
+// is executed later.
+func (c *Client) release(ctx context.Context, req *node.Request, granted, others uint64) {
+	req.Kind, req.Start = node.Release, c.clock.Elapsed()
+	if others != 0 {
+		c.poll(others, 0, req).done()
+	}
+	if granted == 0 {
 		return
 	}
 	timeout := c.nodeTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
 	}
-	req.Kind, req.Start = node.Release, c.clock.Elapsed()
-	b := c.poll(set, 0, req)
+	b := c.poll(granted, 0, req)
 	b.wait(context.Background(), timeout)
 	b.done()
 }

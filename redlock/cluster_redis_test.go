@@ -425,7 +425,7 @@ type closing struct {
 
 func (c closing) Submit(op *node.Op) bool {
 	if op.Kind == node.Acquire && c.closed() {
-		op.Reply = node.Reply{Unsent: true, Err: node.ErrDown}
+		op.Reply = node.Reply{Class: node.NotSent, Err: node.ErrDown}
 		return false
 	}
 	return c.Node.Submit(op)

@@ -39,7 +39,7 @@ var (
 	// ErrReleased: the lease was unlocked.
 	ErrReleased = errors.New("redlock: lease released")
 	// ErrUnconfirmed: Unlock could not learn from a quorum that the lock is free.
-	// The releases are owed and sent again; the TTL ends what they cannot.
+	// The releases are sent again; the TTL ends what they cannot.
 	ErrUnconfirmed = errors.New("redlock: release not confirmed")
 	// ErrClosed: the client was closed.
 	ErrClosed = errors.New("redlock: client closed")
@@ -61,14 +61,41 @@ type RoundError struct {
 	// How the masters voted. A vote that was granted was given back.
 	Granted, Held, Refused, Unknown int
 	Quorum                          int
-	// RetryAfter is when a quorum could be free if every TTL runs out: the
-	// smallest wait after which a next round is of use. 0 when unknown.
+	// Holder is the id of the other holder that has the lock on a quorum, as
+	// [Lease.Holder] tells it. Empty when no quorum named one and the same: the votes
+	// are split, or others wait for a lock that nobody holds.
+	Holder string
+	// RetryAfter is when a quorum could be free, if every TTL runs out and every
+	// master that recovers votes when it expects to: the smallest wait after which a
+	// next round is of use. 0 when unknown.
 	RetryAfter time.Duration
 	// Elapsed is set when the round was won but too late for its TTL.
 	Elapsed time.Duration
 
 	kind  error
 	nodes *multierror.Error
+	// votes counts the masters that named each other holder.
+	votes   map[string]int
+	hurried bool // it had less than the node timeout, for its caller's time was nearly over
+}
+
+// split: several hold the lock here and there, this attempt among them, and nobody was
+// seen to have it on a quorum.
+func (e *RoundError) split() bool {
+	return e.kind == ErrHeld && e.Holder == "" && len(e.votes) > 0
+}
+
+// seenAgain: a holder that a former round saw has the lock still, and may have a quorum,
+// with the masters that did not answer. An attempt that will fail as this one has given
+// its votes back by then, so it is one that holds the lock.
+func (e *RoundError) seenAgain(former *RoundError) bool {
+	unheard := e.Unknown + e.Refused
+	for holder, n := range e.votes {
+		if former.votes[holder] > 0 && n+unheard >= e.Quorum {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *RoundError) Error() string {
@@ -105,12 +132,21 @@ func collect() *multierror.Error {
 func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
 	e := &RoundError{Name: l.Name, Quorum: c.need, nodes: collect()}
 	recovering := 0
+	var waits []time.Duration // of the masters that recover and know how long
 	for i, r := range replies {
 		switch r.Class {
 		case node.Granted:
 			e.Granted++
 		case node.Held:
 			e.Held++
+			if r.Holder != "" {
+				if e.votes == nil {
+					e.votes = make(map[string]int)
+				}
+				if e.votes[r.Holder]++; e.votes[r.Holder] >= c.need {
+					e.Holder = r.Holder
+				}
+			}
 			if r.Remaining < 0 {
 				e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.nodes[i].Name(), Err: errNoTTL})
 			}
@@ -123,8 +159,12 @@ func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
 			continue
 		}
 		err := c.recovery.explain(i, r.Err)
-		if errors.Is(err, ErrRecovering) {
+		var wait *waitError
+		if errors.As(err, &wait) {
 			recovering++
+			if !wait.stuck {
+				waits = append(waits, wait.after)
+			}
 		}
 		e.nodes = multierror.Append(e.nodes, err)
 	}
@@ -134,13 +174,15 @@ func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
 		e.kind = ErrUnreachable
 	case e.Held > 0:
 		e.kind = ErrHeld
-		e.RetryAfter = freeAfter(replies, c.need)
 	case recovering > 0 && n-(e.Refused+e.Unknown-recovering) >= c.need:
 		e.kind = ErrRecovering
 	case e.Refused > 0:
 		e.kind = ErrRefused
 	default:
 		e.kind = ErrUnreachable
+	}
+	if e.kind == ErrHeld || e.kind == ErrRecovering {
+		e.RetryAfter = freeAfter(replies, waits, c.need)
 	}
 	return e
 }
@@ -171,12 +213,12 @@ func (e *gaveUpError) Error() string {
 
 func (e *gaveUpError) Unwrap() error { return e.err }
 
-// freeAfter is the shortest time after which need masters may be free: the
-// need-th smallest remaining TTL, where one that granted is free at once and one
-// that did not answer, or holds a key without TTL, never is. 0 when there are
-// not need of them.
-func freeAfter(replies []node.Reply, need int) time.Duration {
-	var left []time.Duration
+// freeAfter is the shortest time after which need masters may grant: the need-th
+// smallest of what each has left. A master that granted is free at once; one that
+// recovers is after its wait; one that did not answer, or holds a key without TTL, never
+// is. 0 when there are not need of them.
+func freeAfter(replies []node.Reply, waits []time.Duration, need int) time.Duration {
+	left := slices.Clone(waits)
 	for _, r := range replies {
 		switch {
 		case r.Class == node.Granted:

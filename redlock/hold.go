@@ -205,17 +205,6 @@ func (h *hold) dropBallotLocked() {
 	}
 }
 
-// notGranted are the masters that answered the acquire otherwise. Those that have
-// not answered yet are the ballot's to look after.
-func (h *hold) notGranted() uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ballot == nil {
-		return 0
-	}
-	return h.ballot.refused()
-}
-
 // count is the hold count to tell the masters: 0, which leaves it, while there is
 // but one lease and always was.
 func (h *hold) count() int {
@@ -288,7 +277,8 @@ func (t topUp) Receive(op *node.Op) {
 // confirmed. It reports the errors of Unlock.
 func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
 	h.mu.Lock()
-	set, until := h.countLocked()|h.maybe, h.until
+	silent := h.countLocked() // before maybe is read: it adds to it
+	set := silent | h.maybe
 	h.maybe, h.votes = 0, 0
 	h.dropBallotLocked()
 	h.mu.Unlock()
@@ -298,7 +288,8 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	}
 	b := h.c.poll(set, h.c.need, &node.Request{
 		Kind: node.Release, Lock: h.l, Holder: h.holder, Start: now,
-		Until: until + 2*h.c.drift.Of(h.ls.ttl), // the TTL is over then on any master
+		// A vote that is extended by an extend on its way just now lasts for one more TTL.
+		Until: now + 2*(h.ls.ttl+h.c.drift.Of(h.ls.ttl)),
 	})
 	defer b.done()
 	h.c.waiting.handOver(h.l)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/lazyctx"
 )
 
 // Lease is a lock that is held, until it is unlocked or its validity ends. All
@@ -24,7 +26,7 @@ type Lease struct {
 
 	// Guarded by h.mu.
 	ended  error // nil while held
-	ctx    *leaseContext
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 }
 
@@ -76,11 +78,12 @@ func (l *Lease) Holder() string { return l.h.holder }
 func (l *Lease) Token() int64 { return l.h.token }
 
 // ValidUntil is when the lease ends unless it is extended before, on this host's
-// clock. It moves with every extend that a quorum confirmed.
+// clock. It moves with every extend that a quorum confirmed, and is the same instant
+// each time it is asked for in between, unless the host was suspended.
 func (l *Lease) ValidUntil() time.Time {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
-	return time.Now().Add(l.h.until - l.h.c.clock.Elapsed())
+	return l.h.c.instants.at(l.h.until)
 }
 
 // Err is nil while the lease is held, and says why it is not any more:
@@ -119,32 +122,45 @@ func (l *Lease) Context() context.Context {
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	if l.ctx == nil {
-		ctx, cancel := context.WithCancelCause(context.WithoutCancel(l.parent))
-		l.ctx, l.cancel = &leaseContext{ctx, l}, cancel
+		l.ctx, l.cancel = l.context(context.WithoutCancel(l.parent))
 		if l.ended != nil {
-			cancel(l.ended)
+			l.cancel(l.ended)
 		}
 	}
 	return l.ctx
 }
 
-// leaseContext asks the clock when it is asked for its error, so that a holder
-// that wakes from a suspend and looks is told at once.
-type leaseContext struct {
-	context.Context
-	lease *Lease
+// context is parent with the lease in it. It ends when the lease is over and Err is
+// asked for, or when the cancel is called.
+func (l *Lease) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, l.key(), l))
+	return &lazyctx.Context{Context: ctx, Over: l.Err, End: cancel}, cancel
 }
 
-func (c *leaseContext) Err() error {
-	_ = c.lease.Err()
-	return c.Context.Err()
-}
-
-func (c *leaseContext) Value(key any) any {
-	if k, ok := key.(leaseKey); ok && k == c.lease.key() {
-		return c.lease
+// bound is parent, ended early by the end of the lease. stop frees it.
+func (l *Lease) bound(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := l.context(parent)
+	held := l.Context()
+	unhook := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
+	return ctx, func() {
+		unhook()
+		cancel(ErrReleased)
 	}
-	return c.Context.Value(key)
+}
+
+// detached is ctx for giving a lease of h back with: without the cancel that the end of
+// the lease itself brings, when ctx was made from one of its contexts, or that has come
+// already. Its deadline stays.
+func (h *hold) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	own := h.c.leaseOf(ctx, h.l.Name)
+	if ctx.Err() == nil && (own == nil || own.h != h) {
+		return ctx, func() {}
+	}
+	free := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil {
+		return context.WithDeadline(free, deadline)
+	}
+	return free, func() {}
 }
 
 // leaseKey finds a lease in a context.
@@ -231,9 +247,10 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //	ErrUnconfirmed  too few masters answered within the node timeout, or ctx ended
 //	ErrClosed       the client was closed; the TTL frees the lock
 //
-// The releases go out whatever the error, and masters that do not answer are owed
-// theirs until it is acknowledged or the TTL is over. A ctx that is done already
-// does not keep Unlock from doing its work: it is called from defers.
+// The releases go out whatever the error. A master that does not answer is sent its
+// release again until it acknowledges it or the TTL is over. A ctx that is done
+// already does not keep Unlock from doing its work, for Unlock is called from defers; nor
+// does the lease's own context, or one made from it, which Unlock ends.
 //
 // Of a lease that was re-entered, Unlock only takes its own part back: the lock
 // stays held until the last lease on it is unlocked.
@@ -241,10 +258,9 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	if ctx.Err() != nil {
-		ctx = context.WithoutCancel(ctx)
-	}
 	h := l.h
+	ctx, free := h.detached(ctx)
+	defer free()
 	now := h.c.clock.Elapsed()
 	h.mu.Lock()
 	_ = h.errAtLocked(now)

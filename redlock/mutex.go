@@ -108,9 +108,9 @@ func (m *Mutex) Key() string { return m.c.epoch.masters + "\x00" + m.l.Name }
 // that every call would return.
 func (m *Mutex) Check() error { return m.err }
 
-// TryLock tries once, in one round trip to all masters, and never waits for a
-// holder, nor goes past those who do. It returns a lease, or an error that is one
-// of
+// TryLock tries to take the lock now, in one round trip to all masters. It never waits
+// for a holder, nor goes past callers that wait. It returns a lease, or an error that is
+// one of
 //
 //	ErrHeld         another has it or waits for it, as a *RoundError with the votes
 //	ErrUnreachable  no quorum answered, likewise
@@ -119,8 +119,15 @@ func (m *Mutex) Check() error { return m.err }
 //	ctx.Err()       the caller gave up, before or during the round
 //	ErrConfig, ErrClosed, ErrUpgrade
 //
-// On an error no master that answers holds anything of this attempt; one that
-// does not answer is owed a release, which is sent until it is acknowledged or
+// Callers that try at the same moment can split the votes, so that nobody has a
+// quorum. TryLock then looks again after a random pause, within the node timeout, until
+// somebody has the lock.
+//
+// A waiter whose process died counts as one that waits, for up to 3 s after its last
+// sign of life.
+//
+// On an error no master that granted in time holds anything of this attempt. A master
+// that was slower, or does not answer, is sent the release until it acknowledges it or
 // the TTL is over. A cancel that races a win wins: the votes are given back.
 //
 // With a context of a lease of this lock it re-enters, as Lock does.
@@ -135,7 +142,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.try(ctx, over)
 }
 
-// try is one round, which joins the write vote in field over if that is not empty.
+// try is one round, which joins the write vote in field over if that is not empty, and
+// more of them as long as rounds split the votes.
 //
 // It stays a function of its own, so that the op is not on the stack of those who
 // wait in [Mutex.Lock].
@@ -143,7 +151,48 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //go:noinline
 func (m *Mutex) try(ctx context.Context, over string) (*Lease, error) {
 	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Over: over}, nil)
+	if round := splitRound(err); round != nil {
+		return m.tryAgain(ctx, over, round)
+	}
 	return lease, err
+}
+
+// splitRound is err if it is of a round that found the votes split, else nil.
+func splitRound(err error) *RoundError {
+	var round *RoundError
+	if errors.As(err, &round) && round.split() {
+		return round
+	}
+	return nil
+}
+
+// tryAgain tries for the node timeout at most, as long as the votes are split among
+// attempts that come and go. Pauses are random, and twice as long each time: callers
+// that met must not meet again (docs/safety.md A23).
+func (m *Mutex) tryAgain(ctx context.Context, over string, round *RoundError) (*Lease, error) {
+	began := m.c.clock.Elapsed()
+	took := time.Duration(0) // by a round: the others need as long to give their votes back
+	for pause := 2 * pauseMin; ; pause = min(2*pause, pauseMax) {
+		wait := max(pauseMin/2, 2*took) + m.c.jitter(pause)
+		start := m.c.clock.Elapsed() + wait
+		if start-began >= m.c.nodeTimeout {
+			return nil, round
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, gaveUp(ctx, m.l, round)
+		}
+		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Over: over}, nil)
+		next := splitRound(err)
+		switch {
+		case next == nil:
+			return lease, err
+		case next.seenAgain(round):
+			return nil, err
+		}
+		round, took = next, m.c.clock.Elapsed()-start
+	}
 }
 
 // TryLockAll is [Mutex.TryLock] of each of ms, all of them in one round trip: what is
@@ -215,25 +264,25 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 }
 
 // TryLockFor is Lock that waits for at most wait, I/O included and a few
-// milliseconds for giving back excluded, and returns ErrHeld, ErrUnreachable or
-// ErrRecovering after that, as the last round found that a quorum answered. ctx may
-// end it earlier, with ctx's own error.
+// milliseconds for giving back excluded. After that it returns what the last round
+// found: ErrHeld, ErrUnreachable or ErrRecovering. ctx may end it earlier, with ctx's
+// own error.
+//
+// When no round was made within wait, TryLockFor makes one all the same, as TryLock
+// does: it never calls a lock held that no quorum of masters said is held.
 func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	if ctx == nil {
-		return m.TryLock(ctx)
-	}
-	if wait <= 0 {
+	if ctx == nil || wait <= 0 {
 		return m.TryLock(ctx)
 	}
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	lease, err := m.Lock(bounded)
-	var round *gaveUpError
-	if err != nil && ctx.Err() == nil && errors.As(err, &round) {
-		if round.last != nil {
-			return nil, round.last
+	var over *gaveUpError
+	if err != nil && ctx.Err() == nil && errors.As(err, &over) {
+		if over.last == nil {
+			return m.TryLock(ctx)
 		}
-		return nil, fmt.Errorf("%w: %q: others in this process waited for it for %v", ErrHeld, m.l.Name, wait)
+		return nil, over.last
 	}
 	if lease != nil {
 		lease.rebase(ctx)
@@ -271,7 +320,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err err
 }
 
 // Do runs fn while it holds the lock. fn's context is ctx, ended early by the
-// loss of the lease, with [ErrLost] as its cause; fn should return then, for the
+// loss of the lease, with [ErrLost] as its cause, before validity is over; fn should return then, for the
 // lock may be another's. Do returns when fn has returned and the lock is given
 // back: fn's error, joined with ErrLost when the lease was lost meanwhile, or
 // with what Unlock had to say. When the lock cannot be had, fn does not run.
@@ -283,9 +332,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
-	held, cancel := context.WithCancelCause(context.WithValue(ctx, lease.key(), lease))
-	defer cancel(ErrReleased)
-	stop := context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
+	held, stop := lease.bound(ctx)
 	defer stop()
 	return fn(held)
 }

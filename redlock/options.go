@@ -4,6 +4,7 @@ package redlock
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
@@ -44,6 +45,7 @@ type settings struct {
 	nodeCount   int  // what the caller says N is; 0: an odd number of 3 or more
 	drift       clock.Drift
 	clock       clock.Clock
+	logger      *slog.Logger
 	node        node.Config
 }
 
@@ -154,6 +156,12 @@ func WithMaxTTL(d time.Duration) Option {
 // and tokens may repeat. It is for masters that live for one test or benchmark.
 func WithUnsafeRecoveryOff() Option {
 	return clientOption(func(s *settings) { s.noRecovery = true })
+}
+
+// WithLogger has the client say what it waits for: that a Lock waits for masters that
+// recover, and for how long. Default nil: the client writes nothing anywhere.
+func WithLogger(l *slog.Logger) Option {
+	return clientOption(func(s *settings) { s.logger = l })
 }
 
 // WithClock replaces the clock that leases are timed by. Default

@@ -238,7 +238,7 @@ var rights = []any{
 func TestACL_listedRights_areEnough(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	few := append([]any{"-@all", "resetkeys", "~redlock:*", "~orders*", "~{orders*", "resetchannels", "&redlock:*", "&redisson_*"}, rights...)
+	few := append([]any{"-@all", "resetkeys", "~redlock:*", "~orders*", "~{orders*", "~{redlock:check}*", "resetchannels", "&redlock:*", "&redisson_*"}, rights...)
 	c, err := redlock.Open(limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
 	noErr(t, err)
 	defer c.Close()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -31,6 +32,9 @@ const (
 	looks     = 3
 	lookAgain = 50 * time.Millisecond
 )
+
+// unknownWait is when a master votes that waits for others to answer.
+const unknownWait = time.Duration(math.MaxInt64)
 
 // recovery brings masters back that must not vote yet: those that restarted, lost
 // their data, were promoted, or whose clock jumped. One goroutine for each master
@@ -60,7 +64,7 @@ type nodeRecovery struct {
 	new     bool          // it had no record when this client first looked
 	suspect bool          // its clock jumped: recover although the record is in order
 	err     error         // why no waiting will make it vote
-	votesAt time.Duration // when it is expected to vote; 0: unknown
+	votesAt time.Duration // when it is expected to vote; 0: it votes, or was not looked at
 
 	jumped time.Duration // when its clock was last seen to jump against ours
 	looks  int           // how often the others were looked at since
@@ -205,6 +209,7 @@ func (r *recovery) step(i int) time.Duration {
 	case suspect && looked < looks:
 		return lookAgain
 	case gate == want && !suspect:
+		r.votes(i)
 		if record["durable"] != fields[3] { // somebody changed the master's configuration
 			r.swap(i, gate, want, fields)
 		}
@@ -223,6 +228,17 @@ func (r *recovery) step(i int) time.Duration {
 		fields = appendCounters(fields, r.relearn().counters)
 	}
 	return r.swap(i, gate, start, fields)
+}
+
+// votes notes that master i votes, and has those look again that wait for it to.
+func (r *recovery) votes(i int) {
+	r.mu.Lock()
+	waited := r.nodes[i].votesAt != 0
+	r.nodes[i].votesAt = 0
+	r.mu.Unlock()
+	if waited {
+		r.c.waiting.lookAgain(i)
+	}
 }
 
 // ourClock: every master that answers seems to have jumped as i did, or the like, and they
@@ -362,7 +378,7 @@ func (r *recovery) finish(i int, gate, want node.Gate, fields []string) time.Dur
 		return time.Millisecond
 	}
 	r.mu.Lock()
-	r.nodes[i].votesAt = 0
+	r.nodes[i].votesAt = unknownWait
 	r.mu.Unlock()
 	return c.quarantine() / recoverySteps // until more masters answer
 }
@@ -384,7 +400,7 @@ func (r *recovery) explain(i int, err error) error {
 	}
 	wait := &waitError{err: err, new: n.new}
 	switch {
-	case n.votesAt > 0:
+	case n.votesAt > 0 && n.votesAt != unknownWait:
 		wait.after = max(n.votesAt-r.c.clock.Elapsed(), 0)
 	case n.seen == node.Gate{}:
 		wait.after = r.c.quarantine()

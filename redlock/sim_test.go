@@ -32,9 +32,15 @@ type cluster struct {
 // simulate runs test in a bubble with five masters.
 func simulate(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()
+	simulateWith(t, 5, test)
+}
+
+// simulateWith runs test in a bubble with n masters.
+func simulateWith(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t}
-		for i := range 5 {
+		for i := range n {
 			c.masters = append(c.masters, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
 		}
 		test(t, c)

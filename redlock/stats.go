@@ -15,6 +15,12 @@ type Stats struct {
 
 	Held       int // leases held now
 	Recovering int // masters this client knows to be recovering now
+	// Unacknowledged is how many releases and dequeues masters have not acknowledged,
+	// summed over the masters: they are sent again until their votes are over.
+	Unacknowledged int
+	// Dropped is how many of those were given up because a master had too many. Their
+	// votes ended with their TTL.
+	Dropped uint64
 
 	_ struct{}
 }
@@ -25,7 +31,7 @@ type stats struct {
 
 // Stats returns the client's counts. It is cheap.
 func (c *Client) Stats() Stats {
-	return Stats{
+	s := Stats{
 		Rounds:       c.stats.rounds.Load(),
 		Granted:      c.stats.granted.Load(),
 		SecondRounds: c.stats.secondRounds.Load(),
@@ -34,4 +40,12 @@ func (c *Client) Stats() Stats {
 		Held:         c.renewer.held(),
 		Recovering:   c.recovery.running(),
 	}
+	for _, n := range c.nodes {
+		if n, ok := n.(interface{ Unacknowledged() (int, uint64) }); ok {
+			kept, dropped := n.Unacknowledged()
+			s.Unacknowledged += kept
+			s.Dropped += dropped
+		}
+	}
+	return s
 }

@@ -3,7 +3,6 @@
 package redlock
 
 import (
-	"math/bits"
 	"slices"
 	"testing"
 	"testing/quick"
@@ -114,7 +113,7 @@ func TestFreeAfter_eachMix(t *testing.T) {
 		{"a quorum of keys without TTL", []node.Reply{held(-1), held(-1), held(-1), held(2 * s), held(3 * s)}, 0},
 		{"held for no time", []node.Reply{held(0), held(0), held(0), silent, silent}, 0},
 	} {
-		if got := freeAfter(tc.replies, quorum(len(tc.replies))); got != tc.want {
+		if got := freeAfter(tc.replies, nil, quorum(len(tc.replies))); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -142,27 +141,28 @@ func TestCheckLock_whatPasses_canBeRenewed(t *testing.T) {
 	}
 }
 
-func TestBallotSets_votes_disjointFromRefused(t *testing.T) {
-	replies := []node.Reply{{Class: node.Granted}, {Class: node.Held}, {}, {Unsent: true}, {Class: node.Refused}, {Class: node.Absent}}
+func TestBallotSets_everyAnswer_releasedAndDequeuedWhereNeeded(t *testing.T) {
+	replies := []node.Reply{{Class: node.Granted}, {Class: node.Held}, {}, {Class: node.NotSent}, {Class: node.Refused}, {Class: node.Absent}}
 	for answered := range uint64(1 << len(replies)) {
 		b := &ballot{ops: make([]node.Op, len(replies)), answered: answered}
 		for i, r := range replies {
 			b.ops[i].Reply = r
 		}
 		granted, maybe, silent := b.votes()
-		refused := b.refused()
-		if granted != answered&1 || granted&refused != 0 || granted&^maybe != 0 {
-			t.Errorf("answered %b: granted %b, maybe %b, refused %b", answered, granted, maybe, refused)
+		queued, settled := b.queued()
+		if granted != answered&1 || settled != granted || granted&queued != 0 || granted&^maybe != 0 {
+			t.Errorf("answered %b: granted %b, maybe %b, queued %b, settled %b", answered, granted, maybe, queued, settled)
 		}
-		// Who was asked and gave no definite answer may have a vote.
+		// A master that was asked and gave no definite answer may have a vote. One that
+		// was not sent the acquire has none.
 		if want := ^answered&(1<<len(replies)-1) | answered&0b101; maybe != want {
 			t.Errorf("answered %b: maybe %b, want %b", answered, maybe, want)
 		}
 		if want := ^answered & (1<<len(replies) - 1); silent != want {
 			t.Errorf("answered %b: silent %b, want %b", answered, silent, want)
 		}
-		if got := bits.OnesCount64(refused | granted); got != bits.OnesCount64(answered) {
-			t.Errorf("answered %b: refused %b, granted %b", answered, refused, granted)
+		if want := answered & 0b110110; queued != want {
+			t.Errorf("answered %b: queued %b, want %b", answered, queued, want)
 		}
 	}
 }

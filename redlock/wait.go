@@ -25,9 +25,12 @@ const (
 	pauseMin, pauseMax = 2 * time.Millisecond, 100 * time.Millisecond
 	// checkMax caps how long a waiter trusts in being woken.
 	checkMax = 5 * time.Second
-	// leaveOwed is how long a master that does not answer is owed the news that
-	// we have left its queue. The queue itself lives no longer.
-	leaveOwed = time.Minute
+	// recoveryLook is how often a waiter looks at masters that recover, at the least:
+	// another client may end the recovery without this one noticing.
+	recoveryLook = 5 * time.Second
+	// dequeueFor is how long a dequeue is sent again to a master that does not answer.
+	// The queue itself lives no longer.
+	dequeueFor = time.Minute
 	// crowd is how many locks a client may wait for before it runs the rounds of more
 	// on goroutines of their own, and how many of those it has at a time: the runtime
 	// keeps the memory of stacks that many goroutines needed at once.
@@ -66,21 +69,25 @@ type contender struct {
 	l    *node.Lock
 	line list.List // of chan struct{}, each closed when its turn has come
 
-	// Of the one whose turn it is.
+	// Of the one whose turn it is. The next takes them over.
 	ticket  int64
 	pause   time.Duration
 	wake    chan struct{} // made when it first waits
 	timer   *time.Timer   // as well; behind all wakes
-	silence time.Duration // when answers of a quorum were first missing
-	// last is the last round that a quorum answered, if any did. The rounds of a
-	// caller whose time is nearly over have hardly time for an answer, and must not
-	// make a lock that is held look like masters that are gone.
-	last *RoundError
+	queued  uint64        // masters that may have us in their queue
+	toldWhy bool          // the logger knows that it waits for masters that recover
+	// silence is when answers of a quorum were first missing; 0 while they come. It is
+	// the line's, not the caller's: an outage is everybody's at once.
+	silence time.Duration
 	// apart: it is one of a crowd. A round needs a deep stack for a moment, and the
 	// runtime would leave the goroutine that waits with it.
 	apart bool
 
 	// Guarded by w.mu.
+	// last is the last round of anybody in the line. A round of a caller whose time is
+	// nearly over has hardly time for an answer, and does not replace one that had: it
+	// must not make a lock that is held look like masters that are gone.
+	last      *RoundError
 	listens   bool
 	behind    bool   // somebody was ahead of it in too many queues, in the last round
 	over      bool   // all masters are to be asked: the turn is new, the timer has ended, or the lock was given back here
@@ -122,8 +129,7 @@ var now = func() chan struct{} {
 
 // leave takes e out of the line, and gives the turn to the next if it was e's.
 // After the last one nothing is left of the contender, here or on the masters.
-// stale are the masters that may have us in their queue although they should not.
-func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
+func (ct *contender) leave(e *list.Element, granted bool) {
 	w := ct.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,8 +142,8 @@ func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
 	if mine && (granted || next == nil) {
 		// The next in line queues anew, behind other processes. After a failure
 		// it takes over the place instead.
-		w.leaveLocked(ct.l, stale)
-		ct.ticket, ct.pause = 0, 0
+		w.leaveLocked(ct.l, ct.queued)
+		ct.ticket, ct.pause, ct.queued = 0, 0, 0
 	}
 	if next == nil {
 		ct.deafenLocked()
@@ -146,6 +152,44 @@ func (ct *contender) leave(e *list.Element, granted bool, stale uint64) {
 		ct.over = true
 		close(next.Value.(chan struct{}))
 	}
+}
+
+// granted and lost note where the contender may be queued after a round. A master that
+// granted has taken it out of its queue; one that was not asked has it there if it
+// had it before.
+func (ct *contender) granted(b *ballot) {
+	queued, settled := b.queued()
+	ct.queued = ct.queued&^settled | queued
+	ct.setLast(nil)
+}
+
+// lost also says which place the contender is to have on the masters that granted, or
+// nil for none.
+func (ct *contender) lost(replies []node.Reply) *node.Wait {
+	place := ct.place(replies)
+	for i := range replies {
+		switch {
+		case mayQueue(&replies[i]), place != nil && replies[i].Class == node.Granted:
+			ct.queued |= 1 << i
+		case replies[i].Class == node.Granted:
+			ct.queued &^= 1 << i
+		}
+	}
+	return place
+}
+
+func (ct *contender) setLast(round *RoundError) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	if round == nil || !round.hurried || ct.last == nil || !errors.Is(round, ErrUnreachable) {
+		ct.last = round
+	}
+}
+
+func (ct *contender) lastRound() *RoundError {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	return ct.last
 }
 
 // leaveLocked leaves l's queue on the masters in set; they owe it to us if they do
@@ -162,7 +206,7 @@ func (w *waiting) leaveLocked(l *node.Lock, set uint64) {
 // leave has waiter leave its place with that ticket, or any with 0.
 func leave(n node.Node, l *node.Lock, waiter string, ticket int64, now time.Duration) {
 	n.Submit(&node.Op{To: ignore{}, Request: &node.Request{Kind: node.Leave, Lock: l, Wait: &node.Wait{Waiter: waiter, Ticket: ticket},
-		Start: now, Until: now + leaveOwed}})
+		Start: now, Until: now + dequeueFor}})
 }
 
 // ignore is the receiver of ops whose answer changes nothing.
@@ -214,94 +258,109 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	ct, e := w.joinLocked(m.l)
 	w.mu.Unlock()
 	next, mine := e.Value.(chan struct{}), false
+	var joined time.Duration      // when the caller began to wait
 	if next == now && !ct.apart { // nearly always
 		mine = true
-		lease, err = m.round(ctx, ct)
+		lease, err = m.round(ctx, ct, 0)
 		next = ct.wake
+	}
+	if lease == nil && err == nil {
+		joined = m.c.clock.Elapsed()
 	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
 	for lease == nil && err == nil {
 		select {
 		case <-next:
-			if m.c.closed.Load() {
+			switch {
+			case m.c.closed.Load():
 				err = ErrClosed
 				continue
-			}
-			if !mine {
-				mine, ct.silence, ct.last = true, 0, nil
-			} else if !ct.wokenUp() {
+			case mine && !ct.wokenUp():
 				continue
+			case !mine:
+				mine = true
+				if err = ct.outage(joined); err != nil {
+					continue // it was told to those before as well
+				}
 			}
 			if ct.apart {
 				next, free = nil, w.apart
 				continue
 			}
-			lease, err = m.round(ctx, ct)
+			lease, err = m.round(ctx, ct, joined)
 			next = ct.wake
 		case free <- struct{}{}:
-			lease, err = m.roundApart(ctx, ct)
+			lease, err = m.roundApart(ctx, ct, joined)
 			next, free = ct.wake, nil
 		case <-ctx.Done():
-			err = ct.gaveUp(ctx, mine)
+			err = gaveUp(ctx, ct.l, ct.lastRound())
 		}
 	}
-	stale := m.c.all
-	if lease != nil {
-		stale = lease.h.notGranted()
-	}
-	ct.leave(e, lease != nil, stale)
+	ct.leave(e, lease != nil)
 	return lease, err
 }
 
-func (ct *contender) gaveUp(ctx context.Context, mine bool) error {
-	if mine {
-		return gaveUp(ctx, ct.l, ct.last)
+// outage is the error of the last round when a quorum has not answered for longer than
+// the patience of a caller that has waited since joined; else nil.
+func (ct *contender) outage(joined time.Duration) error {
+	last := ct.lastRound()
+	if ct.silence == 0 || last == nil || ct.w.c.clock.Elapsed()-max(ct.silence, joined) <= Patience {
+		return nil
 	}
-	return gaveUp(ctx, ct.l, nil)
+	return last
 }
 
 // roundApart is round on a goroutine of its own.
-func (m *Mutex) roundApart(ctx context.Context, ct *contender) (lease *Lease, err error) {
+func (m *Mutex) roundApart(ctx context.Context, ct *contender, joined time.Duration) (lease *Lease, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		lease, err = m.round(ctx, ct)
+		lease, err = m.round(ctx, ct, joined)
 		<-ct.w.apart
 	}()
 	<-done
 	return lease, err
 }
 
-// round is one round of the contender: a lease, or neither that nor an error when it
-// is to wait, or an error that no waiting mends.
-func (m *Mutex) round(ctx context.Context, ct *contender) (*Lease, error) {
+// round is one round of the contender, for a caller that has waited since joined: a
+// lease, or neither that nor an error when it is to wait, or an error that no waiting
+// mends.
+func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
 	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Wait: &node.Wait{
 		Waiter: m.c.waiter(m.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: m.ls.unfair}}, ct)
 	if err == nil {
+		ct.silence = 0
 		return lease, nil
 	}
-	if ctx.Err() != nil && ct.last != nil {
-		return nil, gaveUp(ctx, m.l, ct.last)
+	if last := ct.lastRound(); ctx.Err() != nil && last != nil {
+		return nil, gaveUp(ctx, m.l, last)
 	}
 	var round *RoundError
 	if !errors.As(err, &round) || errors.Is(err, ErrRefused) {
 		return nil, err
 	}
+	ct.setLast(round)
 	if !errors.Is(err, ErrUnreachable) {
-		ct.silence, ct.last = 0, round
-	} else if now := m.c.clock.Elapsed(); ct.silence == 0 {
-		ct.silence = now
-	} else if now-ct.silence > Patience {
+		ct.silence = 0
+	} else if ct.silence == 0 {
+		ct.silence = m.c.clock.Elapsed()
+	} else if err := ct.outage(joined); err != nil {
 		return nil, err
 	}
-	if ct.last == nil {
-		ct.last = round
-	}
-	ct.place(replies)
+	ct.tellWhy(ctx, round)
 	behind := ct.w.c.behind(replies)
 	ct.listen(replies, behind)
 	ct.wait(ct.patience(round, replies, behind))
 	return nil, nil
+}
+
+// tellWhy tells the logger once that the contender waits for masters that recover.
+func (ct *contender) tellWhy(ctx context.Context, round *RoundError) {
+	recovers := errors.Is(round, ErrRecovering)
+	if log := ct.w.c.logger; log != nil && recovers && !ct.toldWhy {
+		log.InfoContext(ctx, "redlock: waiting for masters that recover", "lock", round.Name, "for", round.RetryAfter, "why", round.Error())
+	}
+	ct.toldWhy = recovers
 }
 
 // ask asks each master as soon as it has woken us, when it is free and the first answers
@@ -407,6 +466,10 @@ func (ct *contender) patience(round *RoundError, replies []node.Reply, behind bo
 	split := taken < ct.w.c.need &&
 		(round.Granted > 0 || !errors.Is(round, ErrHeld) || round.RetryAfter == 0 && !behind)
 	switch {
+	case errors.Is(round, ErrRecovering) && round.RetryAfter > 0:
+		// The masters say when; each that votes sooner wakes us.
+		ct.pause = 0
+		return min(round.RetryAfter, recoveryLook) + ct.w.c.jitter(10*time.Millisecond)
 	case split:
 		// Half fixed, half random: contenders that split the votes must not meet
 		// again (docs/safety.md A23).

@@ -155,10 +155,10 @@ func (w *waiting) leaveStraysLocked() {
 	clear(w.strays)
 }
 
-// resubscribed has everybody look again: a message may have been missed before.
-// That goes for those too who do not listen yet: their round may have been refused
-// before the message that was missed.
-func (w *waiting) resubscribed(i int) {
+// lookAgain has everybody look again: master i votes again, or a message of it may
+// have been missed. That goes for those too who do not listen yet: their round may have
+// been refused before the message that was missed.
+func (w *waiting) lookAgain(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ct := range w.contenders {

@@ -24,7 +24,7 @@ var (
 	NoDebt          bool // a release that was not acknowledged is forgotten
 	NoWriteBack     bool // a token is granted that no quorum knows
 	ExtendMinority  bool // one vote is enough for an extend
-	NoFence         bool // a broken connection is not killed before its debts are paid
+	NoFence         bool // a broken connection is not killed before releases are sent again
 	NoClockWatch    bool // the vote of a master whose clock jumped counts
 	NoEpoch         bool // clients with other lists of masters are let in
 )

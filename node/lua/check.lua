@@ -1,23 +1,57 @@
--- Tries every command that the other scripts call, and HGETALL, on a key of its own, so that a
--- missing right is found when a connection is made and not half-way through a
--- vote: a key between HSET and PEXPIRE has no TTL (docs/safety.md A29).
--- KEYS[1] a key that nobody else uses   ARGV[1] a channel likewise
--- Returns the names of the commands that the user may not run. Other failures, as
--- of a master that is out of memory, are not its business.
-local key, channel = KEYS[1], ARGV[1]
-local missing = {}
-for _, call in ipairs({
-  {'time'}, {'exists', key}, {'pttl', key}, {'pexpire', key, 1}, {'publish', channel, ''},
-  {'hset', key, 'f', 1}, {'hget', key, 'f'}, {'hmget', key, 'f'}, {'hexists', key, 'f'}, {'hkeys', key},
-  {'hlen', key}, {'hgetall', key}, {'hdel', key, 'f'},
-  {'zadd', key, 1, 'm'}, {'zscore', key, 'm'}, {'zrank', key, 'm'}, {'zrange', key, 0, 0}, {'zrem', key, 'm'},
-  {'set', key, 1, 'px', 1}, {'del', key}, -- last: they take away what any right too few has left
-}) do
-  local reply = redis.pcall(unpack(call))
+-- Tries every command that the other scripts call, on keys and channels of the check's
+-- own that have the names of those that the scripts use and derive. So a missing right
+-- is found when a connection is made, and not half-way through a vote.
+-- KEYS[1] the check's lock, which no other client uses
+-- ARGV[1] its queue   ARGV[2] a reader's timeout key of it   ARGV[3] a sign of life
+-- ARGV[4] the node record   ARGV[5] ... the channels that the scripts publish to
+-- Keys are arguments here, so that a right too few is found by the command that lacks it.
+-- Returns two lists of the rights that the user lacks: those that every lock needs, and
+-- those that only read locks need. Each right is a text: the command, and what it was
+-- tried on. Other failures, as of a master that is out of memory, are not its business.
+local lock, queue, timeout, alive, record = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local missing, forReaders = {}, {}
+local found = missing
+local function check(...)
+  local reply = redis.pcall(...)
   local err = type(reply) == 'table' and reply.err
   -- The words of Redis 6.2 and 7.0, and of 7.2 and later.
-  if err and (string.find(err, "can't run this command", 1, true) or string.find(err, 'permissions', 1, true)) then
-    missing[#missing + 1] = call[1]
+  if err and (string.find(err, "can't run this command", 1, true) or string.find(err, "can't access", 1, true) or
+     string.find(err, 'ermissions', 1, true)) then
+    local command, on = ...
+    found[#found + 1] = command .. (on and ' on ' .. on or '')
   end
 end
-return missing
+check('time')
+check('hset', lock, 'f', 1)
+check('pexpire', lock, 1000)
+check('pttl', lock)
+check('exists', lock)
+check('hget', lock, 'f')
+check('hexists', lock, 'f')
+check('hkeys', lock)
+check('hlen', lock)
+check('hdel', lock, 'f')
+check('zadd', queue, 1, 'm')
+check('pexpire', queue, 1000)
+check('exists', queue)
+check('zscore', queue, 'm')
+check('zrank', queue, 'm')
+check('zrange', queue, 0, 0)
+check('zrem', queue, 'm')
+check('set', alive, 1, 'px', 1)
+check('exists', alive)
+check('hmget', record, 'gate')
+check('hget', record, 'gate')
+check('hgetall', record)
+check('hdel', record, 'none') -- a right to write, and nothing written
+for i = 5, #ARGV do
+  check('publish', ARGV[i], '')
+end
+check('del', lock, queue, alive) -- last: what a right too few has left
+-- A user may be allowed these keys for some locks only, which a connection does not know.
+found = forReaders
+check('set', timeout, 1, 'px', 1000)
+check('pexpire', timeout, 1000)
+check('pttl', timeout)
+check('del', timeout)
+return {missing, forReaders}

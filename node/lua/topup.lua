@@ -18,15 +18,28 @@ if left ~= -2 and redis.call('hexists', lock, holder) == 0 and
    not (mode == 'r' and redis.call('hget', lock, 'mode') == 'read') then
   return -1 - left
 end
-if mode ~= 'x' and left == -2 then
-  redis.call('hset', lock, 'mode', mode == 'r' and 'read' or 'write')
-end
-redis.call('hset', lock, holder, ARGV[4])
+-- The vote is put back as a whole or not at all, with a TTL on every key, as in votes.lua.
+local timeout
 if mode == 'r' then
-  local prefix = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-  redis.call('set', prefix .. ':' .. holder .. ':rwlock_timeout:1', '1', 'px', ttl)
+  timeout = (string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}') .. ':' .. holder .. ':rwlock_timeout:1'
+  redis.call('set', timeout, '1', 'px', ttl)
 end
-if left < tonumber(ttl) then
-  redis.call('pexpire', lock, ttl)
+local done
+if left == -2 and mode ~= 'x' then
+  done = redis.pcall('hset', lock, 'mode', mode == 'r' and 'read' or 'write', holder, ARGV[4])
+else
+  done = redis.pcall('hset', lock, holder, ARGV[4])
+end
+if type(done) == 'number' and left < tonumber(ttl) then
+  done = redis.pcall('pexpire', lock, ttl)
+end
+if type(done) == 'table' then
+  if left == -2 then
+    redis.pcall('del', lock)
+  end
+  if timeout then
+    redis.pcall('del', timeout)
+  end
+  return done
 end
 return 1

@@ -17,12 +17,15 @@
 --
 -- Returns for each lock, and for one not in an array, of an acquire:
 --   the counter, > 0: granted (also on a replay by the same holder), or
---   -1 - PTTL, <= 0: not now; 0 when that key has no TTL. One that queues is told
---   four: that number, its ticket, how many are ahead of it, and whether the holder
---   is a stranger (Redisson), who wakes nobody's queue.
+--   -1 - PTTL, <= 0: not now; 0 when that key has no TTL. An acquire that queues is
+--   told four: that number, its ticket, how many are ahead of it, and whether the holder
+--   is Redisson's, whose release wakes nobody's queue. One that does not queue is told
+--   two: that number, and the holder, * for readers, or empty when others queue for a
+--   lock that nobody holds.
 -- Of a release: 1 released, or 0 not held by this holder (also on a replay).
 -- Of either, when it changed nothing: the text of an error, of Redis or
--- REDLOCK GATE <gate>, REDLOCK COUNTER <value>.
+-- REDLOCK GATE <gate>, REDLOCK COUNTER <value>; REDLOCK UNDO <error> when a vote may be
+-- there that is to be taken back.
 -- Error of the whole: REDLOCK UNDO, the counters could not be raised: all votes given
 -- are to be taken back.
 --
@@ -61,7 +64,11 @@ local function parts()
   local function queueUp(queue, ticket, waiter, liveness)
     redis.call('set', alive .. string.sub(waiter, 1, 36), '1', 'px', liveness)
     redis.call('zadd', queue, ticket, waiter)
-    redis.call('pexpire', queue, 60000)
+    local lives = redis.pcall('pexpire', queue, 60000)
+    if type(lives) == 'table' then
+      redis.call('zrem', queue, waiter)
+      error(lives)
+    end
   end
 
   local function waiterOf(holder, mode)
@@ -73,6 +80,55 @@ local function parts()
     return (string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}') .. ':'
   end
 
+  local function holderOf(lock)
+    if redis.call('hget', lock, 'mode') == 'read' then
+      return '*'
+    end
+    for _, field in ipairs(redis.call('hkeys', lock)) do
+      if field ~= 'mode' then
+        return (string.gsub(field, ':write$', ''))
+      end
+    end
+    return ''
+  end
+  -- Writes a vote as a whole or not at all: no key may be left without a TTL, whichever
+  -- command fails (docs/safety.md A29). A reader's timeout key comes first, for it has its
+  -- TTL from the beginning.
+  local function give(lock, holder, mode, ttl, left)
+    local timeout = mode == 'r' and timeouts(lock) .. holder .. ':rwlock_timeout:1'
+    if timeout then
+      redis.call('set', timeout, '1', 'px', ttl)
+    end
+    local done
+    if left == -2 and mode ~= 'x' then
+      done = redis.pcall('hset', lock, 'mode', mode == 'r' and 'read' or 'write', holder, '1')
+    else
+      done = redis.pcall('hset', lock, holder, '1')
+    end
+    if type(done) == 'number' and left < tonumber(ttl) then
+      done = redis.pcall('pexpire', lock, ttl)
+    end
+    if type(done) == 'number' then
+      return
+    end
+    local undone = left == -2 and redis.pcall('del', lock) or redis.pcall('hdel', lock, holder)
+    if timeout then
+      redis.pcall('del', timeout)
+    end
+    if type(undone) == 'table' then
+      error({err = 'REDLOCK UNDO ' .. done.err})
+    end
+    error(done)
+  end
+  -- Takes a waiter that was granted out of the queue. Readers go in together.
+  local function leave(lock, queue, waiter, mode)
+    if redis.call('zrem', queue, waiter) == 1 and mode == 'r' then
+      local first = head(queue)
+      if first and string.sub(first, 37) == '/r' then
+        redis.call('publish', 'redlock:wake:' .. string.sub(first, 1, 36), lock)
+      end
+    end
+  end
   -- An acquire in full: the answer, and whether the counter is to be raised to it.
   local function acquire(lock, queue, how, holder, ttl, floor, ticket, over, value, liveness)
     local mode = string.sub(how, 1, 1)
@@ -130,7 +186,7 @@ local function parts()
         if queues and told then wake(queue, lock) end
       end
       if not queues then
-        return -1 - left
+        return {-1 - left, holderOf(lock)}
       end
       local stranger = 0
       if left ~= 0 then
@@ -162,30 +218,9 @@ local function parts()
     end
     counter = math.max(counter, floor)
 
-    if mode == 'r' then
-      if left == -2 then
-        redis.call('hset', lock, 'mode', 'read', holder, '1')
-      else
-        redis.call('hset', lock, holder, '1')
-      end
-      redis.call('set', timeouts(lock) .. holder .. ':rwlock_timeout:1', '1', 'px', ttl)
-      if left < tonumber(ttl) then
-        redis.call('pexpire', lock, ttl)
-      end
-    else
-      if mode == 'w' then
-        redis.call('hset', lock, 'mode', 'write', holder, '1')
-      else
-        redis.call('hset', lock, holder, '1')
-      end
-      redis.call('pexpire', lock, ttl)
-    end
-
-    if queues and redis.call('zrem', queue, waiter) == 1 and mode == 'r' then
-      local first = head(queue)
-      if first and string.sub(first, 37) == '/r' then
-        redis.pcall('publish', 'redlock:wake:' .. string.sub(first, 1, 36), lock)
-      end
+    give(lock, holder, mode, ttl, left)
+    if queues then
+      pcall(leave, lock, queue, waiter, mode) -- the vote is given, whatever comes of that
     end
     return counter, true
   end
@@ -258,6 +293,12 @@ local acquire, released, wake
 
 local KEYS, ARGV, try = KEYS, ARGV, redis.pcall
 
+-- Takes back a vote that could not be given a TTL, and returns why.
+local function undo(lock, failed)
+  local undone = try('del', lock)
+  return (undone == 1 and '' or 'REDLOCK UNDO ') .. failed.err
+end
+
 -- A lone caller's op, with nobody in its way: what the loop below does, without the
 -- tables that many ops need, which cost as much as all else. What is out of the ordinary
 -- has changed nothing by then, and goes on to the loop; so does one with a ticket, which
@@ -275,9 +316,12 @@ if not KEYS[4] then
   elseif (ARGV[6] == 'xq' or ARGV[6] == 'x') and ARGV[9] == '0' and try('exists', KEYS[1], KEYS[2]) == 0 then
     local had = try('hmget', KEYS[3], 'gate', ARGV[5])
     local counter, floor = tonumber(had[2] or 0), tonumber(ARGV[8])
-    if not had.err and (had[1] or '') == ARGV[2] and counter and counter < floor and floor <= counter + 60000000 and
+    if not had.err and (had[1] or '') == ARGV[2] and counter and counter >= 0 and counter < floor and floor <= counter + 60000000 and
        try('hset', KEYS[1], ARGV[7], '1') == 1 then
-      try('pexpire', KEYS[1], ARGV[4])
+      local lives = try('pexpire', KEYS[1], ARGV[4])
+      if lives ~= 1 then
+        return undo(KEYS[1], lives)
+      end
       local raised = try('hset', KEYS[3], ARGV[5], ARGV[8])
       if type(raised) == 'table' then
         return redis.error_reply('REDLOCK UNDO ' .. raised.err)
@@ -338,17 +382,21 @@ for i = 1, #KEYS - 1, 2 do
     local plain = how == 'xq' or how == 'x'
     if refusal then
       answer = refusal
-    elseif plain and ARGV[at + 3] == '0' and counter and counter < floor and floor <= counter + 60000000 and
+    elseif plain and ARGV[at + 3] == '0' and counter and counter >= 0 and counter < floor and floor <= counter + 60000000 and
        try('exists', lock, queue) == 0 then
       -- What nearly every acquire finds, in as few steps as there are: nobody holds it,
       -- nobody waits, and the proposed token is good. The proposal is written as it
       -- came; printing a number would cost as much as another command.
       answer = try('hset', lock, holder, '1')
       if answer == 1 then
-        try('pexpire', lock, ARGV[4])
-        raised[m + 1], raised[m + 2] = ARGV[field], ARGV[at + 2]
-        m = m + 2
-        answer = floor
+        answer = try('pexpire', lock, ARGV[4])
+        if answer == 1 then
+          raised[m + 1], raised[m + 2] = ARGV[field], ARGV[at + 2]
+          m = m + 2
+          answer = floor
+        else
+          answer = undo(lock, answer)
+        end
       else
         answer = answer.err
       end

@@ -6,7 +6,7 @@
 //
 // A [Master] is the server: its data, its clock, its crashes. A [Node] is one
 // client's connection to it, with a lane that behaves as node.Redis's does:
-// operations in order, replies lost with their connection, debts, breaker. What
+// operations in order, replies lost with their connection, releases sent again, breaker. What
 // goes wrong on the way is said by one hook, [Node.SetFault].
 //
 // There is no I/O and no time but package time's, so it all runs under

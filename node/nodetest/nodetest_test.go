@@ -3,6 +3,8 @@
 package nodetest
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,3 +83,66 @@ func TestNode_acquireReleaseAndExpiry(t *testing.T) {
 		}
 	})
 }
+
+// A master forgets a script in the middle of a pipeline: what ran already runs again, and
+// its first answer stands. An acquire that is answered a second time is told the present
+// counter, which is the token of the reader that came in between.
+func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMaster("m")
+		n := m.Node(node.Config{})
+		defer n.Close()
+		n.Bind(node.Binding{})
+		if err := n.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		first := true
+		n.SetFault(func(cmd Command) Fault {
+			if cmd.Name == "acquire" && first {
+				first = false
+				return Fault{Refuse: errNoScript}
+			}
+			return Fault{}
+		})
+		l := node.NewLock("x", node.Read)
+		replies := map[string]node.Reply{}
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		submit := func(more bool, req node.Request) {
+			req.Lock, req.Until, req.More = l, time.Hour, more
+			wg.Add(1)
+			n.Submit(&node.Op{Request: &req, To: receive(func(op *node.Op) {
+				mu.Lock()
+				defer mu.Unlock()
+				replies[fmt.Sprint(op.Kind, " ", op.Holder)] = op.Reply
+				wg.Done()
+			})})
+		}
+		// Each in a call of its own, for their TTLs differ.
+		submit(true, node.Request{Kind: node.Acquire, Holder: "a", TTL: 10 * time.Second, Token: 100})
+		submit(true, node.Request{Kind: node.Acquire, Holder: "b", TTL: 11 * time.Second, Token: 50})
+		submit(true, node.Request{Kind: node.Acquire, Holder: "c", TTL: 12 * time.Second, Token: 60})
+		submit(false, node.Request{Kind: node.Release, Holder: "c"})
+		wg.Wait()
+		seen := map[int64]string{}
+		for name, r := range replies {
+			if r.Class != node.Granted {
+				t.Errorf("%s: %+v", name, r)
+			}
+			if r.Token != 0 && seen[r.Token] != "" {
+				t.Errorf("%s and %s have token %d", name, seen[r.Token], r.Token)
+			}
+			seen[r.Token] = name
+		}
+		if b := replies["acquire b"].Token; b != 50 {
+			t.Errorf("b was told %d at first, and is told %d", 50, b)
+		}
+		if h := m.Holder("x"); h == "c" {
+			t.Error("a released vote is there again")
+		}
+	})
+}
+
+type receive func(*node.Op)
+
+func (f receive) Receive(op *node.Op) { f(op) }

@@ -22,18 +22,22 @@ type script struct {
 // text that is not here, one of a new version for instance, is answered with an
 // error: better than with what its predecessor did.
 var scripts = map[string]script{
-	"-- Raises the counter to an attempt's token, where its vote is still held.":           {"confirm", confirm},
-	"-- Gives votes that are still there a new TTL, and their hold count where one is":     {"extend", extend},
-	"-- Takes a waiter out of the queue, and wakes the next when the lock is free.":        {"leave", leave},
-	"-- Compare-and-set on the gate of the node record, with more fields beside it.":       {"record", record},
-	"-- Puts the vote of a live lease back where it is missing. No token, no counter, no":  {"topup", topUp},
-	"-- Gives and takes back votes: all that is on its way to this master at once, in the": {"votes", votes},
+	"-- Tries every command that the other scripts call, on keys and channels of the check's": {"check", check},
+	"-- Raises the counter to an attempt's token, where its vote is still held.":              {"confirm", confirm},
+	"-- Gives votes that are still there a new TTL, and their hold count where one is":        {"extend", extend},
+	"-- Takes a waiter out of the queue, and wakes the next when the lock is free.":           {"leave", leave},
+	"-- Compare-and-set on the gate of the node record, with more fields beside it.":          {"record", record},
+	"-- Puts the vote of a live lease back where it is missing. No token, no counter, no":     {"topup", topUp},
+	"-- Gives and takes back votes: all that is on its way to this master at once, in the":    {"votes", votes},
 }
 
 func scriptOf(text string) script {
 	first, _, _ := strings.Cut(text, "\n")
 	return scripts[first]
 }
+
+// check is check.lua, for a user with every right.
+func check(*DB, []string, []string) any { return []any{[]string{}, []string{}} }
 
 // votes is votes.lua. What is a short cut there is left out.
 func votes(db *DB, keys, argv []string) any {
@@ -155,7 +159,7 @@ func acquire(db *DB, lock, queue string, args []string, ttl int64, liveness, cou
 			}
 		}
 		if !queues {
-			return -1 - left, false
+			return []any{-1 - left, holderOf(db, lock)}, false
 		}
 		stranger := int64(0)
 		if left != 0 {
@@ -201,6 +205,19 @@ func acquire(db *DB, lock, queue string, args []string, ttl int64, liveness, cou
 		}
 	}
 	return counter, true
+}
+
+// holderOf is the function of that name in votes.lua.
+func holderOf(db *DB, lock string) string {
+	if mode, _ := db.HGet(lock, "mode"); mode == "read" {
+		return "*"
+	}
+	for _, field := range db.HKeys(lock) {
+		if field != "mode" {
+			return strings.TrimSuffix(field, ":write")
+		}
+	}
+	return ""
 }
 
 // replay is what acquire answers to the holder: the counter.

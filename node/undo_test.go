@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+const second = time.Second
+
+func release(lock, holder string, until time.Duration) *Request {
+	return &Request{Kind: Release, Lock: NewLock(lock, Plain), Holder: holder, Until: until}
+}
+
+func dequeue(lock, waiter string, ticket int64) *Request {
+	return &Request{Kind: Leave, Lock: NewLock(lock, Plain), Wait: &Wait{Waiter: waiter, Ticket: ticket}, Until: second}
+}
+
+func TestUnacknowledged_sameVote_keptOnce(t *testing.T) {
+	var u unacknowledged
+	for range 3 {
+		u.add(release("x", "h", second))
+		u.add(dequeue("x", "w", 7))
+	}
+	u.add(release("x", "other", second))
+	u.add(release("y", "h", second))
+	if u.len() != 4 {
+		t.Errorf("%d entries, want 4", u.len())
+	}
+	if got := u.byKey[undoKey{Leave, "x", Plain, "w"}].Value.(*undo).req.Wait.Ticket; got != 7 {
+		t.Errorf("ticket %d, want 7", got)
+	}
+	u.add(dequeue("x", "w", 8)) // two places, of which one is there: whichever
+	if got := u.byKey[undoKey{Leave, "x", Plain, "w"}].Value.(*undo).req.Wait.Ticket; got != 0 {
+		t.Errorf("ticket %d, want 0", got)
+	}
+}
+
+func TestUnacknowledged_tooMany_oldestDroppedAndCounted(t *testing.T) {
+	var u unacknowledged
+	for i := range maxUnacknowledged + 3 {
+		u.add(release("x", fmt.Sprint(i), second))
+	}
+	if u.len() != maxUnacknowledged || u.dropped != 3 || len(u.byKey) != maxUnacknowledged {
+		t.Errorf("%d entries, %d dropped, %d keys", u.len(), u.dropped, len(u.byKey))
+	}
+	if u.byKey[undoKey{Release, "x", Plain, "2"}] != nil || u.byKey[undoKey{Release, "x", Plain, "3"}] == nil {
+		t.Error("not the oldest were dropped")
+	}
+}
+
+// An entry ends with its time, unless what it undoes may be executed later.
+func TestUnacknowledged_expire_notWhatMayYetBeExecuted(t *testing.T) {
+	var u unacknowledged
+	u.broke(&Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "unread", TTL: 3 * second, Wait: &Wait{Waiter: "w"}})
+	u.add(release("x", "unread", second))
+	u.add(dequeue("x", "w", 0))
+	u.add(release("x", "executed", second))
+	u.expire(second - 1)
+	if u.len() != 3 {
+		t.Fatalf("%d entries before their time is over", u.len())
+	}
+	u.expire(second)
+	if u.len() != 2 {
+		t.Fatalf("%d entries, want the two that may yet be executed", u.len())
+	}
+	u.expire(1000 * second)
+	if u.len() != 2 {
+		t.Fatal("what may yet be executed was forgotten")
+	}
+	// The next connection has ended the one before: from now on they end as all do.
+	u.connected(1000 * second)
+	u.expire(1000*second + 6*second - 1)
+	if u.len() != 2 {
+		t.Fatal("an acquire that was executed just before the connection was killed lives for its TTL")
+	}
+	u.expire(1000*second + placeLife*2)
+	if u.len() != 0 {
+		t.Errorf("%d entries for ever", u.len())
+	}
+}
+
+func TestUnacknowledged_piece_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) {
+	var u unacknowledged
+	for i := range 100 {
+		u.add(release("x", fmt.Sprint(i), second))
+	}
+	u.add(dequeue("far", "w", 0))
+	u.add(dequeue("other", "w", 0))
+	enqueue := &Op{Request: &Request{Kind: Acquire, Lock: NewLock("far", Plain), Holder: "h", Wait: &Wait{Waiter: "w"}}}
+	piece := u.piece(0, []*Op{enqueue}, nil)
+	if len(piece) != repayPiece+1 || piece[0].req.Holder != "0" || piece[repayPiece].req.Lock.Name != "far" {
+		t.Fatalf("%d entries, the last %+v", len(piece), piece[len(piece)-1].req)
+	}
+	for i, entry := range piece {
+		reply := Reply{Class: Granted}
+		if i%2 == 1 {
+			reply = Reply{Class: Refused}
+		}
+		u.answered(entry, &reply, 0)
+	}
+	if u.len() != 102-33 || u.rest == 0 {
+		t.Errorf("%d are left, rest until %v", u.len(), u.rest)
+	}
+	if piece := u.piece(0, nil, nil); len(piece) != 0 {
+		t.Errorf("%d go out although the master is given a rest", len(piece))
+	}
+	if piece := u.piece(restAfterRefusal, nil, nil); len(piece) != repayPiece {
+		t.Errorf("%d go out after the rest", len(piece))
+	}
+	// A refusal after its time ends an entry, and so does what takes the place anew.
+	last := u.order.Back().Value.(*undo)
+	u.answered(last, &Reply{Class: Refused}, second)
+	if u.byKey[last.key] != nil {
+		t.Error("refused after its time, and kept")
+	}
+	u.add(dequeue("far", "w", 0))
+	enqueue.Reply = Reply{Class: Held}
+	u.replaced(enqueue)
+	if u.byKey[undoKey{Leave, "far", Plain, "w"}] != nil {
+		t.Error("a dequeue of a place that was taken anew is kept")
+	}
+}
+
+// A place that a waiter has left while its master was out of reach, and taken again
+// since, is the later one's: the dequeue goes ahead of what was asked later.
+func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	r := bound(t, s.URL(), Binding{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	lock, waiter := NewLock("x", Plain), strings.Repeat("w", 36)
+	acquire := func(holder string, ticket int64) Request {
+		return Request{Kind: Acquire, Lock: lock, Holder: holder, Token: 1, TTL: time.Minute,
+			Wait: &Wait{Waiter: waiter, Ticket: ticket, Liveness: time.Minute}}
+	}
+	if reply := ask(t, r, Request{Kind: Acquire, Lock: lock, Holder: "holder", Token: 1, TTL: time.Minute}); reply.Class != Granted {
+		t.Fatalf("%+v", reply)
+	}
+	if reply := ask(t, r, acquire(waiter+":1", 0)); reply.Class != Held {
+		t.Fatalf("%+v", reply)
+	}
+	for i := range 200 { // more than go out at once
+		leases := NewLock(fmt.Sprint("y", i), Plain)
+		if reply := ask(t, r, Request{Kind: Acquire, Lock: leases, Holder: "h", Token: 1, TTL: time.Minute}); reply.Class != Granted {
+			t.Fatalf("%+v", reply)
+		}
+	}
+	_ = d.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err()
+	_ = d.Do(t.Context(), "acl", "setuser", "default", "-eval").Err() // no connection is greeted
+	soon(t, "the lane finds its connection broken", func() bool {
+		return ask(t, r, Request{Kind: ReadRecord}).Class == NotSent
+	})
+	now := r.clock.Elapsed()
+	submit := func(req Request) answers {
+		got := make(answers, 1)
+		req.Start, req.Until = now, now+time.Minute
+		if op := (&Op{Request: &req, To: got}); !r.Submit(op) {
+			got <- op.Reply
+		}
+		return got
+	}
+	for i := range 200 {
+		submit(Request{Kind: Release, Lock: NewLock(fmt.Sprint("y", i), Plain), Holder: "h"})
+	}
+	if reply := <-submit(Request{Kind: Leave, Lock: lock, Wait: &Wait{Waiter: waiter}}); reply.Class != Unknown {
+		t.Fatalf("%+v", reply)
+	}
+	if kept, _ := r.Unacknowledged(); kept != 201 {
+		t.Fatalf("%d are kept, want 201", kept)
+	}
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "default", "+eval").Err())
+	soon(t, "it takes a place anew", func() bool { return ask(t, r, acquire(waiter+":2", 0)).Class == Held })
+	soon(t, "all is acknowledged", func() bool { kept, _ := r.Unacknowledged(); return kept == 0 })
+	if n := d.ZCard(t.Context(), "redlock:queue:{x}").Val(); n != 1 {
+		t.Errorf("%d wait, want the one that queued last", n)
+	}
+	if n := d.Exists(t.Context(), "y0", "y199").Val(); n != 0 {
+		t.Errorf("%d votes are left", n)
+	}
+}
+
+// Whatever a master refuses half-way through a script, it keeps no key for ever.
+func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	acl := func(words ...any) {
+		t.Helper()
+		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, words...)...).Err())
+	}
+	const client = "11111111-1111-4111-8111-111111111111"
+	acl("on", ">pw", "~*", "&*", "+@all")
+	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{})
+	noErr(t, r.Ready())
+	refused := 0
+	for _, cmd := range []string{"hset", "pexpire", "set", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank",
+		"zscore", "time", "hmget", "publish", "del", "hdel", "~locks:* ~redlock:*", "~{locks:*", "~locks:*"} {
+		for _, mode := range []Mode{Plain, Write, Read} {
+			for _, waits := range []*Wait{nil, {Waiter: client, Liveness: time.Second}, {Waiter: client, Liveness: time.Second, Ticket: 5}} {
+				for _, kind := range []Kind{Acquire, TopUp} {
+					noErr(t, d.FlushAll(t.Context()).Err())
+					if waits != nil { // it finds a queue
+						noErr(t, d.ZAdd(t.Context(), "redlock:queue:{locks:x}", redis.Z{Score: 5, Member: client}).Err())
+						noErr(t, d.PExpire(t.Context(), "redlock:queue:{locks:x}", time.Minute).Err())
+					}
+					if strings.HasPrefix(cmd, "~") {
+						acl("resetkeys")
+						for _, pattern := range strings.Fields(cmd) {
+							acl(pattern)
+						}
+					} else {
+						acl("-" + cmd)
+					}
+					reply := ask(t, r, Request{Kind: kind, Lock: NewLock("locks:x", mode), Holder: client + ":1", TTL: time.Minute, Token: 1, Count: 1, Wait: waits})
+					if reply.Class == Refused {
+						refused++
+					}
+					for _, key := range d.Keys(t.Context(), "*").Val() {
+						if ttl := d.PTTL(t.Context(), key).Val(); ttl <= 0 && key != RecordKey {
+							t.Errorf("%s of %c, waits %+v, without %s: %q has no TTL; answered %+v", kind, mode, waits, cmd, key, reply)
+						}
+					}
+					if held := d.HExists(t.Context(), "locks:x", NewLock("locks:x", mode).Field(client+":1")).Val(); held && reply.Class == Refused {
+						t.Errorf("%s of %c, waits %+v, without %s: refused, and the vote is there", kind, mode, waits, cmd)
+					}
+					acl("~*", "+@all")
+				}
+			}
+		}
+	}
+	if refused < 100 {
+		t.Errorf("only %d calls were refused", refused)
+	}
+}
+
+// A user that may not touch what is derived from a read lock's name takes plain locks,
+// and is told what a read lock lacks; nothing is left.
+func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~locks:*", "~redlock:*", "&*", "+@all").Err())
+	var id Identity
+	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{Admit: func(got Identity) error { id = got; return nil }})
+	noErr(t, r.Ready())
+	if len(id.NoReaders) == 0 || !strings.Contains(id.NoReaders[0], "{redlock:check}:") {
+		t.Errorf("found on connecting: %q", id.NoReaders)
+	}
+	for _, mode := range []Mode{Plain, Write} {
+		l := NewLock(fmt.Sprintf("locks:%c", mode), mode)
+		if reply := ask(t, r, Request{Kind: Acquire, Lock: l, Holder: "h", Token: 1}); reply.Class != Granted {
+			t.Errorf("%c: %+v", mode, reply)
+		}
+	}
+	reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("locks:r", Read), Holder: "h", Token: 1})
+	if reply.Class != Refused || !strings.Contains(reply.Err.Error(), "grant") {
+		t.Errorf("%+v", reply)
+	}
+	if n := d.Exists(t.Context(), "locks:r").Val(); n != 0 {
+		t.Error("a hash is left")
+	}
+}
+
+// The rights are tried as soon as the master can tell, not only when it could at first.
+func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all", "-pexpire").Err())
+	// Nothing can be asked of a master that runs a script: it answers BUSY, and then goes on.
+	noErr(t, d.ConfigSet(t.Context(), "busy-reply-threshold", "1").Err())
+	busy := make(chan struct{})
+	go func() {
+		defer close(busy)
+		_ = d.Eval(t.Context(), "local t = redis.call('time')[1]; while redis.call('time')[1] - t < 1 do end", nil).Err()
+	}()
+	time.Sleep(20 * time.Millisecond)
+	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{})
+	_ = r.Ready()
+	<-busy
+	soon(t, "the missing right is named", func() bool {
+		reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h", Token: 1})
+		return reply.Err != nil && strings.Contains(reply.Err.Error(), "pexpire")
+	})
+	if n := d.Exists(t.Context(), "x").Val(); n != 0 {
+		t.Error("a vote is left")
+	}
+}
+
+// A counter below 0 is no counter, on every path through the script.
+func TestAcquire_negativeCounter_refused(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	r := bound(t, s.URL(), Binding{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	l, other := NewLock("x", Plain), NewLock("y", Plain)
+	noErr(t, d.HSet(t.Context(), RecordKey, l.counter, "-5", other.counter, "-5").Err())
+	for name, wait := range map[string]*Wait{"alone": nil, "waits": {Waiter: strings.Repeat("w", 36), Liveness: time.Second}} {
+		reply := ask(t, r, Request{Kind: Acquire, Lock: l, Holder: "h", Token: 1, Wait: wait})
+		if reply.Class != Refused || !strings.Contains(reply.Err.Error(), "-5") {
+			t.Errorf("%s: %+v", name, reply)
+		}
+	}
+	// And two in one call.
+	got := make(answers, 2)
+	now := r.clock.Elapsed()
+	for i, l := range []*Lock{l, other} {
+		r.Submit(&Op{To: got, Request: &Request{Kind: Acquire, Lock: l, Holder: "h", Token: 1, TTL: time.Second,
+			Start: now, Until: now + time.Second, More: i == 0}})
+	}
+	for range 2 {
+		if reply := <-got; reply.Class != Refused {
+			t.Errorf("two at once: %+v", reply)
+		}
+	}
+}
+
+// A TTL is 1 ms or more for the master: 0 would delete the vote that it has just given.
+func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
+	t.Parallel()
+	for _, d := range []time.Duration{1, time.Millisecond - 1, time.Millisecond} {
+		if n := millis(d); n != 1 {
+			t.Errorf("%v is %d ms", d, n)
+		}
+	}
+	var v votes
+	v.add(&Request{Kind: Acquire, Lock: NewLock("x", Plain), TTL: 100 * time.Microsecond, Wait: &Wait{Liveness: 1}})
+	c := &conn{keys: keysIn("")}
+	if args := v.call(nil, c); args[8] != int64(1) || args[9] != int64(1) {
+		t.Errorf("the call is %v", args)
+	}
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+)
+
+// instants turns times on a client's clock into times of day. The two clocks are read
+// one after the other, so each comparison of them gives a slightly other result: one is
+// kept, and replaced when they have parted, as a suspend makes them.
+type instants struct {
+	clock clock.Clock
+
+	mu      sync.Mutex
+	day     time.Time // with the monotonic reading of package time
+	elapsed time.Duration
+}
+
+// parted is by how much the two clocks may differ before they are compared anew.
+const parted = time.Millisecond
+
+func (i *instants) at(elapsed time.Duration) time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now, on := time.Now(), i.clock.Elapsed()
+	if i.day.IsZero() || (now.Sub(i.day)-(on-i.elapsed)).Abs() > parted {
+		i.day, i.elapsed = now, on
+	}
+	return i.day.Add(elapsed - i.elapsed)
+}

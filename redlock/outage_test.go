@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// undoing counts the releases and dequeues that a client sends to master i.
+func (m *member) undoing(i int) *atomic.Int64 {
+	var n atomic.Int64
+	m.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+		if cmd.Name == "release" || cmd.Name == "leave" {
+			n.Add(1)
+		}
+		return nodetest.Fault{}
+	})
+	return &n
+}
+
+// A master that is down is not owed anything for locks that it was never asked for: an
+// outage must not pile up what its end has to work off.
+func TestSim_masterDownUnderLoad_nothingPilesUp(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
+		c.masters[4].Crash()
+		most := 0
+		for i := range 2000 {
+			lease, err := a.Mutex(fmt.Sprint(i)).Lock(t.Context())
+			wantErr(t, err, nil)
+			wantErr(t, lease.Unlock(t.Context()), nil)
+			time.Sleep(time.Millisecond)
+			most = max(most, a.Stats().Unacknowledged)
+		}
+		if most > 2 { // of the lock that found the master dead
+			t.Errorf("%d releases pile up for a dead master", most)
+		}
+		undoing := a.undoing(4)
+		c.masters[4].Restart()
+		time.Sleep(time.Second)
+		lease := mustLock(t, a.Mutex("y"))
+		c.wantVotes("y", lease.Holder(), 5)
+		if n := undoing.Load(); n > 2 {
+			t.Errorf("%d releases went to a master that had no vote", n)
+		}
+		if n := a.Stats().Unacknowledged; n != 0 {
+			t.Errorf("%d are kept for ever", n)
+		}
+	})
+}
+
+// Votes that a master had when it stopped to answer end by their TTL: their releases are
+// kept for so long and no longer.
+func TestSim_masterDown_releasesOfHeldLeasesEndWithTheirVotes(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client(redlock.WithTTL(2 * time.Second))
+		var leases []*redlock.Lease
+		for i := range 100 {
+			leases = append(leases, mustLock(t, a.Mutex(fmt.Sprint(i))))
+		}
+		c.masters[4].Crash()
+		for _, l := range leases {
+			wantErr(t, l.Unlock(t.Context()), nil)
+		}
+		synctest.Wait()
+		if n := a.Stats().Unacknowledged; n != 100 {
+			t.Errorf("%d releases are kept, want 100", n)
+		}
+		time.Sleep(6 * time.Second)
+		if n := a.Stats().Unacknowledged; n != 0 {
+			t.Errorf("%d releases are kept although their votes are over", n)
+		}
+	})
+}
+
+// A frozen master may execute what it has in its buffer long after the TTL. What it
+// grants then is released, however late that is.
+func TestSim_frozenMaster_lateGrantIsReleased(t *testing.T) {
+	for _, recovers := range []bool{false, true} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			a := c.client()
+			wantErr(t, mustLock(t, a.Mutex("warm")).Unlock(t.Context()), nil)
+			synctest.Wait()
+			c.masters[4].Pause()
+			lease, err := a.Mutex("x").TryLock(t.Context())
+			wantErr(t, err, nil)
+			wantErr(t, lease.Unlock(t.Context()), nil)
+			if recovers {
+				time.Sleep(time.Second) // the connection stands
+			} else {
+				time.Sleep(time.Hour)
+			}
+			c.masters[4].Resume()
+			time.Sleep(time.Second)
+			c.wantVotes("x", "", 5)
+			if n := a.Stats().Unacknowledged; n != 0 {
+				t.Errorf("%d releases are kept", n)
+			}
+		})
+	}
+}
+
+// What is owed goes out in pieces: live operations do not wait behind it.
+func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client(redlock.WithTTL(time.Minute), redlock.WithMaxTTL(time.Minute))
+		var leases []*redlock.Lease
+		for i := range 3000 {
+			leases = append(leases, mustLock(t, a.Mutex(fmt.Sprint(i))))
+		}
+		c.masters[4].Crash()
+		for _, l := range leases {
+			wantErr(t, l.Unlock(t.Context()), nil)
+		}
+		c.masters[4].Restart()
+		largest := 0
+		a.nodes[4].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+			if cmd.Name == "release" {
+				largest = max(largest, len(cmd.Keys)/2)
+			}
+			return nodetest.Fault{ReplyDelay: time.Millisecond}
+		})
+		time.Sleep(20 * time.Millisecond) // it is connected
+		lease := mustLock(t, a.Mutex("live"))
+		time.Sleep(10 * time.Millisecond)
+		c.wantVotes("live", lease.Holder(), 5)
+		if n := a.Stats().Unacknowledged; n == 0 {
+			t.Fatal("all went out before the live op")
+		}
+		time.Sleep(time.Second)
+		if n := a.Stats().Unacknowledged; n != 0 || largest > 64 {
+			t.Errorf("%d are left, at most %d went at once", n, largest)
+		}
+		for i := range 3000 {
+			c.wantVotes(fmt.Sprint(i), "", 5)
+		}
+	})
+}
+
+// People write lease.Unlock(lease.Context()) without a thought.
+func TestSim_unlockWithTheLeasesOwnContext_confirmed(t *testing.T) {
+	type key struct{}
+	for name, made := range map[string]func(context.Context) (context.Context, context.CancelFunc){
+		"itself": func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} },
+		"deadline": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, time.Second)
+		},
+		"cancel": context.WithCancel,
+		"value": func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithCancel(context.WithValue(ctx, key{}, 1))
+		},
+	} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			a := c.client()
+			for i := range 5 {
+				a.faultOn("release", nodetest.Fault{ReplyDelay: time.Millisecond}, i)
+			}
+			lease := mustLock(t, a.Mutex("x"))
+			ctx, cancel := made(lease.Context())
+			defer cancel()
+			if err := lease.Unlock(ctx); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			time.Sleep(10 * time.Millisecond)
+			c.wantVotes("x", "", 5)
+			// One of two leases on a hold, with the context of the other.
+			outer := mustLock(t, a.Mutex("x"))
+			inner, err := outer.Reenter(t.Context())
+			wantErr(t, err, nil)
+			wantErr(t, outer.Unlock(inner.Context()), nil)
+			wantErr(t, inner.Err(), nil)
+			wantErr(t, inner.Unlock(outer.Context()), nil)
+			// A deadline of the caller's own still ends the waiting.
+			lease = mustLock(t, a.Mutex("x"))
+			for _, m := range c.masters {
+				m.Pause()
+			}
+			bounded, cancel := context.WithTimeout(lease.Context(), 20*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			wantErr(t, lease.Unlock(bounded), redlock.ErrUnconfirmed)
+			if took := time.Since(start); took > 30*time.Millisecond {
+				t.Errorf("%s: the deadline of 20ms ended it after %v", name, took)
+			}
+		})
+	}
+}
+
+// The context that Do hands out says that it is over as soon as it is asked, as that of
+// the lease does: timers stand still in a suspend.
+func TestSim_do_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+			a.clock.stop(redlock.DefaultTTL)
+			wantErr(t, ctx.Err(), context.Canceled)
+			wantErr(t, context.Cause(ctx), redlock.ErrLost)
+			return nil
+		})
+		wantErr(t, err, redlock.ErrLost)
+	})
+}
+
+// Connections come and go; what is known of a master's clock stays.
+func TestSim_mastersClockJumpsWhileDisconnected_voteDropped(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.recovery = true
+		a := c.client()
+		wantErr(t, a.Init(t.Context()), nil)
+		wantErr(t, mustLock(t, a.Mutex("warm")).Unlock(t.Context()), nil)
+		time.Sleep(time.Second)
+		a.nodes[0].Cut()
+		c.masters[0].StepClock(time.Minute)
+		a.Mutex("x").TryLock(t.Context()) // finds the connection broken
+		time.Sleep(100 * time.Millisecond)
+		lease := mustLock(t, a.Mutex("y"))
+		if n := redlock.CountedVotes(lease); n != 4 {
+			t.Errorf("%d votes counted, want 4: the master's clock has jumped", n)
+		}
+	})
+}
+
+// turns counts the locks that callers of one client take from each other in a second.
+func turns(t *testing.T, a *member, callers int) int {
+	var n atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := a.Mutex("x").Lock(ctx)
+				if err != nil {
+					return
+				}
+				n.Add(1)
+				_ = lease.Unlock(context.WithoutCancel(ctx))
+			}
+		})
+	}
+	wg.Wait()
+	return int(n.Load())
+}
+
+// away makes master i of a as far away as d.
+func (m *member) away(i int, d time.Duration) {
+	var salt atomic.Int64 // no two messages at one instant: see package nodetest
+	m.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+		if cmd.Name == "message" {
+			return nodetest.Fault{ReplyDelay: d/2 + time.Duration(salt.Add(7)%1000)}
+		}
+		return nodetest.Fault{Delay: d/2 + time.Duration(salt.Add(7)%1000), ReplyDelay: d - d/2}
+	})
+}
+
+// A slow master costs those who wait for a lock no more than a dead one: nobody waits for
+// it. (A dead one costs something too: the others then have to answer the release before
+// they are asked again.)
+func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
+	for _, tc := range []struct {
+		masters, clients, callers int
+		slow                      []int
+		by                        time.Duration
+	}{
+		{3, 1, 2, []int{2}, 10 * time.Millisecond},
+		{5, 1, 2, []int{4}, 10 * time.Millisecond},
+		{5, 1, 8, []int{3, 4}, 10 * time.Millisecond},
+		{5, 1, 8, []int{3, 4}, 40 * time.Millisecond},
+		{5, 1, 8, []int{3, 4}, 120 * time.Millisecond},
+		{5, 4, 2, []int{3, 4}, 40 * time.Millisecond},
+	} {
+		rate := func(slow func(c *cluster, members []*member)) (n int) {
+			simulateWith(t, tc.masters, func(t *testing.T, c *cluster) {
+				var members []*member
+				for range tc.clients {
+					a := c.client()
+					for i := range c.masters {
+						a.away(i, 400*time.Microsecond)
+					}
+					members = append(members, a)
+				}
+				time.Sleep(time.Second)
+				slow(c, members)
+				var total atomic.Int64
+				var wg sync.WaitGroup
+				for _, a := range members {
+					wg.Go(func() { total.Add(int64(turns(t, a, tc.callers))) })
+				}
+				wg.Wait()
+				n = int(total.Load())
+			})
+			return n
+		}
+		even := rate(func(*cluster, []*member) {})
+		dead := rate(func(c *cluster, _ []*member) {
+			for _, i := range tc.slow {
+				c.masters[i].Crash()
+			}
+		})
+		slow := rate(func(_ *cluster, members []*member) {
+			for _, a := range members {
+				for _, i := range tc.slow {
+					a.away(i, tc.by)
+				}
+			}
+		})
+		t.Logf("%+v: %d locks a second, %d with these masters slow, %d with them dead", tc, even, slow, dead)
+		if slow < dead*8/10 || slow < even/2 {
+			t.Errorf("%+v: %d locks a second with these masters slow, %d with them dead, %d with all well", tc, slow, dead, even)
+		}
+	}
+}
+
+// A refusal is there as soon as it is decided, whoever is silent.
+func TestSim_tryLock_heldByAQuorumAndTwoSilent_refusedAtOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		mustLock(t, b.Mutex("x"))
+		wantErr(t, mustLock(t, a.Mutex("warm")).Unlock(t.Context()), nil)
+		for i := range c.masters {
+			a.away(i, 500*time.Microsecond)
+		}
+		c.masters[3].Pause()
+		c.masters[4].Pause()
+		start := time.Now()
+		_, err := a.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+		if took := time.Since(start); took > 5*time.Millisecond {
+			t.Errorf("refused after %v", took)
+		}
+	})
+}
+
+// An outage is everybody's at once: nobody's patience begins when another's is over.
+func TestSim_allMastersDown_allCallersHearAtOnce(t *testing.T) {
+	for name, stop := range map[string]func(*nodetest.Master){"dead": (*nodetest.Master).Crash, "frozen": (*nodetest.Master).Pause} {
+		for _, limit := range []time.Duration{0, 8 * time.Second} {
+			t.Run(fmt.Sprint(name, limit), func(t *testing.T) {
+				simulate(t, func(t *testing.T, c *cluster) {
+					a := c.client()
+					wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
+					for _, m := range c.masters {
+						stop(m)
+					}
+					ctx := t.Context()
+					if limit > 0 {
+						bounded, cancel := context.WithTimeout(ctx, limit)
+						defer cancel()
+						ctx = bounded
+					}
+					start := time.Now()
+					var wg sync.WaitGroup
+					var last atomic.Int64
+					for i := range 30 {
+						wg.Go(func() {
+							if i >= 20 { // they come later, and have their own patience
+								time.Sleep(500 * time.Millisecond)
+							}
+							_, err := a.Mutex("x").Lock(ctx)
+							if !errors.Is(err, redlock.ErrUnreachable) {
+								t.Errorf("caller %d: %v", i, err)
+							}
+							if waited := time.Since(start); i >= 20 && waited < redlock.Patience+500*time.Millisecond {
+								t.Errorf("caller %d came after 500ms and lost its patience after %v", i, waited)
+							}
+							for took := int64(time.Since(start)); took > last.Load(); {
+								last.Store(took)
+							}
+						})
+					}
+					wg.Wait()
+					if took := time.Duration(last.Load()); took > 2*time.Second {
+						t.Errorf("the last of 30 callers heard after %v", took)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Who skips a job when another has its lock must not skip it because the masters are gone.
+func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
+	for _, wait := range []time.Duration{1, time.Microsecond, time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			a, b := c.client(), c.client()
+			lease, err := a.Mutex("free").TryLockFor(t.Context(), wait)
+			if err != nil {
+				t.Errorf("a free lock for %v: %v", wait, err)
+			} else {
+				wantErr(t, lease.Unlock(t.Context()), nil)
+			}
+			mustLock(t, b.Mutex("held"))
+			all := func(name string, want error) {
+				var wg sync.WaitGroup
+				for range 10 {
+					wg.Go(func() {
+						if _, err := a.Mutex(name).TryLockFor(t.Context(), wait); !errors.Is(err, want) {
+							t.Errorf("%s for %v: %v, want %v", name, wait, err, want)
+						}
+					})
+				}
+				wg.Wait()
+			}
+			all("held", redlock.ErrHeld)
+			for _, m := range c.masters {
+				m.Crash()
+			}
+			all("free", redlock.ErrUnreachable)
+			all("held", redlock.ErrUnreachable)
+		})
+	}
+}
+
+// Ten callers try a free lock at the same moment: one of them has it.
+func TestSim_tryLock_tenAtOnce_oneWins(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for _, n := range []int{3, 5} {
+		none, most := 0, time.Duration(0)
+		const tries = 300
+		simulateWith(t, n, func(t *testing.T, c *cluster) {
+			rng := rand.New(rand.NewPCG(seed, uint64(n)))
+			var members []*member
+			for range 10 {
+				a := c.client()
+				for i := range c.masters {
+					a.away(i, time.Duration(200+rng.IntN(400))*time.Microsecond)
+				}
+				members = append(members, a)
+			}
+			for try := range tries {
+				var wg sync.WaitGroup
+				var wins atomic.Int64
+				start := time.Now()
+				for _, a := range members {
+					wg.Go(func() {
+						lease, err := a.Mutex(fmt.Sprint(try)).TryLock(t.Context())
+						if err == nil {
+							wins.Add(1)
+						} else if !errors.Is(err, redlock.ErrHeld) {
+							t.Error(err)
+						} else if lease != nil {
+							t.Error("a lease with an error")
+						}
+					})
+				}
+				wg.Wait()
+				most = max(most, time.Since(start))
+				if wins.Load() == 0 {
+					none++
+				} else if wins.Load() > 1 {
+					t.Fatalf("%d have the lock", wins.Load())
+				}
+			}
+		})
+		t.Logf("%d masters: nobody won in %d of %d tries; the longest took %v", n, none, tries, most)
+		if none > 0 || most > redlock.DefaultNodeTimeout+50*time.Millisecond {
+			t.Errorf("%d masters: nobody won in %d of %d tries; the longest took %v", n, none, tries, most)
+		}
+	}
+}
+
+// A lock that another keeps is refused in two looks, although one master has a leftover.
+func TestSim_tryLock_leftoverVotes_refusedSoon(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		wantErr(t, mustLock(t, a.Mutex("warm")).Unlock(t.Context()), nil)
+		lease := mustLock(t, b.Mutex("x"))
+		wantErr(t, c.masters[0].Do(func(db *nodetest.DB) { db.Del("x") }), nil)
+		c.masters[1].Crash()
+		c.masters[2].Crash()
+		start := time.Now()
+		_, err := a.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+		if took := time.Since(start); took > 30*time.Millisecond {
+			t.Errorf("refused after %v", took)
+		}
+		wantErr(t, lease.Err(), nil)
+	})
+}
+
+// A waiter beside masters that recover knows how long that takes, and sleeps.
+func TestSim_waitForRecovery_sleeps(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.recovery = true
+		var said strings.Builder
+		a := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+		wantErr(t, a.Init(t.Context()), nil)
+		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
+		for _, m := range c.masters[:3] {
+			m.Flush()
+			m.Restart()
+		}
+		time.Sleep(time.Second)
+		before, start := a.Stats().Rounds, time.Now()
+		lease, err := a.Mutex("x").Lock(t.Context())
+		wantErr(t, err, nil)
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		took, rounds := time.Since(start), a.Stats().Rounds-before
+		t.Logf("%d rounds in %v", rounds, took)
+		if rounds > 25 {
+			t.Errorf("%d rounds in %v", rounds, took)
+		}
+		if took > redlock.DefaultMaxTTL+2*time.Second {
+			t.Errorf("locked after %v", took)
+		}
+		if n := strings.Count(said.String(), "\n"); n != 1 || !strings.Contains(said.String(), "lock=x for=2") {
+			t.Errorf("the logger was told %d lines: %s", n, said.String())
+		}
+	})
+}
+
+// One deadline is one instant.
+func TestLease_validUntil_isOneInstant(t *testing.T) {
+	c := openAt(t, startMasters(t, 3, localredis.Config{}).urls(), redlock.WithUnsafeRecoveryOff())
+	lease := locked(t, c.Mutex("x", redlock.WithoutRenewal()))
+	first := lease.ValidUntil()
+	for range 1000 {
+		if next := lease.ValidUntil(); !next.Equal(first) {
+			t.Fatalf("%v, and then %v later", first, next.Sub(first))
+		}
+	}
+	if left := time.Until(first); left > redlock.DefaultTTL || left < redlock.DefaultTTL/2 {
+		t.Errorf("valid for %v", left)
+	}
+	unlock(t, lease)
+}
+
+// A client that is closed while its masters do not answer is gone in the time of one
+// round trip.
+func TestSim_close_mastersSilent_soonDone(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		mustLock(t, b.Mutex("x"))
+		go func() { _, _ = a.Mutex("x").Lock(context.Background()) }()
+		time.Sleep(100 * time.Millisecond) // it has subscribed
+		mustLock(t, a.Mutex("y"))
+		for i, m := range c.masters {
+			m.Pause()
+			if i > 0 {
+				a.nodes[i].Cut() // these connect anew, and are not greeted
+			}
+		}
+		time.Sleep(400 * time.Millisecond)
+		start := time.Now()
+		_ = a.Close()
+		if took := time.Since(start); took > redlock.DefaultNodeTimeout+10*time.Millisecond {
+			t.Errorf("closed after %v", took)
+		}
+	})
+}
