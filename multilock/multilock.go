@@ -15,12 +15,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/lazyctx"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -87,19 +89,81 @@ func New(members ...Member) (*Lock, error) {
 // Members implements [Member].
 func (l *Lock) Members() []*redlock.Mutex { return l.named }
 
-// TryLock tries every member once, all at the same time: one round trip. The
-// error is that of the first member, in the order of waiting, that could not be
-// had, as redlock.Mutex.TryLock reports it; nothing is held then.
+var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
+
+// TryLock tries to take every member now: all at the same time, in one round trip, when
+// all are free. It never waits for a holder. The error is that of the first member, in
+// the order of waiting, that could not be had, as redlock.Mutex.TryLock reports it;
+// nothing is held then.
+//
+// Callers that try at the same moment can take members from each other, so that none
+// has them all. TryLock then takes the members one after the other, in the order of
+// waiting: the caller that has the first member goes on to have them all. That takes up
+// to [redlock.DefaultNodeTimeout] more.
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	if ctx == nil {
-		return nil, fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
+		return nil, errNilContext
 	}
 	held := make([]*redlock.Lease, len(l.named))
-	if _, err := l.try(ctx, held, 0); err != nil {
+	_, err := l.try(ctx, held, 0)
+	if err != nil {
 		l.giveBack(ctx, held, 0)
-		return nil, err
+		if len(l.named) == 1 || !errors.Is(err, redlock.ErrHeld) || ctx.Err() != nil {
+			return nil, err
+		}
+		if err := l.tryInOrder(ctx, held); err != nil {
+			l.giveBack(ctx, held, 0)
+			return nil, err
+		}
 	}
 	return l.lease(ctx, held)
+}
+
+// tryInOrder tries one member after the other, in the order of waiting, until one is
+// held by somebody that keeps it. Another TryLock under way gives its members back
+// within a few round trips: a holder that is seen twice is none of those.
+func (l *Lock) tryInOrder(ctx context.Context, held []*redlock.Lease) error {
+	end := time.Now().Add(redlock.DefaultNodeTimeout)
+	for _, i := range l.ordered {
+		for seen := ""; ; {
+			start := time.Now()
+			lease, err := l.named[i].TryLock(ctx)
+			if err == nil {
+				held[i] = lease
+				break
+			}
+			var round *redlock.RoundError
+			if !errors.Is(err, redlock.ErrHeld) || !errors.As(err, &round) || round.Holder != "" && round.Holder == seen {
+				return err
+			}
+			seen = round.Holder
+			pause := 2*time.Since(start) + rand.N(pauseMax)
+			if time.Now().Add(pause).After(end) {
+				return err
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pauseMax bounds the random part of the pause before a member is looked at again.
+const pauseMax = 4 * time.Millisecond
+
+// TryLockFor is Lock that waits for at most wait, and then returns what the last round
+// found of the member that could not be had, as redlock.Mutex.TryLockFor does.
+func (l *Lock) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
+	if ctx == nil || wait <= 0 {
+		return l.TryLock(ctx)
+	}
+	end := time.Now().Add(wait)
+	return l.lockBy(ctx, func(m *redlock.Mutex) (*redlock.Lease, error) {
+		return m.TryLockFor(ctx, time.Until(end))
+	})
 }
 
 // Lock waits until it holds every member or ctx ends: one round trip when all are
@@ -107,11 +171,16 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 // Errors are redlock.Mutex.Lock's; nothing is held then.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	if ctx == nil {
-		return nil, fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
+		return nil, errNilContext
 	}
+	return l.lockBy(ctx, func(m *redlock.Mutex) (*redlock.Lease, error) { return m.Lock(ctx) })
+}
+
+// lockBy waits with wait for a member that is not free.
+func (l *Lock) lockBy(ctx context.Context, wait func(*redlock.Mutex) (*redlock.Lease, error)) (*Lease, error) {
 	for {
 		held := make([]*redlock.Lease, len(l.named))
-		err := l.waitAll(ctx, held)
+		err := l.waitAll(ctx, held, wait)
 		if err != nil {
 			l.giveBack(ctx, held, 0)
 			return nil, err
@@ -126,7 +195,7 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 
 // waitAll fills held. What could be had at once beyond the first member that must
 // be waited for is given back before waiting: it comes later in the order.
-func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease) error {
+func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(*redlock.Mutex) (*redlock.Lease, error)) error {
 	for from := 0; from < len(l.ordered); {
 		failed, err := l.try(ctx, held, from)
 		if err == nil {
@@ -137,7 +206,7 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease) error {
 			return err
 		}
 		i := l.ordered[failed]
-		if held[i], err = l.named[i].Lock(ctx); err != nil {
+		if held[i], err = wait(l.named[i]); err != nil {
 			return err
 		}
 		from = failed + 1
@@ -195,7 +264,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
-	held, cancel := context.WithCancelCause(valueContext{ctx, lease.members})
+	held, cancel := lease.context(ctx)
 	defer cancel(redlock.ErrReleased)
 	stop := context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
 	defer stop()
@@ -212,12 +281,29 @@ type Lease struct {
 
 func newLease(ctx context.Context, held []*redlock.Lease) *Lease {
 	l := &Lease{members: held}
-	l.ctx, l.cancel = context.WithCancelCause(valueContext{context.WithoutCancel(ctx), held})
+	l.ctx, l.cancel = l.context(context.WithoutCancel(ctx))
 	for _, h := range held {
 		member := h.Context()
 		l.stops = append(l.stops, context.AfterFunc(member, func() { l.cancel(context.Cause(member)) }))
 	}
 	return l
+}
+
+// context is parent with the leases of all members in it. It ends when one of them is
+// over and Err is asked for, or when the cancel is called.
+func (l *Lease) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(valueContext{parent, l.members})
+	return &lazyctx.Context{Context: ctx, Over: l.Err, End: cancel}, cancel
+}
+
+// Err is nil while every member is held, and says of the first that is not why.
+func (l *Lease) Err() error {
+	for _, m := range l.members {
+		if err := m.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // valueContext finds the leases of all members, so that their locks can be

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/multilock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// stopped is the bubble's clock, and how long the host was stopped.
+type stopped struct {
+	clock.Clock
+	by atomic.Int64
+}
+
+func (c *stopped) Elapsed() time.Duration { return c.Clock.Elapsed() + time.Duration(c.by.Load()) }
+
+// memory is masters in memory; its methods are for a bubble.
+type memory []*nodetest.Master
+
+func newMemory(n int) (ms memory) {
+	for i := range n {
+		ms = append(ms, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
+	}
+	return ms
+}
+
+// client is one whose messages take between 100 and 300 us each way.
+func (ms memory) client(t *testing.T, rng *rand.Rand) (*redlock.Client, *stopped) {
+	t.Helper()
+	on := &stopped{Clock: clock.Monotonic()}
+	var nodes []node.Node
+	for _, m := range ms {
+		n := m.Node(node.Config{Clock: on})
+		there, back := time.Duration(100_000+rng.IntN(200_000)), time.Duration(100_000+rng.IntN(200_000))
+		n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: there, ReplyDelay: back} })
+		nodes = append(nodes, n)
+	}
+	c, err := redlock.New(nodes, redlock.WithClock(on), redlock.WithUnsafeRecoveryOff())
+	quorumtest.NoErr(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c, on
+}
+
+func three(t *testing.T, c *redlock.Client, try int) *multilock.Lock {
+	return mustNew(t, c.Mutex(fmt.Sprint("a", try)), c.Mutex(fmt.Sprint("b", try)), c.Mutex(fmt.Sprint("c", try)))
+}
+
+// Ten callers try three free locks at the same moment: one of them has them all.
+func TestTryLock_tenAtOnce_oneWins(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		ms := newMemory(5)
+		var clients []*redlock.Client
+		for range 10 {
+			c, _ := ms.client(t, rng)
+			clients = append(clients, c)
+		}
+		const tries = 100
+		none, most := 0, time.Duration(0)
+		for try := range tries {
+			var wins atomic.Int64
+			var wg sync.WaitGroup
+			start := time.Now()
+			for _, c := range clients {
+				wg.Go(func() {
+					_, err := three(t, c, try).TryLock(t.Context())
+					if err == nil {
+						wins.Add(1)
+					} else if !errors.Is(err, redlock.ErrHeld) {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			most = max(most, time.Since(start))
+			if wins.Load() > 1 {
+				t.Fatalf("%d have them", wins.Load())
+			} else if wins.Load() == 0 {
+				none++
+			}
+		}
+		t.Logf("nobody won in %d of %d tries; the longest took %v", none, tries, most)
+		if none > 0 || most > redlock.DefaultNodeTimeout+100*time.Millisecond {
+			t.Errorf("nobody won in %d of %d tries; the longest took %v", none, tries, most)
+		}
+	})
+}
+
+// A member that somebody keeps is refused soon, and costs others nothing.
+func TestTryLock_oneMemberKept_refusedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		ms := newMemory(5)
+		a, _ := ms.client(t, rng)
+		b, _ := ms.client(t, rng)
+		for i, name := range []string{"a", "b", "c"} {
+			kept := hold(t, b.Mutex(fmt.Sprint(name, i)))
+			start := time.Now()
+			_, err := three(t, a, i).TryLock(t.Context())
+			quorumtest.Is(t, err, redlock.ErrHeld)
+			if took := time.Since(start); took > 20*time.Millisecond {
+				t.Errorf("%s is kept: refused after %v", name, took)
+			}
+			unlock(t, kept)
+		}
+	})
+}
+
+// TryLockFor says what it waited for in vain, as a Mutex does, and not that its own
+// deadline is over.
+func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		ms := newMemory(3)
+		a, _ := ms.client(t, rng)
+		b, _ := ms.client(t, rng)
+		kept := hold(t, b.Mutex("b0"))
+		for _, wait := range []time.Duration{0, 1, 50 * time.Millisecond, time.Second} {
+			start := time.Now()
+			_, err := three(t, a, 0).TryLockFor(t.Context(), wait)
+			quorumtest.Is(t, err, redlock.ErrHeld)
+			if took := time.Since(start); took < wait || took > wait+30*time.Millisecond {
+				t.Errorf("%v: refused after %v", wait, took)
+			}
+		}
+		got := make(chan error, 1)
+		go func() {
+			lease, err := three(t, a, 0).TryLockFor(context.Background(), time.Minute)
+			if err == nil {
+				err = lease.Unlock(lease.Context())
+			}
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		unlock(t, kept)
+		quorumtest.NoErr(t, <-got)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := three(t, a, 0).TryLockFor(ctx, time.Second)
+		quorumtest.Is(t, err, context.Canceled)
+		for _, m := range ms {
+			m.Crash()
+		}
+		_, err = three(t, a, 0).TryLockFor(t.Context(), 50*time.Millisecond)
+		quorumtest.Is(t, err, redlock.ErrUnreachable)
+	})
+}
+
+// What Do hands out, and the lease's own context, say at once that a suspend has ended
+// the lease.
+func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ms := newMemory(3)
+		a, on := ms.client(t, rand.New(rand.NewPCG(1, 2)))
+		err := three(t, a, 0).Do(t.Context(), func(ctx context.Context) error {
+			quorumtest.NoErr(t, ctx.Err())
+			on.by.Add(int64(redlock.DefaultTTL))
+			quorumtest.Is(t, ctx.Err(), context.Canceled)
+			quorumtest.Is(t, context.Cause(ctx), redlock.ErrLost)
+			return nil
+		})
+		quorumtest.Is(t, err, redlock.ErrLost)
+		lease := lock(t, three(t, a, 1))
+		on.by.Add(int64(redlock.DefaultTTL))
+		quorumtest.Is(t, lease.Context().Err(), context.Canceled)
+		quorumtest.Is(t, lease.Err(), redlock.ErrLost)
+	})
+}
