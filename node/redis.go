@@ -99,8 +99,8 @@ type Redis struct {
 	wake  chan struct{}
 	quit  chan struct{} // closed by Close: ends pauses
 	// life ends when Close loses its patience: no connection of the lane outlives it.
-	life context.Context
-	end  context.CancelFunc
+	life  context.Context
+	end   context.CancelFunc
 	done  chan struct{} // closed when the lane has ended
 	first chan struct{} // closed after the first dial
 	// dialled closes first.
