@@ -27,10 +27,11 @@ const probeMin, probeMax = 10 * time.Millisecond, 250 * time.Millisecond
 // it happens behind the TIME; the next pipeline sees it.
 const watchEvery = 5 * time.Millisecond
 
-// idleAfter is how long a connection may stand idle before it is looked at whether the
-// master has closed it: after a restart the first op finds a new one instead of an
-// error.
-const idleAfter = 10 * time.Millisecond
+// idleAfter is how long a connection may be idle before the lane looks, ahead of the
+// next op, whether the master has closed it. It is shorter than any restart takes (a
+// redis-server without data is back in 5 ms), so a client that was idle while its master
+// restarted finds a new connection and not an error.
+const idleAfter = time.Millisecond
 
 // trustFor is how long a master behind failover is taken for the master after it last
 // answered: longer than a waiting client is silent. One that was frozen meanwhile may not
