@@ -615,8 +615,11 @@ func explain(err error) error {
 	switch {
 	case redis.IsAuthError(err):
 		return fmt.Errorf("%w (check user and password of this master)", err)
-	case redis.IsPermissionError(err), errors.Is(err, errRights), // and what scripts say, before Redis 7.2 and since
-		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access"), strings.Contains(err.Error(), "no permissions"):
+	case redis.IsPermissionError(err), errors.Is(err, errRights),
+		// Of a command and of a key in a script, before Redis 7.2...
+		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access at least one of the keys"),
+		// ...and since.
+		strings.Contains(err.Error(), "no permissions"), strings.Contains(err.Error(), "No permissions"):
 		return fmt.Errorf("%w (grant it to the lock's user; docs/operations.md lists all rights)", err)
 	}
 	return err

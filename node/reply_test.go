@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -38,6 +39,64 @@ func TestDecode_eachKind_classAndValue(t *testing.T) {
 		if got.decode(tc.kind, tc.n); got.Class != tc.want.Class || got.Token != tc.want.Token ||
 			got.Remaining != tc.want.Remaining || !errors.Is(got.Err, tc.want.Err) {
 			t.Errorf("%v %d: %+v, want %+v", tc.kind, tc.n, got, tc.want)
+		}
+	}
+}
+
+// The words are those of real servers: 6.2.16, 7.0.15, 8.0.2 and Valkey 8.1.1 each word an
+// error inside a script in their own way. What it means must not depend on that.
+func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
+	const sha = "6dee20530b98af29aede2283e1e46670101fd16c"
+	const raised62 = "ERR Error running script (call to f_" + sha + "): @user_script:1: "
+	const raised70 = " script: " + sha + ", on @user_script:1."
+	const wrong = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	const readOnly = "READONLY You can't write against a read only replica."
+	for _, tc := range []struct {
+		what  string
+		kind  Kind
+		words []string // of the servers, as raised and, where it differs, as caught by pcall
+		want  Class
+		is    error  // errors.Is
+		says  string // in the error
+	}{
+		{"wrong type, leave", Leave, []string{raised62 + wrong, wrong + raised70, wrong}, Absent, nil, ""},
+		{"wrong type, swap", SwapRecord, []string{raised62 + wrong, wrong + raised70, wrong}, Refused, ErrRecord, ""},
+		{"wrong type, extend", Extend, []string{raised62 + wrong, wrong + raised70}, Refused, nil, "WRONGTYPE"},
+		{"replica, release", Release, []string{raised62 + "@user_script: 1: -" + readOnly + "\n", "@user_script: 1: -" + readOnly + "\r\n",
+			readOnly + raised70, readOnly}, Unknown, nil, "READONLY"},
+		{"no right to a key", Acquire, []string{
+			raised62 + "@user_script: 1: The user executing the script can't access at least one of the keys mentioned in the command arguments",
+			"@user_script: 1: The user executing the script can't access at least one of the keys mentioned in the command arguments",
+			"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + raised70,
+			"ERR ACL failure in script: No permissions to access a key" + raised70}, Refused, nil, "grant it"},
+		{"no right to a command", Acquire, []string{
+			raised62 + "@user_script: 1: The user executing the script can't run this command or subcommand",
+			"ERR ACL failure in script: User u has no permissions to run the 'hset' command" + raised70}, Refused, nil, "grant it"},
+		{"out of memory", Acquire, []string{raised62 + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
+			"@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
+			"OOM command not allowed when used memory > 'maxmemory'." + raised70}, Refused, nil, "OOM"},
+		{"the gate", Acquire, []string{"REDLOCK GATE 1|e|i|V"}, Refused, &GateError{}, ""},
+	} {
+		for _, words := range tc.words {
+			r := failure(&Request{Kind: tc.kind}, scriptError(words))
+			if r.Class != tc.want || (r.Err == nil) != (tc.want == Absent) {
+				t.Errorf("%s, %q: %+v, want %v", tc.what, words, r, tc.want)
+				continue
+			}
+			var gate *GateError
+			if errors.As(tc.is, &gate) {
+				if !errors.As(r.Err, &gate) || gate.Got != "1|e|i|V" {
+					t.Errorf("%s, %q: %v", tc.what, words, r.Err)
+				}
+			} else if tc.is != nil && !errors.Is(r.Err, tc.is) {
+				t.Errorf("%s, %q: %v is not %v", tc.what, words, r.Err, tc.is)
+			}
+			if r.Err != nil && (!strings.Contains(r.Err.Error(), tc.says) || strings.HasPrefix(r.Err.Error(), "@") || strings.Contains(r.Err.Error(), "call to f_")) {
+				t.Errorf("%s, %q: %v", tc.what, words, r.Err)
+			}
+			if readOnly := tc.says == "READONLY"; (r.Err != nil && elsewhere(r.Err) != nil) != readOnly {
+				t.Errorf("%s, %q: elsewhere says %v", tc.what, words, elsewhere(r.Err))
+			}
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -130,6 +132,7 @@ func answer(op *Request, cmd redis.Cmder) Reply {
 
 // failure is the reply to an op that came to err.
 func failure(op *Request, err error) Reply {
+	err = stripOrigin(err)
 	switch {
 	case op.undoes() && wrongType(err):
 		return Reply{Class: Absent} // a key of another type holds no vote
@@ -145,6 +148,23 @@ func failure(op *Request, err error) Reply {
 		return Reply{Class: Refused, Err: refusal(err)}
 	}
 	return Reply{Err: err}
+}
+
+// scriptOrigin matches what Redis before 7.0 puts ahead of the error of a command in a script:
+// "ERR Error running script (call to f_...): @user_script:8: @user_script: 8: -".
+var scriptOrigin = regexp.MustCompile(`^(ERR Error running script \(call to f_[0-9a-f]+\): )?(@user_script: ?[0-9]+: )+-?`)
+
+// stripOrigin returns err with its code (READONLY, WRONGTYPE...) in front, as Redis 7.0
+// and later word it. Redis before 7.0 puts what scriptOrigin matches ahead of the code.
+func stripOrigin(err error) error {
+	text := err.Error()
+	if !isReply(err) || !strings.Contains(text, "@user_script") {
+		return err
+	}
+	if ahead := scriptOrigin.FindString(text); ahead != "" {
+		return scriptError(strings.TrimSpace(text[len(ahead):]))
+	}
+	return err
 }
 
 // decode reads the single integer of a script.
