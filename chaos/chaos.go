@@ -37,6 +37,7 @@ import (
 type Config struct {
 	Driver      cluster.Driver // or Sim
 	Image       string         // of the docker driver; see cluster.Config
+	Servers     []string       // server programs of the process driver; see cluster.Config
 	Masters     int            // default 5
 	Persistence cluster.Persistence
 	Clients     int                 // client processes; default 3
@@ -201,7 +202,7 @@ func (r *run) open(ctx context.Context) error {
 	if r.dir, err = cluster.TempDir(); err != nil {
 		return err
 	}
-	cc := cluster.Config{Driver: r.cfg.Driver, Image: r.cfg.Image, Masters: r.cfg.Masters, Persistence: r.cfg.Persistence, Out: r.cfg.Out}
+	cc := cluster.Config{Driver: r.cfg.Driver, Image: r.cfg.Image, Servers: r.cfg.Servers, Masters: r.cfg.Masters, Persistence: r.cfg.Persistence, Out: r.cfg.Out}
 	for _, n := range r.cfg.Nemeses {
 		cc.Clocks = cc.Clocks || n.Needs.Clocks
 	}
@@ -209,7 +210,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	// The register's Redis is what an application would write to: a process beside the masters, whatever these run in.
-	if r.keeper, err = cluster.Open(ctx, cluster.Config{Driver: r.cluster.Driver(), Image: r.cfg.Image, Masters: 1}); err != nil {
+	if r.keeper, err = cluster.Open(ctx, cluster.Config{Driver: r.cluster.Driver(), Image: r.cfg.Image, Servers: r.cfg.Servers, Masters: 1}); err != nil {
 		return err
 	}
 	r.world = &nemesis.World{

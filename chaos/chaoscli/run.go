@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -26,12 +27,12 @@ import (
 
 // runFlags is the flags of run, as text where the text needs judging.
 type runFlags struct {
-	driver, image, nemesis, workload, persistence, other string
-	masters, clients                                     int
-	duration                                             time.Duration
-	seed                                                 uint64
-	files                                                files
-	given                                                func(name string) bool // whether the command line has that flag
+	driver, image, servers, nemesis, workload, persistence, other string
+	masters, clients                                              int
+	duration                                                      time.Duration
+	seed                                                          uint64
+	files                                                         files
+	given                                                         func(name string) bool // whether the command line has that flag
 }
 
 func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error {
@@ -41,6 +42,7 @@ func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error
 	}}
 	fs.StringVar(&f.driver, "driver", "", "`NAME` docker, process or sim; docker where an engine answers, else process")
 	fs.StringVar(&f.image, "image", "", "`NAME` of the docker image; $REDLOCK_REDIS_IMAGE or redis:7, else one made of the installed redis-server")
+	fs.StringVar(&f.servers, "servers", "", "`FILE,..` redis-server or valkey-server programs, which masters take in turn: --driver process; default the redis-server in PATH")
 	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` what goes wrong; default: all that must break nothing; all: also what may break exclusion")
 	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how locks are used")
 	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep: none, everysec or always")
@@ -76,9 +78,12 @@ func (f *runFlags) config() (chaos.Config, error) {
 		return cfg, usagef("--duration %v: want a second or more", f.duration)
 	}
 	if f.other != "" {
-		if info, err := os.Stat(f.other); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+		if !executable(f.other) {
 			return cfg, usagef("--other %s: want a redlock-bench that can be executed, as go build -o FILE ./cmd/redlock-bench makes it", f.other)
 		}
+	}
+	if cfg.Servers, err = f.programs(cfg.Driver); err != nil {
+		return cfg, err
 	}
 	lacks := func(n nemesis.Nemesis) string { return n.Lacks(cfg.Has()) }
 	if cfg.Driver == chaos.Sim {
@@ -101,10 +106,38 @@ func (f *runFlags) config() (chaos.Config, error) {
 	return cfg, nil
 }
 
+// programs are the files of --servers.
+func (f *runFlags) programs(driver cluster.Driver) ([]string, error) {
+	if f.servers == "" || driver == chaos.Sim {
+		return nil, nil
+	}
+	if driver == cluster.Docker {
+		return nil, usagef("--servers are programs of this machine, and --driver docker runs an image: use --driver process, or --image")
+	}
+	var paths []string
+	for file := range strings.SplitSeq(f.servers, ",") {
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		if !executable(path) {
+			return nil, usagef("--servers %s: want programs that can be executed, as .ci/servers puts them here", file)
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
+
 // simulated refuses the flags that mean nothing to the simulation.
 func (f *runFlags) simulated() error {
 	for _, flag := range []struct{ name, why string }{
 		{"image", "its masters are in memory"},
+		{"servers", "its masters are in memory"},
 		{"persistence", "its masters draw what they keep from the seed"},
 		{"workload", "it has one of its own"},
 		{"other", "all its clients are this build's"},
@@ -133,7 +166,7 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	if driver != cluster.Auto {
 		s += " --driver " + string(driver)
 	}
-	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"other", f.other}} {
+	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"other", f.other}} {
 		if more.value != "" {
 			s += fmt.Sprintf(" --%s %s", more.flag, more.value)
 		}

@@ -56,6 +56,9 @@ type Config struct {
 	// Image is the docker driver's image, e.g. "redis:7.4". Empty means $REDLOCK_REDIS_IMAGE, else redis:7 where it is present or can be
 	// pulled within 20 s, else one made for this run from the installed redis-server, which Close removes.
 	Image string
+	// Servers are server programs (redis-server, valkey-server) for the process driver, which masters take in turn; a replica takes its
+	// master's. None: the redis-server in PATH. With them Auto means Process.
+	Servers []string
 	// Clocks gives every master a wall clock and a disk of its own: StepClock, SetRate and StallDisk need it. It needs Linux and cc, and
 	// makes reading the time slower, so leave it out where latency is measured.
 	Clocks bool
@@ -85,6 +88,7 @@ type driver interface {
 type spec struct {
 	name        string
 	persistence Persistence
+	program     string // of Config.Servers; empty means the redis-server in PATH
 	home        string // an existing directory for its files
 	clock       string // directory of its clockshim; empty without Clocks
 }
@@ -145,7 +149,7 @@ func (c *Cluster) open(ctx context.Context) error {
 	for i := range c.masters {
 		wg.Go(func() {
 			name := fmt.Sprintf("n%d", i+1)
-			if c.masters[i], errs[i] = c.launch(ctx, name); errs[i] != nil {
+			if c.masters[i], errs[i] = c.launch(ctx, name, c.program(i)); errs[i] != nil {
 				errs[i] = fmt.Errorf("cluster: start %s: %w", name, errs[i])
 			}
 		})
@@ -156,6 +160,12 @@ func (c *Cluster) open(ctx context.Context) error {
 
 // choose opens the driver and says which one it is and why.
 func (c *Cluster) choose(ctx context.Context) (driver, error) {
+	switch {
+	case len(c.cfg.Servers) > 0 && c.cfg.Driver == Docker:
+		return nil, errors.New("cluster: Config.Servers are programs of this machine, and the docker driver runs an image: use the process driver")
+	case len(c.cfg.Servers) > 0:
+		return c.mixed()
+	}
 	switch c.cfg.Driver {
 	case Process:
 		return c.processes("as asked")
@@ -179,19 +189,39 @@ func (c *Cluster) processes(why string) (driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: process driver (%s): %w", why, err)
 	}
-	fmt.Fprintf(c.cfg.Out, "cluster: process driver (%s): %s %s\n", why, path, version)
+	fmt.Fprintf(c.cfg.Out, "cluster: process driver (%s): %s, %s\n", why, path, version)
 	return &processes{}, nil
 }
 
-// launch starts a server with all that belongs to it.
-func (c *Cluster) launch(ctx context.Context, name string) (*Master, error) {
+// mixed is the process driver with Config.Servers.
+func (c *Cluster) mixed() (driver, error) {
+	for _, path := range c.cfg.Servers {
+		version, err := localredis.Version(path)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: process driver: %w", err)
+		}
+		fmt.Fprintf(c.cfg.Out, "cluster: process driver (as asked): %s, %s\n", path, version)
+	}
+	return &processes{}, nil
+}
+
+// program is what the i-th master runs: see Config.Servers.
+func (c *Cluster) program(i int) string {
+	if len(c.cfg.Servers) == 0 {
+		return ""
+	}
+	return c.cfg.Servers[i%len(c.cfg.Servers)]
+}
+
+// launch starts a server of program with all that belongs to it.
+func (c *Cluster) launch(ctx context.Context, name, program string) (*Master, error) {
 	c.life.RLock()
 	defer c.life.RUnlock()
 	if c.closed {
 		return nil, errors.New("the cluster is closed")
 	}
-	m := &Master{name: name, cluster: c}
-	s := spec{name: name, persistence: c.cfg.Persistence, home: filepath.Join(c.dir, name)}
+	m := &Master{name: name, program: program, cluster: c}
+	s := spec{name: name, persistence: c.cfg.Persistence, program: program, home: filepath.Join(c.dir, name)}
 	if err := os.Mkdir(s.home, 0o755); err != nil {
 		return nil, err
 	}
@@ -224,17 +254,31 @@ func (c *Cluster) Driver() Driver {
 	return Process
 }
 
-// Versions is what the masters run: "redis" and, under the docker driver, "docker" with the image.
+// Versions is what the masters run: the versions of each kind of server, "redis" or "valkey", and, under the docker driver, "docker" with
+// the image.
 func (c *Cluster) Versions(ctx context.Context) (map[string]string, error) {
-	admin := redis.NewClient(&redis.Options{Addr: c.masters[0].Addr(), MaxRetries: -1, DisableIdentity: true})
-	defer admin.Close()
-	info, err := admin.Info(ctx, "server").Result()
-	if err != nil {
-		return nil, fmt.Errorf("cluster: version of n1: %w", err)
+	versions := make(map[string]string)
+	seen := make(map[string]bool)
+	for _, m := range c.masters {
+		var info string
+		err := m.redis(ctx, func(admin *redis.Client) (err error) {
+			info, err = admin.Info(ctx, "server").Result()
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("cluster: version of %s: %w", m.name, err)
+		}
+		version := localredis.VersionIn(info)
+		if seen[version] {
+			continue
+		}
+		seen[version] = true
+		kind, number, _ := strings.Cut(version, " ")
+		if versions[kind] != "" {
+			number = versions[kind] + " and " + number
+		}
+		versions[kind] = number
 	}
-	_, rest, _ := strings.Cut(info, "\r\nredis_version:")
-	version, _, _ := strings.Cut(rest, "\r\n")
-	versions := map[string]string{"redis": version}
 	if d, ok := c.driver.(*containers); ok {
 		versions["docker"] = d.describe()
 	}

@@ -18,6 +18,7 @@ import (
 // wait for each other. Where a method takes a context without a deadline, waiting for a server is bounded by 15 s all the same.
 type Master struct {
 	name    string
+	program string // see Config.Servers
 	cluster *Cluster
 	server  server
 	clock   *clockshim.Clock // nil without Config.Clocks
@@ -136,7 +137,7 @@ func (m *Master) Replica(ctx context.Context) (*Master, error) {
 		return nil, m.wrap("replica", fmt.Errorf("there is one already: %s", m.replica.name))
 	}
 	m.replicas++
-	r, err := m.cluster.launch(ctx, fmt.Sprintf("%s-r%d", m.name, m.replicas))
+	r, err := m.cluster.launch(ctx, fmt.Sprintf("%s-r%d", m.name, m.replicas), m.program)
 	if err != nil {
 		return nil, m.wrap("replica", err)
 	}

@@ -5,11 +5,15 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -82,6 +86,53 @@ func TestOpen_autoWithEngine_docker(t *testing.T) {
 	if c.Driver() != Docker || !strings.Contains(out.String(), "docker driver") || !strings.Contains(out.String(), "image ") {
 		t.Errorf("driver %s, said %q", c.Driver(), &out)
 	}
+}
+
+// Masters run the given programs in turn, and keep their own over a restart.
+func TestOpen_servers_inTurn(t *testing.T) {
+	path, version, err := localredis.Find()
+	if err != nil {
+		t.Skip(err)
+	}
+	var programs []string
+	for i := range 2 {
+		program := filepath.Join(t.TempDir(), "server")
+		must(t, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nexec %s \"$@\" --databases %d\n", path, 5+i), 0o700))
+		programs = append(programs, program)
+	}
+	var out bytes.Buffer
+	c := open(t, Config{Masters: 3, Servers: programs, Out: &out})
+	if c.Driver() != Process || !strings.Contains(out.String(), programs[1]+", "+version) {
+		t.Errorf("driver %s, said %q", c.Driver(), &out)
+	}
+	wantDatabases := func(m *Master, want string) {
+		t.Helper()
+		must(t, m.redis(t.Context(), func(r *redis.Client) error {
+			if got := r.ConfigGet(t.Context(), "databases").Val()["databases"]; got != want {
+				t.Errorf("%s has %s databases, want %s", m.Name(), got, want)
+			}
+			return nil
+		}))
+	}
+	second := c.Masters()[1]
+	must(t, second.Kill(t.Context()))
+	must(t, second.Start(t.Context()))
+	for i, m := range c.Masters() {
+		wantDatabases(m, []string{"5", "6", "5"}[i])
+	}
+	replica, err := second.Replica(t.Context())
+	must(t, err)
+	wantDatabases(replica, "6")
+	versions, err := c.Versions(t.Context())
+	must(t, err)
+	if kind, number, _ := strings.Cut(version, " "); len(versions) != 1 || versions[kind] != number {
+		t.Errorf("versions %v, want %s", versions, version)
+	}
+}
+
+func TestOpen_serversThatCannotBe_refused(t *testing.T) {
+	wantRefused(t, Config{Driver: Docker, Servers: []string{"redis-server"}}, nil, "process driver")
+	wantRefused(t, Config{Servers: []string{"/nonexistent/redis-server"}}, nil, "/nonexistent/redis-server")
 }
 
 func TestOpen_imageUnknown_namesRemedy(t *testing.T) {

@@ -19,7 +19,7 @@ type processes struct {
 }
 
 func (d *processes) launch(ctx context.Context, s spec) (server, error) {
-	cfg := localredis.Config{Persistence: s.persistence, Args: redisArgs, Parent: s.home}
+	cfg := localredis.Config{Persistence: s.persistence, Args: redisArgs, Binary: s.program, Parent: s.home}
 	if s.clock != "" {
 		cfg.Env = clockshim.Env(s.clock)
 	}

@@ -87,7 +87,7 @@ func openOwn(ctx context.Context, n int, version string) (*backend, error) {
 		return begin(ctx, client)
 	}
 	b.about = []string{
-		fmt.Sprintf("%d redis-server %s, throw-away: started for this run, gone after it", n, version),
+		fmt.Sprintf("%d redis-server (%s), throw-away: started for this run, gone after it", n, version),
 		"127.0.0.1, no persistence, ports " + strings.Join(ports, " "),
 	}
 	return b, nil
@@ -118,7 +118,7 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 			names = append(names, b.options[i].Addr+" (does not answer)")
 			continue
 		}
-		if v := infoField(info, "redis_version"); !slices.Contains(versions, v) {
+		if v := localredis.VersionIn(info); !slices.Contains(versions, v) {
 			versions = append(versions, v)
 		}
 		if infoField(info, "aof_enabled") == "1" {
@@ -127,7 +127,7 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 		names = append(names, b.options[i].Addr)
 	}
 	b.about = []string{
-		fmt.Sprintf("%d of yours (--nodes): redis %s, append-only file on %d of them", b.n, strings.Join(versions, " and "), aof),
+		fmt.Sprintf("%d of yours (--nodes): %s, append-only file on %d of them", b.n, strings.Join(versions, " and "), aof),
 		strings.Join(names, " "),
 		fmt.Sprintf("keys %s* are written, with a TTL, and deleted", b.prefix),
 	}

@@ -17,12 +17,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
 const doctorHelp = `Connects to your masters, says what they are, and tries them as the lock would
 when a program starts. It only reads: no key is written, nothing begins.
 
+  server    redis or valkey, and its version
   state     what the master's record lets it do:
             new             never used, or flushed: votes after "redlock-bench
                             init", or after the wait of a restart
@@ -78,7 +80,7 @@ func (d *doctor) run(ctx context.Context, o output) error {
 // verdict prints what was found, and what the library makes of it.
 func (d *doctor) verdict(w io.Writer, patients []patient) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tab, "master\tredis\tstate\teviction\taof\tclock")
+	fmt.Fprintln(tab, "master\tserver\tstate\teviction\taof\tclock")
 	answered := 0
 	for _, p := range patients {
 		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", p.name, p.version, p.state, p.eviction, p.aof, p.clock)
@@ -224,7 +226,7 @@ func examine(ctx context.Context, url string) patient {
 	p.reached = err == nil || errors.As(err, &reply)
 	if err == nil {
 		p.runID = infoField(info, "run_id")
-		p.version, p.eviction = infoField(info, "redis_version"), infoField(info, "maxmemory_policy")
+		p.version, p.eviction = localredis.VersionIn(info), infoField(info, "maxmemory_policy")
 		p.aof = aof(ctx, c, info)
 		p.clock = clockOffset(ctx, c)
 		id := node.Identity{RunID: p.runID, ReplID: infoField(info, "master_replid"), Role: infoField(info, "role"), Eviction: p.eviction}

@@ -35,6 +35,8 @@ func TestDoctor(t *testing.T) {
 	durable := start(t, localredis.Config{Persistence: localredis.Always})
 	mute := start(t, localredis.Config{Persistence: localredis.EverySec, Args: []string{"--rename-command", "CONFIG", ""}})
 	locked := start(t, localredis.Config{Password: "topsecret"})
+	_, version, err := localredis.Find()
+	must(t, err)
 	replica := start(t, localredis.Config{ReplicaOf: strings.TrimPrefix(good[0], "redis://")})
 	for name, tc := range map[string]struct {
 		nodes []string
@@ -42,7 +44,7 @@ func TestDoctor(t *testing.T) {
 		want  []string
 	}{
 		"good masters": {good, exitOK, []string{
-			"master redis state eviction aof clock", " new noeviction off ", " ±", "fine 3 masters would be taken in; they are new: begin with redlock-bench init"}},
+			"master server state eviction aof clock", " " + version + " new noeviction off ", " ±", "fine 3 masters would be taken in; they are new: begin with redlock-bench init"}},
 		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, exitOK, []string{"noeviction always ", "noeviction unknown "}},
 		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitViolation, []string{
 			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},

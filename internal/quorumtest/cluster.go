@@ -33,8 +33,8 @@ type Cluster struct {
 // can. Timeout is after which silence one of its servers is taken for dead.
 func StartCluster(t testing.TB, p localredis.Persistence, timeout time.Duration) *Cluster {
 	t.Helper()
-	if _, version, err := localredis.Find(); err == nil && strings.HasPrefix(version, "6.") {
-		t.Skipf("redis-server %s: a cluster on any ports needs 7", version)
+	if _, version, err := localredis.Find(); err == nil && strings.HasPrefix(version, "redis 6.") {
+		t.Skipf("%s: a cluster on any ports needs 7", version)
 	}
 	c := &Cluster{t: t, tags: new(int)}
 	c.Servers, c.Direct = Servers(t, 4, localredis.Config{Persistence: p, Cluster: true, Args: []string{"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds())}})

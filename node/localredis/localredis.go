@@ -9,6 +9,7 @@
 package localredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,6 +59,7 @@ const (
 	pollInterval  = 2 * time.Millisecond
 	portTries     = 5
 	logName       = "redis.log"
+	confName      = "redis.conf"
 )
 
 // Server is one redis-server process with its directory and port. All methods may be called from any goroutine; those that change
@@ -74,24 +76,49 @@ type Server struct {
 	proc atomic.Pointer[process]
 }
 
-// Find returns the path and the version ("7.0.15") of the redis-server in PATH, or an error that errors.Is ErrNoServer.
+// Find returns the path of the redis-server in PATH and what it is ("redis 7.0.15", "valkey 8.1.1"), or an error that errors.Is
+// ErrNoServer.
 func Find() (path, version string, err error) {
 	path, err = exec.LookPath("redis-server")
 	if err != nil {
 		return "", "", ErrNoServer
 	}
+	version, err = Version(path)
+	return path, version, err
+}
+
+// Version returns what the server program at path is, as in "redis 7.0.15" or "valkey 8.1.1".
+func Version(path string) (string, error) {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
-		return "", "", fmt.Errorf("localredis: %s --version: %w", path, err)
+		return "", fmt.Errorf("localredis: %s --version: %w", path, err)
 	}
 	m := versionPattern.FindSubmatch(out)
 	if m == nil {
-		return "", "", fmt.Errorf("localredis: %s --version says %q", path, out)
+		return "", fmt.Errorf("localredis: %s --version says %q", path, out)
 	}
-	return path, string(m[1]), nil
+	return strings.ToLower(string(m[1])) + " " + string(m[2]), nil
 }
 
-var versionPattern = regexp.MustCompile(`\bv=([0-9.]+)`)
+var versionPattern = regexp.MustCompile(`(?m)^(\w+) server v=([0-9.]+)`)
+
+// VersionIn returns what a server is by the section "server" of its INFO, in the words of [Version]; empty when it does not tell. A
+// Valkey's redis_version is the Redis that it claims to be compatible with.
+func VersionIn(info string) string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		fields[name] = value
+	}
+	name, version := cmp.Or(fields["server_name"], "redis"), fields["redis_version"]
+	if own := fields[name+"_version"]; own != "" {
+		version = own
+	}
+	if version == "" {
+		return ""
+	}
+	return name + " " + version
+}
 
 // Start starts one server and returns when it answers PING. ctx bounds the wait (10 s if it has no deadline), not the server's life.
 // On an error nothing is left behind, and the error carries the tail of the server's log.
@@ -322,18 +349,38 @@ func (s *Server) Close() error {
 	return os.RemoveAll(s.dir)
 }
 
+// configure writes the file that carries the password: on its command line a Valkey refuses one with a quotation mark.
+func (s *Server) configure() error {
+	if s.cfg.Password == "" {
+		return nil
+	}
+	password := quote(s.cfg.Password)
+	text := "requirepass " + password + "\nmasterauth " + password + "\n"
+	return os.WriteFile(filepath.Join(s.dir, confName), []byte(text), 0o600)
+}
+
+// quote writes word as redis.conf takes any bytes.
+func quote(word string) string {
+	var b strings.Builder
+	for i := range len(word) {
+		fmt.Fprintf(&b, `\x%02x`, word[i])
+	}
+	return `"` + b.String() + `"`
+}
+
 // args builds the command line. Config.Args come last because the last word on an option wins in redis-server.
 func (s *Server) args() []string {
-	args := []string{
+	var args []string
+	if s.cfg.Password != "" {
+		args = []string{filepath.Join(s.dir, confName)} // redis-server wants it first
+	}
+	args = append(args,
 		"--port", strconv.Itoa(s.port.Number()), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--daemonize", "no", "--save", "", // and no --logfile: see launch
 		"--repl-diskless-sync-delay", "0", // a master otherwise lets its first replica wait 5 s for a second one
-	}
+	)
 	if s.cfg.Persistence != None {
 		args = append(args, "--appendonly", "yes", "--appendfsync", string(s.cfg.Persistence))
-	}
-	if s.cfg.Password != "" {
-		args = append(args, "--requirepass", s.cfg.Password, "--masterauth", s.cfg.Password)
 	}
 	if host, port, ok := strings.Cut(s.cfg.ReplicaOf, ":"); ok {
 		args = append(args, "--replicaof", host, port)

@@ -82,8 +82,43 @@ func TestFind_serverInPath_pathAndVersion(t *testing.T) {
 		t.Skip(err)
 	}
 	must(t, err)
-	if !filepath.IsAbs(path) || !strings.Contains(version, ".") {
+	if kind, number, _ := strings.Cut(version, " "); !filepath.IsAbs(path) || kind != "redis" && kind != "valkey" || !strings.Contains(number, ".") {
 		t.Fatalf("Find = %q, %q", path, version)
+	}
+	// The server says the same of itself.
+	if got := VersionIn(client(t, start(t, Config{})).Info(t.Context(), "server").Val()); got != version {
+		t.Errorf("INFO says %q, --version %q", got, version)
+	}
+}
+
+func TestVersion_ofEachKind(t *testing.T) {
+	for says, want := range map[string]string{
+		"Redis server v=6.2.16 sha=00000000:0 malloc=libc bits=64 build=4c07604ed9427fad":           "redis 6.2.16",
+		"Valkey server v=8.1.1 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=ad0f3ed608b40934": "valkey 8.1.1",
+		"PostgreSQL 15.3": "",
+	} {
+		program := filepath.Join(t.TempDir(), "server")
+		must(t, os.WriteFile(program, []byte("#!/bin/sh\necho '"+says+"'\n"), 0o700))
+		got, err := Version(program)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", says, got, err, want)
+		}
+	}
+	if _, err := Version(filepath.Join(t.TempDir(), "nothing")); err == nil {
+		t.Error("a program that is not there has a version")
+	}
+}
+
+func TestVersionIn_ofEachKind(t *testing.T) {
+	for info, want := range map[string]string{
+		"# Server\r\nredis_version:7.0.15\r\nredis_git_sha1:0\r\n":                                      "redis 7.0.15",
+		"# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nos:Linux\r\n": "valkey 8.1.1",
+		"# Server\r\n": "",
+		"":             "",
+	} {
+		if got := VersionIn(info); got != want {
+			t.Errorf("%q: %q, want %q", info, got, want)
+		}
 	}
 }
 
@@ -141,7 +176,7 @@ func TestStart_badOption_errorCarriesLogAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	_, err := Start(t.Context(), Config{Args: []string{"--no-such-option", "1"}})
-	if err == nil || !strings.Contains(err.Error(), "Bad directive") {
+	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
 		t.Fatalf("Start: %v", err)
 	}
 	if left, _ := os.ReadDir(tmp); len(left) != 0 {

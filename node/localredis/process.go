@@ -85,6 +85,9 @@ func (s *Server) launch(ctx context.Context) error {
 		return fmt.Errorf("localredis: %w", err)
 	}
 	defer log.Close()
+	if err := s.configure(); err != nil {
+		return fmt.Errorf("localredis: %w", err)
+	}
 	cmd := exec.Command(s.cfg.Binary, s.args()...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(os.Environ(), s.cfg.Env...)

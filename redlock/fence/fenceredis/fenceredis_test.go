@@ -175,7 +175,7 @@ func TestDo_badInput_namedInTheError(t *testing.T) {
 
 // The server itself says in which slot a key is, and refuses a script over two slots.
 func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
-	if _, version, _ := localredis.Find(); strings.HasPrefix(version, "6.") {
+	if _, version, _ := localredis.Find(); strings.HasPrefix(version, "redis 6.") {
 		t.Skip("redis-server has --cluster-port since 7.0")
 	}
 	// The bus listens on port+10000 if not told otherwise, which may be taken or above 65535.
