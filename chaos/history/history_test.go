@@ -258,7 +258,8 @@ func TestReadFiles_severalClients_orderedByCall(t *testing.T) {
 	var paths []string
 	for i, calls := range [][]int64{{10, 40}, {20, 30}, {5}} {
 		h := header()
-		h.Versions = map[string]string{"redlock": []string{"v1", "v2", "v1"}[i], fmt.Sprint("only", i): "x"}
+		h.Versions = map[string]string{"redlock": []string{"v1", "v2", "v1"}[i], fmt.Sprint("only", i): "x",
+			"redis": []string{"6.2.16 and 7.0.15", "6.2.16 and 7.0.15", "7.0.15 and 8.0.2"}[i]}
 		h.Started = h.Started.Add(-time.Duration(i) * time.Second)
 		var rs []Record
 		for _, call := range calls {
@@ -287,7 +288,7 @@ func TestReadFiles_severalClients_orderedByCall(t *testing.T) {
 	if len(h.Torn) != 1 || !strings.HasPrefix(h.Torn[0], paths[2]+":3 ") {
 		t.Errorf("torn %q", h.Torn)
 	}
-	if v := h.Header.Versions; v["redlock"] != "v1 and v2" || len(v) != 4 {
+	if v := h.Header.Versions; v["redlock"] != "v1 and v2" || v["redis"] != "6.2.16 and 7.0.15 and 8.0.2" || len(v) != 5 {
 		t.Errorf("versions %v", v)
 	}
 	if want := header().Started.Add(-2 * time.Second); !h.Header.Started.Equal(want) {

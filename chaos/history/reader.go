@@ -199,11 +199,13 @@ func (h *Header) join(o Header) error {
 		h.Started = o.Started
 	}
 	for name, v := range o.Versions {
-		switch was, ok := h.Versions[name]; {
-		case !ok:
-			h.Versions[name] = v
-		case !slices.Contains(strings.Split(was, " and "), v):
-			h.Versions[name] = was + " and " + v
+		for one := range strings.SplitSeq(v, " and ") { // as where masters differ
+			switch was, ok := h.Versions[name]; {
+			case !ok:
+				h.Versions[name] = one
+			case !slices.Contains(strings.Split(was, " and "), one):
+				h.Versions[name] = was + " and " + one
+			}
 		}
 	}
 	return nil
