@@ -11,7 +11,7 @@ ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/chaoscli
 # These wait for containers and for Java most of the time.
 PATIENT := ./chaos/cluster/... ./chaos/redisson
 
-.PHONY: test lint fuzz bench bench-check soak setup
+.PHONY: test test-servers lint fuzz bench bench-check soak setup
 
 test: setup
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PATIENT))")
@@ -24,6 +24,10 @@ test: setup
 	$(GO) test -count=1 -vet=off -run 'exhausted|aMillion' ./redlock/tokenmodel ./chaos/sim
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
 	$(GO) test -count=1 -vet=off -tags zoo ./chaos/zoo
+
+# Servers of other versions, where they are there: .ci/servers fetches them.
+test-servers: setup
+	.ci/test-servers
 
 setup:
 	@.ci/setup
