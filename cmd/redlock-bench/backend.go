@@ -54,15 +54,15 @@ func (s *setup) open(ctx context.Context) (*backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openOwn(ctx, s.masters, version)
+	return openOwn(ctx, s.masters, s.server, version)
 }
 
 func newBackend(kind string, n int) *backend {
 	return &backend{kind: kind, n: n, prefix: "redlock-bench:" + rand.Text()[:6] + ":"}
 }
 
-func openOwn(ctx context.Context, n int, version string) (*backend, error) {
-	servers, err := localredis.StartN(ctx, n, localredis.Config{})
+func openOwn(ctx context.Context, n int, cfg localredis.Config, version string) (*backend, error) {
+	servers, err := localredis.StartN(ctx, n, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,13 @@ func openOwn(ctx context.Context, n int, version string) (*backend, error) {
 		}
 		return begin(ctx, client)
 	}
+	keeps := "no persistence"
+	if cfg.Persistence != localredis.None {
+		keeps = "appendfsync " + string(cfg.Persistence)
+	}
 	b.about = []string{
 		fmt.Sprintf("%d redis-server (%s), throw-away: started for this run, gone after it", n, version),
-		"127.0.0.1, no persistence, ports " + strings.Join(ports, " "),
+		"127.0.0.1, " + keeps + ", ports " + strings.Join(ports, " "),
 	}
 	return b, nil
 }

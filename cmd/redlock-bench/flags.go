@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -87,12 +88,18 @@ type setup struct {
 	ttl      time.Duration
 	duration time.Duration
 	json     string
+	server   localredis.Config      // of our own
 	given    func(name string) bool // whether the command line has that flag
 }
 
 func (s *setup) define(fs *flag.FlagSet, duration time.Duration) {
 	fs.Var(&s.nodes, "nodes", "`URL,URL,...` of your masters, instead of our own")
 	fs.BoolVar(&s.init, "init", false, "let the masters of --nodes vote at once, as init does")
+	s.defineOwn(fs, duration)
+}
+
+// defineOwn leaves out the flags that name masters of the user's.
+func (s *setup) defineOwn(fs *flag.FlagSet, duration time.Duration) {
 	fs.IntVar(&s.masters, "masters", 5, "`N` masters of our own, each a redis-server")
 	fs.DurationVar(&s.ttl, "ttl", redlock.DefaultTTL, "`TIME` that a lock is taken for")
 	fs.DurationVar(&s.duration, "duration", duration, "`TIME` to measure each cell for")

@@ -48,6 +48,13 @@ func TestRun_badCommandLine_messageAndExit2(t *testing.T) {
 		{"latency --nodes redis-cluster://a,b/?tag=x", "measure on plain masters"},
 		{"latency --nodes redis://:topsecret@x:y", "***@x:y"},
 		{"latency --json /no/such/directory/file", "/no/such/directory/file"},
+		{"outage --nodes redis://127.0.0.1:1", "-nodes"},
+		{"outage --callers 0", "--callers 0: want 1 to 4096"},
+		{"outage --masters 2", "--masters 2: want 3 or more"},
+		{"outage --ttl 3s", "--max-ttl 2s: want the --ttl, 3s, or more"},
+		{"outage --duration 2s", "--duration 2s: want more than the --ttl, 2s"},
+		{"outage --frozen 1ms", "--frozen 1ms: want 250ms or more"},
+		{"outage --persistence sometimes", `--persistence "sometimes": want none, everysec or always`},
 		{"doctor", "--nodes is needed"},
 		{"doctor --nodes redis://u:topsecret@x:y", "***@x:y"},
 		{"doctor --nodes redis-cluster://a,b", "no tag"},
@@ -85,6 +92,11 @@ func TestParse_noFlags_defaults(t *testing.T) {
 	if !slices.Equal(l.callers, counts{1, 16, 64}) || l.masters != 5 || l.ttl != 10*time.Second || l.duration != 3*time.Second {
 		t.Errorf("%+v", l)
 	}
+	o := &outage{}
+	must(t, parseArgs(o, ""))
+	if o.callers != 64 || o.masters != 5 || o.ttl != 2*time.Second || o.maxTTL != 2*time.Second || o.duration != 10*time.Second || o.strict {
+		t.Errorf("%+v", o)
+	}
 	if !slices.Equal(c.waiters, counts{8, 64}) || c.clients != 4 || c.hold != time.Millisecond {
 		t.Errorf("%+v", c)
 	}
@@ -118,7 +130,8 @@ func TestRun_help_stdoutAndExit0(t *testing.T) {
 		if e.name == "chaos" {
 			continue // its help is chaoscli's
 		}
-		if text := overview(e.name, "--help"); !strings.Contains(text, e.help) || !strings.Contains(text, "--nodes") {
+		if text := overview(e.name, "--help"); !strings.Contains(text, e.help) ||
+			!strings.Contains(text, "--nodes") && !strings.Contains(text, "--masters") {
 			t.Errorf("%s --help: %s", e.name, text)
 		}
 	}

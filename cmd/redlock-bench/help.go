@@ -21,8 +21,8 @@ usage: redlock-bench [command] [--flag value ...]
 Without --nodes it starts redis-server processes of its own: on loopback, on
 free ports, without persistence, in a temporary directory. They end with it.
 
-exit code: 0 fine, 1 a violation was seen, 2 usage, 3 masters not available,
-130 interrupted
+exit code: 0 fine, 1 a violation was seen or a --check failed, 2 usage,
+3 masters not available, 130 interrupted
 `
 }
 

@@ -16,17 +16,6 @@ type cpuTime struct {
 	ok               bool
 }
 
-// sub is what was spent from before to c.
-func (c cpuTime) sub(before cpuTime) cpuTime {
-	return cpuTime{c.process - before.process, c.masters - before.masters, c.ok && before.ok}
-}
-
-func (c *cpuTime) add(d cpuTime) {
-	c.process += d.process
-	c.masters += d.masters
-	c.ok = d.ok
-}
-
 // processCPU is getrusage: all threads, user and system.
 func processCPU() time.Duration {
 	var u syscall.Rusage

@@ -170,8 +170,8 @@ func (l lockPairer) pair(ctx context.Context) error {
 
 func lockPairers(client *redlock.Client, prefix string, n int) []pairer {
 	ps := make([]pairer, n)
-	for i := range ps {
-		ps[i] = lockPairer{client.Mutex(fmt.Sprintf("%slock:%d", prefix, i))}
+	for i, name := range lockNames(prefix, n) {
+		ps[i] = lockPairer{client.Mutex(name)}
 	}
 	return ps
 }
@@ -179,6 +179,15 @@ func lockPairers(client *redlock.Client, prefix string, n int) []pairer {
 type floorPairer struct{ *floor.Caller }
 
 func (f floorPairer) pair(context.Context) error { return f.Pair() }
+
+// lockNames are the names of the locks that lockPairers takes.
+func lockNames(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%slock:%d", prefix, i)
+	}
+	return names
+}
 
 func floorPairers(f *floor.Floor, prefix string, n int, ttl time.Duration) []pairer {
 	ps := make([]pairer, n)

@@ -5,11 +5,12 @@
 //	redlock-bench                 a short tour
 //	redlock-bench latency         uncontended acquire and release, beside the least they can cost
 //	redlock-bench contention      one hot lock, many waiters, and a checker that would see two holders
+//	redlock-bench outage          masters that die, freeze and return under load: what it costs, and what stays
 //	redlock-bench chaos           masters killed, frozen and cut off, and a verdict on what held
 //	redlock-bench doctor          what your masters are, and what the lock would refuse
 //	redlock-bench init            let new masters vote; once, when a cluster is set up
 //
-// The exit code is 0 when all is well, 1 when a violation was seen, 2 for a command line that cannot work, 3 when there are no masters to
+// The exit code is 0 when all is well, 1 when a violation was seen or what --check asks for does not hold, 2 for a command line that cannot work, 3 when there are no masters to
 // work with, and 130 when the run was interrupted.
 package main
 

@@ -17,7 +17,9 @@ type result struct {
 	Duration    float64 `json:"duration_s"`     // of a cell
 	Hurt        string  `json:"hurt,omitempty"` // what was done to one master
 	Interrupted bool    `json:"interrupted,omitempty"`
-	Cells       []any   `json:"cells"` // *latencyCell or *contentionCell; a tour has both
+	Cells       []any   `json:"cells"` // *latencyCell, *contentionCell or *phaseCell; a tour has the first two
+
+	Outage *outageResult `json:"outage,omitempty"` // what is not of one phase
 }
 
 // figures is what was measured of the lock or of the floor. A pointer is null where it is not available.

@@ -36,6 +36,7 @@ func commands() []entry {
 		{"tour", "a short latency and a short contention run (the default)", tourHelp, func() command { return &tour{} }},
 		{"latency", "uncontended acquire and release, beside the floor", latencyHelp, func() command { return &latency{} }},
 		{"contention", "one hot lock and many waiters, checked for overlaps", contentionHelp, func() command { return &contention{} }},
+		{"outage", "masters that die, freeze and return under load", outageHelp, func() command { return &outage{} }},
 		{"chaos", "masters killed, frozen and cut off, and a verdict on what held", "", nil}, // reads its own command line: see run
 		{"doctor", "what your masters are, and what the lock would refuse", doctorHelp, func() command { return &doctor{} }},
 		{"init", "let new masters vote; once, when a cluster is set up", initHelp, func() command { return &initial{} }},

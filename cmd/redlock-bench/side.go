@@ -31,13 +31,19 @@ func newSide(pairers []pairer) *side {
 	return s
 }
 
-// slice lets all callers work for d, or until ctx ends.
+// slice is work that also asks the masters for their CPU time.
 func (s *side) slice(ctx context.Context, b *backend, d time.Duration) {
 	// The masters' time is read outside the process's: asking costs us CPU too.
-	var before, after cpuTime
-	pairs := s.pairs()
-	before.masters, before.ok = b.mastersCPU(ctx)
-	before.process = processCPU()
+	before, ok := b.mastersCPU(ctx)
+	s.work(ctx, d)
+	after, okAfter := b.mastersCPU(ctx)
+	s.cpu.masters += after - before
+	s.cpu.ok = ok && okAfter
+}
+
+// work lets all callers work for d, or until ctx ends.
+func (s *side) work(ctx context.Context, d time.Duration) {
+	pairs, cpu := s.pairs(), processCPU()
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for _, c := range s.callers {
@@ -45,10 +51,8 @@ func (s *side) slice(ctx context.Context, b *backend, d time.Duration) {
 	}
 	wg.Wait()
 	elapsed := time.Since(begin)
-	after.process = processCPU()
-	after.masters, after.ok = b.mastersCPU(ctx)
+	s.cpu.process += processCPU() - cpu
 	s.elapsed += elapsed
-	s.cpu.add(after.sub(before))
 	s.rates = append(s.rates, float64(s.pairs()-pairs)/elapsed.Seconds())
 }
 

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+// lookTime is how often the returned master is looked at.
+const lookTime = 5 * time.Millisecond
+
+// comeback starts a master again and watches when its votes count.
+//
+// It looks on the master itself, whose word is exact: a script gives a vote only when the record lets it, and a vote is a key of the lock's
+// name. MONITOR would cost the master more than the load, and a count of its HSET calls would count writes of the record too. One look is two
+// commands in one round trip.
+type comeback struct {
+	server *localredis.Server
+	admin  *redis.Client
+	names  []string
+	done   chan struct{} // closed at the end; the rest is to be read after it
+
+	voting, votes *float64 // seconds from when it answered again; nil: not seen
+	err           error
+}
+
+// watch returns when the votes have counted for a while, or were not seen for limit.
+func (c *comeback) watch(ctx context.Context, limit time.Duration) {
+	defer close(c.done)
+	if c.err = c.server.Restart(ctx); c.err != nil {
+		return
+	}
+	up := time.Now()
+	since := func() *float64 {
+		s := time.Since(up).Seconds()
+		return &s
+	}
+	var incarnation string
+	for ctx.Err() == nil && time.Since(up) < limit && c.votes == nil {
+		if incarnation == "" {
+			incarnation, _ = c.incarnation(ctx) // the server has just answered PING: it will again
+		} else if votes, keys, err := c.look(ctx, incarnation); err == nil && votes {
+			if c.voting == nil {
+				c.voting = since()
+			}
+			if keys > 0 {
+				c.votes = since()
+			}
+		}
+		pause(ctx, lookTime)
+	}
+	if c.votes != nil {
+		pause(ctx, settleTime)
+	}
+}
+
+// incarnation is the master's, as its record has it once it votes.
+func (c *comeback) incarnation(ctx context.Context) (string, error) {
+	server, err := c.admin.Info(ctx, "server").Result()
+	if err != nil {
+		return "", err
+	}
+	replication, err := c.admin.Info(ctx, "replication").Result()
+	if err != nil {
+		return "", err
+	}
+	return node.Identity{RunID: infoField(server, "run_id"), ReplID: infoField(replication, "master_replid")}.Incarnation(), nil
+}
+
+// look is whether the master's record lets it vote, and how many locks it has a vote for.
+func (c *comeback) look(ctx context.Context, incarnation string) (votes bool, keys int64, err error) {
+	pipe := c.admin.Pipeline()
+	gate, exists := pipe.HGet(ctx, node.RecordKey, "gate"), pipe.Exists(ctx, c.names...)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return false, 0, err
+	}
+	g, err := node.ParseGate(gate.Val())
+	return g.State == node.Voting && g.Incarnation == incarnation, exists.Val(), err
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/termline"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+const mb = 1 << 20
+
+// good is an outage in which everything holds.
+func good() ([]*phaseCell, *outageResult) {
+	row := func(phase string, heap uint64) *phaseCell {
+		return &phaseCell{Phase: phase, Pairs: 1000, Median: 1000, Heap: heap, Goroutines: 78}
+	}
+	cells := []*phaseCell{row(phaseBefore, 100*mb), row(phaseKilled, 108*mb), row(phaseReturned, 109*mb), row(phaseFrozen, 100*mb), row(phaseAfter, 90*mb)}
+	for _, c := range cells[1:] {
+		c.compare(cells[0])
+	}
+	voting, votes := 2.5, 4.0
+	return cells, &outageResult{Wait: 2.04, Voting: &voting, Votes: &votes}
+}
+
+func TestJudge(t *testing.T) {
+	late, never := 4.05, (*float64)(nil)
+	for name, tc := range map[string]struct {
+		spoil func(cells []*phaseCell, res *outageResult)
+		want  []string
+	}{
+		"all well":            {func([]*phaseCell, *outageResult) {}, nil},
+		"heap at the limit":   {func(c []*phaseCell, _ *outageResult) { c[1].Heap = 109 * mb }, nil},
+		"heap grows":          {func(c []*phaseCell, _ *outageResult) { c[1].Heap = 110 * mb }, []string{"heap, killed: 110 MB; at most 109 are allowed"}},
+		"heap stays":          {func(c []*phaseCell, _ *outageResult) { c[4].Heap = 1000 * mb }, []string{"heap, after: 1,000 MB; at most 109"}},
+		"two goroutines":      {func(c []*phaseCell, _ *outageResult) { c[3].Goroutines = 80 }, nil},
+		"goroutines":          {func(c []*phaseCell, _ *outageResult) { c[3].Goroutines = 81 }, []string{"goroutines, frozen: 81; at most 80 are allowed"}},
+		"many goroutines":     {func(c []*phaseCell, _ *outageResult) { c[0].Goroutines, c[3].Goroutines = 1000, 1010 }, nil},
+		"slow":                {func(c []*phaseCell, _ *outageResult) { c[1].Median = 940; c[1].compare(c[0]) }, []string{"locks/s, killed: 0.94 of before; at least 0.95"}},
+		"slow while frozen":   {func(c []*phaseCell, _ *outageResult) { c[3].Median = 0; c[3].compare(c[0]) }, []string{"locks/s, frozen: 0.00 of before"}},
+		"slow while it waits": {func(c []*phaseCell, _ *outageResult) { c[2].Median = 500; c[2].compare(c[0]) }, nil},
+		"votes late":          {func(_ []*phaseCell, r *outageResult) { r.Votes = &late }, []string{"votes counted after 4.0 s; 4.0 s are allowed, 2.0 s of them its wait"}},
+		"no votes":            {func(_ []*phaseCell, r *outageResult) { r.Votes = never }, []string{"may vote and was asked for no vote"}},
+		"does not vote":       {func(_ []*phaseCell, r *outageResult) { r.Voting, r.Votes = never, never }, []string{"did not begin to vote; 4.0 s after"}},
+		"keys and scripts": {func(_ []*phaseCell, r *outageResult) { r.Owed = owed{Keys: 1, Scripts: 500} },
+			[]string{"1 key of locks that nobody holds", "500 scripts run in a second"}},
+	} {
+		cells, res := good()
+		tc.spoil(cells, res)
+		failed := judge(cells, res)
+		if failed == nil || len(failed) != len(tc.want) {
+			t.Errorf("%s: %q, want %q", name, failed, tc.want)
+			continue
+		}
+		for i, want := range tc.want {
+			if !strings.Contains(failed[i], want) {
+				t.Errorf("%s: %q, want %q", name, failed[i], want)
+			}
+		}
+	}
+}
+
+// What is printed fits a terminal also when much has gone wrong, and --check alone makes the exit code.
+func TestOutage_verdict_tableAndExitCode(t *testing.T) {
+	cells, res := good()
+	cells[3].figures = figures{P50: 3468689, P99: 60e6, CPU: 27333, Errors: 100000, firstErr: errors.New(strings.Repeat("no quorum ", 20))}
+	cells[3].Median, cells[3].Heap, cells[3].Goroutines = 0.2, 9000*mb, 10000
+	res.Voting, res.Votes, res.Owed = nil, nil, owed{Keys: 320, Scripts: 181746}
+	for _, strict := range []bool{false, true} {
+		var table bytes.Buffer
+		o := &outage{callers: 64, frozen: time.Second, strict: strict, pace: usualPace, setup: setup{ttl: time.Second, duration: time.Second}}
+		r := &report{table: &table, progress: &termline.Line{}, result: result{Outage: res}}
+		r.outageHead(newBackend(ownServers, 5), o)
+		for _, c := range cells {
+			r.outageRow(c)
+		}
+		if code := exitCode(o.verdict(r, cells)); code != map[bool]int{false: exitOK, true: exitViolation}[strict] {
+			t.Errorf("--check %v: exit code %d", strict, code)
+		}
+		tidy(t, table.String())
+		for _, want := range []string{"all but 3 are frozen", "FAILED   heap, frozen: 9,000 MB", "320 keys left", "181746 scripts", "did not vote", "first error: no quorum"} {
+			if !strings.Contains(table.String(), want) {
+				t.Errorf("no %q in\n%s", want, &table)
+			}
+		}
+		if _, err := json.Marshal(r.result); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// stuck is a lock that cannot be had.
+type stuck struct{}
+
+func (stuck) pair(context.Context) error { return errors.New("stuck") }
+
+func TestLoad_notOneLock_anErrorOnlyWhereAllIsWell(t *testing.T) {
+	l := &load{pairers: []pairer{stuck{}}, progress: &termline.Line{}, report: &report{table: io.Discard}}
+	if err := l.phase(t.Context(), phaseBefore, time.Millisecond, nil); err == nil || !strings.Contains(err.Error(), "stuck") {
+		t.Errorf("before: %v", err)
+	}
+	if err := l.phase(t.Context(), phaseKilled, time.Millisecond, nil); err != nil {
+		t.Errorf("killed: %v", err)
+	}
+	if c := l.cells[1]; c.Pairs != 0 || c.Errors == 0 || c.Heap == 0 {
+		t.Errorf("%+v", c)
+	}
+	if _, err := json.Marshal(l.cells); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.phase(ctx, phaseAfter, time.Millisecond, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+func TestGoroutineSampler_more_seen(t *testing.T) {
+	before := sampleGoroutines()
+	time.Sleep(3 * sampleTime)
+	least := before.stop()
+	g := sampleGoroutines()
+	quit := make(chan struct{})
+	for range 50 {
+		go func() { <-quit }()
+	}
+	time.Sleep(5 * sampleTime)
+	if got := g.stop(); got < least+45 {
+		t.Errorf("%d goroutines, and then 50 more are %d", least, got)
+	}
+	close(quit)
+}
+
+func TestLiveHeap_garbage_notCounted(t *testing.T) {
+	before := liveHeap()
+	kept := make([]byte, 20*mb)
+	if got := liveHeap(); got < before+19*mb {
+		t.Errorf("%d bytes, and with 20 MB more %d", before, got)
+	}
+	_ = append(kept[:0], 1)
+	kept = nil
+	_ = kept
+	if got := liveHeap(); got > before+mb {
+		t.Errorf("%d bytes, and after 20 MB of garbage %d", before, got)
+	}
+}
+
+// Only a record that lets this life of the master vote counts, and then only a key of the locks.
+func TestComeback_look(t *testing.T) {
+	s := start(t, localredis.Config{})
+	b := newBackend(ownServers, 1)
+	must(t, b.connect([]string{s.URL()}))
+	defer b.close()
+	ctx, names := t.Context(), lockNames(b.prefix, 3)
+	c := &comeback{server: s, admin: b.admins[0], names: names}
+	incarnation, err := c.incarnation(ctx)
+	must(t, err)
+	g := node.Gate{Protocol: node.Protocol, Epoch: "e", Incarnation: incarnation, State: node.Voting}
+	recovering, another := g, g
+	recovering.State, recovering.Nonce = node.Recovering, "n"
+	another.Incarnation = "another"
+	expect := func(what string, wantVotes bool, wantKeys int64) {
+		t.Helper()
+		if votes, keys, err := c.look(ctx, incarnation); votes != wantVotes || keys != wantKeys || err != nil {
+			t.Errorf("%s: %v, %d keys, %v", what, votes, keys, err)
+		}
+	}
+	expect("no record", false, 0)
+	for what, gate := range map[string]node.Gate{"recovering": recovering, "another life": another} {
+		must(t, c.admin.HSet(ctx, node.RecordKey, "gate", gate.String()).Err())
+		expect(what, false, 0)
+	}
+	must(t, c.admin.HSet(ctx, node.RecordKey, "gate", g.String()).Err())
+	must(t, c.admin.HSet(ctx, "another's lock", "h", 1).Err())
+	expect("no key of ours", true, 0)
+	must(t, c.admin.HSet(ctx, names[2], "h", 1).Err())
+	expect("a vote", true, 1)
+}
+
+// All of it, on three masters and in a hurry.
+func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
+	needServer(t)
+	file := filepath.Join(t.TempDir(), "result.json")
+	o := &outage{}
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	o.define(fs)
+	must(t, parse(o, fs, strings.Fields("--masters 3 --callers 4 --ttl 400ms --max-ttl 400ms --duration 500ms --frozen 300ms --json "+file)))
+	o.pace = pace{calm: 300 * time.Millisecond, owed: time.Second, look: 200 * time.Millisecond}
+	var table bytes.Buffer
+	must(t, o.run(t.Context(), output{&table, io.Discard}))
+	tidy(t, table.String())
+	text, err := os.ReadFile(file)
+	must(t, err)
+	m := decode(t, text)
+	for i, c := range cells(t, m, 5) {
+		if want := []string{phaseBefore, phaseKilled, phaseReturned, phaseFrozen, phaseAfter}[i]; c["phase"] != want {
+			t.Errorf("phase %d is %v, want %s", i, c["phase"], want)
+		}
+		has(t, c, 1, "pairs", "pairs_per_second", "pairs_per_second_p50", "p50_us", "p99_us", "cpu_us_per_pair", "heap_bytes", "goroutines")
+		if i > 0 {
+			has(t, c["ratio"].(map[string]any), 0.01, "pairs_per_second_p50", "p50", "p99", "cpu", "heap")
+		}
+	}
+	res, _ := m["outage"].(map[string]any)
+	has(t, res, 0.3, "wait_s", "voting_after_s", "votes_after_s", "max_ttl_ms")
+	if res["voting_after_s"].(float64) < res["wait_s"].(float64) {
+		t.Errorf("it voted before its wait was over: %v", res)
+	}
+	if owed := res["owed"].(map[string]any); owed["keys"] != 0.0 || owed["scripts"] != 0.0 {
+		t.Errorf("owed %v", owed)
+	}
+}
+
+func TestOutage_noRedisServer_exit3(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if code, _, stderr := bench(t, "outage"); code != exitMasters || !strings.Contains(stderr, "needs redis-server") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

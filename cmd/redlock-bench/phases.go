@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// phaseCell is one row of outage.
+type phaseCell struct {
+	Phase   string  `json:"phase"`
+	Seconds float64 `json:"seconds"` // of load
+	figures
+	Pairs      int64       `json:"pairs"`
+	Median     float64     `json:"pairs_per_second_p50"` // of turns of 250 ms
+	Heap       uint64      `json:"heap_bytes"`
+	Goroutines int         `json:"goroutines"`
+	Ratio      *phaseRatio `json:"ratio"` // divided by before; null in that
+}
+
+type phaseRatio struct {
+	Median float64 `json:"pairs_per_second_p50"`
+	P50    float64 `json:"p50"`
+	P99    float64 `json:"p99"`
+	CPU    float64 `json:"cpu"`
+	Heap   float64 `json:"heap"`
+}
+
+// outageResult is what outage says of no single phase. Times are in seconds from when the returned master answered again; null is never.
+type outageResult struct {
+	MaxTTL int64    `json:"max_ttl_ms"`
+	Wait   float64  `json:"wait_s"`         // what it must wait
+	Voting *float64 `json:"voting_after_s"` // until its record let it vote
+	Votes  *float64 `json:"votes_after_s"`  // until a vote of it was seen
+	Owed   owed     `json:"owed"`
+	Failed []string `json:"failed"` // what does not hold that must
+}
+
+// owed is what is left 5 s after the last fault.
+type owed struct {
+	Keys    int `json:"keys"`    // of locks that nobody holds, on all masters
+	Scripts int `json:"scripts"` // run by all masters in the last second, for a client that has nothing to do
+}
+
+// newPhaseCell sums up a phase. Its heap and goroutines are not the side's to tell.
+func newPhaseCell(name string, s *side) *phaseCell {
+	cell := &phaseCell{Phase: name, Seconds: s.elapsed.Seconds(), Pairs: s.pairs()}
+	if cell.Pairs > 0 {
+		cell.figures = s.figures()
+	} else {
+		cell.Errors, cell.firstErr = s.errors()
+	}
+	if len(s.rates) > 0 {
+		sorted := slices.Sorted(slices.Values(s.rates))
+		cell.Median = sorted[len(sorted)/2]
+	}
+	return cell
+}
+
+// compare fills in what cell is of before.
+func (c *phaseCell) compare(before *phaseCell) {
+	c.Ratio = &phaseRatio{
+		Median: over(c.Median, before.Median), P50: over(c.P50, before.P50), P99: over(c.P99, before.P99),
+		CPU: over(c.CPU, before.CPU), Heap: over(float64(c.Heap), float64(before.Heap)),
+	}
+}
+
+// What --check asks for.
+const (
+	heapSlack       = 8 << 20 // bytes above before, and...
+	slackShare      = 0.01    // ...this share of it; of goroutines too
+	goroutineSlack  = 2
+	leastThroughput = 0.95
+	votesLimit      = 2 * time.Second // after the wait a returned master's votes must count again
+)
+
+// judge says in a line each what does not hold that must. The first cell is before.
+func judge(cells []*phaseCell, res *outageResult) []string {
+	failed := []string{} // JSON has [], not null
+	fail := func(format string, args ...any) { failed = append(failed, fmt.Sprintf(format, args...)) }
+	before := cells[0]
+	mostHeap := float64(before.Heap)*(1+slackShare) + heapSlack
+	mostGoroutines := before.Goroutines + max(goroutineSlack, int(slackShare*float64(before.Goroutines)))
+	for _, c := range cells[1:] {
+		if float64(c.Heap) > mostHeap {
+			fail("heap, %s: %s MB; at most %s are allowed", c.Phase, megabytes(float64(c.Heap)), megabytes(mostHeap))
+		}
+		if c.Goroutines > mostGoroutines {
+			fail("goroutines, %s: %d; at most %d are allowed", c.Phase, c.Goroutines, mostGoroutines)
+		}
+		if (c.Phase == phaseKilled || c.Phase == phaseFrozen) && c.Ratio.Median < leastThroughput {
+			fail("locks/s, %s: %.2f of before; at least %.2f are wanted", c.Phase, c.Ratio.Median, leastThroughput)
+		}
+	}
+	switch limit := res.Wait + votesLimit.Seconds(); {
+	case res.Votes == nil && res.Voting == nil:
+		fail("the returned master did not begin to vote; %.1f s after it answered again its votes must count", limit)
+	case res.Votes == nil:
+		fail("the returned master may vote and was asked for no vote; %.1f s after it answered again its votes must count", limit)
+	case *res.Votes > limit:
+		fail("the returned master's votes counted after %.1f s; %.1f s are allowed, %.1f s of them its wait", *res.Votes, limit, res.Wait)
+	}
+	if res.Owed.Keys > 0 {
+		fail("%s of locks that nobody holds: the client did not release them", plural(res.Owed.Keys, "key"))
+	}
+	if res.Owed.Scripts > 0 {
+		fail("%s run in a second for a client with nothing to do: it still pays for releases", plural(res.Owed.Scripts, "script"))
+	}
+	return failed
+}
+
+func megabytes(bytes float64) string { return number(bytes / (1 << 20)) }
+
+func (r *report) outageHead(b *backend, o *outage) {
+	r.line("outage of %s: %s, TTL %v, maximum TTL %v", b.label(), plural(o.callers, "caller"), o.ttl, o.maxTTL)
+	r.line("one is killed for %v, then all but %d are frozen for %v; ratio is to before", o.duration, b.n/2+1, o.frozen)
+	r.line("")
+	r.line(outageLine, "phase", "locks/s", "ratio", "p50", "p99", "ratio", "cpu", "ratio", "heap", "gorou-", "errors")
+	r.line(outageLine, "", "", "", "ms", "ms", "", "us", "", "MB", "tines", "")
+}
+
+const outageLine = "%-9s%8s%6s%7s%7s%7s%8s%7s%6s%7s%7s"
+
+func (r *report) outageRow(c *phaseCell) {
+	if len(r.result.Cells) > 0 {
+		c.compare(r.result.Cells[0].(*phaseCell))
+	}
+	r.result.Cells = append(r.result.Cells, c)
+	q := phaseRatio{Median: 1, P99: 1, CPU: 1}
+	if c.Ratio != nil {
+		q = *c.Ratio
+	}
+	r.line(outageLine, c.Phase, number(c.Median), number(q.Median), number(c.P50/1e3), number(c.P99/1e3), number(q.P99), number(c.CPU), number(q.CPU),
+		megabytes(float64(c.Heap)), fmt.Sprint(c.Goroutines), fmt.Sprint(c.Errors))
+	r.firstError(c.firstErr)
+}
+
+// outageTail says what is not of one phase.
+func (r *report) outageTail(res *outageResult, owedAfter time.Duration) {
+	r.line("")
+	switch {
+	case res.Voting == nil:
+		paragraph(r.table, "returned", fmt.Sprintf("it had to wait %.2f s, and did not vote while it was watched", res.Wait))
+	case res.Votes == nil:
+		paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; no vote of it was seen",
+			*res.Voting, res.Wait))
+	default:
+		paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; its votes counted after %.2f s",
+			*res.Voting, res.Wait, *res.Votes))
+	}
+	if res.Owed == (owed{}) {
+		paragraph(r.table, "owed", fmt.Sprintf("nothing %v after the last fault: no key is left, and no script runs", owedAfter))
+	} else {
+		paragraph(r.table, "owed", fmt.Sprintf("%s left of locks that nobody holds; %v after the last fault the masters ran %s in a second for a client with nothing to do",
+			plural(res.Owed.Keys, "key"), owedAfter, plural(res.Owed.Scripts, "script")))
+	}
+	for _, what := range res.Failed {
+		paragraph(r.table, "FAILED", what)
+	}
+}
