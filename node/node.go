@@ -303,7 +303,7 @@ type Identity struct {
 	// was replaced by another master's. Together they are the incarnation.
 	RunID, ReplID string
 	Role          string // master or slave, in the words of INFO
-	Version       string
+	Version       string // "redis 7.0.15", "valkey 8.1.1"
 	Eviction      string // maxmemory-policy
 	// NoReaders are the rights that the user lacks for read locks of any name, as
 	// "set on {redlock:check}:check:rwlock_timeout:1". A user that may touch such keys

@@ -525,7 +525,7 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		RunID:     field(server.Val(), "run_id"),
 		ReplID:    field(replication.Val(), "master_replid"),
 		Role:      field(replication.Val(), "role"),
-		Version:   field(server.Val(), "redis_version"),
+		Version:   version(server.Val()),
 		Eviction:  field(memory.Val(), "maxmemory_policy"),
 		NoReaders: forReaders,
 		Durable: field(persistence.Val(), "aof_enabled") == "1" && fsync.Val()["appendfsync"] == "always" &&
@@ -541,6 +541,15 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		return nil
 	}
 	return r.bound.Admit(ident)
+}
+
+// version is what INFO server says of the program. A Valkey also tells the version of
+// Redis that it is compatible with, which it is not.
+func version(info string) string {
+	if field(info, "server_name") == "valkey" {
+		return "valkey " + field(info, "valkey_version")
+	}
+	return "redis " + field(info, "redis_version")
 }
 
 // rights reads the two lists that check.lua returns.

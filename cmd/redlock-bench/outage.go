@@ -150,6 +150,7 @@ func (o *outage) phases(ctx context.Context, b *backend, r *report) error {
 	l := &load{pairers: lockPairers(client, b.prefix, o.callers), progress: r.progress, report: r}
 	r.outageHead(b, o)
 	err = o.through(ctx, b, l, r.result.Outage)
+	r.result.Outage.Owed.Releases = client.Stats().Unacknowledged
 	r.progress.Clear()
 	if err != nil {
 		return err

@@ -54,8 +54,8 @@ func TestJudge(t *testing.T) {
 		"votes late":          {func(_ []*phaseCell, r *outageResult) { r.Votes = &late }, []string{"votes counted after 4.0 s; 4.0 s are allowed, 2.0 s of them its wait"}},
 		"no votes":            {func(_ []*phaseCell, r *outageResult) { r.Votes = never }, []string{"may vote and was asked for no vote"}},
 		"does not vote":       {func(_ []*phaseCell, r *outageResult) { r.Voting, r.Votes = never, never }, []string{"did not begin to vote; 4.0 s after"}},
-		"keys and scripts": {func(_ []*phaseCell, r *outageResult) { r.Owed = owed{Keys: 1, Scripts: 500} },
-			[]string{"1 key of locks that nobody holds", "500 scripts run in a second"}},
+		"keys and scripts": {func(_ []*phaseCell, r *outageResult) { r.Owed = owed{Keys: 1, Scripts: 500, Releases: 2} },
+			[]string{"1 key of locks that nobody holds", "keeps 2 releases", "500 scripts run in a second"}},
 	} {
 		cells, res := good()
 		tc.spoil(cells, res)

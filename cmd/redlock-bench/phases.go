@@ -42,6 +42,8 @@ type outageResult struct {
 type owed struct {
 	Keys    int `json:"keys"`    // of locks that nobody holds, on all masters
 	Scripts int `json:"scripts"` // run by all masters in the last second, for a client that has nothing to do
+	// Releases are those that the client says no master has acknowledged.
+	Releases int `json:"unacknowledged_releases"`
 }
 
 // newPhaseCell sums up a phase. Its heap and goroutines are not the side's to tell.
@@ -105,6 +107,9 @@ func judge(cells []*phaseCell, res *outageResult) []string {
 	if res.Owed.Keys > 0 {
 		fail("%s of locks that nobody holds: the client did not release them", plural(res.Owed.Keys, "key"))
 	}
+	if res.Owed.Releases > 0 {
+		fail("the client still keeps %s that no master has acknowledged", plural(res.Owed.Releases, "release"))
+	}
 	if res.Owed.Scripts > 0 {
 		fail("%s run in a second for a client with nothing to do: it still pays for releases", plural(res.Owed.Scripts, "script"))
 	}
@@ -153,8 +158,8 @@ func (r *report) outageTail(res *outageResult, owedAfter time.Duration) {
 	if res.Owed == (owed{}) {
 		paragraph(r.table, "owed", fmt.Sprintf("nothing %v after the last fault: no key is left, and no script runs", owedAfter))
 	} else {
-		paragraph(r.table, "owed", fmt.Sprintf("%s left of locks that nobody holds; %v after the last fault the masters ran %s in a second for a client with nothing to do",
-			plural(res.Owed.Keys, "key"), owedAfter, plural(res.Owed.Scripts, "script")))
+		paragraph(r.table, "owed", fmt.Sprintf("%s left of locks that nobody holds; %v after the last fault the client keeps %s, and the masters ran %s in a second for a client with nothing to do",
+			plural(res.Owed.Keys, "key"), owedAfter, plural(res.Owed.Releases, "release"), plural(res.Owed.Scripts, "script")))
 	}
 	for _, what := range res.Failed {
 		paragraph(r.table, "FAILED", what)

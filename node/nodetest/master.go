@@ -57,7 +57,7 @@ func NewMaster(name string) *Master {
 	m := &Master{
 		name: name, data: newData(), up: true, scripts: map[string]script{},
 		anchor: now, shown: time.Duration(now.UnixNano()), rate: 1,
-		id: node.Identity{Role: "master", Version: "7.0.15", Eviction: "noeviction"},
+		id: node.Identity{Role: "master", Version: "redis 7.0.15", Eviction: "noeviction"},
 	}
 	m.renewLocked(&m.id.RunID, "run", &m.runs)
 	m.renewLocked(&m.id.ReplID, "repl", &m.repls)

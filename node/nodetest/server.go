@@ -48,7 +48,7 @@ func (m *Master) executeLocked(c *conn, words []string) any {
 	case "script load":
 		return m.loadLocked(last)
 	case "hello":
-		return map[string]string{"server": "redis", "version": m.id.Version, "proto": "2"}
+		return map[string]string{"server": "redis", "version": strings.TrimPrefix(m.id.Version, "redis "), "proto": "2"}
 	case "info":
 		return m.infoLocked()
 	case "config get":
@@ -121,7 +121,7 @@ func (m *Master) infoLocked() string {
 		aof = 1
 	}
 	return fmt.Sprintf("run_id:%s\r\nredis_version:%s\r\nrole:%s\r\nmaster_replid:%s\r\nmaxmemory_policy:%s\r\naof_enabled:%d\r\n",
-		m.id.RunID, m.id.Version, m.id.Role, m.id.ReplID, m.id.Eviction, aof)
+		m.id.RunID, strings.TrimPrefix(m.id.Version, "redis "), m.id.Role, m.id.ReplID, m.id.Eviction, aof)
 }
 
 // configLocked answers CONFIG GET for the one parameter that a node asks for.
