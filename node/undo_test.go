@@ -280,7 +280,7 @@ func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 	defer d.Close()
 	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all", "-pexpire").Err())
 	// Nothing can be asked of a master that runs a script: it answers BUSY, and then goes on.
-	noErr(t, d.ConfigSet(t.Context(), "busy-reply-threshold", "1").Err())
+	noErr(t, d.ConfigSet(t.Context(), "lua-time-limit", "1").Err())
 	busy := make(chan struct{})
 	go func() {
 		defer close(busy)

@@ -120,8 +120,9 @@ func (m *Master) infoLocked() string {
 	if m.id.Durable {
 		aof = 1
 	}
-	return fmt.Sprintf("run_id:%s\r\nredis_version:%s\r\nrole:%s\r\nmaster_replid:%s\r\nmaxmemory_policy:%s\r\naof_enabled:%d\r\n",
-		m.id.RunID, strings.TrimPrefix(m.id.Version, "redis "), m.id.Role, m.id.ReplID, m.id.Eviction, aof)
+	program, version, _ := strings.Cut(m.id.Version, " ")
+	return fmt.Sprintf("run_id:%s\r\nserver_name:%s\r\n%s_version:%s\r\nrole:%s\r\nmaster_replid:%s\r\nmaxmemory_policy:%s\r\naof_enabled:%d\r\n",
+		m.id.RunID, program, program, version, m.id.Role, m.id.ReplID, m.id.Eviction, aof)
 }
 
 // configLocked answers CONFIG GET for the one parameter that a node asks for.
