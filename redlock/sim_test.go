@@ -422,6 +422,38 @@ func TestSim_wokenByOneMaster(t *testing.T) {
 	}
 }
 
+// A round that is under way when the client is closed gives back what it was granted, and
+// keeps no place for a later round.
+func TestSim_closeInARound_leavesNoPlace(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		mustLock(t, a.Mutex("x"))
+		id := mustLock(t, b.Mutex("y")).Holder()[:36]
+		got := make(chan error, 1)
+		go func() {
+			_, err := b.Mutex("x").Lock(context.Background())
+			got <- err
+		}()
+		time.Sleep(100 * time.Millisecond) // it looks again after subscribing
+		b.faultOn("acquire", nodetest.Fault{Delay: 5 * time.Millisecond}, 0, 1, 2, 3, 4)
+		for _, m := range c.masters[:2] {
+			wantErr(t, m.Do(func(db *nodetest.DB) {
+				db.Del("x")
+				db.Publish(node.Wake(id), "x")
+			}), nil)
+		}
+		time.Sleep(time.Millisecond)
+		wantErr(t, b.Close(), nil)
+		wantErr(t, <-got, redlock.ErrClosed)
+		c.wantVotes("x", "", 2)
+		for _, m := range c.masters {
+			if keys := m.Keys(); slices.Contains(keys, "redlock:queue:{x}") {
+				t.Errorf("left on %s: %v", m.Name(), keys)
+			}
+		}
+	})
+}
+
 // The bound holds whatever the masters do, and what the last round may have left is
 // given back after it.
 func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {

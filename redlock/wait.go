@@ -45,7 +45,8 @@ type waiting struct {
 
 	mu         sync.Mutex
 	contenders map[side]*contender
-	listening  int // contenders that hear the masters' wakes
+	callers    sync.WaitGroup // all who are in a line
+	listening  int            // contenders that hear the masters' wakes
 	subscribed bool
 	strangers  map[string]int
 	beating    *time.Timer
@@ -117,6 +118,7 @@ func (w *waiting) joinLocked(l *node.Lock) (*contender, *list.Element) {
 	if ct.line.Len() > 0 {
 		turn = make(chan struct{})
 	}
+	w.callers.Add(1)
 	return ct, ct.line.PushBack(turn)
 }
 
@@ -131,6 +133,7 @@ var now = func() chan struct{} {
 // After the last one nothing is left of the contender, here or on the masters.
 func (ct *contender) leave(e *list.Element, granted bool) {
 	w := ct.w
+	defer w.callers.Done()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	mine := ct.line.Front() == e
@@ -225,13 +228,13 @@ func (c *Client) waiter(m node.Mode) string {
 	return c.id
 }
 
-// close leaves all queues, while the nodes still take ops, and wakes everybody.
+// close wakes everybody and returns when they have left all lines and queues, while the
+// nodes still take ops. It does not leave the queues for them: a round that is under way
+// would queue them again.
 func (w *waiting) close() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.closed = true
 	for _, ct := range w.contenders {
-		w.leaveLocked(ct.l, w.c.all)
 		ct.wakeLocked(0)
 		for e := ct.line.Front().Next(); e != nil; e = e.Next() {
 			close(e.Value.(chan struct{}))
@@ -240,6 +243,8 @@ func (w *waiting) close() {
 	if w.beating != nil {
 		w.beating.Stop()
 	}
+	w.mu.Unlock()
+	w.callers.Wait() // each has at most a round left
 }
 
 // lock is Mutex.Lock: it waits for its turn in this process, then contends with
