@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"slices"
+	"time"
+)
+
+// survey is what the masters of Terms say of a change.
+type survey struct {
+	from            Epoch // the epoch of Terms that stands
+	votes, retired  int   // masters of it that lost nothing
+	high            Intent
+	tie             bool // another intent has the round of high
+	round           int64
+	adopt           Plan // of the largest ballot for which a master is retired
+	silent, missing int  // a master of the list that did not answer; one that lost its record or is quarantined
+}
+
+func (m *machine) survey() survey {
+	s := survey{silent: -1, missing: -1}
+	for i := range m.v.Masters {
+		if g := m.v.Masters[i].gate(); m.v.Masters[i].Old && g.Epoch.ID == m.v.Terms.ID && g.Epoch.Number > s.from.Number {
+			s.from = g.Epoch
+		}
+	}
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		g, in := at.gate(), at.Record.Intent
+		switch {
+		case !at.Old:
+			continue
+		case !at.Answered:
+			s.silent = i
+			continue
+		case g.Epoch != s.from || g.State == Quarantined:
+			s.missing = i
+			continue
+		case g.State == Voting:
+			s.votes++
+		case g.State == Retired:
+			s.retired++
+			s.round = max(s.round, g.Ballot.Round)
+			if g.Ballot.Round > s.adopt.Ballot.Round {
+				s.adopt = at.Record.Plan
+			}
+		}
+		switch {
+		case in.Ballot.Round > s.high.Ballot.Round:
+			s.high, s.tie = in, false
+		case in.Ballot != s.high.Ballot && in.Ballot.Round == s.high.Ballot.Round:
+			s.tie = true
+		}
+	}
+	s.round = max(s.round, s.high.Ballot.Round)
+	return s
+}
+
+// change moves the locks from Terms to Target. Any process may run it, from any point on: all that was decided is on
+// the masters. It is single-decree Paxos; the acceptors are the masters of Terms that lost nothing.
+func (m *machine) change() Action {
+	v := m.v
+	switch {
+	case v.Terms.ID == v.Target.ID:
+		return refuse(NothingToChange, -1)
+	case (v.Terms.Fixed || v.Target.Fixed) && m.keeps(GuardFixed):
+		return refuse(FixedList, -1)
+	}
+	s := m.survey()
+	if p := m.begun(s.from); p != nil {
+		return m.proceed(*p)
+	}
+	if p := m.over(s.from); p != nil {
+		if p.Target.ID != v.Target.ID {
+			return refuse(OtherChange, -1)
+		}
+		return m.proceed(*p)
+	}
+	q := v.Terms.Quorum()
+	want := s.adopt
+	switch {
+	case s.votes+s.retired < q:
+		return refuse(NoQuorum, max(s.silent, s.missing))
+	case s.high.Target != (Epoch{}) && s.high.Target.ID != v.Target.ID && m.keeps(GuardAdopt):
+		return refuse(OtherChange, -1)
+	case s.votes >= q || !m.keeps(GuardAdopt):
+		// A quorum that has not accepted a plan is free to promise any.
+		begin, a := m.prepare(s.from)
+		if a != nil {
+			return *a
+		}
+		want = Plan{From: s.from, Target: Epoch{s.from.Number + 1, v.Target.ID}, Begin: begin}
+	case want.Target.ID != v.Target.ID:
+		return refuse(OtherChange, -1)
+	case m.able(want) < v.Target.Quorum():
+		return refuse(TooFewReady, -1)
+	}
+	in := s.high
+	if s.tie || !in.sameChange(want) {
+		in = m.intend(want, s.round)
+	}
+	return m.retire(s.from, in)
+}
+
+// intend is a new promise, above all that were seen.
+func (m *machine) intend(p Plan, round int64) Intent {
+	p.Ballot = Ballot{round + 1, m.v.Nonce}
+	return Intent{Plan: p, Since: m.v.Wall.Unix(), Who: m.v.Who}
+}
+
+// acceptor: the master lost nothing of this epoch.
+func (at *Master) acceptor(e Epoch) bool {
+	g := at.gate()
+	return at.Old && g.Epoch == e && (g.State == Voting || g.State == Retired)
+}
+
+// promise has the acceptors promise in.
+func (m *machine) promise(e Epoch, in Intent) *Action {
+	return m.each(func(i int, at *Master) *Action {
+		if !at.acceptor(e) || at.Record.Intent.Ballot == in.Ballot {
+			return nil
+		}
+		return &Action{Kind: Swap, Master: i, From: at.Record.Head, To: Head{at.Record.Gate, in}}
+	})
+}
+
+// retire has the acceptors promise, retires them for the plan, and waits until the epoch is over.
+//
+// Invariant: a master is retired for a ballot only after a quorum has promised it, and when of that quorum either
+// nobody was retired for a smaller ballot, or the plan is that of the largest of those ballots.
+func (m *machine) retire(e Epoch, in Intent) Action {
+	if m.keeps(GuardPromise) {
+		if a := m.promise(e, in); a != nil {
+			return *a
+		}
+	}
+	a := m.each(func(i int, at *Master) *Action {
+		if !at.acceptor(e) || at.Record.Gate.Ballot == in.Ballot {
+			return nil
+		}
+		a := m.set(i, Retired, e)
+		a.To.Gate.Ballot, a.To.Intent, a.Plan = in.Ballot, in, &in.Plan
+		if !m.keeps(GuardRetiredNonce) {
+			a.To.Gate.Nonce = in.Ballot.Nonce
+		}
+		return a
+	})
+	if a != nil {
+		return *a
+	}
+	return Action{Kind: Wait, For: m.left(), Why: Why{BeingChanged, -1}}
+}
+
+// left is when the first quorum of retired masters will have been retired for W.
+func (m *machine) left() time.Duration {
+	var left []time.Duration
+	for i := range m.v.Masters {
+		if at := &m.v.Masters[i]; at.Old && at.gate().State == Retired {
+			left = append(left, m.wait()-m.stood(i))
+		}
+	}
+	slices.Sort(left)
+	return max(left[min(m.v.Terms.Quorum(), len(left))-1], 1)
+}
+
+// over is the plan for which a quorum of one epoch has been retired, unbroken, for W, up to this look. Then every lease
+// of the epoch has ended, and nobody can vouch for it any more.
+func (m *machine) over(e Epoch) *Plan {
+	v := m.v
+	for i := range v.Masters {
+		at := &v.Masters[i]
+		ballot, waited := at.gate().Ballot, 0
+		if !m.keeps(GuardLookAgain) {
+			ballot = v.Memory.Sights[i].Gate.Ballot
+		}
+		if !at.Old || ballot == (Ballot{}) || at.Record.Plan.Ballot != ballot {
+			continue
+		}
+		for j := range v.Masters {
+			g, stood := v.Masters[j].gate(), m.stood(j)
+			if !m.keeps(GuardLookAgain) {
+				g, stood = v.Memory.Sights[j].Gate, v.Now-v.Memory.Sights[j].First
+			}
+			if g.State == Retired && g.Epoch == e && g.Ballot == ballot && (stood >= m.wait() || !m.keeps(GuardWaitRetired)) {
+				waited++
+			}
+		}
+		if waited >= v.Terms.Quorum() {
+			return &at.Record.Plan
+		}
+	}
+	return nil
+}
+
+// begun is the plan by which the target has begun: a master votes in it.
+func (m *machine) begun(from Epoch) *Plan {
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		g, p := at.gate(), &at.Record.Plan
+		if at.New && g.State == Voting && g.Epoch.ID == m.v.Target.ID && p.Target == g.Epoch &&
+			p.From.ID == m.v.Terms.ID && p.From.Number >= from.Number {
+			return p
+		}
+	}
+	return nil
+}
+
+// proceed lets masters vote in the target: those that kept their data, and the new ones with a nonce of the plan. The
+// clients of the new list recover the rest.
+func (m *machine) proceed(p Plan) Action {
+	v := m.v
+	e, begun := p.Target, m.votes(p.Target, true)
+	if m.votes(p.From, false) >= v.Terms.Quorum() {
+		return refuse(BothVote, -1)
+	}
+	source := func(_ int, at *Master) bool {
+		g := at.gate()
+		if begun > 0 {
+			return at.New && g.State == Voting && g.Epoch == e
+		}
+		return at.Old && g.State == Retired && g.Epoch == p.From
+	}
+	a := m.each(func(i int, at *Master) *Action {
+		g, k := at.gate(), m.position(i, true)
+		whole := at.acceptor(p.From)
+		listed := g.State == Quarantined && g.Epoch == e && (k < len(p.Begin) && g.Nonce == p.Begin[k] || !m.keeps(GuardListed))
+		lost := at.Answered && g.State == None && !m.keeps(GuardFromNonce)
+		if !at.New || !whole && !listed && !lost {
+			return nil
+		}
+		a := m.set(i, Voting, e)
+		a.Plan, a.Counters = &p, RaiseCounters
+		if l := m.learn(Never, source); l != nil {
+			return l
+		}
+		return a
+	})
+	switch {
+	case a != nil:
+		return *a
+	case begun >= v.Target.Quorum():
+		return Action{Kind: Done}
+	}
+	return refuse(TooFewReady, -1)
+}
+
+// able counts the masters that can vote in the plan's target at once when the epoch before is over.
+func (m *machine) able(p Plan) int {
+	n := 0
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		g, k := at.gate(), m.position(i, true)
+		if at.New && (at.acceptor(p.From) || g.State == Quarantined && g.Epoch == p.Target && k < len(p.Begin) && g.Nonce == p.Begin[k]) {
+			n++
+		}
+	}
+	return n
+}
+
+// prepare quarantines the masters that only the target has, and returns their nonces when all masters of the target
+// are ready.
+func (m *machine) prepare(from Epoch) ([]Nonce, *Action) {
+	e := Epoch{from.Number + 1, m.v.Target.ID}
+	begin := make([]Nonce, len(m.v.Target.Masters))
+	a := m.each(func(i int, at *Master) *Action {
+		g, r := at.gate(), at.Record.Gate
+		if !at.New {
+			return nil
+		}
+		fail := refuse(NotReady, i)
+		switch {
+		case !at.Answered || at.Old && !at.acceptor(from):
+			if m.keeps(GuardAllReady) {
+				return &fail
+			}
+		case at.Old:
+		case g.State == Quarantined && g.Epoch == e:
+			begin[m.position(i, true)] = g.Nonce
+		case g.State == Voting && g.Epoch.ID != e.ID || r.Epoch.Number > e.Number || r.Epoch == e && g.State != None:
+			fail.Why.Code = Foreign
+			return &fail
+		case !m.keeps(GuardAllReady) && m.able(Plan{From: from, Target: e, Begin: begin}) >= m.v.Target.Quorum():
+		default:
+			// A retired or voting master here is of an epoch before from, which is over, or of nobody's.
+			a := m.set(i, Quarantined, e)
+			a.Plan = &Plan{}
+			return a
+		}
+		return nil
+	})
+	return begin, a
+}
+
+// cancel gives up a change for which no quorum was retired yet.
+func (m *machine) cancel() Action {
+	v, s := m.v, m.survey()
+	in, q := s.high, v.Terms.Quorum()
+	switch {
+	case s.round == 0 && s.votes+s.retired >= q:
+		return Action{Kind: Done}
+	case v.Memory.Left != (Epoch{}):
+		return refuse(Moved, -1)
+	case s.votes < q && m.keeps(GuardCancelQuorum):
+		return refuse(TooLate, max(s.silent, s.missing))
+	case s.tie || in.Target != (Epoch{}) || in.Ballot.Round < s.round:
+		in = m.intend(Plan{From: s.from}, s.round)
+	}
+	if a := m.promise(s.from, in); a != nil {
+		return *a
+	}
+	if a := m.each(func(i int, at *Master) *Action {
+		if g := at.gate(); at.Old && g.State == Retired && g.Epoch == s.from {
+			return m.restore(s.from, i, at)
+		}
+		return nil
+	}); a != nil {
+		return *a
+	}
+	return Action{Kind: Done}
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import "time"
+
+// States says of each master what it is, in one line.
+func States(v *View) string { return v.states() }
+
+// LeftFor is the list that took the place of v.Terms, when v.Memory says that one did.
+func LeftFor(v *View) string { return v.leftFor() }
+
+// Word says in a word or two what state master i is in, for tables.
+func Word(v *View, i int) string {
+	at := &v.Masters[i]
+	g := at.gate()
+	switch {
+	case !at.Answered:
+		return "silent"
+	case g.State == None && at.Record.Gate.State == None:
+		return "no record"
+	case g.State == None:
+		return "restarted"
+	case g.Epoch.ID != v.Terms.ID:
+		return "other list"
+	case g.State == Voting:
+		return "votes"
+	case g.State == Retired:
+		return "retired"
+	}
+	return "waits"
+}
+
+// Left is how long master i is still to wait before it may vote in its epoch again, if it is quarantined and waits.
+func Left(v *View, i int) (left time.Duration, waits bool) {
+	g := v.Masters[i].gate()
+	if g.State != Quarantined || g.Epoch.ID != v.Terms.ID || i >= len(v.Memory.Sights) {
+		return 0, false
+	}
+	m := machine{v: v}
+	return max(m.wait()-m.stood(i), 0), true
+}
+
+// Belongs says whether master i votes or waits in an epoch of other terms, and names them.
+func Belongs(v *View, i int) (terms string, other bool) {
+	at := &v.Masters[i]
+	g := at.gate()
+	if g.State == None || g.Epoch.ID == v.Terms.ID {
+		if g.State == Retired {
+			return target(&at.Record), false
+		}
+		return "", false
+	}
+	if at.Record.Terms != nil {
+		return at.Record.Terms.String(), true
+	}
+	return g.Epoch.String(), true
+}
+
+// Votes says whether master i votes in e.
+func Votes(v *View, i int, e Epoch) bool {
+	g := v.Masters[i].gate()
+	return g.State == Voting && g.Epoch == e
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// transitions has one scene or more for each row of the table in doc.go. what is the row, "from -> to", after the
+// name of the master that it happens to.
+var transitions = []struct {
+	name, what string
+	scene
+}{
+	{"a lost master is claimed", "c: lost -> R", scene{masters: "VA5 VA5 -", whole: never}},
+	{"a restarted master is claimed", "c: lost -> R", scene{masters: "VA5 VA5 oVA5", whole: never}},
+	{"seen whole just in time", "a: lost -> R", scene{masters: "- - VA5", whole: 29 * time.Second}},
+	{"a fixed list is used first", "a: lost -> R", scene{from: "F", masters: "- - -", whole: never}},
+	{"quarantined for an epoch before", "a: R before -> R", scene{masters: "RA4 VA5 VA5", whole: 0}},
+	{"it waited", "a: R -> V", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW}},
+	{"it waited, two lost, seen whole before", "b: R -> V", scene{masters: "VA5 RA5 RA5", whole: 60 * time.Second, stood: sceneW}},
+	{"the plan lists its nonce", "d: R -> V", scene{from: "B", masters: "VB6* VB6* RB6", whole: never}},
+	{"the clock of a quarantined master moved", "a: R -> R", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW, edit: moved(0)}},
+	{"the clock of a whole master moved again", "a: R whole -> R whole", scene{masters: "WA5 VA5 VA5", whole: 0, stood: sceneW, edit: moved(0)}},
+	{"the clock of a voting master moved", "b: V -> R whole", scene{masters: "VA5 VA5 VA5", whole: 0, edit: moved(1)}},
+	{"a whole master waited, and nobody vouches", "a: R whole -> V", scene{masters: "WA5 VA5 -", whole: time.Hour, stood: sceneW}},
+	{"a voting master of the list before", "b: V before -> V", scene{from: "B", masters: "VA5 VB6* VB6*", whole: never}},
+	{"a retired master of the list before", "b: X before -> V", scene{from: "B", masters: "XA5*+ VB6* VB6*", whole: never}},
+	{"a client ends a cancelled change", "a: X -> V", scene{masters: "XA5*+ VA5c VA5c", whole: 0}},
+
+	{"init", "a: lost -> R", scene{goal: Init, masters: "- - -", whole: never}},
+	{"init takes the higher number", "a: R before -> R", scene{goal: Init, masters: "RA4 RA5 RA5", whole: never}},
+	{"init gives a change up", "a: X before -> R", scene{goal: Init, masters: "XA5*+ XA5*+ -", whole: never, edit: func(v *View) { v.Abandon = true }}},
+	{"init gives a change up where a minority votes", "b: X -> R", scene{goal: Init, masters: "VA5+ XA5*+ XA5*+", whole: never, edit: func(v *View) { v.Abandon = true }}},
+	{"init: all have waited", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}},
+	{"init: nothing was ever locked", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, edit: func(v *View) { v.NeverLocked = true }}},
+	{"init: listed masters begin at once", "c: R -> V", scene{goal: Init, masters: "VA5* VA5* RA5", whole: never, edit: listed}},
+	{"init where a minority votes", "b: lost -> R", scene{goal: Init, masters: "VA5 - -", whole: never}},
+
+	{"a new master is prepared", "d: lost -> R", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 - - -", whole: never}},
+	{"a new master was prepared before", "d: R before -> R", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC4 - -", whole: never}},
+	{"a new master was retired before", "d: X before -> R", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 XC4 RC6 RC6", whole: never}},
+	{"a new master was left behind before", "d: V before -> R", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 RC6 RC6", whole: never}},
+	{"the change is proposed", "a: V -> V", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 RC6", whole: never}},
+	{"the promise of a process that died", "c: V -> V", scene{goal: Change, target: "C", masters: "VA5+ VA5+ VA5 RC6 RC6 RC6", whole: never}},
+	{"a retired master promises again", "a: X -> X", scene{goal: Change, target: "C", masters: "XA5*+ VA5+ VA5+ RC6 RC6 RC6", whole: never, edit: prepared(3, 555)}},
+	{"all promised", "a: V -> X", scene{goal: Change, target: "C", masters: "VA5+ VA5+ VA5+ RC6 RC6 RC6", whole: never}},
+	{"a quorum was retired for W", "d: R -> V", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW}},
+	{"the new epoch has begun", "e: R -> V", scene{goal: Change, target: "C", masters: "? ? ? VC6* RC6 RC6", whole: never}},
+	{"a straggler of the old list votes still", "c: V before -> V", scene{goal: Change, target: "B", masters: "XA5*+ VB6* VA5+ RB6", whole: never, stood: sceneW}},
+	{"retired masters stay in the new list", "b: X before -> V", scene{goal: Change, target: "B", masters: "XA5*+ XA5*+ XA5*+ RB6", whole: never, stood: sceneW}},
+
+	{"a change is cancelled", "a: V -> V", scene{goal: Cancel, masters: "VA5+ VA5 VA5", whole: never}},
+	{"a retired master promises to cancel", "a: X -> X", scene{goal: Cancel, masters: "XA5*+ VA5c VA5c", whole: never}},
+	{"a cancelled master votes again", "a: X -> V", scene{goal: Cancel, masters: "XA5*c VA5c VA5c", whole: never}},
+}
+
+func moved(i int) func(*View) { return func(v *View) { v.Masters[i].Moved = true } }
+
+// listed makes the plan of the voting masters one by which their epoch began with all masters.
+func listed(v *View) {
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; r.Gate.State == Voting {
+			r.Plan = Plan{Ballot: Ballot{1, 77}, From: r.Gate.Epoch, Target: r.Gate.Epoch, Begin: []Nonce{100, 101, 102}}
+		}
+	}
+}
+
+// finished marks the retired masters as those of a change that is finished.
+func finished(v *View) {
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; r.Gate.State == Retired {
+			r.Over = r.Gate.Ballot.String()
+		}
+	}
+}
+
+// prepared gives master i another nonce than the plan has.
+func prepared(i int, n Nonce) func(*View) {
+	return func(v *View) { v.Masters[i].Record.Gate.Nonce = n }
+}
+
+// TestNext_transitions runs a scene for each row of the table, and holds the table of doc.go against the scenes.
+// Package membershipmodel holds it against what the explorer sees.
+func TestNext_transitions(t *testing.T) {
+	goals := [...]string{Serve: "serve", Init: "init", Change: "change", Cancel: "cancel"}
+	seen := make(map[string]bool)
+	for _, test := range transitions {
+		t.Run(test.name, func(t *testing.T) {
+			v, a := test.run(t)
+			if got := tell(v, a); got != test.what {
+				t.Fatalf("%s\nwant %s", got, test.what)
+			}
+			seen[move(v, a)+" "+goals[test.goal]] = true
+			if a.To.Gate.Incarnation != "now" || a.From.Gate != v.Masters[a.Master].Record.Gate || a.From.Intent.Ballot != v.Masters[a.Master].Record.Intent.Ballot {
+				t.Errorf("%+v", a)
+			}
+			if g := a.To.Gate; g != a.From.Gate && (g.State == Voting) != (g.Nonce == 0) || g != a.From.Gate && g.Nonce != 0 && g.Nonce != v.Nonce {
+				t.Errorf("the nonce of %v is not fresh", g)
+			}
+		})
+	}
+	rows := tableRows(t)
+	for row := range rows {
+		if !seen[row] {
+			t.Errorf("the table has a row without a scene: %s", row)
+		}
+	}
+	for row := range seen {
+		if !rows[row] {
+			t.Errorf("a scene does what the table does not have: %s", row)
+		}
+	}
+}
+
+// tableRows reads the table of transitions in doc.go, as "from -> to goal".
+func tableRows(t *testing.T) map[string]bool {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual, err := os.ReadFile("../../docs/membership.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make(map[string]bool)
+	for line := range strings.Lines(string(text)) {
+		row, isRow := strings.CutPrefix(line, "//\t| ")
+		f := strings.Split(row, "|")
+		if !isRow || len(f) != 5 || strings.TrimSpace(f[0]) == "from" {
+			continue
+		}
+		name := strings.TrimSpace(f[0]) + " -> " + strings.TrimSpace(f[1]) + " " + strings.TrimSpace(f[2])
+		if rows[name] {
+			t.Errorf("the table has two rows %s", name)
+		}
+		rows[name] = true
+		if !strings.Contains(string(manual), "\n| "+row) {
+			t.Errorf("docs/membership.md lacks the row %s", line)
+		}
+	}
+	if len(rows) < 20 {
+		t.Fatalf("%d rows found in the table", len(rows))
+	}
+	return rows
+}
+
+// TestNext_counters: a master never begins to vote with counters that are too small.
+func TestNext_counters(t *testing.T) {
+	for _, test := range []struct {
+		name, learns string
+		counters     Counters
+		scene
+	}{
+		{"one of three recovers", "learn b c", RaiseCounters, scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW}},
+		{"retired and whole masters have counters", "learn b c", RaiseCounters, scene{masters: "RA5 XA5*+ WA5", whole: 0, stood: sceneW}},
+		{"two lost theirs", "learn a b c", LeapCounters, scene{masters: "RA5 RA5 VA5", whole: 60 * time.Second, stood: sceneW}},
+		{"a new epoch takes them from the retired", "learn a b c", RaiseCounters, scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW}},
+		{"a master brought over takes them from one that votes", "learn c d", RaiseCounters, scene{from: "B", masters: "XA5*+ VB6* VB6*", whole: never}},
+		{"init", "learn a b c", LeapCounters, scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}},
+		{"a whole master keeps its own", "", KeepCounters, scene{masters: "WA5 VA5 VA5", whole: 0, stood: sceneW}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v, a := test.run(t)
+			if a.Kind != Swap || a.To.Gate.State != Voting || a.Counters != test.counters {
+				t.Errorf("%s, counters %d, want %d", tell(v, a), a.Counters, test.counters)
+			}
+			edit := test.edit
+			test.edit = func(v *View) {
+				if edit != nil {
+					edit(v)
+				}
+				for i := range v.Masters {
+					v.Masters[i].Learned = false
+				}
+			}
+			if v, a = test.run(t); test.learns != "" && tell(v, a) != test.learns {
+				t.Errorf("before that: %s, want %s", tell(v, a), test.learns)
+			}
+		})
+	}
+	// With a third out of reach that may have kept its counters, nothing leaps: the quorum may still come back.
+	s := scene{masters: "RA5 VA5 ?", whole: 10 * time.Second, stood: sceneW}
+	if v, a := s.run(t); a.Kind == Swap {
+		t.Errorf("a master out of reach may have the counters: %s", tell(v, a))
+	}
+}
+
+// TestNext_notYet has a scene for each condition that is almost met.
+func TestNext_notYet(t *testing.T) {
+	for _, test := range []struct {
+		name, what string
+		scene
+	}{
+		{"nobody saw the epoch whole", "refuse: 2 of 3 masters (a b) lost the record", scene{masters: "- - VA5", whole: 30 * time.Second}},
+		{"a nanosecond too early", "done, then 1ns", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW - 1}},
+		{"whole before the gate was seen, but too long", "refuse: 2 of 3", scene{masters: "VA5 RA5 RA5", whole: sceneW + 35*time.Second, stood: sceneW + 5*time.Second}},
+		{"quarantined, and vouched by somebody else perhaps", "wait 5.604s", scene{masters: "VA5 RA5 RA5", whole: never, stood: 30 * time.Second}},
+		{"nobody vouched in time", "refuse: 2 of 3 masters (b c) lost the record", scene{masters: "VA5 RA5 RA5", whole: never, stood: sceneW + 5*time.Second}},
+		{"a client that is new, one votes", "refuse: c is out of reach", scene{masters: "VA5 - ?", whole: never}},
+		{"a client that is new, a change goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ VA5+ ?", whole: never}},
+		{"a client that is new, the change is finished", "refuse: these masters were left for another list: epoch 6.", scene{masters: "XA5*+ XA5*+ ?", whole: never, edit: finished}},
+		{"the nonce is not that of the plan", "done, then 30.604s", scene{from: "B", masters: "VB6* VB6* RB6", whole: never, edit: prepared(2, 555)}},
+		{"a list that was left", "refuse: these masters were left for another list: 3 masters b c d", scene{masters: "- VB6* VB6*", whole: time.Hour}},
+		{"a change that goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ XA5*+ VA5+", whole: 0}},
+		{"another list's master", "refuse: b belongs to another epoch: 3 masters b c d,", scene{masters: "VA5 VB4 -", whole: time.Hour}},
+		{"too few answer", "refuse: b is out of reach", scene{masters: "VA5 ? -", whole: time.Hour}},
+
+		{"init: one is silent", "refuse: c is out of reach; start the master", scene{goal: Init, masters: "- - ?", whole: never}},
+		{"init: a change goes on", "refuse: a was retired for a change to 6.", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
+		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
+		{"init: a quorum votes", "done", scene{goal: Init, masters: "- VA5 VA5", whole: never}},
+		{"init: not all waited", "wait 1ms", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW - time.Millisecond}},
+
+		{"change: to itself", "refuse: the old and the new list", scene{goal: Change, target: "A", masters: "VA5 VA5 VA5", whole: never}},
+		{"change: a fixed list", "refuse: one of the lists is fixed", scene{goal: Change, from: "F", target: "C", masters: "VF5 VF5 VF5 - - -", whole: never}},
+		{"change: too few", "refuse: too few of the old masters have their record: a votes, b has no record", scene{goal: Change, target: "C", masters: "VA5 - RA5 - - -", whole: never}},
+		{"change: a new master is silent", "refuse: f is out of reach; nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 ?", whole: never}},
+		{"change: a new master is in use", "refuse: d belongs to another epoch", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VB4 - -", whole: never}},
+		{"change: the wait", "wait 1ns", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW - 1}},
+		{"change: two nonces of the plan are gone", "refuse: too few of the new masters can begin", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
+		{"change: done", "done", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ VC6* VC6* -", whole: never}},
+		{"change: both vote", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
+
+		{"cancel: nothing is there", "done", scene{goal: Cancel, masters: "VA5 VA5 VA5", whole: never}},
+		{"cancel: a quorum is retired", "refuse: the change cannot be given up", scene{goal: Cancel, masters: "XA5*+ XA5*+ VA5+", whole: never}},
+		{"cancel: it was finished", "refuse: these masters were left", scene{goal: Cancel, from: "A", masters: "XA5*+ VB6* VB6*", whole: never}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v, a := test.run(t)
+			if got := tell(v, a); !strings.HasPrefix(got, test.what) || test.what == "done" && got != "done" {
+				t.Errorf("%s\nwant %s", got, test.what)
+			}
+		})
+	}
+}
+
+// TestNext_anotherChange_refused: a change never takes over the plan of another target.
+func TestNext_anotherChange_refused(t *testing.T) {
+	s := scene{goal: Change, target: "C", masters: "VA5+ VA5 VA5 RC6 RC6 RC6", whole: never, edit: func(v *View) {
+		v.Masters[0].Record.Intent.Target.ID++
+		v.Masters[0].Record.Target, v.Masters[0].Record.Intent.Since = "3 masters x y z", v.Wall.Unix()-60
+	}}
+	v, a := s.run(t)
+	if got := tell(v, a); a.Why.Code != OtherChange || !strings.Contains(got, "to 3 masters x y z (by other, 1m0s ago)") {
+		t.Errorf("%s", got)
+	}
+}
+
+// TestNext_init_numbers: of two numbers the higher one is taken, and the first number is above all that were seen.
+func TestNext_init_numbers(t *testing.T) {
+	for _, test := range []struct {
+		masters string
+		want    int64
+	}{{"- - -", 3}, {"oVA5 - -", 6}, {"RA4 - RA5", 5}, {"XA5*+ - RA5", 6}, {"oVA9 RA4 -", 4}} {
+		v, a := scene{goal: Init, masters: test.masters, whole: never, edit: func(v *View) { v.Abandon = true }}.run(t)
+		if a.Kind != Swap || a.To.Gate.Epoch.Number != test.want {
+			t.Errorf("%s: %s for epoch %v, want number %d", test.masters, tell(v, a), a.To.Gate.Epoch, test.want)
+		}
+	}
+	v, a := scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}.run(t)
+	if a.Plan == nil || !slices.Equal(a.Plan.Begin, []Nonce{sceneNonce(0), sceneNonce(1), sceneNonce(2)}) {
+		t.Errorf("%s with plan %v", tell(v, a), a.Plan)
+	}
+}
+
+// TestNext_notObserved_looks: a decision rests on what Observe took in.
+func TestNext_notObserved_looks(t *testing.T) {
+	v := scene{masters: "VA5 VA5 -"}.view(t)
+	v.Now++
+	if a := Next(v); a.Kind != Look {
+		t.Errorf("not observed: %s", tell(v, a))
+	}
+	v.Now--
+	v.Nonce = 0
+	if a := Next(v); a.Kind != Look {
+		t.Errorf("no nonce: %s", tell(v, a))
+	}
+}
+
+// TestNext_first_choosesTheMaster: clients that begin elsewhere do not all send the same compare-and-set.
+func TestNext_first_choosesTheMaster(t *testing.T) {
+	for first, want := range []string{"a: lost -> R", "c: lost -> R", "c: lost -> R"} {
+		v, a := scene{from: "A", masters: "- VA5 -", whole: 0, edit: func(v *View) { v.First = first }}.run(t)
+		if got := tell(v, a); got != want {
+			t.Errorf("first %d: %s, want %s", first, got, want)
+		}
+	}
+}
+
+// TestAction_Fields: what is written beside the head.
+func TestAction_Fields(t *testing.T) {
+	fields := func(s scene) string {
+		v, a := s.run(t)
+		return strings.Join(a.Fields(v, "urls"), "\n")
+	}
+	lists := sceneLists(t)
+	claim := fields(scene{masters: "VA5 VA5 -", edit: func(v *View) { v.Masters[2].Note = Note{1, 2000, 3000, 4000} }})
+	for _, want := range []string{FieldPlan + "\n\n", FieldTerms + "\n" + lists["A"].String(), FieldClock + "\n" + Note{1, 2000, 3000, 4000}.String()} {
+		if !strings.Contains(claim, want) {
+			t.Errorf("a claim writes %q, without %q", claim, want)
+		}
+	}
+	promise := fields(scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 RC6", whole: never})
+	if want := FieldTarget + "\n" + lists["C"].String() + "\n" + FieldURLs + "\nurls"; promise != want {
+		t.Errorf("a promise writes %q, want %q", promise, want)
+	}
+	begin := fields(scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW})
+	if !strings.Contains(begin, FieldPlan+"\n1.") || strings.Contains(begin, FieldTerms+"\n") {
+		t.Errorf("a beginning writes %q", begin)
+	}
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import "time"
+
+// serve keeps the masters of Terms voting in the client's epoch.
+func (m *machine) serve() Action {
+	e := m.epoch()
+	if e.Number != 0 {
+		if a := m.each(func(i int, at *Master) *Action { return m.mend(e, i, at) }); a != nil {
+			return *a
+		}
+	}
+	return m.report(e)
+}
+
+// epoch is the client's. Where nobody vouches, the highest number that any record tells is as good as another.
+func (m *machine) epoch() Epoch {
+	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
+	if !m.v.Terms.Fixed && m.keeps(GuardSight) {
+		return e
+	}
+	e.Number = max(e.Number, 1)
+	for i := range m.v.Masters {
+		if g := m.v.Masters[i].Record.Gate; g.Epoch.ID == e.ID {
+			e.Number = max(e.Number, g.Epoch.Number)
+		}
+	}
+	return e
+}
+
+// begin is Init: recovery on the operator's word instead of sight. Of two inits the higher number wins, and either only
+// ever replaces a quarantined gate, so that neither can undo a vote.
+//
+// The first master that votes keeps a plan with the nonces of all: those masters begin at once. A master that is lost
+// from then on waits like any other, whatever the operator said.
+func (m *machine) begin() Action {
+	v := m.v
+	if v.Memory.Left != (Epoch{}) && !v.Abandon {
+		return refuse(Moved, -1)
+	}
+	e := Epoch{0, v.Terms.ID}
+	highest, quarantined, retired := int64(0), int64(0), int64(0)
+	for i := range v.Masters {
+		at := &v.Masters[i]
+		g := at.Record.Gate
+		highest = max(highest, g.Epoch.Number)
+		if g.State == Retired {
+			retired = max(retired, g.Epoch.Number)
+		}
+		switch live := at.gate().State; {
+		case !at.Answered:
+			return refuse(Unreachable, i)
+		case g.State == Retired && !v.Abandon:
+			return refuse(Unfinished, i)
+		case g.State != None && g.State != Retired && g.Epoch.ID != e.ID:
+			return refuse(Foreign, i)
+		case live == Voting:
+			e.Number, m.voted = max(e.Number, g.Epoch.Number), true
+		case live == Quarantined:
+			quarantined = max(quarantined, g.Epoch.Number)
+		}
+	}
+	if m.votes(e, false) >= v.Terms.Quorum() {
+		a := m.each(func(i int, at *Master) *Action {
+			if g := at.gate(); g.State == Quarantined && g.Epoch == e && m.listed(e, i, g.Nonce) {
+				return m.bring(e, i)
+			}
+			return nil
+		})
+		if a == nil {
+			a = &Action{Kind: Done}
+		}
+		return *a
+	}
+	if !m.voted {
+		// The number of an epoch with retired masters is not used again: those masters would be taken for ones of e.
+		if e.Number = quarantined; quarantined == 0 || quarantined <= retired && m.keeps(GuardAbandonNumber) {
+			e.Number = max(highest+1, v.Wall.Unix())
+		}
+	}
+	all := Plan{Ballot: Ballot{1, v.Nonce}, From: e, Target: e, Begin: make([]Nonce, len(v.Masters))}
+	ready := 0
+	for i := range v.Masters {
+		if g := v.Masters[i].gate(); g.Epoch == e && g.State == Quarantined && m.stood(i) >= m.wait() {
+			all.Begin[i] = g.Nonce
+			ready++
+		}
+	}
+	a := m.each(func(i int, at *Master) *Action {
+		if !m.voted && at.gate().Epoch == e && ready < len(v.Masters) {
+			return nil // until all have waited: one of them may turn out to vote
+		}
+		return m.mend(e, i, at)
+	})
+	switch {
+	case a == nil:
+		return m.report(e)
+	case a.Kind == Swap && a.To.Gate.State == Voting && !m.voted:
+		a.Plan = &all
+	}
+	return *a
+}
+
+// mend is what can be done for one master that does not vote in e, and for one that must not.
+func (m *machine) mend(e Epoch, i int, at *Master) *Action {
+	if !at.Answered || !at.Old {
+		return nil
+	}
+	g := at.gate()
+	switch {
+	case (g.State == Voting || g.State == Quarantined) && g.Epoch == e && at.Moved:
+		// Votes that a live lease has here, or put back here during a quarantine, may be gone.
+		a := m.set(i, Quarantined, e)
+		a.To.Gate.Whole, a.To.Intent = g.State == Voting || g.Whole, at.Record.Intent
+		return a
+	case g.State == Voting && g.Epoch == e:
+	case g.State == Retired && g.Epoch == e:
+		if a := m.restore(e, i, at); a != nil || m.v.Goal != Init || !m.v.Abandon || !m.keeps(GuardAbandon) {
+			return a
+		}
+		return m.claim(e, i, at) // a minority of e votes still
+	case g.State == Quarantined && g.Epoch == e:
+		if m.listed(e, i, g.Nonce) {
+			return m.bring(e, i)
+		}
+		return m.finish(e, i, at)
+	case g.State == Retired && m.v.Goal == Init && m.v.Abandon:
+		return m.claim(e, i, at)
+	case g.State == Voting || g.State == Retired:
+		if m.before(e, g.Epoch) {
+			if !m.keeps(GuardBringOver) {
+				return m.set(i, Quarantined, e)
+			}
+			return m.bring(e, i)
+		}
+	default:
+		return m.claim(e, i, at)
+	}
+	return nil
+}
+
+// claim quarantines a master that lost its record, or is quarantined for another epoch.
+func (m *machine) claim(e Epoch, i int, at *Master) *Action {
+	g := at.Record.Gate
+	seen := m.v.Memory.Whole != Never && m.v.Now-m.v.Memory.Whole < m.v.Terms.MaxTTL
+	word := m.v.Goal == Init || m.v.Terms.Fixed && (g.State == None || g.Epoch.ID == e.ID)
+	switch {
+	case !m.keeps(GuardNotDurable) && at.gate().State == None && g.State == Voting && g.Epoch == e:
+		return m.set(i, Voting, e)
+	case !m.keeps(GuardFromNonce) && m.v.Goal == Init && m.v.NeverLocked:
+		return m.set(i, Voting, e)
+	case !seen && !word && m.keeps(GuardSight):
+		return nil
+	}
+	a := m.set(i, Quarantined, e)
+	a.Plan = &Plan{}
+	if g.Epoch == e { // what is left of a promise is kept
+		a.To.Intent = at.Record.Intent
+	}
+	if !m.keeps(GuardLearnAfterWait) {
+		if l := m.learn(Never, m.intact(e)); l != nil {
+			return l
+		}
+		a.Counters = RaiseCounters
+	}
+	return a
+}
+
+// vouched: somebody saw e whole less than a maximum TTL before this client first saw the gate of master i, or later.
+//
+// Invariant: who verifies that an epoch is over has seen a quorum retired, unbroken, for W, which is more than a
+// maximum TTL. From then on every sight of that epoch is too old to vouch for a gate. A gate that was vouched for
+// before would stand in place of one of those retired.
+func (m *machine) vouched(i int) bool {
+	v := m.v
+	if v.Goal == Init || v.Terms.Fixed || !m.keeps(GuardSight) || !m.keeps(GuardSightAtFinish) {
+		return true
+	}
+	return v.Memory.Whole != Never && v.Memory.Whole > v.Memory.Sights[i].First-v.Terms.MaxTTL
+}
+
+// intact picks the masters that have all counters and intents of e: none of them lost its record since it began.
+func (m *machine) intact(e Epoch) func(int, *Master) bool {
+	return func(_ int, at *Master) bool {
+		g := at.gate()
+		return at.Old && g.Epoch == e && (g.State == Voting || g.State == Retired || g.Whole)
+	}
+}
+
+// ready: master i may vote in e as soon as its counters are known.
+func (m *machine) ready(e Epoch, i int) bool {
+	g := m.v.Masters[i].gate()
+	if g.Epoch != e || g.State != Quarantined {
+		return g.Epoch == e && g.State == Voting
+	}
+	waited := m.stood(i) >= m.wait() || !m.keeps(GuardWaitQuarantined)
+	return waited && (g.Whole || m.vouched(i))
+}
+
+// finish lets a quarantined master vote that has waited, with counters and an intent that are not too small.
+func (m *machine) finish(e Epoch, i int, at *Master) *Action {
+	if !m.ready(e, i) {
+		return nil
+	}
+	a := m.set(i, Voting, e)
+	if at.gate().Whole || !m.keeps(GuardLearnAfterWait) {
+		a.To.Intent = at.Record.Intent
+		return a
+	}
+	pick, known, silent, ready := m.intact(e), 0, 0, 0
+	for j := range m.v.Masters {
+		switch o := &m.v.Masters[j]; {
+		case !o.Old:
+		case !o.Answered:
+			silent++
+		case pick(j, o):
+			known++
+		}
+		if m.v.Masters[j].Old && m.ready(e, j) {
+			ready++
+		}
+	}
+	q := m.v.Terms.Quorum()
+	a.Counters = RaiseCounters
+	if known < q && (m.keeps(GuardLearnQuorum) || known == 0) {
+		// No quorum has kept its counters, if nothing that is out of reach has. Then the clock tells them.
+		if known+silent >= q && m.keeps(GuardKnownLost) || ready < q {
+			return nil
+		}
+		a.Counters, pick = LeapCounters, func(_ int, o *Master) bool { return o.Old }
+	}
+	after := m.v.Memory.Sights[i].First + m.wait()
+	if !m.keeps(GuardWaitQuarantined) {
+		after = Never
+	}
+	if l := m.learn(after, pick); l != nil {
+		return l
+	}
+	a.To.Intent = at.Record.Intent
+	for j := range m.v.Masters {
+		o := &m.v.Masters[j]
+		if !o.Answered || !pick(j, o) || o.Record.Gate.Epoch != e {
+			continue
+		}
+		if o.Record.Intent.Ballot.Round > a.To.Intent.Ballot.Round && m.keeps(GuardLearnIntent) {
+			a.To.Intent = o.Record.Intent
+		}
+		if o.Record.Plan.Target == e {
+			a.Plan = &o.Record.Plan
+		}
+	}
+	return a
+}
+
+// before: masters of this epoch are brought over to e, for e began with a change from it, or it is an earlier epoch of
+// the same list.
+func (m *machine) before(e, earlier Epoch) bool {
+	if m.votes(e, false) == 0 {
+		return false
+	}
+	if earlier.ID == e.ID && earlier.Number < e.Number {
+		return true
+	}
+	p := m.planOf(e)
+	return p != nil && p.From == earlier
+}
+
+// planOf is the plan by which e began, if a master that votes in it tells one.
+func (m *machine) planOf(e Epoch) *Plan {
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		if at.gate().State == Voting && at.gate().Epoch == e && at.Record.Plan.Target == e {
+			return &at.Record.Plan
+		}
+	}
+	return nil
+}
+
+// listed: e has begun, and master i begins in it at once with this nonce.
+func (m *machine) listed(e Epoch, i int, n Nonce) bool {
+	p, k := m.planOf(e), m.position(i, m.v.Goal == Change)
+	return p != nil && k < len(p.Begin) && p.Begin[k] == n
+}
+
+// bring lets a master vote in e that is whole: one of the epoch before, or a new one with a nonce of the plan. Any
+// master that votes in e has counters that are large enough.
+func (m *machine) bring(e Epoch, i int) *Action {
+	a := m.set(i, Voting, e)
+	a.Plan, a.Counters = m.planOf(e), RaiseCounters
+	if l := m.learn(Never, func(_ int, o *Master) bool { return o.gate().State == Voting && o.gate().Epoch == e }); l != nil {
+		return l
+	}
+	return a
+}
+
+// restore takes a retired master back when the change for which it was retired was cancelled.
+func (m *machine) restore(e Epoch, i int, at *Master) *Action {
+	for j := range m.v.Masters {
+		in := m.v.Masters[j].Record.Intent
+		if in.Ballot.Round > at.Record.Gate.Ballot.Round && in.Target == (Epoch{}) && m.cancelled(e, in) {
+			a := m.set(i, Voting, e)
+			a.To.Intent = in
+			if at.Record.Intent.Ballot.Round > in.Ballot.Round {
+				a.To.Intent = at.Record.Intent
+			}
+			return a
+		}
+	}
+	return nil
+}
+
+// cancelled: a quorum promised in, which has no target, and none of it is retired. So no quorum was ever retired for a
+// smaller ballot, nor will be.
+func (m *machine) cancelled(e Epoch, in Intent) bool {
+	n := 0
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		g := at.gate()
+		if at.Old && g.Epoch == e && at.Record.Intent.Ballot == in.Ballot && (g.State == Voting || g.State == Retired && !m.keeps(GuardCancelQuorum)) {
+			n++
+		}
+	}
+	return n >= m.v.Terms.Quorum()
+}
+
+// slowest is how long another process that waits for a master may take to let it vote once W is over.
+const slowest = 5 * time.Second
+
+// report says how it stands when nothing can be done now.
+func (m *machine) report(e Epoch) Action {
+	v, soonest, others := m.v, time.Duration(0), time.Duration(0)
+	silent, retired, lost, foreign := -1, -1, -1, -1
+	for i := range v.Masters {
+		at := &v.Masters[i]
+		g := at.gate()
+		switch {
+		case !at.Old:
+		case !at.Answered:
+			silent = i
+		case g.State == Quarantined && g.Epoch == e && (g.Whole || m.vouched(i)):
+			if left := m.wait() - m.stood(i); left > 0 && (soonest == 0 || left < soonest) {
+				soonest = left
+			}
+		case g.State == Quarantined && g.Epoch.ID == v.Terms.ID && m.stood(i) < m.wait()+slowest:
+			// This client may not vouch for the master. The client that claimed it may.
+			others = max(others, m.wait()+slowest-m.stood(i))
+		case g.State == Retired && g.Epoch.ID == e.ID && g.Epoch.Number >= e.Number:
+			retired = i
+		case g.State == Voting && g.Epoch.ID == e.ID:
+		case g.State == None || g.State == Quarantined || g.Epoch.ID == e.ID:
+			lost = i
+		default:
+			foreign = i
+		}
+	}
+	switch {
+	case m.votes(e, false) >= v.Terms.Quorum():
+		return Action{Kind: Done, For: soonest}
+	case v.Memory.Left != (Epoch{}):
+		return refuse(Moved, -1)
+	case retired >= 0:
+		return refuse(BeingChanged, retired)
+	case soonest > 0:
+		return Action{Kind: Wait, For: soonest}
+	case foreign >= 0:
+		return refuse(Foreign, foreign)
+	case others > 0:
+		return Action{Kind: Wait, For: others}
+	case silent >= 0:
+		return refuse(Unreachable, silent)
+	}
+	return refuse(NeedsWord, lost)
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Goal is what a process wants of the masters.
+type Goal uint8
+
+const (
+	Serve  Goal = iota // lock with the masters of Terms, and recover those that need it
+	Init               // let the masters of Terms begin, on the operator's word that this list is the right one
+	Change             // move from Terms to Target
+	Cancel             // give up an unfinished change from Terms
+)
+
+// Master is what one look saw of one master.
+type Master struct {
+	Name        string
+	Old, New    bool          // listed in Terms; listed in Target
+	Answered    bool          // the rest is read
+	Sent        time.Duration // when the request was sent and...
+	Received    time.Duration // ...answered, on the client's elapsed clock
+	Incarnation string        // what the master is now
+	Record      Record
+	Learned     bool // the driver read all counters with the record, and keeps them
+	Moved       bool // its clock moved: see Judge, or the watch of the connection
+	Note        Note // what its clock note is to be when it is quarantined: see Judge
+}
+
+// View is all that a decision rests on: what one look saw, what the client remembers, and what is wanted. NewView makes
+// it, the driver fills it in.
+type View struct {
+	Goal    Goal
+	Terms   *Terms
+	Target  *Terms   // of Change
+	Masters []Master // of both lists, sorted by name
+	First   int      // where this client begins to look for work, so that clients do not all choose the same master
+	Now     time.Duration
+	Wall    time.Time
+	Doubt   uint64 // about the clocks: see Judge
+	Nonce   Nonce  // fresh for every View
+	Who     string // this process, for people
+	Memory  *Memory
+
+	// The operator's words. NeverLocked: nothing was ever locked with these masters. Abandon: an unfinished change is
+	// given up for the list that Init begins.
+	NeverLocked, Abandon bool
+}
+
+// NewView has the masters of both lists, unanswered. target is nil but for Change.
+func NewView(goal Goal, terms, target *Terms, memory *Memory) *View {
+	v := &View{Goal: goal, Terms: terms, Target: target, Memory: memory}
+	names := slices.Clone(terms.Masters)
+	if target != nil {
+		names = append(names, target.Masters...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		v.Masters = append(v.Masters, Master{
+			Name: name, Old: slices.Contains(terms.Masters, name), New: target != nil && slices.Contains(target.Masters, name),
+		})
+	}
+	return v
+}
+
+// Never is the time of what was not seen.
+const Never = time.Duration(math.MinInt64)
+
+// Memory is what a client remembers between two looks with one goal, at the masters of one or two lists. NewMemory makes
+// it; Observe keeps it; Next reads it. When the client's own clock jumps, the driver takes a new one: every time in the
+// old one was measured wrong.
+type Memory struct {
+	// Number of the epoch of Terms that this client knows, 0 for none. A client learns it from a quorum that votes.
+	Number int64
+	// Whole is when this client last saw a quorum vote in that epoch: when the first of the requests was sent. A
+	// client vouches for an epoch that it saw whole less than a maximum TTL before.
+	Whole time.Duration
+	// Left is an epoch that began with a change from this client's epoch.
+	Left Epoch
+	// Doubt is the doubt about the clocks that this client saw last, and Since the time from when on.
+	Doubt uint64
+	Since time.Duration
+	// Sights has the gate with a nonce that each master of the View was last seen with.
+	Sights []Sight
+	at     time.Duration // the View that was observed last
+}
+
+// Sight says from when to when a client has seen one gate. The gate stood from First to Last without a break.
+type Sight struct {
+	Gate        Gate
+	First, Last time.Duration
+}
+
+// NewMemory is that of a client that has seen nothing.
+func NewMemory() *Memory { return &Memory{Whole: Never, at: Never} }
+
+// Observe takes in what v saw. It is called once for each View, before Next.
+func (m *Memory) Observe(v *View) { m.ObserveWithout(v, 0) }
+
+// ObserveWithout is Observe with some guards taken out. Only tests call it.
+func (m *Memory) ObserveWithout(v *View, off Guard) {
+	m.at = v.Now
+	if len(m.Sights) != len(v.Masters) {
+		m.Sights = make([]Sight, len(v.Masters))
+	}
+	for i := range v.Masters {
+		at, s := &v.Masters[i], &m.Sights[i]
+		if !at.Answered {
+			continue
+		}
+		gate := at.gate()
+		switch {
+		case gate.Nonce == 0 || !timed(v, gate):
+			if off&GuardLookAgain == 0 || s.Gate.State != Retired {
+				*s = Sight{}
+			}
+		case s.Gate == gate:
+			s.Last = max(s.Last, at.Sent)
+		case off&GuardLookAgain == 0 || s.Gate.State != Retired:
+			*s = Sight{gate, at.Received, at.Sent}
+		}
+	}
+	if m.Doubt != v.Doubt {
+		m.Doubt, m.Since = v.Doubt, v.Now
+	}
+	m.count(v)
+}
+
+// Overdue: this doubt about the clocks, of a reading that was sent at this time, has stood for W. See Judge.
+func (m *Memory) Overdue(t *Terms, doubt uint64, sent time.Duration) bool {
+	return doubt != 0 && m.Doubt == doubt && sent-m.Since >= t.Wait()
+}
+
+// timed: a client with this goal waits while such a gate stands.
+func timed(v *View, g Gate) bool {
+	return g.Epoch.ID == v.Terms.ID && (g.State == Retired) == (v.Goal == Change)
+}
+
+// count learns the number of the epoch, and when the epoch was whole.
+func (m *Memory) count(v *View) {
+	for i := range v.Masters {
+		g, r := v.Masters[i].gate(), &v.Masters[i].Record
+		if v.Masters[i].Old && g.Epoch.ID == v.Terms.ID && g.Epoch.Number >= m.Number && r.Finished() && r.Plan.Target.Number > m.Left.Number {
+			m.Left = r.Plan.Target
+		}
+		if !v.Masters[i].Old || g.State != Voting {
+			continue
+		}
+		if p := v.Masters[i].Record.Plan; p.From.ID == v.Terms.ID && p.Target.ID != v.Terms.ID && p.From.Number >= m.Number && p.Target.Number > m.Left.Number {
+			m.Left = p.Target
+		}
+		if g.Epoch.ID != v.Terms.ID || g.Epoch.Number < m.Number {
+			continue
+		}
+		votes, sent := 0, v.Masters[i].Sent
+		for j := range v.Masters {
+			if at := &v.Masters[j]; at.Old && at.gate().Epoch == g.Epoch && at.gate().State == Voting {
+				votes, sent = votes+1, min(sent, at.Sent)
+			}
+		}
+		if votes >= v.Terms.Quorum() && (g.Epoch.Number > m.Number || sent > m.Whole) {
+			m.Number, m.Whole = g.Epoch.Number, sent
+			if m.Left.Number < m.Number {
+				m.Left = Epoch{}
+			}
+		}
+	}
+}
+
+// Finished: the master is retired, and the change for which it was has let the new list begin. Only the words that a
+// client of the old list is given rest on it.
+func (r *Record) Finished() bool {
+	return r.Gate.State == Retired && r.Over != "" && r.Over == r.Gate.Ballot.String() && r.Plan.Ballot == r.Gate.Ballot
+}
+
+// gate is the master's gate in the incarnation that the master has now. A master without one is lost.
+func (at *Master) gate() Gate {
+	if !at.Answered || at.Record.Gate.Incarnation != at.Incarnation {
+		return Gate{}
+	}
+	return at.Record.Gate
+}
+
+// Kind says what an Action is.
+type Kind uint8
+
+const (
+	Look   Kind = iota // read the masters again: the View has no nonce, or Observe has not seen it
+	Learn              // read all counters of the masters in Learn, then Observe and ask again
+	Swap               // compare-and-set the head of Master from From to To, and write Fields
+	Wait               // look again after For
+	Refuse             // nothing can be done until something changes; Explain says what
+	Done               // the goal is reached; if For is not 0, more is to do then
+)
+
+// Counters says which counters a Swap writes. A compare-and-set only ever raises a counter.
+type Counters uint8
+
+const (
+	KeepCounters  Counters = iota
+	RaiseCounters          // to the largest of those that were learned with this View
+	LeapCounters           // likewise, and at least to Floor
+)
+
+// Floor is above every token that masters can have given whose counters are lost: a script takes no proposal that is
+// more than a minute ahead of its master's clock.
+func Floor(wall time.Time) int64 { return wall.Add(time.Minute).UnixMicro() }
+
+// Action is the one thing to do now. After it the driver looks again, whatever came of it. A compare-and-set that was
+// refused is never sent again to the head that stands there instead.
+type Action struct {
+	Kind     Kind
+	Master   int // of Swap
+	From, To Head
+	Plan     *Plan // to be set beside the head; nil leaves it as it is
+	Counters Counters
+	Learn    []int
+	For      time.Duration
+	Why      Why
+}
+
+// Fields are the fields and values that a Swap sets beside gate and intent, without the counters. urls are both lists
+// of URLs without passwords.
+func (a *Action) Fields(v *View, urls string) []string {
+	var f []string
+	if a.Plan != nil {
+		f = append(f, FieldPlan, a.Plan.String())
+	}
+	switch to := a.To.Gate; {
+	case to.Epoch == a.From.Gate.Epoch && a.From.Gate.State != None:
+	case v.Target != nil && to.Epoch.ID == v.Target.ID:
+		f = append(f, FieldTerms, v.Target.String())
+	default:
+		f = append(f, FieldTerms, v.Terms.String())
+	}
+	switch {
+	case a.To.Intent.Target != (Epoch{}) && v.Target != nil && a.To.Intent.Target.ID == v.Target.ID:
+		f = append(f, FieldTarget, v.Target.String(), FieldURLs, urls)
+	case a.To.Intent.Ballot == (Ballot{}):
+		f = append(f, FieldTarget, "", FieldURLs, "")
+	}
+	if a.To.Gate.State == Quarantined {
+		f = append(f, FieldClock, v.Masters[a.Master].Note.String())
+	}
+	return f
+}
