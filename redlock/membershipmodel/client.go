@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membershipmodel
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/membership"
+)
+
+// now is the client's clock in every View. Only differences mean anything.
+const now = 1000 * tick
+
+// planNonce + k is the nonce of the ballot of plan k.
+const planNonce = 1000
+
+// driver makes Views of states, calls membership.Next and translates what it returns. It keeps buffers, so that a look
+// costs few allocations; it is used by one goroutine.
+type driver struct {
+	w     *World
+	view  membership.View
+	mem   membership.Memory
+	index []int // master of the world, by its position in the view
+	plans [maxPlans]membership.Plan
+	begin [maxPlans][maxMasters]membership.Nonce
+	fresh membership.Nonce
+	// counters as they were read, by master of the world
+	counters [maxMasters]uint8
+	cut      int // steps left out for want of room
+}
+
+func newDriver(w *World) *driver { return &driver{w: w} }
+
+// decision is what one look leads to.
+type decision struct {
+	proc   proc              // what the process remembers now
+	action membership.Action // its masters are those of the view
+	master int
+	to     record // of a Swap: what it sets
+	plan   plan   // the plan that it makes, if it makes one
+	made   bool
+	leaped bool
+}
+
+// prepare makes the View of process p from these reads, of masters in answered. ages says how old a read is.
+func (d *driver) prepare(s *state, p int, answered uint16, reads func(i int) (*record, uint8)) {
+	w, who := d.w, &d.w.Procs[p]
+	d.fresh = membership.Nonce(s.fresh())
+	d.unpackPlans(s)
+	d.index = d.index[:0]
+	d.view = membership.View{
+		Goal: who.Goal, Terms: w.terms[who.List], Masters: d.view.Masters[:0], Now: now, Wall: time.Unix(int64(who.Wall), 0),
+		Nonce: d.fresh, Memory: &d.mem, NeverLocked: who.NeverLocked, Abandon: who.Abandon,
+	}
+	if who.Goal == membership.Change {
+		d.view.Target = w.terms[who.Target]
+	}
+	for i := range w.masters {
+		at := membership.Master{Name: w.masters[i].Name, Old: w.listed(who.List, i)}
+		at.New = who.Goal == membership.Change && w.listed(who.Target, i)
+		if !at.Old && !at.New {
+			continue
+		}
+		if answered&(1<<i) != 0 {
+			r, age := reads(i)
+			at.Answered, at.Incarnation = true, "now"
+			at.Sent = now - time.Duration(age)*tick
+			at.Received = at.Sent
+			d.unpackRecord(&at.Record, r)
+			d.counters[i] = r.counter
+		}
+		d.view.Masters = append(d.view.Masters, at)
+		d.index = append(d.index, i)
+	}
+	if w.Jumps > 0 && !w.Unwatch {
+		j := d.judge(s, answered, p)
+		d.view.Doubt = uint64(mask(j.Doubted))
+		for k, i := range d.index {
+			d.view.Masters[k].Moved, d.view.Masters[k].Note = j.Moved[i], j.Notes[i]
+		}
+	}
+	d.remember(&s.procs[p], who.List)
+}
+
+// remember makes the Memory of what a process remembers.
+func (d *driver) remember(p *proc, list int) {
+	m := &d.mem
+	m.Number, m.Left = int64(p.number), d.w.unpackEpoch(p.left)
+	m.Whole = now - time.Duration(p.whole)*tick
+	m.Doubt, m.Since = uint64(p.doubted), now-time.Duration(max(p.doubt, 1)-1)*tick
+	if cap(m.Sights) < len(d.index) {
+		m.Sights = make([]membership.Sight, maxMasters)
+	}
+	m.Sights = m.Sights[:len(d.index)]
+	for k, i := range d.index {
+		first := now - time.Duration(p.sights[i].age)*tick
+		m.Sights[k] = membership.Sight{Gate: d.unpackGate(p.sights[i].gate), First: first, Last: first}
+		if p.sights[i].gate == (gate{}) {
+			m.Sights[k] = membership.Sight{}
+		}
+	}
+}
+
+// decide asks membership.Next, beginning with the master at this place of the View. It returns what to learn instead,
+// if anything.
+func (d *driver) decide(s *state, p, first int) (decision, []int) {
+	d.view.First = first
+	a := membership.NextWithout(&d.view, d.w.Off)
+	if a.Kind == membership.Learn {
+		return decision{}, a.Learn
+	}
+	out := decision{action: a, proc: d.recall(s, p)}
+	if a.Kind == membership.Swap {
+		out.master = d.index[a.Master]
+		out.to = d.pack(s, &a, &out)
+	}
+	return out, nil
+}
+
+// recall is what the process remembers after the look.
+func (d *driver) recall(s *state, p int) proc {
+	out := s.procs[p]
+	out.number, out.left = uint8(d.mem.Number), d.w.epoch(d.mem.Left)
+	out.whole = uint8(min((now-d.mem.Whole)/tick, time.Duration(d.w.never(p))))
+	if out.doubt, out.doubted = 0, uint16(d.mem.Doubt); d.mem.Doubt != 0 {
+		out.doubt = uint8((now-d.mem.Since)/tick) + 1
+	}
+	for k, i := range d.index {
+		v := &d.mem.Sights[k]
+		out.sights[i] = sight{}
+		if v.Gate != (membership.Gate{}) {
+			out.sights[i] = sight{d.packGate(s, v.Gate), uint8((now - v.First) / tick)}
+		}
+	}
+	return out
+}
+
+// pack translates what a Swap sets.
+func (d *driver) pack(s *state, a *membership.Action, out *decision) record {
+	from := &d.view.Masters[a.Master].Record
+	r := record{counter: d.counters[out.master]}
+	if d.w.Jumps > 0 {
+		r.note = d.w.packNote(s, d.view.Masters[a.Master].Note)
+	}
+	in := &a.To.Intent.Plan
+	if a.Plan != nil && a.Plan.Ballot.Nonce == d.fresh {
+		in = a.Plan
+	}
+	if b := in.Ballot; b.Nonce == d.fresh {
+		out.made, out.plan = true, plan{round: uint8(b.Round), from: d.w.epoch(in.From), target: d.w.epoch(in.Target)}
+		if in.Target != (membership.Epoch{}) {
+			for k, i := range d.w.Lists[d.w.listOf(out.plan.target)].Masters {
+				out.plan.begin[i] = uint8(in.Begin[k])
+			}
+		}
+	}
+	r.gate, r.intent = d.packGate(s, a.To.Gate), d.packBallot(s, a.To.Intent.Ballot)
+	r.plan = d.packBallot(s, from.Plan.Ballot)
+	if a.Plan != nil {
+		r.plan = d.packBallot(s, a.Plan.Ballot)
+	}
+	if a.Counters != membership.KeepCounters && d.w.Tokens {
+		for k := range d.view.Masters {
+			if d.view.Masters[k].Learned {
+				r.counter = max(r.counter, d.counters[d.index[k]])
+			}
+		}
+	}
+	if a.Counters == membership.LeapCounters && d.w.Tokens {
+		if out.leaped = true; !d.w.BadClock {
+			r.counter = max(r.counter, leapFloor*(s.leaps+1))
+		}
+	}
+	return r
+}
+
+// newPlan stands for the plan that a decision makes, until it has an index.
+const newPlan = maxPlans + 1
+
+func (d *driver) packBallot(s *state, b membership.Ballot) uint8 {
+	switch {
+	case b == membership.Ballot{}:
+		return 0
+	case b.Nonce == d.fresh:
+		return newPlan
+	}
+	return uint8(b.Nonce-planNonce) + 1
+}
+
+func (d *driver) packGate(s *state, g membership.Gate) gate {
+	if g.State == membership.None {
+		return gate{}
+	}
+	out := gate{state: g.State, epoch: d.w.epoch(g.Epoch), nonce: uint8(g.Nonce), whole: g.Whole,
+		plan: d.packBallot(s, g.Ballot), stale: g.Incarnation != "now"}
+	if g.State == membership.Retired && (g.Nonce >= planNonce || g.Nonce == g.Ballot.Nonce) && d.w.Off&membership.GuardRetiredNonce != 0 {
+		out.nonce = s.nonceOf(out, uint8(d.fresh)) // one for all gates of the ballot
+	}
+	return out
+}
+
+// nonceOf is the nonce of a retired gate of this plan, or fresh.
+func (s *state) nonceOf(g gate, fresh uint8) uint8 {
+	for i := range s.masters {
+		if o := s.masters[i].gate; o.state == g.state && o.plan == g.plan {
+			return o.nonce
+		}
+	}
+	for p := range s.procs {
+		for i := range s.procs[p].sights {
+			if o := s.procs[p].sights[i].gate; o.state == g.state && o.plan == g.plan {
+				return o.nonce
+			}
+		}
+	}
+	return fresh
+}
+
+func (d *driver) unpackPlans(s *state) {
+	for k := range s.plans {
+		p := &s.plans[k]
+		if p.round == 0 {
+			return
+		}
+		d.plans[k] = membership.Plan{
+			Ballot: membership.Ballot{Round: int64(p.round), Nonce: membership.Nonce(planNonce + k)},
+			From:   d.w.unpackEpoch(p.from), Target: d.w.unpackEpoch(p.target),
+		}
+		if p.target == 0 {
+			continue
+		}
+		list := d.w.Lists[d.w.listOf(p.target)].Masters
+		for j, i := range list {
+			d.begin[k][j] = membership.Nonce(p.begin[i])
+		}
+		d.plans[k].Begin = d.begin[k][:len(list)]
+	}
+}
+
+func (d *driver) unpackGate(g gate) membership.Gate {
+	if g.state == membership.None {
+		return membership.Gate{}
+	}
+	out := membership.Gate{State: g.state, Epoch: d.w.unpackEpoch(g.epoch), Incarnation: "now", Nonce: membership.Nonce(g.nonce), Whole: g.whole}
+	if g.stale {
+		out.Incarnation = "old"
+	}
+	if g.plan != 0 {
+		out.Ballot = d.plans[g.plan-1].Ballot
+	}
+	return out
+}
+
+func (d *driver) unpackRecord(to *membership.Record, r *record) {
+	to.Gate = d.unpackGate(r.gate)
+	if r.intent != 0 {
+		to.Intent.Plan = d.plans[r.intent-1]
+	}
+	if r.plan != 0 {
+		to.Plan = d.plans[r.plan-1]
+	}
+	if r.gate.epoch != 0 {
+		to.Terms = d.w.terms[d.w.listOf(r.gate.epoch)]
+	}
+}
+
+// looks calls f with every decision that process p can come to by looking now.
+func (d *driver) looks(s *state, p int, f func(decision, uint16)) {
+	all := d.w.reachable(s)
+	for _, i := range d.w.Procs[p].Cut {
+		all &^= 1 << i
+	}
+	d.look(s, p, all, f)
+	if s.left.blind > 0 {
+		for i := range d.w.masters {
+			if all&(1<<i) != 0 {
+				d.look(s, p, all&^(1<<i), f)
+			}
+		}
+	}
+}
+
+// look reads the masters in answered at one moment and calls f with every decision, one for each master that the
+// client can begin with.
+func (d *driver) look(s *state, p int, answered uint16, f func(decision, uint16)) {
+	d.prepare(s, p, answered, func(i int) (*record, uint8) { return &s.masters[i].record, 0 })
+	d.mem.ObserveWithout(&d.view, d.w.Off)
+	for first := 0; first < len(d.index); {
+		for k := range d.view.Masters {
+			d.view.Masters[k].Learned = false
+		}
+		out, learn := d.decide(s, p, first)
+		for k := 0; learn != nil; k++ {
+			if k == 3 {
+				panic(fmt.Sprintf("membershipmodel: %s learns without end", d.w.Procs[p].Name))
+			}
+			for _, k := range learn {
+				d.view.Masters[k].Learned = true
+			}
+			out, learn = d.decide(s, p, first)
+		}
+		if out.action.Kind == membership.Swap && out.action.Master < first {
+			return // the first one again
+		}
+		f(out, answered)
+		if out.action.Kind != membership.Swap {
+			return // there is nothing to do for any master
+		}
+		first = out.action.Master + 1
+	}
+}

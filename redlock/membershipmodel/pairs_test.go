@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membershipmodel
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	ms "github.com/redlock-go/redlock/internal/membership"
+)
+
+// operators are what an operator can run. A client is what `status --wait` runs.
+var operators = []struct {
+	name string
+	proc Proc
+}{
+	{"init", initI.abandons()}, {"change", toB}, {"back", backToA}, {"cancel", cancelA}, {"client", clientA}, {"client of B", clientB},
+}
+
+// operatorPairs are worlds with any two of the operators, from which another process takes over after a kill. In the
+// middle of each there may be a kill, and the clock of a master may jump. Where neither is a change, a third process
+// begins one and is killed, so that there is something unfinished.
+func operatorPairs() (worlds []World) {
+	for i, p := range operators {
+		for _, q := range operators[i:] {
+			w := World{Name: p.name + " and " + q.name, Lists: lists(listA, longer), Procs: procs(p.proc, q.proc), Attempts: attempts(lockA, lockB),
+				Kills: 2, Jumps: 1, Numbers: 4}
+			if p.name != "change" && q.name != "change" {
+				w.Procs = procs(p.proc, q.proc, toB.mortal())
+				w.Kills++
+			}
+			worlds = append(worlds, w)
+		}
+	}
+	return worlds
+}
+
+// faulty is a pair with more faults and a third attempt, too large for more than walks.
+func faulty(w World, list List) World {
+	w.Lists, w.Attempts = lists(listA, list), attempts(lockA, lockA2, lockB)
+	w.Losses, w.Restarts, w.Downs, w.Blind, w.Late = 2, 1, 1, 2, 1
+	return w
+}
+
+// TestCheck_operatorPairs_hold explores each pair breadth-first up to a bound, and says whether that was all. Then it
+// walks at random with losses, late actions and masters out of reach on top, in lists of the same masters and in lists
+// that share two.
+func TestCheck_operatorPairs_hold(t *testing.T) {
+	limit, walks := 30_000, 40
+	switch {
+	case os.Getenv("REDLOCK_SOAK") != "":
+		limit, walks = 3_000_000, 3000
+	case raceEnabled || testing.Short():
+		limit, walks = 3_000, 5
+	}
+	for _, w := range operatorPairs() {
+		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel()
+			w.MaxStates = limit
+			switch result, err := w.Check(); {
+			case errors.Is(err, ErrTooLarge):
+				t.Logf("cut off: %v", result)
+			case err != nil:
+				t.Fatal(err)
+			default:
+				t.Logf("exhausted: %v", result)
+			}
+			for _, list := range []List{longer, shares2} {
+				walk(t, faulty(w, list), walks, walkSteps)
+			}
+		})
+	}
+}
+
+// TestWalk_operatorPairs_refuted: walks through the pairs find faults too, with fixed seeds, so that it cannot fail by
+// luck.
+func TestWalk_operatorPairs_refuted(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine that only computes")
+	}
+	for _, test := range []struct {
+		pair   string
+		broken func(*World)
+	}{
+		{"change and change", off(ms.GuardWaitRetired)},
+		{"change and client", off(ms.GuardWaitQuarantined)},
+		{"change and cancel", off(ms.GuardWaitRetired)},
+		{"init and change", off(ms.GuardWaitQuarantined)},
+		{"init and client", off(ms.GuardNotDurable)},
+		{"client and client of B", func(w *World) { w.Unwatch = true }},
+	} {
+		t.Run(test.pair, func(t *testing.T) {
+			t.Parallel()
+			worlds := operatorPairs()
+			w := with(worlds[slices.IndexFunc(worlds, func(w World) bool { return w.Name == test.pair })], test.broken)
+			w = faulty(w, shares2)
+			var violation *ViolationError
+			for seed := range uint64(4000) {
+				if _, err := w.Walk(seed, walkSteps); errors.As(err, &violation) {
+					t.Logf("walk %d: %s", seed, violation.Reason)
+					return
+				}
+			}
+			t.Error("no violation in 4000 walks")
+		})
+	}
+}
+
+// walk takes random walks from -seed, or from a fresh one, and tells how to repeat one that fails. It returns how many
+// walks took how many locks.
+func walk(t *testing.T, w World, walks, steps int) (won [maxAttempts + 1]int) {
+	t.Helper()
+	first := *seedFlag
+	if *walksFlag > 0 {
+		walks = *walksFlag
+	}
+	if first == 0 {
+		first = rand.Uint64() | 1
+	}
+	for i := range walks {
+		p, err := w.Walk(first+uint64(i), steps)
+		if err != nil {
+			t.Fatalf("%v\nrepeat with: go test ./redlock/membershipmodel -run '%s' -walks 1 -seed %d", err, pattern(t.Name()), first+uint64(i))
+		}
+		last, n := &p.states[len(p.states)-1], 0
+		for a := range w.Attempts {
+			if last.attempts[a].won {
+				n++
+			}
+		}
+		won[n]++
+	}
+	t.Logf("%d walks of %d steps from seed %d; walks by locks taken: %v", walks, steps, first, won)
+	return won
+}
+
+// pattern is the -run pattern of one subtest.
+func pattern(name string) string {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		parts[i] = fmt.Sprintf("^%s$", parts[i])
+	}
+	return strings.Join(parts, "/")
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membershipmodel
+
+import (
+	"slices"
+
+	"github.com/redlock-go/redlock/internal/membership"
+)
+
+// Kind names a transition.
+type Kind uint8
+
+const (
+	Tick      Kind = iota // time passes
+	Look                  // a process looks and remembers; nothing is to be done
+	Act                   // a process looks, decides and acts at once
+	Post                  // a process looks and decides; the action is delayed
+	Deliver               // a delayed action arrives
+	Drop                  // a delayed action is lost
+	Read                  // a process reads one master
+	Lose                  // a master loses its record
+	Restart               // a master restarts with an old record
+	Down                  // a master is out of reach
+	Up                    // it is back
+	Kill                  // a process is killed
+	OwnJump               // the clock of a process jumps
+	Jump                  // the clock of a master jumps
+	WriteNote             // a process writes a clock note
+	Vote                  // a master votes for an attempt
+	Confirm               // a master confirms the token of an attempt
+	Hold                  // an attempt takes the lock in one step
+	Extend                // a master extends a vote
+	TopUp                 // a master takes the vote of a live lease
+	kinds
+)
+
+// fault: the step is none that a machine without faults makes, or one of a lock's holder. What comes back must come
+// back without it.
+var fault = [kinds]bool{Post: true, Deliver: true, Drop: true, Lose: true, Restart: true, Down: true, Kill: true,
+	OwnJump: true, Jump: true, Vote: true, Confirm: true, Hold: true, Extend: true, TopUp: true}
+
+// naming: the step changes what names nonces and plans.
+var naming = [kinds]bool{Look: true, Act: true, Post: true, Deliver: true, Drop: true, Read: true, Lose: true, Restart: true, Kill: true, OwnJump: true, WriteNote: true}
+
+// Step is one transition. Fields that its Kind does not use are zero.
+type Step struct {
+	Kind    Kind
+	Proc    int
+	Attempt int
+	Master  int
+	Set     uint16 // Look, Act, Post: masters that were read; Hold, Extend: masters that voted
+	Old     bool   // Restart: with the gate that the master began with
+	Floor   int
+	wrong   string // what is wrong with it
+}
+
+type transition struct {
+	step Step
+	to   state
+}
+
+// next appends all transitions from s to dst.
+func (d *driver) next(dst []transition, s *state) []transition {
+	w := d.w
+	dst = d.tick(dst, s)
+	for p := range w.Procs {
+		if s.procs[p].dead {
+			continue
+		}
+		if w.Procs[p].Stepwise {
+			dst = d.stepwise(dst, s, p)
+		} else {
+			d.looks(s, p, func(out decision, answered uint16) { dst = d.outcome(dst, s, p, out, answered) })
+		}
+		dst = d.procFaults(dst, s, p)
+	}
+	for k := range s.messages {
+		if s.messages[k].master != 0 {
+			dst = d.deliver(dst, s, k)
+		}
+	}
+	for i := range w.masters {
+		dst = d.masterFaults(dst, s, i)
+	}
+	for a := range w.Attempts {
+		dst = d.attempt(dst, s, a)
+	}
+	return dst
+}
+
+// add appends the transition to a copy of s that change makes, unless it leads nowhere.
+func (d *driver) add(dst []transition, s *state, step Step, change func(*state)) []transition {
+	dst = append(dst, transition{step, *s})
+	t := &dst[len(dst)-1]
+	change(&t.to)
+	if naming[step.Kind] {
+		d.w.tidy(&t.to)
+	}
+	if t.to == *s && step.wrong == "" {
+		return dst[:len(dst)-1]
+	}
+	return dst
+}
+
+func (d *driver) tick(dst []transition, s *state) []transition {
+	return d.add(dst, s, Step{Kind: Tick}, func(to *state) {
+		for i := range d.w.masters {
+			at := &to.masters[i]
+			if at.left > 0 {
+				if at.left--; at.left == 0 {
+					at.owner = 0
+				}
+			}
+			if at.note.frame != 0 && at.note.age < noteAges {
+				at.note.age++
+			}
+		}
+		for p := range d.w.Procs {
+			to.procs[p].tick(d.w, p)
+		}
+		for a := range d.w.Attempts {
+			to.attempts[a].tick(d.w)
+		}
+		for i := range to.looking.reads {
+			if r := &to.looking.reads[i]; to.looking.read&(1<<i) != 0 {
+				if r.age++; r.age > d.w.never(int(to.looking.proc-1)) {
+					to.looking = looking{}
+					break
+				}
+			}
+		}
+	})
+}
+
+func (p *proc) tick(w *World, k int) {
+	rate, wait, ttl := uint8(1), w.wait(w.Procs[k].List), w.ttl(w.Procs[k].List)
+	if w.Procs[k].Fast {
+		rate = 2
+	}
+	for i := range p.sights {
+		v := &p.sights[i]
+		if v.gate == (gate{}) || v.age > wait {
+			continue
+		}
+		if v.age+rate < wait {
+			v.age += rate
+			continue
+		}
+		// From here on the age is only what the sight is worth.
+		vouched := p.whole < v.age+ttl
+		if v.age = wait; vouched {
+			v.age++
+		}
+	}
+	if p.doubt > 0 && p.doubt <= wait {
+		p.doubt++
+	}
+	p.whole = min(p.whole+rate, w.never(k))
+}
+
+// outcome appends what may come of a decision.
+func (d *driver) outcome(dst []transition, s *state, p int, out decision, answered uint16) []transition {
+	blind := func(to *state) {
+		to.looking = looking{}
+		to.procs[p] = out.proc
+		for i := range d.w.masters {
+			if answered&(1<<i) == 0 && !s.masters[i].down && !d.w.Procs[p].Stepwise && !slices.Contains(d.w.Procs[p].Cut, i) {
+				to.left.blind--
+			}
+		}
+	}
+	if out.action.Kind != membership.Swap {
+		return d.add(dst, s, Step{Kind: Look, Proc: p, Set: answered}, blind)
+	}
+	if e := max(out.to.gate.epoch, out.plan.target); d.w.Numbers > 0 && d.w.unpackEpoch(e).Number > int64(d.w.Numbers) {
+		return dst
+	}
+	step := Step{Kind: Act, Proc: p, Master: out.master, Set: answered}
+	m := d.message(s, &out)
+	if len(d.w.Procs) == 0 || !s.masters[out.master].down {
+		dst = d.add(dst, s, step, func(to *state) {
+			if d.make(to, &out, &m) {
+				blind(to)
+				d.arrive(to, &m)
+			}
+		})
+	}
+	if d.late(s) && (d.w.Posts == 0 || s.left.posts > 0) {
+		step.Kind = Post
+		dst = d.add(dst, s, step, func(to *state) {
+			if !d.make(to, &out, &m) {
+				return
+			}
+			blind(to)
+			for k := range to.messages {
+				if to.messages[k].master == 0 {
+					to.messages[k] = m
+					break
+				}
+			}
+			if d.w.Posts > 0 {
+				to.left.posts--
+			}
+		})
+	}
+	return dst
+}
+
+func b2u(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// late: one more action may be delayed.
+func (d *driver) late(s *state) bool {
+	n := 0
+	for k := range s.messages {
+		if s.messages[k].master != 0 {
+			n++
+		}
+	}
+	return n < d.w.Late
+}
+
+// message is the compare-and-set of a decision.
+func (d *driver) message(s *state, out *decision) message {
+	k := 0
+	for d.index[k] != out.master {
+		k++
+	}
+	from := &d.view.Masters[k].Record
+	a := &out.action
+	return message{leap: out.leaped, master: uint8(out.master + 1), to: out.to, from: d.packGate(s, from.Gate), pledged: d.packBallot(s, from.Intent.Ballot),
+		setPlan: a.Plan != nil, setNote: d.w.Jumps > 0 && a.To.Gate.State == membership.Quarantined}
+}
+
+// make puts the plan of a decision among the plans and names it in the message. Where there are too many plans the
+// step is left out, and counted.
+func (d *driver) make(to *state, out *decision, m *message) bool {
+	if !out.made {
+		return true
+	}
+	k := 0
+	for k < maxPlans && to.plans[k].round != 0 {
+		k++
+	}
+	if k == maxPlans {
+		d.cut++
+		return false
+	}
+	to.plans[k] = out.plan
+	for _, p := range []*uint8{&m.to.gate.plan, &m.to.intent, &m.to.plan} {
+		if *p == newPlan {
+			*p = uint8(k + 1)
+		}
+	}
+	return true
+}
+
+// arrive executes a compare-and-set.
+func (d *driver) arrive(to *state, m *message) {
+	at := &to.masters[m.master-1]
+	if !d.fits(at, m) {
+		return
+	}
+	was := at.record
+	to.leaps += b2u(m.leap)
+	at.record = m.to
+	at.counter = max(was.counter, m.to.counter)
+	if !m.setPlan {
+		at.plan = was.plan
+	}
+	if at.note = was.note; m.setNote {
+		to.setNote(int(m.master-1), m.to.note)
+	}
+}
+
+func (d *driver) fits(at *master, m *message) bool {
+	if at.gate == m.from && at.intent == m.pledged {
+		return true
+	}
+	// A driver that follows sets the gate from whatever stands there of the same epoch, and from nothing.
+	return d.w.Follow && (at.gate.state == membership.None || at.gate.state == membership.Quarantined && at.gate.epoch == m.to.gate.epoch)
+}
+
+func (d *driver) deliver(dst []transition, s *state, k int) []transition {
+	m := s.messages[k]
+	i := int(m.master - 1)
+	if !s.masters[i].down {
+		dst = d.add(dst, s, Step{Kind: Deliver, Master: i, Set: uint16(k)}, func(to *state) {
+			to.messages[k] = message{}
+			d.arrive(to, &m)
+		})
+	}
+	return d.add(dst, s, Step{Kind: Drop, Master: i, Set: uint16(k)}, func(to *state) { to.messages[k] = message{} })
+}
+
+func (d *driver) procFaults(dst []transition, s *state, p int) []transition {
+	forget := func(to *state) {
+		to.procs[p] = proc{whole: d.w.never(p)}
+		if to.looking.proc == uint8(p+1) {
+			to.looking = looking{}
+		}
+	}
+	if s.left.kills > 0 {
+		dst = d.add(dst, s, Step{Kind: Kill, Proc: p}, func(to *state) {
+			to.left.kills--
+			forget(to)
+			to.procs[p].dead = d.w.Procs[p].Mortal
+		})
+	}
+	if s.left.ownJumps > 0 {
+		dst = d.add(dst, s, Step{Kind: OwnJump, Proc: p}, func(to *state) {
+			to.left.ownJumps--
+			if !d.w.Remember {
+				forget(to)
+				return
+			}
+			for range d.w.never(p) {
+				to.procs[p].tick(d.w, p)
+			}
+		})
+	}
+	if d.w.Jumps > 0 && d.w.Procs[p].Goal == membership.Serve {
+		dst = d.writeNotes(dst, s, p)
+	}
+	return dst
+}
+
+func (d *driver) masterFaults(dst []transition, s *state, i int) []transition {
+	at := &s.masters[i]
+	if s.left.losses > 0 && at.record != (record{}) {
+		dst = d.add(dst, s, Step{Kind: Lose, Master: i}, func(to *state) {
+			to.left.losses--
+			to.masters[i] = master{down: at.down, jumped: at.jumped}
+		})
+	}
+	if s.left.restarts > 0 && at.gate.state != membership.None {
+		for _, old := range []bool{false, true} {
+			dst = d.restart(dst, s, i, old)
+		}
+	}
+	if at.down && !d.w.Gone {
+		dst = d.add(dst, s, Step{Kind: Up, Master: i}, func(to *state) { to.masters[i].down = false })
+	} else if !at.down && s.left.downs > 0 {
+		dst = d.add(dst, s, Step{Kind: Down, Master: i}, func(to *state) {
+			to.left.downs--
+			to.masters[i].down = true
+		})
+	}
+	if s.left.jumps > 0 && d.told(s, i) {
+		dst = d.add(dst, s, Step{Kind: Jump, Master: i}, func(to *state) {
+			to.left.jumps--
+			to.masters[i].jumped++
+			to.masters[i].owner, to.masters[i].left = 0, 0
+			for a := range to.attempts { // a client that waits for votes watches the clocks of its connections
+				if me := &to.attempts[a]; me.phase == asking {
+					me.voted &^= 1 << i
+					me.support &^= 1 << i
+				}
+			}
+		})
+	}
+	return dst
+}
+
+// restart brings master i back as another incarnation. It has forgotten its votes and what was promised last.
+func (d *driver) restart(dst []transition, s *state, i int, old bool) []transition {
+	first := d.w.start()
+	if old && (first.masters[i].gate == s.masters[i].gate || first.masters[i].gate.state != membership.Voting) {
+		return dst
+	}
+	return d.add(dst, s, Step{Kind: Restart, Master: i, Old: old}, func(to *state) {
+		to.left.restarts--
+		at := &to.masters[i]
+		g := at.gate
+		if old {
+			g = gate{state: membership.Voting, epoch: first.masters[i].gate.epoch}
+		}
+		g.stale = true
+		at.record = record{gate: g}
+		at.owner, at.left = 0, 0
+		for k := range to.messages {
+			if m := &to.messages[k]; m.master == uint8(i+1) {
+				m.to.gate.stale = true
+				m.from.stale = m.from.state != membership.None
+			}
+		}
+	})
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membershipmodel
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"reflect"
+	"testing"
+
+	ms "github.com/redlock-go/redlock/internal/membership"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "seed of the first random walk; 0 takes a fresh one")
+	walksFlag = flag.Int("walks", 0, "random walks in each world; 0 takes the usual number")
+)
+
+// walkSteps is long enough for two changes of five masters one after the other.
+const walkSteps = 200
+
+// Lists of five masters.
+var (
+	five       = List{Name: "A", Masters: []int{0, 1, 2, 3, 4}, TTL: 2}
+	fiveLonger = List{Name: "B", Masters: []int{0, 1, 2, 3, 4}, TTL: 4}
+	fiveShared = List{Name: "B", Masters: []int{2, 3, 4, 5, 6}, TTL: 2}
+	fiveOther  = List{Name: "B", Masters: []int{5, 6, 7, 8, 9}, TTL: 2}
+)
+
+// fiveWorlds are beyond exhaustion.
+var fiveWorlds = []World{
+	{Name: "recovery", Lists: lists(five), Procs: procs(clientA, clientA, initI), Attempts: attempts(longA, lockA2, lockA), Steps: true,
+		Losses: 6, Restarts: 2, Downs: 2, Kills: 1, OwnJumps: 1, Blind: 2, Late: 2},
+	{Name: "tokens", Lists: lists(five), Procs: procs(clientA, clientA), Attempts: attempts(lockA, lockA2, lockA), Tokens: true,
+		Losses: 4, Downs: 2, Blind: 2, Late: 2},
+	{Name: "clocks", Lists: lists(five), Procs: procs(clientA, clientA), Attempts: attempts(longA, lockA2, lockA), Steps: true,
+		Losses: 1, Downs: 1, Jumps: 2, Late: 1},
+	{Name: "longer TTL", Lists: lists(five, fiveLonger), Procs: procs(clientA, clientB, toB, toB), Attempts: attempts(longA, lockB, lockB2),
+		Losses: 6, Restarts: 1, Downs: 2, Kills: 2, Blind: 3, Late: 2},
+	{Name: "three stay", Lists: lists(five, fiveShared), Procs: procs(clientA, clientB, toB, toB), Attempts: attempts(longA, lockB, lockB2),
+		Losses: 4, Restarts: 1, Downs: 2, Kills: 2, Blind: 3, Late: 2},
+	{Name: "none stays", Lists: lists(five, fiveOther), Procs: procs(clientA, clientB, toB, toB), Attempts: attempts(lockA, lockB, lockB2),
+		Losses: 4, Downs: 2, Kills: 2, Blind: 3, Late: 2},
+	{Name: "cancel", Lists: lists(five, fiveShared), Procs: procs(clientA, toB, cancelA, initI.abandons()), Attempts: attempts(lockA, lockA2, lockB),
+		Losses: 2, Downs: 1, Blind: 3, Late: 2, Numbers: 9},
+	{Name: "there and back", Lists: lists(five, fiveShared), Procs: procs(clientA, clientB, toB, backToA), Attempts: attempts(lockA, lockA2, lockB),
+		Losses: 2, Downs: 1, Kills: 1, Blind: 3, Late: 2, Numbers: 9},
+	{Name: "rivals", Lists: lists(five, fiveShared, List{Name: "C", Masters: []int{0, 1, 7}, TTL: 1}), Procs: procs(clientA, toB, toC, cancelA),
+		Attempts: attempts(lockA, lockB, lockC), Losses: 2, Downs: 1, Blind: 6, Late: 2},
+}
+
+// TestWalk_fiveMasters_holds takes random walks with a fresh seed, which it prints. It asserts too that the walks got
+// somewhere. With REDLOCK_SOAK=1 it takes fifty times as many.
+func TestWalk_fiveMasters_holds(t *testing.T) {
+	for _, w := range fiveWorlds {
+		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel()
+			walks := 150
+			switch {
+			case os.Getenv("REDLOCK_SOAK") != "":
+				walks = 7500
+			case raceEnabled || testing.Short():
+				walks = 20
+			}
+			won := walk(t, w, walks, walkSteps)
+			if taken := won[0] + won[1] + won[2] + won[3]; taken >= 20 && won[2]+won[3] < taken/12 {
+				t.Errorf("too few walks in which two attempts took the lock: %v", won)
+			}
+		})
+	}
+}
+
+// TestWalk_variants_refuted shows that walks of five masters find faults: with fixed seeds, so that it cannot fail by
+// luck.
+func TestWalk_variants_refuted(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine that only computes")
+	}
+	for name, test := range map[string]struct {
+		world  int
+		broken func(*World)
+	}{
+		"sight":       {5, off(ms.GuardSight)},
+		"wait in R":   {0, off(ms.GuardWaitQuarantined)},
+		"wait in X":   {5, off(ms.GuardWaitRetired)},
+		"look again":  {5, off(ms.GuardLookAgain)},
+		"disk":        {0, off(ms.GuardNotDurable)},
+		"clock notes": {2, func(w *World) { w.Unwatch = true }},
+		"from nonce":  {5, off(ms.GuardFromNonce)},
+		"remember":    {0, func(w *World) { w.Remember = true }},
+		"listed":      {5, off(ms.GuardListed)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := with(fiveWorlds[test.world], test.broken)
+			var violation *ViolationError
+			for seed := range uint64(4000) {
+				if _, err := w.Walk(seed, walkSteps); errors.As(err, &violation) {
+					t.Logf("walk %d: %s", seed, violation.Reason)
+					return
+				}
+			}
+			t.Error("no violation in 4000 walks")
+		})
+	}
+}
+
+func TestWalk_sameSeed_samePath(t *testing.T) {
+	one, _ := fiveWorlds[0].Walk(7, walkSteps)
+	two, _ := fiveWorlds[0].Walk(7, walkSteps)
+	other, _ := fiveWorlds[0].Walk(8, walkSteps)
+	if !reflect.DeepEqual(one.Steps, two.Steps) || reflect.DeepEqual(one.Steps, other.Steps) || one.String() != two.String() {
+		t.Errorf("walks of one seed differ, or walks of two seeds do not:\n%v%v%v", one, two, other)
+	}
+}
