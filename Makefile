@@ -11,7 +11,7 @@ ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/chaoscli
 # These wait for containers and for Java most of the time.
 PATIENT := ./chaos/cluster/... ./chaos/redisson
 
-.PHONY: test test-servers lint fuzz bench bench-check soak setup
+.PHONY: test test-servers lint fuzz bench bench-check soak soak-membership setup
 
 test: setup
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PATIENT))")
@@ -22,6 +22,7 @@ test: setup
 	# Docker and out of it; and the bug zoo's own build. One after the other: what
 	# only computes slows a Docker engine down, nice or not.
 	$(GO) test -count=1 -vet=off -run 'exhausted|aMillion' ./redlock/tokenmodel ./chaos/sim
+	$(GO) test -count=1 -vet=off ./redlock/membershipmodel
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
 	$(GO) test -count=1 -vet=off -tags zoo ./chaos/zoo
 
@@ -44,7 +45,7 @@ lint:
 
 fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime 3s ./node
-	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 3s ./node
+	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 3s ./internal/membership
 	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 3s ./node
 	$(GO) test -run '^$$' -fuzz FuzzOptions -fuzztime 3s ./redlock
 
@@ -58,3 +59,10 @@ bench-check: setup
 soak: setup
 	REDLOCK_SOAK=1 $(GO) test -race -count=1 -p 1 -timeout 6h ./...
 	$(GO) run ./cmd/redlock-bench chaos --duration 1h --nemesis all --html soak.html
+
+# An hour or two: the large worlds of the membership model, all pairs of operators
+# and fifty times as many random walks. It prints states, seeds, and how to repeat
+# a walk that fails. WALKS=100000 walks longer, SEED=7 walks the same walks again.
+soak-membership: setup
+	REDLOCK_SOAK=1 $(GO) test -count=1 -vet=off -timeout 6h -v ./redlock/membershipmodel \
+		-walks $(or $(WALKS),0) -seed $(or $(SEED),0)

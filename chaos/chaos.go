@@ -228,10 +228,11 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.world.Spare = append(r.world.Spare, own)
-	if r.locks, err = redlock.Open(urls(own), redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL)); err != nil {
+	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
+	if err := redlock.Init(ctx, redlock.List{URLs: urls(own), Options: opts}, nil, redlock.NothingWasEverLocked); err != nil {
 		return err
 	}
-	if err := r.locks.Init(ctx); err != nil {
+	if r.locks, err = redlock.Open(urls(own), opts...); err != nil {
 		return err
 	}
 	return r.openClients(ctx)

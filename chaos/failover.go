@@ -167,7 +167,7 @@ func (e *failover) play(ctx context.Context, lock string, masters int, opts ...r
 	if err != nil {
 		return err
 	}
-	opts = append(opts, redlock.WithTTL(failoverTTL), redlock.WithMaxTTL(failoverTTL), redlock.WithoutRenewal())
+	opts = append(opts, redlock.WithTTL(failoverTTL), redlock.WithMaxTTL(failoverTTL), redlock.WithoutRenewal(), redlock.WithFixedMasters())
 	for i := range s.clients {
 		for _, m := range s.cluster.Masters() {
 			p, err := faultproxy.Start(m.Addr())
@@ -176,12 +176,15 @@ func (e *failover) play(ctx context.Context, lock string, masters int, opts ...r
 			}
 			s.links[i] = append(s.links[i], p)
 		}
+		if i == 0 {
+			list := redlock.List{URLs: urls(s.links[i]), Options: opts}
+			if err := redlock.Init(ctx, list, nil, redlock.NothingWasEverLocked); err != nil {
+				return err
+			}
+		}
 		if s.clients[i], err = redlock.Open(urls(s.links[i]), opts...); err != nil {
 			return err
 		}
-	}
-	if err := s.clients[0].Init(ctx); err != nil {
-		return err
 	}
 	return e.events(ctx, lock, s, doomed, replica)
 }

@@ -195,7 +195,7 @@ func lockOf(key string, locks []string) (string, bool) {
 // misconfigured opens a client as no client may be opened. See nemesis.World.
 func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 	good := urls(r.world.Spare[0])
-	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL)}
+	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
 	var what string
 	bad := good
 	switch rnd.IntN(3) {

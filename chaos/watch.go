@@ -18,6 +18,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -131,8 +132,8 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 		if err != nil {
 			return err
 		}
-		gate, err := node.ParseGate(rec["gate"])
-		if err == nil && gate.State == node.Voting && gate.Incarnation == id {
+		gate, err := membership.ParseGate(rec["gate"])
+		if err == nil && gate.State == membership.Voting && gate.Incarnation == id {
 			v.Outcome = history.OK
 		} else {
 			v.Outcome, v.Error = history.Failed, "does not vote"
@@ -198,7 +199,7 @@ func state(ctx context.Context, c *redis.Client) (incarnation string, record map
 	if err != nil {
 		return "", nil, err
 	}
-	id := node.Identity{RunID: infoField(server.Val(), "run_id"), ReplID: infoField(replication.Val(), "master_replid")}
+	id := node.ReadIdentity(server.Val()+replication.Val(), rec.Val()[membership.FieldGate])
 	return id.Incarnation(), rec.Val(), nil
 }
 

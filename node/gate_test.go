@@ -3,98 +3,101 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/membership"
 )
 
-func TestGate_everyState_parsesBack(t *testing.T) {
-	for _, g := range []Gate{
-		{},
-		{Protocol: Protocol, Epoch: "e", Incarnation: "run.repl", State: Voting},
-		{Protocol: Protocol, Epoch: "e", Incarnation: "run.repl", State: Recovering, Nonce: "n", Step: 7},
-		{Protocol: Protocol, Epoch: "e", Incarnation: "run.repl", State: Retired, Next: "f"},
-	} {
-		if got, err := ParseGate(g.String()); err != nil || got != g {
-			t.Errorf("%q parses as %+v, %v", g, got, err)
-		}
-	}
-}
-
-// A recovering gate begins like a voting one up to its state: extend.lua and
+// A quarantined gate begins like a voting one up to its state: extend.lua and
 // topup.lua rest on it.
-func TestGates_recoveringPrefix_matchesEveryStepAndNoOtherState(t *testing.T) {
+func TestGates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
 	r := new(Redis)
-	r.Bind(Binding{Epoch: "e"})
+	r.Bind(Binding{Gated: true})
+	e := membership.Epoch{Number: 7, ID: 0xe}
 	id := Identity{RunID: "run", ReplID: "repl"}
-	voting, mending := r.gates(id)
-	g := Gate{Protocol: Protocol, Epoch: "e", Incarnation: id.Incarnation(), State: Voting}
+	voting, mending := r.gates(id.Incarnation(), e.String())
+	g := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Voting}
 	if g.String() != voting || strings.HasPrefix(voting, mending) {
 		t.Errorf("voting gate %q, prefix %q", voting, mending)
 	}
-	g.State, g.Nonce = Recovering, "n"
-	for g.Step = range 3 {
+	for _, whole := range []bool{false, true} {
+		g := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Quarantined, Nonce: 5, Whole: whole}
 		if !strings.HasPrefix(g.String(), mending) {
 			t.Errorf("%q does not begin with %q", g, mending)
 		}
 	}
-	g = Gate{Protocol: Protocol, Epoch: "e", Incarnation: id.Incarnation(), State: Retired, Next: "R"}
-	other := Gate{Protocol: Protocol, Epoch: "e", Incarnation: "run.repl2", State: Recovering}
-	for _, g := range []Gate{g, other, {}} {
+	retired := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Retired, Nonce: 5, Ballot: membership.Ballot{Round: 1, Nonce: 2}}
+	other := membership.Gate{Epoch: e, Incarnation: "run.repl2", State: membership.Quarantined, Nonce: 5}
+	later := membership.Gate{Epoch: membership.Epoch{Number: 70, ID: e.ID}, Incarnation: id.Incarnation(), State: membership.Quarantined, Nonce: 5}
+	for _, g := range []membership.Gate{retired, other, later, {}} {
 		if strings.HasPrefix(g.String(), mending) {
 			t.Errorf("%q begins with %q", g, mending)
 		}
 	}
-	// Without an epoch there is no gate, and nothing must look like a recovering one.
+	// Without a gate nothing must look like a quarantined one.
 	r.Bind(Binding{})
-	if voting, mending := r.gates(id); voting != "" || mending == "" {
+	if voting, mending := r.gates(id.Incarnation(), ""); voting != "" || mending == "" {
 		t.Errorf("with recovery off the gates are %q, %q", voting, mending)
 	}
 }
 
-func TestParseGate_notOurs_saysWhatToDo(t *testing.T) {
-	for _, tc := range []struct {
-		text string
-		want error
-		says string
-	}{
-		{"hello", ErrRecord, "delete it"},
-		{"1|e|i", ErrRecord, "delete it"},
-		{"1|e|i|Z", ErrRecord, "delete it"},
-		{"1|e|i|VV", ErrRecord, "delete it"},
-		{"1|e|i|V|more", ErrRecord, "delete it"},
-		{"1|e|i|R|n", ErrRecord, "delete it"},
-		{"1|e|i|R|n|-1", ErrRecord, "delete it"},
-		{"1|e|i|R|n|01", ErrRecord, "delete it"},
-		{"1|e|i|R|n|x", ErrRecord, "delete it"},
-		{"+1|e|i|V", ErrRecord, "delete it"},
-		{"0|e|i|V", ErrRecord, "delete it"},
-		{"-2|e|i|V", ErrRecord, "delete it"},
-		{strings.Repeat("x", 10_000), ErrRecord, "delete it"},
-		{"2|e|i|V", ErrProtocol, "one version"},
-		{"17|a|b|c|d|e|f|g", ErrProtocol, "one version"},
-	} {
-		_, err := ParseGate(tc.text)
-		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) || len(err.Error()) > 400 {
-			t.Errorf("%.40q: %v", tc.text, err)
-		}
-		if g := (&GateError{Got: tc.text}).Error(); g != err.Error() {
-			t.Errorf("%.40q: a refusal by it says %q, want %q", tc.text, g, err)
-		}
-	}
-}
-
 func TestGateError_eachState_told(t *testing.T) {
+	const e, nonce = "3.000000000000000e", "00000000000a"
 	for text, says := range map[string]string{
-		"":             "no record",
-		"1|e|i|V":      "votes in epoch e as incarnation i",
-		"1|e|i|R|n|3":  "recovering",
-		"1|old|i|X|nu": "has left epoch old for nu",
+		"":                                "no record",
+		"2|" + e + "|i|V":                 "votes in epoch " + e + " as incarnation i",
+		"2|" + e + "|i|R|" + nonce + "|1": "quarantined",
+		"2|" + e + "|i|X|" + nonce + "|4." + nonce: "being changed",
+		"1|e|i|V": "one version",
+		"garbage": "delete it",
 	} {
 		if got := (&GateError{Got: text}).Error(); !strings.Contains(got, says) {
 			t.Errorf("%q is told as %q, want %q", text, got, says)
 		}
+	}
+}
+
+// A master is asked for votes from the moment on when somebody has looked at its record
+// and clock, and again after each doubt: a look from before the doubt settles nothing.
+func TestEnter_gatedMaster_votesOnlyWhenLookedAt(t *testing.T) {
+	r, err := Open("redis://127.0.0.1:1", Config{})
+	noErr(t, err)
+	defer r.Close()
+	r.Bind(Binding{Gated: true})
+	r.noVotes = ErrNotEntered
+	refusal := func(kind Kind) error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.refusalLocked(&Op{Request: &Request{Kind: kind}})
+	}
+	for _, kind := range []Kind{Acquire, Confirm} {
+		if refusal(kind) != ErrNotEntered {
+			t.Errorf("%v before anybody looked: %v", kind, refusal(kind))
+		}
+	}
+	for _, kind := range []Kind{Release, Leave, Extend, TopUp, ReadRecord, SwapRecord, Beat} {
+		if err := refusal(kind); err != nil {
+			t.Errorf("%v before anybody looked: %v", kind, err)
+		}
+	}
+	now := r.clock.Elapsed()
+	r.Enter("1.x", nil, now+1)
+	if err := refusal(Acquire); err != nil {
+		t.Errorf("looked at, and %v", err)
+	}
+	r.mu.Lock()
+	r.doubtLocked(ErrClock)
+	r.mu.Unlock()
+	r.Enter("1.x", nil, now-1)
+	if refusal(Acquire) != ErrClock {
+		t.Errorf("looked at before the doubt, and %v", refusal(Acquire))
+	}
+	r.Enter("1.x", nil, r.clock.Elapsed()+time.Second)
+	if err := refusal(Acquire); err != nil {
+		t.Errorf("looked at after the doubt, and %v", err)
 	}
 }
 
@@ -112,20 +115,4 @@ func TestCounterField_allNames_fallIntoTheCounters(t *testing.T) {
 	if len(seen) > 0 {
 		t.Errorf("fields that are no counter: %v", seen)
 	}
-}
-
-func FuzzParseGate(f *testing.F) {
-	for _, s := range []string{"", "1|e|i|V", "1|e|i|R|n|3", "1|e|i|X|f", "2|e|i|V", "1|||V", "x"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		g, err := ParseGate(s)
-		if err == nil && g.String() != s {
-			t.Errorf("%q parses as %+v, which prints %q", s, g, g)
-		}
-		if err != nil && (g != Gate{} || !errors.Is(err, ErrRecord) && !errors.Is(err, ErrProtocol)) {
-			t.Errorf("%q gives %+v, %v", s, g, err)
-		}
-		_ = (&GateError{Got: s}).Error()
-	})
 }

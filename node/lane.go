@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/zoo"
 )
 
@@ -137,7 +138,7 @@ func (r *Redis) take() (batch, bool) {
 		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
-		b := batch{at: now, idle: now - began, ops: r.spare[:0], undo: r.spareUndo[:0]}
+		b := batch{at: now, idle: now - began, epoch: r.epoch, ops: r.spare[:0], undo: r.spareUndo[:0]}
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])
@@ -181,10 +182,11 @@ func (r *Redis) putBack(b batch) {
 // batch is one pipeline: releases that were not acknowledged before, and then ops
 // that somebody waits for.
 type batch struct {
-	at   time.Duration // when it was taken
-	idle time.Duration // how long there was none
-	undo []*undo
-	ops  []*Op
+	at    time.Duration // when it was taken
+	idle  time.Duration // how long there was none
+	epoch string
+	undo  []*undo
+	ops   []*Op
 }
 
 // exec sends b as one pipeline and answers its ops. The error is the
@@ -193,6 +195,10 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	now := b.at
 	pipe := &r.pipe
 	pipe.reset()
+	if conn.epoch != b.epoch {
+		conn.epoch = b.epoch
+		conn.gate, conn.gateMending = r.gates(conn.ident.Incarnation(), b.epoch)
+	}
 	// An entry is sent even when its time is over: its acquire may have sat unread in a
 	// frozen master and been executed only now.
 	for _, entry := range b.undo {
@@ -212,12 +218,17 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	// they were given is seen before they are counted. Whoever reads the record wants to
 	// know what the master is worth now.
 	var masterTime *redis.TimeCmd
+	var server, replication *redis.StringCmd
+	if look {
+		server, replication = pipe.info(conn)
+	}
 	if look || watched && now-r.watched >= watchEvery {
 		r.watched = now
 		masterTime = pipe.time(conn)
 	}
 	err := pipe.do(conn)
-	r.watch(now, masterTime)
+	received := r.clock.Elapsed()
+	jumped := r.watch(now, received, masterTime)
 
 	r.mu.Lock()
 	r.busy = false
@@ -228,9 +239,26 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		r.unacked.answered(entry, &reply, now)
 	}
 	moved, away := false, error(nil)
+	replaced := func(record map[string]string) error {
+		if server.Err() != nil || replication.Err() != nil {
+			return nil
+		}
+		return conn.same(ReadIdentity(server.Val()+replication.Val(), record[membership.FieldGate]))
+	}
 	for i, op := range b.ops {
 		pipe.reply(len(b.undo)+i, op.Request, &op.Reply)
-		r.suspicion(op)
+		switch {
+		case jumped && op.Kind == Acquire && op.Reply.Class == Granted && !zoo.NoClockWatch:
+			op.Reply = Reply{Err: ErrClock} // the vote may be there: it is to be released
+		case op.Kind == ReadRecord && op.Reply.Class == Granted && replaced(op.Reply.Record) != nil:
+			away = replaced(op.Reply.Record)
+			op.Reply = Reply{Err: away} // the next connection knows whose record it is
+		case op.Kind == ReadRecord && op.Reply.Class == Granted:
+			op.Reply.Seen = Seen{Sent: now, Received: received, Incarnation: conn.ident.Incarnation()}
+			if masterTime != nil && masterTime.Err() == nil {
+				op.Reply.Seen.Time = time.Duration(masterTime.Val().UnixNano())
+			}
+		}
 		if why := op.Reply.Err; why != nil {
 			if not := elsewhere(why); not != nil {
 				away = not
@@ -256,9 +284,6 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		}
 		op.To.Receive(op)
 	}
-	if r.bound.Epoch == "" {
-		r.suspect = false // nobody will swap a record: the batch was dropped, no more
-	}
 	switch {
 	case err != nil:
 		return err
@@ -270,29 +295,23 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	return nil
 }
 
-// watch holds the master's clock against ours.
-func (r *Redis) watch(sent time.Duration, t *redis.TimeCmd) {
+// watch holds the master's clock against ours, and reports whether it jumped. Then no
+// vote is asked for until the coordinator has looked whose clock it was: see Enter.
+func (r *Redis) watch(sent, received time.Duration, t *redis.TimeCmd) (jumped bool) {
 	if t == nil || t.Err() != nil {
-		return
+		return false
 	}
 	master := time.Duration(t.Val().UnixNano())
-	if r.clockWatch.Observe(sent, r.clock.Elapsed(), master, r.bound.Drift) != 0 {
-		r.suspect = true
-		r.report(ErrClock)
+	if r.clockWatch.Observe(sent, received, master, r.bound.Drift) == 0 {
+		return false
 	}
-}
-
-// suspicion drops the votes of a master whose clock jumped, until its record was
-// swapped: the coordinator has made it recover then. The vote may be there, so
-// it is Unknown, and is to be released.
-func (r *Redis) suspicion(op *Op) {
-	switch {
-	case !r.suspect || zoo.NoClockWatch:
-	case op.Kind == Acquire && op.Reply.Class == Granted:
-		op.Reply = Reply{Err: ErrClock}
-	case op.Kind == SwapRecord && op.Reply.Class == Granted:
-		r.suspect = false
+	if !zoo.NoClockWatch {
+		r.mu.Lock()
+		r.doubtLocked(ErrClock)
+		r.mu.Unlock()
 	}
+	r.report(ErrClock)
+	return true
 }
 
 func (r *Redis) report(err error) {

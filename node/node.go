@@ -54,6 +54,16 @@ type Node interface {
 	// Ready waits until the master has answered a first time, or the time of
 	// a dial is over, and returns why it cannot vote, or nil.
 	Ready() error
+	// Enter tells the node in which epoch its master is, "number.id", and whether
+	// it may be asked for votes: refusal nil. Else every Acquire and Confirm is NotSent,
+	// with refusal as its error. It is to be called again after each new connection to
+	// another process, and after each [ErrClock]: until then the node asks for no vote,
+	// because nobody has compared the master's clock with the others'. Masters without a
+	// gate need no Enter.
+	//
+	// asOf is when what the call rests on was asked for, on the node's clock: a call without a
+	// refusal is ignored when the node has become doubtful since.
+	Enter(epoch string, refusal error, asOf time.Duration)
 	// Close sends what is queued, for at most one round trip's timeout, and
 	// frees everything. Later Submits return false. Close is safe twice.
 	Close() error
@@ -62,10 +72,10 @@ type Node interface {
 // Binding is what a node must know of the masters it votes with, and whom it
 // tells of what it finds.
 type Binding struct {
-	// Epoch is part of the gate that scripts compare with the node record. Empty
-	// means that the masters keep no gate: they vote right after a restart,
-	// which is unsafe.
-	Epoch string
+	// Gated: the scripts compare the node record's gate with that of the epoch that
+	// Enter names. Without it the masters keep no gate: they vote right after a
+	// restart, which is unsafe.
+	Gated bool
 	// Drift is how far the master's clock may move from ours unsuspected.
 	Drift clock.Drift
 	// Admit is called with what the master says of itself on each new
@@ -111,8 +121,8 @@ const (
 	Confirm
 	// ReadRecord reads the node record, or Fields of it, into Reply.Record: Granted.
 	ReadRecord
-	// SwapRecord sets the record's gate, and Swap.Fields with it, if the gate is
-	// still Swap.From: Granted, or Refused with a *GateError.
+	// SwapRecord sets fields of the record if others still have the values that Swap
+	// names: Granted, or Refused with a *GateError.
 	SwapRecord
 	// Leave takes Op.Wait.Waiter out of the lock's queue, if it has the place of
 	// Op.Wait.Ticket there or that is 0: Granted, or Absent. Like a Release it is never
@@ -238,10 +248,10 @@ type Wait struct {
 	Unfair   bool          // take the lock when it is free, whoever is ahead
 }
 
-// Swap is a change of a node record.
+// Swap is a compare-and-set of a node record. Both lists are field, value, field, value...
 type Swap struct {
-	From, To Gate
-	Fields   []string // field, value, field, value...
+	If  []string // as they must be; an empty value for a field that must not be there
+	Set []string // counters are only ever raised; an empty value removes the field
 }
 
 // undoes says whether r takes back what an earlier op did: the node sends it again
@@ -294,31 +304,17 @@ type Reply struct {
 	Ahead  int               // and how many are before it
 	Intact []bool            // Extend: one an item
 	Record map[string]string // ReadRecord: the fields that are there
+	Seen   Seen              // ReadRecord
 	Err    error             // Unknown, NotSent and Refused
 }
 
-// Identity is what a master says of itself on a new connection.
-type Identity struct {
-	// RunID changes with each start of the process, ReplID when its data set
-	// was replaced by another master's. Together they are the incarnation.
-	RunID, ReplID string
-	Role          string // master or slave, in the words of INFO
-	Version       string // "redis 7.0.15", "valkey 8.1.1"
-	Eviction      string // maxmemory-policy
-	// NoReaders are the rights that the user lacks for read locks of any name, as
-	// "set on {redlock:check}:check:rwlock_timeout:1". A user that may touch such keys
-	// of some locks only has them all the same; a read lock of another is refused.
-	NoReaders []string
-	// Durable: every vote is on disk before it is answered (appendonly yes,
-	// appendfsync always). False also when the master will not tell, and when it
-	// was a replica since it started: its disk has another master's votes.
-	Durable bool
-}
-
-// Incarnation names one life of one data set. 64 of 160 random bits of each id are
-// plenty, and every script call carries it.
-func (id Identity) Incarnation() string {
-	return id.RunID[:min(16, len(id.RunID))] + "." + id.ReplID[:min(16, len(id.ReplID))]
+// Seen says of a record when it was read, and of which master.
+type Seen struct {
+	// Sent and Received are on the clock the node was opened with, around the reading.
+	Sent, Received time.Duration
+	// Time is the master's clock at some moment in between, since 1970.
+	Time        time.Duration
+	Incarnation string // of the master, on the connection that was used
 }
 
 var (
@@ -336,6 +332,9 @@ var (
 	// round trip and drift. Votes counted by it are worth nothing
 	// (docs/safety.md A3, A4).
 	ErrClock = errors.New("node: the master's clock jumped")
+	// ErrNotEntered: nobody has looked at the master's record and clock yet. See
+	// Node.Enter.
+	ErrNotEntered = errors.New("node: the master's record and clock were not looked at yet")
 	// ErrLate: the op's time was over before it could be sent.
 	ErrLate = errors.New("node: too late to send")
 	// ErrReplica: the address is a replica's. Votes of a replica mean nothing.
@@ -353,14 +352,3 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Node, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
-
-// Check returns why a master of this identity must not vote, or nil.
-func (id Identity) Check() error {
-	if id.Role != "master" {
-		return fmt.Errorf("%w: role is %q; name its master instead", ErrReplica, id.Role)
-	}
-	if id.Eviction != "" && id.Eviction != "noeviction" {
-		return fmt.Errorf("%w: %q; set maxmemory-policy noeviction", ErrEviction, id.Eviction)
-	}
-	return nil
-}

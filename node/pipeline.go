@@ -64,6 +64,15 @@ func (p *pipeline) time(c *conn) *redis.TimeCmd {
 	return cmd
 }
 
+// info asks who the master is, behind all that was added.
+func (p *pipeline) info(c *conn) (server, replication *redis.StringCmd) {
+	p.gathered(c)
+	server = redis.NewStringCmd(background, "info", "server")
+	replication = redis.NewStringCmd(background, "info", "replication")
+	p.cmds = append(p.cmds, server, replication)
+	return server, replication
+}
+
 // gathered ends the call of votes.lua that is being gathered.
 func (p *pipeline) gathered(c *conn) {
 	if p.open < 0 {

@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/zoo"
 )
 
@@ -114,6 +115,9 @@ type Redis struct {
 	down      bool // the breaker is open
 	downErr   error
 	closed    bool
+	epoch     string        // of the gate that scripts compare; see Enter
+	noVotes   error         // why no vote is asked for; nil: votes are
+	doubtful  time.Duration // when the lane itself last refused
 	live      *redis.Client // the lane's connection, for Close
 
 	// The lane's own.
@@ -121,7 +125,6 @@ type Redis struct {
 	clockWatch clock.Watch   // of this master's clock, over all connections to one process
 	watched    time.Duration // when it was last fed
 	watchedRun string        // the run_id of the process whose clock it is
-	suspect    bool          // its clock jumped: see suspicion
 	spare      []*Op
 	spareUndo  []*undo
 	pipe       pipeline
@@ -292,6 +295,8 @@ func (r *Redis) refusalLocked(op *Op) error {
 		return r.downErr
 	case r.busy && op.Start-r.busySince > r.cfg.StallAfter:
 		return ErrStalled
+	case r.noVotes != nil && r.bound.Gated && (op.Kind == Acquire || op.Kind == Confirm):
+		return r.noVotes
 	case len(r.queue) >= r.cfg.QueueLimit:
 		return ErrBusy
 	}
@@ -345,8 +350,8 @@ type conn struct {
 	ident   Identity
 	refused error // by greet
 	unhook  func() bool
-	// What the record's gate must be, and how it may begin for mending.
-	gate, gateMending string
+	// What the record's gate must be in epoch, and how it may begin for mending.
+	epoch, gate, gateMending string
 }
 
 func (c *conn) close() {
@@ -483,13 +488,11 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	server := pipe.Info(ctx, "server")
 	replication := pipe.Info(ctx, "replication")
 	memory := pipe.Info(ctx, "memory")
-	persistence := pipe.Info(ctx, "persistence")
-	fsync := pipe.ConfigGet(ctx, "appendfsync")
 	id := pipe.ClientID(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return err
 	}
-	for _, info := range []*redis.StringCmd{server, replication, memory, persistence} {
+	for _, info := range []*redis.StringCmd{server, replication, memory} {
 		if err := info.Err(); err != nil {
 			return err
 		}
@@ -498,16 +501,22 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		pipe.ScriptLoad(ctx, src)
 	}
 	check := pipe.Eval(ctx, checkSource, []string{r.keys.check.Name}, r.keys.checked()...)
+	gate := pipe.HMGet(ctx, r.keys.record, membership.FieldGate)
 	// A clock that jumps before the first vote is seen too.
 	sent, now := r.clock.Elapsed(), pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return err
 	}
-	if run := field(server.Val(), "run_id"); run != r.watchedRun {
+	ident := ReadIdentity(server.Val()+replication.Val()+memory.Val(), text(gate))
+	if ident.RunID != r.watchedRun {
 		// Another process, which may be on another host, and does not vote yet.
-		r.clockWatch, r.watchedRun = clock.Watch{}, run
+		r.clockWatch, r.watchedRun = clock.Watch{}, ident.RunID
+		r.mu.Lock()
+		r.epoch = ""
+		r.doubtLocked(ErrNotEntered)
+		r.mu.Unlock()
 	}
-	r.watch(sent, now)
+	r.watch(sent, r.clock.Elapsed(), now)
 	if err := r.mode(server.Val()); err != nil {
 		return err
 	}
@@ -518,38 +527,28 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	if len(missing) > 0 {
 		return fmt.Errorf("%w %s", errRights, strings.Join(missing, ", "))
 	}
-	// CONFIG GET, CLIENT ID and SCRIPT LOAD may be refused: without them a master
-	// counts as not durable, fence does nothing, and EVAL does the work once.
+	// CLIENT ID and SCRIPT LOAD may be refused: without them fence does nothing, and
+	// EVAL does the work once.
 	c.id = id.Val()
-	ident := Identity{
-		RunID:     field(server.Val(), "run_id"),
-		ReplID:    field(replication.Val(), "master_replid"),
-		Role:      field(replication.Val(), "role"),
-		Version:   version(server.Val()),
-		Eviction:  field(memory.Val(), "maxmemory_policy"),
-		NoReaders: forReaders,
-		Durable: field(persistence.Val(), "aof_enabled") == "1" && fsync.Val()["appendfsync"] == "always" &&
-			strings.Trim(field(replication.Val(), "master_replid2"), "0") == "" && // else it has been a replica
-			r.slot == nil, // else the record may have come from another master, with some of its votes
-	}
+	ident.NoReaders = forReaders
 	c.ident = ident
 	if err := ident.Check(); err != nil {
 		return err
 	}
-	c.gate, c.gateMending = r.gates(ident)
+	c.epoch, c.gate, c.gateMending = "?", "?", "?" // until the first batch
 	if r.bound.Admit == nil {
 		return nil
 	}
 	return r.bound.Admit(ident)
 }
 
-// version is what INFO server says of the program. A Valkey also tells the version of
-// Redis that it is compatible with, which it is not.
-func version(info string) string {
-	if field(info, "server_name") == "valkey" {
-		return "valkey " + field(info, "valkey_version")
+// text is the field that was asked for, or empty.
+func text(fields *redis.SliceCmd) string {
+	if vals := fields.Val(); len(vals) == 1 {
+		s, _ := vals[0].(string)
+		return s
 	}
-	return "redis " + field(info, "redis_version")
+	return ""
 }
 
 // rights reads the two lists that check.lua returns.
@@ -572,21 +571,28 @@ func (c *conn) moved(refusal error) bool {
 	if !errors.As(refusal, &gate) {
 		return false
 	}
-	g, _ := ParseGate(gate.Got)
+	g, _ := membership.ParseGate(gate.Got)
 	return g.Incarnation != c.ident.Incarnation()
 }
 
-// verify asks the master again who it is, after its record was replaced. REPLICAOF
-// and then REPLICAOF NO ONE puts another data set under an open connection, and
-// clients that greeted it before and after would never agree on what the record
-// must say.
+// verify asks the master again who it is, after its record was replaced.
 func (c *conn) verify() error {
 	pipe := c.Pipeline()
 	server, replication := pipe.Info(background, "server"), pipe.Info(background, "replication")
+	gate := pipe.HMGet(background, c.keys.record, membership.FieldGate)
 	if _, err := pipe.Exec(background); err != nil && !isReply(err) {
 		return err
 	}
-	now := Identity{RunID: field(server.Val(), "run_id"), ReplID: field(replication.Val(), "master_replid")}
+	return c.same(ReadIdentity(server.Val()+replication.Val(), text(gate)))
+}
+
+// same is an error when the master is not who it was. REPLICAOF and then REPLICAOF NO
+// ONE puts another data set under an open connection, and clients that greeted it before
+// and after would never agree on what the record must say.
+func (c *conn) same(now Identity) error {
+	if now.Role != "master" {
+		return ErrReplica
+	}
 	if now.Incarnation() != c.ident.Incarnation() {
 		return errReplaced
 	}
@@ -596,26 +602,29 @@ func (c *conn) verify() error {
 var errReplaced = errors.New("node: the master's data set was replaced")
 
 // gates are the texts that scripts compare the record's gate with: that of a
-// voting master, and how a recovering one's begins.
-func (r *Redis) gates(id Identity) (voting, recovering string) {
-	if r.bound.Epoch == "" {
+// voting master, and how a quarantined one's begins.
+func (r *Redis) gates(incarnation, epoch string) (voting, quarantined string) {
+	if !r.bound.Gated {
 		return "", "-" // no gate at all, and nothing that begins so
 	}
-	g := Gate{Protocol: Protocol, Epoch: r.bound.Epoch, Incarnation: id.Incarnation(), State: Voting}
-	voting = g.String()
-	return voting, voting[:len(voting)-1] + string(Recovering) + "|"
+	return membership.GatePrefix(epoch, incarnation, membership.Voting),
+		membership.GatePrefix(epoch, incarnation, membership.Quarantined) + "|"
 }
+
+// Enter implements [Node].
+func (r *Redis) Enter(epoch string, refusal error, asOf time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.epoch = epoch
+	if refusal != nil || asOf >= r.doubtful {
+		r.noVotes = refusal
+	}
+}
+
+// doubtLocked keeps votes from being asked for until the coordinator has looked again.
+func (r *Redis) doubtLocked(why error) { r.noVotes, r.doubtful = why, r.clock.Elapsed() }
 
 // field finds name in the text that INFO answers.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok && key == name {
-			return value
-		}
-	}
-	return ""
-}
-
 // errRights: the scripts call commands that the user may not run.
 var errRights = errors.New("node: this user may not run")
 

@@ -87,12 +87,15 @@ func (c *conn) command(op *Request) redis.Cmder {
 		}
 		return redis.NewSliceCmd(background, args...)
 	default: // SwapRecord
-		args := make([]any, 0, 6+len(op.Swap.Fields))
-		args = append(args, "evalsha", recordSHA, 1, &c.keys.record, op.Swap.From.String(), op.Swap.To.String())
-		for _, f := range op.Swap.Fields {
+		args := make([]any, 0, 5+len(op.Swap.If)+len(op.Swap.Set))
+		args = append(args, "evalsha", recordSHA, 1, &c.keys.record, len(op.Swap.If)/2)
+		for _, f := range op.Swap.If {
 			args = append(args, f)
 		}
-		return redis.NewCmd(background, args...)
+		for _, f := range op.Swap.Set {
+			args = append(args, f)
+		}
+		return redis.NewSliceCmd(background, args...)
 	}
 }
 
@@ -111,6 +114,9 @@ func answer(op *Request, cmd redis.Cmder) Reply {
 	case *redis.StatusCmd:
 		return Reply{Class: Granted}
 	case *redis.SliceCmd:
+		if op.Kind == SwapRecord {
+			return decodeSwap(cmd.Val())
+		}
 		record := make(map[string]string)
 		for i, v := range cmd.Val() {
 			if s, ok := v.(string); ok && i < len(op.Fields) {
@@ -120,12 +126,6 @@ func answer(op *Request, cmd redis.Cmder) Reply {
 		return Reply{Class: Granted, Record: record}
 	case *redis.MapStringStringCmd:
 		return Reply{Class: Granted, Record: cmd.Val()}
-	case *redis.Cmd:
-		if got, ok := cmd.Val().(string); ok && got != op.Swap.To.String() {
-			return Reply{Class: Refused, Err: &GateError{Got: got}}
-		} else if ok {
-			return Reply{Class: Granted}
-		}
 	}
 	return Reply{Err: errReply}
 }
@@ -183,6 +183,21 @@ func (r *Reply) decode(kind Kind, n int64) {
 	default: // it says nothing of what was executed
 		r.Err = errReply
 	}
+}
+
+// decodeSwap reads what record.lua returns.
+func decodeSwap(vals []any) Reply {
+	if len(vals) == 2 {
+		done, isNumber := vals[0].(int64)
+		gate, isText := vals[1].(string)
+		switch {
+		case isNumber && isText && done == 1:
+			return Reply{Class: Granted}
+		case isNumber && isText && done == 0:
+			return Reply{Class: Refused, Err: &GateError{Got: gate}}
+		}
+	}
+	return Reply{Err: errReply}
 }
 
 func decodeExtend(items int, vals []int64) Reply {

@@ -47,7 +47,7 @@ type Client struct {
 	quit    chan struct{} // closed by Close
 	stats   stats
 
-	recovery  recovery
+	keeper    keeper
 	waiting   waiting
 	deadlines deadlines
 	// ballots are used again when they were answered by everybody.
@@ -161,17 +161,17 @@ func newClient(nodes []node.Node, s settings) (*Client, error) {
 		}
 	}
 	c.renewer = newRenewer(c)
-	c.recovery.init(c)
+	c.keeper.init(c)
 	c.waiting.init(c)
 	for i, n := range nodes {
 		n.Bind(node.Binding{
-			Epoch:      c.epoch.id,
+			Gated:      c.epoch.terms != nil,
 			Drift:      s.drift,
 			Admit:      func(id node.Identity) error { return c.admit(i, id) },
 			Message:    func(channel, payload string) { c.waiting.message(i, channel, payload) },
 			Subscribed: func(string) { c.waiting.lookAgain(i) },
-			Up:         func() { c.recovery.kick(i, nil) },
-			Trouble:    func(err error) { c.recovery.kick(i, err) },
+			Up:         func() { c.keeper.kick(i, nil) },
+			Trouble:    func(err error) { c.keeper.kick(i, err) },
 		})
 	}
 	if err := c.ready(); err != nil {
@@ -207,10 +207,7 @@ func (c *Client) ready() error {
 	if up < c.need {
 		return fmt.Errorf("%w: %d of %d masters, quorum is %d: %w", ErrUnreachable, up, len(c.nodes), c.need, all)
 	}
-	if c.joining {
-		return nil // its masters are another epoch's still
-	}
-	return c.recovery.check()
+	return c.keeper.open()
 }
 
 // admit refuses a master that is in the list already under another address: it
@@ -254,7 +251,7 @@ func (c *Client) stop() bool {
 	close(c.quit)
 	c.renewer.close()
 	c.waiting.close()
-	c.recovery.wait()
+	c.keeper.close()
 	return true
 }
 
@@ -283,6 +280,16 @@ func (c *Client) nextHolder() string {
 	}
 	var b [64]byte
 	return string(strconv.AppendUint(append(append(b[:0], c.id...), ':'), c.attempt.Add(1), 10))
+}
+
+// rand64 is 64 random bits that no other client has.
+func (s *settings) rand64() uint64 {
+	if s.node.Rand != nil {
+		return s.node.Rand()
+	}
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return binary.BigEndian.Uint64(b[:])
 }
 
 // newID is a random UUID, of crypto/rand, which never fails, unless WithRand says

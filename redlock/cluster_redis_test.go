@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -41,13 +42,13 @@ func (s slot) record() string { return node.RecordKey + ":{" + s.tag + "}" }
 
 // state is what the slot's record on server i lets it do; 0 when it has none, or not the
 // slot.
-func (s slot) state(i int) node.State {
+func (s slot) state(i int) membership.State {
 	s.t.Helper()
 	gate, err := s.Direct[i].HGet(context.Background(), s.record(), "gate").Result()
 	if err != nil {
 		return 0
 	}
-	g, err := node.ParseGate(gate)
+	g, err := membership.ParseGate(gate)
 	noErr(s.t, err)
 	return g.State
 }
@@ -78,8 +79,8 @@ func clusterLocks(t *testing.T, s slot) {
 	ms := startMasters(t, 2, localredis.Config{})
 	patient := redlock.WithNodeTimeout(time.Second)
 	urls := append(ms.urls(), s.URL(s.tag, 2, 3)) // neither has the slot
+	initAt(t, urls)
 	c := openAt(t, urls, patient)
-	noErr(t, c.Init(t.Context()))
 
 	braced := "{" + s.tag + "}"
 	for _, name := range []string{"orders", "{other}:orders", "{}" + braced + ":orders", "{" + s.tag + ":orders", "orders}" + s.tag + "{"} {
@@ -199,8 +200,8 @@ func clusterWaits(t *testing.T, s slot) {
 func clusterFailover(t *testing.T, s slot) {
 	ms := startMasters(t, 2, localredis.Config{})
 	urls := append(ms.urls(), s.URL(s.tag, 0, 1, 3))
+	initAt(t, urls, clusterOpts...)
 	c := openAt(t, urls, clusterOpts...)
-	noErr(t, c.Init(t.Context()))
 	before := locked(t, c.Mutex(s.lock("before")))
 	unlock(t, before)
 
@@ -212,9 +213,9 @@ func clusterFailover(t *testing.T, s slot) {
 	promoted := time.Now()
 	s.Promote(0, "force")
 	other := openAt(t, urls, clusterOpts...)
-	soon(t, "it recovers", func() bool { return s.state(0) == node.Recovering })
+	soon(t, "it recovers", func() bool { return s.state(0) == membership.Quarantined })
 	s.heldToItsEnd(held, other)
-	soon(t, "it votes again", func() bool { return s.state(0) == node.Voting })
+	soon(t, "it votes again", func() bool { return s.state(0) == membership.Voting })
 	if d := time.Since(promoted); d < clusterWait {
 		t.Errorf("it voted %v after it was promoted", d)
 	}
@@ -228,8 +229,8 @@ func clusterFailover(t *testing.T, s slot) {
 func clusterMigration(t *testing.T, s slot) {
 	ms := startMasters(t, 2, localredis.Config{})
 	urls := append(ms.urls(), s.URL(s.tag, 0, 1, 2))
+	initAt(t, urls, clusterOpts...)
 	c, other := openAt(t, urls, clusterOpts...), openAt(t, urls, clusterOpts...)
-	noErr(t, c.Init(t.Context()))
 	before := locked(t, c.Mutex(s.lock("before")))
 	unlock(t, before)
 
@@ -257,11 +258,11 @@ func clusterMigration(t *testing.T, s slot) {
 	refused("all keys have moved")
 	finished := time.Now()
 	finish()
-	soon(t, "the new master recovers", func() bool { return s.state(2) == node.Recovering })
+	soon(t, "the new master recovers", func() bool { return s.state(2) == membership.Quarantined })
 	_ = moved.Unlock(t.Context()) // the slot may not have been found again: then it is owed
 	soon(t, "a vote that has moved is given back", func() bool { return !s.has(2, s.lock("moved")) })
 	s.heldToItsEnd(left, other)
-	soon(t, "it votes again", func() bool { return s.state(2) == node.Voting })
+	soon(t, "it votes again", func() bool { return s.state(2) == membership.Voting })
 	if d := time.Since(finished); d < clusterWait {
 		t.Errorf("it voted %v after it was given the slot", d)
 	}
@@ -318,7 +319,7 @@ func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
 	urls := append(ms.urls(), s.URL(s.tag, 0, 1, 2, 3))
 	var closed atomic.Int32 // the plain master that is asked for no vote
 	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal()}
-	noErr(t, openAt(t, urls, opts...).Init(t.Context()))
+	initAt(t, urls, opts...)
 
 	var mu sync.Mutex
 	var held *redlock.Lease

@@ -32,6 +32,11 @@ var (
 	// error says how long. It passes by itself.
 	ErrRecovering = errors.New("redlock: masters are recovering")
 
+	// ErrNeedsInit: a majority of the masters has lost its records, or never had any,
+	// and no client saw them vote lately. Only an operator knows whether this list is
+	// the right one; the error says what to run. It is also an [ErrRefused].
+	ErrNeedsInit = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
+
 	// ErrLost: the lease ended before it was unlocked: its validity ran out, a
 	// quorum of its votes is gone, or this host's clock jumped, so that nobody knows.
 	// Another holder may have the lock.
@@ -74,6 +79,7 @@ type RoundError struct {
 
 	kind  error
 	nodes *multierror.Error
+	why   string // what the masters as a whole lack
 	// votes counts the masters that named each other holder.
 	votes   map[string]int
 	hurried bool // it had less than the node timeout, for its caller's time was nearly over
@@ -105,6 +111,10 @@ func (e *RoundError) Error() string {
 		e.kind, e.Name, e.Granted, n, e.Held, e.Refused, e.Unknown, e.Quorum)
 	if e.Elapsed > 0 {
 		fmt.Fprintf(&b, "; granted only after %v, too late for its TTL", e.Elapsed)
+	}
+	if e.why != "" {
+		fmt.Fprintf(&b, "; %s", e.why)
+		return b.String() // it names the masters
 	}
 	for _, err := range e.nodes.WrappedErrors() {
 		fmt.Fprintf(&b, "; %v", err)
@@ -158,12 +168,18 @@ func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
 		if r.Err == nil {
 			continue
 		}
-		err := c.recovery.explain(i, r.Err)
+		err := c.keeper.explain(i, r.Err)
 		var wait *waitError
 		if errors.As(err, &wait) {
-			recovering++
-			if !wait.stuck {
-				waits = append(waits, wait.after)
+			if wait.final {
+				if r.Class != node.Refused {
+					e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
+				}
+			} else {
+				recovering++
+			}
+			if after, known := wait.after(); known {
+				waits = append(waits, after)
 			}
 		}
 		e.nodes = multierror.Append(e.nodes, err)
@@ -180,6 +196,9 @@ func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
 		e.kind = ErrRefused
 	default:
 		e.kind = ErrUnreachable
+	}
+	if e.kind == ErrRecovering || e.kind == ErrRefused {
+		e.why = c.keeper.reason()
 	}
 	if e.kind == ErrHeld || e.kind == ErrRecovering {
 		e.RetryAfter = freeAfter(replies, waits, c.need)

@@ -80,7 +80,11 @@ func (h *hold) errAtLocked(now time.Duration) error {
 	switch {
 	case h.ended != nil:
 	case now >= h.until-h.ls.margin():
-		h.endLocked(fmt.Errorf("%w: %q: validity is over", ErrLost, h.l.Name))
+		text := "validity is over"
+		if why := h.c.keeper.reason(); why != "" {
+			text += ": " + why
+		}
+		h.endLocked(fmt.Errorf("%w: %q: %s", ErrLost, h.l.Name, text))
 	case h.until-h.c.drift.Validity(h.ls.ttl, 0) < h.c.trusted():
 		h.endLocked(fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", ErrLost, h.l.Name))
 	}

@@ -291,7 +291,6 @@ func TestClose_leasesEndAndEverythingSaysSo(t *testing.T) {
 		"For":    second(m.TryLockFor(t.Context(), time.Second)),
 		"again2": second(l.Reenter(t.Context())),
 		"Do":     m.Do(t.Context(), func(context.Context) error { t.Error("Do runs"); return nil }),
-		"Init":   c.Init(t.Context()),
 	} {
 		if !errors.Is(err, redlock.ErrClosed) {
 			t.Errorf("%s after Close: %v", name, err)
@@ -369,8 +368,10 @@ func TestNilContext_isAnError(t *testing.T) {
 		"Extend":      l.Extend(none),
 		"Reenter":     second(l.Reenter(none)),
 		"Unlock":      l.Unlock(none),
-		"Init":        c.Init(none),
-		"Reconfigure": second(redlock.Reconfigure(none, c, ms.urls(), redlock.WithMaxTTL(time.Minute))),
+		"Init":        redlock.Init(none, list(nil), nil),
+		"Reconfigure": redlock.Reconfigure(none, list(nil), list(nil), nil),
+		"Cancel":      redlock.CancelReconfigure(none, list(nil)),
+		"ReadStatus":  second(redlock.ReadStatus(none, list(nil))),
 	} {
 		if !errors.Is(err, redlock.ErrConfig) {
 			t.Errorf("%s: %v", name, err)

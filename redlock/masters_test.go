@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
@@ -78,12 +79,21 @@ func (ms *masters) open(opts ...redlock.Option) *redlock.Client {
 	return c
 }
 
-// begin opens a client and makes the masters, which are new, vote.
+// begin makes the masters, which are new, vote, and opens a client.
 func (ms *masters) begin(opts ...redlock.Option) *redlock.Client {
 	ms.t.Helper()
-	c := ms.open(opts...)
-	noErr(ms.t, c.Init(ms.t.Context()))
-	return c
+	initAt(ms.t, ms.urls(), opts...)
+	return ms.open(opts...)
+}
+
+// initAt lets new masters vote at once, for clients with opts.
+func initAt(t testing.TB, urls []string, opts ...redlock.Option) {
+	t.Helper()
+	noErr(t, redlock.Init(context.Background(), list(urls, opts...), nil, redlock.NothingWasEverLocked))
+}
+
+func list(urls []string, opts ...redlock.Option) redlock.List {
+	return redlock.List{URLs: urls, Options: append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)}
 }
 
 // holders are the holders that have a vote for lock, by master; "" where nobody has.
@@ -179,9 +189,9 @@ func (ms *masters) gate(i int) string {
 }
 
 // state is the state in the gate of master i, 0 when it has none.
-func (ms *masters) state(i int) node.State {
+func (ms *masters) state(i int) membership.State {
 	ms.t.Helper()
-	g, err := node.ParseGate(ms.gate(i))
+	g, err := membership.ParseGate(ms.gate(i))
 	noErr(ms.t, err)
 	return g.State
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock/tokenmodel"
@@ -150,8 +151,8 @@ type modelMaster struct {
 	n     *node.Redis
 	admin *redis.Client
 	lock  *node.Lock
-	gate  node.Gate // of the master when it votes
-	field string    // the lock's counter
+	gate  membership.Gate // of the master when it votes
+	field string          // the lock's counter
 }
 
 func modelMasters(t *testing.T, n int) []*modelMaster {
@@ -170,13 +171,14 @@ func modelMasters(t *testing.T, n int) []*modelMaster {
 		if m.n, err = node.Open(s.URL(), node.Config{IOTimeout: 10 * time.Second, StallAfter: 10 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
-		m.n.Bind(node.Binding{Epoch: "model", Drift: clock.DefaultDrift(), Admit: func(id node.Identity) error {
-			m.gate = node.Gate{Protocol: node.Protocol, Epoch: "model", Incarnation: id.Incarnation(), State: node.Voting}
+		m.n.Bind(node.Binding{Gated: true, Drift: clock.DefaultDrift(), Admit: func(id node.Identity) error {
+			m.gate = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 1}, Incarnation: id.Incarnation(), State: membership.Voting}
 			return nil
 		}})
 		if err := m.n.Ready(); err != nil {
 			t.Fatal(err)
 		}
+		m.n.Enter(m.gate.Epoch.String(), nil, 1<<62) // whether it votes is for the scripts to say
 		t.Cleanup(func() {
 			m.n.Close()
 			m.admin.Close()
@@ -193,7 +195,7 @@ func (m *modelMaster) reset(t *testing.T) {
 	if err := m.admin.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.swap(node.Gate{}, m.gate); err != nil {
+	if err := m.swap(membership.Gate{}, m.gate); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,8 +218,9 @@ func (m *modelMaster) do(req node.Request) (node.Reply, error) {
 	return r, nil
 }
 
-func (m *modelMaster) swap(from, to node.Gate, fields ...string) error {
-	r, err := m.do(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{From: from, To: to, Fields: fields}})
+func (m *modelMaster) swap(from, to membership.Gate, fields ...string) error {
+	r, err := m.do(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+		If: []string{"gate", from.String()}, Set: append(fields, "gate", to.String())}})
 	if err == nil && r.Class != node.Granted {
 		err = r.Err
 	}
@@ -250,9 +253,9 @@ func (m *modelMaster) Vanish() error {
 	return m.admin.Del(context.Background(), m.lock.Name).Err()
 }
 
-func (m *modelMaster) recovering() node.Gate {
+func (m *modelMaster) recovering() membership.Gate {
 	g := m.gate
-	g.State, g.Nonce = node.Recovering, "model"
+	g.State, g.Nonce = membership.Quarantined, 1
 	return g
 }
 
@@ -262,7 +265,7 @@ func (m *modelMaster) Crash() error {
 	if err := m.admin.FlushAll(context.Background()).Err(); err != nil {
 		return err
 	}
-	return m.swap(node.Gate{}, m.recovering())
+	return m.swap(membership.Gate{}, m.recovering())
 }
 
 func (m *modelMaster) Recover(counter int64) error {

@@ -41,12 +41,13 @@ type settings struct {
 	nodeTimeout time.Duration
 	maxTTL      time.Duration
 	noRecovery  bool
-	joining     bool // opened by Reconfigure, whose act it is to let the masters vote
-	nodeCount   int  // what the caller says N is; 0: an odd number of 3 or more
-	drift       clock.Drift
-	clock       clock.Clock
-	logger      *slog.Logger
-	node        node.Config
+	// fixedMasters: the list is never changed. See WithFixedMasters.
+	fixedMasters bool
+	nodeCount    int // what the caller says N is; 0: an odd number of 3 or more
+	drift        clock.Drift
+	clock        clock.Clock
+	logger       *slog.Logger
+	node         node.Config
 }
 
 type lockSettings struct {
@@ -148,6 +149,16 @@ func WithNodeCount(n int) Option {
 // and part of the epoch: clients with different ones refuse to work together.
 func WithMaxTTL(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.maxTTL = d.Truncate(time.Millisecond) })
+}
+
+// WithFixedMasters says that this list of masters, with this maximum TTL and drift, is
+// never changed, neither by [Reconfigure] nor by hand. Then masters that lost their
+// records begin again by themselves after the wait of a restart: on first use, and when
+// all of them were lost at once. Without it an operator has to say then that the list is
+// still the right one ([Init]), because masters that were left long ago look the same.
+// All clients must agree on it: it is part of the epoch.
+func WithFixedMasters() Option {
+	return clientOption(func(s *settings) { s.fixedMasters = true })
 }
 
 // WithUnsafeRecoveryOff lets masters vote right after a restart, a flush or a jump

@@ -10,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -82,23 +80,33 @@ func keepLocking(name string, stop <-chan struct{}, clients ...*redlock.Client) 
 	}
 }
 
+// reconfigure moves from one list to another.
+func reconfigure(t testing.TB, from, to redlock.List) {
+	t.Helper()
+	noErr(t, redlock.Reconfigure(t.Context(), from, to, nil))
+}
+
 func TestReconfigure_otherMembers_noTwoMajoritiesAndTokensGrow(t *testing.T) {
 	for name, to := range map[string][]int{"one stays": {2, 3, 4}, "none stays": {3, 4, 5}, "more": {0, 1, 2, 3, 4}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ms := startMasters(t, 6, localredis.Config{})
+			initAt(t, ms.pick(0, 1, 2), quick...)
 			from := openAt(t, ms.pick(0, 1, 2), quick...)
-			noErr(t, from.Init(t.Context()))
-			old := openAt(t, ms.pick(0, 1, 2), quick...) // somebody who was not told
+			old := openAt(t, ms.pick(0, 1, 2), quick...)
 			held := locked(t, old.Mutex("held"))
 			before := locked(t, from.Mutex("token"))
 			noErr(t, before.Unlock(t.Context()))
 			stop := make(chan struct{})
 			grants := keepLocking("token", stop, from, old)
+			waiter := make(chan error, 1)
+			go func() { // one that waits while the change begins
+				_, err := old.Mutex("held").Lock(context.Background())
+				waiter <- err
+			}()
 			start := time.Now()
-			c, err := redlock.Reconfigure(t.Context(), from, ms.pick(to...), quick...)
-			noErr(t, err)
-			defer c.Close()
+			reconfigure(t, list(ms.pick(0, 1, 2), quick...), list(ms.pick(to...), quick...))
+			c := openAt(t, ms.pick(to...), quick...)
 			begun := time.Now()
 			if d := begun.Sub(start); d < quickWait {
 				t.Errorf("leases of the old epoch may live on: it took %v", d)
@@ -119,21 +127,23 @@ func TestReconfigure_otherMembers_noTwoMajoritiesAndTokensGrow(t *testing.T) {
 			if after.Token() <= newest {
 				t.Errorf("the first token is %d, the last of the old epoch %d", after.Token(), newest)
 			}
-			_, err = old.Mutex("token").Lock(t.Context())
-			wantIs(t, err, redlock.ErrRefused, redlock.ErrConfig)
+			// Holders, waiters and new callers of the old list are all told what has happened.
+			wantText(t, held.Err(), "changed")
 			var epoch *redlock.EpochError
+			err := <-waiter
+			if !errors.As(err, &epoch) {
+				t.Errorf("the waiter was told %v, which is no EpochError", err)
+			}
+			_, err = old.Mutex("token").Lock(t.Context())
+			wantIs(t, err, redlock.ErrConfig)
 			if !errors.As(err, &epoch) {
 				t.Fatalf("%v is no EpochError", err)
 			}
-			for i := range 6 {
-				if in := strings.Contains(epoch.Theirs, ms.servers[i].Addr()); to[0] <= i && i <= to[len(to)-1] != in {
-					t.Errorf("master %d: the new epoch is told as %s", i, epoch.Theirs)
-				}
-				if in := strings.Contains(epoch.Ours, ms.servers[i].Addr()); in != (i < 3) {
-					t.Errorf("master %d: the old epoch is told as %s", i, epoch.Ours)
-				}
+			wantText(t, err, "new list")
+			if in := strings.Contains(err.Error(), ms.servers[to[len(to)-1]].Addr()); !in {
+				t.Errorf("the new epoch is told as %v", err)
 			}
-			wantIs(t, old.Init(t.Context()), redlock.ErrConfig)
+			wantIs(t, redlock.Init(t.Context(), list(ms.pick(0, 1, 2), quick...), nil), redlock.ErrConfig)
 			noErr(t, after.Unlock(t.Context()))
 		})
 	}
@@ -146,9 +156,9 @@ func TestReconfigure_otherMaxTTL_oldClientsRefused(t *testing.T) {
 	l := locked(t, from.Mutex("ttl"))
 	token := l.Token()
 	noErr(t, l.Unlock(t.Context()))
-	c, err := redlock.Reconfigure(t.Context(), from, ms.urls(), redlock.WithMaxTTL(5*time.Second), redlock.WithTTL(5*time.Second))
-	noErr(t, err)
-	defer c.Close()
+	longer := []redlock.Option{redlock.WithMaxTTL(5 * time.Second), redlock.WithTTL(5 * time.Second)}
+	reconfigure(t, list(ms.urls(), quick...), list(ms.urls(), longer...))
+	c := openAt(t, ms.urls(), longer...)
 	l = locked(t, c.Mutex("ttl"))
 	if l.Token() <= token {
 		t.Errorf("token %d after %d", l.Token(), token)
@@ -159,127 +169,171 @@ func TestReconfigure_otherMaxTTL_oldClientsRefused(t *testing.T) {
 		if err == nil {
 			t.Fatal("granted in the old epoch")
 		}
-		return strings.Contains(err.Error(), "maximum TTL 5s") && strings.Contains(err.Error(), "maximum TTL 400ms")
+		return strings.Contains(err.Error(), "maximum TTL 5s")
 	})
-	wantNotOpened(t, ms.urls(), redlock.ErrConfig, []string{"maximum TTL 5s", "maximum TTL 400ms"}, quick...)
-	noErr(t, openAt(t, ms.urls(), redlock.WithMaxTTL(5*time.Second), redlock.WithTTL(time.Second)).Init(t.Context()))
+	wantNotOpened(t, ms.urls(), redlock.ErrConfig, []string{"maximum TTL 5s"}, quick...)
+	noErr(t, redlock.Init(t.Context(), list(ms.urls(), longer...), nil))
 }
 
-func TestReconfigure_interrupted_nothingLockedAndCalledAgainGoesOn(t *testing.T) {
+func TestReconfigure_interrupted_anotherProcessGoesOn(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
-	from := openAt(t, ms.pick(0, 1, 2), quick...)
-	noErr(t, from.Init(t.Context()))
+	initAt(t, ms.pick(0, 1, 2), quick...)
 	old := openAt(t, ms.pick(0, 1, 2), quick...)
 	before := locked(t, old.Mutex("token"))
 	noErr(t, before.Unlock(t.Context()))
+	from, to := list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...)
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), quickWait/2)
-		_, err := redlock.Reconfigure(ctx, from, ms.pick(2, 3, 4), quick...)
+		err := redlock.Reconfigure(ctx, from, to, nil)
 		cancel()
 		wantIs(t, err, context.DeadlineExceeded)
 	}
 	stop := make(chan struct{})
-	grants := keepLocking("token", stop, old, from)
+	grants := keepLocking("token", stop, old)
 	time.Sleep(3 * quickWait)
 	close(stop)
 	if g := grants(); len(g) > 0 {
 		t.Errorf("%d grants while the change is half done", len(g))
 	}
-	wantNotOpened(t, ms.pick(2, 3, 4), redlock.ErrConfig, []string{"the change is not finished"}, quick...)
-	wantNotOpened(t, ms.pick(0, 1, 2), redlock.ErrConfig, []string{"the change is not finished"}, quick...)
-	// Another goal cannot take over.
-	_, err := redlock.Reconfigure(t.Context(), from, ms.pick(0, 1, 4), quick...)
-	wantIs(t, err, redlock.ErrConfig)
-	wantText(t, err, "not finished", ms.servers[3].Addr())
-
-	c, err := redlock.Reconfigure(t.Context(), from, ms.pick(2, 3, 4), quick...)
+	_, err := old.Mutex("token").Lock(t.Context()) // the wait is over, and nobody finishes the change
+	wantIs(t, err, redlock.ErrRefused)
+	if !errors.Is(err, redlock.ErrUnfinished) {
+		t.Errorf("%v is no ErrUnfinished", err)
+	}
+	wantText(t, err, "being changed", "redlock-bench reconfigure", ms.servers[4].Addr())
+	s, err := redlock.ReadStatus(t.Context(), from)
 	noErr(t, err)
-	defer c.Close()
+	if s.Standing != redlock.Changing || s.Change == nil || s.Change.Who == "" || !strings.Contains(s.Change.To, ms.servers[4].Addr()) {
+		t.Errorf("%v: %+v", s.Standing, s.Change)
+	}
+	// Another goal cannot take over, and it is too late to cancel.
+	wantIs(t, redlock.Reconfigure(t.Context(), from, list(ms.pick(0, 1, 4), quick...), nil), redlock.ErrUnfinished)
+	wantIs(t, redlock.CancelReconfigure(t.Context(), from), redlock.ErrUnfinished)
+	wantIs(t, redlock.Init(t.Context(), from, nil), redlock.ErrUnfinished)
+
+	reconfigure(t, from, to)
+	c := openAt(t, ms.pick(2, 3, 4), quick...)
 	after := locked(t, c.Mutex("token"))
 	if after.Token() <= before.Token() {
 		t.Errorf("token %d after %d", after.Token(), before.Token())
 	}
 	noErr(t, after.Unlock(t.Context()))
-	// Once more is once too many.
-	again, err := redlock.Reconfigure(t.Context(), from, ms.pick(2, 3, 4), quick...)
-	noErr(t, err)
-	noErr(t, again.Close())
+	reconfigure(t, from, to) // once more does nothing
+	noErr(t, locked(t, c.Mutex("token")).Unlock(t.Context()))
 }
 
-// Called again when the new epoch has begun, as by each instance of a program that comes
-// up: masters that forgot their votes meanwhile are not new.
-func TestReconfigure_againAfterAmnesia_forgottenVotesCount(t *testing.T) {
+// A change that has stopped nobody yet can be given up, and locks go on.
+func TestCancel_beforeAMajorityStopped_locksGoOn(t *testing.T) {
 	t.Parallel()
-	for how, forget := range map[string]func(ms *masters, c *redlock.Client){
-		"flushed": func(ms *masters, _ *redlock.Client) { ms.each([]int{1, 2}, flush) },
-		"flushed, and found to be": func(ms *masters, c *redlock.Client) {
-			ms.each([]int{1, 2}, flush)
-			soon(ms.t, "both recover", func() bool {
-				_, _ = c.Mutex("look").TryLock(context.Background())
-				return ms.state(1) == node.Recovering && ms.state(2) == node.Recovering
-			})
-		},
-		"back from before": func(ms *masters, _ *redlock.Client) {
-			ms.restart(1)
-			ms.restart(2)
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			ms := startMasters(t, 3, localredis.Config{})
-			from := ms.begin(quick...)
-			before := locked(t, from.Mutex("token"))
-			noErr(t, before.Unlock(t.Context()))
-			ms.each(ms.all(), func(d *redis.Client) error { return d.Save(context.Background()).Err() })
-			to := []redlock.Option{redlock.WithMaxTTL(5 * time.Second), redlock.WithTTL(5 * time.Second), redlock.WithoutRenewal()}
-			c, err := redlock.Reconfigure(t.Context(), from, ms.urls(), to...)
-			noErr(t, err)
-			defer c.Close()
-			l := locked(t, c.Mutex("token"))
-			settled(t, l, 3)
-			forget(ms, c)
+	ms := startMasters(t, 5, localredis.Config{})
+	initAt(t, ms.pick(0, 1, 2), quick...)
+	old := openAt(t, ms.pick(0, 1, 2), quick...)
+	from, to := list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...)
+	noErr(t, redlock.CancelReconfigure(t.Context(), from)) // nothing to cancel
+	noErr(t, ms.servers[4].Kill())
+	wantIs(t, redlock.Reconfigure(t.Context(), from, to, nil), redlock.ErrUnreachable)
+	noErr(t, redlock.CancelReconfigure(t.Context(), from))
+	noErr(t, locked(t, old.Mutex("x")).Unlock(t.Context()))
+	noErr(t, ms.servers[4].Restart(t.Context()))
+	reconfigure(t, from, to)
+	noErr(t, locked(t, openAt(t, ms.pick(2, 3, 4), quick...).Mutex("x")).Unlock(t.Context()))
+}
 
-			again, err := redlock.Reconfigure(t.Context(), from, ms.urls(), to...)
-			noErr(t, err)
-			defer again.Close()
-			for time.Until(l.ValidUntil()) > 100*time.Millisecond {
-				if _, err := again.Mutex("token").TryLock(t.Context()); err == nil {
-					t.Fatalf("a second holder while the first is valid for %v", time.Until(l.ValidUntil()))
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			next, err := again.Mutex("token").Lock(t.Context())
-			noErr(t, err)
-			if next.Token() <= l.Token() {
-				t.Errorf("token %d after %d", next.Token(), l.Token())
-			}
-			noErr(t, next.Unlock(t.Context()))
-		})
+// Issue 14, 1: the old masters are emptied and restarted after the change, and a client
+// of the old list is still there. It must not claim them for its own epoch.
+func TestReconfigure_oldMastersRestartedEmpty_oldClientGrantsNothing(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 6, localredis.Config{})
+	initAt(t, ms.pick(0, 1, 2), quick...)
+	o := openAt(t, ms.pick(0, 1, 2), quick...)
+	noErr(t, locked(t, o.Mutex("x")).Unlock(t.Context()))
+	reconfigure(t, list(ms.pick(0, 1, 2), quick...), list(ms.pick(3, 4, 5), quick...))
+	c := openAt(t, ms.pick(3, 4, 5), quick...)
+	held := locked(t, c.Mutex("x"))
+	for i := range 3 {
+		ms.restart(i)
 	}
+	for end := time.Now().Add(5 * quickWait); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if l, err := o.Mutex("x").TryLock(t.Context()); err == nil {
+			t.Fatalf("held by %s on the new list, and by %s on the old one", held.Holder(), l.Holder())
+		}
+	}
+	noErr(t, held.Err())
+	noErr(t, held.Unlock(t.Context()))
+	_, err := o.Mutex("x").TryLock(t.Context())
+	wantIs(t, err, redlock.ErrRefused)
+	wantNotOpened(t, ms.pick(0, 1, 2), redlock.ErrNeedsInit, []string{"redlock-bench init"}, quick...)
+}
+
+// Likewise on the same masters with another maximum TTL, whose old wait is too short.
+func TestReconfigure_sameMastersRestartedEmpty_oldClientGrantsNothing(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	o := ms.begin(quick...)
+	noErr(t, locked(t, o.Mutex("x")).Unlock(t.Context()))
+	longer := []redlock.Option{redlock.WithMaxTTL(3 * time.Second), redlock.WithTTL(3 * time.Second)}
+	reconfigure(t, list(ms.urls(), quick...), list(ms.urls(), longer...))
+	c := openAt(t, ms.urls(), longer...)
+	held := locked(t, c.Mutex("x", redlock.WithoutRenewal()))
+	settled(t, held, 3)
+	for i := range 3 {
+		ms.restart(i)
+	}
+	for held.Err() == nil {
+		if l, err := o.Mutex("x").TryLock(t.Context()); err == nil {
+			t.Fatalf("held by %s under the new maximum TTL, and by %s under the old one", held.Holder(), l.Holder())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	next := locked(t, c.Mutex("x")) // its own clients saw it whole
+	if next.Token() <= held.Token() {
+		t.Errorf("token %d after %d", next.Token(), held.Token())
+	}
+	noErr(t, next.Unlock(t.Context()))
+}
+
+// Issue 14, 8: a client that is started with the new list early claims nothing.
+func TestReconfigure_newClientsEarly_grantNothing(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	initAt(t, ms.pick(0, 1, 2), quick...)
+	old := openAt(t, ms.pick(0, 1, 2), quick...)
+	held := locked(t, old.Mutex("x"))
+	wantNotOpened(t, ms.pick(2, 3, 4), redlock.ErrConfig, nil, quick...)
+	time.Sleep(3 * quickWait)
+	for i := 3; i < 5; i++ {
+		if g := ms.gate(i); g != "" {
+			t.Errorf("master %d was claimed: %s", i, g)
+		}
+	}
+	noErr(t, held.Unlock(t.Context()))
+	reconfigure(t, list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...))
+	noErr(t, locked(t, openAt(t, ms.pick(2, 3, 4), quick...).Mutex("x")).Unlock(t.Context()))
 }
 
 func TestReconfigure_membersDown(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
+	initAt(t, ms.pick(0, 1, 2), quick...)
 	from := openAt(t, ms.pick(0, 1, 2), quick...)
-	noErr(t, from.Init(t.Context()))
+	lists := func() (from, to redlock.List) {
+		return list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...)
+	}
 
 	// A new one: nothing has happened yet.
 	noErr(t, ms.servers[4].Kill())
-	_, err := redlock.Reconfigure(t.Context(), from, ms.pick(2, 3, 4), quick...)
-	if err == nil {
-		t.Fatal("a new master is down")
-	}
+	a, b := lists()
+	err := redlock.Reconfigure(t.Context(), a, b, nil)
+	wantIs(t, err, redlock.ErrUnreachable)
 	wantText(t, err, ms.servers[4].Addr())
 	noErr(t, locked(t, from.Mutex("still")).Unlock(t.Context()))
 	noErr(t, ms.servers[4].Restart(t.Context()))
 
 	// A minority of the old ones may be.
 	noErr(t, ms.servers[0].Kill())
-	c, err := redlock.Reconfigure(t.Context(), from, ms.pick(2, 3, 4), quick...)
-	noErr(t, err)
-	defer c.Close()
+	reconfigure(t, a, b)
+	c := openAt(t, ms.pick(2, 3, 4), quick...)
 	noErr(t, locked(t, c.Mutex("still")).Unlock(t.Context()))
 
 	// When it comes back it is alone with its old epoch.
@@ -294,71 +348,41 @@ func TestReconfigure_newClient_recoversItsMasters(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	from := ms.begin(quick...)
-	c, err := redlock.Reconfigure(t.Context(), from, ms.urls(), redlock.WithTTL(300*time.Millisecond), redlock.WithMaxTTL(300*time.Millisecond))
-	noErr(t, err)
-	defer c.Close()
+	other := []redlock.Option{redlock.WithTTL(300 * time.Millisecond), redlock.WithMaxTTL(300 * time.Millisecond)}
+	reconfigure(t, list(ms.urls(), quick...), list(ms.urls(), other...))
+	c := openAt(t, ms.urls(), other...)
 	noErr(t, from.Close())
 	for _, i := range []int{0, 1} {
 		ms.restart(i)
 	}
 	noErr(t, locked(t, c.Mutex("again")).Unlock(t.Context()))
-	soon(t, "both vote", func() bool { return ms.state(0) == node.Voting && ms.state(1) == node.Voting })
+	soon(t, "both vote", func() bool { return ms.state(0) == membership.Voting && ms.state(1) == membership.Voting })
 }
 
-// A majority of the old masters has lost its counters: the largest token is on
-// one that cannot be asked.
-func TestReconfigure_countersLost_tokensGrowAllTheSame(t *testing.T) {
+// Where a majority of the old masters has lost its records, nobody can tell what they have
+// granted: they are to be recovered before the list is changed.
+func TestReconfigure_majorityLost_refusedWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
-	from := ms.begin(quick...)
-	// Tokens that ran ahead of the clock, as far as scripts let them.
-	ahead := time.Now().Add(50 * time.Second).UnixMicro()
-	ms.setCounters(3, ahead)
-	for _, i := range []int{3, 4} { // they never hear of the token
-		noErr(t, ms.servers[i].Pause())
-	}
-	before := locked(t, from.Mutex("token"))
-	noErr(t, before.Unlock(t.Context()))
-	for _, i := range []int{3, 4} {
-		noErr(t, ms.servers[i].Resume())
-	}
-	if before.Token() <= ahead {
-		t.Fatalf("token %d, want more than %d", before.Token(), ahead)
-	}
-	noErr(t, ms.servers[0].Kill())
-	ms.restart(1)
-	ms.restart(2)
-	var c *redlock.Client
-	soon(t, "broken connections are noticed", func() (ok bool) {
-		var err error
-		c, err = redlock.Reconfigure(t.Context(), from, ms.pick(2, 3, 4), quick...)
-		return err == nil
-	})
-	defer c.Close()
-	after := locked(t, c.Mutex("token"))
-	if after.Token() <= before.Token() {
-		t.Errorf("token %d after %d", after.Token(), before.Token())
-	}
-	noErr(t, after.Unlock(t.Context()))
+	initAt(t, ms.pick(0, 1, 2), quick...)
+	ms.each([]int{1, 2}, flush)
+	err := redlock.Reconfigure(t.Context(), list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...), nil)
+	wantIs(t, err, redlock.ErrUnreachable)
+	wantText(t, err, "status --wait", ms.servers[1].Addr())
 }
 
 func TestReconfigure_senseless_refused(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	unsafe := ms.open(redlock.WithUnsafeRecoveryOff())
-	_, err := redlock.Reconfigure(t.Context(), unsafe, ms.urls())
-	wantIs(t, err, redlock.ErrConfig)
+	from := list(ms.urls())
+	unsafe := list(ms.urls(), redlock.WithUnsafeRecoveryOff())
+	wantIs(t, redlock.Reconfigure(t.Context(), unsafe, from, nil), redlock.ErrConfig)
 	c := ms.begin()
-	_, err = redlock.Reconfigure(t.Context(), c, ms.urls())
+	err := redlock.Reconfigure(t.Context(), from, from, nil)
 	wantIs(t, err, redlock.ErrConfig)
-	wantText(t, err, "both epochs")
-	_, err = redlock.Reconfigure(t.Context(), c, ms.urls(), redlock.WithUnsafeRecoveryOff())
-	wantIs(t, err, redlock.ErrConfig)
-	_, err = redlock.Reconfigure(t.Context(), c, nil)
-	wantIs(t, err, redlock.ErrConfig)
+	wantText(t, err, "nothing to change")
+	wantIs(t, redlock.Reconfigure(t.Context(), from, unsafe, nil), redlock.ErrConfig)
+	wantIs(t, redlock.Reconfigure(t.Context(), from, list(nil), nil), redlock.ErrConfig)
+	wantIs(t, redlock.Reconfigure(t.Context(), from, list(ms.urls(), redlock.WithFixedMasters()), nil), redlock.ErrConfig)
 	noErr(t, locked(t, c.Mutex("still")).Unlock(t.Context()))
-	noErr(t, c.Close())
-	_, err = redlock.Reconfigure(t.Context(), c, ms.urls(), redlock.WithMaxTTL(time.Minute))
-	wantIs(t, err, redlock.ErrClosed)
-	noErr(t, openAt(t, ms.urls()).Init(t.Context()))
 }

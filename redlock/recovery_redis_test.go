@@ -5,6 +5,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -19,27 +21,56 @@ import (
 
 func flush(d *redis.Client) error { return d.FlushAll(context.Background()).Err() }
 
-// Open begins to recover masters without a record, in the background. Init must
-// not stumble over a step that a recovery takes while it looks around.
-func TestInit_recoveryUnderWay_votesAtOnce(t *testing.T) {
+// Masters that were never used do not begin by themselves: they look like masters that
+// were emptied, or left for another list. Who knows better says so.
+func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
 	t.Parallel()
-	ms := startProxied(t, 3, localredis.Config{})
-	c := ms.open(redlock.WithTTL(time.Second), redlock.WithMaxTTL(3*time.Second), redlock.WithNodeTimeout(5*time.Second))
-	soon(t, "recovery has begun", func() bool { return ms.state(0) == node.Recovering && ms.state(1) == node.Recovering })
-	// The first two take a step, every 380 ms, while Init still reads the third.
-	slow := ms.proxies[2].SlowReply(named("hgetall"), 700*time.Millisecond)
+	ms := startMasters(t, 3, localredis.Config{})
+	wantNotOpened(t, ms.urls(), redlock.ErrNeedsInit, []string{"redlock-bench init", ms.servers[0].Addr()})
 	start := time.Now()
-	noErr(t, c.Init(t.Context()))
-	slow.Remove()
-	for i := range ms.servers {
-		if s := ms.state(i); s != node.Voting {
-			t.Errorf("master %d is %c after Init", i, s)
-		}
+	noErr(t, redlock.Init(t.Context(), list(ms.urls(), quick...), nil))
+	if d := time.Since(start); d < quickWait {
+		t.Errorf("nobody said that nothing was ever locked, and Init took %v", d)
 	}
-	if d := time.Since(start); d > 2500*time.Millisecond {
-		t.Errorf("Init took %v: it waited for the recovery", d)
-	}
+	c := ms.open(quick...)
 	noErr(t, locked(t, c.Mutex("first")).Unlock(t.Context()))
+	noErr(t, redlock.Init(t.Context(), list(ms.urls(), quick...), nil)) // does nothing
+	noErr(t, locked(t, c.Mutex("first")).Unlock(t.Context()))
+}
+
+func TestInit_nothingWasEverLocked_votesAtOnce(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	start := time.Now()
+	initAt(t, ms.urls()) // the wait would be 30 s
+	if d := time.Since(start); d > 10*time.Second {
+		t.Errorf("Init took %v", d)
+	}
+	noErr(t, locked(t, ms.open().Mutex("first")).Unlock(t.Context()))
+}
+
+// Masters of a list that is never changed begin by themselves after the wait, on first use
+// and when all of them were emptied at once.
+func TestFirstUse_fixedMasters_waitAndSaySo(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	opts := append(slices.Clone(quick), redlock.WithFixedMasters())
+	for range 2 {
+		start := time.Now()
+		c := ms.open(opts...)
+		_, err := c.Mutex("first").TryLock(t.Context())
+		wantIs(t, err, redlock.ErrRecovering)
+		wantText(t, err, "votes in about", ms.servers[0].Addr())
+		noErr(t, locked(t, c.Mutex("first")).Unlock(t.Context()))
+		if d := time.Since(start); d < quickWait {
+			t.Errorf("voted after %v, want %v at least", d, quickWait)
+		}
+		noErr(t, c.Close())
+		ms.each(ms.all(), flush)
+	}
+	// The whole wait of the default maximum TTL is told.
+	_, err := ms.open(redlock.WithFixedMasters()).Mutex("first").TryLock(t.Context())
+	wantText(t, err, "votes in about 30.")
 }
 
 func TestInit_severalAtOnce_allSucceed(t *testing.T) {
@@ -50,69 +81,55 @@ func TestInit_severalAtOnce_allSucceed(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				c := ms.open()
-				if err := c.Init(t.Context()); err != nil {
+				if err := redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
+		noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil))
 		soon(t, "all masters vote", func() bool {
-			return ms.state(0) == node.Voting && ms.state(1) == node.Voting && ms.state(2) == node.Voting
+			_ = redlock.Init(t.Context(), list(ms.urls()), nil)
+			return ms.state(0) == membership.Voting && ms.state(1) == membership.Voting && ms.state(2) == membership.Voting
 		})
+		noErr(t, locked(t, ms.open().Mutex("first")).Unlock(t.Context()))
 	}
 }
 
-func TestFirstUse_withoutInit_waitsAndSaysSo(t *testing.T) {
+// Issue 14, 9: the one act that may give two holders is not done by mistake. A lock is
+// held, all masters are emptied, and somebody calls Init.
+func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	start := time.Now()
-	c := ms.open(quick...)
-	var err error
-	soon(t, "it is known that the masters are new", func() bool {
-		_, err = c.Mutex("first").TryLock(t.Context())
-		wantIs(t, err, redlock.ErrRecovering)
-		return strings.Contains(err.Error(), "Client.Init")
-	})
-	wantText(t, err, "votes in about", ms.servers[0].Addr())
-	l := locked(t, c.Mutex("first"))
-	if d := time.Since(start); d < quickWait {
-		t.Errorf("voted after %v, want %v at least", d, quickWait)
-	}
-	noErr(t, l.Unlock(t.Context()))
-
-	// The whole wait of the default MaxTTL is told.
-	noErr(t, c.Close()) // before the flush, or it writes its own epoch down again
+	opts := []redlock.Option{redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second)}
+	a := ms.begin(opts...)
+	held := locked(t, a.Mutex("x", redlock.WithoutRenewal()))
+	settled(t, held, 3)
 	ms.each(ms.all(), flush)
-	c = ms.open()
-	_, err = c.Mutex("first").TryLock(t.Context())
-	wantText(t, err, "votes in about 30.")
-	// Init cuts it short, once and for all.
-	noErr(t, c.Init(t.Context()))
-	noErr(t, locked(t, c.Mutex("first")).Unlock(t.Context()))
-	noErr(t, c.Init(t.Context()))
-	noErr(t, locked(t, ms.open().Mutex("first")).Unlock(t.Context()))
+	noErr(t, redlock.Init(t.Context(), list(ms.urls(), opts...), nil))
+	if err := held.Err(); err == nil {
+		t.Errorf("Init let masters vote while a lease was valid for %v", time.Until(held.ValidUntil()))
+	}
 }
 
-func TestInit_someVoteAlready_doesNothing(t *testing.T) {
+func TestInit_quorumVotes_doesNothing(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
 	ms.each([]int{1}, flush)
-	noErr(t, c.Init(t.Context()))
 	soon(t, "it recovers", func() bool {
-		_ = c.Init(t.Context())
+		noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked))
 		_, _ = c.Mutex("other").TryLock(t.Context())
-		return ms.state(1) == node.Recovering
+		return ms.state(1) == membership.Quarantined
 	})
-	noErr(t, c.Init(t.Context()))
-	if s := ms.state(1); s != node.Recovering {
+	noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked))
+	if s := ms.state(1); s != membership.Quarantined {
 		t.Errorf("Init made a master that lost its data %c", s)
 	}
 	noErr(t, ms.servers[1].Kill())
-	if err := ms.open().Init(t.Context()); err != nil { // it asks those that vote first
-		wantText(t, err, ms.servers[1].Addr())
-	}
+	err := redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked)
+	wantIs(t, err, redlock.ErrUnreachable)
+	wantText(t, err, ms.servers[1].Addr())
 }
 
 // No master votes before the wait is over, however many clients time it, and
@@ -144,7 +161,7 @@ func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 		ms.each([]int{0}, flush)
 		flushed := time.Now()
 		_, _ = c.Mutex("look").TryLock(t.Context())
-		soon(t, "it votes again", func() bool { return ms.state(0) == node.Voting })
+		soon(t, "it votes again", func() bool { return ms.state(0) == membership.Voting })
 		if d := time.Since(flushed); d < quickWait {
 			t.Errorf("voted %v after it was flushed", d)
 		} else {
@@ -171,7 +188,7 @@ func TestRestart_oneOrTwoOfFive_costNothing(t *testing.T) {
 		restarted := time.Now()
 		soon(t, "locks go on", func() bool { return count.Load() > before+10 })
 		for _, i := range down {
-			soon(t, "it votes again", func() bool { return ms.state(i) == node.Voting })
+			soon(t, "it votes again", func() bool { return ms.state(i) == membership.Voting })
 		}
 		if d := time.Since(restarted); d < ttl {
 			t.Errorf("masters that forgot their votes vote again after %v", d)
@@ -267,45 +284,35 @@ func TestBareQuorum_oneWiped_secondClientRefused(t *testing.T) {
 	}
 }
 
-func TestKill_byPersistence_whoWaits(t *testing.T) {
+// A restarted master waits whatever is on its disk: nobody can tell a disk that has
+// every vote from one that was restored.
+func TestKill_byPersistence_allWait(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		how   localredis.Persistence
-		waits bool
-	}{{localredis.None, true}, {localredis.EverySec, true}, {localredis.Always, false}} {
-		t.Run("persistence "+string(tc.how), func(t *testing.T) {
+	for _, how := range []localredis.Persistence{localredis.None, localredis.EverySec, localredis.Always} {
+		t.Run("persistence "+string(how), func(t *testing.T) {
 			t.Parallel()
-			ms := startMasters(t, 3, localredis.Config{Persistence: tc.how})
+			ms := startMasters(t, 3, localredis.Config{Persistence: how})
 			c := ms.begin() // the wait is 30 s and more
 			l := locked(t, c.Mutex("durable"))
 			settled(t, l, 3)
 			for i := range 3 {
 				ms.restart(i)
 			}
-			if !tc.waits {
-				if n := ms.votes("durable", l.Holder()); n != 3 {
-					t.Errorf("%d of 3 votes survived, with an fsync before each reply", n)
-				}
-				soon(t, "a lock is had right away", func() bool {
-					other, err := c.Mutex("other").TryLock(t.Context())
-					if err == nil {
-						err = other.Unlock(t.Context())
-					}
-					return err == nil
-				})
-				_, err := ms.open().Mutex("durable").TryLock(t.Context())
-				wantIs(t, err, redlock.ErrHeld)
-				soon(t, "the lease lives", func() bool { return l.Extend(t.Context()) == nil })
-				return
-			}
 			for i := range 3 {
 				soon(t, "it recovers", func() bool {
 					if l, err := c.Mutex("other").TryLock(t.Context()); err == nil {
 						t.Fatalf("granted: %v", l.Holder())
 					}
-					return ms.state(i) == node.Recovering
+					return ms.state(i) == membership.Quarantined
 				})
 			}
+			if how != localredis.Always {
+				return
+			}
+			if n := ms.votes("durable", l.Holder()); n != 3 {
+				t.Errorf("%d of 3 votes survived, with an fsync before each reply", n)
+			}
+			soon(t, "the lease lives on while they wait", func() bool { return l.Extend(t.Context()) == nil })
 		})
 	}
 }
@@ -327,7 +334,7 @@ func TestRDB_rolledBack_waits(t *testing.T) {
 	}
 	soon(t, "it recovers", func() bool {
 		_, _ = c.Mutex("other").TryLock(t.Context())
-		return ms.state(0) == node.Recovering
+		return ms.state(0) == membership.Quarantined
 	})
 	ms.wantNoKeys("other", 0)
 }
@@ -341,8 +348,8 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 				t.Parallel()
 				ms := startMasters(t, 4, cfg)
 				opts := append(quick, redlock.WithMaxTTL(time.Second))
+				initAt(t, ms.pick(0, 1, 2), opts...)
 				c := openAt(t, ms.pick(0, 1, 2), opts...)
-				noErr(t, c.Init(t.Context()))
 				noErr(t, locked(t, c.Mutex("before")).Unlock(t.Context()))
 				source := ms.servers[of].Addr()
 				host, port, _ := strings.Cut(source, ":")
@@ -359,7 +366,7 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 					for _, c := range []*redlock.Client{c, other} {
 						noErr(t, locked(t, c.Mutex("after")).Unlock(t.Context()))
 					}
-					return ms.state(0) == node.Voting && strings.Contains(ms.gate(0), ms.incarnation(0))
+					return ms.state(0) == membership.Voting && strings.Contains(ms.gate(0), ms.incarnation(0))
 				})
 				if d := time.Since(changed); d < time.Second {
 					t.Errorf("it voted %v after its data was replaced", d)
@@ -377,15 +384,66 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 // incarnation is what master i says of itself now.
 func (ms *masters) incarnation(i int) string {
 	ms.t.Helper()
-	find := func(section, field string) string {
-		for line := range strings.Lines(ms.direct[i].Info(context.Background(), section).Val()) {
-			if v, ok := strings.CutPrefix(line, field+":"); ok {
-				return strings.TrimSpace(v)
+	info := ms.direct[i].Info(context.Background(), "server").Val() + ms.direct[i].Info(context.Background(), "replication").Val()
+	return node.ReadIdentity(info, ms.gate(i)).Incarnation()
+}
+
+// An operator gives each master its first replica, or takes all of them away: a client that
+// starts afterwards works with those that ran before.
+func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 6, localredis.Config{})
+	opts := append(quick, redlock.WithMaxTTL(time.Second))
+	initAt(t, ms.pick(0, 1, 2), opts...)
+	agree := func(what string, old *redlock.Client) {
+		t.Helper()
+		start := time.Now()
+		c := openAt(t, ms.pick(0, 1, 2), opts...)
+		l := locked(t, c.Mutex("replicas"))
+		_, err := old.Mutex("replicas").TryLock(t.Context())
+		wantIs(t, err, redlock.ErrHeld)
+		noErr(t, l.Unlock(t.Context()))
+		if d := time.Since(start); d > 900*time.Millisecond {
+			t.Errorf("%s: a new client had to wait %v", what, d)
+		}
+	}
+	old := openAt(t, ms.pick(0, 1, 2), opts...)
+	noErr(t, locked(t, old.Mutex("replicas")).Unlock(t.Context()))
+	for i := range 3 {
+		noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
+		host, port, _ := strings.Cut(ms.servers[i].Addr(), ":")
+		noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), host, port).Err())
+		soon(t, "synchronised", func() bool {
+			return strings.Contains(ms.direct[i+3].Info(t.Context(), "replication").Val(), "master_link_status:up")
+		})
+	}
+	agree("with replicas", old)
+	// The masters restart from disk as what they were, and have a data set from elsewhere then.
+	for i := range 3 {
+		noErr(t, ms.direct[i].Save(t.Context()).Err())
+		ms.restart(i)
+		noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
+		soon(t, "it votes again", func() bool {
+			noErr(t, locked(t, old.Mutex("replicas")).Unlock(t.Context()))
+			return ms.state(i) == membership.Voting && strings.Contains(ms.gate(i), ms.incarnation(i))
+		})
+	}
+	for i := range 3 {
+		noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), "no", "one").Err())
+	}
+	named := strings.Join([]string{ms.gate(0), ms.gate(1), ms.gate(2)}, " ")
+	soon(t, "all have forgotten where their data came from", func() bool {
+		for i := range 3 {
+			if !strings.Contains(ms.direct[i].Info(t.Context(), "replication").Val(), "master_replid2:0000000000000000000000000000000000000000") {
+				return false
 			}
 		}
-		return ""
+		return true
+	})
+	agree("without replicas", old)
+	if now := strings.Join([]string{ms.gate(0), ms.gate(1), ms.gate(2)}, " "); now != named {
+		t.Errorf("the records were %s, and are %s", named, now)
 	}
-	return node.Identity{RunID: find("server", "run_id"), ReplID: find("replication", "master_replid")}.Incarnation()
 }
 
 // Counters are learnt from masters that kept theirs, after the wait.
@@ -403,7 +461,7 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 	}
 	soon(t, "both vote again", func() bool {
 		_, _ = c.Mutex("look").TryLock(t.Context())
-		return ms.state(0) == node.Voting && ms.state(1) == node.Voting
+		return ms.state(0) == membership.Voting && ms.state(1) == membership.Voting
 	})
 	// The one of the three that kept it goes: only what was learnt is left.
 	noErr(t, ms.servers[2].Kill())
@@ -436,7 +494,7 @@ func TestRestart_allInTurn_heldLeaseSurvives(t *testing.T) {
 			if got, err := other.Mutex("rolling").TryLock(t.Context()); err == nil {
 				t.Fatalf("%s has it too", got.Holder())
 			}
-			return ms.state(i) == node.Voting && redlock.CountedVotes(l) == 5
+			return ms.state(i) == membership.Voting && redlock.CountedVotes(l) == 5
 		})
 	}
 	if n := ms.votes("rolling", l.Holder()); n != 5 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -97,8 +98,8 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	const wait = 2 * time.Second
 	opts := []redlock.Option{redlock.WithTTL(wait), redlock.WithMaxTTL(wait), redlock.WithoutRenewal(), redlock.WithNodeTimeout(time.Second)}
 	urls := append(ms.pick(1, 2), "redis-sentinel://"+sentinel+"/mine")
+	initAt(t, urls, opts...)
 	c := openAt(t, urls, opts...)
-	noErr(t, c.Init(t.Context()))
 	if gate := ms.gate(0); gate == "" {
 		t.Fatal("the client does not use the master that the sentinel names")
 	}
@@ -119,16 +120,16 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	})
 	promoted := time.Now()
 	other := openAt(t, urls, opts...)
-	state := func() node.State {
+	state := func() membership.State {
 		gate, err := looker.HGet(t.Context(), node.RecordKey, "gate").Result()
 		if err != nil {
 			return 0
 		}
-		g, err := node.ParseGate(gate)
+		g, err := membership.ParseGate(gate)
 		noErr(t, err)
 		return g.State
 	}
-	soon(t, "it recovers", func() bool { return state() == node.Recovering })
+	soon(t, "it recovers", func() bool { return state() == membership.Quarantined })
 	for held.Err() == nil {
 		if l, err := other.Mutex("held").TryLock(t.Context()); err == nil {
 			if held.Err() == nil {
@@ -141,7 +142,7 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 		// Of the others a quorum is there: that one master fails over costs nothing.
 		noErr(t, locked(t, other.Mutex("else")).Unlock(t.Context()))
 	}
-	soon(t, "it votes again", func() bool { return state() == node.Voting })
+	soon(t, "it votes again", func() bool { return state() == membership.Voting })
 	if d := time.Since(promoted); d < wait/2 { // the sentinel may have promoted it a little earlier
 		t.Errorf("it voted %v after it was promoted", d)
 	}

@@ -79,6 +79,26 @@ func (c *testClock) standStill(d time.Duration) {
 
 func (c *testClock) stop(d time.Duration) { c.stopped.Add(int64(d)) }
 
+// init lets the masters begin, for clients with opts.
+func (c *cluster) init(opts ...redlock.Option) {
+	c.t.Helper()
+	c.recovery = true
+	clk := clock.Monotonic()
+	var nodes []node.Node
+	for _, master := range c.masters {
+		nodes = append(nodes, master.Node(node.Config{Clock: clk}))
+	}
+	defer func() {
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+	}()
+	list := redlock.List{Nodes: nodes, Options: append([]redlock.Option{redlock.WithClock(clk)}, opts...)}
+	if err := redlock.Init(c.t.Context(), list, nil, redlock.NothingWasEverLocked); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 func (c *cluster) client(opts ...redlock.Option) *member {
 	c.t.Helper()
 	m := &member{clock: &testClock{Clock: clock.Monotonic()}}
@@ -499,9 +519,8 @@ func lost(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetes
 func (c *cluster) tokenBefore(unasked ...int) (token int64, b *member, old []*nodetest.Data) {
 	t := c.t
 	t.Helper()
-	c.recovery = true
+	c.init()
 	a, b := c.client(), c.client(redlock.WithClock(wrong{clock.Monotonic(), -time.Hour}))
-	wantErr(t, a.Init(t.Context()), nil)
 	wantErr(t, mustLock(t, a.Mutex("y")).Unlock(t.Context()), nil)
 	synctest.Wait()
 	for _, m := range c.masters {
@@ -558,9 +577,8 @@ func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
 // both have, no quorum can know the largest token, and a clock says what is above it.
 func TestSim_amnesiaWhileOthersAreGone_waitsForNewOnes(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		c.recovery = true
+		c.init()
 		a := c.client()
-		wantErr(t, a.Init(t.Context()), nil)
 		lease := mustLock(t, a.Mutex("x"))
 		wantErr(t, lease.Unlock(t.Context()), nil)
 		a.nodes[3].SetFault(lost)
@@ -956,9 +974,8 @@ func TestSim_mastersClockJumps_voteDroppedAndItRecovers(t *testing.T) {
 	for _, step := range []time.Duration{time.Minute, -time.Minute, 200 * time.Millisecond} {
 		t.Run(step.String(), func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
-				c.recovery = true
+				c.init()
 				a := c.client()
-				wantErr(t, a.Init(t.Context()), nil)
 				time.Sleep(time.Second) // nothing was locked yet
 				c.masters[0].StepClock(step)
 				lease := mustLock(t, a.Mutex("x"))
@@ -999,9 +1016,8 @@ func TestSim_clientsClockJumps_itAloneSuffers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
-				c.recovery = true
+				c.init()
 				a := c.client()
-				wantErr(t, a.Init(t.Context()), nil)
 				b := c.client()
 				wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
 				lease := mustLock(t, b.Mutex("y", redlock.WithoutRenewal()))
@@ -1059,9 +1075,8 @@ func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
 	for _, rate := range []float64{1.02, 1.083, 0.95} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
-				c.recovery = true
+				c.init()
 				a := c.client()
-				wantErr(t, a.Init(t.Context()), nil)
 				b := c.fast(rate)
 				refused := 0
 				for start := time.Now(); time.Since(start) < 2*time.Second; {

@@ -38,7 +38,7 @@ func (c *Client) Stats() Stats {
 		Extends:      c.stats.extends.Load(),
 		Lost:         c.stats.lost.Load(),
 		Held:         c.renewer.held(),
-		Recovering:   c.recovery.running(),
+		Recovering:   c.keeper.recovering(),
 	}
 	for _, n := range c.nodes {
 		if n, ok := n.(interface{ Unacknowledged() (int, uint64) }); ok {

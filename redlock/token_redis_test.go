@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
@@ -121,7 +122,7 @@ func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 				struck[hurt.strike(i)]++
 			}
 			for _, i := range two {
-				soon(t, "it votes again", func() bool { return ms.state(i) == node.Voting })
+				soon(t, "it votes again", func() bool { return ms.state(i) == membership.Voting })
 			}
 			time.Sleep(time.Duration(rng.Int64N(int64(rest))))
 		}
@@ -191,7 +192,7 @@ func (h *hurt) strike(i int) string {
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return false
 		}
-		g, err := node.ParseGate(gate)
+		g, err := membership.ParseGate(gate)
 		return err == nil && g.Incarnation == h.ms.incarnation(i)
 	})
 	return what

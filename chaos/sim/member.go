@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -68,18 +69,35 @@ func (w *world) newMember(i int) *member {
 	// One TTL for all locks of a client, from a fifth of the longest up.
 	ttl := w.cfg.MaxTTL/5 + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL*4/5)))
 	m.opts = []redlock.Option{redlock.WithClock(m.clock), redlock.WithRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
-		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
+		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond), redlock.WithFixedMasters()}
 	return m
 }
 
-func (m *member) open() error {
+// connect makes new nodes.
+func (m *member) connect(purpose string) []node.Node {
 	nodes := make([]node.Node, len(m.w.masters))
 	m.nodes = m.nodes[:0]
 	for i, master := range m.w.masters {
-		n := master.Node(node.Config{Clock: m.clock, Rand: m.w.instant(fmt.Sprintf("lane %d-%d", m.id, i)).Uint64, StallAfter: 30 * time.Millisecond})
+		n := master.Node(node.Config{Clock: m.clock, Rand: m.w.instant(fmt.Sprintf("%s %d-%d", purpose, m.id, i)).Uint64, StallAfter: 30 * time.Millisecond})
 		n.SetFault(m.wires[i].fault)
 		m.nodes, nodes[i] = append(m.nodes, n), n
 	}
+	return nodes
+}
+
+// init lets the masters begin.
+func (m *member) init() error {
+	nodes := m.connect("init")
+	defer func() {
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+	}()
+	return redlock.Init(context.Background(), redlock.List{Nodes: nodes, Options: m.opts}, nil, redlock.NothingWasEverLocked)
+}
+
+func (m *member) open() error {
+	nodes := m.connect("lane")
 	var err error
 	if m.client, err = redlock.New(nodes, m.opts...); err != nil {
 		for _, n := range nodes {

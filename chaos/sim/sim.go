@@ -123,7 +123,7 @@ type world struct {
 	members []*member
 	locks   []*lock
 	// forgetful are the only masters that lose data, so that a quorum of counters is intact at any time: the condition of the
-	// tokens. The others are durable in half of the runs, and then vote right after a restart.
+	// tokens.
 	forgetful []int
 
 	mu    sync.Mutex
@@ -160,14 +160,8 @@ func Run(seed uint64, cfg Config) (*history.History, Stats, error) {
 	if cfg.Amnesia {
 		w.forgetful = order
 	}
-	durable := rnd.IntN(2) == 0
 	for j, i := range order {
-		id, wild := w.masters[i].Identity(), cfg.does("N15")
-		if j >= len(w.forgetful) {
-			id.Durable, wild = durable, false
-		}
-		w.masters[i].SetClockRate(rate(rnd, wild))
-		w.masters[i].SetIdentity(id)
+		w.masters[i].SetClockRate(rate(rnd, cfg.does("N15") && j < len(w.forgetful)))
 	}
 	for i := range cfg.Locks {
 		w.locks = append(w.locks, &lock{name: fmt.Sprintf("lock-%d", i), rw: i%4 == 0})
@@ -186,13 +180,13 @@ func (w *world) run() error {
 			m.close()
 		}
 	}()
+	if err := w.members[0].init(); err != nil {
+		return fmt.Errorf("sim: %w", err)
+	}
 	for i, m := range w.members {
 		if err := m.open(); err != nil {
 			return fmt.Errorf("sim: client %d: %w", i, err)
 		}
-	}
-	if err := w.members[0].client.Init(context.Background()); err != nil {
-		return fmt.Errorf("sim: %w", err)
 	}
 	var workers, nemeses sync.WaitGroup
 	stop := make(chan struct{})

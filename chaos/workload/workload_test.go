@@ -42,12 +42,8 @@ func spec(t *testing.T) Spec {
 		s.Nodes = append(s.Nodes, r.URL())
 	}
 	s.Nodes, s.Register = s.Nodes[:3], servers[3].Addr()
-	c, err := redlock.Open(s.Nodes, redlock.WithTTL(s.TTL), redlock.WithMaxTTL(s.MaxTTL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := c.Init(t.Context()); err != nil {
+	list := redlock.List{URLs: s.Nodes, Options: []redlock.Option{redlock.WithTTL(s.TTL), redlock.WithMaxTTL(s.MaxTTL), redlock.WithFixedMasters()}}
+	if err := redlock.Init(t.Context(), list, nil, redlock.NothingWasEverLocked); err != nil {
 		t.Fatal(err)
 	}
 	return s

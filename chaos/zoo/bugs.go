@@ -41,6 +41,7 @@ func bugs() []bug {
 		{name: "extend-minority", nemesis: "N9", checker: "C1", within: 3, schedule: lonelyExtend},
 		{name: "no-fence", nemesis: "N10", checker: "C7", within: 3, schedule: zombieAcquire},
 		{name: "no-clock-watch", nemesis: "N13", checker: "C1", within: 3, schedule: steppedClock},
+		{name: "no-clock-note", nemesis: "N13", checker: "C1", within: 3, schedule: steppedClockUnseen},
 		{name: "no-epoch", nemesis: "N22", checker: "C1", within: 3, schedule: twoLists},
 	}
 }

@@ -330,17 +330,41 @@ func steppedClock(w *world) error {
 	return nil
 }
 
+// steppedClockUnseen: the same, but b starts after the jump, and nothing of its own tells it of one.
+func steppedClockUnseen(w *world) error {
+	cs, err := w.start("a")
+	if err != nil {
+		return err
+	}
+	a := cs[0]
+	lease := a.try(context.Background()) // all five masters have a vote, and then clock notes
+	time.Sleep(3 * time.Second)
+	a.unlock(lease)
+	a.reach(0, 1, 2)
+	lease = a.try(context.Background())
+	healed := w.fault("N13", "clock of m2 steps a minute forward")
+	w.masters[2].StepClock(time.Minute)
+	healed()
+	b, err := w.client("b", w.masters)
+	if err != nil {
+		return err
+	}
+	b.use(b.wait(2 * ttl))
+	a.unlock(lease)
+	return nil
+}
+
 // twoLists: a and b are given three masters each, of which they share one (docs/safety.md A24). As things are b is refused when it
 // starts, and that is all there is to see.
 func twoLists(w *world) error {
 	healed := w.fault("N22", "a has m0, m1, m2, and b m2, m3, m4")
 	defer healed()
 	w.probed = w.masters[:3]
-	a, err := w.client("a", w.masters[:3])
-	if err != nil {
+	if err := w.init(w.masters[:3]); err != nil {
 		return err
 	}
-	if err := a.Init(context.Background()); err != nil {
+	a, err := w.client("a", w.masters[:3])
+	if err != nil {
 		return err
 	}
 	b, err := w.client("b", w.masters[2:])

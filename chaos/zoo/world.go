@@ -150,7 +150,7 @@ func (w *world) client(name string, on []*nodetest.Master) (*client, error) {
 		n.SetFault(func(cmd nodetest.Command) nodetest.Fault { return c.faultOf(i, cmd) })
 	}
 	var err error
-	c.Client, err = redlock.New(nodes, redlock.WithClock(c.clock), redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal())
+	c.Client, err = redlock.New(nodes, redlock.WithClock(c.clock), redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal(), redlock.WithFixedMasters())
 	if err != nil {
 		for _, n := range nodes {
 			_ = n.Close()
@@ -161,15 +161,30 @@ func (w *world) client(name string, on []*nodetest.Master) (*client, error) {
 	return c, nil
 }
 
+// init lets masters begin.
+func (w *world) init(masters []*nodetest.Master) error {
+	var nodes []node.Node
+	for _, m := range masters {
+		nodes = append(nodes, m.Node(node.Config{}))
+	}
+	defer func() {
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+	}()
+	list := redlock.List{Nodes: nodes, Options: []redlock.Option{redlock.WithClock(clock.Monotonic()), redlock.WithMaxTTL(ttl), redlock.WithTTL(ttl), redlock.WithFixedMasters()}}
+	return redlock.Init(context.Background(), list, nil, redlock.NothingWasEverLocked)
+}
+
 // start opens clients called by names on all masters, which vote from then on.
 func (w *world) start(names ...string) ([]*client, error) {
 	var cs []*client
+	if err := w.init(w.masters); err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		c, err := w.client(name, w.masters)
 		if err != nil {
-			return nil, err
-		}
-		if err := c.Init(context.Background()); err != nil {
 			return nil, err
 		}
 		cs = append(cs, c)

@@ -80,11 +80,11 @@ func openOwn(ctx context.Context, n int, cfg localredis.Config, version string) 
 	}
 	open := b.newClient
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
-		client, err := open(opts...)
-		if err != nil {
+		opts = append(opts, redlock.WithFixedMasters())
+		if err := begin(ctx, redlock.List{URLs: nodes, Options: opts}); err != nil {
 			return nil, err
 		}
-		return begin(ctx, client)
+		return open(opts...)
 	}
 	keeps := "no persistence"
 	if cfg.Persistence != localredis.None {
@@ -105,12 +105,14 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 	}
 	open := b.newClient
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
+		if init {
+			if err := begin(ctx, redlock.List{URLs: nodes, Options: opts}); err != nil {
+				return nil, err
+			}
+		}
 		client, err := open(opts...)
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case init:
-			return begin(ctx, client)
 		}
 		return client, b.votes(ctx, client)
 	}
@@ -155,12 +157,8 @@ func (b *backend) connect(nodes []string) error {
 }
 
 // begin makes fresh masters of ours vote. What is measured is the safe default, with all its defences.
-func begin(ctx context.Context, client *redlock.Client) (*redlock.Client, error) {
-	if err := client.Init(ctx); err != nil {
-		_ = client.Close()
-		return nil, err
-	}
-	return client, nil
+func begin(ctx context.Context, masters redlock.List) error {
+	return redlock.Init(ctx, masters, nil, redlock.NothingWasEverLocked)
 }
 
 // votes is an error when the masters may not vote yet: waiting half a minute for them, silently, is no measurement.

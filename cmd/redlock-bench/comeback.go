@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -71,7 +72,11 @@ func (c *comeback) incarnation(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return node.Identity{RunID: infoField(server, "run_id"), ReplID: infoField(replication, "master_replid")}.Incarnation(), nil
+	gate, err := c.admin.HGet(ctx, node.RecordKey, membership.FieldGate).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return "", err
+	}
+	return node.ReadIdentity(server+replication, gate).Incarnation(), nil
 }
 
 // look is whether the master's record lets it vote, and how many locks it has a vote for.
@@ -81,6 +86,6 @@ func (c *comeback) look(ctx context.Context, incarnation string) (votes bool, ke
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return false, 0, err
 	}
-	g, err := node.ParseGate(gate.Val())
-	return g.State == node.Voting && g.Incarnation == incarnation, exists.Val(), err
+	g, err := membership.ParseGate(gate.Val())
+	return g.State == membership.Voting && g.Incarnation == incarnation, exists.Val(), err
 }

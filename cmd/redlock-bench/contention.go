@@ -160,7 +160,7 @@ func (c *contention) parts(n int) int {
 // gather brings n waiters to the lock called name.
 func (c *contention) gather(ctx context.Context, b *backend, name string, n int) (contenders, error) {
 	t := &task{
-		Nodes: b.nodes, Name: name, TTL: c.ttl, Hold: c.hold, Duration: c.duration,
+		Nodes: b.nodes, Fixed: b.kind == ownServers, Name: name, TTL: c.ttl, Hold: c.hold, Duration: c.duration,
 		Unfair: c.unfair, ReadWrite: c.readers > 0, Clients: c.parts(n), Waiters: n, Readers: c.readers,
 	}
 	newClient := func() (*redlock.Client, error) { return b.newClient(c.options(b.n)...) }

@@ -35,6 +35,7 @@ func (m mutexLocker) lock(ctx context.Context) (held, error) {
 
 // task is what a crowd is to do. It crosses a pipe, for crowds in processes of their own.
 type task struct {
+	Fixed     bool          // the clients have WithFixedMasters
 	Nodes     urls          `json:"nodes"`
 	Name      string        `json:"name"` // of the lock
 	TTL       time.Duration `json:"ttl"`

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,40 +24,32 @@ const doctorHelp = `Connects to your masters, says what they are, and tries them
 when a program starts. It only reads: no key is written, nothing begins.
 
   server    redis or valkey, and its version
-  state     what the master's record lets it do:
-            new             never used, or flushed: votes after "redlock-bench
-                            init", or after the wait of a restart
-            votes           votes
-            restarted       votes again after a wait, or at once when aof is
-                            always; the next client to come sees to it
-            recovering n/8  n steps of its wait are done
-            retired         has left its epoch, for another list of masters
-            replica         no master, never votes
   eviction  maxmemory-policy; anything but noeviction may throw locks away
   aof       off, or how often the append-only file is synced; "unknown" when
             CONFIG GET is not allowed
   clock     the master's TIME against this host's, with half the round trip as
             its error. Locks need clocks that run alike, not that show the same.
+  state     what the master's record lets it do:
+            votes       votes
+            waits       lost its record, and votes when its wait is over
+            restarted   may have forgotten votes; a client lets it wait
+            no record   it is new, or was flushed: the two look alike
+            retired     its list is being left for another one
+            other list  votes or waits with another list, maximum TTL or drift
 
-exit code: 0 all would be taken in, 1 something would be refused, 3 fewer
-masters than a quorum answer
-`
+A rollout may go on when the exit code is 0: every master votes, with this list.
+
+` + exitCodesOfMasters
 
 // errRefused: the lock would not work with these masters. It counts as a violation, for the exit code.
 var errRefused = fmt.Errorf("%w: refused", errViolation)
 
 // doctor says what masters are and what the lock would refuse.
-type doctor struct{ nodes urls }
+type doctor struct{ masters }
 
 func (d *doctor) define(fs *flag.FlagSet) {
-	fs.Var(&d.nodes, "nodes", "`URL,URL,...` of the masters")
-}
-
-func (d *doctor) check() error {
-	if len(d.nodes) == 0 {
-		return errors.New("--nodes is needed: the masters to look at")
-	}
-	return d.nodes.check()
+	d.masters.define(fs, "nodes", "", "the masters")
+	fs.BoolVar(&d.fixed, "fixed", false, "the clients of this list have WithFixedMasters")
 }
 
 func (d *doctor) run(ctx context.Context, o output) error {
@@ -74,32 +65,52 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return d.verdict(o.out, patients)
+	list := d.list()
+	list.Options = append(list.Options, redlock.WithNodeCount(0)) // how many there are is judged too
+	status, err := redlock.ReadStatus(ctx, list)
+	return verdict(o.out, patients, status, err)
 }
 
 // verdict prints what was found, and what the library makes of it.
-func (d *doctor) verdict(w io.Writer, patients []patient) error {
+func verdict(w io.Writer, patients []patient, status *redlock.Status, err error) error {
+	for i := range patients {
+		patients[i].state = stateOf(status, patients[i].name)
+	}
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tab, "master\tserver\tstate\teviction\taof\tclock")
-	answered := 0
+	fmt.Fprintln(tab, "master\tserver\teviction\taof\tclock\tstate")
 	for _, p := range patients {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", p.name, p.version, p.state, p.eviction, p.aof, p.clock)
-		if p.reached {
-			answered++
-		}
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", p.name, p.version, p.eviction, p.aof, p.clock, p.state)
 	}
 	_ = tab.Flush()
 	fmt.Fprintln(w)
 	refused := complain(w, patients)
-	refused = complainOfEpochs(w, patients) || refused
-	quorum := len(patients)/2 + 1
 	switch {
-	case answered < quorum:
-		return fmt.Errorf("%d of %s answered, quorum is %d", answered, plural(len(patients), "master"), quorum)
-	case refused:
+	case err != nil:
+		paragraph(w, "refused", oneLine(err))
+		return errRefused
+	case refused && status.Standing != redlock.NoQuorum:
+		return errRefused
+	case status.Standing == redlock.NotThisList:
+		paragraph(w, "refused", status.Text)
 		return errRefused
 	}
-	return d.verdictOnSet(w, patients, answered)
+	paragraph(w, "", status.Standing.String()+": "+status.Text)
+	if code := exitOf(status.Standing); code != exitOK {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// stateOf is what the library says of a master.
+func stateOf(s *redlock.Status, name string) string {
+	if s != nil {
+		for _, m := range s.Masters {
+			if m.Name == name {
+				return m.State
+			}
+		}
+	}
+	return silent
 }
 
 // complain prints what is wrong with single masters, and reports whether one would be refused. One that is named twice would have two
@@ -110,6 +121,7 @@ func complain(w io.Writer, patients []patient) (refused bool) {
 		switch first, ok := names[p.runID]; {
 		case p.err != nil && !p.reached:
 			paragraph(w, "silent", oneLine(p.err))
+			continue
 		case p.err != nil:
 			paragraph(w, "refused", oneLine(p.err))
 			refused = true
@@ -122,73 +134,9 @@ func complain(w io.Writer, patients []patient) (refused bool) {
 	return refused
 }
 
-// complainOfEpochs prints which masters were set up to vote with others than these, or under different maximum TTLs, and reports whether
-// there is one: no client can have them all.
-func complainOfEpochs(w io.Writer, patients []patient) (refused bool) {
-	named := make([]string, len(patients))
-	for i, p := range patients {
-		named[i] = p.name
-	}
-	slices.Sort(named)
-	list := fmt.Sprintf("%d masters %s, ", len(named), strings.Join(named, " ")) // as the record has it
-	var first *patient
-	for i, p := range patients {
-		switch {
-		case p.epoch == "":
-			continue
-		case !strings.HasPrefix(p.epoch, list):
-			paragraph(w, "refused", fmt.Sprintf("%s votes with %s: name these, or change them with redlock.Reconfigure", p.name, p.epoch))
-			refused = true
-		case first == nil:
-			first = &patients[i]
-		case p.epoch != first.epoch:
-			paragraph(w, "refused", fmt.Sprintf("%s votes with %s, but %s with %s: finish the change with redlock.Reconfigure",
-				first.name, first.epoch, p.name, p.epoch))
-			refused = true
-		}
-	}
-	return refused
-}
-
-// verdictOnSet asks for what is wrong with no master alone: that they are an even number, or too few. Without recovery the client that asks
-// leaves the records alone.
-func (d *doctor) verdictOnSet(w io.Writer, patients []patient, answered int) error {
-	client, err := redlock.Open(d.nodes, redlock.WithUnsafeRecoveryOff())
-	if errors.Is(err, redlock.ErrConfig) {
-		paragraph(w, "refused", oneLine(err))
-		return errRefused
-	}
-	if err != nil {
-		return err
-	}
-	_ = client.Close()
-	voting, fresh := 0, 0
-	for _, p := range patients {
-		switch p.state {
-		case stateVotes:
-			voting++
-		case stateNew:
-			fresh++
-		}
-	}
-	of := plural(len(patients), "master")
-	switch {
-	case fresh == len(patients):
-		paragraph(w, "fine", fmt.Sprintf("%s would be taken in; they are new: begin with redlock-bench init", of))
-	case voting <= len(patients)/2:
-		paragraph(w, "fine", fmt.Sprintf("%d of %s would be taken in, but only %d may vote yet: locks wait until a quorum does", answered, of, voting))
-	default:
-		paragraph(w, "fine", fmt.Sprintf("a lock would be taken on %d of %s", voting, of))
-	}
-	return nil
-}
-
 const (
 	silent  = "-"       // stands where a master did not answer at all
 	unknown = "unknown" // stands where it would not tell
-
-	stateNew   = "new"
-	stateVotes = "votes"
 )
 
 // patient is what one master says of itself, as the table shows it, and what the library says of it.
@@ -197,7 +145,6 @@ type patient struct {
 
 	record  string // its key
 	runID   string
-	epoch   string // whom it votes with, in the words of its record; empty when it has none
 	reached bool
 	err     error // why it would not be let in
 }
@@ -229,14 +176,8 @@ func examine(ctx context.Context, url string) patient {
 		p.version, p.eviction = localredis.VersionIn(info), infoField(info, "maxmemory_policy")
 		p.aof = aof(ctx, c, info)
 		p.clock = clockOffset(ctx, c)
-		id := node.Identity{RunID: p.runID, ReplID: infoField(info, "master_replid"), Role: infoField(info, "role"), Eviction: p.eviction}
-		if p.err = id.Check(); p.err == nil {
-			p.err = p.readRecord(ctx, c, id)
-		} else if id.Role != "master" {
-			p.state = "replica"
-		}
-		if p.err != nil {
-			p.err = &node.Error{Node: p.name, Err: p.err}
+		if err := node.ReadIdentity(info, "").Check(); err != nil {
+			p.err = &node.Error{Node: p.name, Err: err}
 		}
 	}
 	if p.err == nil {
@@ -290,42 +231,6 @@ func servers(url string) (urls []string) {
 		urls = append(urls, strings.TrimSuffix(scheme, "-cluster")+"://"+user+host)
 	}
 	return urls
-}
-
-// readRecord says what the master's record lets it do.
-func (p *patient) readRecord(ctx context.Context, c *redis.Client, id node.Identity) error {
-	fields, err := c.HMGet(ctx, p.record, "gate", "epoch").Result()
-	if err != nil {
-		p.state = unknown
-		return err
-	}
-	text, _ := fields[0].(string)
-	gate, err := node.ParseGate(text)
-	if err != nil {
-		p.state = unknown
-		return err
-	}
-	p.epoch, _ = fields[1].(string)
-	p.state = stateOf(gate, id.Incarnation())
-	if gate.State == node.Retired {
-		return fmt.Errorf("it has left its epoch, %s, and the change is not finished: call redlock.Reconfigure again", p.epoch)
-	}
-	return nil
-}
-
-// stateOf puts a gate in a word or two.
-func stateOf(g node.Gate, incarnation string) string {
-	switch {
-	case g == node.Gate{}:
-		return stateNew
-	case g.State == node.Retired:
-		return "retired"
-	case g.Incarnation != incarnation:
-		return "restarted"
-	case g.State == node.Recovering:
-		return fmt.Sprintf("recovering %d/%d", g.Step, node.RecoverySteps)
-	}
-	return stateVotes
 }
 
 // aof is how often the append-only file is synced.

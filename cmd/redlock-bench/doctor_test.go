@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -43,22 +46,22 @@ func TestDoctor(t *testing.T) {
 		code  int
 		want  []string
 	}{
-		"good masters": {good, exitOK, []string{
-			"master server state eviction aof clock", " " + version + " new noeviction off ", " ±", "fine 3 masters would be taken in; they are new: begin with redlock-bench init"}},
-		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, exitOK, []string{"noeviction always ", "noeviction unknown "}},
+		"good masters": {good, 5, []string{
+			"master server eviction aof clock state", " " + version + " noeviction off ", " ±", " no record", "needs init: 3 of 3 masters", "if this list is still the right one", "redlock-bench init --nodes URLS"}},
+		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, 5, []string{"noeviction always ", "noeviction unknown "}},
 		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitViolation, []string{
 			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},
 		"replica": {[]string{good[0], good[1], replica.URL()}, exitViolation, []string{
-			" replica noeviction ", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
+			"silent", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
 		"password wrong": {[]string{good[0], good[1], "redis://:topsecret2@" + locked.Addr()}, exitViolation, []string{
 			"refused " + locked.Addr(), "WRONGPASS", "check user and password"}},
-		"password right": {[]string{good[0], good[1], locked.URL()}, exitOK, []string{"fine"}},
+		"password right": {[]string{good[0], good[1], locked.URL()}, 5, []string{"needs init"}},
 		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitViolation, []string{
 			"refused 127.0.0.1:" + port(good[1]) + " and localhost:" + port(good[1]) + " are the same master: name it once"}},
 		"an even number": {good[:2], exitViolation, []string{"refused ", "2 masters", "WithNodeCount(2)"}},
-		"one silent":     {[]string{good[0], good[1], dead}, exitOK, []string{"silent 127.0.0.1:1", "fine 2 of 3 masters would be taken in, but only 0 may vote yet"}},
-		"two silent": {[]string{good[0], dead, dead}, exitMasters, []string{
-			"silent 127.0.0.1:1", "1 of 3 masters answered, quorum is 2"}},
+		"one silent":     {[]string{good[0], good[1], dead}, exitMasters, []string{"silent 127.0.0.1:1", "recovering: 127.0.0.1:1 is out of reach; start the master"}},
+		"two silent": {[]string{good[0], dead, "redis://127.0.0.1:2"}, 6, []string{
+			"silent 127.0.0.1:1", "no quorum", "is out of reach"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, said := diagnose(t, tc.nodes...)
@@ -82,14 +85,14 @@ func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
 	plain := startURLs(t, 2)
 	nodes := []string{plain[0], plain[1] + "?name=m2", cl.URL(tag, 1, 2)}
 	list := strings.Join(nodes, ",")
-	if code, said := diagnose(t, nodes...); code != exitOK || !strings.Contains(said, "m2 ") || !strings.Contains(said, "cluster:"+tag+" ") ||
-		!strings.Contains(said, "3 masters would be taken in; they are new") {
+	if code, said := diagnose(t, nodes...); code != 5 || !strings.Contains(said, "m2 ") || !strings.Contains(said, "cluster:"+tag+" ") ||
+		!strings.Contains(said, "needs init") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
-	if code, stdout, stderr := bench(t, "init", "--nodes", list); code != exitOK || !strings.Contains(stdout, "cluster:"+tag+"  votes") {
+	if code, stdout, stderr := bench(t, "init", "--nothing-was-ever-locked", "--nodes", list); code != exitOK || !strings.Contains(stdout, "cluster:"+tag+" ") || strings.Count(stdout, " votes\n") != 3 {
 		t.Errorf("init: exit code %d: %s %s", code, stdout, stderr)
 	}
-	if code, said := diagnose(t, nodes...); code != exitOK || !strings.Contains(said, "a lock would be taken on 3 of 3 masters") {
+	if code, said := diagnose(t, nodes...); code != exitOK || !strings.Contains(said, "all 3 masters vote") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 	if code, said := diagnose(t, plain[0], nodes[1], "redis://"+cl.Servers[0].Addr()); code != exitViolation || !strings.Contains(said, "redis-cluster://") {
@@ -101,9 +104,9 @@ func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
 func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	nodes := startURLs(t, 4)
 	three := nodes[:3]
+	must(t, redlock.Init(t.Context(), redlock.List{URLs: three}, nil, redlock.NothingWasEverLocked))
 	client, err := redlock.Open(three)
 	must(t, err)
-	must(t, client.Init(t.Context()))
 	must(t, client.Close())
 	expect := func(what string, code int, nodes []string, want ...string) {
 		t.Helper()
@@ -121,33 +124,37 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 			t.Errorf("%s: the records were %v, are now %v", what, before, after)
 		}
 	}
-	expect("in use", exitOK, three, " votes noeviction ", "fine a lock would be taken on 3 of 3 masters")
-	expect("another list", exitViolation, append([]string{nodes[3]}, three[:2]...), " new noeviction ",
-		"refused 127.0.0.1:"+port(three[0])+" votes with 3 masters ", "name these, or change them with redlock.Reconfigure")
+	expect("in use", exitOK, three, "votes", "all vote: all 3 masters vote")
+	expect("another list", exitViolation, append([]string{nodes[3]}, three[:2]...), "no record", "other list",
+		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
-	set(t, three[0], func(g *node.Gate) { g.State, g.Nonce, g.Step = node.Recovering, "x", 3 })
-	expect("one recovers", exitOK, three, " recovering 3/8 ", "fine a lock would be taken on 2 of 3 masters")
-	set(t, three[0], func(g *node.Gate) { g.Incarnation = "another" })
-	expect("one restarted", exitOK, three, " restarted ", "fine a lock would be taken on 2 of 3 masters")
-	set(t, three[1], func(g *node.Gate) { g.Incarnation = "another" })
-	expect("two restarted", exitOK, three, " restarted ", "3 of 3 masters would be taken in, but only 1 may vote yet")
-	set(t, three[1], func(g *node.Gate) { g.State, g.Next = node.Retired, "y" })
-	expect("one retired", exitViolation, three, " retired ", "call redlock.Reconfigure again")
-	set(t, three[1], func(*node.Gate) {})
-
-	must(t, admin(t, three[2]).HSet(t.Context(), node.RecordKey, "epoch",
-		strings.Replace(records(t, three)[2]["epoch"], "30s", "1m0s", 1)).Err())
-	expect("two maximum TTLs", exitViolation, three, "maximum TTL 30s, but ", "maximum TTL 1m0s: finish the change with redlock.Reconfigure")
+	set(t, three[0], func(g *membership.Gate) { g.State, g.Nonce = membership.Quarantined, 5 })
+	expect("one recovers", exitMasters, three, "waits", "recovering: a quorum votes, so locks work: ", "votes in about 30.")
+	set(t, three[0], func(g *membership.Gate) { g.Incarnation = "another" })
+	expect("one restarted", exitMasters, three, "restarted", "may have forgotten votes")
+	set(t, three[1], func(g *membership.Gate) { g.Incarnation = "another" })
+	expect("two restarted", 5, three, "restarted", "needs init: 2 of 3 masters")
+	set(t, three[0], func(*membership.Gate) {})
+	set(t, three[1], func(*membership.Gate) {})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = redlock.Reconfigure(ctx, redlock.List{URLs: three}, redlock.List{URLs: nodes[1:]}, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	expect("a change is unfinished", 4, three, "retired", "changing: the masters are being changed to 3 masters", "redlock-bench reconfigure")
 	must(t, admin(t, three[2]).HSet(t.Context(), node.RecordKey, "gate", "rubbish").Err())
-	expect("rubbish", exitViolation, three, " unknown ", "cannot be read", "delete it")
+	expect("rubbish", exitViolation, three, "silent", "cannot be read", "delete it")
 }
 
 // set makes a master vote, but for what change makes of its gate.
-func set(t *testing.T, url string, change func(g *node.Gate)) {
+func set(t *testing.T, url string, change func(g *membership.Gate)) {
 	t.Helper()
-	was, err := node.ParseGate(records(t, []string{url})[0]["gate"])
+	was, err := membership.ParseGate(records(t, []string{url})[0]["gate"])
 	must(t, err)
-	g := node.Gate{Protocol: was.Protocol, Epoch: was.Epoch, Incarnation: was.Incarnation, State: node.Voting}
+	info, err := admin(t, url).Info(t.Context()).Result()
+	must(t, err)
+	g := membership.Gate{Epoch: was.Epoch, Incarnation: node.ReadIdentity(info, "").Incarnation(), State: membership.Voting}
 	change(&g)
 	must(t, admin(t, url).HSet(t.Context(), node.RecordKey, "gate", g.String()).Err())
 }

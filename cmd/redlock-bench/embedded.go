@@ -26,18 +26,33 @@ func openEmbedded(n int) *backend {
 	}
 	c := clock.Monotonic() // nodes and client must share one
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
-		nodes := make([]node.Node, n)
-		for i, m := range masters {
-			nodes[i] = m.Node(node.Config{Clock: c})
-		}
-		client, err := redlock.New(nodes, append(opts, redlock.WithClock(c))...)
+		opts = append(opts, redlock.WithClock(c), redlock.WithFixedMasters())
+		nodes := embeddedNodes(masters, c)
+		err := begin(context.Background(), redlock.List{Nodes: nodes, Options: opts})
+		closeNodes(nodes)
 		if err != nil {
-			for _, node := range nodes {
-				_ = node.Close()
-			}
 			return nil, err
 		}
-		return begin(context.Background(), client)
+		nodes = embeddedNodes(masters, c)
+		client, err := redlock.New(nodes, opts...)
+		if err != nil {
+			closeNodes(nodes)
+		}
+		return client, err
 	}
 	return b
+}
+
+func embeddedNodes(masters []*nodetest.Master, c clock.Clock) []node.Node {
+	nodes := make([]node.Node, len(masters))
+	for i, m := range masters {
+		nodes[i] = m.Node(node.Config{Clock: c})
+	}
+	return nodes
+}
+
+func closeNodes(nodes []node.Node) {
+	for _, n := range nodes {
+		_ = n.Close()
+	}
 }

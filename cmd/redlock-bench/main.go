@@ -8,10 +8,13 @@
 //	redlock-bench outage          masters that die, freeze and return under load: what it costs, and what stays
 //	redlock-bench chaos           masters killed, frozen and cut off, and a verdict on what held
 //	redlock-bench doctor          what your masters are, and what the lock would refuse
-//	redlock-bench init            let new masters vote; once, when a cluster is set up
+//	redlock-bench init            let the masters of a new list begin to vote
+//	redlock-bench status          what the masters are in; with --wait, recover them
+//	redlock-bench reconfigure     move the locks to another list of masters
+//	redlock-bench cancel          give up a change of masters
 //
 // The exit code is 0 when all is well, 1 when a violation was seen or what --check asks for does not hold, 2 for a command line that cannot work, 3 when there are no masters to
-// work with, and 130 when the run was interrupted.
+// work with, and 130 when the run was interrupted. The commands for operators have codes of their own: see their --help.
 package main
 
 import (

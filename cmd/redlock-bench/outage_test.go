@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -167,9 +168,9 @@ func TestComeback_look(t *testing.T) {
 	c := &comeback{server: s, admin: b.admins[0], names: names}
 	incarnation, err := c.incarnation(ctx)
 	must(t, err)
-	g := node.Gate{Protocol: node.Protocol, Epoch: "e", Incarnation: incarnation, State: node.Voting}
+	g := membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: incarnation, State: membership.Voting}
 	recovering, another := g, g
-	recovering.State, recovering.Nonce = node.Recovering, "n"
+	recovering.State, recovering.Nonce = membership.Quarantined, 5
 	another.Incarnation = "another"
 	expect := func(what string, wantVotes bool, wantKeys int64) {
 		t.Helper()
@@ -178,7 +179,7 @@ func TestComeback_look(t *testing.T) {
 		}
 	}
 	expect("no record", false, 0)
-	for what, gate := range map[string]node.Gate{"recovering": recovering, "another life": another} {
+	for what, gate := range map[string]membership.Gate{"recovering": recovering, "another life": another} {
 		must(t, c.admin.HSet(ctx, node.RecordKey, "gate", gate.String()).Err())
 		expect(what, false, 0)
 	}

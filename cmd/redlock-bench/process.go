@@ -39,7 +39,11 @@ func (contender) run(ctx context.Context, o output) error {
 		return usageError{err}
 	}
 	s := setup{ttl: t.TTL}
-	crowd, err := t.crowd(func() (*redlock.Client, error) { return redlock.Open(t.Nodes, s.options(len(t.Nodes))...) })
+	opts := s.options(len(t.Nodes))
+	if t.Fixed {
+		opts = append(opts, redlock.WithFixedMasters())
+	}
+	crowd, err := t.crowd(func() (*redlock.Client, error) { return redlock.Open(t.Nodes, opts...) })
 	if err != nil {
 		return err
 	}

@@ -104,10 +104,8 @@ func testTask(nodes []string) *task {
 // begun makes masters vote.
 func begun(t *testing.T, nodes []string) {
 	t.Helper()
-	client, err := redlock.Open(nodes, redlock.WithNodeCount(len(nodes)))
-	must(t, err)
-	must(t, client.Init(t.Context()))
-	must(t, client.Close())
+	list := redlock.List{URLs: nodes, Options: []redlock.Option{redlock.WithNodeCount(len(nodes))}}
+	must(t, redlock.Init(t.Context(), list, nil, redlock.NothingWasEverLocked))
 }
 
 func TestPortion_addsUp(t *testing.T) {

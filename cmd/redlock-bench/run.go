@@ -39,7 +39,10 @@ func commands() []entry {
 		{"outage", "masters that die, freeze and return under load", outageHelp, func() command { return &outage{} }},
 		{"chaos", "masters killed, frozen and cut off, and a verdict on what held", "", nil}, // reads its own command line: see run
 		{"doctor", "what your masters are, and what the lock would refuse", doctorHelp, func() command { return &doctor{} }},
-		{"init", "let new masters vote; once, when a cluster is set up", initHelp, func() command { return &initial{} }},
+		{"init", "let the masters of a new list begin to vote", initHelp, func() command { return &initial{} }},
+		{"status", "what the masters are in; with --wait, recover them", statusHelp, func() command { return &status{} }},
+		{"reconfigure", "move the locks to another list of masters", reconfigureHelp, func() command { return &reconfigure{} }},
+		{"cancel", "give up a change of masters", cancelHelp, func() command { return &cancel{} }},
 	}
 }
 
@@ -62,9 +65,12 @@ const (
 
 func exitCode(err error) int {
 	var usage usageError
+	var own *exitError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &own):
+		return own.code
 	case errors.Is(err, errViolation):
 		return exitViolation
 	case errors.As(err, &usage):
@@ -88,8 +94,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = e.start(ctx, args, o)
 	}
+	var own *exitError
 	switch {
-	case err == nil, errors.Is(err, errViolation):
+	case err == nil, errors.Is(err, errViolation), errors.As(err, &own) && own.text == "":
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock-bench: interrupted")
 	default:

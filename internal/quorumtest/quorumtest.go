@@ -66,8 +66,15 @@ func Start(t testing.TB, n int) *Masters {
 	t.Helper()
 	m := &Masters{t: t}
 	m.Servers, m.Direct = Servers(t, n, localredis.Config{})
-	NoErr(t, m.Open().Init(context.Background()))
+	Begin(t, m.URLs())
 	return m
+}
+
+// Begin lets masters vote that have never voted, for clients with these options.
+func Begin(t testing.TB, urls []string, opts ...redlock.Option) {
+	t.Helper()
+	list := redlock.List{URLs: urls, Options: append([]redlock.Option{patient}, opts...)}
+	NoErr(t, redlock.Init(context.Background(), list, nil, redlock.NothingWasEverLocked))
 }
 
 // URLs are where the masters are, each with the name that all clients know it by.

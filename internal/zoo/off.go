@@ -18,5 +18,6 @@ const (
 	ExtendMinority  = false
 	NoFence         = false
 	NoClockWatch    = false
+	NoClockNote     = false
 	NoEpoch         = false
 )

@@ -26,6 +26,7 @@ var (
 	ExtendMinority  bool // one vote is enough for an extend
 	NoFence         bool // a broken connection is not killed before releases are sent again
 	NoClockWatch    bool // the vote of a master whose clock jumped counts
+	NoClockNote     bool // clock notes accuse nobody
 	NoEpoch         bool // clients with other lists of masters are let in
 )
 
@@ -44,6 +45,7 @@ var switches = map[string]*bool{
 	"extend-minority":   &ExtendMinority,
 	"no-fence":          &NoFence,
 	"no-clock-watch":    &NoClockWatch,
+	"no-clock-note":     &NoClockNote,
 	"no-epoch":          &NoEpoch,
 }
 

@@ -1,19 +1,23 @@
--- Compare-and-set on the gate of the node record, with more fields beside it.
+-- Compare-and-set on fields of the node record.
 -- KEYS[1] the node record
--- ARGV[1] the gate as it must be, empty for none   ARGV[2] the new gate
--- ARGV[2i + 1], ARGV[2i + 2] field and value: a counter (c...) is only ever
--- raised, any other field is set
--- Returns the gate that stands afterwards: ARGV[2] when it was set.
-local gate = redis.call('hget', KEYS[1], 'gate') or ''
-if gate ~= ARGV[1] then
-  return gate
+-- ARGV[1] n   ARGV[2i], ARGV[2i + 1] for i = 1 to n: a field, and the value that it must
+-- have, empty for none
+-- and then field, value ... to set: a counter (c and a digit) is only ever raised, an
+-- empty value removes the field, any other is set
+-- Returns 1 and the gate when it was set, or 0 and the gate that stands there.
+local n = tonumber(ARGV[1])
+for i = 2, 2 * n, 2 do
+  if (redis.call('hget', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then
+    return {0, redis.call('hget', KEYS[1], 'gate') or ''}
+  end
 end
-redis.call('hset', KEYS[1], 'gate', ARGV[2])
-for i = 3, #ARGV, 2 do
+for i = 2 * n + 2, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]
-  if string.sub(field, 1, 1) ~= 'c' or
+  if value == '' then
+    redis.call('hdel', KEYS[1], field)
+  elseif not string.find(field, '^c%d') or
      (tonumber(redis.call('hget', KEYS[1], field) or 0) or 0) < tonumber(value) then
     redis.call('hset', KEYS[1], field, value)
   end
 end
-return ARGV[2]
+return {1, redis.call('hget', KEYS[1], 'gate') or ''}

@@ -20,6 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -41,8 +42,8 @@ type pair struct {
 	nodes  [2]node.Node // of real and mem
 	ch     chan *node.Op
 	said   []string // what mem published since the last look
-	epoch  string
-	gate   node.Gate // of a voting record
+	gated  bool
+	gate   membership.Gate // of a voting record
 	// tickets that the masters gave, by waiter and lock: [real, mem].
 	tickets map[string][2]int64
 	log     []string
@@ -52,9 +53,9 @@ type pair struct {
 func (p *pair) Receive(op *node.Op) { p.ch <- op }
 
 // newPair makes both masters, with one identity, so that gates are the same.
-func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, epoch string) *pair {
+func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, gated bool) *pair {
 	t.Helper()
-	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *node.Op, maxBurst), epoch: epoch,
+	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *node.Op, maxBurst), gated: gated,
 		mem: NewMaster("mem"), tickets: make(map[string][2]int64)}
 	p.real = redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = p.real.Close() })
@@ -84,12 +85,15 @@ func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, epoch string) *
 		}
 		return nil
 	})
-	p.gate = node.Gate{Protocol: node.Protocol, Epoch: epoch, Incarnation: id.Incarnation(), State: node.Voting}
+	p.gate = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: id.Incarnation(), State: membership.Voting}
+	for _, n := range p.nodes {
+		n.Enter(p.gate.Epoch.String(), nil, time.Hour)
+	}
 	return p
 }
 
 func (p *pair) bind(n node.Node, admit func(node.Identity) error) {
-	n.Bind(node.Binding{Epoch: p.epoch, Drift: clock.DefaultDrift(), Admit: admit})
+	n.Bind(node.Binding{Gated: p.gated, Drift: clock.DefaultDrift(), Admit: admit})
 	p.t.Cleanup(func() { _ = n.Close() })
 	if err := n.Ready(); err != nil {
 		p.t.Fatal(err)
@@ -124,15 +128,12 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 	t.Logf("replay: go test -run %s ./node/nodetest -seed %d", t.Name(), seed)
 	seen := make(map[string]int)
 	for run := range uint64(12) {
-		epoch := ""
-		if run%3 > 0 {
-			epoch = "e1"
-		}
+		gated := run%3 > 0
 		t.Run(fmt.Sprint(run), func(t *testing.T) {
-			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), epoch)
+			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), gated)
 			p.seen = seen
-			if epoch != "" {
-				p.both(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{To: p.gate}})
+			if gated {
+				p.both(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{If: []string{"gate", ""}, Set: []string{"gate", p.gate.String()}}})
 			}
 			p.readersGoTogether()
 			for range 500 {
@@ -244,17 +245,20 @@ const given = -1
 
 // swap moves the record's gate somewhere, and more often than not back.
 func (p *pair) swap() *node.Swap {
-	from, _ := node.ParseGate(p.mem.field(node.RecordKey, "gate"))
-	s := &node.Swap{From: from, To: p.gate}
+	from, to := p.mem.field(node.RecordKey, "gate"), p.gate
 	switch p.rnd.IntN(6) {
 	case 0:
-		s.To.State, s.To.Nonce, s.To.Step = node.Recovering, "n", p.rnd.IntN(3)
+		to.State, to.Nonce = membership.Quarantined, membership.Nonce(1+p.rnd.IntN(3))
 	case 1:
-		s.To.State, s.To.Next = node.Retired, "e2"
+		to.State, to.Nonce, to.Ballot = membership.Retired, 5, membership.Ballot{Round: 1, Nonce: 2}
 	case 2:
-		s.From.Incarnation += "x"
+		from += "x"
 	}
-	s.Fields = []string{"epoch", "text", node.CounterField(p.rnd.IntN(5)), fmt.Sprint(p.rnd.IntN(1000))}
+	s := &node.Swap{If: []string{"gate", from}, Set: []string{"gate", to.String(), "epoch", one(p, "text", ""),
+		node.CounterField(p.rnd.IntN(5)), fmt.Sprint(p.rnd.IntN(1000))}}
+	if p.rnd.IntN(3) == 0 {
+		s.If = append(s.If, "epoch", one(p, "text", "", p.mem.field(node.RecordKey, "epoch")))
+	}
 	return s
 }
 

@@ -60,12 +60,12 @@ func NewMaster(name string) *Master {
 		id: node.Identity{Role: "master", Version: "redis 7.0.15", Eviction: "noeviction"},
 	}
 	m.renewLocked(&m.id.RunID, "run", &m.runs)
-	m.renewLocked(&m.id.ReplID, "repl", &m.repls)
 	return m
 }
 
 // renewLocked gives a part of the identity a value that it never had. What makes it
-// new stands first: an incarnation is the beginning of both.
+// new stands first: an incarnation is the beginning of both. A data set that was never
+// replaced has no ReplID.
 func (m *Master) renewLocked(part *string, what string, count *int) {
 	*count++
 	*part = fmt.Sprintf("%s%d-%s", what, *count, m.name)
@@ -97,6 +97,7 @@ func (m *Master) Restart() {
 	defer m.mu.Unlock()
 	m.up, m.paused = true, false
 	m.renewLocked(&m.id.RunID, "run", &m.runs)
+	m.id.ReplID = ""
 }
 
 // Pause makes the master answer nobody, as a SIGSTOP does: connections stand,

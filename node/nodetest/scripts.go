@@ -26,7 +26,7 @@ var scripts = map[string]script{
 	"-- Raises the counter to an attempt's token, where its vote is still held.":              {"confirm", confirm},
 	"-- Gives votes that are still there a new TTL, and their hold count where one is":        {"extend", extend},
 	"-- Takes a waiter out of the queue, and wakes the next when the lock is free.":           {"leave", leave},
-	"-- Compare-and-set on the gate of the node record, with more fields beside it.":          {"record", record},
+	"-- Compare-and-set on fields of the node record.":                                        {"record", record},
 	"-- Puts the vote of a live lease back where it is missing. No token, no counter, no":     {"topup", topUp},
 	"-- Gives and takes back votes: all that is on its way to this master at once, in the":    {"votes", votes},
 }
@@ -335,19 +335,27 @@ func leave(db *DB, keys, argv []string) any {
 
 // record is record.lua.
 func record(db *DB, keys, argv []string) any {
-	gate, _ := db.HGet(keys[0], "gate")
-	if gate != argv[0] {
-		return gate
+	get := func(field string) string {
+		value, _ := db.HGet(keys[0], field)
+		return value
 	}
-	db.HSet(keys[0], "gate", argv[1])
-	for i := 2; i < len(argv); i += 2 {
+	n := int(number(argv[0]))
+	for i := 1; i < 2*n; i += 2 {
+		if get(argv[i]) != argv[i+1] {
+			return []any{int64(0), get("gate")}
+		}
+	}
+	for i := 2*n + 1; i < len(argv); i += 2 {
 		field, value := argv[i], argv[i+1]
-		had, _ := db.HGet(keys[0], field)
-		if !strings.HasPrefix(field, "c") || number(had) < number(value) {
+		counter := len(field) > 1 && field[0] == 'c' && field[1] >= '0' && field[1] <= '9'
+		switch {
+		case value == "":
+			db.HDel(keys[0], field)
+		case !counter || number(get(field)) < number(value):
 			db.HSet(keys[0], field, value)
 		}
 	}
-	return argv[1]
+	return []any{int64(1), get("gate")}
 }
 
 // release is a release in votes.lua.

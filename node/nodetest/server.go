@@ -51,8 +51,6 @@ func (m *Master) executeLocked(c *conn, words []string) any {
 		return map[string]string{"server": "redis", "version": strings.TrimPrefix(m.id.Version, "redis "), "proto": "2"}
 	case "info":
 		return m.infoLocked()
-	case "config get":
-		return m.configLocked(last)
 	case "client id":
 		return c.id
 	case "client kill": // ID id
@@ -116,25 +114,13 @@ func dataCommand(db *DB, cmd Command) (reply any, ok bool) {
 
 // infoLocked answers INFO, with all the fields that are asked of any section.
 func (m *Master) infoLocked() string {
-	aof := 0
-	if m.id.Durable {
-		aof = 1
+	second := "0000"
+	if m.id.ReplID != "" {
+		second = "1"
 	}
 	program, version, _ := strings.Cut(m.id.Version, " ")
-	return fmt.Sprintf("run_id:%s\r\nserver_name:%s\r\n%s_version:%s\r\nrole:%s\r\nmaster_replid:%s\r\nmaxmemory_policy:%s\r\naof_enabled:%d\r\n",
-		m.id.RunID, program, program, version, m.id.Role, m.id.ReplID, m.id.Eviction, aof)
-}
-
-// configLocked answers CONFIG GET for the one parameter that a node asks for.
-func (m *Master) configLocked(parameter string) any {
-	fsync := "everysec"
-	if m.id.Durable {
-		fsync = "always"
-	}
-	if !strings.EqualFold(parameter, "appendfsync") {
-		return map[string]string{}
-	}
-	return map[string]string{"appendfsync": fsync}
+	return fmt.Sprintf("run_id:%s\r\nserver_name:%s\r\n%s_version:%s\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\nmaxmemory_policy:%s\r\n",
+		m.id.RunID, program, program, version, m.id.Role, m.id.ReplID, second, m.id.Eviction)
 }
 
 func (m *Master) killLocked(by *conn, id string) int {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+const never = "--nothing-was-ever-locked"
+
+// expectCode runs a command, and returns all it said, in lines without breaks.
+func expectCode(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := bench(t, args...)
+	tidy(t, stdout)
+	said := strings.Join(strings.Fields(stdout+stderr), " ")
+	if code != want {
+		t.Fatalf("%v: exit code %d, want %d: %s", args, code, want, said)
+	}
+	return said
+}
+
+func wantSaid(t *testing.T, said string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(said, w) {
+			t.Errorf("no %q in %q", w, said)
+		}
+	}
+}
+
+func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
+	nodes := startURLs(t, 3)
+	list := strings.Join(nodes, ",")
+	for range 2 {
+		said := expectCode(t, exitOK, "init", never, "--nodes", list)
+		wantSaid(t, said, "all vote: the list has begun, with a maximum TTL of 30s")
+	}
+	before := records(t, nodes)
+	wantSaid(t, expectCode(t, exitViolation, "init", "--nodes", list, "--max-ttl", "5s"), "another epoch", "maximum TTL 30s")
+	if after := records(t, nodes); !reflect.DeepEqual(after, before) {
+		t.Errorf("the records were %v, are now %v", before, after)
+	}
+}
+
+// Issue 14, 9: masters that were emptied while a lock is held look like new ones. Nothing
+// begins them at once without the operator's word.
+func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
+	nodes := startURLs(t, 3)
+	list := strings.Join(nodes, ",")
+	expectCode(t, exitOK, "init", never, "--nodes", list, "--max-ttl", "1s")
+	client, err := redlock.Open(nodes, redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second))
+	must(t, err)
+	defer client.Close()
+	_, err = client.Mutex("held").TryLock(t.Context())
+	must(t, err)
+	for _, n := range nodes {
+		must(t, admin(t, n).FlushAll(t.Context()).Err())
+	}
+	must(t, client.Close()) // nobody who saw them vote is left
+	wantSaid(t, expectCode(t, 5, "doctor", "--nodes", list, "--max-ttl", "1s"), "lost the record", "if this list is still the right one")
+	start := time.Now()
+	wantSaid(t, expectCode(t, exitOK, "init", "--nodes", list, "--max-ttl", "1s"), "no record", "left: ")
+	if d := time.Since(start); d < time.Second {
+		t.Errorf("it began after %v", d)
+	}
+}
+
+// Masters of which some vote: those that do not may have forgotten what they granted.
+func TestInit_oneRestarted_leftToRecover(t *testing.T) {
+	nodes := startURLs(t, 3)
+	list := strings.Join(nodes, ",")
+	expectCode(t, exitOK, "init", never, "--nodes", list)
+	must(t, admin(t, nodes[2]).Del(t.Context(), node.RecordKey).Err())
+	wantSaid(t, expectCode(t, exitMasters, "init", never, "--nodes", list), "recovering: the list has begun", "a quorum votes", "no record")
+}
+
+func TestInit_masterSilent_error(t *testing.T) {
+	nodes := startURLs(t, 2)
+	said := expectCode(t, 6, "init", never, "--nodes", strings.Join(append(nodes, dead), ","))
+	wantSaid(t, said, "127.0.0.1:1 is out of reach; start the master, or correct its URL")
+	if strings.Contains(said, "topsecret") {
+		t.Error("shows the password")
+	}
+}
+
+// Issue 14, 10: where no client runs, a deploy script recovers the masters.
+func TestStatus_noClientRuns_waitRecovers(t *testing.T) {
+	nodes := startURLs(t, 3)
+	list := strings.Join(nodes, ",")
+	wantSaid(t, expectCode(t, 5, "status", "--nodes", list), "needs init", "redlock-bench init --nodes URLS")
+	quick := []string{"--nodes", list, "--max-ttl", "300ms"}
+	expectCode(t, exitOK, append([]string{"init", never}, quick...)...)
+	wantSaid(t, expectCode(t, exitOK, append([]string{"status"}, quick...)...), "all vote: all 3 masters vote")
+	must(t, admin(t, nodes[1]).Del(t.Context(), node.RecordKey).Err())
+	wantSaid(t, expectCode(t, exitMasters, append([]string{"status"}, quick...)...), "recovering: a quorum votes", "no record")
+	wantSaid(t, expectCode(t, exitOK, append([]string{"status", "--wait"}, quick...)...), "all vote")
+
+	// A master that stays away: the exit code says so when the time is over.
+	away := append([]string{"status", "--wait", "--timeout", "200ms"}, "--nodes", nodes[0]+","+nodes[1]+","+dead, "--max-ttl", "300ms")
+	wantSaid(t, expectCode(t, exitViolation, away...), "other list")
+	must(t, admin(t, nodes[1]).Del(t.Context(), node.RecordKey).Err())
+	must(t, admin(t, nodes[2]).Del(t.Context(), node.RecordKey).Err())
+	expectCode(t, 5, append([]string{"status", "--wait"}, quick...)...)
+}
+
+func TestStatus_json(t *testing.T) {
+	nodes := startURLs(t, 3)
+	list := strings.Join(nodes, ",")
+	expectCode(t, exitOK, "init", never, "--nodes", list)
+	must(t, admin(t, nodes[1]).Del(t.Context(), node.RecordKey).Err())
+	code, stdout, stderr := bench(t, "status", "--json", "-", "--nodes", list)
+	var s statusJSON
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitMasters || stderr != "" {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	if s.Standing != "recovering" || s.ExitCode != exitMasters || s.Epoch == "" || len(s.Masters) != 3 || s.Change != nil {
+		t.Errorf("%+v", s)
+	}
+	votes := 0
+	for _, m := range s.Masters {
+		if m.Votes {
+			votes++
+		}
+	}
+	if votes != 2 {
+		t.Errorf("%d vote: %+v", votes, s.Masters)
+	}
+}
+
+func TestReconfigure_andCancel(t *testing.T) {
+	nodes := startURLs(t, 5)
+	from, to := strings.Join(nodes[:3], ","), strings.Join(nodes[2:], ",")
+	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
+	wantSaid(t, expectCode(t, exitOK, "cancel", "--nodes", from, "--max-ttl", "300ms"), "the old list goes on")
+	wantSaid(t, expectCode(t, exitViolation, "reconfigure", "--from", from, "--max-ttl", "300ms"), "there is nothing to change")
+	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms"), "done: the new list votes")
+	expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms") // called again
+	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "300ms")
+	wantSaid(t, expectCode(t, exitViolation, "status", "--nodes", from, "--max-ttl", "300ms"), "not this list: these masters were left for another list: 3 masters")
+	wantSaid(t, expectCode(t, exitViolation, "init", "--nodes", from, "--max-ttl", "300ms"), "change back")
+	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", to, "--max-ttl", "300ms", "--to-max-ttl", "2s"), "done")
+	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "2s")
+	expectCode(t, exitOK, "reconfigure", "--from", to, "--to", from, "--max-ttl", "2s") // and back
+	expectCode(t, exitOK, "status", "--nodes", from, "--max-ttl", "2s")
+}
+
+func TestOperate_badInput_usage(t *testing.T) {
+	for _, args := range [][]string{
+		{"init"}, {"status"}, {"cancel"}, {"reconfigure"}, {"doctor"},
+		{"status", "--nodes", "what://ever"}, {"status", "--nodes", dead, "--max-ttl", "0s"},
+		{"status", "--nodes", dead, "--drift", "much"}, {"reconfigure", "--from", dead, "--to", "x"},
+	} {
+		if said := expectCode(t, exitUsage, args...); strings.Contains(said, "topsecret") || !strings.Contains(said, "--help") {
+			t.Errorf("%v: %s", args, said)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// register is what a lock guards: it sees two holders at once, and tokens that do not grow.
+type register struct {
+	t     *testing.T
+	mu    sync.Mutex
+	lease *redlock.Lease // inside
+	token int64
+	last  time.Time // when the last one came in
+	gap   time.Duration
+	count int
+}
+
+func (r *register) enter(l *redlock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.lease; o != nil && o.Err() == nil && time.Now().Before(o.ValidUntil()) {
+		r.t.Errorf("%s came in while %s was inside, until %v", l.Holder(), o.Holder(), o.ValidUntil())
+	}
+	if l.Token() <= r.token {
+		r.t.Errorf("token %d after %d", l.Token(), r.token)
+	}
+	now := time.Now()
+	if !r.last.IsZero() {
+		r.gap = max(r.gap, now.Sub(r.last))
+	}
+	r.last = now
+	r.lease, r.token, r.count = l, l.Token(), r.count+1
+}
+
+func (r *register) leave(l *redlock.Lease) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lease == l {
+		r.lease = nil
+	}
+}
+
+// Issue 14, "Must hold": a change of masters under load from 16 clients.
+func TestReconfigure_underLoadOf16Clients(t *testing.T) {
+	t.Parallel()
+	const clients, locks = 16, 4
+	ms := startMasters(t, 8, localredis.Config{})
+	lists := [][]string{ms.pick(0, 1, 2), ms.pick(2, 3, 4), ms.pick(5, 6, 7, 0, 1)}
+	initAt(t, lists[0], quick...)
+	registers := make([]*register, locks)
+	for i := range registers {
+		registers[i] = &register{t: t}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() { underLoad(ctx, t, i, lists, registers) })
+	}
+	soon(t, "all locks are taken", func() bool { return total(registers) > 500 })
+	longest := time.Duration(0)
+	for i := range lists[1:] {
+		start := time.Now()
+		from, to := list(lists[i], quick...), list(lists[i+1], quick...)
+		for { // as an operator whose process dies now and then
+			try, end := context.WithTimeout(t.Context(), time.Minute)
+			if i > 0 {
+				try, end = context.WithTimeout(t.Context(), time.Duration(rand.Int64N(int64(3*quickWait))))
+			}
+			err := redlock.Reconfigure(try, from, to, nil)
+			end()
+			if err == nil {
+				break
+			}
+			if try.Err() == nil {
+				t.Fatal(err)
+			}
+		}
+		longest = max(longest, time.Since(start))
+		before := total(registers)
+		soon(t, "locks go on", func() bool { return total(registers) > before+500 })
+	}
+	cancel()
+	wg.Wait()
+	for i, r := range registers {
+		t.Logf("lock %d: %d grants; it stopped for %v at most, the operator was at work for %v", i, r.count, r.gap, longest)
+		// A client learns of the end within a second, and a new one has to start.
+		if r.gap > longest+3*time.Second {
+			t.Error("locks stopped for longer than the change took")
+		}
+	}
+}
+
+func total(rs []*register) (n int) {
+	for _, r := range rs {
+		r.mu.Lock()
+		n += r.count
+		r.mu.Unlock()
+	}
+	return n
+}
+
+// underLoad takes locks until ctx ends. When it is told that its masters were left it starts
+// again with the next list, as a deploy does.
+func underLoad(ctx context.Context, t *testing.T, seed int, lists [][]string, registers []*register) {
+	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
+	for at := range lists {
+		var c *redlock.Client
+		for c == nil && ctx.Err() == nil {
+			var err error
+			if c, err = redlock.Open(lists[at], append(quick, redlock.WithNodeTimeout(time.Second))...); err != nil {
+				var epoch *redlock.EpochError
+				if !errors.As(err, &epoch) && !errors.Is(err, redlock.ErrNeedsInit) {
+					t.Errorf("list %d: %v", at, err)
+					return
+				}
+				time.Sleep(20 * time.Millisecond) // the new list has not begun
+			}
+		}
+		if c == nil {
+			return
+		}
+		for ctx.Err() == nil {
+			r := rnd.IntN(len(registers))
+			l, err := c.Mutex(string(rune('a' + r))).Lock(ctx)
+			var epoch *redlock.EpochError
+			switch {
+			case err == nil:
+				registers[r].enter(l)
+				time.Sleep(time.Duration(rnd.Int64N(int64(time.Millisecond))))
+				registers[r].leave(l)
+				_ = l.Unlock(context.Background())
+				continue
+			case ctx.Err() != nil:
+			case errors.As(err, &epoch):
+			case errors.Is(err, redlock.ErrUnfinished): // the operator's process is dead
+				continue
+			default:
+				t.Errorf("list %d: %v", at, err)
+			}
+			break
+		}
+		_ = c.Close()
+	}
+}
+
+// changer is the environment variable with which this test binary plays an operator's process.
+const changer = "REDLOCK_TEST_CHANGE"
+
+// A process that changes the masters is killed with SIGKILL at any point, and another one
+// ends the change.
+func TestReconfigure_killed_anotherProcessEndsIt(t *testing.T) {
+	if lists := os.Getenv(changer); lists != "" {
+		from, to, _ := strings.Cut(lists, " ")
+		reconfigure(t, list(strings.Split(from, ","), quick...), list(strings.Split(to, ","), quick...))
+		return
+	}
+	t.Parallel()
+	ms := startMasters(t, 6, localredis.Config{})
+	a, b := ms.pick(0, 1, 2), ms.pick(2, 3, 4)
+	initAt(t, a, quick...)
+	token, killed, ended := int64(0), 0, 0
+	for round := 0; round < 4 || killed == 0; round++ {
+		c := openAt(t, a, quick...)
+		l := locked(t, c.Mutex("x"))
+		if l.Token() <= token {
+			t.Errorf("token %d after %d", l.Token(), token)
+		}
+		token = l.Token()
+		noErr(t, c.Close())
+		for tries := 0; ; tries++ {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestReconfigure_killed_anotherProcessEndsIt$")
+			cmd.Env = append(os.Environ(), changer+"="+strings.Join(a, ",")+" "+strings.Join(b, ","))
+			noErr(t, cmd.Start())
+			done := make(chan error, 1)
+			go func() { done <- cmd.Wait() }()
+			var err error
+			select {
+			case err = <-done:
+			case <-time.After(time.Duration(rand.Int64N(int64(3 * quickWait * time.Duration(1+tries))))):
+				noErr(t, cmd.Process.Kill())
+				killed++
+				err = <-done
+			}
+			if err == nil {
+				ended++
+				break
+			}
+		}
+		a, b = b, a
+	}
+	t.Logf("%d processes killed, %d ended", killed, ended)
+}

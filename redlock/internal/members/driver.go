@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package members carries out what package membership decides. A Driver reads the records
+// of all masters, asks membership.Next what to do, and does that one thing. It decides
+// nothing itself.
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/node"
+)
+
+// Config is what a Driver works with. All fields but Target, URLs and the operator's words
+// must be set.
+type Config struct {
+	Goal   membership.Goal
+	Terms  *membership.Terms
+	Target *membership.Terms // of a change
+	// Nodes are the masters of Terms, and during a change those of Target too, each once. They are bound, and stay
+	// the caller's to close. Old and New say for each whether it is in Terms and in Target.
+	Nodes    []node.Node
+	Old, New []bool
+	Clock    clock.Clock
+	Rand     func() uint64
+	Timeout  time.Duration // for an answer of one master
+	Who      string        // this process, for people
+	URLs     string        // of both lists, without passwords, for people
+
+	NeverLocked, Abandon bool // see membership.View
+	ReadOnly             bool // nothing is written
+}
+
+// Driver takes one process through the states of its masters. Its methods are for one goroutine at a time, but for
+// Jumped.
+type Driver struct {
+	cfg      Config
+	order    []int // indices into cfg.Nodes, by name, which is the order of a View
+	memory   *membership.Memory
+	learn    []int              // places in a View to be read with all counters next time
+	known    []map[string]int64 // counters by place in the View, of the last look
+	times    []time.Duration    // the masters' clocks by place in the View, of the last look; 0 where none was read
+	mu       sync.Mutex
+	jumps    []jump               // by place
+	errs     []error              // by place: why a master's record cannot be used, or was not read
+	compared int                  // clocks that their notes could be compared with, in the last look
+	seen     membership.Judgement // of the last look
+
+}
+
+// New returns a Driver that has seen nothing.
+func New(cfg Config) *Driver {
+	d := &Driver{cfg: cfg, memory: membership.NewMemory()}
+	for i := range cfg.Nodes {
+		d.order = append(d.order, i)
+	}
+	slices.SortFunc(d.order, func(a, b int) int { return strings.Compare(cfg.Nodes[a].Name(), cfg.Nodes[b].Name()) })
+	n := len(d.order)
+	d.known, d.times = make([]map[string]int64, n), make([]time.Duration, n)
+	d.jumps, d.errs = make([]jump, n), make([]error, n)
+	for k := range d.jumps {
+		d.jumps[k].last = longAgo
+	}
+	return d
+}
+
+// Outcome is what a Step saw, and what it did.
+type Outcome struct {
+	View   *membership.View
+	Action membership.Action
+	Clocks membership.Judgement
+	// OurClock: this process's own clock has jumped. Every time that it measured before is wrong.
+	OurClock bool
+	// Pending: the clocks of these masters jumped against this process's, and it is not known yet whose did.
+	Pending []bool
+	// Errs says of a master that did not answer, or whose record cannot be read, why.
+	Errs []error
+}
+
+// Epoch is the epoch of Terms as this process knows it. Its number is 0 as long as the process has seen no quorum vote.
+func (d *Driver) Epoch() membership.Epoch {
+	return membership.Epoch{Number: d.memory.Number, ID: d.cfg.Terms.ID}
+}
+
+// Place is the index of node i in a View.
+func (d *Driver) Place(i int) int { return slices.Index(d.order, i) }
+
+// Step looks at all masters and carries out one decision. It returns after one read, or one read and one write, of each
+// master, or when ctx ends.
+func (d *Driver) Step(ctx context.Context) Outcome {
+	v := d.look(ctx)
+	out := Outcome{View: v, Clocks: d.seen, Errs: slices.Clone(d.errs)}
+	out.OurClock, out.Pending = d.blame(v)
+	if out.OurClock {
+		d.memory, v.Memory = membership.NewMemory(), nil
+		v.Memory = d.memory
+	}
+	d.memory.Observe(v)
+	out.Action = membership.NextWithout(v, guardsOff())
+	d.learn = nil
+	if d.cfg.ReadOnly {
+		return out
+	}
+	switch a := &out.Action; a.Kind {
+	case membership.Learn:
+		d.learn = a.Learn
+	case membership.Swap:
+		d.swap(ctx, v, a)
+	case membership.Done:
+		if d.cfg.Goal == membership.Change {
+			d.writeOver(ctx, v)
+			break
+		}
+		d.writeNotes(ctx, v)
+	default:
+		d.writeNotes(ctx, v)
+	}
+	return out
+}
+
+// guardsOff are the guards that the mutants of package zoo are without.
+func guardsOff() (off membership.Guard) {
+	if zoo.NoQuarantine {
+		off |= membership.GuardWaitQuarantined
+	}
+	if zoo.RelearnFirst {
+		off |= membership.GuardLearnAfterWait
+	}
+	return off
+}
+
+// fields are what a look reads of a record, without the counters.
+var fields = []string{membership.FieldGate, membership.FieldIntent, membership.FieldPlan, membership.FieldTerms,
+	membership.FieldClock, membership.FieldTarget, membership.FieldURLs, membership.FieldOver}
+
+// look reads all records at once.
+func (d *Driver) look(ctx context.Context) *membership.View {
+	v := &membership.View{
+		Goal: d.cfg.Goal, Terms: d.cfg.Terms, Target: d.cfg.Target,
+		Masters: make([]membership.Master, len(d.order)),
+		Nonce:   d.nonce(), Who: d.cfg.Who, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
+		NeverLocked: d.cfg.NeverLocked, Abandon: d.cfg.Abandon,
+	}
+	reqs := make([]*node.Request, len(d.order))
+	for k := range reqs {
+		reqs[k] = &node.Request{Kind: node.ReadRecord, Fields: fields}
+		if slices.Contains(d.learn, k) {
+			reqs[k].Fields = nil // all
+		}
+	}
+	readings := make([]membership.Reading, len(d.order))
+	for k, reply := range d.ask(ctx, reqs) {
+		at := &v.Masters[k]
+		i := d.order[k]
+		at.Name, at.Old, at.New = d.cfg.Nodes[i].Name(), d.cfg.Old[i], d.cfg.New[i]
+		at.Learned = reqs[k].Fields == nil
+		readings[k] = d.read(k, at, &reply)
+	}
+	v.Now, v.Wall = d.cfg.Clock.Elapsed(), d.cfg.Clock.Wall()
+	d.judge(v, readings)
+	return v
+}
+
+// read takes a master's answer into the View.
+func (d *Driver) read(k int, at *membership.Master, reply *node.Reply) (r membership.Reading) {
+	d.errs[k], d.known[k], d.times[k] = reply.Err, nil, 0
+	if reply.Class != node.Granted {
+		if d.errs[k] == nil {
+			d.errs[k] = node.ErrStalled
+		}
+		return r
+	}
+	rec, err := membership.ParseRecord(reply.Record)
+	if err != nil {
+		d.errs[k] = &node.Error{Node: at.Name, Err: err}
+		return r
+	}
+	at.Answered, at.Record, at.Incarnation = true, rec, reply.Seen.Incarnation
+	at.Sent, at.Received = reply.Seen.Sent, reply.Seen.Received
+	d.times[k] = reply.Seen.Time
+	if at.Learned {
+		d.known[k] = counters(reply.Record)
+	}
+	live := rec.Gate.Incarnation == at.Incarnation && (rec.Gate.State == membership.Voting || rec.Gate.State == membership.Quarantined)
+	return membership.Reading{Sent: at.Sent, Received: at.Received, Time: reply.Seen.Time, Live: live, Note: rec.Clock}
+}
+
+// judge compares the clocks with their notes.
+func (d *Driver) judge(v *membership.View, readings []membership.Reading) {
+	q, sent := d.cfg.Terms.Quorum(), v.Now
+	for k := range readings {
+		if v.Masters[k].Answered {
+			sent = min(sent, readings[k].Sent)
+		}
+	}
+	d.seen = membership.Judge(readings, q, v.Nonce, false)
+	if d.memory.Overdue(d.cfg.Terms, d.seen.Doubt, sent) {
+		d.seen = membership.Judge(readings, q, v.Nonce, true)
+	}
+	v.Doubt, d.compared = d.seen.Doubt, 0
+	for k := range v.Masters {
+		if readings[k].Live && d.seen.Doubt == 0 && readings[k].Note.Frame != 0 && readings[k].Note.Frame == d.seen.Notes[k].Frame {
+			d.compared++
+		}
+		v.Masters[k].Moved, v.Masters[k].Note = d.seen.Moved[k] && !zoo.NoClockNote, d.seen.Notes[k]
+	}
+}
+
+// swap carries out a compare-and-set. What comes of it is seen by the next look.
+func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Action) {
+	set := append([]string{membership.FieldGate, a.To.Gate.String(), membership.FieldIntent, a.To.Intent.String()}, a.Fields(v, d.cfg.URLs)...)
+	if a.Counters != membership.KeepCounters {
+		set = appendCounters(set, d.largest(a.Counters == membership.LeapCounters))
+	}
+	reqs := make([]*node.Request, len(d.order))
+	reqs[a.Master] = &node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+		If:  []string{membership.FieldGate, a.From.Gate.String(), membership.FieldIntent, a.From.Intent.String()},
+		Set: set,
+	}}
+	d.ask(ctx, reqs)
+}
+
+// writeOver tells the masters that only the old list has that the change is finished.
+func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
+	reqs, some := make([]*node.Request, len(d.order)), false
+	for k := range v.Masters {
+		at := &v.Masters[k]
+		g := &at.Record.Gate
+		if !at.Answered || at.New || g.State != membership.Retired || at.Record.Plan.Target.ID != d.cfg.Target.ID || at.Record.Finished() {
+			continue
+		}
+		some = true
+		reqs[k] = &node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+			If:  []string{membership.FieldGate, g.String()},
+			Set: []string{membership.FieldOver, g.Ballot.String()},
+		}}
+	}
+	if some {
+		d.ask(ctx, reqs)
+	}
+}
+
+// writeNotes replaces clock notes that are old.
+func (d *Driver) writeNotes(ctx context.Context, v *membership.View) {
+	reqs, some := make([]*node.Request, len(d.order)), false
+	for k := range v.Masters {
+		r := &v.Masters[k].Record
+		if !v.Masters[k].Answered || !d.seen.Due[k] {
+			continue
+		}
+		some = true
+		reqs[k] = &node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+			If:  []string{membership.FieldGate, r.Gate.String(), membership.FieldClock, r.Clock.String()},
+			Set: []string{membership.FieldClock, d.seen.Notes[k].String()},
+		}}
+	}
+	if some {
+		d.ask(ctx, reqs)
+	}
+}
+
+// largest are the counters that were learned with the last look, raised to the clocks' floor if leap says so. The
+// clocks are the masters': a script takes no proposal that is more than a minute ahead of its own master's, and this
+// client's may be anything.
+func (d *Driver) largest(leap bool) map[string]int64 {
+	most := make(map[string]int64)
+	for _, known := range d.known {
+		for f, n := range known {
+			most[f] = max(most[f], n)
+		}
+	}
+	if leap {
+		floor := membership.Floor(time.Unix(0, int64(slices.Max(d.times))))
+		for i := range node.Counters {
+			f := node.CounterField(i)
+			most[f] = max(most[f], floor)
+		}
+	}
+	return most
+}
+
+// counters are those of a record.
+func counters(record map[string]string) map[string]int64 {
+	known := make(map[string]int64)
+	for f, text := range record {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && strings.HasPrefix(f, "c") {
+			known[f] = n
+		}
+	}
+	return known
+}
+
+func appendCounters(set []string, counters map[string]int64) []string {
+	for f, n := range counters {
+		set = append(set, f, strconv.FormatInt(n, 10))
+	}
+	return set
+}
+
+// nonce is 48 random bits, not 0.
+func (d *Driver) nonce() membership.Nonce { return membership.Nonce(d.cfg.Rand()&(1<<48-1) | 1) }
+
+// ask puts a request to each master that has one and waits for the answers, for the time of one answer. The replies of
+// the others are empty.
+func (d *Driver) ask(ctx context.Context, reqs []*node.Request) []node.Reply {
+	replies, open := make([]node.Reply, len(reqs)), 0
+	got := make(answers, len(reqs))
+	start := d.cfg.Clock.Elapsed()
+	for k, req := range reqs {
+		if req == nil {
+			continue
+		}
+		req.Start, req.Until = start, start+d.cfg.Timeout
+		op := &node.Op{Request: req, To: got, Index: k}
+		if d.cfg.Nodes[d.order[k]].Submit(op) {
+			open++
+		} else {
+			replies[k] = op.Reply
+		}
+	}
+	timer := time.NewTimer(d.cfg.Timeout)
+	defer timer.Stop()
+	for ; open > 0; open-- {
+		select {
+		case a := <-got:
+			replies[a.index] = a.reply
+		case <-timer.C:
+			return replies
+		case <-ctx.Done():
+			return replies
+		}
+	}
+	return replies
+}
+
+// answers receives replies with the place they belong to.
+type answers chan answer
+
+type answer struct {
+	index int
+	reply node.Reply
+}
+
+func (a answers) Receive(op *node.Op) { a <- answer{op.Index, op.Reply} }
+
+// Reachable says whether a quorum of the masters of Terms answered.
+func (o *Outcome) Reachable() bool {
+	n := 0
+	for i := range o.View.Masters {
+		if o.View.Masters[i].Old && o.View.Masters[i].Answered {
+			n++
+		}
+	}
+	return n >= o.View.Terms.Quorum()
+}
+
+// BadRecord is the error of a master whose record is not ours to read, or nil.
+func (o *Outcome) BadRecord() error {
+	for _, err := range o.Errs {
+		if errors.Is(err, node.ErrRecord) || errors.Is(err, node.ErrProtocol) {
+			return err
+		}
+	}
+	return nil
+}
+
+// String is for logs.
+func (o *Outcome) String() string {
+	return fmt.Sprintf("%s: %s", membership.Explain(o.View, o.Action), membership.States(o.View))
+}

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/internal/members"
+)
+
+// epoch is what clients must agree on to exclude each other: which masters vote, how
+// many, the longest TTL and the drift. Two clients with different lists could each have a
+// majority of its own (docs/safety.md A24), so every script compares it.
+type epoch struct {
+	terms   *membership.Terms // nil with recovery off
+	masters string            // sorted names
+}
+
+func newEpoch(nodes []node.Node, s *settings) (epoch, error) {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name()
+	}
+	slices.Sort(names)
+	for i := range names[1:] {
+		if names[i] == names[i+1] {
+			return epoch{}, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs)", ErrConfig, names[i])
+		}
+	}
+	e := epoch{masters: strings.Join(names, " ")}
+	if s.noRecovery {
+		return e, nil
+	}
+	terms, err := membership.NewTerms(names, s.maxTTL, s.drift.Factor, s.drift.Constant, s.fixedMasters)
+	if err != nil {
+		return epoch{}, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if zoo.NoEpoch {
+		terms.ID = 1
+	}
+	e.terms = terms
+	return e, nil
+}
+
+// keeper keeps a client's masters voting: it drives package membership for as long as the
+// client is open, tells each node whether its master may be asked for votes, and knows
+// why one may not.
+type keeper struct {
+	c      *Client
+	quit   context.Context
+	stop   context.CancelFunc
+	kicked chan struct{} // holds a token when there is something new to see
+	run    sync.WaitGroup
+
+	mu     sync.Mutex
+	driver *members.Driver
+	waits  []*waitError  // by node: why it does not vote, nil when it does
+	why    string        // why the masters as a whole cannot be locked with, if that is so
+	change time.Duration // since when they are being changed, 0: they are not
+	rounds uint64        // of the client, at the last look
+}
+
+func (k *keeper) init(c *Client) {
+	k.c = c
+	k.quit, k.stop = context.WithCancel(context.Background())
+	k.kicked = make(chan struct{}, 1)
+	k.waits = make([]*waitError, len(c.nodes))
+	if c.epoch.terms == nil {
+		return
+	}
+	old := make([]bool, len(c.nodes))
+	for i := range old {
+		old[i] = true
+	}
+	k.driver = members.New(members.Config{
+		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.nodes, Old: old, New: make([]bool, len(c.nodes)),
+		Clock: c.clock, Rand: c.rand64, Timeout: max(c.nodeTimeout, DefaultNodeTimeout), Who: c.id,
+	})
+}
+
+// kick has the masters looked at, soon. It never blocks. why is what master i said.
+func (k *keeper) kick(i int, why error) {
+	if k.driver == nil {
+		return
+	}
+	if errors.Is(why, node.ErrClock) {
+		k.driver.Jumped(i)
+	}
+	select {
+	case k.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// open looks at the masters until nothing is left to do at once, for a client that is
+// opened: what no waiting will mend is an error then.
+func (k *keeper) open() error {
+	if k.driver == nil {
+		return nil
+	}
+	var out members.Outcome
+	for range 10 * len(k.c.nodes) {
+		out = k.step()
+		if a := out.Action.Kind; a != membership.Learn && a != membership.Swap && a != membership.Look {
+			break
+		}
+	}
+	if err := k.hopeless(&out); err != nil {
+		return err
+	}
+	k.run.Go(func() { k.keep(k.pause(&out)) })
+	return nil
+}
+
+// hopeless is why no client can be opened with these masters, or nil.
+func (k *keeper) hopeless(out *members.Outcome) error {
+	if err := out.BadRecord(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	for p := range out.View.Masters {
+		if err := k.foreign(out, p); err != nil {
+			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
+		}
+	}
+	if out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.NeedsWord {
+		return fmt.Errorf("%w: %s", ErrNeedsInit, membership.Explain(out.View, out.Action))
+	}
+	return nil
+}
+
+// foreign is an EpochError when the master at place p votes, or waits to, with others than
+// this client's masters, or when they were left for another list.
+func (k *keeper) foreign(out *members.Outcome, p int) error {
+	v := out.View
+	at := &v.Masters[p]
+	left := out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.Moved
+	theirs, is := membership.Belongs(v, p)
+	switch {
+	case !at.Answered || !is && !left:
+		return nil
+	case !is:
+		theirs = membership.LeftFor(v)
+	}
+	return &EpochError{Theirs: theirs, Ours: v.Terms.String(), Left: left}
+}
+
+// keep looks at the masters until the client is closed.
+func (k *keeper) keep(pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-k.quit.Done():
+			return
+		case <-k.kicked:
+		case <-timer.C:
+		}
+		out := k.step()
+		timer.Reset(k.pause(&out))
+	}
+}
+
+func (k *keeper) close() {
+	k.stop()
+	k.run.Wait()
+}
+
+const (
+	// activeLook is how often a client looks at its masters while it holds leases or
+	// makes rounds: clock notes are refreshed then (docs/membership.md, "The clock note").
+	activeLook = time.Second
+	// again is the pause after a step that did something, or that another one follows.
+	again = time.Millisecond
+)
+
+// pause is when to look next, unless something happens before. An idle client looks four
+// times a maximum TTL, so that it can vouch for its epoch when masters lose their records.
+func (k *keeper) pause(out *members.Outcome) time.Duration {
+	idle := k.c.epoch.terms.MaxTTL / 4
+	switch a := &out.Action; {
+	case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap:
+		return again
+	case slices.Contains(out.Pending, true):
+		return lookAgain
+	case a.Kind == membership.Wait, a.Kind == membership.Done && a.For > 0:
+		idle = min(idle, max(a.For, again))
+	}
+	rounds := k.c.stats.rounds.Load()
+	active := rounds != k.rounds || k.c.renewer.held() > 0
+	k.rounds = rounds
+	if active {
+		idle = min(idle, activeLook)
+	}
+	return idle - k.c.jitter(idle/8+1)
+}
+
+// lookAgain is the pause before masters are looked at again of which one clock jumped.
+const lookAgain = 50 * time.Millisecond
+
+// step looks at the masters once, and carries out what that calls for.
+func (k *keeper) step() members.Outcome {
+	out := k.driver.Step(k.quit)
+	if out.OurClock {
+		k.c.distrust()
+	}
+	k.enter(&out)
+	return out
+}
+
+// enter tells each node whether its master may be asked for votes, and wakes those that
+// wait for it to.
+func (k *keeper) enter(out *members.Outcome) {
+	e := k.driver.Epoch()
+	text := ""
+	if e.Number != 0 {
+		text = e.String()
+	}
+	why := ""
+	switch out.Action.Why.Code {
+	case membership.NeedsWord, membership.BeingChanged, membership.Moved:
+		why = membership.Explain(out.View, out.Action)
+	}
+	var votes []int
+	k.mu.Lock()
+	if out.Action.Why.Code != membership.BeingChanged {
+		k.change = 0
+	} else if k.change == 0 {
+		k.change = max(out.View.Now, 1)
+	}
+	k.why = why
+	for i, n := range k.c.nodes {
+		p := k.driver.Place(i)
+		at := &out.View.Masters[p]
+		asOf := at.Sent
+		wait := k.refusal(out, p, e)
+		if !at.Answered {
+			if wait == nil {
+				continue // its lane says why
+			}
+			asOf = out.View.Now
+		}
+		n.Enter(text, asError(wait), asOf)
+		if wait == nil && k.waits[i] != nil {
+			votes = append(votes, i)
+		}
+		k.waits[i] = wait
+	}
+	k.mu.Unlock()
+	for _, i := range votes {
+		k.c.waiting.lookAgain(i)
+	}
+}
+
+func asError(w *waitError) error {
+	if w == nil {
+		return nil
+	}
+	return w
+}
+
+// refusal is why the master at place p may not be asked for votes, or nil.
+func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitError {
+	v := out.View
+	w := &waitError{c: k.c, text: membership.Describe(v, p)}
+	if err := out.Errs[p]; !v.Masters[p].Answered {
+		if !errors.Is(err, node.ErrRecord) && !errors.Is(err, node.ErrProtocol) {
+			return nil
+		}
+		return &waitError{c: k.c, err: err, text: textOf(err), final: true}
+	}
+	if err := k.foreign(out, p); err != nil {
+		return &waitError{c: k.c, err: err, text: err.Error(), final: true}
+	}
+	switch {
+	case out.Pending[p], v.Masters[p].Moved:
+		w.err, w.text = node.ErrClock, "its clock jumped"
+		w.until = v.Now + lookAgain
+		return w
+	case out.Clocks.Doubted[p]:
+		w.err, w.text = node.ErrClock, "its clock and another one have moved apart, and no third one tells which of them"
+		return w
+	case membership.Votes(v, p, e):
+		return nil
+	}
+	left, waits := membership.Left(v, p)
+	switch a := &out.Action; {
+	case a.Kind == membership.Refuse && a.Why.Code == membership.NeedsWord:
+		w.final = true
+	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
+	case a.Why.Code == membership.BeingChanged:
+		w.err, w.until = ErrUnfinished, k.change+k.c.epoch.terms.Wait()
+		w.final = v.Now > w.until+Patience // its process may have died
+	case waits && left > 0:
+		w.until = v.Now + left
+	case !waits:
+		w.until = v.Now + k.c.epoch.terms.Wait()
+	}
+	return w
+}
+
+// recovering is how many masters do not vote, as far as the client knows.
+func (k *keeper) recovering() (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.waits {
+		if w != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// reason is why the masters as a whole cannot be locked with, or empty.
+func (k *keeper) reason() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.why
+}
+
+// explain adds to a master's refusal why it does not vote and until when.
+func (k *keeper) explain(i int, err error) error {
+	var gate *node.GateError
+	if k.driver == nil || !errors.As(err, &gate) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w := k.waits[i]; w != nil {
+		return &node.Error{Node: k.c.nodes[i].Name(), Err: w}
+	}
+	// It refused since the last look.
+	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
+}
+
+func textOf(err error) string {
+	var on *node.Error
+	if errors.As(err, &on) {
+		return on.Err.Error()
+	}
+	return err.Error()
+}
+
+// waitError is why a master may not be asked for votes.
+type waitError struct {
+	c     *Client
+	err   error         // may be nil
+	text  string        // what the master is
+	until time.Duration // when it may vote, on the client's clock; 0: nobody knows
+	final bool          // it does not pass by itself
+}
+
+func (w *waitError) Error() string { return w.text }
+
+// after is how long the wait is still, if that is known.
+func (w *waitError) after() (d time.Duration, known bool) {
+	if w.until == 0 || w.final {
+		return 0, false
+	}
+	return max(w.until-w.c.clock.Elapsed(), 0), true
+}
+
+func (w *waitError) Unwrap() []error {
+	var errs []error
+	if !w.final {
+		errs = append(errs, ErrRecovering)
+	}
+	if w.err != nil {
+		errs = append(errs, w.err)
+	}
+	return errs
+}
+
+// EpochError: a master votes together with others than this client's, or under another
+// maximum TTL or drift, or the client's masters were left for another list. It is an
+// ErrConfig.
+type EpochError struct {
+	Theirs, Ours string // the lists, each with its maximum TTL and drift
+	Left         bool   // this client's masters were left: a Reconfigure has finished
+}
+
+func (e *EpochError) Error() string {
+	if e.Left {
+		return fmt.Sprintf("these masters were left for another list: %s; this client has %s; start it with the new list", e.Theirs, e.Ours)
+	}
+	return fmt.Sprintf("belongs to another epoch: it was given %s; this client has %s; give all clients the same list, maximum TTL and drift, or change them with redlock.Reconfigure", e.Theirs, e.Ours)
+}
+
+// Is makes an EpochError an ErrConfig.
+func (e *EpochError) Is(target error) bool { return target == ErrConfig }
