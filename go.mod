@@ -14,6 +14,8 @@ require (
 	modernc.org/sqlite v1.44.3
 )
 
+require github.com/yuin/gopher-lua v1.1.2
+
 require (
 	dario.cat/mergo v1.0.0 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20230124172434-306776ec8161 // indirect

@@ -216,7 +216,7 @@ func previous(t *testing.T, dir string) (commit string, err error) {
 		return cmd.Output()
 	}
 	out, err := git("log", "-n", "1", "--format=%P", "--",
-		":(glob)node/*.go", ":(glob)node/lua/*", ":(glob)redlock/*.go", ":(glob)multilock/*.go", ":(exclude)*_test.go")
+		":(glob)node/*.go", ":(glob)node/lua/**", ":(glob)redlock/*.go", ":(glob)multilock/*.go", ":(exclude)*_test.go")
 	if err != nil {
 		return "", fmt.Errorf("git log: %w", err)
 	}

@@ -159,11 +159,8 @@ type Lock struct {
 	Channel string // where Redisson tells of a release
 	queue   string
 	counter string // its field in the node record
+	index   int    // of the counter
 	mode    string
-	// What votes.lua is told: an acquire that does not wait, waits, or barges; a release.
-	acquire [3]any
-	release [2]any
-	index   int // of the counter
 }
 
 // NewLock derives what a master needs to know of one side of the lock called name.
@@ -172,8 +169,7 @@ func NewLock(name string, mode Mode) *Lock {
 		Name: name, Mode: mode, mode: string(mode),
 		Channel: redissonName("redisson_lock__channel", name),
 		queue:   redissonName("redlock:queue", name),
-		acquire: voteAcquire[mode], release: voteRelease[mode],
-		index: counterIndex(name),
+		index:   counterIndex(name),
 	}
 	l.counter = CounterField(l.index)
 	if mode != Plain {

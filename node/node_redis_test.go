@@ -213,3 +213,36 @@ func TestLane_idle_keepsItsConnection(t *testing.T) {
 		t.Errorf("%s connections after %s", after, before)
 	}
 }
+
+// Clients whose clocks are wild push the tokens no further than a minute ahead of the
+// master's clock: not by one leap, and not in turns of less than a minute each.
+func TestAcquire_wildProposals_staysAMinuteAheadAtMost(t *testing.T) {
+	t.Parallel()
+	r := bound(t, "redis://"+startMaster(t, localredis.Config{}).Addr(), Binding{})
+	ahead := func(d time.Duration) int64 { return time.Now().Add(d).UnixMicro() }
+	lock := NewLock("wild", Plain)
+	take := func(i int, floor int64) int64 {
+		t.Helper()
+		req := Request{Kind: Acquire, Lock: lock, Holder: fmt.Sprintf("11111111-1111-8111-8111-111111111111:%d", i), Token: floor, TTL: time.Minute}
+		reply := ask(t, r, req)
+		if reply.Class != Granted {
+			t.Fatalf("%+v", reply)
+		}
+		req.Kind = Release
+		ask(t, r, req)
+		return reply.Token
+	}
+	if token, floor := take(0, ahead(30*time.Second)), ahead(30*time.Second); token > floor || token < floor-int64(10*time.Second/time.Microsecond) {
+		t.Errorf("a proposal that is half a minute ahead gave %d", token)
+	}
+	last := int64(0)
+	for i := 1; i < 200; i++ {
+		token := take(i, ahead(time.Duration(i)*59*time.Second))
+		if token <= last {
+			t.Fatalf("token %d after %d", token, last)
+		}
+		if last = token; token > ahead(61*time.Second) {
+			t.Fatalf("after %d proposals the token is %v ahead", i, time.UnixMicro(token).Sub(time.Now()))
+		}
+	}
+}

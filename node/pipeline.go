@@ -215,13 +215,15 @@ func votesOf(cmd *redis.Cmd) []any {
 // votes.lua. Its arguments are pointers into the ops, which go-redis follows when it
 // writes, so hardly anything is allocated for them.
 type votes struct {
-	n                   int
-	keys, counters, ops []any
-	ttl                 int64         // of the acquires, in ms
+	n, acquires         int
+	keys, ops           []any
+	ttl                 time.Duration // of the acquires
 	liveness            time.Duration // of those who wait, 0 while there are none
 	ttlArg, livenessArg boxed
-	// Invariant: no two acquires of a call share a counter: the script reads them
-	// all before it raises any.
+	acquiresArg         boxed
+	over                any // the write vote that an acquire may join, &Request.Over; nil: none
+	// Invariant: no two acquires of a call are of one lock, nor share a counter. A master's
+	// clock stands still while a script runs, so both would be given the same ticket.
 	taken [(Counters + 63) / 64]uint64
 }
 
@@ -241,76 +243,67 @@ func (b *boxed) of(n int64) any {
 // votesCall is votesSHA as an argument.
 var votesCall any = votesSHA
 
-// What the script is told of an op, by mode: an acquire that does not wait, waits,
-// waits and barges; a release of one that does not wait on, or does.
+// Words of an op that are the same in many.
 var (
-	voteAcquire = map[Mode][3]any{Plain: {"x", "xq", "xb"}, Write: {"w", "wq", "wb"}, Read: {"r", "rq", "rb"}}
-	voteRelease = map[Mode][2]any{Plain: {"-x", "-xq"}, Write: {"-w", "-wq"}, Read: {"-r", "-rq"}}
+	actAcquire, actBarge, actRelease any = "acquire", "barge", "release"
+	empty                            any = ""
 )
 
 // fits says whether op can go into the same call as what is there.
 func (v *votes) fits(op *Request) bool {
-	l := op.Lock
-	switch {
-	case v.n == maxVotes:
+	if v.n == maxVotes || op.Wait != nil && v.liveness != 0 && v.liveness != op.Wait.Liveness {
 		return false
-	case op.Kind == Release:
-		return true
 	}
-	return v.taken[l.index/64]&(1<<(l.index%64)) == 0 &&
-		(len(v.counters) == 0 || v.ttl == millis(op.TTL)) &&
-		(op.Wait == nil || v.liveness == 0 || v.liveness == op.Wait.Liveness)
+	return op.Kind == Release || v.acquires == 0 ||
+		op.Over == "" && v.over == nil && v.ttl == op.TTL && v.taken[op.Lock.index/64]&(1<<(op.Lock.index%64)) == 0
 }
 
+// add takes op in: its two keys, and its six words in votes.lua's order.
 func (v *votes) add(op *Request) {
 	l := op.Lock
-	field := &op.Holder
-	if l.Mode == Write {
-		f := l.Field(op.Holder)
-		field = &f
-	}
-	v.keys = append(v.keys, &l.Name, &l.queue)
 	v.n++
-	switch {
-	case op.Kind == Release && op.Wait == nil:
-		v.ops = append(v.ops, l.release[0], field, &l.Channel)
-		return
-	case op.Kind == Release:
-		v.ops = append(v.ops, l.release[1], field, &l.Channel, &op.Wait.Ticket, millis(op.Wait.Liveness))
-		return
+	v.keys = append(v.keys, &l.Name, &l.queue)
+	holder, ticket := &op.Holder, empty
+	if l.Mode == Write {
+		field := l.Field(op.Holder)
+		holder = &field
 	}
-	how, ticket := l.acquire[0], any(0)
 	if op.Wait != nil {
-		how, ticket = l.acquire[1], &op.Wait.Ticket
-		if op.Wait.Unfair {
-			how = l.acquire[2]
-		}
+		ticket = &op.Wait.Ticket
 		v.liveness = op.Wait.Liveness
 	}
-	v.ttl = millis(op.TTL)
-	v.ops = append(v.ops, how, field, &op.Token, ticket)
-	if l.Mode == Read {
-		v.ops = append(v.ops, &op.Over)
+	if op.Kind == Release {
+		v.ops = append(v.ops, actRelease, &l.mode, holder, ticket, empty, empty)
+		return
 	}
-	v.counters = append(v.counters, &l.counter)
+	act := actAcquire
+	if op.Wait != nil && op.Wait.Unfair {
+		act = actBarge
+	}
+	if l.Mode == Read && op.Over != "" {
+		v.over = &op.Over
+	}
+	v.acquires++
+	v.ttl = op.TTL
 	v.taken[l.index/64] |= 1 << (l.index % 64)
+	v.ops = append(v.ops, act, &l.mode, holder, ticket, &l.counter, &op.Token)
 }
 
 // call appends the words of the call to args, and begins the next.
 func (v *votes) call(args []any, c *conn) []any {
 	args = append(args, "evalsha", votesCall, len(v.keys)+1)
 	args = append(args, v.keys...)
-	args = append(args, &c.keys.record, len(v.counters))
-	if len(v.counters) > 0 {
-		args = append(args, &c.gate, v.livenessArg.of(millis(v.liveness)), v.ttlArg.of(v.ttl))
-		args = append(args, v.counters...)
+	over := empty
+	if v.over != nil {
+		over = v.over
 	}
+	args = append(args, &c.keys.record,
+		v.acquiresArg.of(int64(v.acquires)), &c.gate, v.ttlArg.of(millis(v.ttl)), v.livenessArg.of(millis(v.liveness)), over)
 	args = append(args, v.ops...)
 	clear(v.keys)
-	clear(v.counters)
 	clear(v.ops)
-	v.n, v.liveness = 0, 0
-	v.keys, v.counters, v.ops = v.keys[:0], v.counters[:0], v.ops[:0]
+	v.keys, v.ops = v.keys[:0], v.ops[:0]
+	v.n, v.acquires, v.ttl, v.liveness, v.over = 0, 0, 0, 0, nil
 	clear(v.taken[:])
 	return args
 }

@@ -4,40 +4,27 @@ package node
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node/lua"
 )
 
 var (
-	//go:embed lua/check.lua
-	checkSource string
-	//go:embed lua/confirm.lua
-	confirmSource string
-	//go:embed lua/extend.lua
-	extendSource string
-	//go:embed lua/leave.lua
-	leaveSource string
-	//go:embed lua/record.lua
-	recordSource string
-	//go:embed lua/topup.lua
-	topUpSource string
-	//go:embed lua/votes.lua
-	votesSource string
-
 	// sources finds a script's text again when a master has forgotten it.
 	sources = map[string]string{}
 
-	confirmSHA = register(confirmSource)
-	extendSHA  = register(extendSource)
-	leaveSHA   = register(leaveSource)
-	recordSHA  = register(recordSource)
-	topUpSHA   = register(topUpSource)
-	votesSHA   = register(votesSource)
+	checkSource = lua.Source("check")
+	confirmSHA  = register(lua.Source("confirm"))
+	extendSHA   = register(lua.Source("extend"))
+	leaveSHA    = register(lua.Source("leave"))
+	recordSHA   = register(lua.Source("record"))
+	topUpSHA    = register(lua.Source("topup"))
+	votesSHA    = register(lua.Source("votes"))
 )
 
 func register(source string) (sha string) {

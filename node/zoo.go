@@ -8,16 +8,17 @@ import (
 	"strings"
 
 	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/node/lua"
 )
 
 // Defences that are Lua: while a switch is on, its script is sent without them.
 func init() {
-	breakScript(&zoo.NoOwnerCheck, &confirmSHA, confirmSource, "-- Zoo: confirm.lua without its owner check.",
-		"if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then\n  return 0\nend\n", "")
-	breakScript(&zoo.ExtendCreates, &extendSHA, extendSource, "-- Zoo: extend.lua that creates.",
-		"  local held = redis.call('hexists', lock, holder)\n",
-		"  if redis.call('exists', lock) == 0 then redis.call('hset', lock, holder, '1') end\n"+
-			"  local held = redis.call('hexists', lock, holder)\n")
+	breakScript(&zoo.NoOwnerCheck, &confirmSHA, lua.Source("confirm"), "-- confirm.lua, without its owner check",
+		"if call('hexists', lock, holder) == 0 then\n  return 0\nend\n", "")
+	breakScript(&zoo.ExtendCreates, &extendSHA, lua.Source("extend"), "-- extend.lua, which creates votes",
+		"  local held = call('hexists', lock, holder)\n",
+		"  if call('exists', lock) == 0 then call('hset', lock, holder, '1') end\n"+
+			"  local held = call('hexists', lock, holder)\n")
 }
 
 // breakScript replaces defence in the script while on is set. A defence that is not there is a zoo that breaks nothing and then finds

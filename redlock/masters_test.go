@@ -7,7 +7,6 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/node/lua"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -222,9 +222,7 @@ func (ms *masters) restart(i int) {
 // runs matches the call of node/lua/name.lua.
 func runs(t testing.TB, name string) faultproxy.Match {
 	t.Helper()
-	source, err := os.ReadFile("../node/lua/" + name + ".lua")
-	noErr(t, err)
-	sha := fmt.Sprintf("%x", sha1.Sum(source))
+	sha := fmt.Sprintf("%x", sha1.Sum([]byte(lua.Source(name))))
 	return func(cmd [][]byte) bool {
 		return len(cmd) > 1 && strings.EqualFold(string(cmd[0]), "evalsha") && string(cmd[1]) == sha
 	}

@@ -1,4 +1,4 @@
--- Tries every command that the other scripts call, on keys and channels of the check's
+-- check.lua: tries every command that the other scripts call, on keys and channels of the check's
 -- own that have the names of those that the scripts use and derive. So a missing right
 -- is found when a connection is made, and not half-way through a vote.
 -- KEYS[1] the check's lock, which no other client uses

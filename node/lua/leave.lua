@@ -1,18 +1,25 @@
--- Takes a waiter out of the queue, and wakes the next when the lock is free.
--- KEYS[1] the lock   KEYS[2] the lock's queue   ARGV[1] waiter
--- ARGV[2] the ticket of the place to leave, 0 for any
--- Returns 1 it was queued there, or 0 it was not.
-if ARGV[2] ~= '0' and tonumber(redis.call('zscore', KEYS[2], ARGV[1]) or 0) ~= tonumber(ARGV[2]) then
+-- leave.lua: takes a waiter out of the queue, and wakes the next one when the lock is free.
+--
+-- KEYS[1] the lock   KEYS[2] the lock's queue
+-- ARGV[1] the waiter   ARGV[2] the ticket of the place to leave, 0 for any place
+--
+-- Returns 1 the waiter was queued there, or 0 it was not.
+
+local call = redis.call
+local lock, queue = KEYS[1], KEYS[2]
+local waiter, ticket = ARGV[1], ARGV[2]
+
+if ticket ~= '0' and tonumber(call('zscore', queue, waiter) or 0) ~= tonumber(ticket) then
   return 0
 end
-local first = redis.call('zrange', KEYS[2], 0, 0)[1]
-if redis.call('zrem', KEYS[2], ARGV[1]) == 0 then
+local first = call('zrange', queue, 0, 0)[1]
+if call('zrem', queue, waiter) == 0 then
   return 0
 end
-if first == ARGV[1] then
-  first = redis.call('zrange', KEYS[2], 0, 0)[1]
-  if first and (redis.call('exists', KEYS[1]) == 0 or redis.call('hget', KEYS[1], 'mode') == 'read') then
-    redis.call('publish', 'redlock:wake:' .. string.sub(first, 1, 36), KEYS[1])
+if first == waiter then
+  local next_in_line = call('zrange', queue, 0, 0)[1]
+  if next_in_line and (call('exists', lock) == 0 or call('hget', lock, 'mode') == 'read') then
+    call('publish', 'redlock:wake:' .. string.sub(next_in_line, 1, 36), lock)
   end
 end
 return 1

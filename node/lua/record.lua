@@ -1,4 +1,4 @@
--- Compare-and-set on fields of the node record.
+-- record.lua: compare-and-set on fields of the node record.
 -- KEYS[1] the node record
 -- ARGV[1] n   ARGV[2i], ARGV[2i + 1] for i = 1 to n: a field, and the value that it must
 -- have, empty for none

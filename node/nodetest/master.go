@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodetest is a Redis master in memory, for tests and simulations of
-// package redlock: it answers as the Lua scripts do, keeps time on a clock of its
-// own, and fails as and when a test says.
+// package redlock: it runs the Lua scripts that package node sends, keeps time on a
+// clock of its own, and fails as and when a test says.
+//
+// The scripts run in gopher-lua, an interpreter of Lua 5.1, which is Redis's Lua, on the
+// commands of package nodetest. The package's own tests compare both with a real
+// redis-server. One difference is known: gopher-lua turns a number of 1e15 or more into
+// text with all its digits, where Redis writes 1e+15; so our scripts concatenate none.
 //
 // A [Master] is the server: its data, its clock, its crashes. A [Node] is one
 // client's connection to it, with a lane that behaves as node.Redis's does:
@@ -38,9 +43,9 @@ type Master struct {
 	repls   int // how often its data set was replaced
 	up      bool
 	paused  bool
-	dials   int64             // for CLIENT ID
-	conns   []*conn           // on which a command may still arrive, oldest first
-	scripts map[string]script // by SHA-1
+	dials   int64              // for CLIENT ID
+	conns   []*conn            // on which a command may still arrive, oldest first
+	scripts map[string]*script // by SHA-1
 	subs    []func(channel, payload string)
 
 	// The master's clock: it showed shown when the host's was at anchor, and
@@ -55,7 +60,7 @@ type Master struct {
 func NewMaster(name string) *Master {
 	now := time.Now()
 	m := &Master{
-		name: name, data: newData(), up: true, scripts: map[string]script{},
+		name: name, data: newData(), up: true, scripts: map[string]*script{},
 		anchor: now, shown: time.Duration(now.UnixNano()), rate: 1,
 		id: node.Identity{Role: "master", Version: "redis 7.0.15", Eviction: "noeviction"},
 	}

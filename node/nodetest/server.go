@@ -3,8 +3,6 @@
 package nodetest
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,8 +12,8 @@ import (
 // Command is one command on its way to a master.
 type Command struct {
 	// Name in lower case: "info", "client kill"... A script's call has the name of
-	// its file in node/lua, "extend", "topup"..., but one of votes.lua is "acquire"
-	// when there is an acquire in it and else "release". "dial" is the attempt to
+	// its file in node/lua, "extend", "topup"..., which is in the script's first line,
+	// but one of votes.lua is "acquire" when there is an acquire in it and else "release". "dial" is the attempt to
 	// connect, which comes before any command, and "message" no command but one
 	// that the master pushes to a subscriber: Args are channel and payload.
 	Name string
@@ -23,28 +21,19 @@ type Command struct {
 	Args []string // a script's ARGV; the words after the name of any other command
 }
 
-var (
-	errNoScript = errors.New("NOSCRIPT No matching script")
-	errNoPort   = errors.New("ERR nodetest has no Go version of this script")
-)
+var errNoScript = errors.New("NOSCRIPT No matching script")
 
 // executeLocked runs one command that came in on c.
 func (m *Master) executeLocked(c *conn, words []string) any {
-	if s, keys, argv, ok := m.scriptLocked(words); ok {
-		if s.run == nil {
-			return errNoPort
-		}
-		db := m.dbLocked()
-		reply := s.run(db, keys, argv)
-		if db.err != nil {
-			return db.err
-		}
-		return reply
+	s, keys, argv, err := m.scriptLocked(words)
+	switch {
+	case err != nil:
+		return err
+	case s != nil:
+		return s.run(m.dbLocked(), keys, argv)
 	}
 	cmd, last := plain(words), words[len(words)-1]
 	switch cmd.Name {
-	case "evalsha":
-		return errNoScript
 	case "script load":
 		return m.loadLocked(last)
 	case "hello":
@@ -64,52 +53,8 @@ func (m *Master) executeLocked(c *conn, words []string) any {
 		return status("PONG")
 	case "subscribe", "unsubscribe":
 		return c.subscribeLocked(cmd)
-	case "publish":
-		return m.publishLocked(cmd.Args[0], last)
 	}
-	db := m.dbLocked()
-	reply, ok := dataCommand(db, cmd)
-	switch {
-	case !ok:
-		return fmt.Errorf("ERR unknown command '%s'", words[0])
-	case db.err != nil:
-		return db.err
-	}
-	return reply
-}
-
-// dataCommand runs a command on the data that is no script.
-func dataCommand(db *DB, cmd Command) (reply any, ok bool) {
-	args := cmd.Args
-	switch {
-	case cmd.Name == "time":
-		us := db.Time()
-		return []string{strconv.FormatInt(us/1e6, 10), strconv.FormatInt(us%1e6, 10)}, true
-	case cmd.Name == "hgetall" && len(args) == 1:
-		all := []string{} // in order: a map would have to be sorted
-		for _, field := range db.HKeys(args[0]) {
-			val, _ := db.HGet(args[0], field)
-			all = append(all, field, val)
-		}
-		return all, true
-	case cmd.Name == "hmget" && len(args) > 1:
-		vals := make([]any, len(args)-1)
-		for i, field := range args[1:] {
-			if val, ok := db.HGet(args[0], field); ok {
-				vals[i] = val
-			}
-		}
-		return vals, true
-	case cmd.Name == "hget" && len(args) == 2:
-		if val, ok := db.HGet(args[0], args[1]); ok {
-			return val, true
-		}
-		return nil, true
-	case cmd.Name == "set" && len(args) == 4 && strings.EqualFold(args[2], "px"):
-		db.SetPX(args[0], args[1], number(args[3]))
-		return status("OK"), true
-	}
-	return nil, false
+	return m.dbLocked().call(cmd.Name, cmd.Args)
 }
 
 // infoLocked answers INFO, with all the fields that are asked of any section.
@@ -136,45 +81,54 @@ func (m *Master) killLocked(by *conn, id string) int {
 // loadLocked remembers a script, for ever: a node loads its scripts on each new
 // connection, so what a restart forgets is never missed. To see how it copes,
 // refuse a call with NOSCRIPT.
-func (m *Master) loadLocked(text string) string {
-	sum := sha1.Sum([]byte(text))
-	sha := hex.EncodeToString(sum[:])
-	m.scripts[sha] = scriptOf(text)
-	return sha
+func (m *Master) loadLocked(text string) any {
+	s, err := compile(text)
+	if err != nil {
+		return err
+	}
+	m.scripts[s.sha] = s
+	return s.sha
 }
 
-// scriptLocked is the script that words call, if it is known.
-func (m *Master) scriptLocked(words []string) (s script, keys, argv []string, ok bool) {
-	if len(words) < 3 {
-		return
-	}
+// scriptLocked is the script that words call, nil if they call none.
+func (m *Master) scriptLocked(words []string) (s *script, keys, argv []string, err error) {
 	switch strings.ToLower(words[0]) {
 	case "eval":
-		s, ok = scriptOf(words[1]), true
+		if len(words) > 2 {
+			s, err = compile(words[1])
+		}
 	case "evalsha":
-		s, ok = m.scripts[words[1]]
+		if len(words) > 2 {
+			s = m.scripts[words[1]]
+		}
+		if s == nil {
+			err = errNoScript
+		}
+	}
+	if s == nil {
+		return nil, nil, nil, err
 	}
 	n, err := strconv.Atoi(words[2])
-	if !ok || err != nil || n < 0 || n > len(words)-3 {
-		return script{}, nil, nil, false
+	if err != nil || n < 0 || n > len(words)-3 {
+		return nil, nil, nil, errInt
 	}
-	return s, words[3 : 3+n], words[3+n:], true
+	return s, words[3 : 3+n], words[3+n:], nil
 }
 
 // commandOf is what a hook is told of words.
 func (m *Master) commandOf(words []string) Command {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if s, keys, argv, ok := m.scriptLocked(words); ok && s.run != nil {
-		if s.name == "votes" {
-			s.name = "release"
-			if argv[0] != "0" {
-				s.name = "acquire"
-			}
-		}
+	s, keys, argv, _ := m.scriptLocked(words)
+	switch {
+	case s == nil || s.name == "":
+		return plain(words)
+	case s.name != "votes":
 		return Command{s.name, keys, argv}
+	case argv[0] != "0":
+		return Command{"acquire", keys, argv}
 	}
-	return plain(words)
+	return Command{"release", keys, argv}
 }
 
 // plain is a command that is no call of a script.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lua holds the scripts that package node sends to a master, one a file. What
+// several of them do, or what makes one of them long, is a part in the folder parts: a
+// script's line "-- @part NAME" stands for the text of parts/NAME.lua.
+//
+// It is for package node and for tests that recognise a script on the wire.
+package lua
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+)
+
+//go:embed *.lua parts/*.lua
+var files embed.FS
+
+var partLine = regexp.MustCompile(`(?m)^-- @part (\w+)\n`)
+
+// Source returns the text of the script called name, with its parts in place, as it is
+// sent to a master. It panics when there is no such script or part.
+func Source(name string) string {
+	return partLine.ReplaceAllStringFunc(read(name), func(line string) string {
+		return read("parts/" + partLine.FindStringSubmatch(line)[1])
+	})
+}
+
+func read(name string) string {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		panic(fmt.Sprintf("lua: %v", err))
+	}
+	return string(text)
+}
