@@ -5,6 +5,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
@@ -152,11 +153,27 @@ func newStatus(out *members.Outcome) *Status {
 	if s.Standing == AllVote {
 		s.Text = fmt.Sprintf("all %d masters vote", len(v.Masters))
 	} else if s.Standing == SomeRecover && votes >= v.Terms.Quorum() {
-		s.Text = "a quorum votes, so locks work: " + membership.States(v)
+		s.Text = "a quorum votes, so locks work; " + s.missing()
 	} else if s.Standing == BadRecord {
 		s.Text = out.BadRecord().Error()
 	}
 	return s
+}
+
+// missing says which masters do not vote, and what to do.
+func (s *Status) missing() string {
+	var parts []string
+	for i := range s.Masters {
+		m := &s.Masters[i]
+		switch {
+		case m.Votes:
+		case m.Err != nil:
+			parts = append(parts, fmt.Sprintf("%s %s: start it, or correct its URL", m.Name, m.Text))
+		default:
+			parts = append(parts, fmt.Sprintf("%s %s: a client of this list recovers it, or %s", m.Name, m.Text, membership.StatusCommand))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 func standing(out *members.Outcome, all bool, answered int, change bool) Standing {

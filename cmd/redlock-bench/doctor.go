@@ -94,7 +94,7 @@ func verdict(w io.Writer, patients []patient, status *redlock.Status, err error)
 		paragraph(w, "refused", status.Text)
 		return errRefused
 	}
-	paragraph(w, "", status.Standing.String()+": "+status.Text)
+	say(w, status.Standing.String()+": "+status.Text)
 	if code := exitOf(status.Standing); code != exitOK {
 		return &exitError{code: code}
 	}

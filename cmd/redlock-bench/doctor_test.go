@@ -129,7 +129,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
 	set(t, three[0], func(g *membership.Gate) { g.State, g.Nonce = membership.Quarantined, 5 })
-	expect("one recovers", exitMasters, three, "waits", "recovering: a quorum votes, so locks work: ", "votes in about 30.")
+	expect("one recovers", exitMasters, three, "waits", "recovering: a quorum votes, so locks work; ", "votes in about 30.")
 	set(t, three[0], func(g *membership.Gate) { g.Incarnation = "another" })
 	expect("one restarted", exitMasters, three, "restarted", "may have forgotten votes")
 	set(t, three[1], func(g *membership.Gate) { g.Incarnation = "another" })

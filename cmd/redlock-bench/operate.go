@@ -223,7 +223,7 @@ func (c *status) write(w io.Writer, s *redlock.Status) error {
 	if c.json != "-" {
 		table(w, s)
 		fmt.Fprintln(w)
-		paragraph(w, "", s.Standing.String()+": "+s.Text)
+		say(w, s.Standing.String()+": "+s.Text)
 	}
 	if c.json == "" {
 		return nil
@@ -264,7 +264,7 @@ func table(w io.Writer, s *redlock.Status) {
 	_ = tab.Flush()
 	for _, m := range s.Masters {
 		if m.Err != nil {
-			paragraph(w, "", oneLine(m.Err))
+			say(w, oneLine(m.Err))
 		}
 	}
 }
@@ -320,7 +320,7 @@ func (c *initial) run(ctx context.Context, o output) error {
 	if s.Standing != redlock.AllVote {
 		text += "; " + s.Text
 	}
-	paragraph(o.out, "", s.Standing.String()+": "+text)
+	say(o.out, s.Standing.String()+": "+text)
 	if code := exitOf(s.Standing); code != exitOK {
 		return &exitError{code: code}
 	}
@@ -377,7 +377,7 @@ func (c *reconfigure) run(ctx context.Context, o output) error {
 	}
 	table(o.out, s)
 	fmt.Fprintln(o.out)
-	paragraph(o.out, "", "done: the new list votes; start the clients with it, then take away the masters that only the old list has")
+	say(o.out, "done: the new list votes; start the clients with it, then take away the masters that only the old list has")
 	return nil
 }
 
@@ -404,6 +404,6 @@ func (c *cancel) run(ctx context.Context, o output) error {
 	}
 	table(o.out, s)
 	fmt.Fprintln(o.out)
-	paragraph(o.out, "", "done: the change is given up; the old list goes on")
+	say(o.out, "done: the change is given up; the old list goes on")
 	return nil
 }

@@ -65,7 +65,7 @@ func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
 		must(t, admin(t, n).FlushAll(t.Context()).Err())
 	}
 	must(t, client.Close()) // nobody who saw them vote is left
-	wantSaid(t, expectCode(t, 5, "doctor", "--nodes", list, "--max-ttl", "1s"), "lost the record", "if this list is still the right one")
+	wantSaid(t, expectCode(t, 5, "doctor", "--nodes", list, "--max-ttl", "1s"), "no valid record", "if this list is still the right one")
 	start := time.Now()
 	wantSaid(t, expectCode(t, exitOK, "init", "--nodes", list, "--max-ttl", "1s"), "no record", "left: ")
 	if d := time.Since(start); d < time.Second {

@@ -44,9 +44,16 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ":
 
 // paragraph prints text with a label before its first line.
 func paragraph(w io.Writer, label, text string) {
-	for _, line := range wrap(text) {
+	for _, line := range wrap(text, textWidth) {
 		fmt.Fprintf(w, "%-*s%s\n", labelWidth, label, line)
 		label = ""
+	}
+}
+
+// say prints text in lines of 79 columns.
+func say(w io.Writer, text string) {
+	for _, line := range wrap(text, labelWidth+textWidth) {
+		fmt.Fprintln(w, line)
 	}
 }
 
@@ -56,11 +63,11 @@ const (
 	textWidth  = 70
 )
 
-// wrap breaks s into lines between words.
-func wrap(s string) (lines []string) {
+// wrap breaks s into lines of width between words.
+func wrap(s string, width int) (lines []string) {
 	for word := range strings.FieldsSeq(s) {
 		last := len(lines) - 1
-		if last < 0 || len(lines[last])+1+len(word) > textWidth {
+		if last < 0 || len(lines[last])+1+len(word) > width {
 			lines = append(lines, word)
 		} else {
 			lines[last] += " " + word

@@ -196,11 +196,11 @@ func TestNext_notYet(t *testing.T) {
 		name, what string
 		scene
 	}{
-		{"nobody saw the epoch whole", "refuse: 2 of 3 masters (a b) lost the record", scene{masters: "- - VA5", whole: 30 * time.Second}},
+		{"nobody saw the epoch whole", "refuse: 2 of 3 masters (a b) have no valid record", scene{masters: "- - VA5", whole: 30 * time.Second}},
 		{"a nanosecond too early", "done, then 1ns", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW - 1}},
 		{"whole before the gate was seen, but too long", "refuse: 2 of 3", scene{masters: "VA5 RA5 RA5", whole: sceneW + 35*time.Second, stood: sceneW + 5*time.Second}},
 		{"quarantined, and vouched by somebody else perhaps", "wait 5.604s", scene{masters: "VA5 RA5 RA5", whole: never, stood: 30 * time.Second}},
-		{"nobody vouched in time", "refuse: 2 of 3 masters (b c) lost the record", scene{masters: "VA5 RA5 RA5", whole: never, stood: sceneW + 5*time.Second}},
+		{"nobody vouched in time", "refuse: 2 of 3 masters (b c) have no valid record", scene{masters: "VA5 RA5 RA5", whole: never, stood: sceneW + 5*time.Second}},
 		{"a client that is new, one votes", "refuse: c is out of reach", scene{masters: "VA5 - ?", whole: never}},
 		{"a client that is new, a change goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ VA5+ ?", whole: never}},
 		{"a client that is new, the change is finished", "refuse: these masters were left for another list: epoch 6.", scene{masters: "XA5*+ XA5*+ ?", whole: never, edit: finished}},

@@ -72,7 +72,7 @@ func Explain(v *View, a Action) string {
 		return fmt.Sprintf("the masters are being changed %s; locks begin again on the new list in about %v; if the change has no process any more, run %s again",
 			v.unfinished(), v.Terms.Wait().Round(time.Second), ChangeCommand)
 	case NeedsWord:
-		return fmt.Sprintf("%s lost the record, and nobody here saw a quorum vote in the last %v; if this list is still the right one, and no other list took its place: %s",
+		return fmt.Sprintf("%s have no valid record, and nobody here saw a quorum vote in the last %v; if this list is still the right one, and no other list took its place: %s",
 			lost, v.Terms.MaxTTL, InitCommand)
 	case NothingToChange:
 		return "the old and the new list, maximum TTL and drift are the same; there is nothing to change"
