@@ -67,6 +67,9 @@ type keeper struct {
 	why    string        // why the masters as a whole cannot be locked with, if that is so
 	change time.Duration // since when they are being changed, 0: they are not
 	rounds uint64        // of the client, at the last look
+	// unsteady counts looks at a clock that moves again and again; calm is when it is forgotten.
+	unsteady int
+	calm     time.Duration
 }
 
 func (k *keeper) init(c *Client) {
@@ -162,6 +165,9 @@ func (k *keeper) keep(pause time.Duration) {
 		case <-k.quit.Done():
 			return
 		case <-k.kicked:
+			if k.unsteady > 3 {
+				continue // a clock that never behaves: the timer ends within a second
+			}
 		case <-timer.C:
 		}
 		out := k.step()
@@ -186,11 +192,17 @@ const (
 // times a maximum TTL, so that it can vouch for its epoch when masters lose their records.
 func (k *keeper) pause(out *members.Outcome) time.Duration {
 	idle := k.c.epoch.terms.MaxTTL / 4
-	switch a := &out.Action; {
+	a := &out.Action
+	requarantined := a.Kind == membership.Swap && a.From.Gate.State == membership.Quarantined && a.To.Gate.State == membership.Quarantined
+	if now := out.View.Now; slices.Contains(out.Pending, true) || requarantined {
+		k.unsteady, k.calm = k.unsteady+1, now+2*activeLook
+		return min(lookAgain<<min(max(k.unsteady-3, 0), 5), activeLook)
+	} else if now > k.calm {
+		k.unsteady = 0
+	}
+	switch {
 	case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap:
 		return again
-	case slices.Contains(out.Pending, true):
-		return lookAgain
 	case a.Kind == membership.Wait, a.Kind == membership.Done && a.For > 0:
 		idle = min(idle, max(a.For, again))
 	}

@@ -117,7 +117,7 @@ func vanishedVotes(w *world) error {
 
 // raise has a client whose clock is fast push the lock's counters on some masters, by an attempt that is lost there.
 func raise(c *client, ids ...int) {
-	c.clock.ahead = 30 * time.Second
+	c.clock.ahead.Store(int64(30 * time.Second))
 	c.reach(ids...)
 	c.try(context.Background())
 	_ = c.Close()

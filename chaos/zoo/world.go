@@ -129,7 +129,7 @@ type client struct {
 type hostClock struct {
 	clock.Clock
 	pause atomic.Int64 // the next reading comes so much later: the caller was stopped
-	ahead time.Duration
+	ahead atomic.Int64 // its time of day, in ns
 }
 
 func (c *hostClock) Elapsed() time.Duration {
@@ -137,7 +137,7 @@ func (c *hostClock) Elapsed() time.Duration {
 	return c.Clock.Elapsed()
 }
 
-func (c *hostClock) Wall() time.Time { return c.Clock.Wall().Add(c.ahead) }
+func (c *hostClock) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.ahead.Load())) }
 
 // client opens one on the masters given. It does not renew: what a schedule does not say does not happen.
 func (w *world) client(name string, on []*nodetest.Master) (*client, error) {

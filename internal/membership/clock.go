@@ -98,11 +98,11 @@ func (j *Judgement) Counts(i int) bool { return !j.Moved[i] && !j.Doubted[i] }
 // before, for no vote of a doubted master was counted since, and the notes begin anew.
 //
 // The change of master i is c(i) = its offset now - its offset noted. Its clock has moved when c(i) is further from the
-// median of all c than the readings, the notes and slewRate allow. The median of the changes is taken, and not the
+// median of all c than the readings, the notes, the drift and slewRate allow. The median of the changes is taken, and not the
 // change of the median: that one would accuse the innocent where clocks are wide apart. Fewer than a quorum of clocks
 // accuse nobody.
-func Judge(readings []Reading, quorum int, fresh Nonce, overdue bool) Judgement {
-	n := len(readings)
+func Judge(t *Terms, readings []Reading, fresh Nonce, overdue bool) Judgement {
+	n, quorum := len(readings), t.Quorum()
 	j := Judgement{Moved: make([]bool, n), Doubted: make([]bool, n), Notes: make([]Note, n), Due: make([]bool, n)}
 	frame := sharedFrame(readings)
 	if overdue {
@@ -136,7 +136,7 @@ func Judge(readings []Reading, quorum int, fresh Nonce, overdue bool) Judgement 
 		}
 	}
 	slew := time.Duration(slewRate * float64(max(oldest, 0)))
-	allow := maxError + maxHalf + slew + resolution
+	allow := maxError + maxHalf + slew + t.drift(oldest) + resolution
 	doubt := len(changes) >= quorum && high-low > allow+maxError+maxHalf
 	for i := range readings {
 		r := &readings[i]
@@ -157,6 +157,12 @@ func Judge(readings []Reading, quorum int, fresh Nonce, overdue bool) Judgement 
 		j.Due[i] = r.Live && !j.Moved[i] && (!r.noted(frame) || at-r.Note.At > NoteAge)
 	}
 	return j
+}
+
+// drift is how far the clocks may run apart that clients promised each other: over the age of a note, but no longer than
+// a maximum TTL, for no lease needs more. Without that end a step of 10 s would pass after 17 idle minutes.
+func (t *Terms) drift(age time.Duration) time.Duration {
+	return time.Duration(t.Factor * float64(min(max(age, 0), t.MaxTTL)))
 }
 
 // sharedFrame is the frame that most notes have.

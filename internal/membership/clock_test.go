@@ -67,7 +67,7 @@ func TestJudge_honestClocks_nobodyAccused(t *testing.T) {
 			if c.random.IntN(3) == 0 {
 				cut = append(cut, c.random.IntN(len(c.offset)))
 			}
-			j := Judge(c.read(own, cut...), len(c.offset)/2+1, Nonce(round+1), false)
+			j := judge(c.read(own, cut...), len(c.offset)/2+1, Nonce(round+1), false)
 			if slices.Contains(j.Moved, true) || j.Doubt != 0 {
 				t.Fatalf("seed %d round %d: %+v", seed, round, j)
 			}
@@ -94,7 +94,7 @@ func TestJudge_jump_told(t *testing.T) {
 	for seed := range uint64(300) {
 		c := newClocks(rand.New(rand.NewPCG(seed, 2)), 3+2*int(seed%2))
 		q := len(c.offset)/2 + 1
-		c.write(Judge(c.read(0), q, 1, false))
+		c.write(judge(c.read(0), q, 1, false))
 		c.pass(time.Duration(c.random.Int64N(int64(11 * time.Second))))
 		// 10 s at 0.001, and what round trips of 1 ms leave open.
 		jump := 11*time.Millisecond + 8*time.Millisecond + time.Duration(c.random.Int64N(int64(time.Hour)))
@@ -104,16 +104,16 @@ func TestJudge_jump_told(t *testing.T) {
 		who := c.random.IntN(len(c.offset))
 		c.offset[who] += jump
 		for range 2 {
-			j := Judge(c.read(time.Hour), q, 2, false)
+			j := judge(c.read(time.Hour), q, 2, false)
 			for i := range j.Moved {
 				if j.Moved[i] != (i == who) || j.Doubted[i] || j.Counts(i) != (i != who) || j.Due[who] {
 					t.Fatalf("seed %d: master %d jumped by %v: %+v", seed, who, jump, j)
 				}
 			}
 		}
-		j := Judge(c.read(0), q, 2, false)
+		j := judge(c.read(0), q, 2, false)
 		c.notes[who] = j.Notes[who] // it is quarantined
-		if j = Judge(c.read(0), q, 3, false); slices.Contains(j.Moved, true) {
+		if j = judge(c.read(0), q, 3, false); slices.Contains(j.Moved, true) {
 			t.Fatalf("seed %d: accused for the same jump again: %+v", seed, j)
 		}
 	}
@@ -121,9 +121,9 @@ func TestJudge_jump_told(t *testing.T) {
 
 func TestJudge_belowTheTolerance_notTold(t *testing.T) {
 	c := newClocks(rand.New(rand.NewPCG(1, 3)), 3)
-	c.write(Judge(c.read(0), 2, 1, false))
+	c.write(judge(c.read(0), 2, 1, false))
 	c.offset[1] += time.Millisecond
-	if j := Judge(c.read(0), 2, 2, false); slices.Contains(j.Moved, true) {
+	if j := judge(c.read(0), 2, 2, false); slices.Contains(j.Moved, true) {
 		t.Errorf("a step of 1 ms: %+v", j)
 	}
 }
@@ -131,25 +131,25 @@ func TestJudge_belowTheTolerance_notTold(t *testing.T) {
 // TestJudge_twoDiffer_neitherCounts until a third answers, or the doubt is overdue.
 func TestJudge_twoDiffer_neitherCounts(t *testing.T) {
 	c := newClocks(rand.New(rand.NewPCG(1, 4)), 3)
-	c.write(Judge(c.read(0), 2, 1, false))
+	c.write(judge(c.read(0), 2, 1, false))
 	c.offset[1] += time.Minute
-	j := Judge(c.read(0, 2), 2, 2, false)
+	j := judge(c.read(0, 2), 2, 2, false)
 	if j.Doubt == 0 || j.Counts(0) || j.Counts(1) || slices.Contains(j.Moved, true) || slices.Contains(j.Due, true) {
 		t.Fatalf("two differ: %+v", j)
 	}
-	if again := Judge(c.read(time.Minute, 2), 2, 3, false); again.Doubt != j.Doubt {
+	if again := judge(c.read(time.Minute, 2), 2, 3, false); again.Doubt != j.Doubt {
 		t.Errorf("the same doubt has two fingerprints: %v, %v", again.Doubt, j.Doubt)
 	}
-	third := Judge(c.read(0), 2, 4, false)
+	third := judge(c.read(0), 2, 4, false)
 	if third.Doubt != 0 || !third.Moved[1] || third.Moved[0] || third.Moved[2] || !third.Counts(0) {
 		t.Errorf("a third answers: %+v", third)
 	}
-	over := Judge(c.read(0, 2), 2, 5, true)
+	over := judge(c.read(0, 2), 2, 5, true)
 	if over.Doubt != 0 || !over.Counts(0) || !over.Counts(1) || !over.Due[0] || !over.Due[1] || over.Notes[0].Frame != 5 {
 		t.Errorf("overdue: %+v", over)
 	}
 	c.write(over, 0) // one of two notes is written; the next client goes on
-	next := Judge(c.read(0, 2), 2, 6, false)
+	next := judge(c.read(0, 2), 2, 6, false)
 	c.write(next)
 	if c.notes[0].Frame != c.notes[1].Frame {
 		t.Errorf("the notes have frames %v and %v", c.notes[0].Frame, c.notes[1].Frame)
@@ -165,33 +165,33 @@ func TestJudge_twoDiffer_neitherCounts(t *testing.T) {
 
 func TestJudge_fewerThanAQuorum_accuseNobody(t *testing.T) {
 	c := newClocks(rand.New(rand.NewPCG(1, 5)), 5)
-	if j := Judge(c.read(0, 0, 1, 2), 3, 1, false); slices.Contains(j.Due, true) {
+	if j := judge(c.read(0, 0, 1, 2), 3, 1, false); slices.Contains(j.Due, true) {
 		t.Errorf("two of five begin a frame: %+v", j)
 	}
-	c.write(Judge(c.read(0), 3, 1, false))
+	c.write(judge(c.read(0), 3, 1, false))
 	c.offset[4] += time.Minute
-	if j := Judge(c.read(0, 0, 1, 2), 3, 2, false); slices.Contains(j.Moved, true) || j.Doubt != 0 {
+	if j := judge(c.read(0, 0, 1, 2), 3, 2, false); slices.Contains(j.Moved, true) || j.Doubt != 0 {
 		t.Errorf("two of five accuse: %+v", j)
 	}
 	c.notes[0], c.notes[1], c.notes[2] = Note{}, Note{}, Note{}
-	if j := Judge(c.read(0), 3, 3, false); slices.Contains(j.Moved, true) || !j.Due[0] || j.Notes[0].Frame != 1 {
+	if j := judge(c.read(0), 3, 3, false); slices.Contains(j.Moved, true) || !j.Due[0] || j.Notes[0].Frame != 1 {
 		t.Errorf("two notes of five: %+v", j)
 	}
 }
 
-// TestJudge_tolerance_staysBelowTheDrift: while a lease of half a second or more lives, its note is at most that TTL and
-// NoteAge old. A step that Judge cannot see then is within the drift that the lease allows for.
+// TestJudge_tolerance_staysBelowTheDrift: while a client holds a lease of two seconds or more and reaches the masters,
+// their notes are at most 1.2 s old. A step that Judge cannot see then is within the drift that the lease allows for.
 func TestJudge_tolerance_staysBelowTheDrift(t *testing.T) {
-	for _, ttl := range []time.Duration{500 * time.Millisecond, time.Second, 10 * time.Second, time.Minute} {
-		unseen := time.Duration(0)
+	for _, ttl := range []time.Duration{2 * time.Second, 10 * time.Second, time.Minute} {
+		unseen, terms := time.Duration(0), &Terms{Masters: make([]string, 3), MaxTTL: 30 * time.Second, Factor: 0.01}
 		for jump := time.Duration(0); jump < 2*time.Second; jump += 100 * time.Microsecond {
 			r := make([]Reading, 3)
 			for i := range r { // round trips of 1 ms, then and now
-				r[i] = Reading{Sent: 0, Received: time.Millisecond, Time: 100*time.Hour + ttl + NoteAge, Live: true,
+				r[i] = Reading{Sent: 0, Received: time.Millisecond, Time: 100*time.Hour + NoteAge + NoteAge/5, Live: true,
 					Note: Note{Frame: 1, At: 100 * time.Hour, Offset: 0, Error: time.Millisecond}}
 			}
 			r[0].Time += jump
-			if j := Judge(r, 2, 2, false); !j.Moved[0] {
+			if j := Judge(terms, r, 2, false); !j.Moved[0] {
 				unseen = jump
 			}
 		}
@@ -199,6 +199,39 @@ func TestJudge_tolerance_staysBelowTheDrift(t *testing.T) {
 		t.Logf("TTL %v: a step of %v is not seen, the drift is %v", ttl, unseen, drift)
 		if unseen > drift {
 			t.Errorf("TTL %v: a step of %v is not seen, the drift is %v", ttl, unseen, drift)
+		}
+	}
+}
+
+// judge is Judge for clocks that are promised not to run apart at all.
+func judge(r []Reading, quorum int, fresh Nonce, overdue bool) Judgement {
+	return Judge(&Terms{Masters: make([]string, 2*quorum-1), MaxTTL: 30 * time.Second}, r, fresh, overdue)
+}
+
+// Clocks that run apart no further than the drift are not accused while the notes are kept up, and a step of a second is
+// seen however old the notes are.
+func TestJudge_drift_allowedForAMaximumTTL(t *testing.T) {
+	terms := &Terms{Masters: make([]string, 3), MaxTTL: 30 * time.Second, Factor: 0.01}
+	for _, age := range []time.Duration{time.Second, 30 * time.Second, 10 * time.Minute} {
+		for _, by := range []struct {
+			step  time.Duration
+			moved bool
+		}{{time.Duration(0.008 * float64(min(age, 30*time.Second))), false}, {2 * time.Second, true}, {-2 * time.Second, true}} {
+			at := func(i int, now time.Duration, note Note) Reading {
+				return Reading{Sent: now, Received: now + time.Millisecond, Time: time.Hour + now + time.Duration(i)*time.Minute, Live: true, Note: note}
+			}
+			var readings []Reading
+			for i := range 3 {
+				readings = append(readings, at(i, 0, Note{}))
+			}
+			notes := Judge(terms, readings, 7, false).Notes
+			for i := range readings {
+				readings[i] = at(i, age, notes[i])
+			}
+			readings[1].Time += by.step
+			if j := Judge(terms, readings, 8, false); j.Moved[1] != by.moved || j.Moved[0] || j.Moved[2] {
+				t.Errorf("after %v a step of %v: %v, want %v", age, by.step, j.Moved, by.moved)
+			}
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (w *World) compare(s *state, answered uint16, list int, overdue bool) membe
 				At: epochOfClocks + ahead*jump - time.Duration(n.age)*tick, Error: time.Microsecond}
 		}
 	}
-	return membership.Judge(readings, w.quorum(list), membership.Nonce(s.freshFrame()), overdue)
+	return membership.Judge(&membership.Terms{Masters: make([]string, 2*w.quorum(list)-1)}, readings, membership.Nonce(s.freshFrame()), overdue)
 }
 
 func (s *state) freshFrame() uint8 {

@@ -197,15 +197,15 @@ func (d *Driver) read(k int, at *membership.Master, reply *node.Reply) (r member
 
 // judge compares the clocks with their notes.
 func (d *Driver) judge(v *membership.View, readings []membership.Reading) {
-	q, sent := d.cfg.Terms.Quorum(), v.Now
+	sent := v.Now
 	for k := range readings {
 		if v.Masters[k].Answered {
 			sent = min(sent, readings[k].Sent)
 		}
 	}
-	d.seen = membership.Judge(readings, q, v.Nonce, false)
+	d.seen = membership.Judge(d.cfg.Terms, readings, v.Nonce, false)
 	if d.memory.Overdue(d.cfg.Terms, d.seen.Doubt, sent) {
-		d.seen = membership.Judge(readings, q, v.Nonce, true)
+		d.seen = membership.Judge(d.cfg.Terms, readings, v.Nonce, true)
 	}
 	v.Doubt, d.compared = d.seen.Doubt, 0
 	for k := range v.Masters {
