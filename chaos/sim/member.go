@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,25 +37,35 @@ func (c *hostClock) Wall() time.Time { return time.Now().Add(c.wall) }
 // real is how long d of this clock takes.
 func (c *hostClock) real(d time.Duration) time.Duration { return time.Duration(float64(d) / c.rate) }
 
-// rate of one clock. Two tended ones differ by less than the default drift.
+// rate of one master's clock. Two tended ones differ by less than a thousandth, as those of hosts with NTP do: the clock of a
+// master that runs further from the others' is taken for one that moved (docs/membership.md).
 func rate(rnd *rand.Rand, wild bool) float64 {
 	if wild {
 		return 0.5 + 1.5*rnd.Float64()
 	}
-	return 0.996 + 0.008*rnd.Float64()
+	return 0.9995 + 0.001*rnd.Float64()
 }
 
 // member is one client process with its host.
 type member struct {
-	w      *world
-	id     int
-	clock  *hostClock
-	ids    instant
+	w     *world
+	id    int
+	clock *hostClock
+	ids   instant
+	nodes []*nodetest.Node
+	wires []*wire
+	rough atomic.Bool
+	opts  []redlock.Option
+	share float64 // of a list's maximum TTL that its locks have
+	// watch sees each command that is sent, and may change what happens to it. Nil is fine.
+	watch func(cmd nodetest.Command, f *nodetest.Fault)
+
+	mu     sync.Mutex
 	client *redlock.Client
-	nodes  []*nodetest.Node
-	wires  []*wire
-	rough  atomic.Bool
-	opts   []redlock.Option
+	list   *list         // of client, where masters are changed
+	again  chan struct{} // holds a token when the process is to be restarted...
+	notYet time.Time     // ...and when it starts
+	away   bool          // cut off for a whole change
 }
 
 func (w *world) newMember(i int) *member {
@@ -68,18 +79,33 @@ func (w *world) newMember(i int) *member {
 	}
 	// One TTL for all locks of a client, from a fifth of the longest up.
 	ttl := w.cfg.MaxTTL/5 + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL*4/5)))
+	m.again, m.share = make(chan struct{}, 1), float64(ttl)/float64(w.cfg.MaxTTL)
 	m.opts = []redlock.Option{redlock.WithClock(m.clock), redlock.WithRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
-		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond), redlock.WithFixedMasters()}
+		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
+	if !w.cfg.Operated {
+		m.opts = append(m.opts, redlock.WithFixedMasters())
+	}
 	return m
+}
+
+// options are those of a client of l.
+func (m *member) options(l *list) []redlock.Option {
+	return append(slices.Clone(m.opts), redlock.WithMaxTTL(l.ttl), redlock.WithTTL(time.Duration(m.share*float64(l.ttl))))
+}
+
+// node is a new way to one master.
+func (m *member) node(purpose string, i int) *nodetest.Node {
+	n := m.w.masters[i].Node(node.Config{Clock: m.clock, Rand: m.w.instant(fmt.Sprintf("%s %d-%d", purpose, m.id, i)).Uint64, StallAfter: 30 * time.Millisecond})
+	n.SetFault(m.wires[i].fault)
+	return n
 }
 
 // connect makes new nodes.
 func (m *member) connect(purpose string) []node.Node {
 	nodes := make([]node.Node, len(m.w.masters))
 	m.nodes = m.nodes[:0]
-	for i, master := range m.w.masters {
-		n := master.Node(node.Config{Clock: m.clock, Rand: m.w.instant(fmt.Sprintf("%s %d-%d", purpose, m.id, i)).Uint64, StallAfter: 30 * time.Millisecond})
-		n.SetFault(m.wires[i].fault)
+	for i := range m.w.masters {
+		n := m.node(purpose, i)
 		m.nodes, nodes[i] = append(m.nodes, n), n
 	}
 	return nodes
@@ -107,13 +133,23 @@ func (m *member) open() error {
 	return err
 }
 
+// use is the client that the process has now, or nil.
+func (m *member) use() *redlock.Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.client
+}
+
 func (m *member) close() {
-	if m.client == nil {
+	m.mu.Lock()
+	client := m.client
+	m.client = nil
+	m.mu.Unlock()
+	if client == nil {
 		return
 	}
-	s := m.client.Stats()
-	_ = m.client.Close()
-	m.client = nil
+	s := client.Stats()
+	_ = client.Close()
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	m.w.stats.Operations += s.Rounds + s.Extends
@@ -121,9 +157,11 @@ func (m *member) close() {
 	m.w.stats.Extends += s.Extends
 	m.w.stats.SecondRounds += s.SecondRounds
 	m.w.stats.Lost += s.Lost
-	for _, wire := range m.wires {
-		m.w.stats.Commands += wire.commands
-		wire.commands = 0
+	for _, x := range m.wires {
+		x.set(func(x *wire) {
+			m.w.stats.Commands += x.commands
+			x.commands = 0
+		})
 	}
 }
 
@@ -135,6 +173,7 @@ type wire struct {
 
 	mu       sync.Mutex
 	cut      bool // partitioned
+	away     bool // likewise, for a whole change of masters
 	slow     time.Duration
 	commands uint64
 }
@@ -143,6 +182,14 @@ var errKill = errors.New("NOPERM this user has no permissions to run the 'client
 
 // fault is what happens to a command: the same to all that are sent at one instant. Even where nothing does, it takes its time.
 func (w *wire) fault(cmd nodetest.Command) nodetest.Fault {
+	f := w.chance(cmd)
+	if w.m.watch != nil {
+		w.m.watch(cmd, &f)
+	}
+	return f
+}
+
+func (w *wire) chance(cmd nodetest.Command) nodetest.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.commands++
@@ -157,7 +204,7 @@ func (w *wire) fault(cmd nodetest.Command) nodetest.Fault {
 	if !w.m.rough.Load() {
 		return f
 	}
-	if w.cut {
+	if w.cut || w.away {
 		f.Lose = nodetest.LoseCommand
 		return f
 	}

@@ -65,8 +65,10 @@ func (w *world) nemesis(stop <-chan struct{}) {
 				continue
 			}
 			f.heal()
+			w.mu.Lock()
 			w.h.Faults = append(w.h.Faults, history.Fault{Nemesis: f.nemesis, Start: f.at, End: w.now(), Detail: f.detail})
 			w.stats.Faults++
+			w.mu.Unlock()
 		}
 		faults = keep
 		if done {
@@ -83,7 +85,7 @@ func (w *world) nemesis(stop <-chan struct{}) {
 			if len(due) > 0 {
 				name, due = due[0], due[1:]
 			}
-			f := w.begin(name, rnd, w.forgetful[j], old[j])
+			f := w.strike(name, rnd, w.forgetful[j], old[j])
 			if w.cfg.Progress != nil {
 				w.cfg.Progress(time.Since(w.start), w.stats.Faults)
 			}
@@ -128,8 +130,8 @@ func (w *world) struck() []string {
 	return names
 }
 
-// begin lets one thing go wrong. forgetful is a master that may lose its data, old what it once had.
-func (w *world) begin(nemesis string, rnd *rand.Rand, forgetful int, old *nodetest.Data) fault {
+// strike lets one thing go wrong. forgetful is a master that may lose its data, old what it once had.
+func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodetest.Data) fault {
 	i := rnd.IntN(len(w.masters))
 	any := w.masters[i]
 	victim := w.masters[forgetful]

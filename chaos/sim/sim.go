@@ -11,6 +11,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -34,7 +35,7 @@ func Wild() []string { return append(Tended(), "N13", "N15", "N16") }
 
 // Config is what is run. The zero value of a field means its default.
 type Config struct {
-	Masters  int           // 5
+	Masters  int           // 5; 7 where they are operated
 	Clients  int           // 8
 	Workers  int           // of each client; 1. With more, a run repeats only nearly: two may act at one instant
 	Locks    int           // the first of every four is read-write; 3
@@ -45,6 +46,9 @@ type Config struct {
 	// Amnesia lets any number of masters lose their data, instead of a minority. Only exclusion is promised then: with all
 	// counters gone tokens rest on clocks.
 	Amnesia bool
+	// Operated has operators at work: the locks move from one list of 3 or 5 of the masters to another, masters begin on an
+	// operator's word, and clients are started again and again. Clocks of masters step, one at a time and far.
+	Operated bool
 	// Calm turns every fault off: the plain speed of it.
 	Calm bool
 	// Stop is asked now and then; when it says yes the run ends early, and proves nothing. Nil never does.
@@ -61,6 +65,9 @@ func (c Config) withDefaults() Config {
 		if *v <= 0 {
 			*v = d
 		}
+	}
+	if c.Operated {
+		set(&c.Masters, 7)
 	}
 	set(&c.Masters, 5)
 	set(&c.Clients, 8)
@@ -100,6 +107,7 @@ type Stats struct {
 	Operations, Grants, Reentries, Extends, SecondRounds, Lost uint64
 	Commands                                                   uint64 // that masters were sent, before losses
 	Faults                                                     int
+	Acts                                                       map[string]int // of operators
 }
 
 // Add adds o to s.
@@ -112,6 +120,12 @@ func (s *Stats) Add(o Stats) {
 	s.Lost += o.Lost
 	s.Commands += o.Commands
 	s.Faults += o.Faults
+	for act, n := range o.Acts {
+		if s.Acts == nil {
+			s.Acts = make(map[string]int)
+		}
+		s.Acts[act] += n
+	}
 }
 
 // world is one run.
@@ -125,6 +139,7 @@ type world struct {
 	// forgetful are the only masters that lose data, so that a quorum of counters is intact at any time: the condition of the
 	// tokens.
 	forgetful []int
+	op        *operator // where masters are operated
 
 	mu    sync.Mutex
 	h     *history.History
@@ -157,6 +172,9 @@ func Run(seed uint64, cfg Config) (*history.History, Stats, error) {
 	}
 	order := rnd.Perm(cfg.Masters)
 	w.forgetful = order[:(cfg.Masters-1)/2]
+	if cfg.Operated {
+		w.forgetful = order[:2] // and the operator sees to it that no list has too many of them
+	}
 	if cfg.Amnesia {
 		w.forgetful = order
 	}
@@ -169,6 +187,9 @@ func Run(seed uint64, cfg Config) (*history.History, Stats, error) {
 	for i := range cfg.Clients {
 		w.members = append(w.members, w.newMember(i))
 	}
+	if cfg.Operated {
+		w.op = w.newOperator()
+	}
 	err := w.run()
 	slices.SortStableFunc(w.h.Ops, func(a, b history.Op) int { return int(a.Call - b.Call) })
 	return w.h, w.stats, err
@@ -180,13 +201,8 @@ func (w *world) run() error {
 			m.close()
 		}
 	}()
-	if err := w.members[0].init(); err != nil {
+	if err := w.begin(); err != nil {
 		return fmt.Errorf("sim: %w", err)
-	}
-	for i, m := range w.members {
-		if err := m.open(); err != nil {
-			return fmt.Errorf("sim: client %d: %w", i, err)
-		}
 	}
 	var workers, nemeses sync.WaitGroup
 	stop := make(chan struct{})
@@ -195,6 +211,12 @@ func (w *world) run() error {
 			m.rough.Store(true)
 		}
 		nemeses.Go(func() { w.nemesis(stop) })
+	}
+	if w.op != nil {
+		for _, m := range w.members {
+			nemeses.Go(func() { m.live(stop) })
+		}
+		nemeses.Go(func() { w.op.run(stop) })
 	}
 	until := w.start.Add(w.cfg.Duration)
 	for _, m := range w.members {
@@ -209,22 +231,67 @@ func (w *world) run() error {
 	for _, m := range w.members {
 		m.rough.Store(false)
 	}
-	w.probe()
+	if err := w.settle(); err != nil {
+		return err
+	}
+	failed := w.probe()
 	for _, m := range w.members {
 		m.close()
 	}
 	// Longer than anything may live that nobody renews: a lease, a sign of life, a queue.
 	time.Sleep(w.cfg.MaxTTL*2 + 2*time.Minute)
 	w.scan()
+	return failed
+}
+
+// begin lets the masters vote, and opens the clients.
+func (w *world) begin() error {
+	if w.op != nil {
+		if err := w.op.init(false); err != nil {
+			return err
+		}
+	} else if err := w.members[0].init(); err != nil {
+		return err
+	}
+	for i, m := range w.members {
+		open := m.open
+		if w.op != nil {
+			open = func() error { return m.openList(w.op.right) }
+		}
+		if err := open(); err != nil {
+			return fmt.Errorf("client %d: %w", i, err)
+		}
+	}
 	return nil
 }
 
-// probe takes every lock once more, for the checker of C7.
-func (w *world) probe() {
-	for _, l := range w.locks {
+// settle ends what operators began, and starts the clients anew that have a list that was left.
+func (w *world) settle() error {
+	if w.op == nil {
+		return nil
+	}
+	w.stats.Acts = w.op.acts
+	if err := w.op.settle(); err != nil {
+		return err
+	}
+	for i, m := range w.members {
+		if m.use() != nil && w.op.isRight(m.list) {
+			continue
+		}
+		m.close()
+		if err := m.openList(w.op.right); err != nil {
+			return fmt.Errorf("sim: client %d, once all masters voted: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// probe takes every lock once more, for the checker of C7. Every client takes one.
+func (w *world) probe() (failed error) {
+	for i := range max(len(w.locks), len(w.members)) {
+		l, c := w.locks[i%len(w.locks)], w.members[i%len(w.members)].client
 		ctx, cancel := context.WithTimeout(context.Background(), 4*w.cfg.Heal())
 		op := history.Op{Kind: history.KindProbe, Client: "probe", Lock: l.name, Call: w.now(), Outcome: history.Failed}
-		c := w.members[0].client
 		m := c.Mutex(l.name)
 		if l.rw {
 			m = c.RWMutex(l.name).Writer()
@@ -236,10 +303,12 @@ func (w *world) probe() {
 			_ = lease.Unlock(ctx)
 		} else {
 			op.Error = err.Error()
+			failed = errors.Join(failed, fmt.Errorf("sim: client %d: %w", i%len(w.members), err))
 		}
 		w.record(op)
 		cancel()
 	}
+	return failed
 }
 
 // patient is Lock that also waits while no quorum answers.

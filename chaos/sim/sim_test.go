@@ -44,12 +44,16 @@ func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats
 	if raceEnabled {
 		cfg.Duration = min(cfg.Duration, 3*time.Second)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		var err error
-		if h, stats, err = sim.Run(seed, cfg); err != nil {
-			t.Error(err)
+	var err error
+	synctest.Test(t, func(*testing.T) { h, stats, err = sim.Run(seed, cfg) })
+	if err != nil {
+		t.Errorf("%v\nreplay: go test -run '%s$' ./chaos/sim -seed %d", err, t.Name(), seed)
+	}
+	if *seedFlag != 0 {
+		for _, f := range h.Faults {
+			t.Logf("%v to %v: %s: %s", time.Duration(f.Start), time.Duration(f.End), f.Nemesis, f.Detail)
 		}
-	})
+	}
 	results := []check.Result{check.Assumptions(h), check.Healed(h, cfg.Heal())}
 	if cfg.Promises().Tokens {
 		results = append(results, check.Tokens(h), check.FencedRegister(h))
@@ -59,7 +63,7 @@ func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats
 	}
 	for _, r := range results {
 		if r.Verdict != check.Ok {
-			t.Errorf("%s %s %s\nreplay: go test -run '%s' ./chaos/sim -seed %d", r.ID, r.Verdict, r.Summary, t.Name(), seed)
+			t.Errorf("%s %s %s\nreplay: go test -run '%s$' ./chaos/sim -seed %d", r.ID, r.Verdict, r.Summary, t.Name(), seed)
 		}
 	}
 	return h, stats
@@ -196,13 +200,40 @@ func TestRun_aMillionOperations_keepEveryPromise(t *testing.T) {
 	many(t, enough, sim.Config{Duration: time.Minute})
 }
 
+// Operators change the masters, and let them begin, by processes that are killed or stopped at any point.
+func TestRun_operated_keepsEveryPromise(t *testing.T) {
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(3_000, 100_000, 5_000_000))
+}
+
+// The same where any master may forget everything.
+func TestRun_operated_amnesia_keepsExclusion(t *testing.T) {
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(3_000, 100_000, 5_000_000),
+		sim.ActAbandoned)
+}
+
+// operated goes on until there were n operations and each act was seen, or four times as many operations.
+func operated(t *testing.T, cfg sim.Config, n uint64, also ...string) {
+	t.Helper()
+	acts := append(also, sim.ActChanged, sim.ActResumed, sim.ActCancelled, sim.ActRival, sim.ActKilled, sim.ActHeld, sim.ActInit,
+		sim.ActTwice, sim.ActStep, sim.ActFresh, sim.ActUnseen, sim.ActHaunted, sim.ActAway, sim.ActBlind, sim.ActForgot,
+		sim.ActOldList, sim.ActEarlyList)
+	var missing []string
+	many(t, func(s sim.Stats) bool {
+		missing = slices.DeleteFunc(slices.Clone(acts), func(act string) bool { return s.Acts[act] > 0 })
+		return s.Operations >= n && (raceEnabled || len(missing) == 0 || s.Operations >= 4*n)
+	}, cfg)
+	if len(missing) > 0 && !raceEnabled && *seedFlag == 0 && !t.Failed() {
+		t.Errorf("never seen: %q", missing)
+	}
+}
+
 // One seed, one history.
 func TestRun_sameSeed_sameHistory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's scheduler picks goroutines at random: replay without it")
 	}
 	for seed := range uint64(5) {
-		cfg := sim.Config{Duration: 3 * time.Second}
+		cfg := sim.Config{Duration: 3 * time.Second, Operated: seed%2 == 1}
 		a, _ := judge(t, seed, cfg)
 		b, _ := judge(t, seed, cfg)
 		for i := range min(len(a.Ops), len(b.Ops)) {

@@ -47,9 +47,13 @@ func (k *worker) once(l *lock) {
 	if k.rnd.IntN(4) == 0 {
 		opts = append(opts, redlock.Unfair())
 	}
-	m, mode := k.m.client.Mutex(l.name, opts...), history.Exclusive
+	c := k.m.use()
+	if c == nil {
+		return // its process is being restarted
+	}
+	m, mode := c.Mutex(l.name, opts...), history.Exclusive
 	if l.rw {
-		rw := k.m.client.RWMutex(l.name, opts...)
+		rw := c.RWMutex(l.name, opts...)
 		if m, mode = rw.Writer(), history.Writing; k.rnd.IntN(2) == 0 {
 			m, mode = rw.Reader(), history.Shared
 		}
@@ -60,6 +64,9 @@ func (k *worker) once(l *lock) {
 	if err != nil {
 		op.Error = class(err)
 		k.w.record(op)
+		if moved := (*redlock.EpochError)(nil); k.w.cfg.Operated && errors.As(err, &moved) && k.rnd.IntN(4) == 0 {
+			k.m.restart(time.Now())
+		}
 		return
 	}
 	op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, lease.Holder(), lease.Token(), k.m.claim(lease)
@@ -100,6 +107,9 @@ func (k *worker) hold(l *lock, m *redlock.Mutex, lease *redlock.Lease, grant his
 	if paused {
 		work = k.about(k.w.cfg.MaxTTL)
 	}
+	if k.w.cfg.Operated && k.rnd.IntN(6) == 0 {
+		work = k.about(k.w.cfg.MaxTTL / 2)
+	}
 	time.Sleep(work)
 	k.extended(lease, grant)
 	switch k.rnd.IntN(8) {
@@ -111,6 +121,9 @@ func (k *worker) hold(l *lock, m *redlock.Mutex, lease *redlock.Lease, grant his
 	}
 	if ok && grant.Mode != history.Shared && (paused || lease.Err() == nil) {
 		k.register(l, grant, history.KindWrite, value+1)
+	}
+	if k.w.cfg.Operated && errors.Is(lease.Err(), redlock.ErrClosed) {
+		return // its process is gone: the claim stands as long as it was given
 	}
 	op := history.Op{Kind: history.KindUnlock, Client: k.name, Lock: l.name, Holder: grant.Holder, Call: k.w.now(), Outcome: history.OK}
 	err := lease.Unlock(context.Background())

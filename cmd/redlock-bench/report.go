@@ -121,7 +121,7 @@ func (r *report) latencyLine(name string, f *figures) {
 
 func (r *report) firstError(err error) {
 	if err != nil {
-		for _, line := range wrap("first error: " + oneLine(err), textWidth) {
+		for _, line := range wrap("first error: "+oneLine(err), textWidth) {
 			r.line("        %s", line)
 		}
 	}

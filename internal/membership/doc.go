@@ -31,7 +31,7 @@
 //	| lost     | R       | init   | the operator vouches |
 //	| lost     | R       | change | the master is in the new list only: it is prepared |
 //	| R before | R       | serve  | as lost |
-//	| R before | R       | init   | as lost; of two inits the higher number wins |
+//	| R before | R       | init   | as lost; of two inits the higher number wins; R of another list if the operator abandons the change |
 //	| R before | R       | change | as lost; the list that the master was prepared for was given up |
 //	| X before | R       | init   | the operator abandons the change |
 //	| X        | R       | init   | the operator abandons the change, and a minority votes still |

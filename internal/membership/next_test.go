@@ -36,6 +36,7 @@ var transitions = []struct {
 	{"init takes the higher number", "a: R before -> R", scene{goal: Init, masters: "RA4 RA5 RA5", whole: never}},
 	{"init gives a change up", "a: X before -> R", scene{goal: Init, masters: "XA5*+ XA5*+ -", whole: never, edit: func(v *View) { v.Abandon = true }}},
 	{"init gives a change up where a minority votes", "b: X -> R", scene{goal: Init, masters: "VA5+ XA5*+ XA5*+", whole: never, edit: func(v *View) { v.Abandon = true }}},
+	{"init gives a change up, and a master waits for the list before", "b: R before -> R", scene{goal: Init, from: "B", masters: "RA5 VB6* -", whole: never, edit: func(v *View) { v.Abandon = true }}},
 	{"init: all have waited", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}},
 	{"init: nothing was ever locked", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, edit: func(v *View) { v.NeverLocked = true }}},
 	{"init: listed masters begin at once", "c: R -> V", scene{goal: Init, masters: "VA5* VA5* RA5", whole: never, edit: listed}},
@@ -312,5 +313,22 @@ func TestAction_Fields(t *testing.T) {
 	begin := fields(scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW})
 	if !strings.Contains(begin, FieldPlan+"\n1.") || strings.Contains(begin, FieldTerms+"\n") {
 		t.Errorf("a beginning writes %q", begin)
+	}
+}
+
+// TestMemory_numberGoesBack: all records were lost, and an Init whose time of day was behind began the list anew. A client
+// that was open all the time follows, unless it knows that its list was left.
+func TestMemory_numberGoesBack(t *testing.T) {
+	s := scene{masters: "VA4 VA4 -", whole: time.Hour}
+	if v, a := s.run(t); v.Memory.Number != 4 || a.Kind != Swap {
+		t.Errorf("%s with number %d, want 4", tell(v, a), v.Memory.Number)
+	}
+	s.masters = "VA4 - -" // no quorum: this may be what an old copy says
+	if v, a := s.run(t); v.Memory.Number != inUse {
+		t.Errorf("%s with number %d, want %d", tell(v, a), v.Memory.Number, inUse)
+	}
+	s.masters, s.edit = "VA4 VA4 VA4", func(v *View) { v.Memory.Left = Epoch{inUse + 1, 99} }
+	if v, a := s.run(t); v.Memory.Number != inUse || a.Why.Code != Moved {
+		t.Errorf("%s with number %d, want %d, and that the list was left", tell(v, a), v.Memory.Number, inUse)
 	}
 }

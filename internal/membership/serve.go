@@ -54,7 +54,7 @@ func (m *machine) begin() Action {
 			return refuse(Unreachable, i)
 		case g.State == Retired && !v.Abandon:
 			return refuse(Unfinished, i)
-		case g.State != None && g.State != Retired && g.Epoch.ID != e.ID:
+		case g.State != None && g.State != Retired && g.Epoch.ID != e.ID && (live == Voting || !v.Abandon):
 			return refuse(Foreign, i)
 		case live == Voting:
 			e.Number, m.voted = max(e.Number, g.Epoch.Number), true

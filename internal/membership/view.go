@@ -154,7 +154,9 @@ func (m *Memory) count(v *View) {
 		if p := v.Masters[i].Record.Plan; p.From.ID == v.Terms.ID && p.Target.ID != v.Terms.ID && p.From.Number >= m.Number && p.Target.Number > m.Left.Number {
 			m.Left = p.Target
 		}
-		if g.Epoch.ID != v.Terms.ID || g.Epoch.Number < m.Number {
+		// A quorum with a smaller number than this client knows lost its records and was begun anew by an Init whose
+		// time of day was behind. All locks of before are over then.
+		if g.Epoch.ID != v.Terms.ID || g.Epoch.Number < m.Number && m.Left != (Epoch{}) {
 			continue
 		}
 		votes, sent := 0, v.Masters[i].Sent
@@ -163,7 +165,7 @@ func (m *Memory) count(v *View) {
 				votes, sent = votes+1, min(sent, at.Sent)
 			}
 		}
-		if votes >= v.Terms.Quorum() && (g.Epoch.Number > m.Number || sent > m.Whole) {
+		if votes >= v.Terms.Quorum() && (g.Epoch.Number != m.Number || sent > m.Whole) {
 			m.Number, m.Whole = g.Epoch.Number, sent
 			if m.Left.Number < m.Number {
 				m.Left = Epoch{}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// live restarts the process now and then, with a list of that time, until stop is closed. The leases of a process that ends
+// are not given back.
+func (m *member) live(stop <-chan struct{}) {
+	o, rnd := m.w.op, m.w.rand(fmt.Sprintf("life %d", m.id))
+	life := time.Duration(rnd.ExpFloat64() * float64(4*m.w.cfg.MaxTTL))
+	for {
+		timer := time.NewTimer(life)
+		select {
+		case <-timer.C:
+		case <-m.again:
+		case <-stop:
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+		m.mu.Lock()
+		away, start := m.away, m.notYet
+		m.mu.Unlock()
+		if away {
+			life = m.w.cfg.MaxTTL / 10
+			continue
+		}
+		m.close()
+		time.Sleep(time.Until(start))
+		l, right := o.choose(rnd)
+		life = time.Duration(rnd.ExpFloat64() * float64(4*m.w.cfg.MaxTTL))
+		if m.openList(l) != nil || !right {
+			life = time.Duration(rnd.Int64N(int64(m.w.cfg.MaxTTL)))
+		}
+	}
+}
+
+// openList starts a client with a list.
+func (m *member) openList(l *list) error {
+	nodes := make([]node.Node, len(l.masters))
+	for k, i := range l.masters {
+		nodes[k] = m.node("lane", i)
+	}
+	c, err := redlock.New(nodes, m.options(l)...)
+	if err != nil {
+		for _, n := range nodes {
+			_ = n.Close()
+		}
+		return err
+	}
+	m.mu.Lock()
+	m.client, m.list = c, l
+	m.mu.Unlock()
+	o := m.w.op
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.stepped.IsZero() && time.Since(o.stepped) < m.w.cfg.MaxTTL {
+		o.acts[ActFresh]++
+	}
+	return nil
+}
+
+// restart ends the process soon, and has it start again then.
+func (m *member) restart(then time.Time) {
+	m.mu.Lock()
+	m.notYet = then
+	m.mu.Unlock()
+	select {
+	case m.again <- struct{}{}:
+	default:
+	}
+}
+
+// setAway cuts the process off from all masters, and keeps it from being restarted, until it is called again.
+func (m *member) setAway(away bool) {
+	m.mu.Lock()
+	m.away = away
+	m.mu.Unlock()
+	for _, x := range m.wires {
+		x.set(func(x *wire) { x.away = away })
+	}
+}
