@@ -105,13 +105,25 @@ func (m *machine) wait() time.Duration {
 	case v.Goal == Init && v.NeverLocked && !m.voted:
 		return 0
 	case v.Goal == Init:
-		for i := range v.Masters {
-			if t := v.Masters[i].Record.Terms; t != nil { // of a list that is abandoned
-				w = max(w, t.Wait())
-			}
+		if t := v.longest(); t != nil { // of a list that is abandoned
+			w = t.Wait()
 		}
 	}
 	return w
+}
+
+// longest is the list with the longest wait that the records tell of, if it is longer than that of v.Terms.
+func (v *View) longest() (longest *Terms) {
+	w := v.Terms.Wait()
+	for i := range v.Masters {
+		r := &v.Masters[i].Record
+		for _, t := range []*Terms{r.Terms, r.Before} {
+			if t != nil && t.Wait() > w {
+				longest, w = t, t.Wait()
+			}
+		}
+	}
+	return longest
 }
 
 // stood is how long this client has seen the gate of master i unbroken, up to this look.

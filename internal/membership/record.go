@@ -16,6 +16,7 @@ const (
 	FieldIntent = "intent"
 	FieldPlan   = "plan"   // of X: the plan of its ballot; of V: the plan by which its epoch began, if a change began it
 	FieldTerms  = "epoch"  // the text of the terms of the gate's epoch
+	FieldBefore = "before" // of R: the text of the terms of another list whose locks may live on, if it has to be waited for
 	FieldClock  = "note"   // the clock note
 	FieldTarget = "target" // during a change: the text of the terms of its target
 	FieldURLs   = "urls"   // during a change: both lists of URLs without passwords, as the driver gives them
@@ -132,6 +133,7 @@ type Record struct {
 	Head
 	Plan     Plan
 	Terms    *Terms // of the gate's epoch, nil when there are none
+	Before   *Terms // of a list whose locks may live on
 	Target   string
 	URLs     string
 	Over     string
@@ -155,9 +157,11 @@ func ParseRecord(fields map[string]string) (Record, error) {
 	if r.Clock, err = ParseNote(fields[FieldClock]); err != nil {
 		return Record{}, err
 	}
-	if text := fields[FieldTerms]; text != "" {
-		if r.Terms, err = ParseTerms(text); err != nil {
-			return Record{}, err
+	for field, terms := range map[string]**Terms{FieldTerms: &r.Terms, FieldBefore: &r.Before} {
+		if text := fields[field]; text != "" {
+			if *terms, err = ParseTerms(text); err != nil {
+				return Record{}, err
+			}
 		}
 	}
 	r.Target, r.URLs, r.Over = fields[FieldTarget], fields[FieldURLs], fields[FieldOver]

@@ -249,5 +249,14 @@ func (a *Action) Fields(v *View, urls string) []string {
 	if a.To.Gate.State == Quarantined {
 		f = append(f, FieldClock, v.Masters[a.Master].Note.String())
 	}
+	// An Init that gives up a change waits for the locks of both lists, also when it is called again.
+	switch longest := v.longest(); {
+	case a.To.Gate.State == Quarantined && v.Goal == Change:
+		f = append(f, FieldBefore, v.Terms.String())
+	case a.To.Gate.State == Quarantined && v.Goal == Init && longest != nil:
+		f = append(f, FieldBefore, longest.String())
+	case a.To.Gate.State == Voting && v.Masters[a.Master].Record.Before != nil:
+		f = append(f, FieldBefore, "")
+	}
 	return f
 }

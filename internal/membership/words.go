@@ -11,6 +11,7 @@ import (
 // What an operator runs. The words below name these commands and no others.
 const (
 	InitCommand   = "redlock-bench init --nodes URLS"
+	AbandonFlag   = "--abandon-change"
 	StatusCommand = "redlock-bench status --wait --nodes URLS"
 	ChangeCommand = "redlock-bench reconfigure --from URLS --to URLS"
 	CancelCommand = "redlock-bench cancel --nodes URLS"
@@ -60,7 +61,8 @@ func Explain(v *View, a Action) string {
 	case Unreachable:
 		return fmt.Sprintf("%s; start the master, or correct its URL", master)
 	case Unfinished:
-		return fmt.Sprintf("%s; finish that change with %s, or give it up with %s", master, ChangeCommand, CancelCommand)
+		return fmt.Sprintf("%s; finish that change with %s, or give it up with %s; if neither can go on, end every process of that change and add %s",
+			master, ChangeCommand, CancelCommand, AbandonFlag)
 	case Foreign:
 		return fmt.Sprintf("%s; if no client uses that list any more, delete the key of the record on that master", master)
 	case Moved:
@@ -85,8 +87,8 @@ func Explain(v *View, a Action) string {
 	case NotReady:
 		return fmt.Sprintf("%s; nothing has stopped: the change begins when all masters of the new list are ready", master)
 	case TooFewReady:
-		return fmt.Sprintf("too few of the new masters can begin: %s; start those that are out of reach; if their records are lost, end this command and begin the list that you want with %s",
-			v.states(), InitCommand)
+		return fmt.Sprintf("too few of the new masters can begin: %s; start those that are out of reach; if their records are lost, end this command and begin the list that you want with %s %s",
+			v.states(), InitCommand, AbandonFlag)
 	case BothVote:
 		return "both lists vote, and no change leads from the old one to the new one; use one of them on all clients"
 	case TooLate:

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// An init that gives up a change to a list with a shorter maximum TTL waits for the locks of the old list, on masters that
+// only the new list has, and also when it is called again after its first claims.
+func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
+	old, err := NewTerms([]string{"a", "b", "c"}, 30*time.Second, 0.01, 2*time.Millisecond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := NewTerms([]string{"d", "e", "f"}, time.Second, 0.01, 2*time.Millisecond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What a change writes when it prepares d.
+	v := NewView(Change, old, short, NewMemory())
+	d := slices.IndexFunc(v.Masters, func(m Master) bool { return m.Name == "d" })
+	prepare := Action{Kind: Swap, Master: d, To: Head{Gate: Gate{State: Quarantined, Epoch: Epoch{2, short.ID}, Incarnation: "d1", Nonce: 7}}}
+	record := make(map[string]string)
+	apply := func(v *View, a *Action) {
+		f := append([]string{FieldGate, a.To.Gate.String(), FieldIntent, a.To.Intent.String()}, a.Fields(v, "")...)
+		for i := 0; i < len(f); i += 2 {
+			record[f[i]] = f[i+1]
+		}
+	}
+	apply(v, &prepare)
+	memory := NewMemory()
+	for round, now := 0, time.Hour; round < 3; round, now = round+1, now+40*time.Second {
+		r, err := ParseRecord(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := NewView(Init, short, nil, memory)
+		v.Now, v.Wall, v.Nonce, v.Abandon = now, time.Unix(1e9, 0), Nonce(round+10), true
+		for i := range v.Masters {
+			at := &v.Masters[i]
+			at.Answered, at.Sent, at.Received, at.Incarnation, at.Record = true, now, now, "d1", r
+		}
+		m := machine{v: v}
+		if w := m.wait(); w != old.Wait() {
+			t.Errorf("round %d: the wait is %v, want %v: %v", round, w, old.Wait(), record)
+		}
+		claim := Action{Kind: Swap, Master: 0, From: r.Head, To: Head{Gate: Gate{State: Quarantined, Epoch: Epoch{int64(1e9 + round), short.ID}, Incarnation: "d1", Nonce: v.Nonce}}}
+		apply(v, &claim)
+	}
+	// A master that votes has nothing to wait for.
+	r, err := ParseRecord(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = NewView(Init, short, nil, NewMemory())
+	v.Masters[0].Record = r
+	apply(v, &Action{Kind: Swap, Master: 0, From: r.Head, To: Head{Gate: Gate{State: Voting, Epoch: r.Gate.Epoch, Incarnation: "d1"}}})
+	if record[FieldBefore] != "" {
+		t.Errorf("it votes, and its record says %q", record[FieldBefore])
+	}
+}
