@@ -194,15 +194,17 @@ func (k *keeper) pause(out *members.Outcome) time.Duration {
 	idle := k.c.epoch.terms.MaxTTL / 4
 	a := &out.Action
 	requarantined := a.Kind == membership.Swap && a.From.Gate.State == membership.Quarantined && a.To.Gate.State == membership.Quarantined
-	if now := out.View.Now; slices.Contains(out.Pending, true) || requarantined {
-		k.unsteady, k.calm = k.unsteady+1, now+2*activeLook
-		return min(lookAgain<<min(max(k.unsteady-3, 0), 5), activeLook)
-	} else if now > k.calm {
+	progress := a.Kind == membership.Look || a.Kind == membership.Learn || a.Kind == membership.Swap && !requarantined
+	now := out.View.Now
+	if now > k.calm {
 		k.unsteady = 0
 	}
 	switch {
-	case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap:
+	case progress:
 		return again
+	case requarantined, slices.Contains(out.Pending, true):
+		k.unsteady, k.calm = k.unsteady+1, now+2*activeLook
+		return min(lookAgain<<min(max(k.unsteady-3, 0), 5), activeLook)
 	case a.Kind == membership.Wait, a.Kind == membership.Done && a.For > 0:
 		idle = min(idle, max(a.For, again))
 	}
