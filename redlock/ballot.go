@@ -32,6 +32,10 @@ type ballot struct {
 	// answered marks the ops whose Reply is there. An op that is not answered
 	// belongs to its node's lane, all but what the submitter set.
 	answered uint64
+	// woken marks the masters that woke the contender while they were being asked.
+	woken uint64
+	// closed: nobody is asked any more, for what the round was given is being given back.
+	closed bool
 	// users are the ops that are not answered, and whoever called poll until done.
 	// The last of them gives the ballot back to its client, to be used again:
 	// ballots are most of what a lock would allocate otherwise.
@@ -57,7 +61,7 @@ func (c *Client) ballot(need int, req *node.Request) *ballot {
 	if need == 0 {
 		b.want = everybody
 	}
-	b.answered, b.users = 0, len(c.nodes)+1
+	b.answered, b.woken, b.closed, b.users = 0, 0, false, len(c.nodes)+1
 	return b
 }
 
@@ -76,6 +80,57 @@ func (b *ballot) ask(set uint64) {
 			b.Receive(op)
 		}
 	}
+}
+
+// wake says that the masters in the set have woken the contender. One that has refused it
+// is asked again while the round is open: it was asked a moment before the holder's
+// release came, and the others may be slow. Its vote is then worth as much as a first one:
+// an acquire can be repeated, and the lease counts from the beginning of the round.
+func (b *ballot) wake(set uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.woken |= set; set != 0; set &= set - 1 {
+		i := bits.TrailingZeros64(set)
+		if b.answered&(1<<i) != 0 && b.askAgainLocked(i) {
+			b.users++
+		}
+	}
+}
+
+// close is called before the votes of a round that is over are looked at.
+func (b *ballot) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+}
+
+// asleep forgets wakes of masters that are about to be asked.
+func (b *ballot) asleep(set uint64) {
+	b.mu.Lock()
+	b.woken &^= set
+	b.mu.Unlock()
+}
+
+// askAgainLocked puts the request once more to master i, which has answered, if that is of
+// use. It submits under the lock: what releases the round's votes must come behind it.
+func (b *ballot) askAgainLocked(i int) bool {
+	bit, op := uint64(1)<<i, &b.ops[i]
+	if b.woken&bit == 0 || b.closed || b.doneLocked() || op.Reply.Class != node.Held || op.Reply.Ticket == 0 {
+		return false
+	}
+	b.woken &^= bit
+	// It has its place in that master's queue, which each gives out on its own.
+	req, place := b.req, *b.req.Wait
+	place.Ticket = op.Reply.Ticket
+	req.Wait = &place
+	op.Request, op.Reply = &req, node.Reply{}
+	if !b.c.nodes[i].Submit(op) {
+		return false // its no stays counted
+	}
+	b.answered &^= bit
+	b.tally.no--
+	b.heard--
+	return true
 }
 
 // skip counts the nodes in the set as a no.
@@ -98,6 +153,10 @@ func (b *ballot) Receive(op *node.Op) {
 	}
 	if !late && b.doneLocked() {
 		b.decide()
+	}
+	if b.askAgainLocked(op.Index) {
+		b.mu.Unlock()
+		return
 	}
 	if late && op.Wait != nil && mayQueue(&op.Reply) && b.tally.verdict() == won {
 		// The lock is ours, but this master may have us in its queue still.
@@ -136,6 +195,9 @@ func (b *ballot) doneUnlock() {
 	default:
 	}
 	b.req = node.Request{}
+	for i := range b.ops {
+		b.ops[i].Request = &b.req
+	}
 	b.c.ballots.Put(b)
 }
 

@@ -389,6 +389,9 @@ func (r *round) end(ct *contender) (*Lease, []node.Reply, error) {
 	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
 	holder, start := r.holder, r.start
 	v := b.wait(ctx, r.timeout)
+	if ct != nil {
+		ct.decided(b)
+	}
 	var token int64
 	var overtaken error
 	if v == won {

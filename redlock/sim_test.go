@@ -386,6 +386,63 @@ func TestSim_handOff_asksEachMasterOnceItIsFree(t *testing.T) {
 	})
 }
 
+// A master that refused the waiter a moment before the release came, and then woke it, is
+// asked again in the same round: the masters that have not answered may be slow ones.
+func TestSim_wokenInARound_asksAgain(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		got := make(chan *redlock.Lease, 1)
+		ctx := t.Context()
+		go func() {
+			next, _ := b.Mutex("x").Lock(ctx)
+			got <- next
+		}()
+		time.Sleep(100 * time.Millisecond) // it looks again after subscribing
+		a.faultOn("release", nodetest.Fault{Delay: 10 * time.Millisecond}, 2)
+		b.faultOn("acquire", nodetest.Fault{Delay: 100 * time.Millisecond}, 3, 4)
+		start := time.Now()
+		rounds := b.Stats().Rounds
+		wantErr(t, lease.Unlock(ctx), nil)
+		lease = <-got
+		if took := time.Since(start); lease == nil || took > 11*time.Millisecond {
+			t.Fatalf("%v after %v", lease, took)
+		}
+		if n := b.Stats().Rounds - rounds; n != 1 {
+			t.Errorf("%d rounds", n)
+		}
+		time.Sleep(200 * time.Millisecond)
+		c.wantVotes("x", lease.Holder(), 5)
+		wantErr(t, lease.Unlock(ctx), nil)
+		c.wantVotes("x", "", 5)
+	})
+}
+
+// A refusal that comes when the round is over has nobody ask again: the vote would be
+// nobody's.
+func TestSim_wokenInARound_overBeforeTheRefusal(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		got := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := b.Mutex("x").Lock(ctx)
+			got <- err
+		}()
+		time.Sleep(100 * time.Millisecond) // it looks again after subscribing
+		a.faultOn("release", nodetest.Fault{Delay: 10 * time.Millisecond}, 2)
+		b.faultOn("acquire", nodetest.Fault{ReplyDelay: 30 * time.Millisecond}, 2)
+		b.faultOn("acquire", nodetest.Fault{Delay: 100 * time.Millisecond}, 3, 4)
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		time.Sleep(20 * time.Millisecond)
+		cancel()
+		wantErr(t, <-got, context.Canceled)
+		time.Sleep(200 * time.Millisecond)
+		c.wantVotes("x", "", 5)
+	})
+}
+
 // One master wakes the waiter and no other does. It is asked at once, the rest a little
 // later, for they may be down; not when the caller gives up before, and nothing is left.
 func TestSim_wokenByOneMaster(t *testing.T) {

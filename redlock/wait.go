@@ -89,6 +89,7 @@ type contender struct {
 	// nearly over has hardly time for an answer, and does not replace one that had: it
 	// must not make a lock that is held look like masters that are gone.
 	last      *RoundError
+	round     *ballot // of the round under way
 	listens   bool
 	behind    bool   // somebody was ahead of it in too many queues, in the last round
 	over      bool   // all masters are to be asked: the turn is new, the timer has ended, or the lock was given back here
@@ -374,7 +375,7 @@ func (ct *contender) tellWhy(ctx context.Context, round *RoundError) {
 // are asked then.
 func (ct *contender) ask(r *round) {
 	c := ct.w.c
-	asked := ct.due(0)
+	asked := ct.due(r.b, 0)
 	if asked == c.all {
 		r.b.ask(asked)
 		return
@@ -386,7 +387,7 @@ func (ct *contender) ask(r *round) {
 		var set uint64
 		select {
 		case <-ct.wake:
-			set = ct.due(asked)
+			set = ct.due(r.b, asked)
 		case <-r.b.decided:
 			r.b.decide() // for wait
 			set = c.all &^ asked
@@ -418,6 +419,14 @@ func (ct *contender) timeout() {
 	defer ct.w.mu.Unlock()
 	ct.over = true
 	ct.wakeLocked(0)
+}
+
+// decided is called when nobody is to be asked any more in the round under way.
+func (ct *contender) decided(b *ballot) {
+	ct.w.mu.Lock()
+	ct.round = nil
+	ct.w.mu.Unlock()
+	b.close()
 }
 
 // place is the contender's in all queues, once it is known. It keeps the ticket that

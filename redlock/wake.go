@@ -179,6 +179,9 @@ func (w *waiting) handOver(l *node.Lock) {
 }
 
 func (ct *contender) wakeLocked(set uint64) {
+	if ct.round != nil {
+		ct.round.wake(set)
+	}
 	ct.woken |= set
 	select {
 	case ct.wake <- struct{}{}:
@@ -194,9 +197,10 @@ func (ct *contender) wokenUp() bool {
 }
 
 // due takes out the masters that a round is to ask now, which has asked some already.
-func (ct *contender) due(asked uint64) uint64 {
+func (ct *contender) due(b *ballot, asked uint64) uint64 {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
+	ct.round = b
 	set := ct.freeLocked()
 	if ct.over {
 		set, ct.over = ct.w.c.all, false
@@ -204,6 +208,7 @@ func (ct *contender) due(asked uint64) uint64 {
 	set &^= asked
 	ct.woken &^= set
 	ct.heard &^= set
+	b.asleep(set)
 	return set
 }
 
