@@ -4,6 +4,7 @@ package nodetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,10 +31,7 @@ var snippets = []string{
 	"return redis.pcall('hget', KEYS[3], 'f')",
 	"return redis.pcall('hget', KEYS[3], 'f').err",
 	"return type(redis.pcall('hget', KEYS[3], 'f'))",
-	"return redis.call('hget', KEYS[3], 'f')",
 	"local ok, e = pcall(redis.call, 'hget', KEYS[3], 'f') return {ok, type(e), e.err}",
-	"local ok, e = pcall(error, {err = 'OWN text'}) return {ok, e.err}",
-	"error({err = 'OWN text'})",
 	"local n = 0 local function f() n = n + 1 end pcall(error, {err = 'X'}) f() return n",
 	"local n = 0 local function f() n = n + 1 redis.call('hget', KEYS[3], 'f') end pcall(f) pcall(f) return n",
 	"local n = 0 local function f() n = n + 1 return nil + 1 end pcall(pcall, f) pcall(f) return n",
@@ -47,8 +45,6 @@ var snippets = []string{
 	"return redis.call('hset', KEYS[1], 'f', {})",
 	"return redis.call('unheardof', 1)",
 	"redis.call('hset', KEYS[1], 'n', 1700000000000000 + 0) return redis.call('hget', KEYS[1], 'n')",
-	"redis.call('hset', KEYS[1], 'n', 0.1) return redis.call('hget', KEYS[1], 'n')",
-	"redis.call('hset', KEYS[1], 'n', 2^60) return redis.call('hget', KEYS[1], 'n')",
 	"redis.call('zadd', KEYS[2], 1700000000000000, 'm') return redis.call('zscore', KEYS[2], 'm')",
 	"local out = {} for _, t in ipairs({'7', ' 7 ', '1e3', '010', '0x10', '-0x10', '1_0', '', '1x', '1.5', '.5', '9007199254740993'}) do " +
 		"local n = tonumber(t) out[#out + 1] = t .. ' ' .. (n and string.format('%.17g', n) or 'nil') end return out",
@@ -64,6 +60,17 @@ var snippets = []string{
 	"local t = {} for i, k in ipairs(KEYS) do t[#t + 1] = i .. k end return t",
 }
 
+// versioned are answered otherwise by Redis 6.2 (an error that no pcall catches loses its
+// first word) or by Redis 8 and Valkey (numbers that are no integers below 2^53 are printed
+// with fewer digits). The interpreter does as Redis 7, and our scripts rely on neither.
+var versioned = []string{
+	"return redis.call('hget', KEYS[3], 'f')",
+	"local ok, e = pcall(error, {err = 'OWN text'}) return {ok, e.err}",
+	"error({err = 'OWN text'})",
+	"redis.call('hset', KEYS[1], 'n', 0.1) return redis.call('hget', KEYS[1], 'n')",
+	"redis.call('hset', KEYS[1], 'n', 2^60) return redis.call('hget', KEYS[1], 'n')",
+}
+
 // The interpreter runs Lua, calls commands and turns values into replies as Redis does.
 func TestScript_snippets_sameAsRedis(t *testing.T) {
 	if _, _, err := localredis.Find(); err != nil {
@@ -76,9 +83,19 @@ func TestScript_snippets_sameAsRedis(t *testing.T) {
 	t.Cleanup(func() { _ = s.Close() })
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})
 	t.Cleanup(func() { _ = client.Close() })
+	info, err := client.Info(t.Context(), "server").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := snippets
+	if strings.HasPrefix(localredis.VersionIn(info), "redis 7.") {
+		texts = append(slices.Clone(texts), versioned...)
+	} else {
+		t.Log(localredis.VersionIn(info), "is not asked what releases answer in different ways")
+	}
 	m := NewMaster("m")
 	keys, args := []string{"h", "z", "s", "none"}, []string{"a", "b", "c"}
-	for _, text := range snippets {
+	for _, text := range texts {
 		client.FlushAll(t.Context())
 		m.Flush()
 		for _, words := range [][]string{{"hset", "h", "f", "1", "g", "2"}, {"zadd", "z", "2", "b"}, {"zadd", "z", "1", "a"}, {"set", "s", "text"}} {
