@@ -19,12 +19,12 @@ test: setup
 	$(GO) test $(TESTFLAGS) -p 2 $(PATIENT)
 	# Without the race detector, for what is too much with it: the large token
 	# models, a million simulated operations, every nemesis on real masters, in
-	# Docker and out of it; and the bug zoo's own build. One after the other: what
+	# Docker and out of it; and the mutants' own build. One after the other: what
 	# only computes slows a Docker engine down, nice or not.
 	$(GO) test -count=1 -vet=off -run 'exhausted|aMillion' ./redlock/tokenmodel ./chaos/sim
 	$(GO) test -count=1 -vet=off ./redlock/membershipmodel
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
-	$(GO) test -count=1 -vet=off -tags zoo ./chaos/zoo
+	$(GO) test -count=1 -vet=off -tags mutants ./chaos/mutants
 
 # Servers of other versions, where they are there: .ci/servers fetches them.
 test-servers: setup
@@ -37,7 +37,7 @@ lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	# With -race, as the tests are built: there is a database among what they need.
 	$(GO) vet -race ./...
-	$(GO) vet -tags zoo ./internal/zoo ./node/... ./redlock ./chaos/zoo ./chaos/chaoscli
+	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/chaoscli
 	# The tests of fencesql bring a database in, which takes longer to analyse than
 	# all else.
 	$(TOOL) staticcheck $$($(GO) list ./... | grep -v /fencesql)

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 )
 
 // Drift bounds how far the clocks of a client and of a master may run apart
@@ -53,7 +53,7 @@ func (d Drift) Of(ttl time.Duration) time.Duration {
 //
 // Invariant: 0 <= Validity <= max(ttl, 0), whatever the arguments.
 func (d Drift) Validity(ttl, elapsed time.Duration) time.Duration {
-	if zoo.NoDrift {
+	if mutants.NoDrift {
 		d = Drift{}
 	}
 	spent := add(max(elapsed, 0), max(d.Of(ttl), 0))

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 )
 
 // maxPipeline bounds one pipeline, so that the last op of a burst is not sent
@@ -109,7 +109,7 @@ func (r *Redis) serve(conn *conn) error {
 // without the right to CLIENT KILL, the acquire's vote may live for its TTL. Not
 // after a restart: that ended the connection, and its id may be another's now.
 func (r *Redis) fence(conn *conn) error {
-	if r.lost.id != 0 && r.lost.runID == conn.ident.RunID && !zoo.NoFence {
+	if r.lost.id != 0 && r.lost.runID == conn.ident.RunID && !mutants.NoFence {
 		err := conn.ClientKillByFilter(background, "ID", strconv.FormatInt(r.lost.id, 10)).Err()
 		if err != nil && !isReply(err) {
 			return err
@@ -248,7 +248,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	for i, op := range b.ops {
 		pipe.reply(len(b.undo)+i, op.Request, &op.Reply)
 		switch {
-		case jumped && op.Kind == Acquire && op.Reply.Class == Granted && !zoo.NoClockWatch:
+		case jumped && op.Kind == Acquire && op.Reply.Class == Granted && !mutants.NoClockWatch:
 			op.Reply = Reply{Err: ErrClock} // the vote may be there: it is to be released
 		case op.Kind == ReadRecord && op.Reply.Class == Granted && replaced(op.Reply.Record) != nil:
 			away = replaced(op.Reply.Record)
@@ -305,7 +305,7 @@ func (r *Redis) watch(sent, received time.Duration, t *redis.TimeCmd) (jumped bo
 	if r.clockWatch.Observe(sent, received, master, r.bound.Drift) == 0 {
 		return false
 	}
-	if !zoo.NoClockWatch {
+	if !mutants.NoClockWatch {
 		r.mu.Lock()
 		r.doubtLocked(ErrClock)
 		r.mu.Unlock()

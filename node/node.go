@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 )
 
 // Node is what the coordinator needs of one master. [Redis] is the real one,
@@ -252,7 +252,7 @@ type Swap struct {
 
 // undoes says whether r takes back what an earlier op did: the node sends it again
 // until the master acknowledges it.
-func (r *Request) undoes() bool { return (r.Kind == Release || r.Kind == Leave) && !zoo.NoDebt }
+func (r *Request) undoes() bool { return (r.Kind == Release || r.Kind == Leave) && !mutants.NoDebt }
 
 // Class says what a reply means to a vote counter.
 type Class uint8

@@ -22,7 +22,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 )
 
 // maxRemaining caps the remaining TTL that a reply may claim, far above any
@@ -195,7 +195,7 @@ func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
 	opts.ReadTimeout, opts.WriteTimeout = cfg.IOTimeout, cfg.IOTimeout
 	opts.ContextTimeoutEnabled = true
 	opts.PoolSize = 1
-	if zoo.LibraryRetries {
+	if mutants.LibraryRetries {
 		opts.MaxRetries, opts.PoolSize = 3, 8
 	}
 	// With RESP3 go-redis looks for pushed messages before each pipeline, with a
@@ -365,7 +365,7 @@ func (c *conn) close() {
 // again behind the lane's back.
 func (r *Redis) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	opts := r.opts
-	if zoo.LibraryRetries {
+	if mutants.LibraryRetries {
 		return opts, nil, nil
 	}
 	dial := opts.Dialer
@@ -451,7 +451,7 @@ func (r *Redis) attempt(limit time.Duration) (*conn, error) {
 	c.client = redis.NewClient(&opts)
 	c.Conn = c.client.Conn()
 	c.pipe = c.Conn.Pipeline()
-	if zoo.LibraryRetries {
+	if mutants.LibraryRetries {
 		c.pipe = c.client.Pipeline()
 	}
 	r.mu.Lock()

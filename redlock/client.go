@@ -18,7 +18,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -275,7 +275,7 @@ func (c *Client) jitter(d time.Duration) time.Duration {
 // of an earlier attempt cannot match it (docs/safety.md A14). The form,
 // uuid:number, is Redisson's.
 func (c *Client) nextHolder() string {
-	if zoo.SameHolder {
+	if mutants.SameHolder {
 		return c.id + ":1"
 	}
 	var b [64]byte
@@ -398,7 +398,7 @@ func (r *round) end(ct *contender) (*Lease, []node.Reply, error) {
 		token, v, overtaken = c.settleToken(ctx, b, l, holder, r.timeout)
 	}
 	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
-	if zoo.NoElapsedCheck {
+	if mutants.NoElapsedCheck {
 		start = now
 	}
 	validity := c.drift.Validity(ls.ttl, now-start)
@@ -428,7 +428,7 @@ func (r *round) end(ct *contender) (*Lease, []node.Reply, error) {
 		r.hearOut(now - start)
 	}
 	granted, maybe, _ := b.votes()
-	if zoo.ReleaseOnCaller && ctx.Err() != nil {
+	if mutants.ReleaseOnCaller && ctx.Err() != nil {
 		maybe = 0
 	}
 	replies := b.replies()

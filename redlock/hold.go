@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -161,7 +161,7 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 		silent := h.countLocked()
 		n := bits.OnesCount64(confirmed)
 		switch {
-		case n >= h.c.need || zoo.ExtendMinority && n > 0:
+		case n >= h.c.need || mutants.ExtendMinority && n > 0:
 			h.until = start + h.c.drift.Validity(h.ls.ttl, 0)
 		case bits.OnesCount64((h.votes|silent)&^missing) < h.c.need:
 			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
@@ -44,7 +44,7 @@ func newEpoch(nodes []node.Node, s *settings) (epoch, error) {
 	if err != nil {
 		return epoch{}, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if zoo.NoEpoch {
+	if mutants.NoEpoch {
 		terms.ID = 1
 	}
 	e.terms = terms

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -62,7 +62,7 @@ func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holde
 	token, agree, below := b.tokens()
 	c.tokens.saw(token)
 	missing := c.need - bits.OnesCount64(agree)
-	if missing <= 0 || zoo.NoWriteBack {
+	if missing <= 0 || mutants.NoWriteBack {
 		return token, won, nil
 	}
 	c.stats.secondRounds.Add(1)

@@ -38,7 +38,7 @@ func commands() []command {
 		{"run", "", "hurt masters and clients, and judge what came of it (the default)", defineRun},
 		{"failover", "", "lose a lock with a failed-over master, and keep it with five", defineFailover},
 		{"check", "HISTORY...", "judge the recorded history of a run", defineCheck},
-		{"zoo", "", "the lock without one of its defences at a time, and who notices", defineBugs},
+		{"mutants", "", "take one defence of the lock away at a time, and see which checker finds it", defineMutants},
 		{"list", "", "the nemeses, workloads and checkers there are", defineList},
 	}
 }
@@ -83,7 +83,7 @@ func start(ctx context.Context, c *console, args []string) error {
 			i++
 		}
 		if i == len(commands()) {
-			return usagef("no command %q: want one of run, failover, check, zoo, list", args[0])
+			return usagef("no command %q: want one of run, failover, check, mutants, list", args[0])
 		}
 		cmd, args = commands()[i], args[1:]
 	}

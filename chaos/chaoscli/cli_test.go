@@ -35,7 +35,7 @@ func cli(t *testing.T, ctx context.Context, args ...string) (code int, stdout, s
 
 func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 	for line, want := range map[string]string{
-		"frob":                                 "want one of run, failover, check, zoo, list",
+		"frob":                                 "want one of run, failover, check, mutants, list",
 		"run more":                             "flags only",
 		"--frob":                               "--help",
 		"--driver vm":                          "docker, process or sim",

@@ -17,7 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -128,12 +128,12 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 	return out
 }
 
-// guardsOff are the guards that the mutants of package zoo are without.
+// guardsOff are the guards that the mutants of package mutants are without.
 func guardsOff() (off membership.Guard) {
-	if zoo.NoQuarantine {
+	if mutants.NoQuarantine {
 		off |= membership.GuardWaitQuarantined
 	}
-	if zoo.RelearnFirst {
+	if mutants.RelearnFirst {
 		off |= membership.GuardLearnAfterWait
 	}
 	return off
@@ -212,7 +212,7 @@ func (d *Driver) judge(v *membership.View, readings []membership.Reading) {
 		if readings[k].Live && d.seen.Doubt == 0 && readings[k].Note.Frame != 0 && readings[k].Note.Frame == d.seen.Notes[k].Frame {
 			d.compared++
 		}
-		v.Masters[k].Moved, v.Masters[k].Note = d.seen.Moved[k] && !zoo.NoClockNote, d.seen.Notes[k]
+		v.Masters[k].Moved, v.Masters[k].Note = d.seen.Moved[k] && !mutants.NoClockNote, d.seen.Notes[k]
 	}
 }
 

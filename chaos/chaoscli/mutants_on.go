@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build zoo
+//go:build mutants
 
 package chaoscli
 
@@ -10,18 +10,19 @@ import (
 	"flag"
 	"os"
 
-	"github.com/redlock-go/redlock/chaos/zoo"
+	"github.com/redlock-go/redlock/chaos/mutants"
 )
 
-func defineBugs(fs *flag.FlagSet) func(context.Context, *console, []string) error {
+// defineMutants makes the command that runs all mutants.
+func defineMutants(fs *flag.FlagSet) func(context.Context, *console, []string) error {
 	path := fs.String("json", "", "`FILE` for the results, - is standard output")
 	return func(ctx context.Context, c *console, _ []string) error {
-		results, err := zoo.Run(ctx)
+		results, err := mutants.Run(ctx)
 		if err != nil {
 			return err
 		}
 		if *path != "-" {
-			zoo.Table(c.out, results)
+			mutants.Table(c.out, results)
 		}
 		if *path != "" {
 			out := c.out

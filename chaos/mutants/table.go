@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zoo
+package mutants
 
 import (
 	"errors"
@@ -13,20 +13,19 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// bug is one defence that can be taken away, with the schedule that then goes wrong.
-type bug struct {
-	name    string // of its switch
-	nemesis string
-	checker string // that must find it
-	within  int    // so many runs
-	// tokensOnly: the nemesis is one under which only tokens are promised.
-	tokensOnly bool
+// mutant is the lock without one of its defences, with the schedule that then breaks a promise.
+type mutant struct {
+	name       string // the name of the switch in internal/mutants
+	nemesis    string // the nemesis that the schedule plays
+	checker    string // the checker that must find the mutant
+	within     int    // the number of runs within which the checker must find it
+	tokensOnly bool   // under this nemesis only tokens are promised
 	schedule   func(w *world) error
 }
 
-// bugs is the zoo, in the order of docs/chaos.md.
-func bugs() []bug {
-	return []bug{
+// all returns the mutants, in the order of docs/chaos.md.
+func all() []mutant {
+	return []mutant{
 		{name: "same-holder", nemesis: "N10", checker: "C1", within: 3, schedule: zombieRelease},
 		{name: "no-elapsed-check", nemesis: "N8", checker: "C1", within: 3, schedule: pauseBeforeTheCheck},
 		{name: "no-owner-check", nemesis: "N17", checker: "C2", within: 3, tokensOnly: true, schedule: vanishedVotes},
@@ -46,32 +45,31 @@ func bugs() []bug {
 	}
 }
 
-// run plays the schedule once, with the switches as they are, and has every checker look at it.
-//
-// synctest wants a testing.T, which only tests have; it uses it for its name and for what fails in it, and nothing does.
-func (b bug) run(seed uint64) ([]check.Result, error) {
+// run plays the schedule once, with the switches as they are, and returns the results of all checkers.
+func (m mutant) run(seed uint64) ([]check.Result, error) {
 	var h *history.History
 	var err error
+	// synctest.Test needs a testing.T, and only tests have one. An empty one is enough: synctest.Test uses it for failures only.
 	synctest.Test(new(testing.T), func(*testing.T) {
 		w := newWorld(seed)
-		err = errors.Join(b.schedule(w), w.probe())
+		err = errors.Join(m.schedule(w), w.probe())
 		h = w.close()
 	})
 	if err != nil {
 		return nil, err
 	}
-	return check.All(h, check.Expect{X: !b.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), nil
+	return check.All(h, check.Expect{X: !m.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), nil
 }
 
-// control plays the schedule with the switches as they are, all off, and returns what was promised and not kept.
-func (b bug) control(seed uint64) error {
-	checks, err := b.run(seed)
+// control plays the schedule once. All switches must be off. It returns an error if a promise was broken.
+func (m mutant) control(seed uint64) error {
+	checks, err := m.run(seed)
 	if err != nil {
-		return fmt.Errorf("%s, control: %w", b.name, err)
+		return fmt.Errorf("%s, control: %w", m.name, err)
 	}
 	for _, c := range checks {
 		if c.Promised && c.Verdict != check.Ok {
-			return fmt.Errorf("%s, control: every defence is in place, and %s says %s: %s", b.name, c.ID, c.Verdict, c.Summary)
+			return fmt.Errorf("%s, control: every defence is in place, and %s says %s: %s", m.name, c.ID, c.Verdict, c.Summary)
 		}
 	}
 	return nil

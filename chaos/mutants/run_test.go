@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build zoo
+//go:build mutants
 
-package zoo
+package mutants
 
 import (
 	"context"
 	"slices"
 	"testing"
 
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 )
 
 func TestRun_defenceRemoved_found(t *testing.T) {
@@ -30,19 +30,19 @@ func TestRun_defenceRemoved_found(t *testing.T) {
 func TestNames_everySwitch_hasASchedule(t *testing.T) {
 	names := Names()
 	slices.Sort(names)
-	if !slices.Equal(names, zoo.Names()) {
-		t.Fatalf("schedules for %v, switches %v", names, zoo.Names())
+	if !slices.Equal(names, mutants.Names()) {
+		t.Fatalf("schedules for %v, switches %v", names, mutants.Names())
 	}
 }
 
-// The counter-test of TestBuild_withoutTheTag: with it the switches are there.
+// The counter-test of TestBuild_withoutTheTag: a build with the tag has the switches.
 func TestBuild_withTheTag_holdsTheSwitches(t *testing.T) {
-	if len(zooSymbols(t, "zoo")) == 0 {
-		t.Fatal("no symbol of the zoo in a build with its tag")
+	if len(mutantSymbols(t, "mutants")) == 0 {
+		t.Fatal("no symbol of mutants in a build with their tag")
 	}
 }
 
-func TestRun_noSuchBug_isAnError(t *testing.T) {
+func TestRun_noSuchMutant_isAnError(t *testing.T) {
 	if rs, err := Run(context.Background(), "same-holder", "no-such"); err == nil || rs != nil {
 		t.Fatalf("%v, %v", rs, err)
 	}

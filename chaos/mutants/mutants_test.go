@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zoo
+package mutants
 
 import (
 	"os/exec"
@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Every schedule of the zoo is a regression test of the lock as it is.
+// Every schedule is a regression test of the lock with all its defences.
 func TestControl_everyDefence_keepsThePromises(t *testing.T) {
-	for _, b := range bugs() {
-		t.Run(b.name, func(t *testing.T) {
-			for seed := range uint64(b.within) {
-				if err := b.control(seed); err != nil {
+	for _, m := range all() {
+		t.Run(m.name, func(t *testing.T) {
+			for seed := range uint64(m.within) {
+				if err := m.control(seed); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			}
@@ -28,8 +28,8 @@ func TestControl_everyDefence_keepsThePromises(t *testing.T) {
 	}
 }
 
-// zooSymbols are what is left of the zoo in a program of this project that is built with tags.
-func zooSymbols(t *testing.T, tags string) []string {
+// mutantSymbols returns the symbols of both packages called mutants in a redlock-bench that is built with tags.
+func mutantSymbols(t *testing.T, tags string) []string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "redlock-bench")
 	build := exec.CommandContext(t.Context(), "go", "build", "-tags", tags, "-o", bin, "github.com/redlock-go/redlock/cmd/redlock-bench")
@@ -45,18 +45,18 @@ func zooSymbols(t *testing.T, tags string) []string {
 	}
 	var found []string
 	for line := range strings.Lines(string(table)) {
-		if strings.Contains(strings.ToLower(line), "zoo") {
+		if strings.Contains(line, "/mutants.") {
 			found = append(found, strings.TrimSpace(line))
 		}
 	}
 	return found
 }
 
-func TestBuild_withoutTheTag_holdsNothingOfTheZoo(t *testing.T) {
+func TestBuild_withoutTheTag_holdsNoMutants(t *testing.T) {
 	if quorumtest.Race() {
 		t.Skip("builds a program: once is enough, and the run without the race detector does")
 	}
-	if found := zooSymbols(t, ""); len(found) > 0 {
-		t.Fatalf("a normal build holds %d symbols of the zoo:\n%s", len(found), strings.Join(found, "\n"))
+	if found := mutantSymbols(t, ""); len(found) > 0 {
+		t.Fatalf("a normal build holds %d symbols of mutants:\n%s", len(found), strings.Join(found, "\n"))
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build !zoo
+//go:build !mutants
 
-package zoo
+package mutants
 
 // The switches, all off for good.
 const (

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build zoo
+//go:build mutants
 
 package node
 
 import (
 	"strings"
 
-	"github.com/redlock-go/redlock/internal/zoo"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/node/lua"
 )
 
 // Defences that are Lua: while a switch is on, its script is sent without them.
 func init() {
-	breakScript(&zoo.NoOwnerCheck, &confirmSHA, lua.Source("confirm"), "-- confirm.lua, without its owner check",
+	breakScript(&mutants.NoOwnerCheck, &confirmSHA, lua.Source("confirm"), "-- confirm.lua, without its owner check",
 		"if call('hexists', lock, holder) == 0 then\n  return 0\nend\n", "")
-	breakScript(&zoo.ExtendCreates, &extendSHA, lua.Source("extend"), "-- extend.lua, which creates votes",
+	breakScript(&mutants.ExtendCreates, &extendSHA, lua.Source("extend"), "-- extend.lua, which creates votes",
 		"  local held = call('hexists', lock, holder)\n",
 		"  if call('exists', lock) == 0 then call('hset', lock, holder, '1') end\n"+
 			"  local held = call('hexists', lock, holder)\n")
 }
 
-// breakScript replaces defence in the script while on is set. A defence that is not there is a zoo that breaks nothing and then finds
-// nothing: it does not start.
+// breakScript replaces defence in the script while on is set. If the script does not contain the defence exactly once, breakScript
+// panics: the mutant would be the same as the lock.
 func breakScript(on *bool, sha *string, source, title, defence, instead string) {
 	if strings.Count(source, defence) != 1 {
-		panic("zoo: no such defence: " + title)
+		panic("mutants: no such defence: " + title)
 	}
 	sound, broken := *sha, register(title+"\n"+strings.Replace(source, defence, instead, 1))
-	zoo.OnSet(func() {
+	mutants.OnSet(func() {
 		*sha = sound
 		if *on {
 			*sha = broken

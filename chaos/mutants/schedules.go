@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package zoo
+package mutants
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// The schedules, in the order of bugs. Each says what a client or a master meets, and puts on record what clients do.
+// The schedules, in the order of all. Each says what a client or a master meets, and puts on record what clients do.
 
 // on makes commands called name suffer fault on the masters given.
 func on(name string, fault nodetest.Fault, ids ...int) func(int, nodetest.Command) nodetest.Fault {

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build mutants
+
+package mutants
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// The switches. They are read without a lock: see Set.
+var (
+	SameHolder      bool // a client uses one holder id for all its attempts
+	NoElapsedCheck  bool // validity counts from the replies, not from before the requests
+	NoOwnerCheck    bool // confirm.lua raises the counter without a look at who holds the vote
+	NoQuarantine    bool // a master that lost its data votes at once
+	RelearnFirst    bool // a master that lost its data reads its counters before the quarantine, not after
+	ExtendCreates   bool // extend.lua creates a vote if there is none
+	LibraryRetries  bool // go-redis sends a pipeline again after its connection broke
+	NoDrift         bool // validity is not shortened by the drift
+	ReleaseOnCaller bool // the release of a failed attempt ends with the caller's context
+	NoDebt          bool // a release that was not acknowledged is not sent again
+	NoWriteBack     bool // a token is granted before a quorum has its counter
+	ExtendMinority  bool // one vote is enough for an extend
+	NoFence         bool // a broken connection is not killed before releases are sent again
+	NoClockWatch    bool // the vote of a master counts although its clock jumped
+	NoClockNote     bool // clock notes are ignored
+	NoEpoch         bool // clients with different lists of masters are not refused
+)
+
+var switches = map[string]*bool{
+	"same-holder":       &SameHolder,
+	"no-elapsed-check":  &NoElapsedCheck,
+	"no-owner-check":    &NoOwnerCheck,
+	"no-quarantine":     &NoQuarantine,
+	"relearn-first":     &RelearnFirst,
+	"extend-creates":    &ExtendCreates,
+	"library-retries":   &LibraryRetries,
+	"no-drift":          &NoDrift,
+	"release-on-caller": &ReleaseOnCaller,
+	"no-debt":           &NoDebt,
+	"no-write-back":     &NoWriteBack,
+	"extend-minority":   &ExtendMinority,
+	"no-fence":          &NoFence,
+	"no-clock-watch":    &NoClockWatch,
+	"no-clock-note":     &NoClockNote,
+	"no-epoch":          &NoEpoch,
+}
+
+// Names returns the names of all switches, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(switches)) }
+
+var hooks []func()
+
+// Set turns the switch called name on and all others off; "" turns all off. No client may be open meanwhile. If no switch has the
+// name, Set returns an error and changes nothing.
+func Set(name string) error {
+	if name != "" && switches[name] == nil {
+		return fmt.Errorf("mutants: no switch %q", name)
+	}
+	for n, on := range switches {
+		*on = n == name
+	}
+	for _, f := range hooks {
+		f()
+	}
+	return nil
+}
+
+// OnSet registers f, which each Set calls at its end. It is for init functions: they take away defences that are not Go code.
+func OnSet(f func()) { hooks = append(hooks, f) }
