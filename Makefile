@@ -9,7 +9,7 @@ TESTFLAGS ?= -race -count=1 -timeout 12m -vet=off
 # too many.
 ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/chaoscli
 # These wait for containers and for Java most of the time.
-PATIENT := ./chaos/cluster/... ./chaos/redisson
+PATIENT := ./chaos/cluster/... ./internal/redissontest
 
 .PHONY: test test-servers lint fuzz bench bench-check soak soak-membership setup
 

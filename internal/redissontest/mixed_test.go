@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisson_test
+package redissontest_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/chaos/redisson"
+	"github.com/redlock-go/redlock/internal/redissontest"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -45,23 +45,23 @@ func multi(t *testing.T, c *redlock.Client, names ...string) locker {
 // member is one contender of a mixed fleet.
 type member struct {
 	java, shared bool
-	run          func() ([]redisson.Interval, error)
+	run          func() ([]redissontest.Interval, error)
 }
 
 // turns is how often each contender takes the lock, and how long it keeps it.
-var turns = redisson.Loop{Times: 25, Hold: 2 * time.Millisecond, Lease: 10 * time.Second}
+var turns = redissontest.Loop{Times: 25, Hold: 2 * time.Millisecond, Lease: 10 * time.Second}
 
-func javas(t *testing.T, h redisson.Handle, shared bool) member {
+func javas(t *testing.T, h redissontest.Handle, shared bool) member {
 	t.Helper()
 	// Once before, for Java takes its time to load what it needs and the others would be done by then.
-	if _, err := h.Loop(t.Context(), redisson.Loop{Times: 1, Lease: time.Second}); err != nil {
+	if _, err := h.Loop(t.Context(), redissontest.Loop{Times: 1, Lease: time.Second}); err != nil {
 		t.Fatal(err)
 	}
-	return member{true, shared, func() ([]redisson.Interval, error) { return h.Loop(t.Context(), turns) }}
+	return member{true, shared, func() ([]redissontest.Interval, error) { return h.Loop(t.Context(), turns) }}
 }
 
 func goes(t *testing.T, lock locker, shared bool) member {
-	return member{false, shared, func() (held []redisson.Interval, err error) {
+	return member{false, shared, func() (held []redissontest.Interval, err error) {
 		for range turns.Times {
 			lease, err := lock(t.Context())
 			if err != nil {
@@ -69,7 +69,7 @@ func goes(t *testing.T, lock locker, shared bool) member {
 			}
 			from := time.Now()
 			time.Sleep(turns.Hold)
-			held = append(held, redisson.Interval{From: from, To: time.Now()})
+			held = append(held, redissontest.Interval{From: from, To: time.Now()})
 			if err := lease.Unlock(t.Context()); err != nil {
 				return held, err
 			}
@@ -111,7 +111,7 @@ func summary(ds []time.Duration) string {
 func contend(t *testing.T, members ...member) (shared int, between handOffs) {
 	t.Helper()
 	began := time.Now()
-	held := make([][]redisson.Interval, len(members))
+	held := make([][]redissontest.Interval, len(members))
 	var wg sync.WaitGroup
 	for i, m := range members {
 		wg.Go(func() {
@@ -123,7 +123,7 @@ func contend(t *testing.T, members ...member) (shared int, between handOffs) {
 	}
 	wg.Wait()
 	type span struct {
-		redisson.Interval
+		redissontest.Interval
 		java bool
 	}
 	var all []span
@@ -132,7 +132,7 @@ func contend(t *testing.T, members ...member) (shared int, between handOffs) {
 			all = append(all, span{s, a.java})
 		}
 		for j, b := range members[:i] {
-			n := redisson.Overlaps(held[i], held[j])
+			n := redissontest.Overlaps(held[i], held[j])
 			if a.shared && b.shared && a.java != b.java {
 				shared += n
 			}
@@ -156,9 +156,9 @@ func contend(t *testing.T, members ...member) (shared int, between handOffs) {
 // Two Java processes with three threads and two Go clients with three goroutines want one lock. A hand-off that missed
 // its message would take 5 s and more.
 func TestMixed_exclusiveLocks_neverTwoHoldersAndAllTurns(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
-	a := redisson.Need(t, redisson.Config{Masters: addrs})
-	b := redisson.Need(t, redisson.Config{Masters: addrs})
+	addrs := redissontest.Masters(t, 3)
+	a := redissontest.Need(t, redissontest.Config{Masters: addrs})
+	b := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	one, two := ours(t, addrs[:1]), ours(t, addrs[:1])
 	all, all2 := ours(t, addrs), ours(t, addrs)
 	plain := func(c *redlock.Client) locker { return mutex(c.Mutex("plain")) }
@@ -168,19 +168,19 @@ func TestMixed_exclusiveLocks_neverTwoHoldersAndAllTurns(t *testing.T) {
 	names := []string{"multi a", "multi b", "multi c"}
 	several := func(c *redlock.Client) locker { return multi(t, c, names...) }
 	for _, c := range []struct {
-		kind  redisson.Kind
+		kind  redissontest.Kind
 		names []string
 		ours  func(c *redlock.Client) locker
 		x, y  *redlock.Client
 	}{
-		{redisson.Plain, []string{"plain"}, plain, one, two},
-		{redisson.Write, []string{"write"}, write, one, two},
-		{redisson.Multi, names, several, one, two},
-		{redisson.Red, []string{"red"}, red, all, all2},
-		{redisson.RedWrite, []string{"redwrite"}, redWrite, all, all2},
+		{redissontest.Plain, []string{"plain"}, plain, one, two},
+		{redissontest.Write, []string{"write"}, write, one, two},
+		{redissontest.Multi, names, several, one, two},
+		{redissontest.Red, []string{"red"}, red, all, all2},
+		{redissontest.RedWrite, []string{"redwrite"}, redWrite, all, all2},
 	} {
 		t.Run(string(c.kind), func(t *testing.T) {
-			lock := redisson.Lock{Kind: c.kind, Names: c.names}
+			lock := redissontest.Lock{Kind: c.kind, Names: c.names}
 			_, between := contend(t,
 				javas(t, a.Handle("1", lock), false), javas(t, a.Handle("2", lock), false), javas(t, b.Handle("1", lock), false),
 				goes(t, c.ours(c.x), false), goes(t, c.ours(c.x), false), goes(t, c.ours(c.y), false))
@@ -191,19 +191,19 @@ func TestMixed_exclusiveLocks_neverTwoHoldersAndAllTurns(t *testing.T) {
 
 // Readers and writers of both languages, on one master and over three.
 func TestMixed_readersAndWriters_readersShareWritersAlone(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
-	a := redisson.Need(t, redisson.Config{Masters: addrs})
+	addrs := redissontest.Masters(t, 3)
+	a := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	one, all := ours(t, addrs[:1]), ours(t, addrs)
 	for _, c := range []struct {
-		read, write redisson.Kind
+		read, write redissontest.Kind
 		client      *redlock.Client
 	}{
-		{redisson.Read, redisson.Write, one},
-		{redisson.RedRead, redisson.RedWrite, all},
+		{redissontest.Read, redissontest.Write, one},
+		{redissontest.RedRead, redissontest.RedWrite, all},
 	} {
 		t.Run(string(c.read), func(t *testing.T) {
 			name := []string{"rw " + string(c.read)}
-			read, write := redisson.Lock{Kind: c.read, Names: name}, redisson.Lock{Kind: c.write, Names: name}
+			read, write := redissontest.Lock{Kind: c.read, Names: name}, redissontest.Lock{Kind: c.write, Names: name}
 			rw := c.client.RWMutex(name[0])
 			shared, between := contend(t,
 				javas(t, a.Handle("r", read), true), javas(t, a.Handle("r2", read), true), javas(t, a.Handle("w", write), false),
@@ -217,7 +217,7 @@ func TestMixed_readersAndWriters_readersShareWritersAlone(t *testing.T) {
 // try takes a lock once, in either language, and gives back how to unlock it.
 type try func() (unlock func(), held bool)
 
-func tryJava(t *testing.T, h redisson.Handle) try {
+func tryJava(t *testing.T, h redissontest.Handle) try {
 	return func() (func(), bool) {
 		held, _, err := h.TryLock(t.Context(), 0, 10*time.Second)
 		if err != nil {
@@ -239,19 +239,19 @@ func tryOurs(t *testing.T, m *redlock.Mutex) try {
 
 // What one side holds, the other side may share or not, on one master and over three.
 func TestMixed_tryLock_readersJoinOthersExcluded(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
-	peer := redisson.Need(t, redisson.Config{Masters: addrs})
+	addrs := redissontest.Masters(t, 3)
+	peer := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	one, all := ours(t, addrs[:1]), ours(t, addrs)
 	for _, c := range []struct {
-		plain, read, write redisson.Kind
+		plain, read, write redissontest.Kind
 		client             *redlock.Client
 	}{
-		{redisson.Plain, redisson.Read, redisson.Write, one},
-		{redisson.Red, redisson.RedRead, redisson.RedWrite, all},
+		{redissontest.Plain, redissontest.Read, redissontest.Write, one},
+		{redissontest.Red, redissontest.RedRead, redissontest.RedWrite, all},
 	} {
 		name, rwName := "m "+string(c.plain), "rw "+string(c.plain)
-		java := func(kind redisson.Kind, name string) try {
-			return tryJava(t, peer.Handle("s", redisson.Lock{Kind: kind, Names: []string{name}}))
+		java := func(kind redissontest.Kind, name string) try {
+			return tryJava(t, peer.Handle("s", redissontest.Lock{Kind: kind, Names: []string{name}}))
 		}
 		rw := c.client.RWMutex(rwName)
 		jPlain, gPlain := java(c.plain, name), tryOurs(t, c.client.Mutex(name))
@@ -292,15 +292,15 @@ func TestMixed_tryLock_readersJoinOthersExcluded(t *testing.T) {
 // A Java reader that re-entered has a timeout key a hold. When that of the first is over, our reader that leaves must
 // not take it for dead.
 func TestMixed_javaReaderReentered_livesByItsLongestLease(t *testing.T) {
-	addrs := redisson.Masters(t, 1)
-	java := redisson.Need(t, redisson.Config{Masters: addrs}).Handle("s", redisson.Lock{Kind: redisson.Read, Names: []string{"L"}})
-	rw, master := ours(t, addrs).RWMutex("L"), redisson.Client(t, addrs[0])
+	addrs := redissontest.Masters(t, 1)
+	java := redissontest.Need(t, redissontest.Config{Masters: addrs}).Handle("s", redissontest.Lock{Kind: redissontest.Read, Names: []string{"L"}})
+	rw, master := ours(t, addrs).RWMutex("L"), redissontest.Client(t, addrs[0])
 	for _, lease := range []time.Duration{200 * time.Millisecond, 20 * time.Second} {
 		if _, err := java.Lock(t.Context(), lease); err != nil {
 			t.Fatal(err)
 		}
 	}
-	redisson.Eventually(t, "the first lease is over", func() bool {
+	redissontest.Eventually(t, "the first lease is over", func() bool {
 		return len(master.Keys(t.Context(), "*rwlock_timeout*").Val()) == 1
 	})
 	reader, err := rw.Reader().Lock(t.Context())
@@ -318,29 +318,29 @@ func TestMixed_javaReaderReentered_livesByItsLongestLease(t *testing.T) {
 // One side holds it for long, the other sleeps for it and is woken, there and back again. The TTLs are 30 s, the timer
 // behind our waiters' wakes 5 s.
 func TestMixed_handOff_wokenByPush(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
-	peer := redisson.Need(t, redisson.Config{Masters: addrs})
+	addrs := redissontest.Masters(t, 3)
+	peer := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	ttl := redlock.WithTTL(30 * time.Second)
 	one, all := ours(t, addrs[:1], ttl), ours(t, addrs, ttl)
 	names := []string{"multi a", "multi b"}
 	const rwChannel, channel = "redisson_rwlock:{%s}", "redisson_lock__channel:{%s}"
 	for _, c := range []struct {
-		kind    redisson.Kind
+		kind    redissontest.Kind
 		names   []string
 		ours    locker
 		channel string
 	}{
-		{redisson.Plain, []string{"plain"}, mutex(one.Mutex("plain")), channel},
-		{redisson.Write, []string{"ww"}, mutex(one.RWMutex("ww").Writer()), rwChannel},
-		{redisson.Read, []string{"rw"}, mutex(one.RWMutex("rw").Writer()), rwChannel},
-		{redisson.Write, []string{"wr"}, mutex(one.RWMutex("wr").Reader()), rwChannel},
-		{redisson.Multi, names, multi(t, one, names...), channel},
-		{redisson.Red, []string{"red"}, mutex(all.Mutex("red")), channel},
-		{redisson.RedWrite, []string{"redwr"}, mutex(all.RWMutex("redwr").Reader()), rwChannel},
+		{redissontest.Plain, []string{"plain"}, mutex(one.Mutex("plain")), channel},
+		{redissontest.Write, []string{"ww"}, mutex(one.RWMutex("ww").Writer()), rwChannel},
+		{redissontest.Read, []string{"rw"}, mutex(one.RWMutex("rw").Writer()), rwChannel},
+		{redissontest.Write, []string{"wr"}, mutex(one.RWMutex("wr").Reader()), rwChannel},
+		{redissontest.Multi, names, multi(t, one, names...), channel},
+		{redissontest.Red, []string{"red"}, mutex(all.Mutex("red")), channel},
+		{redissontest.RedWrite, []string{"redwr"}, mutex(all.RWMutex("redwr").Reader()), rwChannel},
 	} {
 		t.Run(string(c.kind)+" "+c.names[0], func(t *testing.T) {
-			h := peer.Handle("s", redisson.Lock{Kind: c.kind, Names: c.names})
-			heard, master := fmt.Sprintf(c.channel, c.names[0]), redisson.Client(t, addrs[0])
+			h := peer.Handle("s", redissontest.Lock{Kind: c.kind, Names: c.names})
+			heard, master := fmt.Sprintf(c.channel, c.names[0]), redissontest.Client(t, addrs[0])
 			var between handOffs
 			if _, err := h.Lock(t.Context(), 30*time.Second); err != nil {
 				t.Fatal(err)
@@ -358,7 +358,7 @@ func TestMixed_handOff_wokenByPush(t *testing.T) {
 					}
 					got <- hold{lease, time.Now()}
 				}()
-				redisson.Eventually(t, "we wait", func() bool {
+				redissontest.Eventually(t, "we wait", func() bool {
 					return master.PubSubNumSub(t.Context(), heard).Val()[heard] > 0
 				})
 				settled(t, master)
@@ -369,12 +369,12 @@ func TestMixed_handOff_wokenByPush(t *testing.T) {
 				mine := <-got
 				between.toGo = append(between.toGo, mine.at.Sub(freed.Began))
 
-				next := redisson.LockLater(t, h, redisson.RefusedTwice(t, addrs[0]))
+				next := redissontest.LockLater(t, h, redissontest.RefusedTwice(t, addrs[0]))
 				began := time.Now()
 				if err := mine.Unlock(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				between.toJava = append(between.toJava, redisson.Receive(t, next).Ended.Sub(began))
+				between.toJava = append(between.toJava, redissontest.Receive(t, next).Ended.Sub(began))
 			}
 			if _, err := h.Unlock(t.Context()); err != nil {
 				t.Error(err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisson
+package redissontest
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 
 // ErrNoJava is returned by Start where the JDK or Maven it needs is not on the PATH. The error that wraps it names
 // what is missing and the line that installs it.
-var ErrNoJava = errors.New("redisson: no Java to run")
+var ErrNoJava = errors.New("redissontest: no Java to run")
 
 const install = "apt-get install -y openjdk-17-jdk-headless maven"
 
@@ -51,7 +51,7 @@ func build(ctx context.Context) (string, error) {
 	}
 	user, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("redisson: no place for the build: %w", err)
+		return "", fmt.Errorf("redissontest: no place for the build: %w", err)
 	}
 	cache := filepath.Join(user, "redlock-redisson")
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -97,7 +97,7 @@ func maven(ctx context.Context, dir string) error {
 	cmd.Dir = dir
 	cmd.WaitDelay = time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("redisson: mvn package: %w\n%s", err, bytes.TrimSpace(out))
+		return fmt.Errorf("redissontest: mvn package: %w\n%s", err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			file.Close()
-			return nil, fmt.Errorf("redisson: lock %s: %w", path, err)
+			return nil, fmt.Errorf("redissontest: lock %s: %w", path, err)
 		}
 		select {
 		case <-ctx.Done():

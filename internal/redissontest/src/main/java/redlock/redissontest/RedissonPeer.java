@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock.chaos;
+package redlock.redissontest;
 
 import java.io.BufferedReader;
 import java.io.IOException;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisson_test
+package redissontest_test
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redlock-go/redlock/chaos/redisson"
-	"github.com/redlock-go/redlock/chaos/redisson/wire"
+	"github.com/redlock-go/redlock/internal/redissontest"
+	"github.com/redlock-go/redlock/internal/redissontest/wire"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -39,7 +39,7 @@ func ours(t *testing.T, addrs []string, opts ...redlock.Option) *redlock.Client 
 
 func sceneOf(t *testing.T, name string) wire.Scene {
 	t.Helper()
-	scenes, err := redisson.Scenes()
+	scenes, err := redissontest.Scenes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func newReplay(t *testing.T, scene string, addrs []string) *replay {
 	r := &replay{t: t, scene: sceneOf(t, scene), java: map[place]*java{}}
 	r.rest = wire.Effects(r.scene)
 	for _, addr := range addrs {
-		r.masters = append(r.masters, redisson.Client(t, addr))
+		r.masters = append(r.masters, redissontest.Client(t, addr))
 	}
 	for _, e := range r.scene.Events {
 		if e.Kind == wire.Script {
@@ -177,7 +177,7 @@ func (r *replay) expire(call wire.Event) {
 	if strings.HasPrefix(call.Role, "read.") || strings.HasPrefix(call.Role, "fair.") || !j.held() || j.owners[owner] > 0 {
 		return
 	}
-	redisson.Eventually(r.t, "the lock expires", func() bool {
+	redissontest.Eventually(r.t, "the lock expires", func() bool {
 		return r.masters[at.node-1].Exists(r.t.Context(), at.name).Val() == 0
 	})
 	clear(j.owners)
@@ -247,13 +247,13 @@ func wantTry(t *testing.T, what string, m *redlock.Mutex, want bool, j *java) {
 // After each call of each scene our locks on the same master, and our quorum lock on all three, agree with what the
 // Java clients believed then.
 func TestReplay_everyScene_oursRefusedExactlyWhileJavaHolds(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
+	addrs := redissontest.Masters(t, 3)
 	quorum := ours(t, addrs)
 	var each []*redlock.Client
 	for i := range addrs {
 		each = append(each, ours(t, addrs[i:i+1]))
 	}
-	scenes, err := redisson.Scenes()
+	scenes, err := redissontest.Scenes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestReplay_everyScene_oursRefusedExactlyWhileJavaHolds(t *testing.T) {
 func settled(t *testing.T, master *redis.Client) {
 	t.Helper()
 	scripts, since := "", time.Now()
-	redisson.Eventually(t, "no script runs", func() bool {
+	redissontest.Eventually(t, "no script runs", func() bool {
 		_, calls, _ := strings.Cut(master.Info(t.Context(), "commandstats").Val(), "cmdstat_evalsha:calls=")
 		if calls, _, _ = strings.Cut(calls, ","); calls != scripts {
 			scripts, since = calls, time.Now()
@@ -337,7 +337,7 @@ func later(t *testing.T, m *redlock.Mutex, channel string, masters []*redis.Clie
 		}
 	}()
 	for _, master := range masters {
-		redisson.Eventually(t, m.Name()+" is waited for", func() bool {
+		redissontest.Eventually(t, m.Name()+" is waited for", func() bool {
 			return master.PubSubNumSub(t.Context(), channel).Val()[channel] == 1
 		})
 		settled(t, master)
@@ -359,7 +359,7 @@ func taken(t *testing.T, got <-chan *redlock.Lease) {
 
 // The TTLs are 3 to 5 s; who has the lock much earlier was told.
 func TestReplay_release_ourWaiterWokenByPush(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
+	addrs := redissontest.Masters(t, 3)
 	for _, c := range []struct {
 		scene, name string
 		acquires    int    // to be played before ours waits
@@ -436,7 +436,7 @@ func (r *replay) held(name string) bool {
 // A RedissonRedLock that holds two of three masters: our waiter gets the third's vote at each try and gives it back, and
 // must not be woken by the message of its own release.
 func TestReplay_javaLacksAVote_isNotPolled(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
+	addrs := redissontest.Masters(t, 3)
 	r := newReplay(t, "redlock", addrs)
 	for range 2 {
 		r.to("lock.acquire")
@@ -457,7 +457,7 @@ func TestReplay_javaLacksAVote_isNotPolled(t *testing.T) {
 // A Java reader joins ours after our writer has looked, and stays behind: the writer has to learn that it is Java's
 // channel now that tells the end.
 func TestReplay_javaReaderJoinsOurs_ourWriterWokenByItsRelease(t *testing.T) {
-	addrs := redisson.Masters(t, 1)
+	addrs := redissontest.Masters(t, 1)
 	r := newReplay(t, "read-blocks-write", addrs)
 	rw := ours(t, addrs).RWMutex("R3")
 	reader, err := rw.Reader().Lock(t.Context())
@@ -472,7 +472,7 @@ func TestReplay_javaReaderJoinsOurs_ourWriterWokenByItsRelease(t *testing.T) {
 		}
 		got <- lease
 	}()
-	redisson.Eventually(t, "our writer queues", func() bool { return r.masters[0].Exists(t.Context(), "redlock:queue:{R3}").Val() == 1 })
+	redissontest.Eventually(t, "our writer queues", func() bool { return r.masters[0].Exists(t.Context(), "redlock:queue:{R3}").Val() == 1 })
 	settled(t, r.masters[0])
 	r.to("read.acquire")
 	if err := reader.Unlock(t.Context()); err != nil {
@@ -489,7 +489,7 @@ func TestReplay_javaReaderJoinsOurs_ourWriterWokenByItsRelease(t *testing.T) {
 
 // A renewal of Java's watchdog keeps our waiter out beyond the TTL it was told first, which is 3 s.
 func TestReplay_renewal_ourWaiterWaitsOn(t *testing.T) {
-	addrs := redisson.Masters(t, 3)
+	addrs := redissontest.Masters(t, 3)
 	for _, c := range []struct {
 		scene, name, renew, release string
 		nodes                       int
@@ -591,7 +591,7 @@ func hear(t *testing.T, master *redis.Client) *told {
 func (h *told) since(t *testing.T, master *redis.Client) (lines []string) {
 	t.Helper()
 	master.Publish(t.Context(), "mark", "")
-	redisson.Eventually(t, "the mark is heard", func() bool {
+	redissontest.Eventually(t, "the mark is heard", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return slices.Contains(h.lines, "mark ")
@@ -646,10 +646,10 @@ func TestReplay_ours_leavesWhatJavaLeaves(t *testing.T) {
 		{"reentrant", "L3", 4 * time.Second, []step{{"lock.acquire lock.acquire", twice, nil}, {"lock.release", release, nil}, {"lock.release", release, nil}}},
 	} {
 		t.Run(c.scene, func(t *testing.T) {
-			addrs := redisson.Masters(t, 2)
+			addrs := redissontest.Masters(t, 2)
 			r := newReplay(t, c.scene, addrs[:1])
 			s := &stage{client: ours(t, addrs[1:], redlock.WithTTL(c.ttl), redlock.WithoutRenewal()), name: c.name}
-			javas, goes := r.masters[0], redisson.Client(t, addrs[1])
+			javas, goes := r.masters[0], redissontest.Client(t, addrs[1])
 			javaSaid, weSaid := hear(t, javas), hear(t, goes)
 			for i, step := range c.steps {
 				for _, m := range []*redis.Client{javas, goes} { // so that a new TTL shows

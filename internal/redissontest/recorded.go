@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisson
+package redissontest
 
 import (
 	"embed"
 	"io/fs"
 
-	"github.com/redlock-go/redlock/chaos/redisson/wire"
+	"github.com/redlock-go/redlock/internal/redissontest/wire"
 )
 
 //go:embed testdata/wire/*.jsonl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redisson runs a Java process that takes Redisson 4.7.0 locks as a test tells it to, so that Go locks can
+// Package redissontest runs a Java process that takes Redisson 4.7.0 locks as a test tells it to, so that Go locks can
 // contend with real Java ones on the same masters.
 //
 // The guarantee: every instant it reports (Reply.Began, Reply.Ended, Interval) compares with time.Now() of this
@@ -12,7 +12,7 @@
 //
 // It needs java, javac (17 or newer) and mvn on the PATH; see ErrNoJava and Need. The Java sources are built once, into
 // the user's cache directory.
-package redisson
+package redissontest
 
 import (
 	"bufio"
@@ -31,7 +31,7 @@ import (
 
 // ErrClosed is returned by every call on a peer that was closed or whose process has ended by itself. In the latter
 // case the error that wraps it tells how it ended and the last of what it wrote to stderr.
-var ErrClosed = errors.New("redisson: peer is closed")
+var ErrClosed = errors.New("redissontest: peer is closed")
 
 // A JavaError is an exception thrown by the Java call. Whether the call had an effect on the masters is unknown.
 type JavaError struct {
@@ -138,7 +138,7 @@ func launch(java, built string) (*Peer, error) {
 	// A small heap, one GC thread and the quick compiler: tests start several on few cores. The VM's own warnings would
 	// otherwise go to stdout. No CommandContext: the start's context must not end the process later.
 	cmd := exec.Command(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+DisplayVMOutputToStderr",
-		"-cp", filepath.Join(built, "classes")+":"+filepath.Join(built, "lib", "*"), "redlock.chaos.RedissonPeer")
+		"-cp", filepath.Join(built, "classes")+":"+filepath.Join(built, "lib", "*"), "redlock.redissontest.RedissonPeer")
 	stderr := &tail{}
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()
@@ -150,7 +150,7 @@ func launch(java, built string) (*Peer, error) {
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("redisson: %w", err)
+		return nil, fmt.Errorf("redissontest: %w", err)
 	}
 	p := &Peer{cmd: cmd, stdin: stdin, clock: clock, exited: make(chan struct{}), calls: map[uint64]*call{}}
 	go func() {
@@ -176,13 +176,13 @@ func (p *Peer) Close() {
 
 func (p *Peer) connect(ctx context.Context, config Config) error {
 	if len(config.Masters) == 0 {
-		return errors.New("redisson: no masters to connect to")
+		return errors.New("redissontest: no masters to connect to")
 	}
 	_, err := p.send(ctx, url.Values{
 		"op": {"connect"}, "address": config.Masters, "watchdog": {nanos(config.Watchdog)},
 	})
 	if err != nil {
-		return fmt.Errorf("redisson: connect to %v: %w", config.Masters, err)
+		return fmt.Errorf("redissontest: connect to %v: %w", config.Masters, err)
 	}
 	// A call that does nothing, so that the bounds are tight.
 	sent := time.Now()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisson
+package redissontest
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func readMonotonic() (monotonic, error) {
 		now := time.Now()
 		var ts unix.Timespec
 		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-			return monotonic{}, fmt.Errorf("redisson: CLOCK_MONOTONIC: %w", err)
+			return monotonic{}, fmt.Errorf("redissontest: CLOCK_MONOTONIC: %w", err)
 		}
 		if gap := time.Since(now); try == 0 || gap < best.gap {
 			best = monotonic{now: now, reading: ts.Nano(), gap: gap}
@@ -48,7 +48,7 @@ func (m monotonic) time(reading int64) time.Time {
 // and answered by them.
 func (m monotonic) check(sent, began, ended, received time.Time) error {
 	if began.Before(sent.Add(-m.gap)) || ended.Before(began) || ended.After(received) {
-		return fmt.Errorf("redisson: Java's clock is not CLOCK_MONOTONIC: a call made within %v ran from %v to %v after its start",
+		return fmt.Errorf("redissontest: Java's clock is not CLOCK_MONOTONIC: a call made within %v ran from %v to %v after its start",
 			received.Sub(sent), began.Sub(sent), ended.Sub(sent))
 	}
 	return nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redisson
+package redissontest
 
 // What the tests that use this package from outside share with those inside.
 var (
