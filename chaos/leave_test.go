@@ -232,7 +232,7 @@ func TestRun_tooLittleMemory_saysSo(t *testing.T) {
 	}
 	for _, fine := range []string{"MemAvailable: 8000000 kB\n", "of another system\n"} {
 		write(fine)
-		if err := enoughMemory(5, 3); err != nil {
+		if err := preflight(5, 3); err != nil {
 			t.Errorf("%q: got %v", fine, err)
 		}
 	}

@@ -22,17 +22,17 @@ import (
 	"github.com/redlock-go/redlock/node"
 )
 
-// Progress is a look at a run under way.
+// Progress says how far a run is.
 type Progress struct {
 	Elapsed time.Duration
-	Granted int               // locks so far
-	Holder  string            // the client that said last that it has the hot lock, or empty
-	Votes   []history.Outcome // by master: OK it votes, Failed it does not yet, Unknown it does not answer
-	Faults  []string          // names of the nemeses that are at work
+	Granted int               // locks granted so far
+	Holder  string            // the client that reported last that it holds the hot lock, or empty
+	Votes   []history.Outcome // of each master: OK it votes, Failed it does not vote yet, Unknown it does not answer
+	Faults  []string          // the nemeses that are striking
 	Struck  int               // faults so far
 }
 
-// faultLog is what the nemeses are at.
+// faultLog knows which nemeses are striking and how often each has struck. Any goroutine may call its methods.
 type faultLog struct {
 	mu         sync.Mutex
 	next       int
@@ -76,20 +76,20 @@ func (l *faultLog) now() (on []string, struck int) {
 	return slices.Sorted(maps.Values(l.on)), struck
 }
 
-// watchEvery is how often each master is looked at: several times in a recovery.
+// watchEvery is how often watch looks at each master: several times during a quarantine.
 const watchEvery = 200 * time.Millisecond
 
-// watch looks at the masters until ctx ends: whether they vote, and at their counters. It goes past the proxies, since what it asks is what
-// the masters are, not what a client sees of them.
+// watch records, until ctx ends, whether each master votes, and once a second its counters and keys. It connects past the proxies, because
+// it records the state of the masters and not what a client sees of them.
 func (r *run) watch(ctx context.Context) error {
 	begun := time.Now()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		votes := make([]history.Outcome, len(r.world.Nodes))
-		errs := make([]error, len(r.world.Nodes))
+		votes := make([]history.Outcome, len(r.target.Nodes))
+		errs := make([]error, len(r.target.Nodes))
 		var wg sync.WaitGroup
-		for i, nd := range r.world.Nodes {
+		for i, nd := range r.target.Nodes {
 			wg.Go(func() { votes[i], errs[i] = r.look(ctx, nd, n%5 == 0) })
 		}
 		wg.Wait()
@@ -116,16 +116,16 @@ func (r *run) watch(ctx context.Context) error {
 	}
 }
 
-// look records whether a master votes, and its counters and keys if asked to.
+// look records whether a master votes. If closely is set it also records the counters and keys of the master.
 func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.Outcome, error) {
 	v := history.Vote{Node: n.Name(), Call: history.Now()}
 	var record map[string]string
 	var incarnation string
-	over := ctx.Err // a look that the end of the run broke off says nothing of the master
+	over := ctx.Err // if the run ended during the look, the look says nothing about the master
 	ctx, cancel := context.WithTimeout(ctx, watchEvery)
 	defer cancel()
 	err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, life int) error {
-		v.Call = history.Now() // until now we may have waited for a fault to be over
+		v.Call = history.Now() // Admin may have waited until a fault was over
 		id, rec, err := state(ctx, c)
 		record, incarnation = rec, fmt.Sprintf("%s.%d", id, life)
 		v.Return = history.Now()
@@ -139,7 +139,7 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 			v.Outcome, v.Error = history.Failed, "does not vote"
 		}
 		if closely {
-			_, _ = r.scanNode(ctx, n.Name(), c) // a master that breaks off in between is looked at again
+			_, _ = r.scanNode(ctx, n.Name(), c) // after an error the next look scans again
 		}
 		return nil
 	})
@@ -150,7 +150,7 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 		v.Return, v.Outcome, v.Error = history.Now(), history.Unknown, "no answer"
 	}
 	if v.Outcome == history.OK {
-		r.world.Voting(n)
+		r.target.Voting(n)
 	}
 	if err := r.history.Append(v); err != nil {
 		return v.Outcome, err
@@ -161,8 +161,8 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 	return v.Outcome, r.appendCounters(v, incarnation, record)
 }
 
-// mostCounters bounds how many counters of a master are recorded at a time: the locks' own, but not the thousand that it has after a
-// recovery on the clients' clocks alone.
+// mostCounters bounds how many counters of a master one look records. The locks of a run have fewer. A master whose counters were lost on
+// a majority has a thousand afterwards.
 const mostCounters = 256
 
 func (r *run) appendCounters(v history.Vote, incarnation string, record map[string]string) error {
@@ -187,7 +187,7 @@ func (r *run) appendCounters(v history.Vote, incarnation string, record map[stri
 	return nil
 }
 
-// state reads a master's incarnation, as package node makes it of INFO, and its record, in one step.
+// state reads a master's incarnation and its node record in one transaction.
 func state(ctx context.Context, c *redis.Client) (incarnation string, record map[string]string, err error) {
 	var server, replication *redis.StringCmd
 	var rec *redis.MapStringStringCmd

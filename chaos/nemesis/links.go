@@ -26,9 +26,9 @@ func (s *strike) script(percent uint64) faultproxy.Match {
 // freezeClient stops a client: at any time, or when its masters have executed a command and the replies are on their way, so that it
 // finds them all when it wakes (docs/safety.md A2).
 func freezeClient(s *strike) error {
-	i := s.rand.IntN(len(s.w.Clients))
-	c := s.w.Clients[i]
-	d := s.between(10*time.Millisecond, 3*s.w.TTL)
+	i := s.rand.IntN(len(s.target.Clients))
+	c := s.target.Clients[i]
+	d := s.between(10*time.Millisecond, 3*s.target.TTL)
 	s.fault.Targets = []string{c.Name()}
 	when := "at any time"
 	if s.rand.IntN(3) > 0 {
@@ -47,9 +47,9 @@ func freezeClient(s *strike) error {
 // awaitReplies returns when a command of client i was executed and its reply, like those of the other masters, is a few milliseconds away;
 // or after a TTL.
 func (s *strike) awaitReplies(i int) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.w.TTL)
+	ctx, cancel := context.WithTimeout(s.ctx, s.target.TTL)
 	defer cancel()
-	for _, p := range s.w.Links[i] {
+	for _, p := range s.target.Links[i] {
 		rule := p.SlowReply(s.script(100), 10*time.Millisecond)
 		defer rule.Remove()
 		go func() {
@@ -64,7 +64,7 @@ func (s *strike) awaitReplies(i int) {
 // storm makes all clients want the hot lock.
 func storm(s *strike) error {
 	var errs []error
-	for _, c := range s.w.Clients {
+	for _, c := range s.target.Clients {
 		errs = append(errs, c.Storm())
 		s.fault.Targets = append(s.fault.Targets, c.Name())
 	}
@@ -74,7 +74,7 @@ func storm(s *strike) error {
 
 // upgrade has a client replaced, as a deployment does it.
 func upgrade(s *strike) error {
-	c := s.w.Clients[s.rand.IntN(len(s.w.Clients))]
+	c := s.target.Clients[s.rand.IntN(len(s.target.Clients))]
 	s.fault.Targets = []string{c.Name()}
 	to, err := c.Upgrade(s.ctx)
 	s.say("by one of %s", to)
@@ -83,7 +83,7 @@ func upgrade(s *strike) error {
 
 // partition cuts links. They are a shape of their own in each strike: which clients lose which masters, and which way.
 func partition(s *strike) error {
-	w := s.w
+	w := s.target
 	n := len(w.Nodes)
 	var shape string
 	cut := make([][]bool, len(w.Links)) // [client][node]
@@ -136,14 +136,14 @@ func partition(s *strike) error {
 		{"replies", []faultproxy.Direction{faultproxy.ToClient}},
 		{"both ways", []faultproxy.Direction{faultproxy.ToMaster, faultproxy.ToClient}},
 	}[s.rand.IntN(3)]
-	d := s.between(s.w.TTL/2, 3*s.w.TTL)
+	d := s.between(s.target.TTL/2, 3*s.target.TTL)
 	s.say("%s, %s, %s, for %v", shape, way.name, how, d)
 	return s.onLinks(cut, way.dirs, fault, d)
 }
 
 // onLinks puts a fault on links for d. A link that has one already is left out: its own nemesis heals it.
 func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultproxy.Fault, d time.Duration) error {
-	if !s.w.takeLinks(which) {
+	if !s.target.takeLinks(which) {
 		return errBusy
 	}
 	set := func(f faultproxy.Fault) {
@@ -154,14 +154,14 @@ func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultpro
 				}
 				for _, way := range ways {
 					f.Seed++
-					s.w.Links[i][j].Set(way, f)
+					s.target.Links[i][j].Set(way, f)
 				}
 			}
 		}
 	}
 	s.heals = append(s.heals, func() error {
 		set(faultproxy.Fault{})
-		s.w.giveLinks(which)
+		s.target.giveLinks(which)
 		return nil
 	})
 	set(f)
@@ -170,10 +170,10 @@ func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultpro
 }
 
 // toNodes is all links to some nodes.
-func (w *World) toNodes(hurt ...int) [][]bool {
-	which := make([][]bool, len(w.Links))
+func (t *Target) toNodes(hurt ...int) [][]bool {
+	which := make([][]bool, len(t.Links))
 	for i := range which {
-		which[i] = make([]bool, len(w.Nodes))
+		which[i] = make([]bool, len(t.Nodes))
 		for _, j := range hurt {
 			which[i][j] = true
 		}
@@ -183,37 +183,37 @@ func (w *World) toNodes(hurt ...int) [][]bool {
 
 // slow makes the replies of some masters late by 0.5 to 0.99 of what a client waits for them.
 func slow(s *strike) error {
-	hurt := s.rand.Perm(len(s.w.Nodes))[:s.some(len(s.w.Nodes))]
-	d := s.between(s.w.NodeTimeout/2, s.w.NodeTimeout*99/100)
+	hurt := s.rand.Perm(len(s.target.Nodes))[:s.some(len(s.target.Nodes))]
+	d := s.between(s.target.NodeTimeout/2, s.target.NodeTimeout*99/100)
 	for _, j := range hurt {
-		s.fault.Targets = append(s.fault.Targets, s.w.Nodes[j].name)
+		s.fault.Targets = append(s.fault.Targets, s.target.Nodes[j].name)
 	}
 	s.say("late by %v", d)
-	return s.onLinks(s.w.toNodes(hurt...), []faultproxy.Direction{faultproxy.ToClient}, faultproxy.Fault{Delay: d}, s.between(s.w.TTL, 3*s.w.TTL))
+	return s.onLinks(s.target.toNodes(hurt...), []faultproxy.Direction{faultproxy.ToClient}, faultproxy.Fault{Delay: d}, s.between(s.target.TTL, 3*s.target.TTL))
 }
 
 // reorder delays whole links, or holds single commands back and delivers them when later ones have been executed.
 func reorder(s *strike) error {
 	if s.rand.IntN(3) == 0 {
-		j := s.rand.IntN(len(s.w.Nodes))
-		f := faultproxy.Fault{Delay: s.between(time.Millisecond, s.w.NodeTimeout), Jitter: s.w.TTL, Seed: s.rand.Uint64()}
-		s.fault.Targets = []string{s.w.Nodes[j].name}
+		j := s.rand.IntN(len(s.target.Nodes))
+		f := faultproxy.Fault{Delay: s.between(time.Millisecond, s.target.NodeTimeout), Jitter: s.target.TTL, Seed: s.rand.Uint64()}
+		s.fault.Targets = []string{s.target.Nodes[j].name}
 		s.say("delay %v with jitter %v", f.Delay, f.Jitter)
-		return s.onLinks(s.w.toNodes(j), []faultproxy.Direction{faultproxy.ToMaster, faultproxy.ToClient}, f, s.between(s.w.TTL, 2*s.w.TTL))
+		return s.onLinks(s.target.toNodes(j), []faultproxy.Direction{faultproxy.ToMaster, faultproxy.ToClient}, f, s.between(s.target.TTL, 2*s.target.TTL))
 	}
-	i, j := s.rand.IntN(len(s.w.Links)), s.rand.IntN(len(s.w.Nodes))
-	s.fault.Targets = []string{s.w.Clients[i].Name(), s.w.Nodes[j].name}
-	held := s.w.Links[i][j].Hold(s.script(20))
+	i, j := s.rand.IntN(len(s.target.Links)), s.rand.IntN(len(s.target.Nodes))
+	s.fault.Targets = []string{s.target.Clients[i].Name(), s.target.Nodes[j].name}
+	held := s.target.Links[i][j].Hold(s.script(20))
 	s.heals = append(s.heals, func() error { held.Drop(); return nil })
-	caught, cancel := context.WithTimeout(s.ctx, 2*s.w.TTL)
+	caught, cancel := context.WithTimeout(s.ctx, 2*s.target.TTL)
 	defer cancel()
 	if held.Wait(caught) != nil {
 		return errors.New("no command came by to be held")
 	}
-	d := s.between(time.Millisecond, 2*s.w.TTL)
+	d := s.between(time.Millisecond, 2*s.target.TTL)
 	s.say("one command delivered %v late", d)
 	s.last(d)
-	late, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.w.TTL)
+	late, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.target.TTL)
 	defer cancel()
 	if _, err := held.Deliver(late); err != nil {
 		// The master was down or frozen when its time came: it is lost, as it would be on a network, after a delay all the same.
@@ -224,15 +224,15 @@ func reorder(s *strike) error {
 
 // cutReplies resets connections between execution and reply, for a share of the commands on some links.
 func cutReplies(s *strike) error {
-	i := s.rand.IntN(len(s.w.Links))
+	i := s.rand.IntN(len(s.target.Links))
 	percent := uint64(1 + s.rand.IntN(50))
-	s.fault.Targets = []string{s.w.Clients[i].Name()}
+	s.fault.Targets = []string{s.target.Clients[i].Name()}
 	var rules []*faultproxy.Rule
-	for _, j := range s.rand.Perm(len(s.w.Nodes))[:s.some(len(s.w.Nodes))] {
-		s.fault.Targets = append(s.fault.Targets, s.w.Nodes[j].name)
-		rules = append(rules, s.w.Links[i][j].CutBeforeReply(s.script(percent)))
+	for _, j := range s.rand.Perm(len(s.target.Nodes))[:s.some(len(s.target.Nodes))] {
+		s.fault.Targets = append(s.fault.Targets, s.target.Nodes[j].name)
+		rules = append(rules, s.target.Links[i][j].CutBeforeReply(s.script(percent)))
 	}
-	s.last(s.between(s.w.TTL, 2*s.w.TTL))
+	s.last(s.between(s.target.TTL, 2*s.target.TTL))
 	hits := 0
 	for _, r := range rules {
 		r.Remove()

@@ -38,16 +38,16 @@ func (s *strike) wipe(m *cluster.Master) error { return m.Wipe(s.ctx) }
 
 // majority draws a number of nodes that is too many.
 func (s *strike) majority() int {
-	q := s.w.tolerated() + 1
-	return q + s.rand.IntN(len(s.w.Nodes)-q+1)
+	q := s.target.tolerated() + 1
+	return q + s.rand.IntN(len(s.target.Nodes)-q+1)
 }
 
 // forgetsOnKill tells whether a killed master counts as one that has forgotten. With everysec the kernel keeps what a killed process wrote,
 // but a client cannot know that it was a mere kill.
-func (s *strike) forgetsOnKill() bool { return s.w.Has.Persistence != cluster.Always }
+func (s *strike) forgetsOnKill() bool { return s.target.Has.Persistence != cluster.Always }
 
 func killMinority(s *strike) error {
-	nodes, err := s.take(s.some(s.w.tolerated()), s.forgetsOnKill())
+	nodes, err := s.take(s.some(s.target.tolerated()), s.forgetsOnKill())
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func killMajority(s *strike) error {
 	if err != nil {
 		return err
 	}
-	down := s.between(0, s.w.TTL)
+	down := s.between(0, s.target.TTL)
 	s.say("%d masters down for %v", len(nodes), down)
 	return s.kill(nodes, down, nil)
 }
@@ -70,8 +70,8 @@ func (s *strike) takeMajority() ([]*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.w.mu.Lock()
-	defer s.w.mu.Unlock()
+	s.target.mu.Lock()
+	defer s.target.mu.Unlock()
 	for _, n := range nodes {
 		n.forgot = s.forgetsOnKill()
 	}
@@ -79,7 +79,7 @@ func (s *strike) takeMajority() ([]*Node, error) {
 }
 
 func wipeMinority(s *strike) error {
-	nodes, err := s.take(s.some(s.w.tolerated()), true)
+	nodes, err := s.take(s.some(s.target.tolerated()), true)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *strike) restore(age time.Duration) error {
 // powerLoss: under everysec up to a second of acknowledged writes is lost with the power, which is the copy of a moment ago.
 func powerLoss(s *strike) error { return s.restore(s.between(0, time.Second)) }
 
-func rollBack(s *strike) error { return s.restore(s.between(s.w.TTL, 3*s.w.TTL)) }
+func rollBack(s *strike) error { return s.restore(s.between(s.target.TTL, 3*s.target.TTL)) }
 
 func stallAndKill(s *strike) error {
 	nodes, err := s.take(1, s.forgetsOnKill())
@@ -126,19 +126,19 @@ func stallAndKill(s *strike) error {
 	if err := m.StallDisk(3 * time.Second); err != nil {
 		return err
 	}
-	s.last(s.between(s.w.TTL/2, 2*s.w.TTL))
+	s.last(s.between(s.target.TTL/2, 2*s.target.TTL))
 	return s.kill(nodes, 0, func(m *cluster.Master) error { return m.StallDisk(0) })
 }
 
 func freezeMasters(s *strike) error {
-	nodes, err := s.take(s.some(len(s.w.Nodes)), false)
+	nodes, err := s.take(s.some(len(s.target.Nodes)), false)
 	if err != nil {
 		return err
 	}
 	s.heal(func(ctx context.Context) error {
 		return each(nodes, func(n *Node) error { return n.Master().Unpause(ctx) })
 	})
-	d := s.between(10*time.Millisecond, 3*s.w.TTL)
+	d := s.between(10*time.Millisecond, 3*s.target.TTL)
 	s.say("for %v", d)
 	err = each(nodes, func(n *Node) error { return n.Master().Pause(s.ctx) })
 	s.last(d)
@@ -162,15 +162,15 @@ func (s *strike) step(count int) error {
 	}
 	s.say("by %v", offset)
 	err = each(nodes, func(n *Node) error { return n.Master().StepClock(offset) })
-	s.last(s.between(s.w.TTL, 3*s.w.TTL))
+	s.last(s.between(s.target.TTL, 3*s.target.TTL))
 	return err
 }
 
 func stepOne(s *strike) error    { return s.step(1) }
-func stepQuorum(s *strike) error { return s.step(s.w.tolerated() + 1) }
+func stepQuorum(s *strike) error { return s.step(s.target.tolerated() + 1) }
 
 func skew(s *strike) error {
-	nodes, err := s.take(s.some(len(s.w.Nodes)), false)
+	nodes, err := s.take(s.some(len(s.target.Nodes)), false)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func skew(s *strike) error {
 	rate := rates[s.rand.IntN(len(rates))]
 	s.say("at %v times the rate", rate)
 	err = each(nodes, func(n *Node) error { return n.Master().SetRate(rate) })
-	s.last(s.between(s.w.TTL, 4*s.w.TTL))
+	s.last(s.between(s.target.TTL, 4*s.target.TTL))
 	return err
 }
 
@@ -197,7 +197,7 @@ func (s *strike) onOne(forgetful bool, f func(ctx context.Context, c *redis.Clie
 }
 
 func flush(s *strike) error {
-	nodes, err := s.take(s.some(s.w.tolerated()), true)
+	nodes, err := s.take(s.some(s.target.tolerated()), true)
 	if err != nil {
 		return err
 	}
@@ -226,8 +226,8 @@ func deleteLock(s *strike) error {
 	rename := s.rand.IntN(2) == 0
 	return s.onOne(false, func(ctx context.Context, c *redis.Client) error {
 		// A lock is held at the moment or not: look on until there is something to delete.
-		for end := time.Now().Add(s.w.TTL); time.Now().Before(end) && ctx.Err() == nil; {
-			lock := s.w.Locks[s.rand.IntN(len(s.w.Locks))]
+		for end := time.Now().Add(s.target.TTL); time.Now().Before(end) && ctx.Err() == nil; {
+			lock := s.target.Locks[s.rand.IntN(len(s.target.Locks))]
 			s.say("%q", lock)
 			var n int64
 			var err error
@@ -249,7 +249,7 @@ func deleteLock(s *strike) error {
 }
 
 func fill(s *strike) error {
-	nodes, err := s.take(s.some(s.w.tolerated()), false)
+	nodes, err := s.take(s.some(s.target.tolerated()), false)
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func fill(s *strike) error {
 	}
 	s.heal(func(context.Context) error { return each(nodes, limit("0")) })
 	err = each(nodes, limit("1"))
-	s.last(s.between(s.w.TTL/2, 2*s.w.TTL))
+	s.last(s.between(s.target.TTL/2, 2*s.target.TTL))
 	return err
 }
 
@@ -271,7 +271,7 @@ func failOver(s *strike) error {
 		s.say("REPLICAOF an address where nobody is, then NO ONE")
 		return s.onOne(true, func(ctx context.Context, c *redis.Client) error {
 			err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err()
-			s.last(s.between(0, s.w.TTL))
+			s.last(s.between(0, s.target.TTL))
 			return errors.Join(err, c.ReplicaOf(context.WithoutCancel(ctx), "NO", "ONE").Err())
 		})
 	}
@@ -284,13 +284,13 @@ func failOver(s *strike) error {
 	if _, err := n.Master().Replica(s.ctx); err != nil {
 		return err
 	}
-	s.last(s.between(0, s.w.TTL))
+	s.last(s.between(0, s.target.TTL))
 	return n.erase(func(m *cluster.Master) error {
 		promoted, err := m.Promote(context.WithoutCancel(s.ctx))
 		if err != nil {
 			return errors.Join(err, m.Start(context.WithoutCancel(s.ctx)))
 		}
-		s.w.replace(n, promoted)
+		s.target.replace(n, promoted)
 		return nil
 	})
 }
@@ -308,7 +308,7 @@ func administer(s *strike) error {
 	acts := []act{
 		{"SCRIPT FLUSH", func(ctx context.Context, c *redis.Client) error { return c.ScriptFlush(ctx).Err() }},
 		{"CLIENT PAUSE", func(ctx context.Context, c *redis.Client) error {
-			return c.ClientPause(ctx, s.between(10*time.Millisecond, s.w.TTL)).Err()
+			return c.ClientPause(ctx, s.between(10*time.Millisecond, s.target.TTL)).Err()
 		}},
 		{"CLIENT KILL", func(ctx context.Context, c *redis.Client) error {
 			return c.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err()
@@ -322,13 +322,13 @@ func administer(s *strike) error {
 	return s.onOne(false, a.do)
 }
 
-func misconfigure(s *strike) error { return s.w.Misconfigured(s.ctx, s.rand) }
+func misconfigure(s *strike) error { return s.target.Misconfigured(s.ctx, s.rand) }
 
 // everything does three others at once, as part of this one.
 func everything(s *strike) error {
 	var others []Nemesis
 	for _, n := range Table() {
-		if n.Name != "N25" && n.Lacks(s.w.Has) == "" && (s.w.Clocks || !n.Needs.Clocks) {
+		if n.Name != "N25" && n.Lacks(s.target.Has) == "" && (s.target.Clocks || !n.Needs.Clocks) {
 			others = append(others, n)
 		}
 	}
@@ -338,7 +338,7 @@ func everything(s *strike) error {
 		n := others[s.rand.IntN(len(others))]
 		r := rand.New(rand.NewPCG(s.rand.Uint64(), s.rand.Uint64()))
 		go func() {
-			f, ok := n.Strike(s.ctx, s.w, r)
+			f, ok := n.Strike(s.ctx, s.target, r)
 			if !ok || f.Error != "" {
 				done <- ""
 				return

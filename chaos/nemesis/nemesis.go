@@ -4,7 +4,7 @@
 // hold all the same.
 //
 // Guarantee: a nemesis heals what it did before Strike returns, also when it is interrupted, and returns a record of what it really did:
-// a fault that did not take place has an Error. Condition: masters, proxies and clients do as they are told; World.Heal mends what could
+// a fault that did not take place has an Error. Condition: masters, proxies and clients do as they are told; Target.Heal mends what could
 // not be mended.
 //
 // Any number may strike at once. No two of them hurt one master at the same time, and those that make masters forget leave a quorum
@@ -78,8 +78,8 @@ func (n Nemesis) ID() string {
 
 // Strike does it once, somewhere, and heals it: for as long as a few TTLs at most, or until ctx ends. Its choices come from r. ok is false
 // when it could not be done now since other faults are in the way; another time it may.
-func (n Nemesis) Strike(ctx context.Context, w *World, r *rand.Rand) (f history.Fault, ok bool) {
-	s := &strike{ctx: ctx, w: w, rand: r, fault: history.Fault{Nemesis: n.ID(), Start: history.Now()}}
+func (n Nemesis) Strike(ctx context.Context, t *Target, r *rand.Rand) (f history.Fault, ok bool) {
+	s := &strike{ctx: ctx, target: t, rand: r, fault: history.Fault{Nemesis: n.ID(), Start: history.Now()}}
 	err := n.strike(s)
 	for i := len(s.heals) - 1; i >= 0; i-- {
 		if e := s.heals[i](); e != nil {
@@ -103,7 +103,7 @@ func (n Nemesis) Strike(ctx context.Context, w *World, r *rand.Rand) (f history.
 // strike is one fault under way.
 type strike struct {
 	ctx      context.Context
-	w        *World
+	target   *Target
 	rand     *rand.Rand
 	fault    history.Fault
 	heals    []func() error // run in reverse when the fault is over, whatever came of it
@@ -140,9 +140,9 @@ func (s *strike) between(a, b time.Duration) time.Duration {
 
 // take claims count nodes for the fault, and forgetful ones with regard to what masters may forget at once.
 func (s *strike) take(count int, forgetful bool) ([]*Node, error) {
-	claim := s.w.claim
+	claim := s.target.claim
 	if forgetful {
-		claim = s.w.claimForgetful
+		claim = s.target.claimForgetful
 	}
 	nodes, err := claim(s.rand, count)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *strike) take(count int, forgetful bool) ([]*Node, error) {
 	for _, n := range nodes {
 		s.fault.Targets = append(s.fault.Targets, n.name)
 	}
-	s.heals = append(s.heals, func() error { s.w.unclaim(nodes); return nil })
+	s.heals = append(s.heals, func() error { s.target.unclaim(nodes); return nil })
 	return nodes, nil
 }
 

@@ -82,20 +82,20 @@ func TestParse_bad_saysWhy(t *testing.T) {
 }
 
 // Invariant: no node has two faults, and no more nodes forget at once than leave a quorum, whatever is claimed in which order.
-func TestWorld_claims_leaveAQuorumThatRemembers(t *testing.T) {
+func TestTarget_claims_leaveAQuorumThatRemembers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	w := &World{}
+	target := &Target{}
 	for i := range 5 {
-		w.Nodes = append(w.Nodes, NewNode(fmt.Sprint("m", i+1), nil))
+		target.Nodes = append(target.Nodes, NewNode(fmt.Sprint("m", i+1), nil))
 	}
 	var claims [][]*Node
 	refused, granted := 0, 0
 	for range 10_000 {
 		switch r.IntN(4) {
 		case 0, 1:
-			claim := w.claim
+			claim := target.claim
 			if r.IntN(2) == 0 {
-				claim = w.claimForgetful
+				claim = target.claimForgetful
 			}
 			if nodes, err := claim(r, 1+r.IntN(3)); err == nil {
 				claims = append(claims, nodes)
@@ -106,11 +106,11 @@ func TestWorld_claims_leaveAQuorumThatRemembers(t *testing.T) {
 		case 2:
 			if len(claims) > 0 {
 				i := r.IntN(len(claims))
-				w.unclaim(claims[i])
+				target.unclaim(claims[i])
 				claims = slices.Delete(claims, i, i+1)
 			}
 		case 3:
-			w.Voting(w.Nodes[r.IntN(5)])
+			target.Voting(target.Nodes[r.IntN(5)])
 		}
 		seen := map[*Node]bool{}
 		for _, n := range slices.Concat(claims...) {
@@ -120,7 +120,7 @@ func TestWorld_claims_leaveAQuorumThatRemembers(t *testing.T) {
 			seen[n] = true
 		}
 		forgot := 0
-		for _, n := range w.Nodes {
+		for _, n := range target.Nodes {
 			if n.forgot {
 				forgot++
 			}

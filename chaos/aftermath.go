@@ -20,14 +20,15 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// healBound is how long after the last fault a lock may take to be had: a recovery, and what was held before it, on a busy machine.
-func (r *run) healBound() time.Duration {
+// aftermathBound returns how long after the last fault a lock may be unavailable: the quarantine of a master, a lease that was granted
+// before it, and 4 s for a busy machine.
+func (r *run) aftermathBound() time.Duration {
 	return r.cfg.MaxTTL + 2*clock.DefaultDrift().Of(r.cfg.MaxTTL) + r.cfg.TTL + 4*time.Second
 }
 
-// heal ends all faults and the clients' work, and then takes every lock there is and looks at every key.
-func (r *run) heal(ctx context.Context) error {
-	if err := r.world.Heal(ctx); err != nil {
+// aftermath ends all faults and all clients. It then takes every lock once, and waits until no key of a lock is left.
+func (r *run) aftermath(ctx context.Context) error {
+	if err := r.target.Heal(ctx); err != nil {
 		return err
 	}
 	for _, p := range r.clients {
@@ -35,8 +36,8 @@ func (r *run) heal(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.world.Clocks {
-		if err := r.unstick(ctx); err != nil {
+	if r.target.Clocks {
+		if err := r.deleteStuck(ctx); err != nil {
 			return err
 		}
 	}
@@ -46,10 +47,10 @@ func (r *run) heal(ctx context.Context) error {
 	return r.settle(ctx)
 }
 
-// settle looks at the keys until none is left of any lock. Nobody is there to renew anything now: what is left after a TTL and the time to
-// heal would stay for ever, and is on record then.
+// settle scans the keys until no key of a lock is left. No client is left that could renew one. A key that is left after a TTL and
+// aftermathBound would stay for ever; the scans have recorded it, and the checkers report it.
 func (r *run) settle(ctx context.Context) error {
-	for end := time.Now().Add(r.cfg.TTL + r.healBound()); ; sleep(ctx, settleEvery) {
+	for end := time.Now().Add(r.cfg.TTL + r.aftermathBound()); ; sleep(ctx, settleEvery) {
 		over := time.Now().After(end)
 		left, err := r.scan(ctx)
 		switch {
@@ -63,13 +64,13 @@ func (r *run) settle(ctx context.Context) error {
 
 const settleEvery = 100 * time.Millisecond
 
-// probesAtOnce keeps the masters busy, and each probe so short that it says something of the lock.
+// probesAtOnce is how many goroutines probe. More would finish sooner, but a probe that waits for a busy master says nothing of its lock.
 const probesAtOnce = 16
 
-// probes takes every lock there is, once.
+// probes takes every lock of the run once.
 func (r *run) probes(ctx context.Context) error {
-	names := make(chan string, len(r.world.Locks))
-	for _, name := range r.world.Locks {
+	names := make(chan string, len(r.target.Locks))
+	for _, name := range r.target.Locks {
 		names <- name
 	}
 	close(names)
@@ -87,9 +88,9 @@ func (r *run) probes(ctx context.Context) error {
 	return g.Wait()
 }
 
-// probe takes a lock and gives it back, and goes on trying for as long as it may take to be had.
+// probe takes a lock and releases it, and records each attempt. After a failed attempt it tries again until aftermathBound is over.
 func (r *run) probe(ctx context.Context, client, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.healBound())
+	ctx, cancel := context.WithTimeout(ctx, r.aftermathBound())
 	defer cancel()
 	var m interface {
 		Lock(context.Context) (*redlock.Lease, error)
@@ -105,7 +106,7 @@ func (r *run) probe(ctx context.Context, client, name string) error {
 		if err != nil {
 			op.Outcome, op.Error = history.Failed, "not taken"
 		} else if err := l.Unlock(ctx); err != nil && !errors.Is(err, redlock.ErrUnconfirmed) {
-			return fmt.Errorf("chaos: unlock %q after the heal: %w", name, err)
+			return fmt.Errorf("chaos: unlock %q after the faults: %w", name, err)
 		}
 		if err := r.history.Append(op); err != nil || op.Outcome == history.OK || ctx.Err() != nil {
 			return err
@@ -113,9 +114,10 @@ func (r *run) probe(ctx context.Context, client, name string) error {
 	}
 }
 
-// scan records every lock's key on every master, and every other key that has no end and should, and returns how many these are.
+// scan records the keys on every master that should end: keys of locks, and other keys without a TTL. It does not record a master's node
+// record, which has no TTL on purpose. It returns how many keys it recorded.
 func (r *run) scan(ctx context.Context) (keys int, err error) {
-	for _, n := range r.world.Nodes {
+	for _, n := range r.target.Nodes {
 		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error {
 			found, err := r.scanNode(ctx, n.Name(), c)
 			keys += found
@@ -135,9 +137,9 @@ func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found
 		if err != nil {
 			return found, err
 		}
-		lock, ours := lockOf(keys.Val(), r.world.Locks)
+		lock, ours := lockOf(keys.Val(), r.target.Locks)
 		if ttl == -2 || keys.Val() == node.RecordKey || !ours && ttl >= 0 {
-			continue // gone by now, or meant to stay, or not a lock's and ends
+			continue // the key is gone, is the node record, or belongs to no lock and has a TTL
 		}
 		if err := r.history.Append(history.Key{Node: name, Lock: lock, At: history.Now(), TTL: ttl}); err != nil {
 			return found, err
@@ -147,10 +149,10 @@ func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found
 	return found, keys.Err()
 }
 
-// unstick deletes what was locked while a master's clock was ahead, which lasts until the clock is there again: minutes, where a lock lasts
-// less than a second. It is what an operator has to do who put a clock back, and the one thing that does not heal by itself.
-func (r *run) unstick(ctx context.Context) error {
-	for _, n := range r.world.Nodes {
+// deleteStuck deletes keys that were set while a master's clock was ahead. Such a key expires when the clock is there again: after minutes,
+// where a lock lasts less than a second. An operator who puts a clock back has to do the same. Every other fault heals by itself.
+func (r *run) deleteStuck(ctx context.Context) error {
+	for _, n := range r.target.Nodes {
 		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error {
 			keys := c.Scan(ctx, 0, "*", 1000).Iterator()
 			for keys.Next(ctx) {
@@ -165,13 +167,13 @@ func (r *run) unstick(ctx context.Context) error {
 			return keys.Err()
 		})
 		if err != nil {
-			return fmt.Errorf("chaos: unstick %s: %w", n.Name(), err)
+			return fmt.Errorf("chaos: delete keys of the future on %s: %w", n.Name(), err)
 		}
 	}
 	return nil
 }
 
-// longest is what a key of the library may last for when clocks are right (docs/operations.md).
+// longest returns the longest TTL that the library gives a key (docs/operations.md). A key with more was set by a clock that was ahead.
 func (r *run) longest(key string) time.Duration {
 	switch {
 	case strings.HasPrefix(key, "redlock:queue:"):
@@ -182,7 +184,8 @@ func (r *run) longest(key string) time.Duration {
 	return r.cfg.TTL
 }
 
-// lockOf is the lock that a key belongs to, or the key itself. The queue of a lock is no vote: it may be there for longer.
+// lockOf returns the lock that a key belongs to. If the key belongs to none, it returns the key and false. The queue of a lock counts as
+// belonging to none: it is no vote, and may outlive the lock.
 func lockOf(key string, locks []string) (string, bool) {
 	for _, l := range locks {
 		if key == l || strings.HasPrefix(key, "{"+l+"}") {
@@ -192,9 +195,10 @@ func lockOf(key string, locks []string) (string, bool) {
 	return key, false
 }
 
-// misconfigured opens a client as no client may be opened. See nemesis.World.
+// misconfigured opens a client whose settings differ from those of the other clients, and tries to lock. A grant is recorded as a
+// violation. See nemesis.Target.
 func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
-	good := urls(r.world.Spare[0])
+	good := urls(r.target.Spare[0])
 	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
 	var what string
 	bad := good
@@ -213,7 +217,7 @@ func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 		return nil
 	}
 	defer c.Close()
-	// Masters that are down or recovering can refuse nobody yet. What counts is that no lock is had.
+	// A master that is down or in quarantine cannot refuse the settings yet. It grants no lock either, and that is what counts.
 	l, err := c.Mutex("misconfigured").TryLock(ctx)
 	if err == nil {
 		_ = l.Unlock(ctx)

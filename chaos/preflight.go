@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What a run takes at most, as seen: a client with its part of the history, a master, and the harness with the whole history.
+// The most memory that was seen in use: by a client with its part of the history, by a master, and by the harness with the whole history.
 const (
 	clientMemory  = 80 << 20
 	masterMemory  = 20 << 20
@@ -18,9 +18,9 @@ const (
 
 var meminfo = "/proc/meminfo" // another one in tests
 
-// enoughMemory is an error if the host has too little for a run: the kernel would kill masters in the middle of it, which no nemesis
-// did. Where nothing is known it is nil.
-func enoughMemory(masters, clients int) error {
+// preflight returns an error if the host has too little memory for a run: the kernel would kill masters during the run, and the history
+// would blame no nemesis. It returns nil if the host does not say how much memory it has.
+func preflight(masters, clients int) error {
 	b, err := os.ReadFile(meminfo)
 	if err != nil {
 		return nil

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nemesis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/node/faultproxy"
+)
+
+// Client is what a nemesis can do to a client process.
+type Client interface {
+	Name() string
+	Pause() error
+	Resume() error
+	Storm() error
+	// Upgrade replaces the client's process by one of another build of its program, the next time by one of the first build again. It
+	// returns which build.
+	Upgrade(ctx context.Context) (string, error)
+}
+
+// Target is what nemeses strike: the masters, the clients, and the links between them. Set the fields before the first strike and do not
+// change them afterwards. Nemeses may then strike one Target from several goroutines.
+type Target struct {
+	Nodes   []*Node
+	Clients []Client
+	// Links are the proxies between each client and each node, as [client][node].
+	Links [][]*faultproxy.Proxy
+	// Spare are more proxies to each node, [any][node]. No nemesis puts a fault on them. They follow a failover, as Links do.
+	Spare [][]*faultproxy.Proxy
+
+	TTL         time.Duration // of the clients' locks; a fault lasts a few TTLs
+	NodeTimeout time.Duration // how long a client waits for a master
+	Has         Have
+	Clocks      bool     // the masters run with cluster.Config.Clocks: their clocks and disks can be changed
+	Locks       []string // names of locks in use
+	// Misconfigured opens a client that the masters must refuse, for example with another list of masters. It records a violation if the
+	// masters grant the client a lock.
+	Misconfigured func(ctx context.Context, r *rand.Rand) error
+
+	mu    sync.Mutex                     // guards busy and forgot of all nodes
+	links map[*faultproxy.Proxy]struct{} // links that have a fault; guarded by mu
+}
+
+// Node is one entry in the clients' list of masters: a name, and the master that has it now. A failover gives the name to another master.
+type Node struct {
+	name string
+
+	// server is held while the data of the master are replaced, and while they are read. So a reading is never half old and half new.
+	server sync.Mutex
+	master *cluster.Master // guarded by server
+	life   int             // counts known losses of data; guarded by server
+
+	busy   bool // the node has a fault; guarded by Target.mu
+	forgot bool // the master may have lost votes and counters, and was not seen voting since; guarded by Target.mu
+}
+
+// NewNode returns a node called name.
+func NewNode(name string, m *cluster.Master) *Node { return &Node{name: name, master: m} }
+
+// Name returns the node's name. A failover does not change it.
+func (n *Node) Name() string { return n.name }
+
+// Master returns the master that has the name now.
+func (n *Node) Master() *cluster.Master {
+	n.server.Lock()
+	defer n.server.Unlock()
+	return n.master
+}
+
+// Admin runs f with a connection to the master, past all proxies. life counts how often the harness made the master lose its data; it does
+// not change while f runs. f may take as long as ctx allows, and each command a second.
+func (n *Node) Admin(ctx context.Context, f func(ctx context.Context, c *redis.Client, life int) error) error {
+	n.server.Lock()
+	defer n.server.Unlock()
+	return n.admin(ctx, func(ctx context.Context, c *redis.Client) error { return f(ctx, c, n.life) })
+}
+
+// admin is Admin for a caller that holds n.server.
+func (n *Node) admin(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error {
+	const limit = time.Second
+	c := redis.NewClient(&redis.Options{
+		Addr: n.master.Addr(), MaxRetries: -1, DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit,
+		DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
+	})
+	defer c.Close()
+	return f(ctx, c)
+}
+
+// erase runs f, which makes the master lose or replace its data. Counters that are read afterwards belong to another life.
+func (n *Node) erase(f func(m *cluster.Master) error) error {
+	n.server.Lock()
+	defer n.server.Unlock()
+	n.life++
+	return f(n.master)
+}
+
+// Voting reports that a node was seen voting after its last fault. Whatever the master had lost, it has learnt again.
+func (t *Target) Voting(n *Node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !n.busy {
+		n.forgot = false
+	}
+}
+
+// errBusy means that too few nodes are free for the fault, or that too many masters would have lost their counters at the same time.
+var errBusy = errors.New("nemesis: not now")
+
+// tolerated returns how many masters may fail at the same time so that a quorum is left.
+func (t *Target) tolerated() int { return (len(t.Nodes) - 1) / 2 }
+
+// claim takes count random nodes for one fault, until unclaim. A node has one fault at a time, so the record of that fault says all that
+// was done to the node meanwhile.
+func (t *Target) claim(r *rand.Rand, count int) ([]*Node, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.claimLocked(r, count)
+}
+
+// claimForgetful is claim for a fault after which the nodes may have lost votes and counters. Tokens are promised while a quorum of masters
+// still has its counters (docs/safety.md, "Amnesia"). A master that lost them counts as lost until it votes again.
+func (t *Target) claimForgetful(r *rand.Rand, count int) ([]*Node, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	forgetful := count
+	for _, n := range t.Nodes {
+		if n.forgot {
+			forgetful++
+		}
+	}
+	if forgetful > t.tolerated() {
+		return nil, errBusy
+	}
+	nodes, err := t.claimLocked(r, count)
+	for _, n := range nodes {
+		n.forgot = true
+	}
+	return nodes, err
+}
+
+func (t *Target) claimLocked(r *rand.Rand, count int) ([]*Node, error) {
+	var nodes []*Node
+	for _, i := range r.Perm(len(t.Nodes)) {
+		// A master that lost its data and does not vote yet is not chosen: it is as good as down already.
+		if n := t.Nodes[i]; len(nodes) < count && !n.busy && !n.forgot {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) < count {
+		return nil, errBusy
+	}
+	for _, n := range nodes {
+		n.busy = true
+	}
+	return nodes, nil
+}
+
+func (t *Target) unclaim(nodes []*Node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range nodes {
+		n.busy = false
+	}
+}
+
+// takeLinks claims links for one fault. It takes all or none of them, and returns whether it took them. A link has one fault at a time.
+func (t *Target) takeLinks(which [][]bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.links == nil {
+		t.links = map[*faultproxy.Proxy]struct{}{}
+	}
+	for i, row := range which {
+		for j, hurt := range row {
+			if _, taken := t.links[t.Links[i][j]]; hurt && taken {
+				return false
+			}
+		}
+	}
+	for i, row := range which {
+		for j, hurt := range row {
+			if hurt {
+				t.links[t.Links[i][j]] = struct{}{}
+			}
+		}
+	}
+	return true
+}
+
+func (t *Target) giveLinks(which [][]bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, row := range which {
+		for j, hurt := range row {
+			if hurt {
+				delete(t.links, t.Links[i][j])
+			}
+		}
+	}
+}
+
+// replace gives the node's name to another master, and makes the links lead to it. The caller holds n.server.
+func (t *Target) replace(n *Node, m *cluster.Master) {
+	n.master = m
+	for _, rows := range [][][]*faultproxy.Proxy{t.Links, t.Spare} {
+		for _, row := range rows {
+			for i := range t.Nodes {
+				if t.Nodes[i] == n {
+					row[i].Retarget(m.Addr())
+				}
+			}
+		}
+	}
+}
+
+// Heal ends every fault that a nemesis may have left on links, clocks, disks, servers and clients. It goes on after an error and joins the
+// errors. A nemesis ends its own faults; Heal is for those that it could not end.
+func (t *Target) Heal(ctx context.Context) error {
+	var errs []error
+	for _, c := range t.Clients {
+		errs = append(errs, c.Resume())
+	}
+	for _, row := range t.Links {
+		for _, p := range row {
+			errs = append(errs, p.Heal())
+		}
+	}
+	for _, n := range t.Nodes {
+		m := n.Master()
+		if t.Clocks {
+			errs = append(errs, m.StallDisk(0), m.SetRate(1), m.StepClock(0))
+		}
+		errs = append(errs, m.Start(ctx), m.Unpause(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("nemesis: heal: %w", err)
+	}
+	return nil
+}

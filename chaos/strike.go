@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/nemesis"
+)
+
+// strike starts the strike loops and waits until cfg.Duration is over, every nemesis has struck and the lock quota is filled. A busy
+// machine gets another cfg.Duration and 10 s for the nemeses that have not struck.
+func (r *run) strike(ctx context.Context) error {
+	begun := time.Now()
+	live, stop := context.WithCancel(ctx)
+	defer stop()
+	during, cancel := context.WithTimeout(live, r.cfg.Duration)
+	defer cancel()
+	longest, cancel := context.WithTimeout(live, 2*r.cfg.Duration+10*time.Second)
+	defer cancel()
+	start := func(f func() error) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			err := guard(f)
+			if err != nil {
+				stop()
+			}
+			done <- err
+		}()
+		return done
+	}
+	for _, i := range rand.New(rand.NewPCG(r.cfg.Seed, 0)).Perm(len(r.cfg.Nemeses)) {
+		r.due.put(r.cfg.Nemeses[i])
+	}
+	parts := []<-chan error{start(func() error { return r.watch(live) }), start(func() error { return r.died(live) })}
+	var all error
+	if len(r.cfg.Nemeses) > 0 {
+		var loops []<-chan error
+		for i := range r.cfg.AtOnce {
+			loops = append(loops, start(func() error { return r.strikeLoop(during, longest, i) }))
+		}
+		for _, done := range loops {
+			all = errors.Join(all, <-done)
+		}
+	}
+	<-during.Done()
+	r.lasted = time.Since(begun)
+	r.fillQuota(live)
+	stop()
+	for _, done := range parts {
+		all = errors.Join(all, <-done)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
+	}
+	return all
+}
+
+// maxQuotaTime bounds fillQuota.
+const maxQuotaTime = time.Minute
+
+// fillQuota waits until the clients were granted cfg.LeastLocks locks. No nemesis strikes meanwhile.
+func (r *run) fillQuota(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxQuotaTime)
+	defer cancel()
+	for ctx.Err() == nil {
+		granted := 0
+		for _, s := range r.clients {
+			granted += s.granted()
+		}
+		if granted >= r.cfg.LeastLocks {
+			return
+		}
+		sleep(ctx, watchEvery/4)
+	}
+}
+
+// guard runs f and turns a panic into an error, so that the run is still cleaned up.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("chaos: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// strikeLoop strikes with one nemesis after another. cfg.AtOnce of these loops run at the same time; nth tells them apart.
+//
+// The loops share a first round, in which each nemesis strikes once. After it they choose nemeses at random. A loop ends when during is
+// over, the first round is over and cfg.LeastFaults faults struck; or when longest is over.
+func (r *run) strikeLoop(during, longest context.Context, nth int) error {
+	choose := rand.New(rand.NewPCG(r.cfg.Seed, uint64(nth)+1))
+	for longest.Err() == nil {
+		n, first := r.due.take()
+		ctx := during
+		if during.Err() != nil {
+			if _, struck := r.faults.now(); !first && struck >= r.cfg.LeastFaults {
+				return nil
+			}
+			ctx = longest
+		}
+		if !first {
+			n = r.cfg.Nemeses[choose.IntN(len(r.cfg.Nemeses))]
+		}
+		id := r.faults.begin(n.Name)
+		f, ok := n.Strike(ctx, r.target, choose)
+		applied := ok && f.Error == ""
+		r.faults.end(id, n.Name, applied)
+		if first && !applied {
+			r.due.put(n)
+		}
+		if !ok || ctx.Err() != nil && !applied {
+			sleep(ctx, 20*time.Millisecond)
+			continue
+		}
+		if err := r.history.Append(f); err != nil {
+			return err
+		}
+		sleep(ctx, time.Duration(choose.Int64N(int64(r.cfg.TTL/2))))
+	}
+	return nil
+}
+
+// queue holds the nemeses of the first round that have not struck yet. Any goroutine may call its methods.
+type queue struct {
+	mu      sync.Mutex
+	nemeses []nemesis.Nemesis
+}
+
+func (q *queue) take() (n nemesis.Nemesis, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.nemeses) == 0 {
+		return n, false
+	}
+	n, q.nemeses = q.nemeses[0], q.nemeses[1:]
+	return n, true
+}
+
+func (q *queue) put(n nemesis.Nemesis) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.nemeses = append(q.nemeses, n)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// died waits until ctx ends. If a client process ends before, died returns an error that says why.
+func (r *run) died(ctx context.Context) error {
+	ended := make(chan error, len(r.clients))
+	for _, s := range r.clients {
+		go func() { ended <- s.ended(ctx) }()
+	}
+	for range r.clients {
+		if err := <-ended; err != nil {
+			return err
+		}
+	}
+	return nil
+}
