@@ -221,7 +221,7 @@ func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 	l, err := c.Mutex("misconfigured").TryLock(ctx)
 	if err == nil {
 		_ = l.Unlock(ctx)
-		r.faults.violation("N22", "a client with "+what+" was given a lock")
+		r.faults.violation("misconfigure", "a client with "+what+" was given a lock")
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func Minimums(c Config) check.Minimums {
 	m := check.Minimums{Acquisitions: int(c.Duration.Seconds() * 10), Contended: 10, Faults: map[string]int{}}
 	m.Tokens = m.Acquisitions
 	for _, n := range c.Nemeses {
-		m.Faults[n.ID()] = 1
+		m.Faults[n.Name] = 1
 	}
 	return m
 }

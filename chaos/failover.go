@@ -86,7 +86,7 @@ func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *histor
 	res := &FailoverResult{Single: count(h, checks, "single"), Quorum: count(h, checks, "quorum")}
 	for i := range checks {
 		// Of a single master exclusion is not promised: that is what the experiment shows.
-		checks[i].Promised = checks[i].ID != "C1" || res.Quorum.Overlaps > 0
+		checks[i].Promised = checks[i].ID != "exclusion" || res.Quorum.Overlaps > 0
 	}
 	return res, h, checks, nil
 }
@@ -99,7 +99,7 @@ func count(h *history.History, checks []check.Result, lock string) (c FailoverCo
 	}
 	for _, r := range checks {
 		for _, v := range r.Violations {
-			if r.ID == "C1" && len(v.Ops) > 0 && v.Ops[0].Lock == lock {
+			if r.ID == "exclusion" && len(v.Ops) > 0 && v.Ops[0].Lock == lock {
 				c.Overlaps++
 			}
 		}
@@ -208,7 +208,7 @@ func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, re
 	if held == nil {
 		return errors.Join(fmt.Errorf("chaos: failover: the first client could not lock %q", lock), first.Err())
 	}
-	f := history.Fault{Nemesis: "N19", Start: history.Now(), Targets: []string{"m1"}, Detail: lock + ": the master dies, its replica is promoted"}
+	f := history.Fault{Nemesis: "fail-over", Start: history.Now(), Targets: []string{"m1"}, Detail: lock + ": the master dies, its replica is promoted"}
 	if err := doomed.Kill(ctx); err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ func TestFailover_lockLostOnOneMasterAndKeptOnFive(t *testing.T) {
 			if want := (FailoverResult{Single: FailoverCount{2, 1}, Quorum: FailoverCount{2, 0}}); *res != want || !res.Shown() {
 				t.Errorf("got %+v, want %+v", *res, want)
 			}
-			if len(h.Faults) != 2 || checks[0].ID != "C0" || checks[0].Verdict != "ok" {
-				t.Errorf("%d faults on record and %s %s, want 2 and C0 ok", len(h.Faults), checks[0].ID, checks[0].Summary)
+			if len(h.Faults) != 2 || checks[0].ID != "assumptions" || checks[0].Verdict != "ok" {
+				t.Errorf("%d faults on record and %s %s, want 2 and assumptions ok", len(h.Faults), checks[0].ID, checks[0].Summary)
 			}
 		})
 	}

@@ -32,7 +32,7 @@ const doomedVar = "REDLOCK_CHAOS_DOOMED"
 func doomed(driver, end string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT)
 	defer stop()
-	ns, err := nemesis.Parse("N7,N8,N9", func(nemesis.Nemesis) string { return "" })
+	ns, err := nemesis.Parse("freeze-masters,freeze-client,partition", func(nemesis.Nemesis) string { return "" })
 	seen := 0
 	if err == nil {
 		_, err = Run(ctx, Config{Driver: cluster.Driver(driver), Masters: 3, Clients: 2, Duration: time.Hour, Seed: 1, Nemeses: ns, Progress: func(Progress) {
@@ -193,7 +193,7 @@ func TestRun_twoAtOnce_doNotMeet(t *testing.T) {
 		holders[i] = map[string]bool{}
 		wg.Go(func() {
 			res, err := Run(t.Context(), Config{
-				Driver: cluster.Process, Masters: 3, Clients: 2, Duration: 2 * time.Second, Seed: 5, Nemeses: parse(t, "N1,N9", cluster.None),
+				Driver: cluster.Process, Masters: 3, Clients: 2, Duration: 2 * time.Second, Seed: 5, Nemeses: parse(t, "kill-minority,partition", cluster.None),
 				Min: &check.Minimums{Acquisitions: 10}, Report: func(o Outcome) error {
 					for _, op := range o.History.Ops {
 						if op.Kind == history.KindLock && op.Outcome == history.OK {

@@ -84,8 +84,8 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 		cfg      Config
 		withRace bool
 	}{
-		{"docker", "N1,N2,N4,N5,N7,N8,N9,N10,N11,N12,N17,N18,N19,N20,N22,N24", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
-		{"tokens", "N13,N14,N15,N17-del,N25", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: 3}, false},
+		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
+		{"tokens", "step-clock,step-quorum,skew-clocks,delete-lock,three-at-once", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: 3}, false},
 		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: 1}, true},
 	}
 	for i, test := range tests {
@@ -96,7 +96,7 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 				if !test.withRace {
 					t.Skip("too slow with the race detector: run without")
 				}
-				cfg.Duration, test.nemeses = 4*time.Second, "N1,N7,N8,N9,N10,N11"
+				cfg.Duration, test.nemeses = 4*time.Second, "kill-minority,freeze-masters,freeze-client,partition,reorder,cut-replies"
 			} else if i == len(tests)-1 {
 				// How much is done in a time depends on the machine.
 				cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
@@ -135,8 +135,8 @@ func tooLittle(rs []*Result, acquisitions, faults int) (what []string) {
 		what = append(what, fmt.Sprintf("%d faults, want %d", total, faults))
 	}
 	for _, n := range nemesis.Table() {
-		if n.Elsewhere == "" && struck[n.ID()] == 0 {
-			what = append(what, n.ID()+" never struck")
+		if n.Elsewhere == "" && struck[n.Name] == 0 {
+			what = append(what, n.Name+" never struck")
 		}
 	}
 	return what
@@ -144,25 +144,25 @@ func tooLittle(rs []*Result, acquisitions, faults int) (what []string) {
 
 func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 	enough := func() []*Result {
-		a, b := &Result{Acquisitions: 60, Faults: map[string]int{}}, &Result{Acquisitions: 40, Faults: map[string]int{"N1": 10}}
+		a, b := &Result{Acquisitions: 60, Faults: map[string]int{}}, &Result{Acquisitions: 40, Faults: map[string]int{"kill-minority": 10}}
 		for _, n := range nemesis.Table() {
 			if n.Elsewhere == "" {
-				a.Faults[n.ID()] = 1
+				a.Faults[n.Name] = 1
 			}
 		}
 		return []*Result{a, b}
 	}
-	if what := tooLittle(enough(), 100, 34); len(what) > 0 {
+	if what := tooLittle(enough(), 100, 35); len(what) > 0 {
 		t.Errorf("enough, and it says %q", what)
 	}
 	for want, change := range map[string]func([]*Result){
-		"99 locks granted, want 100": func(rs []*Result) { rs[0].Acquisitions-- },
-		"33 faults, want 34":         func(rs []*Result) { rs[1].Faults["N1"]-- },
-		"N7 never struck":            func(rs []*Result) { delete(rs[0].Faults, "N7"); rs[1].Faults["N1"]++ },
+		"99 locks granted, want 100":  func(rs []*Result) { rs[0].Acquisitions-- },
+		"34 faults, want 35":          func(rs []*Result) { rs[1].Faults["kill-minority"]-- },
+		"freeze-masters never struck": func(rs []*Result) { delete(rs[0].Faults, "freeze-masters"); rs[1].Faults["kill-minority"]++ },
 	} {
 		rs := enough()
 		change(rs)
-		if what := tooLittle(rs, 100, 34); !slices.Equal(what, []string{want}) {
+		if what := tooLittle(rs, 100, 35); !slices.Equal(what, []string{want}) {
 			t.Errorf("it says %q, want %q", what, want)
 		}
 	}
@@ -171,7 +171,7 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// otherBuild makes a client for N21: of the tree before the last change of the library, where git knows one that builds, else of this one.
+// otherBuild makes a client for rolling-upgrade: of the tree before the last change of the library, where git knows one that builds, else of this one.
 func otherBuild(t *testing.T) string {
 	t.Helper()
 	if raceEnabled {
@@ -236,7 +236,7 @@ func TestRun_interrupted_leavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := 0
 	res, err := Run(ctx, Config{
-		Driver: cluster.Process, Duration: time.Minute, Seed: 3, Nemeses: parse(t, "N1,N7,N8", cluster.None),
+		Driver: cluster.Process, Duration: time.Minute, Seed: 3, Nemeses: parse(t, "kill-minority,freeze-masters,freeze-client", cluster.None),
 		Progress: func(Progress) {
 			if seen++; seen == 5 {
 				cancel()
@@ -257,7 +257,7 @@ func TestRun_tooLittle_fails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Violations) != 1 || res.Violations[0].Checker != "C8" {
-		t.Errorf("violations %v, want one of C8", res.Violations)
+	if len(res.Violations) != 1 || res.Violations[0].Checker != "effort" {
+		t.Errorf("violations %v, want one of effort", res.Violations)
 	}
 }

@@ -17,26 +17,38 @@ import (
 	"github.com/redlock-go/redlock/chaos/sim"
 )
 
-// Sim is the driver that needs no masters: the library runs over masters in memory, on simulated time (package sim). A seed repeats
-// exactly. Image, Persistence, AtOnce, Workloads and TTL do not apply.
+// Sim is the driver that starts no masters. The library runs on masters in memory and on simulated time (package sim), so a seed repeats
+// exactly. Config.Image, Servers, Persistence, Other, AtOnce, Workloads and TTL do not apply.
 const Sim cluster.Driver = "sim"
 
-// simulate does a run in memory. Two at once in one program disturb each other's order.
+// SimNemeses returns the names of the nemeses that the driver Sim has. They are the keys of a map; its values are what package sim calls
+// them.
+func SimNemeses() map[string]string {
+	names := map[string]string{}
+	for _, n := range sim.Wild() {
+		name, _ := history.NemesisName(n)
+		names[name] = n
+	}
+	return names
+}
+
+// simulate does a run in memory. One program can do one at a time: two would change the order of each other's events.
 func simulate(ctx context.Context, cfg Config) (*history.History, check.Expect, error) {
 	sc := sim.Config{
 		Masters: cfg.Masters, Clients: cfg.Clients, Duration: cfg.Duration, Nemeses: []string{}, MaxTTL: cfg.MaxTTL,
 		Stop: func() bool { return ctx.Err() != nil },
 	}
+	names := SimNemeses()
 	for _, n := range cfg.Nemeses {
-		sc.Nemeses = append(sc.Nemeses, n.Name)
+		sc.Nemeses = append(sc.Nemeses, names[n.Name])
 	}
 	if cfg.Progress != nil {
 		sc.Progress = func(elapsed time.Duration, faults int) { cfg.Progress(Progress{Elapsed: elapsed, Struck: faults}) }
 	}
-	// With one processor, goroutines that wake at one instant run in one order.
+	// With one processor, goroutines that wake at the same instant run in the same order each time.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var h *history.History
-	// synctest wants a testing.T, which only tests have; it uses it for what fails in it, and nothing does.
+	// synctest.Test needs a testing.T, and only tests have one. An empty one is enough: synctest.Test uses it for failures only.
 	err := guard(func() (err error) {
 		synctest.Test(new(testing.T), func(*testing.T) { h, _, err = sim.Run(cfg.Seed, sc) })
 		return err
@@ -50,6 +62,7 @@ func simulate(ctx context.Context, cfg Config) (*history.History, check.Expect, 
 	if err != nil {
 		return nil, check.Expect{}, err
 	}
+	h.NameNemeses()
 	h.Header.Replay, h.Header.Versions = cfg.Replay, versions(map[string]string{"redis": "none: masters in memory"})
 	p := h.Header.Promises
 	return h, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: sc.Heal(), Timeout: time.Minute, Min: *cfg.Min}, nil

@@ -35,38 +35,38 @@ func cli(t *testing.T, ctx context.Context, args ...string) (code int, stdout, s
 
 func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 	for line, want := range map[string]string{
-		"frob":                                 "want one of run, failover, check, mutants, list",
-		"run more":                             "flags only",
-		"--frob":                               "--help",
-		"--driver vm":                          "docker, process or sim",
-		"--driver sim --persistence none":      "does not apply",
-		"--driver sim --workload hot":          "does not apply",
-		"--driver sim --image redis:7":         "does not apply",
-		"--driver sim --servers /bin/true":     "does not apply",
-		"--driver docker --servers /bin/true":  "--driver process",
-		"--servers /bin/true,/nonexistent/x":   "--servers /nonexistent/x: want programs that can be executed",
-		"--driver sim --nemesis N3":            "the simulation has N1",
-		"failover --driver sim":                "docker or process",
-		"--nemesis N21":                        "--other",
-		"--other /nonexistent":                 "go build -o",
-		"--nemesis N99":                        "chaos list",
-		"--nemesis N1,N1":                      "twice",
-		"--nemesis N16":                        "--driver sim",
-		"--nemesis N3":                         "--persistence everysec",
-		"--nemesis N23 --persistence always":   "none or everysec",
-		"--workload tepid":                     "hot, cold",
-		"--persistence sometimes":              "none, everysec or always",
-		"--masters 4":                          "odd",
-		"--clients 1":                          "2 to 20",
-		"--duration 1ms":                       "a second or more",
-		"--duration soon":                      "invalid",
-		"--seed seven":                         "invalid",
-		"--html -":                             "--json",
-		"--html /nonexistent/x.html":           "no such file",
-		"failover --driver vm":                 "docker, process",
-		"check":                                "name the files",
-		"check /nonexistent/history":           "no such file",
-		"check --heal 0s /nonexistent/history": "above 0",
+		"frob":                                        "want one of run, failover, check, mutants, list",
+		"run more":                                    "flags only",
+		"--frob":                                      "--help",
+		"--driver vm":                                 "docker, process or sim",
+		"--driver sim --persistence none":             "does not apply",
+		"--driver sim --workload hot":                 "does not apply",
+		"--driver sim --image redis:7":                "does not apply",
+		"--driver sim --servers /bin/true":            "does not apply",
+		"--driver docker --servers /bin/true":         "--driver process",
+		"--servers /bin/true,/nonexistent/x":          "--servers /nonexistent/x: want programs that can be executed",
+		"--driver sim --nemesis cut-power":            "the simulation has kill-minority",
+		"failover --driver sim":                       "docker or process",
+		"--nemesis rolling-upgrade":                   "--other",
+		"--other /nonexistent":                        "go build -o",
+		"--nemesis N99":                               "chaos list",
+		"--nemesis kill-minority,kill-minority":       "twice",
+		"--nemesis suspend-client":                    "--driver sim",
+		"--nemesis cut-power":                         "--persistence everysec",
+		"--nemesis restore-copy --persistence always": "none or everysec",
+		"--workload tepid":                            "hot, cold",
+		"--persistence sometimes":                     "none, everysec or always",
+		"--masters 4":                                 "odd",
+		"--clients 1":                                 "2 to 20",
+		"--duration 1ms":                              "a second or more",
+		"--duration soon":                             "invalid",
+		"--seed seven":                                "invalid",
+		"--html -":                                    "--json",
+		"--html /nonexistent/x.html":                  "no such file",
+		"failover --driver vm":                        "docker, process",
+		"check":                                       "name the files",
+		"check /nonexistent/history":                  "no such file",
+		"check --heal 0s /nonexistent/history":        "above 0",
 	} {
 		t.Run(line, func(t *testing.T) {
 			code, _, stderr := cli(t, t.Context(), strings.Fields(line)...)
@@ -118,7 +118,7 @@ func TestRun_interrupted_cannotSay(t *testing.T) {
 
 func TestList_namesAll(t *testing.T) {
 	code, out, _ := cli(t, t.Context(), "list")
-	for _, want := range []string{"N1 ", "N25 ", "N17-del", "hot", "C8", "--driver sim", "needs --other"} {
+	for _, want := range []string{"kill-minority ", "three-at-once ", "delete-lock", "hot", "effort", "--driver sim", "needs --other"} {
 		if code != exitHeld || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, and no %q in: %s", code, want, out)
 		}
@@ -130,7 +130,7 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	code, out, stderr := cli(t, t.Context(), "--driver", "process", "--masters", "3", "--clients", "2", "--duration", "4s", "--seed", "7",
-		"--nemesis", "N10", "--workload", "hot,cold", "--html", at("r.html"), "--history", at("h.jsonl"), "--json", "-")
+		"--nemesis", "reorder", "--workload", "hot,cold", "--html", at("r.html"), "--history", at("h.jsonl"), "--json", "-")
 	if code != exitHeld {
 		t.Fatalf("exit code %d: %s%s", code, out, stderr)
 	}
@@ -154,7 +154,7 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 		}
 	}
 	code, out, stderr = cli(t, t.Context(), "check", at("h.jsonl"))
-	if code != exitHeld || !strings.Contains(out, "C1 ok") {
+	if code != exitHeld || !strings.Contains(out, "exclusion ok") {
 		t.Errorf("judged again: exit code %d: %s%s", code, out, stderr)
 	}
 	// The same history with a lie in it: the second grant is made to come during the first.
@@ -168,13 +168,13 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 func TestRun_sim_repeatsByThePrintedCommand(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	args := strings.Fields("--driver sim --seed 3 --duration 10s --clients 4 --nemesis N16,N9,N4 --json - --html " + at("a.html") + " --history " + at("a"))
+	args := strings.Fields("--driver sim --seed 3 --duration 10s --clients 4 --nemesis suspend-client,partition,wipe-minority --json - --html " + at("a.html") + " --history " + at("a"))
 	code, out, stderr := cli(t, t.Context(), args...)
 	var res chaos.Result
 	if err := json.Unmarshal([]byte(out), &res); err != nil || code != exitHeld {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, stderr)
 	}
-	if res.Driver != "sim" || res.Acquisitions < 30 || res.Nemeses["N16"].Faults == 0 || len(res.Violations) > 0 {
+	if res.Driver != "sim" || res.Acquisitions < 30 || res.Nemeses["suspend-client"].Faults == 0 || len(res.Violations) > 0 {
 		t.Errorf("result %s", out)
 	}
 	_, again, ok := strings.Cut(stderr, "again: redlock-bench chaos ")
@@ -215,7 +215,7 @@ func read(t *testing.T, path string) []byte {
 // What is no history, or not all of one, or more than one, is not judged as if it were.
 func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
 	dir := t.TempDir()
-	const good = "../check/testdata/c8-ok-enough.jsonl"
+	const good = "../check/testdata/effort_ok_enough.jsonl"
 	whole, err := filepath.Abs(good)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
 		{[]string{dir}, exitUsage, "is a directory"},
 		{[]string{write("edited", header, nl, []byte("{\"foo\":1}\n"), rest)}, exitUsage, ":2: json: unknown field \"foo\": the file was changed"},
 		{[]string{write("word", header, nl, bytes.Replace(rest, []byte(`"ok"`), []byte(`"fine"`), 1))}, exitUsage, "no such outcome"},
-		{[]string{write("torn", b, []byte(`{"op":{"kind":"lo`))}, exitViolation, "the last line is cut off"}, // C7: nobody probed
+		{[]string{write("torn", b, []byte(`{"op":{"kind":"lo`))}, exitViolation, "the last line is cut off"}, // healed: nobody probed
 		{[]string{whole, write("other", bytes.Replace(b, []byte(`"seed":`), []byte(`"seed":9`), 1))}, exitUsage, "files of two runs"},
 	} {
 		code, _, stderr := cli(t, t.Context(), append([]string{"check"}, test.files...)...)

@@ -88,7 +88,7 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 	var heal, timeout time.Duration
 	var out files
 	fs.DurationVar(&heal, "heal", 10*time.Second, "`TIME` after the last fault within which every lock must be had")
-	fs.DurationVar(&timeout, "timeout", time.Minute, "`TIME` after which C5 gives up")
+	fs.DurationVar(&timeout, "timeout", time.Minute, "`TIME` after which the checker linearizable gives up")
 	out.define(fs)
 	return func(_ context.Context, c *console, paths []string) error {
 		switch {
@@ -129,7 +129,7 @@ func defineList(*flag.FlagSet) func(context.Context, *console, []string) error {
 	return func(_ context.Context, c *console, _ []string) error {
 		fmt.Fprintln(c.out, "nemeses: X exclusion must hold, T tokens and the fenced register must hold")
 		for _, n := range nemesis.Table() {
-			fmt.Fprintf(c.out, "  %-8s %-3s %s", n.Name, promise(n.Promises), n.Does)
+			fmt.Fprintf(c.out, "  %-15s %-3s %s", n.Name, promise(n.Promises), n.Does)
 			if notes := notes(n); notes != "" {
 				fmt.Fprintf(c.out, " [%s]", notes)
 			}
@@ -141,15 +141,15 @@ func defineList(*flag.FlagSet) func(context.Context, *console, []string) error {
 		}
 		fmt.Fprintf(c.out, "workloads: %s\n", strings.Join(kinds, ", "))
 		fmt.Fprintln(c.out, `checkers:
-  C0 the history can be true
-  C1 no two claims on a lock overlap (X)
-  C2 tokens are unique and grow (T)
-  C3 the fenced register loses nothing (T)
-  C4 what the unfenced register loses: counted only
-  C5 a single fenced mutex could have done it, by porcupine (X and T)
-  C6 no counter of a master falls in one life (T)
-  C7 after the faults every lock can be had, and no key stays for ever
-  C8 the run did enough to mean something`)
+  assumptions        the history can be true
+  exclusion          no two claims on a lock overlap (X)
+  tokens             tokens are unique and grow (T)
+  fenced-register    the register that checks tokens loses no update (T)
+  unfenced-register  counts the updates that the other register loses
+  linearizable       one perfect fenced mutex could have answered the same, by porcupine (X and T)
+  counters           no counter of a master falls, unless the master is known to have lost its data (T)
+  healed             after the faults every lock can be taken, and every key ends
+  effort             the run did enough to mean something`)
 		return nil
 	}
 }

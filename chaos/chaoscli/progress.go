@@ -15,7 +15,11 @@ import (
 // legend explains the line, once.
 const legend = "masters: + gives its vote, r recovers, . is silent"
 
-// line says what was done, who had the hot lock last, which masters are up and what is going wrong. It must fit a terminal.
+// maxLine is the longest line that fits a terminal.
+const maxLine = 79
+
+// line says how many locks were granted, which client had the hot lock last, which masters vote and which nemeses are striking. If their
+// names do not fit the line, it ends with how many more they are.
 func line(p chaos.Progress, of time.Duration) string {
 	if len(p.Votes) == 0 { // simulated
 		return fmt.Sprintf("%.0f/%.0f s of simulated time  %d faults", p.Elapsed.Seconds(), of.Seconds(), p.Struck)
@@ -31,6 +35,13 @@ func line(p chaos.Progress, of time.Duration) string {
 			masters.WriteByte('.')
 		}
 	}
-	return fmt.Sprintf("%.0f/%.0f s  %d locks  hot: %s  %s  %d faults  %s",
-		p.Elapsed.Seconds(), of.Seconds(), p.Granted, cmp.Or(p.Holder, "-"), masters.String(), p.Struck, strings.Join(p.Faults, " "))
+	s := fmt.Sprintf("%.0f/%.0f s  %d locks  hot: %s  %s  %d faults ",
+		p.Elapsed.Seconds(), of.Seconds(), p.Granted, cmp.Or(p.Holder, "-"), masters.String(), p.Struck)
+	for i, name := range p.Faults {
+		if more := len(p.Faults) - i; len(s)+len(" ")+len(name)+len(" +9") > maxLine {
+			return s + fmt.Sprintf(" +%d", more)
+		}
+		s += " " + name
+	}
+	return s
 }

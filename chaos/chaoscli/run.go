@@ -19,8 +19,8 @@ import (
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
-	"github.com/redlock-go/redlock/chaos/sim"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/termline"
 )
@@ -46,7 +46,7 @@ func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error
 	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` what goes wrong; default: all that must break nothing; all: also what may break exclusion")
 	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how locks are used")
 	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep: none, everysec or always")
-	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, whose clients N21 mixes in")
+	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, for the nemesis rolling-upgrade")
 	fs.IntVar(&f.masters, "masters", 5, "`N` masters, odd")
 	fs.IntVar(&f.clients, "clients", 3, "`N` client processes")
 	fs.DurationVar(&f.duration, "duration", 30*time.Second, "`TIME` of the faults; start, heal and checks come on top")
@@ -149,12 +149,13 @@ func (f *runFlags) simulated() error {
 	return nil
 }
 
-// lacksSim says why the simulation cannot do a nemesis, or nothing.
+// lacksSim says why the simulation cannot have a nemesis; "" if it can.
 func lacksSim(n nemesis.Nemesis) string {
-	if slices.Contains(sim.Wild(), n.Name) {
+	names := chaos.SimNemeses()
+	if names[n.Name] != "" {
 		return ""
 	}
-	return "the simulation has " + strings.Join(sim.Wild(), ", ")
+	return "the simulation has " + strings.Join(slices.SortedFunc(maps.Keys(names), history.CompareNemeses), ", ")
 }
 
 // replay is the command that does the run again.
@@ -263,7 +264,7 @@ func (c *console) costs(nemeses map[string]chaos.Impact) {
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "nemesis\tfaults\tat work\tlocks granted in\tnext grant after\tat worst\tmasters back after\t")
-	for _, n := range slices.SortedFunc(maps.Keys(nemeses), byNumber) {
+	for _, n := range slices.SortedFunc(maps.Keys(nemeses), history.CompareNemeses) {
 		i := nemeses[n]
 		masters := "-"
 		if i.Masters > 0 {
@@ -281,12 +282,4 @@ func versionLine(versions map[string]string) string {
 		vs = append(vs, name+" "+versions[name])
 	}
 	return strings.Join(vs, ", ")
-}
-
-// byNumber orders N2 before N10.
-func byNumber(a, b string) int {
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
 }

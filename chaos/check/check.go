@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package check judges the history of a chaos run: one checker for each thing that must hold (docs/safety.md 5.5, C1 to C8).
+// Package check has the checkers, which judge the history of a chaos run. Each checker answers one question; docs/chaos.md lists them. All
+// runs them all, and Passed says whether the run kept its promises.
 //
-// Guarantee: C1 (no two claims on a lock overlap) and C2 (fencing tokens) are exact, in O(n log n): Ok means that the recorded
-// operations contain no violation. It says nothing of what no client recorded, so C8 fails a run that did too little to
-// mean anything, and C0 refuses to judge a history that cannot be true.
+// The checkers exclusion and tokens are exact, in O(n log n): their verdict is Ok if and only if the recorded operations contain no
+// violation. A checker cannot judge what no client recorded. So the checker effort fails a run that did too little, and if the checker
+// assumptions finds a history that cannot be true, no other checker judges it.
 //
-// A verdict is never a bool. What could not be decided is Unknown, and a run with an Unknown has not passed.
+// A verdict is Ok, Illegal or Unknown. Unknown means that the checker could not decide. A run with a promised checker that is Unknown has
+// not passed.
 package check
 
 import (
@@ -23,29 +25,29 @@ type Verdict string
 const (
 	Ok      Verdict = "ok"
 	Illegal Verdict = "illegal"
-	Unknown Verdict = "unknown" // not decided: not a pass
+	Unknown Verdict = "unknown" // the checker could not decide; the run has not passed
 )
 
-// Result is what one checker found.
+// Result is the answer of one checker.
 type Result struct {
-	ID       string  // "C1"
-	Question string  // what was asked, in plain words
-	Verdict  Verdict // the answer
-	Promised bool    // the run fails unless Verdict is Ok; set by All
-	Summary  string  // the answer in one sentence
+	ID       string // the name of the checker, such as "exclusion"
+	Question string // what the checker asks, in plain words
+	Verdict  Verdict
+	Promised bool   // the run fails unless Verdict is Ok; set by All
+	Summary  string // the answer in one sentence
 
-	// Violations is everything found, ordered by time; empty if the verdict is Ok. An Unknown may have none.
+	// Violations is ordered by time. It is empty if the verdict is Ok, and may be empty if it is Unknown.
 	Violations []Violation
 
-	// Figures are counts worth publishing, whatever the verdict.
+	// Figures are counts for the report. They do not depend on the verdict.
 	Figures []Figure
 }
 
-// Violation is one thing that must not happen.
+// Violation is one event that a promise excludes.
 type Violation struct {
 	Text     string
-	Ops      []history.Op // the operations that show it; none if it is not about operations
-	From, To int64        // when: for C1 the overlap itself
+	Ops      []history.Op // the operations that show it; may be empty
+	From, To int64        // when it happened; for exclusion, the overlap itself
 }
 
 // Figure is a named number, with its unit in the name.
@@ -54,18 +56,18 @@ type Figure struct {
 	Value float64
 }
 
-// Expect is what a run was supposed to do and to withstand.
+// Expect is what the run promises, and what it must have done.
 type Expect struct {
-	X bool // the run's faults must not break mutual exclusion: C1 counts
-	T bool // they must not break fencing tokens: C2, C3 and C6 count; C5 counts when both do
+	X bool // exclusion is promised
+	T bool // tokens are promised: tokens, fenced-register and counters count; linearizable counts if X and T are set
 
-	Heal    time.Duration // C7: within so much after the last fault every lock can be taken
-	Timeout time.Duration // C5: give up, as Unknown, after so long; must be positive
-	Min     Minimums      // C8
+	Heal    time.Duration // healed: how long after the last fault a lock may be unavailable
+	Timeout time.Duration // linearizable: after this time the verdict is Unknown; must be positive
+	Min     Minimums      // effort: what the run must have done
 }
 
-// All runs every checker, in order. If the history cannot be true (C0), that is the only result: no other verdict would mean
-// anything.
+// All runs every checker and returns their results in the order of docs/chaos.md. If the history cannot be true, the result of the checker
+// assumptions is the only one: no other verdict would mean anything.
 func All(h *history.History, e Expect) []Result {
 	sane := Assumptions(h)
 	sane.Promised = true
@@ -75,14 +77,14 @@ func All(h *history.History, e Expect) []Result {
 	rs := []Result{
 		sane, Exclusion(h), Tokens(h), FencedRegister(h), UnfencedRegister(h), Linearizable(h, e.Timeout), Counters(h), Healed(h, e.Heal), Effort(h, e.Min),
 	}
-	promised := map[string]bool{"C0": true, "C1": e.X, "C2": e.T, "C3": e.T, "C4": false, "C5": e.X && e.T, "C6": e.T, "C7": true, "C8": true}
+	promised := map[string]bool{"assumptions": true, "exclusion": e.X, "tokens": e.T, "fenced-register": e.T, "unfenced-register": false, "linearizable": e.X && e.T, "counters": e.T, "healed": true, "effort": true}
 	for i := range rs {
 		rs[i].Promised = promised[rs[i].ID]
 	}
 	return rs
 }
 
-// Passed tells whether every promise was kept: there are results, and each promised one is Ok.
+// Passed reports whether every promise was kept: there are results, and each promised one is Ok.
 func Passed(rs []Result) bool {
 	for _, r := range rs {
 		if r.Promised && r.Verdict != Ok {
@@ -92,7 +94,7 @@ func Passed(rs []Result) bool {
 	return len(rs) > 0
 }
 
-// conclude sets the verdict from the violations, and says either what held or how much did not.
+// conclude sets the verdict from the violations. The summary is held if there are none, and otherwise their number and the first.
 func (r Result) conclude(held string) Result {
 	r.Verdict, r.Summary = Ok, held
 	if n := len(r.Violations); n > 0 {
@@ -101,7 +103,7 @@ func (r Result) conclude(held string) Result {
 	return r
 }
 
-// name is how an operation is named in texts: enough to find its line in the history.
+// name describes an operation in texts. It says enough to find the line of the operation in the history.
 func name(op history.Op) string {
 	s := fmt.Sprintf("%s of %q by %s", op.Kind, op.Lock, op.Client)
 	if op.Holder != "" {

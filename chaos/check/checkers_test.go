@@ -19,60 +19,60 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // checkers is each checker with the parameters that the files in testdata are written for.
 var checkers = map[string]func(*history.History) Result{
-	"c0": Assumptions, "c1": Exclusion, "c2": Tokens, "c3": FencedRegister, "c4": UnfencedRegister,
-	"c5": func(h *history.History) Result { return Linearizable(h, 10*time.Second) }, "c6": Counters,
-	"c7": func(h *history.History) Result { return Healed(h, 100*time.Nanosecond) },
-	"c8": func(h *history.History) Result {
-		return Effort(h, Minimums{Acquisitions: 2, Contended: 1, Tokens: 2, Faults: map[string]int{"N1": 1}})
+	"assumptions": Assumptions, "exclusion": Exclusion, "tokens": Tokens, "fenced-register": FencedRegister, "unfenced-register": UnfencedRegister,
+	"linearizable": func(h *history.History) Result { return Linearizable(h, 10*time.Second) }, "counters": Counters,
+	"healed": func(h *history.History) Result { return Healed(h, 100*time.Nanosecond) },
+	"effort": func(h *history.History) Result {
+		return Effort(h, Minimums{Acquisitions: 2, Contended: 1, Tokens: 2, Faults: map[string]int{"kill-minority": 1}})
 	},
 }
 
 // violation is, for each file that is not ok, a part of the first violation's text (or of the summary, if unknown).
 var violation = map[string]string{
-	"c0-illegal-two-in-flight":             "its client has another operation in flight: read of \"L\" by a called at 19",
-	"c0-illegal-ends-before-start":         "ends before it starts",
-	"c0-illegal-holder-twice":              "its holder was granted before: lock of \"L\" by a (holder a1) called at 50",
-	"c0-illegal-unlock-of-nothing":         "succeeded for a holder that was not granted",
-	"c0-illegal-no-deadline":               "granted without a holder or a deadline",
-	"c0-illegal-success-without-return":    "succeeded without returning",
-	"c0-illegal-fault-backwards":           "ends before it starts: fault N1",
-	"c0-illegal-unlock-before-grant":       "called before its lock was granted",
-	"c0-illegal-extend-before-grant":       "succeeded for a holder that was not granted yet",
-	"c1-illegal-failed-extend-keeps-claim": "a1 and b1 both claim \"L\" for 100ns",
-	"c1-illegal-overlap":                   "a1 and b1 both claim \"L\" for 1ns: a1 until 500, b1 from 499",
-	"c1-illegal-extended":                  "a1 and b1 both claim \"L\" for 200ns",
-	"c1-illegal-extended-late":             "b1 and a1 both claim \"L\" for 380ns: b1 until 1410, a1 from 520",
-	"c1-illegal-reader-and-writer":         "a1 and b1 both claim",
-	"c1-illegal-writer-behind-readers":     "a1 and c1 both claim",
-	"c2-illegal-twice":                     "token 7 of \"L\" was issued twice: lock of \"L\" by a (holder a1) called at 10, and lock of \"L\" by b",
-	"c2-illegal-back":                      "token went back from 7 to 6",
-	"c2-illegal-reader-twice":              "token 7 of \"L\" was issued twice",
-	"c3-illegal-stale-write":               "stale token accepted: write of \"L\" by a called at 30 with token 5, after read of \"L\" by b",
-	"c3-illegal-update-lost":               "update lost: write of \"L\" by a called at 14 and write of \"L\" by b called at 21 both wrote 1",
-	"c3-illegal-value-fell":                "value fell from 1 to 0",
-	"c3-illegal-phantom":                   "nobody had written 1",
-	"c3-illegal-from-the-future":           "nobody had written 1",
-	"c3-illegal-no-token":                  "a write without a token was accepted",
-	"c5-illegal-two-owners":                "no place for",
-	"c5-illegal-token-back":                "no place for",
-	"c5-illegal-writer-among-readers":      "no place for",
-	"c5-illegal-released-what-was-gone":    "no place for",
-	"c6-illegal-rolled-back":               "counter 0 of n1 (incarnation i1) fell from 9, read at 1, to 8, read at 3",
-	"c7-illegal-never-taken":               "\"L\" could not be taken after the last fault",
-	"c7-illegal-taken-too-late":            "\"L\" could be taken only after 101ns, more than 100ns",
-	"c7-illegal-key-without-expiry":        "the key of \"L\" on n1 has no expiry",
-	"c7-illegal-key-outlives-ttl":          "has 1.001µs left",
-	"c7-illegal-key-renewed-for-nobody":    "is still there",
-	"c7-unknown-not-probed":                "1 of 2 locks were not probed",
-	"c7-unknown-not-healed":                "1 of 1 locks were not probed",
-	"c7-unknown-no-locks":                  "0 of 0 locks",
-	"c8-illegal-no-contention":             "lock calls while another client held the lock: 0, want at least 1",
-	"c8-illegal-no-tokens":                 "tokens issued: 0, want at least 2",
-	"c8-illegal-fault-not-applied":         "faults applied by N1: 0, want at least 1",
-	"c8-illegal-one-lock":                  "locks granted: 1, want at least 2",
+	"assumptions_illegal_two-in-flight":           "its client has another operation in flight: read of \"L\" by a called at 19",
+	"assumptions_illegal_ends-before-start":       "ends before it starts",
+	"assumptions_illegal_holder-twice":            "its holder was granted before: lock of \"L\" by a (holder a1) called at 50",
+	"assumptions_illegal_unlock-of-nothing":       "succeeded for a holder that was not granted",
+	"assumptions_illegal_no-deadline":             "granted without a holder or a deadline",
+	"assumptions_illegal_success-without-return":  "succeeded without returning",
+	"assumptions_illegal_fault-backwards":         "ends before it starts: fault kill-minority",
+	"assumptions_illegal_unlock-before-grant":     "called before its lock was granted",
+	"assumptions_illegal_extend-before-grant":     "succeeded for a holder that was not granted yet",
+	"exclusion_illegal_failed-extend-keeps-claim": "a1 and b1 both claim \"L\" for 100ns",
+	"exclusion_illegal_overlap":                   "a1 and b1 both claim \"L\" for 1ns: a1 until 500, b1 from 499",
+	"exclusion_illegal_extended":                  "a1 and b1 both claim \"L\" for 200ns",
+	"exclusion_illegal_extended-late":             "b1 and a1 both claim \"L\" for 380ns: b1 until 1410, a1 from 520",
+	"exclusion_illegal_reader-and-writer":         "a1 and b1 both claim",
+	"exclusion_illegal_writer-behind-readers":     "a1 and c1 both claim",
+	"tokens_illegal_twice":                        "token 7 of \"L\" was issued twice: lock of \"L\" by a (holder a1) called at 10, and lock of \"L\" by b",
+	"tokens_illegal_back":                         "token went back from 7 to 6",
+	"tokens_illegal_reader-twice":                 "token 7 of \"L\" was issued twice",
+	"fenced-register_illegal_stale-write":         "stale token accepted: write of \"L\" by a called at 30 with token 5, after read of \"L\" by b",
+	"fenced-register_illegal_update-lost":         "update lost: write of \"L\" by a called at 14 and write of \"L\" by b called at 21 both wrote 1",
+	"fenced-register_illegal_value-fell":          "value fell from 1 to 0",
+	"fenced-register_illegal_phantom":             "nobody had written 1",
+	"fenced-register_illegal_from-the-future":     "nobody had written 1",
+	"fenced-register_illegal_no-token":            "a write without a token was accepted",
+	"linearizable_illegal_two-owners":             "no place for",
+	"linearizable_illegal_token-back":             "no place for",
+	"linearizable_illegal_writer-among-readers":   "no place for",
+	"linearizable_illegal_released-what-was-gone": "no place for",
+	"counters_illegal_rolled-back":                "counter 0 of n1 (incarnation i1) fell from 9, read at 1, to 8, read at 3",
+	"healed_illegal_never-taken":                  "\"L\" could not be taken after the last fault",
+	"healed_illegal_taken-too-late":               "\"L\" could be taken only after 101ns, more than 100ns",
+	"healed_illegal_key-without-expiry":           "the key of \"L\" on n1 has no expiry",
+	"healed_illegal_key-outlives-ttl":             "has 1.001µs left",
+	"healed_illegal_key-renewed-for-nobody":       "is still there",
+	"healed_unknown_not-probed":                   "1 of 2 locks were not probed",
+	"healed_unknown_not-healed":                   "1 of 1 locks were not probed",
+	"healed_unknown_no-locks":                     "0 of 0 locks",
+	"effort_illegal_no-contention":                "lock calls while another client held the lock: 0, want at least 1",
+	"effort_illegal_no-tokens":                    "tokens issued: 0, want at least 2",
+	"effort_illegal_fault-not-applied":            "faults applied by kill-minority: 0, want at least 1",
+	"effort_illegal_one-lock":                     "locks granted: 1, want at least 2",
 }
 
-// Files are named <checker>-<verdict>-<what they show>.jsonl. An ok file of a checker is there because a careless version of
+// Files are named <checker>_<verdict>_<what they show>.jsonl. An ok file of a checker is there because a careless version of
 // that checker would refuse it.
 func TestCheckers_knownHistories_verdictOfTheName(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.jsonl")
@@ -82,13 +82,13 @@ func TestCheckers_knownHistories_verdictOfTheName(t *testing.T) {
 	kinds := map[string]int{}
 	for _, path := range paths {
 		file := strings.TrimSuffix(filepath.Base(path), ".jsonl")
-		parts := strings.SplitN(file, "-", 3)
+		parts := strings.SplitN(file, "_", 3)
 		t.Run(file, func(t *testing.T) {
 			h, err := history.ReadFiles(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := Assumptions(h); r.Verdict != Ok && parts[0] != "c0" {
+			if r := Assumptions(h); r.Verdict != Ok && parts[0] != "assumptions" {
 				t.Fatalf("the file itself is wrong: %+v", r.Violations)
 			}
 			r := checkers[parts[0]](h)
@@ -109,7 +109,7 @@ func TestCheckers_knownHistories_verdictOfTheName(t *testing.T) {
 		kinds[parts[0]+parts[1]]++
 	}
 	for id := range checkers {
-		if kinds[id+"ok"] == 0 || kinds[id+"illegal"] == 0 && id != "c4" {
+		if kinds[id+"ok"] == 0 || kinds[id+"illegal"] == 0 && id != "unfenced-register" {
 			t.Errorf("%s has %d good and %d bad files", id, kinds[id+"ok"], kinds[id+"illegal"])
 		}
 	}
@@ -141,7 +141,7 @@ func read(t *testing.T, path string) *history.History {
 }
 
 func TestUnfencedRegister_losses_countedNotFailed(t *testing.T) {
-	for file, want := range map[string]float64{"c4-ok-nothing-lost": 0, "c4-ok-two-of-three-lost": 2} {
+	for file, want := range map[string]float64{"unfenced-register_ok_nothing-lost": 0, "unfenced-register_ok_two-of-three-lost": 2} {
 		r := UnfencedRegister(read(t, "testdata/"+file+".jsonl"))
 		if got := figure(t, r, "unfenced updates lost"); got != want || r.Verdict != Ok {
 			t.Errorf("%s: %v lost, verdict %s, want %v and ok", file, got, r.Verdict, want)
@@ -151,18 +151,18 @@ func TestUnfencedRegister_losses_countedNotFailed(t *testing.T) {
 
 // Invariant: what porcupine did not decide is never a pass.
 func TestLinearizable_noTime_unknown(t *testing.T) {
-	h := read(t, "testdata/c5-ok-readers-share.jsonl")
+	h := read(t, "testdata/linearizable_ok_readers-share.jsonl")
 	if r := Linearizable(h, 0); r.Verdict != Unknown {
 		t.Errorf("timeout 0: %s", r.Verdict)
 	}
 	rs := All(h, Expect{X: true, T: true, Heal: time.Second})
 	for i := range rs {
-		if rs[i].ID != "C5" {
+		if rs[i].ID != "linearizable" {
 			rs[i].Verdict = Ok
 		}
 	}
 	if Passed(rs) {
-		t.Error("a run with an undecided C5 passed")
+		t.Error("a run with an undecided linearizable passed")
 	}
 }
 
@@ -210,7 +210,7 @@ func TestLinearizable_manyReadersAtOnce_decided(t *testing.T) {
 }
 
 func TestAssumptions_notOrderedByCall_illegal(t *testing.T) {
-	h := read(t, "testdata/c1-ok-expiry.jsonl")
+	h := read(t, "testdata/exclusion_ok_expiry.jsonl")
 	h.Ops[0], h.Ops[1] = h.Ops[1], h.Ops[0]
 	if r := Assumptions(h); r.Verdict != Illegal || !strings.Contains(r.Violations[0].Text, "not ordered by call") {
 		t.Errorf("%s: %s", r.Verdict, r.Summary)
@@ -218,8 +218,8 @@ func TestAssumptions_notOrderedByCall_illegal(t *testing.T) {
 }
 
 func TestAll_impossibleHistory_judgedByNobody(t *testing.T) {
-	rs := All(read(t, "testdata/c0-illegal-two-in-flight.jsonl"), Expect{})
-	if len(rs) != 1 || rs[0].ID != "C0" || Passed(rs) {
+	rs := All(read(t, "testdata/assumptions_illegal_two-in-flight.jsonl"), Expect{})
+	if len(rs) != 1 || rs[0].ID != "assumptions" || Passed(rs) {
 		t.Errorf("got %+v", rs)
 	}
 	if Passed(nil) {
@@ -232,11 +232,11 @@ func TestAll_promises_decideWhatCounts(t *testing.T) {
 		e    Expect
 		want string
 	}{
-		{Expect{}, "C0 C7 C8"}, {Expect{X: true}, "C0 C1 C7 C8"}, {Expect{T: true}, "C0 C2 C3 C6 C7 C8"},
-		{Expect{X: true, T: true}, "C0 C1 C2 C3 C5 C6 C7 C8"},
+		{Expect{}, "assumptions healed effort"}, {Expect{X: true}, "assumptions exclusion healed effort"}, {Expect{T: true}, "assumptions tokens fenced-register counters healed effort"},
+		{Expect{X: true, T: true}, "assumptions exclusion tokens fenced-register linearizable counters healed effort"},
 	} {
 		var ids []string
-		for _, r := range All(read(t, "testdata/c1-illegal-overlap.jsonl"), c.e) {
+		for _, r := range All(read(t, "testdata/exclusion_illegal_overlap.jsonl"), c.e) {
 			if r.Promised {
 				ids = append(ids, r.ID)
 			}
@@ -245,7 +245,7 @@ func TestAll_promises_decideWhatCounts(t *testing.T) {
 			t.Errorf("%+v: %s count, want %s", c.e, got, c.want)
 		}
 	}
-	passed := []Result{{ID: "C1", Verdict: Illegal}, {ID: "C8", Verdict: Ok, Promised: true}}
+	passed := []Result{{ID: "exclusion", Verdict: Illegal}, {ID: "effort", Verdict: Ok, Promised: true}}
 	if !Passed(passed) {
 		t.Error("what was not promised failed the run")
 	}

@@ -11,24 +11,24 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Claim is a time during which a client believed that it held a lock, by its own account: [From, To).
+// Claim is a time [From, To) during which a client believed that it held a lock.
 //
-// From is the return of Lock, not its call: before that the client claims nothing. To is the call of Unlock, or the deadline
-// if that comes first: a careful client stops at either. Half-open, because a client that stops at t and one that starts at
-// t are never both inside: with closed intervals a clock tick shared by a release and the next grant would be an overlap.
+// From is the return of Lock: before it the client claims nothing. To is the call of Unlock, or the deadline if that comes first: a
+// careful client stops at either. The interval is half-open. If one client stops at t and the next starts at t, both are never inside; with
+// closed intervals a clock tick that a release and the next grant share would be an overlap.
 type Claim struct {
 	Grant    *history.Op // the lock operation, in the history it was computed from
 	From, To int64
 }
 
-// grantID names one grant: a holder is granted at most once (C0).
+// grantID names one grant. A holder is granted at most once: the checker assumptions makes sure of it.
 type grantID struct{ lock, holder string }
 
-// Claims gives the claims on each lock, ordered by From; empty ones are left out.
+// Claims returns the claims on each lock, ordered by From. It leaves out empty claims.
 //
 // A successful extension that returns within the claim moves its end to the new deadline. One that returns after the end
-// is a new claim from its return on: in between the client had, by its own clock, nothing. Failed and unknown extensions
-// change nothing (docs/safety.md A18).
+// is a new claim that begins at its return: in between the client claimed nothing. Failed and unknown extensions change nothing
+// (docs/safety.md, A18).
 func Claims(h *history.History) map[string][]Claim {
 	claims := map[string][]Claim{}
 	for _, l := range lives(h) {
@@ -40,18 +40,18 @@ func Claims(h *history.History) map[string][]Claim {
 	return claims
 }
 
-// life is one grant with what became of it.
+// life is one grant with the operations on it.
 type life struct {
 	grant   *history.Op
 	extends []*history.Op // the successful ones, by time of call
 	unlock  *history.Op   // the first; nil if the client never called it
 }
 
-// lives collects the grants in order of their calls.
+// lives returns the grants in the order of their calls.
 func lives(h *history.History) []*life {
 	byID := make(map[grantID]*life, len(h.Ops)/4)
 	ls := make([]*life, 0, len(h.Ops)/4)
-	// The history is ordered by calls, so a grant comes before all that was done with it (C0) and one pass is enough.
+	// The history is ordered by calls, so a grant comes before every operation on it (checker assumptions) and one pass is enough.
 	for i := range h.Ops {
 		op := &h.Ops[i]
 		switch {
@@ -93,7 +93,7 @@ func (l *life) claims() []Claim {
 	return cs
 }
 
-// deadline is the last instant the client ever claimed, were it not to unlock.
+// deadline returns the instant at which the claim ends if the client does not unlock.
 func (l *life) deadline() int64 {
 	d := l.grant.Deadline
 	for _, e := range l.extends {
@@ -102,12 +102,12 @@ func (l *life) deadline() int64 {
 	return d
 }
 
-// Exclusion is C1: no two claims on one lock overlap, but for readers with readers. Exact, O(n log n).
+// Exclusion is the checker exclusion: no two claims on one lock overlap, unless both are readers'. Exact, O(n log n).
 //
-// For each claim that begins while another stands it names one violation, with the standing claim that ends last; a claim
-// that overlaps several is named once.
+// Each claim that begins while another one lasts is one violation, shown with the claim that ends last of those. A claim that overlaps
+// several others is one violation too.
 func Exclusion(h *history.History) Result {
-	r := Result{ID: "C1", Question: "Did two clients ever believe that they held the same lock at the same time?"}
+	r := Result{ID: "exclusion", Question: "Did two clients ever believe that they held the same lock at the same time?"}
 	claims := Claims(h)
 	n := 0
 	for _, lock := range sortedKeys(claims) {
@@ -121,7 +121,7 @@ func Exclusion(h *history.History) Result {
 }
 
 // overlaps sweeps over the claims on one lock, which are ordered by From. Of all claims seen so far only two matter for the
-// next one: the reader and the other claim that end last. If those do not stand any more, none does.
+// next one: the reader's that ends last, and the other that ends last. If both have ended, every claim has.
 func overlaps(cs []Claim) []Violation {
 	var vs []Violation
 	var reader, other *Claim

@@ -9,24 +9,24 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Cost is what the faults of one nemesis did to the service. Others may have been at work at the same time: it is no proof of who was
-// to blame.
+// Cost says how much service the faults of one nemesis cost. Other nemeses may have struck at the same time, so it does not prove which
+// nemesis was the cause.
 type Cost struct {
 	Faults  int           // really applied
 	Lasted  time.Duration // in all
 	Windows int           // of costWindow, in which one of them was at work
 	Granted int           // of these, how many in which somebody was granted a lock
-	// Back is how long after the end of each fault the next lock was granted to anybody, ordered by length.
+	// Back has, for each fault, the time from its end to the next grant to any client, in increasing order.
 	Back []time.Duration
-	// Masters is the longest time from the end of a fault until every master that it had hit was seen giving votes again, as far as looks
-	// at them are apart; 0 if it hit none, or none was looked at again.
+	// Masters is the longest time from the end of a fault until every master that it had hit was seen voting again. It is as exact as the
+	// harness looks often. It is 0 if no fault hit a master, or if the harness did not look again.
 	Masters time.Duration
 }
 
-// costWindow is short enough for the shortest outage that a caller would notice, and long enough for several locks.
+// costWindow is the unit of availability. It is as short as the shortest outage that a caller notices, and long enough for several locks.
 const costWindow = int64(100 * time.Millisecond)
 
-// Availability is the share of the time under the nemesis in which locks were granted; 1 if it was never at work.
+// Availability returns the share of the time under the nemesis in which locks were granted; 1 if the nemesis never struck.
 func (c *Cost) Availability() float64 {
 	if c.Windows == 0 {
 		return 1
@@ -34,7 +34,7 @@ func (c *Cost) Availability() float64 {
 	return float64(c.Granted) / float64(c.Windows)
 }
 
-// Median is how long it took after the middle one of the faults until a lock was granted.
+// Median returns the median of Back.
 func (c *Cost) Median() time.Duration {
 	if len(c.Back) == 0 {
 		return 0
@@ -42,7 +42,7 @@ func (c *Cost) Median() time.Duration {
 	return c.Back[len(c.Back)/2]
 }
 
-// Longest is the same of the worst one.
+// Longest returns the longest of Back.
 func (c *Cost) Longest() time.Duration {
 	if len(c.Back) == 0 {
 		return 0
@@ -50,7 +50,7 @@ func (c *Cost) Longest() time.Duration {
 	return c.Back[len(c.Back)-1]
 }
 
-// Costs tells what each nemesis cost, by its name in the history. What was never healed has no end to count from.
+// Costs returns the cost of each nemesis, by name. A fault that never ended adds nothing to Back and Masters.
 func Costs(h *history.History) map[string]*Cost {
 	grants := grantTimes(h)
 	after := func(t int64) (int64, bool) {
@@ -93,7 +93,7 @@ func Costs(h *history.History) map[string]*Cost {
 	return costs
 }
 
-// grantTimes is when locks were granted, probes included, ordered.
+// grantTimes returns when locks were granted, in order. Probes count.
 func grantTimes(h *history.History) []int64 {
 	var ts []int64
 	for _, op := range h.Ops {
@@ -105,7 +105,7 @@ func grantTimes(h *history.History) []int64 {
 	return ts
 }
 
-// votingAgain is how long after the end of f every master that it hit had been seen giving votes.
+// votingAgain returns how long after the end of f every master that f had hit was seen voting.
 func votingAgain(h *history.History, f history.Fault) (longest time.Duration) {
 	i, _ := slices.BinarySearchFunc(h.Votes, f.End, func(v history.Vote, t int64) int { return int(v.Call - t) })
 	for _, node := range f.Targets {
@@ -119,8 +119,8 @@ func votingAgain(h *history.History, f history.Fault) (longest time.Duration) {
 	return longest
 }
 
-// Recovery is how long after the end of the last fault every lock that was ever asked for had been had again; 0 without faults, or if
-// one never was, which C7 says.
+// Recovery returns how long after the end of the last fault every lock of the history had been taken again. It returns 0 if there were no
+// faults, or if a lock was never taken again; the checker healed reports that.
 func Recovery(h *history.History) time.Duration {
 	heal := int64(0)
 	for _, f := range h.Faults {

@@ -19,11 +19,11 @@ func TestCosts_grantsAndVotesAroundFaults_counted(t *testing.T) {
 		history.Op{Kind: history.KindLock, Lock: "L", Call: ms(1340), Return: ms(1350), Outcome: history.Failed},
 		history.Op{Kind: history.KindProbe, Lock: "M", Call: ms(2080), Return: ms(2100), Outcome: history.OK})
 	h.Faults = []history.Fault{
-		{Nemesis: "N1", Start: ms(1000), End: ms(1250), Targets: []string{"m1", "m2"}}, // tenths 10, 11 and 12: two of them with a grant
-		{Nemesis: "N9", Start: ms(1000), End: ms(1250), Error: "not applied"},
-		{Nemesis: "N7", Start: ms(1400), End: history.Never},
-		{Nemesis: "N1", Start: ms(1700), End: ms(1710)}, // tenth 17, with one
-		{Nemesis: "N8", Start: ms(1800), End: ms(1990)}, // none
+		{Nemesis: "kill-minority", Start: ms(1000), End: ms(1250), Targets: []string{"m1", "m2"}}, // tenths 10, 11 and 12: two of them with a grant
+		{Nemesis: "partition", Start: ms(1000), End: ms(1250), Error: "not applied"},
+		{Nemesis: "freeze-masters", Start: ms(1400), End: history.Never},
+		{Nemesis: "kill-minority", Start: ms(1700), End: ms(1710)}, // tenth 17, with one
+		{Nemesis: "freeze-client", Start: ms(1800), End: ms(1990)}, // none
 	}
 	for _, v := range []struct {
 		node string
@@ -33,18 +33,18 @@ func TestCosts_grantsAndVotesAroundFaults_counted(t *testing.T) {
 		h.Votes = append(h.Votes, history.Vote{Node: v.node, Call: ms(v.at), Return: ms(v.at + 1), Outcome: v.out})
 	}
 	costs := Costs(h)
-	c := costs["N1"]
-	if len(costs) != 2 || c == nil || costs["N8"] == nil {
+	c := costs["kill-minority"]
+	if len(costs) != 2 || c == nil || costs["freeze-client"] == nil {
 		t.Fatalf("costs of %v", costs)
 	}
 	if c.Faults != 2 || c.Lasted != 260*time.Millisecond || c.Windows != 4 || c.Granted != 3 || c.Availability() != 0.75 {
-		t.Errorf("N1: %+v", *c)
+		t.Errorf("kill-minority: %+v", *c)
 	}
 	if c.Longest() != 470*time.Millisecond || c.Back[0] != 10*time.Millisecond || c.Masters != 651*time.Millisecond {
-		t.Errorf("N1 recovers: %+v", *c)
+		t.Errorf("kill-minority recovers: %+v", *c)
 	}
-	if c := costs["N8"]; c.Availability() != 0 || c.Median() != 60*time.Millisecond || c.Masters != 0 {
-		t.Errorf("N8: %+v", *c)
+	if c := costs["freeze-client"]; c.Availability() != 0 || c.Median() != 60*time.Millisecond || c.Masters != 0 {
+		t.Errorf("freeze-client: %+v", *c)
 	}
 	if r := Recovery(h); r != 110*time.Millisecond { // L after 60 ms, M after 110
 		t.Errorf("recovered after %v", r)

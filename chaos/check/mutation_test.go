@@ -116,12 +116,12 @@ func accepted(kind history.Kind) func(history.Op) bool {
 }
 
 var mutants = []mutant{
-	{"an operation ends before it starts", "C0", func(r *rand.Rand, h *history.History) bool {
+	{"an operation ends before it starts", "assumptions", func(r *rand.Rand, h *history.History) bool {
 		i := r.IntN(len(h.Ops))
 		h.Ops[i].Return = h.Ops[i].Call - 1
 		return true
 	}},
-	{"a client does two things at once", "C0", func(r *rand.Rand, h *history.History) bool {
+	{"a client does two things at once", "assumptions", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(i int, op history.Op) bool { return op.Kind == history.KindRead && i > 0 })
 		j := slices.IndexFunc(h.Ops[i+1:], func(op history.Op) bool { return op.Client == h.Ops[i].Client })
 		if j < 0 {
@@ -130,7 +130,7 @@ var mutants = []mutant{
 		h.Ops[i].Return = h.Ops[i+1+j].Call + 1
 		return true
 	}},
-	{"a holder is granted twice", "C0", func(r *rand.Rand, h *history.History) bool {
+	{"a holder is granted twice", "assumptions", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(_ int, op history.Op) bool { return granted(op) })
 		j := later(h, i, granted)
 		if j < 0 {
@@ -139,13 +139,13 @@ var mutants = []mutant{
 		h.Ops[j].Holder = h.Ops[i].Holder
 		return true
 	}},
-	{"a claim is shifted into the one before", "C1 C5", func(r *rand.Rand, h *history.History) bool {
+	{"a claim is shifted into the one before", "exclusion linearizable", func(r *rand.Rand, h *history.History) bool {
 		return overlapNext(r, h, history.Exclusive)
 	}},
-	{"a writer's claim is shifted into a reader's", "C1 C5", func(r *rand.Rand, h *history.History) bool {
+	{"a writer's claim is shifted into a reader's", "exclusion linearizable", func(r *rand.Rand, h *history.History) bool {
 		return overlapNext(r, h, history.Writing)
 	}},
-	{"an unlock is forgotten", "C1 C5", func(r *rand.Rand, h *history.History) bool {
+	{"an unlock is forgotten", "exclusion linearizable", func(r *rand.Rand, h *history.History) bool {
 		deadlines := map[string]int64{}
 		for _, op := range h.Ops {
 			if granted(op) && op.Mode == history.Exclusive {
@@ -160,7 +160,7 @@ var mutants = []mutant{
 			return n >= 0 && h.Ops[n].Return < deadlines[op.Holder]
 		}))
 	}},
-	{"a token is issued twice", "C2 C5", func(r *rand.Rand, h *history.History) bool {
+	{"a token is issued twice", "tokens linearizable", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(_ int, op history.Op) bool { return granted(op) })
 		j := later(h, i, granted)
 		if j < 0 {
@@ -169,7 +169,7 @@ var mutants = []mutant{
 		h.Ops[j].Token = h.Ops[i].Token
 		return true
 	}},
-	{"two tokens are swapped", "C2 C5", func(r *rand.Rand, h *history.History) bool {
+	{"two tokens are swapped", "tokens linearizable", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(_ int, op history.Op) bool { return granted(op) })
 		j := later(h, i, granted)
 		if j < 0 {
@@ -178,10 +178,10 @@ var mutants = []mutant{
 		h.Ops[i].Token, h.Ops[j].Token = h.Ops[j].Token, h.Ops[i].Token
 		return true
 	}},
-	{"an update is dropped", "C3", func(r *rand.Rand, h *history.History) bool {
+	{"an update is dropped", "fenced-register", func(r *rand.Rand, h *history.History) bool {
 		return drop(h, pick(r, h, func(_ int, op history.Op) bool { return accepted(history.KindWrite)(op) }))
 	}},
-	{"two updates write the same", "C3", func(r *rand.Rand, h *history.History) bool {
+	{"two updates write the same", "fenced-register", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(_ int, op history.Op) bool { return accepted(history.KindWrite)(op) })
 		j := later(h, i, accepted(history.KindWrite))
 		if j < 0 {
@@ -190,7 +190,7 @@ var mutants = []mutant{
 		h.Ops[j].Value = h.Ops[i].Value
 		return true
 	}},
-	{"a late write is accepted", "C3", func(r *rand.Rand, h *history.History) bool {
+	{"a late write is accepted", "fenced-register", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(_ int, op history.Op) bool { return op.Fenced && op.Outcome == history.Failed })
 		if i < 0 {
 			return false
@@ -198,12 +198,12 @@ var mutants = []mutant{
 		h.Ops[i].Outcome, h.Ops[i].Error = history.OK, ""
 		return true
 	}},
-	{"the register forgets", "C3", func(r *rand.Rand, h *history.History) bool {
+	{"the register forgets", "fenced-register", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(_ int, op history.Op) bool { return accepted(history.KindRead)(op) && op.Value > 1 })
 		h.Ops[i].Value = 0
 		return true
 	}},
-	{"a counter falls", "C6", func(r *rand.Rand, h *history.History) bool {
+	{"a counter falls", "counters", func(r *rand.Rand, h *history.History) bool {
 		i := r.IntN(len(h.Counters))
 		c := &h.Counters[i]
 		j := slices.IndexFunc(h.Counters[i+1:], func(d history.Counter) bool {
@@ -215,23 +215,23 @@ var mutants = []mutant{
 		c.Value = h.Counters[i+1+j].Value + 1
 		return true
 	}},
-	{"a lock stays taken", "C7", func(r *rand.Rand, h *history.History) bool {
+	{"a lock stays taken", "healed", func(r *rand.Rand, h *history.History) bool {
 		i := pick(r, h, func(_ int, op history.Op) bool { return op.Kind == history.KindProbe })
 		h.Ops[i].Outcome = history.Failed
 		return true
 	}},
-	{"a lock is not probed", "C7", func(r *rand.Rand, h *history.History) bool {
+	{"a lock is not probed", "healed", func(r *rand.Rand, h *history.History) bool {
 		return drop(h, pick(r, h, func(_ int, op history.Op) bool { return op.Kind == history.KindProbe }))
 	}},
-	{"a key has no expiry", "C7", func(r *rand.Rand, h *history.History) bool {
+	{"a key has no expiry", "healed", func(r *rand.Rand, h *history.History) bool {
 		h.Keys = append(h.Keys, history.Key{Node: "n", Lock: "l", At: h.Ops[r.IntN(len(h.Ops))].Call, TTL: -1})
 		return true
 	}},
-	{"no lock is granted", "C8", func(r *rand.Rand, h *history.History) bool {
+	{"no lock is granted", "effort", func(r *rand.Rand, h *history.History) bool {
 		h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Kind != history.KindProbe })
 		return true
 	}},
-	{"no fault is applied", "C8", func(r *rand.Rand, h *history.History) bool {
+	{"no fault is applied", "effort", func(r *rand.Rand, h *history.History) bool {
 		for i := range h.Faults {
 			h.Faults[i].Error = "not permitted"
 		}
@@ -286,7 +286,7 @@ func TestAll_mutants_caughtByTheRightChecker(t *testing.T) {
 				applied++
 				e := expect()
 				e.Min.Faults = map[string]int{h.Faults[0].Nemesis: 1}
-				if m.caught == "C3" || m.caught == "C7" { // a dropped operation may be one of many: nothing to ask of C8
+				if m.caught == "fenced-register" || m.caught == "healed" { // a dropped operation may be one of many: nothing to ask of effort
 					e.Min = Minimums{}
 				}
 				if got := failing(All(h, e)); got != m.caught {
@@ -300,7 +300,7 @@ func TestAll_mutants_caughtByTheRightChecker(t *testing.T) {
 	}
 }
 
-// dumbOverlaps is C1 as its definition reads: every pair of claims on one lock, in O(n^2). It gives the claims that begin while
+// dumbOverlaps is the checker exclusion as its definition reads: every pair of claims on one lock, in O(n^2). It gives the claims that begin while
 // another one stands that they may not overlap.
 func dumbOverlaps(cs []Claim) map[string]bool {
 	late := map[string]bool{}

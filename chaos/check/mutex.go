@@ -13,8 +13,9 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Linearizable is C5: the history of each lock is one that a single, never failing fenced mutex could have produced, as decided
-// by porcupine within the timeout. It shares no code with C1 and C2 beyond the collecting of grants, so it judges them too.
+// Linearizable is the checker linearizable: one fenced mutex that never fails could have answered as the history of each lock says. The
+// library porcupine decides. If it cannot decide within the timeout the verdict is Unknown. Linearizable shares only the collecting of
+// grants with the checkers exclusion and tokens, so it tests these checkers too.
 //
 // State of the mutex: who has it (one owner, or a number of readers) and the last token given out.
 //   - a grant is legal if the lock is free for it and its token is larger than the last (of a grant without one, the token is
@@ -24,10 +25,8 @@ import (
 //     is in which every end comes at that very instant (or with its grant, if that returned later), and no other is searched.
 //     Porcupine's intervals are closed, so an end at the instant of the next grant may come first: no epsilon is needed;
 //   - refused and unknown lock calls are left out: the client never claims to hold, and in numbers they make the search explode.
-//
-// Not being able to decide within the timeout is Unknown.
 func Linearizable(h *history.History, timeout time.Duration) Result {
-	r := Result{ID: "C5", Question: "Could one perfect lock, giving out ever larger tokens, have answered like this?"}
+	r := Result{ID: "linearizable", Question: "Could one perfect lock, giving out ever larger tokens, have answered like this?"}
 	byLock := map[string][]*life{}
 	for _, l := range lives(h) {
 		byLock[l.grant.Lock] = append(byLock[l.grant.Lock], l)

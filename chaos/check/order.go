@@ -20,9 +20,9 @@ type seen struct {
 	at        int // index of its record
 }
 
-// fallen gives the pairs (earlier, later) of records in which the earlier one had returned before the later one was called, and
-// yet saw the larger number. Two observations whose intervals touch may have been in either order, so they prove nothing.
-// Each offender is named once, with the largest number seen before it. Exact, O(n log n).
+// fallen returns the pairs (earlier, later) of records in which the earlier one returned before the later one was called, but saw the
+// larger number. If the intervals of two records touch, either may have come first, so they are no pair. Each later record is in one pair,
+// with the record before it that saw the largest number. Exact, O(n log n).
 func fallen(s []seen) [][2]int {
 	byReturn := slices.Clone(s)
 	slices.SortStableFunc(byReturn, func(a, b seen) int { return cmp.Compare(a.ret, b.ret) })
@@ -43,13 +43,14 @@ func fallen(s []seen) [][2]int {
 	return pairs
 }
 
-// Tokens is C2: on each lock no token was issued twice, and a grant that began after another had returned has the larger
-// token. Readers' tokens are held to the same. Grants without a token are counted, and left to C8.
+// Tokens is the checker tokens: on each lock no token was issued twice, and a grant that was called after another had returned has the
+// larger token. The same holds for readers. Grants without a token are counted as a figure; the checker effort judges how many tokens a run
+// must have.
 //
-// Grants that were in flight together may return in either order, so the order of returns is no promise without clocks
-// (docs/safety.md 3.3, corollary); how often it was broken is a figure.
+// Two grants that are in flight at the same time may return in either order, so the order of returns is not promised (docs/safety.md,
+// "Fencing tokens"). A figure says how often it differed from the order of tokens.
 func Tokens(h *history.History) Result {
-	r := Result{ID: "C2", Question: "Was every fencing token new, and larger than those of all grants before it?"}
+	r := Result{ID: "tokens", Question: "Was every fencing token new, and larger than those of all grants before it?"}
 	byLock := map[string][]seen{}
 	issued, without, inverted := 0, 0, 0
 	for i, op := range h.Ops {
@@ -79,7 +80,7 @@ func Tokens(h *history.History) Result {
 	return r.conclude(fmt.Sprintf("Yes: %d tokens on %d locks, all different and in real-time order.", issued, len(byLock)))
 }
 
-// twice gives the pairs of records that saw the same number.
+// twice returns the pairs of records that saw the same number.
 func twice(s []seen) [][2]int {
 	first := make(map[int64]int, len(s))
 	var pairs [][2]int
@@ -107,10 +108,10 @@ func inversions(s []seen) int {
 	return n
 }
 
-// Counters is C6: on one master and in one incarnation no fencing counter is ever read lower than before. A fall without a new
-// incarnation means that the master was rolled back without anybody's knowing (docs/safety.md A12).
+// Counters is the checker counters: in one incarnation of a master no fencing counter is ever read lower than before. A fall without a new
+// incarnation means that the master was rolled back without a trace (docs/safety.md, A12).
 func Counters(h *history.History) Result {
-	r := Result{ID: "C6", Question: "Did a master's fencing counter ever fall without the master's being known to have lost its data?"}
+	r := Result{ID: "counters", Question: "Did a master's fencing counter ever fall without the master's being known to have lost its data?"}
 	type key struct {
 		node, incarnation string
 		slot              int
@@ -134,7 +135,7 @@ func Counters(h *history.History) Result {
 	return r.conclude(fmt.Sprintf("No: %d readings of %d counters, none falls.", len(h.Counters), len(byCounter)))
 }
 
-// add notes a violation shown by two operations.
+// add adds a violation that two operations show.
 func (r *Result) add(a, b history.Op, format string, args ...any) {
 	r.Violations = append(r.Violations, Violation{
 		Text: fmt.Sprintf(format, args...), Ops: []history.Op{a, b}, From: min(a.Call, b.Call), To: max(a.Return, b.Return),

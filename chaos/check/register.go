@@ -8,20 +8,19 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Each lock guards two registers of its name, which begin at 0. A client that holds the lock reads one and writes the value it
-// read, plus one. So every update has a number of its own: two updates of one number were built on the same value, and one
-// of them is lost.
+// Each lock guards two registers, which begin at 0. A client that holds the lock reads a register and writes the value that it read plus
+// one. So every update writes a number of its own. If two updates write the same number, both read the same value, and one of them is lost.
 
-// FencedRegister is C3: the register that refuses smaller tokens took no stale write and lost no update. In particular
-//   - nothing with a smaller token was accepted after something with a larger one had been, reads included: the token is shown
-//     before the first read, because a fence that is raised by writes alone lets an update vanish (docs/safety.md 3.6);
+// FencedRegister is the checker fenced-register: the register that checks tokens accepted no stale write and lost no update. In particular
+//   - after an operation with a token, no operation with a smaller token was accepted. This includes reads: a client shows its token before
+//     its first read, because a fence that only writes raise loses updates (docs/safety.md, "Fencing tokens");
 //   - no two accepted writes wrote the same number;
 //   - no number was seen to fall;
-//   - nothing was read that nobody can have written. A write of unknown outcome can have.
+//   - every number that was read can have been written. A write of unknown outcome may have been.
 //
-// An operation that shows no token is not held to the order of tokens; only reads may show none.
+// The order of tokens does not apply to operations without a token. Only reads may have none.
 func FencedRegister(h *history.History) Result {
-	r := Result{ID: "C3", Question: "Did the register that checks fencing tokens lose an update or accept a stale write?"}
+	r := Result{ID: "fenced-register", Question: "Did the register that checks fencing tokens lose an update or accept a stale write?"}
 	writes := 0
 	refused := 0
 	for _, reg := range registers(h, true) {
@@ -58,11 +57,10 @@ func (r *Result) checkFenced(h *history.History, reg *register) {
 	}
 }
 
-// UnfencedRegister is C4: how many updates the register that trusts everybody lost. It never fails: where the holder of a lease
-// pauses for longer than the lease, no lock can prevent this (docs/safety.md A1). It is the price of not checking tokens, and
-// worth publishing.
+// UnfencedRegister is the checker unfenced-register: it counts the updates that the register without tokens lost. Its verdict is always Ok:
+// if a holder pauses for longer than its lease, no lock can prevent the loss (docs/safety.md, A1). The number shows what tokens are for.
 func UnfencedRegister(h *history.History) Result {
-	r := Result{ID: "C4", Question: "How many updates does a resource lose that does not check fencing tokens?", Verdict: Ok}
+	r := Result{ID: "unfenced-register", Question: "How many updates does a resource lose that does not check fencing tokens?", Verdict: Ok}
 	lost, writes := Lost(h, false)
 	rate := 0.0
 	if writes > 0 {
@@ -73,10 +71,10 @@ func UnfencedRegister(h *history.History) Result {
 	return r
 }
 
-// Lost counts the acknowledged updates of the registers, fenced or not, and those of them that are not in there.
+// Lost returns how many updates the fenced or unfenced registers acknowledged, and how many of these they lost.
 //
 // Every update adds one, so updates lost = updates acknowledged - final value. A write of unknown outcome may have added one
-// too, so the figure is a lower bound. The final value is the last one read or written.
+// too, so the number of lost updates is a lower bound. The final value is the last one that was read or written.
 func Lost(h *history.History, fenced bool) (lost, writes int64) {
 	for _, reg := range registers(h, fenced) {
 		writes += int64(len(reg.written))
@@ -85,7 +83,7 @@ func Lost(h *history.History, fenced bool) (lost, writes int64) {
 	return lost, writes
 }
 
-// register is what was seen of one register.
+// register collects the operations on one register.
 type register struct {
 	shown   []seen          // tokens of the operations accepted
 	values  []seen          // values read or written

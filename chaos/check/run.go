@@ -9,11 +9,14 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Assumptions is C0: the history can be true. Operations are ordered by call; none ends before it starts; a client has one in
-// flight at a time; what succeeded has returned; a grant names its holder and deadline, and no holder is granted twice; what is
-// done with a grant is done after it. Every other checker relies on this.
+// Assumptions is the checker assumptions: the history can be true. Every other checker relies on it. In particular
+//   - operations are ordered by call, and none ends before it starts;
+//   - a client has one operation in flight at a time;
+//   - an operation that succeeded has returned;
+//   - a grant names its holder and deadline, and no holder is granted twice;
+//   - operations on a grant come after the grant.
 func Assumptions(h *history.History) Result {
-	r := Result{ID: "C0", Question: "Can this history be true?"}
+	r := Result{ID: "assumptions", Question: "Can this history be true?"}
 	bad := func(op history.Op, why string) {
 		r.Violations = append(r.Violations, Violation{Text: why + ": " + name(op), Ops: []history.Op{op}, From: op.Call, To: op.Return})
 	}
@@ -49,7 +52,7 @@ func Assumptions(h *history.History) Result {
 	return r.conclude(fmt.Sprintf("Yes: %d operations of %d clients, one at a time each.", len(h.Ops), len(busy)))
 }
 
-// succeeded says what cannot be true of a successful operation, or nothing. It notes grants.
+// succeeded returns what cannot be true of a successful operation, or "". It remembers grants.
 func succeeded(op history.Op, grants map[grantID]int64) string {
 	id := grantID{op.Lock, op.Holder}
 	granted, known := grants[id]
@@ -76,14 +79,13 @@ func succeeded(op history.Op, grants map[grantID]int64) string {
 	return ""
 }
 
-// Healed is C7: after the last fault every lock that was ever asked for can be taken, within the bound from its first probe,
-// and no master keeps a key that does not end. A lock without a probe after the last fault, or a fault that was never
-// healed, leaves it Unknown.
+// Healed is the checker healed. After the last fault every lock of the history can be taken, within bound after its first probe, and every
+// key on a master ends. The verdict is Unknown if a lock was not probed after the last fault, or if a fault never ended.
 //
-// A key does not end if it has no expiry, or more of it than any client ever asks for, or if it is found longer than TTL and
-// bound after the last operation that can have set it: then something goes on renewing it for nobody.
+// A key does not end in three cases: it has no TTL; its TTL is longer than any client asks for; or it is found more than TTL and bound after
+// the last operation that can have set it, which means that something renews it although no client holds the lock.
 func Healed(h *history.History, bound time.Duration) Result {
-	r := Result{ID: "C7", Question: "Once the faults are over, can every lock be taken again, and does every key end?"}
+	r := Result{ID: "healed", Question: "Once the faults are over, can every lock be taken again, and does every key end?"}
 	heal := int64(0)
 	for _, f := range h.Faults {
 		if f.Error == "" {
@@ -116,7 +118,7 @@ func Healed(h *history.History, bound time.Duration) Result {
 	return r
 }
 
-// recovery is how one lock came back: when it was first asked for after the last fault, and when it was first taken.
+// recovery says when one lock was first probed after the last fault, and when it was first taken.
 type recovery struct {
 	asked, taken int64 // Never: not at all
 	ops          []history.Op
@@ -173,7 +175,7 @@ func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) 
 	}
 }
 
-// Minimums is what a run must have done to mean something. Zero asks for nothing.
+// Minimums is what a run must have done to mean something. A field that is zero is not checked.
 type Minimums struct {
 	Acquisitions int            // locks granted
 	Contended    int            // lock calls made while another client held the lock
@@ -181,10 +183,10 @@ type Minimums struct {
 	Faults       map[string]int // by nemesis: faults really applied
 }
 
-// Effort is C8: the run did enough for the other verdicts to mean something. etcd's periodic robustness job once ran nothing for
-// two weeks and stayed green (etcd#21033).
+// Effort is the checker effort: the run did enough for the other verdicts to mean something. A periodic robustness job of etcd once ran
+// nothing for two weeks and stayed green (etcd#21033).
 func Effort(h *history.History, least Minimums) Result {
-	r := Result{ID: "C8", Question: "Did the run do enough for its other answers to mean something?"}
+	r := Result{ID: "effort", Question: "Did the run do enough for its other answers to mean something?"}
 	var acquired, tokens int
 	for _, op := range h.Ops {
 		if op.Kind == history.KindLock && op.Outcome == history.OK {
@@ -217,7 +219,7 @@ func Effort(h *history.History, least Minimums) Result {
 	return r.conclude(fmt.Sprintf("Yes: %d locks granted, %d lock calls met another holder, %d faults were applied.", acquired, waited, faults))
 }
 
-// contended counts lock calls made while another client's claim on the lock stood.
+// contended counts the lock calls that were made during another client's claim on the lock.
 func contended(h *history.History) int {
 	claims := Claims(h)
 	next := map[string]int{}

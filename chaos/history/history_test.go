@@ -37,7 +37,7 @@ func records() []Record {
 	return []Record{
 		lockOp("a", 10),
 		Op{Kind: KindWrite, Client: "a", Call: 20, Return: 21, Lock: "L", Token: 10, Outcome: Failed, Error: "stale", Fenced: true, Value: 7},
-		Fault{Nemesis: "N25", Start: 1, End: Never, Targets: []string{"n1", "n2"}, Detail: "kill -9", Error: "no such process"},
+		Fault{Nemesis: "three-at-once", Start: 1, End: Never, Targets: []string{"n1", "n2"}, Detail: "kill -9", Error: "no such process"},
 		Vote{Node: "n1", Call: 3, Return: 4, Outcome: Unknown, Error: "timeout"},
 		Key{Node: "n1", Lock: "L", At: 9, TTL: -1},
 		Counter{Node: "n1", Incarnation: "i", Slot: 3, Call: 5, Return: 6, Value: 1790000000123456},
@@ -351,5 +351,17 @@ func BenchmarkRead(b *testing.B) {
 		if _, err := Read("b", bytes.NewReader(buf.Bytes())); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Histories from before nemeses had names number them.
+func TestRead_numberOfANemesis_isItsName(t *testing.T) {
+	head := file(t, Header{Masters: 1, TTL: 1})
+	h, err := Read("old", strings.NewReader(string(head)+`{"fault":{"nemesis":"N9","start":1,"end":2}}`+"\n"))
+	if err != nil || len(h.Faults) != 1 || h.Faults[0].Nemesis != "partition" {
+		t.Fatalf("%+v, %v", h, err)
+	}
+	if again := file(t, h.Header, Fault{Nemesis: "N9", Start: 1, End: 2}); !strings.Contains(string(again), `"nemesis":"partition"`) {
+		t.Errorf("written as %s", again)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -59,7 +57,7 @@ type Header struct {
 	Versions map[string]string `json:"versions,omitempty"` // "redlock", "redis", "go", ...
 }
 
-// Promises are the two columns of docs/safety.md 5.6: what a run's faults must not break.
+// Promises say what must hold under the faults of a run (docs/chaos.md, "What is promised under each nemesis").
 type Promises struct {
 	Exclusion bool `json:"exclusion"` // X: claimed validities of one lock never overlap
 	Tokens    bool `json:"tokens"`    // T: fencing tokens are unique and ordered, the fenced register loses nothing
@@ -97,7 +95,7 @@ type Op struct {
 
 // Fault is one thing a nemesis did.
 type Fault struct {
-	Nemesis string   `json:"nemesis"` // N1..N25 of docs/safety.md 5.6
+	Nemesis string   `json:"nemesis"` // one of Nemeses
 	Start   int64    `json:"start"`
 	End     int64    `json:"end"` // when it was healed; Never if it was not
 	Targets []string `json:"targets,omitempty"`
@@ -150,10 +148,16 @@ type line struct {
 }
 
 func (o Op) addTo(l *line)      { l.Op = &o }
-func (f Fault) addTo(l *line)   { l.Fault = &f }
 func (v Vote) addTo(l *line)    { l.Vote = &v }
 func (k Key) addTo(l *line)     { l.Key = &k }
 func (c Counter) addTo(l *line) { l.Counter = &c }
+func (f Fault) addTo(l *line)   { f = f.named(); l.Fault = &f }
+
+// named returns f with the name of its nemesis in the place of the number.
+func (f Fault) named() Fault {
+	f.Nemesis, _ = NemesisName(f.Nemesis)
+	return f
+}
 
 // Only the shape of a record is judged here, on writing and on reading alike. What records mean together (one operation a
 // client at a time, no end before its beginning) is for the checkers, which must be able to load a history that is wrong.
@@ -190,9 +194,8 @@ func (o Outcome) validate() error {
 }
 
 func (f Fault) validate() error {
-	n, err := strconv.Atoi(strings.TrimPrefix(f.Nemesis, "N"))
-	if err != nil || n < 1 || n > 25 || f.Nemesis != "N"+strconv.Itoa(n) {
-		return fmt.Errorf("fault: no such nemesis: %q, want N1..N25", f.Nemesis)
+	if _, ok := NemesisName(f.Nemesis); !ok {
+		return fmt.Errorf("fault: no such nemesis: %q; redlock-bench chaos list shows them", f.Nemesis)
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ func vanishedVotes(w *world) error {
 	raise(cs[2], 0, 3)
 	a.reach(0, 1, 2)
 	b.reach(1, 2, 3)
-	healed := w.fault("N17", "the lock's key deleted on m1 and m2; two confirms held for 50ms")
+	healed := w.fault("delete-lock", "the lock's key deleted on m1 and m2; two confirms held for 50ms")
 	a.hurt(func(_ int, cmd nodetest.Command) nodetest.Fault {
 		if cmd.Name == "confirm" {
 			return nodetest.Fault{Delay: 50 * time.Millisecond}

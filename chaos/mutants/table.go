@@ -26,22 +26,22 @@ type mutant struct {
 // all returns the mutants, in the order of docs/chaos.md.
 func all() []mutant {
 	return []mutant{
-		{name: "same-holder", nemesis: "N10", checker: "C1", within: 3, schedule: zombieRelease},
-		{name: "no-elapsed-check", nemesis: "N8", checker: "C1", within: 3, schedule: pauseBeforeTheCheck},
-		{name: "no-owner-check", nemesis: "N17", checker: "C2", within: 3, tokensOnly: true, schedule: vanishedVotes},
-		{name: "no-quarantine", nemesis: "N4", checker: "C1", within: 3, schedule: amnesia},
-		{name: "relearn-first", nemesis: "N4", checker: "C2", within: 3, schedule: amnesiaBehindAVote},
-		{name: "extend-creates", nemesis: "N10", checker: "C7", within: 3, schedule: zombieExtend},
-		{name: "library-retries", nemesis: "N10", checker: "C7", within: 3, schedule: slowAcquire},
-		{name: "no-drift", nemesis: "N15", checker: "C1", within: 3, schedule: fastMasters},
-		{name: "release-on-caller", nemesis: "N12", checker: "C7", within: 3, schedule: impatientCaller},
-		{name: "no-debt", nemesis: "N11", checker: "C7", within: 3, schedule: lostReplies},
-		{name: "no-write-back", nemesis: "N9", checker: "C2", within: 3, schedule: partedQuorums},
-		{name: "extend-minority", nemesis: "N9", checker: "C1", within: 3, schedule: lonelyExtend},
-		{name: "no-fence", nemesis: "N10", checker: "C7", within: 3, schedule: zombieAcquire},
-		{name: "no-clock-watch", nemesis: "N13", checker: "C1", within: 3, schedule: steppedClock},
-		{name: "no-clock-note", nemesis: "N13", checker: "C1", within: 3, schedule: steppedClockUnseen},
-		{name: "no-epoch", nemesis: "N22", checker: "C1", within: 3, schedule: twoLists},
+		{name: "same-holder", nemesis: "reorder", checker: "exclusion", within: 3, schedule: zombieRelease},
+		{name: "no-elapsed-check", nemesis: "freeze-client", checker: "exclusion", within: 3, schedule: pauseBeforeTheCheck},
+		{name: "no-owner-check", nemesis: "delete-lock", checker: "tokens", within: 3, tokensOnly: true, schedule: vanishedVotes},
+		{name: "no-quarantine", nemesis: "wipe-minority", checker: "exclusion", within: 3, schedule: amnesia},
+		{name: "relearn-first", nemesis: "wipe-minority", checker: "tokens", within: 3, schedule: amnesiaBehindAVote},
+		{name: "extend-creates", nemesis: "reorder", checker: "healed", within: 3, schedule: zombieExtend},
+		{name: "library-retries", nemesis: "reorder", checker: "healed", within: 3, schedule: slowAcquire},
+		{name: "no-drift", nemesis: "skew-clocks", checker: "exclusion", within: 3, schedule: fastMasters},
+		{name: "release-on-caller", nemesis: "slow-replies", checker: "healed", within: 3, schedule: impatientCaller},
+		{name: "no-debt", nemesis: "cut-replies", checker: "healed", within: 3, schedule: lostReplies},
+		{name: "no-write-back", nemesis: "partition", checker: "tokens", within: 3, schedule: partedQuorums},
+		{name: "extend-minority", nemesis: "partition", checker: "exclusion", within: 3, schedule: lonelyExtend},
+		{name: "no-fence", nemesis: "reorder", checker: "healed", within: 3, schedule: zombieAcquire},
+		{name: "no-clock-watch", nemesis: "step-clock", checker: "exclusion", within: 3, schedule: steppedClock},
+		{name: "no-clock-note", nemesis: "step-clock", checker: "exclusion", within: 3, schedule: steppedClockUnseen},
+		{name: "no-epoch", nemesis: "misconfigure", checker: "exclusion", within: 3, schedule: twoLists},
 	}
 }
 

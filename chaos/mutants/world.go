@@ -24,8 +24,8 @@ const (
 	masters = 5
 	// ttl of every lease, and the maximum: what a restarted master waits.
 	ttl = 10 * time.Second
-	// heal bounds how long after the last fault the lock may stay out of reach (C7). A vote that nobody gives back keeps it there
-	// for nearly a TTL.
+	// heal bounds how long after the last fault the lock may be unavailable (checker healed). A vote that is never released makes the lock
+	// unavailable for nearly a TTL.
 	heal = 2 * time.Second
 	// lock is the one that every schedule is about.
 	lock = "L"
@@ -63,8 +63,9 @@ func (w *world) close() *history.History {
 
 func now() int64 { return time.Now().UnixNano() }
 
-// fault begins one of a nemesis, until the function that it returns is called.
+// fault begins a fault of a nemesis. The function that it returns ends the fault and records it.
 func (w *world) fault(nemesis, detail string) (healed func()) {
+	nemesis, _ = history.NemesisName(nemesis)
 	start := now()
 	return func() {
 		w.h.Faults = append(w.h.Faults, history.Fault{Nemesis: nemesis, Start: start, End: now(), Detail: detail})

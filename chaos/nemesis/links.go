@@ -24,7 +24,7 @@ func (s *strike) script(percent uint64) faultproxy.Match {
 }
 
 // freezeClient stops a client: at any time, or when its masters have executed a command and the replies are on their way, so that it
-// finds them all when it wakes (docs/safety.md A2).
+// finds them all when it wakes (docs/safety.md, A2).
 func freezeClient(s *strike) error {
 	i := s.rand.IntN(len(s.target.Clients))
 	c := s.target.Clients[i]

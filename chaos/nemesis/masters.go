@@ -209,7 +209,7 @@ func flush(s *strike) error {
 				if !swap {
 					return c.FlushAll(ctx).Err()
 				}
-				// The data set that went away is removed in the same step: should it ever come back, nothing could tell (docs/safety.md A12).
+				// The data set that went away is removed in the same step: should it ever come back, nothing could tell (docs/safety.md, A12).
 				_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 					p.Do(ctx, "swapdb", 0, 1)
 					p.Do(ctx, "select", 1)
@@ -328,7 +328,7 @@ func misconfigure(s *strike) error { return s.target.Misconfigured(s.ctx, s.rand
 func everything(s *strike) error {
 	var others []Nemesis
 	for _, n := range Table() {
-		if n.Name != "N25" && n.Lacks(s.target.Has) == "" && (s.target.Clocks || !n.Needs.Clocks) {
+		if n.Name != "three-at-once" && n.Lacks(s.target.Has) == "" && (s.target.Clocks || !n.Needs.Clocks) {
 			others = append(others, n)
 		}
 	}

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nemesis is what goes wrong in a chaos run: the table N1 to N25 of docs/safety.md 5.6, each with what it does and what must
-// hold all the same.
+// Package nemesis injects the faults of a chaos run. A nemesis is one kind of fault. Table lists them all: what each does, and which promises
+// must hold under it (docs/chaos.md has the same table).
 //
-// Guarantee: a nemesis heals what it did before Strike returns, also when it is interrupted, and returns a record of what it really did:
-// a fault that did not take place has an Error. Condition: masters, proxies and clients do as they are told; Target.Heal mends what could
-// not be mended.
+// Strike injects one fault and ends it before it returns, also if ctx ends. It returns a record of what it did; a fault that could not be
+// injected has an Error in its record. If a fault could not be ended, the record says so, and Target.Heal ends it after the run.
 //
-// Any number may strike at once. No two of them hurt one master at the same time, and those that make masters forget leave a quorum
-// of masters that do not, for without one no scheme of counters can promise tokens (docs/safety.md 3.4); N2 and N5 are there to
-// go beyond that.
+// Several nemeses may strike at the same time. A master has one fault at a time. Nemeses that make masters lose their data leave a quorum
+// of masters that keep theirs, because tokens are promised only then (docs/safety.md, "Amnesia"). The exceptions are kill-majority and
+// wipe-majority, which test what happens without such a quorum.
 package nemesis
 
 import (
@@ -17,43 +16,42 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Nemesis is one way of going wrong.
+// Nemesis is one kind of fault.
 type Nemesis struct {
-	Name string // N1; a variant with another promise has a word behind it: N17-del
-	Does string // in one sentence
-	// Promises is what must hold under it.
+	Name string // such as kill-minority: one of history.Nemeses
+	Does string // what it does, in one sentence without a subject
+	// Promises must hold under it.
 	Promises history.Promises
-	// Needs is what the run must have; empty for nothing special.
+	// Needs is what the run must offer.
 	Needs Need
-	// Elsewhere says why it is not one of this harness's, and where it is tested; then it cannot strike.
+	// Elsewhere is set if it cannot strike real masters. It says why, and where it is tested.
 	Elsewhere string
 
 	strike func(s *strike) error
 }
 
-// Need is what a nemesis asks of a run.
+// Need is what a nemesis needs of a run.
 type Need struct {
 	Clocks    bool // cluster.Config.Clocks
 	Files     bool // append-only files: a persistence other than none
-	Forgetful bool // a persistence other than always, whose restored copies cannot be told from a restart (docs/operations.md)
-	EverySec  bool // the persistence that can lose its last second
+	Forgetful bool // a persistence other than always: with always a restored copy looks like a restart (docs/operations.md)
+	EverySec  bool // the persistence everysec, which can lose its last second
 	Other     bool // another build of the clients' program
 }
 
-// Have is what a run has. Clocks are not in it: they can be given to any run.
+// Have is what a run offers. Clocks are not part of it, because any run can have them.
 type Have struct {
 	Persistence cluster.Persistence
 	Other       bool // another build of the clients' program
 }
 
-// Lacks says what a run lacks for the nemesis, or nothing.
+// Lacks returns what the run lacks for the nemesis; "" if the nemesis can strike.
 func (n Nemesis) Lacks(h Have) string {
 	switch p := h.Persistence; {
 	case n.Elsewhere != "":
@@ -70,16 +68,10 @@ func (n Nemesis) Lacks(h Have) string {
 	return ""
 }
 
-// ID is the name in histories: N17 for N17-del.
-func (n Nemesis) ID() string {
-	id, _, _ := strings.Cut(n.Name, "-")
-	return id
-}
-
-// Strike does it once, somewhere, and heals it: for as long as a few TTLs at most, or until ctx ends. Its choices come from r. ok is false
-// when it could not be done now since other faults are in the way; another time it may.
+// Strike injects one fault and ends it again, after a few TTLs at most, or when ctx ends. r decides where and how. ok is false if other
+// faults are in the way; a later Strike may succeed.
 func (n Nemesis) Strike(ctx context.Context, t *Target, r *rand.Rand) (f history.Fault, ok bool) {
-	s := &strike{ctx: ctx, target: t, rand: r, fault: history.Fault{Nemesis: n.ID(), Start: history.Now()}}
+	s := &strike{ctx: ctx, target: t, rand: r, fault: history.Fault{Nemesis: n.Name, Start: history.Now()}}
 	err := n.strike(s)
 	for i := len(s.heals) - 1; i >= 0; i-- {
 		if e := s.heals[i](); e != nil {
@@ -100,20 +92,20 @@ func (n Nemesis) Strike(ctx context.Context, t *Target, r *rand.Rand) (f history
 	return f, true
 }
 
-// strike is one fault under way.
+// strike is one fault while it lasts.
 type strike struct {
 	ctx      context.Context
 	target   *Target
 	rand     *rand.Rand
 	fault    history.Fault
-	heals    []func() error // run in reverse when the fault is over, whatever came of it
+	heals    []func() error // end the fault; run in reverse order, also after an error
 	unhealed error
 }
 
-// healTime bounds what a heal waits for.
+// healTime bounds each of strike.heals.
 const healTime = 20 * time.Second
 
-// heal registers what undoes the fault. It is not stopped by the end of the run.
+// heal registers f, which ends the fault. The end of the run does not cancel the context of f.
 func (s *strike) heal(f func(ctx context.Context) error) {
 	s.heals = append(s.heals, func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), healTime)
@@ -122,10 +114,10 @@ func (s *strike) heal(f func(ctx context.Context) error) {
 	})
 }
 
-// say sets what the fault's record says of it.
+// say sets the detail in the record of the fault.
 func (s *strike) say(format string, args ...any) { s.fault.Detail = fmt.Sprintf(format, args...) }
 
-// last waits for d, or until the run ends. What was done stays done meanwhile.
+// last lets the fault last for d, or until the run ends.
 func (s *strike) last(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -133,12 +125,12 @@ func (s *strike) last(d time.Duration) {
 	}
 }
 
-// between draws a time from a to b, in whole milliseconds above a: it is read by people.
+// between draws a duration from a to b. It is a plus whole milliseconds, to be easy to read.
 func (s *strike) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(s.rand.Int64N(int64(b-a)+1)).Truncate(time.Millisecond)
 }
 
-// take claims count nodes for the fault, and forgetful ones with regard to what masters may forget at once.
+// take claims count nodes for the fault. forgetful says that the fault may make masters lose votes and counters: see claimForgetful.
 func (s *strike) take(count int, forgetful bool) ([]*Node, error) {
 	claim := s.target.claim
 	if forgetful {
@@ -158,7 +150,7 @@ func (s *strike) take(count int, forgetful bool) ([]*Node, error) {
 // some draws a number from 1 to n.
 func (s *strike) some(n int) int { return 1 + s.rand.IntN(n) }
 
-// each does f to all nodes at the same time and joins the errors.
+// each runs f on all nodes at the same time and joins the errors.
 func each(nodes []*Node, f func(n *Node) error) error {
 	errs := make(chan error)
 	for _, n := range nodes {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/history"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,16 +23,16 @@ func lacks(p cluster.Persistence) func(Nemesis) string {
 }
 
 func TestTable_hasAllOfTheList(t *testing.T) {
-	ids := map[string]bool{}
+	names := map[string]bool{}
 	for _, n := range Table() {
-		ids[n.ID()] = true
+		names[n.Name] = true
 		if n.Does == "" || !n.Promises.Tokens || (n.strike == nil) != (n.Elsewhere != "") {
 			t.Errorf("%s: %+v", n.Name, n)
 		}
 	}
-	for i := range 25 {
-		if id := fmt.Sprintf("N%d", i+1); !ids[id] {
-			t.Errorf("no %s", id)
+	for _, name := range history.Nemeses() {
+		if !names[name] {
+			t.Errorf("no %s", name)
 		}
 	}
 }
@@ -67,14 +68,14 @@ func TestParse_groups_keepTheirPromise(t *testing.T) {
 			t.Errorf("%q: %d of default with %+v, %d of all with %+v", p, len(some), Promised(some), len(all), Promised(all))
 		}
 	}
-	one, err := Parse("n17-del, N1", lacks(cluster.None))
-	if err != nil || len(one) != 2 || one[0].ID() != "N17" || Promised(one) != tokens {
+	one, err := Parse("n17-del, Kill-Minority", lacks(cluster.None))
+	if err != nil || len(one) != 2 || one[0].Name != "delete-lock" || Promised(one) != tokens {
 		t.Errorf("got %v, %v", one, err)
 	}
 }
 
 func TestParse_bad_saysWhy(t *testing.T) {
-	for in, want := range map[string]string{"": "chaos list", "N0": "chaos list", "N1,N1": "twice", "N6": "--persistence", "N21": "--other", "N16": "--driver sim"} {
+	for in, want := range map[string]string{"": "chaos list", "N0": "chaos list", "kill-minority,kill-minority": "twice", "stall-disk": "--persistence", "rolling-upgrade": "--other", "suspend-client": "--driver sim"} {
 		if _, err := Parse(in, lacks(cluster.None)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", in, err, want)
 		}

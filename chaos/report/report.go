@@ -91,14 +91,14 @@ type story struct {
 	h        *history.History
 	run      window
 	claims   map[string][]check.Claim
-	overlaps []check.Violation // C1's
+	overlaps []check.Violation // found by the checker exclusion
 	colours  colours
 }
 
 func newStory(h *history.History, rs []check.Result) *story {
 	s := &story{h: h, run: extent(h), claims: check.Claims(h), colours: colours{}}
 	for _, r := range rs {
-		if r.ID == "C1" {
+		if r.ID == "exclusion" {
 			s.overlaps = r.Violations
 		}
 	}
@@ -237,7 +237,7 @@ func checks(rs []check.Result, zero int64) []checked {
 	var cs []checked
 	for _, r := range rs {
 		c := checked{ID: r.ID, Question: r.Question, Answer: r.Summary, Class: string(r.Verdict), Word: verdictWord(r)}
-		if r.ID == "C1" && len(r.Violations) > 0 {
+		if r.ID == "exclusion" && len(r.Violations) > 0 {
 			// In the words of the pictures: the checker's own are the holders' ids.
 			c.Answer = fmt.Sprintf("Yes, %s found; the first: %s.", count(len(r.Violations)), both(r.Violations[0]))
 		}
@@ -246,7 +246,7 @@ func checks(rs []check.Result, zero int64) []checked {
 		}
 		for _, v := range r.Violations[:min(foundMax, len(r.Violations))] {
 			text := v.Text
-			if r.ID == "C1" {
+			if r.ID == "exclusion" {
 				text = both(v)
 			}
 			if v.From > 0 {

@@ -185,7 +185,7 @@ func TestWrite_badRun_showsOverlaps(t *testing.T) {
 		"was issued twice", "+0.000 ms")
 	hasNot(t, page, `id="overlap3"`, "more overlaps")
 	for _, r := range rs {
-		if r.ID != "C1" {
+		if r.ID != "exclusion" {
 			continue
 		}
 		for _, v := range r.Violations {
@@ -221,7 +221,7 @@ func TestWrite_strangeHistories_shown(t *testing.T) {
 		"empty":         {Header: hd},
 		"one operation": {Header: hd, Ops: []history.Op{lock}},
 		"one instant":   {Header: hd, Ops: []history.Op{{Kind: history.KindLock, Client: "a", Call: 10, Return: 10, Lock: "L", Mode: history.Exclusive, Outcome: history.Failed}}},
-		"never healed":  {Header: hd, Ops: []history.Op{lock}, Faults: []history.Fault{{Nemesis: "N1", Start: 5, End: history.Never}, {Nemesis: "N2", Start: 7, End: 9, Error: "no"}}},
+		"never healed":  {Header: hd, Ops: []history.Op{lock}, Faults: []history.Fault{{Nemesis: "kill-minority", Start: 5, End: history.Never}, {Nemesis: "kill-majority", Start: 7, End: 9, Error: "no"}}},
 		"impossible":    {Header: hd, Ops: []history.Op{lock, lock}},
 		"markup in names": {Header: history.Header{Replay: `</code><script>alert(1)</script>`, Driver: `"><b>`, TTL: time.Second}, Ops: []history.Op{
 			{Kind: history.KindLock, Client: `<i>"&`, Call: 10, Return: 20, Lock: `</svg><b>`, Mode: history.Exclusive, Holder: "h", Deadline: 90, Outcome: history.OK},
@@ -393,7 +393,7 @@ func BenchmarkWriteMillion(b *testing.B) {
 
 // An experiment that is to show an overlap is no broken promise.
 func TestWrite_told_hasTheFirstWord(t *testing.T) {
-	h, err := history.ReadFiles("../check/testdata/c1-illegal-overlap.jsonl")
+	h, err := history.ReadFiles("../check/testdata/exclusion_illegal_overlap.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,22 +23,22 @@ type verdict struct {
 
 // broken says what it means that a checker found something.
 var broken = map[string]string{
-	"C0": "The recorded history cannot be true, so nothing in it was judged.",
-	"C1": "Two clients believed that they held the same lock at the same time.",
-	"C2": "A fencing token was issued twice, or went back.",
-	"C3": "The register that checks tokens lost an update, or let a late writer in.",
-	"C5": "No single lock could have given these answers.",
-	"C6": "A master’s fencing counter went back unnoticed.",
-	"C7": "After the last fault a lock stayed unavailable, or a key stayed for ever.",
-	"C8": "The run did too little to show anything.",
+	"assumptions":     "The recorded history cannot be true, so nothing in it was judged.",
+	"exclusion":       "Two clients believed that they held the same lock at the same time.",
+	"tokens":          "A fencing token was issued twice, or went back.",
+	"fenced-register": "The register that checks tokens lost an update, or let a late writer in.",
+	"linearizable":    "No single lock could have given these answers.",
+	"counters":        "A master’s fencing counter went back unnoticed.",
+	"healed":          "After the last fault a lock stayed unavailable, or a key stayed for ever.",
+	"effort":          "The run did too little to show anything.",
 }
 
 // kept says what it means that it found nothing.
 var kept = map[string]string{
-	"C1": "No two clients ever believed that they held the same lock at the same time.",
-	"C2": "Every fencing token was new, and larger than all before it.",
-	"C3": "The register that checks tokens lost nothing.",
-	"C7": "After the last fault every lock could be taken again.",
+	"exclusion":       "No two clients ever believed that they held the same lock at the same time.",
+	"tokens":          "Every fencing token was new, and larger than all before it.",
+	"fenced-register": "The register that checks tokens lost nothing.",
+	"healed":          "After the last fault every lock could be taken again.",
 }
 
 const usualIntro = "Several clients took and released the same locks, over and over, while masters were killed, cut off or slowed down on purpose. " +
@@ -54,7 +53,7 @@ func judge(rs []check.Result) verdict {
 	proves := true
 	for _, r := range rs {
 		switch {
-		case r.Promised && r.Verdict == check.Illegal && r.ID != "C8":
+		case r.Promised && r.Verdict == check.Illegal && r.ID != "effort":
 			v.Class = "illegal"
 			v.Lines = append(v.Lines, broken[r.ID])
 		case r.Promised && r.Verdict != check.Ok:
@@ -91,9 +90,9 @@ func judge(rs []check.Result) verdict {
 func verdictWord(r check.Result) string {
 	word := map[check.Verdict]string{check.Ok: "kept", check.Illegal: "broken", check.Unknown: "not decided"}[r.Verdict]
 	switch {
-	case r.ID == "C4":
+	case r.ID == "unfenced-register":
 		return "counted"
-	case r.ID == "C8" && r.Verdict == check.Illegal:
+	case r.ID == "effort" && r.Verdict == check.Illegal:
 		return "too little"
 	}
 	if !r.Promised {
@@ -106,23 +105,21 @@ func title(h *history.History) string {
 	return fmt.Sprintf("Chaos run %d: %d masters (%s)", h.Header.Seed, h.Header.Masters, h.Header.Driver)
 }
 
-// nemeses are the faults of docs/safety.md 5.6.
+// nemeses says in a few words what each nemesis does. docs/chaos.md says more.
 var nemeses = map[string]string{
-	"N1": "kill a minority of the masters", "N2": "kill a majority of the masters", "N3": "kill, losing what was not on disk",
-	"N4": "kill, losing all data", "N5": "lose the data of a majority", "N6": "stall the disk, then kill",
-	"N7": "stop a master for a while", "N8": "stop a client for a while", "N9": "cut clients off from masters",
-	"N10": "delay, reorder, repeat messages", "N11": "execute, but lose the reply", "N12": "a master almost too slow",
-	"N13": "step the clock of a master", "N14": "step the clocks of a majority", "N15": "a master’s clock too fast or slow",
-	"N16": "suspend a client and its clock", "N17": "empty data sets, delete locks by hand", "N18": "fill the memory of a master",
-	"N19": "make a master a replica", "N20": "block or disconnect clients", "N21": "replace clients by another version’s",
-	"N22": "different lists of masters", "N23": "restore an old backup", "N24": "very many clients or locks",
-	"N25": "everything at once, at random",
+	"kill-minority": "kill a minority of the masters", "kill-majority": "kill a majority of the masters", "cut-power": "kill, losing what was not on disk",
+	"wipe-minority": "kill, losing all data", "wipe-majority": "lose the data of a majority", "stall-disk": "stall the disk, then kill",
+	"freeze-masters": "stop a master for a while", "freeze-client": "stop a client for a while", "partition": "cut clients off from masters",
+	"reorder": "delay or reorder messages", "cut-replies": "execute, but lose the reply", "slow-replies": "a master almost too slow",
+	"step-clock": "step the clock of a master", "step-quorum": "step the clocks of a majority", "skew-clocks": "a master’s clock too fast or slow",
+	"suspend-client": "suspend a client and its clock", "flush-data": "empty or swap data sets", "delete-lock": "delete locks by hand", "fill-memory": "fill the memory of a master",
+	"fail-over": "make a master a replica", "administer": "block or disconnect clients", "rolling-upgrade": "replace clients by another version’s",
+	"misconfigure": "different lists of masters", "restore-copy": "restore an old backup", "waiter-storm": "very many clients or locks",
+	"three-at-once": "everything at once, at random",
 }
 
 func nemesisOrder[V any](m map[string]V) []string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) // N9 before N10
-	})
+	return slices.SortedFunc(maps.Keys(m), history.CompareNemeses)
 }
 
 // count writes a whole number with its thousands apart.

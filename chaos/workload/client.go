@@ -157,7 +157,7 @@ func (c *client) worker(name string) *worker {
 	}
 }
 
-// storm lets more workers loose on the hot lock for a while (N24).
+// storm starts more workers on the hot lock for a while (nemesis waiter-storm).
 func (c *client) storm(ctx context.Context, g *errgroup.Group, nth int) {
 	ctx, cancel := context.WithTimeout(ctx, stormTime)
 	context.AfterFunc(ctx, cancel)

@@ -139,7 +139,7 @@ func TestRun_help_stdoutAndExit0(t *testing.T) {
 
 func TestRun_chaos_itsOwnCommandLine(t *testing.T) {
 	code, stdout, _ := bench(t, "chaos", "list")
-	if code != exitOK || !strings.Contains(stdout, "N1 ") {
+	if code != exitOK || !strings.Contains(stdout, "kill-minority ") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	if code, _, stderr := bench(t, "chaos", "--frob"); code != exitUsage || !strings.HasPrefix(stderr, "redlock-bench chaos: ") {

@@ -118,18 +118,18 @@ func (s *sim) planFaults() {
 		var lost, waits = 1, true // masters stopped, and whether they must wait before they vote again
 		switch s.rng.IntN(5) {
 		case 0:
-			f.Nemesis, f.Detail = "N1", "kill -9 and restart"
+			f.Nemesis, f.Detail = "kill-minority", "kill -9 and restart"
 			lost = 1 + s.rng.IntN(2)
 		case 1:
-			f.Nemesis, f.Detail = "N2", "kill -9 and restart"
+			f.Nemesis, f.Detail = "kill-majority", "kill -9 and restart"
 			lost = 3
 		case 2:
-			f.Nemesis, f.Detail, waits = "N7", "SIGSTOP, then SIGCONT", false
+			f.Nemesis, f.Detail, waits = "freeze-masters", "SIGSTOP, then SIGCONT", false
 		case 3:
-			f.Nemesis, f.Detail, waits = "N9", "no packets either way", false
+			f.Nemesis, f.Detail, waits = "partition", "no packets either way", false
 			lost = 1 + s.rng.IntN(2)
 		case 4:
-			f.Nemesis, f.Detail, lost = "N8", "clients sleep through their leases", 0
+			f.Nemesis, f.Detail, lost = "freeze-client", "clients sleep through their leases", 0
 			f.Targets = []string{"clients"}
 		}
 		ready := end
