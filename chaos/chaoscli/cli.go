@@ -2,9 +2,9 @@
 
 // Package chaoscli is the command line of the chaos harness, "redlock-bench chaos".
 //
-// Guarantee: Run returns 0 when every promise was kept, 1 when one was broken, 2 for a command line that cannot work and 3 when there
-// was nothing to judge, as after an interruption; and it leaves nothing behind but the files that were asked for, and those of a run
-// that failed. Condition: the program calls chaos.Serve before anything else.
+// Run returns the exit code: 0 if every promise was kept, 1 if a promise was broken, 2 if the command line is wrong, and 3 if nothing could
+// be judged, for example after an interruption. Run leaves only files: those that the command line names, and the report and history of a
+// run that failed. The program must call chaos.Serve before anything else.
 package chaoscli
 
 import (
@@ -27,7 +27,7 @@ const (
 	exitNothing   = 3
 )
 
-// command is a subcommand: what it is called, what it is for, and how it is made of flags.
+// command is a subcommand. define defines its flags and returns the function that runs it.
 type command struct {
 	name, args, summary string
 	define              func(fs *flag.FlagSet) func(ctx context.Context, c *console, args []string) error
@@ -35,26 +35,26 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"run", "", "hurt masters and clients, and judge what came of it (the default)", defineRun},
-		{"failover", "", "lose a lock with a failed-over master, and keep it with five", defineFailover},
+		{"run", "", "inject faults into masters and clients, and judge the history (the default)", defineRun},
+		{"failover", "", "show that a failover of one master breaks a lock, and that five masters keep it", defineFailover},
 		{"check", "HISTORY...", "judge the recorded history of a run", defineCheck},
 		{"mutants", "", "take one defence of the lock away at a time, and see which checker finds it", defineMutants},
-		{"list", "", "the nemeses, workloads and checkers there are", defineList},
+		{"list", "", "list the nemeses, workloads and checkers", defineList},
 	}
 }
 
-// console is where a command writes: results to out, all else to err.
+// console is where a command writes: results go to out, everything else to err.
 type console struct{ out, err io.Writer }
 
-// errViolation ends a run that broke a promise. It was printed already.
+// errViolation says that a run broke a promise. The command has printed which.
 var errViolation = errors.New("violation")
 
-// usageError is a command line that cannot work.
+// usageError says what is wrong with the command line.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Run runs "redlock-bench chaos" with args and returns the exit code. When ctx ends it stops, cleans up and returns 3.
+// Run runs "redlock-bench chaos" with args and returns the exit code. If ctx ends, Run stops, cleans up and returns 3.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c := &console{stdout, stderr}
 	err := start(ctx, c, args)
@@ -117,7 +117,7 @@ func (c *console) help(cmd command, fs *flag.FlagSet) {
 	for _, cmd := range commands() {
 		fmt.Fprintf(c.out, "  %-10s %s\n", cmd.name, cmd.summary)
 	}
-	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 one was broken, 2 usage, 3 nothing could be judged")
+	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged")
 }
 
 // parseDriver reads --driver.

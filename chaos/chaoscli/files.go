@@ -15,16 +15,16 @@ import (
 	"github.com/redlock-go/redlock/chaos/report"
 )
 
-// files is where a run leaves what it found. They are opened before it, so that a name that cannot be written costs no run.
+// files are the files that a run writes. They are opened before the run, so that a wrong name is reported at once.
 type files struct {
 	html, history, json string
 	opened              map[string]*os.File
 }
 
 func (f *files) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.html, "html", "", "`FILE` for the report; a run that fails always writes one")
-	fs.StringVar(&f.history, "history", "", "`FILE` for the history, which \"chaos check\" reads; likewise")
-	fs.StringVar(&f.json, "json", "", "`FILE` for the result, - is standard output")
+	fs.StringVar(&f.html, "html", "", "`FILE` for the report; a run that fails always writes a report")
+	fs.StringVar(&f.history, "history", "", "`FILE` for the history, which \"chaos check\" reads; a run that fails always writes a history")
+	fs.StringVar(&f.json, "json", "", "`FILE` for the result; - is standard output")
 }
 
 func (f *files) open() error {
@@ -51,7 +51,7 @@ func (f *files) close() {
 	}
 }
 
-// nameMissing gives a report and a history to a run that asked for none.
+// nameMissing names the report and the history if the command line did not.
 func (f *files) nameMissing(base string) {
 	if f.html == "" {
 		f.html = base + ".html"
@@ -61,7 +61,7 @@ func (f *files) nameMissing(base string) {
 	}
 }
 
-// write writes all that was asked for and says where, trying each.
+// write writes the named files and prints their names. It goes on after an error and joins the errors.
 func (f *files) write(c *console, result any, h *history.History, checks []check.Result, told *report.Told) error {
 	return errors.Join(
 		f.one(c, "report", f.html, func(w io.Writer) error { return report.Write(w, h, checks, told) }),

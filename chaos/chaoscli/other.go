@@ -22,7 +22,7 @@ import (
 func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) error {
 	var driver, image string
 	var out files
-	fs.StringVar(&driver, "driver", "", "`NAME` docker or process; docker where an engine answers, else process")
+	fs.StringVar(&driver, "driver", "", "`NAME` docker or process; default docker if an engine answers, else process")
 	fs.StringVar(&image, "image", "", "`NAME` of the docker image")
 	out.define(fs)
 	return func(ctx context.Context, c *console, _ []string) error {
@@ -59,13 +59,13 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		case res.Quorum.Overlaps > 0:
 			return errViolation
 		case !res.Shown():
-			return errors.New("the single master kept the lock this time: the experiment showed nothing; run it again")
+			return errors.New("the single master kept the lock this time, so the experiment showed nothing: run it again")
 		}
 		return nil
 	}
 }
 
-// told is the experiment's report in words.
+// told returns the text of the report on the experiment.
 func told(res *chaos.FailoverResult) *report.Told {
 	t := &report.Told{
 		Shown: res.Shown(), Title: "A master dies before its replica has heard of the lock", Head: "One master lost the lock, five kept it",
@@ -87,7 +87,7 @@ func told(res *chaos.FailoverResult) *report.Told {
 func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) error {
 	var heal, timeout time.Duration
 	var out files
-	fs.DurationVar(&heal, "heal", 10*time.Second, "`TIME` after the last fault within which every lock must be had")
+	fs.DurationVar(&heal, "heal", 10*time.Second, "`TIME` after the last fault within which every lock must be taken")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "`TIME` after which the checker linearizable gives up")
 	out.define(fs)
 	return func(_ context.Context, c *console, paths []string) error {
@@ -127,7 +127,7 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 
 func defineList(*flag.FlagSet) func(context.Context, *console, []string) error {
 	return func(_ context.Context, c *console, _ []string) error {
-		fmt.Fprintln(c.out, "nemeses: X exclusion must hold, T tokens and the fenced register must hold")
+		fmt.Fprintln(c.out, "nemeses: under X exclusion is promised, under T tokens and the fenced register are")
 		for _, n := range nemesis.Table() {
 			fmt.Fprintf(c.out, "  %-15s %-3s %s", n.Name, promise(n.Promises), n.Does)
 			if notes := notes(n); notes != "" {

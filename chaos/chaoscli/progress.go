@@ -12,8 +12,8 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// legend explains the line, once.
-const legend = "masters: + gives its vote, r recovers, . is silent"
+// legend explains the line of progress. It is printed once.
+const legend = "masters: + votes, r recovers, . does not answer"
 
 // maxLine is the longest line that fits a terminal.
 const maxLine = 79

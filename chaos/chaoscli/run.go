@@ -25,7 +25,7 @@ import (
 	"github.com/redlock-go/redlock/internal/termline"
 )
 
-// runFlags is the flags of run, as text where the text needs judging.
+// runFlags are the flags of run. Those that config parses are text.
 type runFlags struct {
 	driver, image, servers, nemesis, workload, persistence, other string
 	masters, clients                                              int
@@ -40,22 +40,22 @@ func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error
 		fs.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
 		return yes
 	}}
-	fs.StringVar(&f.driver, "driver", "", "`NAME` docker, process or sim; docker where an engine answers, else process")
-	fs.StringVar(&f.image, "image", "", "`NAME` of the docker image; $REDLOCK_REDIS_IMAGE or redis:7, else one made of the installed redis-server")
-	fs.StringVar(&f.servers, "servers", "", "`FILE,..` redis-server or valkey-server programs, which masters take in turn: --driver process; default the redis-server in PATH")
-	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` what goes wrong; default: all that must break nothing; all: also what may break exclusion")
-	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how locks are used")
-	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep: none, everysec or always")
+	fs.StringVar(&f.driver, "driver", "", "`NAME` docker, process or sim; default docker if an engine answers, else process")
+	fs.StringVar(&f.image, "image", "", "`NAME` of the docker image; default $REDLOCK_REDIS_IMAGE or redis:7, else an image made of the installed redis-server")
+	fs.StringVar(&f.servers, "servers", "", "`FILE,..` redis-server or valkey-server programs for --driver process, which masters take in turn; default the redis-server in PATH")
+	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` nemeses; default: those under which exclusion and tokens are promised; all: also those under which only tokens are")
+	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how clients use locks")
+	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep on disk: none, everysec or always")
 	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, for the nemesis rolling-upgrade")
 	fs.IntVar(&f.masters, "masters", 5, "`N` masters, odd")
 	fs.IntVar(&f.clients, "clients", 3, "`N` client processes")
-	fs.DurationVar(&f.duration, "duration", 30*time.Second, "`TIME` of the faults; start, heal and checks come on top")
-	fs.Uint64Var(&f.seed, "seed", 0, "`N` of every choice; 0 draws one and says which")
+	fs.DurationVar(&f.duration, "duration", 30*time.Second, "`TIME` of the faults; the start, the aftermath and the checks come on top")
+	fs.Uint64Var(&f.seed, "seed", 0, "`N` of every random choice; 0 draws a seed and prints it")
 	f.files.define(fs)
 	return f.run
 }
 
-// config judges the flags.
+// config checks the flags and returns the Config that they say.
 func (f *runFlags) config() (chaos.Config, error) {
 	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other}
 	var err error
@@ -106,13 +106,13 @@ func (f *runFlags) config() (chaos.Config, error) {
 	return cfg, nil
 }
 
-// programs are the files of --servers.
+// programs returns the files of --servers.
 func (f *runFlags) programs(driver cluster.Driver) ([]string, error) {
 	if f.servers == "" || driver == chaos.Sim {
 		return nil, nil
 	}
 	if driver == cluster.Docker {
-		return nil, usagef("--servers are programs of this machine, and --driver docker runs an image: use --driver process, or --image")
+		return nil, usagef("--servers names programs of this machine, and --driver docker runs an image: use --driver process, or --image")
 	}
 	var paths []string
 	for file := range strings.SplitSeq(f.servers, ",") {
@@ -133,14 +133,14 @@ func executable(path string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// simulated refuses the flags that mean nothing to the simulation.
+// simulated returns an error if a flag is given that does not apply to the simulation.
 func (f *runFlags) simulated() error {
 	for _, flag := range []struct{ name, why string }{
 		{"image", "its masters are in memory"},
 		{"servers", "its masters are in memory"},
-		{"persistence", "its masters draw what they keep from the seed"},
+		{"persistence", "the seed decides what its masters keep"},
 		{"workload", "it has one of its own"},
-		{"other", "all its clients are this build's"},
+		{"other", "all its clients are of this build"},
 	} {
 		if f.given(flag.name) {
 			return usagef("--%s does not apply to --driver sim: %s", flag.name, flag.why)
@@ -158,9 +158,14 @@ func lacksSim(n nemesis.Nemesis) string {
 	return "the simulation has " + strings.Join(slices.SortedFunc(maps.Keys(names), history.CompareNemeses), ", ")
 }
 
-// replay is the command that does the run again.
+// replay returns the command that repeats the run.
 func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
-	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --masters %d --clients %d --nemesis %s", seed, f.duration, f.masters, f.clients, f.nemesis)
+	names := strings.Split(f.nemesis, ",")
+	for i, name := range names {
+		names[i], _ = history.NemesisName(strings.TrimSpace(name))
+	}
+	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --masters %d --clients %d --nemesis %s", seed, f.duration, f.masters, f.clients,
+		strings.Join(names, ","))
 	if driver != chaos.Sim {
 		s += fmt.Sprintf(" --persistence %s --workload %s", f.persistence, f.workload)
 	}
@@ -210,18 +215,18 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	return c.verdict(res, f.files.json == "-")
 }
 
-// sweep removes what killed runs left behind.
+// sweep removes the containers, processes and files of killed runs.
 func sweep(ctx context.Context, c *console) {
 	gone, err := cluster.Sweep(ctx)
 	if len(gone) > 0 {
-		fmt.Fprintf(c.err, "removed what a killed run had left: %s\n", strings.Join(gone, ", "))
+		fmt.Fprintf(c.err, "removed the remains of a killed run: %s\n", strings.Join(gone, ", "))
 	}
 	if err != nil && !errors.Is(err, cluster.ErrNoEngine) {
-		fmt.Fprintf(c.err, "not all that killed runs have left could be removed: %v\n", err)
+		fmt.Fprintf(c.err, "some remains of killed runs could not be removed: %v\n", err)
 	}
 }
 
-// verdict prints a result for people, on stdout unless JSON goes there.
+// verdict prints the summary, unless stdout gets JSON. It returns errViolation if a promise was broken.
 func (c *console) verdict(res *chaos.Result, quiet bool) error {
 	if !quiet {
 		c.summary(res)
@@ -243,7 +248,7 @@ func (c *console) summary(res *chaos.Result) {
 	fmt.Fprintf(c.out, "faults        %d in %.1f s\n", total, res.Duration)
 	fmt.Fprintf(c.out, "availability  locks were granted in %.1f %% of the half seconds under faults; all had been taken again %.0f ms after the last\n",
 		100*res.Availability, res.Recovery)
-	if res.Driver == string(chaos.Sim) { // which has fenced ones only
+	if res.Driver == string(chaos.Sim) { // it has fenced registers only
 		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% with fencing tokens\n", 100*res.Fenced)
 	} else {
 		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% without fencing tokens, as is to be expected; %.1f %% with them\n", 100*res.Unfenced, 100*res.Fenced)
@@ -257,7 +262,7 @@ func (c *console) summary(res *chaos.Result) {
 	}
 }
 
-// costs prints what each nemesis did to the service.
+// costs prints how much service each nemesis cost.
 func (c *console) costs(nemeses map[string]chaos.Impact) {
 	if len(nemeses) == 0 {
 		return
@@ -272,7 +277,7 @@ func (c *console) costs(nemeses map[string]chaos.Impact) {
 		}
 		fmt.Fprintf(t, "%s\t%d\t%.1f s\t%.0f %%\t%.0f ms\t%.0f ms\t%s\t\n", n, i.Faults, i.Lasted, 100*i.Availability, i.Recovery, i.Longest, masters)
 	}
-	_ = t.Flush() // as little can be done about it as about the lines above
+	_ = t.Flush() // like the lines above, it ignores errors of the output
 }
 
 // versionLine is "go go1.26, redis 7.0.15".

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster starts N independent Redis masters for the chaos harness and lets it hurt each of them.
+// Package cluster runs independent Redis masters for the chaos harness. The methods of Master inject faults: they kill, freeze, wipe,
+// promote and roll back a server, and change its clock and disk.
 //
-// Guarantee: a Master's address is the same for the whole run, whatever is done to it, and Close leaves nothing behind: no container,
-// network, image of ours, process or directory. Conditions: the program lives to call Close. If it does not, the process driver's
-// servers die with it, and its containers, networks, images and directories are removed by its reaper (Watch), or by Sweep in any
-// later program.
+// The address of a Master does not change during a run. Close removes every container, network, image, process and directory that the
+// cluster made. If the program dies before it calls Close, the servers of the process driver die with it. Everything else is removed by the
+// reaper, a second process that Watch starts, or by Sweep in a later program.
 //
-// Two drivers stand behind one set of methods. The docker driver runs containers on a network of their own and can cut a master off
-// the network; it needs a rootful Docker engine on this host, since data directories are bind mounts and ports are loopback ports.
-// The process driver runs redis-server processes and needs nothing but the installed redis-server.
+// There are two drivers. The docker driver runs containers on a network of their own and can cut a master off the network. It needs a
+// Docker engine that runs as root on this host, because data directories are bind mounts and ports are loopback ports. The process driver
+// runs redis-server processes and needs only an installed redis-server.
 package cluster
 
 import (
@@ -30,11 +30,11 @@ import (
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
-// Driver names the way masters are run.
+// Driver says what masters run in.
 type Driver string
 
 const (
-	Auto    Driver = "" // Docker where an engine answers, else Process
+	Auto    Driver = "" // Docker if an engine answers, else Process
 	Docker  Driver = "docker"
 	Process Driver = "process"
 )
@@ -76,7 +76,7 @@ type Cluster struct {
 	closed bool         // guarded by life
 }
 
-// driver makes servers. It knows how a server is run and reached; what is done to a server, and when, is Master's business.
+// driver makes servers. It knows how to run and to reach a server. Master decides what happens to a server, and when.
 type driver interface {
 	// launch starts a server that answers PING when launch returns. On an error nothing of it is left.
 	launch(ctx context.Context, s spec) (server, error)
@@ -84,7 +84,7 @@ type driver interface {
 	close() error
 }
 
-// spec is what the driver is told about one server.
+// spec describes one server to the driver.
 type spec struct {
 	name        string
 	persistence Persistence
@@ -93,7 +93,7 @@ type spec struct {
 	clock       string // directory of its clockshim; empty without Clocks
 }
 
-// server is one redis-server, whoever runs it. Master calls the methods one at a time.
+// server is one redis-server of either driver. Master calls the methods one at a time.
 type server interface {
 	addr() string // "127.0.0.1:port" as the harness reaches it
 	peer() string // "host:port" as another server of the cluster reaches it
@@ -107,8 +107,8 @@ type server interface {
 	connect(ctx context.Context) error
 }
 
-// redisArgs are common to both drivers. A replica is synchronised at once (the default waits 5 s for company), and the append-only file
-// is never rewritten behind Snapshot's back.
+// redisArgs are common to both drivers. A master synchronises a replica at once; by default it would wait 5 s for more replicas. It never
+// rewrites the append-only file, because Snapshot may be copying it.
 var redisArgs = []string{"--repl-diskless-sync-delay", "0", "--auto-aof-rewrite-percentage", "0"}
 
 // Open starts a cluster and returns when all masters answer. On an error nothing is left behind, and the error names the remedy:
@@ -254,7 +254,7 @@ func (c *Cluster) Driver() Driver {
 	return Process
 }
 
-// Versions is what the masters run: the versions of each kind of server, "redis" or "valkey", and, under the docker driver, "docker" with
+// Versions returns what the masters run: the versions of each kind of server, "redis" or "valkey", and, under the docker driver, "docker" with
 // the image.
 func (c *Cluster) Versions(ctx context.Context) (map[string]string, error) {
 	versions := make(map[string]string)

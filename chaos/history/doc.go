@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package history is the record of one chaos run: what every client asked for, when, and what it was told.
+// Package history writes and reads the history of a chaos run: every operation of every client, with its times and its outcome, and every
+// fault.
 //
-// A run writes one file per client process, one JSON object a line: first a header, then operations ([Op]), faults
-// ([Fault]), probes of the masters ([Vote], [Key]) and their counters ([Counter]), in the order in which they ended.
-// [ReadFiles] puts the files of one run together and orders the records by the time of the call.
+// Each client process writes one file, and the harness another one. A file has one JSON object a line: first a [Header], then operations
+// ([Op]), faults ([Fault]), observations of the masters ([Vote], [Key]) and of their counters ([Counter]), in the order in which they
+// ended. [ReadFiles] merges the files of one run and orders the records by the time of the call.
 //
-// Guarantee: a record that [Writer.Append] accepted survives the death of the client (kill -9), though not of the host,
-// and is read back unchanged or reported; nothing is skipped silently.
+// A record that [Writer.Append] accepted survives kill -9 of its process, but not a crash of the host. The reader returns it unchanged, or
+// an error. It skips no record silently.
 //
-// All instants are nanoseconds of CLOCK_MONOTONIC ([Now]). Every process and container of one host reads the same clock,
-// so instants of different clients compare exactly; instants of two hosts must never be put into one history.
+// All times are nanoseconds of CLOCK_MONOTONIC ([Now]). Every process and container of one host reads the same clock, so times of different
+// clients compare exactly. Records of two hosts must not be in one history.
 package history

@@ -24,8 +24,8 @@ type History struct {
 	Keys     []Key
 	Counters []Counter
 
-	// Torn names the files whose last line was cut off: its writer was killed, and the line is left out. What it would have
-	// said may have happened.
+	// Torn names the files whose last line was cut off, because the writer was killed. The line is left out; what it described may have
+	// happened.
 	Torn []string
 }
 
@@ -53,11 +53,10 @@ func readFile(path string) (*History, error) {
 
 var errForeign = errors.New("no history, which redlock-bench chaos --history writes")
 
-// Read reads one file; name is its name in errors, which also give the line.
+// Read reads one file. Errors call it name, and say which line is wrong.
 //
-// It is strict: an unknown field, an unknown word, two records on a line or an empty line is an error, because a history
-// read wrongly passes its checks. One thing is tolerated: a last line without its end of line, which a killed client leaves
-// behind. It is reported in Torn.
+// An unknown field, an unknown word, two records on a line and an empty line are errors: a history that is read wrongly could pass its
+// checks. A last line without an end of line is no error, because a killed client leaves one. Torn reports it.
 func Read(name string, r io.Reader) (*History, error) {
 	h := &History{}
 	pending := map[string]int{} // client -> index in Ops of its operation that had not returned
@@ -113,7 +112,7 @@ func (h *History) addLine(b []byte, first bool, pending map[string]int) error {
 	return nil
 }
 
-// addOp appends an operation, or puts it in the place of its own earlier record.
+// addOp appends an operation. If the operation has an earlier record, addOp replaces that.
 func (h *History) addOp(op Op, pending map[string]int) {
 	if i, ok := pending[op.Client]; ok {
 		delete(pending, op.Client)
@@ -168,8 +167,8 @@ func (l line) validate() error {
 	return errs[0]
 }
 
-// Merge puts histories of one run together. It refuses headers that differ in anything but the start time and the versions:
-// records of two runs must not be judged as one. Where versions differ, as in a rolling upgrade, each is kept.
+// Merge merges histories of one run. It returns an error if headers differ in more than the start time and the versions, because records of
+// two runs must not be judged together. If versions differ, as in a rolling upgrade, it keeps each.
 func Merge(hs ...*History) (*History, error) {
 	if len(hs) == 0 {
 		return nil, errors.New("history: nothing to merge")
@@ -199,7 +198,7 @@ func (h *Header) join(o Header) error {
 		h.Started = o.Started
 	}
 	for name, v := range o.Versions {
-		for one := range strings.SplitSeq(v, " and ") { // as where masters differ
+		for one := range strings.SplitSeq(v, " and ") { // a version is a list if masters differ
 			switch was, ok := h.Versions[name]; {
 			case !ok:
 				h.Versions[name] = one

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Never is the Return or End of what was still running when its record was written.
+// Never is the Return or End of an operation or fault that was still running when its record was written.
 const Never = math.MaxInt64
 
 // Kind says what an operation does.
@@ -18,11 +18,11 @@ type Kind string
 // The kinds of operation.
 const (
 	KindLock   Kind = "lock"   // take a lock, waiting or not; of a re-entrant lock only the outermost call is recorded
-	KindUnlock Kind = "unlock" // give it back
-	KindExtend Kind = "extend" // prolong it; renewals by the library are recorded too
+	KindUnlock Kind = "unlock" // release the lock
+	KindExtend Kind = "extend" // extend the lease; renewals by the library are recorded too
 	KindRead   Kind = "read"   // read the register that the lock guards
 	KindWrite  Kind = "write"  // replace the register's value by the value read, plus one
-	KindProbe  Kind = "probe"  // after the last fault: take the lock and give it back, to show that it still can be taken
+	KindProbe  Kind = "probe"  // after the last fault: take the lock and release it, to show that it can be taken
 )
 
 // Mode is how a lock is taken.
@@ -35,7 +35,7 @@ const (
 	Writing   Mode = "write"
 )
 
-// Outcome is what a client knows about its operation. It is never a bool: a call without an answer may have happened.
+// Outcome is what a client knows about its operation. There are three, because a call without a reply may have been executed.
 type Outcome string
 
 // The outcomes.
@@ -45,7 +45,7 @@ const (
 	Unknown Outcome = "unknown" // it may have happened, or may happen later
 )
 
-// Header is the first line of every file: what was run, and how to run it again.
+// Header is the first line of every file. It says what was run, and how to repeat it.
 type Header struct {
 	Started  time.Time         `json:"started"`            // wall clock, for the reader only
 	Seed     uint64            `json:"seed"`               // of everything random in the run
@@ -65,10 +65,10 @@ type Promises struct {
 
 // Op is one operation of one client. Which fields are set depends on Kind:
 //
-//   - lock: Lock, Mode; if OK also Holder, Token (0: none was issued) and Deadline;
-//   - unlock: Lock, Holder. A holder that is told its lease is lost records its unlock then: there its claim ends;
+//   - lock: Lock, Mode; if OK also Holder, Token (0 if none was issued) and Deadline;
+//   - unlock: Lock, Holder. If the library reports a lease as lost, the client records its unlock then, because its claim ends then;
 //   - extend: Lock, Holder; if OK also Deadline, the new one;
-//   - read, write: Lock (the register's name), Fenced, Token (0: none was shown), Value;
+//   - read, write: Lock (the name of the register), Fenced, Token (0 if none was shown), Value;
 //   - probe: Lock.
 type Op struct {
 	Kind Kind `json:"kind"`
@@ -84,27 +84,27 @@ type Op struct {
 	Holder string `json:"holder,omitempty"` // id of the attempt that was granted: one grant, one holder
 	Token  int64  `json:"token,omitempty"`
 
-	// Deadline is the instant at which the client's claim ends by itself, as computed by that client.
+	// Deadline is the instant at which the claim of the client ends without an unlock. The client computed it.
 	Deadline int64 `json:"deadline,omitempty"`
 
 	Outcome Outcome `json:"outcome"`
 	Error   string  `json:"error,omitempty"`  // class of the error: few values, no addresses or ids in it
-	Fenced  bool    `json:"fenced,omitempty"` // the register that refuses smaller tokens, rather than the one that trusts everybody
+	Fenced  bool    `json:"fenced,omitempty"` // the operation is on the register that checks tokens
 	Value   int64   `json:"value,omitempty"`  // read or written; a register begins at 0
 }
 
-// Fault is one thing a nemesis did.
+// Fault is one strike of a nemesis.
 type Fault struct {
 	Nemesis string   `json:"nemesis"` // one of Nemeses
 	Start   int64    `json:"start"`
-	End     int64    `json:"end"` // when it was healed; Never if it was not
+	End     int64    `json:"end"` // when the fault ended; Never if it did not
 	Targets []string `json:"targets,omitempty"`
 	Detail  string   `json:"detail,omitempty"` // its parameters in words
 	Error   string   `json:"error,omitempty"`  // not empty: the fault could not be applied, and does not count
 }
 
-// Vote is one look at whether a master gives votes: OK it does, Failed it answers but refuses (recovering, another epoch),
-// Unknown it does not answer.
+// Vote is one observation of whether a master votes. OK: it votes. Failed: it answers and does not vote (it recovers, or is in another
+// epoch). Unknown: it does not answer.
 type Vote struct {
 	Node    string  `json:"node"`
 	Call    int64   `json:"call"`
@@ -113,7 +113,7 @@ type Vote struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// Key is a lock's key found on a master by a scan.
+// Key is a key that a scan found on a master.
 type Key struct {
 	Node string        `json:"node"`
 	Lock string        `json:"lock"`
@@ -131,7 +131,7 @@ type Counter struct {
 	Value       int64  `json:"value"`
 }
 
-// Record is what a line holds after the header: an Op, a Fault, a Vote, a Key or a Counter.
+// Record is one line after the header: an Op, a Fault, a Vote, a Key or a Counter.
 type Record interface {
 	validate() error
 	addTo(l *line)
@@ -159,8 +159,8 @@ func (f Fault) named() Fault {
 	return f
 }
 
-// Only the shape of a record is judged here, on writing and on reading alike. What records mean together (one operation a
-// client at a time, no end before its beginning) is for the checkers, which must be able to load a history that is wrong.
+// validate checks one record by itself, when it is written and when it is read. Checkers judge what records mean together, for example that
+// a client has one operation at a time. So a history that is wrong in this sense can be read.
 
 func (h Header) validate() error {
 	if h.Masters < 1 || h.TTL <= 0 {

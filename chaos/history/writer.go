@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the present instant in nanoseconds of CLOCK_MONOTONIC. Package time hides that number: its monotonic readings start
-// anew in every process.
+// Now returns the time in nanoseconds of CLOCK_MONOTONIC. Package time does not: its monotonic readings begin anew in each process.
 func Now() int64 {
 	var ts unix.Timespec
 	// CLOCK_MONOTONIC exists wherever this builds; the only failures are a bad clock id and a bad pointer.
@@ -23,18 +22,17 @@ func Now() int64 {
 
 // Writer appends records to one file. Its methods may be called by any goroutine.
 //
-// An operation whose effect must not be lost with the client (unlock, and a write of a register) is appended twice: before
-// the call with Return Never and Outcome Unknown, and again, with the same Client, Kind and Call, when it has returned. Reading
-// keeps the second. Without the first, an unlock that was executed while its client was being killed would leave a claim
-// standing that nobody makes any more, and a checker would report an overlap that never was.
+// Unlocks and writes of a register are appended twice: before the call, with Return Never and Outcome Unknown; and after the return, with
+// the same Client, Kind and Call. The reader keeps the second record. The first one matters if the client is killed during an unlock:
+// without it the claim would seem to last, and a checker would report an overlap that did not happen.
 type Writer struct {
 	mu  sync.Mutex
 	w   io.Writer // guarded by mu
 	err error     // guarded by mu; set once, by the first failed write
 }
 
-// NewWriter writes the header to w. Every record is one call of w.Write: nothing is buffered here, so that what was appended
-// is in the kernel's hands when the client is killed; and w should not buffer either.
+// NewWriter writes the header to w. Each record is one call of w.Write. The Writer does not buffer, and w should not either: then the
+// kernel has every appended record when the client is killed.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	if err := h.validate(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
@@ -46,8 +44,8 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return hw, nil
 }
 
-// Append writes one record as one line. A record of a wrong shape is refused and leaves the file as it was. After a failed
-// write the end of the file is in doubt, so every later call returns the same error and writes nothing.
+// Append writes one record as one line. If the record is not valid, Append returns an error and writes nothing. After a failed write the
+// end of the file is unknown, so every later call returns the same error and writes nothing.
 func (w *Writer) Append(r Record) error {
 	if err := r.validate(); err != nil {
 		return fmt.Errorf("history: %w", err)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report writes one HTML file that shows a chaos run to somebody who has never seen the code.
+// Package report writes one HTML file about a chaos run, for a reader who does not know the code. Write is the entry point.
 //
-// Guarantee: the file is complete in itself (no network, no other file, readable without scripts), stays under about 3 MB
-// whatever the size of the history, and shows every overlap that the checkers found: where there is no room for all of
-// something, what is drawn is a summary of all, and overlaps are merged but never left out of the timeline.
+// The file needs no network, no other file and no scripts. It stays under about 3 MB for a history of any size: if there are too many
+// operations to draw, it draws a summary of all. The timeline shows every overlap that the checkers found; overlaps that are close together
+// are drawn as one.
 package report
 
 import (
@@ -32,7 +32,7 @@ var scriptJS string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
 
-// page is what the template is filled with. Everything in it is ready to be shown.
+// page is the data of the template. Every text in it is ready to be shown.
 type page struct {
 	Style  template.CSS
 	Script template.JS

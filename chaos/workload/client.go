@@ -42,8 +42,8 @@ func Serve() {
 	os.Exit(0)
 }
 
-// What is said between harness and client, a line each. From the harness: the Spec, then stormLine any number of times; the end of the
-// input ends the client. From the client: readyLine, then which locks it holds, as "+name" and "-name".
+// The protocol between harness and client has one message a line. The harness sends the Spec, and then stormLine any number of times; the
+// end of the input ends the client. The client sends readyLine, and then "+name" when it is granted a lock and "-name" when it releases it.
 const (
 	readyLine = "ready"
 	stormLine = "storm"
@@ -55,7 +55,7 @@ const (
 	stormTime = time.Second
 )
 
-// serve is a client's life.
+// serve runs a client until its input ends.
 func serve(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	first, err := lines.ReadBytes('\n')
@@ -102,7 +102,7 @@ func serve(in io.Reader, out io.Writer) error {
 	return g.Wait()
 }
 
-// client is what the workers of a process share.
+// client has what the workers of one process share.
 type client struct {
 	spec     *Spec
 	file     *os.File
@@ -145,7 +145,7 @@ func (c *client) close() {
 	_ = c.file.Close()
 }
 
-// worker makes a worker whose choices depend on the seed and its name alone.
+// worker returns a worker. Its choices depend only on the seed and on its name.
 func (c *client) worker(name string) *worker {
 	h := uint64(14695981039346656037) // FNV-1a
 	for _, b := range []byte(name) {
@@ -175,7 +175,7 @@ func (c *client) show(lock string, held bool) {
 	}
 }
 
-// say tells the harness. Nothing depends on its being heard.
+// say sends a line to the harness. The client works the same if the line is lost.
 func (c *client) say(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/redlock-go/redlock/redlock/fence/fenceredis"
 )
 
-// worker is one loop of a client. Its choices come from its own source, so that a seed gives the same choices whatever the others do.
+// worker is one loop of a client. It has a random source of its own, so that its choices do not depend on other workers.
 type worker struct {
 	Recorder
 	spec     *Spec
@@ -29,10 +29,10 @@ type worker struct {
 	shows    func(lock string, held bool)
 }
 
-// coldCrew is how many workers of a client are after cold locks: these give a run its numbers, and the other kinds its quarrels.
+// coldCrew is how many workers of a client take cold locks. They make most of the grants of a run; the other kinds make its contention.
 const coldCrew = 16
 
-// crew is the workers of each kind in one client, in which each does its work as a turn.
+// crew says how many workers of each kind a client has, and what such a worker does in one turn.
 func crew(k Kind) []func(w *worker, ctx context.Context) {
 	switch k {
 	case Hot:
@@ -74,7 +74,7 @@ func (w *worker) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take gets m, waiting for a while, and tells the harness.
+// take locks m, waits for a while if it has to, and reports the grant to the harness.
 func (w *worker) take(ctx context.Context, m *redlock.Mutex, mode history.Mode) *redlock.Lease {
 	l := w.Lock(m.Name(), mode, func() (*redlock.Lease, error) { return m.TryLockFor(ctx, 2*w.spec.TTL) })
 	if l != nil {
@@ -83,13 +83,13 @@ func (w *worker) take(ctx context.Context, m *redlock.Mutex, mode history.Mode) 
 	return l
 }
 
-// give gives l back. The context is not the worker's: a client that is told to end still unlocks.
+// give unlocks l. Its context is not the worker's, so that a client that ends still unlocks.
 func (w *worker) give(l *redlock.Lease) {
 	w.Unlock(l.Name(), l.Holder(), func() error { return l.Unlock(context.Background()) })
 	w.shows(l.Name(), false)
 }
 
-// work holds a lease that renews itself for d, or until it is lost.
+// work holds a lease with renewal for d, or until the lease is lost.
 func (w *worker) work(ctx context.Context, l *redlock.Lease, d time.Duration) {
 	before := deadline(l)
 	end := time.After(d)
@@ -110,7 +110,7 @@ func (w *worker) work(ctx context.Context, l *redlock.Lease, d time.Duration) {
 	}
 }
 
-// hold is how long a lock is worked under: mostly shortly, and once in so many times past several renewals.
+// hold draws how long the worker holds a lock: usually a short time, and sometimes the time of several renewals.
 func (w *worker) hold(longOneIn int) time.Duration {
 	if w.rand.IntN(longOneIn) == 0 {
 		return w.about(w.spec.TTL)
@@ -129,7 +129,7 @@ func (w *worker) hot(ctx context.Context, opts ...redlock.LockOption) {
 	}
 }
 
-// cold tries a lock of many; it holds it without renewal and extends it itself now and then, also when it is too late.
+// cold tries to take one of many locks. It holds the lock without renewal, and sometimes extends it itself, also too late.
 func (w *worker) cold(ctx context.Context) {
 	m := w.c.Mutex(coldLocks[w.rand.IntN(len(coldLocks))], redlock.WithoutRenewal())
 	var l *redlock.Lease
@@ -151,7 +151,7 @@ func (w *worker) cold(ctx context.Context) {
 	w.give(l)
 }
 
-// nest takes its lock again, by its context or by its lease, and gives back in either order. Only the outermost hold is recorded.
+// nest takes its lock a second time, by its context or by its lease, and unlocks in either order. It records only the outermost hold.
 func (w *worker) nest(ctx context.Context) {
 	m := w.c.Mutex(string(Nest))
 	l := w.take(ctx, m, history.Exclusive)
@@ -170,7 +170,7 @@ func (w *worker) nest(ctx context.Context) {
 		if w.rand.IntN(2) == 0 {
 			l, inner = inner, l
 		}
-		_ = inner.Unlock(context.Background()) // what it says, the last Unlock says again
+		_ = inner.Unlock(context.Background()) // the last Unlock returns the same error
 	}
 	w.work(ctx, l, w.hold(40))
 	w.give(l)
@@ -190,7 +190,7 @@ func (w *worker) write(ctx context.Context) {
 	}
 }
 
-// multi takes two locks as one. Each member is a lock of its own in the history, of a client of its own, since both are taken at once.
+// multi takes two locks as one. In the history each of the two is taken by a client of its own, because both are taken at the same time.
 func (w *worker) multi(ctx context.Context) {
 	i := w.rand.IntN(len(multiLocks))
 	names := []string{multiLocks[i], multiLocks[(i+1)%len(multiLocks)]}
@@ -219,7 +219,7 @@ func (w *worker) multi(ctx context.Context) {
 		return
 	}
 	w.sleep(ctx, w.hold(40))
-	// One unlock gives both back, so what it says cannot be told of each: Unknown stands, and the call ends the claim.
+	// One Unlock releases both locks, so its error says nothing about one of them. The outcome is Unknown; the call ends the claims.
 	call = history.Now()
 	for i, m := range l.Members() {
 		w.append(history.Op{Kind: history.KindUnlock, Client: of(i), Lock: m.Name(), Holder: m.Holder(), Call: call, Return: history.Never, Outcome: history.Unknown})
@@ -241,8 +241,8 @@ func (w *worker) multi(ctx context.Context) {
 func (w *worker) fenced(ctx context.Context)   { w.update(ctx, Fenced) }
 func (w *worker) unfenced(ctx context.Context) { w.update(ctx, Unfenced) }
 
-// update adds one to a register: read, pause, write. It is careless on purpose: it does not look at its lease between, and now and
-// then its pause is longer than the lease. That is what a pause of the whole process is to any program (docs/safety.md A1).
+// update adds one to a register: it reads, pauses and writes. It does not check its lease in between, on purpose, and its pause is
+// sometimes longer than the lease. A pause of the whole process has the same effect on any program (docs/safety.md, A1).
 func (w *worker) update(ctx context.Context, k Kind) {
 	l := w.take(ctx, w.c.Mutex(string(k), redlock.WithoutRenewal()), history.Exclusive)
 	if l == nil {
@@ -265,10 +265,10 @@ func (w *worker) update(ctx context.Context, k Kind) {
 	w.set(k, token, n+1)
 }
 
-// registerTimeout bounds a command to the register, which nothing hurts.
+// registerTimeout bounds a command to the register server, which has no faults.
 const registerTimeout = 2 * time.Second
 
-// get presents the token, if any, and reads.
+// get reads the register. It shows the token if there is one.
 func (w *worker) get(k Kind, token int64) (int64, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), registerTimeout)
 	defer cancel()
@@ -289,7 +289,8 @@ func (w *worker) get(k Kind, token int64) (int64, bool) {
 	return op.Value, err == nil
 }
 
-// set writes, under the token if any. The write is recorded before it is sent, for it may be executed while the client is killed.
+// set writes the register. It shows the token if there is one. It records the write before it sends it, because the register server may
+// execute the write while the client is killed.
 func (w *worker) set(k Kind, token, value int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), registerTimeout)
 	defer cancel()

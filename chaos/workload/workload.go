@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload is a client process of the chaos harness: it takes locks of package redlock in every way there is, works under
-// them, and writes down what it was told.
+// Package workload is the client process of a chaos run. The client takes locks of package redlock in every way that the library offers,
+// reads and writes registers while it holds them, and records each operation in a history. Start starts a client, and Kinds lists what its
+// workers do.
 //
-// Guarantee: what a client records never claims more than the client was told. A claim's deadline is read so that a pause at any point
-// makes it earlier, never later; the return of a lock is read after it returned, the call of an unlock before it is called. Conditions:
-// the client's clock is the host's, and the file of its history is on a disk that takes writes.
+// A client never records a claim that is longer than the library granted. It reads the time after a lock returned and before it calls
+// unlock. It computes deadlines so that a pause of the process makes them earlier and not later. It must read the clock of the host, and
+// its history must be on a disk that accepts writes.
 //
-// A client is a process of its own and not a goroutine of the harness so that it can be stopped (SIGSTOP) while its masters and the other
-// clients run on. It is the harness's own program, started again: Start sets a variable in its environment, and Serve, which the
-// program calls first, sees it.
+// A client is a process and not a goroutine of the harness. So it can be stopped (SIGSTOP) while the masters and the other clients go on. It
+// runs the program of the harness: Start runs the program again with a variable in its environment, and Serve, which the program calls
+// first, finds the variable.
 package workload
 
 import (
@@ -36,10 +37,10 @@ const (
 	Unfenced Kind = "unfenced" // a register that trusts everybody: read, pause, write
 )
 
-// Kinds is all kinds.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{Hot, Cold, Nest, RW, Multi, Fenced, Unfenced} }
 
-// ParseKinds reads "hot,rw" or "all". An error names what there is.
+// ParseKinds reads a list such as "hot,rw", or "all". The error names the kinds.
 func ParseKinds(s string) ([]Kind, error) {
 	if s == "all" {
 		return Kinds(), nil
@@ -66,7 +67,7 @@ func names(ks []Kind) string {
 	return strings.Join(s, ", ")
 }
 
-// Locks is the names of the locks that kinds use: what must be lockable again after the faults.
+// Locks returns the names of the locks that workers of these kinds use.
 func Locks(kinds []Kind) []string {
 	var ls []string
 	for _, k := range kinds {
@@ -95,7 +96,7 @@ func numbered(name string, n int) []string {
 	return s
 }
 
-// Spec is what a client is told. It goes to the process as JSON.
+// Spec says what a client does. The harness sends it to the process as JSON.
 type Spec struct {
 	Name     string   // of the client in the history: c1, c2, ...
 	Seed     uint64   // of its choices

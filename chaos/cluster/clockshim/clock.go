@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clockshim gives one process a wall clock and a disk that can be made wrong while it runs.
+// Package clockshim gives one process a wall clock and a disk that a test can change while the process runs.
 //
-// Guarantee: a process started with Env of a Clock reads CLOCK_REALTIME as that Clock says, from the next reading on, and its fsync and
-// fdatasync take as long as that Clock says. Monotonic clocks are never touched. Conditions: Linux, the process dynamically linked and
-// not set-uid or with file capabilities (the loader then ignores LD_PRELOAD without a word: check with a first step), and the
-// Clock's file on the same kernel. A reading costs a system call, so the shim is not for latency figures.
+// A process that is started with Env of a Clock reads the time of that Clock as its CLOCK_REALTIME. A change of the Clock is seen by the
+// next reading. The Clock also says how long fsync and fdatasync of the process take. Monotonic clocks do not change.
 //
-// Why a library of our own: Linux does not give containers a wall clock of their own, and libfaketime crashes Debian's redis-server.
+// The shim is a library that the dynamic loader preloads. It needs Linux and a process that is dynamically linked. The process must not be
+// set-uid and must have no file capabilities: the loader then ignores LD_PRELOAD without a message, so test the Clock with a first step. The
+// file of the Clock must be on the same kernel. A reading of the time costs a system call, so do not measure latency with the shim.
+//
+// Linux has no wall clock for a single container, and libfaketime crashes Debian's redis-server. That is why this package has a library of
+// its own.
 package clockshim
 
 import (

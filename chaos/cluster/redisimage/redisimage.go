@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redisimage makes a container image out of the redis-server installed on this machine.
+// Package redisimage makes a container image of the redis-server that is installed on this machine.
 //
 // Guarantee: the image holds what is installed now, and the same files, name and labels give the same bytes. Conditions: Linux, with ldd;
 // an engine of the same architecture. It is for machines that reach no registry, where a real image cannot be pulled.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package historytest makes histories of runs that never took place, for tests of checkers and reports.
+// Package historytest generates histories for tests of checkers and reports. It simulates clients and masters with events on a simulated
+// clock. It does not run the lock.
 //
 // Guarantee: the simulated lock is correct, so every history made here passes every checker that judges safety, on
 // condition that clocks are perfect, which they are here: time is simulated. Its clients are not careful: they pause beyond
