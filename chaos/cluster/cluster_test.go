@@ -201,48 +201,59 @@ func TestCluster_fiveMasters_hurtAndHealed(t *testing.T) {
 			t.Fatalf("addresses %v", addrs)
 		}
 
-		n1, n2, n3 := masters[0], masters[1], masters[2]
-		addr := n1.Addr()
-		set(t, n1, "lost")
-		for range 2 { // each of these may be asked for twice
-			must(t, n1.Kill(ctx))
-			wantAnswers(t, n1, false)
-		}
-		wantAnswers(t, n2, true)
-		if n1.Pause(ctx) == nil || n1.Unpause(ctx) == nil {
-			t.Error("a master that is down was paused or unpaused")
-		}
-		for range 2 {
-			must(t, n1.Start(ctx))
-			wantAnswers(t, n1, true)
-		}
-		if n1.Addr() != addr {
-			t.Errorf("address %s became %s", addr, n1.Addr())
-		}
-		wantValue(t, n1, "")
-
-		set(t, n2, "kept")
-		for range 2 {
-			must(t, n2.Pause(ctx))
-			wantAnswers(t, n2, false)
-		}
-		for range 2 {
-			must(t, n2.Unpause(ctx))
-			wantAnswers(t, n2, true)
-		}
-		wantValue(t, n2, "kept")
-		must(t, n2.Pause(ctx))
-		must(t, n2.Kill(ctx)) // also when paused
-		must(t, n2.Start(ctx))
-		wantAnswers(t, n2, true)
-
-		checkDisconnect(t, driver, n3)
-		if err := n3.StepClock(time.Second); !errors.Is(err, errors.ErrUnsupported) {
+		checkKill(t, masters[0], masters[1])
+		checkPause(t, masters[1])
+		checkDisconnect(t, driver, masters[2])
+		if err := masters[2].StepClock(time.Second); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("StepClock without Clocks: %v", err)
 		}
 		must(t, masters[4].Pause(ctx)) // Close meets a paused, a dead and three healthy masters
 		must(t, masters[3].Kill(ctx))
 	})
+}
+
+// checkKill kills n1 and starts it again. n2 must not notice.
+func checkKill(t *testing.T, n1, n2 *Master) {
+	t.Helper()
+	ctx := t.Context()
+	addr := n1.Addr()
+	set(t, n1, "lost")
+	for range 2 { // each of these may be asked for twice
+		must(t, n1.Kill(ctx))
+		wantAnswers(t, n1, false)
+	}
+	wantAnswers(t, n2, true)
+	if n1.Pause(ctx) == nil || n1.Unpause(ctx) == nil {
+		t.Error("a master that is down was paused or unpaused")
+	}
+	for range 2 {
+		must(t, n1.Start(ctx))
+		wantAnswers(t, n1, true)
+	}
+	if n1.Addr() != addr {
+		t.Errorf("address %s became %s", addr, n1.Addr())
+	}
+	wantValue(t, n1, "")
+}
+
+// checkPause freezes n2, wakes it, and kills it while it is frozen.
+func checkPause(t *testing.T, n2 *Master) {
+	t.Helper()
+	ctx := t.Context()
+	set(t, n2, "kept")
+	for range 2 {
+		must(t, n2.Pause(ctx))
+		wantAnswers(t, n2, false)
+	}
+	for range 2 {
+		must(t, n2.Unpause(ctx))
+		wantAnswers(t, n2, true)
+	}
+	wantValue(t, n2, "kept")
+	must(t, n2.Pause(ctx))
+	must(t, n2.Kill(ctx)) // also when paused
+	must(t, n2.Start(ctx))
+	wantAnswers(t, n2, true)
 }
 
 func checkDisconnect(t *testing.T, driver Driver, m *Master) {
@@ -267,72 +278,6 @@ func checkDisconnect(t *testing.T, driver Driver, m *Master) {
 		must(t, m.Connect(ctx))
 	}
 	must(t, poll(ctx, func(ctx context.Context) error { return ping(ctx, m.Addr()) }))
-}
-
-func TestCluster_persistent_killKeepsWipeEmpties(t *testing.T) {
-	eachDriver(t, func(t *testing.T, driver Driver) {
-		ctx := t.Context()
-		m := open(t, Config{Driver: driver, Masters: 1, Persistence: Always}).Masters()[0]
-		wantPolicy(t, m, Always)
-		set(t, m, "kept")
-		wantKilledKeeps(t, m, Always, "kept")
-		if err := m.Wipe(ctx); err == nil || !strings.Contains(err.Error(), "Kill it first") {
-			t.Errorf("wiping a running master: %v", err)
-		}
-		must(t, m.Kill(ctx))
-		must(t, m.Wipe(ctx))
-		must(t, m.Start(ctx))
-		wantValue(t, m, "")
-	})
-}
-
-func TestCluster_snapshot_rollsBack(t *testing.T) {
-	for _, p := range []Persistence{None, EverySec} {
-		t.Run("persistence "+string(p), func(t *testing.T) {
-			eachDriver(t, func(t *testing.T, driver Driver) {
-				ctx := t.Context()
-				m := open(t, Config{Driver: driver, Masters: 1, Persistence: p}).Masters()[0]
-				if m.RollBack(ctx) == nil {
-					t.Error("rolled back to no snapshot")
-				}
-				set(t, m, "old")
-				must(t, m.Snapshot(ctx))
-				set(t, m, "older")
-				must(t, m.Snapshot(ctx))
-				wantPolicy(t, m, p)
-				set(t, m, "new")
-				wantKilledKeeps(t, m, p, "new") // a snapshot is no persistence
-				for range 2 {
-					must(t, m.RollBack(ctx))
-					wantValue(t, m, "older")
-					set(t, m, "newer")
-				}
-				wantKilledKeeps(t, m, p, "newer")
-			})
-		})
-	}
-}
-
-func wantPolicy(t *testing.T, m *Master, p Persistence) {
-	t.Helper()
-	must(t, withRedis(t.Context(), m.Addr(), func(c *redis.Client) error {
-		policy, err := c.ConfigGet(t.Context(), "append*").Result()
-		if err == nil && p != None && (policy["appendfsync"] != string(p) || policy["appendonly"] != "yes") {
-			err = fmt.Errorf("%v, want appendfsync %s", policy, p)
-		}
-		return err
-	}))
-}
-
-// wantKilledKeeps kills and starts the master: it has value again, or nothing when it has no persistence.
-func wantKilledKeeps(t *testing.T, m *Master, p Persistence, value string) {
-	t.Helper()
-	must(t, m.Kill(t.Context()))
-	must(t, m.Start(t.Context()))
-	if p == None {
-		value = ""
-	}
-	wantValue(t, m, value)
 }
 
 func TestCluster_replica_promoted(t *testing.T) {

@@ -6,7 +6,7 @@
 //	redlock-bench latency         uncontended acquire and release, beside the least they can cost
 //	redlock-bench contention      one hot lock, many waiters, and a checker that would see two holders
 //	redlock-bench outage          masters that die, freeze and return under load: what it costs, and what stays
-//	redlock-bench chaos           masters killed, frozen and cut off, and a verdict on what held
+//	redlock-bench chaos           the lock under faults on masters, clients and network, judged by checkers
 //	redlock-bench doctor          what your masters are, and what the lock would refuse
 //	redlock-bench init            let the masters of a new list begin to vote
 //	redlock-bench status          what the masters are in; with --wait, recover them
@@ -29,7 +29,7 @@ import (
 )
 
 func main() {
-	chaos.Serve()     // which starts this program again, as its clients
+	chaos.Serve()     // chaos runs start this program again, as clients
 	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
