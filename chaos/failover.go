@@ -28,22 +28,22 @@ type FailoverConfig struct {
 	Out    io.Writer // gets a few lines on the surroundings; nil means nowhere
 }
 
-// FailoverResult is the failover experiment in figures.
+// FailoverResult has the figures of the failover experiment.
 type FailoverResult struct {
 	Single FailoverCount `json:"single"` // one master with a replica
 	Quorum FailoverCount `json:"quorum"` // five masters, one of them with a replica
 }
 
-// FailoverCount is what came of one lock.
+// FailoverCount says how often one lock was granted.
 type FailoverCount struct {
-	Grants   int `json:"grants"`   // how often it was granted
-	Overlaps int `json:"overlaps"` // how often while another believed to hold it
+	Grants   int `json:"grants"`   // all grants of the lock
+	Overlaps int `json:"overlaps"` // the grants during another client's claim
 }
 
-// Shown tells whether the experiment showed what it is there to show: a lock on one master is lost with it, and a lock on five is not.
+// Shown reports whether the lock on one master had two holders and the lock on five masters had not.
 func (r *FailoverResult) Shown() bool { return r.Single.Overlaps > 0 && r.Quorum.Overlaps == 0 }
 
-// String is the result in a paragraph.
+// String returns the result as a paragraph of text.
 func (r *FailoverResult) String() string {
 	return fmt.Sprintf(`A lock was taken, the master that had it died before its replica had heard of it, the replica was promoted, and a second
 client asked for the lock. On one master with a replica the lock was granted %d times, and %d of the grants came while the first
@@ -53,17 +53,17 @@ know of is over.
 `, r.Single.Grants, r.Single.Overlaps, r.Quorum.Grants, r.Quorum.Overlaps)
 }
 
-// What the experiment's locks last, and how long the second client waits: until the first holder's lease is surely over.
+// failoverTTL is the TTL of the locks. failoverWait is how long the second client waits: the first lease is over by then.
 const (
 	failoverTTL  = 3 * time.Second
 	failoverWait = 3 * failoverTTL
 )
 
-// Failover runs the experiment that is the reason for a lock over several masters: the same script of events once on a single master with
-// an asynchronous replica, and once on five masters of which one has a replica. Both are locked with this library; on one master it has
-// nothing to recover from, so its recovery is off. The history has both locks, called "single" and "quorum".
+// Failover runs the same events twice: on a single master with an asynchronous replica, and on five masters, one of which has a replica. It
+// uses this library for both; on the single master recovery is off, because one master cannot recover from others. The history has both
+// locks, called "single" and "quorum".
 //
-// The error is not nil when the events could not be brought about. Nothing is left behind.
+// Failover returns an error if it could not make the events happen. It removes everything that it started.
 func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *history.History, []check.Result, error) {
 	reaper, err := cluster.Watch()
 	if err != nil {
@@ -85,7 +85,7 @@ func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *histor
 	checks := []check.Result{check.Assumptions(h), check.Exclusion(h), check.Tokens(h)}
 	res := &FailoverResult{Single: count(h, checks, "single"), Quorum: count(h, checks, "quorum")}
 	for i := range checks {
-		// Of a single master exclusion is not promised: that is what the experiment shows.
+		// Exclusion is not promised on a single master, so only an overlap on the quorum breaks a promise.
 		checks[i].Promised = checks[i].ID != "exclusion" || res.Quorum.Overlaps > 0
 	}
 	return res, h, checks, nil
@@ -110,10 +110,10 @@ func count(h *history.History, checks []check.Result, lock string) (c FailoverCo
 type failover struct {
 	cfg    FailoverConfig
 	record bytes.Buffer
-	w      *history.Writer // nil until it is known what the masters run in
+	w      *history.Writer // nil until begin
 }
 
-// begin opens the history.
+// begin opens the history, once the driver is known.
 func (e *failover) begin(ctx context.Context, c *cluster.Cluster) error {
 	if e.w != nil {
 		return nil
@@ -129,7 +129,7 @@ func (e *failover) begin(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
-// stage is masters with two clients, each behind proxies of its own.
+// stage has the masters and two clients. Each client has proxies of its own.
 type stage struct {
 	cluster *cluster.Cluster
 	links   [2][]*faultproxy.Proxy
@@ -152,7 +152,7 @@ func (s *stage) close() error {
 	return errors.Join(errs...)
 }
 
-// play does the script of events for one lock.
+// play starts a stage and runs the events for one lock.
 func (e *failover) play(ctx context.Context, lock string, masters int, opts ...redlock.Option) (err error) {
 	s := &stage{}
 	defer func() { err = errors.Join(err, s.close()) }()
@@ -189,14 +189,14 @@ func (e *failover) play(ctx context.Context, lock string, masters int, opts ...r
 	return e.events(ctx, lock, s, doomed, replica)
 }
 
-// events is what happens, the same to any number of masters.
+// events runs the events, which are the same for any number of masters.
 func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, replica *cluster.Master) error {
-	// The first holder reaches a bare majority, the doomed master among it: where a vote that is lost is missed most.
+	// The first holder reaches a bare majority, and the master that will die is part of it. So every vote counts.
 	n := len(s.links[0])
 	for _, p := range s.links[0][n/2+1:] {
 		p.Set(faultproxy.ToMaster, faultproxy.Fault{Drop: true})
 	}
-	// The replica falls behind: it is frozen, and its connection is cut, so that not even its kernel hears of the lock.
+	// The replica falls behind: it is frozen, and its connection is cut, so that not even its kernel receives the write of the lock.
 	if err := replica.Pause(ctx); err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, re
 	if err := e.w.Append(f); err != nil {
 		return err
 	}
-	// The second client waits for as long as it takes; when it gets the lock is the result.
+	// The second client waits until it is granted the lock. The result of the experiment is when that is.
 	wait, cancel := context.WithTimeout(ctx, failoverWait)
 	defer cancel()
 	var next *redlock.Lease
@@ -246,7 +246,7 @@ func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, re
 	return errors.Join(first.Err(), second.Err(), ctx.Err())
 }
 
-// cutReplication has the master drop its replicas' connections.
+// cutReplication makes the master close the connections of its replicas.
 func cutReplication(ctx context.Context, m *cluster.Master) error {
 	c := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
 	defer c.Close()

@@ -10,40 +10,40 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Result is a run in figures, as JSON gives it.
+// Result has the figures of a run. Its JSON is what redlock-bench chaos --json prints.
 type Result struct {
 	Seed         uint64         `json:"seed"`
 	Driver       string         `json:"driver"`
 	Duration     float64        `json:"duration_s"`   // of the faults
 	Acquisitions int            `json:"acquisitions"` // locks granted
-	Faults       map[string]int `json:"faults"`       // really applied, by nemesis
-	Violations   []Violation    `json:"violations"`   // never null: [] when everything held
-	Availability float64        `json:"availability"` // share of the half seconds under faults in which somebody was granted a lock
+	Faults       map[string]int `json:"faults"`       // faults that took place, by nemesis
+	Violations   []Violation    `json:"violations"`   // never null; [] if every promise held
+	Availability float64        `json:"availability"` // share of the half seconds under faults in which a client was granted a lock
 	Recovery     float64        `json:"recovery_ms"`  // from the end of the faults until every lock had been taken again
-	// Unfenced is the share of updates that the register lost that trusts everybody, and Fenced of the one that checks tokens.
+	// Unfenced and Fenced are the shares of updates that the registers without and with a check of tokens lost.
 	Unfenced float64           `json:"unfenced_lost"`
 	Fenced   float64           `json:"fenced_lost"`
-	Nemeses  map[string]Impact `json:"nemeses"`            // what each of Faults did to the service
+	Nemeses  map[string]Impact `json:"nemeses"`            // what each nemesis of Faults cost
 	Versions map[string]string `json:"versions,omitempty"` // of what was tested
 }
 
-// Impact is what the faults of one nemesis did to the service, or others that were at work with them.
+// Impact says how much service the faults of one nemesis cost. Nemeses that struck at the same time share the cost.
 type Impact struct {
 	Faults       int     `json:"faults"`
 	Lasted       float64 `json:"lasted_s"`        // all of them together
-	Availability float64 `json:"availability"`    // share of the tenths of a second under it in which somebody was granted a lock
-	Recovery     float64 `json:"recovery_ms"`     // from the end of the middle one of the faults to the next grant
-	Longest      float64 `json:"recovery_max_ms"` // the same of the worst
-	Masters      float64 `json:"masters_back_ms"` // longest time from a fault's end until all masters it had hit gave votes again
+	Availability float64 `json:"availability"`    // share of the tenths of a second under it in which a client was granted a lock
+	Recovery     float64 `json:"recovery_ms"`     // from the end of a fault to the next grant: the median
+	Longest      float64 `json:"recovery_max_ms"` // the same: the longest
+	Masters      float64 `json:"masters_back_ms"` // longest time from the end of a fault until all masters that it had hit voted again
 }
 
-// Violation is a promise that was not kept, or a question that could not be answered.
+// Violation is a promise that was broken, or a question that a checker could not answer.
 type Violation struct {
 	Checker string `json:"checker"`
 	Detail  string `json:"detail"`
 }
 
-// Held tells whether every promise was kept.
+// Held reports whether every promise was kept.
 func (r *Result) Held() bool { return len(r.Violations) == 0 }
 
 func newResult(h *history.History, checks []check.Result, r *run) *Result {
@@ -55,8 +55,7 @@ func newResult(h *history.History, checks []check.Result, r *run) *Result {
 	return res
 }
 
-// Summarize is the Result of a recorded history that was judged alone. Its duration is from the beginning of the first fault to the end
-// of the last.
+// Summarize returns the Result of a recorded history. Its duration is from the beginning of the first fault to the end of the last.
 func Summarize(h *history.History, checks []check.Result) *Result {
 	res := &Result{
 		Seed: h.Header.Seed, Driver: h.Header.Driver, Faults: map[string]int{}, Violations: violations(checks), Versions: h.Header.Versions,
@@ -87,8 +86,8 @@ func Summarize(h *history.History, checks []check.Result) *Result {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// mostTold bounds how many violations of one checker are told one by one.
-const mostTold = 10
+// maxListed bounds how many violations of one checker a Result lists.
+const maxListed = 10
 
 func violations(checks []check.Result) []Violation {
 	vs := []Violation{}
@@ -100,7 +99,7 @@ func violations(checks []check.Result) []Violation {
 			vs = append(vs, Violation{c.ID, string(c.Verdict) + ": " + c.Summary})
 		}
 		for i, v := range c.Violations {
-			if i == mostTold {
+			if i == maxListed {
 				vs = append(vs, Violation{c.ID, "and " + strconv.Itoa(len(c.Violations)-i) + " more"})
 				break
 			}
@@ -110,7 +109,7 @@ func violations(checks []check.Result) []Violation {
 	return vs
 }
 
-// underFaults is the time from the first fault to the end of the last that ended; empty without faults.
+// underFaults returns the time from the first fault to the end of the last fault that ended. It is empty if there were no faults.
 func underFaults(h *history.History) (from, to int64) {
 	for i, f := range h.Faults {
 		if i == 0 || f.Start < from {
@@ -124,7 +123,7 @@ func underFaults(h *history.History) (from, to int64) {
 	return from, to
 }
 
-// availability is the share of windows between from and to in which a lock was granted; 1 if there is none.
+// availability returns the share of windows between from and to in which a lock was granted; 1 if there is no window.
 func availability(h *history.History, from, to int64) float64 {
 	const window = int64(500 * time.Millisecond)
 	n := (to - from) / window
@@ -148,7 +147,7 @@ func availability(h *history.History, from, to int64) float64 {
 	return float64(yes) / float64(n)
 }
 
-// lost is the share of acknowledged updates that are not in the registers.
+// lost returns the share of acknowledged updates that the registers lost.
 func lost(h *history.History, fenced bool) float64 {
 	gone, written := check.Lost(h, fenced)
 	if written == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/workload"
 )
 
-// versions is what was tested, for the record: these and of what the masters run in.
+// versions adds the versions of Go and of this library to those of the masters, for the history.
 func versions(masters map[string]string) map[string]string {
 	vs := map[string]string{"go": runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH, "redlock": workload.Revision()}
 	maps.Copy(vs, masters)

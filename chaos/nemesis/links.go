@@ -81,7 +81,7 @@ func upgrade(s *strike) error {
 	return err
 }
 
-// partition cuts links. They are a shape of their own in each strike: which clients lose which masters, and which way.
+// partition cuts links. Each strike draws which clients lose which masters, and in which direction.
 func partition(s *strike) error {
 	w := s.target
 	n := len(w.Nodes)

@@ -260,7 +260,7 @@ func checks(rs []check.Result, zero int64) []checked {
 	return cs
 }
 
-// both says who held what together.
+// both says which two grants overlap, and for how long.
 func both(v check.Violation) string {
 	return fmt.Sprintf("%s and %s both held %s, for %s", v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, span(time.Duration(v.To-v.From)))
 }

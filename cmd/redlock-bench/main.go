@@ -6,7 +6,7 @@
 //	redlock-bench latency         uncontended acquire and release, beside the least they can cost
 //	redlock-bench contention      one hot lock, many waiters, and a checker that would see two holders
 //	redlock-bench outage          masters that die, freeze and return under load: what it costs, and what stays
-//	redlock-bench chaos           the lock under faults on masters, clients and network, judged by checkers
+//	redlock-bench chaos           the lock under injected faults, and the verdict of checkers
 //	redlock-bench doctor          what your masters are, and what the lock would refuse
 //	redlock-bench init            let the masters of a new list begin to vote
 //	redlock-bench status          what the masters are in; with --wait, recover them

@@ -37,7 +37,7 @@ func commands() []entry {
 		{"latency", "uncontended acquire and release, beside the floor", latencyHelp, func() command { return &latency{} }},
 		{"contention", "one hot lock and many waiters, checked for overlaps", contentionHelp, func() command { return &contention{} }},
 		{"outage", "masters that die, freeze and return under load", outageHelp, func() command { return &outage{} }},
-		{"chaos", "the lock under faults on masters, clients and network, judged by checkers", "", nil}, // reads its own command line: see run
+		{"chaos", "the lock under injected faults, and the verdict of checkers", "", nil}, // reads its own command line: see run
 		{"doctor", "what your masters are, and what the lock would refuse", doctorHelp, func() command { return &doctor{} }},
 		{"init", "let the masters of a new list begin to vote", initHelp, func() command { return &initial{} }},
 		{"status", "what the masters are in; with --wait, recover them", statusHelp, func() command { return &status{} }},
