@@ -212,7 +212,9 @@ func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 		what = "another maximum TTL"
 		opts = append(opts, redlock.WithMaxTTL(r.cfg.MaxTTL+time.Second))
 	}
-	c, err := redlock.Open(bad, opts...)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c, err := redlock.Open(ctx, bad, opts...)
 	if err != nil {
 		return nil
 	}

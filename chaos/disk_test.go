@@ -64,7 +64,7 @@ func (d *disks) init(opts ...redlock.Option) {
 
 func (d *disks) client(opts ...redlock.Option) *redlock.Client {
 	d.t.Helper()
-	c, err := redlock.Open(d.urls(), append(opts, redlock.WithNodeTimeout(time.Second))...)
+	c, err := redlock.Open(d.t.Context(), d.urls(), append(opts, redlock.WithNodeTimeout(time.Second))...)
 	d.must(err)
 	d.t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -182,7 +182,7 @@ func (e *failover) play(ctx context.Context, lock string, masters int, opts ...r
 				return err
 			}
 		}
-		if s.clients[i], err = redlock.Open(urls(s.links[i]), opts...); err != nil {
+		if s.clients[i], err = redlock.Open(ctx, urls(s.links[i]), opts...); err != nil {
 			return err
 		}
 	}

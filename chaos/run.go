@@ -115,7 +115,7 @@ func (r *run) open(ctx context.Context) error {
 	if err := redlock.Init(ctx, redlock.List{URLs: urls(own), Options: opts}, nil, redlock.NothingWasEverLocked); err != nil {
 		return err
 	}
-	if r.locks, err = redlock.Open(urls(own), opts...); err != nil {
+	if r.locks, err = redlock.Open(ctx, urls(own), opts...); err != nil {
 		return err
 	}
 	return r.openClients(ctx)

@@ -50,7 +50,7 @@ func (ms memory) client(t *testing.T, rng *rand.Rand) (*redlock.Client, *stopped
 		n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: there, ReplyDelay: back} })
 		nodes = append(nodes, n)
 	}
-	c, err := redlock.New(nodes, redlock.WithClock(on), redlock.WithUnsafeRecoveryOff())
+	c, err := redlock.New(t.Context(), nodes, redlock.WithClock(on), redlock.WithUnsafeRecoveryOff())
 	quorumtest.NoErr(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, on

@@ -15,6 +15,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -51,9 +52,10 @@ type Node interface {
 	// Bind ties the node to its coordinator. It must be called once, before
 	// anything else.
 	Bind(b Binding)
-	// Ready waits until the master has answered a first time, or the time of
-	// a dial is over, and returns why it cannot vote, or nil.
-	Ready() error
+	// Ready waits until the master has answered a first time, the time of a
+	// dial is over, or ctx ends. It returns why the master cannot vote now, or
+	// nil. Later calls do not wait.
+	Ready(ctx context.Context) error
 	// Enter tells the node in which epoch its master is, "number.id", and whether
 	// it may be asked for votes: refusal nil. Else every Acquire and Confirm is NotSent,
 	// with refusal as its error. It is to be called again after each new connection to
@@ -335,6 +337,9 @@ var (
 	ErrLate = errors.New("node: too late to send")
 	// ErrReplica: the address is a replica's. Votes of a replica mean nothing.
 	ErrReplica = errors.New("node: not a master")
+	// ErrDenied: the master refused the user or the password, or the user lacks a right.
+	// An operator must change it.
+	ErrDenied = errors.New("node: access denied")
 	// ErrEviction: the master may throw locks away when memory runs short
 	// (docs/safety.md A10).
 	ErrEviction = errors.New("node: maxmemory-policy evicts keys")

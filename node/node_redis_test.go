@@ -106,10 +106,10 @@ func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 	defer redis.SetLogger(&logged{})
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), Binding{})
-	noErr(t, r.Ready())
+	noErr(t, r.Ready(t.Context()))
 	replica := startMaster(t, localredis.Config{ReplicaOf: s.Addr()})
 	refused := bound(t, replica.URL(), Binding{})
-	if err := refused.Ready(); !errors.Is(err, ErrReplica) || !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), `role is "slave"`) {
+	if err := refused.Ready(t.Context()); !errors.Is(err, ErrReplica) || !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), `role is "slave"`) {
 		t.Errorf("a replica: %v", err)
 	}
 	noErr(t, s.Kill())
@@ -151,7 +151,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 		"nobody there":   {"redis://127.0.0.1:1", nil, ErrDown, []string{"refused"}},
 	} {
 		r := bound(t, tc.url, Binding{Admit: func(Identity) error { return tc.admit }})
-		err := r.Ready()
+		err := r.Ready(t.Context())
 		if !errors.Is(err, tc.want) || !errors.Is(err, ErrDown) {
 			t.Errorf("%s: %v is not %v", name, err, tc.want)
 			continue
@@ -173,7 +173,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), Binding{})
-	noErr(t, r.Ready())
+	noErr(t, r.Ready(t.Context()))
 	for i := range 5 {
 		noErr(t, s.Kill())
 		noErr(t, s.Restart(t.Context()))

@@ -226,9 +226,21 @@ func (r *Redis) Name() string { return r.name }
 func (r *Redis) Bind(b Binding) { r.bound = b }
 
 // Ready implements [Node].
-func (r *Redis) Ready() error {
+func (r *Redis) Ready(ctx context.Context) error {
 	r.begin()
-	<-r.first
+	select {
+	case <-r.first:
+	default:
+		select {
+		case <-r.first:
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case <-r.first:
+	default:
+		return &Error{r.name, fmt.Errorf("%w: no answer yet: %w", ErrDown, ctx.Err())}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -239,6 +251,10 @@ func (r *Redis) Ready() error {
 	}
 	return nil
 }
+
+// BehindFailover says whether the master is found through Sentinel or a Redis Cluster.
+// Its address can be a replica's for as long as a failover takes.
+func (r *Redis) BehindFailover() bool { return r.trust != math.MaxInt64 }
 
 func (r *Redis) begin() { r.start.Do(func() { go r.run() }) }
 
@@ -632,13 +648,13 @@ var errRights = errors.New("node: this user may not run")
 func explain(err error) error {
 	switch {
 	case redis.IsAuthError(err):
-		return fmt.Errorf("%w (check user and password of this master)", err)
+		return fmt.Errorf("%w: %w (check user and password of this master)", ErrDenied, err)
 	case redis.IsPermissionError(err), errors.Is(err, errRights),
 		// Of a command and of a key in a script, before Redis 7.2...
 		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access at least one of the keys"),
 		// ...and since.
 		strings.Contains(err.Error(), "no permissions"), strings.Contains(err.Error(), "No permissions"):
-		return fmt.Errorf("%w (grant it to the lock's user; docs/operations.md lists all rights)", err)
+		return fmt.Errorf("%w: %w (grant it to the lock's user; docs/operations.md lists all rights)", ErrDenied, err)
 	}
 	return err
 }

@@ -201,7 +201,7 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	const client = "11111111-1111-4111-8111-111111111111"
 	acl("on", ">pw", "~*", "&*", "+@all")
 	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{})
-	noErr(t, r.Ready())
+	noErr(t, r.Ready(t.Context()))
 	refused := 0
 	for _, cmd := range []string{"hset", "pexpire", "set", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank",
 		"zscore", "time", "hmget", "publish", "del", "hdel", "~locks:* ~redlock:*", "~{locks:*", "~locks:*"} {
@@ -253,7 +253,7 @@ func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
 	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~locks:*", "~redlock:*", "&*", "+@all").Err())
 	var id Identity
 	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{Admit: func(got Identity) error { id = got; return nil }})
-	noErr(t, r.Ready())
+	noErr(t, r.Ready(t.Context()))
 	if len(id.NoReaders) == 0 || !strings.Contains(id.NoReaders[0], "{redlock:check}:") {
 		t.Errorf("found on connecting: %q", id.NoReaders)
 	}
@@ -288,7 +288,7 @@ func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 	}()
 	time.Sleep(20 * time.Millisecond)
 	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{})
-	_ = r.Ready()
+	_ = r.Ready(t.Context())
 	<-busy
 	soon(t, "the missing right is named", func() bool {
 		reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h", Token: 1})

@@ -27,7 +27,7 @@ func BenchmarkPair(b *testing.B) {
 		defer s.Close()
 		urls = append(urls, s.URL())
 	}
-	client, err := redlock.Open(urls, redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(2*time.Second), redlock.WithTTL(30*time.Second))
+	client, err := redlock.Open(b.Context(), urls, redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(2*time.Second), redlock.WithTTL(30*time.Second))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -121,8 +121,11 @@ func underLoad(ctx context.Context, t *testing.T, seed int, lists [][]string, re
 		var c *redlock.Client
 		for c == nil && ctx.Err() == nil {
 			var err error
-			if c, err = redlock.Open(lists[at], append(quick, redlock.WithNodeTimeout(time.Second))...); err != nil {
+			if c, err = redlock.Open(ctx, lists[at], append(quick, redlock.WithNodeTimeout(time.Second))...); err != nil {
 				var epoch *redlock.EpochError
+				if ctx.Err() != nil {
+					return
+				}
 				if !errors.As(err, &epoch) && !errors.Is(err, redlock.ErrNeedsInit) {
 					t.Errorf("list %d: %v", at, err)
 					return

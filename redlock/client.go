@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -62,15 +61,32 @@ type Client struct {
 	idents []node.Identity // by node; zero while it never connected
 }
 
-// Open connects to the masters at urls (see [node.Open] for the forms) and
-// returns a client for locks over all of them. It fails unless a quorum answers,
-// and when what answers is no set of independent masters: a replica, or one
-// master under two addresses. A minority that is down is taken in when it comes
-// up. The list must be the same for every client, in any order: two clients with
-// different lists do not exclude each other (docs/safety.md A24).
+// Open connects to the masters at urls (see [node.Open] for the forms) and returns a
+// client for locks over all of them. The list must be the same for every client, in any
+// order: two clients with different lists do not exclude each other (docs/safety.md A24).
+//
+// Open waits until a quorum of the masters has answered, for as long as ctx allows: a
+// program that starts in an outage waits instead of failing. With [WithLogger] it says
+// whom it waits for. When a quorum has answered, it gives the others the time of one
+// dial, or until ctx's deadline; masters that are still down are taken in when they come up.
+// ctx bounds the opening only; the client lives until [Client.Close].
+//
+// What waiting cannot mend is returned at once:
+//
+//	ErrConfig     an option or a URL that cannot work; a replica, or one master under two
+//	              addresses; an [EpochError]: a master votes with another list
+//	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]
+//	ErrRefused    so many masters refuse the user or its rights that no quorum is left
+//
+// When ctx ends first, the error is both [ErrUnreachable] and ctx.Err(), and names the
+// masters that did not answer. A ctx that was cancelled is an error even if a quorum
+// has answered.
 //
 // On an error nothing is left behind.
-func Open(urls []string, opts ...Option) (*Client, error) {
+func Open(ctx context.Context, urls []string, opts ...Option) (*Client, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	s, err := apply(opts)
 	if err != nil {
 		return nil, err
@@ -89,7 +105,7 @@ func Open(urls []string, opts ...Option) (*Client, error) {
 		}
 		nodes[i] = n
 	}
-	c, err := newClient(nodes, s)
+	c, err := newClient(ctx, nodes, s)
 	if err != nil {
 		closeAll(nodes)
 		return nil, err
@@ -98,9 +114,13 @@ func Open(urls []string, opts ...Option) (*Client, error) {
 }
 
 // New is [Open] for nodes that were made elsewhere: of ready go-redis clients
-// ([node.New]) or in memory (package nodetest). The client closes them in Close;
-// on an error they stay the caller's.
-func New(nodes []node.Node, opts ...Option) (*Client, error) {
+// ([node.New]) or in memory (package nodetest). It waits as Open does and returns the
+// same errors. The client closes the nodes in Close; on an error they stay the caller's,
+// who must close them: a node serves one client only.
+func New(ctx context.Context, nodes []node.Node, opts ...Option) (*Client, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	s, err := apply(opts)
 	if err != nil {
 		return nil, err
@@ -108,7 +128,7 @@ func New(nodes []node.Node, opts ...Option) (*Client, error) {
 	if err := s.checkCount(len(nodes)); err != nil {
 		return nil, err
 	}
-	return newClient(nodes, s)
+	return newClient(ctx, nodes, s)
 }
 
 // checkCount says whether n masters make a quorum worth having.
@@ -128,7 +148,7 @@ func (s *settings) checkCount(n int) error {
 	return nil
 }
 
-func newClient(nodes []node.Node, s settings) (*Client, error) {
+func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, error) {
 	c := &Client{
 		settings: s,
 		nodes:    nodes,
@@ -174,40 +194,11 @@ func newClient(nodes []node.Node, s settings) (*Client, error) {
 			Trouble:    func(err error) { c.keeper.kick(i, err) },
 		})
 	}
-	if err := c.ready(); err != nil {
+	if err := c.open(ctx); err != nil {
 		c.stop()
 		return nil, err
 	}
 	return c, nil
-}
-
-// ready waits for every master's first answer.
-func (c *Client) ready() error {
-	errs := make([]error, len(c.nodes))
-	var g errgroup.Group
-	for i, n := range c.nodes {
-		g.Go(func() error {
-			errs[i] = n.Ready()
-			return nil
-		})
-	}
-	_ = g.Wait()
-	all := collect()
-	up := len(c.nodes)
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		up--
-		all = multierror.Append(all, err)
-		if errors.Is(err, ErrConfig) || errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) {
-			return fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-	}
-	if up < c.need {
-		return fmt.Errorf("%w: %d of %d masters, quorum is %d: %w", ErrUnreachable, up, len(c.nodes), c.need, all)
-	}
-	return c.keeper.open()
 }
 
 // admit refuses a master that is in the list already under another address: it

@@ -105,10 +105,10 @@ func clusterLocks(t *testing.T, s slot) {
 	} {
 		n, err := node.Open(url, node.Config{})
 		noErr(t, err)
-		wantText(t, n.Ready(), says)
+		wantText(t, n.Ready(t.Context()), says)
 		noErr(t, n.Close())
 	}
-	two, err := redlock.Open(append(urls, s.URL("other", 1)), redlock.WithNodeCount(4))
+	two, err := redlock.Open(t.Context(), append(urls, s.URL("other", 1)), redlock.WithNodeCount(4))
 	if err == nil {
 		_ = two.Close()
 	}
@@ -126,7 +126,7 @@ func clusterLocks(t *testing.T, s slot) {
 		noErr(t, err)
 		nodes = append(nodes, n)
 	}
-	mixed, err := redlock.New(nodes, patient)
+	mixed, err := redlock.New(t.Context(), nodes, patient)
 	noErr(t, err)
 	t.Cleanup(func() { _ = mixed.Close() })
 
@@ -337,7 +337,7 @@ func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
 				nodes[i] = closing{n, func() bool { return closed.Load() == int32(i) }}
 			}
 		}
-		c, err := redlock.New(nodes, opts...)
+		c, err := redlock.New(t.Context(), nodes, opts...)
 		noErr(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		rng := rand.New(rand.NewPCG(rng.Uint64(), 0))

@@ -215,11 +215,16 @@ type gaveUpError struct {
 }
 
 func gaveUp(ctx context.Context, l *node.Lock, last *RoundError) error {
+	return &gaveUpError{l.Name, contextError(ctx), last}
+}
+
+// contextError is ctx.Err(), with its cause.
+func contextError(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != err {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	return &gaveUpError{l.Name, err, last}
+	return err
 }
 
 func (e *gaveUpError) Error() string {

@@ -13,7 +13,9 @@ import (
 )
 
 func Example() {
-	client, err := redlock.Open([]string{
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	client, err := redlock.Open(ctx, []string{
 		"redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379",
 	})
 	if err != nil {

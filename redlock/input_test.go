@@ -23,7 +23,9 @@ import (
 // wantNotOpened fails unless Open fails with want and says words.
 func wantNotOpened(t *testing.T, urls []string, want error, words []string, opts ...redlock.Option) {
 	t.Helper()
-	c, err := redlock.Open(urls, opts...)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	c, err := redlock.Open(ctx, urls, opts...)
 	if err == nil {
 		_ = c.Close()
 		t.Errorf("opened %v", urls)
@@ -48,12 +50,12 @@ func TestOpen_badNodeCount_refused(t *testing.T) {
 		64: {"64 masters", "63"},
 	} {
 		wantNotOpened(t, urls[:n], redlock.ErrConfig, words)
-		_, err := redlock.New(make([]node.Node, n))
+		_, err := redlock.New(t.Context(), make([]node.Node, n))
 		wantIs(t, err, redlock.ErrConfig)
 	}
 	wantNotOpened(t, urls[:3], redlock.ErrConfig, []string{"3 masters", "WithNodeCount(5)"}, redlock.WithNodeCount(5))
 	wantNotOpened(t, urls[:3], redlock.ErrConfig, []string{"-1"}, redlock.WithNodeCount(-1))
-	_, err := redlock.New(make([]node.Node, 3))
+	_, err := redlock.New(t.Context(), make([]node.Node, 3))
 	wantIs(t, err, redlock.ErrConfig)
 	wantText(t, err, "node 1 of 3 is nil")
 }
@@ -63,7 +65,7 @@ func TestOpen_nodeCountSaid_works(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 4, localredis.Config{})
 	for _, n := range []int{1, 2, 4} {
-		c, err := redlock.Open(ms.urls()[:n], redlock.WithNodeCount(n), redlock.WithUnsafeRecoveryOff())
+		c, err := redlock.Open(t.Context(), ms.urls()[:n], redlock.WithNodeCount(n), redlock.WithUnsafeRecoveryOff())
 		noErr(t, err)
 		l := locked(t, c.Mutex("even"))
 		noErr(t, l.Unlock(t.Context()))
@@ -110,7 +112,7 @@ func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
 	noErr(t, err)
 	defer p.Close()
 	noErr(t, p.Refuse(true))
-	c, err := redlock.Open(append(ms.urls(), "redis://"+p.Addr()), redlock.WithUnsafeRecoveryOff())
+	c, err := redlock.Open(t.Context(), append(ms.urls(), "redis://"+p.Addr()), redlock.WithUnsafeRecoveryOff())
 	noErr(t, err)
 	defer c.Close()
 	noErr(t, p.Refuse(false))

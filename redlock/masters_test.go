@@ -73,7 +73,7 @@ func (ms *masters) urls() []string {
 // default: the machine may be busy with other tests.
 func (ms *masters) open(opts ...redlock.Option) *redlock.Client {
 	ms.t.Helper()
-	c, err := redlock.Open(ms.urls(), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
+	c, err := redlock.Open(ms.t.Context(), ms.urls(), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
 	noErr(ms.t, err)
 	ms.t.Cleanup(func() { _ = c.Close() })
 	return c

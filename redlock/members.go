@@ -104,24 +104,32 @@ func (k *keeper) kick(i int, why error) {
 	}
 }
 
-// open looks at the masters until nothing is left to do at once, for a client that is
-// opened: what no waiting will mend is an error then.
-func (k *keeper) open() error {
+// look looks at the masters until nothing is left to do at once, for a client that is
+// opened. An error is what no waiting mends.
+func (k *keeper) look(ctx context.Context) (out members.Outcome, err error) {
 	if k.driver == nil {
-		return nil
+		return out, nil
 	}
-	var out members.Outcome
 	for range 10 * len(k.c.nodes) {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			break // nobody wants the client any more
+		}
 		out = k.step()
 		if a := out.Action.Kind; a != membership.Learn && a != membership.Swap && a != membership.Look {
 			break
 		}
 	}
-	if err := k.hopeless(&out); err != nil {
-		return err
+	if out.View == nil {
+		return out, nil
 	}
-	k.run.Go(func() { k.keep(k.pause(&out)) })
-	return nil
+	return out, k.hopeless(&out)
+}
+
+// begin looks at the masters from now on, until the client is closed.
+func (k *keeper) begin(out *members.Outcome) {
+	if k.driver != nil {
+		k.run.Go(func() { k.keep(k.pause(out)) })
+	}
 }
 
 // hopeless is why no client can be opened with these masters, or nil.

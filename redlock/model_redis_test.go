@@ -175,7 +175,7 @@ func modelMasters(t *testing.T, n int) []*modelMaster {
 			m.gate = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 1}, Incarnation: id.Incarnation(), State: membership.Voting}
 			return nil
 		}})
-		if err := m.n.Ready(); err != nil {
+		if err := m.n.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		m.n.Enter(m.gate.Epoch.String(), nil, 1<<62) // whether it votes is for the scripts to say

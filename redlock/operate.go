@@ -129,7 +129,7 @@ func operate(ctx context.Context, goal membership.Goal, from List, to *List) (*o
 	if err != nil {
 		return nil, err
 	}
-	if err := op.ready(); err != nil {
+	if err := op.ready(ctx); err != nil {
 		op.close()
 		return nil, err
 	}
@@ -204,12 +204,12 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 
 // ready waits for the masters' first answers. It fails when one of them cannot be used,
 // and when none answers.
-func (op *operation) ready() error {
+func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
 	var g errgroup.Group
 	for i, n := range op.cfg.Nodes {
 		g.Go(func() error {
-			errs[i] = n.Ready()
+			errs[i] = n.Ready(ctx)
 			return nil
 		})
 	}

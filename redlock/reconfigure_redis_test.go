@@ -34,7 +34,7 @@ func (ms *masters) pick(on ...int) []string {
 // openAt opens a client of some masters that is closed with the test.
 func openAt(t testing.TB, urls []string, opts ...redlock.Option) *redlock.Client {
 	t.Helper()
-	c, err := redlock.Open(urls, opts...)
+	c, err := redlock.Open(t.Context(), urls, opts...)
 	noErr(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

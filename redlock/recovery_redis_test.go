@@ -150,7 +150,7 @@ func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 				return
 			default:
 			}
-			if other, err := redlock.Open(ms.urls(), quick...); err != nil {
+			if other, err := redlock.Open(t.Context(), ms.urls(), quick...); err != nil {
 				t.Error(err)
 			} else if err := other.Close(); err != nil {
 				t.Error(err)

@@ -112,7 +112,7 @@ func (c *cluster) client(opts ...redlock.Option) *member {
 		opts = append(opts, redlock.WithUnsafeRecoveryOff())
 	}
 	var err error
-	m.Client, err = redlock.New(nodes, opts...)
+	m.Client, err = redlock.New(c.t.Context(), nodes, opts...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -1119,7 +1119,7 @@ func (c *cluster) fast(rate float64) *redlock.Client {
 		})
 		nodes = append(nodes, n)
 	}
-	b, err := redlock.New(nodes, redlock.WithClock(slewed))
+	b, err := redlock.New(c.t.Context(), nodes, redlock.WithClock(slewed))
 	if err != nil {
 		c.t.Fatal(err)
 	}

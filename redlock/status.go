@@ -72,7 +72,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 		return nil, fmt.Errorf("redlock: status: %w", err)
 	}
 	defer op.close()
-	_ = op.ready() // what is wrong with a master is in its status
+	_ = op.ready(ctx) // what is wrong with a master is in its status
 	op.cfg.ReadOnly = true
 	out := members.New(op.cfg).Step(ctx)
 	if err := ctx.Err(); err != nil {

@@ -151,7 +151,9 @@ func (w *world) client(name string, on []*nodetest.Master) (*client, error) {
 		n.SetFault(func(cmd nodetest.Command) nodetest.Fault { return c.faultOf(i, cmd) })
 	}
 	var err error
-	c.Client, err = redlock.New(nodes, redlock.WithClock(c.clock), redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal(), redlock.WithFixedMasters())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c.Client, err = redlock.New(ctx, nodes, redlock.WithClock(c.clock), redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal(), redlock.WithFixedMasters())
 	if err != nil {
 		for _, n := range nodes {
 			_ = n.Close()

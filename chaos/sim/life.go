@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -48,7 +49,10 @@ func (m *member) openList(l *list) error {
 	for k, i := range l.masters {
 		nodes[k] = m.node("lane", i)
 	}
-	c, err := redlock.New(nodes, m.options(l)...)
+	// A process that finds no quorum is started anew, as its supervisor would, perhaps with another list.
+	ctx, cancel := context.WithTimeout(context.Background(), m.w.cfg.MaxTTL/4)
+	defer cancel()
+	c, err := redlock.New(ctx, nodes, m.options(l)...)
 	if err != nil {
 		for _, n := range nodes {
 			_ = n.Close()

@@ -124,7 +124,7 @@ func (m *member) init() error {
 func (m *member) open() error {
 	nodes := m.connect("lane")
 	var err error
-	if m.client, err = redlock.New(nodes, m.opts...); err != nil {
+	if m.client, err = redlock.New(context.Background(), nodes, m.opts...); err != nil {
 		for _, n := range nodes {
 			_ = n.Close()
 		}

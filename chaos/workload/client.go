@@ -124,7 +124,9 @@ func newClient(spec *Spec, out io.Writer) (*client, error) {
 		spec.Header.Versions["redlock"] = Revision() // which may be another than the harness's
 	}
 	if c.history, err = history.NewWriter(f, spec.Header); err == nil {
-		c.locks, err = redlock.Open(spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL), redlock.WithFixedMasters())
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		c.locks, err = redlock.Open(ctx, spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL), redlock.WithFixedMasters())
 	}
 	if err != nil {
 		_ = f.Close()

@@ -152,9 +152,18 @@ func (b *backend) connect(nodes []string) error {
 		admin := *o
 		b.admins = append(b.admins, redis.NewClient(&admin))
 	}
-	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) { return redlock.Open(nodes, opts...) }
+	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) { return openWithin(nodes, opts) }
 	return nil
 }
+
+// openWithin opens a client of masters that are expected to be there.
+func openWithin(nodes []string, opts []redlock.Option) (*redlock.Client, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
+	defer cancel()
+	return redlock.Open(ctx, nodes, opts...)
+}
+
+const openTimeout = 5 * time.Second
 
 // begin makes fresh masters of ours vote. What is measured is the safe default, with all its defences.
 func begin(ctx context.Context, masters redlock.List) error {

@@ -181,7 +181,7 @@ func examine(ctx context.Context, url string) patient {
 		}
 	}
 	if p.err == nil {
-		p.err = n.Ready() // what the library itself says, so that we never say anything else
+		p.err = n.Ready(ctx) // what the library itself says, so that we never say anything else
 	}
 	return p
 }

@@ -105,7 +105,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	nodes := startURLs(t, 4)
 	three := nodes[:3]
 	must(t, redlock.Init(t.Context(), redlock.List{URLs: three}, nil, redlock.NothingWasEverLocked))
-	client, err := redlock.Open(three)
+	client, err := redlock.Open(t.Context(), three)
 	must(t, err)
 	must(t, client.Close())
 	expect := func(what string, code int, nodes []string, want ...string) {

@@ -34,7 +34,7 @@ func openEmbedded(n int) *backend {
 			return nil, err
 		}
 		nodes = embeddedNodes(masters, c)
-		client, err := redlock.New(nodes, opts...)
+		client, err := redlock.New(context.Background(), nodes, opts...)
 		if err != nil {
 			closeNodes(nodes)
 		}

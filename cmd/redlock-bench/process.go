@@ -43,7 +43,7 @@ func (contender) run(ctx context.Context, o output) error {
 	if t.Fixed {
 		opts = append(opts, redlock.WithFixedMasters())
 	}
-	crowd, err := t.crowd(func() (*redlock.Client, error) { return redlock.Open(t.Nodes, opts...) })
+	crowd, err := t.crowd(func() (*redlock.Client, error) { return openWithin(t.Nodes, opts) })
 	if err != nil {
 		return err
 	}

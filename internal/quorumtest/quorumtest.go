@@ -100,7 +100,7 @@ func (m *Masters) Open(opts ...redlock.Option) *redlock.Client {
 
 func open(t testing.TB, urls []string, opts []redlock.Option) *redlock.Client {
 	t.Helper()
-	c, err := redlock.Open(urls, append([]redlock.Option{patient}, opts...)...)
+	c, err := redlock.Open(t.Context(), urls, append([]redlock.Option{patient}, opts...)...)
 	NoErr(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -263,7 +263,7 @@ func (m *Masters) Lossy(lose func(master int) bool, opts ...redlock.Option) *red
 		NoErr(m.t, err)
 		nodes = append(nodes, lossy{n, func() bool { return lose(i) }})
 	}
-	c, err := redlock.New(nodes, append([]redlock.Option{patient}, opts...)...)
+	c, err := redlock.New(m.t.Context(), nodes, append([]redlock.Option{patient}, opts...)...)
 	NoErr(m.t, err)
 	m.t.Cleanup(func() { _ = c.Close() })
 	return c

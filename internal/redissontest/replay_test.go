@@ -23,7 +23,7 @@ func ours(t *testing.T, addrs []string, opts ...redlock.Option) *redlock.Client 
 		urls = append(urls, "redis://"+addr)
 	}
 	opts = append(opts, redlock.WithUnsafeRecoveryOff(), redlock.WithNodeCount(len(addrs)))
-	c, err := redlock.Open(urls, opts...)
+	c, err := redlock.Open(t.Context(), urls, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

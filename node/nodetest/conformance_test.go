@@ -99,7 +99,7 @@ func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, gated bool) *pa
 func (p *pair) bind(n node.Node, admit func(node.Identity) error) {
 	n.Bind(node.Binding{Gated: p.gated, Drift: clock.DefaultDrift(), Admit: admit})
 	p.t.Cleanup(func() { _ = n.Close() })
-	if err := n.Ready(); err != nil {
+	if err := n.Ready(context.Background()); err != nil {
 		p.t.Fatal(err)
 	}
 }

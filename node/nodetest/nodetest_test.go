@@ -93,7 +93,7 @@ func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 		n := m.Node(node.Config{})
 		defer n.Close()
 		n.Bind(node.Binding{})
-		if err := n.Ready(); err != nil {
+		if err := n.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		first := true

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redlock-go/redlock/node"
+)
+
+// openLook is how often [Open] asks its nodes, which dial by themselves, whether their
+// masters have answered. It is no I/O.
+const openLook = 20 * time.Millisecond
+
+// open waits until a quorum of masters has answered, and looks at their records. It
+// returns what waiting cannot mend at once.
+func (c *Client) open(ctx context.Context) error {
+	seen := uint64(0) // the masters that had answered at the last look
+	for told := false; ; {
+		a, err := c.answers(ctx)
+		if err != nil {
+			return err
+		}
+		if a.up != seen || a.count >= c.need {
+			seen = a.up
+			out, err := c.keeper.look(ctx)
+			switch {
+			case err != nil:
+				return err
+			case errors.Is(ctx.Err(), context.Canceled):
+				return c.openGaveUp(ctx, a)
+			case a.count >= c.need:
+				c.keeper.begin(&out)
+				return nil
+			}
+		}
+		if log := c.logger; log != nil && !told && ctx.Err() == nil {
+			told = true
+			log.InfoContext(ctx, "redlock: opening waits for a quorum of masters", "answered", a.count, "quorum", c.need, "why", a.errs.Error())
+		}
+		select {
+		case <-time.After(openLook):
+		case <-ctx.Done():
+			return c.openGaveUp(ctx, a)
+		}
+	}
+}
+
+// answers is what the masters have said so far.
+type answers struct {
+	up    uint64 // the masters that can be used
+	count int    // of them
+	errs  *multierror.Error
+}
+
+// answers asks each node for its master's first answer. An error is what waiting cannot
+// mend.
+func (c *Client) answers(ctx context.Context) (answers, error) {
+	errs := make([]error, len(c.nodes))
+	var g errgroup.Group
+	for i, n := range c.nodes {
+		g.Go(func() error {
+			errs[i] = n.Ready(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	a := answers{errs: collect()}
+	denied := 0
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			a.up |= 1 << i
+			a.count++
+			continue
+		case errors.Is(err, ErrConfig), errors.Is(err, node.ErrEviction), errors.Is(err, node.ErrReplica) && !behindFailover(c.nodes[i]):
+			return a, fmt.Errorf("%w: %w", ErrConfig, err)
+		case errors.Is(err, node.ErrDenied):
+			denied++
+		}
+		a.errs = multierror.Append(a.errs, err)
+	}
+	if len(c.nodes)-denied < c.need {
+		return a, fmt.Errorf("%w: %d of %d masters deny access, and a quorum is %d: %w", ErrRefused, denied, len(c.nodes), c.need, a.errs)
+	}
+	return a, nil
+}
+
+// behindFailover says whether n's address may be a replica's for a moment.
+func behindFailover(n node.Node) bool {
+	f, ok := n.(interface{ BehindFailover() bool })
+	return ok && f.BehindFailover()
+}
+
+// openGaveUp is the error of Open when ctx ended.
+func (c *Client) openGaveUp(ctx context.Context, a answers) error {
+	if a.count >= c.need {
+		return fmt.Errorf("redlock: opening was given up: %w", contextError(ctx))
+	}
+	return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
+		ErrUnreachable, a.count, len(c.nodes), c.need, contextError(ctx), a.errs)
+}
