@@ -96,7 +96,7 @@ func (r *run) probe(ctx context.Context, client, name string) error {
 		Lock(context.Context) (*redlock.Lease, error)
 	} = r.locks.Mutex(name)
 	if name == string(workload.RW) {
-		m = r.locks.RWMutex(name).Writer()
+		m = r.locks.RWMutex(name).Locker()
 	}
 	for {
 		op := history.Op{Kind: history.KindProbe, Client: client, Lock: name, Call: history.Now()}

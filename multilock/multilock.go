@@ -7,7 +7,7 @@
 // member that was taken is given back; and no set of callers deadlocks, in
 // whatever order each of them names its members. The last holds because members
 // are waited for in one order that all processes share (the order of
-// [redlock.Mutex.Key]), and one that waits holds only members that come before
+// masters and name), and one that waits holds only members that come before
 // the one it waits for.
 package multilock
 
@@ -22,26 +22,35 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/lazyctx"
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// Member is what a multilock is made of: a *redlock.Mutex, a side of a
-// redlock.RWMutex, or another *Lock. Members may belong to different clients.
+// Member is what a multilock is made of: a redlock.Locker (a *redlock.Mutex, a
+// *redlock.RWMutex for writing, or its RLocker), or another *Lock. New refuses any other
+// type. Members may belong to different clients.
 type Member interface {
-	// Members are the locks that must all be held.
-	Members() []*redlock.Mutex
+	Do(ctx context.Context, fn func(ctx context.Context) error) error
+	TryDo(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
 var (
-	_ Member = (*redlock.Mutex)(nil)
+	_ Member = redlock.Locker(nil)
 	_ Member = (*Lock)(nil)
+)
+
+// What only package redlock knows. See package hook.
+var (
+	tryAll = hook.TryAll.(func(context.Context, []redlock.Locker) ([]*redlock.Lease, []error))
+	key    = hook.Key.(func(redlock.Locker) string)
+	check  = hook.Check.(func(redlock.Locker) error)
 )
 
 // Lock is several locks to be held together. Like a Mutex it holds no state of a
 // hold and may be used by many goroutines.
 type Lock struct {
-	named   []*redlock.Mutex // as the caller named them
+	named   []redlock.Locker // as the caller named them
 	ordered []int            // indices into named, in the order of waiting
 }
 
@@ -52,44 +61,56 @@ func New(members ...Member) (*Lock, error) {
 	l := &Lock{}
 	for i, m := range members {
 		switch m := m.(type) {
-		case nil:
-			return nil, fmt.Errorf("%w: multilock member %d is nil", redlock.ErrConfig, i+1)
-		case *redlock.Mutex:
-			if m == nil {
-				return nil, fmt.Errorf("%w: multilock member %d is a nil Mutex", redlock.ErrConfig, i+1)
+		case redlock.Locker:
+			if err := check(m); err != nil {
+				return nil, fmt.Errorf("multilock member %d: %w", i+1, err)
 			}
+			l.named = append(l.named, m)
 		case *Lock:
-			if m == nil {
-				return nil, fmt.Errorf("%w: multilock member %d is a nil Lock", redlock.ErrConfig, i+1)
+			if m.isZero() {
+				return nil, fmt.Errorf("%w: multilock member %d is a nil or zero Lock; make it with New", redlock.ErrConfig, i+1)
 			}
+			l.named = append(l.named, m.named...)
+		default:
+			return nil, fmt.Errorf("%w: multilock member %d is a %T: want a redlock.Locker or a *multilock.Lock", redlock.ErrConfig, i+1, m)
 		}
-		l.named = append(l.named, m.Members()...)
 	}
 	if len(l.named) == 0 {
 		return nil, fmt.Errorf("%w: a multilock of no locks", redlock.ErrConfig)
 	}
-	for i, m := range l.named {
-		if err := m.Check(); err != nil {
-			return nil, fmt.Errorf("multilock member %d: %w", i+1, err)
-		}
+	for i := range l.named {
 		l.ordered = append(l.ordered, i)
 	}
 	slices.SortFunc(l.ordered, func(a, b int) int {
-		return strings.Compare(l.named[a].Key(), l.named[b].Key())
+		return strings.Compare(key(l.named[a]), key(l.named[b]))
 	})
 	for k := range l.ordered[1:] {
 		a, b := l.named[l.ordered[k]], l.named[l.ordered[k+1]]
-		if a.Key() == b.Key() {
+		if key(a) == key(b) {
 			return nil, fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
 		}
 	}
 	return l, nil
 }
 
-// Members implements [Member].
-func (l *Lock) Members() []*redlock.Mutex { return l.named }
+// check is what every call returns because of ctx, or because New did not make l.
+func (l *Lock) check(ctx context.Context) error {
+	switch {
+	case l.isZero():
+		return fmt.Errorf("%w: a nil or zero multilock; make it with New", redlock.ErrConfig)
+	case ctx == nil:
+		return errNilContext
+	}
+	return nil
+}
 
-var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
+func (l *Lock) isZero() bool { return l == nil || len(l.named) == 0 }
+
+var (
+	errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
+	errNilFunc    = fmt.Errorf("%w: a nil function", redlock.ErrConfig)
+	errZeroLease  = fmt.Errorf("%w: a nil or zero multilock Lease; Lock returns them", redlock.ErrConfig)
+)
 
 // TryLock tries to take every member now: all at the same time, in one round trip, when
 // all are free. It never waits for a holder. The error is that of the first member, in
@@ -101,8 +122,8 @@ var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", re
 // waiting: the caller that has the first member goes on to have them all. That takes up
 // to [redlock.DefaultNodeTimeout] more.
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
-	if ctx == nil {
-		return nil, errNilContext
+	if err := l.check(ctx); err != nil {
+		return nil, err
 	}
 	held := make([]*redlock.Lease, len(l.named))
 	_, err := l.try(ctx, held, 0)
@@ -157,11 +178,14 @@ const pauseMax = 4 * time.Millisecond
 // TryLockFor is Lock that waits for at most wait, and then returns what the last round
 // found of the member that could not be had, as redlock.Mutex.TryLockFor does.
 func (l *Lock) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	if ctx == nil || wait <= 0 {
+	if wait <= 0 {
 		return l.TryLock(ctx)
 	}
+	if err := l.check(ctx); err != nil {
+		return nil, err
+	}
 	end := time.Now().Add(wait)
-	return l.lockBy(ctx, func(m *redlock.Mutex) (*redlock.Lease, error) {
+	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) {
 		return m.TryLockFor(ctx, time.Until(end))
 	})
 }
@@ -170,14 +194,14 @@ func (l *Lock) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, erro
 // free. It never holds a member while it waits for one that comes before it.
 // Errors are redlock.Mutex.Lock's; nothing is held then.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
-	if ctx == nil {
-		return nil, errNilContext
+	if err := l.check(ctx); err != nil {
+		return nil, err
 	}
-	return l.lockBy(ctx, func(m *redlock.Mutex) (*redlock.Lease, error) { return m.Lock(ctx) })
+	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) { return m.Lock(ctx) })
 }
 
 // lockBy waits with wait for a member that is not free.
-func (l *Lock) lockBy(ctx context.Context, wait func(*redlock.Mutex) (*redlock.Lease, error)) (*Lease, error) {
+func (l *Lock) lockBy(ctx context.Context, wait func(redlock.Locker) (*redlock.Lease, error)) (*Lease, error) {
 	for {
 		held := make([]*redlock.Lease, len(l.named))
 		err := l.waitAll(ctx, held, wait)
@@ -195,7 +219,7 @@ func (l *Lock) lockBy(ctx context.Context, wait func(*redlock.Mutex) (*redlock.L
 
 // waitAll fills held. What could be had at once beyond the first member that must
 // be waited for is given back before waiting: it comes later in the order.
-func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(*redlock.Mutex) (*redlock.Lease, error)) error {
+func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(redlock.Locker) (*redlock.Lease, error)) error {
 	for from := 0; from < len(l.ordered); {
 		failed, err := l.try(ctx, held, from)
 		if err == nil {
@@ -218,11 +242,11 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(*re
 // once. It returns the first that could not be had and why.
 func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed int, err error) {
 	order := l.ordered[from:]
-	members := make([]*redlock.Mutex, len(order))
+	members := make([]redlock.Locker, len(order))
 	for k, i := range order {
 		members[k] = l.named[i]
 	}
-	leases, errs := redlock.TryLockAll(ctx, members)
+	leases, errs := tryAll(ctx, members)
 	for k, i := range order {
 		held[i] = leases[k]
 	}
@@ -257,17 +281,37 @@ func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (*Lease, error)
 	return newLease(ctx, held), nil
 }
 
-// Do runs fn while all members are held, as redlock.Mutex.Do does with one.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+// Do runs fn while all members are held, as redlock.Mutex.Do does with one. [LeaseFrom]
+// finds the lease in fn's context.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
 	lease, err := l.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
-	held, cancel := lease.context(ctx)
-	defer cancel(redlock.ErrReleased)
-	stop := context.AfterFunc(lease.Context(), func() { cancel(context.Cause(lease.Context())) })
-	defer stop()
+	return lease.do(ctx, fn)
+}
+
+// TryDo is Do that does not wait: if not all members are free, fn does not run, and TryDo
+// returns TryLock's error.
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	lease, err := l.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, fn)
+}
+
+// do runs fn under the lease and gives the lease back.
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	defer func() { err = errors.Join(err, l.Unlock(ctx)) }()
+	held, stop := l.bound(ctx)
+	defer stop(redlock.ErrReleased)
 	return fn(held)
 }
 
@@ -292,12 +336,16 @@ func newLease(ctx context.Context, held []*redlock.Lease) *Lease {
 // context is parent with the leases of all members in it. It ends when one of them is
 // over and Err is asked for, or when the cancel is called.
 func (l *Lease) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(valueContext{parent, l.members})
+	ctx, cancel := context.WithCancelCause(valueContext{parent, l})
 	return &lazyctx.Context{Context: ctx, Over: l.Err, End: cancel}, cancel
 }
 
-// Err is nil while every member is held, and says of the first that is not why.
+// Err is nil while every member is held, and says of the first that is not why. A nil or
+// zero Lease returns a redlock.ErrConfig.
 func (l *Lease) Err() error {
+	if l.isZero() {
+		return errZeroLease
+	}
 	for _, m := range l.members {
 		if err := m.Err(); err != nil {
 			return err
@@ -306,15 +354,27 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// valueContext finds the leases of all members, so that their locks can be
-// re-entered with it.
+func (l *Lease) isZero() bool { return l == nil || len(l.members) == 0 }
+
+// valueContext finds the multilock's lease, and those of all members, so that their locks
+// can be re-entered with it. It hides the innermost lease of redlock.LeaseFrom: which
+// member's that should be nobody said.
 type valueContext struct {
 	context.Context
-	leases []*redlock.Lease
+	lease *Lease
 }
 
+// leaseKey finds the innermost multilock lease.
+type leaseKey struct{}
+
 func (c valueContext) Value(key any) any {
-	for _, l := range c.leases {
+	switch key.(type) {
+	case leaseKey:
+		return c.lease
+	case hook.LeaseKey:
+		return nil
+	}
+	for _, l := range c.lease.members {
 		if v, ok := l.Context().Value(key).(*redlock.Lease); ok && v == l {
 			return v
 		}
@@ -322,15 +382,72 @@ func (c valueContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Context ends with the first member's lease, and with its cause.
-func (l *Lease) Context() context.Context { return l.ctx }
+// LeaseFrom returns the innermost multilock lease that ctx carries: inside [Lock.Do] the
+// one that Do holds, whose Members have the fencing tokens. It returns nil when ctx is nil
+// or carries none. Methods of a nil Lease do not panic.
+func LeaseFrom(ctx context.Context) *Lease {
+	if ctx == nil {
+		return nil
+	}
+	l, _ := ctx.Value(leaseKey{}).(*Lease)
+	return l
+}
+
+// Context ends with the first member's lease, and with its cause. It has the values of the
+// context that the members were taken with, but neither its deadline nor its cancel. The
+// context of a nil or zero Lease has ended.
+func (l *Lease) Context() context.Context {
+	if l.isZero() {
+		return endedContext(context.Background(), errZeroLease)
+	}
+	return l.ctx
+}
+
+// Bind returns parent, ended early by the end of the lease, as redlock.Lease.Bind does.
+func (l *Lease) Bind(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
+	switch {
+	case parent == nil:
+		return endedContext(context.Background(), errNilContext), func() {}
+	case l.isZero():
+		return endedContext(parent, errZeroLease), func() {}
+	}
+	ctx, end := l.bound(parent)
+	return ctx, func() { end(context.Canceled) }
+}
+
+// bound is parent, ended early by the end of the lease. stop frees it, and ends it for the
+// cause given.
+func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context.CancelCauseFunc) {
+	ctx, cancel := l.context(parent)
+	unhook := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
+	return ctx, func(cause error) {
+		unhook()
+		cancel(cause)
+	}
+}
+
+// endedContext is parent, ended because of cause.
+func endedContext(parent context.Context, cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	cancel(cause)
+	return ctx
+}
 
 // Members are the leases of the members, in the order in which they were named:
-// each has the fencing token of its own lock. Do not unlock them.
-func (l *Lease) Members() []*redlock.Lease { return slices.Clone(l.members) }
+// each has the fencing token of its own lock. Do not unlock them. A nil or zero Lease has
+// none.
+func (l *Lease) Members() []*redlock.Lease {
+	if l.isZero() {
+		return nil
+	}
+	return slices.Clone(l.members)
+}
 
-// ValidUntil is the earliest of the members'.
+// ValidUntil is the earliest of the members'. A nil or zero Lease returns the zero time.
 func (l *Lease) ValidUntil() time.Time {
+	if l.isZero() {
+		return time.Time{}
+	}
 	first := l.members[0].ValidUntil()
 	for _, m := range l.members[1:] {
 		if t := m.ValidUntil(); t.Before(first) {
@@ -343,12 +460,24 @@ func (l *Lease) ValidUntil() time.Time {
 // Extend extends every member, all at the same time, and returns their errors
 // joined. Members that could be extended stay so.
 func (l *Lease) Extend(ctx context.Context) error {
+	switch {
+	case l.isZero():
+		return errZeroLease
+	case ctx == nil:
+		return errNilContext
+	}
 	return l.each(func(m *redlock.Lease) error { return m.Extend(ctx) })
 }
 
 // Unlock gives every member back, all at the same time, and returns their errors
 // joined. One that fails does not keep the others.
 func (l *Lease) Unlock(ctx context.Context) error {
+	switch {
+	case l.isZero():
+		return errZeroLease
+	case ctx == nil:
+		return errNilContext
+	}
 	for _, stop := range l.stops {
 		stop()
 	}

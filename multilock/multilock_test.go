@@ -49,7 +49,7 @@ func unlock(t *testing.T, lease interface{ Unlock(context.Context) error }) {
 }
 
 // hold takes a single lock.
-func hold(t *testing.T, m *redlock.Mutex) *redlock.Lease {
+func hold(t *testing.T, m redlock.Locker) *redlock.Lease {
 	t.Helper()
 	lease, err := m.Lock(t.Context())
 	quorumtest.NoErr(t, err)
@@ -70,14 +70,16 @@ func TestNew_badMembers_refused(t *testing.T) {
 	c, same := masters.Open(), masters.Open()
 	a, rw := c.Mutex("a"), c.RWMutex("rw")
 	var noMutex *redlock.Mutex
+	var noRW *redlock.RWMutex
 	var noLock *multilock.Lock
 	for name, members := range map[string][]multilock.Member{
-		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil Lock": {noLock}, "nil behind others": {a, nil},
-		"twice": {a, c.Mutex("a")}, "twice, by another client": {a, same.Mutex("a")}, "twice, not in a row": {a, rw.Reader(), c.Mutex("a")},
-		"twice, nested": {a, mustNew(t, c.Mutex("b"), mustNew(t, c.Mutex("a")))}, "both sides": {rw.Reader(), rw.Writer()},
-		"as a mutex and a side": {c.Mutex("rw"), rw.Reader()},
+		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil Lock": {noLock}, "nil RWMutex": {noRW}, "nil side": {noRW.RLocker()},
+		"zero Mutex": {&redlock.Mutex{}}, "zero Lock": {&multilock.Lock{}}, "foreign": {foreign{}}, "both sides, one of them as itself": {rw, rw.RLocker()}, "nil behind others": {a, nil},
+		"twice": {a, c.Mutex("a")}, "twice, by another client": {a, same.Mutex("a")}, "twice, not in a row": {a, rw.RLocker(), c.Mutex("a")},
+		"twice, nested": {a, mustNew(t, c.Mutex("b"), mustNew(t, c.Mutex("a")))}, "both sides": {rw.RLocker(), rw.Locker()},
+		"as a mutex and a side": {c.Mutex("rw"), rw.RLocker()},
 		"bad name":              {a, c.Mutex("")}, "bad option": {a, c.Mutex("b", redlock.WithTTL(time.Microsecond))},
-		"nil option": {c.Mutex("b", nil)}, "bad side": {c.RWMutex("rw", redlock.WithRenewal(-1)).Writer()},
+		"nil option": {c.Mutex("b", nil)}, "bad side": {c.RWMutex("rw", redlock.WithRenewal(-1)).Locker()},
 	} {
 		if l, err := multilock.New(members...); !errors.Is(err, redlock.ErrConfig) || l != nil {
 			t.Errorf("%s: %v, want ErrConfig", name, err)
@@ -89,6 +91,12 @@ func TestNew_badMembers_refused(t *testing.T) {
 	}
 }
 
+// foreign has the methods of a Member.
+type foreign struct{}
+
+func (foreign) Do(context.Context, func(context.Context) error) error    { return nil }
+func (foreign) TryDo(context.Context, func(context.Context) error) error { return nil }
+
 func second[T any](_ T, err error) error { return err }
 
 // Members may be of different clients, sides of read-write locks, and other multilocks; one that
@@ -96,8 +104,8 @@ func second[T any](_ T, err error) error { return err }
 func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
-	all := mustNew(t, mine.Mutex("d"), mustNew(t, mine.Mutex("b"), mustNew(t, mine.RWMutex("r").Reader())),
-		other.Mutex("c"), other.RWMutex("w").Writer())
+	all := mustNew(t, mine.Mutex("d"), mustNew(t, mine.Mutex("b"), mustNew(t, mine.RWMutex("r").RLocker())),
+		other.Mutex("c"), other.RWMutex("w").Locker())
 	for _, name := range []string{"b", "c", "d", "w"} {
 		held := hold(t, other.Mutex(name))
 		_, err := all.TryLock(t.Context())
@@ -109,7 +117,7 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 		unlock(t, held)
 		nothingOf(t, masters, "[bcdrw]", "*rwlock_timeout*")
 	}
-	reading := hold(t, other.RWMutex("r").Reader()) // in nobody's way
+	reading := hold(t, other.RWMutex("r").RLocker()) // in nobody's way
 	l, err := all.TryLock(t.Context())
 	quorumtest.NoErr(t, err)
 	var names []string
@@ -204,8 +212,9 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 // One lease: as valid as its shortest member, over with the first of them, re-entered as a whole.
 func TestLease_isAllItsMembers(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open(redlock.WithoutRenewal())
-	all := mustNew(t, c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").Reader())
+	opts := []redlock.Option{redlock.WithoutRenewal(), redlock.Reentrant()}
+	c, other := masters.Open(opts...), masters.Open(opts...)
+	all := mustNew(t, c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").RLocker())
 	type key struct{}
 	outer, err := all.Lock(context.WithValue(t.Context(), key{}, "value"))
 	quorumtest.NoErr(t, err)
@@ -432,7 +441,7 @@ func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 		var members []multilock.Member
 		for _, k := range rng.Perm(forks)[:2+rng.IntN(4)] {
 			if name := fmt.Sprint("fork", k); k%2 == 0 {
-				members = append(members, open[i].RWMutex(name).Writer())
+				members = append(members, open[i].RWMutex(name).Locker())
 			} else {
 				members = append(members, open[i].Mutex(name))
 			}
@@ -444,4 +453,82 @@ func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 	})
 	nothingOf(t, masters, "fork*")
 	masters.NothingLeft()
+}
+
+// Do hands out the multilock's lease. A member's token is not that of the multilock, so
+// redlock.LeaseFrom finds no lease there, nor one further out.
+func TestDo_handsOutItsLease(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c := masters.Open()
+	all := mustNew(t, c.Mutex("a"), c.RWMutex("b").RLocker())
+	for name, do := range map[string]func(context.Context, func(context.Context) error) error{"Do": all.Do, "TryDo": all.TryDo} {
+		var lease *multilock.Lease
+		outer := c.Mutex("outer")
+		quorumtest.NoErr(t, outer.Do(t.Context(), func(ctx context.Context) error {
+			return do(ctx, func(ctx context.Context) error {
+				lease = multilock.LeaseFrom(ctx)
+				if lease.Err() != nil || len(lease.Members()) != 2 || multilock.LeaseFrom(lease.Context()) != lease {
+					t.Errorf("%s: %v, %d members", name, lease.Err(), len(lease.Members()))
+				}
+				if l := redlock.LeaseFrom(ctx); l != nil {
+					t.Errorf("%s: the lease of %q is found", name, l.Name())
+				}
+				return c.Mutex("inner").Do(ctx, func(ctx context.Context) error {
+					if multilock.LeaseFrom(ctx) != lease || redlock.LeaseFrom(ctx).Name() != "inner" {
+						t.Errorf("%s: further in, %q", name, redlock.LeaseFrom(ctx).Name())
+					}
+					return nil
+				})
+			})
+		}))
+		quorumtest.Is(t, lease.Err(), redlock.ErrReleased)
+		quorumtest.Is(t, do(t.Context(), nil), redlock.ErrConfig)
+	}
+	if multilock.LeaseFrom(t.Context()) != nil {
+		t.Error("a lease of nowhere")
+	}
+	held, err := c.Mutex("a").Lock(t.Context())
+	quorumtest.NoErr(t, err)
+	quorumtest.Is(t, all.TryDo(t.Context(), func(context.Context) error { t.Error("it ran"); return nil }), redlock.ErrHeld)
+	quorumtest.NoErr(t, held.Unlock(t.Context()))
+}
+
+func TestBind_endsWithEither(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c := masters.Open()
+	lease, err := mustNew(t, c.Mutex("a"), c.Mutex("b")).Lock(t.Context())
+	quorumtest.NoErr(t, err)
+	parent, cancel := context.WithCancel(t.Context())
+	byCaller, stop := lease.Bind(parent)
+	defer stop()
+	byLease, stop := lease.Bind(t.Context())
+	defer stop()
+	cancel()
+	<-byCaller.Done()
+	quorumtest.NoErr(t, byLease.Err())
+	if multilock.LeaseFrom(byLease) != lease {
+		t.Error("the lease is not found")
+	}
+	quorumtest.NoErr(t, lease.Unlock(t.Context()))
+	<-byLease.Done()
+	quorumtest.Is(t, context.Cause(byLease), redlock.ErrReleased)
+}
+
+// A multilock re-enters members that ask for it. One that does not fails the whole, and
+// nothing is taken.
+func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c := masters.Open()
+	held, err := c.Mutex("b").Lock(t.Context())
+	quorumtest.NoErr(t, err)
+	all := mustNew(t, c.Mutex("a"), c.Mutex("b"), c.Mutex("c"))
+	for _, err := range []error{second(all.Lock(held.Context())), second(all.TryLock(held.Context())), second(all.TryLockFor(held.Context(), time.Minute))} {
+		quorumtest.Is(t, err, redlock.ErrNotReentrant)
+	}
+	nothingOf(t, masters, "a", "c")
+	inner, err := mustNew(t, c.Mutex("a"), c.Mutex("b", redlock.Reentrant())).Lock(held.Context())
+	quorumtest.NoErr(t, err)
+	quorumtest.NoErr(t, inner.Unlock(t.Context()))
+	quorumtest.NoErr(t, held.Err())
+	quorumtest.NoErr(t, held.Unlock(t.Context()))
 }

@@ -37,7 +37,7 @@ func BenchmarkPair(b *testing.B) {
 			b.ReportAllocs()
 			b.SetParallelism(max(callers/2, 1))
 			var id atomic.Int64
-			pair := func(ctx context.Context, m *redlock.Mutex) {
+			pair := func(ctx context.Context, m redlock.Locker) {
 				lease, err := m.Lock(ctx)
 				if err != nil {
 					b.Error(err)

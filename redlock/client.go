@@ -226,13 +226,17 @@ func (c *Client) identity(i int) node.Identity {
 // that are still held are not released, for the code under them may still run:
 // their contexts end with [ErrClosed], and the masters forget them when their
 // TTL is over. Releases under way are sent first, for at most the node timeout.
-// Everything fails with ErrClosed afterwards. Close is safe twice.
+// Everything fails with ErrClosed afterwards. Close is safe twice, and of a nil or zero
+// Client. It returns nil.
 func (c *Client) Close() error {
-	if c.stop() {
+	if !c.isZero() && c.stop() {
 		closeAll(c.nodes)
 	}
 	return nil
 }
+
+// isZero says whether c was not made by Open or New.
+func (c *Client) isZero() bool { return c == nil || c.clock == nil }
 
 // stop ends everything but the nodes, once.
 func (c *Client) stop() bool {
@@ -283,7 +287,7 @@ func (s *settings) rand64() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// newID is a random UUID, of crypto/rand, which never fails, unless WithRand says
+// newID is a random UUID, of crypto/rand, which never fails, unless a simulation says
 // otherwise.
 func (s *settings) newID() string {
 	var b [16]byte

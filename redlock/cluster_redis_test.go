@@ -84,7 +84,7 @@ func clusterLocks(t *testing.T, s slot) {
 
 	braced := "{" + s.tag + "}"
 	for _, name := range []string{"orders", "{other}:orders", "{}" + braced + ":orders", "{" + s.tag + ":orders", "orders}" + s.tag + "{"} {
-		for _, m := range []*redlock.Mutex{c.Mutex(name), c.RWMutex(name).Reader()} {
+		for _, m := range []redlock.Locker{c.Mutex(name), c.RWMutex(name).RLocker()} {
 			_, err := m.TryLock(t.Context())
 			wantIs(t, err, redlock.ErrConfig)
 			wantText(t, err, `"`+name+`"`, braced, `"`+s.lock(name)+`"`, "cluster:"+s.tag)
@@ -135,7 +135,7 @@ func clusterLocks(t *testing.T, s slot) {
 	var wg sync.WaitGroup
 	for _, c := range []*redlock.Client{c, mixed, openAt(t, urls, patient)} {
 		for range 3 {
-			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), c.RWMutex(lock)}
+			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), c.RWMutex(lock, redlock.Reentrant())}
 			wg.Go(func() {
 				for l.visits() < quorumtest.Scale(150, 20_000) && !t.Failed() {
 					if err := v.visit(t.Context()); err != nil {
@@ -148,8 +148,8 @@ func clusterLocks(t *testing.T, s slot) {
 	wg.Wait()
 
 	// Every kind of key at once.
-	reader := locked(t, c.RWMutex(lock).Reader())
-	got := waitFor(t.Context(), mixed.RWMutex(lock).Writer())
+	reader := locked(t, c.RWMutex(lock).RLocker())
+	got := waitFor(t.Context(), mixed.RWMutex(lock).Locker())
 	waitSettled(t, mixed)
 	keys := s.Keys(0)
 	for _, k := range keys {

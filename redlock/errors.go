@@ -37,6 +37,11 @@ var (
 	// the right one; the error says what to run. It is also an [ErrRefused].
 	ErrNeedsInit = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
 
+	// ErrNotReentrant: the context of the call is that of a live lease of the same lock, or
+	// made from it, and the lock is not [Reentrant]. Waiting for it would never end. Nothing
+	// was asked of the masters. It is no ErrHeld: nobody else has the lock.
+	ErrNotReentrant = errors.New("redlock: the caller holds the lock already")
+
 	// ErrLost: the lease ended before it was unlocked: its validity ran out, a
 	// quorum of its votes is gone, or this host's clock jumped, so that nobody knows.
 	// Another holder may have the lock.
@@ -48,12 +53,20 @@ var (
 	ErrUnconfirmed = errors.New("redlock: release not confirmed")
 	// ErrClosed: the client was closed.
 	ErrClosed = errors.New("redlock: client closed")
-	// ErrConfig: an option, a name or a list of nodes that cannot work.
+	// ErrConfig: an option, a name or a list of nodes that cannot work; a nil context or
+	// function; or a nil or zero value where one must be made by Open, New or a Client.
 	ErrConfig = errors.New("redlock: bad configuration")
 )
 
 // errNilContext is returned where the library would panic on a nil context.
 var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
+
+var (
+	errNilFunc    = fmt.Errorf("%w: a nil function", ErrConfig)
+	errZeroMutex  = fmt.Errorf("%w: a nil or zero lock; make it with Client.Mutex or Client.RWMutex", ErrConfig)
+	errZeroClient = fmt.Errorf("%w: a nil or zero Client; make it with Open or New", ErrConfig)
+	errZeroLease  = fmt.Errorf("%w: a nil or zero Lease; Lock returns them", ErrConfig)
+)
 
 // errNoTTL: no lock is held like that, by this library or by Redisson.
 var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")

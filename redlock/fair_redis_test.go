@@ -36,7 +36,7 @@ func (c *contest) jain() float64 {
 // contend has the mutexes contended for by one goroutine each, from the moment when
 // all of them wait until each has been granted the lock often times in the mean.
 // Each holds it for a millisecond.
-func contend(t *testing.T, masters *quorumtest.Masters, mutexes []*redlock.Mutex, queued, often int, clients ...*redlock.Client) *contest {
+func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker, queued, often int, clients ...*redlock.Client) *contest {
 	t.Helper()
 	gate := lock(t, masters.Open().Mutex(mutexes[0].Name()))
 	c := &contest{shares: make([]int, len(mutexes))}
@@ -120,7 +120,7 @@ func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	for _, n := range sizes {
 		t.Run(fmt.Sprintf("%d clients", n), func(t *testing.T) {
 			var clients []*redlock.Client
-			var mutexes []*redlock.Mutex
+			var mutexes []redlock.Locker
 			for range n {
 				c := masters.Open()
 				defer c.Close()
@@ -132,7 +132,7 @@ func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	}
 	t.Run("64 of one client", func(t *testing.T) {
 		c := masters.Open()
-		var mutexes []*redlock.Mutex
+		var mutexes []redlock.Locker
 		for range 64 {
 			mutexes = append(mutexes, c.Mutex(t.Name()))
 		}
@@ -140,7 +140,7 @@ func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	})
 }
 
-func fair(t *testing.T, masters *quorumtest.Masters, mutexes []*redlock.Mutex, queued int, clients ...*redlock.Client) error {
+func fair(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker, queued int, clients ...*redlock.Client) error {
 	const least, perAcquisition = 0.99, 4
 	c := contend(t, masters, mutexes, queued, max(8, 64/len(mutexes)), clients...)
 	t.Logf("Jain %.4f, %.2f scripts and %.2f rounds an acquisition and master, %d/s, wait: %v",
@@ -223,7 +223,7 @@ func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
 func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	var clients []*redlock.Client
-	var mutexes []*redlock.Mutex
+	var mutexes []redlock.Locker
 	for i := range 9 {
 		off := time.Duration(i%3-1) * 10 * time.Minute
 		c := masters.Open(redlock.WithClock(wrong{clock.System(), off}))

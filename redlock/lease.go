@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/lazyctx"
 )
 
@@ -59,11 +60,23 @@ func (l *Lease) rebase(ctx context.Context) {
 }
 
 // Name is the lock's name.
-func (l *Lease) Name() string { return l.h.l.Name }
+func (l *Lease) Name() string {
+	if l.isZero() {
+		return ""
+	}
+	return l.h.l.Name
+}
+
+func (l *Lease) isZero() bool { return l == nil || l.h == nil }
 
 // Holder is the id that the masters know this lease by, for logs and for
 // finding it with a Redis client.
-func (l *Lease) Holder() string { return l.h.holder }
+func (l *Lease) Holder() string {
+	if l.isZero() {
+		return ""
+	}
+	return l.h.holder
+}
 
 // Token is the fencing token: a number above 0 and below 2^53 that is unique among
 // all leases of this lock, and larger than that of every lease that was granted
@@ -75,20 +88,35 @@ func (l *Lease) Holder() string { return l.h.holder }
 // trusted: that never more masters at once are without their data, or back without every
 // vote on disk, than leave a quorum of intact ones (docs/safety.md, "Fencing tokens" and
 // "Amnesia").
-func (l *Lease) Token() int64 { return l.h.token }
+//
+// A nil or zero Lease has token 0, which package fence refuses.
+func (l *Lease) Token() int64 {
+	if l.isZero() {
+		return 0
+	}
+	return l.h.token
+}
 
 // ValidUntil is when the lease ends unless it is extended before, on this host's
 // clock. It moves with every extend that a quorum confirmed, and is the same instant
 // each time it is asked for in between, unless the host was suspended.
+//
+// A nil or zero Lease returns the zero time.
 func (l *Lease) ValidUntil() time.Time {
+	if l.isZero() {
+		return time.Time{}
+	}
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	return l.h.c.instants.at(l.h.until)
 }
 
 // Err is nil while the lease is held, and says why it is not any more:
-// [ErrReleased], [ErrLost] or [ErrClosed].
+// [ErrReleased], [ErrLost] or [ErrClosed]. A nil or zero Lease returns an [ErrConfig].
 func (l *Lease) Err() error {
+	if l.isZero() {
+		return errZeroLease
+	}
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	return l.errLocked()
@@ -113,12 +141,17 @@ func (l *Lease) endLocked(cause error) {
 // [ErrLost] (a hundredth of the TTL and 1 ms before validity is over, or as soon
 // as a quorum of its votes is known to be gone) or [ErrClosed]. It has the values of the
 // context that the lock was taken with, but neither its deadline nor its cancel:
-// those bounded the waiting.
+// those bounded the waiting. [Lease.Bind] makes a context with both.
 //
-// It also carries the lease: a Lock of the same client and name that is called
-// with it, or with a context made from it, re-enters the lease instead of waiting
-// for it for ever (see [Mutex.Lock]).
+// It also carries the lease: [LeaseFrom] finds it, and a Lock of the same client and name
+// that is called with it, or with a context made from it, fails or re-enters instead of
+// waiting for its own caller (see [Mutex.Lock]).
+//
+// The context of a nil or zero Lease has ended.
 func (l *Lease) Context() context.Context {
+	if l.isZero() {
+		return endedContext(context.Background(), errZeroLease)
+	}
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
 	if l.ctx == nil {
@@ -130,21 +163,81 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
+// Bind returns parent, ended early by the end of the lease, with the reason as its cause:
+// a context for work that ends with the lease and with the caller. It carries the lease as
+// [Lease.Context] does. stop frees it and ends it; the lease stays. Call stop when the work
+// is done, as with context.WithCancel.
+//
+// If parent is nil, or the Lease is nil or zero, the context that it returns has ended,
+// with an [ErrConfig] as its cause.
+func (l *Lease) Bind(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
+	switch {
+	case parent == nil:
+		return endedContext(context.Background(), errNilContext), func() {}
+	case l.isZero():
+		return endedContext(parent, errZeroLease), func() {}
+	}
+	ctx, end := l.bound(parent)
+	return ctx, func() { end(context.Canceled) }
+}
+
+// endedContext is parent, ended because of cause.
+func endedContext(parent context.Context, cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	cancel(cause)
+	return ctx
+}
+
+// LeaseFrom returns the innermost lease that ctx carries: inside [Mutex.Do] the lease that
+// Do holds, with its fencing token. The contexts of [Lease.Context] and [Lease.Bind], and
+// all contexts made from them, carry it too. Do gives its lease back by itself: fn must not
+// Unlock it.
+//
+// It returns nil when ctx is nil or carries none, and inside multilock's Do, where
+// multilock.LeaseFrom finds all leases. Methods of a nil Lease do not panic; its token is
+// 0.
+func LeaseFrom(ctx context.Context) *Lease {
+	if ctx == nil {
+		return nil
+	}
+	l, _ := ctx.Value(hook.LeaseKey{}).(*Lease)
+	return l
+}
+
 // context is parent with the lease in it. It ends when the lease is over and Err is
 // asked for, or when the cancel is called.
 func (l *Lease) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, l.key(), l))
+	ctx, cancel := context.WithCancelCause(&leaseContext{parent, l})
 	return &lazyctx.Context{Context: ctx, Over: l.Err, End: cancel}, cancel
 }
 
-// bound is parent, ended early by the end of the lease. stop frees it.
-func (l *Lease) bound(parent context.Context) (ctx context.Context, stop func()) {
+// leaseContext carries a lease: as the innermost one, and as that of its lock.
+type leaseContext struct {
+	context.Context
+	l *Lease
+}
+
+func (c *leaseContext) Value(key any) any {
+	switch k := key.(type) {
+	case hook.LeaseKey:
+		return c.l
+	case leaseKey:
+		if k == c.l.key() {
+			return c.l
+		}
+	}
+	return c.Context.Value(key)
+}
+
+// bound is parent, ended early by the end of the lease. stop frees it, and ends it for the
+// cause given.
+func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context.CancelCauseFunc) {
 	ctx, cancel := l.context(parent)
 	held := l.Context()
 	unhook := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
-	return ctx, func() {
+	return ctx, func(cause error) {
 		unhook()
-		cancel(ErrReleased)
+		cancel(cause)
 	}
 }
 
@@ -191,7 +284,10 @@ func (c *Client) leaseOf(ctx context.Context, name string) *Lease {
 // Renewal does this by itself unless it was switched off. One extend is in flight
 // at a time: a call during another one shares its outcome.
 func (l *Lease) Extend(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case l.isZero():
+		return errZeroLease
+	case ctx == nil:
 		return errNilContext
 	}
 	if err := l.Err(); err != nil {
@@ -203,12 +299,16 @@ func (l *Lease) Extend(ctx context.Context) error {
 // Reenter returns a second lease on the same hold, without waiting: same token,
 // same validity, one more on the masters' hold count. Each lease is given back by
 // its own Unlock, in any order; the lock is free after the last. It is what Lock
-// does with a context of this lease, for callers that have the lease instead.
+// of a [Reentrant] lock does with a context of this lease. Reenter itself needs no option:
+// to call it is to ask for it.
 //
 // Its errors are those of [Lease.Extend], for it is one. On an error nothing has
 // changed.
 func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
-	if ctx == nil {
+	switch {
+	case l.isZero():
+		return nil, errZeroLease
+	case ctx == nil:
 		return nil, errNilContext
 	}
 	h := l.h
@@ -255,7 +355,10 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 // Of a lease that was re-entered, Unlock only takes its own part back: the lock
 // stays held until the last lease on it is unlocked.
 func (l *Lease) Unlock(ctx context.Context) error {
-	if ctx == nil {
+	switch {
+	case l.isZero():
+		return errZeroLease
+	case ctx == nil:
 		return errNilContext
 	}
 	h := l.h

@@ -73,7 +73,9 @@ func (ms *masters) urls() []string {
 // default: the machine may be busy with other tests.
 func (ms *masters) open(opts ...redlock.Option) *redlock.Client {
 	ms.t.Helper()
-	c, err := redlock.Open(ms.t.Context(), ms.urls(), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
+	ctx, cancel := context.WithTimeout(ms.t.Context(), 30*time.Second)
+	defer cancel()
+	c, err := redlock.Open(ctx, ms.urls(), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
 	noErr(ms.t, err)
 	ms.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -279,7 +281,7 @@ func wantText(t testing.TB, err error, words ...string) {
 }
 
 // locked locks m or fails.
-func locked(t testing.TB, m *redlock.Mutex) *redlock.Lease {
+func locked(t testing.TB, m redlock.Locker) *redlock.Lease {
 	t.Helper()
 	l, err := m.Lock(t.Context())
 	noErr(t, err)

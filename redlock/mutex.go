@@ -40,6 +40,9 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 }
 
 func (c *Client) mutex(name string, mode node.Mode, opts []LockOption) *Mutex {
+	if c.isZero() {
+		return &Mutex{l: node.NewLock(name, mode), err: errZeroClient}
+	}
 	m := &Mutex{c: c, l: node.NewLock(name, mode), ls: c.lock, err: checkName(name)}
 	for _, o := range opts {
 		if o == nil {
@@ -94,19 +97,26 @@ func hashTag(key string) string {
 }
 
 // Name is the lock's name.
-func (m *Mutex) Name() string { return m.l.Name }
+func (m *Mutex) Name() string {
+	if m == nil || m.l == nil {
+		return ""
+	}
+	return m.l.Name
+}
 
-// Members is m alone, so that a Mutex can be a member of a multilock.
-func (m *Mutex) Members() []*Mutex { return []*Mutex{m} }
+func (m *Mutex) core() *Mutex { return m }
 
-// Key is the same for two Mutexes exactly when they cannot both be held: same
-// masters and same name, whatever the client and the side. Ordered as strings,
-// keys give all processes one order of all locks.
-func (m *Mutex) Key() string { return m.c.epoch.masters + "\x00" + m.l.Name }
-
-// Check returns what is wrong with the lock's name or options, or nil: the error
-// that every call would return.
-func (m *Mutex) Check() error { return m.err }
+// check is what every call returns because of the name or the options, or because m is no
+// Mutex that a Client made.
+func (m *Mutex) check() error {
+	switch {
+	case m == nil || m.c == nil && m.err == nil:
+		return errZeroMutex
+	case m.err != nil:
+		return m.err
+	}
+	return nil
+}
 
 // TryLock tries to take the lock now, in one round trip to all masters. It never waits
 // for a holder, nor goes past callers that wait. It returns a lease, or an error that is
@@ -117,7 +127,7 @@ func (m *Mutex) Check() error { return m.err }
 //	ErrRecovering   too many masters may not vote yet, likewise
 //	ErrRefused      masters will not vote, likewise
 //	ctx.Err()       the caller gave up, before or during the round
-//	ErrConfig, ErrClosed, ErrUpgrade
+//	ErrConfig, ErrClosed, ErrNotReentrant, ErrUpgrade
 //
 // Callers that try at the same moment can split the votes, so that nobody has a
 // quorum. TryLock then looks again after a random pause, within the node timeout, until
@@ -130,7 +140,7 @@ func (m *Mutex) Check() error { return m.err }
 // that was slower, or does not answer, is sent the release until it acknowledges it or
 // the TTL is over. A cancel that races a win wins: the votes are given back.
 //
-// With a context of a lease of this lock it re-enters, as Lock does.
+// A context of a lease of this lock is treated as Lock treats it.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	outer, over, err := m.outer(ctx)
 	switch {
@@ -195,10 +205,12 @@ func (m *Mutex) tryAgain(ctx context.Context, over string, round *RoundError) (*
 	}
 }
 
-// TryLockAll is [Mutex.TryLock] of each of ms, all of them in one round trip: what is
-// for one master is sent together. Each is taken, and reported, for itself; package
-// multilock makes one lock of several.
-func TryLockAll(ctx context.Context, ms []*Mutex) ([]*Lease, []error) {
+// tryAll is hook.TryAll.
+func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
+	ms := make([]*Mutex, len(lockers))
+	for i, l := range lockers {
+		ms[i] = l.core()
+	}
 	leases, errs := make([]*Lease, len(ms)), make([]error, len(ms))
 	var g errgroup.Group
 	try := func(i int, get func() (*Lease, error)) {
@@ -244,10 +256,11 @@ func TryLockAll(ctx context.Context, ms []*Mutex) ([]*Lease, []error) {
 // in the order in which they began to wait, by a queue on the masters (not with
 // [Unfair]). A release wakes the next; should the message get lost, a timer does.
 //
-// With a context of a lease of this lock, or one made from it, Lock re-enters: it
-// returns a second lease on the same hold at once, see [Lease.Reenter]. Which
-// goroutine calls does not matter. With a context of a lease that is over it
-// fails with that lease's error, for whoever calls believes to hold the lock.
+// With a context of a live lease of this lock, or one made from it, Lock fails at once with
+// [ErrNotReentrant]: it would wait for its own caller. If the lock is [Reentrant], Lock
+// returns a second lease on the same hold instead, see [Lease.Reenter]. Which goroutine
+// calls does not matter. With a context of a lease that is over Lock fails with that
+// lease's error, because the caller believes that it holds the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	outer, over, err := m.outer(ctx)
 	switch {
@@ -294,9 +307,9 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, err
 // field of its write vote when a read vote may join that. Neither is there when
 // the lock must be acquired.
 func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err error) {
-	switch {
-	case m.err != nil:
-		return nil, "", m.err
+	switch err := m.check(); {
+	case err != nil:
+		return nil, "", err
 	case ctx == nil:
 		return nil, "", errNilContext
 	}
@@ -306,6 +319,8 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err err
 	}
 	held := outer.h.l
 	switch {
+	case held.Mode == m.l.Mode && !m.ls.reentrant && outer.Err() == nil:
+		return nil, "", fmt.Errorf("%w: %q: the context is that of its lease; use that lease (LeaseFrom), a context without it, or the option Reentrant", ErrNotReentrant, m.l.Name)
 	case held.Mode == m.l.Mode:
 		return outer, "", nil
 	case held.Mode == node.Read && m.l.Mode == node.Write:
@@ -319,20 +334,43 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err err
 	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
 }
 
-// Do runs fn while it holds the lock. fn's context is ctx, ended early by the
-// loss of the lease, with [ErrLost] as its cause, before validity is over; fn should return then, for the
-// lock may be another's. Do returns when fn has returned and the lock is given
-// back: fn's error, joined with ErrLost when the lease was lost meanwhile, or
-// with what Unlock had to say. When the lock cannot be had, fn does not run.
-// A panic in fn gives the lock back and goes on. A Lock of the same lock inside fn,
-// with fn's context, re-enters.
-func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+// Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
+// ctx, ended early by the loss of the lease, with [ErrLost] as its cause, before validity
+// is over. fn should return then, because another may have the lock. [LeaseFrom] finds the
+// lease in fn's context, with its fencing token.
+//
+// Do returns when fn has returned and the lock is given back: fn's error, joined with
+// ErrLost if the lease was lost meanwhile, or with the error of Unlock. If the lock
+// cannot be had, fn does not run and Do returns Lock's error. A panic in fn gives the lock
+// back and goes on.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
 	lease, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lease.Unlock(ctx)) }()
-	held, stop := lease.bound(ctx)
-	defer stop()
+	return lease.do(ctx, fn)
+}
+
+// TryDo is Do that does not wait: if the lock is not free, fn does not run, and TryDo
+// returns TryLock's error, for instance [ErrHeld].
+func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	lease, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, fn)
+}
+
+// do runs fn under the lease and gives the lease back.
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	defer func() { err = errors.Join(err, l.Unlock(ctx)) }()
+	held, stop := l.bound(ctx)
+	defer stop(ErrReleased)
 	return fn(held)
 }

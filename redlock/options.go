@@ -58,6 +58,7 @@ type lockSettings struct {
 	renewEvery  time.Duration // with renewSet; else a third of the TTL
 	maxHold     time.Duration // 0: renewed until unlocked
 	unfair      bool
+	reentrant   bool
 }
 
 func defaults() settings {
@@ -116,6 +117,15 @@ func WithMinValidity(d time.Duration) LockOption {
 // ever. Default: the masters keep a queue, and its order is the order of grants.
 func Unfair() LockOption {
 	return lockOption(func(s *lockSettings) { s.unfair = true })
+}
+
+// Reentrant lets a Lock, or a TryLock or Do, that is called with a context of a live lease
+// of the same lock return a second lease on the same hold at once: see [Lease.Reenter].
+// Default: such a call fails at once with [ErrNotReentrant]. Whoever has the context
+// re-enters, so do not give it to goroutines that are to exclude each other. The option
+// of the lock that is called decides; how the lease was taken does not matter.
+func Reentrant() LockOption {
+	return lockOption(func(s *lockSettings) { s.reentrant = true })
 }
 
 // WithNodeTimeout caps how long a round waits for masters that do not answer. A
@@ -179,13 +189,6 @@ func WithLogger(l *slog.Logger) Option {
 // [clock.System]; [clock.Monotonic] under testing/synctest.
 func WithClock(c clock.Clock) Option {
 	return clientOption(func(s *settings) { s.clock = c })
-}
-
-// WithRand makes a client's ids and the jitter of its pauses come from next instead
-// of crypto/rand and math/rand, so that a simulation repeats. next must be safe for
-// concurrent use. For simulations only: ids that repeat break exclusion.
-func WithRand(next func() uint64) Option {
-	return clientOption(func(s *settings) { s.node.Rand = next })
 }
 
 // apply reads opts over the defaults.

@@ -74,9 +74,9 @@ func FuzzOptions(f *testing.F) {
 		sound(t, c, &c.lock)
 		m := c.Mutex(name, locks...)
 		if err := checkName(name); err != nil {
-			names(m.Check(), name, len(name), fmt.Sprintf("%q", name), "empty")
-		} else if m.Check() != nil {
-			names(m.Check(), given...)
+			names(m.check(), name, len(name), fmt.Sprintf("%q", name), "empty")
+		} else if m.check() != nil {
+			names(m.check(), given...)
 		} else {
 			sound(t, c, &m.ls)
 		}

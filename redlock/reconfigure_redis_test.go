@@ -34,7 +34,9 @@ func (ms *masters) pick(on ...int) []string {
 // openAt opens a client of some masters that is closed with the test.
 func openAt(t testing.TB, urls []string, opts ...redlock.Option) *redlock.Client {
 	t.Helper()
-	c, err := redlock.Open(t.Context(), urls, opts...)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c, err := redlock.Open(ctx, urls, opts...)
 	noErr(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -255,7 +255,7 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 	c, err := redlock.Open(t.Context(), limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
 	noErr(t, err)
 	defer c.Close()
-	for _, m := range []*redlock.Mutex{c.Mutex("orders"), c.RWMutex("orders-rw").Writer(), c.RWMutex("orders-rw").Reader()} {
+	for _, m := range []redlock.Locker{c.Mutex("orders"), c.RWMutex("orders-rw").Locker(), c.RWMutex("orders-rw").RLocker()} {
 		l := locked(t, m)
 		settled(t, l, 3)
 		ms.each([]int{0}, drop(m.Name()))

@@ -45,7 +45,7 @@ func wantCount(t *testing.T, masters *quorumtest.Masters, name string, n int) {
 
 func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
-	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
+	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
 	m := c.Mutex("lock")
 	outer := lock(t, m)
 	wantCount(t, masters, "lock", 1)
@@ -112,7 +112,7 @@ func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
 // Goroutine after goroutine re-enters while others do: no count gets lost.
 func TestReenter_fromManyGoroutines_countsAll(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
-	m := masters.Open(redlock.WithoutRenewal()).Mutex("lock")
+	m := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()).Mutex("lock")
 	outer := lock(t, m)
 	const n = 16
 	for range quorumtest.Scale(5, 100) {
@@ -146,7 +146,7 @@ func TestReenter_fromManyGoroutines_countsAll(t *testing.T) {
 
 func TestReenter_leaseIsOver_isRefused(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	c := masters.Open()
+	c := masters.Open(redlock.Reentrant())
 	m := c.Mutex("lock", redlock.WithoutRenewal())
 	refused := func(lease *redlock.Lease, why error) {
 		t.Helper()
@@ -234,7 +234,7 @@ func TestReenter_noQuorum_changesNothing(t *testing.T) {
 // A vote that was lost comes back with the count that it had.
 func TestReenter_voteLost_topUpKeepsTheCount(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	lease := lock(t, masters.Open(redlock.WithoutRenewal()).Mutex("lock"))
+	lease := lock(t, masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()).Mutex("lock"))
 	inner, err := lease.Reenter(t.Context())
 	quorumtest.NoErr(t, err)
 	wantCount(t, masters, "lock", 2)
@@ -249,7 +249,7 @@ func TestReenter_voteLost_topUpKeepsTheCount(t *testing.T) {
 
 func TestDo_nested_reenters(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(), masters.Open()
+	c, other := masters.Open(redlock.Reentrant()), masters.Open()
 	m := c.Mutex("lock")
 	failed := errors.New("failed")
 	tokens := make(map[int64]bool)
@@ -280,4 +280,63 @@ func TestDo_nested_reenters(t *testing.T) {
 	}
 	wantCount(t, masters, "lock", 0)
 	unlock(t, lock(t, other.Mutex("lock")))
+}
+
+// Without the option, whoever has the context of a lease is told that the lock is held by
+// the caller. No master is asked, and the lease stays as it is.
+func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
+	for name, m := range lockers(c) {
+		outer := lock(t, m)
+		inside, stop := outer.Bind(t.Context())
+		before := c.Stats().Rounds
+		start := time.Now()
+		never := func(context.Context) error { t.Errorf("%s: it ran", name); return nil }
+		for _, ctx := range []context.Context{inside, outer.Context(), context.WithValue(outer.Context(), leasesKey{}, 1)} {
+			for way, err := range map[string]error{
+				"Lock": errOf(m.Lock(ctx)), "TryLock": errOf(m.TryLock(ctx)), "TryLockFor": errOf(m.TryLockFor(ctx, time.Hour)),
+				"Do": m.Do(ctx, never), "TryDo": m.TryDo(ctx, never),
+			} {
+				if !errors.Is(err, redlock.ErrNotReentrant) || errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrConfig) {
+					t.Errorf("%s.%s: %v, want ErrNotReentrant", name, way, err)
+				}
+			}
+		}
+		if n := c.Stats().Rounds - before; n != 0 || time.Since(start) > 3*time.Second {
+			t.Errorf("%s: %d rounds, %v", name, n, time.Since(start))
+		}
+		stop()
+		quorumtest.NoErr(t, outer.Err())
+
+		// To call Reenter is to ask for it, and another lock is another matter.
+		again, err := outer.Reenter(t.Context())
+		quorumtest.NoErr(t, err)
+		unlock(t, again)
+		unlock(t, lock(t, c.Mutex("another")))
+		unlock(t, outer)
+	}
+	for _, name := range []string{"lock", "rw"} {
+		quorumtest.Soon(t, "nothing is left locked", func() bool { return len(masters.Keys(name)) == 0 })
+	}
+	unlock(t, lock(t, other.Mutex("lock")))
+	unlock(t, lock(t, other.RWMutex("rw")))
+}
+
+type leasesKey struct{}
+
+// The option is the called lock's: how the lease was taken does not matter.
+func TestReentrant_isTheCalledLocks(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c := masters.Open()
+	plain, reentrant := c.Mutex("lock"), c.Mutex("lock", redlock.Reentrant())
+	for _, m := range []redlock.Locker{plain, reentrant} {
+		outer := lock(t, m)
+		_, err := plain.Lock(outer.Context())
+		quorumtest.Is(t, err, redlock.ErrNotReentrant)
+		inner, err := reentrant.Lock(outer.Context())
+		quorumtest.NoErr(t, err)
+		unlock(t, inner)
+		unlock(t, outer)
+	}
 }

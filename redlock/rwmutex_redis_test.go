@@ -116,9 +116,9 @@ type visitor struct {
 }
 
 func (v *visitor) visit(ctx context.Context) error {
-	side, read := v.rw.Writer(), v.rng.IntN(10) > 0
+	side, read := v.rw.Locker(), v.rng.IntN(10) > 0
 	if read {
-		side = v.rw.Reader()
+		side = v.rw.RLocker()
 	}
 	before := v.before()
 	var lease *redlock.Lease
@@ -156,12 +156,12 @@ func (v *visitor) visit(ctx context.Context) error {
 			return fmt.Errorf("leaving again: %w", err)
 		}
 	case way == 1 && read:
-		if _, err := v.rw.Writer().Lock(lease.Context()); !errors.Is(err, redlock.ErrUpgrade) {
+		if _, err := v.rw.Lock(lease.Context()); !errors.Is(err, redlock.ErrUpgrade) {
 			return fmt.Errorf("upgrade: %w", err)
 		}
 	case way < 4 && !read:
 		before := v.before()
-		reading, err := v.rw.Reader().Lock(lease.Context())
+		reading, err := v.rw.RLock(lease.Context())
 		if err != nil {
 			return fmt.Errorf("downgrading: %w", err)
 		}
@@ -193,7 +193,7 @@ func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
 	began := time.Now()
 	var wg sync.WaitGroup
 	for range 4 {
-		rw := masters.Open().RWMutex("lock")
+		rw := masters.Open().RWMutex("lock", redlock.Reentrant())
 		for range 4 {
 			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), rw}
 			wg.Go(func() {
@@ -221,16 +221,16 @@ func TestRWMutex_readers_holdTogether(t *testing.T) {
 	const n = 6
 	masters := quorumtest.Start(t, 5)
 	c := masters.Open()
-	writer := lock(t, c.RWMutex("lock").Writer())
+	writer := lock(t, c.RWMutex("lock").Locker())
 	var waiting []<-chan outcome
 	for i := range n {
-		waiting = append(waiting, waitFor(t.Context(), masters.Open().RWMutex("lock").Reader()))
-		waiting = append(waiting, waitFor(t.Context(), c.RWMutex("lock").Reader()))
+		waiting = append(waiting, waitFor(t.Context(), masters.Open().RWMutex("lock").RLocker()))
+		waiting = append(waiting, waitFor(t.Context(), c.RWMutex("lock").RLocker()))
 		masters.Waits("lock", i+2)
 	}
-	_, err := c.RWMutex("lock").Reader().TryLock(t.Context())
+	_, err := c.RWMutex("lock").TryRLock(t.Context())
 	quorumtest.Is(t, err, redlock.ErrHeld)
-	_, err = c.RWMutex("lock").Writer().TryLock(t.Context())
+	_, err = c.RWMutex("lock").TryLock(t.Context())
 	quorumtest.Is(t, err, redlock.ErrHeld)
 	unlock(t, writer)
 	var readers []*redlock.Lease
@@ -239,11 +239,11 @@ func TestRWMutex_readers_holdTogether(t *testing.T) {
 	}
 	for _, r := range readers {
 		quorumtest.NoErr(t, r.Err())
-		_, err := c.RWMutex("lock").Writer().TryLock(t.Context())
+		_, err := c.RWMutex("lock").TryLock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
 		unlock(t, r)
 	}
-	unlock(t, lock(t, c.RWMutex("lock").Writer()))
+	unlock(t, lock(t, c.RWMutex("lock").Locker()))
 	noVotes(t, masters)
 }
 
@@ -254,9 +254,9 @@ func TestRWMutex_readerDies_freesItselfAlone(t *testing.T) {
 	const ttl = 1500 * time.Millisecond
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()
-	doomed := lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").Reader())
-	alive := lock(t, masters.Open(redlock.WithTTL(3*ttl)).RWMutex("lock").Reader())
-	writer := waitFor(t.Context(), masters.Open().RWMutex("lock").Writer())
+	doomed := lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").RLocker())
+	alive := lock(t, masters.Open(redlock.WithTTL(3*ttl)).RWMutex("lock").RLocker())
+	writer := waitFor(t.Context(), masters.Open().RWMutex("lock").Locker())
 	masters.Waits("lock", 1)
 
 	path.Vanish()
@@ -285,10 +285,10 @@ func TestRWMutex_lastReaderDies_writerHasItAfterItsTTL(t *testing.T) {
 	const ttl = 1500 * time.Millisecond
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()
-	leaving := lock(t, masters.Open(redlock.WithTTL(20*ttl)).RWMutex("lock").Reader())
-	lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").Reader())
+	leaving := lock(t, masters.Open(redlock.WithTTL(20*ttl)).RWMutex("lock").RLocker())
+	lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").RLocker())
 	w := masters.Open()
-	writer := waitFor(t.Context(), w.RWMutex("lock").Writer())
+	writer := waitFor(t.Context(), w.RWMutex("lock").Locker())
 	masters.Waits("lock", 1)
 	waitSettled(t, w)
 
@@ -308,16 +308,16 @@ func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	c, other := masters.Open(), masters.Open()
 	rw := c.RWMutex("lock")
-	writing := lock(t, rw.Writer())
-	waiting := waitFor(t.Context(), other.RWMutex("lock").Writer())
+	writing := lock(t, rw.Locker())
+	waiting := waitFor(t.Context(), other.RWMutex("lock").Locker())
 	masters.Waits("lock", 1)
 
 	type way func(ctx context.Context) (*redlock.Lease, error)
 	var reading []*redlock.Lease
 	last := writing.Token()
 	for name, enter := range map[string]way{
-		"Lock": rw.Reader().Lock, "TryLock": rw.Reader().TryLock,
-		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return rw.Reader().TryLockFor(ctx, then) },
+		"Lock": rw.RLocker().Lock, "TryLock": rw.RLocker().TryLock,
+		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return rw.TryRLockFor(ctx, then) },
 	} {
 		r, err := enter(writing.Context())
 		if err != nil {
@@ -340,7 +340,7 @@ func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 		default:
 		}
 		quorumtest.NoErr(t, r.Extend(t.Context()))
-		_, err := other.RWMutex("lock").Writer().TryLock(t.Context())
+		_, err := other.RWMutex("lock").TryLock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
 		unlock(t, r)
 	}
@@ -351,10 +351,10 @@ func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 	unlock(t, o.lease)
 
 	// Other readers may join as soon as it has.
-	writing = lock(t, rw.Writer())
-	r, err := rw.Reader().Lock(writing.Context())
+	writing = lock(t, rw.Locker())
+	r, err := rw.RLock(writing.Context())
 	quorumtest.NoErr(t, err)
-	waiting = waitFor(t.Context(), other.RWMutex("lock").Reader())
+	waiting = waitFor(t.Context(), other.RWMutex("lock").RLocker())
 	masters.Waits("lock", 1)
 	unlock(t, writing)
 	unlock(t, must(t, waiting, then).lease)
@@ -362,10 +362,10 @@ func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 
 	// What is over is no reason to read.
 	for _, ctx := range []context.Context{writing.Context(), r.Context()} {
-		_, err = rw.Reader().Lock(ctx)
+		_, err = rw.RLock(ctx)
 		quorumtest.Is(t, err, redlock.ErrReleased)
 	}
-	unlock(t, lock(t, rw.Writer()))
+	unlock(t, lock(t, rw.Locker()))
 }
 
 // A reader that wants to write would wait for itself, for ever.
@@ -373,14 +373,14 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
 	rw := c.RWMutex("lock")
-	reading := lock(t, rw.Reader())
+	reading := lock(t, rw.RLocker())
 	before := c.Stats().Rounds
 	inside, cancel := context.WithTimeout(reading.Context(), 15*time.Second)
 	defer cancel()
 	for name, err := range map[string]error{
-		"Lock": errOf(rw.Writer().Lock(inside)), "TryLock": errOf(rw.Writer().TryLock(inside)),
-		"TryLockFor": errOf(rw.Writer().TryLockFor(inside, time.Hour)),
-		"Do":         rw.Writer().Do(inside, func(context.Context) error { t.Error("Do ran"); return nil }),
+		"Lock": errOf(rw.Lock(inside)), "TryLock": errOf(rw.TryLock(inside)),
+		"TryLockFor": errOf(rw.TryLockFor(inside, time.Hour)),
+		"Do":         rw.Do(inside, func(context.Context) error { t.Error("Do ran"); return nil }),
 	} {
 		if !errors.Is(err, redlock.ErrUpgrade) {
 			t.Errorf("%s: %v, want ErrUpgrade", name, err)
@@ -391,13 +391,13 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 	}
 	quorumtest.NoErr(t, reading.Err())
 	// Another client's lease is none of this client's.
-	_, err := other.RWMutex("lock").Writer().TryLock(inside)
+	_, err := other.RWMutex("lock").TryLock(inside)
 	quorumtest.Is(t, err, redlock.ErrHeld)
 	unlock(t, reading)
 
 	// A lock is one kind or the other.
 	plain := lock(t, c.Mutex("plain"))
-	_, err = c.RWMutex("plain").Reader().Lock(plain.Context())
+	_, err = c.RWMutex("plain").RLock(plain.Context())
 	quorumtest.Is(t, err, redlock.ErrConfig)
 	unlock(t, plain)
 	masters.NothingLeft()
@@ -424,7 +424,7 @@ func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
 					mu.Lock()
 					late := queued
 					mu.Unlock()
-					lease, err := c.RWMutex("lock").Reader().Lock(ctx)
+					lease, err := c.RWMutex("lock").RLock(ctx)
 					if err != nil {
 						if ctx.Err() == nil {
 							t.Error(err)
@@ -454,7 +454,7 @@ func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
 	for n := range quorumtest.Scale(15, 1000) {
 		quorumtest.Soon(t, "readers are inside", busy)
 		start := time.Now()
-		got := waitFor(t.Context(), writer.RWMutex("lock").Writer())
+		got := waitFor(t.Context(), writer.RWMutex("lock").Locker())
 		var o outcome
 		for o.lease == nil { // it need not come to queueing
 			select {
@@ -501,12 +501,12 @@ func writerQueued(t *testing.T, masters *quorumtest.Masters, name string) bool {
 // Both sides count re-entries on the masters, and keep token and holder.
 func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
+	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
 	rw := c.RWMutex("lock")
 	for name, side := range map[string]struct {
-		m      *redlock.Mutex
+		m      redlock.Locker
 		suffix string
-	}{"read": {rw.Reader(), ""}, "write": {rw.Writer(), ":write"}} {
+	}{"read": {rw.RLocker(), ""}, "write": {rw.Locker(), ":write"}} {
 		outer := lock(t, side.m)
 		count := func(want string) {
 			t.Helper()
@@ -535,7 +535,7 @@ func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 		count("2")
 		unlock(t, innermost)
 		count("1")
-		_, err = other.RWMutex("lock").Writer().TryLock(t.Context())
+		_, err = other.RWMutex("lock").TryLock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
 		unlock(t, inner)
 		noVotes(t, masters)
@@ -546,15 +546,15 @@ func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 func TestRWMutex_unlockAfterLoss_leavesTheOthers(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithTTL(300*time.Millisecond)), masters.Open()
-	for name, side := range map[string]func(*redlock.RWMutex) *redlock.Mutex{
-		"read": (*redlock.RWMutex).Reader, "write": (*redlock.RWMutex).Writer,
+	for name, side := range map[string]func(*redlock.RWMutex) redlock.Locker{
+		"read": (*redlock.RWMutex).RLocker, "write": (*redlock.RWMutex).Locker,
 	} {
 		mine := lock(t, side(c.RWMutex("lock")))
 		<-mine.Context().Done()
 		theirs := lock(t, side(other.RWMutex("lock"))) // a reader at once, a writer when the TTL is over
 		quorumtest.Is(t, mine.Unlock(t.Context()), redlock.ErrLost)
 		quorumtest.NoErr(t, theirs.Extend(t.Context()))
-		_, err := c.RWMutex("lock").Writer().TryLock(t.Context())
+		_, err := c.RWMutex("lock").TryLock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
 		if err := theirs.Unlock(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)

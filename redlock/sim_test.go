@@ -162,7 +162,7 @@ var errNoKill = errors.New("NOPERM this user has no permissions to run the 'clie
 
 // mustLock takes the lock, and returns when the masters that were not waited for
 // have voted too.
-func mustLock(t *testing.T, m *redlock.Mutex) *redlock.Lease {
+func mustLock(t *testing.T, m redlock.Locker) *redlock.Lease {
 	t.Helper()
 	lease, err := m.TryLock(t.Context())
 	if err != nil {

@@ -29,8 +29,12 @@ type stats struct {
 	rounds, granted, secondRounds, extends, lost atomic.Uint64
 }
 
-// Stats returns the client's counts. It is cheap.
+// Stats returns the client's counts. It is cheap. A nil or zero Client returns zeros, and a
+// closed one what it counted.
 func (c *Client) Stats() Stats {
+	if c.isZero() {
+		return Stats{}
+	}
 	s := Stats{
 		Rounds:       c.stats.rounds.Load(),
 		Granted:      c.stats.granted.Load(),

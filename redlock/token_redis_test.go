@@ -36,7 +36,7 @@ type tokens struct {
 // lock takes m, gives it back, and notes what is wrong with the grant: a token that
 // was there before or is no larger than that of a lease granted before Lock was
 // called, or a holder that believes to have the lock still.
-func (ts *tokens) lock(ctx context.Context, m *redlock.Mutex) error {
+func (ts *tokens) lock(ctx context.Context, m redlock.Locker) error {
 	ts.mu.Lock()
 	before := ts.most
 	ts.mu.Unlock()

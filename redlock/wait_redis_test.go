@@ -33,7 +33,7 @@ type outcome struct {
 }
 
 // waitFor has a goroutine wait for m.
-func waitFor(ctx context.Context, m *redlock.Mutex) <-chan outcome {
+func waitFor(ctx context.Context, m redlock.Locker) <-chan outcome {
 	got := make(chan outcome, 1)
 	go func() {
 		lease, err := m.Lock(ctx)
@@ -55,7 +55,7 @@ func must(t *testing.T, got <-chan outcome, limit time.Duration) outcome {
 	}
 }
 
-func lock(t *testing.T, m *redlock.Mutex) *redlock.Lease {
+func lock(t *testing.T, m redlock.Locker) *redlock.Lease {
 	t.Helper()
 	lease, err := m.Lock(t.Context())
 	quorumtest.NoErr(t, err)
@@ -159,7 +159,7 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 func TestLock_handOverInOneProcess_needsNoMessage(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	c := masters.Lossy(func(int) bool { return true }, redlock.WithTTL(20*time.Second))
-	for _, m := range []*redlock.Mutex{c.Mutex("lock"), c.RWMutex("rw").Writer()} {
+	for _, m := range []redlock.Locker{c.Mutex("lock"), c.RWMutex("rw").Locker()} {
 		lease := lock(t, m)
 		for range 10 {
 			got := waitFor(t.Context(), m)
@@ -391,7 +391,7 @@ func crowd(t *testing.T, n, served int, name func(i int) string) {
 			names[name(i)] = l
 		}
 	}
-	mutexes := make([]*redlock.Mutex, n)
+	mutexes := make([]redlock.Locker, n)
 	for i := range mutexes {
 		mutexes[i] = c.Mutex(name(i))
 	}
@@ -703,7 +703,7 @@ func TestLock_foreignKey_isRefused(t *testing.T) {
 		t.Helper()
 		for _, err := range []error{
 			errOf(c.Mutex(name).TryLock(t.Context())), errOf(c.Mutex(name).Lock(t.Context())),
-			errOf(c.RWMutex(name).Reader().Lock(t.Context())), errOf(c.RWMutex(name).Writer().Lock(t.Context())),
+			errOf(c.RWMutex(name).RLock(t.Context())), errOf(c.RWMutex(name).Lock(t.Context())),
 		} {
 			quorumtest.Is(t, err, redlock.ErrRefused)
 			// A round ends with the second of three refusals, whichever masters these are of.

@@ -248,7 +248,7 @@ func (c *client) reach(ids ...int) {
 	}
 }
 
-func (c *client) mutex() *redlock.Mutex { return c.Mutex(lock) }
+func (c *client) mutex() redlock.Locker { return c.Mutex(lock) }
 
 // try is TryLock on record; the lease is nil when it was refused.
 func (c *client) try(ctx context.Context) *redlock.Lease { return c.take(ctx, c.mutex().TryLock) }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -67,6 +68,9 @@ type member struct {
 	away   bool          // cut off for a whole change
 }
 
+// withRand makes a client's ids and pauses repeat. See package hook.
+var withRand = hook.WithRand.(func(func() uint64) redlock.Option)
+
 func (w *world) newMember(i int) *member {
 	rnd := w.rand(fmt.Sprintf("member %d", i))
 	m := &member{w: w, id: i, ids: w.instant(fmt.Sprintf("ids %d", i))}
@@ -79,7 +83,7 @@ func (w *world) newMember(i int) *member {
 	// One TTL for all locks of a client, from a fifth of the longest up.
 	ttl := w.cfg.MaxTTL/5 + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL*4/5)))
 	m.again, m.share = make(chan struct{}, 1), float64(ttl)/float64(w.cfg.MaxTTL)
-	m.opts = []redlock.Option{redlock.WithClock(m.clock), redlock.WithRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
+	m.opts = []redlock.Option{redlock.WithClock(m.clock), withRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
 	if !w.cfg.Operated {
 		m.opts = append(m.opts, redlock.WithFixedMasters())

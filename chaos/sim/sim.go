@@ -292,9 +292,9 @@ func (w *world) probe() (failed error) {
 		l, c := w.locks[i%len(w.locks)], w.members[i%len(w.members)].client
 		ctx, cancel := context.WithTimeout(context.Background(), 4*w.cfg.Heal())
 		op := history.Op{Kind: history.KindProbe, Client: "probe", Lock: l.name, Call: w.now(), Outcome: history.Failed}
-		m := c.Mutex(l.name)
+		m := redlock.Locker(c.Mutex(l.name))
 		if l.rw {
-			m = c.RWMutex(l.name).Writer()
+			m = c.RWMutex(l.name).Locker()
 		}
 		lease, err := patient(ctx, m)
 		op.Return = w.now()
@@ -312,7 +312,7 @@ func (w *world) probe() (failed error) {
 }
 
 // patient is Lock that also waits while no quorum answers.
-func patient(ctx context.Context, m *redlock.Mutex) (*redlock.Lease, error) {
+func patient(ctx context.Context, m redlock.Locker) (*redlock.Lease, error) {
 	for {
 		lease, err := m.Lock(ctx)
 		if err == nil || ctx.Err() != nil {

@@ -40,7 +40,7 @@ func (k *worker) run(until time.Time) {
 
 // once takes a lock in some way, works under it and gives it back.
 func (k *worker) once(l *lock) {
-	var opts []redlock.LockOption
+	opts := []redlock.LockOption{redlock.Reentrant()}
 	if k.rnd.IntN(2) == 0 {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
@@ -51,11 +51,11 @@ func (k *worker) once(l *lock) {
 	if c == nil {
 		return // its process is being restarted
 	}
-	m, mode := c.Mutex(l.name, opts...), history.Exclusive
+	m, mode := redlock.Locker(c.Mutex(l.name, opts...)), history.Exclusive
 	if l.rw {
 		rw := c.RWMutex(l.name, opts...)
-		if m, mode = rw.Writer(), history.Writing; k.rnd.IntN(2) == 0 {
-			m, mode = rw.Reader(), history.Shared
+		if m, mode = rw.Locker(), history.Writing; k.rnd.IntN(2) == 0 {
+			m, mode = rw.RLocker(), history.Shared
 		}
 	}
 	op := history.Op{Kind: history.KindLock, Client: k.name, Lock: l.name, Mode: mode, Call: k.w.now()}
@@ -74,7 +74,7 @@ func (k *worker) once(l *lock) {
 	k.hold(l, m, lease, op)
 }
 
-func (k *worker) take(m *redlock.Mutex) (*redlock.Lease, error) {
+func (k *worker) take(m redlock.Locker) (*redlock.Lease, error) {
 	ctx := context.Background()
 	switch k.rnd.IntN(4) {
 	case 0:
@@ -100,7 +100,7 @@ func class(err error) string {
 
 // hold is the life of one lease. One in fifty holders is paused: it works on without a look at its lease, as a process does
 // that was stopped, and only the register's fence stands between it and a lost update.
-func (k *worker) hold(l *lock, m *redlock.Mutex, lease *redlock.Lease, grant history.Op) {
+func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant history.Op) {
 	paused := k.w.cfg.does("N8") && k.rnd.IntN(50) == 0
 	value, ok := k.register(l, grant, history.KindRead, 0)
 	work := k.about(k.w.cfg.Think)
@@ -140,7 +140,7 @@ func (k *worker) hold(l *lock, m *redlock.Mutex, lease *redlock.Lease, grant his
 	k.w.mu.Unlock()
 }
 
-func (k *worker) reenter(m *redlock.Mutex, lease *redlock.Lease, grant history.Op) {
+func (k *worker) reenter(m redlock.Locker, lease *redlock.Lease, grant history.Op) {
 	inner, err := m.Lock(lease.Context())
 	if err != nil {
 		return

@@ -75,7 +75,7 @@ func (w *worker) sleep(ctx context.Context, d time.Duration) {
 }
 
 // take locks m, waits for a while if it has to, and reports the grant to the harness.
-func (w *worker) take(ctx context.Context, m *redlock.Mutex, mode history.Mode) *redlock.Lease {
+func (w *worker) take(ctx context.Context, m redlock.Locker, mode history.Mode) *redlock.Lease {
 	l := w.Lock(m.Name(), mode, func() (*redlock.Lease, error) { return m.TryLockFor(ctx, 2*w.spec.TTL) })
 	if l != nil {
 		w.shows(l.Name(), true)
@@ -153,7 +153,7 @@ func (w *worker) cold(ctx context.Context) {
 
 // nest takes its lock a second time, by its context or by its lease, and unlocks in either order. It records only the outermost hold.
 func (w *worker) nest(ctx context.Context) {
-	m := w.c.Mutex(string(Nest))
+	m := w.c.Mutex(string(Nest), redlock.Reentrant())
 	l := w.take(ctx, m, history.Exclusive)
 	if l == nil {
 		return
@@ -177,14 +177,14 @@ func (w *worker) nest(ctx context.Context) {
 }
 
 func (w *worker) read(ctx context.Context) {
-	if l := w.take(ctx, w.c.RWMutex(string(RW)).Reader(), history.Shared); l != nil {
+	if l := w.take(ctx, w.c.RWMutex(string(RW)).RLocker(), history.Shared); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
 }
 
 func (w *worker) write(ctx context.Context) {
-	if l := w.take(ctx, w.c.RWMutex(string(RW)).Writer(), history.Writing); l != nil {
+	if l := w.take(ctx, w.c.RWMutex(string(RW)).Locker(), history.Writing); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}

@@ -23,7 +23,7 @@ type held interface {
 	Unlock(ctx context.Context) error
 }
 
-type mutexLocker struct{ *redlock.Mutex }
+type mutexLocker struct{ redlock.Locker }
 
 func (m mutexLocker) lock(ctx context.Context) (held, error) {
 	lease, err := m.Lock(ctx)
@@ -125,7 +125,7 @@ func (t *task) crowd(newClient func() (*redlock.Client, error)) (*crowd, error) 
 	return c, nil
 }
 
-func (t *task) mutex(client *redlock.Client, read bool) *redlock.Mutex {
+func (t *task) mutex(client *redlock.Client, read bool) redlock.Locker {
 	var opts []redlock.LockOption
 	if t.Unfair {
 		opts = append(opts, redlock.Unfair())
@@ -134,9 +134,9 @@ func (t *task) mutex(client *redlock.Client, read bool) *redlock.Mutex {
 	case !t.ReadWrite:
 		return client.Mutex(t.Name, opts...)
 	case read:
-		return client.RWMutex(t.Name, opts...).Reader()
+		return client.RWMutex(t.Name, opts...).RLocker()
 	}
-	return client.RWMutex(t.Name, opts...).Writer()
+	return client.RWMutex(t.Name, opts...).Locker()
 }
 
 func (c *crowd) close() {

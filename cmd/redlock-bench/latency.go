@@ -158,7 +158,7 @@ func (s *side) errors() (n int, first error) {
 	return n, first
 }
 
-type lockPairer struct{ *redlock.Mutex }
+type lockPairer struct{ redlock.Locker }
 
 func (l lockPairer) pair(ctx context.Context) error {
 	lease, err := l.Lock(ctx)

@@ -98,9 +98,14 @@ func (m *Masters) Open(opts ...redlock.Option) *redlock.Client {
 	return open(m.t, m.URLs(), opts)
 }
 
+// openTimeout is how long masters that are up may take to answer.
+const openTimeout = 30 * time.Second
+
 func open(t testing.TB, urls []string, opts []redlock.Option) *redlock.Client {
 	t.Helper()
-	c, err := redlock.Open(t.Context(), urls, append([]redlock.Option{patient}, opts...)...)
+	ctx, cancel := context.WithTimeout(t.Context(), openTimeout)
+	defer cancel()
+	c, err := redlock.Open(ctx, urls, append([]redlock.Option{patient}, opts...)...)
 	NoErr(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -101,11 +101,11 @@ func TestReplay_ours_leavesWhatJavaLeaves(t *testing.T) {
 	release := func(s *stage) error { return s.pop().Unlock(t.Context()) }
 	extend := func(s *stage) error { return s.leases[len(s.leases)-1].Extend(t.Context()) }
 	plain := func(s *stage) error { return s.push(s.client.Mutex(s.name).Lock(t.Context())) }
-	read := func(s *stage) error { return s.push(s.client.RWMutex(s.name).Reader().Lock(t.Context())) }
-	write := func(s *stage) error { return s.push(s.client.RWMutex(s.name).Writer().Lock(t.Context())) }
+	read := func(s *stage) error { return s.push(s.client.RWMutex(s.name).RLocker().Lock(t.Context())) }
+	write := func(s *stage) error { return s.push(s.client.RWMutex(s.name).Locker().Lock(t.Context())) }
 	twice := func(s *stage) error { return errors.Join(plain(s), s.push(s.leases[0].Reenter(t.Context()))) }
 	downgrade := func(s *stage) error {
-		return s.push(s.client.RWMutex(s.name).Reader().Lock(s.leases[0].Context()))
+		return s.push(s.client.RWMutex(s.name).RLocker().Lock(s.leases[0].Context()))
 	}
 	// Ours adds a 0, which Java cannot miss.
 	writer := func(javas []string) []string { return append(javas, "redisson_rwlock:{R2} 0") }

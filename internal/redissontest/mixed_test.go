@@ -24,7 +24,7 @@ type unlocker interface {
 // locker is any of our locks.
 type locker func(ctx context.Context) (unlocker, error)
 
-func mutex(m *redlock.Mutex) locker {
+func mutex(m redlock.Locker) locker {
 	return func(ctx context.Context) (unlocker, error) { return m.Lock(ctx) }
 }
 
@@ -162,9 +162,9 @@ func TestMixed_exclusiveLocks_neverTwoHoldersAndAllTurns(t *testing.T) {
 	one, two := ours(t, addrs[:1]), ours(t, addrs[:1])
 	all, all2 := ours(t, addrs), ours(t, addrs)
 	plain := func(c *redlock.Client) locker { return mutex(c.Mutex("plain")) }
-	write := func(c *redlock.Client) locker { return mutex(c.RWMutex("write").Writer()) }
+	write := func(c *redlock.Client) locker { return mutex(c.RWMutex("write").Locker()) }
 	red := func(c *redlock.Client) locker { return mutex(c.Mutex("red")) }
-	redWrite := func(c *redlock.Client) locker { return mutex(c.RWMutex("redwrite").Writer()) }
+	redWrite := func(c *redlock.Client) locker { return mutex(c.RWMutex("redwrite").Locker()) }
 	names := []string{"multi a", "multi b", "multi c"}
 	several := func(c *redlock.Client) locker { return multi(t, c, names...) }
 	for _, c := range []struct {
@@ -207,7 +207,7 @@ func TestMixed_readersAndWriters_readersShareWritersAlone(t *testing.T) {
 			rw := c.client.RWMutex(name[0])
 			shared, between := contend(t,
 				javas(t, a.Handle("r", read), true), javas(t, a.Handle("r2", read), true), javas(t, a.Handle("w", write), false),
-				goes(t, mutex(rw.Reader()), true), goes(t, mutex(rw.Reader()), true), goes(t, mutex(rw.Writer()), false))
+				goes(t, mutex(rw.RLocker()), true), goes(t, mutex(rw.RLocker()), true), goes(t, mutex(rw.Locker()), false))
 			between.want(t)
 			t.Logf("Java's readers and ours held it together %d times", shared) // left to chance here; see below
 		})
@@ -227,7 +227,7 @@ func tryJava(t *testing.T, h redissontest.Handle) try {
 	}
 }
 
-func tryOurs(t *testing.T, m *redlock.Mutex) try {
+func tryOurs(t *testing.T, m redlock.Locker) try {
 	return func() (func(), bool) {
 		lease, err := m.TryLock(t.Context())
 		if err != nil && !errors.Is(err, redlock.ErrHeld) {
@@ -255,8 +255,8 @@ func TestMixed_tryLock_readersJoinOthersExcluded(t *testing.T) {
 		}
 		rw := c.client.RWMutex(rwName)
 		jPlain, gPlain := java(c.plain, name), tryOurs(t, c.client.Mutex(name))
-		jRead, gRead := java(c.read, rwName), tryOurs(t, rw.Reader())
-		jWrite, gWrite := java(c.write, rwName), tryOurs(t, rw.Writer())
+		jRead, gRead := java(c.read, rwName), tryOurs(t, rw.RLocker())
+		jWrite, gWrite := java(c.write, rwName), tryOurs(t, rw.Locker())
 		for _, pair := range []struct {
 			what          string
 			holder, other try
@@ -303,14 +303,14 @@ func TestMixed_javaReaderReentered_livesByItsLongestLease(t *testing.T) {
 	redissontest.Eventually(t, "the first lease is over", func() bool {
 		return len(master.Keys(t.Context(), "*rwlock_timeout*").Val()) == 1
 	})
-	reader, err := rw.Reader().Lock(t.Context())
+	reader, err := rw.RLock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := reader.Unlock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rw.Writer().TryLock(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+	if _, err := rw.TryLock(t.Context()); !errors.Is(err, redlock.ErrHeld) {
 		t.Errorf("our writer beside Java's reader: %v", err)
 	}
 }
@@ -331,12 +331,12 @@ func TestMixed_handOff_wokenByPush(t *testing.T) {
 		channel string
 	}{
 		{redissontest.Plain, []string{"plain"}, mutex(one.Mutex("plain")), channel},
-		{redissontest.Write, []string{"ww"}, mutex(one.RWMutex("ww").Writer()), rwChannel},
-		{redissontest.Read, []string{"rw"}, mutex(one.RWMutex("rw").Writer()), rwChannel},
-		{redissontest.Write, []string{"wr"}, mutex(one.RWMutex("wr").Reader()), rwChannel},
+		{redissontest.Write, []string{"ww"}, mutex(one.RWMutex("ww").Locker()), rwChannel},
+		{redissontest.Read, []string{"rw"}, mutex(one.RWMutex("rw").Locker()), rwChannel},
+		{redissontest.Write, []string{"wr"}, mutex(one.RWMutex("wr").RLocker()), rwChannel},
 		{redissontest.Multi, names, multi(t, one, names...), channel},
 		{redissontest.Red, []string{"red"}, mutex(all.Mutex("red")), channel},
-		{redissontest.RedWrite, []string{"redwr"}, mutex(all.RWMutex("redwr").Reader()), rwChannel},
+		{redissontest.RedWrite, []string{"redwr"}, mutex(all.RWMutex("redwr").RLocker()), rwChannel},
 	} {
 		t.Run(string(c.kind)+" "+c.names[0], func(t *testing.T) {
 			h := peer.Handle("s", redissontest.Lock{Kind: c.kind, Names: c.names})

@@ -67,8 +67,8 @@ func TestReplay_everyScene_oursRefusedExactlyWhileJavaHolds(t *testing.T) {
 						continue
 					}
 					rw := each[at.node-1].RWMutex(at.name)
-					wantTry(t, what+", our reader", rw.Reader(), !j.written(), j)
-					wantTry(t, what+", our writer", rw.Writer(), !j.held(), j)
+					wantTry(t, what+", our reader", rw.RLocker(), !j.written(), j)
+					wantTry(t, what+", our writer", rw.Locker(), !j.held(), j)
 				}
 				if r.rw() {
 					continue
@@ -111,7 +111,7 @@ func settled(t *testing.T, master *redis.Client) {
 
 // later takes our lock in the background and returns once it sleeps for a Java holder, and hears Redisson's channel on
 // all masters: only a message or the TTL can wake it.
-func later(t *testing.T, m *redlock.Mutex, channel string, masters []*redis.Client) <-chan *redlock.Lease {
+func later(t *testing.T, m redlock.Locker, channel string, masters []*redis.Client) <-chan *redlock.Lease {
 	t.Helper()
 	got := make(chan *redlock.Lease, 1)
 	go func() {
@@ -171,12 +171,12 @@ func TestReplay_release_ourWaiterWokenByPush(t *testing.T) {
 		t.Run(c.scene+" "+c.side, func(t *testing.T) {
 			r := newReplay(t, c.scene, addrs)
 			client := ours(t, addrs[:c.nodes])
-			m, channel := client.Mutex(c.name), "redisson_lock__channel:{"+c.name+"}"
+			m, channel := redlock.Locker(client.Mutex(c.name)), "redisson_lock__channel:{"+c.name+"}"
 			if c.side != "plain" {
 				rw := client.RWMutex(c.name)
-				m, channel = rw.Writer(), "redisson_rwlock:{"+c.name+"}"
+				m, channel = rw.Locker(), "redisson_rwlock:{"+c.name+"}"
 				if c.side == "reader" {
-					m = rw.Reader()
+					m = rw.RLocker()
 				}
 			}
 			for n := 0; n < c.acquires; {
@@ -247,13 +247,13 @@ func TestReplay_javaReaderJoinsOurs_ourWriterWokenByItsRelease(t *testing.T) {
 	addrs := redissontest.Masters(t, 1)
 	r := newReplay(t, "read-blocks-write", addrs)
 	rw := ours(t, addrs).RWMutex("R3")
-	reader, err := rw.Reader().Lock(t.Context())
+	reader, err := rw.RLocker().Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan *redlock.Lease, 1)
 	go func() {
-		lease, err := rw.Writer().Lock(t.Context())
+		lease, err := rw.Locker().Lock(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
@@ -289,9 +289,9 @@ func TestReplay_renewal_ourWaiterWaitsOn(t *testing.T) {
 			t.Parallel()
 			r := newReplay(t, c.scene, addrs)
 			client := ours(t, addrs[:c.nodes])
-			m, channel := client.Mutex(c.name), "redisson_lock__channel:{"+c.name+"}"
+			m, channel := redlock.Locker(client.Mutex(c.name)), "redisson_lock__channel:{"+c.name+"}"
 			if r.rw() {
-				m, channel = client.RWMutex(c.name).Writer(), "redisson_rwlock:{"+c.name+"}"
+				m, channel = client.RWMutex(c.name).Locker(), "redisson_rwlock:{"+c.name+"}"
 			}
 			began := time.Now()
 			for range c.nodes {

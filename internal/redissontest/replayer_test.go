@@ -195,7 +195,7 @@ func (r *replay) account(call wire.Event, reply any, effects []wire.Effect) {
 }
 
 // wantTry tries our lock once and says whether that came out as it should. A refusal must tell Java's TTL.
-func wantTry(t *testing.T, what string, m *redlock.Mutex, want bool, j *java) {
+func wantTry(t *testing.T, what string, m redlock.Locker, want bool, j *java) {
 	t.Helper()
 	lease, err := m.TryLock(t.Context())
 	// The quorum lock of the step before got its majority, and its Unlock: the third master may have both to do yet.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hook lets package multilock and simulations reach functions of package redlock
+// that are not for its users. Package redlock sets them when it is initialised. This
+// package cannot name redlock's types, because redlock imports it: each comment gives the
+// type to assert.
+package hook
+
+var (
+	// TryAll is TryLock of each locker, all of them in one round trip: what is for one
+	// master is sent together. Each is taken, and reported, for itself.
+	//
+	//	func(ctx context.Context, lockers []redlock.Locker) ([]*redlock.Lease, []error)
+	TryAll any
+	// Key is the same for two lockers exactly when they cannot both be held: same masters
+	// and same name, whatever the client and the side. Ordered as strings, keys give all
+	// processes one order of all locks. The locker must have passed Check.
+	//
+	//	func(redlock.Locker) string
+	Key any
+	// Check returns what is wrong with a locker's name or options, or nil: the error that
+	// every call of it returns.
+	//
+	//	func(redlock.Locker) error
+	Check any
+	// WithRand is an option that takes a client's ids and the jitter of its pauses from
+	// next instead of crypto/rand and math/rand, so that a simulation repeats. next must be
+	// safe for concurrent use. Ids that repeat break exclusion.
+	//
+	//	func(next func() uint64) redlock.Option
+	WithRand any
+)
+
+// LeaseKey is the context key of the innermost lease. See redlock.LeaseFrom.
+type LeaseKey struct{}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import "github.com/redlock-go/redlock/internal/hook"
+
+func init() {
+	hook.TryAll = tryAll
+	hook.Key = func(l Locker) string { return l.core().c.epoch.masters + "\x00" + l.Name() }
+	hook.Check = func(l Locker) error { return l.core().check() }
+	hook.WithRand = withRand
+}
+
+// withRand is hook.WithRand.
+func withRand(next func() uint64) Option {
+	return clientOption(func(s *settings) { s.node.Rand = next })
+}
