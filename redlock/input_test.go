@@ -238,6 +238,8 @@ func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
 		{[]redlock.LockOption{redlock.WithRenewal(-1)}, []string{"renewal every -1ns", "TTL 10s"}},
 		{[]redlock.LockOption{redlock.WithMinValidity(-1)}, []string{"minimum validity -1ns", "TTL 10s"}},
 		{[]redlock.LockOption{redlock.WithMinValidity(9900 * time.Millisecond)}, []string{"minimum validity 9.9s", "TTL 10s", "drift 102ms"}},
+		{[]redlock.LockOption{redlock.WithPatience(-1)}, []string{"patience -1ns"}},
+		{[]redlock.LockOption{redlock.WithPatience(math.MaxInt64)}, []string{"patience 2562047h47m16.854775807s", "8760h"}},
 		{[]redlock.LockOption{redlock.WithMaxHold(-1)}, []string{"maximum hold -1ns"}},
 		{[]redlock.LockOption{nil}, []string{"nil option"}},
 	} {
@@ -266,7 +268,8 @@ func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
 		{[]redlock.Option{redlock.WithNodeTimeout(math.MaxInt64)}, []string{"node timeout 2562047h47m16.854775807s"}},
 		{[]redlock.Option{redlock.WithMaxTTL(math.MaxInt64)}, []string{"maximum TTL 2562047h47m16.854s"}},
 		{[]redlock.Option{redlock.WithMaxTTL(0)}, []string{"maximum TTL 0s"}},
-		{[]redlock.Option{redlock.WithMaxTTL(9 * time.Second)}, []string{"TTL 10s", "maximum TTL 9s"}},
+		{[]redlock.Option{redlock.WithMaxTTL(9 * time.Second), redlock.WithTTL(10 * time.Second)}, []string{"TTL 10s", "maximum TTL 9s"}},
+		{[]redlock.Option{redlock.WithTTL(10 * time.Second), redlock.WithMaxTTL(9 * time.Second)}, []string{"TTL 10s", "maximum TTL 9s"}},
 		{[]redlock.Option{redlock.WithClock(nil)}, []string{"clock"}},
 		{[]redlock.Option{nil}, []string{"nil option"}},
 	} {

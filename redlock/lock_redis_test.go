@@ -104,7 +104,8 @@ func TestLock_mastersSilent_returnsAtTheQuorum(t *testing.T) {
 func TestLock_quorumSilent_unreachableAndNothingLeft(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
-	m := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond)).Mutex("none")
+	c := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond))
+	m := c.Mutex("none")
 	for i := range 3 {
 		noErr(t, ms.servers[i].Pause())
 	}
@@ -119,8 +120,17 @@ func TestLock_quorumSilent_unreachableAndNothingLeft(t *testing.T) {
 	start := time.Now()
 	_, err = m.Lock(t.Context())
 	wantIs(t, err, redlock.ErrUnreachable)
-	if d := time.Since(start); d < redlock.Patience || d > redlock.Patience+2*time.Second {
-		t.Errorf("Lock gave up after %v, patience is %v", d, redlock.Patience)
+	if d := time.Since(start); d < redlock.DefaultPatience || d > redlock.DefaultPatience+2*time.Second {
+		t.Errorf("Lock gave up after %v, patience is %v", d, redlock.DefaultPatience)
+	}
+	for _, patience := range []time.Duration{0, 2500 * time.Millisecond} {
+		impatient := c.Mutex("none", redlock.WithPatience(patience))
+		start := time.Now()
+		_, err = impatient.Lock(t.Context())
+		wantIs(t, err, redlock.ErrUnreachable)
+		if d := time.Since(start); d < patience || d > patience+900*time.Millisecond {
+			t.Errorf("Lock gave up after %v, patience is %v", d, patience)
+		}
 	}
 	for i := range 3 {
 		noErr(t, ms.servers[i].Resume())

@@ -320,7 +320,7 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
 		w.err, w.until = ErrUnfinished, k.change+k.c.epoch.terms.Wait()
-		w.final = v.Now > w.until+Patience // its process may have died
+		w.final = v.Now > w.until+DefaultPatience // its process may have died
 	case waits && left > 0:
 		w.until = v.Now + left
 	case !waits:

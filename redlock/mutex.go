@@ -248,9 +248,9 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 }
 
 // Lock waits until it has the lock or ctx ends. Its errors are TryLock's, but for
-// ErrHeld and ErrRecovering, which it waits out. It puts up with masters that do
-// not answer for [Patience] and then returns ErrUnreachable: a blip is nobody's
-// business, an outage is the caller's.
+// ErrHeld and ErrRecovering, which it waits out. When no
+// quorum of masters has answered for as long as [WithPatience] says, 1 s by default, it
+// returns ErrUnreachable.
 //
 // Callers in one process are served in the order in which they called; processes
 // in the order in which they began to wait, by a queue on the masters (not with

@@ -16,6 +16,7 @@ const (
 	DefaultTTL         = 10 * time.Second
 	DefaultNodeTimeout = 150 * time.Millisecond
 	DefaultMaxTTL      = 30 * time.Second
+	DefaultPatience    = time.Second
 
 	// minTTL is the useful minimum: below it drift and one round trip leave
 	// nothing to work with.
@@ -52,6 +53,7 @@ type settings struct {
 
 type lockSettings struct {
 	ttl         time.Duration
+	ttlSet      bool // by WithTTL; else the default, or the maximum TTL if that is shorter
 	minValidity time.Duration
 	fixed       bool // no renewal
 	renewSet    bool
@@ -59,11 +61,12 @@ type lockSettings struct {
 	maxHold     time.Duration // 0: renewed until unlocked
 	unfair      bool
 	reentrant   bool
+	patience    time.Duration // of a Lock that finds no quorum
 }
 
 func defaults() settings {
 	return settings{
-		lock:        lockSettings{ttl: DefaultTTL},
+		lock:        lockSettings{ttl: DefaultTTL, patience: DefaultPatience},
 		nodeTimeout: DefaultNodeTimeout,
 		maxTTL:      DefaultMaxTTL,
 		drift:       clock.DefaultDrift(),
@@ -81,11 +84,12 @@ func (f lockOption) applyClient(s *settings)   { f(&s.lock) }
 func (f lockOption) applyLock(s *lockSettings) { f(s) }
 
 // WithTTL sets how long a master keeps a vote that is not renewed, in whole
-// milliseconds (the rest is cut off). Default 10 s, 10 ms to a year. It bounds how
+// milliseconds (the rest is cut off). Default 10 s, or the maximum TTL if that is shorter
+// ([WithMaxTTL]); 10 ms to the maximum TTL. It bounds how
 // long a lock stays taken after its holder died; with renewal, which is the
 // default, it does not bound how long a lock can be held.
 func WithTTL(ttl time.Duration) LockOption {
-	return lockOption(func(s *lockSettings) { s.ttl = ttl.Truncate(time.Millisecond) })
+	return lockOption(func(s *lockSettings) { s.ttl, s.ttlSet = ttl.Truncate(time.Millisecond), true })
 }
 
 // WithRenewal sets how often a lease is extended. Default: a third of the TTL,
@@ -128,6 +132,15 @@ func Reentrant() LockOption {
 	return lockOption(func(s *lockSettings) { s.reentrant = true })
 }
 
+// WithPatience sets how long a Lock goes on when no quorum of masters answers, before it
+// returns [ErrUnreachable]. Default 1 s, 0 to a year. With 0 the first round without a
+// quorum ends the wait. A caller's patience begins with its Lock or with the outage,
+// whichever is later. Masters that answer but recover or refuse are another matter: see
+// [Mutex.Lock].
+func WithPatience(d time.Duration) LockOption {
+	return lockOption(func(s *lockSettings) { s.patience = d })
+}
+
 // WithNodeTimeout caps how long a round waits for masters that do not answer. A
 // round takes what is left of the caller's time and of the TTL, divided by the
 // number of masters, at most this and at least 1 ms (Redlock page, step 2: small
@@ -155,8 +168,10 @@ func WithNodeCount(n int) Option {
 }
 
 // WithMaxTTL sets the longest TTL that any lock of any client of these masters may
-// have. Default 30 s, 10 ms to a year. It is what a restarted master waits before it votes again,
-// and part of the epoch: clients with different ones refuse to work together.
+// have. Default 30 s, 10 ms to a year, in whole milliseconds (the rest is cut off). It is
+// what a restarted master waits before it votes again, and part of the epoch: clients with
+// different ones refuse to work together. Below the default TTL it is the default TTL as
+// well. A [WithTTL] above it is an [ErrConfig].
 func WithMaxTTL(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.maxTTL = d.Truncate(time.Millisecond) })
 }
@@ -200,6 +215,9 @@ func apply(opts []Option) (settings, error) {
 		}
 		o.applyClient(&s)
 	}
+	if !s.lock.ttlSet {
+		s.lock.ttl = min(s.lock.ttl, s.maxTTL)
+	}
 	return s, s.check()
 }
 
@@ -235,6 +253,9 @@ func (s *settings) checkLock(l *lockSettings) error {
 	if l.minValidity < 0 || s.drift.Validity(l.ttl, 0) <= l.minValidity {
 		return fmt.Errorf("%w: minimum validity %v: want 0 or more and less than TTL %v minus drift %v",
 			ErrConfig, l.minValidity, l.ttl, drift)
+	}
+	if l.patience < 0 || l.patience > longest {
+		return fmt.Errorf("%w: patience %v: want 0 to %v", ErrConfig, l.patience, longest)
 	}
 	if l.maxHold < 0 {
 		return fmt.Errorf("%w: maximum hold %v: want 0 (none) or more", ErrConfig, l.maxHold)

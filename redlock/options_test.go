@@ -27,7 +27,7 @@ func FuzzOptions(f *testing.F) {
 		factor float64, constant int64, nodeCount int) {
 		drift := clock.Drift{Factor: factor, Constant: time.Duration(constant)}
 		lockOptions := []LockOption{WithRenewal(time.Duration(every)), WithTTL(time.Duration(ttl)), WithMaxHold(time.Duration(maxHold)),
-			WithMinValidity(time.Duration(minValidity)), WithoutRenewal(), Unfair()}
+			WithMinValidity(time.Duration(minValidity)), WithoutRenewal(), Unfair(), WithPatience(time.Duration(maxHold)), Reentrant()}
 		options := []Option{WithMaxTTL(time.Duration(maxTTL)), WithNodeTimeout(time.Duration(nodeTimeout)), WithDrift(drift),
 			WithNodeCount(nodeCount), WithUnsafeRecoveryOff()}
 		given := []any{masters, time.Duration(every), time.Duration(ttl).Truncate(time.Millisecond), time.Duration(maxHold), time.Duration(minValidity),
@@ -116,5 +116,35 @@ func sound(t *testing.T, c *Client, l *lockSettings) {
 	}
 	if wait < l.ttl && !c.noRecovery {
 		t.Errorf("a wait of %v for %+v", wait, *l)
+	}
+}
+
+// A maximum below the default TTL lowers the default, whatever the order of options and for
+// every lock; a TTL that was asked for stays what it is.
+func TestWithMaxTTL_belowTheDefault_lowersIt(t *testing.T) {
+	for _, tc := range []struct {
+		opts []Option
+		want time.Duration
+	}{
+		{nil, DefaultTTL},
+		{[]Option{WithMaxTTL(time.Second)}, time.Second},
+		{[]Option{WithMaxTTL(10 * time.Millisecond)}, 10 * time.Millisecond},
+		{[]Option{WithMaxTTL(time.Minute)}, DefaultTTL},
+		{[]Option{WithMaxTTL(5 * time.Second), WithTTL(time.Second)}, time.Second},
+		{[]Option{WithTTL(5 * time.Second), WithMaxTTL(5 * time.Second)}, 5 * time.Second},
+	} {
+		s, err := apply(tc.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &Client{settings: s}
+		for _, m := range []*Mutex{c.Mutex("a"), c.Mutex("b", Unfair())} {
+			if m.check() != nil || m.ls.ttl != tc.want || m.ls.every() >= tc.want {
+				t.Errorf("TTL %v, renewed every %v, %v; want %v", m.ls.ttl, m.ls.every(), m.check(), tc.want)
+			}
+		}
+		if err := c.Mutex("a", WithTTL(s.maxTTL+time.Second)).check(); !errors.Is(err, ErrConfig) {
+			t.Errorf("a TTL above the maximum: %v", err)
+		}
 	}
 }

@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// Patience is how long Lock keeps trying without a quorum of answers.
-	Patience = time.Second
-
 	// liveness is how long a client's waiters stay in the masters' queues without
 	// a sign of life, beat how often it gives one.
 	liveness, beat = 3 * time.Second, time.Second
@@ -285,7 +282,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 				continue
 			case !mine:
 				mine = true
-				if err = ct.outage(joined); err != nil {
+				if err = ct.outage(joined, m.ls.patience); err != nil {
 					continue // it was told to those before as well
 				}
 			}
@@ -308,9 +305,9 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 
 // outage is the error of the last round when a quorum has not answered for longer than
 // the patience of a caller that has waited since joined; else nil.
-func (ct *contender) outage(joined time.Duration) error {
+func (ct *contender) outage(joined, patience time.Duration) error {
 	last := ct.lastRound()
-	if ct.silence == 0 || last == nil || ct.w.c.clock.Elapsed()-max(ct.silence, joined) <= Patience {
+	if ct.silence == 0 || last == nil || ct.w.c.clock.Elapsed()-max(ct.silence, joined) < patience {
 		return nil
 	}
 	return last
@@ -348,10 +345,13 @@ func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) 
 	ct.setLast(round)
 	if !errors.Is(err, ErrUnreachable) {
 		ct.silence = 0
-	} else if ct.silence == 0 {
-		ct.silence = m.c.clock.Elapsed()
-	} else if err := ct.outage(joined); err != nil {
-		return nil, err
+	} else {
+		if ct.silence == 0 {
+			ct.silence = m.c.clock.Elapsed()
+		}
+		if err := ct.outage(joined, m.ls.patience); err != nil {
+			return nil, err
+		}
 	}
 	ct.tellWhy(ctx, round)
 	behind := ct.w.c.behind(replies)
