@@ -160,11 +160,6 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		idents:   make([]node.Identity, len(nodes)),
 	}
 	c.since.Store(math.MinInt64)
-	for i, n := range nodes {
-		if n == nil {
-			return nil, fmt.Errorf("%w: node %d of %d is nil", ErrConfig, i+1, len(nodes))
-		}
-	}
 	var err error
 	if c.epoch, err = newEpoch(nodes, &s); err != nil {
 		return nil, err

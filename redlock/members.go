@@ -28,6 +28,9 @@ type epoch struct {
 func newEpoch(nodes []node.Node, s *settings) (epoch, error) {
 	names := make([]string, len(nodes))
 	for i, n := range nodes {
+		if n == nil {
+			return epoch{}, fmt.Errorf("%w: node %d of %d is nil", ErrConfig, i+1, len(nodes))
+		}
 		names[i] = n.Name()
 	}
 	slices.Sort(names)

@@ -320,6 +320,9 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err err
 	held := outer.h.l
 	switch {
 	case held.Mode == m.l.Mode && !m.ls.reentrant && outer.Err() == nil:
+		if ctx.Err() != nil {
+			return nil, "", gaveUp(ctx, m.l, nil)
+		}
 		return nil, "", fmt.Errorf("%w: %q: the context is that of its lease; use that lease (LeaseFrom), a context without it, or the option Reentrant", ErrNotReentrant, m.l.Name)
 	case held.Mode == m.l.Mode:
 		return outer, "", nil

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/multilock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/metrics"
+)
+
+// ways are the calls of a locker that take it.
+func ways(name string, m redlock.Locker, ctx context.Context) map[string]error {
+	run := func(context.Context) error { return errors.New("fn ran") }
+	return map[string]error{
+		name + ".Lock": second(m.Lock(ctx)), name + ".TryLock": second(m.TryLock(ctx)),
+		name + ".TryLockFor": second(m.TryLockFor(ctx, time.Minute)), name + ".TryLockFor at once": second(m.TryLockFor(ctx, 0)),
+		name + ".Do": m.Do(ctx, run), name + ".TryDo": m.TryDo(ctx, run),
+	}
+}
+
+// readWays are those of an RWMutex that Locker does not have.
+func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
+	run := func(context.Context) error { return errors.New("fn ran") }
+	return map[string]error{
+		"RWMutex.RLock": second(rw.RLock(ctx)), "RWMutex.TryRLock": second(rw.TryRLock(ctx)),
+		"RWMutex.TryRLockFor": second(rw.TryRLockFor(ctx, time.Minute)), "RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": rw.TryRDo(ctx, run),
+	}
+}
+
+// multiWays are the calls of a multilock that take it.
+func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
+	run := func(context.Context) error { return errors.New("fn ran") }
+	return map[string]error{
+		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)), "multilock.TryLockFor": second(l.TryLockFor(ctx, time.Minute)),
+		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": l.TryDo(ctx, run),
+	}
+}
+
+// leaseWays are the calls of a lease that return an error and take a context.
+func leaseWays(l *redlock.Lease, ctx context.Context) map[string]error {
+	bound, stop := l.Bind(ctx)
+	defer stop()
+	return map[string]error{"Lease.Extend": l.Extend(ctx), "Lease.Reenter": second(l.Reenter(ctx)), "Lease.Unlock": l.Unlock(ctx), "Lease.Bind": context.Cause(bound)}
+}
+
+func multiLeaseWays(l *multilock.Lease, ctx context.Context) map[string]error {
+	bound, stop := l.Bind(ctx)
+	defer stop()
+	return map[string]error{"multilock.Lease.Extend": l.Extend(ctx), "multilock.Lease.Unlock": l.Unlock(ctx), "multilock.Lease.Bind": context.Cause(bound)}
+}
+
+// Nil contexts, nil and zero values, and a closed client are the same error everywhere, at
+// once, and nothing panics or is left behind.
+func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	var none context.Context
+	all := func(want error, maps ...map[string]error) {
+		t.Helper()
+		for _, m := range maps {
+			for name, err := range m {
+				if !errors.Is(err, want) || strings.Contains(err.Error(), "fn ran") {
+					t.Errorf("%s: %v, want %v", name, err, want)
+				}
+				for _, not := range []error{redlock.ErrHeld, redlock.ErrUnreachable, context.Canceled} {
+					if errors.Is(err, not) {
+						t.Errorf("%s: %v is %v", name, err, not)
+					}
+				}
+			}
+		}
+	}
+	everything := func(c *redlock.Client, ctx context.Context) []map[string]error {
+		rw := c.RWMutex("rw")
+		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
+			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx)}
+	}
+	held := locked(t, c.Mutex("held"))
+	members, err := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
+	noErr(t, err)
+	multi, err := members.Lock(t.Context())
+	noErr(t, err)
+	other, err := multilock.New(c.Mutex("free"))
+	noErr(t, err)
+
+	// A nil context.
+	all(redlock.ErrConfig, everything(c, none)...)
+	all(redlock.ErrConfig, multiWays(other, none), leaseWays(held, none), multiLeaseWays(multi, none), map[string]error{
+		"Open": second(redlock.Open(none, ms.urls())), "New": second(redlock.New(none, nil)),
+		"Init": redlock.Init(none, list(ms.urls()), nil), "Reconfigure": redlock.Reconfigure(none, list(ms.urls()), list(ms.urls()), nil),
+		"CancelReconfigure": redlock.CancelReconfigure(none, list(ms.urls())),
+		"ReadStatus":        second(redlock.ReadStatus(none, list(ms.urls()))), "AwaitVotes": second(redlock.AwaitVotes(none, list(ms.urls()), nil)),
+	})
+	noErr(t, held.Err())
+	noErr(t, multi.Err())
+	if redlock.LeaseFrom(none) != nil || multilock.LeaseFrom(none) != nil {
+		t.Error("a nil context has a lease")
+	}
+
+	// Nil functions, options, nodes and members.
+	all(redlock.ErrConfig, map[string]error{
+		"Do": c.Mutex("free").Do(t.Context(), nil), "TryDo": c.Mutex("free").TryDo(t.Context(), nil),
+		"multilock.Do": other.Do(t.Context(), nil), "multilock.TryDo": other.TryDo(t.Context(), nil),
+		"Open": second(redlock.Open(t.Context(), ms.urls(), nil)), "New": second(redlock.New(t.Context(), make([]node.Node, 3))),
+		"no URLs": second(redlock.Open(t.Context(), nil)), "Mutex": second(c.Mutex("free", nil).TryLock(t.Context())),
+		"WithClock": second(redlock.Open(t.Context(), ms.urls(), redlock.WithClock(nil))), "multilock.New": second(multilock.New(nil)),
+		"Init": redlock.Init(t.Context(), redlock.List{}, nil), "Reconfigure": redlock.Reconfigure(t.Context(), redlock.List{}, redlock.List{}, nil),
+		"CancelReconfigure": redlock.CancelReconfigure(t.Context(), redlock.List{}),
+		"ReadStatus":        second(redlock.ReadStatus(t.Context(), redlock.List{})), "AwaitVotes": second(redlock.AwaitVotes(t.Context(), redlock.List{}, nil)),
+		"a List with a nil node": redlock.Init(t.Context(), redlock.List{Nodes: make([]node.Node, 3)}, nil),
+	})
+	noErr(t, second(redlock.ReadStatus(t.Context(), list(ms.urls()))))
+
+	// Nil and zero values.
+	for _, zero := range []*redlock.Client{nil, {}} {
+		all(redlock.ErrConfig, everything(zero, t.Context())...)
+		all(redlock.ErrConfig, map[string]error{"multilock.New": second(multilock.New(zero.Mutex("free")))})
+		noErr(t, zero.Close())
+		if zero.Stats() != (redlock.Stats{}) {
+			t.Errorf("stats %+v", zero.Stats())
+		}
+		metrics.NewCollector(zero, nil)
+	}
+	for _, m := range []*redlock.Mutex{nil, {}} {
+		all(redlock.ErrConfig, ways("Mutex", m, t.Context()), ways("Mutex", m, none), map[string]error{"multilock.New": second(multilock.New(m)), "name": empty(m.Name())})
+	}
+	for _, rw := range []*redlock.RWMutex{nil, {}} {
+		for name, m := range map[string]redlock.Locker{"RWMutex": rw, "Locker": rw.Locker(), "RLocker": rw.RLocker()} {
+			all(redlock.ErrConfig, ways(name, m, t.Context()), map[string]error{"multilock.New": second(multilock.New(m)), "name": empty(m.Name())})
+		}
+		all(redlock.ErrConfig, readWays(rw, t.Context()), map[string]error{"name": empty(rw.Name())})
+	}
+	for _, l := range []*redlock.Lease{nil, {}} {
+		all(redlock.ErrConfig, leaseWays(l, t.Context()), map[string]error{"Err": l.Err(), "Context": context.Cause(l.Context()), "name": empty(l.Name() + l.Holder())})
+		if l.Token() != 0 || !l.ValidUntil().IsZero() {
+			t.Errorf("token %d until %v", l.Token(), l.ValidUntil())
+		}
+	}
+	for _, l := range []*multilock.Lock{nil, {}} {
+		all(redlock.ErrConfig, multiWays(l, t.Context()), multiWays(l, none), map[string]error{"multilock.New": second(multilock.New(l))})
+	}
+	for _, l := range []*multilock.Lease{nil, {}} {
+		all(redlock.ErrConfig, multiLeaseWays(l, t.Context()), map[string]error{"Err": l.Err(), "Context": context.Cause(l.Context())})
+		if len(l.Members()) != 0 || !l.ValidUntil().IsZero() {
+			t.Errorf("%d members until %v", len(l.Members()), l.ValidUntil())
+		}
+	}
+	for _, s := range []string{(&redlock.RoundError{}).Error(), (&redlock.EpochError{}).Error(), redlock.Standing(200).String(), fmt.Sprint((&redlock.RoundError{}).Unwrap())} {
+		if s == "" || strings.Contains(s, "PANIC") {
+			t.Errorf("%q", s)
+		}
+	}
+	if errors.Is(&redlock.RoundError{}, redlock.ErrHeld) || redlock.WithDrift(clock.Drift{}) == nil {
+		t.Error("a zero RoundError is an ErrHeld")
+	}
+	ms.wantNoKeys("free")
+
+	// A closed client.
+	noErr(t, c.Close())
+	noErr(t, c.Close())
+	all(redlock.ErrClosed, everything(c, t.Context())...)
+	all(redlock.ErrClosed, multiWays(other, t.Context()), leaseWays(held, t.Context()), multiLeaseWays(multi, t.Context()),
+		map[string]error{"Lease.Err": held.Err(), "multilock.Lease.Err": multi.Err(), "Context": context.Cause(held.Context())})
+	_ = c.Stats()
+	ms.wantNoKeys("free")
+}
+
+// empty is an ErrConfig if s is empty.
+func empty(s string) error {
+	if s != "" {
+		return fmt.Errorf("%q", s)
+	}
+	return redlock.ErrConfig
+}
+
+// covered are the methods and types that the table above names. A new one is to be added to
+// the table first.
+func TestPublicAPI_tableIsWhole(t *testing.T) {
+	for _, tc := range []struct {
+		of   any
+		want []string
+	}{
+		{&redlock.Client{}, []string{"Close", "Mutex", "RWMutex", "Stats"}},
+		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
+		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
+		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Unlock", "ValidUntil"}},
+		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock", "TryLockFor"}},
+		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Unlock", "ValidUntil"}},
+	} {
+		var got []string
+		typ := reflect.TypeOf(tc.of)
+		for i := range typ.NumMethod() {
+			got = append(got, typ.Method(i).Name)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%v has the methods %q, the table %q", typ, got, tc.want)
+		}
+	}
+}
