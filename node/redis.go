@@ -202,7 +202,9 @@ func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
 	// system call: a tenth of a lone caller's time. Nothing here needs RESP3.
 	opts.Protocol = 2
 	opts.DisableIdentity = true
-	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	// Without an endpoint type go-redis before v9.23 resolves the host's name once more, for
+	// each connection, although the mode is disabled.
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 	r := &Redis{
 		name: opts.Addr, opts: opts, slot: at, keys: keysIn(cfg.Tag), trust: math.MaxInt64, cfg: cfg, clock: cfg.Clock,
 		wake:  make(chan struct{}, 1),

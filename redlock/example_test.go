@@ -24,7 +24,7 @@ func Example() {
 	defer client.Close()
 
 	err = client.Mutex("invoice/4711").Do(context.Background(), func(ctx context.Context) error {
-		fmt.Println("nobody else settles invoice 4711 now")
+		fmt.Println("nobody else settles invoice 4711 now; token", redlock.LeaseFrom(ctx).Token())
 		return ctx.Err() // ends, with a cause, before the lease does
 	})
 	if err != nil {
@@ -50,4 +50,58 @@ func ExampleMutex_TryLock() {
 	}
 	defer lease.Unlock(ctx)
 	fmt.Println("fencing token", lease.Token())
+}
+
+// A job that only one of many processes runs.
+func ExampleMutex_TryDo() {
+	var client *redlock.Client // from redlock.Open
+	err := client.Mutex("nightly-report").TryDo(context.Background(), func(ctx context.Context) error {
+		return ctx.Err() // the report
+	})
+	if errors.Is(err, redlock.ErrHeld) {
+		return // another process runs it
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// Readers share, a writer excludes everybody.
+func ExampleRWMutex() {
+	var client *redlock.Client // from redlock.Open
+	rw := client.RWMutex("catalogue")
+	ctx := context.Background()
+	err := rw.RDo(ctx, func(ctx context.Context) error { return nil }) // read
+	if err == nil {
+		err = rw.Do(ctx, func(ctx context.Context) error { return nil }) // write
+	}
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// A function that is called with the lock or without it.
+func ExampleReentrant() {
+	var client *redlock.Client // from redlock.Open
+	m := client.Mutex("ledger", redlock.Reentrant())
+	post := func(ctx context.Context) error {
+		return m.Do(ctx, func(ctx context.Context) error { return nil })
+	}
+	err := m.Do(context.Background(), func(ctx context.Context) error {
+		return post(ctx) // the same hold, the same token
+	})
+	if err != nil {
+		log.Print(err)
+	}
+}
+
+// Work that ends with the lease and with the request.
+func ExampleLease_Bind() {
+	var lease *redlock.Lease // from Mutex.Lock
+	request, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	ctx, stop := lease.Bind(request)
+	defer stop()
+	<-ctx.Done()
+	log.Print(context.Cause(ctx)) // which of the two it was
 }

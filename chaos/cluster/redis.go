@@ -34,7 +34,7 @@ func withRedis(ctx context.Context, addr string, f func(*redis.Client) error) er
 		Dialer:   func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 		PoolSize: 1, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 5 * time.Second, ContextTimeoutEnabled: true,
 		Protocol: 2, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone},
 	})
 	defer c.Close()
 	return f(c)

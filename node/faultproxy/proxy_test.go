@@ -57,7 +57,7 @@ func (r *rig) client(addr string, protocol int) *redis.Client {
 	must(r.t, err)
 	opt.Addr, opt.Protocol = addr, protocol
 	opt.MaxRetries, opt.DialerRetries, opt.ContextTimeoutEnabled, opt.DisableIdentity = -1, 1, true, true
-	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 	c := redis.NewClient(opt)
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -273,7 +273,8 @@ func (p *pair) both(op node.Request) {
 	wait := op.Wait
 	for i := range r {
 		if wait != nil && wait.Ticket == given {
-			op.Wait = new(*wait)
+			mine := *wait
+			op.Wait = &mine
 			op.Wait.Ticket = p.tickets[wait.Waiter+op.Lock.Name][i]
 		}
 		r[i] = p.ask(i, op)

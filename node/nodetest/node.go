@@ -39,7 +39,7 @@ func (m *Master) Node(cfg node.Config) *Node {
 	client := redis.NewClient(&redis.Options{
 		Addr: m.name, Dialer: n.dial,
 		// By default it asks the DNS what kind of address this is.
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone},
 	})
 	defer client.Close() // only its options are used
 	var err error

@@ -29,7 +29,8 @@ func TestCheck_largerSeen_staleErrorSaysAll(t *testing.T) {
 	if !errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrNotPresented) {
 		t.Errorf("got %v", err)
 	}
-	stale, ok := errors.AsType[*fence.StaleError](err)
+	var stale *fence.StaleError
+	ok := errors.As(err, &stale)
 	if !ok || *stale != (fence.StaleError{Resource: "account", Token: 5, Seen: 6}) {
 		t.Errorf("got %#v", err)
 	}

@@ -45,7 +45,8 @@ func must(t *testing.T, err error) {
 
 func wantStale(t *testing.T, err error, want fence.StaleError) {
 	t.Helper()
-	stale, ok := errors.AsType[*fence.StaleError](err)
+	var stale *fence.StaleError
+	ok := errors.As(err, &stale)
 	if !ok || *stale != want || !errors.Is(err, fence.ErrStale) {
 		t.Errorf("got %v, want a StaleError %+v", err, want)
 	}
@@ -232,7 +233,8 @@ func TestPresent_concurrentFirstPresenters_largestWins(t *testing.T) {
 		}
 		wg.Wait()
 		for token, err := range errs {
-			stale, ok := errors.AsType[*fence.StaleError](err)
+			var stale *fence.StaleError
+			ok := errors.As(err, &stale)
 			if err != nil && (!ok || stale.Seen <= int64(token)) || token == presenters && err != nil {
 				t.Errorf("%s, token %d: %v", key, token, err)
 			}

@@ -132,7 +132,8 @@ func Example() {
 }
 
 func outcome(err error) string {
-	if stale, ok := errors.AsType[*fence.StaleError](err); ok {
+	var stale *fence.StaleError
+	if errors.As(err, &stale) {
 		return fmt.Sprintf("refused, token %d was seen", stale.Seen)
 	}
 	if err != nil {

@@ -88,7 +88,8 @@ func stored(t *testing.T, db *sql.DB, resource string) (token int64) {
 
 func wantStale(t *testing.T, err error, want fence.StaleError) {
 	t.Helper()
-	stale, ok := errors.AsType[*fence.StaleError](err)
+	var stale *fence.StaleError
+	ok := errors.As(err, &stale)
 	if !ok || *stale != want || !errors.Is(err, fence.ErrStale) {
 		t.Errorf("got %v, want a StaleError %+v", err, want)
 	}
@@ -261,7 +262,8 @@ func TestPresent_concurrentFirstPresenters_largestWins(t *testing.T) {
 		close(start)
 		wg.Wait()
 		for token, err := range errs {
-			stale, ok := errors.AsType[*fence.StaleError](err)
+			var stale *fence.StaleError
+			ok := errors.As(err, &stale)
 			if err != nil && (!ok || stale.Seen <= int64(token)) || token == presenters && err != nil {
 				t.Errorf("%s, token %d: %v", resource, token, err)
 			}
