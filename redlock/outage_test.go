@@ -234,10 +234,10 @@ func TestSim_mastersClockJumpsWhileDisconnected_voteDropped(t *testing.T) {
 	})
 }
 
-// turns counts the locks that callers of one client take from each other in a second.
-func turns(t *testing.T, a *member, callers int) int {
+// turns counts the locks that callers of one client take from each other in d.
+func turns(t *testing.T, a *member, callers int, d time.Duration) int {
 	var n atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	var wg sync.WaitGroup
 	for range callers {
@@ -299,7 +299,7 @@ func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 				var total atomic.Int64
 				var wg sync.WaitGroup
 				for _, a := range members {
-					wg.Go(func() { total.Add(int64(turns(t, a, tc.callers))) })
+					wg.Go(func() { total.Add(int64(turns(t, a, tc.callers, time.Second/2))) })
 				}
 				wg.Wait()
 				n = int(total.Load())
@@ -319,9 +319,9 @@ func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 				}
 			}
 		})
-		t.Logf("%+v: %d locks a second, %d with these masters slow, %d with them dead", tc, even, slow, dead)
+		t.Logf("%+v: %d locks in half a second, %d with these masters slow, %d with them dead", tc, even, slow, dead)
 		if slow < dead*6/10 || slow < even*4/10 {
-			t.Errorf("%+v: %d locks a second with these masters slow, %d with them dead, %d with all well", tc, slow, dead, even)
+			t.Errorf("%+v: %d locks in half a second with these masters slow, %d with them dead, %d with all well", tc, slow, dead, even)
 		}
 	}
 }
