@@ -16,7 +16,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/clock"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -138,7 +138,7 @@ func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found
 			return found, err
 		}
 		lock, ours := lockOf(keys.Val(), r.target.Locks)
-		if ttl == -2 || keys.Val() == node.RecordKey || !ours && ttl >= 0 {
+		if ttl == -2 || keys.Val() == protocol.RecordKey || !ours && ttl >= 0 {
 			continue // the key is gone, is the node record, or belongs to no lock and has a TTL
 		}
 		if err := r.history.Append(history.Key{Node: name, Lock: lock, At: history.Now(), TTL: ttl}); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Progress says how far a run is.
@@ -169,7 +169,7 @@ func (r *run) appendCounters(v history.Vote, incarnation string, record map[stri
 	n := 0
 	for _, field := range slices.Sorted(maps.Keys(record)) {
 		slot, err := strconv.Atoi(strings.TrimPrefix(field, "c"))
-		if err != nil || node.CounterField(slot) != field {
+		if err != nil || protocol.CounterField(slot) != field {
 			continue
 		}
 		value, err := strconv.ParseInt(record[field], 10, 64)
@@ -193,13 +193,13 @@ func state(ctx context.Context, c *redis.Client) (incarnation string, record map
 	var rec *redis.MapStringStringCmd
 	_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		server, replication = p.Info(ctx, "server"), p.Info(ctx, "replication")
-		rec = p.HGetAll(ctx, node.RecordKey)
+		rec = p.HGetAll(ctx, protocol.RecordKey)
 		return nil
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	id := node.ReadIdentity(server.Val()+replication.Val(), rec.Val()[membership.FieldGate])
+	id := protocol.ReadIdentity(server.Val()+replication.Val(), rec.Val()[membership.FieldGate])
 	return id.Incarnation(), rec.Val(), nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // slot is where the master of one slot of a Redis Cluster is looked for. Any of the
@@ -92,10 +94,10 @@ func halfDone(err error) bool {
 
 // mode says whether a server that INFO server was asked of is what the node takes it
 // for.
-func (r *Redis) mode(server string) error {
-	mode := field(server, "redis_mode")
+func (r *redisNode) mode(server string) error {
+	mode := protocol.InfoField(server, "redis_mode")
 	if mode == "" {
-		mode = field(server, "server_mode") // Valkey
+		mode = protocol.InfoField(server, "server_mode") // Valkey
 	}
 	switch {
 	case r.slot == nil && mode == "cluster":
@@ -108,7 +110,7 @@ func (r *Redis) mode(server string) error {
 
 // Tag is the hash tag that the names of all locks must have, for this node is only
 // the slot of that in a Redis Cluster. Empty: names are free.
-func (r *Redis) Tag() string { return r.cfg.Tag }
+func (r *redisNode) Tag() string { return r.cfg.Tag }
 
 // checkTag says why tag cannot be one, or nil.
 func checkTag(tag string) error {

@@ -2,30 +2,23 @@
 
 package node
 
-import "strings"
+import (
+	"strings"
 
-// redissonName is how Redisson derives a companion's name from a lock's: a name
-// that brings its own braces keeps them, any other is wrapped, so that the
-// companion lands in the lock's cluster slot. Redisson asks for an opening
-// brace only, and so must we.
-func redissonName(prefix, name string) string {
-	if strings.Contains(name, "{") {
-		return prefix + ":" + name
-	}
-	return prefix + ":{" + name + "}"
-}
+	"github.com/redlock-go/redlock/internal/protocol"
+)
 
 // keys are what a node's own keys are called: the record, clients' signs of life (what
 // comes before the client's id), and the lock that check.lua tries commands on.
 type keys struct {
 	record, alive string
-	check         *Lock
+	check         *protocol.Lock
 }
 
 // checked are the keys and channels that check.lua tries commands on, in its order.
 func (k *keys) checked() []any {
-	return []any{k.check.queue, timeoutKey(k.check.Name, "check"), k.alive + "check", k.record,
-		Wake("check"), k.check.Channel, NewLock(k.check.Name, Plain).Channel}
+	return []any{k.check.Queue, timeoutKey(k.check.Name, "check"), k.alive + "check", k.record,
+		protocol.Wake("check"), k.check.Channel, protocol.NewLock(k.check.Name, protocol.Plain).Channel}
 }
 
 // timeoutKey is the key by which a reader's vote lives, as Redisson and the scripts
@@ -44,5 +37,5 @@ func keysIn(tag string) *keys {
 	if tag != "" {
 		tag = ":{" + tag + "}"
 	}
-	return &keys{record: RecordKey + tag, alive: "redlock:alive" + tag + ":", check: NewLock("redlock:check"+tag, Read)}
+	return &keys{record: protocol.RecordKey + tag, alive: "redlock:alive" + tag + ":", check: protocol.NewLock("redlock:check"+tag, protocol.Read)}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // maxPipeline bounds one pipeline, so that the last op of a burst is not sent
@@ -48,7 +49,7 @@ const restAfterRefusal = 50 * time.Millisecond
 
 // run is the lane: one goroutine, one connection at a time, one pipeline on the
 // way at a time. That is what makes "sent later is executed later" true.
-func (r *Redis) run() {
+func (r *redisNode) run() {
 	defer close(r.done)
 	probe := probeMin
 	for {
@@ -78,7 +79,7 @@ func (r *Redis) run() {
 
 // serve sends what is queued until the connection breaks or the node is closed
 // and its queue empty (nil).
-func (r *Redis) serve(conn *conn) error {
+func (r *redisNode) serve(conn *conn) error {
 	if err := r.fence(conn); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (r *Redis) serve(conn *conn) error {
 // be overtaken by its own acquire here either (docs/safety.md A13). Best effort:
 // without the right to CLIENT KILL, the acquire's vote may live for its TTL. Not
 // after a restart: that ended the connection, and its id may be another's now.
-func (r *Redis) fence(conn *conn) error {
+func (r *redisNode) fence(conn *conn) error {
 	if r.lost.id != 0 && r.lost.runID == conn.ident.RunID && !mutants.NoFence {
 		err := conn.ClientKillByFilter(background, "ID", strconv.FormatInt(r.lost.id, 10)).Err()
 		if err != nil && !isReply(err) {
@@ -130,7 +131,7 @@ type lostConn struct {
 
 // take waits for work: queued ops, and ahead of them a piece of what the master has
 // not acknowledged, which is older than all that is queued.
-func (r *Redis) take() (batch, bool) {
+func (r *redisNode) take() (batch, bool) {
 	for began := time.Duration(-1); ; {
 		now := r.clock.Elapsed()
 		if began < 0 {
@@ -168,7 +169,7 @@ func (r *Redis) take() (batch, bool) {
 }
 
 // putBack undoes take.
-func (r *Redis) putBack(b batch) {
+func (r *redisNode) putBack(b batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queue = append(b.ops, r.queue...) // b.ops is not used again: see take
@@ -186,12 +187,12 @@ type batch struct {
 	idle  time.Duration // how long there was none
 	epoch string
 	undo  []*undo
-	ops   []*Op
+	ops   []*protocol.Op
 }
 
 // exec sends b as one pipeline and answers its ops. The error is the
 // connection's; refusals by the master are replies.
-func (r *Redis) exec(conn *conn, b batch) error {
+func (r *redisNode) exec(conn *conn, b batch) error {
 	now := b.at
 	pipe := &r.pipe
 	pipe.reset()
@@ -206,13 +207,13 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	}
 	watched, look := false, false
 	for _, op := range b.ops {
-		if now >= op.Until && !op.undoes() {
+		if now >= op.Deadline && !undoes(op.Request) {
 			pipe.skip() // dropped unsent
 			continue
 		}
 		pipe.add(conn, op.Request)
-		watched = watched || op.Kind == Acquire || op.Kind == Extend
-		look = look || op.Kind == ReadRecord
+		watched = watched || op.Kind == protocol.Acquire || op.Kind == protocol.Extend
+		look = look || op.Kind == protocol.ReadRecord
 	}
 	// The master's TIME, after all votes in the pipeline: a clock that jumped before
 	// they were given is seen before they are counted. Whoever reads the record wants to
@@ -234,7 +235,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 	r.busy = false
 	for i, entry := range b.undo {
 		b.undo[i] = nil
-		var reply Reply
+		var reply protocol.Reply
 		pipe.reply(i, &entry.req, &reply)
 		r.unacked.answered(entry, &reply, now)
 	}
@@ -243,18 +244,18 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		if server.Err() != nil || replication.Err() != nil {
 			return nil
 		}
-		return conn.same(ReadIdentity(server.Val()+replication.Val(), record[membership.FieldGate]))
+		return conn.same(protocol.ReadIdentity(server.Val()+replication.Val(), record[membership.FieldGate]))
 	}
 	for i, op := range b.ops {
 		pipe.reply(len(b.undo)+i, op.Request, &op.Reply)
 		switch {
-		case jumped && op.Kind == Acquire && op.Reply.Class == Granted && !mutants.NoClockWatch:
-			op.Reply = Reply{Err: ErrClock} // the vote may be there: it is to be released
-		case op.Kind == ReadRecord && op.Reply.Class == Granted && replaced(op.Reply.Record) != nil:
+		case jumped && op.Kind == protocol.Acquire && op.Reply.Outcome == protocol.Granted && !mutants.NoClockWatch:
+			op.Reply = protocol.Reply{Err: ErrClock} // the vote may be there: it is to be released
+		case op.Kind == protocol.ReadRecord && op.Reply.Outcome == protocol.Granted && replaced(op.Reply.Record) != nil:
 			away = replaced(op.Reply.Record)
-			op.Reply = Reply{Err: away} // the next connection knows whose record it is
-		case op.Kind == ReadRecord && op.Reply.Class == Granted:
-			op.Reply.Seen = Seen{Sent: now, Received: received, Incarnation: conn.ident.Incarnation()}
+			op.Reply = protocol.Reply{Err: away} // the next connection knows whose record it is
+		case op.Kind == protocol.ReadRecord && op.Reply.Outcome == protocol.Granted:
+			op.Reply.Seen = protocol.Seen{Sent: now, Received: received, Incarnation: conn.ident.Incarnation()}
 			if masterTime != nil && masterTime.Err() == nil {
 				op.Reply.Seen.Time = time.Duration(masterTime.Val().UnixNano())
 			}
@@ -266,10 +267,10 @@ func (r *Redis) exec(conn *conn, b batch) error {
 			moved = moved || conn.moved(why)
 		}
 		r.unacked.replaced(op)
-		if err != nil && op.Reply.Class == Unknown {
+		if err != nil && op.Reply.Outcome == protocol.Unknown {
 			r.unacked.broke(op.Request)
 		}
-		if op.undoes() && (op.Reply.Class == Unknown || op.Reply.Class == Refused) {
+		if undoes(op.Request) && (op.Reply.Outcome == protocol.Unknown || op.Reply.Outcome == protocol.Refused) {
 			r.unacked.add(op.Request)
 			r.unacked.rest = now + restAfterRefusal
 		}
@@ -280,7 +281,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 		b.ops[i] = nil
 		if op.Reply.Err != nil {
 			r.report(op.Reply.Err)
-			op.Reply.Err = &Error{r.name, op.Reply.Err}
+			op.Reply.Err = &Error{Node: r.name, Err: op.Reply.Err}
 		}
 		op.To.Receive(op)
 	}
@@ -297,7 +298,7 @@ func (r *Redis) exec(conn *conn, b batch) error {
 
 // watch holds the master's clock against ours, and reports whether it jumped. Then no
 // vote is asked for until the coordinator has looked whose clock it was: see Enter.
-func (r *Redis) watch(sent, received time.Duration, t *redis.TimeCmd) (jumped bool) {
+func (r *redisNode) watch(sent, received time.Duration, t *redis.TimeCmd) (jumped bool) {
 	if t == nil || t.Err() != nil {
 		return false
 	}
@@ -314,15 +315,15 @@ func (r *Redis) watch(sent, received time.Duration, t *redis.TimeCmd) (jumped bo
 	return true
 }
 
-func (r *Redis) report(err error) {
-	var gate *GateError
+func (r *redisNode) report(err error) {
+	var gate *protocol.RecordStateError
 	if r.bound.Trouble != nil && (errors.Is(err, ErrClock) || errors.As(err, &gate) || wrongType(err)) {
 		r.bound.Trouble(err)
 	}
 }
 
 // connected notes the outcome of a dial for Submit and Ready.
-func (r *Redis) connected(err error) {
+func (r *redisNode) connected(err error) {
 	r.mu.Lock()
 	if r.down = err != nil; r.down {
 		r.downErr = down(err)
@@ -336,7 +337,7 @@ func (r *Redis) connected(err error) {
 
 // failed opens the breaker after err: everything queued is answered, and releases
 // wait for the next connection. It reports whether the lane should go on.
-func (r *Redis) failed(err error) bool {
+func (r *redisNode) failed(err error) bool {
 	r.mu.Lock()
 	if err == nil {
 		err = ErrClosed
@@ -348,9 +349,9 @@ func (r *Redis) failed(err error) bool {
 	for _, op := range ops {
 		vote, _ := undoKeys(op.Request)
 		switch {
-		case op.Kind == Acquire:
+		case op.Kind == protocol.Acquire:
 			unsent[vote] = true
-		case op.undoes() && !(op.Kind == Release && unsent[vote]):
+		case undoes(op.Request) && !(op.Kind == protocol.Release && unsent[vote]):
 			r.unacked.add(op.Request)
 		}
 	}
@@ -369,10 +370,10 @@ func down(err error) error { return fmt.Errorf("%w: %w", ErrDown, err) }
 
 // notSent is the reply to an op that the lane did not send: it has no effect, but
 // that a Release or Leave is sent later.
-func (r *Redis) notSent(op *Op, err error) Reply {
-	reply := Reply{Class: NotSent, Err: &Error{r.name, err}}
-	if op.undoes() {
-		reply.Class = Unknown
+func (r *redisNode) notSent(op *protocol.Op, err error) protocol.Reply {
+	reply := protocol.Reply{Outcome: protocol.NotSent, Err: &Error{Node: r.name, Err: err}}
+	if undoes(op.Request) {
+		reply.Outcome = protocol.Unknown
 	}
 	return reply
 }

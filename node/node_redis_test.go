@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -35,12 +36,12 @@ func startMaster(t testing.TB, cfg localredis.Config) *localredis.Server {
 }
 
 // bound opens a node, ties it to b and closes it with the test.
-func bound(t testing.TB, url string, b Binding) *Redis {
+func bound(t testing.TB, url string, b protocol.Binding) *redisNode {
 	t.Helper()
-	r, err := Open(url, Config{})
+	r, err := openURL(url, Config{})
 	noErr(t, err)
 	if b.Admit == nil {
-		b.Admit = func(Identity) error { return nil }
+		b.Admit = func(protocol.Identity) error { return nil }
 	}
 	r.Bind(b)
 	t.Cleanup(func() { _ = r.Close() })
@@ -48,20 +49,20 @@ func bound(t testing.TB, url string, b Binding) *Redis {
 }
 
 // answers receives the reply of one op.
-type answers chan Reply
+type answers chan protocol.Reply
 
-func (a answers) Receive(op *Op) { a <- op.Reply }
+func (a answers) Receive(op *protocol.Op) { a <- op.Reply }
 
 // ask puts req to r and waits for its reply.
-func ask(t testing.TB, r *Redis, req Request) Reply {
+func ask(t testing.TB, r *redisNode, req protocol.Request) protocol.Reply {
 	t.Helper()
 	if req.TTL == 0 {
 		req.TTL = 10 * time.Second
 	}
 	req.Start = r.clock.Elapsed()
-	req.Until = req.Start + 5*time.Second
+	req.Deadline = req.Start + 5*time.Second
 	got := make(answers, 1)
-	op := &Op{Request: &req, To: got}
+	op := &protocol.Op{Request: &req, To: got}
 	if !r.Submit(op) {
 		return op.Reply
 	}
@@ -105,17 +106,17 @@ func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 	redis.SetLogger(log)
 	defer redis.SetLogger(&logged{})
 	s := startMaster(t, localredis.Config{})
-	r := bound(t, s.URL(), Binding{})
+	r := bound(t, s.URL(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	replica := startMaster(t, localredis.Config{ReplicaOf: s.Addr()})
-	refused := bound(t, replica.URL(), Binding{})
+	refused := bound(t, replica.URL(), protocol.Binding{})
 	if err := refused.Ready(t.Context()); !errors.Is(err, ErrReplica) || !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), `role is "slave"`) {
 		t.Errorf("a replica: %v", err)
 	}
 	noErr(t, s.Kill())
 	before := runtime.NumGoroutine()
 	soon(t, "the breaker opens", func() bool { // an idle lane does not look
-		return errors.Is(ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"}).Err, ErrDown)
+		return errors.Is(ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h"}).Err, ErrDown)
 	})
 	for range 100 {
 		if g := runtime.NumGoroutine(); g > before+1 {
@@ -150,7 +151,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 		"not admitted":   {s.URL(), fmt.Errorf("%w: by the coordinator", errReply), errReply, []string{"by the coordinator"}},
 		"nobody there":   {"redis://127.0.0.1:1", nil, ErrDown, []string{"refused"}},
 	} {
-		r := bound(t, tc.url, Binding{Admit: func(Identity) error { return tc.admit }})
+		r := bound(t, tc.url, protocol.Binding{Admit: func(protocol.Identity) error { return tc.admit }})
 		err := r.Ready(t.Context())
 		if !errors.Is(err, tc.want) || !errors.Is(err, ErrDown) {
 			t.Errorf("%s: %v is not %v", name, err, tc.want)
@@ -162,8 +163,8 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 			}
 		}
 		// What is submitted then was certainly not sent.
-		reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h"})
-		if reply.Class != NotSent || !errors.Is(reply.Err, ErrDown) {
+		reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h"})
+		if reply.Outcome != protocol.NotSent || !errors.Is(reply.Err, ErrDown) {
 			t.Errorf("%s: an acquire is answered %+v", name, reply)
 		}
 	}
@@ -172,13 +173,13 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 // A client that was idle while its master restarted does not pay for it with its first op: nothing was sent, so nothing is unknown.
 func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
 	s := startMaster(t, localredis.Config{})
-	r := bound(t, s.URL(), Binding{})
+	r := bound(t, s.URL(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	for i := range 5 {
 		noErr(t, s.Kill())
 		noErr(t, s.Restart(t.Context()))
-		req := Request{Kind: Acquire, Lock: NewLock(fmt.Sprint("x", i), Plain), Holder: "h", TTL: time.Minute, Token: 1}
-		if reply := ask(t, r, req); reply.Class != Granted {
+		req := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock(fmt.Sprint("x", i), protocol.Plain), Holder: "h", TTL: time.Minute, Token: 1}
+		if reply := ask(t, r, req); reply.Outcome != protocol.Granted {
 			t.Fatalf("restart %d: %+v", i+1, reply)
 		}
 	}
@@ -189,24 +190,24 @@ func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
 func TestLane_idle_keepsItsConnection(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
-	r, err := Open(s.URL(), Config{IOTimeout: 300 * time.Millisecond})
+	r, err := openURL(s.URL(), Config{IOTimeout: 300 * time.Millisecond})
 	noErr(t, err)
-	r.Bind(Binding{})
+	r.Bind(protocol.Binding{})
 	defer r.Close()
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer d.Close()
 	connections := func() string {
 		info, err := d.Info(t.Context(), "stats").Result()
 		noErr(t, err)
-		return field(info, "total_connections_received")
+		return protocol.InfoField(info, "total_connections_received")
 	}
-	lock := Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h", Token: 1}
-	if reply := ask(t, r, lock); reply.Class != Granted {
+	lock := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1}
+	if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
 		t.Fatalf("%+v", reply)
 	}
 	before := connections()
 	time.Sleep(350 * time.Millisecond) // the read's deadline is over
-	if reply := ask(t, r, lock); reply.Class != Granted {
+	if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
 		t.Fatalf("%+v", reply)
 	}
 	if after := connections(); after != before {
@@ -218,17 +219,17 @@ func TestLane_idle_keepsItsConnection(t *testing.T) {
 // master's clock: not by one leap, and not in turns of less than a minute each.
 func TestAcquire_wildProposals_staysAMinuteAheadAtMost(t *testing.T) {
 	t.Parallel()
-	r := bound(t, "redis://"+startMaster(t, localredis.Config{}).Addr(), Binding{})
+	r := bound(t, "redis://"+startMaster(t, localredis.Config{}).Addr(), protocol.Binding{})
 	ahead := func(d time.Duration) int64 { return time.Now().Add(d).UnixMicro() }
-	lock := NewLock("wild", Plain)
+	lock := protocol.NewLock("wild", protocol.Plain)
 	take := func(i int, floor int64) int64 {
 		t.Helper()
-		req := Request{Kind: Acquire, Lock: lock, Holder: fmt.Sprintf("11111111-1111-8111-8111-111111111111:%d", i), Token: floor, TTL: time.Minute}
+		req := protocol.Request{Kind: protocol.Acquire, Lock: lock, Holder: fmt.Sprintf("11111111-1111-8111-8111-111111111111:%d", i), Token: floor, TTL: time.Minute}
 		reply := ask(t, r, req)
-		if reply.Class != Granted {
+		if reply.Outcome != protocol.Granted {
 			t.Fatalf("%+v", reply)
 		}
-		req.Kind = Release
+		req.Kind = protocol.Release
 		ask(t, r, req)
 		return reply.Token
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // maxVotes is how many ops one call of votes.lua takes: while it runs, the master
@@ -38,8 +40,8 @@ func (p *pipeline) reset() {
 func (p *pipeline) skip() { p.places = append(p.places, place{cmd: -1}) }
 
 // add takes op in, for a connection whose gates are known.
-func (p *pipeline) add(c *conn, op *Request) {
-	if op.Kind != Acquire && op.Kind != Release {
+func (p *pipeline) add(c *conn, op *protocol.Request) {
+	if op.Kind != protocol.Acquire && op.Kind != protocol.Release {
 		p.gathered(c)
 		p.places = append(p.places, place{cmd: len(p.cmds)})
 		p.cmds = append(p.cmds, c.command(op))
@@ -87,15 +89,15 @@ func (p *pipeline) gathered(c *conn) {
 
 // reply takes the answer to op, the i-th that was added or skipped, into r, which is
 // not copied on the way: there are many.
-func (p *pipeline) reply(i int, op *Request, r *Reply) {
+func (p *pipeline) reply(i int, op *protocol.Request, r *protocol.Reply) {
 	at := p.places[i]
 	if at.cmd < 0 {
-		*r = Reply{Class: NotSent, Err: ErrLate}
+		*r = protocol.Reply{Outcome: protocol.NotSent, Err: ErrLate}
 		return
 	}
 	cmd := p.cmds[at.cmd]
-	if all, ok := cmd.(*redis.Cmd); ok && (op.Kind == Acquire || op.Kind == Release) {
-		r.vote(op, all, at.op)
+	if all, ok := cmd.(*redis.Cmd); ok && (op.Kind == protocol.Acquire || op.Kind == protocol.Release) {
+		readVote(r, op, all, at.op)
 		return
 	}
 	*r = answer(op, cmd)
@@ -224,7 +226,7 @@ type votes struct {
 	over                any // the write vote that an acquire may join, &Request.Over; nil: none
 	// Invariant: no two acquires of a call are of one lock, nor share a counter. A master's
 	// clock stands still while a script runs, so both would be given the same ticket.
-	taken [(Counters + 63) / 64]uint64
+	taken [(protocol.Counters + 63) / 64]uint64
 }
 
 // boxed is a number as an argument that is hardly ever another.
@@ -250,21 +252,21 @@ var (
 )
 
 // fits says whether op can go into the same call as what is there.
-func (v *votes) fits(op *Request) bool {
+func (v *votes) fits(op *protocol.Request) bool {
 	if v.n == maxVotes || op.Wait != nil && v.liveness != 0 && v.liveness != op.Wait.Liveness {
 		return false
 	}
-	return op.Kind == Release || v.acquires == 0 ||
-		op.Over == "" && v.over == nil && v.ttl == op.TTL && v.taken[op.Lock.index/64]&(1<<(op.Lock.index%64)) == 0
+	return op.Kind == protocol.Release || v.acquires == 0 ||
+		op.JoinWrite == "" && v.over == nil && v.ttl == op.TTL && v.taken[op.Lock.CounterIndex/64]&(1<<(op.Lock.CounterIndex%64)) == 0
 }
 
 // add takes op in: its two keys, and its six words in votes.lua's order.
-func (v *votes) add(op *Request) {
+func (v *votes) add(op *protocol.Request) {
 	l := op.Lock
 	v.n++
-	v.keys = append(v.keys, &l.Name, &l.queue)
+	v.keys = append(v.keys, &l.Name, &l.Queue)
 	holder, ticket := &op.Holder, empty
-	if l.Mode == Write {
+	if l.Mode == protocol.Write {
 		field := l.Field(op.Holder)
 		holder = &field
 	}
@@ -272,21 +274,21 @@ func (v *votes) add(op *Request) {
 		ticket = &op.Wait.Ticket
 		v.liveness = op.Wait.Liveness
 	}
-	if op.Kind == Release {
-		v.ops = append(v.ops, actRelease, &l.mode, holder, ticket, empty, empty)
+	if op.Kind == protocol.Release {
+		v.ops = append(v.ops, actRelease, &l.ModeText, holder, ticket, empty, empty)
 		return
 	}
 	act := actAcquire
 	if op.Wait != nil && op.Wait.Unfair {
 		act = actBarge
 	}
-	if l.Mode == Read && op.Over != "" {
-		v.over = &op.Over
+	if l.Mode == protocol.Read && op.JoinWrite != "" {
+		v.over = &op.JoinWrite
 	}
 	v.acquires++
 	v.ttl = op.TTL
-	v.taken[l.index/64] |= 1 << (l.index % 64)
-	v.ops = append(v.ops, act, &l.mode, holder, ticket, &l.counter, &op.Token)
+	v.taken[l.CounterIndex/64] |= 1 << (l.CounterIndex % 64)
+	v.ops = append(v.ops, act, &l.ModeText, holder, ticket, &l.Counter, &op.Token)
 }
 
 // call appends the words of the call to args, and begins the next.
@@ -320,43 +322,43 @@ func (e scriptError) Error() string { return string(e) }
 func (scriptError) RedisError() {}
 
 // vote reads what votes.lua said of op, the i-th in its call.
-func (r *Reply) vote(op *Request, cmd *redis.Cmd, i int) {
+func readVote(r *protocol.Reply, op *protocol.Request, cmd *redis.Cmd, i int) {
 	if err := cmd.Err(); err != nil {
 		*r = failure(op, err)
 		return
 	}
 	if cmd.Args()[2] == 3 { // as in votesOf, without making a slice of it
-		r.decodeVote(op, cmd.Val())
+		decodeVote(r, op, cmd.Val())
 		return
 	}
 	if all := votesOf(cmd); i < len(all) {
-		r.decodeVote(op, all[i])
+		decodeVote(r, op, all[i])
 		return
 	}
-	*r = Reply{Err: errReply}
+	*r = protocol.Reply{Err: errReply}
 }
 
-func (r *Reply) decodeVote(op *Request, val any) {
+func decodeVote(r *protocol.Reply, op *protocol.Request, val any) {
 	switch val := val.(type) {
 	case int64:
-		r.decode(op.Kind, val)
+		decode(r, op.Kind, val)
 		return
 	case string:
 		*r = failure(op, scriptError(val))
 		return
 	case []any:
-		if op.Kind == Acquire {
+		if op.Kind == protocol.Acquire {
 			*r = decodeNotNow(val)
 			return
 		}
 	}
-	*r = Reply{Err: errReply}
+	*r = protocol.Reply{Err: errReply}
 }
 
 // decodeNotNow reads what an acquire is told that was not granted: two words, or four
 // when it waits.
-func decodeNotNow(vals []any) Reply {
-	bad := Reply{Err: errReply}
+func decodeNotNow(vals []any) protocol.Reply {
+	bad := protocol.Reply{Err: errReply}
 	var n [4]int64
 	numbers := len(vals)
 	switch len(vals) {
@@ -372,8 +374,8 @@ func decodeNotNow(vals []any) Reply {
 			return bad
 		}
 	}
-	var r Reply
-	r.decode(Acquire, n[0])
+	var r protocol.Reply
+	decode(&r, protocol.Acquire, n[0])
 	if len(vals) == 2 {
 		var ok bool
 		if r.Holder, ok = vals[1].(string); !ok {
@@ -381,6 +383,6 @@ func decodeNotNow(vals []any) Reply {
 		}
 		return r
 	}
-	r.Ticket, r.Ahead, r.Stranger = n[1], int(n[2]), n[3] == 1
+	r.Ticket, r.Ahead, r.Foreign = n[1], int(n[2]), n[3] == 1
 	return r
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // maxRemaining caps the remaining TTL that a reply may claim, far above any
@@ -83,8 +84,8 @@ func (c *Config) jitter(d time.Duration) time.Duration {
 	return time.Duration(c.Rand() % uint64(d))
 }
 
-// Redis is one master behind go-redis. Make one with [Open] or [New].
-type Redis struct {
+// redisNode is one master behind go-redis. Make one with [Open] or [New].
+type redisNode struct {
 	name  string
 	opts  redis.Options // of every connection; copied before use
 	owned io.Closer     // what the dialer of opts stands on, if that is ours
@@ -93,7 +94,7 @@ type Redis struct {
 	trust time.Duration // how long a connection may be idle: see trustFor
 	cfg   Config
 	clock clock.Clock
-	bound Binding
+	bound protocol.Binding
 	sub   subscription
 
 	start sync.Once // the lane begins with the first Ready or Submit
@@ -108,7 +109,7 @@ type Redis struct {
 	dialled sync.Once
 
 	mu        sync.Mutex
-	queue     []*Op
+	queue     []*protocol.Op
 	unacked   unacknowledged // Invariant: older than all that is queued
 	busy      bool           // a pipeline is on its way
 	busySince time.Duration
@@ -125,12 +126,12 @@ type Redis struct {
 	clockWatch clock.Watch   // of this master's clock, over all connections to one process
 	watched    time.Duration // when it was last fed
 	watchedRun string        // the run_id of the process whose clock it is
-	spare      []*Op
+	spare      []*protocol.Op
 	spareUndo  []*undo
 	pipe       pipeline
 }
 
-var _ Node = (*Redis)(nil)
+var _ Node = (*redisNode)(nil)
 
 // New makes a node of a client that is set up already: its address or sentinels,
 // credentials, database, TLS and dialer are used, its pool is not. The lane opens
@@ -143,7 +144,15 @@ var _ Node = (*Redis)(nil)
 // redis.NewClient, redis.NewFailoverClient or redis.NewUniversalClient, or a
 // *redis.ClusterClient and cfg.Tag, whose addresses are where the slot's master is
 // asked for; any other kind is an error that names it.
-func New(client redis.UniversalClient, cfg Config) (*Redis, error) {
+func New(client redis.UniversalClient, cfg Config) (Node, error) {
+	r, err := openClient(client, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func openClient(client redis.UniversalClient, cfg Config) (*redisNode, error) {
 	switch c := client.(type) {
 	case *redis.Client:
 		if c == nil {
@@ -177,7 +186,7 @@ func New(client redis.UniversalClient, cfg Config) (*Redis, error) {
 }
 
 // open makes a node of opts, or of a cluster with these seeds.
-func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
+func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
 	var at *slot
 	switch {
 	case len(seeds) > 0:
@@ -205,7 +214,7 @@ func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
 	// Without an endpoint type go-redis before v9.23 resolves the host's name once more, for
 	// each connection, although the mode is disabled.
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
-	r := &Redis{
+	r := &redisNode{
 		name: opts.Addr, opts: opts, slot: at, keys: keysIn(cfg.Tag), trust: math.MaxInt64, cfg: cfg, clock: cfg.Clock,
 		wake:  make(chan struct{}, 1),
 		quit:  make(chan struct{}),
@@ -222,13 +231,13 @@ func open(opts redis.Options, cfg Config, seeds []string) (*Redis, error) {
 }
 
 // Name is the master's address, "sentinel:NAME" or "cluster:TAG".
-func (r *Redis) Name() string { return r.name }
+func (r *redisNode) Name() string { return r.name }
 
 // Bind implements [Node].
-func (r *Redis) Bind(b Binding) { r.bound = b }
+func (r *redisNode) Bind(b protocol.Binding) { r.bound = b }
 
 // Ready implements [Node].
-func (r *Redis) Ready(ctx context.Context) error {
+func (r *redisNode) Ready(ctx context.Context) error {
 	r.begin()
 	select {
 	case <-r.first:
@@ -241,34 +250,34 @@ func (r *Redis) Ready(ctx context.Context) error {
 	select {
 	case <-r.first:
 	default:
-		return &Error{r.name, fmt.Errorf("%w: no answer yet: %w", ErrDown, ctx.Err())}
+		return &Error{Node: r.name, Err: fmt.Errorf("%w: no answer yet: %w", ErrDown, ctx.Err())}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return &Error{r.name, ErrClosed}
+		return &Error{Node: r.name, Err: ErrClosed}
 	}
 	if r.down {
-		return &Error{r.name, r.downErr}
+		return &Error{Node: r.name, Err: r.downErr}
 	}
 	return nil
 }
 
 // BehindFailover says whether the master is found through Sentinel or a Redis Cluster.
 // Its address can be a replica's for as long as a failover takes.
-func (r *Redis) BehindFailover() bool { return r.trust != math.MaxInt64 }
+func (r *redisNode) BehindFailover() bool { return r.trust != math.MaxInt64 }
 
-func (r *Redis) begin() { r.start.Do(func() { go r.run() }) }
+func (r *redisNode) begin() { r.start.Do(func() { go r.run() }) }
 
 // Submit implements [Node].
-func (r *Redis) Submit(op *Op) bool {
+func (r *redisNode) Submit(op *protocol.Op) bool {
 	r.begin()
 	r.mu.Lock()
 	err := r.refusalLocked(op)
 	switch {
 	case err == nil:
 		r.queue = append(r.queue, op)
-	case op.undoes() && !r.closed:
+	case undoes(op.Request) && !r.closed:
 		r.keepLocked(op.Request)
 	}
 	more := op.More // once it is queued, op is the lane's
@@ -287,14 +296,14 @@ func (r *Redis) Submit(op *Op) bool {
 
 // keepLocked keeps a Release or Leave that Submit turned away: behind what is queued,
 // which it may undo, or for the next connection.
-func (r *Redis) keepLocked(req *Request) {
+func (r *redisNode) keepLocked(req *protocol.Request) {
 	switch {
 	case r.down:
 		r.unacked.add(req)
 	case len(r.queue) < r.cfg.QueueLimit+maxUnacknowledged:
 		kept := *req
 		kept.More = false
-		r.queue = append(r.queue, &Op{Request: &kept, To: nobody{}})
+		r.queue = append(r.queue, &protocol.Op{Request: &kept, To: nobody{}})
 	default:
 		r.unacked.dropped++
 	}
@@ -303,9 +312,9 @@ func (r *Redis) keepLocked(req *Request) {
 // nobody receives the answers that nobody waits for.
 type nobody struct{}
 
-func (nobody) Receive(*Op) {}
+func (nobody) Receive(*protocol.Op) {}
 
-func (r *Redis) refusalLocked(op *Op) error {
+func (r *redisNode) refusalLocked(op *protocol.Op) error {
 	switch {
 	case r.closed:
 		return ErrClosed
@@ -313,7 +322,7 @@ func (r *Redis) refusalLocked(op *Op) error {
 		return r.downErr
 	case r.busy && op.Start-r.busySince > r.cfg.StallAfter:
 		return ErrStalled
-	case r.noVotes != nil && r.bound.Gated && (op.Kind == Acquire || op.Kind == Confirm):
+	case r.noVotes != nil && r.bound.CheckRecordState && (op.Kind == protocol.Acquire || op.Kind == protocol.Confirm):
 		return r.noVotes
 	case len(r.queue) >= r.cfg.QueueLimit:
 		return ErrBusy
@@ -322,7 +331,7 @@ func (r *Redis) refusalLocked(op *Op) error {
 }
 
 // Close implements [Node].
-func (r *Redis) Close() error {
+func (r *redisNode) Close() error {
 	r.mu.Lock()
 	again := r.closed
 	r.closed = true
@@ -365,7 +374,7 @@ type conn struct {
 	pipe    redis.Pipeliner // empty whenever it was executed, and used again
 	keys    *keys
 	id      int64 // CLIENT ID, 0 when the master would not tell
-	ident   Identity
+	ident   protocol.Identity
 	refused error // by greet
 	unhook  func() bool
 	// What the record's gate must be in epoch, and how it may begin for mending.
@@ -381,7 +390,7 @@ func (c *conn) close() {
 // dial opens one connection, and returns options that make go-redis use it and no
 // other. go-redis would write a line to stderr for each dial that fails, and dial
 // again behind the lane's back.
-func (r *Redis) dial(ctx context.Context) (redis.Options, net.Conn, error) {
+func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	opts := r.opts
 	if mutants.LibraryRetries {
 		return opts, nil, nil
@@ -427,7 +436,7 @@ func closeWith(ctx context.Context, wire net.Conn) (unhook func() bool) {
 }
 
 // connect dials, greets and asks admit.
-func (r *Redis) connect() (*conn, error) {
+func (r *redisNode) connect() (*conn, error) {
 	patience, each := 2*r.cfg.DialTimeout, 2*r.cfg.DialTimeout
 	if r.slot != nil {
 		each = r.cfg.DialTimeout
@@ -448,7 +457,7 @@ func (r *Redis) connect() (*conn, error) {
 
 // attempt is one connect. Each connection has a client of its own, so that no pool
 // can hand out another one, nor remember that the last dial failed.
-func (r *Redis) attempt(limit time.Duration) (*conn, error) {
+func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 	ctx, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
 	opts, wire, err := r.dial(ctx)
@@ -500,7 +509,7 @@ func (r *Redis) attempt(limit time.Duration) (*conn, error) {
 //
 // It takes two round trips: a master that wants a password hangs up on a user that has
 // not given it when a script is sent, and would not say why.
-func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
+func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	pipe := cn.Pipeline()
 	// Redis 6.2 takes one section a call.
 	server := pipe.Info(ctx, "server")
@@ -525,7 +534,7 @@ func (r *Redis) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	if _, err := pipe.Exec(ctx); err != nil && !isReply(err) {
 		return err
 	}
-	ident := ReadIdentity(server.Val()+replication.Val()+memory.Val(), text(gate))
+	ident := protocol.ReadIdentity(server.Val()+replication.Val()+memory.Val(), text(gate))
 	if ident.RunID != r.watchedRun {
 		// Another process, which may be on another host, and does not vote yet.
 		r.clockWatch, r.watchedRun = clock.Watch{}, ident.RunID
@@ -585,7 +594,7 @@ func rights(reply any) (missing, forReaders []string) {
 // moved says whether the record that refused a script is of another incarnation,
 // or gone.
 func (c *conn) moved(refusal error) bool {
-	var gate *GateError
+	var gate *protocol.RecordStateError
 	if !errors.As(refusal, &gate) {
 		return false
 	}
@@ -601,13 +610,13 @@ func (c *conn) verify() error {
 	if _, err := pipe.Exec(background); err != nil && !isReply(err) {
 		return err
 	}
-	return c.same(ReadIdentity(server.Val()+replication.Val(), text(gate)))
+	return c.same(protocol.ReadIdentity(server.Val()+replication.Val(), text(gate)))
 }
 
 // same is an error when the master is not who it was. REPLICAOF and then REPLICAOF NO
 // ONE puts another data set under an open connection, and clients that greeted it before
 // and after would never agree on what the record must say.
-func (c *conn) same(now Identity) error {
+func (c *conn) same(now protocol.Identity) error {
 	if now.Role != "master" {
 		return ErrReplica
 	}
@@ -621,8 +630,8 @@ var errReplaced = errors.New("node: the master's data set was replaced")
 
 // gates are the texts that scripts compare the record's gate with: that of a
 // voting master, and how a quarantined one's begins.
-func (r *Redis) gates(incarnation, epoch string) (voting, quarantined string) {
-	if !r.bound.Gated {
+func (r *redisNode) gates(incarnation, epoch string) (voting, quarantined string) {
+	if !r.bound.CheckRecordState {
 		return "", "-" // no gate at all, and nothing that begins so
 	}
 	return membership.GatePrefix(epoch, incarnation, membership.Voting),
@@ -630,7 +639,7 @@ func (r *Redis) gates(incarnation, epoch string) (voting, quarantined string) {
 }
 
 // Enter implements [Node].
-func (r *Redis) Enter(epoch string, refusal error, asOf time.Duration) {
+func (r *redisNode) Enter(epoch string, refusal error, asOf time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.epoch = epoch
@@ -640,7 +649,7 @@ func (r *Redis) Enter(epoch string, refusal error, asOf time.Duration) {
 }
 
 // doubtLocked keeps votes from being asked for until the coordinator has looked again.
-func (r *Redis) doubtLocked(why error) { r.noVotes, r.doubtful = why, r.clock.Elapsed() }
+func (r *redisNode) doubtLocked(why error) { r.noVotes, r.doubtful = why, r.clock.Elapsed() }
 
 // field finds name in the text that INFO answers.
 // errRights: the scripts call commands that the user may not run.
@@ -662,9 +671,9 @@ func explain(err error) error {
 }
 
 // Unacknowledged is how many releases and dequeues the node keeps for a master that
-// has not acknowledged them. [Redis] keeps 16384 at most, and drops the oldest beyond
+// has not acknowledged them. It keeps 16384 at most, and drops the oldest beyond
 // that: dropped says how many those were. Their votes end with their TTL.
-func (r *Redis) Unacknowledged() (kept int, dropped uint64) {
+func (r *redisNode) Unacknowledged() (kept int, dropped uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.unacked.len(), r.unacked.dropped

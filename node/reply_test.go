@@ -9,34 +9,36 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 func TestDecode_eachKind_classAndValue(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tc := range []struct {
-		kind Kind
+		kind protocol.Kind
 		n    int64
-		want Reply
+		want protocol.Reply
 	}{
-		{Acquire, 17, Reply{Class: Granted, Token: 17}},
-		{Acquire, 1<<53 - 1, Reply{Class: Granted, Token: 1<<53 - 1}},
-		{Acquire, -1, Reply{Class: Held}},
-		{Acquire, -1001, Reply{Class: Held, Remaining: 1000 * ms}},
-		{Acquire, 0, Reply{Class: Held, Remaining: -ms}}, // no TTL
-		{Acquire, math.MinInt64, Reply{Class: Held, Remaining: maxRemaining}},
-		{TopUp, 1, Reply{Class: Granted}},
-		{TopUp, -51, Reply{Class: Held, Remaining: 50 * ms}},
-		{TopUp, 2, Reply{Err: errReply}},
-		{Release, 1, Reply{Class: Granted}},
-		{Release, 0, Reply{Class: Absent}},
-		{Release, -1, Reply{Err: errReply}},
-		{Confirm, 1, Reply{Class: Granted}},
-		{Confirm, 0, Reply{Class: Absent}},
-		{Confirm, 2, Reply{Err: errReply}},
-		{Leave, 0, Reply{Class: Absent}},
+		{protocol.Acquire, 17, protocol.Reply{Outcome: protocol.Granted, Token: 17}},
+		{protocol.Acquire, 1<<53 - 1, protocol.Reply{Outcome: protocol.Granted, Token: 1<<53 - 1}},
+		{protocol.Acquire, -1, protocol.Reply{Outcome: protocol.Held}},
+		{protocol.Acquire, -1001, protocol.Reply{Outcome: protocol.Held, Remaining: 1000 * ms}},
+		{protocol.Acquire, 0, protocol.Reply{Outcome: protocol.Held, Remaining: -ms}}, // no TTL
+		{protocol.Acquire, math.MinInt64, protocol.Reply{Outcome: protocol.Held, Remaining: maxRemaining}},
+		{protocol.TopUp, 1, protocol.Reply{Outcome: protocol.Granted}},
+		{protocol.TopUp, -51, protocol.Reply{Outcome: protocol.Held, Remaining: 50 * ms}},
+		{protocol.TopUp, 2, protocol.Reply{Err: errReply}},
+		{protocol.Release, 1, protocol.Reply{Outcome: protocol.Granted}},
+		{protocol.Release, 0, protocol.Reply{Outcome: protocol.Absent}},
+		{protocol.Release, -1, protocol.Reply{Err: errReply}},
+		{protocol.Confirm, 1, protocol.Reply{Outcome: protocol.Granted}},
+		{protocol.Confirm, 0, protocol.Reply{Outcome: protocol.Absent}},
+		{protocol.Confirm, 2, protocol.Reply{Err: errReply}},
+		{protocol.Dequeue, 0, protocol.Reply{Outcome: protocol.Absent}},
 	} {
-		var got Reply
-		if got.decode(tc.kind, tc.n); got.Class != tc.want.Class || got.Token != tc.want.Token ||
+		var got protocol.Reply
+		if decode(&got, tc.kind, tc.n); got.Outcome != tc.want.Outcome || got.Token != tc.want.Token ||
 			got.Remaining != tc.want.Remaining || !errors.Is(got.Err, tc.want.Err) {
 			t.Errorf("%v %d: %+v, want %+v", tc.kind, tc.n, got, tc.want)
 		}
@@ -53,37 +55,37 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 	const readOnly = "READONLY You can't write against a read only replica."
 	for _, tc := range []struct {
 		what  string
-		kind  Kind
+		kind  protocol.Kind
 		words []string // of the servers, as raised and, where it differs, as caught by pcall
-		want  Class
+		want  protocol.Outcome
 		is    error  // errors.Is
 		says  string // in the error
 	}{
-		{"wrong type, leave", Leave, []string{raised62 + wrong, wrong + raised70, wrong}, Absent, nil, ""},
-		{"wrong type, swap", SwapRecord, []string{raised62 + wrong, wrong + raised70, wrong}, Refused, ErrRecord, ""},
-		{"wrong type, extend", Extend, []string{raised62 + wrong, wrong + raised70}, Refused, nil, "WRONGTYPE"},
-		{"replica, release", Release, []string{raised62 + "@user_script: 1: -" + readOnly + "\n", "@user_script: 1: -" + readOnly + "\r\n",
-			readOnly + raised70, readOnly}, Unknown, nil, "READONLY"},
-		{"no right to a key", Acquire, []string{
+		{"wrong type, leave", protocol.Dequeue, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Absent, nil, ""},
+		{"wrong type, swap", protocol.CompareAndSetRecord, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Refused, ErrRecord, ""},
+		{"wrong type, extend", protocol.Extend, []string{raised62 + wrong, wrong + raised70}, protocol.Refused, nil, "WRONGTYPE"},
+		{"replica, release", protocol.Release, []string{raised62 + "@user_script: 1: -" + readOnly + "\n", "@user_script: 1: -" + readOnly + "\r\n",
+			readOnly + raised70, readOnly}, protocol.Unknown, nil, "READONLY"},
+		{"no right to a key", protocol.Acquire, []string{
 			raised62 + "@user_script: 1: The user executing the script can't access at least one of the keys mentioned in the command arguments",
 			"@user_script: 1: The user executing the script can't access at least one of the keys mentioned in the command arguments",
 			"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments" + raised70,
-			"ERR ACL failure in script: No permissions to access a key" + raised70}, Refused, nil, "grant it"},
-		{"no right to a command", Acquire, []string{
+			"ERR ACL failure in script: No permissions to access a key" + raised70}, protocol.Refused, nil, "grant it"},
+		{"no right to a command", protocol.Acquire, []string{
 			raised62 + "@user_script: 1: The user executing the script can't run this command or subcommand",
-			"ERR ACL failure in script: User u has no permissions to run the 'hset' command" + raised70}, Refused, nil, "grant it"},
-		{"out of memory", Acquire, []string{raised62 + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
+			"ERR ACL failure in script: User u has no permissions to run the 'hset' command" + raised70}, protocol.Refused, nil, "grant it"},
+		{"out of memory", protocol.Acquire, []string{raised62 + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
 			"@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
-			"OOM command not allowed when used memory > 'maxmemory'." + raised70}, Refused, nil, "OOM"},
-		{"the gate", Acquire, []string{"REDLOCK GATE 1|e|i|V"}, Refused, &GateError{}, ""},
+			"OOM command not allowed when used memory > 'maxmemory'." + raised70}, protocol.Refused, nil, "OOM"},
+		{"the gate", protocol.Acquire, []string{"REDLOCK GATE 1|e|i|V"}, protocol.Refused, &protocol.RecordStateError{}, ""},
 	} {
 		for _, words := range tc.words {
-			r := failure(&Request{Kind: tc.kind}, scriptError(words))
-			if r.Class != tc.want || (r.Err == nil) != (tc.want == Absent) {
+			r := failure(&protocol.Request{Kind: tc.kind}, scriptError(words))
+			if r.Outcome != tc.want || (r.Err == nil) != (tc.want == protocol.Absent) {
 				t.Errorf("%s, %q: %+v, want %v", tc.what, words, r, tc.want)
 				continue
 			}
-			var gate *GateError
+			var gate *protocol.RecordStateError
 			if errors.As(tc.is, &gate) {
 				if !errors.As(r.Err, &gate) || gate.Got != "1|e|i|V" {
 					t.Errorf("%s, %q: %v", tc.what, words, r.Err)
@@ -104,33 +106,33 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 // Whatever a master answers, it is a vote only when a script says so, and nothing
 // panics.
 func FuzzDecode(f *testing.F) {
-	f.Add(uint8(Acquire), 0, []byte("12345678"))
-	f.Add(uint8(Extend), 3, make([]byte, 24))
-	f.Add(uint8(Acquire), 1, make([]byte, 32))
+	f.Add(uint8(protocol.Acquire), 0, []byte("12345678"))
+	f.Add(uint8(protocol.Extend), 3, make([]byte, 24))
+	f.Add(uint8(protocol.Acquire), 1, make([]byte, 32))
 	f.Fuzz(func(t *testing.T, kind uint8, items int, raw []byte) {
 		var vals []int64
 		for len(raw) >= 8 {
 			vals = append(vals, int64(binary.LittleEndian.Uint64(raw)))
 			raw = raw[8:]
 		}
-		sane := func(r Reply) {
+		sane := func(r protocol.Reply) {
 			t.Helper()
-			if (r.Class == Unknown || r.Class == Refused) != (r.Err != nil) {
+			if (r.Outcome == protocol.Unknown || r.Outcome == protocol.Refused) != (r.Err != nil) {
 				t.Errorf("kind %d, %v: %+v", kind, vals, r)
 			}
-			if r.Remaining > maxRemaining || r.Remaining < -time.Millisecond || r.Class != Held && r.Remaining != 0 {
+			if r.Remaining > maxRemaining || r.Remaining < -time.Millisecond || r.Outcome != protocol.Held && r.Remaining != 0 {
 				t.Errorf("kind %d, %v: remaining %v", kind, vals, r.Remaining)
 			}
-			if (r.Token != 0) != (r.Class == Granted && r.Token > 0) || r.Ticket < 0 || r.Ahead < 0 {
+			if (r.Token != 0) != (r.Outcome == protocol.Granted && r.Token > 0) || r.Ticket < 0 || r.Ahead < 0 {
 				t.Errorf("kind %d, %v: %+v", kind, vals, r)
 			}
 		}
 		if len(vals) > 0 {
-			k := Kind(kind % (uint8(Beat) + 1))
-			var r Reply
-			r.decode(k, vals[0])
+			k := protocol.Kind(kind % (uint8(protocol.Heartbeat) + 1))
+			var r protocol.Reply
+			decode(&r, k, vals[0])
 			sane(r)
-			if r.Class == Granted && vals[0] <= 0 {
+			if r.Outcome == protocol.Granted && vals[0] <= 0 {
 				t.Errorf("%v %d is granted", k, vals[0])
 			}
 		}
@@ -139,11 +141,11 @@ func FuzzDecode(f *testing.F) {
 			words[i] = v
 		}
 		for _, said := range []any{words, any(raw), nil, "REDLOCK GATE x", "WRONGTYPE of " + string(raw)} {
-			for _, k := range []Kind{Acquire, Release} {
-				var r Reply
-				r.decodeVote(&Request{Kind: k, Lock: NewLock("x", Plain)}, said)
+			for _, k := range []protocol.Kind{protocol.Acquire, protocol.Release} {
+				var r protocol.Reply
+				decodeVote(&r, &protocol.Request{Kind: k, Lock: protocol.NewLock("x", protocol.Plain)}, said)
 				sane(r)
-				if r.Class == Granted {
+				if r.Outcome == protocol.Granted {
 					t.Errorf("%v is granted to a %v", said, k)
 				}
 			}
@@ -155,14 +157,8 @@ func FuzzDecode(f *testing.F) {
 				t.Errorf("%v: item %d intact = %v", vals, i, ok)
 			}
 		}
-		if r.Class == Granted && len(r.Intact) != items {
+		if r.Outcome == protocol.Granted && len(r.Intact) != items {
 			t.Errorf("%d items, %d answers", items, len(r.Intact))
 		}
 	})
-}
-
-func TestClass_unknownValue_hasAName(t *testing.T) {
-	if Held.String() != "held" || Class(255).String() != "?" {
-		t.Errorf("%v and %v", Held, Class(255))
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/lua"
 )
 
@@ -39,20 +40,20 @@ var background = context.Background()
 
 // command is op as its call, on a connection whose gates are known. Acquires and
 // releases are not its business: see votes.
-func (c *conn) command(op *Request) redis.Cmder {
+func (c *conn) command(op *protocol.Request) redis.Cmder {
 	l := op.Lock
 	switch op.Kind {
-	case Confirm:
+	case protocol.Confirm:
 		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, &c.keys.record,
-			l.Field(op.Holder), c.gate, l.counter, op.Token, l.mode)
-	case Leave:
-		return redis.NewIntCmd(background, "evalsha", leaveSHA, 2, l.Name, l.queue, op.Wait.Waiter, op.Wait.Ticket)
-	case Beat:
+			l.Field(op.Holder), c.gate, l.Counter, op.Token, l.ModeText)
+	case protocol.Dequeue:
+		return redis.NewIntCmd(background, "evalsha", leaveSHA, 2, l.Name, l.Queue, op.Wait.Waiter, op.Wait.Ticket)
+	case protocol.Heartbeat:
 		return redis.NewStatusCmd(background, "set", c.keys.alive+op.Holder, 1, "px", millis(op.TTL))
-	case TopUp:
+	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.keys.record,
-			l.Field(op.Holder), millis(op.TTL), l.mode, max(op.Count, 1), c.gate, c.gateMending)
-	case Extend:
+			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.gate, c.gateMending)
+	case protocol.Extend:
 		args := make([]any, 0, 7+4*len(op.Items))
 		args = append(args, "evalsha", extendSHA, 1+len(op.Items), &c.keys.record)
 		for i := range op.Items {
@@ -61,10 +62,10 @@ func (c *conn) command(op *Request) redis.Cmder {
 		args = append(args, millis(op.TTL), c.gate, c.gateMending)
 		for i := range op.Items {
 			it := &op.Items[i]
-			args = append(args, it.Lock.Field(it.Holder), it.Lock.mode, it.Count)
+			args = append(args, it.Lock.Field(it.Holder), it.Lock.ModeText, it.Count)
 		}
 		return redis.NewIntSliceCmd(background, args...)
-	case ReadRecord:
+	case protocol.ReadRecord:
 		if len(op.Fields) == 0 {
 			return redis.NewMapStringStringCmd(background, "hgetall", &c.keys.record)
 		}
@@ -74,12 +75,12 @@ func (c *conn) command(op *Request) redis.Cmder {
 		}
 		return redis.NewSliceCmd(background, args...)
 	default: // SwapRecord
-		args := make([]any, 0, 5+len(op.Swap.If)+len(op.Swap.Set))
-		args = append(args, "evalsha", recordSHA, 1, &c.keys.record, len(op.Swap.If)/2)
-		for _, f := range op.Swap.If {
+		args := make([]any, 0, 5+len(op.CompareAndSet.If)+len(op.CompareAndSet.Set))
+		args = append(args, "evalsha", recordSHA, 1, &c.keys.record, len(op.CompareAndSet.If)/2)
+		for _, f := range op.CompareAndSet.If {
 			args = append(args, f)
 		}
-		for _, f := range op.Swap.Set {
+		for _, f := range op.CompareAndSet.Set {
 			args = append(args, f)
 		}
 		return redis.NewSliceCmd(background, args...)
@@ -87,21 +88,21 @@ func (c *conn) command(op *Request) redis.Cmder {
 }
 
 // answer reads what came back for op.
-func answer(op *Request, cmd redis.Cmder) Reply {
+func answer(op *protocol.Request, cmd redis.Cmder) protocol.Reply {
 	if err := cmd.Err(); err != nil {
 		return failure(op, err)
 	}
 	switch cmd := cmd.(type) {
 	case *redis.IntCmd:
-		var r Reply
-		r.decode(op.Kind, cmd.Val())
+		var r protocol.Reply
+		decode(&r, op.Kind, cmd.Val())
 		return r
 	case *redis.IntSliceCmd:
 		return decodeExtend(len(op.Items), cmd.Val())
 	case *redis.StatusCmd:
-		return Reply{Class: Granted}
+		return protocol.Reply{Outcome: protocol.Granted}
 	case *redis.SliceCmd:
-		if op.Kind == SwapRecord {
+		if op.Kind == protocol.CompareAndSetRecord {
 			return decodeSwap(cmd.Val())
 		}
 		record := make(map[string]string)
@@ -110,31 +111,31 @@ func answer(op *Request, cmd redis.Cmder) Reply {
 				record[op.Fields[i]] = s
 			}
 		}
-		return Reply{Class: Granted, Record: record}
+		return protocol.Reply{Outcome: protocol.Granted, Record: record}
 	case *redis.MapStringStringCmd:
-		return Reply{Class: Granted, Record: cmd.Val()}
+		return protocol.Reply{Outcome: protocol.Granted, Record: cmd.Val()}
 	}
-	return Reply{Err: errReply}
+	return protocol.Reply{Err: errReply}
 }
 
 // failure is the reply to an op that came to err.
-func failure(op *Request, err error) Reply {
+func failure(op *protocol.Request, err error) protocol.Reply {
 	err = stripOrigin(err)
 	switch {
-	case op.undoes() && wrongType(err):
-		return Reply{Class: Absent} // a key of another type holds no vote
-	case (op.Kind == ReadRecord || op.Kind == SwapRecord) && wrongType(err):
-		return Reply{Class: Refused, Err: fmt.Errorf("%w: it is no hash; %s", ErrRecord, recordRemedy)}
-	case op.Kind == Acquire && (halfDone(err) || redis.HasErrorPrefix(err, "REDLOCK UNDO")):
-		return Reply{Err: err} // Unknown, so that it is released
-	case elsewhere(err) != nil && op.undoes():
-		return Reply{Err: err} // the next connection is to the master
+	case undoes(op) && wrongType(err):
+		return protocol.Reply{Outcome: protocol.Absent} // a key of another type holds no vote
+	case (op.Kind == protocol.ReadRecord || op.Kind == protocol.CompareAndSetRecord) && wrongType(err):
+		return protocol.Reply{Outcome: protocol.Refused, Err: fmt.Errorf("%w: it is no hash; %s", ErrRecord, recordRemedy)}
+	case op.Kind == protocol.Acquire && (halfDone(err) || redis.HasErrorPrefix(err, "REDLOCK UNDO")):
+		return protocol.Reply{Err: err} // Unknown, so that it is released
+	case elsewhere(err) != nil && undoes(op):
+		return protocol.Reply{Err: err} // the next connection is to the master
 	case elsewhere(err) != nil:
-		return Reply{Class: NotSent, Err: err} // nothing was executed
+		return protocol.Reply{Outcome: protocol.NotSent, Err: err} // nothing was executed
 	case isReply(err):
-		return Reply{Class: Refused, Err: refusal(err)}
+		return protocol.Reply{Outcome: protocol.Refused, Err: refusal(err)}
 	}
-	return Reply{Err: err}
+	return protocol.Reply{Err: err}
 }
 
 // scriptOrigin matches what Redis before 7.0 puts ahead of the error of a command in a script:
@@ -155,45 +156,59 @@ func stripOrigin(err error) error {
 }
 
 // decode reads the single integer of a script.
-func (r *Reply) decode(kind Kind, n int64) {
-	*r = Reply{}
+func decode(r *protocol.Reply, kind protocol.Kind, n int64) {
+	*r = protocol.Reply{}
 	switch {
-	case kind == Acquire && n > 0:
-		r.Class, r.Token = Granted, n
-	case kind != Acquire && n == 1:
-		r.Class = Granted
-	case (kind == Release || kind == Confirm || kind == Leave) && n == 0:
-		r.Class = Absent
-	case (kind == Acquire || kind == TopUp) && n <= 0:
+	case kind == protocol.Acquire && n > 0:
+		r.Outcome, r.Token = protocol.Granted, n
+	case kind != protocol.Acquire && n == 1:
+		r.Outcome = protocol.Granted
+	case (kind == protocol.Release || kind == protocol.Confirm || kind == protocol.Dequeue) && n == 0:
+		r.Outcome = protocol.Absent
+	case (kind == protocol.Acquire || kind == protocol.TopUp) && n <= 0:
 		left := min(-1-n, int64(maxRemaining/time.Millisecond))
-		r.Class, r.Remaining = Held, time.Duration(left)*time.Millisecond
+		r.Outcome, r.Remaining = protocol.Held, time.Duration(left)*time.Millisecond
 	default: // it says nothing of what was executed
 		r.Err = errReply
 	}
 }
 
 // decodeSwap reads what record.lua returns.
-func decodeSwap(vals []any) Reply {
+func decodeSwap(vals []any) protocol.Reply {
 	if len(vals) == 2 {
 		done, isNumber := vals[0].(int64)
 		gate, isText := vals[1].(string)
 		switch {
 		case isNumber && isText && done == 1:
-			return Reply{Class: Granted}
+			return protocol.Reply{Outcome: protocol.Granted}
 		case isNumber && isText && done == 0:
-			return Reply{Class: Refused, Err: &GateError{Got: gate}}
+			return protocol.Reply{Outcome: protocol.Refused, Err: &protocol.RecordStateError{Got: gate}}
 		}
 	}
-	return Reply{Err: errReply}
+	return protocol.Reply{Err: errReply}
 }
 
-func decodeExtend(items int, vals []int64) Reply {
+func decodeExtend(items int, vals []int64) protocol.Reply {
 	if len(vals) != items {
-		return Reply{Err: errReply}
+		return protocol.Reply{Err: errReply}
 	}
 	intact := make([]bool, len(vals))
 	for i, v := range vals {
 		intact[i] = v == 1
 	}
-	return Reply{Class: Granted, Intact: intact}
+	return protocol.Reply{Outcome: protocol.Granted, Intact: intact}
+}
+
+const recordRemedy = "if nothing else uses the key " + protocol.RecordKey + " (in a cluster " + protocol.RecordKey + ":{tag}), delete it: the master then recovers as after a restart"
+
+// refusal gives a script's own errors their type.
+func refusal(err error) error {
+	switch text, ok := strings.CutPrefix(err.Error(), "REDLOCK "); {
+	case !ok:
+		return explain(err)
+	case strings.HasPrefix(text, "GATE "), text == "GATE":
+		return &protocol.RecordStateError{Got: strings.TrimPrefix(text[4:], " ")}
+	default:
+		return fmt.Errorf("%w: %s, and a counter must be a number from 0 to below 2^53; %s", ErrRecord, text, recordRemedy)
+	}
 }

@@ -23,7 +23,7 @@ const (
 // subscription is a node's one connection for messages, shared by all channels.
 // It is there from the first channel until a little after the last.
 type subscription struct {
-	r    *Redis
+	r    *redisNode
 	life context.Context // ended by close: no connection outlives it
 	end  context.CancelFunc
 
@@ -36,10 +36,10 @@ type subscription struct {
 }
 
 // Subscribe implements [Node].
-func (r *Redis) Subscribe(channel string) { r.sub.set(channel, true) }
+func (r *redisNode) Subscribe(channel string) { r.sub.set(channel, true) }
 
 // Unsubscribe implements [Node].
-func (r *Redis) Unsubscribe(channel string) { r.sub.set(channel, false) }
+func (r *redisNode) Unsubscribe(channel string) { r.sub.set(channel, false) }
 
 func (s *subscription) set(channel string, want bool) {
 	s.mu.Lock()

@@ -5,6 +5,8 @@ package node
 import (
 	"container/list"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // maxUnacknowledged is how many releases and dequeues a node keeps for a master
@@ -42,29 +44,29 @@ type unacknowledged struct {
 // undoKey names what an entry undoes: a vote by its holder, a place in a queue by
 // its waiter.
 type undoKey struct {
-	kind Kind // Release or Leave
+	kind protocol.Kind // Release or Leave
 	lock string
-	mode Mode
+	mode protocol.Mode
 	id   string
 }
 
 // undo is one entry.
 type undo struct {
 	key    undoKey
-	req    Request
+	req    protocol.Request
 	unread time.Duration // not 0: what it undoes may yet be executed, and live for so long
 	sent   bool          // in the pipeline that is on its way
 }
 
 // undoKeys are what r may leave on a master: a vote, a place in a queue. The
 // second is the zero key when r takes no place.
-func undoKeys(r *Request) (vote, place undoKey) {
+func undoKeys(r *protocol.Request) (vote, place undoKey) {
 	switch r.Kind {
-	case Acquire, Release, TopUp:
-		vote = undoKey{Release, r.Lock.Name, r.Lock.Mode, r.Holder}
+	case protocol.Acquire, protocol.Release, protocol.TopUp:
+		vote = undoKey{protocol.Release, r.Lock.Name, r.Lock.Mode, r.Holder}
 	}
 	if r.Wait != nil {
-		place = undoKey{Leave, r.Lock.Name, r.Lock.Mode, r.Wait.Waiter}
+		place = undoKey{protocol.Dequeue, r.Lock.Name, r.Lock.Mode, r.Wait.Waiter}
 	}
 	return vote, place
 }
@@ -74,19 +76,19 @@ func (u *unacknowledged) len() int { return u.order.Len() }
 // add keeps r, a Release or Leave, until it is acknowledged. It is a copy: the
 // submitter may use r again. A Release's place in the queue is not kept: the
 // waiter may not want it any more.
-func (u *unacknowledged) add(r *Request) {
+func (u *unacknowledged) add(r *protocol.Request) {
 	vote, place := undoKeys(r)
 	key := vote
-	kept := Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Until: r.Until}
-	if r.Kind == Leave {
+	kept := protocol.Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Deadline: r.Deadline}
+	if r.Kind == protocol.Dequeue {
 		key, kept.Wait = place, r.Wait
 	}
 	if e := u.byKey[key]; e != nil {
 		had := e.Value.(*undo)
-		if r.Kind == Leave && had.req.Wait.Ticket != r.Wait.Ticket {
-			kept.Wait = &Wait{Waiter: r.Wait.Waiter} // whichever place it has
+		if r.Kind == protocol.Dequeue && had.req.Wait.Ticket != r.Wait.Ticket {
+			kept.Wait = &protocol.Wait{Waiter: r.Wait.Waiter} // whichever place it has
 		}
-		kept.Until = max(kept.Until, had.req.Until)
+		kept.Deadline = max(kept.Deadline, had.req.Deadline)
 		had.req = kept
 		return
 	}
@@ -107,8 +109,8 @@ func (u *unacknowledged) remove(e *list.Element) {
 
 // broke notes what the ops of a broken connection, sent and not answered, may
 // still do on the master.
-func (u *unacknowledged) broke(r *Request) {
-	if r.Kind != Acquire && r.Kind != TopUp {
+func (u *unacknowledged) broke(r *protocol.Request) {
+	if r.Kind != protocol.Acquire && r.Kind != protocol.TopUp {
 		return
 	}
 	if u.unread == nil {
@@ -132,7 +134,7 @@ func (u *unacknowledged) connected(now time.Duration) {
 	u.unread, u.rest = nil, 0
 	for e := u.order.Front(); e != nil; e = e.Next() {
 		if entry := e.Value.(*undo); entry.unread != 0 {
-			entry.req.Until = max(entry.req.Until, now+2*entry.unread)
+			entry.req.Deadline = max(entry.req.Deadline, now+2*entry.unread)
 			entry.unread = 0
 		}
 	}
@@ -142,7 +144,7 @@ func (u *unacknowledged) connected(now time.Duration) {
 func (u *unacknowledged) expire(now time.Duration) {
 	for e := u.order.Front(); e != nil; {
 		next := e.Next()
-		if entry := e.Value.(*undo); entry.unread == 0 && !entry.sent && now >= entry.req.Until {
+		if entry := e.Value.(*undo); entry.unread == 0 && !entry.sent && now >= entry.req.Deadline {
 			u.remove(e)
 		}
 		e = next
@@ -152,7 +154,7 @@ func (u *unacknowledged) expire(now time.Duration) {
 // piece takes the entries that are to go out ahead of ops: the oldest, and those
 // that must not come after one of ops, because ops take the same place in a queue
 // anew. It is empty while the master is given a rest.
-func (u *unacknowledged) piece(now time.Duration, ops []*Op, piece []*undo) []*undo {
+func (u *unacknowledged) piece(now time.Duration, ops []*protocol.Op, piece []*undo) []*undo {
 	if u.order.Len() == 0 || now < u.rest {
 		return piece
 	}
@@ -176,9 +178,9 @@ func (u *unacknowledged) piece(now time.Duration, ops []*Op, piece []*undo) []*u
 }
 
 // answered takes the master's reply to an entry that was sent.
-func (u *unacknowledged) answered(entry *undo, reply *Reply, now time.Duration) {
+func (u *unacknowledged) answered(entry *undo, reply *protocol.Reply, now time.Duration) {
 	entry.sent = false
-	if reply.Class == Unknown || reply.Class == Refused && (entry.unread != 0 || now < entry.req.Until) {
+	if reply.Outcome == protocol.Unknown || reply.Outcome == protocol.Refused && (entry.unread != 0 || now < entry.req.Deadline) {
 		u.rest = now + restAfterRefusal
 		return
 	}
@@ -189,8 +191,8 @@ func (u *unacknowledged) answered(entry *undo, reply *Reply, now time.Duration) 
 
 // replaced drops the dequeue of a place that op has just taken anew, although the
 // master refused the dequeue itself.
-func (u *unacknowledged) replaced(op *Op) {
-	if op.Wait == nil || op.Kind == Leave || op.Reply.Class != Held && op.Reply.Class != Granted {
+func (u *unacknowledged) replaced(op *protocol.Op) {
+	if op.Wait == nil || op.Kind == protocol.Dequeue || op.Reply.Outcome != protocol.Held && op.Reply.Outcome != protocol.Granted {
 		return
 	}
 	_, place := undoKeys(op.Request)

@@ -10,17 +10,18 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
 const second = time.Second
 
-func release(lock, holder string, until time.Duration) *Request {
-	return &Request{Kind: Release, Lock: NewLock(lock, Plain), Holder: holder, Until: until}
+func release(lock, holder string, until time.Duration) *protocol.Request {
+	return &protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(lock, protocol.Plain), Holder: holder, Deadline: until}
 }
 
-func dequeue(lock, waiter string, ticket int64) *Request {
-	return &Request{Kind: Leave, Lock: NewLock(lock, Plain), Wait: &Wait{Waiter: waiter, Ticket: ticket}, Until: second}
+func dequeue(lock, waiter string, ticket int64) *protocol.Request {
+	return &protocol.Request{Kind: protocol.Dequeue, Lock: protocol.NewLock(lock, protocol.Plain), Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket}, Deadline: second}
 }
 
 func TestUnacknowledged_sameVote_keptOnce(t *testing.T) {
@@ -34,11 +35,11 @@ func TestUnacknowledged_sameVote_keptOnce(t *testing.T) {
 	if u.len() != 4 {
 		t.Errorf("%d entries, want 4", u.len())
 	}
-	if got := u.byKey[undoKey{Leave, "x", Plain, "w"}].Value.(*undo).req.Wait.Ticket; got != 7 {
+	if got := u.byKey[undoKey{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*undo).req.Wait.Ticket; got != 7 {
 		t.Errorf("ticket %d, want 7", got)
 	}
 	u.add(dequeue("x", "w", 8)) // two places, of which one is there: whichever
-	if got := u.byKey[undoKey{Leave, "x", Plain, "w"}].Value.(*undo).req.Wait.Ticket; got != 0 {
+	if got := u.byKey[undoKey{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*undo).req.Wait.Ticket; got != 0 {
 		t.Errorf("ticket %d, want 0", got)
 	}
 }
@@ -51,7 +52,7 @@ func TestUnacknowledged_tooMany_oldestDroppedAndCounted(t *testing.T) {
 	if u.len() != maxUnacknowledged || u.dropped != 3 || len(u.byKey) != maxUnacknowledged {
 		t.Errorf("%d entries, %d dropped, %d keys", u.len(), u.dropped, len(u.byKey))
 	}
-	if u.byKey[undoKey{Release, "x", Plain, "2"}] != nil || u.byKey[undoKey{Release, "x", Plain, "3"}] == nil {
+	if u.byKey[undoKey{protocol.Release, "x", protocol.Plain, "2"}] != nil || u.byKey[undoKey{protocol.Release, "x", protocol.Plain, "3"}] == nil {
 		t.Error("not the oldest were dropped")
 	}
 }
@@ -59,7 +60,7 @@ func TestUnacknowledged_tooMany_oldestDroppedAndCounted(t *testing.T) {
 // An entry ends with its time, unless what it undoes may be executed later.
 func TestUnacknowledged_expire_notWhatMayYetBeExecuted(t *testing.T) {
 	var u unacknowledged
-	u.broke(&Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "unread", TTL: 3 * second, Wait: &Wait{Waiter: "w"}})
+	u.broke(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "unread", TTL: 3 * second, Wait: &protocol.Wait{Waiter: "w"}})
 	u.add(release("x", "unread", second))
 	u.add(dequeue("x", "w", 0))
 	u.add(release("x", "executed", second))
@@ -94,15 +95,15 @@ func TestUnacknowledged_piece_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) 
 	}
 	u.add(dequeue("far", "w", 0))
 	u.add(dequeue("other", "w", 0))
-	enqueue := &Op{Request: &Request{Kind: Acquire, Lock: NewLock("far", Plain), Holder: "h", Wait: &Wait{Waiter: "w"}}}
-	piece := u.piece(0, []*Op{enqueue}, nil)
+	enqueue := &protocol.Op{Request: &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("far", protocol.Plain), Holder: "h", Wait: &protocol.Wait{Waiter: "w"}}}
+	piece := u.piece(0, []*protocol.Op{enqueue}, nil)
 	if len(piece) != repayPiece+1 || piece[0].req.Holder != "0" || piece[repayPiece].req.Lock.Name != "far" {
 		t.Fatalf("%d entries, the last %+v", len(piece), piece[len(piece)-1].req)
 	}
 	for i, entry := range piece {
-		reply := Reply{Class: Granted}
+		reply := protocol.Reply{Outcome: protocol.Granted}
 		if i%2 == 1 {
-			reply = Reply{Class: Refused}
+			reply = protocol.Reply{Outcome: protocol.Refused}
 		}
 		u.answered(entry, &reply, 0)
 	}
@@ -117,14 +118,14 @@ func TestUnacknowledged_piece_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) 
 	}
 	// A refusal after its time ends an entry, and so does what takes the place anew.
 	last := u.order.Back().Value.(*undo)
-	u.answered(last, &Reply{Class: Refused}, second)
+	u.answered(last, &protocol.Reply{Outcome: protocol.Refused}, second)
 	if u.byKey[last.key] != nil {
 		t.Error("refused after its time, and kept")
 	}
 	u.add(dequeue("far", "w", 0))
-	enqueue.Reply = Reply{Class: Held}
+	enqueue.Reply = protocol.Reply{Outcome: protocol.Held}
 	u.replaced(enqueue)
-	if u.byKey[undoKey{Leave, "far", Plain, "w"}] != nil {
+	if u.byKey[undoKey{protocol.Dequeue, "far", protocol.Plain, "w"}] != nil {
 		t.Error("a dequeue of a place that was taken anew is kept")
 	}
 }
@@ -134,51 +135,51 @@ func TestUnacknowledged_piece_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) 
 func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
-	r := bound(t, s.URL(), Binding{})
+	r := bound(t, s.URL(), protocol.Binding{})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer d.Close()
-	lock, waiter := NewLock("x", Plain), strings.Repeat("w", 36)
-	acquire := func(holder string, ticket int64) Request {
-		return Request{Kind: Acquire, Lock: lock, Holder: holder, Token: 1, TTL: time.Minute,
-			Wait: &Wait{Waiter: waiter, Ticket: ticket, Liveness: time.Minute}}
+	lock, waiter := protocol.NewLock("x", protocol.Plain), strings.Repeat("w", 36)
+	acquire := func(holder string, ticket int64) protocol.Request {
+		return protocol.Request{Kind: protocol.Acquire, Lock: lock, Holder: holder, Token: 1, TTL: time.Minute,
+			Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket, Liveness: time.Minute}}
 	}
-	if reply := ask(t, r, Request{Kind: Acquire, Lock: lock, Holder: "holder", Token: 1, TTL: time.Minute}); reply.Class != Granted {
+	if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: lock, Holder: "holder", Token: 1, TTL: time.Minute}); reply.Outcome != protocol.Granted {
 		t.Fatalf("%+v", reply)
 	}
-	if reply := ask(t, r, acquire(waiter+":1", 0)); reply.Class != Held {
+	if reply := ask(t, r, acquire(waiter+":1", 0)); reply.Outcome != protocol.Held {
 		t.Fatalf("%+v", reply)
 	}
 	for i := range 200 { // more than go out at once
-		leases := NewLock(fmt.Sprint("y", i), Plain)
-		if reply := ask(t, r, Request{Kind: Acquire, Lock: leases, Holder: "h", Token: 1, TTL: time.Minute}); reply.Class != Granted {
+		leases := protocol.NewLock(fmt.Sprint("y", i), protocol.Plain)
+		if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: leases, Holder: "h", Token: 1, TTL: time.Minute}); reply.Outcome != protocol.Granted {
 			t.Fatalf("%+v", reply)
 		}
 	}
 	_ = d.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err()
 	_ = d.Do(t.Context(), "acl", "setuser", "default", "-eval").Err() // no connection is greeted
 	soon(t, "the lane finds its connection broken", func() bool {
-		return ask(t, r, Request{Kind: ReadRecord}).Class == NotSent
+		return ask(t, r, protocol.Request{Kind: protocol.ReadRecord}).Outcome == protocol.NotSent
 	})
 	now := r.clock.Elapsed()
-	submit := func(req Request) answers {
+	submit := func(req protocol.Request) answers {
 		got := make(answers, 1)
-		req.Start, req.Until = now, now+time.Minute
-		if op := (&Op{Request: &req, To: got}); !r.Submit(op) {
+		req.Start, req.Deadline = now, now+time.Minute
+		if op := (&protocol.Op{Request: &req, To: got}); !r.Submit(op) {
 			got <- op.Reply
 		}
 		return got
 	}
 	for i := range 200 {
-		submit(Request{Kind: Release, Lock: NewLock(fmt.Sprint("y", i), Plain), Holder: "h"})
+		submit(protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(fmt.Sprint("y", i), protocol.Plain), Holder: "h"})
 	}
-	if reply := <-submit(Request{Kind: Leave, Lock: lock, Wait: &Wait{Waiter: waiter}}); reply.Class != Unknown {
+	if reply := <-submit(protocol.Request{Kind: protocol.Dequeue, Lock: lock, Wait: &protocol.Wait{Waiter: waiter}}); reply.Outcome != protocol.Unknown {
 		t.Fatalf("%+v", reply)
 	}
 	if kept, _ := r.Unacknowledged(); kept != 201 {
 		t.Fatalf("%d are kept, want 201", kept)
 	}
 	noErr(t, d.Do(t.Context(), "acl", "setuser", "default", "+eval").Err())
-	soon(t, "it takes a place anew", func() bool { return ask(t, r, acquire(waiter+":2", 0)).Class == Held })
+	soon(t, "it takes a place anew", func() bool { return ask(t, r, acquire(waiter+":2", 0)).Outcome == protocol.Held })
 	soon(t, "all is acknowledged", func() bool { kept, _ := r.Unacknowledged(); return kept == 0 })
 	if n := d.ZCard(t.Context(), "redlock:queue:{x}").Val(); n != 1 {
 		t.Errorf("%d wait, want the one that queued last", n)
@@ -200,14 +201,14 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	}
 	const client = "11111111-1111-4111-8111-111111111111"
 	acl("on", ">pw", "~*", "&*", "+@all")
-	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{})
+	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	refused := 0
 	for _, cmd := range []string{"hset", "pexpire", "set", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank",
 		"zscore", "time", "hmget", "publish", "del", "hdel", "~locks:* ~redlock:*", "~{locks:*", "~locks:*"} {
-		for _, mode := range []Mode{Plain, Write, Read} {
-			for _, waits := range []*Wait{nil, {Waiter: client, Liveness: time.Second}, {Waiter: client, Liveness: time.Second, Ticket: 5}} {
-				for _, kind := range []Kind{Acquire, TopUp} {
+		for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
+			for _, waits := range []*protocol.Wait{nil, {Waiter: client, Liveness: time.Second}, {Waiter: client, Liveness: time.Second, Ticket: 5}} {
+				for _, kind := range []protocol.Kind{protocol.Acquire, protocol.TopUp} {
 					noErr(t, d.FlushAll(t.Context()).Err())
 					if waits != nil { // it finds a queue
 						noErr(t, d.ZAdd(t.Context(), "redlock:queue:{locks:x}", redis.Z{Score: 5, Member: client}).Err())
@@ -221,16 +222,16 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 					} else {
 						acl("-" + cmd)
 					}
-					reply := ask(t, r, Request{Kind: kind, Lock: NewLock("locks:x", mode), Holder: client + ":1", TTL: time.Minute, Token: 1, Count: 1, Wait: waits})
-					if reply.Class == Refused {
+					reply := ask(t, r, protocol.Request{Kind: kind, Lock: protocol.NewLock("locks:x", mode), Holder: client + ":1", TTL: time.Minute, Token: 1, Count: 1, Wait: waits})
+					if reply.Outcome == protocol.Refused {
 						refused++
 					}
 					for _, key := range d.Keys(t.Context(), "*").Val() {
-						if ttl := d.PTTL(t.Context(), key).Val(); ttl <= 0 && key != RecordKey {
+						if ttl := d.PTTL(t.Context(), key).Val(); ttl <= 0 && key != protocol.RecordKey {
 							t.Errorf("%s of %c, waits %+v, without %s: %q has no TTL; answered %+v", kind, mode, waits, cmd, key, reply)
 						}
 					}
-					if held := d.HExists(t.Context(), "locks:x", NewLock("locks:x", mode).Field(client+":1")).Val(); held && reply.Class == Refused {
+					if held := d.HExists(t.Context(), "locks:x", protocol.NewLock("locks:x", mode).Field(client+":1")).Val(); held && reply.Outcome == protocol.Refused {
 						t.Errorf("%s of %c, waits %+v, without %s: refused, and the vote is there", kind, mode, waits, cmd)
 					}
 					acl("~*", "+@all")
@@ -251,20 +252,20 @@ func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer d.Close()
 	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~locks:*", "~redlock:*", "&*", "+@all").Err())
-	var id Identity
-	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{Admit: func(got Identity) error { id = got; return nil }})
+	var id protocol.Identity
+	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{Admit: func(got protocol.Identity) error { id = got; return nil }})
 	noErr(t, r.Ready(t.Context()))
 	if len(id.NoReaders) == 0 || !strings.Contains(id.NoReaders[0], "{redlock:check}:") {
 		t.Errorf("found on connecting: %q", id.NoReaders)
 	}
-	for _, mode := range []Mode{Plain, Write} {
-		l := NewLock(fmt.Sprintf("locks:%c", mode), mode)
-		if reply := ask(t, r, Request{Kind: Acquire, Lock: l, Holder: "h", Token: 1}); reply.Class != Granted {
+	for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write} {
+		l := protocol.NewLock(fmt.Sprintf("locks:%c", mode), mode)
+		if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1}); reply.Outcome != protocol.Granted {
 			t.Errorf("%c: %+v", mode, reply)
 		}
 	}
-	reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("locks:r", Read), Holder: "h", Token: 1})
-	if reply.Class != Refused || !strings.Contains(reply.Err.Error(), "grant") {
+	reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("locks:r", protocol.Read), Holder: "h", Token: 1})
+	if reply.Outcome != protocol.Refused || !strings.Contains(reply.Err.Error(), "grant") {
 		t.Errorf("%+v", reply)
 	}
 	if n := d.Exists(t.Context(), "locks:r").Val(); n != 0 {
@@ -287,11 +288,11 @@ func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 		_ = d.Eval(t.Context(), "local t = redis.call('time')[1]; while redis.call('time')[1] - t < 1 do end", nil).Err()
 	}()
 	time.Sleep(20 * time.Millisecond)
-	r := bound(t, "redis://limited:pw@"+s.Addr(), Binding{})
+	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	_ = r.Ready(t.Context())
 	<-busy
 	soon(t, "the missing right is named", func() bool {
-		reply := ask(t, r, Request{Kind: Acquire, Lock: NewLock("x", Plain), Holder: "h", Token: 1})
+		reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1})
 		return reply.Err != nil && strings.Contains(reply.Err.Error(), "pexpire")
 	})
 	if n := d.Exists(t.Context(), "x").Val(); n != 0 {
@@ -303,26 +304,26 @@ func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 func TestAcquire_negativeCounter_refused(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
-	r := bound(t, s.URL(), Binding{})
+	r := bound(t, s.URL(), protocol.Binding{})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer d.Close()
-	l, other := NewLock("x", Plain), NewLock("y", Plain)
-	noErr(t, d.HSet(t.Context(), RecordKey, l.counter, "-5", other.counter, "-5").Err())
-	for name, wait := range map[string]*Wait{"alone": nil, "waits": {Waiter: strings.Repeat("w", 36), Liveness: time.Second}} {
-		reply := ask(t, r, Request{Kind: Acquire, Lock: l, Holder: "h", Token: 1, Wait: wait})
-		if reply.Class != Refused || !strings.Contains(reply.Err.Error(), "-5") {
+	l, other := protocol.NewLock("x", protocol.Plain), protocol.NewLock("y", protocol.Plain)
+	noErr(t, d.HSet(t.Context(), protocol.RecordKey, l.Counter, "-5", other.Counter, "-5").Err())
+	for name, wait := range map[string]*protocol.Wait{"alone": nil, "waits": {Waiter: strings.Repeat("w", 36), Liveness: time.Second}} {
+		reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1, Wait: wait})
+		if reply.Outcome != protocol.Refused || !strings.Contains(reply.Err.Error(), "-5") {
 			t.Errorf("%s: %+v", name, reply)
 		}
 	}
 	// And two in one call.
 	got := make(answers, 2)
 	now := r.clock.Elapsed()
-	for i, l := range []*Lock{l, other} {
-		r.Submit(&Op{To: got, Request: &Request{Kind: Acquire, Lock: l, Holder: "h", Token: 1, TTL: time.Second,
-			Start: now, Until: now + time.Second, More: i == 0}})
+	for i, l := range []*protocol.Lock{l, other} {
+		r.Submit(&protocol.Op{To: got, Request: &protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1, TTL: time.Second,
+			Start: now, Deadline: now + time.Second, More: i == 0}})
 	}
 	for range 2 {
-		if reply := <-got; reply.Class != Refused {
+		if reply := <-got; reply.Outcome != protocol.Refused {
 			t.Errorf("two at once: %+v", reply)
 		}
 	}
@@ -337,7 +338,7 @@ func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 		}
 	}
 	var v votes
-	v.add(&Request{Kind: Acquire, Lock: NewLock("x", Plain), TTL: 100 * time.Microsecond, Wait: &Wait{Liveness: 1}})
+	v.add(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), TTL: 100 * time.Microsecond, Wait: &protocol.Wait{Liveness: 1}})
 	c := &conn{keys: keysIn("")}
 	if args := v.call(nil, c); args[8] != int64(1) || args[9] != int64(1) {
 		t.Errorf("the call is %v", args)

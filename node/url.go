@@ -39,7 +39,15 @@ import (
 //
 // It does not connect; see Ready. An error names the fault and never the
 // password.
-func Open(rawURL string, cfg Config) (*Redis, error) {
+func Open(rawURL string, cfg Config) (Node, error) {
+	r, err := openURL(rawURL, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func openURL(rawURL string, cfg Config) (*redisNode, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
 		return nil, fmt.Errorf("node: %q is no URL: want redis://host:port", redact(rawURL))
@@ -48,7 +56,7 @@ func Open(rawURL string, cfg Config) (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("node: bad URL %q: the query cannot be read", redact(rawURL))
 	}
-	var r *Redis
+	var r *redisNode
 	switch scheme {
 	case "redis-sentinel", "rediss-sentinel":
 		r, err = openSentinel(rawURL, rest, cfg)
@@ -85,7 +93,7 @@ func cutName(rest string) (without, name string, err error) {
 }
 
 // openMaster makes a node of cut, which is rawURL without what is ours.
-func openMaster(rawURL, cut string, cfg Config) (*Redis, error) {
+func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
 	opts, err := redis.ParseURL(cut)
 	if err == nil && opts.Network == "tcp" {
 		err = checkPort(opts.Addr)
@@ -139,7 +147,7 @@ func parseHosts(rawURL, rest, defaultPort string) (u hostsURL, what string) {
 	return u, ""
 }
 
-func openSentinel(rawURL, rest string, cfg Config) (*Redis, error) {
+func openSentinel(rawURL, rest string, cfg Config) (*redisNode, error) {
 	bad := func(what string) error {
 		return fmt.Errorf("node: bad URL %q: %s (want redis-sentinel://host:port,host:port/master-name)", redact(rawURL), what)
 	}
@@ -171,7 +179,7 @@ func openSentinel(rawURL, rest string, cfg Config) (*Redis, error) {
 	fo.ReadTimeout, fo.WriteTimeout = fo.DialTimeout, fo.DialTimeout
 	fo.ContextTimeoutEnabled = true
 	client := redis.NewFailoverClient(fo) // for its dialer: it asks the sentinels
-	r, err := New(client, cfg)
+	r, err := openClient(client, cfg)
 	if err != nil {
 		_ = client.Close()
 		return nil, err
@@ -180,7 +188,7 @@ func openSentinel(rawURL, rest string, cfg Config) (*Redis, error) {
 	return r, nil
 }
 
-func openCluster(rawURL, rest string, cfg Config) (*Redis, error) {
+func openCluster(rawURL, rest string, cfg Config) (*redisNode, error) {
 	bad := func(what string) error {
 		return fmt.Errorf("node: bad URL %q: %s (want redis-cluster://host:port,host:port/?tag=locks)", redact(rawURL), what)
 	}

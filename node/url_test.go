@@ -42,7 +42,7 @@ func TestOpen_eachForm_understood(t *testing.T) {
 }
 
 func TestOpen_credentialsAndDatabase_passedOn(t *testing.T) {
-	r, err := Open("redis://us%40er:p%3Ass@host:1/3", Config{})
+	r, err := openURL("redis://us%40er:p%3Ass@host:1/3", Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestOpen_credentialsAndDatabase_passedOn(t *testing.T) {
 	if o := r.opts; o.Username != "us@er" || o.Password != "p:ss" || o.DB != 3 || o.MaxRetries != -1 || o.DialerRetries != 1 {
 		t.Errorf("%+v", o)
 	}
-	r, err = Open("rediss-cluster://us%40er:p%3Ass@a:1,b/?tag=locks", Config{})
+	r, err = openURL("rediss-cluster://us%40er:p%3Ass@a:1,b/?tag=locks", Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestOpen_credentialsAndDatabase_passedOn(t *testing.T) {
 		r.Tag() != "locks" || !slices.Equal(r.slot.seeds, []string{"a:1", "b:6379"}) {
 		t.Errorf("%+v, seeds %q", o, r.slot.seeds)
 	}
-	r, err = Open("redis://host:1?max_retries=5&read_timeout=1h", Config{})
+	r, err = openURL("redis://host:1?max_retries=5&read_timeout=1h", Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
 	if _, err := Open("redis://host", Config{Tag: "x"}); err == nil {
 		t.Error("a plain master has a tag")
 	}
-	r, err := New(cluster, Config{Tag: "locks"})
+	r, err := openClient(cluster, Config{Tag: "locks"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestSlot_whomToAsk(t *testing.T) {
 func TestNew_clientThatRetries_laneDoesNot(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "pw", DB: 4, MaxRetries: 7, PoolSize: 50})
 	defer c.Close()
-	r, err := New(c, Config{})
+	r, err := openClient(c, Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkVotes(b *testing.B) {
 				pipe := client.Pipeline()
 				for range 50 {
 					token++
-					for _, kind := range []Kind{Acquire, Release} {
+					for _, kind := range []protocol.Kind{protocol.Acquire, protocol.Release} {
 						pipe.Do(context.Background(), callOf(kind, n, token)...)
 					}
 				}
@@ -45,12 +46,12 @@ func BenchmarkVotes(b *testing.B) {
 }
 
 // callOf is a call of votes.lua with n ops, each of a lock of its own.
-func callOf(kind Kind, n int, token int64) []any {
+func callOf(kind protocol.Kind, n int, token int64) []any {
 	var p pipeline
 	p.reset()
 	c := &conn{keys: keysIn("")}
 	for i := range n {
-		p.add(c, &Request{Kind: kind, Lock: NewLock(fmt.Sprint("lock", i), Plain), Holder: "11111111-1111-8111-8111-111111111111:1",
+		p.add(c, &protocol.Request{Kind: kind, Lock: protocol.NewLock(fmt.Sprint("lock", i), protocol.Plain), Holder: "11111111-1111-8111-8111-111111111111:1",
 			TTL: 30 * time.Second, Token: token})
 	}
 	p.gathered(c)

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // ballot is one operation put to every master, and what they answer. The
@@ -27,8 +27,8 @@ type ballot struct {
 	// want is how many masters are to be heard before wait goes on; 0: as many as
 	// decide the tally. everybody: those too that are out of reach.
 	want, heard int
-	req         node.Request
-	ops         []node.Op
+	req         protocol.Request
+	ops         []protocol.Op
 	// answered marks the ops whose Reply is there. An op that is not answered
 	// belongs to its node's lane, all but what the submitter set.
 	answered uint64
@@ -48,12 +48,12 @@ const everybody = maxNodes + 1
 // Granted for a verdict; with need 0 there is none, and wait waits for everybody.
 // The caller asks or skips every node, and calls done when it will not look at the
 // ballot again.
-func (c *Client) ballot(need int, req *node.Request) *ballot {
+func (c *Client) ballot(need int, req *protocol.Request) *ballot {
 	b, _ := c.ballots.Get().(*ballot)
 	if b == nil {
-		b = &ballot{c: c, decided: make(chan struct{}, 1), ops: make([]node.Op, len(c.nodes))}
+		b = &ballot{c: c, decided: make(chan struct{}, 1), ops: make([]protocol.Op, len(c.nodes))}
 		for i := range b.ops {
-			b.ops[i] = node.Op{Request: &b.req, To: b, Index: i}
+			b.ops[i] = protocol.Op{Request: &b.req, To: b, Index: i}
 		}
 	}
 	b.req = *req
@@ -66,7 +66,7 @@ func (c *Client) ballot(need int, req *node.Request) *ballot {
 }
 
 // poll puts req to all nodes in the set at once.
-func (c *Client) poll(set uint64, need int, req *node.Request) *ballot {
+func (c *Client) poll(set uint64, need int, req *protocol.Request) *ballot {
 	b := c.ballot(need, req)
 	b.ask(set)
 	b.skip(c.all &^ set)
@@ -115,7 +115,7 @@ func (b *ballot) asleep(set uint64) {
 // use. It submits under the lock: what releases the round's votes must come behind it.
 func (b *ballot) askAgainLocked(i int) bool {
 	bit, op := uint64(1)<<i, &b.ops[i]
-	if b.woken&bit == 0 || b.closed || b.doneLocked() || op.Reply.Class != node.Held || op.Reply.Ticket == 0 {
+	if b.woken&bit == 0 || b.closed || b.doneLocked() || op.Reply.Outcome != protocol.Held || op.Reply.Ticket == 0 {
 		return false
 	}
 	b.woken &^= bit
@@ -123,7 +123,7 @@ func (b *ballot) askAgainLocked(i int) bool {
 	req, place := b.req, *b.req.Wait
 	place.Ticket = op.Reply.Ticket
 	req.Wait = &place
-	op.Request, op.Reply = &req, node.Reply{}
+	op.Request, op.Reply = &req, protocol.Reply{}
 	if !b.c.nodes[i].Submit(op) {
 		return false // its no stays counted
 	}
@@ -137,18 +137,18 @@ func (b *ballot) askAgainLocked(i int) bool {
 func (b *ballot) skip(set uint64) {
 	for ; set != 0; set &= set - 1 {
 		op := &b.ops[bits.TrailingZeros64(set)]
-		op.Reply = node.Reply{Class: node.NotSent}
+		op.Reply = protocol.Reply{Outcome: protocol.NotSent}
 		b.Receive(op)
 	}
 }
 
-// Receive implements [node.Receiver].
-func (b *ballot) Receive(op *node.Op) {
+// Receive implements [protocol.Receiver].
+func (b *ballot) Receive(op *protocol.Op) {
 	b.mu.Lock()
 	b.answered |= 1 << op.Index
 	late := b.doneLocked()
-	b.tally.add(op.Reply.Class == node.Granted)
-	if op.Reply.Class != node.Unknown && op.Reply.Class != node.NotSent {
+	b.tally.add(op.Reply.Outcome == protocol.Granted)
+	if op.Reply.Outcome != protocol.Unknown && op.Reply.Outcome != protocol.NotSent {
 		b.heard++
 	}
 	if !late && b.doneLocked() {
@@ -194,7 +194,7 @@ func (b *ballot) doneUnlock() {
 	case <-b.decided: // after a timeout nobody took it
 	default:
 	}
-	b.req = node.Request{}
+	b.req = protocol.Request{}
 	for i := range b.ops {
 		b.ops[i].Request = &b.req
 	}
@@ -203,8 +203,8 @@ func (b *ballot) doneUnlock() {
 
 // mayQueue says whether a master that gave reply to an acquire that waits may have
 // the waiter in its queue.
-func mayQueue(reply *node.Reply) bool {
-	return reply.Class != node.Granted && reply.Class != node.NotSent
+func mayQueue(reply *protocol.Reply) bool {
+	return reply.Outcome != protocol.Granted && reply.Outcome != protocol.NotSent
 }
 
 // queued are the masters that have answered and may have the waiter in their queue,
@@ -217,7 +217,7 @@ func (b *ballot) queued() (queued, settled uint64) {
 		case b.answered&(1<<i) == 0:
 		case mayQueue(r):
 			queued |= 1 << i
-		case r.Class == node.Granted:
+		case r.Outcome == protocol.Granted:
 			settled |= 1 << i
 		}
 	}
@@ -227,7 +227,7 @@ func (b *ballot) queued() (queued, settled uint64) {
 // absent is how many masters have said that what was asked about is not there.
 func (b *ballot) absent() (n int) {
 	for _, r := range b.replies() {
-		if r.Class == node.Absent {
+		if r.Outcome == protocol.Absent {
 			n++
 		}
 	}
@@ -275,10 +275,10 @@ func (b *ballot) hear(ctx context.Context, want int, timeout time.Duration) {
 }
 
 // replies copies what is known by now; silent masters are Unknown.
-func (b *ballot) replies() []node.Reply {
+func (b *ballot) replies() []protocol.Reply {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	rs := make([]node.Reply, len(b.ops))
+	rs := make([]protocol.Reply, len(b.ops))
 	for i := range b.ops {
 		if b.answered&(1<<i) != 0 {
 			rs[i] = b.ops[i].Reply
@@ -299,10 +299,10 @@ func (b *ballot) votes() (granted, maybe, silent uint64) {
 		case b.answered&bit == 0:
 			maybe |= bit
 			silent |= bit
-		case r.Class == node.Granted:
+		case r.Outcome == protocol.Granted:
 			granted |= bit
 			maybe |= bit
-		case r.Class == node.Unknown:
+		case r.Outcome == protocol.Unknown:
 			maybe |= bit
 		}
 	}

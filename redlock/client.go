@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -58,7 +59,7 @@ type Client struct {
 	since atomic.Int64
 
 	mu     sync.Mutex
-	idents []node.Identity // by node; zero while it never connected
+	idents []protocol.Identity // by node; zero while it never connected
 }
 
 // Open connects to the masters at urls (see [node.Open] for the forms) and returns a
@@ -157,7 +158,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		id:       s.newID(),
 		quit:     make(chan struct{}),
 		instants: instants{clock: s.clock},
-		idents:   make([]node.Identity, len(nodes)),
+		idents:   make([]protocol.Identity, len(nodes)),
 	}
 	c.since.Store(math.MinInt64)
 	var err error
@@ -179,14 +180,14 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.keeper.init(c)
 	c.waiting.init(c)
 	for i, n := range nodes {
-		n.Bind(node.Binding{
-			Gated:      c.epoch.terms != nil,
-			Drift:      s.drift,
-			Admit:      func(id node.Identity) error { return c.admit(i, id) },
-			Message:    func(channel, payload string) { c.waiting.message(i, channel, payload) },
-			Subscribed: func(string) { c.waiting.lookAgain(i) },
-			Up:         func() { c.keeper.kick(i, nil) },
-			Trouble:    func(err error) { c.keeper.kick(i, err) },
+		n.Bind(protocol.Binding{
+			CheckRecordState: c.epoch.terms != nil,
+			Drift:            s.drift,
+			Admit:            func(id protocol.Identity) error { return c.admit(i, id) },
+			Message:          func(channel, payload string) { c.waiting.message(i, channel, payload) },
+			Subscribed:       func(string) { c.waiting.lookAgain(i) },
+			Up:               func() { c.keeper.kick(i, nil) },
+			Trouble:          func(err error) { c.keeper.kick(i, err) },
 		})
 	}
 	if err := c.open(ctx); err != nil {
@@ -198,7 +199,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 
 // admit refuses a master that is in the list already under another address: it
 // would vote twice (docs/safety.md A25).
-func (c *Client) admit(i int, id node.Identity) error {
+func (c *Client) admit(i int, id protocol.Identity) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for j, other := range c.idents {
@@ -211,7 +212,7 @@ func (c *Client) admit(i int, id node.Identity) error {
 	return nil
 }
 
-func (c *Client) identity(i int) node.Identity {
+func (c *Client) identity(i int) protocol.Identity {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.idents[i]
@@ -311,7 +312,7 @@ func (c *Client) roundTimeout(ctx context.Context, ttl time.Duration) time.Durat
 type round struct {
 	c       *Client
 	ctx     context.Context
-	l       *node.Lock
+	l       *protocol.Lock
 	ls      *lockSettings
 	holder  string
 	start   time.Duration
@@ -323,7 +324,7 @@ type round struct {
 // each master is asked; without one all are at once.
 //
 // req is what the kind of acquire adds: a place in the queue, a vote to join.
-func (c *Client) acquire(ctx context.Context, l *node.Lock, ls *lockSettings, req *node.Request, ct *contender) (*Lease, []node.Reply, error) {
+func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request, ct *contender) (*Lease, []protocol.Reply, error) {
 	if err := c.mayLock(ctx, l); err != nil {
 		return nil, nil, err
 	}
@@ -346,7 +347,7 @@ func (c *Client) distrust() {
 func (c *Client) trusted() time.Duration { return time.Duration(c.since.Load()) }
 
 // mayLock says why no round is to begin, or nil.
-func (c *Client) mayLock(ctx context.Context, l *node.Lock) error {
+func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
 	switch {
 	case ctx.Err() != nil:
 		return gaveUp(ctx, l, nil)
@@ -357,12 +358,12 @@ func (c *Client) mayLock(ctx context.Context, l *node.Lock) error {
 }
 
 // solicit prepares a round, in which the masters are to be asked.
-func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, req *node.Request) round {
+func (c *Client) solicit(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
 	c.stats.rounds.Add(1)
 	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
-	req.Kind, req.Lock, req.Holder, req.TTL = node.Acquire, l, r.holder, ls.ttl
+	req.Kind, req.Lock, req.Holder, req.TTL = protocol.Acquire, l, r.holder, ls.ttl
 	req.Token = c.tokens.propose(c.clock.Wall())
-	req.Start, req.Until = r.start, r.start+r.timeout
+	req.Start, req.Deadline = r.start, r.start+r.timeout
 	r.b = c.ballot(c.need, req)
 	return r
 }
@@ -375,7 +376,7 @@ func (c *Client) solicit(ctx context.Context, l *node.Lock, ls *lockSettings, re
 // A contender, nil for a caller that does not wait, keeps its place on the masters
 // that granted in vain. It does not wait for them to confirm the release when it is
 // going to try again: a slow master would keep it from hearing its wake.
-func (r *round) end(ct *contender) (*Lease, []node.Reply, error) {
+func (r *round) end(ct *contender) (*Lease, []protocol.Reply, error) {
 	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
 	holder, start := r.holder, r.start
 	v := b.wait(ctx, r.timeout)
@@ -424,7 +425,7 @@ func (r *round) end(ct *contender) (*Lease, []node.Reply, error) {
 	replies := b.replies()
 	err = c.roundError(l, replies)
 	err.hurried = r.timeout < c.nodeTimeout
-	req := node.Request{Lock: l, Holder: holder, Until: start + ls.ttl + c.drift.Of(ls.ttl)}
+	req := protocol.Request{Lock: l, Holder: holder, Deadline: start + ls.ttl + c.drift.Of(ls.ttl)}
 	if ct != nil {
 		req.Wait = ct.lost(replies)
 	}
@@ -464,8 +465,8 @@ const hearOutMin, hearOutMax = time.Millisecond, 10 * time.Millisecond
 // ended the attempt; its deadline does, a little later. It does not wait for the masters
 // in others, which have not answered the acquire either: what is sent to a master later
 // is executed later.
-func (c *Client) release(ctx context.Context, req *node.Request, granted, others uint64) {
-	req.Kind, req.Start = node.Release, c.clock.Elapsed()
+func (c *Client) release(ctx context.Context, req *protocol.Request, granted, others uint64) {
+	req.Kind, req.Start = protocol.Release, c.clock.Elapsed()
 	if others != 0 {
 		c.poll(others, 0, req).done()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -38,7 +39,7 @@ type slot struct {
 // lock is a lock's name with the tag.
 func (s slot) lock(name string) string { return "{" + s.tag + "}:" + name }
 
-func (s slot) record() string { return node.RecordKey + ":{" + s.tag + "}" }
+func (s slot) record() string { return protocol.RecordKey + ":{" + s.tag + "}" }
 
 // state is what the slot's record on server i lets it do; 0 when it has none, or not the
 // slot.
@@ -424,9 +425,9 @@ type closing struct {
 	closed func() bool
 }
 
-func (c closing) Submit(op *node.Op) bool {
-	if op.Kind == node.Acquire && c.closed() {
-		op.Reply = node.Reply{Class: node.NotSent, Err: node.ErrDown}
+func (c closing) Submit(op *protocol.Op) bool {
+	if op.Kind == protocol.Acquire && c.closed() {
+		op.Reply = protocol.Reply{Outcome: protocol.NotSent, Err: node.ErrDown}
 		return false
 	}
 	return c.Node.Submit(op)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -152,15 +153,15 @@ func collect() *multierror.Error {
 }
 
 // roundError sums up a round that gave no lease.
-func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
+func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
 	e := &RoundError{Name: l.Name, Quorum: c.need, nodes: collect()}
 	recovering := 0
 	var waits []time.Duration // of the masters that recover and know how long
 	for i, r := range replies {
-		switch r.Class {
-		case node.Granted:
+		switch r.Outcome {
+		case protocol.Granted:
 			e.Granted++
-		case node.Held:
+		case protocol.Held:
 			e.Held++
 			if r.Holder != "" {
 				if e.votes == nil {
@@ -173,7 +174,7 @@ func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
 			if r.Remaining < 0 {
 				e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.nodes[i].Name(), Err: errNoTTL})
 			}
-		case node.Refused:
+		case protocol.Refused:
 			e.Refused++
 		default:
 			e.Unknown++
@@ -185,7 +186,7 @@ func (c *Client) roundError(l *node.Lock, replies []node.Reply) *RoundError {
 		var wait *waitError
 		if errors.As(err, &wait) {
 			if wait.final {
-				if r.Class != node.Refused {
+				if r.Outcome != protocol.Refused {
 					e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
 				}
 			} else {
@@ -227,7 +228,7 @@ type gaveUpError struct {
 	last *RoundError // may be nil
 }
 
-func gaveUp(ctx context.Context, l *node.Lock, last *RoundError) error {
+func gaveUp(ctx context.Context, l *protocol.Lock, last *RoundError) error {
 	return &gaveUpError{l.Name, contextError(ctx), last}
 }
 
@@ -254,13 +255,13 @@ func (e *gaveUpError) Unwrap() error { return e.err }
 // smallest of what each has left. A master that granted is free at once; one that
 // recovers is after its wait; one that did not answer, or holds a key without TTL, never
 // is. 0 when there are not need of them.
-func freeAfter(replies []node.Reply, waits []time.Duration, need int) time.Duration {
+func freeAfter(replies []protocol.Reply, waits []time.Duration, need int) time.Duration {
 	left := slices.Clone(waits)
 	for _, r := range replies {
 		switch {
-		case r.Class == node.Granted:
+		case r.Outcome == protocol.Granted:
 			left = append(left, 0)
-		case r.Class == node.Held && r.Remaining >= 0:
+		case r.Outcome == protocol.Held && r.Remaining >= 0:
 			left = append(left, r.Remaining)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/mutants"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // hold is what the masters know one grant by: a holder id with its votes, its
@@ -19,7 +19,7 @@ import (
 // was re-entered.
 type hold struct {
 	c      *Client
-	l      *node.Lock
+	l      *protocol.Lock
 	ls     lockSettings
 	holder string
 	token  int64
@@ -255,9 +255,9 @@ func (h *hold) topUp(i int) {
 	h.votes &^= 1 << i
 	h.maybe |= 1 << i
 	now := h.c.clock.Elapsed()
-	h.c.nodes[i].Submit(&node.Op{To: topUp{h, h.failed}, Index: i, Request: &node.Request{
-		Kind: node.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
-		Start: now, Until: now + h.c.nodeTimeout,
+	h.c.nodes[i].Submit(&protocol.Op{To: topUp{h, h.failed}, Index: i, Request: &protocol.Request{
+		Kind: protocol.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
+		Start: now, Deadline: now + h.c.nodeTimeout,
 	}})
 }
 
@@ -269,10 +269,10 @@ type topUp struct {
 	failed int // extends, when it was sent
 }
 
-func (t topUp) Receive(op *node.Op) {
+func (t topUp) Receive(op *protocol.Op) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
-	if op.Reply.Class == node.Granted && t.failed == t.h.failed {
+	if op.Reply.Outcome == protocol.Granted && t.failed == t.h.failed {
 		t.h.votes |= 1 << op.Index
 	}
 }
@@ -290,10 +290,10 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	if set == 0 || errors.Is(was, ErrClosed) {
 		return was
 	}
-	b := h.c.poll(set, h.c.need, &node.Request{
-		Kind: node.Release, Lock: h.l, Holder: h.holder, Start: now,
+	b := h.c.poll(set, h.c.need, &protocol.Request{
+		Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
 		// A vote that is extended by an extend on its way just now lasts for one more TTL.
-		Until: now + 2*(h.ls.ttl+h.c.drift.Of(h.ls.ttl)),
+		Deadline: now + 2*(h.ls.ttl+h.c.drift.Of(h.ls.ttl)),
 	})
 	defer b.done()
 	h.c.waiting.handOver(h.l)
@@ -311,10 +311,10 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 func (h *hold) unconfirmed(ctx context.Context, b *ballot) error {
 	released, absent := 0, 0
 	for _, r := range b.replies() {
-		switch r.Class {
-		case node.Granted:
+		switch r.Outcome {
+		case protocol.Granted:
 			released++
-		case node.Absent:
+		case protocol.Absent:
 			absent++
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/lua"
@@ -173,8 +173,8 @@ func (ms *masters) calls(i int, cmd string) int {
 func (ms *masters) setCounters(n int, value int64) {
 	ms.t.Helper()
 	for i := range n {
-		for k := range node.Counters {
-			noErr(ms.t, ms.direct[i].HSet(context.Background(), node.RecordKey, node.CounterField(k), value).Err())
+		for k := range protocol.Counters {
+			noErr(ms.t, ms.direct[i].HSet(context.Background(), protocol.RecordKey, protocol.CounterField(k), value).Err())
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (ms *masters) setCounters(n int, value int64) {
 // gate is the gate in the node record of master i, as text.
 func (ms *masters) gate(i int) string {
 	ms.t.Helper()
-	gate, err := ms.direct[i].HGet(context.Background(), node.RecordKey, "gate").Result()
+	gate, err := ms.direct[i].HGet(context.Background(), protocol.RecordKey, "gate").Result()
 	if errors.Is(err, redis.Nil) {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
@@ -353,7 +354,7 @@ func (k *keeper) reason() string {
 
 // explain adds to a master's refusal why it does not vote and until when.
 func (k *keeper) explain(i int, err error) error {
-	var gate *node.GateError
+	var gate *protocol.RecordStateError
 	if k.driver == nil || !errors.As(err, &gate) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock/tokenmodel"
@@ -98,7 +99,7 @@ func beginExample(t *testing.T, counters ...int64) *example {
 	ce := &example{t, modelMasters(t, len(counters))}
 	for i, m := range ce.masters {
 		m.reset(t)
-		noErr(t, m.admin.HSet(t.Context(), node.RecordKey, m.field, counters[i]).Err())
+		noErr(t, m.admin.HSet(t.Context(), protocol.RecordKey, m.field, counters[i]).Err())
 	}
 	return ce
 }
@@ -141,16 +142,16 @@ func (ce *example) releases(attempt int, on ...int) {
 
 func (ce *example) counter(i int) int64 {
 	ce.t.Helper()
-	n, err := ce.masters[i].admin.HGet(ce.t.Context(), node.RecordKey, ce.masters[i].field).Int64()
+	n, err := ce.masters[i].admin.HGet(ce.t.Context(), protocol.RecordKey, ce.masters[i].field).Int64()
 	noErr(ce.t, err)
 	return n
 }
 
 // modelMaster drives one real master as the model's.
 type modelMaster struct {
-	n     *node.Redis
+	n     node.Node
 	admin *redis.Client
-	lock  *node.Lock
+	lock  *protocol.Lock
 	gate  membership.Gate // of the master when it votes
 	field string          // the lock's counter
 }
@@ -166,12 +167,12 @@ func modelMasters(t *testing.T, n int) []*modelMaster {
 	h.Write([]byte(name))
 	masters := make([]*modelMaster, n)
 	for i, s := range servers {
-		m := &modelMaster{lock: node.NewLock(name, node.Plain), field: node.CounterField(int(h.Sum32() % node.Counters))}
+		m := &modelMaster{lock: protocol.NewLock(name, protocol.Plain), field: protocol.CounterField(int(h.Sum32() % protocol.Counters))}
 		m.admin = redis.NewClient(&redis.Options{Addr: s.Addr()})
 		if m.n, err = node.Open(s.URL(), node.Config{IOTimeout: 10 * time.Second, StallAfter: 10 * time.Second}); err != nil {
 			t.Fatal(err)
 		}
-		m.n.Bind(node.Binding{Gated: true, Drift: clock.DefaultDrift(), Admit: func(id node.Identity) error {
+		m.n.Bind(protocol.Binding{CheckRecordState: true, Drift: clock.DefaultDrift(), Admit: func(id protocol.Identity) error {
 			m.gate = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 1}, Incarnation: id.Incarnation(), State: membership.Voting}
 			return nil
 		}})
@@ -200,28 +201,28 @@ func (m *modelMaster) reset(t *testing.T) {
 	}
 }
 
-type modelReply chan node.Reply
+type modelReply chan protocol.Reply
 
-func (c modelReply) Receive(op *node.Op) { c <- op.Reply }
+func (c modelReply) Receive(op *protocol.Op) { c <- op.Reply }
 
-func (m *modelMaster) do(req node.Request) (node.Reply, error) {
+func (m *modelMaster) do(req protocol.Request) (protocol.Reply, error) {
 	got := make(modelReply, 1)
-	req.Lock, req.TTL, req.Until = m.lock, time.Hour, 1<<62
-	op := &node.Op{Request: &req, To: got}
+	req.Lock, req.TTL, req.Deadline = m.lock, time.Hour, 1<<62
+	op := &protocol.Op{Request: &req, To: got}
 	if !m.n.Submit(op) {
 		return op.Reply, op.Reply.Err
 	}
 	r := <-got
-	if r.Class == node.Unknown {
+	if r.Outcome == protocol.Unknown {
 		return r, r.Err
 	}
 	return r, nil
 }
 
 func (m *modelMaster) swap(from, to membership.Gate, fields ...string) error {
-	r, err := m.do(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+	r, err := m.do(protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
 		If: []string{"gate", from.String()}, Set: append(fields, "gate", to.String())}})
-	if err == nil && r.Class != node.Granted {
+	if err == nil && r.Outcome != protocol.Granted {
 		err = r.Err
 	}
 	return err
@@ -235,18 +236,18 @@ func attemptHolder(attempt int) string {
 // Acquire implements [tokenmodel.Master]. A refusal, as by a recovering master, is
 // no vote.
 func (m *modelMaster) Acquire(attempt int, floor int64) (int64, bool, error) {
-	r, err := m.do(node.Request{Kind: node.Acquire, Holder: attemptHolder(attempt), Token: floor})
-	return r.Token, r.Class == node.Granted, err
+	r, err := m.do(protocol.Request{Kind: protocol.Acquire, Holder: attemptHolder(attempt), Token: floor})
+	return r.Token, r.Outcome == protocol.Granted, err
 }
 
 func (m *modelMaster) Confirm(attempt int, token int64) (bool, error) {
-	r, err := m.do(node.Request{Kind: node.Confirm, Holder: attemptHolder(attempt), Token: token})
-	return r.Class == node.Granted, err
+	r, err := m.do(protocol.Request{Kind: protocol.Confirm, Holder: attemptHolder(attempt), Token: token})
+	return r.Outcome == protocol.Granted, err
 }
 
 func (m *modelMaster) Release(attempt int) (bool, error) {
-	r, err := m.do(node.Request{Kind: node.Release, Holder: attemptHolder(attempt)})
-	return r.Class == node.Granted, err
+	r, err := m.do(protocol.Request{Kind: protocol.Release, Holder: attemptHolder(attempt)})
+	return r.Outcome == protocol.Granted, err
 }
 
 func (m *modelMaster) Vanish() error {

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // maxName bounds a lock's name, in bytes.
@@ -26,7 +26,7 @@ const reserved = "redlock:"
 // the same name exclude each other. It costs nothing to make and needs no close.
 type Mutex struct {
 	c   *Client
-	l   *node.Lock
+	l   *protocol.Lock
 	ls  lockSettings
 	err error // what is wrong with name or options; every call returns it
 }
@@ -36,14 +36,14 @@ type Mutex struct {
 // with the tag that its URL has. A name or an option that cannot work is
 // reported by the first call on the Mutex, as [ErrConfig].
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
-	return c.mutex(name, node.Plain, opts)
+	return c.mutex(name, protocol.Plain, opts)
 }
 
-func (c *Client) mutex(name string, mode node.Mode, opts []LockOption) *Mutex {
+func (c *Client) mutex(name string, mode protocol.Mode, opts []LockOption) *Mutex {
 	if c.isZero() {
-		return &Mutex{l: node.NewLock(name, mode), err: errZeroClient}
+		return &Mutex{l: protocol.NewLock(name, mode), err: errZeroClient}
 	}
-	m := &Mutex{c: c, l: node.NewLock(name, mode), ls: c.lock, err: checkName(name)}
+	m := &Mutex{c: c, l: protocol.NewLock(name, mode), ls: c.lock, err: checkName(name)}
 	for _, o := range opts {
 		if o == nil {
 			m.err = errors.Join(m.err, fmt.Errorf("%w: a nil option", ErrConfig))
@@ -160,7 +160,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, over string) (*Lease, error) {
-	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Over: over}, nil)
+	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: over}, nil)
 	if round := splitRound(err); round != nil {
 		return m.tryAgain(ctx, over, round)
 	}
@@ -193,7 +193,7 @@ func (m *Mutex) tryAgain(ctx context.Context, over string, round *RoundError) (*
 		case <-ctx.Done():
 			return nil, gaveUp(ctx, m.l, round)
 		}
-		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Over: over}, nil)
+		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: over}, nil)
 		next := splitRound(err)
 		switch {
 		case next == nil:
@@ -219,10 +219,10 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 			return nil
 		})
 	}
-	reqs, last := make([]node.Request, len(ms)), make(map[*Client]int)
+	reqs, last := make([]protocol.Request, len(ms)), make(map[*Client]int)
 	for i, m := range ms {
 		var outer *Lease
-		if outer, reqs[i].Over, errs[i] = m.outer(ctx); outer != nil {
+		if outer, reqs[i].JoinWrite, errs[i] = m.outer(ctx); outer != nil {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
 			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
@@ -326,9 +326,9 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err err
 		return nil, "", fmt.Errorf("%w: %q: the context is that of its lease; use that lease (LeaseFrom), a context without it, or the option Reentrant", ErrNotReentrant, m.l.Name)
 	case held.Mode == m.l.Mode:
 		return outer, "", nil
-	case held.Mode == node.Read && m.l.Mode == node.Write:
+	case held.Mode == protocol.Read && m.l.Mode == protocol.Write:
 		return nil, "", fmt.Errorf("%w: %q", ErrUpgrade, m.l.Name)
-	case held.Mode == node.Write && m.l.Mode == node.Read:
+	case held.Mode == protocol.Write && m.l.Mode == protocol.Read:
 		if err := outer.Err(); err != nil {
 			return nil, "", fmt.Errorf("redlock: downgrading %q: %w", m.l.Name, err)
 		}

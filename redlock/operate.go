@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
@@ -195,7 +196,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 			k = len(op.cfg.Nodes)
 			op.cfg.Nodes = append(op.cfg.Nodes, n)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
-			n.Bind(node.Binding{Gated: true, Drift: s.drift})
+			n.Bind(protocol.Binding{CheckRecordState: true, Drift: s.drift})
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
 	}

@@ -24,7 +24,7 @@ import (
 func (m *member) undoing(i int) *atomic.Int64 {
 	var n atomic.Int64
 	m.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
-		if cmd.Name == "release" || cmd.Name == "leave" {
+		if cmd.Name == "release" || cmd.Name == "dequeue" {
 			n.Add(1)
 		}
 		return nodetest.Fault{}

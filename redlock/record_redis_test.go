@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -28,20 +29,20 @@ var badRecords = map[string]struct {
 	says  []string
 }{
 	"gate that is none": {spoil(func(ctx context.Context, d *redis.Client) {
-		d.HSet(ctx, node.RecordKey, "gate", "something else")
+		d.HSet(ctx, protocol.RecordKey, "gate", "something else")
 	}), node.ErrRecord, []string{"something else", "delete it"}},
 	"newer protocol": {spoil(func(ctx context.Context, d *redis.Client) {
-		gate := d.HGet(ctx, node.RecordKey, "gate").Val()
-		d.HSet(ctx, node.RecordKey, "gate", "9"+gate[1:])
+		gate := d.HGet(ctx, protocol.RecordKey, "gate").Val()
+		d.HSet(ctx, protocol.RecordKey, "gate", "9"+gate[1:])
 	}), node.ErrProtocol, []string{"9", "one version"}},
 	"foreign string": {spoil(func(ctx context.Context, d *redis.Client) {
-		d.Del(ctx, node.RecordKey)
-		d.Set(ctx, node.RecordKey, "mine", 0)
+		d.Del(ctx, protocol.RecordKey)
+		d.Set(ctx, protocol.RecordKey, "mine", 0)
 	}), node.ErrRecord, []string{"delete it"}},
 	"other epoch": {spoil(func(ctx context.Context, d *redis.Client) {
-		gate := strings.Split(d.HGet(ctx, node.RecordKey, "gate").Val(), "|")
+		gate := strings.Split(d.HGet(ctx, protocol.RecordKey, "gate").Val(), "|")
 		gate[1] = "1.0123456789abcdef"
-		d.HSet(ctx, node.RecordKey, "gate", strings.Join(gate, "|"), "epoch", "3 masters a b c, maximum TTL 1h0m0s, drift 0.01 + 2ms")
+		d.HSet(ctx, protocol.RecordKey, "gate", strings.Join(gate, "|"), "epoch", "3 masters a b c, maximum TTL 1h0m0s, drift 0.01 + 2ms")
 	}), redlock.ErrConfig, []string{"3 masters a b c, maximum TTL 1h0m0s", "3 masters 127.0.0.1:", "maximum TTL 30s", "Reconfigure"}},
 }
 
@@ -64,15 +65,15 @@ func TestOpen_badRecord_refusedWithMasterAndRemedy(t *testing.T) {
 			ms := startMasters(t, 3, localredis.Config{})
 			noErr(t, ms.begin().Close())
 			tc.spoil(ms)
-			before := content(t, ms.direct[0], node.RecordKey)
+			before := content(t, ms.direct[0], protocol.RecordKey)
 			wantNotOpened(t, ms.urls(), tc.want, append(tc.says, ms.servers[0].Addr()))
 			wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
-			if after := content(t, ms.direct[0], node.RecordKey); after != before {
+			if after := content(t, ms.direct[0], protocol.RecordKey); after != before {
 				t.Error("the record was changed")
 			}
 			// The remedy works.
 			if tc.want == node.ErrRecord {
-				ms.each([]int{0}, drop(node.RecordKey))
+				ms.each([]int{0}, drop(protocol.RecordKey))
 				c := ms.open()
 				noErr(t, locked(t, c.Mutex("after")).Unlock(t.Context()))
 			}
@@ -91,7 +92,7 @@ func TestRecord_badWhileRunning_noVoteAndTheReason(t *testing.T) {
 			held := locked(t, c.Mutex("held"))
 			settled(t, held, 3)
 			tc.spoil(ms)
-			before := content(t, ms.direct[0], node.RecordKey)
+			before := content(t, ms.direct[0], protocol.RecordKey)
 			noErr(t, held.Extend(t.Context()))
 			l := locked(t, c.Mutex("other")) // two of three vote
 			if n := len(ms.keys("other", 0)); n != 0 {
@@ -111,7 +112,7 @@ func TestRecord_badWhileRunning_noVoteAndTheReason(t *testing.T) {
 				}
 				return errors.Is(err, tc.want)
 			})
-			if after := content(t, ms.direct[0], node.RecordKey); after != before {
+			if after := content(t, ms.direct[0], protocol.RecordKey); after != before {
 				t.Error("the record was changed")
 			}
 		})
@@ -124,8 +125,8 @@ func TestRecord_counterBeyondLimit_refusedWithTheRemedy(t *testing.T) {
 	c := ms.begin()
 	for _, bad := range []string{"9007199254740991", "9007199254740990", "9223372036854775807", "1e300", "-5", "nonsense", "nan", "-nan", "inf", "1.5"} {
 		ms.each(ms.all(), func(d *redis.Client) error {
-			for i := range node.Counters {
-				d.HSet(context.Background(), node.RecordKey, node.CounterField(i), bad)
+			for i := range protocol.Counters {
+				d.HSet(context.Background(), protocol.RecordKey, protocol.CounterField(i), bad)
 			}
 			return nil
 		})
@@ -136,8 +137,8 @@ func TestRecord_counterBeyondLimit_refusedWithTheRemedy(t *testing.T) {
 	}
 	// The largest one that leaves room still votes, exactly.
 	ms.each(ms.all(), func(d *redis.Client) error {
-		for i := range node.Counters {
-			d.HSet(context.Background(), node.RecordKey, node.CounterField(i), "9007199254740988")
+		for i := range protocol.Counters {
+			d.HSet(context.Background(), protocol.RecordKey, protocol.CounterField(i), "9007199254740988")
 		}
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -385,7 +385,7 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 func (ms *masters) incarnation(i int) string {
 	ms.t.Helper()
 	info := ms.direct[i].Info(context.Background(), "server").Val() + ms.direct[i].Info(context.Background(), "replication").Val()
-	return node.ReadIdentity(info, ms.gate(i)).Incarnation()
+	return protocol.ReadIdentity(info, ms.gate(i)).Incarnation()
 }
 
 // An operator gives each master its first replica, or takes all of them away: a client that

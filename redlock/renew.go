@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 const (
@@ -250,7 +250,7 @@ func beginExtend(leases []*hold) []*hold {
 type extension struct {
 	c     *Client
 	start time.Duration
-	ops   []node.Op
+	ops   []protocol.Op
 	timer *time.Timer
 
 	mu       sync.Mutex
@@ -274,11 +274,11 @@ func (c *Client) extend(leases []*hold) {
 	if len(leases) == 0 {
 		return
 	}
-	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]node.Op, len(c.nodes)),
+	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]protocol.Op, len(c.nodes)),
 		items: make([]extending, len(leases)), open: len(leases)}
-	votes := make([]node.Item, len(leases))
+	votes := make([]protocol.Item, len(leases))
 	for i, l := range leases {
-		votes[i] = node.Item{Lock: l.l, Holder: l.holder, Count: l.count()}
+		votes[i] = protocol.Item{Lock: l.l, Holder: l.holder, Count: l.count()}
 		e.items[i].lease = l
 		e.items[i].voters, e.items[i].silent = l.voters()
 	}
@@ -287,18 +287,18 @@ func (c *Client) extend(leases []*hold) {
 	e.mu.Lock() // no answer is looked at before the timer is there
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
-	req := &node.Request{Kind: node.Extend, TTL: ttl, Items: votes, Start: e.start, Until: e.start + timeout}
+	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
 	for i, n := range c.nodes {
 		op := &e.ops[i]
-		*op = node.Op{Request: req, To: e, Index: i}
+		*op = protocol.Op{Request: req, To: e, Index: i}
 		if !n.Submit(op) {
 			e.Receive(op)
 		}
 	}
 }
 
-// Receive implements [node.Receiver].
-func (e *extension) Receive(op *node.Op) {
+// Receive implements [protocol.Receiver].
+func (e *extension) Receive(op *protocol.Op) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	bit := uint64(1) << op.Index
@@ -306,7 +306,7 @@ func (e *extension) Receive(op *node.Op) {
 	for i := range e.items {
 		it := &e.items[i]
 		switch {
-		case op.Reply.Class != node.Granted:
+		case op.Reply.Outcome != protocol.Granted:
 		case op.Reply.Intact[i]:
 			it.confirmed |= bit
 		default:

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // ErrUpgrade: a read lease cannot become a write lease. Two readers that both
@@ -35,8 +35,8 @@ type RWMutex struct{ reader, writer *Mutex }
 // [Client.Mutex]'s.
 func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 	return &RWMutex{
-		reader: c.mutex(name, node.Read, opts),
-		writer: c.mutex(name, node.Write, opts),
+		reader: c.mutex(name, protocol.Read, opts),
+		writer: c.mutex(name, protocol.Write, opts),
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -121,7 +121,7 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	promoted := time.Now()
 	other := openAt(t, urls, opts...)
 	state := func() membership.State {
-		gate, err := looker.HGet(t.Context(), node.RecordKey, "gate").Result()
+		gate, err := looker.HGet(t.Context(), protocol.RecordKey, "gate").Result()
 		if err != nil {
 			return 0
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -477,7 +478,7 @@ func TestSim_wokenByOneMaster(t *testing.T) {
 				}
 				wantErr(t, c.masters[0].Do(func(db *nodetest.DB) {
 					db.Del("x")
-					db.Publish(node.Wake(id), "x")
+					db.Publish(protocol.Wake(id), "x")
 				}), nil)
 				time.Sleep(tc.stays)
 				cancel()
@@ -516,7 +517,7 @@ func TestSim_closeInARound_leavesNoPlace(t *testing.T) {
 		for _, m := range c.masters[:2] {
 			wantErr(t, m.Do(func(db *nodetest.DB) {
 				db.Del("x")
-				db.Publish(node.Wake(id), "x")
+				db.Publish(protocol.Wake(id), "x")
 			}), nil)
 		}
 		time.Sleep(time.Millisecond)

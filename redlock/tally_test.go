@@ -8,7 +8,7 @@ import (
 	"testing/quick"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // dumb is the verdict by the words of its definition: try every way in which the
@@ -96,22 +96,22 @@ func TestQuorum_twoOfThemAlwaysMeet(t *testing.T) {
 
 func TestFreeAfter_eachMix(t *testing.T) {
 	const s = time.Second
-	granted := node.Reply{Class: node.Granted}
-	held := func(d time.Duration) node.Reply { return node.Reply{Class: node.Held, Remaining: d} }
-	var silent, refused = node.Reply{}, node.Reply{Class: node.Refused}
+	granted := protocol.Reply{Outcome: protocol.Granted}
+	held := func(d time.Duration) protocol.Reply { return protocol.Reply{Outcome: protocol.Held, Remaining: d} }
+	var silent, refused = protocol.Reply{}, protocol.Reply{Outcome: protocol.Refused}
 	for _, tc := range []struct {
 		name    string
-		replies []node.Reply
+		replies []protocol.Reply
 		want    time.Duration
 	}{
-		{"held everywhere: the third smallest", []node.Reply{held(5 * s), held(1 * s), held(4 * s), held(2 * s), held(3 * s)}, 3 * s},
-		{"two granted: the smallest of the rest", []node.Reply{granted, granted, held(4 * s), held(2 * s), held(3 * s)}, 2 * s},
-		{"a quorum granted", []node.Reply{granted, granted, granted, held(2 * s), silent}, 0},
-		{"too many silent", []node.Reply{silent, silent, refused, held(2 * s), held(3 * s)}, 0},
-		{"two silent", []node.Reply{silent, refused, held(9 * s), held(2 * s), held(3 * s)}, 9 * s},
-		{"keys without TTL never go", []node.Reply{held(-1), held(-1), held(9 * s), held(2 * s), held(3 * s)}, 9 * s},
-		{"a quorum of keys without TTL", []node.Reply{held(-1), held(-1), held(-1), held(2 * s), held(3 * s)}, 0},
-		{"held for no time", []node.Reply{held(0), held(0), held(0), silent, silent}, 0},
+		{"held everywhere: the third smallest", []protocol.Reply{held(5 * s), held(1 * s), held(4 * s), held(2 * s), held(3 * s)}, 3 * s},
+		{"two granted: the smallest of the rest", []protocol.Reply{granted, granted, held(4 * s), held(2 * s), held(3 * s)}, 2 * s},
+		{"a quorum granted", []protocol.Reply{granted, granted, granted, held(2 * s), silent}, 0},
+		{"too many silent", []protocol.Reply{silent, silent, refused, held(2 * s), held(3 * s)}, 0},
+		{"two silent", []protocol.Reply{silent, refused, held(9 * s), held(2 * s), held(3 * s)}, 9 * s},
+		{"keys without TTL never go", []protocol.Reply{held(-1), held(-1), held(9 * s), held(2 * s), held(3 * s)}, 9 * s},
+		{"a quorum of keys without TTL", []protocol.Reply{held(-1), held(-1), held(-1), held(2 * s), held(3 * s)}, 0},
+		{"held for no time", []protocol.Reply{held(0), held(0), held(0), silent, silent}, 0},
 	} {
 		if got := freeAfter(tc.replies, nil, quorum(len(tc.replies))); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
@@ -142,9 +142,9 @@ func TestCheckLock_whatPasses_canBeRenewed(t *testing.T) {
 }
 
 func TestBallotSets_everyAnswer_releasedAndDequeuedWhereNeeded(t *testing.T) {
-	replies := []node.Reply{{Class: node.Granted}, {Class: node.Held}, {}, {Class: node.NotSent}, {Class: node.Refused}, {Class: node.Absent}}
+	replies := []protocol.Reply{{Outcome: protocol.Granted}, {Outcome: protocol.Held}, {}, {Outcome: protocol.NotSent}, {Outcome: protocol.Refused}, {Outcome: protocol.Absent}}
 	for answered := range uint64(1 << len(replies)) {
-		b := &ballot{ops: make([]node.Op, len(replies)), answered: answered}
+		b := &ballot{ops: make([]protocol.Op, len(replies)), answered: answered}
 		for i, r := range replies {
 			b.ops[i].Reply = r
 		}

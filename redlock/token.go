@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/mutants"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // maxToken keeps tokens where Lua's numbers are exact (docs/safety.md A30).
@@ -58,7 +58,7 @@ func (s *tokenSource) saw(token int64) {
 //
 // Readers raise the counters side by side, so one may be overtaken: it is told so by
 // the error, and its attempt is lost as one of two that came at the same time.
-func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holder string, timeout time.Duration) (int64, verdict, error) {
+func (c *Client) settleToken(ctx context.Context, b *ballot, l *protocol.Lock, holder string, timeout time.Duration) (int64, verdict, error) {
 	token, agree, below := b.tokens()
 	c.tokens.saw(token)
 	missing := c.need - bits.OnesCount64(agree)
@@ -67,9 +67,9 @@ func (c *Client) settleToken(ctx context.Context, b *ballot, l *node.Lock, holde
 	}
 	c.stats.secondRounds.Add(1)
 	now := c.clock.Elapsed()
-	confirm := c.poll(below, missing, &node.Request{
-		Kind: node.Confirm, Lock: l, Holder: holder, Token: token,
-		Start: now, Until: now + timeout,
+	confirm := c.poll(below, missing, &protocol.Request{
+		Kind: protocol.Confirm, Lock: l, Holder: holder, Token: token,
+		Start: now, Deadline: now + timeout,
 	})
 	v := confirm.wait(ctx, timeout)
 	var overtaken error
@@ -87,7 +87,7 @@ func (b *ballot) tokens() (token int64, agree, below uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.ops {
-		if b.answered&(1<<i) == 0 || b.ops[i].Reply.Class != node.Granted {
+		if b.answered&(1<<i) == 0 || b.ops[i].Reply.Outcome != protocol.Granted {
 			continue
 		}
 		switch t := b.ops[i].Reply.Token; {

@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -188,7 +188,7 @@ func (h *hurt) strike(i int) string {
 		noErr(h.ms.t, d.ReplicaOf(ctx, "no", "one").Err())
 	}
 	soon(h.ms.t, "it is seen to recover", func() bool {
-		gate, err := d.HGet(ctx, node.RecordKey, "gate").Result()
+		gate, err := d.HGet(ctx, protocol.RecordKey, "gate").Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return false
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -56,7 +57,7 @@ type waiting struct {
 // side is one way to hold one lock.
 type side struct {
 	name string
-	mode node.Mode
+	mode protocol.Mode
 }
 
 // contender stands for all callers in this process that wait for one side of a
@@ -64,7 +65,7 @@ type side struct {
 // one contender among those of other processes, and hands over to the second.
 type contender struct {
 	w    *waiting
-	l    *node.Lock
+	l    *protocol.Lock
 	line list.List // of chan struct{}, each closed when its turn has come
 
 	// Of the one whose turn it is. The next takes them over.
@@ -105,7 +106,7 @@ func (w *waiting) init(c *Client) {
 }
 
 // joinLocked lines up for l. The turn has come when the channel is closed.
-func (w *waiting) joinLocked(l *node.Lock) (*contender, *list.Element) {
+func (w *waiting) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 	k := side{l.Name, l.Mode}
 	ct := w.contenders[k]
 	if ct == nil {
@@ -166,13 +167,13 @@ func (ct *contender) granted(b *ballot) {
 
 // lost also says which place the contender is to have on the masters that granted, or
 // nil for none.
-func (ct *contender) lost(replies []node.Reply) *node.Wait {
+func (ct *contender) lost(replies []protocol.Reply) *protocol.Wait {
 	place := ct.place(replies)
 	for i := range replies {
 		switch {
-		case mayQueue(&replies[i]), place != nil && replies[i].Class == node.Granted:
+		case mayQueue(&replies[i]), place != nil && replies[i].Outcome == protocol.Granted:
 			ct.queued |= 1 << i
-		case replies[i].Class == node.Granted:
+		case replies[i].Outcome == protocol.Granted:
 			ct.queued &^= 1 << i
 		}
 	}
@@ -195,7 +196,7 @@ func (ct *contender) lastRound() *RoundError {
 
 // leaveLocked leaves l's queue on the masters in set; they owe it to us if they do
 // not answer.
-func (w *waiting) leaveLocked(l *node.Lock, set uint64) {
+func (w *waiting) leaveLocked(l *protocol.Lock, set uint64) {
 	now := w.c.clock.Elapsed()
 	for i, n := range w.c.nodes {
 		if set&(1<<i) != 0 {
@@ -205,22 +206,22 @@ func (w *waiting) leaveLocked(l *node.Lock, set uint64) {
 }
 
 // leave has waiter leave its place with that ticket, or any with 0.
-func leave(n node.Node, l *node.Lock, waiter string, ticket int64, now time.Duration) {
-	n.Submit(&node.Op{To: ignore{}, Request: &node.Request{Kind: node.Leave, Lock: l, Wait: &node.Wait{Waiter: waiter, Ticket: ticket},
-		Start: now, Until: now + dequeueFor}})
+func leave(n node.Node, l *protocol.Lock, waiter string, ticket int64, now time.Duration) {
+	n.Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{Kind: protocol.Dequeue, Lock: l, Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket},
+		Start: now, Deadline: now + dequeueFor}})
 }
 
 // ignore is the receiver of ops whose answer changes nothing.
 type ignore struct{}
 
-func (ignore) Receive(*node.Op) {}
+func (ignore) Receive(*protocol.Op) {}
 
 // waiter is the client's name in a lock's queue.
-func (c *Client) waiter(m node.Mode) string {
+func (c *Client) waiter(m protocol.Mode) string {
 	switch m {
-	case node.Read:
+	case protocol.Read:
 		return c.id + "/r"
-	case node.Write:
+	case protocol.Write:
 		return c.id + "/w"
 	}
 	return c.id
@@ -329,7 +330,7 @@ func (m *Mutex) roundApart(ctx context.Context, ct *contender, joined time.Durat
 // lease, or neither that nor an error when it is to wait, or an error that no waiting
 // mends.
 func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
-	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &node.Request{Wait: &node.Wait{
+	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
 		Waiter: m.c.waiter(m.l.Mode), Ticket: ct.ticket, Liveness: liveness, Unfair: m.ls.unfair}}, ct)
 	if err == nil {
 		ct.silence = 0
@@ -380,7 +381,7 @@ func (ct *contender) ask(r *round) {
 		r.b.ask(asked)
 		return
 	}
-	r.b.req.Until += 2 * pauseMin // for those that are asked last
+	r.b.req.Deadline += 2 * pauseMin // for those that are asked last
 	r.b.ask(asked)
 	ct.wait(pauseMin + c.jitter(pauseMin))
 	for asked != c.all {
@@ -433,7 +434,7 @@ func (ct *contender) decided(b *ballot) {
 // the masters gave at first: the median of their stamps, so that no client's clock,
 // and no single master's, decides the order. It is told to all of them from then on,
 // which makes the order the same everywhere.
-func (ct *contender) place(replies []node.Reply) *node.Wait {
+func (ct *contender) place(replies []protocol.Reply) *protocol.Wait {
 	if ct.ticket == 0 {
 		var stamps []int64
 		for _, r := range replies {
@@ -447,14 +448,14 @@ func (ct *contender) place(replies []node.Reply) *node.Wait {
 		slices.Sort(stamps)
 		ct.ticket = stamps[len(stamps)/2]
 	}
-	return &node.Wait{Waiter: ct.w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness}
+	return &protocol.Wait{Waiter: ct.w.c.waiter(ct.l.Mode), Ticket: ct.ticket, Liveness: liveness}
 }
 
 // behind says whether others wait before us on so many masters that we are not next.
-func (c *Client) behind(replies []node.Reply) bool {
+func (c *Client) behind(replies []protocol.Reply) bool {
 	head := 0
 	for _, r := range replies {
-		if r.Class == node.Granted || r.Class == node.Held && r.Ahead == 0 {
+		if r.Outcome == protocol.Granted || r.Outcome == protocol.Held && r.Ahead == 0 {
 			head++
 		}
 	}
@@ -462,14 +463,14 @@ func (c *Client) behind(replies []node.Reply) bool {
 }
 
 // patience is how long to wait without being woken.
-func (ct *contender) patience(round *RoundError, replies []node.Reply, behind bool) time.Duration {
+func (ct *contender) patience(round *RoundError, replies []protocol.Reply, behind bool) time.Duration {
 	taken := 0
 	ahead := checkMax
 	for _, r := range replies {
-		if r.Class == node.Held && r.Remaining > 0 {
+		if r.Outcome == protocol.Held && r.Remaining > 0 {
 			taken++
 		}
-		if r.Class == node.Held && r.Ahead != 0 {
+		if r.Outcome == protocol.Held && r.Ahead != 0 {
 			// The one right behind a dead head finds it out; those further back
 			// give it time to.
 			ahead = min(ahead, time.Duration(min(r.Ahead, 4))*(beat-beat/4))

@@ -5,13 +5,13 @@ package redlock
 import (
 	"time"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // listen has the masters' wakes heard while the contender is in their queues, and
 // its client's sign of life kept up. While a stranger has the lock it follows
 // Redisson's channel too.
-func (ct *contender) listen(replies []node.Reply, behind bool) {
+func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	w := ct.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -19,9 +19,9 @@ func (ct *contender) listen(replies []node.Reply, behind bool) {
 	ct.free = 0
 	for i, r := range replies {
 		switch {
-		case r.Stranger:
+		case r.Foreign:
 			strangers |= 1 << i
-		case r.Class == node.Granted && ct.ticket != 0:
+		case r.Outcome == protocol.Granted && ct.ticket != 0:
 			ct.free |= 1 << i
 		}
 	}
@@ -39,7 +39,7 @@ func (ct *contender) listen(replies []node.Reply, behind bool) {
 	if !w.subscribed {
 		w.subscribed = true
 		for _, n := range w.c.nodes {
-			n.Subscribe(node.Wake(w.c.id))
+			n.Subscribe(protocol.Wake(w.c.id))
 		}
 		if w.beating == nil {
 			w.beating = time.AfterFunc(beat, w.beat)
@@ -71,14 +71,14 @@ func (w *waiting) beat() {
 		w.subscribed = false
 		clear(w.strays) // without a sign of life we shall be out of all queues soon
 		for _, n := range w.c.nodes {
-			n.Unsubscribe(node.Wake(w.c.id))
+			n.Unsubscribe(protocol.Wake(w.c.id))
 		}
 		return
 	}
 	now := w.c.clock.Elapsed()
-	alive := &node.Request{Kind: node.Beat, Holder: w.c.id, TTL: liveness, Start: now, Until: now + beat}
+	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.c.id, TTL: liveness, Start: now, Deadline: now + beat}
 	for _, n := range w.c.nodes {
-		n.Submit(&node.Op{To: ignore{}, Request: alive})
+		n.Submit(&protocol.Op{To: ignore{}, Request: alive})
 	}
 	w.leaveStraysLocked()
 	// Sooner or later by chance: clients that were started together must not beat together.
@@ -116,7 +116,7 @@ func (ct *contender) followLocked(strangers uint64) {
 func (w *waiting) message(i int, channel, payload string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if channel != node.Wake(w.c.id) {
+	if channel != protocol.Wake(w.c.id) {
 		// Also those who do not follow it yet: a round of theirs may be under way
 		// that was refused before this release. The channel is heard for another,
 		// the other side of a read-write lock, so they would get no look after
@@ -130,7 +130,7 @@ func (w *waiting) message(i int, channel, payload string) {
 		return
 	}
 	waits := false
-	for _, mode := range [...]node.Mode{node.Plain, node.Write, node.Read} {
+	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
 		if ct := w.contenders[side{payload, mode}]; ct != nil {
 			waits = true
 			ct.wakeLocked(1 << i)
@@ -146,9 +146,9 @@ func (w *waiting) message(i int, channel, payload string) {
 // told them by now, for a wake and a leave often cross.
 func (w *waiting) leaveStraysLocked() {
 	for name, set := range w.strays {
-		for _, mode := range [...]node.Mode{node.Plain, node.Write, node.Read} {
+		for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
 			if w.contenders[side{name, mode}] == nil {
-				w.leaveLocked(node.NewLock(name, mode), set)
+				w.leaveLocked(protocol.NewLock(name, mode), set)
 			}
 		}
 	}
@@ -169,10 +169,10 @@ func (w *waiting) lookAgain(i int) {
 // handOver has the next in line of this process, unless others are ahead of it, ask for
 // the lock right behind its release, which has just been sent: what is sent later is
 // executed later, so it need not wait for the masters to wake it.
-func (w *waiting) handOver(l *node.Lock) {
+func (w *waiting) handOver(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ct := w.contenders[side{l.Name, l.Mode}]; ct != nil && !ct.behind && l.Mode != node.Read {
+	if ct := w.contenders[side{l.Name, l.Mode}]; ct != nil && !ct.behind && l.Mode != protocol.Read {
 		ct.over = true
 		ct.wakeLocked(0)
 	}

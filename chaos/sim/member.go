@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
-const recordKey = node.RecordKey
+const recordKey = protocol.RecordKey
 
 // hostClock is one client's: any offset, some rate, and jumps ahead, which is what a suspend of the host looks like to it.
 type hostClock struct {

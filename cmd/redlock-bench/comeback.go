@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -72,17 +72,17 @@ func (c *comeback) incarnation(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	gate, err := c.admin.HGet(ctx, node.RecordKey, membership.FieldGate).Result()
+	gate, err := c.admin.HGet(ctx, protocol.RecordKey, membership.FieldGate).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", err
 	}
-	return node.ReadIdentity(server+replication, gate).Incarnation(), nil
+	return protocol.ReadIdentity(server+replication, gate).Incarnation(), nil
 }
 
 // look is whether the master's record lets it vote, and how many locks it has a vote for.
 func (c *comeback) look(ctx context.Context, incarnation string) (votes bool, keys int64, err error) {
 	pipe := c.admin.Pipeline()
-	gate, exists := pipe.HGet(ctx, node.RecordKey, "gate"), pipe.Exists(ctx, c.names...)
+	gate, exists := pipe.HGet(ctx, protocol.RecordKey, "gate"), pipe.Exists(ctx, c.names...)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return false, 0, err
 	}

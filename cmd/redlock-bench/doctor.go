@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -158,7 +159,7 @@ func examine(ctx context.Context, url string) patient {
 		return p
 	}
 	defer n.Close()
-	p.name, p.record = n.Name(), node.RecordKey
+	p.name, p.record = n.Name(), protocol.RecordKey
 	if n.Tag() != "" {
 		p.record += ":{" + n.Tag() + "}"
 	}
@@ -176,7 +177,7 @@ func examine(ctx context.Context, url string) patient {
 		p.version, p.eviction = localredis.VersionIn(info), infoField(info, "maxmemory_policy")
 		p.aof = aof(ctx, c, info)
 		p.clock = clockOffset(ctx, c)
-		if err := node.ReadIdentity(info, "").Check(); err != nil {
+		if err := protocol.ReadIdentity(info, "").Check(); err != nil {
 			p.err = &node.Error{Node: p.name, Err: err}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -143,7 +143,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a change is unfinished", 4, three, "retired", "changing: the masters are being changed to 3 masters", "redlock-bench reconfigure")
-	must(t, admin(t, three[2]).HSet(t.Context(), node.RecordKey, "gate", "rubbish").Err())
+	must(t, admin(t, three[2]).HSet(t.Context(), protocol.RecordKey, "gate", "rubbish").Err())
 	expect("rubbish", exitViolation, three, "silent", "cannot be read", "delete it")
 }
 
@@ -154,16 +154,16 @@ func set(t *testing.T, url string, change func(g *membership.Gate)) {
 	must(t, err)
 	info, err := admin(t, url).Info(t.Context()).Result()
 	must(t, err)
-	g := membership.Gate{Epoch: was.Epoch, Incarnation: node.ReadIdentity(info, "").Incarnation(), State: membership.Voting}
+	g := membership.Gate{Epoch: was.Epoch, Incarnation: protocol.ReadIdentity(info, "").Incarnation(), State: membership.Voting}
 	change(&g)
-	must(t, admin(t, url).HSet(t.Context(), node.RecordKey, "gate", g.String()).Err())
+	must(t, admin(t, url).HSet(t.Context(), protocol.RecordKey, "gate", g.String()).Err())
 }
 
 // records is the node record of each master.
 func records(t *testing.T, nodes []string) (all []map[string]string) {
 	t.Helper()
 	for _, n := range nodes {
-		r, err := admin(t, n).HGetAll(t.Context(), node.RecordKey).Result()
+		r, err := admin(t, n).HGetAll(t.Context(), protocol.RecordKey).Result()
 		must(t, err)
 		all = append(all, r)
 	}

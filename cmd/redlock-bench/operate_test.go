@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -78,7 +78,7 @@ func TestInit_oneRestarted_leftToRecover(t *testing.T) {
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)
-	must(t, admin(t, nodes[2]).Del(t.Context(), node.RecordKey).Err())
+	must(t, admin(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
 	wantSaid(t, expectCode(t, exitMasters, "init", never, "--nodes", list), "recovering: the list has begun", "a quorum votes", "no record")
 }
 
@@ -99,15 +99,15 @@ func TestStatus_noClientRuns_waitRecovers(t *testing.T) {
 	quick := []string{"--nodes", list, "--max-ttl", "300ms"}
 	expectCode(t, exitOK, append([]string{"init", never}, quick...)...)
 	wantSaid(t, expectCode(t, exitOK, append([]string{"status"}, quick...)...), "all vote: all 3 masters vote")
-	must(t, admin(t, nodes[1]).Del(t.Context(), node.RecordKey).Err())
+	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
 	wantSaid(t, expectCode(t, exitMasters, append([]string{"status"}, quick...)...), "recovering: a quorum votes", "no record")
 	wantSaid(t, expectCode(t, exitOK, append([]string{"status", "--wait"}, quick...)...), "all vote")
 
 	// A master that stays away: the exit code says so when the time is over.
 	away := append([]string{"status", "--wait", "--timeout", "200ms"}, "--nodes", nodes[0]+","+nodes[1]+","+dead, "--max-ttl", "300ms")
 	wantSaid(t, expectCode(t, exitViolation, away...), "other list")
-	must(t, admin(t, nodes[1]).Del(t.Context(), node.RecordKey).Err())
-	must(t, admin(t, nodes[2]).Del(t.Context(), node.RecordKey).Err())
+	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
+	must(t, admin(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
 	expectCode(t, 5, append([]string{"status", "--wait"}, quick...)...)
 }
 
@@ -115,7 +115,7 @@ func TestStatus_json(t *testing.T) {
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)
-	must(t, admin(t, nodes[1]).Del(t.Context(), node.RecordKey).Err())
+	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
 	code, stdout, stderr := bench(t, "status", "--json", "-", "--nodes", list)
 	var s statusJSON
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitMasters || stderr != "" {

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/termline"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -180,10 +180,10 @@ func TestComeback_look(t *testing.T) {
 	}
 	expect("no record", false, 0)
 	for what, gate := range map[string]membership.Gate{"recovering": recovering, "another life": another} {
-		must(t, c.admin.HSet(ctx, node.RecordKey, "gate", gate.String()).Err())
+		must(t, c.admin.HSet(ctx, protocol.RecordKey, "gate", gate.String()).Err())
 		expect(what, false, 0)
 	}
-	must(t, c.admin.HSet(ctx, node.RecordKey, "gate", g.String()).Err())
+	must(t, c.admin.HSet(ctx, protocol.RecordKey, "gate", g.String()).Err())
 	must(t, c.admin.HSet(ctx, "another's lock", "h", 1).Err())
 	expect("no key of ours", true, 0)
 	must(t, c.admin.HSet(ctx, names[2], "h", 1).Err())

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -262,7 +263,7 @@ func (m *Masters) NothingLeft() {
 // each, with the master's number, under no lock.
 func (m *Masters) Lossy(lose func(master int) bool, opts ...redlock.Option) *redlock.Client {
 	m.t.Helper()
-	var nodes []node.Node
+	var nodes []protocol.Node
 	for i, u := range m.URLs() {
 		n, err := node.Open(u, node.Config{StallAfter: nodeTimeout})
 		NoErr(m.t, err)
@@ -275,11 +276,11 @@ func (m *Masters) Lossy(lose func(master int) bool, opts ...redlock.Option) *red
 }
 
 type lossy struct {
-	node.Node
+	protocol.Node
 	lose func() bool
 }
 
-func (l lossy) Bind(b node.Binding) {
+func (l lossy) Bind(b protocol.Binding) {
 	deliver := b.Message
 	b.Message = func(channel, payload string) {
 		if !l.lose() {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -40,7 +41,7 @@ type pair struct {
 	mem    *Master
 	clock  clock.Clock
 	nodes  [2]node.Node // of real and mem
-	ch     chan *node.Op
+	ch     chan *protocol.Op
 	said   []string // what mem published since the last look
 	gated  bool
 	gate   membership.Gate // of a voting record
@@ -50,12 +51,12 @@ type pair struct {
 	seen    map[string]int // kinds of operation with their answers
 }
 
-func (p *pair) Receive(op *node.Op) { p.ch <- op }
+func (p *pair) Receive(op *protocol.Op) { p.ch <- op }
 
 // newPair makes both masters, with one identity, so that gates are the same.
 func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, gated bool) *pair {
 	t.Helper()
-	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *node.Op, maxBurst), gated: gated,
+	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *protocol.Op, maxBurst), gated: gated,
 		mem: NewMaster("mem"), tickets: make(map[string][2]int64)}
 	p.real = redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = p.real.Close() })
@@ -73,17 +74,17 @@ func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, gated bool) *pa
 		}
 	})
 
-	var id node.Identity
+	var id protocol.Identity
 	n, err := node.New(p.real, node.Config{Clock: p.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.nodes[0] = n
-	p.bind(n, func(got node.Identity) error { id = got; return nil })
+	p.bind(n, func(got protocol.Identity) error { id = got; return nil })
 	p.mem.SetIdentity(id)
 	m := p.mem.Node(node.Config{Clock: p.clock})
 	p.nodes[1] = m
-	p.bind(m, func(got node.Identity) error {
+	p.bind(m, func(got protocol.Identity) error {
 		if !reflect.DeepEqual(got, id) {
 			return fmt.Errorf("it says %+v of itself, want %+v", got, id)
 		}
@@ -96,18 +97,18 @@ func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, gated bool) *pa
 	return p
 }
 
-func (p *pair) bind(n node.Node, admit func(node.Identity) error) {
-	n.Bind(node.Binding{Gated: p.gated, Drift: clock.DefaultDrift(), Admit: admit})
+func (p *pair) bind(n node.Node, admit func(protocol.Identity) error) {
+	n.Bind(protocol.Binding{CheckRecordState: p.gated, Drift: clock.DefaultDrift(), Admit: admit})
 	p.t.Cleanup(func() { _ = n.Close() })
 	if err := n.Ready(context.Background()); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-func (p *pair) ask(i int, req node.Request) node.Reply {
+func (p *pair) ask(i int, req protocol.Request) protocol.Reply {
 	req.Start = p.clock.Elapsed()
-	req.Until = req.Start + time.Minute
-	op := &node.Op{Request: &req, To: p}
+	req.Deadline = req.Start + time.Minute
+	op := &protocol.Op{Request: &req, To: p}
 	if !p.nodes[i].Submit(op) {
 		p.t.Fatalf("not submitted: %v", op.Reply.Err)
 	}
@@ -137,7 +138,7 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), gated)
 			p.seen = seen
 			if gated {
-				p.both(node.Request{Kind: node.SwapRecord, Swap: &node.Swap{If: []string{"gate", ""}, Set: []string{"gate", p.gate.String()}}})
+				p.both(protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{If: []string{"gate", ""}, Set: []string{"gate", p.gate.String()}}})
 			}
 			p.readersGoTogether()
 			for range 500 {
@@ -153,9 +154,9 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 		})
 	}
 	for _, want := range []string{"acquire granted", "acquire held", "acquire refused", "queue ahead", "queue stranger",
-		"release granted", "release absent", "release queued", "leave granted", "leave absent", "confirm granted", "confirm absent", "confirm refused",
+		"release granted", "release absent", "release queued", "dequeue granted", "dequeue absent", "confirm granted", "confirm absent", "confirm refused",
 		"top-up granted", "top-up held", "top-up refused", "extend granted", "extend intact", "extend refused",
-		"swap record granted", "swap record refused", "votes in one call"} {
+		"compare-and-set record granted", "compare-and-set record refused", "votes in one call"} {
 		if seen[want] < 3 && !t.Failed() {
 			t.Errorf("%s was seen %d times: the runs prove nothing of it", want, seen[want])
 		}
@@ -165,15 +166,15 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 // readersGoTogether is what is too rare to be left to chance: two readers queue
 // behind a writer, and the first of them wakes the second.
 func (p *pair) readersGoTogether() {
-	write, read := node.NewLock("l", node.Write), node.NewLock("l", node.Read)
+	write, read := protocol.NewLock("l", protocol.Write), protocol.NewLock("l", protocol.Read)
 	ask := func(client string) {
-		p.both(node.Request{Kind: node.Acquire, Lock: read, Holder: client + ":1", TTL: time.Minute,
-			Wait: &node.Wait{Waiter: client + "/r", Liveness: time.Minute}})
+		p.both(protocol.Request{Kind: protocol.Acquire, Lock: read, Holder: client + ":1", TTL: time.Minute,
+			Wait: &protocol.Wait{Waiter: client + "/r", Liveness: time.Minute}})
 	}
-	p.both(node.Request{Kind: node.Acquire, Lock: write, Holder: javaHolder, TTL: time.Minute})
+	p.both(protocol.Request{Kind: protocol.Acquire, Lock: write, Holder: javaHolder, TTL: time.Minute})
 	ask(conformClients[0])
 	ask(conformClients[1])
-	p.both(node.Request{Kind: node.Release, Lock: write, Holder: javaHolder})
+	p.both(protocol.Request{Kind: protocol.Release, Lock: write, Holder: javaHolder})
 	ask(conformClients[0])
 	ask(conformClients[1])
 	p.command("del", "l")
@@ -189,51 +190,51 @@ var (
 
 // op is a random operation: by right and wrong holders, in and out of turn, and
 // with so few of all that replays are common.
-func (p *pair) op() node.Request {
+func (p *pair) op() protocol.Request {
 	client := one(p, conformClients...)
-	l := node.NewLock(one(p, conformLocks...), one(p, node.Plain, node.Write, node.Read, node.Read))
-	op := node.Request{Lock: l, Holder: fmt.Sprintf("%s:%d", client, 1+p.rnd.IntN(2)), TTL: time.Duration(20+p.rnd.IntN(4)*20) * time.Second}
-	if held := p.mem.Holder(l.Name); p.rnd.IntN(2) == 0 && len(held) == len(op.Holder) && l.Mode == node.Plain {
+	l := protocol.NewLock(one(p, conformLocks...), one(p, protocol.Plain, protocol.Write, protocol.Read, protocol.Read))
+	op := protocol.Request{Lock: l, Holder: fmt.Sprintf("%s:%d", client, 1+p.rnd.IntN(2)), TTL: time.Duration(20+p.rnd.IntN(4)*20) * time.Second}
+	if held := p.mem.Holder(l.Name); p.rnd.IntN(2) == 0 && len(held) == len(op.Holder) && l.Mode == protocol.Plain {
 		op.Holder = held
 	}
-	waiter := client + map[node.Mode]string{node.Plain: "", node.Write: "/w", node.Read: "/r"}[l.Mode]
+	waiter := client + map[protocol.Mode]string{protocol.Plain: "", protocol.Write: "/w", protocol.Read: "/r"}[l.Mode]
 	switch k := p.rnd.IntN(20); {
 	case k < 8:
-		op.Kind, op.Token = node.Acquire, p.floor()
+		op.Kind, op.Token = protocol.Acquire, p.floor()
 		if p.rnd.IntN(3) > 0 {
-			op.Wait = &node.Wait{Waiter: waiter, Liveness: time.Minute, Unfair: p.rnd.IntN(4) == 0,
+			op.Wait = &protocol.Wait{Waiter: waiter, Liveness: time.Minute, Unfair: p.rnd.IntN(4) == 0,
 				Ticket: one(p, 0, 0, given, int64(1+p.rnd.IntN(5)))}
 		}
-		if l.Mode == node.Read && p.rnd.IntN(2) == 0 {
-			op.Over = node.NewLock(l.Name, node.Write).Field(op.Holder)
+		if l.Mode == protocol.Read && p.rnd.IntN(2) == 0 {
+			op.JoinWrite = protocol.NewLock(l.Name, protocol.Write).Field(op.Holder)
 		}
 	case k < 11:
-		op.Kind = node.Release
+		op.Kind = protocol.Release
 		if p.rnd.IntN(3) == 0 {
-			op.Wait = &node.Wait{Waiter: waiter, Liveness: time.Minute, Ticket: one(p, given, int64(1+p.rnd.IntN(5)))}
+			op.Wait = &protocol.Wait{Waiter: waiter, Liveness: time.Minute, Ticket: one(p, given, int64(1+p.rnd.IntN(5)))}
 		}
 	case k < 12:
-		op.Kind, op.Wait = node.Leave, &node.Wait{Waiter: waiter, Ticket: one(p, 0, 0, given, int64(1+p.rnd.IntN(5)))}
+		op.Kind, op.Wait = protocol.Dequeue, &protocol.Wait{Waiter: waiter, Ticket: one(p, 0, 0, given, int64(1+p.rnd.IntN(5)))}
 	case k < 14:
-		op.Kind, op.Token = node.Confirm, p.floor()
+		op.Kind, op.Token = protocol.Confirm, p.floor()
 	case k < 15:
-		op.Kind, op.Count = node.TopUp, 1+p.rnd.IntN(3)
+		op.Kind, op.Count = protocol.TopUp, 1+p.rnd.IntN(3)
 	case k < 17:
-		op.Kind = node.Extend
+		op.Kind = protocol.Extend
 		for range 1 + p.rnd.IntN(3) {
-			it := node.NewLock(one(p, conformLocks...), one(p, node.Plain, node.Write, node.Read))
-			op.Items = append(op.Items, node.Item{Lock: it, Count: p.rnd.IntN(3),
+			it := protocol.NewLock(one(p, conformLocks...), one(p, protocol.Plain, protocol.Write, protocol.Read))
+			op.Items = append(op.Items, protocol.Item{Lock: it, Count: p.rnd.IntN(3),
 				Holder: fmt.Sprintf("%s:%d", one(p, conformClients...), 1+p.rnd.IntN(2))})
 		}
 	case k < 18:
-		op.Kind, op.Holder, op.TTL = node.Beat, client, time.Minute
+		op.Kind, op.Holder, op.TTL = protocol.Heartbeat, client, time.Minute
 	case k < 19:
-		op.Kind = node.ReadRecord
+		op.Kind = protocol.ReadRecord
 		if p.rnd.IntN(2) == 0 {
 			op.Fields = []string{"gate", "epoch", "none"}
 		}
 	default:
-		op.Kind, op.Swap = node.SwapRecord, p.swap()
+		op.Kind, op.CompareAndSet = protocol.CompareAndSetRecord, p.swap()
 	}
 	return op
 }
@@ -248,8 +249,8 @@ func (p *pair) floor() int64 {
 const given = -1
 
 // swap moves the record's gate somewhere, and more often than not back.
-func (p *pair) swap() *node.Swap {
-	from, to := p.mem.field(node.RecordKey, "gate"), p.gate
+func (p *pair) swap() *protocol.CompareAndSet {
+	from, to := p.mem.field(protocol.RecordKey, "gate"), p.gate
 	switch p.rnd.IntN(6) {
 	case 0:
 		to.State, to.Nonce = membership.Quarantined, membership.Nonce(1+p.rnd.IntN(3))
@@ -258,18 +259,18 @@ func (p *pair) swap() *node.Swap {
 	case 2:
 		from += "x"
 	}
-	s := &node.Swap{If: []string{"gate", from}, Set: []string{"gate", to.String(), "epoch", one(p, "text", ""),
-		node.CounterField(p.rnd.IntN(5)), fmt.Sprint(p.rnd.IntN(1000))}}
+	s := &protocol.CompareAndSet{If: []string{"gate", from}, Set: []string{"gate", to.String(), "epoch", one(p, "text", ""),
+		protocol.CounterField(p.rnd.IntN(5)), fmt.Sprint(p.rnd.IntN(1000))}}
 	if p.rnd.IntN(3) == 0 {
-		s.If = append(s.If, "epoch", one(p, "text", "", p.mem.field(node.RecordKey, "epoch")))
+		s.If = append(s.If, "epoch", one(p, "text", "", p.mem.field(protocol.RecordKey, "epoch")))
 	}
 	return s
 }
 
 // both puts op to both masters and compares everything.
-func (p *pair) both(op node.Request) {
+func (p *pair) both(op protocol.Request) {
 	p.t.Helper()
-	var r [2]node.Reply
+	var r [2]protocol.Reply
 	wait := op.Wait
 	for i := range r {
 		if wait != nil && wait.Ticket == given {
@@ -297,21 +298,21 @@ const maxBurst = 12
 // in the same calls on both. What comes of them must not depend on that.
 func (p *pair) burst() {
 	p.t.Helper()
-	var ops []node.Request
+	var ops []protocol.Request
 	for n := 2 + p.rnd.IntN(maxBurst-1); len(ops) < n; {
 		op := p.op()
-		if (op.Kind == node.Acquire || op.Kind == node.Release) && (op.Wait == nil || op.Wait.Ticket != given) {
+		if (op.Kind == protocol.Acquire || op.Kind == protocol.Release) && (op.Wait == nil || op.Wait.Ticket != given) {
 			ops = append(ops, op)
 		}
 	}
 	calls := p.calls()
-	var replies [2][]node.Reply
+	var replies [2][]protocol.Reply
 	for i, n := range p.nodes {
 		for j := range ops {
 			req := ops[j]
 			req.Start = p.clock.Elapsed()
-			req.Until = req.Start + time.Minute
-			op := &node.Op{Request: &req, To: p}
+			req.Deadline = req.Start + time.Minute
+			op := &protocol.Op{Request: &req, To: p}
 			if !n.Submit(op) {
 				p.t.Fatalf("not submitted: %v", op.Reply.Err)
 			}
@@ -346,15 +347,15 @@ func (p *pair) calls() int {
 	return n
 }
 
-func (p *pair) note(op node.Request, r node.Reply) {
-	p.seen[op.Kind.String()+" "+r.Class.String()]++
-	if op.Kind == node.Release && op.Wait != nil && r.Class == node.Granted {
+func (p *pair) note(op protocol.Request, r protocol.Reply) {
+	p.seen[op.Kind.String()+" "+r.Outcome.String()]++
+	if op.Kind == protocol.Release && op.Wait != nil && r.Outcome == protocol.Granted {
 		p.seen["release queued"]++
 	}
 	if r.Ahead > 0 {
 		p.seen["queue ahead"]++
 	}
-	if r.Stranger {
+	if r.Foreign {
 		p.seen["queue stranger"]++
 	}
 	if slices.Contains(r.Intact, true) {
@@ -362,7 +363,7 @@ func (p *pair) note(op node.Request, r node.Reply) {
 	}
 }
 
-func describe(op node.Request, r node.Reply) string {
+func describe(op protocol.Request, r protocol.Reply) string {
 	s := fmt.Sprintf("%v of %s, token %d, count %d", op.Kind, op.Holder, op.Token, op.Count)
 	if op.Lock != nil {
 		s += fmt.Sprintf(", %s/%c", op.Lock.Name, op.Lock.Mode)
@@ -370,8 +371,8 @@ func describe(op node.Request, r node.Reply) string {
 	if op.Wait != nil {
 		s += fmt.Sprintf(", %+v", *op.Wait)
 	}
-	if op.Swap != nil {
-		s += fmt.Sprintf(", %+v", *op.Swap)
+	if op.CompareAndSet != nil {
+		s += fmt.Sprintf(", %+v", *op.CompareAndSet)
 	}
 	return s + fmt.Sprintf(": %+v", r)
 }
@@ -384,10 +385,10 @@ func (p *pair) meddle() {
 	if lock != "l" {
 		queue = "redlock:queue:" + lock
 	}
-	counter := node.CounterField(p.rnd.IntN(node.Counters))
-	for i := range node.Counters { // one that is in use, if there is one
-		if n := (i + p.rnd.IntN(node.Counters)) % node.Counters; p.mem.field(node.RecordKey, node.CounterField(n)) != "" {
-			counter = node.CounterField(n)
+	counter := protocol.CounterField(p.rnd.IntN(protocol.Counters))
+	for i := range protocol.Counters { // one that is in use, if there is one
+		if n := (i + p.rnd.IntN(protocol.Counters)) % protocol.Counters; p.mem.field(protocol.RecordKey, protocol.CounterField(n)) != "" {
+			counter = protocol.CounterField(n)
 			break
 		}
 	}
@@ -403,15 +404,15 @@ func (p *pair) meddle() {
 	case k == 4 && len(keys) > 0:
 		p.command("set", one(p, keys...), "a string")
 	case k == 5:
-		p.command("set", one(p, lock, queue, node.RecordKey), "a string")
+		p.command("set", one(p, lock, queue, protocol.RecordKey), "a string")
 	case k == 6:
-		p.command("zadd", one(p, lock, queue, node.RecordKey), one(p, "0", "1", "1.5", "-3", "inf"), "member")
+		p.command("zadd", one(p, lock, queue, protocol.RecordKey), one(p, "0", "1", "1.5", "-3", "inf"), "member")
 	case k == 7:
 		p.command("hset", lock, javaHolder, "1")
 	case k == 8:
 		p.command("hset", lock, "mode", one(p, "read", "write"))
 	case k == 9:
-		p.command("hset", node.RecordKey, counter, one(p, "abc", "-5", "9007199254740989", "9007199254740990", "12"))
+		p.command("hset", protocol.RecordKey, counter, one(p, "abc", "-5", "9007199254740989", "9007199254740990", "12"))
 	case k == 10 && len(keys) > 0:
 		p.command("pexpire", one(p, keys...), "30000")
 	default:
@@ -444,9 +445,9 @@ func (p *pair) command(words ...string) {
 }
 
 // differ names what is not the same in two replies, "" when nothing is.
-func differ(a, b node.Reply) string {
+func differ(a, b protocol.Reply) string {
 	switch {
-	case a.Class != b.Class:
+	case a.Outcome != b.Outcome:
 		return "Class"
 	case (a.Remaining - b.Remaining).Abs() > near:
 		return "Remaining"
@@ -456,7 +457,7 @@ func differ(a, b node.Reply) string {
 		return "Ticket"
 	case a.Ahead != b.Ahead:
 		return "Ahead"
-	case a.Stranger != b.Stranger:
+	case a.Foreign != b.Foreign:
 		return "Stranger"
 	case !slices.Equal(a.Intact, b.Intact):
 		return "Intact"
@@ -477,7 +478,7 @@ func sameScore(a, b float64) bool {
 // errorText leaves out the node's name, and of Redis's own errors all but the code:
 // the rest says where in the script.
 func errorText(err error) string {
-	var gate *node.GateError
+	var gate *protocol.RecordStateError
 	switch {
 	case err == nil:
 		return ""
@@ -565,7 +566,7 @@ func sameImage(a, b image) bool {
 		return false
 	}
 	switch {
-	case a.Key == node.RecordKey && a.Type == "hash": // large, which Redis does not keep in order
+	case a.Key == protocol.RecordKey && a.Type == "hash": // large, which Redis does not keep in order
 		return sameRecord(asMap(a.Items), asMap(b.Items))
 	case a.Type != "zset":
 		return slices.Equal(a.Items, b.Items)
@@ -597,7 +598,7 @@ func asMap(items []string) map[string]string {
 
 // ofCheck: a node that connects tries whether it may publish to these channels.
 func ofCheck(channel string) bool {
-	return strings.Contains(channel, "redlock:check") || channel == node.Wake("check")
+	return strings.Contains(channel, "redlock:check") || channel == protocol.Wake("check")
 }
 
 // realSaid is what the real master published since the last time.

@@ -10,7 +10,7 @@
 // text with all its digits, where Redis writes 1e+15; so our scripts concatenate none.
 //
 // A [Master] is the server: its data, its clock, its crashes. A [Node] is one
-// client's connection to it, with a lane that behaves as node.Redis's does:
+// client's connection to it, with a lane that behaves as node.Node's does:
 // operations in order, replies lost with their connection, releases sent again, breaker. What
 // goes wrong on the way is said by one hook, [Node.SetFault].
 //
@@ -27,7 +27,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Master is one Redis master in memory. Make one with [NewMaster], and a
@@ -38,7 +38,7 @@ type Master struct {
 
 	mu      sync.Mutex
 	data    *Data
-	id      node.Identity
+	id      protocol.Identity
 	runs    int // how often it was started
 	repls   int // how often its data set was replaced
 	up      bool
@@ -62,7 +62,7 @@ func NewMaster(name string) *Master {
 	m := &Master{
 		name: name, data: newData(), up: true, scripts: map[string]*script{},
 		anchor: now, shown: time.Duration(now.UnixNano()), rate: 1,
-		id: node.Identity{Role: "master", Version: "redis 7.0.15", Eviction: "noeviction"},
+		id: protocol.Identity{Role: "master", Version: "redis 7.0.15", Eviction: "noeviction"},
 	}
 	m.renewLocked(&m.id.RunID, "run", &m.runs)
 	return m
@@ -149,7 +149,7 @@ func (m *Master) replace(d *Data, renew bool) {
 }
 
 // Identity is what the master says of itself on a new connection.
-func (m *Master) Identity() node.Identity {
+func (m *Master) Identity() protocol.Identity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.id
@@ -157,7 +157,7 @@ func (m *Master) Identity() node.Identity {
 
 // SetIdentity changes what the master says of itself, from the next connection
 // on: a role of slave, an evicting policy, the run_id of another master.
-func (m *Master) SetIdentity(id node.Identity) {
+func (m *Master) SetIdentity(id protocol.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.id = id

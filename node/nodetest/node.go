@@ -11,20 +11,21 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
-// Node is one client's way to a [Master]: node.Redis itself, with its lane, on
+// Node is one client's way to a [Master]: a real node itself, with its lane, on
 // connections that never leave the process.
 type Node struct {
-	*node.Redis
+	node.Node
 	m *Master
 
 	mu    sync.Mutex
 	fault func(cmd Command) Fault
 }
 
-var _ node.Node = (*Node)(nil)
+var _ protocol.Node = (*Node)(nil)
 
 // Node makes a way of its own to the master for one client, which closes it. cfg
 // is as in node.Open, but that Clock is clock.Monotonic() by default, for
@@ -43,7 +44,7 @@ func (m *Master) Node(cfg node.Config) *Node {
 	})
 	defer client.Close() // only its options are used
 	var err error
-	if n.Redis, err = node.New(client, cfg); err != nil {
+	if n.Node, err = node.New(client, cfg); err != nil {
 		panic(err) // it refuses what is no *redis.Client, and nothing else
 	}
 	return n

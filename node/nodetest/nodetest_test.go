@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -21,25 +22,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type client struct {
 	*Node
 	clock clock.Clock
-	ch    chan *node.Op
+	ch    chan *protocol.Op
 }
 
-func (c *client) Receive(op *node.Op) { c.ch <- op }
+func (c *client) Receive(op *protocol.Op) { c.ch <- op }
 
 func dial(t testing.TB, m *Master) *client {
 	t.Helper()
 	clk := clock.Monotonic()
-	c := &client{m.Node(node.Config{Clock: clk}), clk, make(chan *node.Op, 1024)}
-	c.Bind(node.Binding{Admit: func(node.Identity) error { return nil }})
+	c := &client{m.Node(node.Config{Clock: clk}), clk, make(chan *protocol.Op, 1024)}
+	c.Bind(protocol.Binding{Admit: func(protocol.Identity) error { return nil }})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 // send submits req with the times of a round that waits for wait.
-func (c *client) send(req node.Request, wait time.Duration) *node.Op {
+func (c *client) send(req protocol.Request, wait time.Duration) *protocol.Op {
 	req.Start = c.clock.Elapsed()
-	req.Until = req.Start + wait
-	op := &node.Op{Request: &req, To: c}
+	req.Deadline = req.Start + wait
+	op := &protocol.Op{Request: &req, To: c}
 	if !c.Submit(op) {
 		c.ch <- op
 	}
@@ -47,35 +48,35 @@ func (c *client) send(req node.Request, wait time.Duration) *node.Op {
 }
 
 // ask is send and the wait for the answer.
-func (c *client) ask(req node.Request) node.Reply {
+func (c *client) ask(req protocol.Request) protocol.Reply {
 	c.send(req, time.Minute)
 	return (<-c.ch).Reply
 }
 
-func acquireOp(lock, holder string, ttl time.Duration) node.Request {
-	return node.Request{Kind: node.Acquire, Lock: node.NewLock(lock, node.Plain), Holder: holder, TTL: ttl}
+func acquireOp(lock, holder string, ttl time.Duration) protocol.Request {
+	return protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock(lock, protocol.Plain), Holder: holder, TTL: ttl}
 }
 
-func releaseOp(lock, holder string) node.Request {
-	return node.Request{Kind: node.Release, Lock: node.NewLock(lock, node.Plain), Holder: holder}
+func releaseOp(lock, holder string) protocol.Request {
+	return protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(lock, protocol.Plain), Holder: holder}
 }
 
 func TestNode_acquireReleaseAndExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMaster("m")
 		a, b := dial(t, m), dial(t, m)
-		if r := a.ask(acquireOp("l", "a", 10*time.Second)); r.Class != node.Granted {
+		if r := a.ask(acquireOp("l", "a", 10*time.Second)); r.Outcome != protocol.Granted {
 			t.Fatalf("%+v", r)
 		}
 		time.Sleep(4 * time.Second)
-		if r := b.ask(acquireOp("l", "b", 10*time.Second)); r.Class != node.Held || r.Remaining != 6*time.Second {
+		if r := b.ask(acquireOp("l", "b", 10*time.Second)); r.Outcome != protocol.Held || r.Remaining != 6*time.Second {
 			t.Fatalf("%+v", r)
 		}
-		if r := b.ask(releaseOp("l", "b")); r.Class != node.Absent {
+		if r := b.ask(releaseOp("l", "b")); r.Outcome != protocol.Absent {
 			t.Fatalf("%+v", r)
 		}
 		time.Sleep(6*time.Second + time.Millisecond)
-		if r := b.ask(acquireOp("l", "b", 10*time.Second)); r.Class != node.Granted {
+		if r := b.ask(acquireOp("l", "b", 10*time.Second)); r.Outcome != protocol.Granted {
 			t.Fatalf("%+v", r)
 		}
 		if got := m.Holder("l"); got != "b" {
@@ -92,7 +93,7 @@ func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 		m := NewMaster("m")
 		n := m.Node(node.Config{})
 		defer n.Close()
-		n.Bind(node.Binding{})
+		n.Bind(protocol.Binding{})
 		if err := n.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -104,14 +105,14 @@ func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 			}
 			return Fault{}
 		})
-		l := node.NewLock("x", node.Read)
-		replies := map[string]node.Reply{}
+		l := protocol.NewLock("x", protocol.Read)
+		replies := map[string]protocol.Reply{}
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		submit := func(more bool, req node.Request) {
-			req.Lock, req.Until, req.More = l, time.Hour, more
+		submit := func(more bool, req protocol.Request) {
+			req.Lock, req.Deadline, req.More = l, time.Hour, more
 			wg.Add(1)
-			n.Submit(&node.Op{Request: &req, To: receive(func(op *node.Op) {
+			n.Submit(&protocol.Op{Request: &req, To: receive(func(op *protocol.Op) {
 				mu.Lock()
 				defer mu.Unlock()
 				replies[fmt.Sprint(op.Kind, " ", op.Holder)] = op.Reply
@@ -119,14 +120,14 @@ func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 			})})
 		}
 		// Each in a call of its own, for their TTLs differ.
-		submit(true, node.Request{Kind: node.Acquire, Holder: "a", TTL: 10 * time.Second, Token: 100})
-		submit(true, node.Request{Kind: node.Acquire, Holder: "b", TTL: 11 * time.Second, Token: 50})
-		submit(true, node.Request{Kind: node.Acquire, Holder: "c", TTL: 12 * time.Second, Token: 60})
-		submit(false, node.Request{Kind: node.Release, Holder: "c"})
+		submit(true, protocol.Request{Kind: protocol.Acquire, Holder: "a", TTL: 10 * time.Second, Token: 100})
+		submit(true, protocol.Request{Kind: protocol.Acquire, Holder: "b", TTL: 11 * time.Second, Token: 50})
+		submit(true, protocol.Request{Kind: protocol.Acquire, Holder: "c", TTL: 12 * time.Second, Token: 60})
+		submit(false, protocol.Request{Kind: protocol.Release, Holder: "c"})
 		wg.Wait()
 		seen := map[int64]string{}
 		for name, r := range replies {
-			if r.Class != node.Granted {
+			if r.Outcome != protocol.Granted {
 				t.Errorf("%s: %+v", name, r)
 			}
 			if r.Token != 0 && seen[r.Token] != "" {
@@ -143,6 +144,6 @@ func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 	})
 }
 
-type receive func(*node.Op)
+type receive func(*protocol.Op)
 
-func (f receive) Receive(op *node.Op) { f(op) }
+func (f receive) Receive(op *protocol.Op) { f(op) }

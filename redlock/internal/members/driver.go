@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Config is what a Driver works with. All fields but Target, URLs and the operator's words
@@ -29,7 +29,7 @@ type Config struct {
 	Target *membership.Terms // of a change
 	// Nodes are the masters of Terms, and during a change those of Target too, each once. They are bound, and stay
 	// the caller's to close. Old and New say for each whether it is in Terms and in Target.
-	Nodes    []node.Node
+	Nodes    []protocol.Node
 	Old, New []bool
 	Clock    clock.Clock
 	Rand     func() uint64
@@ -151,9 +151,9 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 		Nonce:   d.nonce(), Who: d.cfg.Who, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
 		NeverLocked: d.cfg.NeverLocked, Abandon: d.cfg.Abandon,
 	}
-	reqs := make([]*node.Request, len(d.order))
+	reqs := make([]*protocol.Request, len(d.order))
 	for k := range reqs {
-		reqs[k] = &node.Request{Kind: node.ReadRecord, Fields: fields}
+		reqs[k] = &protocol.Request{Kind: protocol.ReadRecord, Fields: fields}
 		if slices.Contains(d.learn, k) {
 			reqs[k].Fields = nil // all
 		}
@@ -172,17 +172,17 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 }
 
 // read takes a master's answer into the View.
-func (d *Driver) read(k int, at *membership.Master, reply *node.Reply) (r membership.Reading) {
+func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r membership.Reading) {
 	d.errs[k], d.known[k], d.times[k] = reply.Err, nil, 0
-	if reply.Class != node.Granted {
+	if reply.Outcome != protocol.Granted {
 		if d.errs[k] == nil {
-			d.errs[k] = node.ErrStalled
+			d.errs[k] = protocol.ErrStalled
 		}
 		return r
 	}
 	rec, err := membership.ParseRecord(reply.Record)
 	if err != nil {
-		d.errs[k] = &node.Error{Node: at.Name, Err: err}
+		d.errs[k] = &protocol.Error{Node: at.Name, Err: err}
 		return r
 	}
 	at.Answered, at.Record, at.Incarnation = true, rec, reply.Seen.Incarnation
@@ -222,8 +222,8 @@ func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Act
 	if a.Counters != membership.KeepCounters {
 		set = appendCounters(set, d.largest(a.Counters == membership.LeapCounters))
 	}
-	reqs := make([]*node.Request, len(d.order))
-	reqs[a.Master] = &node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+	reqs := make([]*protocol.Request, len(d.order))
+	reqs[a.Master] = &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
 		If:  []string{membership.FieldGate, a.From.Gate.String(), membership.FieldIntent, a.From.Intent.String()},
 		Set: set,
 	}}
@@ -232,7 +232,7 @@ func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Act
 
 // writeOver tells the masters that only the old list has that the change is finished.
 func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
-	reqs, some := make([]*node.Request, len(d.order)), false
+	reqs, some := make([]*protocol.Request, len(d.order)), false
 	for k := range v.Masters {
 		at := &v.Masters[k]
 		g := &at.Record.Gate
@@ -240,7 +240,7 @@ func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
 			continue
 		}
 		some = true
-		reqs[k] = &node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+		reqs[k] = &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
 			If:  []string{membership.FieldGate, g.String()},
 			Set: []string{membership.FieldOver, g.Ballot.String()},
 		}}
@@ -252,14 +252,14 @@ func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
 
 // writeNotes replaces clock notes that are old.
 func (d *Driver) writeNotes(ctx context.Context, v *membership.View) {
-	reqs, some := make([]*node.Request, len(d.order)), false
+	reqs, some := make([]*protocol.Request, len(d.order)), false
 	for k := range v.Masters {
 		r := &v.Masters[k].Record
 		if !v.Masters[k].Answered || !d.seen.Due[k] {
 			continue
 		}
 		some = true
-		reqs[k] = &node.Request{Kind: node.SwapRecord, Swap: &node.Swap{
+		reqs[k] = &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
 			If:  []string{membership.FieldGate, r.Gate.String(), membership.FieldClock, r.Clock.String()},
 			Set: []string{membership.FieldClock, d.seen.Notes[k].String()},
 		}}
@@ -281,8 +281,8 @@ func (d *Driver) largest(leap bool) map[string]int64 {
 	}
 	if leap {
 		floor := membership.Floor(time.Unix(0, int64(slices.Max(d.times))))
-		for i := range node.Counters {
-			f := node.CounterField(i)
+		for i := range protocol.Counters {
+			f := protocol.CounterField(i)
 			most[f] = max(most[f], floor)
 		}
 	}
@@ -312,16 +312,16 @@ func (d *Driver) nonce() membership.Nonce { return membership.Nonce(d.cfg.Rand()
 
 // ask puts a request to each master that has one and waits for the answers, for the time of one answer. The replies of
 // the others are empty.
-func (d *Driver) ask(ctx context.Context, reqs []*node.Request) []node.Reply {
-	replies, open := make([]node.Reply, len(reqs)), 0
+func (d *Driver) ask(ctx context.Context, reqs []*protocol.Request) []protocol.Reply {
+	replies, open := make([]protocol.Reply, len(reqs)), 0
 	got := make(answers, len(reqs))
 	start := d.cfg.Clock.Elapsed()
 	for k, req := range reqs {
 		if req == nil {
 			continue
 		}
-		req.Start, req.Until = start, start+d.cfg.Timeout
-		op := &node.Op{Request: req, To: got, Index: k}
+		req.Start, req.Deadline = start, start+d.cfg.Timeout
+		op := &protocol.Op{Request: req, To: got, Index: k}
 		if d.cfg.Nodes[d.order[k]].Submit(op) {
 			open++
 		} else {
@@ -348,10 +348,10 @@ type answers chan answer
 
 type answer struct {
 	index int
-	reply node.Reply
+	reply protocol.Reply
 }
 
-func (a answers) Receive(op *node.Op) { a <- answer{op.Index, op.Reply} }
+func (a answers) Receive(op *protocol.Op) { a <- answer{op.Index, op.Reply} }
 
 // Reachable says whether a quorum of the masters of Terms answered.
 func (o *Outcome) Reachable() bool {
@@ -367,7 +367,7 @@ func (o *Outcome) Reachable() bool {
 // BadRecord is the error of a master whose record is not ours to read, or nil.
 func (o *Outcome) BadRecord() error {
 	for _, err := range o.Errs {
-		if errors.Is(err, node.ErrRecord) || errors.Is(err, node.ErrProtocol) {
+		if errors.Is(err, protocol.ErrRecord) || errors.Is(err, protocol.ErrProtocol) {
 			return err
 		}
 	}

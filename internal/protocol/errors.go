@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/membership"
+)
+
+// These are the errors of a node. Package node exports them to users and documents them
+// there.
+var (
+	ErrClosed     = errors.New("node: closed")
+	ErrDown       = errors.New("node: master unreachable")
+	ErrStalled    = errors.New("node: master does not answer")
+	ErrBusy       = errors.New("node: queue is full")
+	ErrClock      = errors.New("node: the master's clock jumped")
+	ErrNotEntered = errors.New("node: the master's record and clock were not looked at yet")
+	ErrLate       = errors.New("node: too late to send")
+	ErrReplica    = errors.New("node: not a master")
+	ErrDenied     = errors.New("node: access denied")
+	ErrEviction   = errors.New("node: maxmemory-policy evicts keys")
+	ErrRecord     = membership.ErrRecord
+	ErrProtocol   = membership.ErrProtocol
+)
+
+// Error is an error of one master, with the master's name.
+type Error struct {
+	Node string
+	Err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Node, e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// RecordStateError is a master's refusal: the state in its node record is not the state
+// that the script expected. Got is the state in the record, as text.
+type RecordStateError struct{ Got string }
+
+func (e *RecordStateError) Error() string {
+	g, err := membership.ParseGate(e.Got)
+	if err != nil {
+		return err.Error()
+	}
+	switch g.State {
+	case membership.None:
+		return "has no record: it is new, or was flushed"
+	case membership.Quarantined:
+		return fmt.Sprintf("is quarantined in epoch %v", g.Epoch)
+	case membership.Retired:
+		return fmt.Sprintf("was retired from epoch %v: the masters are being changed", g.Epoch)
+	}
+	return fmt.Sprintf("votes in epoch %v as incarnation %s", g.Epoch, g.Incarnation)
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import "time"
+
+// Kind is what an Op asks for.
+type Kind uint8
+
+const (
+	// Acquire asks for a vote. The outcome is Granted with the vote's Token, or Held:
+	// by another holder, or because others are ahead in the queue. Op.Token proposes
+	// the least token. With Op.Wait, an Acquire that is not granted joins the lock's
+	// queue or stays in it.
+	Acquire Kind = iota + 1
+	// Release gives the holder's vote back. The outcome is Granted if the vote was
+	// there, else Absent. With Op.Wait the holder, which was granted less than a
+	// quorum, joins the lock's queue in the same step. The master does not wake it,
+	// although the lock is free there.
+	Release
+	// TopUp restores a vote of a live lease on a master that lost it. The outcome is
+	// Granted or Held. Only a coordinator that has just proved its lease on a quorum
+	// may send it (docs/algorithm.md, "Top-up").
+	TopUp
+	// Extend gives the votes of Items a new TTL where they are still there.
+	// Reply.Intact says which are. It never creates a vote.
+	Extend
+	// Confirm raises the lock's counter to Op.Token if the holder's vote is still
+	// there. The outcome is Granted or Absent.
+	Confirm
+	// ReadRecord reads the node record, or Fields of it, into Reply.Record. The
+	// outcome is Granted.
+	ReadRecord
+	// CompareAndSetRecord sets fields of the record if other fields have the values
+	// that Request.CompareAndSet names. The outcome is Granted, or Refused with a
+	// *RecordStateError.
+	CompareAndSetRecord
+	// Dequeue takes Op.Wait.Waiter out of the lock's queue. If Op.Wait.Ticket is not 0,
+	// it does so only if the waiter has the place of that ticket. The outcome is
+	// Granted or Absent. The node sends it until the master acknowledges it, as it
+	// does a Release.
+	Dequeue
+	// Heartbeat renews the sign of life of client Op.Holder for TTL. The outcome is
+	// Granted. A client whose sign of life has ended loses its places in all queues.
+	Heartbeat
+)
+
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "dequeue", "heartbeat"}
+
+func (k Kind) String() string {
+	if int(k) >= len(kinds) {
+		return "?"
+	}
+	return kinds[k]
+}
+
+// Request is what is asked of a master, or the same of several masters: ops may share
+// one. Nobody writes it between the first Submit and the last answer.
+type Request struct {
+	Kind   Kind
+	Lock   *Lock
+	Holder string        // id of the attempt that the vote belongs to
+	TTL    time.Duration // Acquire, TopUp, Extend, Heartbeat; the master gets whole milliseconds
+	Token  int64         // Acquire: the proposed least token; Confirm: the token
+	Count  int           // TopUp: the hold count
+	Items  []Item        // Extend only
+
+	Wait          *Wait          // Dequeue, and Acquire and Release of a waiter
+	JoinWrite     string         // Acquire of a Read: the field of a write vote of the same owner, to join
+	CompareAndSet *CompareAndSet // CompareAndSetRecord
+
+	Fields []string // ReadRecord: the fields to read; none: all, with one counter for many locks
+
+	// Start and Deadline are on the clock that the node was opened with. Start is when
+	// the submitter began. At Deadline the answer stops being useful: the node drops
+	// an op that is still queued then, and does not send a Release again.
+	Start, Deadline time.Duration
+
+	// More says that the submitter has another op for this master at once. The node
+	// waits for it and sends both together.
+	More bool
+}
+
+// Op is a request to one master. The submitter fills it and must not touch it again until
+// its Receiver was called.
+type Op struct {
+	*Request
+	To    Receiver
+	Index int // the submitter's own mark: which node this is
+
+	Reply Reply
+}
+
+// Receiver takes the answer of an Op, in op.Reply. The lane calls Receive, which must not
+// block.
+type Receiver interface{ Receive(op *Op) }
+
+// Item is one vote in an Extend.
+type Item struct {
+	Lock   *Lock
+	Holder string
+	Count  int // hold count to set; 0 leaves it as it is
+}
+
+// Wait is a place in a lock's queue.
+type Wait struct {
+	Waiter   string        // the client's id (36 bytes), with "/r" or "/w" for a side of a read-write lock
+	Ticket   int64         // the place in the queue; 0: the master gives a new one
+	Liveness time.Duration // TTL of the client's sign of life
+	Unfair   bool          // take the lock when it is free, although others are ahead
+}
+
+// CompareAndSet is a conditional change of a node record. Both lists are field, value,
+// field, value...
+type CompareAndSet struct {
+	If  []string // required values; an empty value means that the field must be absent
+	Set []string // new values; a counter is only raised, an empty value removes the field
+}
