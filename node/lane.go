@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/internal/unacked"
 )
 
 // maxPipeline bounds one pipeline, so that the last op of a burst is not sent
@@ -42,10 +43,6 @@ const trustFor = 1500 * time.Millisecond
 
 // errStale: the connection was idle, and is closed or trusted no longer; nothing is on it.
 var errStale = errors.New("node: connection idle for too long")
-
-// restAfterRefusal is how long unacknowledged releases are not sent again after the
-// master refused one (LOADING, MISCONF, BUSY...).
-const restAfterRefusal = 50 * time.Millisecond
 
 // run is the lane: one goroutine, one connection at a time, one pipeline on the
 // way at a time. That is what makes "sent later is executed later" true.
@@ -119,7 +116,7 @@ func (r *redisNode) fence(conn *conn) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unacked.connected(r.clock.Elapsed())
+	r.unacked.Connected(r.clock.Elapsed())
 	return nil
 }
 
@@ -144,8 +141,8 @@ func (r *redisNode) take() (batch, bool) {
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])
 		r.queue = r.queue[:rest]
-		b.undo = r.unacked.piece(now, b.ops, b.undo)
-		closed, owing := r.closed, r.unacked.len() > 0
+		b.undo = r.unacked.Take(now, b.ops, b.undo)
+		closed, owing := r.closed, r.unacked.Len() > 0
 		r.busy, r.busySince = len(b.ops)+len(b.undo) > 0, now
 		busy := r.busy
 		r.mu.Unlock()
@@ -159,7 +156,7 @@ func (r *redisNode) take() (batch, bool) {
 		}
 		var retry <-chan time.Time
 		if owing {
-			retry = time.After(restAfterRefusal)
+			retry = time.After(unacked.Pause)
 		}
 		select {
 		case <-r.wake:
@@ -174,9 +171,7 @@ func (r *redisNode) putBack(b batch) {
 	defer r.mu.Unlock()
 	r.queue = append(b.ops, r.queue...) // b.ops is not used again: see take
 	r.spare = nil
-	for _, entry := range b.undo {
-		entry.sent = false
-	}
+	r.unacked.PutBack(b.undo)
 	r.busy = false
 }
 
@@ -186,7 +181,7 @@ type batch struct {
 	at    time.Duration // when it was taken
 	idle  time.Duration // how long there was none
 	epoch string
-	undo  []*undo
+	undo  []*unacked.Entry
 	ops   []*protocol.Op
 }
 
@@ -203,7 +198,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	// An entry is sent even when its time is over: its acquire may have sat unread in a
 	// frozen master and been executed only now.
 	for _, entry := range b.undo {
-		pipe.add(conn, &entry.req)
+		pipe.add(conn, &entry.Req)
 	}
 	watched, look := false, false
 	for _, op := range b.ops {
@@ -236,8 +231,8 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	for i, entry := range b.undo {
 		b.undo[i] = nil
 		var reply protocol.Reply
-		pipe.reply(i, &entry.req, &reply)
-		r.unacked.answered(entry, &reply, now)
+		pipe.reply(i, &entry.Req, &reply)
+		r.unacked.Answered(entry, &reply, now)
 	}
 	moved, away := false, error(nil)
 	replaced := func(record map[string]string) error {
@@ -266,13 +261,13 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 			}
 			moved = moved || conn.moved(why)
 		}
-		r.unacked.replaced(op)
+		r.unacked.PlaceTaken(op)
 		if err != nil && op.Reply.Outcome == protocol.Unknown {
-			r.unacked.broke(op.Request)
+			r.unacked.Broke(op.Request)
 		}
 		if undoes(op.Request) && (op.Reply.Outcome == protocol.Unknown || op.Reply.Outcome == protocol.Refused) {
-			r.unacked.add(op.Request)
-			r.unacked.rest = now + restAfterRefusal
+			r.unacked.Add(op.Request)
+			r.unacked.PauseFrom(now)
 		}
 	}
 	r.mu.Unlock()
@@ -345,17 +340,17 @@ func (r *redisNode) failed(err error) bool {
 	r.down, r.downErr, r.busy = true, down(err), false
 	ops := r.queue
 	r.queue = nil
-	unsent := make(map[undoKey]bool) // votes that were never asked for: there is nothing to release
+	unsent := make(map[unacked.Key]bool) // votes that were never asked for: there is nothing to release
 	for _, op := range ops {
-		vote, _ := undoKeys(op.Request)
+		vote := unacked.VoteKey(op.Request)
 		switch {
 		case op.Kind == protocol.Acquire:
 			unsent[vote] = true
 		case undoes(op.Request) && !(op.Kind == protocol.Release && unsent[vote]):
-			r.unacked.add(op.Request)
+			r.unacked.Add(op.Request)
 		}
 	}
-	r.unacked.expire(r.clock.Elapsed())
+	r.unacked.Expire(r.clock.Elapsed())
 	goOn := !r.closed
 	r.mu.Unlock()
 	for _, op := range ops {

@@ -24,6 +24,7 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/internal/unacked"
 )
 
 // maxRemaining caps the remaining TTL that a reply may claim, far above any
@@ -110,8 +111,8 @@ type redisNode struct {
 
 	mu        sync.Mutex
 	queue     []*protocol.Op
-	unacked   unacknowledged // Invariant: older than all that is queued
-	busy      bool           // a pipeline is on its way
+	unacked   unacked.List // Invariant: older than all that is queued
+	busy      bool         // a pipeline is on its way
 	busySince time.Duration
 	down      bool // the breaker is open
 	downErr   error
@@ -127,7 +128,7 @@ type redisNode struct {
 	watched    time.Duration // when it was last fed
 	watchedRun string        // the run_id of the process whose clock it is
 	spare      []*protocol.Op
-	spareUndo  []*undo
+	spareUndo  []*unacked.Entry
 	pipe       pipeline
 }
 
@@ -299,13 +300,13 @@ func (r *redisNode) Submit(op *protocol.Op) bool {
 func (r *redisNode) keepLocked(req *protocol.Request) {
 	switch {
 	case r.down:
-		r.unacked.add(req)
-	case len(r.queue) < r.cfg.QueueLimit+maxUnacknowledged:
+		r.unacked.Add(req)
+	case len(r.queue) < r.cfg.QueueLimit+unacked.Max:
 		kept := *req
 		kept.More = false
 		r.queue = append(r.queue, &protocol.Op{Request: &kept, To: nobody{}})
 	default:
-		r.unacked.dropped++
+		r.unacked.CountDropped()
 	}
 }
 
@@ -676,5 +677,5 @@ func explain(err error) error {
 func (r *redisNode) Unacknowledged() (kept int, dropped uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.unacked.len(), r.unacked.dropped
+	return r.unacked.Len(), r.unacked.Dropped()
 }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package unacked
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+const second = time.Second
+
+func release(lock, holder string, until time.Duration) *protocol.Request {
+	return &protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(lock, protocol.Plain), Holder: holder, Deadline: until}
+}
+
+func dequeue(lock, waiter string, ticket int64) *protocol.Request {
+	return &protocol.Request{Kind: protocol.Dequeue, Lock: protocol.NewLock(lock, protocol.Plain), Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket}, Deadline: second}
+}
+
+func TestList_sameVote_keptOnce(t *testing.T) {
+	var u List
+	for range 3 {
+		u.Add(release("x", "h", second))
+		u.Add(dequeue("x", "w", 7))
+	}
+	u.Add(release("x", "other", second))
+	u.Add(release("y", "h", second))
+	if u.Len() != 4 {
+		t.Errorf("%d entries, want 4", u.Len())
+	}
+	if got := u.byKey[Key{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*Entry).Req.Wait.Ticket; got != 7 {
+		t.Errorf("ticket %d, want 7", got)
+	}
+	u.Add(dequeue("x", "w", 8)) // two places, of which one is there: whichever
+	if got := u.byKey[Key{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*Entry).Req.Wait.Ticket; got != 0 {
+		t.Errorf("ticket %d, want 0", got)
+	}
+}
+
+func TestList_tooMany_oldestDroppedAndCounted(t *testing.T) {
+	var u List
+	for i := range Max + 3 {
+		u.Add(release("x", fmt.Sprint(i), second))
+	}
+	if u.Len() != Max || u.dropped != 3 || len(u.byKey) != Max {
+		t.Errorf("%d entries, %d dropped, %d keys", u.Len(), u.dropped, len(u.byKey))
+	}
+	if u.byKey[Key{protocol.Release, "x", protocol.Plain, "2"}] != nil || u.byKey[Key{protocol.Release, "x", protocol.Plain, "3"}] == nil {
+		t.Error("not the oldest were dropped")
+	}
+}
+
+// An entry ends with its time, unless what it undoes may be executed later.
+func TestList_expire_notWhatMayYetBeExecuted(t *testing.T) {
+	var u List
+	u.Broke(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "unread", TTL: 3 * second, Wait: &protocol.Wait{Waiter: "w"}})
+	u.Add(release("x", "unread", second))
+	u.Add(dequeue("x", "w", 0))
+	u.Add(release("x", "executed", second))
+	u.Expire(second - 1)
+	if u.Len() != 3 {
+		t.Fatalf("%d entries before their time is over", u.Len())
+	}
+	u.Expire(second)
+	if u.Len() != 2 {
+		t.Fatalf("%d entries, want the two that may yet be executed", u.Len())
+	}
+	u.Expire(1000 * second)
+	if u.Len() != 2 {
+		t.Fatal("what may yet be executed was forgotten")
+	}
+	// The next connection has ended the one before: from now on they end as all do.
+	u.Connected(1000 * second)
+	u.Expire(1000*second + 6*second - 1)
+	if u.Len() != 2 {
+		t.Fatal("an acquire that was executed just before the connection was killed lives for its TTL")
+	}
+	u.Expire(1000*second + placeLife*2)
+	if u.Len() != 0 {
+		t.Errorf("%d entries for ever", u.Len())
+	}
+}
+
+func TestList_take_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) {
+	var u List
+	for i := range 100 {
+		u.Add(release("x", fmt.Sprint(i), second))
+	}
+	u.Add(dequeue("far", "w", 0))
+	u.Add(dequeue("other", "w", 0))
+	enqueue := &protocol.Op{Request: &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("far", protocol.Plain), Holder: "h", Wait: &protocol.Wait{Waiter: "w"}}}
+	entries := u.Take(0, []*protocol.Op{enqueue}, nil)
+	if len(entries) != PerPipeline+1 || entries[0].Req.Holder != "0" || entries[PerPipeline].Req.Lock.Name != "far" {
+		t.Fatalf("%d entries, the last %+v", len(entries), entries[len(entries)-1].Req)
+	}
+	for i, entry := range entries {
+		reply := protocol.Reply{Outcome: protocol.Granted}
+		if i%2 == 1 {
+			reply = protocol.Reply{Outcome: protocol.Refused}
+		}
+		u.Answered(entry, &reply, 0)
+	}
+	if u.Len() != 102-33 || u.pausedUntil == 0 {
+		t.Errorf("%d are left, rest until %v", u.Len(), u.pausedUntil)
+	}
+	if entries := u.Take(0, nil, nil); len(entries) != 0 {
+		t.Errorf("%d go out although the master is given a rest", len(entries))
+	}
+	if entries := u.Take(Pause, nil, nil); len(entries) != PerPipeline {
+		t.Errorf("%d go out after the rest", len(entries))
+	}
+	// A refusal after its time ends an entry, and so does what takes the place anew.
+	last := u.order.Back().Value.(*Entry)
+	u.Answered(last, &protocol.Reply{Outcome: protocol.Refused}, second)
+	if u.byKey[last.key] != nil {
+		t.Error("refused after its time, and kept")
+	}
+	u.Add(dequeue("far", "w", 0))
+	enqueue.Reply = protocol.Reply{Outcome: protocol.Held}
+	u.PlaceTaken(enqueue)
+	if u.byKey[Key{protocol.Dequeue, "far", protocol.Plain, "w"}] != nil {
+		t.Error("a dequeue of a place that was taken anew is kept")
+	}
+}
