@@ -2,10 +2,7 @@
 
 package node
 
-import (
-	"github.com/redlock-go/redlock/internal/mutants"
-	"github.com/redlock-go/redlock/internal/protocol"
-)
+import "github.com/redlock-go/redlock/internal/protocol"
 
 // Node is one Redis master, made by [Open] or [New], for redlock.New. Its methods are for
 // package redlock, but for two: Name identifies the master in errors, and Close frees the
@@ -48,9 +45,3 @@ var (
 	// ErrProtocol: the node record was written by another version of this library.
 	ErrProtocol = protocol.ErrProtocol
 )
-
-// undoes reports whether r undoes the effect of an earlier op. The node sends such a
-// request again until the master acknowledges it.
-func undoes(r *protocol.Request) bool {
-	return (r.Kind == protocol.Release || r.Kind == protocol.Dequeue) && !mutants.NoDebt
-}

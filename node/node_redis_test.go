@@ -133,6 +133,8 @@ func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 	}
 }
 
+var errAdmit = errors.New("not admitted")
+
 func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{Password: "right"})
@@ -148,7 +150,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 		"wrong password": {"redis://:wrong@" + s.Addr(), nil, ErrDown, []string{"WRONGPASS", "check user and password"}},
 		"no password":    {"redis://" + s.Addr(), nil, ErrDown, []string{"NOAUTH", "check user and password"}},
 		"no INFO":        {"redis://blind:pw@" + s.Addr(), nil, ErrDown, []string{"NOPERM", "info", "grant it"}},
-		"not admitted":   {s.URL(), fmt.Errorf("%w: by the coordinator", errReply), errReply, []string{"by the coordinator"}},
+		"not admitted":   {s.URL(), fmt.Errorf("%w: by the coordinator", errAdmit), errAdmit, []string{"by the coordinator"}},
 		"nobody there":   {"redis://127.0.0.1:1", nil, ErrDown, []string{"refused"}},
 	} {
 		r := bound(t, tc.url, protocol.Binding{Admit: func(protocol.Identity) error { return tc.admit }})

@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,26 +13,26 @@ import (
 )
 
 const (
-	// linger is how long the connection for messages outlives its last channel:
-	// a hot lock is waited for again at once.
+	// linger is how long the connection for messages stays open after its last channel
+	// was unsubscribed. A contended lock needs it again soon.
 	linger = time.Second
-	// pingEvery and silentAfter find a connection that is open and dead. go-redis
-	// writes pings by itself but never misses their answers.
+	// pingEvery and silentAfter detect a connection that is open but dead. go-redis
+	// writes pings by itself, and does not notice that the answers are missing.
 	pingEvery, silentAfter = 2 * time.Second, 5 * time.Second
 )
 
-// subscription is a node's one connection for messages, shared by all channels.
-// It is there from the first channel until a little after the last.
+// subscription is a node's one connection for messages, shared by all channels. It opens
+// for the first channel and closes a little after the last.
 type subscription struct {
-	r    *redisNode
-	life context.Context // ended by close: no connection outlives it
-	end  context.CancelFunc
+	node    *redisNode
+	life    context.Context // close ends it, and with it the connection
+	endLife context.CancelFunc
 
 	mu      sync.Mutex
 	want    map[string]bool
 	running bool
 	closed  bool
-	changed chan struct{} // want or closed changed
+	changed chan struct{} // signalled when want or closed changes
 	wg      sync.WaitGroup
 }
 
@@ -56,10 +57,10 @@ func (s *subscription) set(channel string, want bool) {
 		s.running = true
 		s.wg.Go(s.run)
 	}
-	s.wakeLocked()
+	s.signalLocked()
 }
 
-func (s *subscription) wakeLocked() {
+func (s *subscription) signalLocked() {
 	select {
 	case s.changed <- struct{}{}:
 	default:
@@ -69,81 +70,57 @@ func (s *subscription) wakeLocked() {
 func (s *subscription) close() {
 	s.mu.Lock()
 	s.closed = true
-	s.wakeLocked()
+	s.signalLocked()
 	s.mu.Unlock()
-	s.end()
+	s.endLife()
 	s.wg.Wait()
 }
 
-// run keeps a connection subscribed to what is wanted, and makes a new one when
-// it breaks or goes silent.
+// run keeps a connection that is subscribed to the wanted channels. It makes a new one
+// when the connection breaks or goes silent.
 func (s *subscription) run() {
 	for s.session() {
 		select {
-		case <-s.r.quit:
-		case <-time.After(probeMax/2 + s.r.cfg.jitter(probeMax/2)):
+		case <-s.node.quit:
+		case <-time.After(probeMax/2 + s.node.cfg.jitter(probeMax/2)):
 		}
 	}
 }
 
-// session is one life of the connection. It reports whether another is wanted.
+// session is the life of one connection. It reports whether run must make another.
 func (s *subscription) session() bool {
-	ctx, cancel := context.WithTimeout(s.life, s.r.cfg.DialTimeout)
-	opts, wire, err := s.r.dial(ctx)
+	ctx, cancel := context.WithTimeout(s.life, s.node.cfg.DialTimeout)
+	opts, socket, err := s.node.dial(ctx)
 	cancel()
 	if err != nil {
 		return !s.finish()
 	}
-	unhook := closeWith(s.life, wire)
-	defer unhook()
-	client := redis.NewClient(&opts)
-	pubsub := client.Subscribe(background)
-	// Greet before there is a reader: go-redis does it under the lock that the reader
-	// needs too, and a goroutine that waits for a lock stops synctest's clock.
-	if err := pubsub.Ping(background); err != nil {
-		_ = pubsub.Close()
-		_ = client.Close()
+	l := s.listen(&opts, socket)
+	if l == nil {
 		return !s.finish()
 	}
-	var heard atomic.Int64 // when the master last said something
-	heard.Store(time.Now().UnixNano())
-	broken := make(chan struct{})
-	go func() {
-		defer close(broken)
-		s.receive(pubsub, &heard)
-	}()
-	defer func() {
-		_ = pubsub.Close()
-		_ = client.Close()
-		<-broken
-	}()
+	defer l.close()
 
 	have := make(map[string]bool)
-	// Not all at the same time, and only where nothing was heard: the clients that were
-	// started together would stop the masters for a moment each time.
-	tick := time.NewTicker(pingEvery - s.r.cfg.jitter(pingEvery/4))
+	// The jitter keeps clients that started together from pinging together, which would
+	// stop the masters for a moment each time.
+	tick := time.NewTicker(pingEvery - s.node.cfg.jitter(pingEvery/4))
 	defer tick.Stop()
-	empty := time.Time{} // since when nothing is wanted
+	emptySince := time.Time{} // zero while a channel is wanted
 	for {
 		add, drop, closed := s.diff(have)
-		// An error is no news: receive finds the same.
-		if len(add) > 0 {
-			_ = pubsub.Subscribe(background, add...)
-		}
-		if len(drop) > 0 {
-			_ = pubsub.Unsubscribe(background, drop...)
-		}
+		l.update(add, drop)
 		var idle <-chan time.Time
 		switch {
 		case closed:
 			return false
 		case len(have) > 0:
-			empty = time.Time{}
-		case empty.IsZero():
-			empty = time.Now()
+			emptySince = time.Time{}
+		case emptySince.IsZero():
+			emptySince = time.Now()
 			fallthrough
 		default:
-			left := linger - time.Since(empty)
+			left := linger - time.Since(emptySince)
 			if left <= 0 && s.finish() {
 				return false
 			}
@@ -151,21 +128,18 @@ func (s *subscription) session() bool {
 		}
 		select {
 		case <-s.changed:
-		case <-broken:
+		case <-l.broken:
 			return true
 		case <-idle:
 		case <-tick.C:
-			switch silence := time.Since(time.Unix(0, heard.Load())); {
-			case silence > silentAfter:
+			if !l.check() {
 				return true
-			case silence > pingEvery/2:
-				_ = pubsub.Ping(background)
 			}
 		}
 	}
 }
 
-// diff brings have up to what is wanted and says what that takes.
+// diff changes have to the wanted channels, and returns what that adds and drops.
 func (s *subscription) diff(have map[string]bool) (add, drop []string, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +158,8 @@ func (s *subscription) diff(have map[string]bool) (add, drop []string, closed bo
 	return add, drop, s.closed
 }
 
-// finish ends the subscription unless somebody wants it again.
+// finish stops the subscription, and reports whether it did. It does not if a channel is
+// wanted again.
 func (s *subscription) finish() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,15 +170,76 @@ func (s *subscription) finish() bool {
 	return true
 }
 
-// receive hands on what the master says until the connection breaks.
-func (s *subscription) receive(pubsub *redis.PubSub, heard *atomic.Int64) {
-	b := &s.r.bound
+// listener is one connection for messages, and the goroutine that reads it.
+type listener struct {
+	client *redis.Client
+	pubsub *redis.PubSub
+	unhook func() bool
+	heard  atomic.Int64  // when the master last sent something, in ns
+	broken chan struct{} // closed when the reader has ended
+}
+
+// listen greets the master on socket and starts a listener. It returns nil if the master
+// does not answer.
+func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
+	l := &listener{unhook: closeWith(s.life, socket), client: redis.NewClient(opts), broken: make(chan struct{})}
+	l.pubsub = l.client.Subscribe(background)
+	// The greeting comes before the reader starts: go-redis greets under the lock that
+	// the reader needs too, and a goroutine that waits for a lock stops synctest's clock.
+	if err := l.pubsub.Ping(background); err != nil {
+		_ = l.pubsub.Close()
+		_ = l.client.Close()
+		l.unhook()
+		return nil
+	}
+	l.heard.Store(time.Now().UnixNano())
+	go func() {
+		defer close(l.broken)
+		s.receive(l)
+	}()
+	return l
+}
+
+func (l *listener) close() {
+	_ = l.pubsub.Close()
+	_ = l.client.Close()
+	<-l.broken
+	l.unhook()
+}
+
+// update subscribes to add and unsubscribes from drop. It ignores errors, because the
+// reader gets the same.
+func (l *listener) update(add, drop []string) {
+	if len(add) > 0 {
+		_ = l.pubsub.Subscribe(background, add...)
+	}
+	if len(drop) > 0 {
+		_ = l.pubsub.Unsubscribe(background, drop...)
+	}
+}
+
+// check pings the master if it has sent nothing for some time. It reports false if the
+// master has been silent for too long.
+func (l *listener) check() bool {
+	silence := time.Since(time.Unix(0, l.heard.Load()))
+	if silence > silentAfter {
+		return false
+	}
+	if silence > pingEvery/2 {
+		_ = l.pubsub.Ping(background)
+	}
+	return true
+}
+
+// receive hands messages to the coordinator until the connection breaks.
+func (s *subscription) receive(l *listener) {
+	b := &s.node.binding
 	for {
-		msg, err := pubsub.Receive(background)
+		msg, err := l.pubsub.Receive(background)
 		if err != nil {
 			return
 		}
-		heard.Store(time.Now().UnixNano())
+		l.heard.Store(time.Now().UnixNano())
 		switch msg := msg.(type) {
 		case *redis.Message:
 			if b.Message != nil {

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node/internal/locate"
 )
 
 // Open makes a node of a URL:
@@ -203,7 +205,7 @@ func openCluster(rawURL, rest string, cfg Config) (*redisNode, error) {
 		return nil, bad("a cluster has no databases but 0")
 	}
 	cfg.Tag = u.query.Get("tag")
-	if err := checkTag(cfg.Tag); err != nil {
+	if err := locate.CheckTag(cfg.Tag); err != nil {
 		return nil, bad(err.Error())
 	}
 	return open(redis.Options{Username: u.username, Password: u.password, TLSConfig: u.tls}, cfg, u.addrs)

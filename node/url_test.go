@@ -3,13 +3,13 @@
 package node
 
 import (
-	"io"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node/internal/locate"
 )
 
 func TestOpen_eachForm_understood(t *testing.T) {
@@ -56,8 +56,8 @@ func TestOpen_credentialsAndDatabase_passedOn(t *testing.T) {
 	}
 	defer r.Close()
 	if o := r.opts; o.Username != "us@er" || o.Password != "p:ss" || o.TLSConfig == nil || o.MaxRetries != -1 || o.DialerRetries != 1 ||
-		r.Tag() != "locks" || !slices.Equal(r.slot.seeds, []string{"a:1", "b:6379"}) {
-		t.Errorf("%+v, seeds %q", o, r.slot.seeds)
+		r.Tag() != "locks" || !slices.Equal(r.locator.(*locate.Slot).Seeds(), []string{"a:1", "b:6379"}) {
+		t.Errorf("%+v, seeds %q", o, r.locator.(*locate.Slot).Seeds())
 	}
 	r, err = openURL("redis://host:1?max_retries=5&read_timeout=1h", Config{})
 	if err != nil {
@@ -229,47 +229,8 @@ func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
 	}
 	defer r.Close()
 	if o := r.opts; r.Name() != "cluster:locks" || r.Tag() != "locks" || o.Username != "u" || o.Password != "pw" || o.MaxRetries != -1 ||
-		!slices.Equal(r.slot.seeds, []string{"127.0.0.1:1", "127.0.0.1:2"}) {
+		!slices.Equal(r.locator.(*locate.Slot).Seeds(), []string{"127.0.0.1:1", "127.0.0.1:2"}) {
 		t.Errorf("%s: %+v", r.Name(), o)
-	}
-}
-
-// Whom a cluster's servers name is asked next; who does not answer is not asked again
-// before the others were.
-func TestSlot_whomToAsk(t *testing.T) {
-	s := &slot{seeds: []string{"a:1", "b:1"}}
-	moved := func(to string) error { return scriptError("MOVED 7 " + to) }
-	down := &net.OpError{Op: "dial", Err: io.EOF}
-	for i, step := range []struct {
-		asks  string
-		err   error
-		again bool
-	}{
-		{"a:1", moved("c:1"), true},
-		{"c:1", moved(":2"), true}, // no host: its own
-		{"c:2", down, true},
-		{"b:1", scriptError("CLUSTERDOWN The cluster is down"), true},
-		{"a:1", moved("c:1"), false}, // that were enough tries
-		{"c:1", scriptError("ASK 7 d:1"), false},
-		{"b:1", scriptError("WRONGPASS"), false},
-		{"a:1", ErrClosed, false},
-	} {
-		if got := s.addr(); got != step.asks {
-			t.Errorf("step %d asks %s, want %s", i, got, step.asks)
-		}
-		if again := s.further(step.err, i+1); again != step.again {
-			t.Errorf("step %d: again %v after %v", i, again, step.err)
-		}
-	}
-	// Who answered is asked again, unless it was the master itself.
-	for i, step := range []struct{ asks, moved string }{{"b:1", "c:1"}, {"b:1", ""}, {"a:1", "c:1"}, {"a:1", "c:1"}} {
-		if got := s.addr(); got != step.asks {
-			t.Errorf("search %d asks %s, want %s", i, got, step.asks)
-		}
-		if step.moved != "" {
-			_ = s.further(moved(step.moved), 1)
-		}
-		s.again()
 	}
 }
 

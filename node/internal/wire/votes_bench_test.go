@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,11 +17,16 @@ import (
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
-// BenchmarkVotes is what an acquire and its release cost a master that has nothing else to
-// do, by how many of them go in one call: us-cpu/pair is the server's own CPU time. To
-// compare two builds run them in turn; the machine makes more difference than the scripts.
+// BenchmarkVotes measures what an acquire and its release cost an idle master, by how many
+// of them go in one call. us-cpu/pair is the server's own CPU time. To compare two builds,
+// run them in turn: the machine makes more difference than the scripts.
 func BenchmarkVotes(b *testing.B) {
-	s := startMaster(b, localredis.Config{})
+	s, err := localredis.Start(context.Background(), localredis.Config{})
+	if errors.Is(err, localredis.ErrNoServer) {
+		b.Skip(err)
+	}
+	noErr(b, err)
+	b.Cleanup(func() { _ = s.Close() })
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})
 	b.Cleanup(func() { _ = client.Close() })
 	noErr(b, client.ScriptLoad(b.Context(), sources[votesSHA]).Err())
@@ -47,15 +53,21 @@ func BenchmarkVotes(b *testing.B) {
 
 // callOf is a call of votes.lua with n ops, each of a lock of its own.
 func callOf(kind protocol.Kind, n int, token int64) []any {
-	var p pipeline
-	p.reset()
-	c := &conn{keys: keysIn("")}
+	var p Pipeline
+	p.Reset(&Conn{Keys: KeysOf("")})
 	for i := range n {
-		p.add(c, &protocol.Request{Kind: kind, Lock: protocol.NewLock(fmt.Sprint("lock", i), protocol.Plain), Holder: "11111111-1111-8111-8111-111111111111:1",
+		p.Add(&protocol.Request{Kind: kind, Lock: protocol.NewLock(fmt.Sprint("lock", i), protocol.Plain), Holder: "11111111-1111-8111-8111-111111111111:1",
 			TTL: 30 * time.Second, Token: token})
 	}
-	p.gathered(c)
+	p.closeCall()
 	return p.cmds[0].Args()
+}
+
+func noErr(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func serverCPU(b *testing.B, client *redis.Client) time.Duration {

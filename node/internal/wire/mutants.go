@@ -2,7 +2,7 @@
 
 //go:build mutants
 
-package node
+package wire
 
 import (
 	"strings"

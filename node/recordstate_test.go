@@ -13,12 +13,12 @@ import (
 
 // A quarantined gate begins like a voting one up to its state: extend.lua and
 // topup.lua rest on it.
-func TestGates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
+func TestRecordStates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
 	r := new(redisNode)
 	r.Bind(protocol.Binding{CheckRecordState: true})
 	e := membership.Epoch{Number: 7, ID: 0xe}
 	id := protocol.Identity{RunID: "run", ReplID: "repl"}
-	voting, mending := r.gates(id.Incarnation(), e.String())
+	voting, mending := r.recordStates(id.Incarnation(), e.String())
 	g := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Voting}
 	if g.String() != voting || strings.HasPrefix(voting, mending) {
 		t.Errorf("voting gate %q, prefix %q", voting, mending)
@@ -39,7 +39,7 @@ func TestGates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
 	}
 	// Without a gate nothing must look like a quarantined one.
 	r.Bind(protocol.Binding{})
-	if voting, mending := r.gates(id.Incarnation(), ""); voting != "" || mending == "" {
+	if voting, mending := r.recordStates(id.Incarnation(), ""); voting != "" || mending == "" {
 		t.Errorf("with recovery off the gates are %q, %q", voting, mending)
 	}
 }
@@ -51,7 +51,7 @@ func TestEnter_gatedMaster_votesOnlyWhenLookedAt(t *testing.T) {
 	noErr(t, err)
 	defer r.Close()
 	r.Bind(protocol.Binding{CheckRecordState: true})
-	r.noVotes = ErrNotEntered
+	r.voteRefusal = ErrNotEntered
 	refusal := func(kind protocol.Kind) error {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package node
+package wire
 
 import (
 	"encoding/binary"
@@ -62,7 +62,7 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 		says  string // in the error
 	}{
 		{"wrong type, leave", protocol.Dequeue, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Absent, nil, ""},
-		{"wrong type, swap", protocol.CompareAndSetRecord, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Refused, ErrRecord, ""},
+		{"wrong type, swap", protocol.CompareAndSetRecord, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Refused, protocol.ErrRecord, ""},
 		{"wrong type, extend", protocol.Extend, []string{raised62 + wrong, wrong + raised70}, protocol.Refused, nil, "WRONGTYPE"},
 		{"replica, release", protocol.Release, []string{raised62 + "@user_script: 1: -" + readOnly + "\n", "@user_script: 1: -" + readOnly + "\r\n",
 			readOnly + raised70, readOnly}, protocol.Unknown, nil, "READONLY"},
@@ -96,8 +96,8 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 			if r.Err != nil && (!strings.Contains(r.Err.Error(), tc.says) || strings.HasPrefix(r.Err.Error(), "@") || strings.Contains(r.Err.Error(), "call to f_")) {
 				t.Errorf("%s, %q: %v", tc.what, words, r.Err)
 			}
-			if readOnly := tc.says == "READONLY"; (r.Err != nil && elsewhere(r.Err) != nil) != readOnly {
-				t.Errorf("%s, %q: elsewhere says %v", tc.what, words, elsewhere(r.Err))
+			if readOnly := tc.says == "READONLY"; (r.Err != nil && NotServing(r.Err) != nil) != readOnly {
+				t.Errorf("%s, %q: NotServing says %v", tc.what, words, NotServing(r.Err))
 			}
 		}
 	}

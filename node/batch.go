@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/internal/unacked"
+	"github.com/redlock-go/redlock/node/internal/wire"
+)
+
+// clockEvery is how often the lane asks for TIME while there is work. A vote may miss a
+// jump of the clock within the last few milliseconds. It may miss a jump right after a
+// TIME in any case. The next pipeline notices it.
+const clockEvery = 5 * time.Millisecond
+
+// batch is one pipeline: unacknowledged releases and dequeues, and then ops for which
+// callers wait.
+type batch struct {
+	at       time.Duration // when the lane took it
+	idle     time.Duration // how long the lane had waited for it
+	epoch    string
+	releases []*unacked.Entry
+	ops      []*protocol.Op
+}
+
+// aboutMaster is what a batch asks about the master itself, behind its ops. A field is nil
+// if it was not asked for.
+type aboutMaster struct {
+	time                *redis.TimeCmd
+	server, replication *redis.StringCmd
+}
+
+// exec sends b as one pipeline and answers its ops. It returns an error if the lane needs
+// a new connection. What the master refuses is part of the replies.
+func (r *redisNode) exec(conn *conn, b batch) error {
+	if conn.epoch != b.epoch {
+		conn.epoch = b.epoch
+		conn.wire.Voting, conn.wire.Quarantined = r.recordStates(conn.ident.Incarnation(), b.epoch)
+	}
+	about := r.fill(conn, b)
+	err := r.pipe.Do()
+	received := r.clock.Elapsed()
+	jumped := r.observeClock(b.at, received, about.time)
+
+	r.mu.Lock()
+	r.busy = false
+	for i, entry := range b.releases {
+		b.releases[i] = nil
+		var reply protocol.Reply
+		r.pipe.Reply(i, &entry.Req, &reply)
+		r.unacked.Answered(entry, &reply, b.at)
+	}
+	replaced, notServing := false, error(nil)
+	for i, op := range b.ops {
+		r.pipe.Reply(len(b.releases)+i, op.Request, &op.Reply)
+		if op.Kind == protocol.ReadRecord && op.Reply.Outcome == protocol.Granted {
+			if why := conn.completeRead(&op.Reply, about, b.at, received); why != nil {
+				notServing = why
+			}
+		}
+		if jumped && op.Kind == protocol.Acquire && op.Reply.Outcome == protocol.Granted && !mutants.NoClockWatch {
+			op.Reply = protocol.Reply{Err: ErrClock} // Unknown: the vote may be there, so the coordinator releases it
+		}
+		if why := op.Reply.Err; why != nil {
+			if not := wire.NotServing(why); not != nil {
+				notServing = not
+			}
+			replaced = replaced || conn.incarnationChanged(why)
+		}
+		r.keepUnacknowledgedLocked(op, b.at, err != nil)
+	}
+	r.mu.Unlock()
+
+	r.deliver(b.ops)
+	switch {
+	case err != nil:
+		return err
+	case notServing != nil:
+		return notServing // the next connect searches for the master
+	case replaced:
+		return conn.verify()
+	}
+	return nil
+}
+
+// fill puts b into the lane's pipeline, and behind it what the lane wants to know about
+// the master.
+func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
+	pipe := &r.pipe
+	pipe.Reset(&conn.wire)
+	// A release is sent even after its deadline: its acquire may have lain unread in a
+	// frozen master that executed it only now.
+	for _, entry := range b.releases {
+		pipe.Add(&entry.Req)
+	}
+	votes, reads := false, false
+	for _, op := range b.ops {
+		if b.at >= op.Deadline && !wire.Undoes(op.Request) {
+			pipe.Skip()
+			continue
+		}
+		pipe.Add(op.Request)
+		votes = votes || op.Kind == protocol.Acquire || op.Kind == protocol.Extend
+		reads = reads || op.Kind == protocol.ReadRecord
+	}
+	// TIME comes after all votes of the pipeline. If the clock jumped before the master gave
+	// them, the lane notices before the coordinator counts them. A coordinator that reads
+	// the record needs identity and clock of the same moment.
+	if reads {
+		about.server, about.replication = pipe.Info()
+	}
+	if reads || votes && b.at-r.clockReadAt >= clockEvery {
+		r.clockReadAt = b.at
+		about.time = pipe.Time()
+	}
+	return about
+}
+
+// completeRead adds to the reply of a ReadRecord when the record was read, and on which
+// master. If the master is no longer the one of the greeting, the reply becomes Unknown,
+// because only the next connection knows whose record it is. completeRead returns why.
+func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, received time.Duration) error {
+	if about.server.Err() == nil && about.replication.Err() == nil {
+		now := protocol.ReadIdentity(about.server.Val()+about.replication.Val(), reply.Record[membership.FieldGate])
+		if why := c.checkSame(now); why != nil {
+			*reply = protocol.Reply{Err: why}
+			return why
+		}
+	}
+	reply.Seen = protocol.Seen{Sent: sent, Received: received, Incarnation: c.ident.Incarnation()}
+	if about.time != nil && about.time.Err() == nil {
+		reply.Seen.Time = time.Duration(about.time.Val().UnixNano())
+	}
+	return nil
+}
+
+// keepUnacknowledgedLocked records what the reply to op means for the unacknowledged
+// releases. broke says whether the connection broke.
+func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration, broke bool) {
+	r.unacked.PlaceTaken(op)
+	if broke && op.Reply.Outcome == protocol.Unknown {
+		r.unacked.Broke(op.Request)
+	}
+	if wire.Undoes(op.Request) && (op.Reply.Outcome == protocol.Unknown || op.Reply.Outcome == protocol.Refused) {
+		r.unacked.Add(op.Request)
+		r.unacked.PauseFrom(now)
+	}
+}
+
+// deliver hands each op with its reply to its Receiver. It forgets the ops, which the
+// Receivers may use again.
+func (r *redisNode) deliver(ops []*protocol.Op) {
+	for i, op := range ops {
+		ops[i] = nil
+		if op.Reply.Err != nil {
+			r.reportTrouble(op.Reply.Err)
+			op.Reply.Err = &Error{Node: r.name, Err: op.Reply.Err}
+		}
+		op.To.Receive(op)
+	}
+}
+
+// observeClock compares the master's clock with the client's, and reports whether it
+// jumped. After a jump the node asks for no vote until the coordinator has found out which
+// clock jumped, and has called Enter.
+func (r *redisNode) observeClock(sent, received time.Duration, t *redis.TimeCmd) (jumped bool) {
+	if t == nil || t.Err() != nil {
+		return false
+	}
+	master := time.Duration(t.Val().UnixNano())
+	if r.clockMonitor.Observe(sent, received, master, r.binding.Drift) == 0 {
+		return false
+	}
+	if !mutants.NoClockWatch {
+		r.mu.Lock()
+		r.doubtLocked(ErrClock)
+		r.mu.Unlock()
+	}
+	r.reportTrouble(ErrClock)
+	return true
+}
+
+// reportTrouble calls Binding.Trouble if err is one of the errors that it documents.
+func (r *redisNode) reportTrouble(err error) {
+	var state *protocol.RecordStateError
+	if r.binding.Trouble != nil && (errors.Is(err, ErrClock) || errors.As(err, &state) || wire.IsWrongType(err)) {
+		r.binding.Trouble(err)
+	}
+}

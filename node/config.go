@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+)
+
+// Config holds the limits of a node. The zero value of a field means its default.
+type Config struct {
+	// Clock is the clock on which the coordinator reads the start and the deadline of
+	// each operation. Default clock.System().
+	Clock clock.Clock
+	// DialTimeout bounds connecting, and then the handshake. Default 500 ms.
+	DialTimeout time.Duration
+	// IOTimeout is how long a pipeline may stay unanswered. After that the node closes
+	// the connection, and the outcome of everything on it is unknown. IOTimeout is
+	// longer than the deadline of any operation, because a master that only paused
+	// answers on the same connection, in order. Default 2 s.
+	IOTimeout time.Duration
+	// StallAfter is how long a pipeline may stay unanswered before the node turns new
+	// operations away. A master that hangs then costs its callers nothing. Default
+	// 150 ms.
+	StallAfter time.Duration
+	// QueueLimit is how many operations may wait. Default 16384.
+	QueueLimit int
+	// Tag is required for a Redis Cluster, and allowed for nothing else. The node is
+	// then one slot of the cluster, that of the tag, and all locks are named {tag}:name.
+	// [Open] takes it from the URL.
+	Tag string
+	// Rand is the source of the jitter of pauses. It must be safe for concurrent use.
+	// Default math/rand/v2.Uint64. A simulation that must repeat sets it.
+	Rand func() uint64
+}
+
+func (c Config) withDefaults() Config {
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	if c.DialTimeout <= 0 {
+		c.DialTimeout = 500 * time.Millisecond
+	}
+	if c.IOTimeout <= 0 {
+		c.IOTimeout = 2 * time.Second
+	}
+	if c.StallAfter <= 0 {
+		c.StallAfter = 150 * time.Millisecond
+	}
+	if c.QueueLimit <= 0 {
+		c.QueueLimit = 16384
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Uint64
+	}
+	return c
+}
+
+// jitter returns a random time in [0, d).
+func (c *Config) jitter(d time.Duration) time.Duration {
+	return time.Duration(c.Rand() % uint64(d))
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/internal/wire"
+)
+
+// conn is one connection, with what the master reported about itself on it.
+type conn struct {
+	*redis.Conn
+	client  *redis.Client
+	socket  net.Conn  // under Conn and client; nil if go-redis dialled
+	wire    wire.Conn // for pipelines
+	epoch   string    // the epoch of the record states in wire
+	id      int64     // CLIENT ID; 0 if the master refused to tell
+	ident   protocol.Identity
+	refused error // why greet failed
+	unhook  func() bool
+}
+
+func (c *conn) close() {
+	c.unhook()
+	_ = c.Conn.Close()
+	_ = c.client.Close()
+}
+
+// connect searches for the master, dials it, greets it and calls Binding.Admit.
+func (r *redisNode) connect() (*conn, error) {
+	total, each := 2*r.cfg.DialTimeout, 2*r.cfg.DialTimeout
+	if r.locator.Several() {
+		each = r.cfg.DialTimeout
+	}
+	r.locator.Search()
+	for began, tries := time.Now(), 1; ; tries++ {
+		c, err := r.attempt(each)
+		if err == nil || !r.locator.Redirect(err, tries) || time.Since(began) > total {
+			return c, err
+		}
+		select {
+		case <-r.quit:
+			return nil, err
+		default:
+		}
+	}
+}
+
+// attempt makes one connection to the server that the locator names. Each connection has
+// a go-redis client of its own. A pool could hand out another connection, or remember that
+// the last dial failed.
+func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
+	ctx, cancel := context.WithTimeout(r.life, limit)
+	defer cancel()
+	opts, socket, err := r.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{socket: socket, unhook: closeWith(r.life, socket)}
+	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		if r.opts.OnConnect != nil {
+			if err := r.opts.OnConnect(ctx, cn); err != nil {
+				return err
+			}
+		}
+		// go-redis unwraps the error that a hook returns, so c keeps it whole.
+		c.refused = r.greet(ctx, cn, c)
+		return c.refused
+	}
+	c.client = redis.NewClient(&opts)
+	c.Conn = c.client.Conn()
+	c.wire.Keys, c.wire.Pipe = r.keys, c.Conn.Pipeline()
+	if mutants.LibraryRetries {
+		c.wire.Pipe = c.client.Pipeline()
+	}
+	r.mu.Lock()
+	closed := r.closed
+	r.live = c.client
+	r.mu.Unlock()
+	if closed {
+		err = ErrClosed
+	} else {
+		err = c.Ping(ctx).Err() // makes go-redis connect, and so greet
+	}
+	if err != nil {
+		c.close()
+		if c.refused != nil {
+			err = c.refused
+		}
+		if r.locator.Several() && socket != nil {
+			err = fmt.Errorf("at %v: %w", socket.RemoteAddr(), err)
+		}
+		return nil, wire.Explain(err)
+	}
+	return c, nil
+}
+
+// dial opens one socket, and returns options that make go-redis use that socket and no
+// other. go-redis would write a line to stderr for each dial that fails, and would dial
+// again without the lane's knowledge.
+func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, error) {
+	opts := r.opts
+	if mutants.LibraryRetries {
+		return opts, nil, nil
+	}
+	dial := opts.Dialer
+	if dial == nil {
+		plain := &net.Dialer{Timeout: r.cfg.DialTimeout, KeepAlive: time.Minute}
+		dial = plain.DialContext
+		if opts.TLSConfig != nil {
+			dial = (&tls.Dialer{NetDialer: plain, Config: opts.TLSConfig}).DialContext
+		}
+	}
+	network := opts.Network
+	if network == "" {
+		network = "tcp"
+	}
+	c, err := dial(ctx, network, r.locator.Addr())
+	if err != nil {
+		return opts, nil, err
+	}
+	var once atomic.Pointer[net.Conn]
+	once.Store(&c)
+	opts.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		if c := once.Swap(nil); c != nil {
+			return *c, nil
+		}
+		dead, other := net.Pipe()
+		_ = other.Close()
+		return dead, nil // go-redis would log an error
+	}
+	return opts, c, nil
+}
+
+// closeWith closes socket when ctx ends, unless unhook is called first.
+func closeWith(ctx context.Context, socket net.Conn) (unhook func() bool) {
+	if socket == nil { // go-redis dials itself
+		return func() bool { return true }
+	}
+	return context.AfterFunc(ctx, func() { _ = socket.Close() })
+}

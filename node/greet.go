@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/internal/wire"
+)
+
+// unknownState is a record state that no record has. A connection has it until its first
+// batch.
+const unknownState = "?"
+
+// greet is the first traffic on a connection. It reads the master's identity and clock,
+// loads the scripts and checks the user's rights. A restart always breaks TCP, so the
+// greeting notices every restart.
+//
+// It takes two round trips. A master that wants a password hangs up when a user without
+// one sends a script, and does not say why; INFO gets an answer.
+func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
+	pipe := cn.Pipeline()
+	// One call a section: Redis 6.2 takes no more.
+	server := pipe.Info(ctx, "server")
+	replication := pipe.Info(ctx, "replication")
+	memory := pipe.Info(ctx, "memory")
+	id := pipe.ClientID(ctx)
+	if _, err := pipe.Exec(ctx); err != nil && !wire.IsReply(err) {
+		return err
+	}
+	for _, info := range []*redis.StringCmd{server, replication, memory} {
+		if err := info.Err(); err != nil {
+			return err
+		}
+	}
+	for _, src := range wire.Sources() {
+		pipe.ScriptLoad(ctx, src)
+	}
+	check := wire.Check(ctx, pipe, r.keys)
+	state := pipe.HMGet(ctx, r.keys.Record, membership.FieldGate)
+	// TIME is part of the greeting, so that a jump of the clock before the first vote is noticed.
+	sent, now := r.clock.Elapsed(), pipe.Time(ctx)
+	if _, err := pipe.Exec(ctx); err != nil && !wire.IsReply(err) {
+		return err
+	}
+	ident := protocol.ReadIdentity(server.Val()+replication.Val()+memory.Val(), onlyField(state))
+	r.meetProcess(ident.RunID)
+	r.observeClock(sent, r.clock.Elapsed(), now)
+	if err := r.locator.CheckMode(isCluster(server.Val())); err != nil {
+		return err
+	}
+	if err := check.Err(); err != nil {
+		return err // such as LOADING: the user's rights are not known yet
+	}
+	missing, forReaders := wire.Rights(check.Val())
+	if len(missing) > 0 {
+		return fmt.Errorf("%w %s", wire.ErrRights, strings.Join(missing, ", "))
+	}
+	// The master may refuse CLIENT ID and SCRIPT LOAD. Then killPrevious does nothing, and
+	// the first call of each script is sent again with EVAL.
+	c.id = id.Val()
+	ident.NoReaders = forReaders
+	c.ident = ident
+	if err := ident.Check(); err != nil {
+		return err
+	}
+	c.epoch, c.wire.Voting, c.wire.Quarantined = unknownState, unknownState, unknownState
+	if r.binding.Admit == nil {
+		return nil
+	}
+	return r.binding.Admit(ident)
+}
+
+// meetProcess records the process to which the lane has connected. If it is another
+// process than before, it may be on another host with another clock. The node asks it for
+// no vote until the coordinator has called Enter.
+func (r *redisNode) meetProcess(runID string) {
+	if runID == r.clockRunID {
+		return
+	}
+	r.clockMonitor, r.clockRunID = clock.Watch{}, runID
+	r.mu.Lock()
+	r.epoch = ""
+	r.doubtLocked(ErrNotEntered)
+	r.mu.Unlock()
+}
+
+// isCluster reports whether a server is part of a Redis Cluster, from its INFO server.
+func isCluster(info string) bool {
+	mode := protocol.InfoField(info, "redis_mode")
+	if mode == "" {
+		mode = protocol.InfoField(info, "server_mode") // Valkey
+	}
+	return mode == "cluster"
+}
+
+// onlyField returns the one field that an HMGET asked for, or "".
+func onlyField(fields *redis.SliceCmd) string {
+	if vals := fields.Val(); len(vals) == 1 {
+		s, _ := vals[0].(string)
+		return s
+	}
+	return ""
+}
+
+// incarnationChanged reports whether the record with which the master refused a script is
+// of another incarnation than the connection's, or is gone.
+func (c *conn) incarnationChanged(refusal error) bool {
+	var state *protocol.RecordStateError
+	if !errors.As(refusal, &state) {
+		return false
+	}
+	g, _ := membership.ParseGate(state.Got)
+	return g.Incarnation != c.ident.Incarnation()
+}
+
+// verify reads the master's identity again, after its record was replaced.
+func (c *conn) verify() error {
+	pipe := c.Pipeline()
+	server, replication := pipe.Info(background, "server"), pipe.Info(background, "replication")
+	state := pipe.HMGet(background, c.wire.Keys.Record, membership.FieldGate)
+	if _, err := pipe.Exec(background); err != nil && !wire.IsReply(err) {
+		return err
+	}
+	return c.checkSame(protocol.ReadIdentity(server.Val()+replication.Val(), onlyField(state)))
+}
+
+var errReplaced = errors.New("node: the master's data set was replaced")
+
+// checkSame returns an error if the master is no longer a master, or has another data set
+// than at the greeting. REPLICAOF followed by REPLICAOF NO ONE replaces the data set under
+// an open connection. Clients that connected before and after would then never agree on
+// what the record must contain.
+func (c *conn) checkSame(now protocol.Identity) error {
+	if now.Role != "master" {
+		return ErrReplica
+	}
+	if now.Incarnation() != c.ident.Incarnation() {
+		return errReplaced
+	}
+	return nil
+}
+
+// recordStates returns the record state of a voting master, and how the state of a
+// quarantined one begins. Scripts compare the record with both.
+func (r *redisNode) recordStates(incarnation, epoch string) (voting, quarantined string) {
+	if !r.binding.CheckRecordState {
+		return "", "-" // voting: no state at all; quarantined: no state begins so
+	}
+	return membership.GatePrefix(epoch, incarnation, membership.Voting),
+		membership.GatePrefix(epoch, incarnation, membership.Quarantined) + "|"
+}

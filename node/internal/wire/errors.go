@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+var errReply = errors.New("node: a reply that no script of this version gives")
+
+// ErrRights: the scripts call commands that the user may not run.
+var ErrRights = errors.New("node: this user may not run")
+
+// scriptError is the error text that a script returned for one op. Redis or the script
+// itself wrote it.
+type scriptError string
+
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError marks it as an answer of the master.
+func (scriptError) RedisError() {}
+
+// IsReply reports whether the master answered with err. Otherwise the connection failed.
+func IsReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// IsWrongType reports whether err is the master's WRONGTYPE.
+func IsWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }
+
+// NotServing returns the reason if err says that the server does not serve the node's
+// locks: it is a replica, or the slot is elsewhere or being moved. Otherwise it returns
+// nil. While a slot is moved, its votes are on two masters. Neither of them votes then, and
+// the node does not follow ASK.
+func NotServing(err error) error {
+	if !IsReply(err) {
+		return nil
+	}
+	_, moved := redis.IsMovedError(err)
+	_, ask := redis.IsAskError(err)
+	switch {
+	case redis.IsReadOnlyError(err):
+		return protocol.ErrReplica
+	case moved, ask, redis.IsClusterDownError(err), redis.IsTryAgainError(err), isPartlyExecuted(err):
+		return err
+	}
+	return nil
+}
+
+// isPartlyExecuted reports whether a script ended in the middle because a key that it
+// derives is in a slot that is being moved.
+func isPartlyExecuted(err error) bool {
+	return strings.Contains(err.Error(), "access a non local key in a cluster")
+}
+
+// Explain adds the remedy to those errors of a master that have one.
+func Explain(err error) error {
+	switch {
+	case redis.IsAuthError(err):
+		return fmt.Errorf("%w: %w (check user and password of this master)", protocol.ErrDenied, err)
+	case redis.IsPermissionError(err), errors.Is(err, ErrRights),
+		// What Redis before 7.2 answers in a script, for a command and for a key...
+		strings.Contains(err.Error(), "can't run this command"), strings.Contains(err.Error(), "can't access at least one of the keys"),
+		// ...and what Redis 7.2 and later answer.
+		strings.Contains(err.Error(), "no permissions"), strings.Contains(err.Error(), "No permissions"):
+		return fmt.Errorf("%w: %w (grant it to the lock's user; docs/operations.md lists all rights)", protocol.ErrDenied, err)
+	}
+	return err
+}
+
+const recordRemedy = "if nothing else uses the key " + protocol.RecordKey + " (in a cluster " + protocol.RecordKey + ":{tag}), delete it: the master then recovers as after a restart"
+
+// refusal gives the errors that the scripts themselves write their Go types.
+func refusal(err error) error {
+	switch text, ok := strings.CutPrefix(err.Error(), "REDLOCK "); {
+	case !ok:
+		return Explain(err)
+	case strings.HasPrefix(text, "GATE "), text == "GATE":
+		return &protocol.RecordStateError{Got: strings.TrimPrefix(text[4:], " ")}
+	default:
+		return fmt.Errorf("%w: %s, and a counter must be a number from 0 to below 2^53; %s", protocol.ErrRecord, text, recordRemedy)
+	}
+}
+
+// scriptOrigin matches what Redis before 7.0 puts ahead of the error of a command in a script:
+// "ERR Error running script (call to f_...): @user_script:8: @user_script: 8: -".
+var scriptOrigin = regexp.MustCompile(`^(ERR Error running script \(call to f_[0-9a-f]+\): )?(@user_script: ?[0-9]+: )+-?`)
+
+// stripOrigin returns err with its code (READONLY, WRONGTYPE...) in front, as Redis 7.0
+// and later word it. Redis before 7.0 puts what scriptOrigin matches ahead of the code.
+func stripOrigin(err error) error {
+	text := err.Error()
+	if !IsReply(err) || !strings.Contains(text, "@user_script") {
+		return err
+	}
+	if ahead := scriptOrigin.FindString(text); ahead != "" {
+		return scriptError(strings.TrimSpace(text[len(ahead):]))
+	}
+	return err
+}

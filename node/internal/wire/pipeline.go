@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// Conn is what a pipeline needs of one connection.
+type Conn struct {
+	Pipe redis.Pipeliner // it is empty after each execution, and is used again
+	Keys *Keys
+	// Voting is the record state of a master that votes, and Quarantined is how the
+	// state of a quarantined master begins. Scripts compare the record with both.
+	Voting, Quarantined string
+}
+
+// Undoes reports whether r undoes the effect of an earlier op. The node sends such a
+// request again until the master acknowledges it.
+func Undoes(r *protocol.Request) bool {
+	return (r.Kind == protocol.Release || r.Kind == protocol.Dequeue) && !mutants.NoDebt
+}
+
+// Pipeline gathers the ops of one batch, sends them and reads the replies. The lane uses
+// it again for each batch, so that little is allocated.
+type Pipeline struct {
+	conn   *Conn
+	cmds   []redis.Cmder
+	places []place // by op: where its answer is
+	votes  votes
+	open   int // index in cmds of the call that votes gathers; -1: none
+	args   []any
+}
+
+// place says where the answer to an op is: cmd is the index of the command, or -1 if the
+// op was not sent; op is the op's number within a call of votes.lua.
+type place struct{ cmd, op int }
+
+// Reset starts a batch for connection c.
+func (p *Pipeline) Reset(c *Conn) {
+	clear(p.cmds)
+	clear(p.args)
+	p.conn, p.cmds, p.args, p.places, p.open = c, p.cmds[:0], p.args[:0], p.places[:0], -1
+}
+
+// Skip counts an op that is not sent.
+func (p *Pipeline) Skip() { p.places = append(p.places, place{cmd: -1}) }
+
+// Add adds op to the batch.
+func (p *Pipeline) Add(op *protocol.Request) {
+	if op.Kind != protocol.Acquire && op.Kind != protocol.Release {
+		p.closeCall()
+		p.places = append(p.places, place{cmd: len(p.cmds)})
+		p.cmds = append(p.cmds, p.conn.command(op))
+		return
+	}
+	if !p.votes.fits(op) {
+		p.closeCall()
+	}
+	if p.open < 0 {
+		p.open = len(p.cmds)
+		p.cmds = append(p.cmds, nil)
+	}
+	p.places = append(p.places, place{p.open, p.votes.n})
+	p.votes.add(op)
+}
+
+// Time adds a request for the master's TIME, after all ops added so far.
+func (p *Pipeline) Time() *redis.TimeCmd {
+	p.closeCall()
+	cmd := redis.NewTimeCmd(background, "time")
+	p.cmds = append(p.cmds, cmd)
+	return cmd
+}
+
+// Info adds requests for two sections of INFO, after all ops added so far.
+func (p *Pipeline) Info() (server, replication *redis.StringCmd) {
+	p.closeCall()
+	server = redis.NewStringCmd(background, "info", "server")
+	replication = redis.NewStringCmd(background, "info", "replication")
+	p.cmds = append(p.cmds, server, replication)
+	return server, replication
+}
+
+// closeCall ends the call of votes.lua that is being gathered.
+func (p *Pipeline) closeCall() {
+	if p.open < 0 {
+		return
+	}
+	from := len(p.args)
+	p.args = p.votes.call(p.args, p.conn)
+	// append may have moved the arguments to a new array. Earlier calls keep the old one.
+	p.cmds[p.open] = redis.NewCmd(background, p.args[from:]...)
+	p.open = -1
+}
+
+// Reply stores the reply to op, the i-th that was added or skipped, in r. It returns
+// nothing, because copying a Reply for each op costs time.
+func (p *Pipeline) Reply(i int, op *protocol.Request, r *protocol.Reply) {
+	at := p.places[i]
+	if at.cmd < 0 {
+		*r = protocol.Reply{Outcome: protocol.NotSent, Err: protocol.ErrLate}
+		return
+	}
+	cmd := p.cmds[at.cmd]
+	if all, ok := cmd.(*redis.Cmd); ok && (op.Kind == protocol.Acquire || op.Kind == protocol.Release) {
+		readVote(r, op, all, at.op)
+		return
+	}
+	*r = answer(op, cmd)
+}
+
+// Do sends the batch. Calls that the master answers with NOSCRIPT are sent again with the
+// script's text. Do returns the error of the connection; an error that the master answers
+// is part of the replies.
+func (p *Pipeline) Do() error {
+	p.closeCall()
+	if len(p.cmds) == 0 {
+		return nil
+	}
+	for _, cmd := range p.cmds {
+		_ = p.conn.Pipe.Process(background, cmd)
+	}
+	_, err := p.conn.Pipe.Exec(background)
+	if err == nil {
+		return nil
+	}
+	if !IsReply(err) {
+		return err
+	}
+	for i, cmd := range p.cmds {
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			return p.conn.eval(p.cmds[i:])
+		}
+	}
+	return nil
+}
+
+// eval sends cmds again with the texts of their scripts. cmds begins with the first
+// command whose script the master did not have, and goes to the end of the batch: an
+// acquire that runs only now must not come after its own release, which may have run
+// already.
+//
+// A command that ran the first time keeps its first answer. Scripts answer a replay as
+// they answered the first time, with two exceptions. An acquire gets the present counter,
+// which may be another reader's token by now. A release no longer finds the vote that it
+// removed. An op that failed the first time and succeeds now gets its second answer,
+// because it has its effect now.
+func (c *Conn) eval(cmds []redis.Cmder) error {
+	second := make([]redis.Cmder, len(cmds))
+	for i, cmd := range cmds {
+		args := slices.Clone(cmd.Args())
+		if args[0] == "evalsha" {
+			args[0], args[1] = "eval", sources[args[1].(string)]
+		}
+		second[i] = sameCommand(cmd, args)
+		_ = c.Pipe.Process(background, second[i])
+	}
+	_, err := c.Pipe.Exec(background)
+	if err != nil && !IsReply(err) {
+		for _, cmd := range cmds {
+			cmd.SetErr(err) // what the master refused the first time it may have executed now
+		}
+		return err
+	}
+	for i, cmd := range cmds {
+		switch {
+		case cmd.Err() != nil:
+			cmds[i] = second[i]
+		case cmd.Args()[0] == "evalsha" && cmd.Args()[1] == votesSHA:
+			mergeVotes(cmd.(*redis.Cmd), second[i].(*redis.Cmd))
+		}
+	}
+	return nil
+}
+
+// sameCommand returns a command of cmd's type with other arguments.
+func sameCommand(cmd redis.Cmder, args []any) redis.Cmder {
+	switch cmd.(type) {
+	case *redis.IntCmd:
+		return redis.NewIntCmd(background, args...)
+	case *redis.IntSliceCmd:
+		return redis.NewIntSliceCmd(background, args...)
+	case *redis.StatusCmd:
+		return redis.NewStatusCmd(background, args...)
+	case *redis.SliceCmd:
+		return redis.NewSliceCmd(background, args...)
+	case *redis.MapStringStringCmd:
+		return redis.NewMapStringStringCmd(background, args...)
+	case *redis.TimeCmd:
+		return redis.NewTimeCmd(background, args...)
+	}
+	return redis.NewCmd(background, args...)
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// maxRemaining caps the remaining TTL that a reply may claim. It is far above any real
+// TTL, because this library does not set the TTL of a foreign key.
+const maxRemaining = 365 * 24 * time.Hour
+
+// answer returns the reply to op, which cmd carried alone.
+func answer(op *protocol.Request, cmd redis.Cmder) protocol.Reply {
+	if err := cmd.Err(); err != nil {
+		return failure(op, err)
+	}
+	switch cmd := cmd.(type) {
+	case *redis.IntCmd:
+		var r protocol.Reply
+		decode(&r, op.Kind, cmd.Val())
+		return r
+	case *redis.IntSliceCmd:
+		return decodeExtend(len(op.Items), cmd.Val())
+	case *redis.StatusCmd:
+		return protocol.Reply{Outcome: protocol.Granted}
+	case *redis.SliceCmd:
+		if op.Kind == protocol.CompareAndSetRecord {
+			return decodeCompareAndSet(cmd.Val())
+		}
+		record := make(map[string]string)
+		for i, v := range cmd.Val() {
+			if s, ok := v.(string); ok && i < len(op.Fields) {
+				record[op.Fields[i]] = s
+			}
+		}
+		return protocol.Reply{Outcome: protocol.Granted, Record: record}
+	case *redis.MapStringStringCmd:
+		return protocol.Reply{Outcome: protocol.Granted, Record: cmd.Val()}
+	}
+	return protocol.Reply{Err: errReply}
+}
+
+// failure returns the reply to op when the master or the connection answered err.
+func failure(op *protocol.Request, err error) protocol.Reply {
+	err = stripOrigin(err)
+	switch {
+	case Undoes(op) && IsWrongType(err):
+		return protocol.Reply{Outcome: protocol.Absent} // a key of another type holds no vote
+	case (op.Kind == protocol.ReadRecord || op.Kind == protocol.CompareAndSetRecord) && IsWrongType(err):
+		return protocol.Reply{Outcome: protocol.Refused, Err: fmt.Errorf("%w: it is no hash; %s", protocol.ErrRecord, recordRemedy)}
+	case op.Kind == protocol.Acquire && (isPartlyExecuted(err) || redis.HasErrorPrefix(err, "REDLOCK UNDO")):
+		return protocol.Reply{Err: err} // Unknown, so that the coordinator releases it
+	case NotServing(err) != nil && Undoes(op):
+		return protocol.Reply{Err: err} // Unknown, so that the lane sends it again, on the next connection
+	case NotServing(err) != nil:
+		return protocol.Reply{Outcome: protocol.NotSent, Err: err} // the server executed nothing
+	case IsReply(err):
+		return protocol.Reply{Outcome: protocol.Refused, Err: refusal(err)}
+	}
+	return protocol.Reply{Err: err}
+}
+
+// decode reads a script's answer that is a single integer.
+func decode(r *protocol.Reply, kind protocol.Kind, n int64) {
+	*r = protocol.Reply{}
+	switch {
+	case kind == protocol.Acquire && n > 0:
+		r.Outcome, r.Token = protocol.Granted, n
+	case kind != protocol.Acquire && n == 1:
+		r.Outcome = protocol.Granted
+	case (kind == protocol.Release || kind == protocol.Confirm || kind == protocol.Dequeue) && n == 0:
+		r.Outcome = protocol.Absent
+	case (kind == protocol.Acquire || kind == protocol.TopUp) && n <= 0:
+		left := min(-1-n, int64(maxRemaining/time.Millisecond))
+		r.Outcome, r.Remaining = protocol.Held, time.Duration(left)*time.Millisecond
+	default: // Unknown: the number does not say what the master executed
+		r.Err = errReply
+	}
+}
+
+// decodeCompareAndSet reads what record.lua returns.
+func decodeCompareAndSet(vals []any) protocol.Reply {
+	if len(vals) == 2 {
+		done, isNumber := vals[0].(int64)
+		state, isText := vals[1].(string)
+		switch {
+		case isNumber && isText && done == 1:
+			return protocol.Reply{Outcome: protocol.Granted}
+		case isNumber && isText && done == 0:
+			return protocol.Reply{Outcome: protocol.Refused, Err: &protocol.RecordStateError{Got: state}}
+		}
+	}
+	return protocol.Reply{Err: errReply}
+}
+
+// decodeExtend reads what extend.lua returns.
+func decodeExtend(items int, vals []int64) protocol.Reply {
+	if len(vals) != items {
+		return protocol.Reply{Err: errReply}
+	}
+	intact := make([]bool, len(vals))
+	for i, v := range vals {
+		intact[i] = v == 1
+	}
+	return protocol.Reply{Outcome: protocol.Granted, Intact: intact}
+}
+
+// readVote reads what votes.lua answered for op, the i-th in its call, into r.
+func readVote(r *protocol.Reply, op *protocol.Request, cmd *redis.Cmd, i int) {
+	if err := cmd.Err(); err != nil {
+		*r = failure(op, err)
+		return
+	}
+	if cmd.Args()[2] == loneOpKeys { // as in votesOf, which would make a slice of it
+		decodeVote(r, op, cmd.Val())
+		return
+	}
+	if all := votesOf(cmd); i < len(all) {
+		decodeVote(r, op, all[i])
+		return
+	}
+	*r = protocol.Reply{Err: errReply}
+}
+
+// decodeVote reads the answer of votes.lua for one op.
+func decodeVote(r *protocol.Reply, op *protocol.Request, val any) {
+	switch val := val.(type) {
+	case int64:
+		decode(r, op.Kind, val)
+		return
+	case string:
+		*r = failure(op, scriptError(val))
+		return
+	case []any:
+		if op.Kind == protocol.Acquire {
+			*r = decodeNotGranted(val)
+			return
+		}
+	}
+	*r = protocol.Reply{Err: errReply}
+}
+
+// decodeNotGranted reads the answer to an acquire that was not granted: two values, or
+// four if the caller waits.
+func decodeNotGranted(vals []any) protocol.Reply {
+	bad := protocol.Reply{Err: errReply}
+	var n [4]int64
+	numbers := len(vals)
+	switch len(vals) {
+	case 2:
+		numbers = 1
+	case 4:
+	default:
+		return bad
+	}
+	for i, v := range vals[:numbers] {
+		var ok bool
+		if n[i], ok = v.(int64); !ok || i > 0 && n[i] < 0 || i == 0 && n[i] > 0 {
+			return bad
+		}
+	}
+	var r protocol.Reply
+	decode(&r, protocol.Acquire, n[0])
+	if len(vals) == 2 {
+		var ok bool
+		if r.Holder, ok = vals[1].(string); !ok {
+			return bad
+		}
+		return r
+	}
+	r.Ticket, r.Ahead, r.Foreign = n[1], int(n[2]), n[3] == 1
+	return r
+}
+
+// Rights reads the two lists that check.lua returns: the rights that the user lacks for
+// every lock, and those that it lacks for read locks.
+func Rights(reply any) (missing, forReaders []string) {
+	lists, _ := reply.([]any)
+	var texts [2][]string
+	for i, list := range lists[:min(len(lists), 2)] {
+		words, _ := list.([]any)
+		for _, w := range words {
+			texts[i] = append(texts[i], fmt.Sprint(w))
+		}
+	}
+	return texts[0], texts[1]
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/lua"
+)
+
+var (
+	// sources has each script's text by its SHA-1.
+	sources = map[string]string{}
+
+	checkSource = lua.Source("check")
+	confirmSHA  = register(lua.Source("confirm"))
+	extendSHA   = register(lua.Source("extend"))
+	dequeueSHA  = register(lua.Source("leave"))
+	recordSHA   = register(lua.Source("record"))
+	topUpSHA    = register(lua.Source("topup"))
+	votesSHA    = register(lua.Source("votes"))
+)
+
+func register(source string) (sha string) {
+	sha = redis.NewScript(source).Hash()
+	sources[sha] = source
+	return sha
+}
+
+// Sources returns the texts of all scripts that a connection must load.
+func Sources() []string { return slices.Collect(maps.Values(sources)) }
+
+// Check adds check.lua to pipe. Its answer is read by [Rights].
+func Check(ctx context.Context, pipe redis.Pipeliner, keys *Keys) *redis.Cmd {
+	return pipe.Eval(ctx, checkSource, []string{keys.check.Name}, keys.checkArgs()...)
+}
+
+// background is the context of every command. go-redis takes only a deadline from a
+// context, and no cancellation; the deadlines are those of the lane's connection.
+var background = context.Background()
+
+// command returns the Redis command for op, on a connection whose record states are
+// known. It does not handle Acquire and Release: see votes.
+func (c *Conn) command(op *protocol.Request) redis.Cmder {
+	l := op.Lock
+	switch op.Kind {
+	case protocol.Confirm:
+		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, &c.Keys.Record,
+			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
+	case protocol.Dequeue:
+		return redis.NewIntCmd(background, "evalsha", dequeueSHA, 2, l.Name, l.Queue, op.Wait.Waiter, op.Wait.Ticket)
+	case protocol.Heartbeat:
+		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, 1, "px", millis(op.TTL))
+	case protocol.TopUp:
+		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.Keys.Record,
+			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)
+	case protocol.Extend:
+		return redis.NewIntSliceCmd(background, c.extendArgs(op)...)
+	case protocol.ReadRecord:
+		if len(op.Fields) == 0 {
+			return redis.NewMapStringStringCmd(background, "hgetall", &c.Keys.Record)
+		}
+		args := []any{"hmget", &c.Keys.Record}
+		for _, f := range op.Fields {
+			args = append(args, f)
+		}
+		return redis.NewSliceCmd(background, args...)
+	default: // CompareAndSetRecord
+		set := op.CompareAndSet
+		args := make([]any, 0, 5+len(set.If)+len(set.Set))
+		args = append(args, "evalsha", recordSHA, 1, &c.Keys.Record, len(set.If)/2)
+		for _, f := range set.If {
+			args = append(args, f)
+		}
+		for _, f := range set.Set {
+			args = append(args, f)
+		}
+		return redis.NewSliceCmd(background, args...)
+	}
+}
+
+func (c *Conn) extendArgs(op *protocol.Request) []any {
+	args := make([]any, 0, 7+4*len(op.Items))
+	args = append(args, "evalsha", extendSHA, 1+len(op.Items), &c.Keys.Record)
+	for i := range op.Items {
+		args = append(args, op.Items[i].Lock.Name)
+	}
+	args = append(args, millis(op.TTL), c.Voting, c.Quarantined)
+	for i := range op.Items {
+		it := &op.Items[i]
+		args = append(args, it.Lock.Field(it.Holder), it.Lock.ModeText, it.Count)
+	}
+	return args
+}
+
+// millis is a TTL in the milliseconds that the master gets. It is 1 or more, because a TTL
+// of 0 would delete the key.
+func millis(d time.Duration) int64 { return max(d.Milliseconds(), 1) }

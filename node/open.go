@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/node/internal/locate"
+	"github.com/redlock-go/redlock/node/internal/wire"
+)
+
+// New makes a node from a go-redis client. It uses the client's address or sentinels,
+// credentials, database, TLS and dialer, but not its pool.
+//
+// The node opens connections of its own, with the settings that a lock needs: no retries,
+// no dial retries, its own timeouts. A client whose options are unsafe for locks, as
+// MaxRetries is, is therefore safe here (docs/safety.md A16). Hooks of the client do not
+// see the node's traffic. The caller closes the client.
+//
+// New accepts a *redis.Client from redis.NewClient, redis.NewFailoverClient or
+// redis.NewUniversalClient. With cfg.Tag it accepts a *redis.ClusterClient, whose
+// addresses are the servers where the search for the slot's master starts. Any other kind
+// is an error that names it. New does not connect.
+func New(client redis.UniversalClient, cfg Config) (Node, error) {
+	r, err := openClient(client, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func openClient(client redis.UniversalClient, cfg Config) (*redisNode, error) {
+	switch c := client.(type) {
+	case *redis.Client:
+		if c == nil {
+			break
+		}
+		o := c.Options()
+		return open(redis.Options{
+			Network: o.Network, Addr: o.Addr, Dialer: o.Dialer, OnConnect: o.OnConnect,
+			Protocol: o.Protocol, Username: o.Username, Password: o.Password,
+			CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+			StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+			DB:                           o.DB, TLSConfig: o.TLSConfig, ClientName: o.ClientName,
+		}, cfg, nil)
+	case *redis.ClusterClient:
+		if c == nil {
+			break
+		}
+		o := c.Options()
+		if len(o.Addrs) == 0 {
+			return nil, errors.New("node: a *redis.ClusterClient without addresses")
+		}
+		return open(redis.Options{
+			Dialer: o.Dialer, OnConnect: o.OnConnect,
+			Protocol: o.Protocol, Username: o.Username, Password: o.Password,
+			CredentialsProvider: o.CredentialsProvider, CredentialsProviderContext: o.CredentialsProviderContext,
+			StreamingCredentialsProvider: o.StreamingCredentialsProvider,
+			TLSConfig:                    o.TLSConfig, ClientName: o.ClientName,
+		}, cfg, o.Addrs)
+	}
+	return nil, fmt.Errorf("node: a %T cannot be one node: want a *redis.Client for one master, or a *redis.ClusterClient", client)
+}
+
+// failoverAddr is the address that go-redis gives a client whose master sentinels name.
+const failoverAddr = "FailoverClient"
+
+// open makes a node of opts. If seeds is not empty, the node is a slot of the Redis Cluster
+// to which these servers belong.
+func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
+	var locator locate.Locator
+	switch {
+	case len(seeds) > 0:
+		if err := locate.CheckTag(cfg.Tag); err != nil {
+			return nil, fmt.Errorf("node: a Redis Cluster: %w", err)
+		}
+		locator, opts.Addr = locate.NewSlot(seeds), "cluster:"+cfg.Tag
+	case cfg.Tag != "":
+		return nil, errors.New("node: Config.Tag is for a Redis Cluster only, and this is none")
+	case opts.Addr == failoverAddr:
+		locator = locate.Sentinels{Address: failoverAddr}
+	default:
+		locator = locate.Address(opts.Addr)
+	}
+	cfg = cfg.withDefaults()
+	r := &redisNode{
+		name: opts.Addr, opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf(cfg.Tag), cfg: cfg, clock: cfg.Clock,
+		wake:      make(chan struct{}, 1),
+		quit:      make(chan struct{}),
+		done:      make(chan struct{}),
+		firstDial: make(chan struct{}),
+	}
+	r.life, r.endLife = context.WithCancel(background)
+	r.sub = subscription{node: r, want: make(map[string]bool), changed: make(chan struct{}, 1)}
+	r.sub.life, r.sub.endLife = context.WithCancel(background)
+	return r, nil
+}
+
+// laneOptions returns opts with the settings that a lock needs.
+func laneOptions(opts redis.Options, cfg Config) redis.Options {
+	opts.MaxRetries = -1
+	opts.DialerRetries = 1
+	opts.DialTimeout = cfg.DialTimeout
+	opts.ReadTimeout, opts.WriteTimeout = cfg.IOTimeout, cfg.IOTimeout
+	opts.ContextTimeoutEnabled = true
+	opts.PoolSize = 1
+	if mutants.LibraryRetries {
+		opts.MaxRetries, opts.PoolSize = 3, 8
+	}
+	// With RESP3 go-redis looks for pushed messages before each pipeline, with a
+	// system call. That is a tenth of a lone caller's time, and the node needs nothing of RESP3.
+	opts.Protocol = 2
+	opts.DisableIdentity = true
+	// If no endpoint type is set, go-redis before v9.23 resolves the host's name once more
+	// for each connection, although the mode is disabled.
+	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
+	return opts
+}

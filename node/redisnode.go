@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/internal/locate"
+	"github.com/redlock-go/redlock/node/internal/unacked"
+	"github.com/redlock-go/redlock/node/internal/wire"
+)
+
+// background is the context of every command. go-redis takes only a deadline from a
+// context, and no cancellation; the deadlines are those of the connection.
+var background = context.Background()
+
+// redisNode is a [Node] over go-redis. Its methods are called by the coordinator; the lane,
+// one goroutine, does all I/O (see lane.go).
+type redisNode struct {
+	name    string
+	opts    redis.Options // of every connection; copied before use
+	owned   io.Closer     // the client behind the dialer of opts, if the node made it
+	locator locate.Locator
+	keys    *wire.Keys
+	cfg     Config
+	clock   clock.Clock
+	binding protocol.Binding
+	sub     subscription
+
+	start sync.Once // the first Ready or Submit starts the lane
+	wake  chan struct{}
+	quit  chan struct{} // closed by Close, to end pauses
+	// life ends when Close has waited long enough. It ends the lane's connection.
+	life          context.Context
+	endLife       context.CancelFunc
+	done          chan struct{} // closed when the lane has ended
+	firstDial     chan struct{} // closed after the first dial
+	firstDialOnce sync.Once     // closes firstDial
+
+	mu          sync.Mutex // guards the fields below
+	queue       []*protocol.Op
+	unacked     unacked.List // Invariant: each entry is older than all of queue
+	busy        bool         // a pipeline is on its way
+	busySince   time.Duration
+	down        bool // the breaker is open
+	downErr     error
+	closed      bool
+	epoch       string        // the epoch with which scripts compare the record; see Enter
+	voteRefusal error         // why the node asks for no vote; nil: it does
+	doubtedAt   time.Duration // when the lane itself last set voteRefusal
+	live        *redis.Client // the lane's connection, for Close
+
+	// The lane alone uses the fields below.
+	broken       brokenConn
+	clockMonitor clock.Watch   // of the master's clock, over all connections to one process
+	clockReadAt  time.Duration // when the lane last asked for TIME
+	clockRunID   string        // run_id of the process whose clock that is
+	spareOps     []*protocol.Op
+	spareEntries []*unacked.Entry
+	pipe         wire.Pipeline
+}
+
+var _ Node = (*redisNode)(nil)
+
+// Name is the master's address, "sentinel:NAME" or "cluster:TAG".
+func (r *redisNode) Name() string { return r.name }
+
+// Tag implements [Node].
+func (r *redisNode) Tag() string { return r.cfg.Tag }
+
+// BehindFailover implements [Node].
+func (r *redisNode) BehindFailover() bool { return r.locator.BehindFailover() }
+
+// Bind implements [Node].
+func (r *redisNode) Bind(b protocol.Binding) { r.binding = b }
+
+// Ready implements [Node].
+func (r *redisNode) Ready(ctx context.Context) error {
+	r.begin()
+	select {
+	case <-r.firstDial:
+	default:
+		select {
+		case <-r.firstDial:
+		case <-ctx.Done():
+		}
+	}
+	select {
+	case <-r.firstDial:
+	default:
+		return &Error{Node: r.name, Err: fmt.Errorf("%w: no answer yet: %w", ErrDown, ctx.Err())}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return &Error{Node: r.name, Err: ErrClosed}
+	}
+	if r.down {
+		return &Error{Node: r.name, Err: r.downErr}
+	}
+	return nil
+}
+
+// begin starts the lane.
+func (r *redisNode) begin() { r.start.Do(func() { go r.run() }) }
+
+// Submit implements [Node].
+func (r *redisNode) Submit(op *protocol.Op) bool {
+	r.begin()
+	r.mu.Lock()
+	err := r.refusalLocked(op)
+	switch {
+	case err == nil:
+		r.queue = append(r.queue, op)
+	case wire.Undoes(op.Request) && !r.closed:
+		r.keepLocked(op.Request)
+	}
+	more := op.More // read it now: once op is queued, it belongs to the lane
+	r.mu.Unlock()
+	if !more {
+		r.wakeLane()
+	}
+	if err != nil {
+		op.Reply = r.notSent(op, err)
+	}
+	return err == nil
+}
+
+func (r *redisNode) wakeLane() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keepLocked keeps a Release or Dequeue that Submit turned away. It goes behind what is
+// queued, because it may undo an op of the queue. If the master is down, it goes into the
+// list for the next connection.
+func (r *redisNode) keepLocked(req *protocol.Request) {
+	switch {
+	case r.down:
+		r.unacked.Add(req)
+	case len(r.queue) < r.cfg.QueueLimit+unacked.Max:
+		kept := *req
+		kept.More = false
+		r.queue = append(r.queue, &protocol.Op{Request: &kept, To: discard{}})
+	default:
+		r.unacked.CountDropped()
+	}
+}
+
+// discard is the Receiver of ops for which no caller waits.
+type discard struct{}
+
+func (discard) Receive(*protocol.Op) {}
+
+// refusalLocked returns why the node does not queue op, or nil.
+func (r *redisNode) refusalLocked(op *protocol.Op) error {
+	switch {
+	case r.closed:
+		return ErrClosed
+	case r.down:
+		return r.downErr
+	case r.busy && op.Start-r.busySince > r.cfg.StallAfter:
+		return ErrStalled
+	case r.voteRefusal != nil && r.binding.CheckRecordState && (op.Kind == protocol.Acquire || op.Kind == protocol.Confirm):
+		return r.voteRefusal
+	case len(r.queue) >= r.cfg.QueueLimit:
+		return ErrBusy
+	}
+	return nil
+}
+
+// Enter implements [Node].
+func (r *redisNode) Enter(epoch string, refusal error, asOf time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.epoch = epoch
+	if refusal != nil || asOf >= r.doubtedAt {
+		r.voteRefusal = refusal
+	}
+}
+
+// doubtLocked makes the node ask for no vote until the coordinator has looked at the
+// master again.
+func (r *redisNode) doubtLocked(why error) { r.voteRefusal, r.doubtedAt = why, r.clock.Elapsed() }
+
+// Unacknowledged implements [Node].
+func (r *redisNode) Unacknowledged() (kept int, dropped uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unacked.Len(), r.unacked.Dropped()
+}
+
+// Close implements [Node].
+func (r *redisNode) Close() error {
+	r.mu.Lock()
+	again := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	r.start.Do(func() { close(r.done); r.endFirstDial() })
+	if !again {
+		close(r.quit)
+		r.wakeLane()
+		if r.owned != nil {
+			defer r.owned.Close()
+		}
+	}
+	r.sub.close()
+	defer r.endLife()
+	patience := time.NewTimer(r.cfg.StallAfter)
+	defer patience.Stop()
+	select {
+	case <-r.done:
+		return nil
+	case <-patience.C:
+	}
+	r.endLife() // breaks the dial or the read in which the lane sits
+	r.mu.Lock()
+	if r.live != nil {
+		_ = r.live.Close()
+	}
+	r.mu.Unlock()
+	<-r.done
+	return nil
+}
+
+func (r *redisNode) endFirstDial() { r.firstDialOnce.Do(func() { close(r.firstDial) }) }
