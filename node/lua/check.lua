@@ -1,20 +1,23 @@
--- check.lua: tries every command that the other scripts call, on keys and channels of the check's
--- own that have the names of those that the scripts use and derive. So a missing right
--- is found when a connection is made, and not half-way through a vote.
+-- check.lua: tries every command that the other scripts call. A missing right is then found
+-- when a connection is made, and not in the middle of a vote. The commands run on keys and
+-- channels of their own, whose names are like those that the scripts use and derive.
+--
 -- KEYS[1] the check's lock, which no other client uses
 -- ARGV[1] its queue   ARGV[2] a reader's timeout key of it   ARGV[3] a sign of life
 -- ARGV[4] the node record   ARGV[5] ... the channels that the scripts publish to
--- Keys are arguments here, so that a right too few is found by the command that lacks it.
+-- The other keys are in ARGV: if the user may not touch a key in KEYS, Redis refuses the
+-- whole script and does not name the command.
+--
 -- Returns two lists of the rights that the user lacks: those that every lock needs, and
--- those that only read locks need. Each right is a text: the command, and what it was
--- tried on. Other failures, as of a master that is out of memory, are not its business.
+-- those that only read locks need. Each right is a text: the command, and its key or channel.
+-- The script ignores other errors, such as out of memory.
 local lock, queue, timeout, alive, record = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local missing, forReaders = {}, {}
 local found = missing
 local function check(...)
   local reply = redis.pcall(...)
   local err = type(reply) == 'table' and reply.err
-  -- The words of Redis 6.2 and 7.0, and of 7.2 and later.
+  -- Redis 6.2 and 7.0 answer one of the first two texts, 7.2 and later the third.
   if err and (string.find(err, "can't run this command", 1, true) or string.find(err, "can't access", 1, true) or
      string.find(err, 'ermissions', 1, true)) then
     local command, on = ...
@@ -43,12 +46,13 @@ check('exists', alive)
 check('hmget', record, 'gate')
 check('hget', record, 'gate')
 check('hgetall', record)
-check('hdel', record, 'none') -- a right to write, and nothing written
+check('hdel', record, 'none') -- needs the right to write, and writes nothing
 for i = 5, #ARGV do
   check('publish', ARGV[i], '')
 end
-check('del', lock, queue, alive) -- last: what a right too few has left
--- A user may be allowed these keys for some locks only, which a connection does not know.
+check('del', lock, queue, alive) -- last, because it removes what the commands above have written
+-- A user may have rights to these keys for some locks only, and a connection does not know
+-- for which.
 found = forReaders
 check('set', timeout, 1, 'px', 1000)
 check('pexpire', timeout, 1000)

@@ -1,26 +1,27 @@
--- extend.lua: gives votes that are still there a new TTL, and a new hold count where one is
--- named. It never creates a vote.
+-- extend.lua: gives votes that are still there a new TTL, and a new hold count if the caller
+-- names one. It never creates a vote.
 --
 -- KEYS[1] the record   KEYS[1 + i] a lock
 -- ARGV[1] TTL in ms
--- ARGV[2] the gate of a voting master   ARGV[3] how a quarantined one's begins
+-- ARGV[2] the record state of a voting master   ARGV[3] how that of a quarantined one begins
 -- and then three words for each lock:
 --   holder   the holder's field
 --   mode     x plain, w write, r read
---   count    the hold count to set, 0 to leave it. It is set, not incremented, so a replay
---            changes nothing.
+--   count    the hold count to set, 0 to leave it. The script sets it instead of adding to
+--            it, so that a replay changes nothing.
 --
--- Returns one integer a lock: 1 intact and extended, 0 not held by that holder.
--- Errors: REDLOCK GATE <gate>.
+-- Returns one integer for each lock: 1 if the vote was there and is extended, 0 if that holder
+-- has no vote.
+-- Errors: REDLOCK GATE <state>, the record has another state.
 
 local call = redis.call
 local HEADER, STRIDE = 3, 3 -- words of ARGV before the locks, and of a lock
 local ttl = ARGV[1]
 
--- @part gate
+-- @part record_state
 -- @part redisson
 
-local refused = gate_error(KEYS[1], ARGV[2], ARGV[3])
+local refused = record_state_error(KEYS[1], ARGV[2], ARGV[3])
 if refused then
   return refused
 end

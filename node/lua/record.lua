@@ -1,10 +1,13 @@
 -- record.lua: compare-and-set on fields of the node record.
+--
 -- KEYS[1] the node record
 -- ARGV[1] n   ARGV[2i], ARGV[2i + 1] for i = 1 to n: a field, and the value that it must
--- have, empty for none
--- and then field, value ... to set: a counter (c and a digit) is only ever raised, an
--- empty value removes the field, any other is set
--- Returns 1 and the gate when it was set, or 0 and the gate that stands there.
+-- have, empty if the field must be absent
+-- and then field, value ... to set. A counter, whose name is c and a number, is only raised.
+-- An empty value removes the field.
+--
+-- Returns {1, state} if the fields were set, else {0, state}. state is the record's state
+-- after the call.
 local n = tonumber(ARGV[1])
 for i = 2, 2 * n, 2 do
   if (redis.call('hget', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then

@@ -1,22 +1,22 @@
--- topup.lua: puts the vote of a live lease back where it is missing. No token, no counter,
--- no queue.
+-- topup.lua: restores the vote of a live lease on a master that has lost it. It touches
+-- neither the counter nor the queue, and gives no token.
 --
 -- KEYS[1] the lock   KEYS[2] the record
 -- ARGV[1] the holder's field   ARGV[2] TTL in ms   ARGV[3] mode   ARGV[4] hold count
--- ARGV[5] the gate of a voting master   ARGV[6] how a quarantined one's begins
+-- ARGV[5] the record state of a voting master   ARGV[6] how that of a quarantined one begins
 --
--- Returns 1 granted, or -1 - PTTL held by another.
--- Errors: REDLOCK GATE <gate>.
+-- Returns 1 if the vote is there now, or -1 - PTTL if another holds the lock.
+-- Errors: REDLOCK GATE <state>, the record has another state.
 
 local call, try = redis.call, redis.pcall
 local lock, record = KEYS[1], KEYS[2]
 local holder, ttl, mode, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
--- @part gate
+-- @part record_state
 -- @part redisson
 -- @part grant
 
-local refused = gate_error(record, ARGV[5], ARGV[6])
+local refused = record_state_error(record, ARGV[5], ARGV[6])
 if refused then
   return refused
 end

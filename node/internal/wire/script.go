@@ -21,7 +21,7 @@ var (
 	checkSource = lua.Source("check")
 	confirmSHA  = register(lua.Source("confirm"))
 	extendSHA   = register(lua.Source("extend"))
-	dequeueSHA  = register(lua.Source("leave"))
+	dequeueSHA  = register(lua.Source("dequeue"))
 	recordSHA   = register(lua.Source("record"))
 	topUpSHA    = register(lua.Source("topup"))
 	votesSHA    = register(lua.Source("votes"))

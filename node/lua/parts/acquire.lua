@@ -1,8 +1,8 @@
--- Part acquire: an acquire, from its question to its answer. Who may have a lock that is held
--- or queued for is decided in part contend.
+-- Part acquire: one acquire. Part contend decides who may have a lock that is held or queued
+-- for.
 
--- acquire returns the answer, and of a grant what to store as the lock's counter. last is the
--- counter's value.
+-- acquire returns the answer and, if it grants, the value to store as the lock's counter. last
+-- is the counter's value before.
 local function acquire(lock, queue, mode, holder, ticket, last, floor, barges)
   local left, answer = -2, nil -- PTTL of a lock that nobody holds
   local contended = call('exists', lock, queue) > 0
@@ -22,7 +22,7 @@ local function acquire(lock, queue, mode, holder, ticket, last, floor, barges)
     return (stays and 'REDLOCK UNDO ' or '') .. failed
   end
   if contended and ticket ~= '' then
-    pcall(contention.dequeue, queue, lock, holder, mode) -- the vote is given, whatever comes of that
+    pcall(contention.dequeue, queue, lock, holder, mode) -- an error is ignored: the vote is given already
   end
   return token, stored
 end

@@ -1,6 +1,7 @@
--- Part contend: who is granted a lock that is held or queued for, and what others are told.
+-- Part contend: who is granted a lock that is held or queued for, and what the others get as
+-- their answer.
 
--- holder_of is who holds the lock: * for readers, empty for nobody.
+-- holder_of returns a holder of the lock: * for readers, empty if nobody holds it.
 local function holder_of(lock)
   if call('hget', lock, 'mode') == 'read' then
     return '*'
@@ -22,14 +23,15 @@ local function has_foreign_holder(lock)
   return false
 end
 
--- can_join: a reader may join other readers, and the write vote of its own owner.
+-- can_join says whether a reader may join those that hold the lock: other readers, or the
+-- write vote of its own owner.
 local function can_join(lock)
   local mode = call('hget', lock, 'mode')
-  return mode == 'read' or (mode == 'write' and over ~= '' and call('hexists', lock, over) == 1)
+  return mode == 'read' or (mode == 'write' and join_write ~= '' and call('hexists', lock, join_write) == 1)
 end
 
--- has_turn says whether a waiter with so many ahead of it may take a free lock. Readers go in
--- together, but not past a writer that waits.
+-- has_turn says whether a waiter with that many others ahead of it may take a free lock.
+-- Readers take the lock together, but a reader does not pass a waiting writer.
 local function has_turn(queue, ahead, mode, barges)
   if ahead == 0 or barges then
     return true
@@ -44,10 +46,11 @@ local function has_turn(queue, ahead, mode, barges)
   return true
 end
 
--- line_up enters the waiter in the queue, and returns its ticket, how many are ahead of it,
--- and whether it is its turn if the lock is free. It does not enqueue the waiter when the
--- lock is free and nobody else queues, or when the waiter is at the head with the ticket that
--- it presents: to enqueue it first would add half to the cost of its acquire.
+-- line_up puts the waiter into the queue. It returns the waiter's ticket, how many are ahead of
+-- it, and whether it may take the lock if the lock is free. It does not enqueue the waiter if
+-- the lock is free and nobody else queues, or if the lock is free and the waiter is at the head
+-- with the ticket that it presents. Enqueuing it first would add half to the cost of its
+-- acquire.
 local function line_up(queue, waiter, ticket, mode, free, barges)
   ticket = tonumber(ticket)
   if free and ticket > 0 then
@@ -60,7 +63,8 @@ local function line_up(queue, waiter, ticket, mode, free, barges)
     return ticket, 0, true
   end
   if ticket == 0 then
-    -- A place that the waiter may have had was an earlier turn's, and is about to be left.
+    -- The waiter wants a new place. If it has a place from an earlier attempt, that attempt's
+    -- dequeue is still on its way.
     local now = call('time')
     ticket = now[1] * 1000000 + now[2]
   end
@@ -70,8 +74,8 @@ local function line_up(queue, waiter, ticket, mode, free, barges)
   return ticket, ahead, has_turn(queue, ahead, mode, barges)
 end
 
--- contend returns the lock's PTTL when the caller is to be granted the vote, else nil and the
--- answer. last is the lock's counter.
+-- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer. last
+-- is the value of the lock's counter.
 local function contend(lock, queue, mode, holder, ticket, last, barges)
   local left = call('pttl', lock)
   local free = left == -2
@@ -84,7 +88,7 @@ local function contend(lock, queue, mode, holder, ticket, last, barges)
   end
 
   if ticket == '' then
-    local turn = (mode == 'r' and over ~= '') or call('exists', queue) == 0 or not head(queue)
+    local turn = (mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not head(queue)
     if free and turn then
       return left
     end
@@ -97,7 +101,8 @@ local function contend(lock, queue, mode, holder, ticket, last, barges)
   end
   if free then
     if ticket ~= '0' then
-      -- The caller may have been woken in its old place, and has just gone behind another.
+      -- The caller may have been woken for its turn, but another waiter is ahead of it. Wake
+      -- that one, so that the wake is not lost.
       local first = head(queue)
       if first then
         wake(first, lock)

@@ -1,11 +1,11 @@
 -- Part grant: the only place where a vote is written.
 
--- grant writes the holder's vote with its TTL, as a whole or not at all: no key may be left
--- without a TTL, whichever command fails (docs/safety.md A29). left is the lock's PTTL
--- before. Returns nil, or why it failed and whether the vote may be there all the same.
+-- grant writes the holder's vote and its TTL. If one of its commands fails, it undoes the
+-- others, so that no key is left without a TTL (docs/safety.md A29). left is the lock's PTTL
+-- before. It returns nil, or an error and whether the vote may be there although it failed.
 local function grant(lock, holder, mode, count, ttl, left)
   local timeout = mode == 'r' and timeout_key(lock, holder, 1)
-  if timeout then -- first, because it has its TTL from the beginning
+  if timeout then -- first, because SET gives the key its TTL at once
     local set = try('set', timeout, '1', 'px', ttl)
     if set.err then
       return set.err, false

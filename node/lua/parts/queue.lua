@@ -1,13 +1,13 @@
--- Part queue: a lock's queue is a sorted set of waiters by ticket. A waiter is dead when its
--- client's sign of life, a key with a TTL, is gone.
+-- Part queue: a lock's queue, which is a sorted set of waiters by ticket. A client's sign of life
+-- is a key with a TTL. Once it has expired, the client's waiters count as dead.
 
--- The sign of life is called as the record is, redlock:node, which in a cluster has the
--- slot's tag behind it.
+-- In a cluster the record's name is redlock:node and the slot's tag. sign_of_life appends the
+-- same tag, so that its key is in the same slot.
 local function sign_of_life(waiter)
   return 'redlock:alive' .. string.sub(record, 13) .. ':' .. client_of(waiter)
 end
 
--- head removes dead waiters from the front, and returns the first that lives, or nil.
+-- head removes dead waiters from the front of the queue. It returns the first live waiter, or nil.
 local function head(queue)
   while true do
     local first = call('zrange', queue, 0, 0)[1]
@@ -22,7 +22,7 @@ local function wake(waiter, lock)
   call('publish', 'redlock:wake:' .. client_of(waiter), lock)
 end
 
--- enqueue gives the waiter a place, or moves it to the ticket's.
+-- enqueue puts the waiter at the place of the ticket, also if it has another place.
 local function enqueue(queue, ticket, waiter)
   call('set', sign_of_life(waiter), '1', 'px', liveness)
   call('zadd', queue, ticket, waiter)
@@ -33,7 +33,7 @@ local function enqueue(queue, ticket, waiter)
   end
 end
 
--- dequeue takes a waiter that was granted out of its place. Readers go in together, so a
+-- dequeue removes a waiter that was granted the lock. Readers take the lock together, so a
 -- reader wakes the reader behind it.
 local function dequeue(queue, lock, holder, mode)
   if call('zrem', queue, waiter_of(holder, mode)) == 1 and mode == 'r' then

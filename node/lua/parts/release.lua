@@ -1,6 +1,6 @@
--- Part release: the only place where a caller's vote is taken back.
--- The hash of a plain lock has one field, so HDEL removes the key with it. HDEL cannot touch
--- another holder's vote, so no vote is read in order to delete it.
+-- Part release: the only place where a holder's vote is removed.
+-- The script does not read the vote first: HDEL removes the field of this holder and no other.
+-- The hash of a plain lock has one field, so HDEL removes the whole key.
 
 local function release(lock, queue, mode, holder, ticket)
   local gone = try('hdel', lock, holder)
@@ -12,8 +12,8 @@ local function release(lock, queue, mode, holder, ticket)
   if mode == 'x' and ticket == '' and try('exists', queue) == 0 then
     try('publish', 'redisson_lock__channel:' .. braced(lock), '0')
   else
-    -- Once the vote is gone it is gone, whatever comes of the rest: a key of another type in
-    -- the queue's place, say, holds nobody to wake.
+    -- An error from here on is ignored, because the vote is gone already. For example, a key
+    -- of another type may be in the queue's place; then there is no waiter to wake.
     contention = contention or make_contention()
     pcall(contention.settle, lock, queue, mode, holder, ticket)
   end

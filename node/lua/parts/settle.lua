@@ -1,7 +1,7 @@
--- Part settle: what is to be done when a vote was taken back.
+-- Part settle: what follows the release of a vote: keys that depend on it, and wakes.
 
--- longest_hold is how long the reader's vote lives in ms, 0 when the reader died. Redisson's
--- readers have a timeout key a hold, each with its own lease.
+-- longest_hold returns how long the reader's vote lives, in ms: 0 if its timeout keys have
+-- expired. A reader of Redisson's has a timeout key for each hold, each with its own TTL.
 local function longest_hold(lock, reader)
   local left = 0
   for hold = 1, tonumber(call('hget', lock, reader)) or 1 do
@@ -10,9 +10,9 @@ local function longest_hold(lock, reader)
   return left
 end
 
--- after_reader puts the lock in order behind a reader that left. The hash must not outlive
--- the last reader, or a reader that dies keeps writers out for the TTL of one that has left.
--- Returns whether the lock is free, and whether the head of the queue is to be woken.
+-- after_reader adjusts the lock after a reader has released it. The hash must not outlive the
+-- readers that remain: if they died, writers would wait for the TTL of the reader that released.
+-- It returns whether the lock is free, and whether the head of the queue must be woken.
 local function after_reader(lock, holder)
   call('del', timeout_key(lock, holder, 1))
   local longest, foreign = 0, false
@@ -33,23 +33,24 @@ local function after_reader(lock, holder)
     call('del', lock)
     return true, true
   end
-  -- The head of the queue sleeps as long as it was told, so it must learn of an end that is
-  -- much nearer now. And a reader of Redisson's may have joined after the head last looked:
-  -- then the head must learn that Redisson's channel will tell the end.
+  -- The head of the queue sleeps for the TTL that it last got, so it must be woken if the lock
+  -- ends much sooner now. It must also be woken if a reader of Redisson's holds the lock: that
+  -- reader may have joined after the head last looked, and Redisson announces its release on
+  -- its own channel only.
   local wakes = foreign or call('pttl', lock) - longest >= 1000
   call('pexpire', lock, longest)
   return false, wakes
 end
 
--- after_writer puts the lock in order behind a writer that left. A writer that also reads
--- reads on.
+-- after_writer adjusts the lock after a writer has released it. If the writer also holds a read
+-- vote, it keeps that vote.
 local function after_writer(lock, channel)
   if call('hlen', lock) > 1 then
     call('hset', lock, 'mode', 'read')
   else
     call('del', lock)
   end
-  call('publish', channel, '1') -- wakes all of Redisson's: readers go in together
+  call('publish', channel, '1') -- wakes all waiters of Redisson's, because readers take the lock together
 end
 
 local function settle(lock, queue, mode, holder, ticket)
@@ -61,8 +62,8 @@ local function settle(lock, queue, mode, holder, ticket)
     after_writer(lock, channel)
   end
   if free then
-    -- Redisson loses a 1 that comes between its second try and its sleep, and sleeps to the
-    -- end of the TTL. A 0 stays until it is taken.
+    -- Redisson loses a 1 that arrives between its second try and its sleep, and then sleeps to
+    -- the end of the TTL. It keeps a 0 until one of its waiters takes it.
     call('publish', channel, '0')
   end
   local waiter
@@ -72,7 +73,7 @@ local function settle(lock, queue, mode, holder, ticket)
   end
   if wakes and call('exists', queue) == 1 then
     local first = head(queue)
-    if first and first ~= waiter then -- the caller need not be woken
+    if first and first ~= waiter then -- the caller does not wait for a wake
       wake(first, lock)
     end
   end

@@ -1,9 +1,10 @@
--- leave.lua: takes a waiter out of the queue, and wakes the next one when the lock is free.
+-- dequeue.lua: takes a waiter out of the queue. If the waiter was first and the lock is free,
+-- it wakes the next waiter.
 --
 -- KEYS[1] the lock   KEYS[2] the lock's queue
--- ARGV[1] the waiter   ARGV[2] the ticket of the place to leave, 0 for any place
+-- ARGV[1] the waiter   ARGV[2] the ticket of its place, 0 for any place
 --
--- Returns 1 the waiter was queued there, or 0 it was not.
+-- Returns 1 if the waiter had that place, else 0.
 
 local call = redis.call
 local lock, queue = KEYS[1], KEYS[2]
