@@ -6,6 +6,6 @@ package node
 
 import "net"
 
-// hungUp cannot be told here: a connection that the master has closed is found out by
-// the first op on it.
+// hungUp always returns false on this system. If the master has closed the connection, the
+// first op on it fails.
 func hungUp(net.Conn) bool { return false }

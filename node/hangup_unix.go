@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hungUp says whether the other side has closed c, without waiting and without taking
-// anything from it. False also when that cannot be told.
+// hungUp reports whether the other side has closed c. It does not wait and reads nothing.
+// If it cannot find out, it returns false.
 func hungUp(c net.Conn) bool {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
 		c = t.NetConn()
@@ -26,7 +26,7 @@ func hungUp(c net.Conn) bool {
 		return false
 	}
 	gone := false
-	// Not raw.Read, which fails when the deadline of the read before is over.
+	// Control and not Read, because Read fails after the deadline of the previous read.
 	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)

@@ -29,18 +29,21 @@ import (
 //	redis-cluster://[user:password@]host[:port][,host[:port]...]/?tag=TAG
 //	rediss-cluster://...                         the slot of {TAG} in a Redis Cluster
 //
-// User and password of a sentinel URL are the master's; the sentinels' own go
-// into ?sentinel_username=&sentinel_password=. Of a cluster's nodes any that answers
-// says where the slot is; name several. All locks of a client that has a cluster
-// among its masters are named {TAG}:name, on all its masters. In all forms ?name=m1 gives the node
-// a name instead of its address, for clients that reach one master by different
-// addresses: they must name it alike. The other query parameters of
-// redis.ParseURL are understood in the first three forms; those that set
-// timeouts, retries or pools are ignored, for the lane has its own. Any other
-// parameter is an error.
+// In a sentinel URL, user and password are the master's. Those of the sentinels are the
+// parameters ?sentinel_username=&sentinel_password=.
 //
-// It does not connect; see Ready. An error names the fault and never the
-// password.
+// In a cluster URL, name several servers: any of them that answers says where the slot is.
+// If one master of a client is a cluster, all locks of the client are named {TAG}:name, on
+// all its masters.
+//
+// In all forms ?name=m1 gives the node a name instead of its address. It is for clients
+// that reach one master at different addresses: they must all use the same name.
+//
+// The first three forms accept the other query parameters of redis.ParseURL too. Open
+// ignores those that set timeouts, retries or pools, because the node has its own. Any
+// other parameter is an error.
+//
+// Open does not connect. An error names the fault and never the password.
 func Open(rawURL string, cfg Config) (Node, error) {
 	r, err := openURL(rawURL, cfg)
 	if err != nil {
@@ -76,7 +79,7 @@ func openURL(rawURL string, cfg Config) (*redisNode, error) {
 	return r, nil
 }
 
-// cutName takes the parameter name out of a URL's rest.
+// cutName removes the parameter name from rest, which is what follows :// in a URL.
 func cutName(rest string) (without, name string, err error) {
 	path, query, ok := strings.Cut(rest, "?")
 	if !ok {
@@ -94,7 +97,7 @@ func cutName(rest string) (without, name string, err error) {
 	return path + "?" + values.Encode(), name, nil
 }
 
-// openMaster makes a node of cut, which is rawURL without what is ours.
+// openMaster makes a node of cut, which is rawURL without the parameter name.
 func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
 	opts, err := redis.ParseURL(cut)
 	if err == nil && opts.Network == "tcp" {
@@ -107,7 +110,7 @@ func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
 	return open(*opts, cfg, nil)
 }
 
-// hostsURL is one with a list of hosts, which net/url refuses.
+// hostsURL is a URL with a list of hosts, which net/url refuses.
 type hostsURL struct {
 	username, password string
 	addrs              []string
@@ -116,7 +119,8 @@ type hostsURL struct {
 	tls                *tls.Config // nil for none
 }
 
-// parseHosts takes the rest of such a URL apart. What is wrong with it is in what.
+// parseHosts parses rest, which is what follows :// in such a URL. If rest is wrong, what
+// says how.
 func parseHosts(rawURL, rest, defaultPort string) (u hostsURL, what string) {
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
@@ -180,7 +184,7 @@ func openSentinel(rawURL, rest string, cfg Config) (*redisNode, error) {
 	fo.DialTimeout = cfg.withDefaults().DialTimeout
 	fo.ReadTimeout, fo.WriteTimeout = fo.DialTimeout, fo.DialTimeout
 	fo.ContextTimeoutEnabled = true
-	client := redis.NewFailoverClient(fo) // for its dialer: it asks the sentinels
+	client := redis.NewFailoverClient(fo) // its dialer asks the sentinels
 	r, err := openClient(client, cfg)
 	if err != nil {
 		_ = client.Close()
@@ -211,8 +215,8 @@ func openCluster(rawURL, rest string, cfg Config) (*redisNode, error) {
 	return open(redis.Options{Username: u.username, Password: u.password, TLSConfig: u.tls}, cfg, u.addrs)
 }
 
-// unknownParams says which query parameter is none of those known, or nothing. A
-// name is quoted only when it cannot be a piece of a password.
+// unknownParams returns an error text for the first query parameter that is not known, or
+// "". It quotes the name only if that cannot be part of a password.
 func unknownParams(query url.Values, known ...string) string {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch {
@@ -228,7 +232,7 @@ func unknownParams(query url.Values, known ...string) string {
 
 var paramName = regexp.MustCompile("^[a-z_]{1,32}$")
 
-// withPort is host with the default port if it has none.
+// withPort returns host with its own port, or with the default port if it has none.
 func withPort(host, port string) (string, error) {
 	if host == "" {
 		return "", errors.New("an empty host")
@@ -241,7 +245,8 @@ func withPort(host, port string) (string, error) {
 	return addr, checkPort(addr)
 }
 
-// checkPort does not quote the port: it may be a piece of a password.
+// checkPort returns an error if addr has no valid port. The error does not quote the port,
+// which may be part of a password.
 func checkPort(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
@@ -250,7 +255,7 @@ func checkPort(addr string) error {
 	return nil
 }
 
-// redact takes user and password out of a URL, even of one that cannot be read.
+// redact removes user and password from a URL, even if the URL cannot be parsed.
 func redact(rawURL string) string {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
@@ -268,9 +273,9 @@ func redact(rawURL string) string {
 
 var passwordParam = regexp.MustCompile("(?is)password=.*")
 
-// reason is what err says, when it cannot tell a password: net/url and go-redis
-// quote the piece that they stumbled over, and a password whose /, ? or # is not
-// encoded is cut into pieces.
+// reason returns the text of err if that cannot contain a password. net/url and go-redis
+// quote the part of the URL that they cannot parse. If a password contains an unencoded
+// /, ? or #, that part may be a piece of the password.
 func reason(rawURL string, err error) string {
 	if strings.Contains(rawURL, "@") {
 		return "it cannot be read; are the special characters in user and password percent-encoded?"

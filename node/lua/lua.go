@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lua holds the scripts that package node sends to a master, one a file. What
-// several of them do, or what makes one of them long, is a part in the folder parts: a
-// script's line "-- @part NAME" stands for the text of parts/NAME.lua.
+// Package lua holds the scripts that package node sends to a master, one in each file. Code
+// that several scripts share, or that would make a script long, is a part in the folder
+// parts: the line "-- @part NAME" in a script stands for the text of parts/NAME.lua.
 //
-// It is for package node and for tests that recognise a script on the wire.
+// It knows the files only, and imports nothing of this module. [Source] is for
+// node/internal/wire, and for tests that recognise a script on the wire. To change where a
+// vote is granted, see parts/grant.lua and parts/contend.lua; where it is released, see
+// parts/release.lua.
 package lua
 
 import (

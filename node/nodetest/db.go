@@ -13,8 +13,8 @@ import (
 // ErrWrongType is Redis's answer to a command on a key of another type.
 var ErrWrongType = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
 
-// Data is the data set of a [Master]: keys and when they end. A copy of it is a
-// snapshot, as of an RDB file or a replica; see [Master.Snapshot].
+// Data is the data set of a [Master]: keys with their values and TTLs. A copy is a
+// snapshot, as an RDB file or a replica is; see [Master.Snapshot].
 type Data struct {
 	keys map[string]*value
 }
@@ -61,12 +61,12 @@ func (d *Data) clone() *Data {
 }
 
 // DB is a data set as one script sees it: Redis's commands under Redis's names,
-// at one instant of the master's clock. Expired keys are not there.
+// at one instant of the master's clock. It does not contain expired keys.
 //
-// A command that Redis would refuse sets Err, and from then on every command does
-// nothing and returns zero: so ends a Lua script at the first error of its
-// redis.call, with what it wrote before left standing. A DB is used by one
-// goroutine, inside the call that it was handed to.
+// A command that Redis would refuse sets Err. From then on every command does nothing
+// and returns zero. A Lua script ends in the same way at the first error of redis.call,
+// and what it wrote before remains. Only the function that was called with a DB may use
+// it, in one goroutine.
 type DB struct {
 	data    *Data
 	time    time.Duration // since 1970
@@ -81,8 +81,8 @@ func (db *DB) Time() int64 { return db.time.Microseconds() }
 // Err is the first error of a command, or nil.
 func (db *DB) Err() error { return db.err }
 
-// find returns the live value at key, or nil. Redis keeps a key through the
-// millisecond in which its TTL ends.
+// find returns the value at key, or nil if there is none or it has expired. As in Redis, a
+// key exists through the millisecond in which its TTL ends.
 func (db *DB) find(key string) *value {
 	if db.err != nil {
 		return nil
@@ -144,8 +144,8 @@ func (db *DB) PExpire(key string, ttl int64) int {
 	return 1
 }
 
-// PTTL returns the milliseconds that are left to key, -1 when it has no end, -2
-// when there is no such key.
+// PTTL returns the rest of key's TTL in ms: -1 if it has none, -2 if there is no such
+// key.
 func (db *DB) PTTL(key string) int64 {
 	v := db.find(key)
 	switch {
@@ -165,7 +165,7 @@ func (db *DB) Exists(key string) int {
 	return 1
 }
 
-// Set makes key a string without TTL, whatever it was.
+// Set makes key a string without TTL. It replaces a value of any type.
 func (db *DB) Set(key, val string) {
 	if db.err == nil {
 		db.data.keys[key] = &value{str: &val}

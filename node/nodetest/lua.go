@@ -17,9 +17,9 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// script is a script's text, ready to run.
+// script is a compiled script.
 type script struct {
-	// name is that of the file in node/lua, "" of a text that has no name.
+	// name is the name of its file in node/lua, or "" for any other text.
 	name  string
 	sha   string
 	proto *lua.FunctionProto
@@ -28,10 +28,11 @@ type script struct {
 // scriptName finds a script's name in its first line: "-- votes.lua: ...".
 var scriptName = regexp.MustCompile(`^-- (\w+)\.lua\b`)
 
-// compiled keeps each text's script: a process has many masters, and few scripts.
+// compiled holds the script of each text, because a process has many masters and few
+// scripts.
 var compiled sync.Map
 
-// compile makes a script of its text.
+// compile compiles text, or returns the script that it compiled before.
 func compile(text string) (*script, error) {
 	if s, ok := compiled.Load(text); ok {
 		return s.(*script), nil
@@ -44,7 +45,7 @@ func compile(text string) (*script, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ERR Error compiling script (new function): %w", err)
 	}
-	proto.IsVarArg &^= lua.VarArgNeedsArg // or each run makes a table of no arguments, for 3 KB
+	proto.IsVarArg &^= lua.VarArgNeedsArg // otherwise each run allocates a table of no arguments, 3 KB
 	sum := sha1.Sum([]byte(text))
 	s := &script{sha: hex.EncodeToString(sum[:]), proto: proto}
 	if found := scriptName.FindStringSubmatch(text); found != nil {
@@ -54,8 +55,8 @@ func compile(text string) (*script, error) {
 	return s, nil
 }
 
-// machine is a Lua interpreter with what Redis gives to scripts: KEYS, ARGV, redis.call
-// and its like. It serves one script at a time.
+// machine is a Lua interpreter with the globals that Redis gives to scripts: KEYS, ARGV,
+// redis.call and so on. It runs one script at a time.
 type machine struct {
 	*lua.LState
 	db      *DB // of the running script
@@ -64,7 +65,7 @@ type machine struct {
 	args    []string       // of a command, used again for the next
 }
 
-// machines are those that no script uses now.
+// machines holds the interpreters that no script uses now.
 var machines = sync.Pool{New: func() any { return newMachine() }}
 
 // Sizes of an interpreter: the defaults take 260 KB each.
@@ -137,7 +138,7 @@ func (s *script) run(db *DB, keys, argv []string) any {
 func (s *script) failure(err error) error {
 	var raised *lua.ApiError
 	if !errors.As(err, &raised) || raised.Type == lua.ApiErrorPanic {
-		panic(err) // nodetest's own fault
+		panic(err) // an error of nodetest itself
 	}
 	table, ok := raised.Object.(*lua.LTable)
 	if !ok {
@@ -198,7 +199,7 @@ func number17(n float64) string {
 	return strconv.FormatFloat(n, 'g', 17, 64)
 }
 
-// toLua is a reply as a script sees it: nil is false.
+// toLua converts a reply to what a script sees: nil becomes false.
 func (m *machine) toLua(reply any) lua.LValue {
 	switch r := reply.(type) {
 	case nil:
@@ -223,8 +224,8 @@ func (m *machine) toLua(reply any) lua.LValue {
 	panic(fmt.Sprintf("nodetest: a command replied with a %T", reply))
 }
 
-// toReply is what a script returns as Redis answers it: numbers are cut to integers, and
-// a table ends at its first nil.
+// toReply converts what a script returns to Redis's answer: numbers are truncated to
+// integers, and a table ends at its first nil.
 func toReply(val lua.LValue) any {
 	switch v := val.(type) {
 	case lua.LString:
@@ -263,8 +264,8 @@ func oneField(l *lua.LState, field string) int {
 	return 1
 }
 
-// protectedCall is pcall as Redis 7 has it: of an error that is a table with a text in
-// its field err, it returns that text.
+// protectedCall is Redis 7's pcall. If the error is a table with a text in its field err,
+// it returns that text.
 //
 // Without an error function gopher-lua detaches the local variables of all functions that
 // run from the closures that share them, when an error is raised in any.
@@ -272,7 +273,7 @@ func (m *machine) protectedCall(l *lua.LState) int {
 	if err := l.PCall(l.GetTop()-1, lua.MultRet, m.same); err != nil {
 		var raised *lua.ApiError
 		if !errors.As(err, &raised) || raised.Type == lua.ApiErrorPanic {
-			panic(err) // nodetest's own fault
+			panic(err) // an error of nodetest itself
 		}
 		what := raised.Object
 		if table, ok := what.(*lua.LTable); ok {

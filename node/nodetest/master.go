@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodetest is a Redis master in memory, for tests and simulations of
-// package redlock: it runs the Lua scripts that package node sends, keeps time on a
-// clock of its own, and fails as and when a test says.
+// package redlock. It runs the Lua scripts that package node sends, keeps time on a
+// clock of its own, and fails when a test tells it to.
+//
+// It knows Redis's commands as far as the scripts use them, and RESP. It knows
+// nothing of quorums or leases. It imports package clock, internal/protocol and
+// package node; no package but tests and simulations imports it.
 //
 // The scripts run in gopher-lua, an interpreter of Lua 5.1, which is Redis's Lua, on the
 // commands of package nodetest. The package's own tests compare both with a real
 // redis-server. One difference is known: gopher-lua turns a number of 1e15 or more into
-// text with all its digits, where Redis writes 1e+15; so our scripts concatenate none.
+// text with all its digits, where Redis writes 1e+15. No script of this project
+// concatenates such a number.
 //
 // A [Master] is the server: its data, its clock, its crashes. A [Node] is one
-// client's connection to it, with a lane that behaves as node.Node's does:
-// operations in order, replies lost with their connection, releases sent again, breaker. What
-// goes wrong on the way is said by one hook, [Node.SetFault].
+// client's connection to it: a node of package node, whose traffic stays in the
+// process. One hook, [Node.SetFault], decides what goes wrong on the way.
 //
-// There is no I/O and no time but package time's, so it all runs under
-// testing/synctest; masters and nodes are then to be made inside the bubble. Runs
-// repeat exactly there on one condition: no two things happen at the same
-// instant, for the runtime orders those as it likes. So let the hook of every
-// node delay its messages by random nanoseconds, from a source of its own.
+// The package does no I/O, and takes the time from package time. So it runs under
+// testing/synctest; the test must make masters and nodes inside the bubble. Runs
+// repeat exactly there if no two events happen at the same instant, because the
+// runtime orders such events at random. So let the hook of each node delay its
+// messages by random nanoseconds, each from its own source.
 package nodetest
 
 import (
@@ -32,7 +36,8 @@ import (
 
 // Master is one Redis master in memory. Make one with [NewMaster], and a
 // connection to it for each client with [Master.Node]. All methods are safe for
-// concurrent use and act at once. It has no goroutines and needs no close.
+// concurrent use and take effect at once. A Master has no goroutines and needs no
+// Close.
 type Master struct {
 	name string
 
@@ -55,8 +60,8 @@ type Master struct {
 	rate   float64
 }
 
-// NewMaster starts an empty master. name is the address that its nodes report,
-// and what its run_id is made of: give each master another.
+// NewMaster starts an empty master. name is the address that its nodes report, and
+// part of its run_id. Give each master a different name.
 func NewMaster(name string) *Master {
 	now := time.Now()
 	m := &Master{
@@ -68,9 +73,9 @@ func NewMaster(name string) *Master {
 	return m
 }
 
-// renewLocked gives a part of the identity a value that it never had. What makes it
-// new stands first: an incarnation is the beginning of both. A data set that was never
-// replaced has no ReplID.
+// renewLocked gives a part of the identity a new value. The count that makes it new
+// comes first, because an incarnation is made of the first characters. A data set that
+// was never replaced has no ReplID.
 func (m *Master) renewLocked(part *string, what string, count *int) {
 	*count++
 	*part = fmt.Sprintf("%s%d-%s", what, *count, m.name)
@@ -80,9 +85,9 @@ func (m *Master) renewLocked(part *string, what string, count *int) {
 func (m *Master) Name() string { return m.name }
 
 // Crash ends the process: every connection breaks, messages on their way are
-// lost, and dialling is refused until Restart. The data stays, as with
-// appendfsync always; Flush it for a master that keeps nothing, or Promote an
-// older Snapshot for one that loses what was written last.
+// lost, and the master refuses connections until Restart. The data stays, as with
+// appendfsync always. For a master that keeps nothing call Flush. For a master that
+// loses its last writes Promote an older Snapshot.
 func (m *Master) Crash() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +99,8 @@ func (m *Master) Crash() {
 	}
 }
 
-// Restart starts the process again, with a new run_id. On a master that is up it
-// is a crash and a start in one instant. A master that was paused runs.
+// Restart starts the process again, with a new run_id. A master that is up crashes
+// and starts at one instant. A master that was paused runs again.
 func (m *Master) Restart() {
 	m.Crash()
 	m.mu.Lock()
@@ -105,7 +110,7 @@ func (m *Master) Restart() {
 	m.id.ReplID = ""
 }
 
-// Pause makes the master answer nobody, as a SIGSTOP does: connections stand,
+// Pause stops the master, as SIGSTOP does. It answers nothing; connections stay open,
 // messages wait, and TTLs run on.
 func (m *Master) Pause() {
 	m.mu.Lock()
@@ -113,8 +118,8 @@ func (m *Master) Pause() {
 	m.paused = true
 }
 
-// Resume ends a Pause. What has arrived meanwhile is executed now, in the order
-// of connections, oldest first.
+// Resume ends a Pause. The master executes the commands that have arrived meanwhile,
+// connection by connection, oldest first.
 func (m *Master) Resume() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,7 +129,7 @@ func (m *Master) Resume() {
 	}
 }
 
-// Flush removes all keys; nothing else tells of it (docs/safety.md A9).
+// Flush removes all keys. The identity does not change (docs/safety.md A9).
 func (m *Master) Flush() { m.replace(newData(), false) }
 
 // Snapshot is a copy of the data as it is now.
@@ -134,9 +139,9 @@ func (m *Master) Snapshot() *Data {
 	return m.data.clone()
 }
 
-// Promote replaces the data by a copy of d, with a new replication id, as a
-// REPLICAOF and its end do: connections stand. For a failover to another process
-// use Crash, Promote and Restart.
+// Promote replaces the data by a copy of d and changes the replication id, as
+// REPLICAOF followed by REPLICAOF NO ONE does. Connections stay open. For a failover to
+// another process call Crash, Promote and Restart.
 func (m *Master) Promote(d *Data) { m.replace(d.clone(), true) }
 
 func (m *Master) replace(d *Data, renew bool) {
@@ -148,23 +153,23 @@ func (m *Master) replace(d *Data, renew bool) {
 	}
 }
 
-// Identity is what the master says of itself on a new connection.
+// Identity is what the master reports about itself on a new connection.
 func (m *Master) Identity() protocol.Identity {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.id
 }
 
-// SetIdentity changes what the master says of itself, from the next connection
-// on: a role of slave, an evicting policy, the run_id of another master.
+// SetIdentity changes what the master reports about itself on new connections: for
+// example the role slave, an evicting policy, or the run_id of another master.
 func (m *Master) SetIdentity(id protocol.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.id = id
 }
 
-// StepClock moves the master's clock by d at once. Keys whose TTL is jumped over
-// are gone.
+// StepClock moves the master's clock by d at once. Keys whose TTL ends within the step
+// expire.
 func (m *Master) StepClock(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,19 +187,19 @@ func (m *Master) SetClockRate(rate float64) {
 
 func (m *Master) nowLocked() time.Duration {
 	since := time.Since(m.anchor)
-	if m.rate != 1 { // exact for those who do not ask for it
+	if m.rate != 1 { // without a rate the time stays exact
 		since = time.Duration(float64(since) * m.rate)
 	}
 	return m.shown + since
 }
 
-// dbLocked is the data at this instant.
+// dbLocked returns the data as of now, on the master's clock.
 func (m *Master) dbLocked() *DB {
 	now := m.nowLocked()
 	return &DB{data: m.data, time: now, now: now.Milliseconds(), publish: m.publishLocked}
 }
 
-// publishLocked pushes to connections oldest first: the order is the same in
+// publishLocked pushes to the oldest connection first, so that the order is the same in
 // every run.
 func (m *Master) publishLocked(channel, payload string) int {
 	for _, fn := range m.subs {
@@ -210,9 +215,9 @@ func (m *Master) publishLocked(channel, payload string) int {
 	return n
 }
 
-// Do runs fn as a script of its own, whether the master is up or not: to look at
-// keys, or to write what another program might. It returns the first error of a
-// command. fn must not call the master's methods.
+// Do runs fn as if it were a script, whether the master is up or not. A test uses it
+// to read keys, or to write what another program might write. Do returns the first
+// error of a command. fn must not call the master's methods.
 func (m *Master) Do(fn func(db *DB)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,8 +227,8 @@ func (m *Master) Do(fn func(db *DB)) error {
 }
 
 // Subscribe calls fn for every message that is published from now on, on any
-// channel, from within the script: fn must not block, nor call the master's
-// methods.
+// channel. The publishing script calls fn, so fn must neither block nor call the
+// master's methods.
 func (m *Master) Subscribe(fn func(channel, payload string)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -237,8 +242,8 @@ func (m *Master) Keys() []string {
 	return keys
 }
 
-// Holder is who has the vote for the plain lock of that name: the first field of
-// its hash, "" when there is none.
+// Holder returns the holder of the plain lock of that name on this master: the first
+// field of its hash, or "".
 func (m *Master) Holder(lock string) string {
 	holder := ""
 	_ = m.Do(func(db *DB) {
@@ -249,8 +254,8 @@ func (m *Master) Holder(lock string) string {
 	return holder
 }
 
-// PTTL is what is left to key, on the master's clock; below 0 when it has no TTL
-// (-1 ms) or there is no such key (-2 ms).
+// PTTL returns the rest of key's TTL, on the master's clock. It is -1 ms if the key
+// has no TTL, and -2 ms if there is no such key.
 func (m *Master) PTTL(key string) time.Duration {
 	var ms int64
 	_ = m.Do(func(db *DB) { ms = db.PTTL(key) })

@@ -15,8 +15,8 @@ import (
 	"github.com/redlock-go/redlock/node"
 )
 
-// Node is one client's way to a [Master]: a real node itself, with its lane, on
-// connections that never leave the process.
+// Node is one client's connection to a [Master]: a node of package node, on connections
+// that never leave the process.
 type Node struct {
 	node.Node
 	m *Master
@@ -27,10 +27,9 @@ type Node struct {
 
 var _ protocol.Node = (*Node)(nil)
 
-// Node makes a way of its own to the master for one client, which closes it. cfg
-// is as in node.Open, but that Clock is clock.Monotonic() by default, for
-// synctest. Clock must be the very one that the client has: the times in ops are
-// read on it. It does not connect; see Ready.
+// Node makes a node for one client, which closes it. cfg is as in node.Open, but the
+// default of Clock is clock.Monotonic(), for synctest. Clock must be the clock of the
+// client, because the times in its ops are read on that. Node does not connect.
 func (m *Master) Node(cfg node.Config) *Node {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.Monotonic()
@@ -45,18 +44,21 @@ func (m *Master) Node(cfg node.Config) *Node {
 	defer client.Close() // only its options are used
 	var err error
 	if n.Node, err = node.New(client, cfg); err != nil {
-		panic(err) // it refuses what is no *redis.Client, and nothing else
+		panic(err) // node.New refuses only other kinds of client
 	}
 	return n
 }
 
-// SetFault makes fn decide what happens to each command that is sent from now on;
-// nil: nothing. It is called once a command, in the order of sending, by the
-// sender, and for each attempt to connect, a Command named "dial": one that loses
-// anything times out, one that is cut or refused fails at once. fn may call the
-// master's methods, and is the place to make something happen when a certain
-// command is sent. A Command named "message" is the exception: it is asked about
-// from within the script that publishes it, so fn must not call methods then.
+// SetFault makes fn decide what happens to each command that is sent from now on. If
+// fn is nil, nothing goes wrong. The sender calls fn once for each command, in the order
+// of sending.
+//
+// SetFault also calls fn for each attempt to connect, with a Command named "dial". An
+// attempt that loses anything times out; one that is cut or refused fails at once. fn may
+// call the master's methods, for example to crash it when a certain command is sent.
+//
+// fn gets a Command named "message" from within the script that publishes the message,
+// and must not call the master's methods then.
 func (n *Node) SetFault(fn func(cmd Command) Fault) {
 	if fn == nil {
 		fn = func(Command) Fault { return Fault{} }
@@ -73,8 +75,8 @@ func (n *Node) faultFor(cmd Command) Fault {
 	return fn(cmd)
 }
 
-// Cut breaks the connections that n has now, as [Fault.Cut] does. A node that is
-// waiting for a reply notices at once, else when it sends the next command.
+// Cut breaks the present connections of n, as [Fault.Cut] does. A node that waits for a
+// reply notices at once, any other when it sends its next command.
 func (n *Node) Cut() {
 	n.m.mu.Lock()
 	defer n.m.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 
 // Command is one command on its way to a master.
 type Command struct {
-	// Name in lower case: "info", "client kill"... A script's call has the name of
-	// its file in node/lua, "extend", "topup"..., which is in the script's first line,
-	// but one of votes.lua is "acquire" when there is an acquire in it and else "release". "dial" is the attempt to
-	// connect, which comes before any command, and "message" no command but one
-	// that the master pushes to a subscriber: Args are channel and payload.
+	// Name in lower case: "info", "client kill"... The name of a script's call is that
+	// of its file in node/lua, "extend", "topup"..., which the script's first line
+	// tells. A call of votes.lua is "acquire" if it contains an acquire, else
+	// "release". "dial" is an attempt to connect. "message" is a message that the
+	// master pushes to a subscriber; Args are its channel and payload.
 	Name string
 	Keys []string // of a script
 	Args []string // a script's ARGV; the words after the name of any other command
@@ -57,7 +57,7 @@ func (m *Master) executeLocked(c *conn, words []string) any {
 	return m.dbLocked().call(cmd.Name, cmd.Args)
 }
 
-// infoLocked answers INFO, with all the fields that are asked of any section.
+// infoLocked answers INFO. Every section has the fields of all sections that a node reads.
 func (m *Master) infoLocked() string {
 	second := "0000"
 	if m.id.ReplID != "" {
@@ -78,9 +78,9 @@ func (m *Master) killLocked(by *conn, id string) int {
 	return 0
 }
 
-// loadLocked remembers a script, for ever: a node loads its scripts on each new
-// connection, so what a restart forgets is never missed. To see how it copes,
-// refuse a call with NOSCRIPT.
+// loadLocked keeps a script for ever. A restart need not forget scripts, because a node
+// loads them on each new connection. To test a forgotten script, refuse a call with
+// NOSCRIPT.
 func (m *Master) loadLocked(text string) any {
 	s, err := compile(text)
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *Master) loadLocked(text string) any {
 	return s.sha
 }
 
-// scriptLocked is the script that words call, nil if they call none.
+// scriptLocked returns the script that words call, or nil if they call none.
 func (m *Master) scriptLocked(words []string) (s *script, keys, argv []string, err error) {
 	switch strings.ToLower(words[0]) {
 	case "eval":
@@ -115,7 +115,7 @@ func (m *Master) scriptLocked(words []string) (s *script, keys, argv []string, e
 	return s, words[3 : 3+n], words[3+n:], nil
 }
 
-// commandOf is what a hook is told of words.
+// commandOf returns words as a hook gets them.
 func (m *Master) commandOf(words []string) Command {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +131,7 @@ func (m *Master) commandOf(words []string) Command {
 	return Command{"release", keys, argv}
 }
 
-// plain is a command that is no call of a script.
+// plain returns words, which call no script, as a Command.
 func plain(words []string) Command {
 	cmd := Command{Name: strings.ToLower(words[0]), Args: words[1:]}
 	switch cmd.Name {

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Fault is what happens to one command of a client and to its reply. The zero
-// value: nothing, both arrive at once.
+// Fault is what happens to one command of a client and to its reply. With the zero
+// Fault both arrive at once.
 //
-// A connection is a stream, as TCP's is: nothing overtakes, and behind a command
-// that is late or lost, everything is. Its end, which the client notices or makes
-// (node.Config.IOTimeout), does not call back what is on its way: a command may
-// arrive long after its sender gave it up, and after commands of a later
-// connection, unless the master was told to kill the old one, as a node does.
-// Refuse that CLIENT KILL, and commands are held and reordered.
+// A connection is a stream, as in TCP: no command overtakes another, and if one is late
+// or lost, so is everything behind it. When the client closes the connection, for
+// example after node.Config.IOTimeout, commands on their way still arrive. A command may
+// therefore arrive long after its sender has given it up, and after commands of a later
+// connection. A node prevents that: it makes the master kill the old connection. Refuse
+// that CLIENT KILL to test late and reordered commands.
 type Fault struct {
 	// Delay is how long the command is on its way, ReplyDelay the reply.
 	Delay, ReplyDelay time.Duration
 	// Lose drops the command, or the reply to a command that was executed, and
 	// everything that follows it on this connection in this direction.
 	Lose Lost
-	// Cut breaks the connection for the client right behind the command: what it
-	// sends later is lost, and so are replies that are not there yet. Without it,
-	// a client notices a loss when its own patience is over.
+	// Cut breaks the connection for the client right behind the command. Commands that
+	// the client sends later are lost, and so are replies that have not arrived yet.
+	// Without Cut, a client notices a loss by its own timeout.
 	Cut bool
-	// Refuse is answered instead of executing the command, with Redis's code as
-	// its first word: LOADING, NOPERM, NOSCRIPT...
+	// Refuse is the master's answer; it does not execute the command. Its first word
+	// is Redis's code: LOADING, NOPERM, NOSCRIPT...
 	Refuse error
 }
 
@@ -43,11 +43,11 @@ type Lost uint8
 const (
 	LoseNothing Lost = iota
 	LoseCommand      // never executed
-	LoseReply        // executed, but nobody is told
+	LoseReply        // executed, but the client gets no reply
 )
 
-// conn is the client's end of one connection, and the wire behind it. There is no
-// goroutine in it: a Write executes what arrives at once, timers the rest.
+// conn is the client's end of one connection, and the wire behind it. It has no
+// goroutine: Write executes the commands that arrive at once, timers execute the others.
 type conn struct {
 	n  *Node
 	m  *Master
@@ -58,9 +58,9 @@ type conn struct {
 	// Guarded by the master's mutex.
 	channels map[string]bool // subscribed to
 	changed  *sync.Cond      // for Read
-	broken   error           // what the client finds, once it has read what came in before
-	deaf     bool            // a command was lost: none arrives any more
-	mute     bool            // a reply was lost: none arrives any more
+	broken   error           // the error that Read returns after all replies that arrived before
+	deaf     bool            // a command was lost: no later one arrives
+	mute     bool            // a reply was lost: no later one arrives
 	commands []*message      // on their way to the master, in order
 	replies  []reply         // on their way to the client, in order
 	arrive   time.Time       // when the last command is there
@@ -75,13 +75,13 @@ type message struct {
 	arrives time.Time
 }
 
-// reply is one on its way.
+// reply is a reply on its way.
 type reply struct {
 	data    []byte
 	arrives time.Time
 }
 
-// dial is the Dialer of every connection of n.
+// dial opens every connection of n.
 func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	fault := n.faultFor(Command{Name: "dial"})
 	if fault.Lose != LoseNothing {
@@ -107,8 +107,8 @@ func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return c, nil
 }
 
-// Write sends the commands that are whole with b. It does not fail when the
-// connection is broken: Read does, behind the replies that came in before.
+// Write sends the commands that b completes. It succeeds on a broken connection too: Read
+// fails there, after the replies that arrived before.
 func (c *conn) Write(b []byte) (int, error) {
 	c.partial = append(c.partial, b...)
 	for {
@@ -143,11 +143,11 @@ func (c *conn) send(words []string, fault Fault) {
 	}
 }
 
-// pumpLocked executes what has arrived, and sees to it that what arrives next is
-// executed then.
+// pumpLocked executes the commands that have arrived, and sets a timer for the next that
+// arrives.
 func (c *conn) pumpLocked() {
 	if c.m.paused {
-		return // Resume goes on
+		return // Resume calls pumpLocked again
 	}
 	now := time.Now()
 	for len(c.commands) > 0 && !c.commands[0].arrives.After(now) {
@@ -171,7 +171,7 @@ func (c *conn) pumpLocked() {
 	}
 }
 
-// replyLocked sends answer to the client, which has it at arrives.
+// replyLocked sends answer to the client, where it arrives at the time arrives.
 func (c *conn) replyLocked(answer any, arrives time.Time) {
 	if c.mute || c.broken != nil {
 		return
@@ -183,7 +183,7 @@ func (c *conn) replyLocked(answer any, arrives time.Time) {
 	c.changed.Broadcast()
 }
 
-// subscribeLocked answers SUBSCRIBE and UNSUBSCRIBE, once a channel.
+// subscribeLocked answers SUBSCRIBE and UNSUBSCRIBE, with one reply for each channel.
 func (c *conn) subscribeLocked(cmd Command) any {
 	var rs replies
 	for _, ch := range cmd.Args {
@@ -211,8 +211,8 @@ func (c *conn) pushLocked(channel, payload string) {
 	}
 }
 
-// Read returns replies that have arrived. A broken connection is noticed behind
-// them.
+// Read returns replies that have arrived. After them it returns the error of a broken
+// connection.
 func (c *conn) Read(b []byte) (int, error) {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
@@ -248,7 +248,8 @@ func (c *conn) waitLocked(now time.Time) {
 	c.changed.Wait()
 }
 
-// breakLocked ends the connection for the client. What it has sent still arrives.
+// breakLocked ends the connection for the client. The commands that it has sent still
+// arrive.
 func (c *conn) breakLocked(err error) {
 	if c.broken == nil {
 		c.broken = err
@@ -258,8 +259,8 @@ func (c *conn) breakLocked(err error) {
 	c.changed.Broadcast()
 }
 
-// hangUpLocked ends the connection for the master. What it has answered still
-// arrives.
+// hangUpLocked ends the connection for the master. The replies that it has sent still
+// arrive.
 func (c *conn) hangUpLocked() {
 	if c.broken == nil {
 		c.broken = syscall.ECONNRESET
@@ -279,7 +280,7 @@ func (c *conn) forgetLocked() {
 	}
 }
 
-// Close is the client's.
+// Close closes the client's end.
 func (c *conn) Close() error {
 	c.m.mu.Lock()
 	defer c.m.mu.Unlock()
@@ -295,7 +296,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetWriteDeadline does nothing: a Write never waits.
+// SetWriteDeadline does nothing, because Write does not wait.
 func (c *conn) SetWriteDeadline(time.Time) error { return nil }
 
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
@@ -307,7 +308,7 @@ type addr string
 func (a addr) Network() string { return "nodetest" }
 func (a addr) String() string  { return string(a) }
 
-// after calls fn in d, with the master's mutex held.
+// after calls fn when d has passed, with the master's mutex held.
 func (m *Master) after(d time.Duration, fn func()) *time.Timer {
 	return time.AfterFunc(d, func() {
 		m.mu.Lock()
