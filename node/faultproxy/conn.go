@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// conn is one client's connection and its counterpart to the master. Per direction one goroutine reads messages into the stream's queue
-// and one writes what is due, so that a delay never stops the reading.
+// conn is one client's connection and its counterpart to the master. In each direction one goroutine reads messages into the stream's queue
+// and another writes those that are due, so that a delay does not stop the reader.
 //
-// Invariant: calls holds the commands whose reply has not been passed on, in the client's order. The master answers in the order it was
-// sent the commands, which is the same without the held ones; so a reply belongs to the first call that is neither held nor answered.
+// Invariant: calls holds the commands whose reply the proxy has not passed on, in the client's order. The master gets the commands in this
+// order, without the held ones, and answers in the same order. So a reply belongs to the first call that is neither held nor answered.
 type conn struct {
 	p       *Proxy
 	streams [2]*stream
@@ -22,22 +22,22 @@ type conn struct {
 	// guarded by p.mu
 	calls    []*call
 	unpaired bool      // replies no longer pair with commands: see the package comment
-	setup    [3][]byte // the last AUTH, HELLO and SELECT, in this order: what a held command needs on a connection of its own
-	gone     bool      // cut or ended: nothing is queued or written any more
+	setup    [3][]byte // the last AUTH, HELLO and SELECT, in this order: a held command needs them on its new connection
+	gone     bool      // cut or ended: the proxy queues and writes nothing more
 }
 
 // call is one command and its place among the replies.
 type call struct {
-	rule     *Rule // what is to happen to its reply; nil: nothing
+	rule     *Rule // what happens to its reply; nil: nothing
 	held     bool  // not sent to the master yet
-	answered bool  // reply is there and waits for the reply of a held command before it
+	answered bool  // reply has arrived and waits for the reply of a held command before it
 	reply    []byte
 }
 
 // stream is one direction of a connection.
 type stream struct {
 	dst  *net.TCPConn
-	wake chan struct{} // one slot: something changed, look again
+	wake chan struct{} // one slot: signals a change
 
 	// guarded by p.mu
 	queue []packet // Invariant: due never falls from one packet to the next
@@ -56,7 +56,7 @@ type ending int
 const (
 	more   ending = iota
 	fin           // the source closed
-	cutNow        // the connection is to be cut, once all before has been written
+	cutNow        // cut the connection after everything before has been written
 )
 
 func (s *stream) wakeUp() {
@@ -113,7 +113,7 @@ func (c *conn) readCommands(client *net.TCPConn) {
 		err := msg.readCommand(r)
 		c.p.mu.Lock()
 		if err != nil {
-			c.push(ToMaster, nil, 0, fin) // a reset too: the network would deliver it after the bytes before it
+			c.push(ToMaster, nil, 0, fin) // also for a reset, which the network delivers after the bytes before it
 			c.p.mu.Unlock()
 			return
 		}
@@ -127,7 +127,7 @@ func (c *conn) command(msg *message) {
 	p := c.p
 	p.stats.Commands++
 	p.stats.BytesToMaster += int64(len(msg.bytes))
-	if p.faults[ToMaster].Drop || len(msg.args) == 0 { // swallowed, or an empty line: no reply will come
+	if p.faults[ToMaster].Drop || len(msg.args) == 0 { // discarded, or an empty line: there will be no reply
 		c.push(ToMaster, msg.bytes, 0, more)
 		return
 	}
@@ -146,7 +146,7 @@ func (c *conn) command(msg *message) {
 	c.push(ToMaster, msg.bytes, 0, more)
 }
 
-// remember notes what the command does to the state of the connection.
+// remember records what the command changes in the state of the connection.
 func (c *conn) remember(msg *message) {
 	name := msg.args[0]
 	is := func(word string) bool { return bytes.EqualFold(name, []byte(word)) }
@@ -181,7 +181,7 @@ func (c *conn) readReplies(master *net.TCPConn) {
 	}
 }
 
-// reply passes one reply on, or keeps it while a held command before it has none. The caller holds p.mu.
+// reply passes one reply on, or keeps it while a held command before it has no reply. The caller holds p.mu.
 func (c *conn) reply(data []byte) {
 	i := slices.IndexFunc(c.calls, func(call *call) bool { return !call.held && !call.answered })
 	switch {
@@ -197,7 +197,7 @@ func (c *conn) reply(data []byte) {
 	}
 }
 
-// answer gives call its reply (which it keeps) and passes on what no longer has to wait. The caller holds p.mu.
+// answer stores call's reply, and passes on the replies that no longer have to wait. The caller holds p.mu.
 func (c *conn) answer(call *call, reply []byte) {
 	call.held, call.answered, call.reply = false, true, reply
 	c.flush()
@@ -211,7 +211,7 @@ func (c *conn) flush() {
 	}
 }
 
-// emit sends the reply of call on its way to the client, as its rule wants.
+// emit sends the reply of call to the client, as its rule says.
 func (c *conn) emit(call *call, reply []byte) {
 	switch r := call.rule; {
 	case r == nil || r.held != nil:
@@ -227,7 +227,7 @@ func (c *conn) emit(call *call, reply []byte) {
 	}
 }
 
-// push queues data (which it copies) and what comes after it, extra later than the link's own delay. The caller holds p.mu.
+// push queues a copy of data, and the ending after it, with a delay of extra on top of the link's own. The caller holds p.mu.
 func (c *conn) push(dir Direction, data []byte, extra time.Duration, end ending) {
 	p, s := c.p, c.streams[dir]
 	f := p.faults[dir]
@@ -266,8 +266,8 @@ func (c *conn) push(dir Direction, data []byte, extra time.Duration, end ending)
 	s.wakeUp()
 }
 
-// write writes what is due until the stream ends or cannot be delivered. It leaves the other direction alone: that may still have something
-// to deliver (a stalled command of a client that is gone), and its reader sees by itself that the peer is gone.
+// write writes the packets that are due, until the stream ends or a write fails. It does not end the other direction, which may still have
+// packets to deliver, such as a stalled command of a client that has gone. Its reader notices by itself that the peer has gone.
 func (c *conn) write(dir Direction) {
 	s := c.streams[dir]
 	for {
@@ -298,7 +298,7 @@ func (c *conn) write(dir Direction) {
 	}
 }
 
-// due takes the first packet if its time has come, else tells how long to wait; negative means until woken.
+// due takes the first packet if it is due. Otherwise it returns how long to wait; a negative time means until woken.
 func (c *conn) due(s *stream, dir Direction) (pk packet, wait time.Duration) {
 	c.p.mu.Lock()
 	defer c.p.mu.Unlock()
@@ -330,7 +330,7 @@ func (s *stream) sleep(wait time.Duration) {
 	}
 }
 
-// cut resets both sides and ends all four goroutines. It tells whether there was anything to cut. The caller holds p.mu.
+// cut resets both sides and ends all four goroutines. It reports whether the connection was open. The caller holds p.mu.
 func (c *conn) cut() bool {
 	if c.gone {
 		return false

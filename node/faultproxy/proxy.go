@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faultproxy is a TCP proxy in front of one Redis master that makes the network misbehave, message by message where asked.
+// Package faultproxy is a TCP proxy in front of one Redis master that makes the network misbehave, for all bytes or for single messages.
 //
 // Guarantee: with no fault set, every byte arrives, in order, and each connection of a client is one connection to the master. With
-// faults, only what a network (or a peer dying) can do is done: a stream is delayed, stalled or cut, never altered or reordered within
-// itself. The exceptions are Drop, whose streams have a hole and are therefore cut when it ends, and Hold, which lets one command be
-// overtaken. Condition: clients and master speak RESP2 or RESP3. Replication (PSYNC) and TLS do not work through it.
+// faults, the proxy does only what a network or a dying peer can do: it delays, stalls or cuts a stream, and neither alters nor reorders
+// it. There are two exceptions. Drop makes a hole in a stream, which the proxy therefore cuts when Drop ends. Hold lets other commands
+// overtake one command. Condition: clients and master speak RESP2 or RESP3. Replication (PSYNC) and TLS do not work through the proxy.
 //
-// For partitions of single clients, start one proxy for each pair of client and master.
+// To partition single clients, start one proxy for each pair of client and master.
+//
+// The package knows RESP, and nothing of locks. It imports node/internal/loopback only. Tests and the chaos harness use [Start], and on a
+// [Proxy] the link's faults ([Fault]) and the rules for single commands ([Rule], [Held]).
 //
 // # Messages
 //
-// Commands are told apart on the way to the master, and replies on the way back: the n-th reply answers the n-th command. A rule (Hold,
-// CutBeforeReply, SlowReply) looks at single commands also when they come in one pipeline. A connection that has sent a SUBSCRIBE,
-// MONITOR or CLIENT REPLY is exempt from rules from then on, since there replies no longer pair with commands; faults of the link go on.
+// The proxy separates the commands on the way to the master and the replies on the way back. The n-th reply answers the n-th command. A
+// rule (Hold, CutBeforeReply, SlowReply) applies to single commands, also within a pipeline. After a SUBSCRIBE, MONITOR or CLIENT REPLY
+// replies no longer pair with commands, so rules no longer apply to that connection. Faults of the link still do.
 package faultproxy
 
 import (
@@ -38,16 +41,16 @@ const (
 
 // Fault is what happens to all bytes of one direction. The zero value is a healthy link.
 type Fault struct {
-	// Delay holds up each message by this much plus a random part of Jitter. Messages wait side by side, not behind each other: throughput
-	// stays. They never overtake each other either, so with Jitter one may be as late as its predecessor.
+	// Delay delays each message by this much plus a random part of Jitter. Messages wait at the same time, so throughput stays as it is.
+	// No message overtakes another, so with Jitter a message may be as late as its predecessor.
 	Delay, Jitter time.Duration
-	// Seed makes the draws of Jitter repeatable, message by message.
+	// Seed makes the random parts of Jitter repeatable, message by message.
 	Seed uint64
-	// Stall keeps everything in memory, the end of a connection too, and delivers it once the stall is over, even if the client is long gone: its
-	// commands are then still executed (docs/safety.md A13). With the other direction healthy it is a one-way partition.
+	// Stall keeps everything in memory, also the end of a connection, and delivers it when the stall is over. If the client has closed the
+	// connection by then, the master still executes its commands (docs/safety.md A13). Stalling one direction is a one-way partition.
 	Stall bool
-	// Drop swallows everything and keeps the connections open. Connections that lost something are cut when Drop ends, since what comes
-	// after a hole is no stream. A connection made meanwhile is accepted and hears nothing.
+	// Drop discards everything and keeps the connections open. When Drop ends, the proxy cuts the connections that lost something, because
+	// a stream must have no hole. A new connection is accepted meanwhile, and gets no answer.
 	Drop bool
 }
 
@@ -58,7 +61,7 @@ type Stats struct {
 	BytesToMaster         int64 // arrived at the proxy, before any fault
 	BytesToClient         int64
 	Delayed, Stalled      int64 // messages that Delay or Stall applied to
-	Dropped               int64 // messages swallowed
+	Dropped               int64 // messages that Drop discarded
 	Held, SlowReplies     int64 // commands caught by Hold, replies caught by SlowReply
 	CutsBeforeReply, Cuts int64 // connections cut by CutBeforeReply; by Cut, Held.Drop and the end of Drop
 }
@@ -68,11 +71,11 @@ const dialLimit = 5 * time.Second
 // Proxy stands between clients and one master. All methods may be called from any goroutine at any time, except from within a match function.
 type Proxy struct {
 	port *loopback.Port
-	ctx  context.Context // ends with Close; for the dials of connections being made
+	ctx  context.Context // Close ends it, and with it dials that are under way
 	stop context.CancelFunc
 	wg   sync.WaitGroup // accept loop and connections
 
-	mu       sync.Mutex // guards all below and the state of all connections: one lock, because rules and faults cut across connections
+	mu       sync.Mutex // guards the fields below and the state of all connections, because rules and faults affect several connections
 	target   string
 	listener net.Listener
 	closed   bool
@@ -84,8 +87,8 @@ type Proxy struct {
 	stats    Stats
 }
 
-// Start starts a proxy on a loopback port of its own for the master at target ("host:port"). The master need not be up: a client's
-// connection is reset when the master cannot be reached.
+// Start starts a proxy on a free loopback port for the master at target ("host:port"). The master need not be up: if the proxy cannot
+// reach it, it resets the client's connection.
 func Start(target string) (*Proxy, error) {
 	port, err := loopback.Reserve()
 	if err != nil {
@@ -114,7 +117,7 @@ func (p *Proxy) listen() error {
 		for {
 			client, err := l.Accept()
 			if err != nil {
-				return // closed: nothing else happens to a listener on loopback
+				return // the listener is closed: on loopback there is no other error
 			}
 			p.wg.Go(func() { p.serve(client.(*net.TCPConn)) })
 		}
@@ -122,8 +125,8 @@ func (p *Proxy) listen() error {
 	return nil
 }
 
-// Retarget makes the proxy stand for another master from now on, as an address that moves in a failover does: connections to come go to
-// target, those that are there are reset.
+// Retarget makes the proxy forward to another master, as an address that moves in a failover does. The proxy resets its connections; new
+// ones go to target.
 func (p *Proxy) Retarget(target string) {
 	p.mu.Lock()
 	p.target = target
@@ -140,7 +143,7 @@ func (p *Proxy) where() string {
 // Addr returns the address clients dial, "127.0.0.1:port". It stays the same until Close.
 func (p *Proxy) Addr() string { return p.port.Addr() }
 
-// Close cuts all connections and returns when nothing of the proxy runs any more. A Held can still be delivered. Later calls do nothing.
+// Close cuts all connections and returns when all goroutines of the proxy have ended. A Held can still be delivered. Later calls do nothing.
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -162,8 +165,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// Set puts f in the place of the direction's fault so far, for connections that are there and that come. What already waits for its
-// delay goes on waiting.
+// Set replaces the fault of direction by f, for present and future connections. A message that already waits for its delay still waits.
 func (p *Proxy) Set(dir Direction, f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +180,7 @@ func (p *Proxy) Set(dir Direction, f Fault) {
 	}
 }
 
-// Refuse refuses new connections (on), as a master that is down would, or accepts them again. Connections that are there stay.
+// Refuse makes the proxy refuse new connections, as a master that is down does, or accept them again. Present connections stay.
 func (p *Proxy) Refuse(on bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +202,7 @@ func (p *Proxy) Refuse(on bool) error {
 	return err
 }
 
-// Cut resets all connections, on both sides, and returns how many. What was on its way is lost.
+// Cut resets all connections, on both sides, and returns how many. Messages on their way are lost.
 func (p *Proxy) Cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

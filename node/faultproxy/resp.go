@@ -11,10 +11,10 @@ import (
 	"strconv"
 )
 
-// errProtocol: not RESP. The side that sent it is treated as if it had closed.
+// errProtocol: the bytes are not RESP. The proxy treats the sender as if it had closed the connection.
 var errProtocol = errors.New("faultproxy: not RESP")
 
-// Above these nobody means it. They bound what one message can make us allocate.
+// These limits are far above any real message. They bound what one message can make the proxy allocate.
 const (
 	maxBulk  = 64 << 20
 	maxItems = 1 << 20
@@ -65,7 +65,7 @@ func (m *message) argument(r *bufio.Reader) error {
 // readReply reads one whole reply of RESP2 or RESP3, attributes before it included.
 func (m *message) readReply(r *bufio.Reader) error {
 	m.bytes = m.bytes[:0]
-	// Counting what is still to come, instead of recursion: nesting cannot exhaust the stack.
+	// The loop counts the values that are still to come. Recursion could exhaust the stack on nested values.
 	for missing := 1; missing > 0; missing-- {
 		line, err := m.line(r)
 		if err != nil {
@@ -85,7 +85,7 @@ func (m *message) readReply(r *bufio.Reader) error {
 		case '%':
 			n, err = number(line, maxItems)
 			n *= 2
-		case '|': // an attribute comes before a value and is none itself
+		case '|': // an attribute comes before a value, and is not counted as a value
 			n, err = number(line, maxItems)
 			n = 2*n + 1
 		default:

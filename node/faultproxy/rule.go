@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Match chooses commands: cmd is the command's name and arguments. It is called for one command at a time, for every command while its
-// rule stands, and under the proxy's lock: it must be quick, must not call the proxy, and must not keep or change cmd.
+// Match selects commands: cmd is the command's name and arguments. The proxy calls it for each command while the rule is set, one at a
+// time and under the proxy's lock. It must be quick, and must neither call the proxy nor keep or change cmd.
 type Match func(cmd [][]byte) bool
 
-// Rule does something to the replies of the commands it matches, until removed. Where several rules match, the oldest has the command.
+// Rule changes how the proxy treats the replies of matching commands, until it is removed. If several rules match, the oldest applies.
 type Rule struct {
 	p     *Proxy
 	match Match
@@ -28,14 +28,14 @@ type Rule struct {
 	hits int // guarded by p.mu
 }
 
-// CutBeforeReply lets the master execute each matching command and cuts the connection instead of passing its reply on: the client
-// cannot know whether it was executed (docs/safety.md A17). Replies of commands before it are still passed on; those after it are lost
-// too, executed or not.
+// CutBeforeReply lets the master execute each matching command, and cuts the connection instead of passing the reply on. The client cannot
+// know whether the master executed the command (docs/safety.md A17). Replies of earlier commands still pass. Replies of later commands are
+// lost, whether the master executed them or not.
 func (p *Proxy) CutBeforeReply(match Match) *Rule {
 	return p.add(&Rule{match: match})
 }
 
-// SlowReply makes the reply of each matching command arrive late by d, and those behind it on the same connection no sooner.
+// SlowReply delays the reply of each matching command by d. Later replies on the same connection wait behind it.
 func (p *Proxy) SlowReply(match Match, d time.Duration) *Rule {
 	return p.add(&Rule{match: match, slow: max(d, 1)})
 }
@@ -48,7 +48,7 @@ func (p *Proxy) add(r *Rule) *Rule {
 	return r
 }
 
-// take returns the rule for a command, nil if none. A Hold is used up by it. The caller holds p.mu.
+// take returns the rule for a command, or nil. It removes a Hold, which applies once. The caller holds p.mu.
 func (p *Proxy) take(cmd [][]byte) *Rule {
 	for _, r := range p.rules {
 		if r.match(cmd) {
@@ -72,8 +72,8 @@ func (r *Rule) hit() {
 	}
 }
 
-// Wait returns when the rule has been applied for the first time: the master has then executed the command, and its reply is being kept
-// from the client. When ctx ends first it returns ctx's error.
+// Wait returns when the rule has been applied for the first time: the master has executed the command, and the client has no reply yet.
+// When ctx ends first it returns ctx's error.
 func (r *Rule) Wait(ctx context.Context) error {
 	select {
 	case <-r.first:
@@ -90,14 +90,14 @@ func (r *Rule) Hits() int {
 	return r.hits
 }
 
-// Remove ends the rule for commands to come; those already sent to the master keep it.
+// Remove ends the rule. It still applies to commands that were already sent to the master.
 func (r *Rule) Remove() {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	r.p.remove(r)
 }
 
-// Held is one command taken out of its connection, or waiting for one.
+// Held is a command that was taken out of its connection, or the wait for such a command.
 type Held struct {
 	rule *Rule
 
@@ -110,13 +110,15 @@ type Held struct {
 	bytes  []byte
 }
 
-// Hold takes the next matching command out of its connection and keeps it from the master, once. What the client sends after it, on this
-// connection and others, goes on and is executed: the held command is overtaken. The client gets no reply for it, and since replies come
-// in order none for the commands it sent after it on the same connection either (the rest of a pipeline, for one): they are executed,
-// and their replies are kept back until Deliver, or lost when the client gives up before. Replies of commands before it are passed on.
+// Hold takes the next matching command, once, out of its connection and keeps it from the master. Commands that the client sends later, on
+// this connection and others, overtake the held command: the master executes them.
 //
-// The main use: hold a lock client's release, let the client lose patience and acquire anew, deliver (docs/safety.md A14); or hold an
-// acquire past the release that follows it (A13).
+// The client gets no reply to the held command. Replies come in order, so the client also gets no reply to later commands on the same
+// connection, such as the rest of a pipeline. The proxy keeps these replies until Deliver. They are lost if the client closes the
+// connection first. Replies of earlier commands still pass.
+//
+// Two main uses: hold the release of a lock client until the client has timed out and acquired again, then deliver it (docs/safety.md A14);
+// or hold an acquire until the release that follows it was executed (A13).
 func (p *Proxy) Hold(match Match) *Held {
 	h := &Held{}
 	h.rule = &Rule{match: match, held: h}
@@ -124,7 +126,7 @@ func (p *Proxy) Hold(match Match) *Held {
 	return h
 }
 
-// caught fills in the command. The caller holds p.mu.
+// caught records the command. The caller holds p.mu.
 func (h *Held) caught(c *conn, call *call, msg *message) {
 	h.conn, h.call = c, call
 	h.bytes = slices.Clone(msg.bytes)
@@ -141,10 +143,10 @@ func (h *Held) caught(c *conn, call *call, msg *message) {
 	h.rule.hit()
 }
 
-// Wait returns when a command has been caught. When ctx ends first it returns ctx's error, and the Hold stands.
+// Wait returns when a command has been caught. When ctx ends first it returns ctx's error, and the Hold stays set.
 func (h *Held) Wait(ctx context.Context) error { return h.rule.Wait(ctx) }
 
-// Command returns the command caught, nil before.
+// Command returns the command that was caught, or nil if none was yet.
 func (h *Held) Command() [][]byte {
 	select {
 	case <-h.rule.first:
@@ -154,13 +156,13 @@ func (h *Held) Command() [][]byte {
 	}
 }
 
-// Deliver has the master execute the command now and returns its reply as RESP, which is also given to the client if it is still there.
-// When it returns without error the command has been executed. Called again, it is executed again, as a duplicate. It is an error before
-// a command has been caught.
+// Deliver makes the master execute the command now and returns the reply as RESP. If the client's connection is still open, the client gets
+// the reply too. If Deliver returns no error, the master has executed the command. A second call executes it again, as a duplicate. Deliver
+// fails if no command was caught yet.
 //
-// It goes over a connection of its own, which repeats the AUTH, HELLO and SELECT of the original: so it also works when that is gone, or
-// the master has been restarted. Faults of the link do not apply to it. For the same reason a command that depends on other state of its
-// connection (MULTI, WATCH, CLIENT) must not be held.
+// Deliver uses a new connection, on which it repeats the AUTH, HELLO and SELECT of the original. So it works after that connection was
+// closed or the master was restarted, and faults of the link do not apply. A command that depends on other state of its connection (MULTI,
+// WATCH, CLIENT) must not be held.
 func (h *Held) Deliver(ctx context.Context) (reply []byte, err error) {
 	if h.Command() == nil {
 		return nil, errors.New("faultproxy: deliver: no command caught yet")
@@ -200,8 +202,8 @@ func (h *Held) execute(ctx context.Context) ([]byte, error) {
 	return slices.Clone(msg.bytes), nil
 }
 
-// Drop gives the command up: before one has been caught the Hold is removed; after, the client's connection is cut if it still waits for
-// the reply, as it can have no more replies in order.
+// Drop discards the command. If no command was caught yet, it removes the Hold. Otherwise it cuts the client's connection if that still
+// waits for the reply, because the replies behind it could not pass in order.
 func (h *Held) Drop() {
 	p := h.rule.p
 	p.mu.Lock()

@@ -2,10 +2,13 @@
 
 // Package localredis starts and stops real redis-server processes on this machine, for the bench, the tests and the chaos harness.
 //
-// Guarantee: a server listens on 127.0.0.1 only, on a port that is its own from Start to Close (also while it is killed), and no
-// process outlives the program that started it, however that program ends. Conditions: the second half needs Linux, where the
-// kernel kills the children of a dead parent (see spawn); elsewhere only Close does. A program that is killed leaves its servers'
-// temporary directories behind, their processes never.
+// Guarantee: a server listens on 127.0.0.1 only, on a port that no other program gets from Start to Close, also while the server is down.
+// On Linux no server outlives the program that started it, however that program ends, because the kernel kills the children of a dead
+// parent (see spawn). On other systems only Close ends a server. A program that is killed leaves the temporary directories of its servers
+// behind.
+//
+// The package knows how to run a server program, and nothing of locks. It imports node/internal/loopback only. Tests and harnesses use
+// [Start] and [StartN], and on a [Server] Kill, Restart, Pause and Close.
 package localredis
 
 import (
@@ -43,13 +46,13 @@ const (
 // Config describes one server. The zero value is a throw-away master without persistence.
 type Config struct {
 	Persistence Persistence
-	Args        []string // more arguments in redis.conf's words, e.g. "--maxmemory", "10mb"; they win over ours, so leave port, bind and dir alone
-	Env         []string // "KEY=value" pairs added to our own environment, e.g. LD_PRELOAD
+	Args        []string // more arguments in redis.conf's words, e.g. "--maxmemory", "10mb"; they override those of the package, so do not set port, bind and dir
+	Env         []string // "KEY=value" pairs added to the program's environment, e.g. LD_PRELOAD
 	Password    string   // requirepass, and masterauth when ReplicaOf is set; empty means none
 	ReplicaOf   string   // "host:port" of a master; Start does not wait for the first synchronisation
-	Binary      string   // path of the server program; empty means what Find finds
-	Cluster     bool     // a Redis Cluster's server, as yet without slots and peers; needs Redis 7
-	Parent      string   // an existing directory in which the server's own is made; empty means os.TempDir()
+	Binary      string   // path of the server program; empty means the result of Find
+	Cluster     bool     // a server of a Redis Cluster, without slots and peers at first; needs Redis 7
+	Parent      string   // an existing directory in which Start makes the server's directory; empty means os.TempDir()
 }
 
 const (
@@ -76,7 +79,7 @@ type Server struct {
 	proc atomic.Pointer[process]
 }
 
-// Find returns the path of the redis-server in PATH and what it is ("redis 7.0.15", "valkey 8.1.1"), or an error that errors.Is
+// Find returns the path of the redis-server in PATH and its version ("redis 7.0.15", "valkey 8.1.1"), or an error that errors.Is
 // ErrNoServer.
 func Find() (path, version string, err error) {
 	path, err = exec.LookPath("redis-server")
@@ -87,7 +90,7 @@ func Find() (path, version string, err error) {
 	return path, version, err
 }
 
-// Version returns what the server program at path is, as in "redis 7.0.15" or "valkey 8.1.1".
+// Version returns the name and version of the server program at path, as in "redis 7.0.15" or "valkey 8.1.1".
 func Version(path string) (string, error) {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
@@ -102,8 +105,8 @@ func Version(path string) (string, error) {
 
 var versionPattern = regexp.MustCompile(`(?m)^(\w+) server v=([0-9.]+)`)
 
-// VersionIn returns what a server is by the section "server" of its INFO, in the words of [Version]; empty when it does not tell. A
-// Valkey's redis_version is the Redis that it claims to be compatible with.
+// VersionIn returns the name and version of a server from the section "server" of its INFO, in the form of [Version], or "" if they are not
+// in it. It ignores a Valkey's redis_version, the version of Redis that it claims to be compatible with.
 func VersionIn(info string) string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(info) {
@@ -121,7 +124,7 @@ func VersionIn(info string) string {
 }
 
 // Start starts one server and returns when it answers PING. ctx bounds the wait (10 s if it has no deadline), not the server's life.
-// On an error nothing is left behind, and the error carries the tail of the server's log.
+// If Start fails, it leaves nothing behind. The error contains the end of the server's log.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Binary == "" {
 		path, err := exec.LookPath("redis-server")
@@ -173,7 +176,7 @@ func (s *Server) release() {
 	}
 }
 
-// StartN starts n servers of the same Config in parallel: all of them, or an error and none.
+// StartN starts n servers of the same Config in parallel. If one of them fails, StartN closes the others and returns the error.
 func StartN(ctx context.Context, n int, cfg Config) ([]*Server, error) {
 	servers := make([]*Server, n)
 	errs := make([]error, n)
@@ -194,7 +197,7 @@ func StartN(ctx context.Context, n int, cfg Config) ([]*Server, error) {
 	return nil, err
 }
 
-// Addr returns "127.0.0.1:port". It is the same over the server's whole life.
+// Addr returns "127.0.0.1:port". It stays the same until Close.
 func (s *Server) Addr() string { return s.port.Addr() }
 
 // URL returns the server's address as go-redis's ParseURL takes it, password included.
@@ -217,7 +220,7 @@ func (s *Server) PID() int {
 // Dir returns the server's working directory: its data files and its log, redis.log. Close removes it.
 func (s *Server) Dir() string { return s.dir }
 
-// Kill ends the process with SIGKILL and returns when it is reaped. Data files and port stay for Restart. A server that is down is left so.
+// Kill ends the process with SIGKILL and returns when it is reaped. Data files and port stay for Restart. If the server is down, Kill does nothing.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,8 +239,8 @@ func (s *Server) kill() error {
 	return err
 }
 
-// Shutdown ends the process with SIGTERM, as an operator would, and returns when it is reaped; a paused server is resumed for it. If
-// the process has not ended after 15 s the error says so and it runs on. A server that is down is left so.
+// Shutdown ends the process with SIGTERM, as an operator would, and returns when it is reaped. It resumes a paused server first. If the
+// process has not ended after 15 s, Shutdown returns an error and the process runs on. If the server is down, Shutdown does nothing.
 func (s *Server) Shutdown() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,8 +274,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.launch(ctx)
 }
 
-// Pause stops the process with SIGSTOP and returns when it really is stopped: from then on it answers nothing, while the kernel still
-// accepts connections for it. Pausing a paused server is fine.
+// Pause stops the process with SIGSTOP and returns when it has stopped. From then on it answers nothing, but the kernel still accepts
+// connections for it. If the server is paused, Pause does nothing.
 func (s *Server) Pause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +352,7 @@ func (s *Server) Close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// configure writes the file that carries the password: on its command line a Valkey refuses one with a quotation mark.
+// configure writes the password into a file, because a Valkey refuses a quotation mark in a password on its command line.
 func (s *Server) configure() error {
 	if s.cfg.Password == "" {
 		return nil
@@ -359,7 +362,7 @@ func (s *Server) configure() error {
 	return os.WriteFile(filepath.Join(s.dir, confName), []byte(text), 0o600)
 }
 
-// quote writes word as redis.conf takes any bytes.
+// quote returns word in the form in which redis.conf accepts any bytes.
 func quote(word string) string {
 	var b strings.Builder
 	for i := range len(word) {
@@ -372,7 +375,7 @@ func quote(word string) string {
 func (s *Server) args() []string {
 	var args []string
 	if s.cfg.Password != "" {
-		args = []string{filepath.Join(s.dir, confName)} // redis-server wants it first
+		args = []string{filepath.Join(s.dir, confName)} // must be the first argument
 	}
 	args = append(args,
 		"--port", strconv.Itoa(s.port.Number()), "--bind", "127.0.0.1", "--dir", s.dir,

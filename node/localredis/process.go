@@ -33,13 +33,13 @@ type process struct {
 	exited chan struct{}
 }
 
-// spawn starts cmd as a child that the kernel kills when we die.
+// spawn starts cmd as a child that the kernel kills when this program dies.
 //
-// Pdeathsig is bound to the OS thread that forked, not to the process: when that thread ends, the child gets the signal although the
-// program lives on. Go ends threads when it likes (a goroutine that returns while locked to its thread takes the thread with it). So
-// each child is forked by a goroutine locked to its thread that then waits for that very child: thread and child cannot part, and
-// nobody has to count servers to know when the thread may go. It costs no thread more, since a waiting goroutine blocks one anyway.
-// The thread is never unlocked: it would otherwise go back to the pool and could be taken by someone who ends it.
+// Pdeathsig belongs to the OS thread that forked, and not to the process: when that thread ends, the child gets the signal although the
+// program lives on. Go ends a thread when a goroutine returns that is locked to it. So a goroutine that is locked to its thread forks each
+// child, and then waits for that child. The thread lives as long as the child. This costs no additional thread, because a goroutine that
+// waits for a process blocks a thread anyway. The goroutine does not unlock the thread: back in the pool, the thread could be ended by
+// another goroutine.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)
@@ -48,7 +48,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log; that it ended is all we use
+			_ = cmd.Wait() // the error does not matter: the log says how the process ended
 			close(p.exited)
 		}
 	}()
@@ -67,7 +67,7 @@ func (p *process) gone() bool {
 	}
 }
 
-// signal sends sig; to a process that has ended in the meantime it is no error.
+// signal sends sig. It returns no error if the process has ended.
 func (p *process) signal(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("localredis: signal %v: %w", sig, err)
@@ -75,11 +75,11 @@ func (p *process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// launch starts the process and waits until it is ready; on an error the process is gone again. The caller holds s.mu or is the only one
-// that knows s.
+// launch starts the process and waits until it is ready. If launch fails, the process has ended. The caller holds s.mu, or s is still unknown
+// to other goroutines.
 func (s *Server) launch(ctx context.Context) error {
-	// The log is our file as the child's stdout and stderr, not --logfile: so it also has what comes before and beside redis-server's own
-	// log (a bad option, the dynamic linker on a bad LD_PRELOAD).
+	// The log is a file that is the child's stdout and stderr. Unlike a --logfile it also contains errors from outside redis-server's own log,
+	// such as that of a bad option, or the dynamic linker's about a bad LD_PRELOAD.
 	log, err := os.OpenFile(filepath.Join(s.dir, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("localredis: %w", err)
@@ -107,7 +107,7 @@ func (s *Server) launch(ctx context.Context) error {
 	return nil
 }
 
-// waitReady returns when p answers PING, with an error when p ends or the time is over.
+// waitReady returns nil when p answers PING, or an error when p ends or ctx does.
 func (s *Server) waitReady(ctx context.Context, p *process) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -129,8 +129,8 @@ func (s *Server) waitReady(ctx context.Context, p *process) error {
 	}
 }
 
-// ping asks the server for PONG and for its process id. PONG alone would not do: it could come from a stranger who took the port before
-// our process failed to.
+// ping asks the server for PONG and for its process id. PONG alone is not enough: it could come from another program that took the port
+// before this process failed to.
 func (s *Server) ping(ctx context.Context, pid int) error {
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
@@ -187,7 +187,7 @@ func ask(w io.Writer, r *bufio.Reader, want string, cmd ...string) error {
 	return nil
 }
 
-// logTail returns the end of the server's log as a block to end an error message with, empty when there is none.
+// logTail returns the end of the server's log, in the form in which an error message ends with it, or "" if the log is empty.
 func (s *Server) logTail() string {
 	log, err := os.ReadFile(filepath.Join(s.dir, logName))
 	if err != nil || len(log) == 0 {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// childAttr: die with the parent (see spawn), and stay out of the terminal's process group, so that Ctrl-C reaches our program alone and
-// it can still ask its servers before it closes them.
+// childAttr makes the child die with its parent (see spawn), and keeps it out of the terminal's process group. Ctrl-C then reaches this program
+// only, which can still query its servers before it closes them.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// childAttr: no Pdeathsig here. The children stay in our process group, so that at least Ctrl-C ends them.
+// childAttr leaves the children in this program's process group, so that Ctrl-C ends them. There is no Pdeathsig on these systems.
 func childAttr() *syscall.SysProcAttr { return nil }
 
-// stopped asks ps, since there is no /proc.
+// stopped reports whether the process is stopped. It asks ps, because there is no /proc.
 func stopped(pid int) bool {
 	out, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && strings.HasPrefix(strings.TrimSpace(string(out)), "T")

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package loopback finds TCP ports on 127.0.0.1 for servers that come and go on one address.
+// Package loopback reserves TCP ports on 127.0.0.1, for servers that stop and start again on the same address.
 //
-// Guarantee: on Linux a reserved port stays ours from Reserve to Release, whether or not anybody listens on it at the moment. Elsewhere
-// it was merely free when it was reserved.
+// Guarantee: on Linux no other program gets a reserved port from Reserve to Release, whether or not a server listens on it at the moment. On
+// other systems the port was free when it was reserved, and nothing more.
+//
+// The package imports nothing of this module. Packages localredis and faultproxy use [Reserve].
 package loopback
 
 import (

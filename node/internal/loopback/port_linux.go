@@ -7,20 +7,21 @@ import (
 	"syscall"
 )
 
-// Port is a TCP port of 127.0.0.1, held by a socket of our own that is bound to it and never listens.
+// Port is a TCP port of 127.0.0.1. A socket that is bound to the port, and does not listen, holds it.
 //
-// Why not pick a free port, close it and hope: while a server is down another run could take its port, so that it cannot come back or,
-// worse, clients talk to a stranger; and a client dialling a dead port of the ephemeral range may be given that very port as its own
-// source port and connect to itself. The kernel gives a bound port to nobody, neither to a bind of port 0 nor to a connect.
+// It is not enough to find a free port and close it again, for two reasons. While a server is down, another program could take its port: the
+// server then could not start again, or clients would talk to the other program. And a client that dials a dead port of the ephemeral range
+// may get that same port as its source port, and so connect to itself. The kernel gives a bound port neither to a bind of port 0 nor to a
+// connect.
 //
-// Invariant: fd is bound exclusively (SO_REUSEADDR off, so binding fails if anybody has the port) and only then marked SO_REUSEADDR,
-// which lets a server that sets it too (redis-server and net.Listen do) listen beside us. A second reservation of the port fails either way.
+// Invariant: fd was bound with SO_REUSEADDR off, so that binding fails if another socket has the port. SO_REUSEADDR is set after that, so that
+// a server that sets it too (as redis-server and net.Listen do) can listen on the port. A second reservation of the port still fails.
 type Port struct {
 	number int
 	fd     int
 }
 
-// Reserve reserves a free port. It ends with Release or with the process.
+// Reserve reserves a free port, until Release or until the process ends.
 func Reserve() (*Port, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

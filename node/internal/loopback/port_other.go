@@ -6,7 +6,7 @@ package loopback
 
 import "net"
 
-// Port is a port that was free a moment ago. BSD does not let two sockets share an address as Linux does, so nothing holds it.
+// Port is a port that was free when it was reserved. Nothing holds it, because BSD does not let two sockets share an address as Linux does.
 type Port struct{ number int }
 
 // Reserve finds a free port.
