@@ -98,9 +98,9 @@ func (l *logged) Printf(_ context.Context, format string, v ...any) {
 	l.lines = append(l.lines, fmt.Sprintf(format, v...))
 }
 
-// A library does not write to its program's stderr, nor leave goroutines to
-// themselves: go-redis does both when its pool fails to dial. Not parallel: the
-// log and the goroutines are the process's.
+// A library must not write to its program's stderr, nor leave goroutines behind.
+// go-redis does both when its pool fails to dial. The test is not parallel, because log
+// and goroutines belong to the whole process.
 func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 	log := &logged{}
 	redis.SetLogger(log)
@@ -164,7 +164,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 				t.Errorf("%s: %v does not say %q", name, err, w)
 			}
 		}
-		// What is submitted then was certainly not sent.
+		// An op that is submitted now is certainly not sent.
 		reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h"})
 		if reply.Outcome != protocol.NotSent || !errors.Is(reply.Err, ErrDown) {
 			t.Errorf("%s: an acquire is answered %+v", name, reply)
@@ -172,7 +172,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 	}
 }
 
-// A client that was idle while its master restarted does not pay for it with its first op: nothing was sent, so nothing is unknown.
+// A client was idle while its master restarted. Its first op gets an answer, because the lane notices before it sends anything.
 func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), protocol.Binding{})
@@ -188,7 +188,7 @@ func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
 	noErr(t, r.Close())
 }
 
-// A connection stays when it has been idle, even for longer than a read may take.
+// A connection stays open when it is idle, even for longer than a read may take.
 func TestLane_idle_keepsItsConnection(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
@@ -208,7 +208,7 @@ func TestLane_idle_keepsItsConnection(t *testing.T) {
 		t.Fatalf("%+v", reply)
 	}
 	before := connections()
-	time.Sleep(350 * time.Millisecond) // the read's deadline is over
+	time.Sleep(350 * time.Millisecond) // longer than the deadline of a read
 	if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
 		t.Fatalf("%+v", reply)
 	}
@@ -217,8 +217,8 @@ func TestLane_idle_keepsItsConnection(t *testing.T) {
 	}
 }
 
-// Clients whose clocks are wild push the tokens no further than a minute ahead of the
-// master's clock: not by one leap, and not in turns of less than a minute each.
+// Clients with wrong clocks push the tokens no further than a minute ahead of the master's
+// clock: neither at once, nor in many steps of less than a minute.
 func TestAcquire_wildProposals_staysAMinuteAheadAtMost(t *testing.T) {
 	t.Parallel()
 	r := bound(t, "redis://"+startMaster(t, localredis.Config{}).Addr(), protocol.Binding{})

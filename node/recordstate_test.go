@@ -11,41 +11,41 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// A quarantined gate begins like a voting one up to its state: extend.lua and
-// topup.lua rest on it.
+// A quarantined state differs from a voting one in its letter, and in nothing before that.
+// extend.lua and topup.lua rely on it.
 func TestRecordStates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
 	r := new(redisNode)
 	r.Bind(protocol.Binding{CheckRecordState: true})
 	e := membership.Epoch{Number: 7, ID: 0xe}
 	id := protocol.Identity{RunID: "run", ReplID: "repl"}
-	voting, mending := r.recordStates(id.Incarnation(), e.String())
+	voting, quarantined := r.recordStates(id.Incarnation(), e.String())
 	g := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Voting}
-	if g.String() != voting || strings.HasPrefix(voting, mending) {
-		t.Errorf("voting gate %q, prefix %q", voting, mending)
+	if g.String() != voting || strings.HasPrefix(voting, quarantined) {
+		t.Errorf("voting state %q, prefix %q", voting, quarantined)
 	}
 	for _, whole := range []bool{false, true} {
 		g := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Quarantined, Nonce: 5, Whole: whole}
-		if !strings.HasPrefix(g.String(), mending) {
-			t.Errorf("%q does not begin with %q", g, mending)
+		if !strings.HasPrefix(g.String(), quarantined) {
+			t.Errorf("%q does not begin with %q", g, quarantined)
 		}
 	}
 	retired := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Retired, Nonce: 5, Ballot: membership.Ballot{Round: 1, Nonce: 2}}
 	other := membership.Gate{Epoch: e, Incarnation: "run.repl2", State: membership.Quarantined, Nonce: 5}
 	later := membership.Gate{Epoch: membership.Epoch{Number: 70, ID: e.ID}, Incarnation: id.Incarnation(), State: membership.Quarantined, Nonce: 5}
 	for _, g := range []membership.Gate{retired, other, later, {}} {
-		if strings.HasPrefix(g.String(), mending) {
-			t.Errorf("%q begins with %q", g, mending)
+		if strings.HasPrefix(g.String(), quarantined) {
+			t.Errorf("%q begins with %q", g, quarantined)
 		}
 	}
-	// Without a gate nothing must look like a quarantined one.
+	// If the state is not checked, no state must look like a quarantined one.
 	r.Bind(protocol.Binding{})
-	if voting, mending := r.recordStates(id.Incarnation(), ""); voting != "" || mending == "" {
-		t.Errorf("with recovery off the gates are %q, %q", voting, mending)
+	if voting, quarantined := r.recordStates(id.Incarnation(), ""); voting != "" || quarantined == "" {
+		t.Errorf("with recovery off the states are %q, %q", voting, quarantined)
 	}
 }
 
-// A master is asked for votes from the moment on when somebody has looked at its record
-// and clock, and again after each doubt: a look from before the doubt settles nothing.
+// A node asks its master for votes once the coordinator has looked at record and clock. After
+// each doubt the coordinator must look again: a look from before the doubt does not count.
 func TestEnter_gatedMaster_votesOnlyWhenLookedAt(t *testing.T) {
 	r, err := openURL("redis://127.0.0.1:1", Config{})
 	noErr(t, err)

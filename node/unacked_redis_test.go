@@ -14,8 +14,8 @@ import (
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
-// A place that a waiter has left while its master was out of reach, and taken again
-// since, is the later one's: the dequeue goes ahead of what was asked later.
+// A waiter gives up its place while the master is out of reach, and takes a new place later.
+// The dequeue goes out before the later acquire, so the new place stays.
 func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
@@ -40,7 +40,7 @@ func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 		}
 	}
 	_ = d.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err()
-	_ = d.Do(t.Context(), "acl", "setuser", "default", "-eval").Err() // no connection is greeted
+	_ = d.Do(t.Context(), "acl", "setuser", "default", "-eval").Err() // makes every greeting fail
 	soon(t, "the lane finds its connection broken", func() bool {
 		return ask(t, r, protocol.Request{Kind: protocol.ReadRecord}).Outcome == protocol.NotSent
 	})
@@ -73,7 +73,7 @@ func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 	}
 }
 
-// Whatever a master refuses half-way through a script, it keeps no key for ever.
+// Whichever command a master refuses in the middle of a script, no key is left without a TTL.
 func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
@@ -128,8 +128,8 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	}
 }
 
-// A user that may not touch what is derived from a read lock's name takes plain locks,
-// and is told what a read lock lacks; nothing is left.
+// A user without rights to the keys that are derived from a read lock's name can take plain
+// locks. The error of a read lock names the missing right, and no key is left.
 func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
@@ -157,14 +157,14 @@ func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
 	}
 }
 
-// The rights are tried as soon as the master can tell, not only when it could at first.
+// A master that cannot check the user's rights at first checks them later.
 func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	defer d.Close()
 	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all", "-pexpire").Err())
-	// Nothing can be asked of a master that runs a script: it answers BUSY, and then goes on.
+	// A master that runs a script answers BUSY to everything.
 	noErr(t, d.ConfigSet(t.Context(), "lua-time-limit", "1").Err())
 	busy := make(chan struct{})
 	go func() {
@@ -184,7 +184,7 @@ func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 	}
 }
 
-// A counter below 0 is no counter, on every path through the script.
+// Every path through the script refuses a counter below 0.
 func TestAcquire_negativeCounter_refused(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})

@@ -116,8 +116,8 @@ func TestOpen_badURL_errorNamesTheFault(t *testing.T) {
 	}
 }
 
-// Characters that are not escaped in a password cut the URL in other places than
-// its writer thinks. None of the pieces may be told.
+// An unescaped character in a password splits the URL in an unexpected place. No error may
+// contain one of the pieces.
 func TestOpen_badURLWithPassword_neverToldOn(t *testing.T) {
 	for _, url := range []string{
 		"redis://user:sec/ret@host:6379",
@@ -157,7 +157,7 @@ func TestOpen_badURLWithPassword_neverToldOn(t *testing.T) {
 	}
 }
 
-// No input makes Open panic or tell a password.
+// No input makes Open panic, or puts a password into an error.
 func FuzzOpen(f *testing.F) {
 	for _, s := range []string{
 		"redis://", "redis://:%s@host:port", "redis-sentinel://u:%s@a,b/name?x=1", "redis-cluster://u:%s@a,b/?tag=x", "unix://%s@/x", "rediss://a:b:%s", "%s://",
@@ -200,7 +200,7 @@ func TestNew_otherKindsOfClient_refusedByName(t *testing.T) {
 	}
 }
 
-// A cluster is a node by one slot of it, and nothing else has one.
+// A cluster needs a tag, and nothing else may have one.
 func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, Username: "u", Password: "pw"})
 	defer cluster.Close()
@@ -234,7 +234,7 @@ func TestNew_tag_forAClusterAndNoneElse(t *testing.T) {
 	}
 }
 
-// A client that would re-send scripts is safe here: the lane has its own settings.
+// A client whose options make go-redis send scripts twice is safe: the lane has its own options.
 func TestNew_clientThatRetries_laneDoesNot(t *testing.T) {
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "pw", DB: 4, MaxRetries: 7, PoolSize: 50})
 	defer c.Close()

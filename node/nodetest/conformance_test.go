@@ -32,19 +32,19 @@ var seedFlag = flag.Uint64("seed", 0, "replay the random runs of this seed")
 // run in real time, one after the other.
 const near = 2 * time.Second
 
-// pair is a real master and one in memory that are told the same.
+// pair is a real master and one in memory that get the same operations.
 type pair struct {
-	t      *testing.T
-	rnd    *rand.Rand
-	real   *redis.Client
-	pubsub *redis.PubSub
-	mem    *Master
-	clock  clock.Clock
-	nodes  [2]node.Node // of real and mem
-	ch     chan *protocol.Op
-	said   []string // what mem published since the last look
-	gated  bool
-	gate   membership.Gate // of a voting record
+	t           *testing.T
+	rnd         *rand.Rand
+	real        *redis.Client
+	pubsub      *redis.PubSub
+	mem         *Master
+	clock       clock.Clock
+	nodes       [2]node.Node // of real and mem
+	ch          chan *protocol.Op
+	said        []string // what mem published since the last look
+	checksState bool
+	state       membership.Gate // of a voting record
 	// tickets that the masters gave, by waiter and lock: [real, mem].
 	tickets map[string][2]int64
 	log     []string
@@ -53,10 +53,10 @@ type pair struct {
 
 func (p *pair) Receive(op *protocol.Op) { p.ch <- op }
 
-// newPair makes both masters, with one identity, so that gates are the same.
-func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, gated bool) *pair {
+// newPair makes both masters, with one identity, so that their record states are the same.
+func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, checksState bool) *pair {
 	t.Helper()
-	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *protocol.Op, maxBurst), gated: gated,
+	p := &pair{t: t, rnd: rnd, clock: clock.Monotonic(), ch: make(chan *protocol.Op, maxBurst), checksState: checksState,
 		mem: NewMaster("mem"), tickets: make(map[string][2]int64)}
 	p.real = redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = p.real.Close() })
@@ -90,15 +90,15 @@ func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, gated bool) *pa
 		}
 		return nil
 	})
-	p.gate = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: id.Incarnation(), State: membership.Voting}
+	p.state = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: id.Incarnation(), State: membership.Voting}
 	for _, n := range p.nodes {
-		n.Enter(p.gate.Epoch.String(), nil, time.Hour)
+		n.Enter(p.state.Epoch.String(), nil, time.Hour)
 	}
 	return p
 }
 
 func (p *pair) bind(n node.Node, admit func(protocol.Identity) error) {
-	n.Bind(protocol.Binding{CheckRecordState: p.gated, Drift: clock.DefaultDrift(), Admit: admit})
+	n.Bind(protocol.Binding{CheckRecordState: p.checksState, Drift: clock.DefaultDrift(), Admit: admit})
 	p.t.Cleanup(func() { _ = n.Close() })
 	if err := n.Ready(context.Background()); err != nil {
 		p.t.Fatal(err)
@@ -133,12 +133,12 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 	t.Logf("replay: go test -run %s ./node/nodetest -seed %d", t.Name(), seed)
 	seen := make(map[string]int)
 	for run := range uint64(12) {
-		gated := run%3 > 0
+		checksState := run%3 > 0
 		t.Run(fmt.Sprint(run), func(t *testing.T) {
-			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), gated)
+			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), checksState)
 			p.seen = seen
-			if gated {
-				p.both(protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{If: []string{"gate", ""}, Set: []string{"gate", p.gate.String()}}})
+			if checksState {
+				p.both(protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{If: []string{"gate", ""}, Set: []string{"gate", p.state.String()}}})
 			}
 			p.readersGoTogether()
 			for range 500 {
@@ -153,7 +153,7 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 			}
 		})
 	}
-	for _, want := range []string{"acquire granted", "acquire held", "acquire refused", "queue ahead", "queue stranger",
+	for _, want := range []string{"acquire granted", "acquire held", "acquire refused", "queue ahead", "queue foreign",
 		"release granted", "release absent", "release queued", "dequeue granted", "dequeue absent", "confirm granted", "confirm absent", "confirm refused",
 		"top-up granted", "top-up held", "top-up refused", "extend granted", "extend intact", "extend refused",
 		"compare-and-set record granted", "compare-and-set record refused", "votes in one call"} {
@@ -171,10 +171,10 @@ func (p *pair) readersGoTogether() {
 		p.both(protocol.Request{Kind: protocol.Acquire, Lock: read, Holder: client + ":1", TTL: time.Minute,
 			Wait: &protocol.Wait{Waiter: client + "/r", Liveness: time.Minute}})
 	}
-	p.both(protocol.Request{Kind: protocol.Acquire, Lock: write, Holder: javaHolder, TTL: time.Minute})
+	p.both(protocol.Request{Kind: protocol.Acquire, Lock: write, Holder: foreignHolder, TTL: time.Minute})
 	ask(conformClients[0])
 	ask(conformClients[1])
-	p.both(protocol.Request{Kind: protocol.Release, Lock: write, Holder: javaHolder})
+	p.both(protocol.Request{Kind: protocol.Release, Lock: write, Holder: foreignHolder})
 	ask(conformClients[0])
 	ask(conformClients[1])
 	p.command("del", "l")
@@ -184,7 +184,7 @@ func one[T any](p *pair, of ...T) T { return of[p.rnd.IntN(len(of))] }
 
 var (
 	conformClients = []string{"11111111-1111-8111-8111-111111111111", "22222222-2222-8222-8222-222222222222", "33333333-3333-8333-8333-333333333333"}
-	javaHolder     = "44444444-4444-4444-8444-444444444444:1"
+	foreignHolder  = "44444444-4444-4444-8444-444444444444:1"
 	conformLocks   = []string{"l", "{tag}l"}
 )
 
@@ -248,9 +248,9 @@ func (p *pair) floor() int64 {
 // given stands for the ticket that each master gave.
 const given = -1
 
-// swap moves the record's gate somewhere, and more often than not back.
+// swap sets the record to some state, and in most cases back to the voting one.
 func (p *pair) swap() *protocol.CompareAndSet {
-	from, to := p.mem.field(protocol.RecordKey, "gate"), p.gate
+	from, to := p.mem.field(protocol.RecordKey, "gate"), p.state
 	switch p.rnd.IntN(6) {
 	case 0:
 		to.State, to.Nonce = membership.Quarantined, membership.Nonce(1+p.rnd.IntN(3))
@@ -356,7 +356,7 @@ func (p *pair) note(op protocol.Request, r protocol.Reply) {
 		p.seen["queue ahead"]++
 	}
 	if r.Foreign {
-		p.seen["queue stranger"]++
+		p.seen["queue foreign"]++
 	}
 	if slices.Contains(r.Intact, true) {
 		p.seen["extend intact"]++
@@ -408,7 +408,7 @@ func (p *pair) meddle() {
 	case k == 6:
 		p.command("zadd", one(p, lock, queue, protocol.RecordKey), one(p, "0", "1", "1.5", "-3", "inf"), "member")
 	case k == 7:
-		p.command("hset", lock, javaHolder, "1")
+		p.command("hset", lock, foreignHolder, "1")
 	case k == 8:
 		p.command("hset", lock, "mode", one(p, "read", "write"))
 	case k == 9:
@@ -458,7 +458,7 @@ func differ(a, b protocol.Reply) string {
 	case a.Ahead != b.Ahead:
 		return "Ahead"
 	case a.Foreign != b.Foreign:
-		return "Stranger"
+		return "Foreign"
 	case !slices.Equal(a.Intact, b.Intact):
 		return "Intact"
 	case !sameRecord(a.Record, b.Record):
@@ -478,12 +478,12 @@ func sameScore(a, b float64) bool {
 // errorText leaves out the node's name, and of Redis's own errors all but the code:
 // the rest says where in the script.
 func errorText(err error) string {
-	var gate *protocol.RecordStateError
+	var state *protocol.RecordStateError
 	switch {
 	case err == nil:
 		return ""
-	case errors.As(err, &gate):
-		return "gate " + gate.Got
+	case errors.As(err, &state):
+		return "state " + state.Got
 	case errors.Is(err, node.ErrRecord):
 		return errors.Unwrap(err).Error()
 	}

@@ -47,7 +47,7 @@ func (c *client) send(req protocol.Request, wait time.Duration) *protocol.Op {
 	return op
 }
 
-// ask is send and the wait for the answer.
+// ask sends req and waits for the answer.
 func (c *client) ask(req protocol.Request) protocol.Reply {
 	c.send(req, time.Minute)
 	return (<-c.ch).Reply
@@ -85,9 +85,9 @@ func TestNode_acquireReleaseAndExpiry(t *testing.T) {
 	})
 }
 
-// A master forgets a script in the middle of a pipeline: what ran already runs again, and
-// its first answer stands. An acquire that is answered a second time is told the present
-// counter, which is the token of the reader that came in between.
+// A master forgets a script in the middle of a pipeline. Calls that ran already run again, and
+// keep their first answers: a replayed acquire gets the present counter, which is the token of
+// the reader that came in between.
 func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMaster("m")

@@ -34,7 +34,7 @@ func TestList_sameVote_keptOnce(t *testing.T) {
 	if got := u.byKey[Key{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*Entry).Req.Wait.Ticket; got != 7 {
 		t.Errorf("ticket %d, want 7", got)
 	}
-	u.Add(dequeue("x", "w", 8)) // two places, of which one is there: whichever
+	u.Add(dequeue("x", "w", 8)) // the waiter may have either place
 	if got := u.byKey[Key{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*Entry).Req.Wait.Ticket; got != 0 {
 		t.Errorf("ticket %d, want 0", got)
 	}
@@ -53,7 +53,7 @@ func TestList_tooMany_oldestDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// An entry ends with its time, unless what it undoes may be executed later.
+// An entry ends at its deadline, unless the master may execute later what it undoes.
 func TestList_expire_notWhatMayYetBeExecuted(t *testing.T) {
 	var u List
 	u.Broke(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "unread", TTL: 3 * second, Wait: &protocol.Wait{Waiter: "w"}})
@@ -72,7 +72,7 @@ func TestList_expire_notWhatMayYetBeExecuted(t *testing.T) {
 	if u.Len() != 2 {
 		t.Fatal("what may yet be executed was forgotten")
 	}
-	// The next connection has ended the one before: from now on they end as all do.
+	// The next connection has ended the one before. From now on these entries end as all others.
 	u.Connected(1000 * second)
 	u.Expire(1000*second + 6*second - 1)
 	if u.Len() != 2 {
@@ -112,7 +112,7 @@ func TestList_take_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) {
 	if entries := u.Take(Pause, nil, nil); len(entries) != PerPipeline {
 		t.Errorf("%d go out after the rest", len(entries))
 	}
-	// A refusal after its time ends an entry, and so does what takes the place anew.
+	// A refusal after the deadline ends an entry. An op that takes the place anew ends it too.
 	last := u.order.Back().Value.(*Entry)
 	u.Answered(last, &protocol.Reply{Outcome: protocol.Refused}, second)
 	if u.byKey[last.key] != nil {

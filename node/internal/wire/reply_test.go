@@ -45,8 +45,8 @@ func TestDecode_eachKind_classAndValue(t *testing.T) {
 	}
 }
 
-// The words are those of real servers: 6.2.16, 7.0.15, 8.0.2 and Valkey 8.1.1 each word an
-// error inside a script in their own way. What it means must not depend on that.
+// The texts are those of real servers: 6.2.16, 7.0.15, 8.0.2 and Valkey 8.1.1 each word an
+// error inside a script differently. The outcome must not depend on the wording.
 func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 	const sha = "6dee20530b98af29aede2283e1e46670101fd16c"
 	const raised62 = "ERR Error running script (call to f_" + sha + "): @user_script:1: "
@@ -61,8 +61,8 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 		is    error  // errors.Is
 		says  string // in the error
 	}{
-		{"wrong type, leave", protocol.Dequeue, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Absent, nil, ""},
-		{"wrong type, swap", protocol.CompareAndSetRecord, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Refused, protocol.ErrRecord, ""},
+		{"wrong type, dequeue", protocol.Dequeue, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Absent, nil, ""},
+		{"wrong type, compare-and-set", protocol.CompareAndSetRecord, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Refused, protocol.ErrRecord, ""},
 		{"wrong type, extend", protocol.Extend, []string{raised62 + wrong, wrong + raised70}, protocol.Refused, nil, "WRONGTYPE"},
 		{"replica, release", protocol.Release, []string{raised62 + "@user_script: 1: -" + readOnly + "\n", "@user_script: 1: -" + readOnly + "\r\n",
 			readOnly + raised70, readOnly}, protocol.Unknown, nil, "READONLY"},
@@ -77,7 +77,7 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 		{"out of memory", protocol.Acquire, []string{raised62 + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
 			"@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
 			"OOM command not allowed when used memory > 'maxmemory'." + raised70}, protocol.Refused, nil, "OOM"},
-		{"the gate", protocol.Acquire, []string{"REDLOCK GATE 1|e|i|V"}, protocol.Refused, &protocol.RecordStateError{}, ""},
+		{"the record state", protocol.Acquire, []string{"REDLOCK GATE 1|e|i|V"}, protocol.Refused, &protocol.RecordStateError{}, ""},
 	} {
 		for _, words := range tc.words {
 			r := failure(&protocol.Request{Kind: tc.kind}, scriptError(words))
@@ -85,9 +85,9 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 				t.Errorf("%s, %q: %+v, want %v", tc.what, words, r, tc.want)
 				continue
 			}
-			var gate *protocol.RecordStateError
-			if errors.As(tc.is, &gate) {
-				if !errors.As(r.Err, &gate) || gate.Got != "1|e|i|V" {
+			var state *protocol.RecordStateError
+			if errors.As(tc.is, &state) {
+				if !errors.As(r.Err, &state) || state.Got != "1|e|i|V" {
 					t.Errorf("%s, %q: %v", tc.what, words, r.Err)
 				}
 			} else if tc.is != nil && !errors.Is(r.Err, tc.is) {
@@ -103,8 +103,7 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 	}
 }
 
-// Whatever a master answers, it is a vote only when a script says so, and nothing
-// panics.
+// No answer of a master makes the package panic, and only a script's grant becomes a vote.
 func FuzzDecode(f *testing.F) {
 	f.Add(uint8(protocol.Acquire), 0, []byte("12345678"))
 	f.Add(uint8(protocol.Extend), 3, make([]byte, 24))

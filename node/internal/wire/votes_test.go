@@ -9,7 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// A TTL is 1 ms or more for the master: 0 would delete the vote that it has just given.
+// A master gets a TTL of 1 ms or more, because 0 would delete the vote that it has just given.
 func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 	t.Parallel()
 	for _, d := range []time.Duration{1, time.Millisecond - 1, time.Millisecond} {
