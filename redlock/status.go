@@ -4,11 +4,13 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
 
@@ -167,6 +169,10 @@ func (s *Status) missing() string {
 		m := &s.Masters[i]
 		switch {
 		case m.Votes:
+		case errors.Is(m.Err, node.ErrDenied), errors.Is(m.Err, node.ErrEviction), errors.Is(m.Err, node.ErrReplica):
+			// The error says what to do. It was wrapped on its way, and each layer said where.
+			parts = append(parts, fmt.Sprintf("%s cannot be used: %s", m.Name,
+				strings.TrimPrefix(strings.ReplaceAll(m.Err.Error(), "node: ", ""), m.Name+": master unreachable: ")))
 		case m.Err != nil:
 			parts = append(parts, fmt.Sprintf("%s %s: start it, or correct its URL", m.Name, m.Text))
 		default:

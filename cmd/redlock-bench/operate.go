@@ -395,6 +395,10 @@ exit code: 0 the old list votes, 1 the list does not fit the masters, 2 usage,
 func (c *cancel) define(fs *flag.FlagSet) { c.masters.define(fs, "nodes", "", "the old masters") }
 
 func (c *cancel) run(ctx context.Context, o output) error {
+	before, err := redlock.ReadStatus(ctx, c.list())
+	if err != nil {
+		return errorCode(err)
+	}
 	if err := redlock.CancelReconfigure(ctx, c.list()); err != nil {
 		return errorCode(err)
 	}
@@ -404,6 +408,10 @@ func (c *cancel) run(ctx context.Context, o output) error {
 	}
 	table(o.out, s)
 	fmt.Fprintln(o.out)
-	say(o.out, "done: the change is given up; the old list goes on")
+	if before.Change == nil {
+		say(o.out, "nothing to give up: no change of these masters was begun")
+	} else {
+		say(o.out, "done: the change is given up; the old list goes on")
+	}
 	return nil
 }

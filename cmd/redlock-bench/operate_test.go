@@ -139,7 +139,7 @@ func TestReconfigure_andCancel(t *testing.T) {
 	nodes := startURLs(t, 5)
 	from, to := strings.Join(nodes[:3], ","), strings.Join(nodes[2:], ",")
 	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
-	wantSaid(t, expectCode(t, exitOK, "cancel", "--nodes", from, "--max-ttl", "300ms"), "the old list goes on")
+	wantSaid(t, expectCode(t, exitOK, "cancel", "--nodes", from, "--max-ttl", "300ms"), "nothing to give up: no change")
 	wantSaid(t, expectCode(t, exitViolation, "reconfigure", "--from", from, "--max-ttl", "300ms"), "there is nothing to change")
 	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms"), "done: the new list votes")
 	expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms") // called again

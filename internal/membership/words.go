@@ -64,7 +64,7 @@ func Explain(v *View, a Action) string {
 		return fmt.Sprintf("%s; finish that change with %s, or give it up with %s; if neither can go on, end every process of that change and add %s",
 			master, ChangeCommand, CancelCommand, AbandonFlag)
 	case Foreign:
-		return fmt.Sprintf("%s; if no client uses that list any more, delete the key of the record on that master", master)
+		return fmt.Sprintf("%s; take that master out of this list, or start this program with the list that the master belongs to; delete the key of its record only when no program uses that other list any more: two lists on one master can each grant the same lock", master)
 	case Moved:
 		if v.Goal == Init {
 			return fmt.Sprintf("these masters were left for another list: %s; to use them again, change back: %s", v.leftFor(), ChangeCommand)
