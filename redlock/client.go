@@ -50,13 +50,13 @@ type Client struct {
 	keeper    keeper
 	waiting   waiting
 	deadlines deadlines
-	// ballots are used again when they were answered by everybody.
-	ballots sync.Pool
+	// quorumCalls are used again when they were answered by everybody.
+	quorumCalls sync.Pool
 
 	instants instants
 
-	// since is what start a lease or a round must have to be believed in, on clock.
-	since atomic.Int64
+	// trustedFrom is what start a lease or a round must have to be believed in, on clock.
+	trustedFrom atomic.Int64
 
 	mu     sync.Mutex
 	idents []protocol.Identity // by node; zero while it never connected
@@ -160,7 +160,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		instants: instants{clock: s.clock},
 		idents:   make([]protocol.Identity, len(nodes)),
 	}
-	c.since.Store(math.MinInt64)
+	c.trustedFrom.Store(math.MinInt64)
 	var err error
 	if c.epoch, err = newEpoch(nodes, &s); err != nil {
 		return nil, err
@@ -317,10 +317,10 @@ type round struct {
 	holder  string
 	start   time.Duration
 	timeout time.Duration
-	b       *ballot
+	b       *quorumCall
 }
 
-// acquire is one round: see end. Of one that waits ct is the contender, which says when
+// acquire is one round: see conclude. Of one that waits ct is the contender, which says when
 // each master is asked; without one all are at once.
 //
 // req is what the kind of acquire adds: a place in the queue, a vote to join.
@@ -328,23 +328,23 @@ func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings
 	if err := c.mayLock(ctx, l); err != nil {
 		return nil, nil, err
 	}
-	r := c.solicit(ctx, l, ls, req)
+	r := c.prepare(ctx, l, ls, req)
 	if ct == nil {
-		r.b.ask(c.all)
+		r.b.send(c.all)
 	} else {
-		ct.ask(&r)
+		ct.askWhenWoken(&r)
 	}
-	return r.end(ct)
+	return r.conclude(ct)
 }
 
-// distrust ends all leases and rounds that began before now: the clock that they are
+// invalidateBefore ends all leases and rounds that began before now: the clock that they are
 // measured by has jumped.
-func (c *Client) distrust() {
-	c.since.Store(int64(c.clock.Elapsed()))
-	c.renewer.look()
+func (c *Client) invalidateBefore(now time.Duration) {
+	c.trustedFrom.Store(int64(now))
+	c.renewer.endUntrusted()
 }
 
-func (c *Client) trusted() time.Duration { return time.Duration(c.since.Load()) }
+func (c *Client) trusted() time.Duration { return time.Duration(c.trustedFrom.Load()) }
 
 // mayLock says why no round is to begin, or nil.
 func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
@@ -357,18 +357,18 @@ func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
 	return nil
 }
 
-// solicit prepares a round, in which the masters are to be asked.
-func (c *Client) solicit(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
+// prepare prepares a round, in which the masters are to be asked.
+func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
 	c.stats.rounds.Add(1)
 	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
 	req.Kind, req.Lock, req.Holder, req.TTL = protocol.Acquire, l, r.holder, ls.ttl
 	req.Token = c.tokens.propose(c.clock.Wall())
 	req.Start, req.Deadline = r.start, r.start+r.timeout
-	r.b = c.ballot(c.need, req)
+	r.b = c.newQuorumCall(c.need, req)
 	return r
 }
 
-// end waits for the masters' answers when all were asked. It returns a lease, or a
+// conclude waits for the masters' answers when all were asked. It returns a lease, or a
 // *RoundError with the masters' replies, or the caller's own ctx error. Whatever is
 // not a lease has been given back on every master that granted in time; the other
 // masters are sent the release behind the acquire.
@@ -376,10 +376,10 @@ func (c *Client) solicit(ctx context.Context, l *protocol.Lock, ls *lockSettings
 // A contender, nil for a caller that does not wait, keeps its place on the masters
 // that granted in vain. It does not wait for them to confirm the release when it is
 // going to try again: a slow master would keep it from hearing its wake.
-func (r *round) end(ct *contender) (*Lease, []protocol.Reply, error) {
+func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
 	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
 	holder, start := r.holder, r.start
-	v := b.wait(ctx, r.timeout)
+	v := b.await(ctx, r.timeout)
 	if ct != nil {
 		ct.decided(b)
 	}
@@ -397,7 +397,7 @@ func (r *round) end(ct *contender) (*Lease, []protocol.Reply, error) {
 	// A cancel that races a win wins: a lease is never given for a context
 	// that is done, so "Lock returned nil error" means the caller still wants it.
 	if v == won && validity > ls.minValidity && ctx.Err() == nil {
-		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, ballot: b,
+		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, acquireCall: b,
 			start: start, until: start + c.drift.Validity(ls.ttl, 0), pos: -1}
 		lease := h.leaseLocked(ctx)
 		if c.renewer.add(h) {
@@ -478,6 +478,6 @@ func (c *Client) release(ctx context.Context, req *protocol.Request, granted, ot
 		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
 	}
 	b := c.poll(granted, 0, req)
-	b.wait(context.Background(), timeout)
+	b.await(context.Background(), timeout)
 	b.done()
 }

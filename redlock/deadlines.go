@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// deadlines ends the waits for a client's ballots that are not decided in time. One timer
+// deadlines ends the waits for a client's quorum calls that are not decided in time. One timer
 // serves them all. While anybody waits it is only ever set to end sooner: a timer for each
 // wait would be put in order with those of the others, and taken out again, twice in each
 // lock and unlock.
 type deadlines struct {
 	mu    sync.Mutex
-	open  []*ballot // that are waited for, each at its pos
+	open  []*quorumCall // that are waited for, each at its pos
 	timer *time.Timer
 	next  time.Time // when timer ends; zero: it does not run
 }
 
 // add has b's wait end at a time, unless it is removed before.
-func (d *deadlines) add(b *ballot, at time.Time) {
+func (d *deadlines) add(b *quorumCall, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b.deadline, b.pos = at, len(d.open)
@@ -32,14 +32,14 @@ func (d *deadlines) add(b *ballot, at time.Time) {
 func (d *deadlines) setLocked(at time.Time) {
 	d.next = at
 	if in := time.Until(at); d.timer == nil {
-		d.timer = time.AfterFunc(in, d.end)
+		d.timer = time.AfterFunc(in, d.expire)
 	} else {
 		d.timer.Reset(in)
 	}
 }
 
 // remove takes b out, if its time is not over. Its channel is sent nothing afterwards.
-func (d *deadlines) remove(b *ballot) {
+func (d *deadlines) remove(b *quorumCall) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.removeLocked(b)
@@ -49,7 +49,7 @@ func (d *deadlines) remove(b *ballot) {
 	}
 }
 
-func (d *deadlines) removeLocked(b *ballot) {
+func (d *deadlines) removeLocked(b *quorumCall) {
 	if b.pos < 0 {
 		return
 	}
@@ -60,8 +60,8 @@ func (d *deadlines) removeLocked(b *ballot) {
 	d.open, b.pos = d.open[:last], -1
 }
 
-// end is what the timer does: it ends what is over, and looks for what is next.
-func (d *deadlines) end() {
+// expire is what the timer does: it ends what is over, and looks for what is next.
+func (d *deadlines) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()

@@ -17,7 +17,7 @@ func TestDeadlines_eachEndsAtItsTime(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			var d deadlines
 			type waits struct {
-				b       *ballot
+				b       *quorumCall
 				at      time.Time
 				removed bool
 			}
@@ -35,7 +35,7 @@ func TestDeadlines_eachEndsAtItsTime(t *testing.T) {
 				}
 			}
 			for range 200 {
-				w := waits{b: &ballot{decided: make(chan struct{}, 2)}, at: time.Now().Add(time.Duration(rng.IntN(100)) * time.Millisecond)}
+				w := waits{b: &quorumCall{decided: make(chan struct{}, 2)}, at: time.Now().Add(time.Duration(rng.IntN(100)) * time.Millisecond)}
 				d.add(w.b, w.at)
 				all = append(all, w)
 				if rng.IntN(3) == 0 {

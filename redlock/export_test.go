@@ -18,7 +18,7 @@ func TakeEnded(l *Lease) (end func()) {
 	r.take(l.h.renewAt)
 	ended, _, _ := r.take(l.h.lastCall())
 	return func() {
-		r.end(ended)
+		r.endExpired(ended)
 		r.ticks.Add(-2)
 	}
 }

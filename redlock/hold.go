@@ -49,10 +49,10 @@ type hold struct {
 	// maybe are the masters that may hold a vote and so get a release.
 	// Invariant: votes is a subset of maybe.
 	maybe uint64
-	// ballot is that of the acquire until everybody's answer was counted; counted
+	// acquireCall is that of the acquire until everybody's answer was counted; counted
 	// are the masters whose answer was. Read votes and maybe after countLocked only.
-	ballot  *ballot
-	counted uint64
+	acquireCall *quorumCall
+	counted     uint64
 
 	extending bool          // one extend in flight at most
 	settled   chan struct{} // closed when it is decided; made for those who wait
@@ -188,24 +188,24 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 // A master answers the acquire before anything that was sent to it later, so what
 // later answers say of it is never undone here, if they are counted after this.
 func (h *hold) countLocked() (silent uint64) {
-	if h.ballot == nil {
+	if h.acquireCall == nil {
 		return 0
 	}
-	granted, maybe, silent := h.ballot.votes()
+	granted, maybe, silent := h.acquireCall.votes()
 	fresh := h.c.all &^ (h.counted | silent)
 	h.counted |= fresh
 	h.votes |= granted & fresh
 	h.maybe |= maybe & fresh
 	if silent == 0 {
-		h.dropBallotLocked()
+		h.dropAcquireCallLocked()
 	}
 	return silent
 }
 
-func (h *hold) dropBallotLocked() {
-	if h.ballot != nil {
-		h.ballot.done()
-		h.ballot = nil
+func (h *hold) dropAcquireCallLocked() {
+	if h.acquireCall != nil {
+		h.acquireCall.done()
+		h.acquireCall = nil
 	}
 }
 
@@ -255,21 +255,21 @@ func (h *hold) topUp(i int) {
 	h.votes &^= 1 << i
 	h.maybe |= 1 << i
 	now := h.c.clock.Elapsed()
-	h.c.nodes[i].Submit(&protocol.Op{To: topUp{h, h.failed}, Index: i, Request: &protocol.Request{
+	h.c.nodes[i].Submit(&protocol.Op{To: topUpReply{h, h.failed}, Index: i, Request: &protocol.Request{
 		Kind: protocol.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
 		Start: now, Deadline: now + h.c.nodeTimeout,
 	}})
 }
 
-// topUp takes the answer of a top-up. One that comes after an extend failed is not
+// topUpReply takes the answer of a top-up. One that comes after an extend failed is not
 // counted: what it put back may have been away for longer than the proof, by the
 // extend before, reaches.
-type topUp struct {
+type topUpReply struct {
 	h      *hold
 	failed int // extends, when it was sent
 }
 
-func (t topUp) Receive(op *protocol.Op) {
+func (t topUpReply) Receive(op *protocol.Op) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	if op.Reply.Outcome == protocol.Granted && t.failed == t.h.failed {
@@ -284,7 +284,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	silent := h.countLocked() // before maybe is read: it adds to it
 	set := silent | h.maybe
 	h.maybe, h.votes = 0, 0
-	h.dropBallotLocked()
+	h.dropAcquireCallLocked()
 	h.mu.Unlock()
 	h.c.renewer.remove(h)
 	if set == 0 || errors.Is(was, ErrClosed) {
@@ -297,7 +297,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	})
 	defer b.done()
 	h.c.waiting.handOver(h.l)
-	v := b.wait(ctx, h.c.nodeTimeout)
+	v := b.await(ctx, h.c.nodeTimeout)
 	switch {
 	case was != nil:
 		return was
@@ -308,7 +308,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 }
 
 // unconfirmed tells a lock that was gone from one that may still be there.
-func (h *hold) unconfirmed(ctx context.Context, b *ballot) error {
+func (h *hold) unconfirmed(ctx context.Context, b *quorumCall) error {
 	released, absent := 0, 0
 	for _, r := range b.replies() {
 		switch r.Outcome {

@@ -142,7 +142,7 @@ func (k *keeper) hopeless(out *members.Outcome) error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	for p := range out.View.Masters {
-		if err := k.foreign(out, p); err != nil {
+		if err := k.epochError(out, p); err != nil {
 			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
 		}
 	}
@@ -152,9 +152,9 @@ func (k *keeper) hopeless(out *members.Outcome) error {
 	return nil
 }
 
-// foreign is an EpochError when the master at place p votes, or waits to, with others than
+// epochError is an EpochError when the master at place p votes, or waits to, with others than
 // this client's masters, or when they were left for another list.
-func (k *keeper) foreign(out *members.Outcome, p int) error {
+func (k *keeper) epochError(out *members.Outcome, p int) error {
 	v := out.View
 	at := &v.Masters[p]
 	left := out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.Moved
@@ -236,7 +236,7 @@ const lookAgain = 50 * time.Millisecond
 func (k *keeper) step() members.Outcome {
 	out := k.driver.Step(k.quit)
 	if out.OurClock {
-		k.c.distrust()
+		k.c.invalidateBefore(k.c.clock.Elapsed())
 	}
 	k.enter(&out)
 	return out
@@ -303,7 +303,7 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 		}
 		return &waitError{c: k.c, err: err, text: textOf(err), final: true}
 	}
-	if err := k.foreign(out, p); err != nil {
+	if err := k.epochError(out, p); err != nil {
 		return &waitError{c: k.c, err: err, text: err.Error(), final: true}
 	}
 	switch {

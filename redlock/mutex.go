@@ -142,27 +142,27 @@ func (m *Mutex) check() error {
 //
 // A context of a lease of this lock is treated as Lock treats it.
 func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
-	outer, over, err := m.outer(ctx)
+	outer, joinWrite, err := m.outer(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case outer != nil:
 		return outer.Reenter(ctx)
 	}
-	return m.try(ctx, over)
+	return m.try(ctx, joinWrite)
 }
 
-// try is one round, which joins the write vote in field over if that is not empty, and
+// try is one round, which joins the write vote in field joinWrite if that is not empty, and
 // more of them as long as rounds split the votes.
 //
 // It stays a function of its own, so that the op is not on the stack of those who
 // wait in [Mutex.Lock].
 //
 //go:noinline
-func (m *Mutex) try(ctx context.Context, over string) (*Lease, error) {
-	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: over}, nil)
+func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
+	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite}, nil)
 	if round := splitRound(err); round != nil {
-		return m.tryAgain(ctx, over, round)
+		return m.tryAgain(ctx, joinWrite, round)
 	}
 	return lease, err
 }
@@ -179,7 +179,7 @@ func splitRound(err error) *RoundError {
 // tryAgain tries for the node timeout at most, as long as the votes are split among
 // attempts that come and go. Pauses are random, and twice as long each time: callers
 // that met must not meet again (docs/safety.md A23).
-func (m *Mutex) tryAgain(ctx context.Context, over string, round *RoundError) (*Lease, error) {
+func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundError) (*Lease, error) {
 	began := m.c.clock.Elapsed()
 	took := time.Duration(0) // by a round: the others need as long to give their votes back
 	for pause := 2 * pauseMin; ; pause = min(2*pause, pauseMax) {
@@ -193,7 +193,7 @@ func (m *Mutex) tryAgain(ctx context.Context, over string, round *RoundError) (*
 		case <-ctx.Done():
 			return nil, gaveUp(ctx, m.l, round)
 		}
-		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: over}, nil)
+		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite}, nil)
 		next := splitRound(err)
 		switch {
 		case next == nil:
@@ -235,10 +235,10 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	}
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
-			r := m.c.solicit(ctx, m.l, &m.ls, &reqs[i])
-			r.b.ask(m.c.all)
+			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
+			r.b.send(m.c.all)
 			try(i, func() (*Lease, error) {
-				lease, _, err := r.end(nil)
+				lease, _, err := r.conclude(nil)
 				return lease, err
 			})
 		}
@@ -262,16 +262,16 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 // calls does not matter. With a context of a lease that is over Lock fails with that
 // lease's error, because the caller believes that it holds the lock.
 func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
-	outer, over, err := m.outer(ctx)
+	outer, joinWrite, err := m.outer(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case outer != nil:
 		return outer.Reenter(ctx)
-	case over != "":
+	case joinWrite != "":
 		// A downgrade waits for nobody, least of all for a writer that waits for
 		// the very lease that is downgraded.
-		return m.try(ctx, over)
+		return m.try(ctx, joinWrite)
 	}
 	return m.lock(ctx)
 }
@@ -306,7 +306,7 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, err
 // outer finds the lease that ctx carries of this lock: one to re-enter, or the
 // field of its write vote when a read vote may join that. Neither is there when
 // the lock must be acquired.
-func (m *Mutex) outer(ctx context.Context) (reenter *Lease, over string, err error) {
+func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, err error) {
 	switch err := m.check(); {
 	case err != nil:
 		return nil, "", err

@@ -113,7 +113,7 @@ func (r *renewer) tick() {
 		return
 	}
 	defer r.ticks.Done()
-	r.end(ended)
+	r.endExpired(ended)
 	for _, due := range renew {
 		for len(due) > 0 {
 			n := min(len(due), maxBatch)
@@ -156,21 +156,21 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duratio
 	return ended, renew, true
 }
 
-// end ends leases whose validity was over when take looked. One that turns out to
+// endExpired ends leases whose validity was over when take looked. One that turns out to
 // be held was extended in the last moment, and the extend that did it has it looked
 // at again: it must be left as that set it.
-func (r *renewer) end(leases []*hold) {
+func (r *renewer) endExpired(leases []*hold) {
 	for _, l := range leases {
 		_ = l.err()
 	}
 }
 
-// look ends the leases that are over for another reason than their time.
-func (r *renewer) look() {
+// endUntrusted ends the leases that are over for another reason than their time.
+func (r *renewer) endUntrusted() {
 	r.mu.Lock()
 	leases := slices.Clone(r.leases)
 	r.mu.Unlock()
-	r.end(leases)
+	r.endExpired(leases)
 }
 
 // lastCall is when a lease is ended unless it was extended.
@@ -315,7 +315,7 @@ func (e *extension) Receive(op *protocol.Op) {
 		if !it.decided {
 			e.decide(it, false)
 		} else if it.renewed {
-			it.mend(bit)
+			it.topUpOrConfirm(bit)
 		}
 	}
 	if e.open == 0 {
@@ -351,7 +351,7 @@ func (e *extension) decide(it *extending, must bool) {
 	e.c.stats.extends.Add(1)
 	it.renewed = it.lease.extended(e.start, confirmed, it.missing)
 	if it.renewed {
-		it.mend(e.answered)
+		it.topUpOrConfirm(e.answered)
 		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
 	} else if it.lease.err() == nil {
 		// Too few answered. The old deadline stands; there is time to ask again.
@@ -359,9 +359,9 @@ func (e *extension) decide(it *extending, must bool) {
 	}
 }
 
-// mend brings the masters in set up to what a won extend has proved: a vote that
+// topUpOrConfirm brings the masters in set up to what a won extend has proved: a vote that
 // is there counts from now on, one that is missing is put back.
-func (it *extending) mend(set uint64) {
+func (it *extending) topUpOrConfirm(set uint64) {
 	for s := set & (it.confirmed | it.missing); s != 0; s &= s - 1 {
 		i := bits.TrailingZeros64(s)
 		switch {

@@ -144,7 +144,7 @@ func TestCheckLock_whatPasses_canBeRenewed(t *testing.T) {
 func TestBallotSets_everyAnswer_releasedAndDequeuedWhereNeeded(t *testing.T) {
 	replies := []protocol.Reply{{Outcome: protocol.Granted}, {Outcome: protocol.Held}, {}, {Outcome: protocol.NotSent}, {Outcome: protocol.Refused}, {Outcome: protocol.Absent}}
 	for answered := range uint64(1 << len(replies)) {
-		b := &ballot{ops: make([]protocol.Op, len(replies)), answered: answered}
+		b := &quorumCall{ops: make([]protocol.Op, len(replies)), answered: answered}
 		for i, r := range replies {
 			b.ops[i].Reply = r
 		}

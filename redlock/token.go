@@ -58,7 +58,7 @@ func (s *tokenSource) saw(token int64) {
 //
 // Readers raise the counters side by side, so one may be overtaken: it is told so by
 // the error, and its attempt is lost as one of two that came at the same time.
-func (c *Client) settleToken(ctx context.Context, b *ballot, l *protocol.Lock, holder string, timeout time.Duration) (int64, verdict, error) {
+func (c *Client) settleToken(ctx context.Context, b *quorumCall, l *protocol.Lock, holder string, timeout time.Duration) (int64, verdict, error) {
 	token, agree, below := b.tokens()
 	c.tokens.saw(token)
 	missing := c.need - bits.OnesCount64(agree)
@@ -71,7 +71,7 @@ func (c *Client) settleToken(ctx context.Context, b *ballot, l *protocol.Lock, h
 		Kind: protocol.Confirm, Lock: l, Holder: holder, Token: token,
 		Start: now, Deadline: now + timeout,
 	})
-	v := confirm.wait(ctx, timeout)
+	v := confirm.await(ctx, timeout)
 	var overtaken error
 	if v == lost && confirm.absent() > 0 {
 		// The vote is gone or another reader's token has passed ours: masters that
@@ -83,7 +83,7 @@ func (c *Client) settleToken(ctx context.Context, b *ballot, l *protocol.Lock, h
 }
 
 // tokens looks at the votes once: the largest, who gave it, and who gave less.
-func (b *ballot) tokens() (token int64, agree, below uint64) {
+func (b *quorumCall) tokens() (token int64, agree, below uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.ops {

@@ -16,8 +16,8 @@ import (
 
 const (
 	// liveness is how long a client's waiters stay in the masters' queues without
-	// a sign of life, beat how often it gives one.
-	liveness, beat = 3 * time.Second, time.Second
+	// a sign of life, heartbeatEvery how often it gives one.
+	liveness, heartbeatEvery = 3 * time.Second, time.Second
 	// pauseMin and pauseMax bound the back-off after rounds that split the votes
 	// or found too few masters.
 	pauseMin, pauseMax = 2 * time.Millisecond, 100 * time.Millisecond
@@ -29,10 +29,10 @@ const (
 	// dequeueFor is how long a dequeue is sent again to a master that does not answer.
 	// The queue itself lives no longer.
 	dequeueFor = time.Minute
-	// crowd is how many locks a client may wait for before it runs the rounds of more
+	// offloadAbove is how many locks a client may wait for before it runs the rounds of more
 	// on goroutines of their own, and how many of those it has at a time: the runtime
 	// keeps the memory of stacks that many goroutines needed at once.
-	crowd = 128
+	offloadAbove = 128
 )
 
 // waiting is what all waiters of a client share: one contender for each side of
@@ -41,21 +41,21 @@ const (
 type waiting struct {
 	c *Client
 
-	mu         sync.Mutex
-	contenders map[side]*contender
-	callers    sync.WaitGroup // all who are in a line
-	listening  int            // contenders that hear the masters' wakes
-	subscribed bool
-	strangers  map[string]int
-	beating    *time.Timer
-	closed     bool
-	strays     map[string]uint64 // locks that masters woke us for although nobody waits, since the last beat
+	mu              sync.Mutex
+	contenders      map[lockKey]*contender
+	callers         sync.WaitGroup // all who are in a line
+	listening       int            // contenders that hear the masters' wakes
+	subscribed      bool
+	foreignChannels map[string]int
+	heartbeats      *time.Timer
+	closed          bool
+	strays          map[string]uint64 // locks that masters woke us for although nobody waits, since the last beat
 
-	apart chan struct{} // holds a token for each round of a crowd that is under way
+	offloaded chan struct{} // holds a token for each offloaded round that is under way
 }
 
-// side is one way to hold one lock.
-type side struct {
+// lockKey is one way to hold one lock.
+type lockKey struct {
 	name string
 	mode protocol.Mode
 }
@@ -78,42 +78,42 @@ type contender struct {
 	// silence is when answers of a quorum were first missing; 0 while they come. It is
 	// the line's, not the caller's: an outage is everybody's at once.
 	silence time.Duration
-	// apart: it is one of a crowd. A round needs a deep stack for a moment, and the
+	// offloaded: its rounds run on goroutines of their own. A round needs a deep stack for a moment, and the
 	// runtime would leave the goroutine that waits with it.
-	apart bool
+	offloaded bool
 
 	// Guarded by w.mu.
 	// last is the last round of anybody in the line. A round of a caller whose time is
 	// nearly over has hardly time for an answer, and does not replace one that had: it
 	// must not make a lock that is held look like masters that are gone.
-	last      *RoundError
-	round     *ballot // of the round under way
-	listens   bool
-	behind    bool   // somebody was ahead of it in too many queues, in the last round
-	over      bool   // all masters are to be asked: the turn is new, the timer has ended, or the lock was given back here
-	woken     uint64 // masters that woke us since they were asked
-	heard     uint64 // masters that said something on Redisson's channel since then
-	free      uint64 // masters that granted in the last round, in vain: the lock is free there
-	strangers uint64 // masters where a stranger had the lock; follows Redisson's channel for them
+	last    *RoundError
+	round   *quorumCall // of the round under way
+	listens bool
+	behind  bool   // somebody was ahead of it in too many queues, in the last round
+	askAll  bool   // all masters are to be asked: the turn is new, the timer has ended, or the lock was given back here
+	woken   uint64 // masters that woke us since they were asked
+	heard   uint64 // masters that said something on Redisson's channel since then
+	free    uint64 // masters that granted in the last round, in vain: the lock is free there
+	foreign uint64 // masters where Redisson had the lock; follows Redisson's channel for them
 }
 
 func (w *waiting) init(c *Client) {
 	w.c = c
-	w.contenders = make(map[side]*contender)
-	w.strangers = make(map[string]int)
+	w.contenders = make(map[lockKey]*contender)
+	w.foreignChannels = make(map[string]int)
 	w.strays = make(map[string]uint64)
-	w.apart = make(chan struct{}, crowd)
+	w.offloaded = make(chan struct{}, offloadAbove)
 }
 
 // joinLocked lines up for l. The turn has come when the channel is closed.
 func (w *waiting) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
-	k := side{l.Name, l.Mode}
+	k := lockKey{l.Name, l.Mode}
 	ct := w.contenders[k]
 	if ct == nil {
-		ct = &contender{w: w, l: l, apart: len(w.contenders) >= crowd, over: true}
+		ct = &contender{w: w, l: l, offloaded: len(w.contenders) >= offloadAbove, askAll: true}
 		w.contenders[k] = ct
 	}
-	turn := now
+	turn := readyTurn
 	if ct.line.Len() > 0 {
 		turn = make(chan struct{})
 	}
@@ -121,16 +121,16 @@ func (w *waiting) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 	return ct, ct.line.PushBack(turn)
 }
 
-// now is the turn of one who is alone.
-var now = func() chan struct{} {
+// readyTurn is the turn of one who is alone.
+var readyTurn = func() chan struct{} {
 	ch := make(chan struct{})
 	close(ch)
 	return ch
 }()
 
-// leave takes e out of the line, and gives the turn to the next if it was e's.
+// leaveLine takes e out of the line, and gives the turn to the next if it was e's.
 // After the last one nothing is left of the contender, here or on the masters.
-func (ct *contender) leave(e *list.Element, granted bool) {
+func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	w := ct.w
 	defer w.callers.Done()
 	w.mu.Lock()
@@ -144,14 +144,14 @@ func (ct *contender) leave(e *list.Element, granted bool) {
 	if mine && (granted || next == nil) {
 		// The next in line queues anew, behind other processes. After a failure
 		// it takes over the place instead.
-		w.leaveLocked(ct.l, ct.queued)
+		w.dequeueLocked(ct.l, ct.queued)
 		ct.ticket, ct.pause, ct.queued = 0, 0, 0
 	}
 	if next == nil {
-		ct.deafenLocked()
-		delete(w.contenders, side{ct.l.Name, ct.l.Mode})
+		ct.stopListeningLocked()
+		delete(w.contenders, lockKey{ct.l.Name, ct.l.Mode})
 	} else if mine && !w.closed { // then all have been told
-		ct.over = true
+		ct.askAll = true
 		close(next.Value.(chan struct{}))
 	}
 }
@@ -159,7 +159,7 @@ func (ct *contender) leave(e *list.Element, granted bool) {
 // granted and lost note where the contender may be queued after a round. A master that
 // granted has taken it out of its queue; one that was not asked has it there if it
 // had it before.
-func (ct *contender) granted(b *ballot) {
+func (ct *contender) granted(b *quorumCall) {
 	queued, settled := b.queued()
 	ct.queued = ct.queued&^settled | queued
 	ct.setLast(nil)
@@ -194,19 +194,19 @@ func (ct *contender) lastRound() *RoundError {
 	return ct.last
 }
 
-// leaveLocked leaves l's queue on the masters in set; they owe it to us if they do
+// dequeueLocked leaves l's queue on the masters in set; they owe it to us if they do
 // not answer.
-func (w *waiting) leaveLocked(l *protocol.Lock, set uint64) {
+func (w *waiting) dequeueLocked(l *protocol.Lock, set uint64) {
 	now := w.c.clock.Elapsed()
 	for i, n := range w.c.nodes {
 		if set&(1<<i) != 0 {
-			leave(n, l, w.c.waiter(l.Mode), 0, now)
+			dequeue(n, l, w.c.waiter(l.Mode), 0, now)
 		}
 	}
 }
 
-// leave has waiter leave its place with that ticket, or any with 0.
-func leave(n node.Node, l *protocol.Lock, waiter string, ticket int64, now time.Duration) {
+// dequeue has waiter leave its place with that ticket, or any with 0.
+func dequeue(n node.Node, l *protocol.Lock, waiter string, ticket int64, now time.Duration) {
 	n.Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{Kind: protocol.Dequeue, Lock: l, Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket},
 		Start: now, Deadline: now + dequeueFor}})
 }
@@ -239,8 +239,8 @@ func (w *waiting) close() {
 			close(e.Value.(chan struct{}))
 		}
 	}
-	if w.beating != nil {
-		w.beating.Stop()
+	if w.heartbeats != nil {
+		w.heartbeats.Stop()
 	}
 	w.mu.Unlock()
 	w.callers.Wait() // each has at most a round left
@@ -262,8 +262,8 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	ct, e := w.joinLocked(m.l)
 	w.mu.Unlock()
 	next, mine := e.Value.(chan struct{}), false
-	var joined time.Duration      // when the caller began to wait
-	if next == now && !ct.apart { // nearly always
+	var joined time.Duration                // when the caller began to wait
+	if next == readyTurn && !ct.offloaded { // nearly always
 		mine = true
 		lease, err = m.round(ctx, ct, 0)
 		next = ct.wake
@@ -287,20 +287,20 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 					continue // it was told to those before as well
 				}
 			}
-			if ct.apart {
-				next, free = nil, w.apart
+			if ct.offloaded {
+				next, free = nil, w.offloaded
 				continue
 			}
 			lease, err = m.round(ctx, ct, joined)
 			next = ct.wake
 		case free <- struct{}{}:
-			lease, err = m.roundApart(ctx, ct, joined)
+			lease, err = m.roundOffloaded(ctx, ct, joined)
 			next, free = ct.wake, nil
 		case <-ctx.Done():
 			err = gaveUp(ctx, ct.l, ct.lastRound())
 		}
 	}
-	ct.leave(e, lease != nil)
+	ct.leaveLine(e, lease != nil)
 	return lease, err
 }
 
@@ -314,13 +314,13 @@ func (ct *contender) outage(joined, patience time.Duration) error {
 	return last
 }
 
-// roundApart is round on a goroutine of its own.
-func (m *Mutex) roundApart(ctx context.Context, ct *contender, joined time.Duration) (lease *Lease, err error) {
+// roundOffloaded is round on a goroutine of its own.
+func (m *Mutex) roundOffloaded(ctx context.Context, ct *contender, joined time.Duration) (lease *Lease, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		lease, err = m.round(ctx, ct, joined)
-		<-ct.w.apart
+		<-ct.w.offloaded
 	}()
 	<-done
 	return lease, err
@@ -357,7 +357,7 @@ func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) 
 	ct.tellWhy(ctx, round)
 	behind := ct.w.c.behind(replies)
 	ct.listen(replies, behind)
-	ct.wait(ct.patience(round, replies, behind))
+	ct.armTimer(ct.patience(round, replies, behind))
 	return nil, nil
 }
 
@@ -374,16 +374,16 @@ func (ct *contender) tellWhy(ctx context.Context, round *RoundError) {
 // are on their way before the last wakes come. Those that have not woken us by the time
 // it is decided, or a little after the first, may be down, or their messages lost: they
 // are asked then.
-func (ct *contender) ask(r *round) {
+func (ct *contender) askWhenWoken(r *round) {
 	c := ct.w.c
 	asked := ct.due(r.b, 0)
 	if asked == c.all {
-		r.b.ask(asked)
+		r.b.send(asked)
 		return
 	}
 	r.b.req.Deadline += 2 * pauseMin // for those that are asked last
-	r.b.ask(asked)
-	ct.wait(pauseMin + c.jitter(pauseMin))
+	r.b.send(asked)
+	ct.armTimer(pauseMin + c.jitter(pauseMin))
 	for asked != c.all {
 		var set uint64
 		select {
@@ -396,7 +396,7 @@ func (ct *contender) ask(r *round) {
 			r.b.skip(c.all &^ asked)
 			asked = c.all
 		}
-		r.b.ask(set)
+		r.b.send(set)
 		asked |= set
 	}
 	ct.timer.Stop()
@@ -407,7 +407,7 @@ func (ct *contender) ask(r *round) {
 }
 
 // wait has the contender woken when d is over, whatever the masters say.
-func (ct *contender) wait(d time.Duration) {
+func (ct *contender) armTimer(d time.Duration) {
 	if ct.timer == nil {
 		ct.timer = time.AfterFunc(d, ct.timeout)
 	} else {
@@ -418,16 +418,16 @@ func (ct *contender) wait(d time.Duration) {
 func (ct *contender) timeout() {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.over = true
+	ct.askAll = true
 	ct.wakeLocked(0)
 }
 
 // decided is called when nobody is to be asked any more in the round under way.
-func (ct *contender) decided(b *ballot) {
+func (ct *contender) decided(q *quorumCall) {
 	ct.w.mu.Lock()
 	ct.round = nil
 	ct.w.mu.Unlock()
-	b.close()
+	q.close()
 }
 
 // place is the contender's in all queues, once it is known. It keeps the ticket that
@@ -473,7 +473,7 @@ func (ct *contender) patience(round *RoundError, replies []protocol.Reply, behin
 		if r.Outcome == protocol.Held && r.Ahead != 0 {
 			// The one right behind a dead head finds it out; those further back
 			// give it time to.
-			ahead = min(ahead, time.Duration(min(r.Ahead, 4))*(beat-beat/4))
+			ahead = min(ahead, time.Duration(min(r.Ahead, 4))*(heartbeatEvery-heartbeatEvery/4))
 		}
 	}
 	// Not split: a quorum is taken. Masters that granted then lack the holder's vote,
@@ -495,5 +495,5 @@ func (ct *contender) patience(round *RoundError, replies []protocol.Reply, behin
 		return min(round.RetryAfter, checkMax) + time.Millisecond + ct.w.c.jitter(time.Millisecond)
 	}
 	ct.pause = 0
-	return ahead + ct.w.c.jitter(beat/8)
+	return ahead + ct.w.c.jitter(heartbeatEvery/8)
 }

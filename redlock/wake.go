@@ -9,26 +9,26 @@ import (
 )
 
 // listen has the masters' wakes heard while the contender is in their queues, and
-// its client's sign of life kept up. While a stranger has the lock it follows
+// its client's sign of life kept up. While Redisson has the lock it follows
 // Redisson's channel too.
 func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	w := ct.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var strangers uint64
+	var foreign uint64
 	ct.free = 0
 	for i, r := range replies {
 		switch {
 		case r.Foreign:
-			strangers |= 1 << i
+			foreign |= 1 << i
 		case r.Outcome == protocol.Granted && ct.ticket != 0:
 			ct.free |= 1 << i
 		}
 	}
 	if ct.behind = behind; behind {
-		ct.over = false // what was given back here is for others
+		ct.askAll = false // what was given back here is for others
 	}
-	ct.followLocked(strangers)
+	ct.followLocked(foreign)
 	if ct.listens {
 		return
 	}
@@ -41,15 +41,15 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 		for _, n := range w.c.nodes {
 			n.Subscribe(protocol.Wake(w.c.id))
 		}
-		if w.beating == nil {
-			w.beating = time.AfterFunc(beat, w.beat)
+		if w.heartbeats == nil {
+			w.heartbeats = time.AfterFunc(heartbeatEvery, w.heartbeat)
 		} else {
-			w.beating.Reset(beat)
+			w.heartbeats.Reset(heartbeatEvery)
 		}
 	}
 }
 
-func (ct *contender) deafenLocked() {
+func (ct *contender) stopListeningLocked() {
 	ct.followLocked(0)
 	if !ct.listens {
 		return
@@ -58,10 +58,10 @@ func (ct *contender) deafenLocked() {
 	ct.w.listening--
 }
 
-// beat gives the masters a sign of life while anybody waits. The first beat that
+// heartbeat gives the masters a sign of life while anybody waits. The first beat that
 // finds nobody ends it, and the subscription: not the last waiter, for a lock that
 // is waited for often would subscribe anew each time.
-func (w *waiting) beat() {
+func (w *waiting) heartbeat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -76,32 +76,32 @@ func (w *waiting) beat() {
 		return
 	}
 	now := w.c.clock.Elapsed()
-	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.c.id, TTL: liveness, Start: now, Deadline: now + beat}
+	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.c.id, TTL: liveness, Start: now, Deadline: now + heartbeatEvery}
 	for _, n := range w.c.nodes {
 		n.Submit(&protocol.Op{To: ignore{}, Request: alive})
 	}
-	w.leaveStraysLocked()
+	w.dequeueStraysLocked()
 	// Sooner or later by chance: clients that were started together must not beat together.
-	w.beating.Reset(beat - w.c.jitter(beat/2))
+	w.heartbeats.Reset(heartbeatEvery - w.c.jitter(heartbeatEvery/2))
 }
 
-// followLocked follows Redisson's channel while a stranger has the lock: Java's
+// followLocked follows Redisson's channel while Redisson has the lock: Java's
 // release wakes nobody's queue.
-func (ct *contender) followLocked(strangers uint64) {
-	did, want := ct.strangers != 0, strangers != 0
-	ct.strangers = strangers
+func (ct *contender) followLocked(foreign uint64) {
+	did, want := ct.foreign != 0, foreign != 0
+	ct.foreign = foreign
 	if did == want {
 		return
 	}
 	w, ch := ct.w, ct.l.Channel
 	if want {
-		w.strangers[ch]++
+		w.foreignChannels[ch]++
 	} else {
-		w.strangers[ch]--
+		w.foreignChannels[ch]--
 	}
-	n := w.strangers[ch]
+	n := w.foreignChannels[ch]
 	if n == 0 {
-		delete(w.strangers, ch)
+		delete(w.foreignChannels, ch)
 	}
 	for _, m := range w.c.nodes {
 		if want && n == 1 {
@@ -131,7 +131,7 @@ func (w *waiting) message(i int, channel, payload string) {
 	}
 	waits := false
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
-		if ct := w.contenders[side{payload, mode}]; ct != nil {
+		if ct := w.contenders[lockKey{payload, mode}]; ct != nil {
 			waits = true
 			ct.wakeLocked(1 << i)
 		}
@@ -141,14 +141,14 @@ func (w *waiting) message(i int, channel, payload string) {
 	}
 }
 
-// leaveStraysLocked gives up places in queues that nobody stands in: whoever left them
+// dequeueStraysLocked gives up places in queues that nobody stands in: whoever left them
 // could not tell those masters, and nobody behind must wait for us. Nearly always it has
-// told them by now, for a wake and a leave often cross.
-func (w *waiting) leaveStraysLocked() {
+// told them by now, for a wake and a dequeue often cross.
+func (w *waiting) dequeueStraysLocked() {
 	for name, set := range w.strays {
 		for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
-			if w.contenders[side{name, mode}] == nil {
-				w.leaveLocked(protocol.NewLock(name, mode), set)
+			if w.contenders[lockKey{name, mode}] == nil {
+				w.dequeueLocked(protocol.NewLock(name, mode), set)
 			}
 		}
 	}
@@ -172,8 +172,8 @@ func (w *waiting) lookAgain(i int) {
 func (w *waiting) handOver(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ct := w.contenders[side{l.Name, l.Mode}]; ct != nil && !ct.behind && l.Mode != protocol.Read {
-		ct.over = true
+	if ct := w.contenders[lockKey{l.Name, l.Mode}]; ct != nil && !ct.behind && l.Mode != protocol.Read {
+		ct.askAll = true
 		ct.wakeLocked(0)
 	}
 }
@@ -193,31 +193,31 @@ func (ct *contender) wakeLocked(set uint64) {
 func (ct *contender) wokenUp() bool {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	return ct.over || ct.freeLocked() != 0
+	return ct.askAll || ct.freeLocked() != 0
 }
 
 // due takes out the masters that a round is to ask now, which has asked some already.
-func (ct *contender) due(b *ballot, asked uint64) uint64 {
+func (ct *contender) due(b *quorumCall, asked uint64) uint64 {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	ct.round = b
 	set := ct.freeLocked()
-	if ct.over {
-		set, ct.over = ct.w.c.all, false
+	if ct.askAll {
+		set, ct.askAll = ct.w.c.all, false
 	}
 	set &^= asked
 	ct.woken &^= set
 	ct.heard &^= set
-	b.asleep(set)
+	b.clearWoken(set)
 	return set
 }
 
 // freeLocked are the masters that may grant us the lock now: those that have woken us
 // and, once any has, those that would have before. On Redisson's channel only those count
-// where the stranger is: a Java holder may lack a vote, which we get and give back, and
+// where the foreign holder is: a Java holder may lack a vote, which we get and give back, and
 // would be woken by what our own release says.
 func (ct *contender) freeLocked() uint64 {
-	set := ct.woken | ct.heard&ct.strangers
+	set := ct.woken | ct.heard&ct.foreign
 	if set != 0 {
 		set |= ct.free
 	}

@@ -75,7 +75,7 @@ func (m *machine) begin() Action {
 	if m.votes(e, false) >= v.Terms.Quorum() {
 		a := m.each(func(i int, at *Master) *Action {
 			if g := at.gate(); g.State == Quarantined && g.Epoch == e && m.listed(e, i, g.Nonce) {
-				return m.bring(e, i)
+				return m.advanceRecord(e, i)
 			}
 			return nil
 		})
@@ -133,7 +133,7 @@ func (m *machine) mend(e Epoch, i int, at *Master) *Action {
 		return m.claim(e, i, at) // a minority of e votes still
 	case g.State == Quarantined && g.Epoch == e:
 		if m.listed(e, i, g.Nonce) {
-			return m.bring(e, i)
+			return m.advanceRecord(e, i)
 		}
 		return m.finish(e, i, at)
 	case g.State == Retired && m.v.Goal == Init && m.v.Abandon:
@@ -143,7 +143,7 @@ func (m *machine) mend(e Epoch, i int, at *Master) *Action {
 			if !m.keeps(GuardBringOver) {
 				return m.set(i, Quarantined, e)
 			}
-			return m.bring(e, i)
+			return m.advanceRecord(e, i)
 		}
 	default:
 		return m.claim(e, i, at)
@@ -294,9 +294,9 @@ func (m *machine) listed(e Epoch, i int, n Nonce) bool {
 	return p != nil && k < len(p.Begin) && p.Begin[k] == n
 }
 
-// bring lets a master vote in e that is whole: one of the epoch before, or a new one with a nonce of the plan. Any
+// advanceRecord lets a master vote in e that is whole: one of the epoch before, or a new one with a nonce of the plan. Any
 // master that votes in e has counters that are large enough.
-func (m *machine) bring(e Epoch, i int) *Action {
+func (m *machine) advanceRecord(e Epoch, i int) *Action {
 	a := m.set(i, Voting, e)
 	a.Plan, a.Counters = m.planOf(e), RaiseCounters
 	if l := m.learn(Never, func(_ int, o *Master) bool { return o.gate().State == Voting && o.gate().Epoch == e }); l != nil {

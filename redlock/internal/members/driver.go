@@ -159,7 +159,7 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 		}
 	}
 	readings := make([]membership.Reading, len(d.order))
-	for k, reply := range d.ask(ctx, reqs) {
+	for k, reply := range d.callEach(ctx, reqs) {
 		at := &v.Masters[k]
 		i := d.order[k]
 		at.Name, at.Old, at.New = d.cfg.Nodes[i].Name(), d.cfg.Old[i], d.cfg.New[i]
@@ -227,7 +227,7 @@ func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Act
 		If:  []string{membership.FieldGate, a.From.Gate.String(), membership.FieldIntent, a.From.Intent.String()},
 		Set: set,
 	}}
-	d.ask(ctx, reqs)
+	d.callEach(ctx, reqs)
 }
 
 // writeOver tells the masters that only the old list has that the change is finished.
@@ -246,7 +246,7 @@ func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
 		}}
 	}
 	if some {
-		d.ask(ctx, reqs)
+		d.callEach(ctx, reqs)
 	}
 }
 
@@ -265,7 +265,7 @@ func (d *Driver) writeNotes(ctx context.Context, v *membership.View) {
 		}}
 	}
 	if some {
-		d.ask(ctx, reqs)
+		d.callEach(ctx, reqs)
 	}
 }
 
@@ -310,9 +310,9 @@ func appendCounters(set []string, counters map[string]int64) []string {
 // nonce is 48 random bits, not 0.
 func (d *Driver) nonce() membership.Nonce { return membership.Nonce(d.cfg.Rand()&(1<<48-1) | 1) }
 
-// ask puts a request to each master that has one and waits for the answers, for the time of one answer. The replies of
+// callEach puts a request to each master that has one and waits for the answers, for the time of one answer. The replies of
 // the others are empty.
-func (d *Driver) ask(ctx context.Context, reqs []*protocol.Request) []protocol.Reply {
+func (d *Driver) callEach(ctx context.Context, reqs []*protocol.Request) []protocol.Reply {
 	replies, open := make([]protocol.Reply, len(reqs)), 0
 	got := make(answers, len(reqs))
 	start := d.cfg.Clock.Elapsed()
