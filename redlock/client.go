@@ -20,14 +20,12 @@ import (
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
 // releaseGrace is how far past its caller's deadline a round that gave no lease
 // waits for its releases: masters that answer at all have answered by then.
 const releaseGrace = 3 * time.Millisecond
-
-// maxNodes is set by the sets of masters, which are bits of a uint64.
-const maxNodes = 63
 
 // Client takes locks on one fixed set of masters. Make one with [Open] or [New]
 // and share it: all methods are safe for concurrent use.
@@ -41,7 +39,7 @@ type Client struct {
 	id      string
 	attempt atomic.Uint64
 	renewer *renewer
-	tokens  tokenSource
+	tokens  counting.TokenSource
 	epoch   epoch
 	closed  atomic.Bool
 	quit    chan struct{} // closed by Close
@@ -135,8 +133,8 @@ func New(ctx context.Context, nodes []node.Node, opts ...Option) (*Client, error
 // checkCount says whether n masters make a quorum worth having.
 func (s *settings) checkCount(n int) error {
 	switch {
-	case n > maxNodes:
-		return fmt.Errorf("%w: %d masters: want %d or fewer", ErrConfig, n, maxNodes)
+	case n > counting.MaxMasters:
+		return fmt.Errorf("%w: %d masters: want %d or fewer", ErrConfig, n, counting.MaxMasters)
 	case n == 0:
 		return fmt.Errorf("%w: no masters: want an odd number of 3 or more", ErrConfig)
 	case s.nodeCount != 0 && n != s.nodeCount:
@@ -154,7 +152,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		settings: s,
 		nodes:    nodes,
 		all:      1<<len(nodes) - 1,
-		need:     quorum(len(nodes)),
+		need:     counting.Quorum(len(nodes)),
 		id:       s.newID(),
 		quit:     make(chan struct{}),
 		instants: instants{clock: s.clock},
@@ -362,7 +360,7 @@ func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings
 	c.stats.rounds.Add(1)
 	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
 	req.Kind, req.Lock, req.Holder, req.TTL = protocol.Acquire, l, r.holder, ls.ttl
-	req.Token = c.tokens.propose(c.clock.Wall())
+	req.Token = c.tokens.Propose(c.clock.Wall())
 	req.Start, req.Deadline = r.start, r.start+r.timeout
 	r.b = c.newQuorumCall(c.need, req)
 	return r
@@ -385,7 +383,7 @@ func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
 	}
 	var token int64
 	var overtaken error
-	if v == won {
+	if v == counting.Won {
 		token, v, overtaken = c.settleToken(ctx, b, l, holder, r.timeout)
 	}
 	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
@@ -396,7 +394,7 @@ func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
 
 	// A cancel that races a win wins: a lease is never given for a context
 	// that is done, so "Lock returned nil error" means the caller still wants it.
-	if v == won && validity > ls.minValidity && ctx.Err() == nil {
+	if v == counting.Won && validity > ls.minValidity && ctx.Err() == nil {
 		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, acquireCall: b,
 			start: start, until: start + c.drift.Validity(ls.ttl, 0), pos: -1}
 		lease := h.leaseLocked(ctx)
@@ -408,14 +406,14 @@ func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
 			return lease, nil, nil
 		}
 	}
-	if v == lost {
+	if v == counting.Lost {
 		// Without a quorum of answers nobody knows whether the lock is held or the
 		// masters are out of reach.
 		b.hear(ctx, c.need, r.timeout-(now-start))
 	}
 	err := c.roundError(l, b.replies())
 	goesOn := ct != nil && ctx.Err() == nil && (errors.Is(err, ErrHeld) || errors.Is(err, ErrRecovering))
-	if v == lost && !goesOn {
+	if v == counting.Lost && !goesOn {
 		r.hearOut(now - start)
 	}
 	granted, maybe, _ := b.votes()
@@ -442,7 +440,7 @@ func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
 		return nil, nil, gaveUp(ctx, l, err)
 	case c.closed.Load():
 		return nil, nil, ErrClosed
-	case v == won:
+	case v == counting.Won:
 		err.Elapsed = now - start
 	case overtaken != nil && err.Granted >= c.need:
 		err.kind = overtaken

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
 // What can go wrong, to be asked for with errors.Is. A caller that gave up finds
@@ -215,7 +215,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.why = c.keeper.reason()
 	}
 	if e.kind == ErrHeld || e.kind == ErrRecovering {
-		e.RetryAfter = freeAfter(replies, waits, c.need)
+		e.RetryAfter = counting.FreeAfter(replies, waits, c.need)
 	}
 	return e
 }
@@ -250,24 +250,3 @@ func (e *gaveUpError) Error() string {
 }
 
 func (e *gaveUpError) Unwrap() error { return e.err }
-
-// freeAfter is the shortest time after which need masters may grant: the need-th
-// smallest of what each has left. A master that granted is free at once; one that
-// recovers is after its wait; one that did not answer, or holds a key without TTL, never
-// is. 0 when there are not need of them.
-func freeAfter(replies []protocol.Reply, waits []time.Duration, need int) time.Duration {
-	left := slices.Clone(waits)
-	for _, r := range replies {
-		switch {
-		case r.Outcome == protocol.Granted:
-			left = append(left, 0)
-		case r.Outcome == protocol.Held && r.Remaining >= 0:
-			left = append(left, r.Remaining)
-		}
-	}
-	if len(left) < need {
-		return 0
-	}
-	slices.Sort(left)
-	return left[need-1]
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
 // hold is what the masters know one grant by: a holder id with its votes, its
@@ -301,7 +302,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	switch {
 	case was != nil:
 		return was
-	case v == won:
+	case v == counting.Won:
 		return nil
 	}
 	return h.unconfirmed(ctx, b)

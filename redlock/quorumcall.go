@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
 // quorumCall is one operation put to every master, and what they answer. The
@@ -23,7 +24,7 @@ type quorumCall struct {
 	pos      int // among those that are waited for, or -1
 
 	mu    sync.Mutex
-	tally tally
+	tally counting.Tally
 	// want is how many masters are to be heard before wait goes on; 0: as many as
 	// decide the tally. everybody: those too that are out of reach.
 	want, heard int
@@ -42,7 +43,7 @@ type quorumCall struct {
 	users int
 }
 
-const everybody = maxNodes + 1
+const everybody = counting.MaxMasters + 1
 
 // newQuorumCall is a new one on req, of which nobody has been asked. need is how many must say
 // Granted for a verdict; with need 0 there is none, and wait waits for everybody.
@@ -57,7 +58,7 @@ func (c *Client) newQuorumCall(need int, req *protocol.Request) *quorumCall {
 		}
 	}
 	q.req = *req
-	q.want, q.heard, q.tally = 0, 0, tally{voters: len(c.nodes), need: need}
+	q.want, q.heard, q.tally = 0, 0, counting.Tally{Voters: len(c.nodes), Need: need}
 	if need == 0 {
 		q.want = everybody
 	}
@@ -128,7 +129,7 @@ func (q *quorumCall) retryLocked(i int) bool {
 		return false // its no stays counted
 	}
 	q.answered &^= bit
-	q.tally.no--
+	q.tally.Retract()
 	q.heard--
 	return true
 }
@@ -147,7 +148,7 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 	q.mu.Lock()
 	q.answered |= 1 << op.Index
 	late := q.doneLocked()
-	q.tally.add(op.Reply.Outcome == protocol.Granted)
+	q.tally.Add(op.Reply.Outcome == protocol.Granted)
 	if op.Reply.Outcome != protocol.Unknown && op.Reply.Outcome != protocol.NotSent {
 		q.heard++
 	}
@@ -158,7 +159,7 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 		q.mu.Unlock()
 		return
 	}
-	if late && op.Wait != nil && mayQueue(&op.Reply) && q.tally.verdict() == won {
+	if late && op.Wait != nil && mayQueue(&op.Reply) && q.tally.Verdict() == counting.Won {
 		// The lock is ours, but this master may have us in its queue still.
 		// Another caller of this process may have it queue anew by now, so it leaves
 		// the place that it had in this round and no other.
@@ -236,14 +237,14 @@ func (q *quorumCall) absent() (n int) {
 
 func (q *quorumCall) doneLocked() bool {
 	if q.want > 0 {
-		return q.heard >= q.want || q.tally.yes+q.tally.no == q.tally.voters
+		return q.heard >= q.want || q.tally.All()
 	}
-	return q.tally.verdict() != pending
+	return q.tally.Verdict() != counting.Pending
 }
 
 // await returns when the verdict is there, timeout is over or ctx ends. Masters
 // that are silent by then count as a no.
-func (q *quorumCall) await(ctx context.Context, timeout time.Duration) verdict {
+func (q *quorumCall) await(ctx context.Context, timeout time.Duration) counting.Verdict {
 	select {
 	case <-q.decided:
 	default:
@@ -256,10 +257,10 @@ func (q *quorumCall) await(ctx context.Context, timeout time.Duration) verdict {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if v := q.tally.verdict(); v != pending {
+	if v := q.tally.Verdict(); v != counting.Pending {
 		return v
 	}
-	return lost
+	return counting.Lost
 }
 
 // hear waits after the verdict until want masters have answered, all have or are known
