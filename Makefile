@@ -48,6 +48,7 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 3s ./internal/membership
 	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 3s ./node/internal/wire
 	$(GO) test -run '^$$' -fuzz FuzzOptions -fuzztime 3s ./redlock
+	$(GO) test -run '^$$' -fuzz FuzzGrant -fuzztime 3s ./redlock/internal/holding
 
 bench:
 	$(GO) run ./cmd/redlock-bench

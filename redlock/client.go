@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/counting"
+	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
 
 // releaseGrace is how far past its caller's deadline a round that gave no lease
@@ -396,7 +397,7 @@ func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
 	// that is done, so "Lock returned nil error" means the caller still wants it.
 	if v == counting.Won && validity > ls.minValidity && ctx.Err() == nil {
 		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, acquireCall: b,
-			start: start, until: start + c.drift.Validity(ls.ttl, 0), pos: -1}
+			start: start, grant: holding.New(c.need, c.all, start, c.drift.Validity(ls.ttl, 0)), pos: -1}
 		lease := h.leaseLocked(ctx)
 		if c.renewer.add(h) {
 			if ct != nil {

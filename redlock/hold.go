@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/internal/counting"
+	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
 
 // hold is what the masters know one grant by: a holder id with its votes, its
@@ -27,8 +27,7 @@ type hold struct {
 	start  time.Duration // when the round that won began
 
 	mu    sync.Mutex
-	until time.Duration // end of validity, on the client's clock
-	ended error         // nil while held; then ErrReleased, ErrLost or ErrClosed
+	ended error // nil while held; then ErrReleased, ErrLost or ErrClosed
 	// Invariant: while ended is nil, leases are those that were not unlocked, and
 	// there is at least one.
 	leases    []*Lease
@@ -40,25 +39,15 @@ type hold struct {
 	// changes counts the changes of leases, told is how many of them the last
 	// extend has told the masters of.
 	changes, told int
-	// votes are the masters where this holder's vote is known to have been there
-	// without a break since a round that won: granted in it, confirmed by it, or
-	// put back after it and acknowledged.
-	// Invariant: only these count when the hold is extended. A vote that was put
-	// back by a round that failed proves nothing about the time before
-	// (docs/safety.md A19).
-	votes uint64
-	// maybe are the masters that may hold a vote and so get a release.
-	// Invariant: votes is a subset of maybe.
-	maybe uint64
-	// acquireCall is that of the acquire until everybody's answer was counted; counted
-	// are the masters whose answer was. Read votes and maybe after countLocked only.
+	// grant says which votes count and until when the hold is valid. Read it after
+	// countLocked only.
+	grant holding.Grant
+	// acquireCall is the call of the acquire until every master's answer was counted.
 	acquireCall *quorumCall
-	counted     uint64
 
 	extending bool          // one extend in flight at most
 	settled   chan struct{} // closed when it is decided; made for those who wait
 	extendErr error         // of the last one decided
-	failed    int           // extends that were not confirmed
 
 	// The renewer's, guarded by its mutex.
 	due     time.Duration // when it looks at this hold again
@@ -78,15 +67,17 @@ func (h *hold) err() error {
 func (h *hold) errLocked() error { return h.errAtLocked(h.c.clock.Elapsed()) }
 
 func (h *hold) errAtLocked(now time.Duration) error {
-	switch {
-	case h.ended != nil:
-	case now >= h.until-h.ls.margin():
+	if h.ended != nil {
+		return h.ended
+	}
+	switch h.grant.Check(now, h.ls.margin(), h.c.trusted()) {
+	case holding.Expired:
 		text := "validity is over"
 		if why := h.c.keeper.reason(); why != "" {
 			text += ": " + why
 		}
 		h.endLocked(fmt.Errorf("%w: %q: %s", ErrLost, h.l.Name, text))
-	case h.until-h.c.drift.Validity(h.ls.ttl, 0) < h.c.trusted():
+	case holding.Untrusted:
 		h.endLocked(fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", ErrLost, h.l.Name))
 	}
 	return h.ended
@@ -161,20 +152,15 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	if err == nil {
 		silent := h.countLocked()
 		n := bits.OnesCount64(confirmed)
-		switch {
-		case n >= h.c.need || mutants.ExtendMinority && n > 0:
-			h.until = start + h.c.drift.Validity(h.ls.ttl, 0)
-		case bits.OnesCount64((h.votes|silent)&^missing) < h.c.need:
+		switch h.grant.Extended(start, confirmed, missing, silent) {
+		case holding.Lost:
 			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)
 			h.endLocked(err)
-		default:
+		case holding.Unconfirmed:
 			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable, h.l.Name, n, len(h.c.nodes), h.c.need)
 		}
 	}
 	h.extending, h.extendErr = false, err
-	if err != nil {
-		h.failed++
-	}
 	if h.settled != nil {
 		close(h.settled)
 		h.settled = nil
@@ -193,10 +179,7 @@ func (h *hold) countLocked() (silent uint64) {
 		return 0
 	}
 	granted, maybe, silent := h.acquireCall.votes()
-	fresh := h.c.all &^ (h.counted | silent)
-	h.counted |= fresh
-	h.votes |= granted & fresh
-	h.maybe |= maybe & fresh
+	h.grant.CountAcquire(granted, maybe, silent)
 	if silent == 0 {
 		h.dropAcquireCallLocked()
 	}
@@ -231,7 +214,7 @@ func (h *hold) voters() (votes, silent uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	silent = h.countLocked()
-	return h.votes, silent
+	return h.grant.Votes(), silent
 }
 
 // confirm notes a vote that a master has although it was not counted, in a round
@@ -240,8 +223,7 @@ func (h *hold) confirm(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.countLocked()
-	h.votes |= 1 << i
-	h.maybe |= 1 << i
+	h.grant.Confirm(i)
 }
 
 // topUp puts the vote back on master i, which lost it while a quorum of others
@@ -253,28 +235,25 @@ func (h *hold) topUp(i int) {
 		return // the releases have gone out; nothing may follow them
 	}
 	h.countLocked()
-	h.votes &^= 1 << i
-	h.maybe |= 1 << i
+	sent := h.grant.TopUp(i)
 	now := h.c.clock.Elapsed()
-	h.c.nodes[i].Submit(&protocol.Op{To: topUpReply{h, h.failed}, Index: i, Request: &protocol.Request{
+	h.c.nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
 		Kind: protocol.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
 		Start: now, Deadline: now + h.c.nodeTimeout,
 	}})
 }
 
-// topUpReply takes the answer of a top-up. One that comes after an extend failed is not
-// counted: what it put back may have been away for longer than the proof, by the
-// extend before, reaches.
+// topUpReply takes the answer of a top-up.
 type topUpReply struct {
-	h      *hold
-	failed int // extends, when it was sent
+	h    *hold
+	sent holding.Proof
 }
 
 func (t topUpReply) Receive(op *protocol.Op) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
-	if op.Reply.Outcome == protocol.Granted && t.failed == t.h.failed {
-		t.h.votes |= 1 << op.Index
+	if op.Reply.Outcome == protocol.Granted {
+		t.h.grant.ToppedUp(op.Index, t.sent)
 	}
 }
 
@@ -282,9 +261,7 @@ func (t topUpReply) Receive(op *protocol.Op) {
 // confirmed. It reports the errors of Unlock.
 func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
 	h.mu.Lock()
-	silent := h.countLocked() // before maybe is read: it adds to it
-	set := silent | h.maybe
-	h.maybe, h.votes = 0, 0
+	set := h.grant.Release(h.countLocked())
 	h.dropAcquireCallLocked()
 	h.mu.Unlock()
 	h.c.renewer.remove(h)

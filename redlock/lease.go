@@ -108,7 +108,7 @@ func (l *Lease) ValidUntil() time.Time {
 	}
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
-	return l.h.c.instants.at(l.h.until)
+	return l.h.c.instants.at(l.h.grant.Until())
 }
 
 // Err is nil while the lease is held, and says why it is not any more:

@@ -5,12 +5,9 @@ package redlock
 import (
 	"container/heap"
 	"math"
-	"math/bits"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 const (
@@ -49,7 +46,7 @@ func (r *renewer) add(l *hold) bool {
 		return false // look, which comes after, would not find it
 	}
 	l.renewAt = l.renewalAt(l.start + l.ls.every())
-	r.scheduleLocked(l, min(l.renewAt, l.until-l.ls.margin()))
+	r.scheduleLocked(l, min(l.renewAt, l.grant.Until()-l.ls.margin()))
 	return !r.closed
 }
 
@@ -177,7 +174,7 @@ func (r *renewer) endUntrusted() {
 func (l *hold) lastCall() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.until - l.ls.margin()
+	return l.grant.Until() - l.ls.margin()
 }
 
 // reschedule looks at l again at renewAt, or when its validity ends.
@@ -244,131 +241,4 @@ func beginExtend(leases []*hold) []*hold {
 		l.mu.Unlock()
 	}
 	return begun
-}
-
-// extension is one extend of many leases, put to all masters.
-type extension struct {
-	c     *Client
-	start time.Duration
-	ops   []protocol.Op
-	timer *time.Timer
-
-	mu       sync.Mutex
-	answered uint64
-	items    []extending
-	open     int // items not decided
-}
-
-// extending is one lease in an extension.
-type extending struct {
-	lease              *hold
-	voters             uint64 // whose yes counts
-	silent             uint64 // whose yes will, if their answer to the acquire is one
-	confirmed, missing uint64 // what the masters said
-	decided, renewed   bool
-}
-
-// extend renews leases, all of one TTL and marked by beginExtend, in one round
-// trip. Each is decided for itself, at the q-th master that confirms its vote.
-func (c *Client) extend(leases []*hold) {
-	if len(leases) == 0 {
-		return
-	}
-	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]protocol.Op, len(c.nodes)),
-		items: make([]extending, len(leases)), open: len(leases)}
-	votes := make([]protocol.Item, len(leases))
-	for i, l := range leases {
-		votes[i] = protocol.Item{Lock: l.l, Holder: l.holder, Count: l.count()}
-		e.items[i].lease = l
-		e.items[i].voters, e.items[i].silent = l.voters()
-	}
-	ttl := leases[0].ls.ttl
-	timeout := min(ttl/time.Duration(len(c.nodes)), c.nodeTimeout)
-	e.mu.Lock() // no answer is looked at before the timer is there
-	e.timer = time.AfterFunc(timeout, e.timeout)
-	e.mu.Unlock()
-	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
-	for i, n := range c.nodes {
-		op := &e.ops[i]
-		*op = protocol.Op{Request: req, To: e, Index: i}
-		if !n.Submit(op) {
-			e.Receive(op)
-		}
-	}
-}
-
-// Receive implements [protocol.Receiver].
-func (e *extension) Receive(op *protocol.Op) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	bit := uint64(1) << op.Index
-	e.answered |= bit
-	for i := range e.items {
-		it := &e.items[i]
-		switch {
-		case op.Reply.Outcome != protocol.Granted:
-		case op.Reply.Intact[i]:
-			it.confirmed |= bit
-		default:
-			it.missing |= bit
-		}
-		if !it.decided {
-			e.decide(it, false)
-		} else if it.renewed {
-			it.topUpOrConfirm(bit)
-		}
-	}
-	if e.open == 0 {
-		e.timer.Stop()
-	}
-}
-
-// timeout decides what silent masters have left open.
-func (e *extension) timeout() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for i := range e.items {
-		if it := &e.items[i]; !it.decided {
-			e.decide(it, true)
-		}
-	}
-}
-
-// decide settles it as soon as it can be, or at the latest when it must be.
-func (e *extension) decide(it *extending, must bool) {
-	if it.silent != 0 { // each answers the acquire before it answers this
-		voters, silent := it.lease.voters()
-		it.voters |= voters & it.silent
-		it.silent &= silent
-	}
-	confirmed := it.confirmed & it.voters
-	possible := bits.OnesCount64((it.voters | it.silent) &^ (e.answered &^ confirmed))
-	if bits.OnesCount64(confirmed) < e.c.need && possible >= e.c.need && !must {
-		return
-	}
-	it.decided = true
-	e.open--
-	e.c.stats.extends.Add(1)
-	it.renewed = it.lease.extended(e.start, confirmed, it.missing)
-	if it.renewed {
-		it.topUpOrConfirm(e.answered)
-		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
-	} else if it.lease.err() == nil {
-		// Too few answered. The old deadline stands; there is time to ask again.
-		e.c.renewer.reschedule(it.lease, e.c.clock.Elapsed()+max(it.lease.ls.ttl/20, time.Millisecond))
-	}
-}
-
-// topUpOrConfirm brings the masters in set up to what a won extend has proved: a vote that
-// is there counts from now on, one that is missing is put back.
-func (it *extending) topUpOrConfirm(set uint64) {
-	for s := set & (it.confirmed | it.missing); s != 0; s &= s - 1 {
-		i := bits.TrailingZeros64(s)
-		switch {
-		case it.missing&(1<<i) != 0:
-			it.lease.topUp(i)
-		case it.voters&(1<<i) == 0:
-			it.lease.confirm(i)
-		}
-	}
 }

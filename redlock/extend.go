@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/internal/holding"
+)
+
+// extension is one extend of many leases, put to all masters.
+type extension struct {
+	c     *Client
+	start time.Duration
+	ops   []protocol.Op
+	timer *time.Timer
+
+	mu       sync.Mutex
+	answered uint64
+	items    []extending
+	open     int // items not decided
+}
+
+// extending is one lease in an extension.
+type extending struct {
+	lease            *hold
+	answers          holding.Extension
+	decided, renewed bool
+}
+
+// extend renews leases, all of one TTL and marked by beginExtend, in one round
+// trip. Each is decided for itself, at the q-th master that confirms its vote.
+func (c *Client) extend(leases []*hold) {
+	if len(leases) == 0 {
+		return
+	}
+	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]protocol.Op, len(c.nodes)),
+		items: make([]extending, len(leases)), open: len(leases)}
+	votes := make([]protocol.Item, len(leases))
+	for i, l := range leases {
+		votes[i] = protocol.Item{Lock: l.l, Holder: l.holder, Count: l.count()}
+		e.items[i].lease, e.items[i].answers = l, holding.NewExtension(l.voters())
+	}
+	ttl := leases[0].ls.ttl
+	timeout := min(ttl/time.Duration(len(c.nodes)), c.nodeTimeout)
+	e.mu.Lock() // no answer is looked at before the timer is there
+	e.timer = time.AfterFunc(timeout, e.timeout)
+	e.mu.Unlock()
+	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
+	for i, n := range c.nodes {
+		op := &e.ops[i]
+		*op = protocol.Op{Request: req, To: e, Index: i}
+		if !n.Submit(op) {
+			e.Receive(op)
+		}
+	}
+}
+
+// Receive implements [protocol.Receiver].
+func (e *extension) Receive(op *protocol.Op) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	bit := uint64(1) << op.Index
+	e.answered |= bit
+	for i := range e.items {
+		it := &e.items[i]
+		if op.Reply.Outcome == protocol.Granted {
+			it.answers.Answer(op.Index, op.Reply.Intact[i])
+		}
+		if !it.decided {
+			e.decide(it, false)
+		} else if it.renewed {
+			it.topUpOrConfirm(bit)
+		}
+	}
+	if e.open == 0 {
+		e.timer.Stop()
+	}
+}
+
+// timeout decides what silent masters have left open.
+func (e *extension) timeout() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.items {
+		if it := &e.items[i]; !it.decided {
+			e.decide(it, true)
+		}
+	}
+}
+
+// decide settles it as soon as it can be, or at the latest when it must be.
+func (e *extension) decide(it *extending, must bool) {
+	if it.answers.Silent() != 0 {
+		it.answers.Recount(it.lease.voters())
+	}
+	if !must && !it.answers.Decided(e.answered, e.c.need) {
+		return
+	}
+	it.decided = true
+	e.open--
+	e.c.stats.extends.Add(1)
+	it.renewed = it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
+	if it.renewed {
+		it.topUpOrConfirm(e.answered)
+		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
+	} else if it.lease.err() == nil {
+		// Too few answered. The old deadline stands; there is time to ask again.
+		e.c.renewer.reschedule(it.lease, e.c.clock.Elapsed()+max(it.lease.ls.ttl/20, time.Millisecond))
+	}
+}
+
+// topUpOrConfirm brings the masters in set up to what an extend that won has proved. A vote
+// that is missing is put back. A vote that is there, and did not count before, counts from
+// now on.
+func (it *extending) topUpOrConfirm(set uint64) {
+	topUp, confirm := it.answers.Follow(set)
+	for ; topUp != 0; topUp &= topUp - 1 {
+		it.lease.topUp(bits.TrailingZeros64(topUp))
+	}
+	for ; confirm != 0; confirm &= confirm - 1 {
+		it.lease.confirm(bits.TrailingZeros64(confirm))
+	}
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"math/bits"
+	"testing"
+	"time"
+)
+
+const (
+	masters = 5
+	need    = 3
+	all     = 1<<masters - 1
+	span    = 100 * time.Second
+)
+
+// event is something that the grant was told.
+type event struct {
+	kind   byte
+	master int
+	top    int // of an acknowledged top-up: the index of the event that sent it
+}
+
+// The kinds of events.
+const (
+	granted = iota
+	confirmed
+	topUp
+	toppedUp
+	failed
+	released
+)
+
+// counts says by the words of the definition whether the vote on master i counts. It reads
+// the whole history each time.
+func counts(history []event, i int) bool {
+	vote := false
+	for at, e := range history {
+		switch {
+		case e.kind == released:
+			return false
+		case e.master != i:
+		case e.kind == granted, e.kind == confirmed:
+			vote = true
+		case e.kind == topUp:
+			vote = false
+		case e.kind == toppedUp:
+			proof := true
+			for _, between := range history[e.top:at] {
+				proof = proof && between.kind != failed
+			}
+			vote = vote || proof
+		}
+	}
+	return vote
+}
+
+// world is a grant, with its history and what the masters have answered to the acquire.
+type world struct {
+	t       *testing.T
+	g       Grant
+	history []event
+	granted uint64
+	maybe   uint64
+	silent  uint64
+	now     time.Duration
+	from    time.Duration // of the last round that won
+	sent    []sent
+}
+
+// sent is a top-up that was not acknowledged.
+type sent struct {
+	master, at int
+	proof      Proof
+}
+
+func (w *world) log(kind byte, master int) {
+	w.history = append(w.history, event{kind: kind, master: master})
+}
+
+// count is what package redlock does before it looks at a grant.
+func (w *world) count() { w.g.CountAcquire(w.granted, w.maybe|w.silent, w.silent) }
+
+// answer has master i answer the acquire, if it has not.
+func (w *world) answer(i int, vote, unknown bool) {
+	bit := uint64(1) << i
+	if w.silent&bit == 0 {
+		return
+	}
+	w.silent &^= bit
+	switch {
+	case vote:
+		w.granted |= bit
+		w.maybe |= bit
+		w.log(granted, i)
+	case unknown:
+		w.maybe |= bit
+	}
+	w.count()
+}
+
+// extend has a set of masters confirm, and others say that the vote is missing.
+func (w *world) extend(confirmedBy, missing uint64) {
+	votes := w.g.Votes()
+	result := w.g.Extended(w.now, confirmedBy&votes, missing, w.silent)
+	n := bits.OnesCount64(confirmedBy & votes)
+	left := 0
+	for i := range masters {
+		bit := uint64(1) << i
+		if (counts(w.history, i) || w.silent&bit != 0) && missing&bit == 0 {
+			left++
+		}
+	}
+	want := Unconfirmed
+	if n >= need {
+		want, w.from = Renewed, w.now
+	} else if left < need {
+		want = Lost
+	}
+	if result != want {
+		w.t.Fatalf("%d confirmed, %d votes are left: %v, want %v", n, left, result, want)
+	}
+	if result != Renewed {
+		w.log(failed, -1)
+		return
+	}
+	for i := range masters {
+		switch bit := uint64(1) << i; {
+		case missing&bit != 0:
+			w.log(topUp, i)
+			w.sent = append(w.sent, sent{i, len(w.history), w.g.TopUp(i)})
+		case confirmedBy&bit != 0:
+			w.log(confirmed, i)
+			w.g.Confirm(i)
+		}
+	}
+}
+
+func (w *world) check() {
+	w.t.Helper()
+	if !w.g.Valid() {
+		w.t.Fatalf("invalid: %+v", w.g)
+	}
+	for i := range masters {
+		if got, want := w.g.Votes()&(1<<i) != 0, counts(w.history, i); got != want {
+			w.t.Fatalf("master %d counts: %v, want %v, after %v", i, got, want, w.history)
+		}
+	}
+	if w.g.Until() != w.from+span {
+		w.t.Fatalf("valid until %v, want %v", w.g.Until(), w.from+span)
+	}
+}
+
+// Each byte is a step, and the one after it says of which masters. The grant counts the
+// votes that the model counts, which reads the whole history each time.
+func FuzzGrant(f *testing.F) {
+	f.Add([]byte{0, 0b11, 1, 0b11100, 0, 0b1100})
+	f.Add([]byte{0, 3, 0, 4, 1, 0b00111, 1, 0b11000, 2, 0, 1, 0b00011, 2, 0, 3, 0})
+	f.Add([]byte{1, 0b00111, 1, 0b00001, 2, 0, 2, 0, 1, 0b11111})
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		w := &world{t: t, g: New(need, all, 0, span), silent: all}
+		for i := range need {
+			w.answer(i, true, false)
+		}
+		over := false
+		for len(steps) >= 2 && len(w.history) < 200 {
+			step, arg := steps[0], steps[1]
+			steps = steps[2:]
+			w.now += time.Second
+			switch step % 5 {
+			case 0:
+				w.answer(int(arg)%masters, arg&0x80 != 0, arg&0x40 != 0)
+			case 1: // a master in neither set is silent
+				w.count()
+				confirmedBy := uint64(arg) & all &^ w.silent
+				w.extend(confirmedBy, all&^w.silent&^confirmedBy)
+			case 2:
+				w.count()
+				confirmedBy := uint64(arg) & all &^ w.silent
+				w.extend(confirmedBy, 0)
+			case 3:
+				if len(w.sent) > 0 {
+					k := int(arg) % len(w.sent)
+					s := w.sent[k]
+					w.history = append(w.history, event{kind: toppedUp, master: s.master, top: s.at})
+					w.g.ToppedUp(s.master, s.proof)
+					w.sent = append(w.sent[:k], w.sent[k+1:]...)
+				}
+			case 4:
+				if step%16 != 4 || over {
+					break
+				}
+				over = true
+				w.count()
+				had := w.maybe | w.silent
+				for _, e := range w.history {
+					if e.kind == topUp || e.kind == confirmed {
+						had |= 1 << e.master
+					}
+				}
+				if set := w.g.Release(w.silent); set != had {
+					t.Fatalf("releases go to %b, want %b", set, had)
+				}
+				w.log(released, -1)
+			}
+			if over {
+				// What comes late changes nothing. An ended grant is not extended.
+				w.g.Confirm(int(arg) % masters)
+				w.g.TopUp(int(arg) % masters)
+				w.count()
+				if w.g.Votes() != 0 || !w.g.Valid() {
+					t.Fatalf("after the release: %+v", w.g)
+				}
+				return
+			}
+			w.check()
+		}
+	})
+}
+
+func TestGrant_check_endsAMarginEarlyAndWithTheClock(t *testing.T) {
+	g := New(need, all, 10*time.Second, span)
+	for _, tc := range []struct {
+		now, trusted time.Duration
+		want         Standing
+	}{
+		{10 * time.Second, 0, Held},
+		{109*time.Second - 1, 10 * time.Second, Held},
+		{109 * time.Second, 0, Expired},
+		{200 * time.Second, 11 * time.Second, Expired},
+		{20 * time.Second, 10*time.Second + 1, Untrusted},
+	} {
+		if got := g.Check(tc.now, time.Second, tc.trusted); got != tc.want {
+			t.Errorf("at %v, trusted from %v: %v, want %v", tc.now, tc.trusted, got, tc.want)
+		}
+	}
+}
+
+// Every state of an extend of four masters. It is decided exactly when the answers that are
+// still to come cannot change the outcome.
+func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
+	const n = 4
+	// Each master: whose vote counts, may count, or does not; and what it answered.
+	const states = 3 * 4
+	total := 1
+	for range n {
+		total *= states
+	}
+	for s := range total {
+		var e Extension
+		var answered uint64
+		fewest, most := 0, 0
+		for i, rest := 0, s; i < n; i, rest = i+1, rest/states {
+			bit := uint64(1) << i
+			vote, answer := rest%states%3, rest%states/3
+			switch vote {
+			case 0:
+				e.voters |= bit
+			case 1:
+				e.silent |= bit
+			}
+			if vote == 1 && answer != 3 {
+				answer = 3 // it answers the acquire before it answers the extend
+			}
+			switch answer {
+			case 0:
+				e.Answer(i, true)
+			case 1:
+				e.Answer(i, false)
+			}
+			if answer != 3 {
+				answered |= bit
+			}
+			if vote == 0 && answer == 0 {
+				fewest++
+			}
+			if vote == 0 && answer == 0 || vote != 2 && answer == 3 {
+				most++
+			}
+		}
+		for need := 1; need <= n; need++ {
+			if got, want := e.Decided(answered, need), (fewest >= need) == (most >= need); got != want {
+				t.Fatalf("%+v, answered %b, need %d: decided %v, want %v", e, answered, need, got, want)
+			}
+		}
+		topUp, confirm := e.Follow(answered)
+		if topUp&confirm != 0 || topUp != e.Missing() || confirm&e.Confirmed() != 0 {
+			t.Fatalf("%+v: top-up %b, confirm %b", e, topUp, confirm)
+		}
+	}
+}
