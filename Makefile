@@ -49,6 +49,7 @@ fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 3s ./node/internal/wire
 	$(GO) test -run '^$$' -fuzz FuzzOptions -fuzztime 3s ./redlock
 	$(GO) test -run '^$$' -fuzz FuzzGrant -fuzztime 3s ./redlock/internal/holding
+	$(GO) test -run '^$$' -fuzz FuzzWakes -fuzztime 3s ./redlock/internal/waiting
 
 bench:
 	$(GO) run ./cmd/redlock-bench

@@ -47,7 +47,7 @@ type Client struct {
 	stats   stats
 
 	keeper    keeper
-	waiting   waiting
+	waiting   waiters
 	deadlines deadlines
 	// quorumCalls are used again when they were answered by everybody.
 	quorumCalls sync.Pool

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // maxName bounds a lock's name, in bytes.
@@ -182,8 +183,8 @@ func splitRound(err error) *RoundError {
 func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundError) (*Lease, error) {
 	began := m.c.clock.Elapsed()
 	took := time.Duration(0) // by a round: the others need as long to give their votes back
-	for pause := 2 * pauseMin; ; pause = min(2*pause, pauseMax) {
-		wait := max(pauseMin/2, 2*took) + m.c.jitter(pause)
+	for pause := 2 * waiting.PauseMin; ; pause = min(2*pause, waiting.PauseMax) {
+		wait := max(waiting.PauseMin/2, 2*took) + m.c.jitter(pause)
 		start := m.c.clock.Elapsed() + wait
 		if start-began >= m.c.nodeTimeout {
 			return nil, round

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/internal/counting"
+	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // quorumCall is one operation put to every master, and what they answer. The
@@ -159,7 +160,7 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 		q.mu.Unlock()
 		return
 	}
-	if late && op.Wait != nil && mayQueue(&op.Reply) && q.tally.Verdict() == counting.Won {
+	if late && op.Wait != nil && waiting.MayQueue(&op.Reply) && q.tally.Verdict() == counting.Won {
 		// The lock is ours, but this master may have us in its queue still.
 		// Another caller of this process may have it queue anew by now, so it leaves
 		// the place that it had in this round and no other.
@@ -202,12 +203,6 @@ func (q *quorumCall) doneUnlock() {
 	q.c.quorumCalls.Put(q)
 }
 
-// mayQueue says whether a master that gave reply to an acquire that waits may have
-// the waiter in its queue.
-func mayQueue(reply *protocol.Reply) bool {
-	return reply.Outcome != protocol.Granted && reply.Outcome != protocol.NotSent
-}
-
 // queued are the masters that have answered and may have the waiter in their queue,
 // and settled those that certainly have not: they granted.
 func (q *quorumCall) queued() (queued, settled uint64) {
@@ -216,7 +211,7 @@ func (q *quorumCall) queued() (queued, settled uint64) {
 	for i := range q.ops {
 		switch r := &q.ops[i].Reply; {
 		case q.answered&(1<<i) == 0:
-		case mayQueue(r):
+		case waiting.MayQueue(r):
 			queued |= 1 << i
 		case r.Outcome == protocol.Granted:
 			settled |= 1 << i

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // listen has the masters' wakes heard while the contender is in their queues, and
@@ -15,20 +16,18 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	w := ct.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var foreign uint64
-	ct.free = 0
+	var free, foreign uint64
 	for i, r := range replies {
 		switch {
 		case r.Foreign:
 			foreign |= 1 << i
-		case r.Outcome == protocol.Granted && ct.ticket != 0:
-			ct.free |= 1 << i
+		case r.Outcome == protocol.Granted && ct.place.Ticket != 0:
+			free |= 1 << i
 		}
 	}
-	if ct.behind = behind; behind {
-		ct.askAll = false // what was given back here is for others
-	}
-	ct.followLocked(foreign)
+	did := ct.wakes.Foreign()
+	ct.wakes.Refused(free, foreign, behind)
+	ct.followLocked(did)
 	if ct.listens {
 		return
 	}
@@ -42,15 +41,17 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 			n.Subscribe(protocol.Wake(w.c.id))
 		}
 		if w.heartbeats == nil {
-			w.heartbeats = time.AfterFunc(heartbeatEvery, w.heartbeat)
+			w.heartbeats = time.AfterFunc(waiting.HeartbeatEvery, w.heartbeat)
 		} else {
-			w.heartbeats.Reset(heartbeatEvery)
+			w.heartbeats.Reset(waiting.HeartbeatEvery)
 		}
 	}
 }
 
 func (ct *contender) stopListeningLocked() {
-	ct.followLocked(0)
+	did := ct.wakes.Foreign()
+	ct.wakes.Follow(0)
+	ct.followLocked(did)
 	if !ct.listens {
 		return
 	}
@@ -61,7 +62,7 @@ func (ct *contender) stopListeningLocked() {
 // heartbeat gives the masters a sign of life while anybody waits. The first beat that
 // finds nobody ends it, and the subscription: not the last waiter, for a lock that
 // is waited for often would subscribe anew each time.
-func (w *waiting) heartbeat() {
+func (w *waiters) heartbeat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -76,20 +77,19 @@ func (w *waiting) heartbeat() {
 		return
 	}
 	now := w.c.clock.Elapsed()
-	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.c.id, TTL: liveness, Start: now, Deadline: now + heartbeatEvery}
+	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.c.id, TTL: waiting.Liveness, Start: now, Deadline: now + waiting.HeartbeatEvery}
 	for _, n := range w.c.nodes {
 		n.Submit(&protocol.Op{To: ignore{}, Request: alive})
 	}
 	w.dequeueStraysLocked()
 	// Sooner or later by chance: clients that were started together must not beat together.
-	w.heartbeats.Reset(heartbeatEvery - w.c.jitter(heartbeatEvery/2))
+	w.heartbeats.Reset(waiting.HeartbeatEvery - w.c.jitter(waiting.HeartbeatEvery/2))
 }
 
-// followLocked follows Redisson's channel while Redisson has the lock: Java's
-// release wakes nobody's queue.
-func (ct *contender) followLocked(foreign uint64) {
-	did, want := ct.foreign != 0, foreign != 0
-	ct.foreign = foreign
+// followLocked follows Redisson's channel while Redisson has the lock, because Redisson's
+// release wakes no queue. did says whether the contender has followed it until now.
+func (ct *contender) followLocked(did bool) {
+	want := ct.wakes.Foreign()
 	if did == want {
 		return
 	}
@@ -113,7 +113,7 @@ func (ct *contender) followLocked(foreign uint64) {
 }
 
 // message takes a wake from master i.
-func (w *waiting) message(i int, channel, payload string) {
+func (w *waiters) message(i int, channel, payload string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if channel != protocol.Wake(w.c.id) {
@@ -123,7 +123,7 @@ func (w *waiting) message(i int, channel, payload string) {
 		// subscribing.
 		for _, ct := range w.contenders {
 			if ct.l.Channel == channel {
-				ct.heard |= 1 << i
+				ct.wakes.Heard(i)
 				ct.wakeLocked(0)
 			}
 		}
@@ -144,7 +144,7 @@ func (w *waiting) message(i int, channel, payload string) {
 // dequeueStraysLocked gives up places in queues that nobody stands in: whoever left them
 // could not tell those masters, and nobody behind must wait for us. Nearly always it has
 // told them by now, for a wake and a dequeue often cross.
-func (w *waiting) dequeueStraysLocked() {
+func (w *waiters) dequeueStraysLocked() {
 	for name, set := range w.strays {
 		for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
 			if w.contenders[lockKey{name, mode}] == nil {
@@ -158,7 +158,7 @@ func (w *waiting) dequeueStraysLocked() {
 // lookAgain has everybody look again: master i votes again, or a message of it may
 // have been missed. That goes for those too who do not listen yet: their round may have
 // been refused before the message that was missed.
-func (w *waiting) lookAgain(i int) {
+func (w *waiters) lookAgain(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ct := range w.contenders {
@@ -169,11 +169,10 @@ func (w *waiting) lookAgain(i int) {
 // handOver has the next in line of this process, unless others are ahead of it, ask for
 // the lock right behind its release, which has just been sent: what is sent later is
 // executed later, so it need not wait for the masters to wake it.
-func (w *waiting) handOver(l *protocol.Lock) {
+func (w *waiters) handOver(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ct := w.contenders[lockKey{l.Name, l.Mode}]; ct != nil && !ct.behind && l.Mode != protocol.Read {
-		ct.askAll = true
+	if ct := w.contenders[lockKey{l.Name, l.Mode}]; ct != nil && l.Mode != protocol.Read && ct.wakes.HandOver() {
 		ct.wakeLocked(0)
 	}
 }
@@ -182,7 +181,7 @@ func (ct *contender) wakeLocked(set uint64) {
 	if ct.round != nil {
 		ct.round.wake(set)
 	}
-	ct.woken |= set
+	ct.wakes.Wake(set)
 	select {
 	case ct.wake <- struct{}{}:
 	default:
@@ -193,7 +192,7 @@ func (ct *contender) wakeLocked(set uint64) {
 func (ct *contender) wokenUp() bool {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	return ct.askAll || ct.freeLocked() != 0
+	return ct.wakes.Ready()
 }
 
 // due takes out the masters that a round is to ask now, which has asked some already.
@@ -201,25 +200,7 @@ func (ct *contender) due(b *quorumCall, asked uint64) uint64 {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	ct.round = b
-	set := ct.freeLocked()
-	if ct.askAll {
-		set, ct.askAll = ct.w.c.all, false
-	}
-	set &^= asked
-	ct.woken &^= set
-	ct.heard &^= set
+	set := ct.wakes.Due(ct.w.c.all, asked)
 	b.clearWoken(set)
-	return set
-}
-
-// freeLocked are the masters that may grant us the lock now: those that have woken us
-// and, once any has, those that would have before. On Redisson's channel only those count
-// where the foreign holder is: a Java holder may lack a vote, which we get and give back, and
-// would be woken by what our own release says.
-func (ct *contender) freeLocked() uint64 {
-	set := ct.woken | ct.heard&ct.foreign
-	if set != 0 {
-		set |= ct.free
-	}
 	return set
 }
