@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lazyctx"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// do runs fn under the lease and gives the lease back.
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	defer func() { err = errors.Join(err, l.Unlock(ctx)) }()
+	held, stop := l.bound(ctx)
+	defer stop(redlock.ErrReleased)
+	return fn(held)
+}
+
+// Lease is all members of a [Lock], held. Methods are safe for concurrent use.
+type Lease struct {
+	members []*redlock.Lease // as the caller named them
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	stops   []func() bool
+}
+
+func newLease(ctx context.Context, held []*redlock.Lease) *Lease {
+	l := &Lease{members: held}
+	l.ctx, l.cancel = l.context(context.WithoutCancel(ctx))
+	for _, h := range held {
+		member := h.Context()
+		l.stops = append(l.stops, context.AfterFunc(member, func() { l.cancel(context.Cause(member)) }))
+	}
+	return l
+}
+
+// context is parent with the leases of all members in it. It ends when one of them is
+// over and Err is asked for, or when the cancel is called.
+func (l *Lease) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(valueContext{parent, l})
+	return &lazyctx.Context{Context: ctx, Over: l.Err, End: cancel}, cancel
+}
+
+// Err is nil while every member is held, and says of the first that is not why. A nil or
+// zero Lease returns a redlock.ErrConfig.
+func (l *Lease) Err() error {
+	if l.isZero() {
+		return errZeroLease
+	}
+	for _, m := range l.members {
+		if err := m.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lease) isZero() bool { return l == nil || len(l.members) == 0 }
+
+// valueContext finds the multilock's lease, and those of all members, so that their locks
+// can be re-entered with it. It hides the innermost lease of redlock.LeaseFrom: which
+// member's that should be nobody said.
+type valueContext struct {
+	context.Context
+	lease *Lease
+}
+
+// leaseKey finds the innermost multilock lease.
+type leaseKey struct{}
+
+func (c valueContext) Value(key any) any {
+	switch key.(type) {
+	case leaseKey:
+		return c.lease
+	case hook.LeaseKey:
+		return nil
+	}
+	for _, l := range c.lease.members {
+		if v, ok := l.Context().Value(key).(*redlock.Lease); ok && v == l {
+			return v
+		}
+	}
+	return c.Context.Value(key)
+}
+
+// LeaseFrom returns the innermost multilock lease that ctx carries: inside [Lock.Do] the
+// one that Do holds, whose Members have the fencing tokens. It returns nil when ctx is nil
+// or carries none. Methods of a nil Lease do not panic.
+func LeaseFrom(ctx context.Context) *Lease {
+	if ctx == nil {
+		return nil
+	}
+	l, _ := ctx.Value(leaseKey{}).(*Lease)
+	return l
+}
+
+// Context ends with the first member's lease, and with its cause. It has the values of the
+// context that the members were taken with, but neither its deadline nor its cancel. The
+// context of a nil or zero Lease has ended.
+func (l *Lease) Context() context.Context {
+	if l.isZero() {
+		return endedContext(context.Background(), errZeroLease)
+	}
+	return l.ctx
+}
+
+// Bind returns parent, ended early by the end of the lease, as redlock.Lease.Bind does.
+func (l *Lease) Bind(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
+	switch {
+	case parent == nil:
+		return endedContext(context.Background(), errNilContext), func() {}
+	case l.isZero():
+		return endedContext(parent, errZeroLease), func() {}
+	}
+	ctx, end := l.bound(parent)
+	return ctx, func() { end(context.Canceled) }
+}
+
+// bound is parent, ended early by the end of the lease. stop frees it, and ends it for the
+// cause given.
+func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context.CancelCauseFunc) {
+	ctx, cancel := l.context(parent)
+	unhook := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
+	return ctx, func(cause error) {
+		unhook()
+		cancel(cause)
+	}
+}
+
+// endedContext is parent, ended because of cause.
+func endedContext(parent context.Context, cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	cancel(cause)
+	return ctx
+}
+
+// Members are the leases of the members, in the order in which they were named:
+// each has the fencing token of its own lock. Do not unlock them. A nil or zero Lease has
+// none.
+func (l *Lease) Members() []*redlock.Lease {
+	if l.isZero() {
+		return nil
+	}
+	return slices.Clone(l.members)
+}
+
+// ValidUntil is the earliest of the members'. A nil or zero Lease returns the zero time.
+func (l *Lease) ValidUntil() time.Time {
+	if l.isZero() {
+		return time.Time{}
+	}
+	first := l.members[0].ValidUntil()
+	for _, m := range l.members[1:] {
+		if t := m.ValidUntil(); t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// Extend extends every member, all at the same time, and returns their errors
+// joined. Members that could be extended stay so.
+func (l *Lease) Extend(ctx context.Context) error {
+	switch {
+	case l.isZero():
+		return errZeroLease
+	case ctx == nil:
+		return errNilContext
+	}
+	return l.each(func(m *redlock.Lease) error { return m.Extend(ctx) })
+}
+
+// Unlock gives every member back, all at the same time, and returns their errors
+// joined. One that fails does not keep the others.
+func (l *Lease) Unlock(ctx context.Context) error {
+	switch {
+	case l.isZero():
+		return errZeroLease
+	case ctx == nil:
+		return errNilContext
+	}
+	for _, stop := range l.stops {
+		stop()
+	}
+	l.cancel(redlock.ErrReleased)
+	return l.each(func(m *redlock.Lease) error { return m.Unlock(ctx) })
+}
+
+func (l *Lease) each(fn func(*redlock.Lease) error) error {
+	errs := make([]error, len(l.members))
+	var g errgroup.Group
+	for i, m := range l.members {
+		g.Go(func() error {
+			errs[i] = fn(m)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return errors.Join(errs...)
+}
