@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -21,12 +20,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/counting"
-	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
-
-// releaseGrace is how far past its caller's deadline a round that gave no lease
-// waits for its releases: masters that answer at all have answered by then.
-const releaseGrace = 3 * time.Millisecond
 
 // Client takes locks on one fixed set of masters. Make one with [Open] or [New]
 // and share it: all methods are safe for concurrent use.
@@ -49,12 +43,12 @@ type Client struct {
 	keeper    keeper
 	waiting   waiters
 	deadlines deadlines
-	// quorumCalls are used again when they were answered by everybody.
+	// quorumCalls has calls that every master has answered, to be used again.
 	quorumCalls sync.Pool
 
 	instants instants
 
-	// trustedFrom is what start a lease or a round must have to be believed in, on clock.
+	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
 
 	mu     sync.Mutex
@@ -297,186 +291,11 @@ func (s *settings) newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// roundTimeout is how long a round waits for silent masters: remain/N of what is
-// left of the caller's time and of the TTL, within [1 ms, NodeTimeout].
-func (c *Client) roundTimeout(ctx context.Context, ttl time.Duration) time.Duration {
-	remain := ttl
-	if deadline, ok := ctx.Deadline(); ok {
-		remain = min(remain, time.Until(deadline))
-	}
-	return max(min(remain/time.Duration(len(c.nodes)), c.nodeTimeout), time.Millisecond)
-}
-
-// round is one acquire on its way (docs/algorithm.md).
-type round struct {
-	c       *Client
-	ctx     context.Context
-	l       *protocol.Lock
-	ls      *lockSettings
-	holder  string
-	start   time.Duration
-	timeout time.Duration
-	b       *quorumCall
-}
-
-// acquire is one round: see conclude. Of one that waits ct is the contender, which says when
-// each master is asked; without one all are at once.
-//
-// req is what the kind of acquire adds: a place in the queue, a vote to join.
-func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request, ct *contender) (*Lease, []protocol.Reply, error) {
-	if err := c.mayLock(ctx, l); err != nil {
-		return nil, nil, err
-	}
-	r := c.prepare(ctx, l, ls, req)
-	if ct == nil {
-		r.b.send(c.all)
-	} else {
-		ct.askWhenWoken(&r)
-	}
-	return r.conclude(ct)
-}
-
-// invalidateBefore ends all leases and rounds that began before now: the clock that they are
-// measured by has jumped.
+// invalidateBefore ends all leases and rounds that began before now, because the client's clock
+// has jumped since.
 func (c *Client) invalidateBefore(now time.Duration) {
 	c.trustedFrom.Store(int64(now))
 	c.renewer.endUntrusted()
 }
 
 func (c *Client) trusted() time.Duration { return time.Duration(c.trustedFrom.Load()) }
-
-// mayLock says why no round is to begin, or nil.
-func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
-	switch {
-	case ctx.Err() != nil:
-		return gaveUp(ctx, l, nil)
-	case c.closed.Load():
-		return ErrClosed
-	}
-	return nil
-}
-
-// prepare prepares a round, in which the masters are to be asked.
-func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
-	c.stats.rounds.Add(1)
-	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
-	req.Kind, req.Lock, req.Holder, req.TTL = protocol.Acquire, l, r.holder, ls.ttl
-	req.Token = c.tokens.Propose(c.clock.Wall())
-	req.Start, req.Deadline = r.start, r.start+r.timeout
-	r.b = c.newQuorumCall(c.need, req)
-	return r
-}
-
-// conclude waits for the masters' answers when all were asked. It returns a lease, or a
-// *RoundError with the masters' replies, or the caller's own ctx error. Whatever is
-// not a lease has been given back on every master that granted in time; the other
-// masters are sent the release behind the acquire.
-//
-// A contender, nil for a caller that does not wait, keeps its place on the masters
-// that granted in vain. It does not wait for them to confirm the release when it is
-// going to try again: a slow master would keep it from hearing its wake.
-func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
-	c, ctx, l, ls, b := r.c, r.ctx, r.l, r.ls, r.b
-	holder, start := r.holder, r.start
-	v := b.await(ctx, r.timeout)
-	if ct != nil {
-		ct.decided(b)
-	}
-	var token int64
-	var overtaken error
-	if v == counting.Won {
-		token, v, overtaken = c.settleToken(ctx, b, l, holder, r.timeout)
-	}
-	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
-	if mutants.NoElapsedCheck {
-		start = now
-	}
-	validity := c.drift.Validity(ls.ttl, now-start)
-
-	// A cancel that races a win wins: a lease is never given for a context
-	// that is done, so "Lock returned nil error" means the caller still wants it.
-	if v == counting.Won && validity > ls.minValidity && ctx.Err() == nil {
-		h := &hold{c: c, l: l, ls: *ls, holder: holder, token: token, acquireCall: b,
-			start: start, grant: holding.New(c.need, c.all, start, c.drift.Validity(ls.ttl, 0)), pos: -1}
-		lease := h.leaseLocked(ctx)
-		if c.renewer.add(h) {
-			if ct != nil {
-				ct.granted(b)
-			}
-			c.stats.granted.Add(1)
-			return lease, nil, nil
-		}
-	}
-	if v == counting.Lost {
-		// Without a quorum of answers nobody knows whether the lock is held or the
-		// masters are out of reach.
-		b.hear(ctx, c.need, r.timeout-(now-start))
-	}
-	err := c.roundError(l, b.replies())
-	goesOn := ct != nil && ctx.Err() == nil && (errors.Is(err, ErrHeld) || errors.Is(err, ErrRecovering))
-	if v == counting.Lost && !goesOn {
-		r.hearOut(now - start)
-	}
-	granted, maybe, _ := b.votes()
-	if mutants.ReleaseOnCaller && ctx.Err() != nil {
-		maybe = 0
-	}
-	replies := b.replies()
-	err = c.roundError(l, replies)
-	err.hurried = r.timeout < c.nodeTimeout
-	req := protocol.Request{Lock: l, Holder: holder, Deadline: start + ls.ttl + c.drift.Of(ls.ttl)}
-	if ct != nil {
-		req.Wait = ct.lost(replies)
-	}
-	switch {
-	case ctx.Err() != nil:
-		granted = maybe // the masters were not given their time to answer
-	case goesOn:
-		granted = 0
-	}
-	c.release(ctx, &req, maybe&granted, maybe&^granted)
-	b.done()
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil, gaveUp(ctx, l, err)
-	case c.closed.Load():
-		return nil, nil, ErrClosed
-	case v == counting.Won:
-		err.Elapsed = now - start
-	case overtaken != nil && err.Granted >= c.need:
-		err.kind = overtaken
-	}
-	return nil, replies, err
-}
-
-// hearOut waits for masters that have not answered a round that was lost after took, for
-// a few times as long: so that the error does not call a master silent that only
-// answered last.
-func (r *round) hearOut(took time.Duration) {
-	r.b.hear(r.ctx, everybody, min(max(3*took, hearOutMin), hearOutMax, r.timeout-took))
-}
-
-const hearOutMin, hearOutMax = time.Millisecond, 10 * time.Millisecond
-
-// release gives back what a failed attempt may have, everywhere at once. It waits for
-// the masters in granted: when the caller goes on, none of them has a key of the
-// attempt. A cancel of the caller's context does not end that, for it is often what
-// ended the attempt; its deadline does, a little later. It does not wait for the masters
-// in others, which have not answered the acquire either: what is sent to a master later
-// is executed later.
-func (c *Client) release(ctx context.Context, req *protocol.Request, granted, others uint64) {
-	req.Kind, req.Start = protocol.Release, c.clock.Elapsed()
-	if others != 0 {
-		c.poll(others, 0, req).done()
-	}
-	if granted == 0 {
-		return
-	}
-	timeout := c.nodeTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
-	}
-	b := c.poll(granted, 0, req)
-	b.await(context.Background(), timeout)
-	b.done()
-}

@@ -20,30 +20,30 @@ type contender struct {
 	l    *protocol.Lock
 	line list.List // of chan struct{}, each closed when its turn has come
 
-	// Of the one whose turn it is. The next takes them over.
+	// These belong to the caller whose turn it is. The next caller takes them over.
 	place   waiting.Place
-	wake    chan struct{} // made when it first waits
-	timer   *time.Timer   // as well; behind all wakes
-	toldWhy bool          // the logger knows that it waits for masters that recover
-	// silence is when answers of a quorum were first missing; 0 while they come. It is
-	// the line's, not the caller's: an outage is everybody's at once.
+	wake    chan struct{} // holds a token when a round may be of use; made at the first wait
+	timer   *time.Timer   // fires if no wake comes; made at the first wait
+	toldWhy bool          // the logger was told that the contender waits for masters that recover
+	// silence is when a quorum first failed to answer; 0 while a quorum answers. It belongs
+	// to the line, because an outage concerns all callers at once.
 	silence time.Duration
-	// offloaded: its rounds run on goroutines of their own. A round needs a deep stack for a moment, and the
-	// runtime would leave the goroutine that waits with it.
+	// offloaded says that rounds run on goroutines of their own. A round needs a deep stack
+	// for a moment, and the goroutine that waits would keep it.
 	offloaded bool
 
 	// Guarded by w.mu.
-	// last is the last round of anybody in the line. A round of a caller whose time is
-	// nearly over has hardly time for an answer, and does not replace one that had: it
-	// must not make a lock that is held look like masters that are gone.
+	// last is the last round of any caller in the line. The round of a caller whose time is
+	// nearly over leaves the masters no time to answer. It does not replace an earlier
+	// round, because a lock that is held must not look like masters that are gone.
 	last    *RoundError
 	round   *quorumCall // of the round under way
-	listens bool
+	listens bool        // the client hears the masters' wakes for this contender
 	wakes   waiting.Wakes
 }
 
-// leaveLine takes e out of the line, and gives the turn to the next if it was e's.
-// After the last one nothing is left of the contender, here or on the masters.
+// leaveLine takes e out of the line. If it was e's turn, the next caller gets it. When the last
+// caller has left, nothing is left of the contender in this process or on the masters.
 func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	w := ct.w
 	defer w.callers.Done()
@@ -56,30 +56,28 @@ func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	ct.line.Remove(e)
 	next := ct.line.Front()
 	if mine && (granted || next == nil) {
-		// The next in line queues anew, behind other processes. After a failure
-		// it takes over the place instead.
+		// After a lease the next caller joins the queues anew, behind other processes.
+		// After a failure it takes over the place.
 		w.dequeueLocked(ct.l, ct.place.Queued)
 		ct.place = waiting.Place{}
 	}
 	if next == nil {
 		ct.stopListeningLocked()
 		delete(w.contenders, lockKey{ct.l.Name, ct.l.Mode})
-	} else if mine && !w.closed { // then all have been told
+	} else if mine && !w.closed { // waiters.close gives every caller its turn
 		ct.wakes.Turn()
 		close(next.Value.(chan struct{}))
 	}
 }
 
-// granted and lost note where the contender may be queued after a round. A master that
-// granted has taken it out of its queue; one that was not asked has it there if it
-// had it before.
+// granted notes where the contender may be queued after a round that gave a lease.
 func (ct *contender) granted(b *quorumCall) {
 	ct.place.Granted(b.queued())
 	ct.setLast(nil)
 }
 
-// lost also says which place the contender is to have on the masters that granted, or
-// nil for none.
+// lost notes where the contender may be queued after a round that gave no lease. It returns the
+// place that the contender is to get on the masters that granted in vain, or nil for none.
 func (ct *contender) lost(replies []protocol.Reply) *protocol.Wait {
 	if !ct.place.Refused(replies, ct.w.c.need) {
 		return nil
@@ -87,6 +85,7 @@ func (ct *contender) lost(replies []protocol.Reply) *protocol.Wait {
 	return &protocol.Wait{Waiter: ct.w.c.waiter(ct.l.Mode), Ticket: ct.place.Ticket, Liveness: waiting.Liveness}
 }
 
+// setLast keeps a round that gave no lease, or nil after one that did.
 func (ct *contender) setLast(round *RoundError) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
@@ -95,14 +94,15 @@ func (ct *contender) setLast(round *RoundError) {
 	}
 }
 
+// lastRound is the last round that gave no lease, or nil.
 func (ct *contender) lastRound() *RoundError {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	return ct.last
 }
 
-// outage is the error of the last round when a quorum has not answered for longer than
-// the patience of a caller that has waited since joined; else nil.
+// outage returns the error of the last round if no quorum has answered for longer than the
+// patience of a caller that has waited since joined. Else it returns nil.
 func (ct *contender) outage(joined, patience time.Duration) error {
 	last := ct.lastRound()
 	if ct.silence == 0 || last == nil || ct.w.c.clock.Elapsed()-max(ct.silence, joined) < patience {
@@ -120,10 +120,10 @@ func (ct *contender) tellWhy(ctx context.Context, round *RoundError) {
 	ct.toldWhy = recovers
 }
 
-// ask asks each master as soon as it has woken us, when it is free and the first answers
-// are on their way before the last wakes come. Those that have not woken us by the time
-// it is decided, or a little after the first, may be down, or their messages lost: they
-// are asked then.
+// askWhenWoken asks each master as soon as that master has woken the contender: the lock is free
+// there, and the first answers arrive before the last wakes. A master that has not woken the
+// contender when the round is decided, or shortly after the first wake, may be down, or its
+// message may be lost. Such a master is asked then.
 func (ct *contender) askWhenWoken(r *round) {
 	c := ct.w.c
 	asked := ct.due(r.b, 0)
@@ -131,7 +131,7 @@ func (ct *contender) askWhenWoken(r *round) {
 		r.b.send(asked)
 		return
 	}
-	r.b.req.Deadline += 2 * waiting.PauseMin // for those that are asked last
+	r.b.req.Deadline += 2 * waiting.PauseMin // for the masters that are asked last
 	r.b.send(asked)
 	ct.armTimer(waiting.PauseMin + c.jitter(waiting.PauseMin))
 	for asked != c.all {
@@ -140,7 +140,7 @@ func (ct *contender) askWhenWoken(r *round) {
 		case <-ct.wake:
 			set = ct.due(r.b, asked)
 		case <-r.b.decided:
-			r.b.decide() // for wait
+			r.b.decide() // await takes the token again
 			set = c.all &^ asked
 		case <-r.ctx.Done():
 			r.b.skip(c.all &^ asked)
@@ -151,12 +151,12 @@ func (ct *contender) askWhenWoken(r *round) {
 	}
 	ct.timer.Stop()
 	select {
-	case ct.wake <- struct{}{}: // one that was taken may have been of a master that was asked before
+	case ct.wake <- struct{}{}: // a token that the loop took may be of a master that was asked before
 	default:
 	}
 }
 
-// wait has the contender woken when d is over, whatever the masters say.
+// armTimer wakes the contender when d is over, if no master does before.
 func (ct *contender) armTimer(d time.Duration) {
 	if ct.timer == nil {
 		ct.timer = time.AfterFunc(d, ct.timeout)
@@ -165,6 +165,7 @@ func (ct *contender) armTimer(d time.Duration) {
 	}
 }
 
+// timeout runs when the timer fires.
 func (ct *contender) timeout() {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
@@ -172,7 +173,7 @@ func (ct *contender) timeout() {
 	ct.wakeLocked(0)
 }
 
-// decided is called when nobody is to be asked any more in the round under way.
+// decided says that no master is to be asked any more in the round under way.
 func (ct *contender) decided(q *quorumCall) {
 	ct.w.mu.Lock()
 	ct.round = nil

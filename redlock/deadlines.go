@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// deadlines ends the waits for a client's quorum calls that are not decided in time. One timer
-// serves them all. While anybody waits it is only ever set to end sooner: a timer for each
-// wait would be put in order with those of the others, and taken out again, twice in each
-// lock and unlock.
+// deadlines ends the waits for quorum calls that are not decided in time. One timer serves all
+// waits of a client. While a caller waits, the timer is only set to fire sooner. A timer for
+// each wait would cost the runtime two changes of its timer heap in each lock and unlock.
 type deadlines struct {
 	mu    sync.Mutex
-	open  []*quorumCall // that are waited for, each at its pos
+	open  []*quorumCall // the calls that are waited for, each at its pos
 	timer *time.Timer
-	next  time.Time // when timer ends; zero: it does not run
+	next  time.Time // when timer fires; zero while the timer does not run
 }
 
-// add has b's wait end at a time, unless it is removed before.
+// add ends the wait for b at the time at, unless b is removed before.
 func (d *deadlines) add(b *quorumCall, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +37,7 @@ func (d *deadlines) setLocked(at time.Time) {
 	}
 }
 
-// remove takes b out, if its time is not over. Its channel is sent nothing afterwards.
+// remove takes b out, if its time is not over. Nothing is sent on its channel afterwards.
 func (d *deadlines) remove(b *quorumCall) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,13 +59,13 @@ func (d *deadlines) removeLocked(b *quorumCall) {
 	d.open, b.pos = d.open[:last], -1
 }
 
-// expire is what the timer does: it ends what is over, and looks for what is next.
+// expire runs when the timer fires. It ends the waits whose time is over, and sets the timer for the next.
 func (d *deadlines) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	d.next = time.Time{}
-	for i := len(d.open) - 1; i >= 0; i-- { // what moves to i was looked at
+	for i := len(d.open) - 1; i >= 0; i-- { // the call that removeLocked moves to i was handled before
 		b := d.open[i]
 		switch {
 		case !b.deadline.After(now):

@@ -157,46 +157,18 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	e := &RoundError{Name: l.Name, Quorum: c.need, nodes: collect()}
 	recovering := 0
 	var waits []time.Duration // of the masters that recover and know how long
-	for i, r := range replies {
-		switch r.Outcome {
-		case protocol.Granted:
-			e.Granted++
-		case protocol.Held:
-			e.Held++
-			if r.Holder != "" {
-				if e.votes == nil {
-					e.votes = make(map[string]int)
-				}
-				if e.votes[r.Holder]++; e.votes[r.Holder] >= c.need {
-					e.Holder = r.Holder
-				}
-			}
-			if r.Remaining < 0 {
-				e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.nodes[i].Name(), Err: errNoTTL})
-			}
-		case protocol.Refused:
-			e.Refused++
-		default:
-			e.Unknown++
-		}
-		if r.Err == nil {
+	for i := range replies {
+		e.count(c, i, &replies[i])
+		wait := e.explain(c, i, &replies[i])
+		if wait == nil {
 			continue
 		}
-		err := c.keeper.explain(i, r.Err)
-		var wait *waitError
-		if errors.As(err, &wait) {
-			if wait.final {
-				if r.Outcome != protocol.Refused {
-					e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
-				}
-			} else {
-				recovering++
-			}
-			if after, known := wait.after(); known {
-				waits = append(waits, after)
-			}
+		if !wait.final {
+			recovering++
 		}
-		e.nodes = multierror.Append(e.nodes, err)
+		if after, known := wait.after(); known {
+			waits = append(waits, after)
+		}
 	}
 	n := len(replies)
 	switch {
@@ -218,6 +190,47 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.RetryAfter = counting.FreeAfter(replies, waits, c.need)
 	}
 	return e
+}
+
+// count counts the vote of master i.
+func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
+	switch r.Outcome {
+	case protocol.Granted:
+		e.Granted++
+	case protocol.Held:
+		e.Held++
+		if r.Holder != "" {
+			if e.votes == nil {
+				e.votes = make(map[string]int)
+			}
+			if e.votes[r.Holder]++; e.votes[r.Holder] >= c.need {
+				e.Holder = r.Holder
+			}
+		}
+		if r.Remaining < 0 {
+			e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.nodes[i].Name(), Err: errNoTTL})
+		}
+	case protocol.Refused:
+		e.Refused++
+	default:
+		e.Unknown++
+	}
+}
+
+// explain adds the error of master i, if there is one. It returns why the master may not be
+// asked for votes, or nil. A master that will not vote again by itself counts as one that
+// refused.
+func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *waitError {
+	if r.Err == nil {
+		return nil
+	}
+	err := c.keeper.explain(i, r.Err)
+	var wait *waitError
+	if errors.As(err, &wait) && wait.final && r.Outcome != protocol.Refused {
+		e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
+	}
+	e.nodes = multierror.Append(e.nodes, err)
+	return wait
 }
 
 // gaveUpError is the error of a caller whose context ended. It says what the last

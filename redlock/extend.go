@@ -11,7 +11,7 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
 
-// extension is one extend of many leases, put to all masters.
+// extension is one extend of many holds, sent to all masters.
 type extension struct {
 	c     *Client
 	start time.Duration
@@ -24,15 +24,15 @@ type extension struct {
 	open     int // items not decided
 }
 
-// extending is one lease in an extension.
+// extending is one hold in an extension.
 type extending struct {
 	lease            *hold
 	answers          holding.Extension
 	decided, renewed bool
 }
 
-// extend renews leases, all of one TTL and marked by beginExtend, in one round
-// trip. Each is decided for itself, at the q-th master that confirms its vote.
+// extend renews holds in one round trip. All have the same TTL and were marked by
+// beginExtend. Each hold is decided separately: see holding.Extension.
 func (c *Client) extend(leases []*hold) {
 	if len(leases) == 0 {
 		return
@@ -46,7 +46,7 @@ func (c *Client) extend(leases []*hold) {
 	}
 	ttl := leases[0].ls.ttl
 	timeout := min(ttl/time.Duration(len(c.nodes)), c.nodeTimeout)
-	e.mu.Lock() // no answer is looked at before the timer is there
+	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
 	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
@@ -81,7 +81,7 @@ func (e *extension) Receive(op *protocol.Op) {
 	}
 }
 
-// timeout decides what silent masters have left open.
+// timeout decides the holds for which the masters that answered were too few.
 func (e *extension) timeout() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,9 +92,9 @@ func (e *extension) timeout() {
 	}
 }
 
-// decide settles it as soon as it can be, or at the latest when it must be.
+// decide decides it if the answers that are there decide it, or if must is set.
 func (e *extension) decide(it *extending, must bool) {
-	if it.answers.Silent() != 0 {
+	if it.answers.Silent() != 0 { // a master answers the acquire before it answers this
 		it.answers.Recount(it.lease.voters())
 	}
 	if !must && !it.answers.Decided(e.answered, e.c.need) {
@@ -108,7 +108,7 @@ func (e *extension) decide(it *extending, must bool) {
 		it.topUpOrConfirm(e.answered)
 		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
 	} else if it.lease.err() == nil {
-		// Too few answered. The old deadline stands; there is time to ask again.
+		// Too few masters answered. The old end stands, and there is time to ask again.
 		e.c.renewer.reschedule(it.lease, e.c.clock.Elapsed()+max(it.lease.ls.ttl/20, time.Millisecond))
 	}
 }

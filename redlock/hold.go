@@ -15,9 +15,9 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
 
-// hold is what the masters know one grant by: a holder id with its votes, its
-// token and its validity. One or more leases stand on it, more than one when it
-// was re-entered.
+// hold is one grant: a holder id, with its votes on the masters, its token and its validity.
+// It has one lease, or more than one when the lock was re-entered. It ends with its last
+// lease.
 type hold struct {
 	c      *Client
 	l      *protocol.Lock
@@ -28,16 +28,16 @@ type hold struct {
 
 	mu    sync.Mutex
 	ended error // nil while held; then ErrReleased, ErrLost or ErrClosed
-	// Invariant: while ended is nil, leases are those that were not unlocked, and
-	// there is at least one.
+	// Invariant: while ended is nil, leases are the leases that were not unlocked. There is
+	// at least one.
 	leases    []*Lease
 	reentered bool
-	// first and one are the lease that most holds have alone, and leases' array for
-	// it: one allocation for all.
+	// first is the first lease, and one is the array of leases while it is the only one.
+	// Most holds have no other, and so allocate once.
 	first Lease
 	one   [1]*Lease
-	// changes counts the changes of leases, told is how many of them the last
-	// extend has told the masters of.
+	// changes counts the changes of leases. told is the value of changes whose count the
+	// last extend has sent to the masters.
 	changes, told int
 	// grant says which votes count and until when the hold is valid. Read it after
 	// countLocked only.
@@ -46,14 +46,14 @@ type hold struct {
 	acquireCall *quorumCall
 
 	extending bool          // one extend in flight at most
-	settled   chan struct{} // closed when it is decided; made for those who wait
-	extendErr error         // of the last one decided
+	settled   chan struct{} // closed when the extend is decided; made for callers that wait
+	extendErr error         // of the last extend that was decided
 
-	// The renewer's, guarded by its mutex.
-	due     time.Duration // when it looks at this hold again
-	renewAt time.Duration // never, when it is fixed or at its maximum
-	pos     int           // in its heap; -1 outside
-	dropped bool
+	// These are the renewer's, and guarded by its mutex.
+	due     time.Duration // when the renewer looks at this hold again
+	renewAt time.Duration // never, if the lease is not to be renewed again
+	pos     int           // in the renewer's heap; -1 outside
+	dropped bool          // the hold was released
 }
 
 func (h *hold) err() error {
@@ -62,8 +62,8 @@ func (h *hold) err() error {
 	return h.errLocked()
 }
 
-// errLocked notices an end of validity that no timer has reported yet, as after
-// a suspend: timers stand still with the monotonic clock.
+// errLocked says why the hold is over, or nil. It reads the clock, because a timer may not
+// have reported the end of validity yet: timers do not run while the host is suspended.
 func (h *hold) errLocked() error { return h.errAtLocked(h.c.clock.Elapsed()) }
 
 func (h *hold) errAtLocked(now time.Duration) error {
@@ -83,8 +83,7 @@ func (h *hold) errAtLocked(now time.Duration) error {
 	return h.ended
 }
 
-// endLocked ends the hold and its leases once and for all; the first cause
-// stands.
+// endLocked ends the hold and its leases for good. Later calls do not change the cause.
 func (h *hold) endLocked(cause error) {
 	if h.ended != nil {
 		return
@@ -104,9 +103,9 @@ func (h *hold) end(cause error) {
 	h.endLocked(cause)
 }
 
-// extend gives the hold a full TTL from now and its present count to the masters.
-// A call during another one shares its outcome, unless that one went out before
-// the count was what it is now.
+// extend gives the hold a full TTL from now, and sends the number of leases to the masters.
+// Only one extend is in flight at a time. A call during another extend shares its outcome. If
+// the number of leases has changed since that extend was sent, the call then makes another.
 func (h *hold) extend(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,15 +139,12 @@ func (h *hold) extend(ctx context.Context) error {
 	}
 }
 
-// extended takes the outcome of an extend that began at start. It reports
-// whether the hold lives on with a new deadline.
-//
-// confirmed are the masters of votes that still had theirs, missing those that
-// had not. One that has not answered the acquire yet may still have voted.
+// extended takes the outcome of an extend that began at start, and says whether the hold has
+// a new end. See holding.Grant.Extended for confirmed and missing.
 func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := h.errLocked() // none after the local deadline: a late yes proves nothing
+	err := h.errLocked() // after the end of validity a yes proves nothing
 	if err == nil {
 		silent := h.countLocked()
 		n := bits.OnesCount64(confirmed)
@@ -168,12 +164,9 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	return err == nil
 }
 
-// countLocked takes what the acquire's stragglers have answered by now into the
-// hold's sets: a vote that was granted in the round that won counts, however late
-// the answer. It returns those that have not answered yet.
-//
-// A master answers the acquire before anything that was sent to it later, so what
-// later answers say of it is never undone here, if they are counted after this.
+// countLocked counts what the masters have answered to the acquire by now, and returns the
+// masters that have not answered. Call it before the grant is read or told of a later answer:
+// see holding.Grant.CountAcquire.
 func (h *hold) countLocked() (silent uint64) {
 	if h.acquireCall == nil {
 		return 0
@@ -193,8 +186,8 @@ func (h *hold) dropAcquireCallLocked() {
 	}
 }
 
-// count is the hold count to tell the masters: 0, which leaves it, while there is
-// but one lease and always was.
+// count is the number of leases to send to the masters with an extend. It is 0, which leaves
+// the number on the masters as it is, if there never was more than one lease.
 func (h *hold) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -208,8 +201,8 @@ func (h *hold) count() int {
 	return len(h.leases)
 }
 
-// voters are the masters whose yes counts in an extend, and silent those whose
-// yes may do so yet: they have not answered the acquire.
+// voters returns the masters whose yes counts in an extend, and the masters whose yes may
+// count later, because they have not answered the acquire.
 func (h *hold) voters() (votes, silent uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,8 +210,8 @@ func (h *hold) voters() (votes, silent uint64) {
 	return h.grant.Votes(), silent
 }
 
-// confirm notes a vote that a master has although it was not counted, in a round
-// that won without it.
+// confirm notes a vote that master i confirmed to an extend that won, and that did not count
+// before.
 func (h *hold) confirm(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,13 +219,13 @@ func (h *hold) confirm(i int) {
 	h.grant.Confirm(i)
 }
 
-// topUp puts the vote back on master i, which lost it while a quorum of others
-// had theirs. It counts from the next extend on, if it is acknowledged by then.
+// topUp puts the vote back on master i, which lost it while a quorum of other masters had
+// theirs. The vote counts from the next extend on, if the master acknowledges it by then.
 func (h *hold) topUp(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended != nil {
-		return // the releases have gone out; nothing may follow them
+		return // a vote that follows the release would stay until its TTL ends
 	}
 	h.countLocked()
 	sent := h.grant.TopUp(i)
@@ -243,7 +236,7 @@ func (h *hold) topUp(i int) {
 	}})
 }
 
-// topUpReply takes the answer of a top-up.
+// topUpReply takes the answer to a top-up.
 type topUpReply struct {
 	h    *hold
 	sent holding.Proof
@@ -257,8 +250,8 @@ func (t topUpReply) Receive(op *protocol.Op) {
 	}
 }
 
-// release gives every vote back, ends the hold and waits until a quorum has
-// confirmed. It reports the errors of Unlock.
+// release releases every vote and waits until a quorum has confirmed. was is why the hold
+// ended before, or nil. It returns the errors of Unlock.
 func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
 	h.mu.Lock()
 	set := h.grant.Release(h.countLocked())
@@ -270,7 +263,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	}
 	b := h.c.poll(set, h.c.need, &protocol.Request{
 		Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
-		// A vote that is extended by an extend on its way just now lasts for one more TTL.
+		// An extend that is in flight may give the vote one more TTL.
 		Deadline: now + 2*(h.ls.ttl+h.c.drift.Of(h.ls.ttl)),
 	})
 	defer b.done()
@@ -285,7 +278,8 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	return h.unconfirmed(ctx, b)
 }
 
-// unconfirmed tells a lock that was gone from one that may still be there.
+// unconfirmed is the error of a release that no quorum confirmed: ErrLost if a quorum had no
+// vote of the lock any more, else ErrUnconfirmed.
 func (h *hold) unconfirmed(ctx context.Context, b *quorumCall) error {
 	released, absent := 0, 0
 	for _, r := range b.replies() {

@@ -7,53 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
-
-// epoch is what clients must agree on to exclude each other: which masters vote, how
-// many, the longest TTL and the drift. Two clients with different lists could each have a
-// majority of its own (docs/safety.md A24), so every script compares it.
-type epoch struct {
-	terms   *membership.Terms // nil with recovery off
-	masters string            // sorted names
-}
-
-func newEpoch(nodes []node.Node, s *settings) (epoch, error) {
-	names := make([]string, len(nodes))
-	for i, n := range nodes {
-		if n == nil {
-			return epoch{}, fmt.Errorf("%w: node %d of %d is nil", ErrConfig, i+1, len(nodes))
-		}
-		names[i] = n.Name()
-	}
-	slices.Sort(names)
-	for i := range names[1:] {
-		if names[i] == names[i+1] {
-			return epoch{}, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs)", ErrConfig, names[i])
-		}
-	}
-	e := epoch{masters: strings.Join(names, " ")}
-	if s.noRecovery {
-		return e, nil
-	}
-	terms, err := membership.NewTerms(names, s.maxTTL, s.drift.Factor, s.drift.Constant, s.fixedMasters)
-	if err != nil {
-		return epoch{}, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if mutants.NoEpoch {
-		terms.ID = 1
-	}
-	e.terms = terms
-	return e, nil
-}
 
 // keeper keeps a client's masters voting: it drives package membership for as long as the
 // client is open, tells each node whether its master may be asked for votes, and knows
@@ -404,21 +365,3 @@ func (w *waitError) Unwrap() []error {
 	}
 	return errs
 }
-
-// EpochError: a master votes together with others than this client's, or under another
-// maximum TTL or drift, or the client's masters were left for another list. It is an
-// ErrConfig.
-type EpochError struct {
-	Theirs, Ours string // the lists, each with its maximum TTL and drift
-	Left         bool   // this client's masters were left: a Reconfigure has finished
-}
-
-func (e *EpochError) Error() string {
-	if e.Left {
-		return fmt.Sprintf("these masters were left for another list: %s; this client has %s; start it with the new list", e.Theirs, e.Ours)
-	}
-	return fmt.Sprintf("belongs to another epoch: it was given %s; this client has %s; give all clients the same list, maximum TTL and drift, or change them with redlock.Reconfigure", e.Theirs, e.Ours)
-}
-
-// Is makes an EpochError an ErrConfig.
-func (e *EpochError) Is(target error) bool { return target == ErrConfig }

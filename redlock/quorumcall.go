@@ -13,43 +13,42 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
-// quorumCall is one operation put to every master, and what they answer. The
-// caller of wait goes on when the tally is decided; answers that come later are
-// kept, for they say where a vote may still be.
+// quorumCall is one request to every master, and the answers. The caller of await goes on when
+// the tally is decided. Later answers are kept, because they say where a vote may still be.
 type quorumCall struct {
 	c       *Client
-	decided chan struct{} // holds a token when wait is to go on
+	decided chan struct{} // holds a token when await is to return
 
 	// Guarded by the mutex of the client's deadlines.
 	deadline time.Time
-	pos      int // among those that are waited for, or -1
+	pos      int // in deadlines.open; -1 outside
 
 	mu    sync.Mutex
 	tally counting.Tally
-	// want is how many masters are to be heard before wait goes on; 0: as many as
-	// decide the tally. everybody: those too that are out of reach.
+	// want is how many masters must answer before await returns. 0: as many as decide the
+	// tally. everybody: all of them, or the end of the time.
 	want, heard int
 	req         protocol.Request
 	ops         []protocol.Op
-	// answered marks the ops whose Reply is there. An op that is not answered
-	// belongs to its node's lane, all but what the submitter set.
+	// answered are the masters whose reply is there. An op without a reply belongs to its
+	// node's lane, except for the fields that send set.
 	answered uint64
-	// woken marks the masters that woke the contender while they were being asked.
+	// woken are the masters that woke the contender while they were being asked.
 	woken uint64
-	// closed: nobody is asked any more, for what the round was given is being given back.
+	// closed: the call asks no master any more, because the votes of the round are being released.
 	closed bool
-	// users are the ops that are not answered, and whoever called poll until done.
-	// The last of them gives the call back to its client, to be used again:
-	// quorum calls are most of what a lock would allocate otherwise.
+	// users is how many ops have no answer, plus one until the caller has called done. The
+	// last user puts the call into the client's pool: quorum calls would be most of what a
+	// lock allocates.
 	users int
 }
 
 const everybody = counting.MaxMasters + 1
 
-// newQuorumCall is a new one on req, of which nobody has been asked. need is how many must say
-// Granted for a verdict; with need 0 there is none, and wait waits for everybody.
-// The caller sends or skips every node, and calls done when it will not look at the
-// call again.
+// newQuorumCall returns a call of req that was sent to no master. need is how many masters must
+// answer Granted for a verdict. With need 0 there is no verdict, and await waits for every
+// master. The caller sends to every master or skips it, and calls done when it will not use
+// the call again.
 func (c *Client) newQuorumCall(need int, req *protocol.Request) *quorumCall {
 	q, _ := c.quorumCalls.Get().(*quorumCall)
 	if q == nil {
@@ -67,7 +66,7 @@ func (c *Client) newQuorumCall(need int, req *protocol.Request) *quorumCall {
 	return q
 }
 
-// poll puts req to all nodes in the set at once.
+// poll sends req to the masters in the set, and skips the others.
 func (c *Client) poll(set uint64, need int, req *protocol.Request) *quorumCall {
 	q := c.newQuorumCall(need, req)
 	q.send(set)
@@ -75,7 +74,7 @@ func (c *Client) poll(set uint64, need int, req *protocol.Request) *quorumCall {
 	return q
 }
 
-// send puts the request to the nodes in the set.
+// send sends the request to the masters in the set.
 func (q *quorumCall) send(set uint64) {
 	for i, n := range q.c.nodes {
 		if op := &q.ops[i]; set&(1<<i) != 0 && !n.Submit(op) {
@@ -84,10 +83,11 @@ func (q *quorumCall) send(set uint64) {
 	}
 }
 
-// wake says that the masters in the set have woken the contender. One that has refused it
-// is asked again while the round is open: it was asked a moment before the holder's
-// release came, and the others may be slow. Its vote is then worth as much as a first one:
-// an acquire can be repeated, and the lease counts from the beginning of the round.
+// wake says that the masters in the set have woken the contender. If a master has refused the
+// contender in this round, and the round is still open, the master is asked again: it was asked
+// a moment before the holder's release came, and the other masters may be slow. The second
+// answer counts as the first would have, because the lease counts from the beginning of the
+// round.
 func (q *quorumCall) wake(set uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,35 +99,35 @@ func (q *quorumCall) wake(set uint64) {
 	}
 }
 
-// close is called before the votes of a round that is over are looked at.
+// close is called before the votes of a round that is over are read.
 func (q *quorumCall) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
 }
 
-// clearWoken forgets wakes of masters that are about to be asked.
+// clearWoken forgets the wakes of masters that are about to be asked.
 func (q *quorumCall) clearWoken(set uint64) {
 	q.mu.Lock()
 	q.woken &^= set
 	q.mu.Unlock()
 }
 
-// retryLocked puts the request once more to master i, which has answered, if that is of
-// use. It submits under the lock: what releases the round's votes must come behind it.
+// retryLocked sends the op to master i again, if that can still change the verdict. It submits
+// the op under the lock, because the release of the round's votes must be sent later.
 func (q *quorumCall) retryLocked(i int) bool {
 	bit, op := uint64(1)<<i, &q.ops[i]
 	if q.woken&bit == 0 || q.closed || q.doneLocked() || op.Reply.Outcome != protocol.Held || op.Reply.Ticket == 0 {
 		return false
 	}
 	q.woken &^= bit
-	// It has its place in that master's queue, which each gives out on its own.
+	// The contender has a place in this master's queue. Each master gives its own ticket.
 	req, place := q.req, *q.req.Wait
 	place.Ticket = op.Reply.Ticket
 	req.Wait = &place
 	op.Request, op.Reply = &req, protocol.Reply{}
 	if !q.c.nodes[i].Submit(op) {
-		return false // its no stays counted
+		return false // the first answer stays counted
 	}
 	q.answered &^= bit
 	q.tally.Retract()
@@ -135,7 +135,7 @@ func (q *quorumCall) retryLocked(i int) bool {
 	return true
 }
 
-// skip counts the nodes in the set as a no.
+// skip counts a no for each master in the set.
 func (q *quorumCall) skip(set uint64) {
 	for ; set != 0; set &= set - 1 {
 		op := &q.ops[bits.TrailingZeros64(set)]
@@ -161,9 +161,9 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 		return
 	}
 	if late && op.Wait != nil && waiting.MayQueue(&op.Reply) && q.tally.Verdict() == counting.Won {
-		// The lock is ours, but this master may have us in its queue still.
-		// Another caller of this process may have it queue anew by now, so it leaves
-		// the place that it had in this round and no other.
+		// The round was won, but this master may still have the contender in its queue.
+		// The next caller of this process may be queued there by now, so only the place
+		// of this round is left.
 		q.mu.Unlock()
 		dequeue(q.c.nodes[op.Index], op.Lock, op.Wait.Waiter, max(op.Reply.Ticket, op.Wait.Ticket), op.Start)
 		q.mu.Lock()
@@ -171,15 +171,15 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 	q.doneUnlock()
 }
 
-// decide has wait go on.
+// decide lets await return.
 func (q *quorumCall) decide() {
 	select {
 	case q.decided <- struct{}{}:
-	default: // decided and its time over, at once
+	default: // the call was decided when its time was over
 	}
 }
 
-// done ends one use of the call. The one who calls it must not touch it again.
+// done ends the caller's use of the call.
 func (q *quorumCall) done() {
 	q.mu.Lock()
 	q.doneUnlock()
@@ -193,7 +193,7 @@ func (q *quorumCall) doneUnlock() {
 		return
 	}
 	select {
-	case <-q.decided: // after a timeout nobody took it
+	case <-q.decided: // nobody takes the token after a timeout
 	default:
 	}
 	q.req = protocol.Request{}
@@ -203,8 +203,8 @@ func (q *quorumCall) doneUnlock() {
 	q.c.quorumCalls.Put(q)
 }
 
-// queued are the masters that have answered and may have the waiter in their queue,
-// and settled those that certainly have not: they granted.
+// queued returns the masters that have answered and may have the waiter in their queue, and
+// the masters that granted, which have not.
 func (q *quorumCall) queued() (queued, settled uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -220,7 +220,7 @@ func (q *quorumCall) queued() (queued, settled uint64) {
 	return queued, settled
 }
 
-// absent is how many masters have said that what was asked about is not there.
+// absent is how many masters have answered Absent: the vote is not there.
 func (q *quorumCall) absent() (n int) {
 	for _, r := range q.replies() {
 		if r.Outcome == protocol.Absent {
@@ -237,8 +237,8 @@ func (q *quorumCall) doneLocked() bool {
 	return q.tally.Verdict() != counting.Pending
 }
 
-// await returns when the verdict is there, timeout is over or ctx ends. Masters
-// that are silent by then count as a no.
+// await returns the verdict when it is there, when timeout is over or when ctx ends. Masters
+// that have not answered by then count as a no.
 func (q *quorumCall) await(ctx context.Context, timeout time.Duration) counting.Verdict {
 	select {
 	case <-q.decided:
@@ -258,8 +258,8 @@ func (q *quorumCall) await(ctx context.Context, timeout time.Duration) counting.
 	return counting.Lost
 }
 
-// hear waits after the verdict until want masters have answered, all have or are known
-// to be out of reach, or timeout is over.
+// hear waits after the verdict until want masters have answered, until every master has
+// answered or is known to be out of reach, or until timeout is over.
 func (q *quorumCall) hear(ctx context.Context, want int, timeout time.Duration) {
 	q.mu.Lock()
 	q.want = want
@@ -270,7 +270,7 @@ func (q *quorumCall) hear(ctx context.Context, want int, timeout time.Duration) 
 	}
 }
 
-// replies copies what is known by now; silent masters are Unknown.
+// replies copies the replies that are there. The reply of a silent master is Unknown.
 func (q *quorumCall) replies() []protocol.Reply {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -283,8 +283,8 @@ func (q *quorumCall) replies() []protocol.Reply {
 	return rs
 }
 
-// votes says which masters granted, which may hold a vote (those, and all that
-// were asked and gave no definite answer), and which have not answered at all.
+// votes returns the masters that granted, the masters that may hold a vote, and the masters
+// that have not answered. A master that was asked and gave no definite answer may hold one.
 func (q *quorumCall) votes() (granted, maybe, silent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,45 +12,44 @@ import (
 
 const (
 	never = time.Duration(math.MaxInt64)
-	// maxTick bounds how long the renewer sleeps while leases are held. Timers
-	// stand still in a suspend, so this is how soon after it a lease that ran
-	// out meanwhile is reported, to a holder that does not ask.
+	// maxTick is the longest time that the renewer sleeps while leases are held. Timers do
+	// not run while the host is suspended. So this is how soon after a suspend a lease that
+	// ended meanwhile is reported to a holder that does not call Err.
 	maxTick = time.Second
-	// maxBatch is how many votes one extend script renews. 128 take a master
-	// about a millisecond, during which it answers nobody else.
+	// maxBatch is how many votes one extend script renews. A master needs about a
+	// millisecond for 128, and answers no other client meanwhile.
 	maxBatch = 128
 )
 
-// renewer looks after all leases of a client: it extends those that are due, in
-// batches, and ends those whose validity is over. One timer serves them all; no
-// goroutine runs between its ticks.
+// renewer extends the holds of a client in batches when they are due, and ends those whose
+// validity is over. One timer serves all holds. No goroutine runs between its ticks.
 type renewer struct {
 	c *Client
 
 	mu     sync.Mutex
 	leases leaseHeap
 	timer  *time.Timer
-	armed  time.Duration // when timer fires; never while it is not set
+	armed  time.Duration // when timer fires; never while the timer is not set
 	closed bool
 	ticks  sync.WaitGroup
 }
 
 func newRenewer(c *Client) *renewer { return &renewer{c: c, armed: never} }
 
-// add begins to look after l, unless the client was closed meanwhile, or its clock is not
-// to be believed for the time of the round.
+// add begins to renew l. It returns false if the client was closed meanwhile, or if the
+// client's clock has jumped since the round of l began.
 func (r *renewer) add(l *hold) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l.start < r.c.trusted() {
-		return false // look, which comes after, would not find it
+		return false // endUntrusted has run, and did not find l
 	}
 	l.renewAt = l.renewalAt(l.start + l.ls.every())
 	r.scheduleLocked(l, min(l.renewAt, l.grant.Until()-l.ls.margin()))
 	return !r.closed
 }
 
-// renewalAt is at, or never when the lease is not to be renewed then.
+// renewalAt is at, or never if the lease is not to be renewed then.
 func (l *hold) renewalAt(at time.Duration) time.Duration {
 	if l.ls.fixed || l.ls.maxHold > 0 && at-l.start > l.ls.maxHold {
 		return never
@@ -74,9 +73,9 @@ func (r *renewer) remove(l *hold) {
 	}
 }
 
-// scheduleLocked puts l where its next due time belongs and sees to it that the
-// timer fires by then. A timer that fires too early, for a lease that is gone, is
-// left alone: setting it back at each Unlock would cost more than one idle tick.
+// scheduleLocked has the renewer look at l when it is due, and sets the timer if it would
+// fire too late for that. A timer that fires too early, for a hold that was released, is left
+// alone: to reset it at each Unlock would cost more than one idle tick.
 func (r *renewer) scheduleLocked(l *hold, due time.Duration) {
 	if l.dropped || r.closed {
 		return
@@ -120,10 +119,10 @@ func (r *renewer) tick() {
 	}
 }
 
-// take picks what is due at now and sets the timer for the rest: leases whose
-// validity is over, and those to be extended, by their TTL, which a batch shares.
-// Leases that are due a little later go along with the batch. After close there is
-// nothing to do; else the caller owes ticks a Done.
+// take takes out what is due at now, and sets the timer for the rest. ended are the holds
+// whose validity is over. renew are the holds to be extended, by TTL, because a batch has one
+// TTL. Holds that are due a little later join the batch. If ok is false the client was
+// closed; else the caller must call ticks.Done.
 func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duration][]*hold, ok bool) {
 	renew = make(map[time.Duration][]*hold)
 	r.mu.Lock()
@@ -137,7 +136,7 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duratio
 		l := r.leases[0]
 		if l.renewAt-now <= l.ls.ttl/50 && l.due == l.renewAt {
 			renew[l.ls.ttl] = append(renew[l.ls.ttl], l)
-			l.renewAt = never // until this one is decided
+			l.renewAt = never // until this extend is decided
 			l.due = l.lastCall()
 			heap.Fix(&r.leases, 0)
 		} else if l.due <= now {
@@ -153,16 +152,15 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duratio
 	return ended, renew, true
 }
 
-// endExpired ends leases whose validity was over when take looked. One that turns out to
-// be held was extended in the last moment, and the extend that did it has it looked
-// at again: it must be left as that set it.
+// endExpired ends the holds among leases whose validity is over. A hold may have been
+// extended since take found it. Such a hold is left alone: the extend has rescheduled it.
 func (r *renewer) endExpired(leases []*hold) {
 	for _, l := range leases {
 		_ = l.err()
 	}
 }
 
-// endUntrusted ends the leases that are over for another reason than their time.
+// endUntrusted ends the holds whose validity was measured by a clock that has jumped since.
 func (r *renewer) endUntrusted() {
 	r.mu.Lock()
 	leases := slices.Clone(r.leases)
@@ -170,14 +168,14 @@ func (r *renewer) endUntrusted() {
 	r.endExpired(leases)
 }
 
-// lastCall is when a lease is ended unless it was extended.
+// lastCall is when the hold ends if it is not extended.
 func (l *hold) lastCall() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.grant.Until() - l.ls.margin()
 }
 
-// reschedule looks at l again at renewAt, or when its validity ends.
+// reschedule has the renewer look at l again at renewAt, or when its validity ends.
 func (r *renewer) reschedule(l *hold, renewAt time.Duration) {
 	last := l.lastCall()
 	r.mu.Lock()
@@ -186,7 +184,7 @@ func (r *renewer) reschedule(l *hold, renewAt time.Duration) {
 	r.scheduleLocked(l, min(l.renewAt, last))
 }
 
-// close ends every lease. No lease is extended afterwards.
+// close ends every hold. No hold is extended afterwards.
 func (r *renewer) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -196,7 +194,7 @@ func (r *renewer) close() {
 	leases := r.leases
 	r.leases = nil
 	for _, l := range leases {
-		l.pos = -1 // their Unlocks are still to come
+		l.pos = -1 // an Unlock will call remove
 	}
 	r.mu.Unlock()
 	r.ticks.Wait()
@@ -228,8 +226,8 @@ func (h *leaseHeap) Pop() any {
 	return l
 }
 
-// beginExtend keeps the leases that are held and have no extend in flight, and
-// marks them.
+// beginExtend returns the holds that are not over and have no extend in flight, and marks
+// them as having one.
 func beginExtend(leases []*hold) []*hold {
 	var begun []*hold
 	for _, l := range leases {

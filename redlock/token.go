@@ -12,16 +12,16 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
-// settleToken finds the token of a round that was won: the largest counted vote,
-// on a quorum of masters whose counter has reached it while the vote was held. A
-// master counts where its vote is the token, or where a script found the vote
-// still held and raised the counter (docs/safety.md, rules R3 to R5).
+// settleToken finds the token of a round that was won: the largest counted vote. A quorum of
+// masters must have the token. A master has it if its vote is the token, or if a script found
+// the vote still held and raised the master's counter (docs/safety.md, "Fencing tokens", R3 to
+// R5).
 //
-// Invariant: a vote above the token is not counted. It can only be one that
-// arrives after this looked, and it is not looked at again.
+// Invariant: a vote above the token is not counted. A vote that arrives after this point is
+// ignored.
 //
-// Readers raise the counters side by side, so one may be overtaken: it is told so by
-// the error, and its attempt is lost as one of two that came at the same time.
+// Readers of one lock raise the counters at the same time, so another reader's token may pass
+// this one. The attempt is lost then, and the error is ErrHeld.
 func (c *Client) settleToken(ctx context.Context, b *quorumCall, l *protocol.Lock, holder string, timeout time.Duration) (int64, counting.Verdict, error) {
 	t := b.tokens()
 	c.tokens.Saw(t.Max)
@@ -38,8 +38,8 @@ func (c *Client) settleToken(ctx context.Context, b *quorumCall, l *protocol.Loc
 	v := confirm.await(ctx, timeout)
 	var overtaken error
 	if v == counting.Lost && confirm.absent() > 0 {
-		// The vote is gone or another reader's token has passed ours: masters that
-		// answer like that are no masters that are silent.
+		// The vote is gone, or another reader's token has passed this one. These
+		// masters have answered, so the error must not call them silent.
 		overtaken = ErrHeld
 	}
 	confirm.done()

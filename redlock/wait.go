@@ -18,15 +18,15 @@ const (
 	// dequeueFor is how long a dequeue is sent again to a master that does not answer.
 	// The queue itself lives no longer.
 	dequeueFor = time.Minute
-	// offloadAbove is how many locks a client may wait for before it runs the rounds of more
-	// on goroutines of their own, and how many of those it has at a time: the runtime
-	// keeps the memory of stacks that many goroutines needed at once.
+	// offloadAbove is how many locks a client may wait for before the rounds of further
+	// locks run on goroutines of their own. It is also how many such goroutines there are
+	// at a time, because the runtime keeps the memory of all stacks that grew at once.
 	offloadAbove = 128
 )
 
-// waiters is what all waiters of a client share: one contender for each side of
-// each lock that is waited for, one channel on which the masters wake them, and
-// one sign of life for all their places in all queues.
+// waiters is what all waiters of a client share: one contender for each lock and mode that is
+// waited for, one channel on which the masters wake them, and one heartbeat for all their
+// places in all queues.
 type waiters struct {
 	c *Client
 
@@ -57,7 +57,7 @@ func (w *waiters) init(c *Client) {
 	w.offloaded = make(chan struct{}, offloadAbove)
 }
 
-// joinLocked lines up for l. The turn has come when the channel is closed.
+// joinLocked puts the caller into the line for l. Its turn has come when the channel is closed.
 func (w *waiters) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 	k := lockKey{l.Name, l.Mode}
 	ct := w.contenders[k]
@@ -74,14 +74,14 @@ func (w *waiters) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 	return ct, ct.line.PushBack(turn)
 }
 
-// readyTurn is the turn of one who is alone.
+// readyTurn is the turn of a caller that finds the line empty: a closed channel.
 var readyTurn = func() chan struct{} {
 	ch := make(chan struct{})
 	close(ch)
 	return ch
 }()
 
-// dequeueLocked leaves l's queue on the masters in set; they owe it to us if they do
+// dequeueLocked leaves l's queue on the masters in set. It is sent again to masters that do
 // not answer.
 func (w *waiters) dequeueLocked(l *protocol.Lock, set uint64) {
 	now := w.c.clock.Elapsed()
@@ -92,7 +92,8 @@ func (w *waiters) dequeueLocked(l *protocol.Lock, set uint64) {
 	}
 }
 
-// dequeue has waiter leave its place with that ticket, or any with 0.
+// dequeue takes the waiter out of l's queue on the master of n, at the place with that ticket. 0
+// is any place.
 func dequeue(n node.Node, l *protocol.Lock, waiter string, ticket int64, now time.Duration) {
 	n.Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{Kind: protocol.Dequeue, Lock: l, Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket},
 		Start: now, Deadline: now + dequeueFor}})
@@ -114,9 +115,9 @@ func (c *Client) waiter(m protocol.Mode) string {
 	return c.id
 }
 
-// close wakes everybody and returns when they have left all lines and queues, while the
-// nodes still take ops. It does not leave the queues for them: a round that is under way
-// would queue them again.
+// close wakes all callers, and returns when they have left the lines and dequeued. The nodes
+// must still take ops. Each caller dequeues for itself, because a round that is under way could
+// queue it again.
 func (w *waiters) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -133,16 +134,17 @@ func (w *waiters) close() {
 	w.callers.Wait() // each has at most a round left
 }
 
-// lock is Mutex.Lock: it waits for its turn in this process, then contends with
-// others. After a round that gave no lease a next one begins when a master has woken
-// us, see ask; or when the timer behind all pushes ends, for any message may be lost.
+// lock is Mutex.Lock. It waits for its turn in this process, then contends with other
+// processes. After a round that gave no lease, the next round begins when a master has woken
+// the contender (see askWhenWoken), or when the contender's timer fires, because any message
+// may be lost.
 //
-// All waiting is in one place, and what is done in between is called from there, so
-// that the stacks of those who wait are small: one more frame would double them.
+// The waiting is in this one function, and everything else is called from it. So the stack of
+// a goroutine that waits is small: one more frame would double it.
 func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	w := &m.c.waiting
 	w.mu.Lock()
-	if w.closed { // nobody would hand us our turn
+	if w.closed { // nobody would give this caller its turn
 		w.mu.Unlock()
 		return nil, m.c.mayLock(ctx, m.l)
 	}
@@ -171,7 +173,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 			case !mine:
 				mine = true
 				if err = ct.outage(joined, m.ls.patience); err != nil {
-					continue // it was told to those before as well
+					continue // the callers before got the same error
 				}
 			}
 			if ct.offloaded {
@@ -191,7 +193,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	return lease, err
 }
 
-// roundOffloaded is round on a goroutine of its own.
+// roundOffloaded runs round on a goroutine of its own.
 func (m *Mutex) roundOffloaded(ctx context.Context, ct *contender, joined time.Duration) (lease *Lease, err error) {
 	done := make(chan struct{})
 	go func() {
@@ -203,9 +205,8 @@ func (m *Mutex) roundOffloaded(ctx context.Context, ct *contender, joined time.D
 	return lease, err
 }
 
-// round is one round of the contender, for a caller that has waited since joined: a
-// lease, or neither that nor an error when it is to wait, or an error that no waiting
-// mends.
+// round makes one round of the contender, for a caller that has waited since joined. It returns
+// a lease, or an error that waiting cannot cure, or neither if the caller is to wait.
 func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
 	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
 		Waiter: m.c.waiter(m.l.Mode), Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair}}, ct)

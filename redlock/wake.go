@@ -9,9 +9,9 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
-// listen has the masters' wakes heard while the contender is in their queues, and
-// its client's sign of life kept up. While Redisson has the lock it follows
-// Redisson's channel too.
+// listen has the client hear the masters' wakes, and send heartbeats, while the contender is in
+// the masters' queues. While Redisson has the lock, the client follows Redisson's channel too.
+// replies are those of the contender's last round. behind is waiting.Behind of them.
 func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	w := ct.w
 	w.mu.Lock()
@@ -33,7 +33,7 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	}
 	ct.listens = true
 	ct.wake = make(chan struct{}, 1)
-	ct.wake <- struct{}{} // for what came before it was there
+	ct.wake <- struct{}{} // for wakes that came before the channel was there
 	w.listening++
 	if !w.subscribed {
 		w.subscribed = true
@@ -48,6 +48,7 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	}
 }
 
+// stopListeningLocked ends listen.
 func (ct *contender) stopListeningLocked() {
 	did := ct.wakes.Foreign()
 	ct.wakes.Follow(0)
@@ -59,9 +60,9 @@ func (ct *contender) stopListeningLocked() {
 	ct.w.listening--
 }
 
-// heartbeat gives the masters a sign of life while anybody waits. The first beat that
-// finds nobody ends it, and the subscription: not the last waiter, for a lock that
-// is waited for often would subscribe anew each time.
+// heartbeat tells the masters that the client is alive while any caller waits. The first
+// heartbeat that finds no caller ends the heartbeats and the subscription. The last caller does
+// not end them, because a lock that is waited for often would subscribe anew each time.
 func (w *waiters) heartbeat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +71,7 @@ func (w *waiters) heartbeat() {
 		return
 	case w.listening == 0:
 		w.subscribed = false
-		clear(w.strays) // without a sign of life we shall be out of all queues soon
+		clear(w.strays) // without heartbeats the masters drop the client from all queues
 		for _, n := range w.c.nodes {
 			n.Unsubscribe(protocol.Wake(w.c.id))
 		}
@@ -82,7 +83,7 @@ func (w *waiters) heartbeat() {
 		n.Submit(&protocol.Op{To: ignore{}, Request: alive})
 	}
 	w.dequeueStraysLocked()
-	// Sooner or later by chance: clients that were started together must not beat together.
+	// Random, so that clients that were started together do not send together.
 	w.heartbeats.Reset(waiting.HeartbeatEvery - w.c.jitter(waiting.HeartbeatEvery/2))
 }
 
@@ -117,10 +118,9 @@ func (w *waiters) message(i int, channel, payload string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if channel != protocol.Wake(w.c.id) {
-		// Also those who do not follow it yet: a round of theirs may be under way
-		// that was refused before this release. The channel is heard for another,
-		// the other side of a read-write lock, so they would get no look after
-		// subscribing.
+		// A contender that does not follow the channel yet hears it too: its round may be
+		// under way, and refused before this release. The channel is followed for the
+		// other mode of a read-write lock, so no subscription of its own will wake it.
 		for _, ct := range w.contenders {
 			if ct.l.Channel == channel {
 				ct.wakes.Heard(i)
@@ -141,9 +141,9 @@ func (w *waiters) message(i int, channel, payload string) {
 	}
 }
 
-// dequeueStraysLocked gives up places in queues that nobody stands in: whoever left them
-// could not tell those masters, and nobody behind must wait for us. Nearly always it has
-// told them by now, for a wake and a dequeue often cross.
+// dequeueStraysLocked leaves queues in which the client has a place but no caller: the caller's
+// dequeue did not reach those masters, and the waiters behind it must not wait. Nearly always
+// the dequeue has arrived by now, because a wake and a dequeue often cross.
 func (w *waiters) dequeueStraysLocked() {
 	for name, set := range w.strays {
 		for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
@@ -155,9 +155,9 @@ func (w *waiters) dequeueStraysLocked() {
 	clear(w.strays)
 }
 
-// lookAgain has everybody look again: master i votes again, or a message of it may
-// have been missed. That goes for those too who do not listen yet: their round may have
-// been refused before the message that was missed.
+// lookAgain wakes all contenders for master i, which votes again, or whose message may have been
+// missed. A contender that does not listen yet is woken too: its round may have been refused
+// before the message that was missed.
 func (w *waiters) lookAgain(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,9 +166,9 @@ func (w *waiters) lookAgain(i int) {
 	}
 }
 
-// handOver has the next in line of this process, unless others are ahead of it, ask for
-// the lock right behind its release, which has just been sent: what is sent later is
-// executed later, so it need not wait for the masters to wake it.
+// handOver has the next caller of this process ask for the lock right behind the release that
+// has just been sent, unless other processes are ahead. A master executes the release first, so
+// the caller need not wait for the masters to wake it.
 func (w *waiters) handOver(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,6 +177,7 @@ func (w *waiters) handOver(l *protocol.Lock) {
 	}
 }
 
+// wakeLocked wakes the contender for the masters in the set.
 func (ct *contender) wakeLocked(set uint64) {
 	if ct.round != nil {
 		ct.round.wake(set)
@@ -195,7 +196,8 @@ func (ct *contender) wokenUp() bool {
 	return ct.wakes.Ready()
 }
 
-// due takes out the masters that a round is to ask now, which has asked some already.
+// due takes out the masters that a round with the call b is to ask now. asked are the masters
+// that it has asked.
 func (ct *contender) due(b *quorumCall, asked uint64) uint64 {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
