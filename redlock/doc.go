@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package redlock is a distributed lock over several independent Redis masters. A lock is
+// held when a majority of the masters, the quorum, has a vote of its holder.
+//
+//	client, err := redlock.Open(ctx, []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
+//	...
+//	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context) error {
+//		return pay(ctx, redlock.LeaseFrom(ctx).Token())
+//	})
+//
+// # Guarantees
+//
+// Exclusion: until [Lease.ValidUntil] no other client is granted the lock. This holds while
+// the clocks of clients and masters drift by less than [WithDrift] says, and while all
+// clients have the same list of masters. A client whose process stops for longer than the
+// validity is not stopped by the library: see the next guarantee.
+//
+// Fencing: [Lease.Token] is larger than the token of every lease of the same lock that was
+// granted before the call of Lock began. A resource that refuses smaller tokens (package fence) refuses a client
+// that acts after its lease ended.
+//
+// Liveness: a lock is granted while a quorum of masters votes. Waiting clients are served in
+// the order in which they began to wait. If a client dies, its lease ends with the TTL.
+//
+// Restarts: a master that lost its data, or may have lost some, does not vote until every
+// lock that it may have voted for is over.
+//
+// docs/safety.md has the conditions of each guarantee and the proofs.
+//
+// # Errors and values
+//
+// Every error wraps one of the Err values of this package, or is the error of the caller's
+// context. A nil context, a nil function, and a nil or zero Client, Mutex or Lease give
+// [ErrConfig]. All methods are safe for concurrent use.
+//
+// # How the package is built
+//
+// Decisions are pure, and have packages of their own:
+//
+//	internal/counting  votes, verdicts, tokens: when a round is won, and with which token
+//	internal/holding   the life of a grant: which votes count, when it is valid, when it is lost
+//	internal/waiting   which masters a waiter asks, its place in their queues, its patience
+//	internal/members   carries out what internal/membership decides about masters that may vote
+//
+// This package drives them. It sends requests to package node, and keeps timers, goroutines
+// and the lines of callers. The parts that the others use are few:
+//
+//	Client      the masters, the clock and the parts below; it has no decisions of its own
+//	quorumCall  one request to every master, and the answers
+//	round       one acquire: a quorumCall, then a lease or a release
+//	hold        one grant: the leases on it, its extends, top-ups and release
+//	renewer     one timer for all holds of a client
+//	waiters     all callers that wait, by lock; a contender is those that wait for one lock
+//	keeper      tells each node whether its master may be asked for votes
+//
+// A round makes a hold, and the renewer extends it. A contender makes rounds. None of counting,
+// holding and waiting knows a Client.
+//
+// # Where to change what
+//
+//	a grant is decided       round.conclude and round.grant; counting.Tally and counting.Tokens
+//	a lease is lost          holding.Grant (Check, Extended)
+//	a master may vote again  package internal/membership; keeper.enter tells the nodes
+//	a waiter is woken        waiters.message; waiting.Wakes
+//	an error's text          errors.go (a round), hold.go (a lease), open.go (Open)
+//	an option                options.go
+package redlock
