@@ -65,7 +65,7 @@ type Client struct {
 // dial, or until ctx's deadline; masters that are still down are taken in when they come up.
 // ctx bounds the opening only; the client lives until [Client.Close].
 //
-// What waiting cannot mend is returned at once:
+// An error that waiting cannot cure is returned at once:
 //
 //	ErrConfig     an option or a URL that cannot work; a replica, or one master under two
 //	              addresses; an [EpochError]: a master votes with another list

@@ -12,9 +12,9 @@ import (
 	"github.com/redlock-go/redlock/node"
 )
 
-// epoch is what clients must agree on to exclude each other: which masters vote, how
-// many, the longest TTL and the drift. Two clients with different lists could each have a
-// majority of its own (docs/safety.md A24), so every script compares it.
+// epoch is what clients must agree on to exclude each other: the list of masters, the maximum
+// TTL and the drift. Two clients with different lists could each have a majority of their own
+// list (docs/safety.md A24), so every script compares the epoch.
 type epoch struct {
 	terms   *membership.Terms // nil with recovery off
 	masters string            // sorted names
@@ -49,9 +49,9 @@ func newEpoch(nodes []node.Node, s *settings) (epoch, error) {
 	return e, nil
 }
 
-// EpochError: a master votes together with others than this client's, or under another
-// maximum TTL or drift, or the client's masters were left for another list. It is an
-// ErrConfig.
+// EpochError says that a master votes for another list of masters than this client's, or with
+// another maximum TTL or drift, or that this client's masters were left for another list. It is
+// an [ErrConfig].
 type EpochError struct {
 	Theirs, Ours string // the lists, each with its maximum TTL and drift
 	Left         bool   // this client's masters were left: a Reconfigure has finished

@@ -9,9 +9,9 @@ import (
 	"github.com/redlock-go/redlock/clock"
 )
 
-// instants turns times on a client's clock into times of day. The two clocks are read
-// one after the other, so each comparison of them gives a slightly other result: one is
-// kept, and replaced when they have parted, as a suspend makes them.
+// instants turns times on a client's clock into times of day. The two clocks are read one after
+// the other, so each comparison gives a slightly different result. instants keeps one
+// comparison, and replaces it when the clocks have moved apart, as they do in a suspend.
 type instants struct {
 	clock clock.Clock
 

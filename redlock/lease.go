@@ -51,7 +51,7 @@ func (h *hold) dropLocked(l *Lease) {
 	h.changes++
 }
 
-// rebase gives the lease the values of ctx instead of those that it was taken
+// rebase gives the lease the values of ctx, and drops those of the context that it was taken
 // with.
 func (l *Lease) rebase(ctx context.Context) {
 	l.h.mu.Lock()
@@ -84,10 +84,10 @@ func (l *Lease) Holder() string {
 // it to the resource before the first read there (package fence); tokens of
 // different locks have nothing to do with each other.
 //
-// No clock is trusted for this but for the wait of a master that lost its data. What is
-// trusted: that never more masters at once are without their data, or back without every
-// vote on disk, than leave a quorum of intact ones (docs/safety.md, "Fencing tokens" and
-// "Amnesia").
+// Tokens grow as long as a quorum of masters still has its counters. A master counts as having
+// lost them when its data is gone, or when it restarted without appendfsync always. A clock
+// matters only for the wait of a master that lost its data (docs/safety.md, "Fencing tokens"
+// and "Amnesia").
 //
 // A nil or zero Lease has token 0, which package fence refuses.
 func (l *Lease) Token() int64 {
@@ -241,9 +241,9 @@ func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context
 	}
 }
 
-// detached is ctx for giving a lease of h back with: without the cancel that the end of
-// the lease itself brings, when ctx was made from one of its contexts, or that has come
-// already. Its deadline stays.
+// detached is ctx for the release of h. If ctx was made from a context of one of h's leases, it
+// is without the cancel, because the end of the lease cancels it. If ctx is cancelled already,
+// it is without the cancel too, because Unlock is called from defers. The deadline stays.
 func (h *hold) detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	own := h.c.leaseOf(ctx, h.l.Name)
 	if ctx.Err() == nil && (own == nil || own.h != h) {

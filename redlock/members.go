@@ -16,9 +16,8 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
 
-// keeper keeps a client's masters voting: it drives package membership for as long as the
-// client is open, tells each node whether its master may be asked for votes, and knows
-// why one may not.
+// keeper drives package membership while the client is open, so that the client's masters vote. It
+// tells each node whether its master may be asked for votes, and knows why a master may not.
 type keeper struct {
 	c      *Client
 	quit   context.Context
@@ -28,11 +27,11 @@ type keeper struct {
 
 	mu     sync.Mutex
 	driver *members.Driver
-	waits  []*waitError  // by node: why it does not vote, nil when it does
+	waits  []*waitError  // by node: why its master does not vote; nil if it votes
 	why    string        // why the masters as a whole cannot be locked with, if that is so
-	change time.Duration // since when they are being changed, 0: they are not
+	change time.Duration // when a change of masters was seen first; 0 if there is none
 	rounds uint64        // of the client, at the last look
-	// unsteady counts looks at a clock that moves again and again; calm is when it is forgotten.
+	// unsteady counts the looks at a clock that moves again and again. It is forgotten at calm.
 	unsteady int
 	calm     time.Duration
 }
@@ -55,7 +54,7 @@ func (k *keeper) init(c *Client) {
 	})
 }
 
-// kick has the masters looked at, soon. It never blocks. why is what master i said.
+// kick has the masters looked at soon. It never blocks. why is the error of master i, or nil.
 func (k *keeper) kick(i int, why error) {
 	if k.driver == nil {
 		return
@@ -69,8 +68,8 @@ func (k *keeper) kick(i int, why error) {
 	}
 }
 
-// look looks at the masters until nothing is left to do at once, for a client that is
-// opened. An error is what no waiting mends.
+// look looks at the masters until nothing is left to do at once, for a client that is being
+// opened. It returns the error that waiting cannot cure.
 func (k *keeper) look(ctx context.Context) (out members.Outcome, err error) {
 	if k.driver == nil {
 		return out, nil
@@ -97,7 +96,7 @@ func (k *keeper) begin(out *members.Outcome) {
 	}
 }
 
-// hopeless is why no client can be opened with these masters, or nil.
+// hopeless returns why no client can be opened with these masters, or nil.
 func (k *keeper) hopeless(out *members.Outcome) error {
 	if err := out.BadRecord(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -113,8 +112,9 @@ func (k *keeper) hopeless(out *members.Outcome) error {
 	return nil
 }
 
-// epochError is an EpochError when the master at place p votes, or waits to, with others than
-// this client's masters, or when they were left for another list.
+// epochError returns an EpochError if the master at place p votes, or waits to vote, with another
+// list than this client's, or if this client's masters were left for another list. Else it
+// returns nil.
 func (k *keeper) epochError(out *members.Outcome, p int) error {
 	v := out.View
 	at := &v.Masters[p]
@@ -139,7 +139,7 @@ func (k *keeper) keep(pause time.Duration) {
 			return
 		case <-k.kicked:
 			if k.unsteady > 3 {
-				continue // a clock that never behaves: the timer ends within a second
+				continue // the clock moves again and again: the timer fires within a second
 			}
 		case <-timer.C:
 		}
@@ -161,8 +161,8 @@ const (
 	again = time.Millisecond
 )
 
-// pause is when to look next, unless something happens before. An idle client looks four
-// times a maximum TTL, so that it can vouch for its epoch when masters lose their records.
+// pause is how long until the next look, if nothing happens before. An idle client looks four
+// times in a maximum TTL, so that it knows the epoch when masters lose their records.
 func (k *keeper) pause(out *members.Outcome) time.Duration {
 	idle := k.c.epoch.terms.MaxTTL / 4
 	a := &out.Action
@@ -190,10 +190,10 @@ func (k *keeper) pause(out *members.Outcome) time.Duration {
 	return idle - k.c.jitter(idle/8+1)
 }
 
-// lookAgain is the pause before masters are looked at again of which one clock jumped.
+// lookAgain is the pause before the next look at masters after a clock jumped.
 const lookAgain = 50 * time.Millisecond
 
-// step looks at the masters once, and carries out what that calls for.
+// step looks at the masters once, and carries out one decision.
 func (k *keeper) step() members.Outcome {
 	out := k.driver.Step(k.quit)
 	if out.OurClock {
@@ -203,8 +203,8 @@ func (k *keeper) step() members.Outcome {
 	return out
 }
 
-// enter tells each node whether its master may be asked for votes, and wakes those that
-// wait for it to.
+// enter tells each node whether its master may be asked for votes. It wakes the callers that wait
+// for a master that votes again.
 func (k *keeper) enter(out *members.Outcome) {
 	e := k.driver.Epoch()
 	text := ""
@@ -254,7 +254,7 @@ func asError(w *waitError) error {
 	return w
 }
 
-// refusal is why the master at place p may not be asked for votes, or nil.
+// refusal returns why the master at place p may not be asked for votes, or nil.
 func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitError {
 	v := out.View
 	w := &waitError{c: k.c, text: membership.Describe(v, p)}
@@ -294,7 +294,7 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 	return w
 }
 
-// recovering is how many masters do not vote, as far as the client knows.
+// recovering is how many masters do not vote, by the last look.
 func (k *keeper) recovering() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -306,14 +306,14 @@ func (k *keeper) recovering() (n int) {
 	return n
 }
 
-// reason is why the masters as a whole cannot be locked with, or empty.
+// reason is why no lock can be taken on these masters, or empty.
 func (k *keeper) reason() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.why
 }
 
-// explain adds to a master's refusal why it does not vote and until when.
+// explain adds to the refusal of master i why it does not vote, and until when.
 func (k *keeper) explain(i int, err error) error {
 	var gate *protocol.RecordStateError
 	if k.driver == nil || !errors.As(err, &gate) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
@@ -324,7 +324,7 @@ func (k *keeper) explain(i int, err error) error {
 	if w := k.waits[i]; w != nil {
 		return &node.Error{Node: k.c.nodes[i].Name(), Err: w}
 	}
-	// It refused since the last look.
+	// The master has refused since the last look.
 	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
 }
 
@@ -341,13 +341,13 @@ type waitError struct {
 	c     *Client
 	err   error         // may be nil
 	text  string        // what the master is
-	until time.Duration // when it may vote, on the client's clock; 0: nobody knows
-	final bool          // it does not pass by itself
+	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
+	final bool          // the master will not vote again by itself
 }
 
 func (w *waitError) Error() string { return w.text }
 
-// after is how long the wait is still, if that is known.
+// after is how much of the wait is left, if that is known.
 func (w *waitError) after() (d time.Duration, known bool) {
 	if w.until == 0 || w.final {
 		return 0, false

@@ -77,7 +77,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkSlot says why the lock called name cannot be on all masters, or nil.
+// checkSlot returns why the lock called name cannot be on all masters, or nil.
 func (c *Client) checkSlot(name string) error {
 	if c.tag == "" || hashTag(name) == c.tag {
 		return nil
@@ -86,8 +86,8 @@ func (c *Client) checkSlot(name string) error {
 		ErrConfig, name, c.tag, c.tagged, "{"+c.tag+"}:"+name)
 }
 
-// hashTag is the part of a key that decides on its slot in a Redis Cluster, if that is
-// a part in braces; else empty.
+// hashTag is the part of a key in braces, which decides on the key's slot in a Redis Cluster. It
+// is empty if there is none.
 func hashTag(key string) string {
 	_, tag, _ := strings.Cut(key, "{")
 	tag, _, closed := strings.Cut(tag, "}")
@@ -107,8 +107,8 @@ func (m *Mutex) Name() string {
 
 func (m *Mutex) core() *Mutex { return m }
 
-// check is what every call returns because of the name or the options, or because m is no
-// Mutex that a Client made.
+// check returns the error of every call: the name or an option cannot work, or no Client made m.
+// Else it returns nil.
 func (m *Mutex) check() error {
 	switch {
 	case m == nil || m.c == nil && m.err == nil:
@@ -153,10 +153,10 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	return m.try(ctx, joinWrite)
 }
 
-// try is one round, which joins the write vote in field joinWrite if that is not empty, and
-// more of them as long as rounds split the votes.
+// try makes one round, and further rounds as long as the votes are split. If joinWrite is not
+// empty, it is the field of a write vote on the masters, which the read vote joins.
 //
-// It stays a function of its own, so that the op is not on the stack of those who
+// try is a function of its own, so that the request is not on the stack of the goroutines that
 // wait in [Mutex.Lock].
 //
 //go:noinline
@@ -168,7 +168,7 @@ func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
 	return lease, err
 }
 
-// splitRound is err if it is of a round that found the votes split, else nil.
+// splitRound returns err if it is of a round that found the votes split, else nil.
 func splitRound(err error) *RoundError {
 	var round *RoundError
 	if errors.As(err, &round) && round.split() {
@@ -177,12 +177,12 @@ func splitRound(err error) *RoundError {
 	return nil
 }
 
-// tryAgain tries for the node timeout at most, as long as the votes are split among
-// attempts that come and go. Pauses are random, and twice as long each time: callers
-// that met must not meet again (docs/safety.md A23).
+// tryAgain makes rounds as long as the votes are split among attempts that come and go, for the
+// node timeout or less. Pauses are random and double each time, because callers that met must
+// not meet again (docs/safety.md A23).
 func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundError) (*Lease, error) {
 	began := m.c.clock.Elapsed()
-	took := time.Duration(0) // by a round: the others need as long to give their votes back
+	took := time.Duration(0) // by the last round: the other attempts need as long to release their votes
 	for pause := 2 * waiting.PauseMin; ; pause = min(2*pause, waiting.PauseMax) {
 		wait := max(waiting.PauseMin/2, 2*took) + m.c.jitter(pause)
 		start := m.c.clock.Elapsed() + wait
@@ -304,9 +304,9 @@ func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, err
 	return lease, err
 }
 
-// outer finds the lease that ctx carries of this lock: one to re-enter, or the
-// field of its write vote when a read vote may join that. Neither is there when
-// the lock must be acquired.
+// outer finds the lease of this lock that ctx carries. It returns the lease if it is to be
+// re-entered, or the field of its write vote if a read vote is to join that. It returns neither
+// if the lock must be acquired.
 func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, err error) {
 	switch err := m.check(); {
 	case err != nil:

@@ -14,12 +14,12 @@ import (
 	"github.com/redlock-go/redlock/node"
 )
 
-// openLook is how often [Open] asks its nodes, which dial by themselves, whether their
-// masters have answered. It is no I/O.
+// openLook is how often [Open] asks its nodes whether their masters have answered. The nodes dial
+// by themselves, so asking costs no I/O.
 const openLook = 20 * time.Millisecond
 
-// open waits until a quorum of masters has answered, and looks at their records. It
-// returns what waiting cannot mend at once.
+// open waits until a quorum of masters has answered, and looks at their records. It returns an
+// error that waiting cannot cure at once.
 func (c *Client) open(ctx context.Context) error {
 	seen := uint64(0) // the masters that had answered at the last look
 	for told := false; ; {
@@ -55,12 +55,12 @@ func (c *Client) open(ctx context.Context) error {
 // answers is what the masters have said so far.
 type answers struct {
 	up    uint64 // the masters that can be used
-	count int    // of them
+	count int    // how many masters up has
 	errs  *multierror.Error
 }
 
-// answers asks each node for its master's first answer. An error is what waiting cannot
-// mend.
+// answers asks each node for its master's first answer. It returns an error only if waiting cannot
+// cure it.
 func (c *Client) answers(ctx context.Context) (answers, error) {
 	errs := make([]error, len(c.nodes))
 	var g errgroup.Group
@@ -92,7 +92,8 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 	return a, nil
 }
 
-// behindFailover says whether n's address may be a replica's for a moment.
+// behindFailover says whether n finds its master through Sentinel or Cluster, and may reach a
+// replica for a moment.
 func behindFailover(n node.Node) bool {
 	f, ok := n.(interface{ BehindFailover() bool })
 	return ok && f.BehindFailover()
