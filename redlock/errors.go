@@ -99,10 +99,11 @@ type RoundError struct {
 	hurried bool // it had less than the node timeout, for its caller's time was nearly over
 }
 
-// split: several hold the lock here and there, this attempt among them, and nobody was
-// seen to have it on a quorum.
+// split says whether a further round may win although nothing changes: several attempts hold
+// the lock here and there, this one among them, and nobody was seen to have it on a quorum; or a
+// quorum granted it, and another reader's token passed this one's.
 func (e *RoundError) split() bool {
-	return e.kind == ErrHeld && e.Holder == "" && len(e.votes) > 0
+	return e.kind == ErrHeld && (e.Granted >= e.Quorum || e.Holder == "" && len(e.votes) > 0)
 }
 
 // seenAgain: a holder that a former round saw has the lock still, and may have a quorum,

@@ -444,6 +444,39 @@ func TestSim_wokenInARound_overBeforeTheRefusal(t *testing.T) {
 	})
 }
 
+// A reader whose token another reader's has passed before a quorum confirmed it tries again:
+// nobody keeps it out.
+func TestSim_tryRLock_tokenOvertaken_triesAgain(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		a := c.client()
+		counter := protocol.NewLock("x", protocol.Read).Counter
+		raise := func(i int, by time.Duration) {
+			wantErr(t, c.masters[i].Do(func(db *nodetest.DB) {
+				db.HSet(protocol.RecordKey, counter, fmt.Sprint(time.Now().Add(by).UnixMicro()))
+			}), nil)
+		}
+		raise(1, 10*time.Second) // this vote's token is the larger, and master 0 has to confirm it
+		a.faultOn("acquire", nodetest.Fault{Delay: time.Second}, 2)
+		confirms := 0
+		a.nodes[0].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+			if cmd.Name == "confirm" {
+				if confirms++; confirms == 1 {
+					raise(0, 20*time.Second)
+				}
+			}
+			return nodetest.Fault{}
+		})
+		lease, err := a.RWMutex("x").TryRLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if confirms != 1 || a.Stats().Rounds != 2 {
+			t.Errorf("%d confirms on that master, %d rounds", confirms, a.Stats().Rounds)
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
+	})
+}
+
 // One master wakes the waiter and no other does. It is asked at once, the rest a little
 // later, for they may be down; not when the caller gives up before, and nothing is left.
 func TestSim_wokenByOneMaster(t *testing.T) {
