@@ -93,6 +93,7 @@ func (o *operator) forget(soon *sync.WaitGroup) {
 
 // goOn has one process work on the change that is under way, with a rival now and then. It says whether the change is over.
 func (o *operator) goOn(try int, rough bool) (over bool, err error) {
+	// Long, because it has one case for each thing that can disturb a change.
 	from, target, f := o.from, o.targets[o.rnd.IntN(len(o.targets))], fate{}
 	if rough && try < 6 {
 		f = o.fate()

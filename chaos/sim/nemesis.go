@@ -22,6 +22,7 @@ type fault struct {
 // nemesis makes something go wrong every few hundred milliseconds, often while something else still is, until stop is
 // closed; then it heals all.
 func (w *world) nemesis(stop <-chan struct{}) {
+	// Long, because it has one case for each fault.
 	rnd := w.rand("nemesis")
 	var old []*nodetest.Data
 	for _, i := range w.forgetful {

@@ -173,6 +173,7 @@ func (o *operator) fate() (f fate) {
 
 // command runs one process of an operator, and returns when that is over or dead. What a dead process sent still arrives.
 func (o *operator) command(f fate, init, rough bool, do func(ctx context.Context, list func(*list) redlock.List) error) error {
+	// Long, because the life of a process is told in its order: started, paused or killed, left behind.
 	o.mu.Lock()
 	o.processes++
 	p := o.w.newMember(1000 + o.processes)

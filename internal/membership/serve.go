@@ -46,6 +46,7 @@ func (m *machine) epoch() Epoch {
 // The first master that votes keeps a plan with the nonces of all: those masters begin at once. A master that is lost
 // from then on waits like any other, whatever the operator said.
 func (m *machine) begin() Action {
+	// Long, because the rules of Init apply in this order, and each is a few lines.
 	v := m.v
 	if v.Memory.Left != (Epoch{}) && !v.Abandon {
 		return refuse(Moved, -1)

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// reconfigure moves the locks to another list.
+type reconfigure struct{ from, to masters }
+
+const reconfigureHelp = `Moves the locks from one list of masters to another, or to another maximum TTL
+or drift. Locks stop for the maximum TTL of the old list and twice its drift;
+holders lose their leases, and no token is ever given twice.
+
+A majority of the old masters must vote, and every new master must be reachable.
+When it is killed, call it again with the same lists, on any host: it goes on
+where it stopped. Afterwards start the clients with the new list.
+
+exit code: 0 done, 1 the lists do not fit the masters, 2 usage, 4 another
+change is unfinished, 6 too few masters answer or vote
+`
+
+func (c *reconfigure) define(fs *flag.FlagSet) {
+	c.from.define(fs, "from", "", "the masters that vote now")
+	c.to.define(fs, "to", "to-", "those that shall vote (default --from)")
+	c.to.maxTTL = 0
+	fs.Lookup("to-max-ttl").DefValue, fs.Lookup("to-max-ttl").Usage = "", "`TIME`, the new maximum TTL (default --max-ttl)"
+	c.to.drift = drift{}
+	fs.Lookup("to-drift").DefValue, fs.Lookup("to-drift").Usage = "", "`DRIFT`, the new one (default --drift)"
+}
+
+func (c *reconfigure) check() error {
+	if len(c.to.nodes) == 0 {
+		c.to.nodes = c.from.nodes
+	}
+	if c.to.maxTTL == 0 {
+		c.to.maxTTL = c.from.maxTTL
+	}
+	if c.to.drift == (drift{}) {
+		c.to.drift = c.from.drift
+	}
+	if err := c.from.check(); err != nil {
+		return err
+	}
+	return c.to.check()
+}
+
+func (c *reconfigure) run(ctx context.Context, o output) error {
+	if err := redlock.Reconfigure(ctx, c.from.list(), c.to.list(), progress(o.err)); err != nil {
+		return errorCode(err)
+	}
+	s, err := redlock.ReadStatus(ctx, c.to.list())
+	if err != nil {
+		return errorCode(err)
+	}
+	table(o.out, s)
+	fmt.Fprintln(o.out)
+	say(o.out, "done: the new list votes; start the clients with it, then take away the masters that only the old list has")
+	return nil
+}
+
+// cancel gives up a change.
+type cancel struct{ masters }
+
+const cancelHelp = `Gives up a change of masters that was begun, if no majority of the old list has
+stopped for it. Otherwise the change can only be finished, and then another one
+leads back.
+
+exit code: 0 the old list votes, 1 the list does not fit the masters, 2 usage,
+4 it is too late, 6 too few masters answer
+`
+
+func (c *cancel) define(fs *flag.FlagSet) { c.masters.define(fs, "nodes", "", "the old masters") }
+
+func (c *cancel) run(ctx context.Context, o output) error {
+	before, err := redlock.ReadStatus(ctx, c.list())
+	if err != nil {
+		return errorCode(err)
+	}
+	if err := redlock.CancelReconfigure(ctx, c.list()); err != nil {
+		return errorCode(err)
+	}
+	s, err := redlock.ReadStatus(ctx, c.list())
+	if err != nil {
+		return errorCode(err)
+	}
+	table(o.out, s)
+	fmt.Fprintln(o.out)
+	if before.Change == nil {
+		say(o.out, "nothing to give up: no change of these masters was begun")
+	} else {
+		say(o.out, "done: the change is given up; the old list goes on")
+	}
+	return nil
+}
