@@ -159,10 +159,10 @@ func TestNext_counters(t *testing.T) {
 	}{
 		{"one of three recovers", "learn b c", RaiseCounters, scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW}},
 		{"retired and whole masters have counters", "learn b c", RaiseCounters, scene{masters: "RA5 XA5*+ WA5", whole: 0, stood: sceneW}},
-		{"two lost theirs", "learn a b c", LeapCounters, scene{masters: "RA5 RA5 VA5", whole: 60 * time.Second, stood: sceneW}},
+		{"two lost theirs", "learn a b c", RaiseCountersToFloor, scene{masters: "RA5 RA5 VA5", whole: 60 * time.Second, stood: sceneW}},
 		{"a new epoch takes them from the retired", "learn a b c", RaiseCounters, scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW}},
 		{"a master brought over takes them from one that votes", "learn c d", RaiseCounters, scene{from: "B", masters: "XA5*+ VB6* VB6*", whole: never}},
-		{"init", "learn a b c", LeapCounters, scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}},
+		{"init", "learn a b c", RaiseCountersToFloor, scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}},
 		{"a whole master keeps its own", "", KeepCounters, scene{masters: "WA5 VA5 VA5", whole: 0, stood: sceneW}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -15,7 +15,7 @@ func (m *machine) serve() Action {
 				if wild(at) != last {
 					return nil
 				}
-				return m.mend(e, i, at)
+				return m.advance(e, i, at)
 			})
 			if a != nil {
 				return *a
@@ -103,7 +103,7 @@ func (m *machine) begin() Action {
 		if !m.voted && at.gate().Epoch == e && ready < len(v.Masters) {
 			return nil // until all have waited: one of them may turn out to vote
 		}
-		return m.mend(e, i, at)
+		return m.advance(e, i, at)
 	})
 	switch {
 	case a == nil:
@@ -114,8 +114,8 @@ func (m *machine) begin() Action {
 	return *a
 }
 
-// mend is what can be done for one master that does not vote in e, and for one that must not.
-func (m *machine) mend(e Epoch, i int, at *Master) *Action {
+// advance is what can be done for one master that does not vote in e, and for one that must not.
+func (m *machine) advance(e Epoch, i int, at *Master) *Action {
 	if !at.Answered || !at.Old {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 		if known+silent >= q && m.keeps(GuardKnownLost) || ready < q {
 			return nil
 		}
-		a.Counters, pick = LeapCounters, func(_ int, o *Master) bool { return o.Old }
+		a.Counters, pick = RaiseCountersToFloor, func(_ int, o *Master) bool { return o.Old }
 	}
 	after := m.v.Memory.Sights[i].First + m.wait()
 	if !m.keeps(GuardWaitQuarantined) {

@@ -204,9 +204,9 @@ const (
 type Counters uint8
 
 const (
-	KeepCounters  Counters = iota
-	RaiseCounters          // to the largest of those that were learned with this View
-	LeapCounters           // likewise, and at least to Floor
+	KeepCounters         Counters = iota
+	RaiseCounters                 // to the largest of those that were learned with this View
+	RaiseCountersToFloor          // likewise, and at least to Floor
 )
 
 // Floor is above every token that masters can have given whose counters are lost: a script takes no proposal that is

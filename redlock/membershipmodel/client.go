@@ -167,7 +167,7 @@ func (d *driver) pack(s *state, a *membership.Action, out *decision) record {
 			}
 		}
 	}
-	if a.Counters == membership.LeapCounters && d.w.Tokens {
+	if a.Counters == membership.RaiseCountersToFloor && d.w.Tokens {
 		if out.leaped = true; !d.w.BadClock {
 			r.counter = max(r.counter, leapFloor*(s.leaps+1))
 		}

@@ -220,7 +220,7 @@ func (d *Driver) judge(v *membership.View, readings []membership.Reading) {
 func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Action) {
 	set := append([]string{membership.FieldGate, a.To.Gate.String(), membership.FieldIntent, a.To.Intent.String()}, a.Fields(v, d.cfg.URLs)...)
 	if a.Counters != membership.KeepCounters {
-		set = appendCounters(set, d.largest(a.Counters == membership.LeapCounters))
+		set = appendCounters(set, d.largest(a.Counters == membership.RaiseCountersToFloor))
 	}
 	reqs := make([]*protocol.Request, len(d.order))
 	reqs[a.Master] = &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
