@@ -13,47 +13,25 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/multilock"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// stopped is the bubble's clock, and how long the host was stopped.
-type stopped struct {
-	clock.Clock
-	by atomic.Int64
-}
-
-func (c *stopped) Elapsed() time.Duration { return c.Clock.Elapsed() + time.Duration(c.by.Load()) }
-
-// memory is masters in memory; its methods are for a bubble.
-type memory []*nodetest.Master
-
-func newMemory(n int) (ms memory) {
-	for i := range n {
-		ms = append(ms, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
-	}
-	return ms
-}
-
 // client is one whose messages take between 100 and 300 us each way.
-func (ms memory) client(t *testing.T, rng *rand.Rand) (*redlock.Client, *stopped) {
+func client(t *testing.T, ms simtest.Masters, rng *rand.Rand) (*redlock.Client, *simtest.Clock) {
 	t.Helper()
-	on := &stopped{Clock: clock.Monotonic()}
-	var nodes []node.Node
-	for _, m := range ms {
-		n := m.Node(node.Config{Clock: on})
-		there, back := time.Duration(100_000+rng.IntN(200_000)), time.Duration(100_000+rng.IntN(200_000))
-		n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: there, ReplyDelay: back} })
-		nodes = append(nodes, n)
-	}
-	c, err := redlock.New(t.Context(), nodes, redlock.WithClock(on), redlock.WithUnsafeRecoveryOff())
+	c, err := ms.Open(t.Context(), func(c *simtest.Client) {
+		for _, n := range c.Ways {
+			there, back := time.Duration(100_000+rng.IntN(200_000)), time.Duration(100_000+rng.IntN(200_000))
+			n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: there, ReplyDelay: back} })
+		}
+	}, redlock.WithUnsafeRecoveryOff())
 	quorumtest.NoErr(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	return c, on
+	return c.Client, c.Clock
 }
 
 func three(t *testing.T, c *redlock.Client, try int) *multilock.Lock {
@@ -66,10 +44,10 @@ func TestTryLock_tenAtOnce_oneWins(t *testing.T) {
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		ms := newMemory(5)
+		ms := simtest.New(5)
 		var clients []*redlock.Client
 		for range 10 {
-			c, _ := ms.client(t, rng)
+			c, _ := client(t, ms, rng)
 			clients = append(clients, c)
 		}
 		const tries = 100
@@ -107,9 +85,9 @@ func TestTryLock_tenAtOnce_oneWins(t *testing.T) {
 func TestTryLock_oneMemberKept_refusedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		ms := newMemory(5)
-		a, _ := ms.client(t, rng)
-		b, _ := ms.client(t, rng)
+		ms := simtest.New(5)
+		a, _ := client(t, ms, rng)
+		b, _ := client(t, ms, rng)
 		for i, name := range []string{"a", "b", "c"} {
 			kept := hold(t, b.Mutex(fmt.Sprint(name, i)))
 			start := time.Now()
@@ -128,9 +106,9 @@ func TestTryLock_oneMemberKept_refusedSoon(t *testing.T) {
 func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
-		ms := newMemory(3)
-		a, _ := ms.client(t, rng)
-		b, _ := ms.client(t, rng)
+		ms := simtest.New(3)
+		a, _ := client(t, ms, rng)
+		b, _ := client(t, ms, rng)
 		kept := hold(t, b.Mutex("b0"))
 		for _, wait := range []time.Duration{0, 1, 50 * time.Millisecond, time.Second} {
 			start := time.Now()
@@ -167,18 +145,18 @@ func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
 // the lease.
 func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ms := newMemory(3)
-		a, on := ms.client(t, rand.New(rand.NewPCG(1, 2)))
+		ms := simtest.New(3)
+		a, on := client(t, ms, rand.New(rand.NewPCG(1, 2)))
 		err := three(t, a, 0).Do(t.Context(), func(ctx context.Context) error {
 			quorumtest.NoErr(t, ctx.Err())
-			on.by.Add(int64(redlock.DefaultTTL))
+			on.Stop(redlock.DefaultTTL)
 			quorumtest.Is(t, ctx.Err(), context.Canceled)
 			quorumtest.Is(t, context.Cause(ctx), redlock.ErrLost)
 			return nil
 		})
 		quorumtest.Is(t, err, redlock.ErrLost)
 		lease := lock(t, three(t, a, 1))
-		on.by.Add(int64(redlock.DefaultTTL))
+		on.Stop(redlock.DefaultTTL)
 		quorumtest.Is(t, lease.Context().Err(), context.Canceled)
 		quorumtest.Is(t, lease.Err(), redlock.ErrLost)
 	})

@@ -23,7 +23,7 @@ import (
 // undoing counts the releases and dequeues that a client sends to master i.
 func (m *member) undoing(i int) *atomic.Int64 {
 	var n atomic.Int64
-	m.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+	m.Ways[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 		if cmd.Name == "release" || cmd.Name == "dequeue" {
 			n.Add(1)
 		}
@@ -129,7 +129,7 @@ func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
 		}
 		c.masters[4].Restart()
 		largest := 0
-		a.nodes[4].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+		a.Ways[4].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 			if cmd.Name == "release" {
 				largest = max(largest, len(cmd.Keys)/2)
 			}
@@ -207,7 +207,7 @@ func TestSim_do_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
-			a.clock.stop(redlock.DefaultTTL)
+			a.Clock.Stop(redlock.DefaultTTL)
 			wantErr(t, ctx.Err(), context.Canceled)
 			wantErr(t, context.Cause(ctx), redlock.ErrLost)
 			return nil
@@ -223,7 +223,7 @@ func TestSim_mastersClockJumpsWhileDisconnected_voteDropped(t *testing.T) {
 		a := c.client()
 		wantErr(t, mustLock(t, a.Mutex("warm")).Unlock(t.Context()), nil)
 		time.Sleep(time.Second)
-		a.nodes[0].Cut()
+		a.Ways[0].Cut()
 		c.masters[0].StepClock(time.Minute)
 		a.Mutex("x").TryLock(t.Context()) // finds the connection broken
 		time.Sleep(100 * time.Millisecond)
@@ -259,7 +259,7 @@ func turns(t *testing.T, a *member, callers int, d time.Duration) int {
 // away makes master i of a as far away as d.
 func (m *member) away(i int, d time.Duration) {
 	var salt atomic.Int64 // no two messages at one instant: see package nodetest
-	m.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+	m.Ways[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 		if cmd.Name == "message" {
 			return nodetest.Fault{ReplyDelay: d/2 + time.Duration(salt.Add(7)%1000)}
 		}
@@ -552,7 +552,7 @@ func TestSim_close_mastersSilent_soonDone(t *testing.T) {
 		for i, m := range c.masters {
 			m.Pause()
 			if i > 0 {
-				a.nodes[i].Cut() // these connect anew, and are not greeted
+				a.Ways[i].Cut() // these connect anew, and are not greeted
 			}
 		}
 		time.Sleep(400 * time.Millisecond)

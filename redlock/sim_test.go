@@ -18,6 +18,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -26,7 +27,7 @@ import (
 // cluster is five masters in memory, in a bubble of synctest.
 type cluster struct {
 	t        *testing.T
-	masters  []*nodetest.Master
+	masters  simtest.Masters
 	recovery bool // the clients' is on; they are to be begun by Init
 }
 
@@ -40,91 +41,40 @@ func simulate(t *testing.T, test func(t *testing.T, c *cluster)) {
 func simulateWith(t *testing.T, n int, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t}
-		for i := range n {
-			c.masters = append(c.masters, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
-		}
+		c := &cluster{t: t, masters: simtest.New(n)}
 		test(t, c)
 	})
 }
 
 // member is one client of the cluster with its ways to the masters.
-type member struct {
-	*redlock.Client
-	nodes []*nodetest.Node
-	clock *testClock
-}
-
-// testClock is the bubble's clock, which a test can move on: the client's host
-// was stopped for so long.
-type testClock struct {
-	clock.Clock
-	stopped atomic.Int64
-	still   atomic.Int64 // what it shows while it stands still; else 0
-}
-
-func (c *testClock) Elapsed() time.Duration {
-	if still := c.still.Load(); still != 0 {
-		return time.Duration(still)
-	}
-	return c.Clock.Elapsed() + time.Duration(c.stopped.Load())
-}
-
-// standStill lets d pass without the clock.
-func (c *testClock) standStill(d time.Duration) {
-	c.still.Store(int64(c.Elapsed()))
-	time.Sleep(d)
-	c.stop(-d)
-	c.still.Store(0)
-}
-
-func (c *testClock) stop(d time.Duration) { c.stopped.Add(int64(d)) }
+type member struct{ *simtest.Client }
 
 // init lets the masters begin, for clients with opts.
 func (c *cluster) init(opts ...redlock.Option) {
 	c.t.Helper()
 	c.recovery = true
-	clk := clock.Monotonic()
-	var nodes []node.Node
-	for _, master := range c.masters {
-		nodes = append(nodes, master.Node(node.Config{Clock: clk}))
-	}
-	defer func() {
-		for _, n := range nodes {
-			_ = n.Close()
-		}
-	}()
-	list := redlock.List{Nodes: nodes, Options: append([]redlock.Option{redlock.WithClock(clk)}, opts...)}
-	if err := redlock.Init(c.t.Context(), list, nil, redlock.NothingWasEverLocked); err != nil {
+	if err := c.masters.Init(c.t.Context(), opts...); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 func (c *cluster) client(opts ...redlock.Option) *member {
 	c.t.Helper()
-	m := &member{clock: &testClock{Clock: clock.Monotonic()}}
-	nodes := make([]node.Node, len(c.masters))
-	for i, master := range c.masters {
-		n := master.Node(node.Config{Clock: m.clock})
-		m.nodes, nodes[i] = append(m.nodes, n), n
-	}
-	opts = append([]redlock.Option{redlock.WithClock(m.clock)}, opts...)
 	if !c.recovery {
 		opts = append(opts, redlock.WithUnsafeRecoveryOff())
 	}
-	var err error
-	m.Client, err = redlock.New(c.t.Context(), nodes, opts...)
+	m, err := c.masters.Open(c.t.Context(), nil, opts...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = m.Close() })
-	return m
+	return &member{m}
 }
 
 // faultOn makes every command called name suffer fault, on the nodes given.
 func (m *member) faultOn(name string, fault nodetest.Fault, nodes ...int) {
 	for _, i := range nodes {
-		m.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+		m.Ways[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 			if cmd.Name == name {
 				return fault
 			}
@@ -134,7 +84,7 @@ func (m *member) faultOn(name string, fault nodetest.Fault, nodes ...int) {
 }
 
 func (m *member) heal() {
-	for _, n := range m.nodes {
+	for _, n := range m.Ways {
 		n.SetFault(nil)
 	}
 }
@@ -267,7 +217,7 @@ func TestSim_renewal_crowd(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		extends := 0 // calls to master 0
-		a.nodes[0].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+		a.Ways[0].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 			if cmd.Name == "extend" {
 				extends++
 			}
@@ -458,7 +408,7 @@ func TestSim_tryRLock_tokenOvertaken_triesAgain(t *testing.T) {
 		raise(1, 10*time.Second) // this vote's token is the larger, and master 0 has to confirm it
 		a.faultOn("acquire", nodetest.Fault{Delay: time.Second}, 2)
 		confirms := 0
-		a.nodes[0].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+		a.Ways[0].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 			if cmd.Name == "confirm" {
 				if confirms++; confirms == 1 {
 					raise(0, 20*time.Second)
@@ -501,7 +451,7 @@ func TestSim_wokenByOneMaster(t *testing.T) {
 				}()
 				time.Sleep(100 * time.Millisecond) // it looks again after subscribing
 				asked := make([]atomic.Int64, len(c.masters))
-				for i, n := range b.nodes {
+				for i, n := range b.Ways {
 					n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
 						if cmd.Name == "acquire" {
 							asked[i].Add(1)
@@ -618,7 +568,7 @@ func (c *cluster) tokenBefore(unasked ...int) (token int64, b *member, old []*no
 		old = append(old, m.Snapshot())
 	}
 	for _, i := range unasked {
-		a.nodes[i].SetFault(lost)
+		a.Ways[i].SetFault(lost)
 	}
 	lease := mustLock(t, a.Mutex("x"))
 	wantErr(t, lease.Unlock(t.Context()), nil)
@@ -644,8 +594,8 @@ func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
 				token, b, old := c.tokenBefore(1, 2)
-				b.nodes[3].SetFault(lost)
-				b.nodes[4].SetFault(lost)
+				b.Ways[3].SetFault(lost)
+				b.Ways[4].SetFault(lost)
 				forget(c.masters[0], old[0])
 				_, _ = b.Mutex("x").TryLock(t.Context()) // it may have been cut off
 				for range 3 {
@@ -672,8 +622,8 @@ func TestSim_amnesiaWhileOthersAreGone_waitsForNewOnes(t *testing.T) {
 		a := c.client()
 		lease := mustLock(t, a.Mutex("x"))
 		wantErr(t, lease.Unlock(t.Context()), nil)
-		a.nodes[3].SetFault(lost)
-		a.nodes[4].SetFault(lost)
+		a.Ways[3].SetFault(lost)
+		a.Ways[4].SetFault(lost)
 		c.masters[0].Flush()
 		for _, back := range []int{3, 4} {
 			for range 3 {
@@ -682,7 +632,7 @@ func TestSim_amnesiaWhileOthersAreGone_waitsForNewOnes(t *testing.T) {
 				time.Sleep(redlock.DefaultMaxTTL)
 			}
 			c.masters[back].Flush()
-			a.nodes[back].SetFault(nil)
+			a.Ways[back].SetFault(nil)
 		}
 		time.Sleep(2 * redlock.DefaultMaxTTL)
 		next := mustLock(t, a.Mutex("x"))
@@ -713,7 +663,7 @@ func TestSim_amnesiaAndRestart_whatIsLeftIsRead(t *testing.T) {
 				c.masters[0].Flush()
 				c.masters[1].Flush()
 				if tc.away {
-					b.nodes[4].SetFault(lost)
+					b.Ways[4].SetFault(lost)
 				}
 				var next *redlock.Lease
 				start := time.Now()
@@ -743,8 +693,8 @@ func TestSim_amnesiaAndRestart_whatIsLeftIsRead(t *testing.T) {
 func TestSim_amnesiaAndAJump_theJumpIsNoLoss(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		token, b, old := c.tokenBefore(2, 3)
-		b.nodes[1].SetFault(lost)
-		b.nodes[2].SetFault(lost)
+		b.Ways[1].SetFault(lost)
+		b.Ways[2].SetFault(lost)
 		fallBack(c.masters[0], old[0])
 		fallBack(c.masters[4], old[4])
 		c.masters[3].StepClock(20 * time.Second)
@@ -879,7 +829,7 @@ func TestSim_zombieRelease_doesNotKillTheNextAttempt(t *testing.T) {
 		late := nodetest.Fault{Delay: 2 * time.Second, Cut: true}
 		var releases atomic.Int64
 		for i := range 5 {
-			a.nodes[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+			a.Ways[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 				switch cmd.Name {
 				case "client kill":
 					return nodetest.Fault{Refuse: errNoKill}
@@ -927,7 +877,7 @@ func TestSim_zombieAcquire(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
 				a := c.client()
-				for _, n := range a.nodes[:3] {
+				for _, n := range a.Ways[:3] {
 					n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
 						switch cmd.Name {
 						case "acquire":
@@ -961,7 +911,7 @@ func TestSim_lostReplies(t *testing.T) {
 		t.Run(fmt.Sprint(lost), func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
 				a := c.client()
-				for _, n := range a.nodes[:lost] {
+				for _, n := range a.Ways[:lost] {
 					n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
 						if cmd.Name == "acquire" {
 							return nodetest.Fault{Lose: nodetest.LoseReply, Cut: true}
@@ -1004,7 +954,7 @@ func TestSim_cancelRacesWin(t *testing.T) {
 
 func cancelRace(t *testing.T, c *cluster, cancelAt time.Duration, want ...error) {
 	a := c.client()
-	for i := range a.nodes { // replies after 10, 20... 50 ms; the third decides
+	for i := range a.Ways { // replies after 10, 20... 50 ms; the third decides
 		a.faultOn("acquire", nodetest.Fault{ReplyDelay: time.Duration(i+1) * 10 * time.Millisecond}, i)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -1033,7 +983,7 @@ func TestSim_pauseBeforeTheCheck_refusesTheLease(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		a.faultOn("acquire", nodetest.Fault{ReplyDelay: 10 * time.Millisecond}, 0, 1, 2, 3, 4)
-		time.AfterFunc(9*time.Millisecond, func() { a.clock.stop(redlock.DefaultTTL) })
+		time.AfterFunc(9*time.Millisecond, func() { a.Clock.Stop(redlock.DefaultTTL) })
 		_, err := a.Mutex("x").TryLock(t.Context())
 		wantErr(t, err, redlock.ErrUnreachable)
 		var round *redlock.RoundError
@@ -1050,7 +1000,7 @@ func TestSim_pauseOfTheHolder_isSeenAtTheNextLook(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		lease := mustLock(t, a.Mutex("x"))
-		a.clock.stop(redlock.DefaultTTL)
+		a.Clock.Stop(redlock.DefaultTTL)
 		if lease.Context().Err() == nil {
 			t.Fatal("still held after a pause as long as the TTL")
 		}
@@ -1101,9 +1051,9 @@ func TestSim_mastersClockJumps_voteDroppedAndItRecovers(t *testing.T) {
 // A client whose own clock jumped sees all masters jump the other way. It must not keep
 // everybody from locking for that; its own leases are what cannot be trusted.
 func TestSim_clientsClockJumps_itAloneSuffers(t *testing.T) {
-	for name, jump := range map[string]func(*testClock){
-		"ahead":       func(c *testClock) { c.stop(5 * time.Second) },
-		"stood still": func(c *testClock) { c.standStill(2 * time.Second) },
+	for name, jump := range map[string]func(*simtest.Clock){
+		"ahead":       func(c *simtest.Clock) { c.Stop(5 * time.Second) },
+		"stood still": func(c *simtest.Clock) { c.StandStill(2 * time.Second) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
@@ -1113,7 +1063,7 @@ func TestSim_clientsClockJumps_itAloneSuffers(t *testing.T) {
 				wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
 				lease := mustLock(t, b.Mutex("y", redlock.WithoutRenewal()))
 				time.Sleep(time.Second)
-				jump(b.clock)
+				jump(b.Clock)
 				if l, err := b.Mutex("x").TryLock(t.Context()); err == nil {
 					t.Errorf("granted, valid for %v", time.Until(l.ValidUntil()))
 				}

@@ -69,7 +69,7 @@ func pauseBeforeTheCheck(w *world) error {
 	a.hurt(func(_ int, cmd nodetest.Command) nodetest.Fault {
 		return nodetest.Fault{ReplyDelay: 10 * time.Millisecond}
 	})
-	time.AfterFunc(5*time.Millisecond, func() { a.clock.pause.Store(int64(11 * time.Second)) })
+	time.AfterFunc(5*time.Millisecond, func() { a.Clock.PauseNext(11 * time.Second) })
 	var wg sync.WaitGroup
 	wg.Go(func() { a.use(a.try(context.Background())) })
 	time.Sleep(time.Second)
@@ -117,7 +117,7 @@ func vanishedVotes(w *world) error {
 
 // raise has a client whose clock is fast push the lock's counters on some masters, by an attempt that is lost there.
 func raise(c *client, ids ...int) {
-	c.clock.ahead.Store(int64(30 * time.Second))
+	c.Clock.SetAhead(30 * time.Second)
 	c.reach(ids...)
 	c.try(context.Background())
 	_ = c.Close()
@@ -360,7 +360,7 @@ func twoLists(w *world) error {
 	healed := w.fault("N22", "a has m0, m1, m2, and b m2, m3, m4")
 	defer healed()
 	w.probed = w.masters[:3]
-	if err := w.init(w.masters[:3]); err != nil {
+	if err := begin(w.masters[:3]); err != nil {
 		return err
 	}
 	a, err := w.client("a", w.masters[:3])

@@ -10,12 +10,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
-	"github.com/redlock-go/redlock/clock"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -34,8 +32,8 @@ const (
 // world is one run: masters, their clients, and what is put on record.
 type world struct {
 	rng     *rand.Rand
-	masters []*nodetest.Master
-	probed  []*nodetest.Master // where the probe takes the lock
+	masters simtest.Masters
+	probed  simtest.Masters // where the probe takes the lock
 	clients []*client
 
 	mu sync.Mutex
@@ -45,9 +43,7 @@ type world struct {
 func newWorld(seed uint64) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 0))}
 	w.h.Header = history.Header{Seed: seed, Driver: "sim", Masters: masters, TTL: ttl}
-	for i := range masters {
-		w.masters = append(w.masters, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
-	}
+	w.masters = simtest.New(masters)
 	w.probed = w.masters
 	return w
 }
@@ -114,11 +110,9 @@ func (w *world) scan() {
 
 // client is one process: a client of the lock with ways of its own to the masters.
 type client struct {
-	*redlock.Client
-	w     *world
-	name  string
-	clock *hostClock
-	nodes []*nodetest.Node
+	*simtest.Client
+	w    *world
+	name string
 
 	mu    sync.Mutex
 	rng   *rand.Rand
@@ -126,63 +120,33 @@ type client struct {
 	fault func(node int, cmd nodetest.Command) nodetest.Fault
 }
 
-// hostClock is a client's clock. The nodes have the one inside, which is the same but never pauses: their lanes go on.
-type hostClock struct {
-	clock.Clock
-	pause atomic.Int64 // the next reading comes so much later: the caller was stopped
-	ahead atomic.Int64 // its time of day, in ns
-}
-
-func (c *hostClock) Elapsed() time.Duration {
-	time.Sleep(time.Duration(c.pause.Swap(0)))
-	return c.Clock.Elapsed()
-}
-
-func (c *hostClock) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.ahead.Load())) }
-
 // client opens one on the masters given. It does not renew: what a schedule does not say does not happen.
-func (w *world) client(name string, on []*nodetest.Master) (*client, error) {
-	c := &client{w: w, name: name, clock: &hostClock{Clock: clock.Monotonic()},
-		rng: rand.New(rand.NewPCG(w.rng.Uint64(), 0)), away: make(map[*nodetest.Node]bool)}
-	nodes := make([]node.Node, len(on))
-	for i, m := range on {
-		n := m.Node(node.Config{Clock: c.clock.Clock})
-		c.nodes, nodes[i] = append(c.nodes, n), n
-		n.SetFault(func(cmd nodetest.Command) nodetest.Fault { return c.faultOf(i, cmd) })
-	}
-	var err error
+func (w *world) client(name string, on simtest.Masters) (*client, error) {
+	c := &client{w: w, name: name, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 0)), away: make(map[*nodetest.Node]bool)}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.Client, err = redlock.New(ctx, nodes, redlock.WithClock(c.clock), redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal(), redlock.WithFixedMasters())
-	if err != nil {
-		for _, n := range nodes {
-			_ = n.Close()
+	_, err := on.Open(ctx, func(sim *simtest.Client) {
+		c.Client = sim
+		for i, n := range sim.Ways {
+			n.SetFault(func(cmd nodetest.Command) nodetest.Fault { return c.faultOf(i, cmd) })
 		}
+	}, redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal(), redlock.WithFixedMasters())
+	if err != nil {
 		return nil, fmt.Errorf("client %s: %w", name, err)
 	}
 	w.clients = append(w.clients, c)
 	return c, nil
 }
 
-// init lets masters begin.
-func (w *world) init(masters []*nodetest.Master) error {
-	var nodes []node.Node
-	for _, m := range masters {
-		nodes = append(nodes, m.Node(node.Config{}))
-	}
-	defer func() {
-		for _, n := range nodes {
-			_ = n.Close()
-		}
-	}()
-	list := redlock.List{Nodes: nodes, Options: []redlock.Option{redlock.WithClock(clock.Monotonic()), redlock.WithMaxTTL(ttl), redlock.WithTTL(ttl), redlock.WithFixedMasters()}}
-	return redlock.Init(context.Background(), list, nil, redlock.NothingWasEverLocked)
+// begin lets masters begin.
+func begin(masters simtest.Masters) error {
+	return masters.Init(context.Background(), redlock.WithMaxTTL(ttl), redlock.WithTTL(ttl), redlock.WithFixedMasters())
 }
 
 // start opens clients called by names on all masters, which vote from then on.
 func (w *world) start(names ...string) ([]*client, error) {
 	var cs []*client
-	if err := w.init(w.masters); err != nil {
+	if err := begin(w.masters); err != nil {
 		return nil, err
 	}
 	for _, name := range names {
@@ -213,7 +177,7 @@ func (c *client) faultOf(i int, cmd nodetest.Command) nodetest.Fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var f nodetest.Fault
-	switch away := c.away[c.nodes[i]]; cmd.Name {
+	switch away := c.away[c.Ways[i]]; cmd.Name {
 	case "dial", "hello", "subscribe", "unsubscribe", "ping":
 		return nodetest.Fault{Cut: away}
 	default:
@@ -237,11 +201,11 @@ func (c *client) hurt(fn func(node int, cmd nodetest.Command) nodetest.Fault) {
 // reach cuts the client off from all masters but those given.
 func (c *client) reach(ids ...int) {
 	c.mu.Lock()
-	for i, n := range c.nodes {
+	for i, n := range c.Ways {
 		c.away[n] = !slices.Contains(ids, i)
 	}
 	c.mu.Unlock()
-	for i, n := range c.nodes {
+	for i, n := range c.Ways {
 		if !slices.Contains(ids, i) {
 			n.Cut()
 		}
