@@ -10,19 +10,21 @@ TESTFLAGS ?= -race -count=1 -timeout 12m -vet=off
 ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/chaoscli
 # These wait for containers and for Java most of the time.
 PATIENT := ./chaos/cluster/... ./internal/redissontest
+# These explore in one goroutine: the race detector has nothing to see there.
+MODELS := ./redlock/tokenmodel ./redlock/membershipmodel
 
 .PHONY: test test-servers lint fuzz bench bench-check soak soak-membership setup
 
 test: setup
-	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PATIENT))")
+	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PATIENT) $(MODELS))")
 	$(GO) test $(TESTFLAGS) -p 1 $(ALONE)
 	$(GO) test $(TESTFLAGS) -p 2 $(PATIENT)
-	# Without the race detector, for what is too much with it: the large token
-	# models, a million simulated operations, every nemesis on real masters, in
-	# Docker and out of it; and the mutants' own build. One after the other: what
-	# only computes slows a Docker engine down, nice or not.
-	$(GO) test -count=1 -vet=off -run 'exhausted|aMillion' ./redlock/tokenmodel ./chaos/sim
-	$(GO) test -count=1 -vet=off ./redlock/membershipmodel
+	# Without the race detector, for what is too much with it: the models, 300,000
+	# simulated operations, every nemesis on real masters, in Docker and out of it;
+	# and the mutants' own build. One after the other: what only computes slows a
+	# Docker engine down, nice or not.
+	$(GO) test -count=1 -vet=off $(MODELS)
+	$(GO) test -count=1 -vet=off -run manyOperations ./chaos/sim
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
 	$(GO) test -count=1 -vet=off -tags mutants ./chaos/mutants
 
