@@ -205,12 +205,6 @@ func (c *Client) admit(i int, id protocol.Identity) error {
 	return nil
 }
 
-func (c *Client) identity(i int) protocol.Identity {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.idents[i]
-}
-
 // Close ends renewal and frees the client's connections and goroutines. Leases
 // that are still held are not released, for the code under them may still run:
 // their contexts end with [ErrClosed], and the masters forget them when their

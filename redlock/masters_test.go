@@ -250,11 +250,6 @@ func votes(t testing.TB, acquires func(n string) bool) faultproxy.Match {
 	}
 }
 
-// named matches commands by name.
-func named(name string) faultproxy.Match {
-	return func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), name) }
-}
-
 var noErr = quorumtest.NoErr
 
 // wantIs fails unless err is one of want in all and none of the other sentinels.
