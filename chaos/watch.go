@@ -202,9 +202,3 @@ func state(ctx context.Context, c *redis.Client) (incarnation string, record map
 	id := protocol.ReadIdentity(server.Val()+replication.Val(), rec.Val()[membership.FieldGate])
 	return id.Incarnation(), rec.Val(), nil
 }
-
-func infoField(info, name string) string {
-	_, rest, _ := strings.Cut(info, "\r\n"+name+":")
-	value, _, _ := strings.Cut(rest, "\r\n")
-	return value
-}
