@@ -127,12 +127,18 @@ func (ct *contender) tellWhy(ctx context.Context, round *RoundError) {
 func (ct *contender) askWhenWoken(r *round) {
 	c := ct.w.c
 	asked := ct.due(r.b, 0)
+	if asked != c.all {
+		r.b.req.Deadline += 2 * waiting.PauseMin // for the masters that are asked last
+	}
+	for i := range c.nodes {
+		if ticket := ct.place.TicketAt(i); ticket != ct.place.Ticket {
+			r.b.present(i, ticket)
+		}
+	}
+	r.b.send(asked)
 	if asked == c.all {
-		r.b.send(asked)
 		return
 	}
-	r.b.req.Deadline += 2 * waiting.PauseMin // for the masters that are asked last
-	r.b.send(asked)
 	ct.armTimer(waiting.PauseMin + c.jitter(waiting.PauseMin))
 	for asked != c.all {
 		var set uint64

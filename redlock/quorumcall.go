@@ -113,6 +113,15 @@ func (q *quorumCall) clearWoken(set uint64) {
 	q.mu.Unlock()
 }
 
+// present has the op to master i, which is not under way, present another ticket than the
+// others: each master gives its own until the contender's place is known.
+func (q *quorumCall) present(i int, ticket int64) {
+	req, place := q.req, *q.req.Wait
+	place.Ticket = ticket
+	req.Wait = &place
+	q.ops[i].Request = &req
+}
+
 // retryLocked sends the op to master i again, if that can still change the verdict. It submits
 // the op under the lock, because the release of the round's votes must be sent later.
 func (q *quorumCall) retryLocked(i int) bool {
@@ -121,13 +130,12 @@ func (q *quorumCall) retryLocked(i int) bool {
 		return false
 	}
 	q.woken &^= bit
-	// The contender has a place in this master's queue. Each master gives its own ticket.
-	req, place := q.req, *q.req.Wait
-	place.Ticket = op.Reply.Ticket
-	req.Wait = &place
-	op.Request, op.Reply = &req, protocol.Reply{}
+	q.present(i, op.Reply.Ticket) // the contender has a place in this master's queue
+	first := op.Reply
+	op.Reply = protocol.Reply{}
 	if !q.c.nodes[i].Submit(op) {
-		return false // the first answer stays counted
+		op.Reply = first
+		return false
 	}
 	q.answered &^= bit
 	q.tally.Retract()
@@ -270,14 +278,17 @@ func (q *quorumCall) hear(ctx context.Context, want int, timeout time.Duration) 
 	}
 }
 
-// replies copies the replies that are there. The reply of a silent master is Unknown.
+// replies copies the replies that are there. The reply of a silent master is Unknown, with the
+// ticket that it was presented: it gave that one before.
 func (q *quorumCall) replies() []protocol.Reply {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := make([]protocol.Reply, len(q.ops))
 	for i := range q.ops {
-		if q.answered&(1<<i) != 0 {
-			rs[i] = q.ops[i].Reply
+		if op := &q.ops[i]; q.answered&(1<<i) != 0 {
+			rs[i] = op.Reply
+		} else if op.Wait != nil {
+			rs[i].Ticket = op.Wait.Ticket
 		}
 	}
 	return rs

@@ -394,6 +394,49 @@ func TestSim_wokenInARound_overBeforeTheRefusal(t *testing.T) {
 	})
 }
 
+// One master is down and one lacks the holder's vote, so the round is over before a quorum has
+// given the waiter a ticket. The next round must not take later ones: others have come since.
+func TestSim_placeOfTooFewTickets_isKept(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b, d := c.client(), c.client(), c.client()
+		c.masters[4].Crash()
+		time.Sleep(10 * time.Second) // the clients know that it is down
+		lease := mustLock(t, a.Mutex("x"))
+		wantErr(t, c.masters[1].Do(func(db *nodetest.DB) { db.Del("x") }), nil)
+		for i, way := range b.Ways {
+			way.SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+				switch {
+				case cmd.Name == "subscribe": // b asks again when it has subscribed, behind d
+					f.Delay = 5 * time.Millisecond
+				case cmd.Name == "acquire" && i == 3:
+					f.ReplyDelay = 20 * time.Millisecond
+				}
+				return f
+			})
+		}
+		ctx := t.Context()
+		got := make(chan string, 2)
+		take := func(who string, m *member) {
+			next, err := m.Mutex("x").Lock(ctx)
+			got <- who
+			if err == nil {
+				err = next.Unlock(ctx)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		go take("b", b)
+		time.Sleep(2 * time.Millisecond)
+		go take("d", d)
+		time.Sleep(100 * time.Millisecond)
+		wantErr(t, lease.Unlock(ctx), nil)
+		if first, second := <-got, <-got; first != "b" || second != "d" {
+			t.Errorf("%s was served first", first)
+		}
+	})
+}
+
 // A reader whose token another reader's has passed before a quorum confirmed it tries again:
 // nobody keeps it out.
 func TestSim_tryRLock_tokenOvertaken_triesAgain(t *testing.T) {

@@ -29,7 +29,17 @@ type Place struct {
 	Ticket int64  // the place; 0 while it is not known
 	Queued uint64 // the masters that may have the contender in their queue
 
+	given []int64       // by master, the tickets that too few masters gave to fix the ticket; nil when it is fixed
 	pause time.Duration // the last back-off
+}
+
+// TicketAt is the ticket to present to master i: the one that is fixed, else the one that the
+// master gave. Without it the master would give a later one.
+func (p *Place) TicketAt(i int) int64 {
+	if p.given != nil {
+		return p.given[i]
+	}
+	return p.Ticket
 }
 
 // MayQueue says whether a master that gave reply to an acquire that waits may have the
@@ -46,20 +56,26 @@ func (p *Place) Granted(queued, settled uint64) { p.Queued = p.Queued&^settled |
 // Refused is the end of a round that gave no lease. It says whether the place is known: then
 // the contender is to be put into the queues of the masters that granted in vain.
 //
-// The ticket is fixed by the first need masters that gave one. It is the median of theirs, so
-// that no client's clock and no single master's clock decides the order. It is sent to all
-// masters from then on, which makes the order the same everywhere.
+// The ticket is fixed by the first need masters that gave one, in one round or in several. It
+// is the median of theirs, so that no client's clock and no single master's clock decides the
+// order. It is sent to all masters from then on, which makes the order the same everywhere.
 func (p *Place) Refused(replies []protocol.Reply, need int) (known bool) {
 	if p.Ticket == 0 {
+		if p.given == nil {
+			p.given = make([]int64, len(replies))
+		}
 		var tickets []int64
-		for _, r := range replies {
-			if r.Ticket > 0 {
-				tickets = append(tickets, r.Ticket)
+		for i, r := range replies {
+			if p.given[i] == 0 {
+				p.given[i] = r.Ticket
+			}
+			if p.given[i] > 0 {
+				tickets = append(tickets, p.given[i])
 			}
 		}
 		if len(tickets) >= need {
 			slices.Sort(tickets)
-			p.Ticket = tickets[len(tickets)/2]
+			p.Ticket, p.given = tickets[len(tickets)/2], nil
 		}
 	}
 	known = p.Ticket != 0

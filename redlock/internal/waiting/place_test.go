@@ -28,6 +28,23 @@ func TestPlace_ticket_medianOfAQuorumAndThenFixed(t *testing.T) {
 	}
 }
 
+// Until the ticket is fixed, each master is presented the one that it gave, for it would give
+// a later one. The first that each gave count.
+func TestPlace_ticket_inSeveralRounds(t *testing.T) {
+	var p Place
+	silent := protocol.Reply{}
+	p.Refused([]protocol.Reply{held(5, 0, 0), silent, held(9, 0, 0), silent, silent}, 3)
+	if p.TicketAt(0) != 5 || p.TicketAt(1) != 0 || p.TicketAt(2) != 9 {
+		t.Errorf("presents %v, %v, %v", p.TicketAt(0), p.TicketAt(1), p.TicketAt(2))
+	}
+	if !p.Refused([]protocol.Reply{held(20, 0, 0), held(30, 0, 0), silent, silent, silent}, 3) || p.Ticket != 9 {
+		t.Errorf("ticket %d, want the median 9 of 5, 9 and 30", p.Ticket)
+	}
+	if p.TicketAt(0) != 9 || p.TicketAt(4) != 9 {
+		t.Errorf("presents %v and %v when the ticket is fixed", p.TicketAt(0), p.TicketAt(4))
+	}
+}
+
 // A master may have the contender in its queue unless it granted, was not asked, or says
 // that it put the contender back after a grant in vain.
 func TestPlace_queued_everyAnswer(t *testing.T) {
