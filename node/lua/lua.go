@@ -3,6 +3,8 @@
 // Package lua holds the scripts that package node sends to a master, one in each file. Code
 // that several scripts share, or that would make a script long, is a part in the folder
 // parts: the line "-- @part NAME" in a script stands for the text of parts/NAME.lua.
+// Most parts are functions. Those that every call of votes.lua executes are pieces of its loop,
+// because creating and calling a function costs as much as a fifth of a command.
 //
 // It knows the files only, and imports nothing of this module. [Source] is for
 // node/internal/wire, and for tests that recognise a script on the wire. To change where a
@@ -23,9 +25,12 @@ var partLine = regexp.MustCompile(`(?m)^-- @part (\w+)\n`)
 
 // Source returns the text of the script called name, with its parts in place, as it is
 // sent to a master. It panics when there is no such script or part.
-func Source(name string) string {
-	return partLine.ReplaceAllStringFunc(read(name), func(line string) string {
-		return read("parts/" + partLine.FindStringSubmatch(line)[1])
+func Source(name string) string { return compose(read(name)) }
+
+// compose puts the parts into text. A part may have parts of its own.
+func compose(text string) string {
+	return partLine.ReplaceAllStringFunc(text, func(line string) string {
+		return compose(read("parts/" + partLine.FindStringSubmatch(line)[1]))
 	})
 }
 

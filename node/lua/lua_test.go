@@ -32,7 +32,7 @@ func TestSource_everyScript_isWhole(t *testing.T) {
 	}
 	parts, _ := fs.Glob(files, "parts/*.lua")
 	for _, file := range parts {
-		if text := read(strings.TrimSuffix(file, ".lua")); !strings.Contains(all.String(), text) {
+		if text := compose(read(strings.TrimSuffix(file, ".lua"))); !strings.Contains(all.String(), text) {
 			t.Errorf("no script has %s", file)
 		}
 	}

@@ -14,7 +14,6 @@ local holder, ttl, mode, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 -- @part record_state
 -- @part redisson
--- @part grant
 
 local refused = record_state_error(record, ARGV[5], ARGV[6])
 if refused then
@@ -25,7 +24,8 @@ if left ~= -2 and call('hexists', lock, holder) == 0 and
    not (mode == 'r' and call('hget', lock, 'mode') == 'read') then
   return -1 - left
 end
-local failed = grant(lock, holder, mode, count, ttl, left)
+local timeout = mode == 'r' and timeout_key(lock, holder, 1)
+-- @part grant
 if failed then
   return redis.error_reply(failed)
 end

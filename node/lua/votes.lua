@@ -3,18 +3,20 @@
 -- costs as much as five of the commands in it.
 --
 -- KEYS[2i - 1], KEYS[2i] the i-th op's lock and the lock's queue   the last key: the record
--- ARGV[1] how many of the ops are acquires
--- ARGV[2] the state that the record must have for an acquire
--- ARGV[3] TTL of the votes in ms   ARGV[4] TTL of a waiting client's sign of life in ms
--- ARGV[5] the field of a write vote that a reader may join, or empty
--- and then six words for each op:
---   act      acquire; barge, an acquire that passes the waiters ahead of it; or release
---   mode     x plain, w write, r read
---   holder   the holder's field in the lock's hash
---   ticket   the caller's place in the queue: 0 for a new one, empty if it does not queue.
---            A release with a ticket puts the caller into the queue again.
---   counter  the lock's counter, a field of the record; empty for a release
---   floor    the proposed token; empty for a release
+-- ARGV[1] n, how many of the ops are acquires
+-- ARGV[2] TTL of a waiting client's sign of life in ms
+-- if there are acquires:
+--   ARGV[3] the state that the record must have   ARGV[4] TTL of the votes in ms
+--   ARGV[5] the field of a write vote that a reader may join, or empty
+--   ARGV[6] ... ARGV[5 + n] the counters of the acquires' locks, fields of the record. They
+--     differ, because each is read once and written once.
+--   ARGV[6 + n] ... ARGV[5 + 2n] the acquires' proposed tokens
+-- and then four words for each op:
+--   act     acquire; barge, an acquire that passes the waiters ahead of it; or release
+--   mode    x plain, w write, r read
+--   holder  the holder's field in the lock's hash
+--   ticket  the caller's place in the queue: 0 for a new one, empty if it does not queue.
+--           A release with a ticket puts the caller into the queue again.
 --
 -- Returns the answer of each op, in an array if there are several ops.
 -- An acquire answers
@@ -37,79 +39,66 @@
 -- A lock is a hash at its name with a TTL. Each field is a holder, its value the hold count.
 -- That is Redisson's layout.
 
-local call, try = redis.call, redis.pcall
-local HEADER, STRIDE, COUNTER = 5, 6, 5 -- words of ARGV before the ops, of an op, up to its counter
-local record, state, ttl = KEYS[#KEYS], ARGV[2], ARGV[3]
+-- To create a function costs a tenth of a command, and to call it as much. So what every call
+-- does is written into the loop, and what few calls need is created when an op needs it.
 
--- make_contention creates the functions for a lock that is held or queued for. Most calls do
--- not need them, and creating them in each call would double the cost of a lone op. They share
--- no variables with the rest of the script.
+-- make_contention creates the functions for a lock that is held or queued for, and for readers.
+-- They share no variables with the rest of the script.
 local function make_contention()
   local call, try = redis.call, redis.pcall
-  local record, liveness, join_write = KEYS[#KEYS], ARGV[4], ARGV[5]
+  local record, liveness, join_write = KEYS[#KEYS], ARGV[2], ARGV[5]
 -- @part redisson
 -- @part names
 -- @part queue
 -- @part contend
 -- @part settle
-  return {contend = contend, dequeue = dequeue, settle = settle}
+  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key}
 end
 local contention
 
--- @part redisson
--- @part token
--- @part grant
--- @part acquire
--- @part release
+local KEYS, ARGV = KEYS, ARGV
+local call, try = redis.call, redis.pcall
+local HEADER, STRIDE = 5, 4 -- words of ARGV up to the counters, and of an op
+local record, acquires, state, ttl = KEYS[#KEYS], tonumber(ARGV[1]), ARGV[3], ARGV[4]
+local at = acquires > 0 and HEADER + 2 * acquires or 2 -- the last word that was read
 
--- A call reads the record once, and writes it once.
-local refusal
-local counters     -- by field: the value that was read, or that a grant has raised it to
-local raised       -- arguments of the HSET that raises the counters
-local words = 1    -- how many arguments those are
-local known = 0    -- the value of latest that was read
-if ARGV[1] ~= '0' then
-  counters, raised = {}, {record, false, false} -- room for a lone op, because a table grows slot by slot
-  local fields = {}
-  for at = HEADER + COUNTER, #ARGV, STRIDE do
-    if ARGV[at] ~= '' then
-      fields[#fields + 1] = ARGV[at]
-    end
-  end
-  local found = try('hmget', record, 'gate', 'latest', unpack(fields))
+local refusal    -- the answer to all acquires, if the record has another state
+local found      -- the record's state, its field latest, and the counters
+local latest = 0 -- the largest proposal that this master accepts without asking for its TIME
+local raised     -- arguments of the HSET that raises the counters
+local words = 1  -- how many arguments those are
+if acquires > 0 then
+  raised = {record, false, false} -- room for a lone op, because a table grows slot by slot
+  found = try('hmget', record, 'gate', 'latest', unpack(ARGV, HEADER + 1, HEADER + acquires))
   if found.err then
     refusal = found.err
   elseif (found[1] or '') ~= state then
     refusal = 'REDLOCK GATE ' .. (found[1] or '')
   end
-  known = tonumber(found[2] or 0) or 0
-  latest = known
-  for i = 1, #fields do
-    counters[fields[i]] = found[i + 2] or '0'
-  end
+  latest = tonumber(found[2] or 0) or 0
 end
+local known = latest
 
-local answers = {false}
-for i = 1, (#KEYS - 1) / 2 do
-  local lock, queue, at = KEYS[2 * i - 1], KEYS[2 * i], HEADER + STRIDE * (i - 1)
-  local act, mode, holder, ticket, counter, floor = unpack(ARGV, at + 1, at + STRIDE)
-  local answer
+-- A lone op answers without an array, because an array costs more than a command.
+local answers, answer = KEYS[4] and {false}, nil
+local nth = 0 -- of the acquires, the one that is executed
+for i = 1, #KEYS - 1, 2 do
+  local lock, queue = KEYS[i], KEYS[i + 1]
+  local act, mode, holder, ticket = unpack(ARGV, at + 1, at + STRIDE)
+  at = at + STRIDE
   if act == 'release' then
-    answer = release(lock, queue, mode, holder, ticket)
-  elseif refusal then
-    answer = refusal
+-- @part release
   else
-    local done, stored
-    done, answer, stored = pcall(acquire, lock, queue, mode, holder, ticket, counters[counter], floor, act == 'barge')
-    if not done and type(answer) == 'table' then -- before Redis 7.0
-      answer = answer.err
-    elseif stored then
-      counters[counter] = stored
-      raised[words + 1], raised[words + 2] = counter, stored
-      words = words + 2
+    nth = nth + 1
+    if refusal then
+      answer = refusal
+    else
+-- @part acquire
     end
   end
-  answers[i] = answer
+  if answers then
+    answers[(i + 1) / 2] = answer
+  end
 end
 
 if words > 1 then
@@ -122,5 +111,4 @@ if words > 1 then
     return redis.error_reply('REDLOCK UNDO ' .. set.err)
   end
 end
--- A lone op answers without an array, because an array costs more than a command.
-return #KEYS > 3 and answers or answers[1]
+return answers or answer

@@ -24,14 +24,15 @@ const loneOpKeys = 3
 type votes struct {
 	n, acquires         int
 	keys, ops           []any
+	counters, proposals []any         // of the acquires
 	ttl                 time.Duration // of the acquires
 	liveness            time.Duration // of the waiters; 0 while there are none
 	ttlArg, livenessArg boxed
 	acquiresArg         boxed
 	joinWrite           any // &Request.JoinWrite of the acquire that may join a write vote; nil: none
 	// Invariant: the acquires of a call are of different locks with different counters.
-	// A master's clock stands still while a script runs, so it would give two acquires
-	// of one lock the same ticket.
+	// The script reads and writes each counter once. A master's clock stands still while a
+	// script runs, so it would give two acquires of one lock the same ticket.
 	taken [(protocol.Counters + 63) / 64]uint64
 }
 
@@ -64,7 +65,8 @@ func (v *votes) fits(op *protocol.Request) bool {
 		op.JoinWrite == "" && v.joinWrite == nil && v.ttl == op.TTL && v.taken[op.Lock.CounterIndex/64]&(1<<(op.Lock.CounterIndex%64)) == 0
 }
 
-// add appends op to the call: its two keys, and its six arguments in votes.lua's order.
+// add appends op to the call: its two keys, its four words in votes.lua's order, and the
+// counter and the proposed token of an acquire.
 func (v *votes) add(op *protocol.Request) {
 	l := op.Lock
 	v.n++
@@ -79,7 +81,7 @@ func (v *votes) add(op *protocol.Request) {
 		v.liveness = op.Wait.Liveness
 	}
 	if op.Kind == protocol.Release {
-		v.ops = append(v.ops, actRelease, &l.ModeText, holder, ticket, empty, empty)
+		v.ops = append(v.ops, actRelease, &l.ModeText, holder, ticket)
 		return
 	}
 	act := actAcquire
@@ -92,7 +94,9 @@ func (v *votes) add(op *protocol.Request) {
 	v.acquires++
 	v.ttl = op.TTL
 	v.taken[l.CounterIndex/64] |= 1 << (l.CounterIndex % 64)
-	v.ops = append(v.ops, act, &l.ModeText, holder, ticket, &l.Counter, &op.Token)
+	v.counters = append(v.counters, &l.Counter)
+	v.proposals = append(v.proposals, &op.Token)
+	v.ops = append(v.ops, act, &l.ModeText, holder, ticket)
 }
 
 // call appends the arguments of the call to args, and starts the next call.
@@ -103,12 +107,17 @@ func (v *votes) call(args []any, c *Conn) []any {
 	if v.joinWrite != nil {
 		joinWrite = v.joinWrite
 	}
-	args = append(args, &c.Keys.Record,
-		v.acquiresArg.of(int64(v.acquires)), &c.Voting, v.ttlArg.of(millis(v.ttl)), v.livenessArg.of(millis(v.liveness)), joinWrite)
+	args = append(args, &c.Keys.Record, v.acquiresArg.of(int64(v.acquires)), v.livenessArg.of(millis(v.liveness)))
+	if v.acquires > 0 {
+		args = append(args, &c.Voting, v.ttlArg.of(millis(v.ttl)), joinWrite)
+		args = append(args, v.counters...)
+		args = append(args, v.proposals...)
+	}
 	args = append(args, v.ops...)
-	clear(v.keys)
-	clear(v.ops)
-	v.keys, v.ops = v.keys[:0], v.ops[:0]
+	for _, words := range []*[]any{&v.keys, &v.ops, &v.counters, &v.proposals} {
+		clear(*words)
+		*words = (*words)[:0]
+	}
 	v.n, v.acquires, v.ttl, v.liveness, v.joinWrite = 0, 0, 0, 0, nil
 	clear(v.taken[:])
 	return args

@@ -20,7 +20,8 @@ func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 	var v votes
 	v.add(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), TTL: 100 * time.Microsecond, Wait: &protocol.Wait{Liveness: 1}})
 	c := &Conn{Keys: KeysOf("")}
-	if args := v.call(nil, c); args[8] != int64(1) || args[9] != int64(1) {
+	// evalsha, the script, 3, three keys, n, liveness, state, TTL
+	if args := v.call(nil, c); args[7] != int64(1) || args[9] != int64(1) {
 		t.Errorf("the call is %v", args)
 	}
 }

@@ -1,29 +1,37 @@
--- Part acquire: one acquire. Part contend decides who may have a lock that is held or queued
--- for.
-
--- acquire returns the answer and, if it grants, the value to store as the lock's counter. last
--- is the counter's value before.
-local function acquire(lock, queue, mode, holder, ticket, last, floor, barges)
-  local left, answer = -2, nil -- PTTL of a lock that nobody holds
-  local contended = call('exists', lock, queue) > 0
-  if contended then
-    contention = contention or make_contention()
-    left, answer = contention.contend(lock, queue, mode, holder, ticket, last, barges)
-    if not left then
-      return answer
-    end
-  end
-  local token, stored = next_token(last, floor)
-  if not token then
-    return 'REDLOCK COUNTER ' .. last
-  end
-  local failed, stays = grant(lock, holder, mode, '1', ttl, left)
-  if failed then
-    return (stays and 'REDLOCK UNDO ' or '') .. failed
-  end
-  if contended and ticket ~= '' then
-    pcall(contention.dequeue, queue, lock, holder, mode) -- an error is ignored: the vote is given already
-  end
-  return token, stored
-end
-
+      -- Part acquire: one acquire. It is a piece of the loop in votes.lua, and sets answer. Part
+      -- contend decides who may have a lock that is held or queued for.
+      local last, floor = found[2 + nth] or '0', ARGV[HEADER + acquires + nth] -- the lock's counter; the proposed token
+      local contended = try('exists', lock, queue) ~= 0 -- or an error, which contend meets too
+      if contended or mode == 'r' then
+        contention = contention or make_contention()
+      end
+      local left = -2 -- the lock's PTTL; nil if the caller may not have the vote
+      if contended then
+        local done
+        done, left, answer = pcall(contention.contend, lock, queue, mode, holder, ticket, last, act == 'barge')
+        if not done then -- left is the error: a table or, before Redis 7.0, maybe text
+          answer = type(left) == 'table' and left.err or left
+          left = nil
+        end
+      end
+      local token, stored
+      if left then
+-- @part token
+        if not token then
+          answer = 'REDLOCK COUNTER ' .. last
+        end
+      end
+      if token then
+        local count, timeout = '1', mode == 'r' and contention.timeout_key(lock, holder, 1)
+-- @part grant
+        if failed then
+          answer = (stays and 'REDLOCK UNDO ' or '') .. failed
+        else
+          answer = token
+          raised[words + 1], raised[words + 2] = ARGV[HEADER + nth], stored
+          words = words + 2
+          if contended and ticket ~= '' then
+            pcall(contention.dequeue, queue, lock, holder, mode) -- an error is ignored: the vote is given already
+          end
+        end
+      end
