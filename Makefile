@@ -59,10 +59,11 @@ bench:
 bench-check: setup
 	.ci/bench-check
 
-# Hours, not minutes: REDLOCK_SOAK=1 turns on the long variants of the tests.
+# Hours, not minutes: chaos under the default nemeses with each persistence, then
+# under all, then the long variants of simulations and tests. It ends with a report.
+# make soak SEED=7 PIECE=10m DIR=soak; .ci/soak lists more.
 soak: setup
-	REDLOCK_SOAK=1 $(GO) test -race -count=1 -p 1 -timeout 6h ./...
-	$(GO) run ./cmd/redlock-bench chaos --duration 1h --nemesis all --html soak.html
+	GO="$(GO)" SEED="$(SEED)" .ci/soak
 
 # An hour or two: the large worlds of the membership model, all pairs of operators
 # and fifty times as many random walks. It prints states, seeds, and how to repeat

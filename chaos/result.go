@@ -25,6 +25,17 @@ type Result struct {
 	Fenced   float64           `json:"fenced_lost"`
 	Nemeses  map[string]Impact `json:"nemeses"`            // what each nemesis of Faults cost
 	Versions map[string]string `json:"versions,omitempty"` // of what was tested
+
+	NotJudged NotJudged `json:"not_judged"` // when exclusion was not promised
+}
+
+// NotJudged says how much of a run the checkers exclusion and linearizable did not judge, because faults that may break exclusion could
+// matter.
+type NotJudged struct {
+	Time     float64            `json:"s"`
+	Of       float64            `json:"of_s"`      // length of the run
+	Nemeses  map[string]float64 `json:"nemeses_s"` // by nemesis; faults may last at the same time
+	Overlaps int                `json:"overlaps"`  // found in that time; they are no violations
 }
 
 // Impact says how much service the faults of one nemesis cost. Nemeses that struck at the same time share the cost.
@@ -77,11 +88,26 @@ func Summarize(h *history.History, checks []check.Result) *Result {
 			Recovery: ms(c.Median()), Longest: ms(c.Longest()), Masters: ms(c.Masters),
 		}
 	}
+	res.NotJudged = notJudged(h, checks)
 	from, to := underFaults(h)
 	res.Duration = time.Duration(to - from).Seconds()
 	res.Availability = availability(h, from, to)
 	res.Unfenced, res.Fenced = lost(h, false), lost(h, true)
 	return res
+}
+
+func notJudged(h *history.History, checks []check.Result) NotJudged {
+	s := check.SuspendedExclusion(h)
+	n := NotJudged{Time: s.Time.Seconds(), Of: s.Run.Seconds(), Nemeses: map[string]float64{}}
+	for name, d := range s.By {
+		n.Nemeses[name] = d.Seconds()
+	}
+	for _, c := range checks {
+		if c.ID == "exclusion" {
+			n.Overlaps = len(c.NotJudged)
+		}
+	}
+	return n
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

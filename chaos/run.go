@@ -128,7 +128,7 @@ func (r *run) openHistory(ctx context.Context) error {
 	}
 	r.header = history.Header{
 		Started: r.began, Seed: r.cfg.Seed, Driver: string(r.cluster.Driver()), Masters: r.cfg.Masters, TTL: r.cfg.TTL,
-		Replay: r.cfg.Replay, Promises: nemesis.Promised(r.cfg.Nemeses), Versions: versions(masters),
+		Replay: r.cfg.Replay, Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: versions(masters),
 	}
 	if r.file, err = os.Create(filepath.Join(r.dir, "harness.jsonl")); err != nil {
 		return fmt.Errorf("chaos: %w", err)

@@ -51,6 +51,7 @@ func (r *run) strike(ctx context.Context) error {
 	}
 	<-during.Done()
 	r.lasted = time.Since(begun)
+	r.judgeable(live)
 	r.fillQuota(live)
 	stop()
 	for _, done := range parts {
@@ -60,6 +61,17 @@ func (r *run) strike(ctx context.Context) error {
 		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
 	}
 	return all
+}
+
+// judgeable waits until clients have had a second without faults in which exclusion is judged: until the last fault can no longer matter,
+// and all masters vote. If no nemesis of the run suspends exclusion there is nothing to wait for.
+func (r *run) judgeable(ctx context.Context) {
+	for _, n := range r.cfg.Nemeses {
+		if !n.Promises.Exclusion {
+			sleep(ctx, r.cfg.TTL+r.cfg.MaxTTL+time.Second)
+			return
+		}
+	}
 }
 
 // maxQuotaTime bounds fillQuota.
@@ -116,10 +128,11 @@ func (r *run) strikeLoop(during, longest context.Context, nth int) error {
 		if first && !applied {
 			r.due.put(n)
 		}
-		if !ok || ctx.Err() != nil && !applied {
+		if !ok {
 			sleep(ctx, 20*time.Millisecond)
 			continue
 		}
+		// A fault that the end of the run broke off is recorded too: it may have been applied in part.
 		if err := r.history.Append(f); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -250,6 +251,39 @@ func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
 		if code != test.code || !strings.Contains(stderr, test.want) {
 			t.Errorf("%s: exit code %d, want %d with %q in: %s", filepath.Base(test.files[0]), code, test.code, test.want, stderr)
 		}
+	}
+}
+
+// What chaos check says of two claims that overlap depends on whether a fault that may break exclusion can matter when they do.
+func TestCheck_overlap_judgedByTheInstant(t *testing.T) {
+	const head = `{"header":{"started":"2026-11-21T03:00:00Z","seed":1,"driver":"by hand","masters":5,"ttl":1000,"replay":"none","promises":{"exclusion":true,"tokens":true}}}
+{"op":{"kind":"lock","client":"a","call":3010,"return":3020,"lock":"L","mode":"exclusive","holder":"a1","token":1,"deadline":3900,"outcome":"ok"}}
+{"op":{"kind":"lock","client":"b","call":3030,"return":3499,"lock":"L","mode":"exclusive","holder":"b1","token":2,"deadline":4399,"outcome":"ok"}}
+{"op":{"kind":"lock","client":"a","call":9000,"return":9001,"lock":"L","mode":"exclusive","holder":"a2","token":3,"deadline":9900,"outcome":"ok"}}
+{"op":{"kind":"probe","client":"p","call":9950,"return":9990,"lock":"L","outcome":"ok"}}
+`
+	const fault = `{"fault":{"nemesis":"delete-lock","start":%d,"end":%d,"may_break":{"exclusion":true,"tokens":false}}}
+`
+	for name, test := range map[string]struct {
+		start, end int
+		code       int
+		want       string
+	}{
+		"the fault lasts":            {3100, 3200, exitHeld, "overlaps in that time: 1"},
+		"the fault can still matter": {2000, 2950, exitHeld, "overlaps in that time: 1"},
+		"it can matter no longer":    {2000, 2800, exitViolation, "a1 and b1 both claim"},
+		"it was not there yet":       {3500, 3600, exitViolation, "a1 and b1 both claim"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "h")
+			if err := os.WriteFile(path, fmt.Appendf(nil, head+fault, test.start, test.end), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, out, stderr := cli(t, t.Context(), "check", path)
+			if code != test.code || !strings.Contains(out, test.want) {
+				t.Errorf("exit code %d, want %d with %q in: %s%s", code, test.code, test.want, out, stderr)
+			}
+		})
 	}
 }
 

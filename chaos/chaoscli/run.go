@@ -43,7 +43,7 @@ func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error
 	fs.StringVar(&f.driver, "driver", "", "`NAME` docker, process or sim; default docker if an engine answers, else process")
 	fs.StringVar(&f.image, "image", "", "`NAME` of the docker image; default $REDLOCK_REDIS_IMAGE or redis:7, else an image made of the installed redis-server")
 	fs.StringVar(&f.servers, "servers", "", "`FILE,..` redis-server or valkey-server programs for --driver process, which masters take in turn; default the redis-server in PATH")
-	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` nemeses; default: those under which exclusion and tokens are promised; all: also those under which only tokens are")
+	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` nemeses; default: those under which exclusion and tokens are promised; all: also those that suspend exclusion while they last")
 	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how clients use locks")
 	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep on disk: none, everysec or always")
 	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, for the nemesis rolling-upgrade")
@@ -254,12 +254,25 @@ func (c *console) summary(res *chaos.Result) {
 		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% without fencing tokens, as is to be expected; %.1f %% with them\n", 100*res.Unfenced, 100*res.Fenced)
 	}
 	c.costs(res.Nemeses)
+	if n := res.NotJudged; n.Time > 0 {
+		fmt.Fprintf(c.out, "not judged    exclusion, for %.1f s of %.1f s, under %s; overlaps in that time: %d\n", n.Time, n.Of,
+			suspenders(n.Nemeses), n.Overlaps)
+	}
 	for _, v := range res.Violations {
 		fmt.Fprintf(c.out, "VIOLATION     %s: %s\n", v.Checker, v.Detail)
 	}
 	if res.Held() {
 		fmt.Fprintln(c.out, "every promise held")
 	}
+}
+
+// suspenders is "step-clock (3.1 s), skew-clocks (2.0 s)".
+func suspenders(nemeses map[string]float64) string {
+	var s []string
+	for _, name := range slices.SortedFunc(maps.Keys(nemeses), history.CompareNemeses) {
+		s = append(s, fmt.Sprintf("%s (%.1f s)", name, nemeses[name]))
+	}
+	return strings.Join(s, ", ")
 }
 
 // costs prints how much service each nemesis cost.

@@ -36,8 +36,15 @@ type Result struct {
 	Promised bool   // the run fails unless Verdict is Ok; set by All
 	Summary  string // the answer in one sentence
 
+	// Observed is how many observations the verdict rests on. If it is 0 the verdict is not Ok: a checker that saw nothing found nothing.
+	Observed int
+
 	// Violations is ordered by time. It is empty if the verdict is Ok, and may be empty if it is Unknown.
 	Violations []Violation
+
+	// Suspended is when the check was not promised, and NotJudged is what would have been a violation at another time.
+	Suspended Suspension
+	NotJudged []Violation
 
 	// Figures are counts for the report. They do not depend on the verdict.
 	Figures []Figure
@@ -99,6 +106,16 @@ func (r Result) conclude(held string) Result {
 	r.Verdict, r.Summary = Ok, held
 	if n := len(r.Violations); n > 0 {
 		r.Verdict, r.Summary = Illegal, fmt.Sprintf("%d found; the first: %s", n, r.Violations[0].Text)
+	}
+	return r
+}
+
+// observed is conclude for a verdict that rests on n observations. If there are none the verdict is Unknown.
+func (r Result) observed(held string, n int) Result {
+	r.Observed = n
+	r = r.conclude(held)
+	if r.Verdict == Ok && n == 0 {
+		r.Verdict, r.Summary = Unknown, "Nothing was there to be judged."
 	}
 	return r
 }

@@ -102,22 +102,41 @@ func (l *life) deadline() int64 {
 	return d
 }
 
+// end returns the instant at which the client stops claiming for good.
+func (l *life) end() int64 {
+	if l.unlock != nil {
+		return min(l.deadline(), l.unlock.Call)
+	}
+	return l.deadline()
+}
+
 // Exclusion is the checker exclusion: no two claims on one lock overlap, unless both are readers'. Exact, O(n log n).
 //
 // Each claim that begins while another one lasts is one violation, shown with the claim that ends last of those. A claim that overlaps
-// several others is one violation too.
+// several others is one violation too. An overlap while exclusion is suspended (Suspension) is no violation: it is in Result.NotJudged. If
+// all claims fall into that time, or if there is none, the verdict is Unknown.
 func Exclusion(h *history.History) Result {
 	r := Result{ID: "exclusion", Question: "Did two clients ever believe that they held the same lock at the same time?"}
 	claims := Claims(h)
-	n := 0
+	suspended := SuspendedExclusion(h)
+	n, judged := 0, 0
 	for _, lock := range sortedKeys(claims) {
 		cs := claims[lock]
 		n += len(cs)
+		for _, c := range cs {
+			if !suspended.covers(c.From, c.To) {
+				judged++
+			}
+		}
 		r.Violations = append(r.Violations, overlaps(cs)...)
 	}
 	slices.SortStableFunc(r.Violations, func(a, b Violation) int { return cmp.Compare(a.From, b.From) })
-	r.Figures = []Figure{{"claims", float64(n)}, {"overlaps", float64(len(r.Violations))}}
-	return r.conclude(fmt.Sprintf("No: %d claims on %d locks, none overlaps another.", n, len(claims)))
+	r.suspend(suspended)
+	r.Figures = []Figure{
+		{"claims", float64(n)}, {"claims judged", float64(judged)}, {"overlaps", float64(len(r.Violations))}, {"overlaps not judged", float64(len(r.NotJudged))},
+		{"seconds in which exclusion was not judged", suspended.Time.Seconds()},
+	}
+	return r.concludeJudged(fmt.Sprintf("No: %d claims on %d locks, none overlaps another.", judged, len(claims)), judged)
 }
 
 // overlaps sweeps over the claims on one lock, which are ordered by From. Of all claims seen so far only two matter for the

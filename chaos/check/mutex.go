@@ -24,11 +24,16 @@ import (
 //     claiming, which is its unlock or its deadline, whichever comes first. An end hinders nobody, so if any order is legal, one
 //     is in which every end comes at that very instant (or with its grant, if that returned later), and no other is searched.
 //     Porcupine's intervals are closed, so an end at the instant of the next grant may come first: no epsilon is needed;
-//   - refused and unknown lock calls are left out: the client never claims to hold, and in numbers they make the search explode.
+//   - refused and unknown lock calls are left out: the client never claims to hold, and in numbers they make the search explode;
+//   - a grant is left out if exclusion was suspended at any time from its call to its end. A history that is legal stays legal without it.
 func Linearizable(h *history.History, timeout time.Duration) Result {
 	r := Result{ID: "linearizable", Question: "Could one perfect lock, giving out ever larger tokens, have answered like this?"}
+	r.Suspended = SuspendedExclusion(h)
 	byLock := map[string][]*life{}
 	for _, l := range lives(h) {
+		if r.Suspended.meets(l.grant.Call, max(l.end(), l.grant.Return)) {
+			continue
+		}
 		byLock[l.grant.Lock] = append(byLock[l.grant.Lock], l)
 	}
 	stop := time.Now().Add(timeout)
@@ -41,7 +46,7 @@ func Linearizable(h *history.History, timeout time.Duration) Result {
 	}
 	r.sort()
 	r.Figures = []Figure{{"grants judged by porcupine", float64(n)}, {"locks undecided", float64(undecided)}}
-	r = r.conclude(fmt.Sprintf("Yes: porcupine found an order for %d grants on %d locks.", n, len(byLock)))
+	r = r.concludeJudged(fmt.Sprintf("Yes: porcupine found an order for %d grants on %d locks.", n, len(byLock)), n)
 	if r.Verdict == Ok && undecided > 0 {
 		r.Verdict, r.Summary = Unknown, fmt.Sprintf("%d of %d locks could not be decided within %v.", undecided, len(byLock), timeout)
 	}
@@ -136,10 +141,7 @@ func operations(ls []*life, prev int64, tokens bool) []porcupine.Operation {
 		if !tokens {
 			prev = unordered
 		}
-		end := l.deadline()
-		if l.unlock != nil {
-			end = min(end, l.unlock.Call)
-		}
+		end := l.end()
 		ops = append(ops,
 			porcupine.Operation{Input: step{life: l, prev: prev}, Call: l.grant.Call, Return: l.grant.Return},
 			porcupine.Operation{Input: step{life: l, end: true}, Call: end, Return: max(end, l.grant.Return)},

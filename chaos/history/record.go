@@ -57,7 +57,7 @@ type Header struct {
 	Versions map[string]string `json:"versions,omitempty"` // "redlock", "redis", "go", ...
 }
 
-// Promises say what must hold under the faults of a run (docs/chaos.md, "What is promised under each nemesis").
+// Promises say what must hold in a run (docs/chaos.md, "What is promised under each nemesis"), or what a fault may break.
 type Promises struct {
 	Exclusion bool `json:"exclusion"` // X: claimed validities of one lock never overlap
 	Tokens    bool `json:"tokens"`    // T: fencing tokens are unique and ordered, the fenced register loses nothing
@@ -101,6 +101,9 @@ type Fault struct {
 	Targets []string `json:"targets,omitempty"`
 	Detail  string   `json:"detail,omitempty"` // its parameters in words
 	Error   string   `json:"error,omitempty"`  // not empty: the fault could not be applied, and does not count
+	// MayBreak are the promises that the fault suspends while it can matter. A fault with an Error may have been applied in part, and
+	// suspends them too.
+	MayBreak Promises `json:"may_break,omitzero"`
 }
 
 // Vote is one observation of whether a master votes. OK: it votes. Failed: it answers and does not vote (it recovers, or is in another

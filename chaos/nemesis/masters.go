@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/history"
 )
 
 // kill kills the nodes, does more to their servers while they are down, and starts them after a while.
@@ -332,29 +333,52 @@ func everything(s *strike) error {
 			others = append(others, n)
 		}
 	}
-	done := make(chan string)
+	type part struct {
+		history.Fault
+		ok bool
+	}
+	done := make(chan part)
 	const at = 3
 	for range at {
 		n := others[s.rand.IntN(len(others))]
 		r := rand.New(rand.NewPCG(s.rand.Uint64(), s.rand.Uint64()))
 		go func() {
 			f, ok := n.Strike(s.ctx, s.target, r)
-			if !ok || f.Error != "" {
-				done <- ""
-				return
-			}
-			done <- n.Name
+			done <- part{f, ok}
 		}()
 	}
-	var names []string
+	var parts []history.Fault
 	for range at {
-		if name := <-done; name != "" {
-			names = append(names, name)
+		if p := <-done; p.ok {
+			parts = append(parts, p.Fault)
 		}
 	}
+	return s.join(parts)
+}
+
+// join makes the fault of s the sum of its parts. It may break what one of the parts may break, and no more.
+func (s *strike) join(parts []history.Fault) error {
+	s.fault.MayBreak = history.Promises{}
+	var names []string
+	var errs []error
+	for _, p := range parts {
+		s.fault.MayBreak.Exclusion = s.fault.MayBreak.Exclusion || p.MayBreak.Exclusion
+		s.fault.MayBreak.Tokens = s.fault.MayBreak.Tokens || p.MayBreak.Tokens
+		if p.End == history.Never {
+			s.unhealed = errors.Join(s.unhealed, errors.New(p.Nemesis+" "+p.Detail))
+		}
+		if p.Error != "" {
+			errs = append(errs, errors.New(p.Nemesis+": "+p.Error))
+			continue
+		}
+		names = append(names, p.Nemesis)
+	}
 	s.say("%s", strings.Join(names, ", "))
-	if len(names) == 0 {
+	switch {
+	case len(parts) == 0:
 		return errBusy
+	case len(names) == 0:
+		return errors.Join(errs...)
 	}
 	return nil
 }

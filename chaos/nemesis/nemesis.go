@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
@@ -26,7 +27,7 @@ import (
 type Nemesis struct {
 	Name string // such as kill-minority: one of history.Nemeses
 	Does string // what it does, in one sentence without a subject
-	// Promises must hold under it.
+	// Promises must hold under it. A fault suspends the others while it can matter: see history.Fault.
 	Promises history.Promises
 	// Needs is what the run must offer.
 	Needs Need
@@ -68,10 +69,15 @@ func (n Nemesis) Lacks(h Have) string {
 	return ""
 }
 
+// mayBreak returns the promises that do not hold under the nemesis.
+func (n Nemesis) mayBreak() history.Promises {
+	return history.Promises{Exclusion: !n.Promises.Exclusion, Tokens: !n.Promises.Tokens}
+}
+
 // Strike injects one fault and ends it again, after a few TTLs at most, or when ctx ends. r decides where and how. ok is false if other
 // faults are in the way; a later Strike may succeed.
 func (n Nemesis) Strike(ctx context.Context, t *Target, r *rand.Rand) (f history.Fault, ok bool) {
-	s := &strike{ctx: ctx, target: t, rand: r, fault: history.Fault{Nemesis: n.Name, Start: history.Now()}}
+	s := &strike{ctx: ctx, target: t, rand: r, fault: history.Fault{Nemesis: n.Name, Start: history.Now(), MayBreak: n.mayBreak()}}
 	err := n.strike(s)
 	for i := len(s.heals) - 1; i >= 0; i-- {
 		if e := s.heals[i](); e != nil {
@@ -87,7 +93,7 @@ func (n Nemesis) Strike(ctx context.Context, t *Target, r *rand.Rand) (f history
 		f.Error = err.Error()
 	}
 	if s.unhealed != nil {
-		f.End, f.Detail = history.Never, f.Detail+"; not healed: "+s.unhealed.Error()
+		f.End, f.Detail = history.Never, strings.TrimPrefix(f.Detail+"; not healed: "+s.unhealed.Error(), "; ")
 	}
 	return f, true
 }

@@ -64,12 +64,13 @@ func TestParse_groups_keepTheirPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if Promised(all).Exclusion || !Promised(all).Tokens || Promised(some) != both || len(some) < 15 || len(all) < len(some)+5 {
-			t.Errorf("%q: %d of default with %+v, %d of all with %+v", p, len(some), Promised(some), len(all), Promised(all))
+		bad := slices.ContainsFunc(some, func(n Nemesis) bool { return n.mayBreak() != history.Promises{} })
+		if bad || len(some) < 15 || len(all) < len(some)+5 {
+			t.Errorf("%q: %d of default, one of which may break a promise: %v; %d of all", p, len(some), bad, len(all))
 		}
 	}
 	one, err := Parse("n17-del, Kill-Minority", lacks(cluster.None))
-	if err != nil || len(one) != 2 || one[0].Name != "delete-lock" || Promised(one) != tokens {
+	if err != nil || len(one) != 2 || one[0].Name != "delete-lock" || one[0].Promises != tokens {
 		t.Errorf("got %v, %v", one, err)
 	}
 }
@@ -132,5 +133,38 @@ func TestTarget_claims_leaveAQuorumThatRemembers(t *testing.T) {
 	}
 	if granted < 1000 || refused < 1000 {
 		t.Errorf("%d granted and %d refused prove little", granted, refused)
+	}
+}
+
+// A fault that is several suspends what one of them may break, and no more.
+func TestJoin_parts_theSumOfThem(t *testing.T) {
+	exclusion := history.Promises{Exclusion: true}
+	kill := history.Fault{Nemesis: "kill-minority", End: 5}
+	step := history.Fault{Nemesis: "step-clock", End: 5, MayBreak: exclusion}
+	half := history.Fault{Nemesis: "skew-clocks", End: 5, MayBreak: exclusion, Error: "no such file"}
+	stuck := history.Fault{Nemesis: "freeze-masters", End: history.Never, Detail: "not healed: timeout"}
+	for name, test := range map[string]struct {
+		parts    []history.Fault
+		mayBreak history.Promises
+		detail   string
+		healed   bool
+		err      string
+	}{
+		"none struck":       {nil, history.Promises{}, "", true, errBusy.Error()},
+		"harmless":          {[]history.Fault{kill}, history.Promises{}, "kill-minority", true, ""},
+		"one is harmful":    {[]history.Fault{kill, step}, exclusion, "kill-minority, step-clock", true, ""},
+		"half applied":      {[]history.Fault{kill, half}, exclusion, "kill-minority", true, ""},
+		"only half applied": {[]history.Fault{half}, exclusion, "", true, "skew-clocks: no such file"},
+		"one is not healed": {[]history.Fault{stuck}, history.Promises{}, "freeze-masters", false, ""},
+	} {
+		s := &strike{fault: history.Fault{MayBreak: exclusion}}
+		err := s.join(test.parts)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if said != test.err || s.fault.MayBreak != test.mayBreak || s.fault.Detail != test.detail || (s.unhealed == nil) != test.healed {
+			t.Errorf("%s: error %q, %+v, unhealed %v", name, said, s.fault, s.unhealed)
+		}
 	}
 }

@@ -75,13 +75,3 @@ func Parse(s string, lacks func(Nemesis) string) ([]Nemesis, error) {
 	}
 	return ns, nil
 }
-
-// Promised returns what must hold if all of these may strike.
-func Promised(ns []Nemesis) history.Promises {
-	p := both
-	for _, n := range ns {
-		p.Exclusion = p.Exclusion && n.Promises.Exclusion
-		p.Tokens = p.Tokens && n.Promises.Tokens
-	}
-	return p
-}

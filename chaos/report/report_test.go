@@ -193,6 +193,23 @@ func TestWrite_badRun_showsOverlaps(t *testing.T) {
 	}
 }
 
+// An overlap in the time for which a fault suspends exclusion is told, and decides nothing.
+func TestWrite_overlapWhileSuspended_told(t *testing.T) {
+	h := historytest.Generate(3, historytest.Small())
+	for i, cs := 0, byLock(h); i < len(cs); i++ { // a grant returns during the claim before; its token stays in order
+		a, b := cs[i][0], cs[i][1]
+		if a.Grant.Mode != history.Exclusive || b.Grant.Call >= a.From || a.To > b.From {
+			continue
+		}
+		b.Grant.Return = a.From + (a.To-a.From)/2
+		h.Faults = append(h.Faults, history.Fault{Nemesis: "step-clock", Start: a.From, End: a.To, MayBreak: history.Promises{Exclusion: true}})
+		break
+	}
+	page := render(t, "suspended", h, expect())
+	has(t, page, "Every promise was kept", "No two clients ever believed", "(step-clock ", "Overlaps in that time: 1.")
+	hasNot(t, page, `id="overlaps"`)
+}
+
 // What is not promised does not decide the verdict, but is told.
 func TestWrite_overlapNotPromised_told(t *testing.T) {
 	h := historytest.Generate(3, historytest.Small())

@@ -71,7 +71,7 @@ func judge(rs []check.Result) verdict {
 	for _, r := range rs {
 		switch {
 		case r.Promised && r.Verdict == check.Ok && v.Class == "ok" && kept[r.ID] != "":
-			v.Lines = append(v.Lines, kept[r.ID])
+			v.Lines = append(v.Lines, kept[r.ID]+notJudged(r))
 		case r.Promised && r.Verdict == check.Unknown:
 			v.Lines = append(v.Lines, fmt.Sprintf("Not decided (%s): %s", r.ID, r.Summary))
 		case r.Promised && r.Verdict == check.Illegal:
@@ -85,6 +85,14 @@ func judge(rs []check.Result) verdict {
 	}
 	v.Lines = append(v.Lines, aside...)
 	return v
+}
+
+// notJudged says for how long a check was suspended, and what it found in that time; "" if it was not suspended.
+func notJudged(r check.Result) string {
+	if r.Suspended.Time == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Faults that may break this promise suspended the check for %v. Overlaps in that time: %d.", r.Suspended, len(r.NotJudged))
 }
 
 func verdictWord(r check.Result) string {
