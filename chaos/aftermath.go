@@ -212,18 +212,21 @@ func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 		what = "another maximum TTL"
 		opts = append(opts, redlock.WithMaxTTL(r.cfg.MaxTTL+time.Second))
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	c, err := redlock.Open(ctx, bad, opts...)
-	if err != nil {
-		return nil
-	}
-	defer c.Close()
-	// A master that is down or in quarantine cannot refuse the settings yet. It grants no lock either, and that is what counts.
-	l, err := c.Mutex("misconfigured").TryLock(ctx)
 	if err == nil {
-		_ = l.Unlock(ctx)
-		r.faults.violation("misconfigure", "a client with "+what+" was given a lock")
+		defer c.Close()
+		var l *redlock.Lease
+		if l, err = c.Mutex("misconfigured").TryLock(ctx); err == nil {
+			_ = l.Unlock(ctx)
+			r.faults.violation("misconfigure", "a client with "+what+" was given a lock")
+			return nil
+		}
+	}
+	// A master that is down or in quarantine cannot refuse the settings yet. Then nothing was shown.
+	if errors.Is(err, redlock.ErrUnreachable) || errors.Is(err, redlock.ErrRecovering) || ctx.Err() != nil {
+		return fmt.Errorf("no quorum could refuse %s: %w", what, err)
 	}
 	return nil
 }

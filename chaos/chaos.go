@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
@@ -47,7 +48,7 @@ type Config struct {
 	TTL         time.Duration       // of the locks; default 600 ms
 	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s
 	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 10 s
-	LeastLocks  int                 // after the faults, clients go on until this many locks were granted, for at most a minute
+	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute
 	Min         *check.Minimums     // what the run must have done; default see Minimums
 	Replay      string              // the command that repeats the run, for the record
 	Out         io.Writer           // receives a few lines about Docker and the servers; nil discards them
@@ -80,11 +81,14 @@ func (c Config) Has() nemesis.Have {
 	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != ""}
 }
 
-// Minimums returns what a run of this Config must do to mean something: 10 locks a second, 10 contended calls, a token for each lock, and
-// one strike of each nemesis.
+// Minimums returns what a run of this Config must do to mean something: 10 locks a second, 10 contended calls, a token for each lock, a
+// reader if there are any, and one strike of each nemesis.
 func Minimums(c Config) check.Minimums {
 	m := check.Minimums{Acquisitions: int(c.Duration.Seconds() * 10), Contended: 10, Faults: map[string]int{}}
 	m.Tokens = m.Acquisitions
+	if len(c.Workloads) == 0 || slices.Contains(c.Workloads, workload.RW) {
+		m.Readers = 1
+	}
 	for _, n := range c.Nemeses {
 		m.Faults[n.Name] = 1
 	}

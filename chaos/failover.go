@@ -125,6 +125,7 @@ func (e *failover) begin(ctx context.Context, c *cluster.Cluster) error {
 	e.w, err = history.NewWriter(&e.record, history.Header{
 		Started: time.Now(), Driver: string(c.Driver()), Masters: 5, TTL: failoverTTL, Replay: e.cfg.Replay,
 		Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: versions(masters),
+		Idle: []string{"fenced-register", "counters"},
 	})
 	return err
 }

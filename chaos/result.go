@@ -14,12 +14,13 @@ import (
 type Result struct {
 	Seed         uint64         `json:"seed"`
 	Driver       string         `json:"driver"`
-	Duration     float64        `json:"duration_s"`   // of the faults
-	Acquisitions int            `json:"acquisitions"` // locks granted
-	Faults       map[string]int `json:"faults"`       // faults that took place, by nemesis
-	Violations   []Violation    `json:"violations"`   // never null; [] if every promise held
-	Availability float64        `json:"availability"` // share of the half seconds under faults in which a client was granted a lock
-	Recovery     float64        `json:"recovery_ms"`  // from the end of the faults until every lock had been taken again
+	Duration     float64        `json:"duration_s"`                // of the faults
+	Acquisitions int            `json:"acquisitions"`              // locks granted
+	UnderFaults  int            `json:"acquisitions_under_faults"` // of these, granted while a fault was at work
+	Faults       map[string]int `json:"faults"`                    // faults that took place, by nemesis
+	Violations   []Violation    `json:"violations"`                // never null; [] if every promise held
+	Availability float64        `json:"availability"`              // share of the half seconds under faults in which a client was granted a lock
+	Recovery     float64        `json:"recovery_ms"`               // from the end of the faults until every lock had been taken again
 	// Unfenced and Fenced are the shares of updates that the registers without and with a check of tokens lost.
 	Unfenced float64           `json:"unfenced_lost"`
 	Fenced   float64           `json:"fenced_lost"`
@@ -71,6 +72,7 @@ func Summarize(h *history.History, checks []check.Result) *Result {
 	res := &Result{
 		Seed: h.Header.Seed, Driver: h.Header.Driver, Faults: map[string]int{}, Violations: violations(checks), Versions: h.Header.Versions,
 		Recovery: ms(check.Recovery(h)), Nemeses: map[string]Impact{},
+		UnderFaults: check.GrantsUnderFaults(h),
 	}
 	for _, op := range h.Ops {
 		if op.Kind == history.KindLock && op.Outcome == history.OK {

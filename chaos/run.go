@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
@@ -35,6 +37,7 @@ type run struct {
 	history        *history.Writer // writes to file
 	locks          *redlock.Client // the harness's own client, whose links have no faults
 	faults         faultLog
+	disturbed      atomic.Int64 // locks granted while a fault was at work
 	due            queue
 	lasted         time.Duration // how long faults struck
 }
@@ -129,12 +132,21 @@ func (r *run) openHistory(ctx context.Context) error {
 	r.header = history.Header{
 		Started: r.began, Seed: r.cfg.Seed, Driver: string(r.cluster.Driver()), Masters: r.cfg.Masters, TTL: r.cfg.TTL,
 		Replay: r.cfg.Replay, Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: versions(masters),
+		Idle: idle(r.cfg.Workloads),
 	}
 	if r.file, err = os.Create(filepath.Join(r.dir, "harness.jsonl")); err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}
 	r.history, err = history.NewWriter(r.file, r.header)
 	return err
+}
+
+// idle returns the checkers to which clients with these workloads give nothing to judge.
+func idle(kinds []workload.Kind) []string {
+	if !slices.Contains(kinds, workload.Fenced) {
+		return []string{"fenced-register"}
+	}
+	return nil
 }
 
 // links starts one proxy to each node. Each client has its own links.

@@ -15,14 +15,18 @@ import (
 )
 
 // strike starts the strike loops and waits until cfg.Duration is over, every nemesis has struck and the lock quota is filled. A busy
-// machine gets another cfg.Duration and 10 s for the nemeses that have not struck.
+// machine gets another cfg.Duration and 10 s for the nemeses that have not struck, and a minute for the quota.
 func (r *run) strike(ctx context.Context) error {
 	begun := time.Now()
 	live, stop := context.WithCancel(ctx)
 	defer stop()
 	during, cancel := context.WithTimeout(live, r.cfg.Duration)
 	defer cancel()
-	longest, cancel := context.WithTimeout(live, 2*r.cfg.Duration+10*time.Second)
+	extra := r.cfg.Duration + 10*time.Second
+	if r.cfg.LeastLocks > 0 {
+		extra = max(extra, maxQuotaTime)
+	}
+	longest, cancel := context.WithTimeout(live, r.cfg.Duration+extra)
 	defer cancel()
 	start := func(f func() error) <-chan error {
 		done := make(chan error, 1)
@@ -38,7 +42,7 @@ func (r *run) strike(ctx context.Context) error {
 	for _, i := range rand.New(rand.NewPCG(r.cfg.Seed, 0)).Perm(len(r.cfg.Nemeses)) {
 		r.due.put(r.cfg.Nemeses[i])
 	}
-	parts := []<-chan error{start(func() error { return r.watch(live) }), start(func() error { return r.died(live) })}
+	parts := []<-chan error{start(func() error { return r.watch(live) }), start(func() error { return r.died(live) }), start(func() error { r.countGrants(live); return nil })}
 	var all error
 	if len(r.cfg.Nemeses) > 0 {
 		var loops []<-chan error
@@ -52,7 +56,6 @@ func (r *run) strike(ctx context.Context) error {
 	<-during.Done()
 	r.lasted = time.Since(begun)
 	r.judgeable(live)
-	r.fillQuota(live)
 	stop()
 	for _, done := range parts {
 		all = errors.Join(all, <-done)
@@ -74,22 +77,24 @@ func (r *run) judgeable(ctx context.Context) {
 	}
 }
 
-// maxQuotaTime bounds fillQuota.
+// maxQuotaTime bounds how long faults go on for cfg.LeastLocks.
 const maxQuotaTime = time.Minute
 
-// fillQuota waits until the clients were granted cfg.LeastLocks locks. No nemesis strikes meanwhile.
-func (r *run) fillQuota(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, maxQuotaTime)
-	defer cancel()
+// countGrants counts the locks that are granted while a fault is at work, until ctx ends. It looks now and then, so it leaves out what is
+// granted around the beginning and the end of a fault.
+func (r *run) countGrants(ctx context.Context) {
+	before, disturbed := 0, false
 	for ctx.Err() == nil {
 		granted := 0
 		for _, s := range r.clients {
 			granted += s.granted()
 		}
-		if granted >= r.cfg.LeastLocks {
-			return
+		on, _ := r.faults.now()
+		if disturbed && len(on) > 0 {
+			r.disturbed.Add(int64(granted - before))
 		}
-		sleep(ctx, watchEvery/4)
+		before, disturbed = granted, len(on) > 0
+		sleep(ctx, watchEvery/10)
 	}
 }
 
@@ -106,14 +111,14 @@ func guard(f func() error) (err error) {
 // strikeLoop strikes with one nemesis after another. cfg.AtOnce of these loops run at the same time; nth tells them apart.
 //
 // The loops share a first round, in which each nemesis strikes once. After it they choose nemeses at random. A loop ends when during is
-// over, the first round is over and cfg.LeastFaults faults struck; or when longest is over.
+// over, the first round is over, cfg.LeastFaults faults struck and cfg.LeastLocks locks were granted under them; or when longest is over.
 func (r *run) strikeLoop(during, longest context.Context, nth int) error {
 	choose := rand.New(rand.NewPCG(r.cfg.Seed, uint64(nth)+1))
 	for longest.Err() == nil {
 		n, first := r.due.take()
 		ctx := during
 		if during.Err() != nil {
-			if _, struck := r.faults.now(); !first && struck >= r.cfg.LeastFaults {
+			if _, struck := r.faults.now(); !first && struck >= r.cfg.LeastFaults && r.disturbed.Load() >= int64(r.cfg.LeastLocks) {
 				return nil
 			}
 			ctx = longest

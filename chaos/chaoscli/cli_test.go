@@ -256,7 +256,7 @@ func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
 
 // What chaos check says of two claims that overlap depends on whether a fault that may break exclusion can matter when they do.
 func TestCheck_overlap_judgedByTheInstant(t *testing.T) {
-	const head = `{"header":{"started":"2026-11-21T03:00:00Z","seed":1,"driver":"by hand","masters":5,"ttl":1000,"replay":"none","promises":{"exclusion":true,"tokens":true}}}
+	const head = `{"header":{"started":"2026-11-21T03:00:00Z","seed":1,"driver":"by hand","masters":5,"ttl":1000,"replay":"none","idle":["fenced-register","counters"],"promises":{"exclusion":true,"tokens":true}}}
 {"op":{"kind":"lock","client":"a","call":3010,"return":3020,"lock":"L","mode":"exclusive","holder":"a1","token":1,"deadline":3900,"outcome":"ok"}}
 {"op":{"kind":"lock","client":"b","call":3030,"return":3499,"lock":"L","mode":"exclusive","holder":"b1","token":2,"deadline":4399,"outcome":"ok"}}
 {"op":{"kind":"lock","client":"a","call":9000,"return":9001,"lock":"L","mode":"exclusive","holder":"a2","token":3,"deadline":9900,"outcome":"ok"}}

@@ -244,7 +244,7 @@ func (c *console) summary(res *chaos.Result) {
 	}
 	fmt.Fprintf(c.out, "driver        %s, seed %d\n", res.Driver, res.Seed)
 	fmt.Fprintf(c.out, "versions      %s\n", versionLine(res.Versions))
-	fmt.Fprintf(c.out, "acquisitions  %d\n", res.Acquisitions)
+	fmt.Fprintf(c.out, "acquisitions  %d, of which %d under faults\n", res.Acquisitions, res.UnderFaults)
 	fmt.Fprintf(c.out, "faults        %d in %.1f s\n", total, res.Duration)
 	fmt.Fprintf(c.out, "availability  locks were granted in %.1f %% of the half seconds under faults; all had been taken again %.0f ms after the last\n",
 		100*res.Availability, res.Recovery)

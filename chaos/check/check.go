@@ -7,12 +7,13 @@
 // violation. A checker cannot judge what no client recorded. So the checker effort fails a run that did too little, and if the checker
 // assumptions finds a history that cannot be true, no other checker judges it.
 //
-// A verdict is Ok, Illegal or Unknown. Unknown means that the checker could not decide. A run with a promised checker that is Unknown has
-// not passed.
+// A verdict is Ok, Illegal or Unknown. Unknown means that the checker could not decide, or saw nothing that it could have judged. A run with a
+// promised checker that is Unknown has not passed. What a run gives no checker to judge, its history says (history.Header.Idle).
 package check
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
@@ -86,7 +87,7 @@ func All(h *history.History, e Expect) []Result {
 	}
 	promised := map[string]bool{"assumptions": true, "exclusion": e.X, "tokens": e.T, "fenced-register": e.T, "unfenced-register": false, "linearizable": e.X && e.T, "counters": e.T, "healed": true, "effort": true}
 	for i := range rs {
-		rs[i].Promised = promised[rs[i].ID]
+		rs[i].Promised = promised[rs[i].ID] && !slices.Contains(h.Header.Idle, rs[i].ID)
 	}
 	return rs
 }

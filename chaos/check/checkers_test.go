@@ -23,7 +23,7 @@ var checkers = map[string]func(*history.History) Result{
 	"linearizable": func(h *history.History) Result { return Linearizable(h, 10*time.Second) }, "counters": Counters,
 	"healed": func(h *history.History) Result { return Healed(h, 100*time.Nanosecond) },
 	"effort": func(h *history.History) Result {
-		return Effort(h, Minimums{Acquisitions: 2, Contended: 1, Tokens: 2, Faults: map[string]int{"kill-minority": 1}})
+		return Effort(h, Minimums{Acquisitions: 2, UnderFaults: 1, Contended: 1, Tokens: 2, Faults: map[string]int{"kill-minority": 1}})
 	},
 }
 
@@ -49,6 +49,11 @@ var violation = map[string]string{
 	"exclusion_illegal_overlap-between-suspensions":  "a1 and b1 both claim \"L\" for 401ns",
 	"exclusion_illegal_fault-that-breaks-nothing":    "a1 and b1 both claim \"L\" for 401ns",
 	"exclusion_unknown_suspended-throughout":         "Nothing was there to be judged. Not judged: 0.0 s of 0.0 s (step-clock 0.0 s); overlaps in that time: 1.",
+	"tokens_unknown_none-issued":                     "Nothing was there to be judged.",
+	"fenced-register_unknown_no-write":               "Nothing was there to be judged.",
+	"counters_unknown_no-reading":                    "Nothing was there to be judged.",
+	"linearizable_unknown_no-grant":                  "Nothing was there to be judged.",
+	"effort_illegal_no-fault-at-the-time":            "locks granted while a fault was at work: 0, want at least 1",
 	"exclusion_unknown_no-claims":                    "Nothing was there to be judged.",
 	"linearizable_illegal_overlap-before-suspension": "no place for",
 	"tokens_illegal_twice":                           "token 7 of \"L\" was issued twice: lock of \"L\" by a (holder a1) called at 10, and lock of \"L\" by b",

@@ -224,7 +224,7 @@ var mutants = []mutant{
 		h.Keys = append(h.Keys, history.Key{Node: "n", Lock: "l", At: h.Ops[r.IntN(len(h.Ops))].Call, TTL: -1})
 		return true
 	}},
-	{"no lock is granted", "exclusion linearizable effort", func(r *rand.Rand, h *history.History) bool {
+	{"no lock is granted", "exclusion tokens fenced-register linearizable effort", func(r *rand.Rand, h *history.History) bool {
 		h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Kind != history.KindProbe })
 		return true
 	}},

@@ -77,7 +77,7 @@ func Tokens(h *history.History) Result {
 	}
 	r.sort()
 	r.Figures = []Figure{{"tokens issued", float64(issued)}, {"grants without a token", float64(without)}, {"grants returned out of token order", float64(inverted)}}
-	return r.conclude(fmt.Sprintf("Yes: %d tokens on %d locks, all different and in real-time order.", issued, len(byLock)))
+	return r.observed(fmt.Sprintf("Yes: %d tokens on %d locks, all different and in real-time order.", issued, len(byLock)), issued)
 }
 
 // twice returns the pairs of records that saw the same number.
@@ -132,7 +132,7 @@ func Counters(h *history.History) Result {
 	}
 	r.sort()
 	r.Figures = []Figure{{"counter readings", float64(len(h.Counters))}, {"counters of one incarnation", float64(len(byCounter))}}
-	return r.conclude(fmt.Sprintf("No: %d readings of %d counters, none falls.", len(h.Counters), len(byCounter)))
+	return r.observed(fmt.Sprintf("No: %d readings of %d counters, none falls.", len(h.Counters), len(byCounter)), len(h.Counters))
 }
 
 // add adds a violation that two operations show.

@@ -30,7 +30,7 @@ func FencedRegister(h *history.History) Result {
 	}
 	r.sort()
 	r.Figures = []Figure{{"fenced writes accepted", float64(writes)}, {"fenced operations refused", float64(refused)}}
-	return r.conclude(fmt.Sprintf("No: all of %d accepted updates were kept, and %d late operations were refused.", writes, refused))
+	return r.observed(fmt.Sprintf("No: all of %d accepted updates were kept, and %d late operations were refused.", writes, refused), writes)
 }
 
 func (r *Result) checkFenced(h *history.History, reg *register) {

@@ -178,6 +178,8 @@ func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) 
 // Minimums is what a run must have done to mean something. A field that is zero is not checked.
 type Minimums struct {
 	Acquisitions int            // locks granted
+	UnderFaults  int            // locks granted while a fault was at work
+	Readers      int            // locks granted to readers
 	Contended    int            // lock calls made while another client held the lock
 	Tokens       int            // grants with a token
 	Faults       map[string]int // by nemesis: faults really applied
@@ -187,15 +189,19 @@ type Minimums struct {
 // nothing for two weeks and stayed green (etcd#21033).
 func Effort(h *history.History, least Minimums) Result {
 	r := Result{ID: "effort", Question: "Did the run do enough for its other answers to mean something?"}
-	var acquired, tokens int
+	var acquired, tokens, readers int
 	for _, op := range h.Ops {
 		if op.Kind == history.KindLock && op.Outcome == history.OK {
 			acquired++
 			if op.Token != 0 {
 				tokens++
 			}
+			if op.Mode == history.Shared {
+				readers++
+			}
 		}
 	}
+	disturbed := GrantsUnderFaults(h)
 	applied, faults := map[string]int{}, 0
 	for _, f := range h.Faults {
 		if f.Error == "" {
@@ -210,13 +216,33 @@ func Effort(h *history.History, least Minimums) Result {
 	}
 	waited := contended(h)
 	enough("locks granted", acquired, least.Acquisitions)
+	enough("locks granted while a fault was at work", disturbed, least.UnderFaults)
+	enough("locks granted to readers", readers, least.Readers)
 	enough("lock calls while another client held the lock", waited, least.Contended)
 	enough("tokens issued", tokens, least.Tokens)
 	for _, n := range sortedKeys(least.Faults) {
 		enough("faults applied by "+n, applied[n], least.Faults[n])
 	}
-	r.Figures = []Figure{{"locks granted", float64(acquired)}, {"contended lock calls", float64(waited)}, {"faults applied", float64(faults)}}
-	return r.conclude(fmt.Sprintf("Yes: %d locks granted, %d lock calls met another holder, %d faults were applied.", acquired, waited, faults))
+	r.Figures = []Figure{{"locks granted", float64(acquired)}, {"locks granted under faults", float64(disturbed)}, {"contended lock calls", float64(waited)}, {"faults applied", float64(faults)}}
+	return r.conclude(fmt.Sprintf("Yes: %d locks granted, %d of them under faults, %d lock calls met another holder, %d faults were applied.", acquired, disturbed, waited, faults))
+}
+
+// GrantsUnderFaults counts the locks that were granted while a fault was at work. A lock that is granted when all is quiet says nothing about
+// faults. Probes do not count.
+func GrantsUnderFaults(h *history.History) (n int) {
+	var spans []span
+	for _, f := range h.Faults {
+		if f.Error == "" {
+			spans = append(spans, span{f.Start, f.End})
+		}
+	}
+	at := Suspension{spans: union(spans)}
+	for _, op := range h.Ops {
+		if op.Kind == history.KindLock && op.Outcome == history.OK && at.meets(op.Return, op.Return) {
+			n++
+		}
+	}
+	return n
 }
 
 // contended counts the lock calls that were made during another client's claim on the lock.

@@ -194,6 +194,9 @@ func (h *Header) join(o Header) error {
 	if h.Seed != o.Seed || h.Driver != o.Driver || h.Masters != o.Masters || h.TTL != o.TTL || h.Replay != o.Replay || h.Promises != o.Promises {
 		return fmt.Errorf("history: files of two runs: %q with seed %d, and %q with seed %d", h.Replay, h.Seed, o.Replay, o.Seed)
 	}
+	if len(h.Idle) == 0 { // a client of another build may not know the field
+		h.Idle = o.Idle
+	}
 	if o.Started.Before(h.Started) {
 		h.Started = o.Started
 	}

@@ -55,6 +55,10 @@ type Header struct {
 	Replay   string            `json:"replay"`             // the command that runs it again
 	Promises Promises          `json:"promises"`           // what must hold under the faults of this run
 	Versions map[string]string `json:"versions,omitempty"` // "redlock", "redis", "go", ...
+
+	// Idle are the checkers to which the run gives nothing to judge, for example fenced-register in a run without registers. They are not
+	// promised. Every other checker must have seen something.
+	Idle []string `json:"idle,omitempty"`
 }
 
 // Promises say what must hold in a run (docs/chaos.md, "What is promised under each nemesis"), or what a fault may break.

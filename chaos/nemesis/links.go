@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redlock-go/redlock/node/faultproxy"
@@ -32,8 +33,9 @@ func freezeClient(s *strike) error {
 	s.fault.Targets = []string{c.Name()}
 	when := "at any time"
 	if s.rand.IntN(3) > 0 {
-		when = "before the replies"
-		s.awaitReplies(i)
+		if s.awaitReplies(i) {
+			when = "before the replies"
+		}
 	}
 	s.say("%s, for %v", when, d)
 	s.heal(func(context.Context) error { return c.Resume() })
@@ -44,9 +46,9 @@ func freezeClient(s *strike) error {
 	return nil
 }
 
-// awaitReplies returns when a command of client i was executed and its reply, like those of the other masters, is a few milliseconds away;
-// or after a TTL.
-func (s *strike) awaitReplies(i int) {
+// awaitReplies returns true when a command of client i was executed and its reply, like those of the other masters, is a few milliseconds
+// away. It returns false after a TTL without one.
+func (s *strike) awaitReplies(i int) bool {
 	ctx, cancel := context.WithTimeout(s.ctx, s.target.TTL)
 	defer cancel()
 	for _, p := range s.target.Links[i] {
@@ -59,6 +61,7 @@ func (s *strike) awaitReplies(i int) {
 		}()
 	}
 	<-ctx.Done()
+	return errors.Is(ctx.Err(), context.Canceled) && s.ctx.Err() == nil
 }
 
 // storm makes all clients want the hot lock.
@@ -164,9 +167,28 @@ func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultpro
 		s.target.giveLinks(which)
 		return nil
 	})
+	before := s.target.hurt(which)
 	set(f)
 	s.last(d)
+	n := s.target.hurt(which) - before
+	if n == 0 {
+		return errors.New("no message came by")
+	}
+	s.fault.Detail += fmt.Sprintf("; %d messages", n)
 	return nil
+}
+
+// hurt counts the messages that faults on these links have dropped, delayed or kept so far.
+func (t *Target) hurt(which [][]bool) (n int64) {
+	for i, row := range which {
+		for j, hurt := range row {
+			if hurt {
+				s := t.Links[i][j].Stats()
+				n += s.Dropped + s.Delayed + s.Stalled
+			}
+		}
+	}
+	return n
 }
 
 // toNodes is all links to some nodes.

@@ -5,14 +5,13 @@ package nemesis
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
-	"github.com/redlock-go/redlock/chaos/history"
 )
 
 // kill kills the nodes, does more to their servers while they are down, and starts them after a while.
@@ -163,6 +162,9 @@ func (s *strike) step(count int) error {
 	}
 	s.say("by %v", offset)
 	err = each(nodes, func(n *Node) error { return n.Master().StepClock(offset) })
+	if err == nil {
+		err = each(nodes, func(n *Node) error { return s.clockOff(n, offset.Abs()/2) })
+	}
 	s.last(s.between(s.target.TTL, 3*s.target.TTL))
 	return err
 }
@@ -185,7 +187,25 @@ func skew(s *strike) error {
 	s.say("at %v times the rate", rate)
 	err = each(nodes, func(n *Node) error { return n.Master().SetRate(rate) })
 	s.last(s.between(s.target.TTL, 4*s.target.TTL))
+	if err == nil && s.ctx.Err() == nil { // otherwise there was too little time for a clock to go wrong
+		err = each(nodes, func(n *Node) error { return s.clockOff(n, 10*time.Millisecond) })
+	}
 	return err
+}
+
+// clockOff returns an error unless the clock that a master shows is wrong by least or more.
+func (s *strike) clockOff(n *Node, least time.Duration) error {
+	return n.Admin(context.WithoutCancel(s.ctx), func(ctx context.Context, c *redis.Client, _ int) error {
+		before := time.Now()
+		shown, err := c.Time(ctx).Result()
+		if err != nil {
+			return err
+		}
+		if off := max(before.Sub(shown), shown.Sub(time.Now())); off < least {
+			return fmt.Errorf("the clock of %s shows the right time", n.name)
+		}
+		return nil
+	})
 }
 
 // onOne runs f as an administrator on a master.
@@ -263,8 +283,20 @@ func fill(s *strike) error {
 	}
 	s.heal(func(context.Context) error { return each(nodes, limit("0")) })
 	err = each(nodes, limit("1"))
+	if err == nil {
+		err = each(nodes, func(n *Node) error { return n.Admin(s.ctx, refusesWrites) })
+	}
 	s.last(s.between(s.target.TTL/2, 2*s.target.TTL))
 	return err
+}
+
+// refusesWrites returns an error unless the master refuses a write because its memory is full.
+func refusesWrites(ctx context.Context, c *redis.Client, _ int) error {
+	err := c.Set(ctx, "redlock:chaos:full", "", time.Millisecond).Err()
+	if err == nil || !strings.HasPrefix(err.Error(), "OOM") {
+		return fmt.Errorf("the memory is not full: a write returned %v", err)
+	}
+	return nil
 }
 
 func failOver(s *strike) error {
@@ -324,61 +356,3 @@ func administer(s *strike) error {
 }
 
 func misconfigure(s *strike) error { return s.target.Misconfigured(s.ctx, s.rand) }
-
-// everything does three others at once, as part of this one.
-func everything(s *strike) error {
-	var others []Nemesis
-	for _, n := range Table() {
-		if n.Name != "three-at-once" && n.Lacks(s.target.Has) == "" && (s.target.Clocks || !n.Needs.Clocks) {
-			others = append(others, n)
-		}
-	}
-	type part struct {
-		history.Fault
-		ok bool
-	}
-	done := make(chan part)
-	const at = 3
-	for range at {
-		n := others[s.rand.IntN(len(others))]
-		r := rand.New(rand.NewPCG(s.rand.Uint64(), s.rand.Uint64()))
-		go func() {
-			f, ok := n.Strike(s.ctx, s.target, r)
-			done <- part{f, ok}
-		}()
-	}
-	var parts []history.Fault
-	for range at {
-		if p := <-done; p.ok {
-			parts = append(parts, p.Fault)
-		}
-	}
-	return s.join(parts)
-}
-
-// join makes the fault of s the sum of its parts. It may break what one of the parts may break, and no more.
-func (s *strike) join(parts []history.Fault) error {
-	s.fault.MayBreak = history.Promises{}
-	var names []string
-	var errs []error
-	for _, p := range parts {
-		s.fault.MayBreak.Exclusion = s.fault.MayBreak.Exclusion || p.MayBreak.Exclusion
-		s.fault.MayBreak.Tokens = s.fault.MayBreak.Tokens || p.MayBreak.Tokens
-		if p.End == history.Never {
-			s.unhealed = errors.Join(s.unhealed, errors.New(p.Nemesis+" "+p.Detail))
-		}
-		if p.Error != "" {
-			errs = append(errs, errors.New(p.Nemesis+": "+p.Error))
-			continue
-		}
-		names = append(names, p.Nemesis)
-	}
-	s.say("%s", strings.Join(names, ", "))
-	switch {
-	case len(parts) == 0:
-		return errBusy
-	case len(names) == 0:
-		return errors.Join(errs...)
-	}
-	return nil
-}

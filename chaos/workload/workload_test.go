@@ -35,7 +35,7 @@ func spec(t *testing.T) Spec {
 	}
 	s := Spec{
 		Name: "c1", Seed: 1, Kinds: Kinds(), TTL: 200 * time.Millisecond, MaxTTL: time.Second, Think: 5 * time.Millisecond,
-		History: filepath.Join(t.TempDir(), "c1.jsonl"), Header: history.Header{Masters: 3, TTL: 200 * time.Millisecond, Promises: history.Promises{Exclusion: true, Tokens: true}},
+		History: filepath.Join(t.TempDir(), "c1.jsonl"), Header: history.Header{Masters: 3, TTL: 200 * time.Millisecond, Promises: history.Promises{Exclusion: true, Tokens: true}, Idle: []string{"counters"}},
 	}
 	for _, r := range servers {
 		t.Cleanup(func() { _ = r.Close() })
