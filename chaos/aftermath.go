@@ -26,8 +26,13 @@ func (r *run) aftermathBound() time.Duration {
 	return r.cfg.MaxTTL + 2*clock.DefaultDrift().Of(r.cfg.MaxTTL) + r.cfg.TTL + 4*time.Second
 }
 
+// aftermathTime bounds the aftermath. It is much more than the probes and the scans of a busy machine take.
+const aftermathTime = 5 * time.Minute
+
 // aftermath ends all faults and all clients. It then takes every lock once, and waits until no key of a lock is left.
 func (r *run) aftermath(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, aftermathTime, errors.New("the aftermath hangs"))
+	defer cancel()
 	if err := r.target.Heal(ctx); err != nil {
 		return err
 	}
@@ -55,7 +60,7 @@ func (r *run) settle(ctx context.Context) error {
 		left, err := r.scan(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
+			return fmt.Errorf("chaos: interrupted: %w", context.Cause(ctx))
 		case err != nil || left == 0 || over:
 			return err
 		}

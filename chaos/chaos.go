@@ -107,13 +107,15 @@ type Outcome struct {
 	Result  *Result
 	History *history.History
 	Checks  []check.Result
+	Logs    map[string][]byte // the ends of the logs of masters and clients, by name
 }
 
 // nodeTimeout is how long a client waits for one master. Clients use the default of package redlock.
 const nodeTimeout = redlock.DefaultNodeTimeout
 
 // Run runs the masters, clients and nemeses of cfg and checks the history. It returns an error if there is nothing to judge: for example
-// the masters could not be started, or ctx ended. A violation is not an error: see Result.Violations.
+// the masters could not be started, or ctx ended. A violation is not an error: see Result.Violations. If the run does not come to its end,
+// for example because a client crashes, hangs, or a fault cannot be healed, Run checks what was recorded, and Violations says why.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	r := &run{cfg: cfg, began: time.Now()}
@@ -131,7 +133,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	checks := check.All(h, e)
 	res := newResult(h, checks, r)
 	if cfg.Report != nil {
-		if err := cfg.Report(Outcome{Result: res, History: h, Checks: checks}); err != nil {
+		if err := cfg.Report(Outcome{Result: res, History: h, Checks: checks, Logs: r.logs}); err != nil {
 			return res, fmt.Errorf("chaos: report: %w", err)
 		}
 	}

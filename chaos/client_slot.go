@@ -24,10 +24,11 @@ type clientSlot struct {
 	other string // another build of the program, for Upgrade
 
 	process atomic.Pointer[workload.Process]
-	before  atomic.Int64 // locks granted to processes that were replaced
-	mu      sync.Mutex   // held while the process is replaced, and while something is done to it
-	lives   int          // counts processes; guarded by mu
-	failed  error        // why Upgrade could not start a process; guarded by mu
+	before  atomic.Int64        // locks granted to processes that were replaced
+	mu      sync.Mutex          // held while the process is replaced, and while something is done to it
+	lives   int                 // counts processes; guarded by mu
+	gone    []*workload.Process // that were replaced; guarded by mu
+	failed  error               // why Upgrade could not start a process; guarded by mu
 }
 
 // start starts the first process.
@@ -69,6 +70,19 @@ func (s *clientSlot) do(f func(*workload.Process) error) error {
 // granted returns how many locks the processes of the slot were granted.
 func (s *clientSlot) granted() int { return int(s.before.Load()) + s.now().Granted() }
 
+// logs returns what the processes of the slot that have ended wrote to their stderr.
+func (s *clientSlot) logs() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	logs := map[string][]byte{}
+	for _, p := range append(s.gone, s.now()) {
+		if log := p.Log(); len(log) > 0 {
+			logs[p.Name()] = log
+		}
+	}
+	return logs
+}
+
 // startTime bounds the start of the process that replaces another.
 const startTime = 20 * time.Second
 
@@ -93,6 +107,7 @@ func (s *clientSlot) Upgrade(ctx context.Context) (string, error) {
 	for {
 		if s.failed = s.begin(ctx); s.failed == nil {
 			s.before.Add(int64(old.Granted()))
+			s.gone = append(s.gone, old)
 			return to, nil
 		}
 		if ctx.Err() != nil {

@@ -39,7 +39,8 @@ type run struct {
 	faults         faultLog
 	disturbed      atomic.Int64 // locks granted while a fault was at work
 	due            queue
-	lasted         time.Duration // how long faults struck
+	lasted         time.Duration     // how long faults struck
+	logs           map[string][]byte // of masters and clients, by name
 }
 
 // real runs against real masters and removes them afterwards.
@@ -54,32 +55,55 @@ func (r *run) real(ctx context.Context) (*history.History, check.Expect, error) 
 	defer reaper.Close()
 	defer r.close() // also when something panics
 	h, err := r.record(ctx)
-	if err := errors.Join(err, r.close()); err != nil {
+	if err := errors.Join(err, r.close()); err != nil && (h == nil || ctx.Err() != nil) {
 		return nil, check.Expect{}, err
+	} else if err != nil {
+		// What was recorded is judged all the same, and the run has failed.
+		r.faults.violation(harness, err.Error())
 	}
 	p := h.Header.Promises
 	return h, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: r.aftermathBound(), Timeout: time.Minute, Min: *r.cfg.Min}, nil
 }
 
-// record starts everything, lets the nemeses strike, and returns the recorded history.
+// harness stands for a checker in a Violation that says why the run did not come to its end.
+const harness = "harness"
+
+// record starts everything, lets the nemeses strike, and returns the recorded history. If the run did not come to its end, for example because
+// a client crashed or a fault could not be healed, record returns the history so far and the error.
 func (r *run) record(ctx context.Context) (*history.History, error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.strike(ctx); err != nil {
+	err := r.strike(ctx)
+	if err == nil {
+		err = guard(func() error { return r.aftermath(ctx) })
+	}
+	if ctx.Err() != nil {
 		return nil, err
 	}
-	if err := r.aftermath(ctx); err != nil {
-		return nil, err
+	if err != nil { // clients may be stopped, or wait for masters that are gone
+		for _, s := range r.clients {
+			s.now().Kill()
+		}
 	}
-	paths, err := filepath.Glob(filepath.Join(r.dir, "*.jsonl"))
-	if err != nil {
-		return nil, fmt.Errorf("chaos: %w", err)
+	r.collectLogs(ctx)
+	paths, globErr := filepath.Glob(filepath.Join(r.dir, "*.jsonl"))
+	closeErr := r.file.Close()
+	h, readErr := history.ReadFiles(paths...)
+	return h, errors.Join(err, globErr, closeErr, readErr)
+}
+
+// collectLogs keeps the logs of masters and clients for the Outcome.
+func (r *run) collectLogs(ctx context.Context) {
+	r.logs = r.cluster.Logs(ctx)
+	for name, log := range r.registerServer.Logs(ctx) {
+		r.logs["registers-"+name] = log
 	}
-	if err := r.file.Close(); err != nil {
-		return nil, fmt.Errorf("chaos: %w", err)
+	for _, s := range r.clients {
+		for name, log := range s.logs() {
+			r.logs[name] = log
+		}
 	}
-	return history.ReadFiles(paths...)
 }
 
 // open starts masters, proxies and clients.

@@ -13,7 +13,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -247,6 +249,67 @@ func TestRun_interrupted_leavesNothing(t *testing.T) {
 		t.Errorf("got %v, %v, want no result and the context's error", res, err)
 	}
 	nothingLeft(t)
+}
+
+// A client that crashes ends the run. What was recorded until then is judged, and the logs are kept.
+func TestRun_clientCrashes_judgesWhatIsThere(t *testing.T) {
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		t.Skip("finds the client by /proc")
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	var out Outcome
+	seen := 0
+	res, err := Run(t.Context(), Config{
+		Driver: cluster.Process, Masters: 3, Clients: 2, Duration: time.Minute, Seed: 3, Nemeses: parse(t, "reorder", cluster.None),
+		Progress: func(p Progress) {
+			if seen++; p.Granted > 100 && seen > 5 {
+				crashClient(t)
+			}
+		},
+		Report: func(o Outcome) error { out = o; return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	why := ""
+	for _, v := range res.Violations {
+		if v.Checker == harness {
+			why = v.Detail
+		}
+	}
+	if res.Held() || !strings.Contains(why, "client c") || !strings.Contains(why, "killed") {
+		t.Errorf("held %v, because of %q", res.Held(), why)
+	}
+	if res.Acquisitions < 100 || len(out.Checks) != 9 {
+		t.Errorf("%d locks and %d checks", res.Acquisitions, len(out.Checks))
+	}
+	for _, name := range []string{"n1", "n2", "n3", "registers-n1"} {
+		if !bytes.Contains(out.Logs[name], []byte("Ready to accept connections")) {
+			t.Errorf("log of %s: %q", name, out.Logs[name])
+		}
+	}
+	nothingLeft(t)
+}
+
+// crashClient kills one client of this process's runs, if one is left.
+func crashClient(t *testing.T) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		stat, _ := os.ReadFile(filepath.Join(dir, "stat"))
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if f := strings.Fields(rest); len(f) < 2 || f[0] == "Z" || f[1] != strconv.Itoa(os.Getpid()) || !bytes.Contains(environ, []byte("REDLOCK_CHAOS_CLIENT=1")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Log(err)
+		}
+		return
+	}
 }
 
 // A run that did too little is no success.

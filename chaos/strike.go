@@ -50,7 +50,7 @@ func (r *run) strike(ctx context.Context) error {
 			loops = append(loops, start(func() error { return r.strikeLoop(during, longest, i) }))
 		}
 		for _, done := range loops {
-			all = errors.Join(all, <-done)
+			all = errors.Join(all, await(done, longest))
 		}
 	}
 	<-during.Done()
@@ -95,6 +95,24 @@ func (r *run) countGrants(ctx context.Context) {
 		}
 		before, disturbed = granted, len(on) > 0
 		sleep(ctx, watchEvery/10)
+	}
+}
+
+// hangTime is how long a nemesis may take to end its fault after the end of the run. It has healTime for each of its parts.
+const hangTime = time.Minute
+
+// await returns what comes from done. If nothing has come hangTime after the end of ctx it returns an error.
+func await(done <-chan error, ctx context.Context) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(hangTime):
+		return fmt.Errorf("chaos: a nemesis hangs: it has not ended its fault within %v", hangTime)
 	}
 }
 

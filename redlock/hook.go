@@ -9,6 +9,18 @@ func init() {
 	hook.Key = func(l Locker) string { return l.core().c.epoch.masters + "\x00" + l.Name() }
 	hook.Check = func(l Locker) error { return l.core().check() }
 	hook.WithRand = withRand
+	hook.Voters = voterNames
+}
+
+// voterNames is hook.Voters.
+func voterNames(l *Lease) (names []string) {
+	votes, _ := l.h.voters()
+	for i, n := range l.h.c.nodes {
+		if votes>>i&1 == 1 {
+			names = append(names, n.Name())
+		}
+	}
+	return names
 }
 
 // withRand is hook.WithRand.

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/chaos"
+	"github.com/redlock-go/redlock/chaos/history"
 )
 
 func TestMain(m *testing.M) {
@@ -285,6 +288,76 @@ func TestCheck_overlap_judgedByTheInstant(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a failed run leaves is in one folder, and its name is printed.
+func TestKeep_failedRun_oneFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	res := &chaos.Result{Seed: 5, Violations: []chaos.Violation{{Checker: "harness", Detail: "client c1 ended"}}}
+	h := &history.History{Header: history.Header{Seed: 5, Masters: 3, TTL: time.Second}}
+	logs := map[string][]byte{"n1": []byte("Ready"), "c1": []byte("panic"), "../../n2": []byte("out")}
+	var stderr bytes.Buffer
+	var f files
+	err := f.keep(&console{out: io.Discard, err: &stderr}, "chaos-failed-5", res, chaos.Outcome{Result: res, History: h, Logs: logs})
+	if err != nil || !strings.Contains(stderr.String(), "evidence: chaos-failed-5 ") {
+		t.Errorf("error %v, and printed: %s", err, stderr.String())
+	}
+	for file, want := range map[string]string{
+		"report.html": "</html>", "history.jsonl": `"seed":5`, "result.json": "client c1 ended", "n1.log": "Ready", "c1.log": "panic", "n2.log": "out",
+	} {
+		if b := read(t, filepath.Join("chaos-failed-5", file)); !bytes.Contains(b, []byte(want)) {
+			t.Errorf("no %q in %s: %s", want, file, b)
+		}
+	}
+}
+
+// The printed command gives the same Config as the command line that printed it.
+func TestReplay_everyFlag_sameConfig(t *testing.T) {
+	parse := func(line string) (*runFlags, chaos.Config) {
+		f, _ := flagsOf(t, line)
+		cfg, err := f.config()
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		return f, cfg
+	}
+	for _, line := range []string{
+		"--seed 7",
+		"--driver process --seed 7 --masters 3 --clients 4 --nemesis reorder,partition --workload hot --persistence everysec --duration 9s " +
+			"--at-once 3 --ttl 400ms --max-ttl 700ms --least-faults 100 --least-locks 10000",
+		"--driver sim --seed 7 --nemesis partition --max-ttl 2s",
+	} {
+		f, want := parse(line)
+		again := strings.TrimPrefix(f.replay(want.Driver, want.Seed), "redlock-bench chaos ")
+		_, got := parse(again)
+		if fmt.Sprintf("%+v", plain(got)) != fmt.Sprintf("%+v", plain(want)) {
+			t.Errorf("%s\nprinted %s\nwhich is %+v\nwant     %+v", line, again, plain(got), plain(want))
+		}
+	}
+}
+
+// flagsOf parses the flags of run.
+func flagsOf(t *testing.T, line string) (*runFlags, *flag.FlagSet) {
+	t.Helper()
+	f, fs := &runFlags{}, flag.NewFlagSet("run", flag.ContinueOnError)
+	f.bind(fs)
+	if err := fs.Parse(strings.Fields(line)); err != nil {
+		t.Fatal(err)
+	}
+	return f, fs
+}
+
+// plain is cfg with names in the place of nemeses, whose functions have addresses.
+func plain(cfg chaos.Config) any {
+	var names []string
+	for _, n := range cfg.Nemeses {
+		names = append(names, n.Name)
+	}
+	cfg.Nemeses = nil
+	return struct {
+		chaos.Config
+		Names []string
+	}{cfg, names}
 }
 
 // lie copies a history without its unlocks, so that claims last until their deadlines.

@@ -28,18 +28,25 @@ import (
 // runFlags are the flags of run. Those that config parses are text.
 type runFlags struct {
 	driver, image, servers, nemesis, workload, persistence, other string
-	masters, clients                                              int
-	duration                                                      time.Duration
+	masters, clients, atOnce, leastFaults, leastLocks             int
+	duration, ttl, maxTTL                                         time.Duration
 	seed                                                          uint64
 	files                                                         files
 	given                                                         func(name string) bool // whether the command line has that flag
 }
 
 func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error {
-	f := runFlags{given: func(name string) (yes bool) {
+	var f runFlags
+	f.bind(fs)
+	return f.run
+}
+
+// bind defines the flags.
+func (f *runFlags) bind(fs *flag.FlagSet) {
+	f.given = func(name string) (yes bool) {
 		fs.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
 		return yes
-	}}
+	}
 	fs.StringVar(&f.driver, "driver", "", "`NAME` docker, process or sim; default docker if an engine answers, else process")
 	fs.StringVar(&f.image, "image", "", "`NAME` of the docker image; default $REDLOCK_REDIS_IMAGE or redis:7, else an image made of the installed redis-server")
 	fs.StringVar(&f.servers, "servers", "", "`FILE,..` redis-server or valkey-server programs for --driver process, which masters take in turn; default the redis-server in PATH")
@@ -49,15 +56,20 @@ func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error
 	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, for the nemesis rolling-upgrade")
 	fs.IntVar(&f.masters, "masters", 5, "`N` masters, odd")
 	fs.IntVar(&f.clients, "clients", 3, "`N` client processes")
+	fs.IntVar(&f.atOnce, "at-once", 2, "`N` nemeses strike at the same time")
+	fs.DurationVar(&f.ttl, "ttl", 600*time.Millisecond, "`TIME` that a lock is granted for")
+	fs.DurationVar(&f.maxTTL, "max-ttl", time.Second, "`TIME` that a lock may be granted for at most, which a master that lost its data waits")
+	fs.IntVar(&f.leastFaults, "least-faults", 0, "`N` faults, until which the run goes on, for at most another duration and 10 s")
+	fs.IntVar(&f.leastLocks, "least-locks", 0, "`N` locks granted under faults, until which the run goes on, for at most another minute")
 	fs.DurationVar(&f.duration, "duration", 30*time.Second, "`TIME` of the faults; the start, the aftermath and the checks come on top")
 	fs.Uint64Var(&f.seed, "seed", 0, "`N` of every random choice; 0 draws a seed and prints it")
 	f.files.define(fs)
-	return f.run
 }
 
 // config checks the flags and returns the Config that they say.
 func (f *runFlags) config() (chaos.Config, error) {
-	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other}
+	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other,
+		AtOnce: f.atOnce, TTL: f.ttl, MaxTTL: f.maxTTL, LeastFaults: f.leastFaults, LeastLocks: f.leastLocks}
 	var err error
 	if cfg.Driver, err = parseDriver(f.driver); err != nil {
 		return cfg, err
@@ -76,6 +88,12 @@ func (f *runFlags) config() (chaos.Config, error) {
 		return cfg, usagef("--clients %d: want 2 to 20", f.clients)
 	case f.duration < time.Second:
 		return cfg, usagef("--duration %v: want a second or more", f.duration)
+	case f.atOnce < 1 || f.atOnce > 10:
+		return cfg, usagef("--at-once %d: want 1 to 10", f.atOnce)
+	case f.ttl < 100*time.Millisecond || f.maxTTL < f.ttl:
+		return cfg, usagef("--ttl %v, --max-ttl %v: want 100ms or more, and a maximum that is not less", f.ttl, f.maxTTL)
+	case f.leastFaults < 0 || f.leastLocks < 0:
+		return cfg, usagef("--least-faults %d, --least-locks %d: want 0 or more", f.leastFaults, f.leastLocks)
 	}
 	if f.other != "" {
 		if !executable(f.other) {
@@ -140,6 +158,10 @@ func (f *runFlags) simulated() error {
 		{"servers", "its masters are in memory"},
 		{"persistence", "the seed decides what its masters keep"},
 		{"workload", "it has one of its own"},
+		{"at-once", "the seed decides how many strike"},
+		{"ttl", "its workers choose"},
+		{"least-faults", "the seed decides"},
+		{"least-locks", "the seed decides"},
 		{"other", "all its clients are of this build"},
 	} {
 		if f.given(flag.name) {
@@ -167,7 +189,16 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --masters %d --clients %d --nemesis %s", seed, f.duration, f.masters, f.clients,
 		strings.Join(names, ","))
 	if driver != chaos.Sim {
-		s += fmt.Sprintf(" --persistence %s --workload %s", f.persistence, f.workload)
+		s += fmt.Sprintf(" --persistence %s --workload %s --at-once %d --ttl %v", f.persistence, f.workload, f.atOnce, f.ttl)
+	}
+	s += fmt.Sprintf(" --max-ttl %v", f.maxTTL)
+	for _, more := range []struct {
+		flag  string
+		value int
+	}{{"least-faults", f.leastFaults}, {"least-locks", f.leastLocks}} {
+		if more.value > 0 {
+			s += fmt.Sprintf(" --%s %d", more.flag, more.value)
+		}
 	}
 	if driver != cluster.Auto {
 		s += " --driver " + string(driver)
@@ -207,7 +238,9 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 		return err
 	}
 	if !res.Held() {
-		f.files.nameMissing(fmt.Sprintf("redlock-chaos-%d", cfg.Seed))
+		if err := f.files.keep(c, fmt.Sprintf("chaos-failed-%d", cfg.Seed), res, out); err != nil {
+			return err
+		}
 	}
 	if err := f.files.write(c, res, out.History, out.Checks, nil); err != nil {
 		return err

@@ -39,7 +39,7 @@ var violation = map[string]string{
 	"assumptions_illegal_unlock-before-grant":        "called before its lock was granted",
 	"assumptions_illegal_extend-before-grant":        "succeeded for a holder that was not granted yet",
 	"exclusion_illegal_failed-extend-keeps-claim":    "a1 and b1 both claim \"L\" for 100ns",
-	"exclusion_illegal_overlap":                      "a1 and b1 both claim \"L\" for 1ns: a1 until 500, b1 from 499",
+	"exclusion_illegal_overlap":                      "a1 and b1 both claim \"L\" for 1ns: a1 until 500 (votes of m1, m2, m3), b1 from 499 (votes of m3, m4, m5)",
 	"exclusion_illegal_extended":                     "a1 and b1 both claim \"L\" for 200ns",
 	"exclusion_illegal_extended-late":                "b1 and a1 both claim \"L\" for 380ns: b1 until 1410, a1 from 520",
 	"exclusion_illegal_reader-and-writer":            "a1 and b1 both claim",

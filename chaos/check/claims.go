@@ -164,11 +164,20 @@ func overlaps(cs []Claim) []Violation {
 	return vs
 }
 
+// votesOf is " (votes of m1, m2, m3)" for the masters that voted for a grant; "" if the history does not say.
+func votesOf(grant *history.Op) string {
+	if grant.Voters == "" {
+		return ""
+	}
+	return " (votes of " + grant.Voters + ")"
+}
+
 func overlap(a, b Claim) Violation {
 	from, to := b.From, min(a.To, b.To)
 	return Violation{
-		Text: fmt.Sprintf("%s and %s both claim %q for %v: %s until %d, %s from %d",
-			a.Grant.Holder, b.Grant.Holder, b.Grant.Lock, time.Duration(to-from), a.Grant.Holder, a.To, b.Grant.Holder, b.From),
+		Text: fmt.Sprintf("%s and %s both claim %q for %v: %s until %d%s, %s from %d%s",
+			a.Grant.Holder, b.Grant.Holder, b.Grant.Lock, time.Duration(to-from),
+			a.Grant.Holder, a.To, votesOf(a.Grant), b.Grant.Holder, b.From, votesOf(b.Grant)),
 		Ops: []history.Op{*a.Grant, *b.Grant}, From: from, To: to,
 	}
 }

@@ -69,7 +69,7 @@ type Promises struct {
 
 // Op is one operation of one client. Which fields are set depends on Kind:
 //
-//   - lock: Lock, Mode; if OK also Holder, Token (0 if none was issued) and Deadline;
+//   - lock: Lock, Mode; if OK also Holder, Token (0 if none was issued), Voters and Deadline;
 //   - unlock: Lock, Holder. If the library reports a lease as lost, the client records its unlock then, because its claim ends then;
 //   - extend: Lock, Holder; if OK also Deadline, the new one;
 //   - read, write: Lock (the name of the register), Fenced, Token (0 if none was shown), Value;
@@ -87,6 +87,9 @@ type Op struct {
 	Mode   Mode   `json:"mode,omitempty"`
 	Holder string `json:"holder,omitempty"` // id of the attempt that was granted: one grant, one holder
 	Token  int64  `json:"token,omitempty"`
+
+	// Voters are the names of the masters that had given a grant their votes when it returned, with commas between them.
+	Voters string `json:"voters,omitempty"`
 
 	// Deadline is the instant at which the claim of the client ends without an unlock. The client computed it.
 	Deadline int64 `json:"deadline,omitempty"`

@@ -56,8 +56,8 @@ func (s *story) closeup(i int, v check.Violation) closeup {
 	w := s.around(v)
 	c := closeup{
 		Title: fmt.Sprintf("%s, at %s", a.Lock, seconds(v.From-s.run.from)),
-		Text: fmt.Sprintf("%s had been granted %s%s and had neither released it nor reached its deadline when %s was granted it too%s. Both claimed it for %s.",
-			a.Client, a.Lock, withToken(a), b.Client, withToken(b), span(time.Duration(v.To-v.From))),
+		Text: fmt.Sprintf("%s had been granted %s%s%s and had neither released it nor reached its deadline when %s was granted it too%s%s. Both claimed it for %s.",
+			a.Client, a.Lock, withToken(a), withVotes(a), b.Client, withToken(b), withVotes(b), span(time.Duration(v.To-v.From))),
 		Figure: s.figure(w, fmt.Sprintf("overlap%d", i)),
 	}
 	c.Figure.Ticks = w.ticks(v.From, w.unit())
@@ -74,6 +74,13 @@ func withToken(op history.Op) string {
 		return ""
 	}
 	return fmt.Sprintf(" (token %d)", op.Token)
+}
+
+func withVotes(op history.Op) string {
+	if op.Voters == "" {
+		return ""
+	}
+	return " by the votes of " + op.Voters
 }
 
 // around is the overlap with three times its length on either side, but not much beyond the two claims.

@@ -204,6 +204,16 @@ func (p *Process) complaint() error {
 	return errors.New(s)
 }
 
+// Log returns what the process wrote to its stderr. It returns nil while the process runs.
+func (p *Process) Log() []byte {
+	select {
+	case <-p.exited:
+		return p.stderr.Bytes()
+	default:
+		return nil
+	}
+}
+
 // Kill ends the process at once and returns when it is reaped. One that has ended is left so.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/fence"
@@ -19,6 +21,11 @@ import (
 func deadline(l interface{ ValidUntil() time.Time }) int64 {
 	now := history.Now()
 	return now + int64(time.Until(l.ValidUntil()))
+}
+
+// voters returns the names of the masters that have given a lease their votes.
+func voters(l *redlock.Lease) string {
+	return strings.Join(hook.Voters.(func(*redlock.Lease) []string)(l), ", ")
 }
 
 // class is the history's word for an error: few words, nothing of the run in it.
@@ -76,6 +83,7 @@ func (r *Recorder) Lock(name string, mode history.Mode, get func() (*redlock.Lea
 	}
 	op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, l.Holder(), l.Token(), deadline(l)
 	op.Return = history.Now()
+	op.Voters = voters(l)
 	r.append(op)
 	return l
 }

@@ -213,6 +213,9 @@ func (w *worker) multi(ctx context.Context) {
 			op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, m.Holder(), m.Token(), deadline(m)
 		}
 		op.Return = history.Now()
+		if err == nil {
+			op.Voters = voters(l.Members()[i])
+		}
 		w.append(op)
 	}
 	if err != nil {

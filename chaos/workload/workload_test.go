@@ -87,6 +87,9 @@ func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
 		if op.Kind == history.KindLock && op.Outcome == history.OK && !slices.Contains(locks, op.Lock) {
 			locks = append(locks, op.Lock)
 		}
+		if op.Kind == history.KindLock && op.Outcome == history.OK && strings.Count(op.Voters, ",") < 1 {
+			t.Fatalf("%s by the votes of %q, of three masters", op.Holder, op.Voters)
+		}
 	}
 	want := Locks(Kinds())
 	slices.Sort(want)

@@ -29,6 +29,10 @@ var (
 	//
 	//	func(next func() uint64) redlock.Option
 	WithRand any
+	// Voters are the names of the masters that are known to have given a lease their votes.
+	//
+	//	func(*redlock.Lease) []string
+	Voters any
 )
 
 // LeaseKey is the context key of the innermost lease. See redlock.LeaseFrom.
