@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/nemesis"
 )
 
 // Result has the figures of a run. Its JSON is what redlock-bench chaos --json prints.
@@ -61,10 +62,23 @@ func (r *Result) Held() bool { return len(r.Violations) == 0 }
 func newResult(h *history.History, checks []check.Result, r *run) *Result {
 	res := Summarize(h, checks)
 	res.Violations = append(res.Violations, r.faults.violations...)
+	res.Violations = append(res.Violations, belowFloor(r.cfg.Nemeses, check.Costs(h), check.Quiet(h))...)
 	if r.cfg.Driver != Sim {
 		res.Duration = r.lasted.Seconds()
 	}
 	return res
+}
+
+// belowFloor judges the availability of a run with one nemesis. With several nobody can tell which of them cost the service.
+func belowFloor(nemeses []nemesis.Nemesis, costs map[string]*check.Cost, quiet check.Cost) []Violation {
+	if len(nemeses) != 1 || costs[nemeses[0].Name] == nil {
+		return nil
+	}
+	n := nemeses[0]
+	if why := costs[n.Name].Below(n.Floor, quiet); why != "" {
+		return []Violation{{"availability", n.Name + ": " + why}}
+	}
+	return nil
 }
 
 // Summarize returns the Result of a recorded history. Its duration is from the beginning of the first fault to the end of the last.

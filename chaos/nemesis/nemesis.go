@@ -29,6 +29,8 @@ type Nemesis struct {
 	Does string // what it does, in one sentence without a subject
 	// Promises must hold under it. A fault suspends the others while it can matter: see history.Fault.
 	Promises history.Promises
+	// Floor is the least availability (check.Cost) of a run that has no other nemesis; 0: none, because the nemesis may leave no quorum.
+	Floor float64
 	// Needs is what the run must offer.
 	Needs Need
 	// Elsewhere is set if it cannot strike real masters. It says why, and where it is tested.
