@@ -19,12 +19,13 @@ test: setup
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PATIENT) $(MODELS))")
 	$(GO) test $(TESTFLAGS) -p 1 $(ALONE)
 	$(GO) test $(TESTFLAGS) -p 2 $(PATIENT)
-	# Without the race detector, for what is too much with it: the models, 300,000
-	# simulated operations, every nemesis on real masters, in Docker and out of it;
+	# Without the race detector, for what is too much with it: the models, all
+	# simulations and that a seed repeats, every nemesis on real masters, in Docker and out of it;
 	# and the mutants' own build. One after the other: what only computes slows a
 	# Docker engine down, nice or not.
 	$(GO) test -count=1 -vet=off $(MODELS)
-	$(GO) test -count=1 -vet=off -run manyOperations ./chaos/sim
+	$(GO) test -count=1 -vet=off ./chaos/sim
+	$(GO) test -count=1 -vet=off -run repeatsByThePrintedCommand ./chaos/chaoscli
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
 	$(GO) test -count=1 -vet=off -tags mutants ./chaos/mutants
 

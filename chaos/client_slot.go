@@ -15,8 +15,8 @@ import (
 	"github.com/redlock-go/redlock/chaos/workload"
 )
 
-// clientSlot is the place of one client in the run. It keeps the client's links to the masters and its current process. Upgrade replaces
-// the process. Any goroutine may call its methods.
+// clientSlot is the place of one client in the run. It keeps the client's links to the masters and its current process. Upgrade and Kill
+// replace the process. Any goroutine may call its methods.
 type clientSlot struct {
 	spec  workload.Spec
 	name  string // c1, c2, ...; the processes after the first are called c1.2, c1.3, ...
@@ -28,7 +28,7 @@ type clientSlot struct {
 	mu      sync.Mutex          // held while the process is replaced, and while something is done to it
 	lives   int                 // counts processes; guarded by mu
 	gone    []*workload.Process // that were replaced; guarded by mu
-	failed  error               // why Upgrade could not start a process; guarded by mu
+	failed  error               // why no process could be started in the place of another; guarded by mu
 }
 
 // start starts the first process.
@@ -102,16 +102,31 @@ func (s *clientSlot) Upgrade(ctx context.Context) (string, error) {
 	} else {
 		s.spec.Program = ""
 	}
+	return to, s.replace(ctx)
+}
+
+// Kill kills the process with SIGKILL and starts another, which knows nothing of the first. See nemesis.Client.
+func (s *clientSlot) Kill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now().Kill()
+	return s.replace(ctx)
+}
+
+// replace starts a process in the place of one that has ended. The caller holds s.mu. A client that reaches no quorum at its start ends with
+// an error. It is started again until ctx ends, as a supervisor would do.
+func (s *clientSlot) replace(ctx context.Context) error {
 	old := s.now()
-	// A client that reaches no quorum at its start ends with an error. It is started again, as a supervisor would do.
 	for {
 		if s.failed = s.begin(ctx); s.failed == nil {
 			s.before.Add(int64(old.Granted()))
 			s.gone = append(s.gone, old)
-			return to, nil
+			return nil
 		}
 		if ctx.Err() != nil {
-			return to, s.failed
+			return s.failed
 		}
 		sleep(ctx, 50*time.Millisecond)
 	}
@@ -125,7 +140,7 @@ func (s *clientSlot) ended(ctx context.Context) error {
 		p := s.now()
 		select {
 		case <-p.Exited():
-			s.mu.Lock() // waits for an Upgrade under way, which replaces p
+			s.mu.Lock() // waits for an Upgrade or a Kill under way, which replaces p
 			same, why := s.now() == p, s.failed
 			s.mu.Unlock()
 			if same {

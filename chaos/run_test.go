@@ -86,7 +86,7 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 		cfg      Config
 		withRace bool
 	}{
-		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
+		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
 		{"tokens", "step-clock,step-quorum,skew-clocks,delete-lock,three-at-once", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: 3}, false},
 		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: 1}, true},
 	}
@@ -98,7 +98,7 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 				if !test.withRace {
 					t.Skip("too slow with the race detector: run without")
 				}
-				cfg.Duration, test.nemeses = 4*time.Second, "kill-minority,freeze-masters,freeze-client,partition,reorder,cut-replies"
+				cfg.Duration, test.nemeses = 4*time.Second, "kill-minority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies"
 			} else if i == len(tests)-1 {
 				// How much is done in a time depends on the machine.
 				cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
@@ -154,17 +154,17 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 		}
 		return []*Result{a, b}
 	}
-	if what := tooLittle(enough(), 100, 35); len(what) > 0 {
+	if what := tooLittle(enough(), 100, 36); len(what) > 0 {
 		t.Errorf("enough, and it says %q", what)
 	}
 	for want, change := range map[string]func([]*Result){
 		"99 locks granted under faults, want 100": func(rs []*Result) { rs[0].UnderFaults--; rs[0].Acquisitions++ },
-		"34 faults, want 35":                      func(rs []*Result) { rs[1].Faults["kill-minority"]-- },
+		"35 faults, want 36":                      func(rs []*Result) { rs[1].Faults["kill-minority"]-- },
 		"freeze-masters never struck":             func(rs []*Result) { delete(rs[0].Faults, "freeze-masters"); rs[1].Faults["kill-minority"]++ },
 	} {
 		rs := enough()
 		change(rs)
-		if what := tooLittle(rs, 100, 35); !slices.Equal(what, []string{want}) {
+		if what := tooLittle(rs, 100, 36); !slices.Equal(what, []string{want}) {
 			t.Errorf("it says %q, want %q", what, want)
 		}
 	}

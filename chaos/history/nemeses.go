@@ -18,6 +18,7 @@ var nemeses = []struct{ name, number string }{
 	{"stall-disk", "N6"},
 	{"freeze-masters", "N7"},
 	{"freeze-client", "N8"},
+	{"kill-client", "kill-client"}, // never had a number
 	{"partition", "N9"},
 	{"reorder", "N10"},
 	{"cut-replies", "N11"},

@@ -46,6 +46,20 @@ func freezeClient(s *strike) error {
 	return nil
 }
 
+// killClient kills a client and starts another in its place. It strikes at any time, or when the masters have executed a command of the client
+// and the replies are on their way: the client dies half-way through a lock, an extend or an unlock. Nobody releases what it held.
+func killClient(s *strike) error {
+	i := s.rand.IntN(len(s.target.Clients))
+	c := s.target.Clients[i]
+	s.fault.Targets = []string{c.Name()}
+	when := "at any time"
+	if s.rand.IntN(3) > 0 && s.awaitReplies(i) {
+		when = "before the replies"
+	}
+	s.say("%s", when)
+	return c.Kill(s.ctx)
+}
+
 // awaitReplies returns true when a command of client i was executed and its reply, like those of the other masters, is a few milliseconds
 // away. It returns false after a TTL without one.
 func (s *strike) awaitReplies(i int) bool {

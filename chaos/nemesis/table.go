@@ -30,6 +30,7 @@ func Table() []Nemesis {
 		{Name: "stall-disk", Does: "stalls a master's disk, then kills it", Promises: both, Floor: floor, Needs: Need{Clocks: true, Files: true}, strike: stallAndKill},
 		{Name: "freeze-masters", Does: "freezes masters (SIGSTOP) for 10 ms to 3 TTLs", Promises: both, strike: freezeMasters},
 		{Name: "freeze-client", Does: "freezes a client (SIGSTOP) wherever it is, for up to 3 TTLs", Promises: both, Floor: floor, strike: freezeClient},
+		{Name: "kill-client", Does: "kills a client (SIGKILL) wherever it is, and starts another; nobody releases what it held", Promises: both, strike: killClient},
 		{Name: "partition", Does: "cuts clients off masters: one, a minority, a majority, a ring, one way only, one client only", Promises: both, strike: partition},
 		{Name: "reorder", Does: "delays messages, and holds single commands back until later ones were executed", Promises: both, strike: reorder},
 		{Name: "cut-replies", Does: "resets connections after commands were executed and before their replies", Promises: both, Floor: floor, strike: cutReplies},

@@ -25,6 +25,8 @@ type Client interface {
 	// Upgrade replaces the client's process by one of another build of its program, the next time by one of the first build again. It
 	// returns which build.
 	Upgrade(ctx context.Context) (string, error)
+	// Kill kills the client's process (SIGKILL) and starts another in its place.
+	Kill(ctx context.Context) error
 }
 
 // Target is what nemeses strike: the masters, the clients, and the links between them. Set the fields before the first strike and do not

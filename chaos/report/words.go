@@ -117,7 +117,7 @@ func title(h *history.History) string {
 var nemeses = map[string]string{
 	"kill-minority": "kill a minority of the masters", "kill-majority": "kill a majority of the masters", "cut-power": "kill, losing what was not on disk",
 	"wipe-minority": "kill, losing all data", "wipe-majority": "lose the data of a majority", "stall-disk": "stall the disk, then kill",
-	"freeze-masters": "stop a master for a while", "freeze-client": "stop a client for a while", "partition": "cut clients off from masters",
+	"freeze-masters": "stop a master for a while", "freeze-client": "stop a client for a while", "kill-client": "kill a client", "partition": "cut clients off from masters",
 	"reorder": "delay or reorder messages", "cut-replies": "execute, but lose the reply", "slow-replies": "a master almost too slow",
 	"step-clock": "step the clock of a master", "step-quorum": "step the clocks of a majority", "skew-clocks": "a master’s clock too fast or slow",
 	"suspend-client": "suspend a client and its clock", "flush-data": "empty or swap data sets", "delete-lock": "delete locks by hand", "fill-memory": "fill the memory of a master",

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -47,7 +48,7 @@ func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats
 	var err error
 	synctest.Test(t, func(*testing.T) { h, stats, err = sim.Run(seed, cfg) })
 	if err != nil {
-		t.Errorf("%v\nreplay: go test -run '%s$' ./chaos/sim -seed %d", err, t.Name(), seed)
+		t.Errorf("%v\nreplay: %s", err, replay(t, seed))
 	}
 	if *seedFlag != 0 {
 		for _, f := range h.Faults {
@@ -63,10 +64,19 @@ func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats
 	}
 	for _, r := range results {
 		if r.Verdict != check.Ok {
-			t.Errorf("%s %s %s\nreplay: go test -run '%s$' ./chaos/sim -seed %d", r.ID, r.Verdict, r.Summary, t.Name(), seed)
+			t.Errorf("%s %s %s\nreplay: %s", r.ID, r.Verdict, r.Summary, replay(t, seed))
 		}
 	}
 	return h, stats
+}
+
+// replay is the command that runs one seed again. The race detector changes the schedule: it picks goroutines at random, and its runs are
+// shorter. So such a run is repeated with it, and may need several tries.
+func replay(t *testing.T, seed uint64) string {
+	if raceEnabled {
+		return fmt.Sprintf("go test -race -run '%s$' ./chaos/sim -seed %d (several times: the race detector's scheduler picks at random)", t.Name(), seed)
+	}
+	return fmt.Sprintf("go test -run '%s$' ./chaos/sim -seed %d", t.Name(), seed)
 }
 
 // many judges seeds, one after the other, until that is enough.
