@@ -28,10 +28,13 @@ type FailoverConfig struct {
 	Out    io.Writer // gets a few lines on the surroundings; nil means nowhere
 }
 
-// FailoverResult has the figures of the failover experiment.
+// FailoverResult has the figures of the failover experiment. There are two defences, a quorum and recovery: a master that lost votes does not
+// vote before every lease that it may not know of is over. Each is tried with and without the other.
 type FailoverResult struct {
-	Single FailoverCount `json:"single"` // one master with a replica
-	Quorum FailoverCount `json:"quorum"` // five masters, one of them with a replica
+	Single           FailoverCount `json:"single"`            // one master with a replica, without recovery
+	Quorum           FailoverCount `json:"quorum"`            // five masters, one of them with a replica, with recovery
+	SingleRecovering FailoverCount `json:"single_recovering"` // one master with a replica, with recovery
+	QuorumForgetful  FailoverCount `json:"quorum_forgetful"`  // five masters, one of them with a replica, without recovery
 }
 
 // FailoverCount says how often one lock was granted.
@@ -40,17 +43,32 @@ type FailoverCount struct {
 	Overlaps int `json:"overlaps"` // the grants during another client's claim
 }
 
-// Shown reports whether the lock on one master had two holders and the lock on five masters had not.
-func (r *FailoverResult) Shown() bool { return r.Single.Overlaps > 0 && r.Quorum.Overlaps == 0 }
+// Shown reports whether the locks without recovery had two holders, on one master and on five, and the locks with recovery had not.
+func (r *FailoverResult) Shown() bool {
+	return r.Single.Overlaps > 0 && r.QuorumForgetful.Overlaps > 0 && r.Held()
+}
+
+// Held reports whether the locks with recovery, which are promised to exclude, had one holder at a time.
+func (r *FailoverResult) Held() bool {
+	return r.Quorum.Overlaps == 0 && r.SingleRecovering.Overlaps == 0
+}
 
 // String returns the result as a paragraph of text.
 func (r *FailoverResult) String() string {
 	return fmt.Sprintf(`A lock was taken, the master that had it died before its replica had heard of it, the replica was promoted, and a second
-client asked for the lock. On one master with a replica the lock was granted %d times, and %d of the grants came while the first
-holder still held it. The same events happened to one of five masters, the one on which the first holder's bare majority hung:
-the lock was granted %d times, %d of them to two at once. A promoted master does not vote before every lease that it may not
-know of is over.
-`, r.Single.Grants, r.Single.Overlaps, r.Quorum.Grants, r.Quorum.Overlaps)
+client asked for the lock. With five masters, the one that died had one of the votes of a bare majority. Grants of the lock, and
+how many of them came while the first holder still held it:
+
+                                       grants  to two at once
+  one master, without recovery         %6d  %14d
+  five masters, without recovery       %6d  %14d
+  one master, with recovery            %6d  %14d
+  five masters, with recovery          %6d  %14d
+
+Recovery: a promoted master does not vote before every lease that it may not know of is over. A quorum by itself does not help
+here, because it counts the promoted master's vote. It has locks granted while a minority of the masters is down.
+`, r.Single.Grants, r.Single.Overlaps, r.QuorumForgetful.Grants, r.QuorumForgetful.Overlaps,
+		r.SingleRecovering.Grants, r.SingleRecovering.Overlaps, r.Quorum.Grants, r.Quorum.Overlaps)
 }
 
 // failoverTTL is the TTL of the locks. failoverWait is how long the second client waits: the first lease is over by then.
@@ -59,9 +77,8 @@ const (
 	failoverWait = 3 * failoverTTL
 )
 
-// Failover runs the same events twice: on a single master with an asynchronous replica, and on five masters, one of which has a replica. It
-// uses this library for both; on the single master recovery is off, because one master cannot recover from others. The history has both
-// locks, called "single" and "quorum".
+// Failover runs the same events four times: on a single master with an asynchronous replica, and on five masters, one of which has a replica,
+// each without recovery and with it. The history has the four locks: "single", "quorum-forgetful", "single-recovering" and "quorum".
 //
 // Failover returns an error if it could not make the events happen. It removes everything that it started.
 func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *history.History, []check.Result, error) {
@@ -71,22 +88,30 @@ func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *histor
 	}
 	defer reaper.Close()
 	e := &failover{cfg: cfg}
-	err = e.play(ctx, "single", 1, redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff())
-	if err == nil {
-		err = e.play(ctx, "quorum", 5)
-	}
-	if err != nil {
-		return nil, nil, nil, err
+	for _, run := range []struct {
+		lock    string
+		masters int
+		opts    []redlock.Option
+	}{
+		{"single", 1, []redlock.Option{redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff()}},
+		{"quorum-forgetful", 5, []redlock.Option{redlock.WithUnsafeRecoveryOff()}},
+		{"single-recovering", 1, []redlock.Option{redlock.WithNodeCount(1)}},
+		{"quorum", 5, nil},
+	} {
+		if err := e.play(ctx, run.lock, run.masters, run.opts...); err != nil {
+			return nil, nil, nil, err
+		}
 	}
 	h, err := history.Read("failover", &e.record)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	checks := []check.Result{check.Assumptions(h), check.Exclusion(h), check.Tokens(h)}
-	res := &FailoverResult{Single: count(h, checks, "single"), Quorum: count(h, checks, "quorum")}
+	res := &FailoverResult{Single: count(h, checks, "single"), Quorum: count(h, checks, "quorum"),
+		SingleRecovering: count(h, checks, "single-recovering"), QuorumForgetful: count(h, checks, "quorum-forgetful")}
 	for i := range checks {
-		// Exclusion is not promised on a single master, so only an overlap on the quorum breaks a promise.
-		checks[i].Promised = checks[i].ID != "exclusion" || res.Quorum.Overlaps > 0
+		// Exclusion is not promised without recovery, so only an overlap with recovery breaks a promise.
+		checks[i].Promised = checks[i].ID != "exclusion" || !res.Held()
 	}
 	return res, h, checks, nil
 }

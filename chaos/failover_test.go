@@ -18,7 +18,7 @@ func engine(t *testing.T, err error) {
 	}
 }
 
-func TestFailover_lockLostOnOneMasterAndKeptOnFive(t *testing.T) {
+func TestFailover_lostWithoutRecovery_keptWithIt(t *testing.T) {
 	notWithRace(t)
 	for _, d := range []cluster.Driver{cluster.Process, cluster.Docker} {
 		t.Run(string(d), func(t *testing.T) {
@@ -29,11 +29,13 @@ func TestFailover_lockLostOnOneMasterAndKeptOnFive(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Log(res)
-			if want := (FailoverResult{Single: FailoverCount{2, 1}, Quorum: FailoverCount{2, 0}}); *res != want || !res.Shown() {
+			want := FailoverResult{Single: FailoverCount{2, 1}, QuorumForgetful: FailoverCount{2, 1},
+				SingleRecovering: FailoverCount{2, 0}, Quorum: FailoverCount{2, 0}}
+			if *res != want || !res.Shown() || !res.Held() {
 				t.Errorf("got %+v, want %+v", *res, want)
 			}
-			if len(h.Faults) != 2 || checks[0].ID != "assumptions" || checks[0].Verdict != "ok" {
-				t.Errorf("%d faults on record and %s %s, want 2 and assumptions ok", len(h.Faults), checks[0].ID, checks[0].Summary)
+			if len(h.Faults) != 4 || checks[0].ID != "assumptions" || checks[0].Verdict != "ok" {
+				t.Errorf("%d faults on record and %s %s, want 4 and assumptions ok", len(h.Faults), checks[0].ID, checks[0].Summary)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		if err != nil {
 			return err
 		}
-		if res.Quorum.Overlaps > 0 {
+		if !res.Held() {
 			out.nameMissing("redlock-chaos-failover")
 		}
 		if err := out.write(c, res, h, checks, told(res)); err != nil {
@@ -56,10 +56,10 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 			fmt.Fprint(c.out, res)
 		}
 		switch {
-		case res.Quorum.Overlaps > 0:
+		case !res.Held():
 			return errViolation
 		case !res.Shown():
-			return errors.New("the single master kept the lock this time, so the experiment showed nothing: run it again")
+			return errors.New("a lock without recovery was kept this time, so the experiment showed nothing: run it again")
 		}
 		return nil
 	}
@@ -68,15 +68,17 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 // told returns the text of the report on the experiment.
 func told(res *chaos.FailoverResult) *report.Told {
 	t := &report.Told{
-		Shown: res.Shown(), Title: "A master dies before its replica has heard of the lock", Head: "One master lost the lock, five kept it",
+		Shown: res.Shown(), Title: "A master dies before its replica has heard of the lock", Head: "Without recovery the lock had two holders, with recovery one",
 		Lines: []string{
-			fmt.Sprintf("On one master with a replica (the lock “single”): %d of %d grants came while somebody still held the lock.", res.Single.Overlaps, res.Single.Grants),
-			fmt.Sprintf("On five masters, one of which failed over in the same way (the lock “quorum”): %d of %d.", res.Quorum.Overlaps, res.Quorum.Grants),
+			fmt.Sprintf("On one master with a replica, without recovery (the lock “single”): %d of %d grants came while somebody still held the lock.", res.Single.Overlaps, res.Single.Grants),
+			fmt.Sprintf("On five masters, one of which failed over in the same way, without recovery (“quorum-forgetful”): %d of %d.", res.QuorumForgetful.Overlaps, res.QuorumForgetful.Grants),
+			fmt.Sprintf("On one master, with recovery (“single-recovering”): %d of %d.", res.SingleRecovering.Overlaps, res.SingleRecovering.Grants),
+			fmt.Sprintf("On five masters, with recovery (“quorum”): %d of %d.", res.Quorum.Overlaps, res.Quorum.Grants),
 		},
 		Intro: "A client took a lock. The master that had it was killed before its replica had heard of the lock, the replica was promoted, and a second client " +
-			"asked for the lock. This was done twice: to a single master, which is what a lock in one Redis with a replica hangs on, and to one of five masters, " +
-			"the one on which the first client’s bare majority hung. A promoted replica is not the master that gave its vote, so with five masters it gives " +
-			"no other before every lease that it may not know of is over.",
+			"asked for the lock. This was done to a single master, which is what a lock in one Redis with a replica hangs on, and to one of five masters, " +
+			"one that had given its vote to the first client’s bare majority; to each without recovery and with it. Recovery: a promoted replica is not the " +
+			"master that gave its vote, so it gives no other before every lease that it may not know of is over.",
 	}
 	if !res.Shown() {
 		t.Head = "The experiment did not show what it should"
