@@ -640,20 +640,25 @@ func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
 				b.Ways[3].SetFault(lost)
 				b.Ways[4].SetFault(lost)
 				forget(c.masters[0], old[0])
-				_, _ = b.Mutex("x").TryLock(t.Context()) // it may have been cut off
-				for range 3 {
-					_, err := b.Mutex("x").TryLock(t.Context())
-					wantErr(t, err, redlock.ErrRecovering)
-					time.Sleep(redlock.DefaultMaxTTL)
-				}
-				b.heal()
-				time.Sleep(redlock.DefaultMaxTTL)
-				next := mustLock(t, b.Mutex("x"))
-				if next.Token() <= token {
-					t.Errorf("token %d after %d", next.Token(), token)
-				}
+				recoversWhenHealed(t, b, token)
 			})
 		})
+	}
+}
+
+// recoversWhenHealed wants b to be refused for three maximum TTLs, and when its faults are gone a lease whose token is above token.
+func recoversWhenHealed(t *testing.T, b *member, token int64) {
+	t.Helper()
+	_, _ = b.Mutex("x").TryLock(t.Context()) // it may have been cut off
+	for range 3 {
+		_, err := b.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrRecovering)
+		time.Sleep(redlock.DefaultMaxTTL)
+	}
+	b.heal()
+	time.Sleep(redlock.DefaultMaxTTL)
+	if next := mustLock(t, b.Mutex("x")); next.Token() <= token {
+		t.Errorf("token %d after %d", next.Token(), token)
 	}
 }
 
@@ -741,18 +746,7 @@ func TestSim_amnesiaAndAJump_theJumpIsNoLoss(t *testing.T) {
 		fallBack(c.masters[0], old[0])
 		fallBack(c.masters[4], old[4])
 		c.masters[3].StepClock(20 * time.Second)
-		_, _ = b.Mutex("x").TryLock(t.Context()) // it may have been cut off
-		for range 3 {
-			_, err := b.Mutex("x").TryLock(t.Context())
-			wantErr(t, err, redlock.ErrRecovering)
-			time.Sleep(redlock.DefaultMaxTTL)
-		}
-		b.heal()
-		time.Sleep(redlock.DefaultMaxTTL)
-		next := mustLock(t, b.Mutex("x"))
-		if next.Token() <= token {
-			t.Errorf("token %d after %d", next.Token(), token)
-		}
+		recoversWhenHealed(t, b, token)
 	})
 }
 
