@@ -158,6 +158,7 @@ func FuzzGrant(f *testing.F) {
 	f.Add([]byte{0, 0b11, 1, 0b11100, 0, 0b1100})
 	f.Add([]byte{0, 3, 0, 4, 1, 0b00111, 1, 0b11000, 2, 0, 1, 0b00011, 2, 0, 3, 0})
 	f.Add([]byte{1, 0b00111, 1, 0b00001, 2, 0, 2, 0, 1, 0b11111})
+	f.Add([]byte{0, 133, 1, 0b00111}) // a vote that counted is missing, and a quorum confirms
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		w := &world{t: t, g: New(need, all, 0, span), silent: all}
 		for i := range need {
