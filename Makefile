@@ -48,7 +48,7 @@ lint:
 
 fuzz:
 	$(GO) test -run '^$$' -fuzz FuzzOpen -fuzztime 3s ./node
-	$(GO) test -run '^$$' -fuzz FuzzParseGate -fuzztime 3s ./internal/membership
+	$(GO) test -run '^$$' -fuzz FuzzParseRecordState -fuzztime 3s ./internal/membership
 	$(GO) test -run '^$$' -fuzz FuzzDecode -fuzztime 3s ./node/internal/wire
 	$(GO) test -run '^$$' -fuzz FuzzOptions -fuzztime 3s ./redlock
 	$(GO) test -run '^$$' -fuzz FuzzGrant -fuzztime 3s ./redlock/internal/holding

@@ -132,8 +132,8 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 		if err != nil {
 			return err
 		}
-		gate, err := membership.ParseGate(rec["gate"])
-		if err == nil && gate.State == membership.Voting && gate.Incarnation == id {
+		rs, err := membership.ParseRecordState(rec["state"])
+		if err == nil && rs.Phase == membership.Voting && rs.Incarnation == id {
 			v.Outcome = history.OK
 		} else {
 			v.Outcome, v.Error = history.Failed, "does not vote"
@@ -199,6 +199,6 @@ func state(ctx context.Context, c *redis.Client) (incarnation string, record map
 	if err != nil {
 		return "", nil, err
 	}
-	id := protocol.ReadIdentity(server.Val()+replication.Val(), rec.Val()[membership.FieldGate])
+	id := protocol.ReadIdentity(server.Val()+replication.Val(), rec.Val()[membership.FieldState])
 	return id.Incarnation(), rec.Val(), nil
 }

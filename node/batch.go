@@ -128,7 +128,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 // because only the next connection knows whose record it is. completeRead returns why.
 func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, received time.Duration) error {
 	if about.server.Err() == nil && about.replication.Err() == nil {
-		now := protocol.ReadIdentity(about.server.Val()+about.replication.Val(), reply.Record[membership.FieldGate])
+		now := protocol.ReadIdentity(about.server.Val()+about.replication.Val(), reply.Record[membership.FieldState])
 		if why := c.checkSame(now); why != nil {
 			*reply = protocol.Reply{Err: why}
 			return why

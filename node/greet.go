@@ -45,7 +45,7 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		pipe.ScriptLoad(ctx, src)
 	}
 	check := wire.Check(ctx, pipe, r.keys)
-	state := pipe.HMGet(ctx, r.keys.Record, membership.FieldGate)
+	state := pipe.HMGet(ctx, r.keys.Record, membership.FieldState)
 	// TIME is part of the greeting, so that a jump of the clock before the first vote is noticed.
 	sent, now := r.clock.Elapsed(), pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !wire.IsReply(err) {
@@ -118,15 +118,15 @@ func (c *conn) incarnationChanged(refusal error) bool {
 	if !errors.As(refusal, &state) {
 		return false
 	}
-	g, _ := membership.ParseGate(state.Got)
-	return g.Incarnation != c.ident.Incarnation()
+	rs, _ := membership.ParseRecordState(state.Got)
+	return rs.Incarnation != c.ident.Incarnation()
 }
 
 // verify reads the master's identity again, after its record was replaced.
 func (c *conn) verify() error {
 	pipe := c.Pipeline()
 	server, replication := pipe.Info(background, "server"), pipe.Info(background, "replication")
-	state := pipe.HMGet(background, c.wire.Keys.Record, membership.FieldGate)
+	state := pipe.HMGet(background, c.wire.Keys.Record, membership.FieldState)
 	if _, err := pipe.Exec(background); err != nil && !wire.IsReply(err) {
 		return err
 	}
@@ -155,6 +155,6 @@ func (r *redisNode) recordStates(incarnation, epoch string) (voting, quarantined
 	if !r.binding.CheckRecordState {
 		return "", "-" // voting: no state at all; quarantined: no state begins so
 	}
-	return membership.GatePrefix(epoch, incarnation, membership.Voting),
-		membership.GatePrefix(epoch, incarnation, membership.Quarantined) + "|"
+	return membership.RecordStatePrefix(epoch, incarnation, membership.Voting),
+		membership.RecordStatePrefix(epoch, incarnation, membership.Quarantined) + "|"
 }

@@ -19,22 +19,22 @@ func TestRecordStates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
 	e := membership.Epoch{Number: 7, ID: 0xe}
 	id := protocol.Identity{RunID: "run", ReplID: "repl"}
 	voting, quarantined := r.recordStates(id.Incarnation(), e.String())
-	g := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Voting}
-	if g.String() != voting || strings.HasPrefix(voting, quarantined) {
+	rs := membership.RecordState{Epoch: e, Incarnation: id.Incarnation(), Phase: membership.Voting}
+	if rs.String() != voting || strings.HasPrefix(voting, quarantined) {
 		t.Errorf("voting state %q, prefix %q", voting, quarantined)
 	}
 	for _, whole := range []bool{false, true} {
-		g := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Quarantined, Nonce: 5, Whole: whole}
-		if !strings.HasPrefix(g.String(), quarantined) {
-			t.Errorf("%q does not begin with %q", g, quarantined)
+		rs := membership.RecordState{Epoch: e, Incarnation: id.Incarnation(), Phase: membership.Quarantined, Nonce: 5, Whole: whole}
+		if !strings.HasPrefix(rs.String(), quarantined) {
+			t.Errorf("%q does not begin with %q", rs, quarantined)
 		}
 	}
-	retired := membership.Gate{Epoch: e, Incarnation: id.Incarnation(), State: membership.Retired, Nonce: 5, Ballot: membership.Ballot{Round: 1, Nonce: 2}}
-	other := membership.Gate{Epoch: e, Incarnation: "run.repl2", State: membership.Quarantined, Nonce: 5}
-	later := membership.Gate{Epoch: membership.Epoch{Number: 70, ID: e.ID}, Incarnation: id.Incarnation(), State: membership.Quarantined, Nonce: 5}
-	for _, g := range []membership.Gate{retired, other, later, {}} {
-		if strings.HasPrefix(g.String(), quarantined) {
-			t.Errorf("%q begins with %q", g, quarantined)
+	retired := membership.RecordState{Epoch: e, Incarnation: id.Incarnation(), Phase: membership.Retired, Nonce: 5, Ballot: membership.Ballot{Round: 1, Nonce: 2}}
+	other := membership.RecordState{Epoch: e, Incarnation: "run.repl2", Phase: membership.Quarantined, Nonce: 5}
+	later := membership.RecordState{Epoch: membership.Epoch{Number: 70, ID: e.ID}, Incarnation: id.Incarnation(), Phase: membership.Quarantined, Nonce: 5}
+	for _, rs := range []membership.RecordState{retired, other, later, {}} {
+		if strings.HasPrefix(rs.String(), quarantined) {
+			t.Errorf("%q begins with %q", rs, quarantined)
 		}
 	}
 	// If the state is not checked, no state must look like a quarantined one.
@@ -46,7 +46,7 @@ func TestRecordStates_quarantinedPrefix_matchesNoOtherState(t *testing.T) {
 
 // A node asks its master for votes once the coordinator has looked at record and clock. After
 // each doubt the coordinator must look again: a look from before the doubt does not count.
-func TestEnter_gatedMaster_votesOnlyWhenLookedAt(t *testing.T) {
+func TestEnter_checkedMaster_votesOnlyWhenLookedAt(t *testing.T) {
 	r, err := openURL("redis://127.0.0.1:1", Config{})
 	noErr(t, err)
 	defer r.Close()

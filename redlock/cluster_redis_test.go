@@ -41,17 +41,17 @@ func (s slot) lock(name string) string { return "{" + s.tag + "}:" + name }
 
 func (s slot) record() string { return protocol.RecordKey + ":{" + s.tag + "}" }
 
-// state is what the slot's record on server i lets it do; 0 when it has none, or not the
+// phase is what the slot's record on server i lets it do; 0 when it has none, or not the
 // slot.
-func (s slot) state(i int) membership.State {
+func (s slot) phase(i int) membership.Phase {
 	s.t.Helper()
-	gate, err := s.Direct[i].HGet(context.Background(), s.record(), "gate").Result()
+	text, err := s.Direct[i].HGet(context.Background(), s.record(), "state").Result()
 	if err != nil {
 		return 0
 	}
-	g, err := membership.ParseGate(gate)
+	rs, err := membership.ParseRecordState(text)
 	noErr(s.t, err)
-	return g.State
+	return rs.Phase
 }
 
 // has says whether server i has key.
@@ -214,9 +214,9 @@ func clusterFailover(t *testing.T, s slot) {
 	promoted := time.Now()
 	s.Promote(0, "force")
 	other := openAt(t, urls, clusterOpts...)
-	soon(t, "it recovers", func() bool { return s.state(0) == membership.Quarantined })
+	soon(t, "it recovers", func() bool { return s.phase(0) == membership.Quarantined })
 	s.heldToItsEnd(held, other)
-	soon(t, "it votes again", func() bool { return s.state(0) == membership.Voting })
+	soon(t, "it votes again", func() bool { return s.phase(0) == membership.Voting })
 	if d := time.Since(promoted); d < clusterWait {
 		t.Errorf("it voted %v after it was promoted", d)
 	}
@@ -259,11 +259,11 @@ func clusterMigration(t *testing.T, s slot) {
 	refused("all keys have moved")
 	finished := time.Now()
 	finish()
-	soon(t, "the new master recovers", func() bool { return s.state(2) == membership.Quarantined })
+	soon(t, "the new master recovers", func() bool { return s.phase(2) == membership.Quarantined })
 	_ = moved.Unlock(t.Context()) // the slot may not have been found again: then it is owed
 	soon(t, "a vote that has moved is given back", func() bool { return !s.has(2, s.lock("moved")) })
 	s.heldToItsEnd(left, other)
-	soon(t, "it votes again", func() bool { return s.state(2) == membership.Voting })
+	soon(t, "it votes again", func() bool { return s.phase(2) == membership.Voting })
 	if d := time.Since(finished); d < clusterWait {
 		t.Errorf("it voted %v after it was given the slot", d)
 	}

@@ -212,7 +212,7 @@ func TestMutex_badName_refusedByEveryCall(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"x", strings.Repeat("x", 512), "a b", "{tag}", "}{", "{", "ключ", "%s%d", "a\nb", "*", "redlock", "gate"} {
+	for _, name := range []string{"x", strings.Repeat("x", 512), "a b", "{tag}", "}{", "{", "ключ", "%s%d", "a\nb", "*", "redlock", "state"} {
 		l := locked(t, c.Mutex(name))
 		noErr(t, l.Unlock(t.Context()))
 	}

@@ -179,23 +179,23 @@ func (ms *masters) setCounters(n int, value int64) {
 	}
 }
 
-// gate is the gate in the node record of master i, as text.
-func (ms *masters) gate(i int) string {
+// recordState is the state in the node record of master i, as text.
+func (ms *masters) recordState(i int) string {
 	ms.t.Helper()
-	gate, err := ms.direct[i].HGet(context.Background(), protocol.RecordKey, "gate").Result()
+	text, err := ms.direct[i].HGet(context.Background(), protocol.RecordKey, "state").Result()
 	if errors.Is(err, redis.Nil) {
 		return ""
 	}
 	noErr(ms.t, err)
-	return gate
+	return text
 }
 
-// state is the state in the gate of master i, 0 when it has none.
-func (ms *masters) state(i int) membership.State {
+// phase is the phase in the record state of master i, 0 when it has none.
+func (ms *masters) phase(i int) membership.Phase {
 	ms.t.Helper()
-	g, err := membership.ParseGate(ms.gate(i))
+	rs, err := membership.ParseRecordState(ms.recordState(i))
 	noErr(ms.t, err)
-	return g.State
+	return rs.Phase
 }
 
 // bare has c, which has three masters, lock name without a vote of master i, where it

@@ -166,7 +166,7 @@ const (
 func (k *keeper) pause(out *members.Outcome) time.Duration {
 	idle := k.c.epoch.terms.MaxTTL / 4
 	a := &out.Action
-	requarantined := a.Kind == membership.Swap && a.From.Gate.State == membership.Quarantined && a.To.Gate.State == membership.Quarantined
+	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined
 	progress := a.Kind == membership.Look || a.Kind == membership.Learn || a.Kind == membership.Swap && !requarantined
 	now := out.View.Now
 	if now > k.calm {
@@ -315,8 +315,8 @@ func (k *keeper) reason() string {
 
 // explain adds to the refusal of master i why it does not vote, and until when.
 func (k *keeper) explain(i int, err error) error {
-	var gate *protocol.RecordStateError
-	if k.driver == nil || !errors.As(err, &gate) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
+	var state *protocol.RecordStateError
+	if k.driver == nil || !errors.As(err, &state) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
 		return err
 	}
 	k.mu.Lock()

@@ -152,8 +152,8 @@ type modelMaster struct {
 	n     node.Node
 	admin *redis.Client
 	lock  *protocol.Lock
-	gate  membership.Gate // of the master when it votes
-	field string          // the lock's counter
+	state membership.RecordState // of the master when it votes
+	field string                 // the lock's counter
 }
 
 func modelMasters(t *testing.T, n int) []*modelMaster {
@@ -173,13 +173,13 @@ func modelMasters(t *testing.T, n int) []*modelMaster {
 			t.Fatal(err)
 		}
 		m.n.Bind(protocol.Binding{CheckRecordState: true, Drift: clock.DefaultDrift(), Admit: func(id protocol.Identity) error {
-			m.gate = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 1}, Incarnation: id.Incarnation(), State: membership.Voting}
+			m.state = membership.RecordState{Epoch: membership.Epoch{Number: 1, ID: 1}, Incarnation: id.Incarnation(), Phase: membership.Voting}
 			return nil
 		}})
 		if err := m.n.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		m.n.Enter(m.gate.Epoch.String(), nil, 1<<62) // whether it votes is for the scripts to say
+		m.n.Enter(m.state.Epoch.String(), nil, 1<<62) // whether it votes is for the scripts to say
 		t.Cleanup(func() {
 			m.n.Close()
 			m.admin.Close()
@@ -196,7 +196,7 @@ func (m *modelMaster) reset(t *testing.T) {
 	if err := m.admin.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.swap(membership.Gate{}, m.gate); err != nil {
+	if err := m.swap(membership.RecordState{}, m.state); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -219,9 +219,9 @@ func (m *modelMaster) do(req protocol.Request) (protocol.Reply, error) {
 	return r, nil
 }
 
-func (m *modelMaster) swap(from, to membership.Gate, fields ...string) error {
+func (m *modelMaster) swap(from, to membership.RecordState, fields ...string) error {
 	r, err := m.do(protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
-		If: []string{"gate", from.String()}, Set: append(fields, "gate", to.String())}})
+		If: []string{"state", from.String()}, Set: append(fields, "state", to.String())}})
 	if err == nil && r.Outcome != protocol.Granted {
 		err = r.Err
 	}
@@ -254,10 +254,10 @@ func (m *modelMaster) Vanish() error {
 	return m.admin.Del(context.Background(), m.lock.Name).Err()
 }
 
-func (m *modelMaster) recovering() membership.Gate {
-	g := m.gate
-	g.State, g.Nonce = membership.Quarantined, 1
-	return g
+func (m *modelMaster) recovering() membership.RecordState {
+	rs := m.state
+	rs.Phase, rs.Nonce = membership.Quarantined, 1
+	return rs
 }
 
 // Crash implements [tokenmodel.Amnesiac]: everything is gone, and the first script
@@ -266,9 +266,9 @@ func (m *modelMaster) Crash() error {
 	if err := m.admin.FlushAll(context.Background()).Err(); err != nil {
 		return err
 	}
-	return m.swap(membership.Gate{}, m.recovering())
+	return m.swap(membership.RecordState{}, m.recovering())
 }
 
 func (m *modelMaster) Recover(counter int64) error {
-	return m.swap(m.recovering(), m.gate, m.field, fmt.Sprint(counter))
+	return m.swap(m.recovering(), m.state, m.field, fmt.Sprint(counter))
 }

@@ -305,8 +305,8 @@ func TestReconfigure_newClientsEarly_grantNothing(t *testing.T) {
 	wantNotOpened(t, ms.pick(2, 3, 4), redlock.ErrConfig, nil, quick...)
 	time.Sleep(3 * quickWait)
 	for i := 3; i < 5; i++ {
-		if g := ms.gate(i); g != "" {
-			t.Errorf("master %d was claimed: %s", i, g)
+		if state := ms.recordState(i); state != "" {
+			t.Errorf("master %d was claimed: %s", i, state)
 		}
 	}
 	noErr(t, held.Unlock(t.Context()))
@@ -358,7 +358,7 @@ func TestReconfigure_newClient_recoversItsMasters(t *testing.T) {
 		ms.restart(i)
 	}
 	noErr(t, locked(t, c.Mutex("again")).Unlock(t.Context()))
-	soon(t, "both vote", func() bool { return ms.state(0) == membership.Voting && ms.state(1) == membership.Voting })
+	soon(t, "both vote", func() bool { return ms.phase(0) == membership.Voting && ms.phase(1) == membership.Voting })
 }
 
 // Where a majority of the old masters has lost its records, nobody can tell what they have

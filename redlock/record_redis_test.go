@@ -28,21 +28,21 @@ var badRecords = map[string]struct {
 	want  error
 	says  []string
 }{
-	"gate that is none": {spoil(func(ctx context.Context, d *redis.Client) {
-		d.HSet(ctx, protocol.RecordKey, "gate", "something else")
+	"state that is none": {spoil(func(ctx context.Context, d *redis.Client) {
+		d.HSet(ctx, protocol.RecordKey, "state", "something else")
 	}), node.ErrRecord, []string{"something else", "delete it"}},
 	"newer protocol": {spoil(func(ctx context.Context, d *redis.Client) {
-		gate := d.HGet(ctx, protocol.RecordKey, "gate").Val()
-		d.HSet(ctx, protocol.RecordKey, "gate", "9"+gate[1:])
+		state := d.HGet(ctx, protocol.RecordKey, "state").Val()
+		d.HSet(ctx, protocol.RecordKey, "state", "9"+state[1:])
 	}), node.ErrProtocol, []string{"9", "one version"}},
 	"foreign string": {spoil(func(ctx context.Context, d *redis.Client) {
 		d.Del(ctx, protocol.RecordKey)
 		d.Set(ctx, protocol.RecordKey, "mine", 0)
 	}), node.ErrRecord, []string{"delete it"}},
 	"other epoch": {spoil(func(ctx context.Context, d *redis.Client) {
-		gate := strings.Split(d.HGet(ctx, protocol.RecordKey, "gate").Val(), "|")
-		gate[1] = "1.0123456789abcdef"
-		d.HSet(ctx, protocol.RecordKey, "gate", strings.Join(gate, "|"), "epoch", "3 masters a b c, maximum TTL 1h0m0s, drift 0.01 + 2ms")
+		state := strings.Split(d.HGet(ctx, protocol.RecordKey, "state").Val(), "|")
+		state[1] = "1.0123456789abcdef"
+		d.HSet(ctx, protocol.RecordKey, "state", strings.Join(state, "|"), "epoch", "3 masters a b c, maximum TTL 1h0m0s, drift 0.01 + 2ms")
 	}), redlock.ErrConfig, []string{"3 masters a b c, maximum TTL 1h0m0s", "3 masters 127.0.0.1:", "maximum TTL 30s", "Reconfigure"}},
 }
 

@@ -90,7 +90,7 @@ func TestInit_severalAtOnce_allSucceed(t *testing.T) {
 		noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil))
 		soon(t, "all masters vote", func() bool {
 			_ = redlock.Init(t.Context(), list(ms.urls()), nil)
-			return ms.state(0) == membership.Voting && ms.state(1) == membership.Voting && ms.state(2) == membership.Voting
+			return ms.phase(0) == membership.Voting && ms.phase(1) == membership.Voting && ms.phase(2) == membership.Voting
 		})
 		noErr(t, locked(t, ms.open().Mutex("first")).Unlock(t.Context()))
 	}
@@ -120,10 +120,10 @@ func TestInit_quorumVotes_doesNothing(t *testing.T) {
 	soon(t, "it recovers", func() bool {
 		noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked))
 		_, _ = c.Mutex("other").TryLock(t.Context())
-		return ms.state(1) == membership.Quarantined
+		return ms.phase(1) == membership.Quarantined
 	})
 	noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked))
-	if s := ms.state(1); s != membership.Quarantined {
+	if s := ms.phase(1); s != membership.Quarantined {
 		t.Errorf("Init made a master that lost its data %c", s)
 	}
 	noErr(t, ms.servers[1].Kill())
@@ -161,7 +161,7 @@ func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 		ms.each([]int{0}, flush)
 		flushed := time.Now()
 		_, _ = c.Mutex("look").TryLock(t.Context())
-		soon(t, "it votes again", func() bool { return ms.state(0) == membership.Voting })
+		soon(t, "it votes again", func() bool { return ms.phase(0) == membership.Voting })
 		if d := time.Since(flushed); d < quickWait {
 			t.Errorf("voted %v after it was flushed", d)
 		} else {
@@ -188,7 +188,7 @@ func TestRestart_oneOrTwoOfFive_costNothing(t *testing.T) {
 		restarted := time.Now()
 		soon(t, "locks go on", func() bool { return count.Load() > before+10 })
 		for _, i := range down {
-			soon(t, "it votes again", func() bool { return ms.state(i) == membership.Voting })
+			soon(t, "it votes again", func() bool { return ms.phase(i) == membership.Voting })
 		}
 		if d := time.Since(restarted); d < ttl {
 			t.Errorf("masters that forgot their votes vote again after %v", d)
@@ -303,7 +303,7 @@ func TestKill_byPersistence_allWait(t *testing.T) {
 					if l, err := c.Mutex("other").TryLock(t.Context()); err == nil {
 						t.Fatalf("granted: %v", l.Holder())
 					}
-					return ms.state(i) == membership.Quarantined
+					return ms.phase(i) == membership.Quarantined
 				})
 			}
 			if how != localredis.Always {
@@ -326,7 +326,7 @@ func TestRDB_rolledBack_waits(t *testing.T) {
 	l := locked(t, c.Mutex("later"))
 	settled(t, l, 3)
 	ms.restart(0)
-	if g := ms.gate(0); g == "" {
+	if state := ms.recordState(0); state == "" {
 		t.Fatal("the record did not come back")
 	}
 	if n := ms.votes("later", l.Holder()); n != 2 {
@@ -334,7 +334,7 @@ func TestRDB_rolledBack_waits(t *testing.T) {
 	}
 	soon(t, "it recovers", func() bool {
 		_, _ = c.Mutex("other").TryLock(t.Context())
-		return ms.state(0) == membership.Quarantined
+		return ms.phase(0) == membership.Quarantined
 	})
 	ms.wantNoKeys("other", 0)
 }
@@ -366,7 +366,7 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 					for _, c := range []*redlock.Client{c, other} {
 						noErr(t, locked(t, c.Mutex("after")).Unlock(t.Context()))
 					}
-					return ms.state(0) == membership.Voting && strings.Contains(ms.gate(0), ms.incarnation(0))
+					return ms.phase(0) == membership.Voting && strings.Contains(ms.recordState(0), ms.incarnation(0))
 				})
 				if d := time.Since(changed); d < time.Second {
 					t.Errorf("it voted %v after its data was replaced", d)
@@ -385,7 +385,7 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 func (ms *masters) incarnation(i int) string {
 	ms.t.Helper()
 	info := ms.direct[i].Info(context.Background(), "server").Val() + ms.direct[i].Info(context.Background(), "replication").Val()
-	return protocol.ReadIdentity(info, ms.gate(i)).Incarnation()
+	return protocol.ReadIdentity(info, ms.recordState(i)).Incarnation()
 }
 
 // An operator gives each master its first replica, or takes all of them away: a client that
@@ -427,13 +427,13 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 		noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
 		soon(t, "it votes again", func() bool {
 			_ = locked(t, old.Mutex("replicas")).Unlock(t.Context()) // for the look; a master may be at its start
-			return strings.HasSuffix(ms.gate(i), ms.incarnation(i)+"|V")
+			return strings.HasSuffix(ms.recordState(i), ms.incarnation(i)+"|V")
 		})
 	}
 	for i := range 3 {
 		noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), "no", "one").Err())
 	}
-	named := strings.Join([]string{ms.gate(0), ms.gate(1), ms.gate(2)}, " ")
+	named := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " ")
 	soon(t, "all have forgotten where their data came from", func() bool {
 		for i := range 3 {
 			if !strings.Contains(ms.direct[i].Info(t.Context(), "replication").Val(), "master_replid2:0000000000000000000000000000000000000000") {
@@ -443,7 +443,7 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 		return true
 	})
 	agree("without replicas", old)
-	if now := strings.Join([]string{ms.gate(0), ms.gate(1), ms.gate(2)}, " "); now != named {
+	if now := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " "); now != named {
 		t.Errorf("the records were %s, and are %s", named, now)
 	}
 }
@@ -463,7 +463,7 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 	}
 	soon(t, "both vote again", func() bool {
 		_, _ = c.Mutex("look").TryLock(t.Context())
-		return ms.state(0) == membership.Voting && ms.state(1) == membership.Voting
+		return ms.phase(0) == membership.Voting && ms.phase(1) == membership.Voting
 	})
 	// The one of the three that kept it goes: only what was learnt is left.
 	noErr(t, ms.servers[2].Kill())
@@ -496,7 +496,7 @@ func TestRestart_allInTurn_heldLeaseSurvives(t *testing.T) {
 			if got, err := other.Mutex("rolling").TryLock(t.Context()); err == nil {
 				t.Fatalf("%s has it too", got.Holder())
 			}
-			return ms.state(i) == membership.Voting && redlock.CountedVotes(l) == 5
+			return ms.phase(i) == membership.Voting && redlock.CountedVotes(l) == 5
 		})
 	}
 	if n := ms.votes("rolling", l.Holder()); n != 5 {

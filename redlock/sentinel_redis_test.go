@@ -100,7 +100,7 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	urls := append(ms.pick(1, 2), "redis-sentinel://"+sentinel+"/mine")
 	initAt(t, urls, opts...)
 	c := openAt(t, urls, opts...)
-	if gate := ms.gate(0); gate == "" {
+	if state := ms.recordState(0); state == "" {
 		t.Fatal("the client does not use the master that the sentinel names")
 	}
 	idle := openAt(t, urls, opts...)
@@ -120,16 +120,16 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	})
 	promoted := time.Now()
 	other := openAt(t, urls, opts...)
-	state := func() membership.State {
-		gate, err := looker.HGet(t.Context(), protocol.RecordKey, "gate").Result()
+	phase := func() membership.Phase {
+		text, err := looker.HGet(t.Context(), protocol.RecordKey, "state").Result()
 		if err != nil {
 			return 0
 		}
-		g, err := membership.ParseGate(gate)
+		rs, err := membership.ParseRecordState(text)
 		noErr(t, err)
-		return g.State
+		return rs.Phase
 	}
-	soon(t, "it recovers", func() bool { return state() == membership.Quarantined })
+	soon(t, "it recovers", func() bool { return phase() == membership.Quarantined })
 	for held.Err() == nil {
 		if l, err := other.Mutex("held").TryLock(t.Context()); err == nil {
 			if held.Err() == nil {
@@ -142,7 +142,7 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 		// Of the others a quorum is there: that one master fails over costs nothing.
 		noErr(t, locked(t, other.Mutex("else")).Unlock(t.Context()))
 	}
-	soon(t, "it votes again", func() bool { return state() == membership.Voting })
+	soon(t, "it votes again", func() bool { return phase() == membership.Voting })
 	if d := time.Since(promoted); d < wait/2 { // the sentinel may have promoted it a little earlier
 		t.Errorf("it voted %v after it was promoted", d)
 	}

@@ -1156,8 +1156,8 @@ func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
 				c.init()
 				a := c.client()
 				b := c.fast(rate)
-				refused := 0 // 100 times a second at 1.02, 6 at 1.083 and 2 at 0.95, because only a reading within an attempt of b refuses it
-				for start := time.Now(); time.Since(start) < 2*time.Second || refused == 0 && time.Since(start) < 20*time.Second; {
+				refused := 0
+				for start := time.Now(); time.Since(start) < 2*time.Second; {
 					if l, err := b.Mutex("y").TryLock(t.Context()); err == nil {
 						_ = l.Unlock(t.Context())
 					} else {

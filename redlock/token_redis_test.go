@@ -122,7 +122,7 @@ func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 				struck[hurt.strike(i)]++
 			}
 			for _, i := range two {
-				soon(t, "it votes again", func() bool { return ms.state(i) == membership.Voting })
+				soon(t, "it votes again", func() bool { return ms.phase(i) == membership.Voting })
 			}
 			time.Sleep(time.Duration(rng.Int64N(int64(rest))))
 		}
@@ -188,12 +188,12 @@ func (h *hurt) strike(i int) string {
 		noErr(h.ms.t, d.ReplicaOf(ctx, "no", "one").Err())
 	}
 	soon(h.ms.t, "it is seen to recover", func() bool {
-		gate, err := d.HGet(ctx, protocol.RecordKey, "gate").Result()
+		text, err := d.HGet(ctx, protocol.RecordKey, "state").Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return false
 		}
-		g, err := membership.ParseGate(gate)
-		return err == nil && g.Incarnation == h.ms.incarnation(i)
+		rs, err := membership.ParseRecordState(text)
+		return err == nil && rs.Incarnation == h.ms.incarnation(i)
 	})
 	return what
 }

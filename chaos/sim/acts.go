@@ -238,16 +238,16 @@ func (o *operator) init(rough bool) (err error) {
 	return err
 }
 
-// gate is what the record of a master says.
-func (o *operator) gate(i int) (text string) {
-	_ = o.w.masters[i].Do(func(db *nodetest.DB) { text, _ = db.HGet(recordKey, membership.FieldGate) })
+// recordState is what the record of a master says.
+func (o *operator) recordState(i int) (text string) {
+	_ = o.w.masters[i].Do(func(db *nodetest.DB) { text, _ = db.HGet(recordKey, membership.FieldState) })
 	return text
 }
 
 // votes says whether every master of the right list has a record that says that it votes.
 func (o *operator) votes() bool {
 	for _, i := range o.right.masters {
-		if g, err := membership.ParseGate(o.gate(i)); err != nil || g.State != membership.Voting || g.Epoch.ID != o.right.id {
+		if rs, err := membership.ParseRecordState(o.recordState(i)); err != nil || rs.Phase != membership.Voting || rs.Epoch.ID != o.right.id {
 			return false
 		}
 	}
@@ -341,7 +341,7 @@ func (o *operator) settle() error {
 		err = errors.Join(err, err2)
 	}
 	for i := range o.w.masters {
-		err = errors.Join(err, fmt.Errorf("m%d: %s", i, o.gate(i)))
+		err = errors.Join(err, fmt.Errorf("m%d: %s", i, o.recordState(i)))
 	}
 	return fmt.Errorf("sim: a dead end of %v, epoch %d.%016x, from %v: %w", o.right.masters, o.number, uint64(o.right.id), o.from, err)
 }

@@ -192,7 +192,7 @@ func (o *operator) command(f fate, init, rough bool, do func(ctx context.Context
 	var mu sync.Mutex
 	writes := 0
 	p.watch = func(cmd nodetest.Command, fault *nodetest.Fault) {
-		if cmd.Name != "record" || len(cmd.Args) < 7 || cmd.Args[5] != membership.FieldGate {
+		if cmd.Name != "record" || len(cmd.Args) < 7 || cmd.Args[5] != membership.FieldState {
 			return
 		}
 		mu.Lock()
@@ -242,18 +242,18 @@ func (o *operator) command(f fate, init, rough bool, do func(ctx context.Context
 
 // sent notes that a process has a master vote: from then on its list is the right one.
 func (o *operator) sent(text string, init bool) {
-	g, err := membership.ParseGate(text)
-	if err != nil || g.State != membership.Voting {
+	rs, err := membership.ParseRecordState(text)
+	if err != nil || rs.Phase != membership.Voting {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	switch l := o.named(g.Epoch.ID); {
+	switch l := o.named(rs.Epoch.ID); {
 	case init && l == o.right:
-		o.number = g.Epoch.Number
-	case g.Epoch.Number > o.number:
-		o.right, o.number = l, g.Epoch.Number
-	case g.Epoch.Number == o.number && l != o.right:
+		o.number = rs.Epoch.Number
+	case rs.Epoch.Number > o.number:
+		o.right, o.number = l, rs.Epoch.Number
+	case rs.Epoch.Number == o.number && l != o.right:
 		o.err = errors.Join(o.err, fmt.Errorf("sim: two lists begin as epoch %d: %v and %v", o.number, o.right.masters, l.masters))
 	}
 }

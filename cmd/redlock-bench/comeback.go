@@ -72,20 +72,20 @@ func (c *comeback) incarnation(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	gate, err := c.admin.HGet(ctx, protocol.RecordKey, membership.FieldGate).Result()
+	state, err := c.admin.HGet(ctx, protocol.RecordKey, membership.FieldState).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", err
 	}
-	return protocol.ReadIdentity(server+replication, gate).Incarnation(), nil
+	return protocol.ReadIdentity(server+replication, state).Incarnation(), nil
 }
 
 // look is whether the master's record lets it vote, and how many locks it has a vote for.
 func (c *comeback) look(ctx context.Context, incarnation string) (votes bool, keys int64, err error) {
 	pipe := c.admin.Pipeline()
-	gate, exists := pipe.HGet(ctx, protocol.RecordKey, "gate"), pipe.Exists(ctx, c.names...)
+	state, exists := pipe.HGet(ctx, protocol.RecordKey, "state"), pipe.Exists(ctx, c.names...)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return false, 0, err
 	}
-	g, err := membership.ParseGate(gate.Val())
-	return g.State == membership.Voting && g.Incarnation == incarnation, exists.Val(), err
+	rs, err := membership.ParseRecordState(state.Val())
+	return rs.Phase == membership.Voting && rs.Incarnation == incarnation, exists.Val(), err
 }

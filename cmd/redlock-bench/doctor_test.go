@@ -128,14 +128,14 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	expect("another list", exitViolation, append([]string{nodes[3]}, three[:2]...), "no record", "other list",
 		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
-	set(t, three[0], func(g *membership.Gate) { g.State, g.Nonce = membership.Quarantined, 5 })
+	set(t, three[0], func(rs *membership.RecordState) { rs.Phase, rs.Nonce = membership.Quarantined, 5 })
 	expect("one recovers", exitMasters, three, "waits", "recovering: a quorum votes, so locks work; ", "votes in about 30.")
-	set(t, three[0], func(g *membership.Gate) { g.Incarnation = "another" })
+	set(t, three[0], func(rs *membership.RecordState) { rs.Incarnation = "another" })
 	expect("one restarted", exitMasters, three, "restarted", "may have forgotten votes")
-	set(t, three[1], func(g *membership.Gate) { g.Incarnation = "another" })
+	set(t, three[1], func(rs *membership.RecordState) { rs.Incarnation = "another" })
 	expect("two restarted", 5, three, "restarted", "needs init: 2 of 3 masters")
-	set(t, three[0], func(*membership.Gate) {})
-	set(t, three[1], func(*membership.Gate) {})
+	set(t, three[0], func(*membership.RecordState) {})
+	set(t, three[1], func(*membership.RecordState) {})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	err = redlock.Reconfigure(ctx, redlock.List{URLs: three}, redlock.List{URLs: nodes[1:]}, nil)
@@ -143,20 +143,20 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("a change is unfinished", 4, three, "retired", "changing: the masters are being changed to 3 masters", "redlock-bench reconfigure")
-	must(t, admin(t, three[2]).HSet(t.Context(), protocol.RecordKey, "gate", "rubbish").Err())
+	must(t, admin(t, three[2]).HSet(t.Context(), protocol.RecordKey, "state", "rubbish").Err())
 	expect("rubbish", exitViolation, three, "silent", "cannot be read", "delete it")
 }
 
-// set makes a master vote, but for what change makes of its gate.
-func set(t *testing.T, url string, change func(g *membership.Gate)) {
+// set makes a master vote, but for what change makes of its record state.
+func set(t *testing.T, url string, change func(rs *membership.RecordState)) {
 	t.Helper()
-	was, err := membership.ParseGate(records(t, []string{url})[0]["gate"])
+	was, err := membership.ParseRecordState(records(t, []string{url})[0]["state"])
 	must(t, err)
 	info, err := admin(t, url).Info(t.Context()).Result()
 	must(t, err)
-	g := membership.Gate{Epoch: was.Epoch, Incarnation: protocol.ReadIdentity(info, "").Incarnation(), State: membership.Voting}
-	change(&g)
-	must(t, admin(t, url).HSet(t.Context(), protocol.RecordKey, "gate", g.String()).Err())
+	rs := membership.RecordState{Epoch: was.Epoch, Incarnation: protocol.ReadIdentity(info, "").Incarnation(), Phase: membership.Voting}
+	change(&rs)
+	must(t, admin(t, url).HSet(t.Context(), protocol.RecordKey, "state", rs.String()).Err())
 }
 
 // records is the node record of each master.

@@ -168,9 +168,9 @@ func TestComeback_look(t *testing.T) {
 	c := &comeback{server: s, admin: b.admins[0], names: names}
 	incarnation, err := c.incarnation(ctx)
 	must(t, err)
-	g := membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: incarnation, State: membership.Voting}
-	recovering, another := g, g
-	recovering.State, recovering.Nonce = membership.Quarantined, 5
+	voting := membership.RecordState{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: incarnation, Phase: membership.Voting}
+	recovering, another := voting, voting
+	recovering.Phase, recovering.Nonce = membership.Quarantined, 5
 	another.Incarnation = "another"
 	expect := func(what string, wantVotes bool, wantKeys int64) {
 		t.Helper()
@@ -179,11 +179,11 @@ func TestComeback_look(t *testing.T) {
 		}
 	}
 	expect("no record", false, 0)
-	for what, gate := range map[string]membership.Gate{"recovering": recovering, "another life": another} {
-		must(t, c.admin.HSet(ctx, protocol.RecordKey, "gate", gate.String()).Err())
+	for what, rs := range map[string]membership.RecordState{"recovering": recovering, "another life": another} {
+		must(t, c.admin.HSet(ctx, protocol.RecordKey, "state", rs.String()).Err())
 		expect(what, false, 0)
 	}
-	must(t, c.admin.HSet(ctx, protocol.RecordKey, "gate", g.String()).Err())
+	must(t, c.admin.HSet(ctx, protocol.RecordKey, "state", voting.String()).Err())
 	must(t, c.admin.HSet(ctx, "another's lock", "h", 1).Err())
 	expect("no key of ours", true, 0)
 	must(t, c.admin.HSet(ctx, names[2], "h", 1).Err())

@@ -22,10 +22,10 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 	// What a change writes when it prepares d.
 	v := NewView(Change, old, short, NewMemory())
 	d := slices.IndexFunc(v.Masters, func(m Master) bool { return m.Name == "d" })
-	prepare := Action{Kind: Swap, Master: d, To: Head{Gate: Gate{State: Quarantined, Epoch: Epoch{2, short.ID}, Incarnation: "d1", Nonce: 7}}}
+	prepare := Action{Kind: Swap, Master: d, To: Head{State: RecordState{Phase: Quarantined, Epoch: Epoch{2, short.ID}, Incarnation: "d1", Nonce: 7}}}
 	record := make(map[string]string)
 	apply := func(v *View, a *Action) {
-		f := append([]string{FieldGate, a.To.Gate.String(), FieldIntent, a.To.Intent.String()}, a.Fields(v, "")...)
+		f := append([]string{FieldState, a.To.State.String(), FieldIntent, a.To.Intent.String()}, a.Fields(v, "")...)
 		for i := 0; i < len(f); i += 2 {
 			record[f[i]] = f[i+1]
 		}
@@ -47,7 +47,7 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 		if w := m.wait(); w != old.Wait() {
 			t.Errorf("round %d: the wait is %v, want %v: %v", round, w, old.Wait(), record)
 		}
-		claim := Action{Kind: Swap, Master: 0, From: r.Head, To: Head{Gate: Gate{State: Quarantined, Epoch: Epoch{int64(1e9 + round), short.ID}, Incarnation: "d1", Nonce: v.Nonce}}}
+		claim := Action{Kind: Swap, Master: 0, From: r.Head, To: Head{State: RecordState{Phase: Quarantined, Epoch: Epoch{int64(1e9 + round), short.ID}, Incarnation: "d1", Nonce: v.Nonce}}}
 		apply(v, &claim)
 	}
 	// A master that votes has nothing to wait for.
@@ -57,7 +57,7 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 	}
 	v = NewView(Init, short, nil, NewMemory())
 	v.Masters[0].Record = r
-	apply(v, &Action{Kind: Swap, Master: 0, From: r.Head, To: Head{Gate: Gate{State: Voting, Epoch: r.Gate.Epoch, Incarnation: "d1"}}})
+	apply(v, &Action{Kind: Swap, Master: 0, From: r.Head, To: Head{State: RecordState{Phase: Voting, Epoch: r.State.Epoch, Incarnation: "d1"}}})
 	if record[FieldBefore] != "" {
 		t.Errorf("it votes, and its record says %q", record[FieldBefore])
 	}

@@ -21,28 +21,28 @@ type survey struct {
 func (m *machine) survey() survey {
 	s := survey{silent: -1, missing: -1}
 	for i := range m.v.Masters {
-		if g := m.v.Masters[i].gate(); m.v.Masters[i].Old && g.Epoch.ID == m.v.Terms.ID && g.Epoch.Number > s.from.Number {
-			s.from = g.Epoch
+		if rs := m.v.Masters[i].state(); m.v.Masters[i].Old && rs.Epoch.ID == m.v.Terms.ID && rs.Epoch.Number > s.from.Number {
+			s.from = rs.Epoch
 		}
 	}
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
-		g, in := at.gate(), at.Record.Intent
+		rs, in := at.state(), at.Record.Intent
 		switch {
 		case !at.Old:
 			continue
 		case !at.Answered:
 			s.silent = i
 			continue
-		case g.Epoch != s.from || g.State == Quarantined:
+		case rs.Epoch != s.from || rs.Phase == Quarantined:
 			s.missing = i
 			continue
-		case g.State == Voting:
+		case rs.Phase == Voting:
 			s.votes++
-		case g.State == Retired:
+		case rs.Phase == Retired:
 			s.retired++
-			s.round = max(s.round, g.Ballot.Round)
-			if g.Ballot.Round > s.adopt.Ballot.Round {
+			s.round = max(s.round, rs.Ballot.Round)
+			if rs.Ballot.Round > s.adopt.Ballot.Round {
 				s.adopt = at.Record.Plan
 			}
 		}
@@ -111,8 +111,8 @@ func (m *machine) intend(p Plan, round int64) Intent {
 
 // acceptor: the master lost nothing of this epoch.
 func (at *Master) acceptor(e Epoch) bool {
-	g := at.gate()
-	return at.Old && g.Epoch == e && (g.State == Voting || g.State == Retired)
+	rs := at.state()
+	return at.Old && rs.Epoch == e && (rs.Phase == Voting || rs.Phase == Retired)
 }
 
 // promise has the acceptors promise in.
@@ -121,7 +121,7 @@ func (m *machine) promise(e Epoch, in Intent) *Action {
 		if !at.acceptor(e) || at.Record.Intent.Ballot == in.Ballot {
 			return nil
 		}
-		return &Action{Kind: Swap, Master: i, From: at.Record.Head, To: Head{at.Record.Gate, in}}
+		return &Action{Kind: Swap, Master: i, From: at.Record.Head, To: Head{at.Record.State, in}}
 	})
 }
 
@@ -136,13 +136,13 @@ func (m *machine) retire(e Epoch, in Intent) Action {
 		}
 	}
 	a := m.each(func(i int, at *Master) *Action {
-		if !at.acceptor(e) || at.Record.Gate.Ballot == in.Ballot {
+		if !at.acceptor(e) || at.Record.State.Ballot == in.Ballot {
 			return nil
 		}
 		a := m.set(i, Retired, e)
-		a.To.Gate.Ballot, a.To.Intent, a.Plan = in.Ballot, in, &in.Plan
+		a.To.State.Ballot, a.To.Intent, a.Plan = in.Ballot, in, &in.Plan
 		if !m.keeps(GuardRetiredNonce) {
-			a.To.Gate.Nonce = in.Ballot.Nonce
+			a.To.State.Nonce = in.Ballot.Nonce
 		}
 		return a
 	})
@@ -156,7 +156,7 @@ func (m *machine) retire(e Epoch, in Intent) Action {
 func (m *machine) left() time.Duration {
 	var left []time.Duration
 	for i := range m.v.Masters {
-		if at := &m.v.Masters[i]; at.Old && at.gate().State == Retired {
+		if at := &m.v.Masters[i]; at.Old && at.state().Phase == Retired {
 			left = append(left, m.wait()-m.stood(i))
 		}
 	}
@@ -170,19 +170,19 @@ func (m *machine) over(e Epoch) *Plan {
 	v := m.v
 	for i := range v.Masters {
 		at := &v.Masters[i]
-		ballot, waited := at.gate().Ballot, 0
+		ballot, waited := at.state().Ballot, 0
 		if !m.keeps(GuardLookAgain) {
-			ballot = v.Memory.Sights[i].Gate.Ballot
+			ballot = v.Memory.Sights[i].State.Ballot
 		}
 		if !at.Old || ballot == (Ballot{}) || at.Record.Plan.Ballot != ballot {
 			continue
 		}
 		for j := range v.Masters {
-			g, stood := v.Masters[j].gate(), m.stood(j)
+			rs, stood := v.Masters[j].state(), m.stood(j)
 			if !m.keeps(GuardLookAgain) {
-				g, stood = v.Memory.Sights[j].Gate, v.Now-v.Memory.Sights[j].First
+				rs, stood = v.Memory.Sights[j].State, v.Now-v.Memory.Sights[j].First
 			}
-			if g.State == Retired && g.Epoch == e && g.Ballot == ballot && (stood >= m.wait() || !m.keeps(GuardWaitRetired)) {
+			if rs.Phase == Retired && rs.Epoch == e && rs.Ballot == ballot && (stood >= m.wait() || !m.keeps(GuardWaitRetired)) {
 				waited++
 			}
 		}
@@ -197,8 +197,8 @@ func (m *machine) over(e Epoch) *Plan {
 func (m *machine) begun(from Epoch) *Plan {
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
-		g, p := at.gate(), &at.Record.Plan
-		if at.New && g.State == Voting && g.Epoch.ID == m.v.Target.ID && p.Target == g.Epoch &&
+		rs, p := at.state(), &at.Record.Plan
+		if at.New && rs.Phase == Voting && rs.Epoch.ID == m.v.Target.ID && p.Target == rs.Epoch &&
 			p.From.ID == m.v.Terms.ID && p.From.Number >= from.Number {
 			return p
 		}
@@ -215,17 +215,17 @@ func (m *machine) proceed(p Plan) Action {
 		return refuse(BothVote, -1)
 	}
 	source := func(_ int, at *Master) bool {
-		g := at.gate()
+		rs := at.state()
 		if begun > 0 {
-			return at.New && g.State == Voting && g.Epoch == e
+			return at.New && rs.Phase == Voting && rs.Epoch == e
 		}
-		return at.Old && g.State == Retired && g.Epoch == p.From
+		return at.Old && rs.Phase == Retired && rs.Epoch == p.From
 	}
 	a := m.each(func(i int, at *Master) *Action {
-		g, k := at.gate(), m.position(i, true)
+		rs, k := at.state(), m.position(i, true)
 		whole := at.acceptor(p.From)
-		listed := g.State == Quarantined && g.Epoch == e && (k < len(p.Begin) && g.Nonce == p.Begin[k] || !m.keeps(GuardListed))
-		lost := at.Answered && g.State == None && !m.keeps(GuardFromNonce)
+		listed := rs.Phase == Quarantined && rs.Epoch == e && (k < len(p.Begin) && rs.Nonce == p.Begin[k] || !m.keeps(GuardListed))
+		lost := at.Answered && rs.Phase == None && !m.keeps(GuardFromNonce)
 		if !at.New || !whole && !listed && !lost {
 			return nil
 		}
@@ -250,8 +250,8 @@ func (m *machine) able(p Plan) int {
 	n := 0
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
-		g, k := at.gate(), m.position(i, true)
-		if at.New && (at.acceptor(p.From) || g.State == Quarantined && g.Epoch == p.Target && k < len(p.Begin) && g.Nonce == p.Begin[k]) {
+		rs, k := at.state(), m.position(i, true)
+		if at.New && (at.acceptor(p.From) || rs.Phase == Quarantined && rs.Epoch == p.Target && k < len(p.Begin) && rs.Nonce == p.Begin[k]) {
 			n++
 		}
 	}
@@ -264,7 +264,7 @@ func (m *machine) prepare(from Epoch) ([]Nonce, *Action) {
 	e := Epoch{from.Number + 1, m.v.Target.ID}
 	begin := make([]Nonce, len(m.v.Target.Masters))
 	a := m.each(func(i int, at *Master) *Action {
-		g, r := at.gate(), at.Record.Gate
+		rs, r := at.state(), at.Record.State
 		if !at.New {
 			return nil
 		}
@@ -275,9 +275,9 @@ func (m *machine) prepare(from Epoch) ([]Nonce, *Action) {
 				return &fail
 			}
 		case at.Old:
-		case g.State == Quarantined && g.Epoch == e:
-			begin[m.position(i, true)] = g.Nonce
-		case g.State == Voting && g.Epoch.ID != e.ID || r.Epoch.Number > e.Number || r.Epoch == e && g.State != None:
+		case rs.Phase == Quarantined && rs.Epoch == e:
+			begin[m.position(i, true)] = rs.Nonce
+		case rs.Phase == Voting && rs.Epoch.ID != e.ID || r.Epoch.Number > e.Number || r.Epoch == e && rs.Phase != None:
 			fail.Why.Code = Foreign
 			return &fail
 		case !m.keeps(GuardAllReady) && m.able(Plan{From: from, Target: e, Begin: begin}) >= m.v.Target.Quorum():
@@ -310,7 +310,7 @@ func (m *machine) cancel() Action {
 		return *a
 	}
 	if a := m.each(func(i int, at *Master) *Action {
-		if g := at.gate(); at.Old && g.State == Retired && g.Epoch == s.from {
+		if rs := at.state(); at.Old && rs.Phase == Retired && rs.Epoch == s.from {
 			return m.restore(s.from, i, at)
 		}
 		return nil

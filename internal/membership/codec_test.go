@@ -19,62 +19,62 @@ var (
 	planB  = Plan{Ballot{3, 0xabcdef012345}, epochA, epochB, []Nonce{0, 0x111111111111, 0x222222222222}}
 )
 
-// TestGate_text_isShort: every vote carries it.
-func TestGate_text_isShort(t *testing.T) {
-	for _, g := range []Gate{
-		{State: Voting, Epoch: epochA, Incarnation: inc},
-		{State: Quarantined, Epoch: epochA, Incarnation: inc, Nonce: 1<<nonceBits - 1, Whole: true},
-		{State: Retired, Epoch: epochA, Incarnation: inc, Nonce: 1<<nonceBits - 1, Ballot: Ballot{999, 1<<nonceBits - 1}},
+// TestRecordState_text_isShort: every vote carries it.
+func TestRecordState_text_isShort(t *testing.T) {
+	for _, rs := range []RecordState{
+		{Phase: Voting, Epoch: epochA, Incarnation: inc},
+		{Phase: Quarantined, Epoch: epochA, Incarnation: inc, Nonce: 1<<nonceBits - 1, Whole: true},
+		{Phase: Retired, Epoch: epochA, Incarnation: inc, Nonce: 1<<nonceBits - 1, Ballot: Ballot{999, 1<<nonceBits - 1}},
 	} {
-		s := g.String()
+		s := rs.String()
 		t.Logf("%3d %s", len(s), s)
 		if len(s) > 100 {
 			t.Errorf("%d bytes: %s", len(s), s)
 		}
-		if got, err := ParseGate(s); err != nil || got != g {
-			t.Errorf("ParseGate(%q) = %+v, %v", s, got, err)
+		if got, err := ParseRecordState(s); err != nil || got != rs {
+			t.Errorf("ParseRecordState(%q) = %+v, %v", s, got, err)
 		}
-		if !strings.HasPrefix(s, GatePrefix(epochA.String(), inc, g.State)) {
+		if !strings.HasPrefix(s, RecordStatePrefix(epochA.String(), inc, rs.Phase)) {
 			t.Errorf("%s does not begin with its prefix", s)
 		}
 	}
 }
 
-func TestParseGate_garbage_saysWhatToDo(t *testing.T) {
-	good := Gate{State: Quarantined, Epoch: epochA, Incarnation: inc, Nonce: 7}.String()
+func TestParseRecordState_garbage_saysWhatToDo(t *testing.T) {
+	good := RecordState{Phase: Quarantined, Epoch: epochA, Incarnation: inc, Nonce: 7}.String()
 	for _, bad := range []string{
 		"x", "2", "0|a|b|V", "-2|a|b|V", good + "|", good + " ", " " + good, strings.Replace(good, "|R|", "|Q|", 1),
 		strings.Replace(good, "|R|", "|V|", 1), strings.Replace(good, inc, "", 1), strings.Replace(good, "|0000", "|000", 1),
 		strings.ToUpper(good), strings.Replace(good, "1790000000.", "0.", 1), strings.Replace(good, "1790000000.", "01790000000.", 1),
 		"2|" + epochA.String() + "|" + inc + "|V|", "2|" + epochA.String() + "|" + inc + "|X|000000000001|0.000000000001",
 	} {
-		_, err := ParseGate(bad)
+		_, err := ParseRecordState(bad)
 		if !errors.Is(err, ErrRecord) || !strings.Contains(err.Error(), "delete it") {
-			t.Errorf("ParseGate(%q): %v", bad, err)
+			t.Errorf("ParseRecordState(%q): %v", bad, err)
 		}
 	}
 	for _, other := range []string{"1|abc|def|V", "1|abc|def|R|n|3", "3|x|y|z|w|v"} {
-		if _, err := ParseGate(other); !errors.Is(err, ErrProtocol) || errors.Is(err, ErrRecord) {
-			t.Errorf("ParseGate(%q): %v", other, err)
+		if _, err := ParseRecordState(other); !errors.Is(err, ErrProtocol) || errors.Is(err, ErrRecord) {
+			t.Errorf("ParseRecordState(%q): %v", other, err)
 		}
 	}
-	if g, err := ParseGate(""); err != nil || g != (Gate{}) {
-		t.Errorf("no gate: %+v, %v", g, err)
+	if rs, err := ParseRecordState(""); err != nil || rs != (RecordState{}) {
+		t.Errorf("no record state: %+v, %v", rs, err)
 	}
 }
 
-func FuzzParseGate(f *testing.F) {
+func FuzzParseRecordState(f *testing.F) {
 	f.Add("")
-	f.Add(Gate{State: Voting, Epoch: epochA, Incarnation: inc}.String())
-	f.Add(Gate{State: Quarantined, Epoch: epochA, Incarnation: inc, Nonce: 7}.String())
-	f.Add(Gate{State: Retired, Epoch: epochA, Incarnation: inc, Nonce: 7, Ballot: Ballot{1, 2}}.String())
+	f.Add(RecordState{Phase: Voting, Epoch: epochA, Incarnation: inc}.String())
+	f.Add(RecordState{Phase: Quarantined, Epoch: epochA, Incarnation: inc, Nonce: 7}.String())
+	f.Add(RecordState{Phase: Retired, Epoch: epochA, Incarnation: inc, Nonce: 7, Ballot: Ballot{1, 2}}.String())
 	f.Fuzz(func(t *testing.T, s string) {
-		g, err := ParseGate(s)
-		if err == nil && g.String() != s {
-			t.Errorf("%q is read as %q", s, g)
+		rs, err := ParseRecordState(s)
+		if err == nil && rs.String() != s {
+			t.Errorf("%q is read as %q", s, rs)
 		}
-		if err != nil && (g != Gate{} || !errors.Is(err, ErrRecord) && !errors.Is(err, ErrProtocol)) {
-			t.Errorf("%q: %+v, %v", s, g, err)
+		if err != nil && (rs != RecordState{} || !errors.Is(err, ErrRecord) && !errors.Is(err, ErrProtocol)) {
+			t.Errorf("%q: %+v, %v", s, rs, err)
 		}
 	})
 }
@@ -206,20 +206,20 @@ func TestTerms_wait(t *testing.T) {
 
 func TestParseRecord(t *testing.T) {
 	base := terms(t, "a", "b", "c")
-	gate := Gate{State: Retired, Epoch: epochA, Incarnation: inc, Nonce: 7, Ballot: planB.Ballot}
+	want := RecordState{Phase: Retired, Epoch: epochA, Incarnation: inc, Nonce: 7, Ballot: planB.Ballot}
 	fields := map[string]string{
-		FieldGate: gate.String(), FieldIntent: Intent{Plan: planB, Who: "x"}.String(), FieldPlan: planB.String(), FieldTerms: base.String(),
+		FieldState: want.String(), FieldIntent: Intent{Plan: planB, Who: "x"}.String(), FieldPlan: planB.String(), FieldTerms: base.String(),
 		FieldTarget: "somewhere", FieldURLs: "urls", FieldClock: Note{1, 2000, 3000, 4000}.String(), "c17": "5", "later": "?",
 	}
 	r, err := ParseRecord(fields)
-	if err != nil || r.Gate != gate || r.Intent.Who != "x" || r.Plan.Ballot != planB.Ballot || r.Terms.ID != base.ID ||
+	if err != nil || r.State != want || r.Intent.Who != "x" || r.Plan.Ballot != planB.Ballot || r.Terms.ID != base.ID ||
 		r.Target != "somewhere" || r.URLs != "urls" || r.Clock.Frame != 1 || !r.Counters {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r, err := ParseRecord(nil); err != nil || !reflect.DeepEqual(r, Record{}) {
 		t.Errorf("no record: %+v, %v", r, err)
 	}
-	for _, f := range []string{FieldGate, FieldIntent, FieldPlan, FieldTerms, FieldClock} {
+	for _, f := range []string{FieldState, FieldIntent, FieldPlan, FieldTerms, FieldClock} {
 		if _, err := ParseRecord(map[string]string{f: "garbage"}); !errors.Is(err, ErrRecord) {
 			t.Errorf("garbage in %s: %v", f, err)
 		}

@@ -9,22 +9,22 @@
 // # Words
 //
 // An epoch is a period in which the same [Terms] hold: names of the masters, maximum TTL, drift. It has a number that
-// grows with each change. The gate of a record names epoch, incarnation and state of its master; every script that
-// votes compares the gate as one string. The intent of a record is a promise in a change of masters. Gate and intent
+// grows with each change. The record state names epoch, incarnation and phase of a master; every script that votes
+// compares it as one string. The intent of a record is a promise in a change of masters. Record state and intent
 // are the head. Every step is one compare-and-set of one head. W is the maximum TTL and twice its drift.
 //
-// # States
+// # Phases
 //
-// A master is lost when it has no gate, or one of another incarnation: it may have forgotten anything. R, quarantined,
-// grants nothing and waits. R whole is the same for a master that forgot nothing but whose clock moved. V votes. X,
-// retired, takes nothing: its epoch is being left. A live lease may put its vote back on R, where it does not count
-// before the master votes: the master may have forgotten a vote that another attempt still counts.
+// A master is lost when it has no record state, or one of another incarnation: it may have forgotten anything. R,
+// quarantined, grants nothing and waits. R whole is the same for a master that forgot nothing but whose clock moved. V
+// votes. X, retired, takes nothing: its epoch is being left. A live lease may put its vote back on R, where it does not
+// count before the master votes: the master may have forgotten a vote that another attempt still counts.
 //
 // # Transitions
 //
 // One test holds this table, and its copy in docs/membership.md, against a scene for each row. Another one holds it
-// against what the explorer sees. "before" is a gate of another epoch than the one that the transition leads to.
-// "promise" changes the intent alone.
+// against what the explorer sees. "before" is a record state of another epoch than the one that the transition leads
+// to. "promise" changes the intent alone.
 //
 //	| from     | to      | goal   | when |
 //	| lost     | R       | serve  | the client vouches: it saw the epoch whole less than a maximum TTL ago; or the list is fixed |
@@ -37,13 +37,13 @@
 //	| X        | R       | init   | the operator abandons the change, and a minority votes still |
 //	| X before | R       | change | the master is in the new list only, and was retired by an earlier change |
 //	| V before | R       | change | the same, for a master that an earlier change left behind in the same list |
-//	| R        | V       | serve  | this gate stood for W, and the client vouches for it; or a plan lists its nonce and its epoch has begun |
+//	| R        | V       | serve  | this state stood for W, and the client vouches for it; or a plan lists its nonce and its epoch has begun |
 //	| R        | V       | init   | all masters stood so for W; or a master votes already |
 //	| R        | V       | change | the plan lists its nonce, and the epoch before is over or the new one has begun |
 //	| R        | R       | serve  | its clock moved: the wait begins anew |
 //	| R whole  | R whole | serve  | the same |
 //	| V        | R whole | serve  | its clock moved |
-//	| R whole  | V       | serve  | this gate stood for W |
+//	| R whole  | V       | serve  | this state stood for W |
 //	| V        | V       | change | promise |
 //	| X        | X       | change | promise; or it is retired again for a larger ballot |
 //	| V        | V       | cancel | promise, without a target |

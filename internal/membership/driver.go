@@ -13,19 +13,19 @@ func LeftFor(v *View) string { return v.leftFor() }
 // Word says in a word or two what state master i is in, for tables.
 func Word(v *View, i int) string {
 	at := &v.Masters[i]
-	g := at.gate()
+	rs := at.state()
 	switch {
 	case !at.Answered:
 		return "silent"
-	case g.State == None && at.Record.Gate.State == None:
+	case rs.Phase == None && at.Record.State.Phase == None:
 		return "no record"
-	case g.State == None:
+	case rs.Phase == None:
 		return "restarted"
-	case g.Epoch.ID != v.Terms.ID:
+	case rs.Epoch.ID != v.Terms.ID:
 		return "other list"
-	case g.State == Voting:
+	case rs.Phase == Voting:
 		return "votes"
-	case g.State == Retired:
+	case rs.Phase == Retired:
 		return "retired"
 	}
 	return "waits"
@@ -33,8 +33,8 @@ func Word(v *View, i int) string {
 
 // Left is how long master i is still to wait before it may vote in its epoch again, if it is quarantined and waits.
 func Left(v *View, i int) (left time.Duration, waits bool) {
-	g := v.Masters[i].gate()
-	if g.State != Quarantined || g.Epoch.ID != v.Terms.ID || i >= len(v.Memory.Sights) {
+	rs := v.Masters[i].state()
+	if rs.Phase != Quarantined || rs.Epoch.ID != v.Terms.ID || i >= len(v.Memory.Sights) {
 		return 0, false
 	}
 	m := machine{v: v}
@@ -44,9 +44,9 @@ func Left(v *View, i int) (left time.Duration, waits bool) {
 // Belongs says whether master i votes or waits in an epoch of other terms, and names them.
 func Belongs(v *View, i int) (terms string, other bool) {
 	at := &v.Masters[i]
-	g := at.gate()
-	if g.State == None || g.Epoch.ID == v.Terms.ID {
-		if g.State == Retired {
+	rs := at.state()
+	if rs.Phase == None || rs.Epoch.ID == v.Terms.ID {
+		if rs.Phase == Retired {
 			return target(&at.Record), false
 		}
 		return "", false
@@ -54,11 +54,11 @@ func Belongs(v *View, i int) (terms string, other bool) {
 	if at.Record.Terms != nil {
 		return at.Record.Terms.String(), true
 	}
-	return g.Epoch.String(), true
+	return rs.Epoch.String(), true
 }
 
 // Votes says whether master i votes in e.
 func Votes(v *View, i int, e Epoch) bool {
-	g := v.Masters[i].gate()
-	return g.State == Voting && g.Epoch == e
+	rs := v.Masters[i].state()
+	return rs.Phase == Voting && rs.Epoch == e
 }

@@ -10,12 +10,12 @@ type Guard uint32
 const (
 	GuardSight           Guard = 1 << iota // 1: nobody claims or finishes for an epoch that nobody saw whole
 	GuardSightAtFinish                     // 2: sight is checked against the nonce, at the finish
-	GuardLookAgain                         // 3: after the wait, the same gates still stand
-	GuardRetiredNonce                      // 4: a retired gate has a fresh nonce
+	GuardLookAgain                         // 3: after the wait, the same record states still stand
+	GuardRetiredNonce                      // 4: a retired state has a fresh nonce
 	GuardWaitRetired                       // 5: W passes before a new epoch begins
 	GuardWaitQuarantined                   // 5: W passes before a quarantined master votes
 	GuardLearnAfterWait                    // 5: counters are learned after the wait
-	GuardFromNonce                         // 6: a master begins to vote from a gate that tells it from a lost one
+	GuardFromNonce                         // 6: a master begins to vote from a state that tells it from a lost one
 	GuardListed                            // 7: a new master begins at once only with a nonce of the plan
 	GuardPromise                           // 8: a quorum promises before anyone is retired
 	GuardAdopt                             // 8: a plan for which someone in the quorum was retired is adopted
@@ -89,7 +89,7 @@ func (m *machine) votes(e Epoch, target bool) int {
 	n := 0
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
-		if (target && at.New || !target && at.Old) && at.gate().State == Voting && at.gate().Epoch == e {
+		if (target && at.New || !target && at.Old) && at.state().Phase == Voting && at.state().Epoch == e {
 			n++
 		}
 	}
@@ -126,23 +126,23 @@ func (v *View) longest() (longest *Terms) {
 	return longest
 }
 
-// stood is how long this client has seen the gate of master i unbroken, up to this look.
+// stood is how long this client has seen the record state of master i unbroken, up to this look.
 func (m *machine) stood(i int) time.Duration {
 	s := &m.v.Memory.Sights[i]
-	if g := m.v.Masters[i].gate(); g.State == None || s.Gate != g {
+	if rs := m.v.Masters[i].state(); rs.Phase == None || s.State != rs {
 		return 0
 	}
 	return s.Last - s.First
 }
 
-// set is the compare-and-set of master i to a gate in this state and epoch.
-func (m *machine) set(i int, s State, e Epoch) *Action {
+// set is the compare-and-set of master i to a record state of this phase and epoch.
+func (m *machine) set(i int, phase Phase, e Epoch) *Action {
 	at := &m.v.Masters[i]
-	g := Gate{State: s, Epoch: e, Incarnation: at.Incarnation}
-	if s != Voting {
-		g.Nonce = m.v.Nonce
+	rs := RecordState{Phase: phase, Epoch: e, Incarnation: at.Incarnation}
+	if phase != Voting {
+		rs.Nonce = m.v.Nonce
 	}
-	return &Action{Kind: Swap, Master: i, From: at.Record.Head, To: Head{Gate: g}}
+	return &Action{Kind: Swap, Master: i, From: at.Record.Head, To: Head{State: rs}}
 }
 
 // learn asks for the counters of these masters, unless all of them were read after this time.

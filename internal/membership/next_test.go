@@ -65,8 +65,8 @@ func moved(i int) func(*View) { return func(v *View) { v.Masters[i].Moved = true
 // listed makes the plan of the voting masters one by which their epoch began with all masters.
 func listed(v *View) {
 	for i := range v.Masters {
-		if r := &v.Masters[i].Record; r.Gate.State == Voting {
-			r.Plan = Plan{Ballot: Ballot{1, 77}, From: r.Gate.Epoch, Target: r.Gate.Epoch, Begin: []Nonce{100, 101, 102}}
+		if r := &v.Masters[i].Record; r.State.Phase == Voting {
+			r.Plan = Plan{Ballot: Ballot{1, 77}, From: r.State.Epoch, Target: r.State.Epoch, Begin: []Nonce{100, 101, 102}}
 		}
 	}
 }
@@ -74,15 +74,15 @@ func listed(v *View) {
 // finished marks the retired masters as those of a change that is finished.
 func finished(v *View) {
 	for i := range v.Masters {
-		if r := &v.Masters[i].Record; r.Gate.State == Retired {
-			r.Over = r.Gate.Ballot.String()
+		if r := &v.Masters[i].Record; r.State.Phase == Retired {
+			r.Over = r.State.Ballot.String()
 		}
 	}
 }
 
 // prepared gives master i another nonce than the plan has.
 func prepared(i int, n Nonce) func(*View) {
-	return func(v *View) { v.Masters[i].Record.Gate.Nonce = n }
+	return func(v *View) { v.Masters[i].Record.State.Nonce = n }
 }
 
 // TestNext_transitions runs a scene for each row of the table, and holds the table of doc.go against the scenes.
@@ -97,11 +97,11 @@ func TestNext_transitions(t *testing.T) {
 				t.Fatalf("%s\nwant %s", got, test.what)
 			}
 			seen[move(v, a)+" "+goals[test.goal]] = true
-			if a.To.Gate.Incarnation != "now" || a.From.Gate != v.Masters[a.Master].Record.Gate || a.From.Intent.Ballot != v.Masters[a.Master].Record.Intent.Ballot {
+			if a.To.State.Incarnation != "now" || a.From.State != v.Masters[a.Master].Record.State || a.From.Intent.Ballot != v.Masters[a.Master].Record.Intent.Ballot {
 				t.Errorf("%+v", a)
 			}
-			if g := a.To.Gate; g != a.From.Gate && (g.State == Voting) != (g.Nonce == 0) || g != a.From.Gate && g.Nonce != 0 && g.Nonce != v.Nonce {
-				t.Errorf("the nonce of %v is not fresh", g)
+			if rs := a.To.State; rs != a.From.State && (rs.Phase == Voting) != (rs.Nonce == 0) || rs != a.From.State && rs.Nonce != 0 && rs.Nonce != v.Nonce {
+				t.Errorf("the nonce of %v is not fresh", rs)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestNext_counters(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			v, a := test.run(t)
-			if a.Kind != Swap || a.To.Gate.State != Voting || a.Counters != test.counters {
+			if a.Kind != Swap || a.To.State.Phase != Voting || a.Counters != test.counters {
 				t.Errorf("%s, counters %d, want %d", tell(v, a), a.Counters, test.counters)
 			}
 			edit := test.edit
@@ -199,7 +199,7 @@ func TestNext_notYet(t *testing.T) {
 	}{
 		{"nobody saw the epoch whole", "refuse: 2 of 3 masters (a b) have no valid record", scene{masters: "- - VA5", whole: 30 * time.Second}},
 		{"a nanosecond too early", "done, then 1ns", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW - 1}},
-		{"whole before the gate was seen, but too long", "refuse: 2 of 3", scene{masters: "VA5 RA5 RA5", whole: sceneW + 35*time.Second, stood: sceneW + 5*time.Second}},
+		{"whole before the record state was seen, but too long", "refuse: 2 of 3", scene{masters: "VA5 RA5 RA5", whole: sceneW + 35*time.Second, stood: sceneW + 5*time.Second}},
 		{"quarantined, and vouched by somebody else perhaps", "wait 5.604s", scene{masters: "VA5 RA5 RA5", whole: never, stood: 30 * time.Second}},
 		{"nobody vouched in time", "refuse: 2 of 3 masters (b c) have no valid record", scene{masters: "VA5 RA5 RA5", whole: never, stood: sceneW + 5*time.Second}},
 		{"a client that is new, one votes", "refuse: c is out of reach", scene{masters: "VA5 - ?", whole: never}},
@@ -259,8 +259,8 @@ func TestNext_init_numbers(t *testing.T) {
 		want    int64
 	}{{"- - -", 3}, {"oVA5 - -", 6}, {"RA4 - RA5", 5}, {"XA5*+ - RA5", 6}, {"oVA9 RA4 -", 4}} {
 		v, a := scene{goal: Init, masters: test.masters, whole: never, edit: func(v *View) { v.Abandon = true }}.run(t)
-		if a.Kind != Swap || a.To.Gate.Epoch.Number != test.want {
-			t.Errorf("%s: %s for epoch %v, want number %d", test.masters, tell(v, a), a.To.Gate.Epoch, test.want)
+		if a.Kind != Swap || a.To.State.Epoch.Number != test.want {
+			t.Errorf("%s: %s for epoch %v, want number %d", test.masters, tell(v, a), a.To.State.Epoch, test.want)
 		}
 	}
 	v, a := scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}.run(t)

@@ -12,10 +12,10 @@ import (
 
 // Names of the fields of a record, beside the counters c0, c1 and so on.
 const (
-	FieldGate   = "gate"
+	FieldState  = "state"
 	FieldIntent = "intent"
 	FieldPlan   = "plan"   // of X: the plan of its ballot; of V: the plan by which its epoch began, if a change began it
-	FieldTerms  = "epoch"  // the text of the terms of the gate's epoch
+	FieldTerms  = "epoch"  // the text of the terms of the record state's epoch
 	FieldBefore = "before" // of R: the text of the terms of another list whose locks may live on, if it has to be waited for
 	FieldClock  = "note"   // the clock note
 	FieldTarget = "target" // during a change: the text of the terms of its target
@@ -124,7 +124,7 @@ func ParseIntent(s string) (Intent, error) {
 
 // Head is what a compare-and-set compares, and sets: the texts of both fields.
 type Head struct {
-	Gate   Gate
+	State  RecordState
 	Intent Intent
 }
 
@@ -132,7 +132,7 @@ type Head struct {
 type Record struct {
 	Head
 	Plan     Plan
-	Terms    *Terms // of the gate's epoch, nil when there are none
+	Terms    *Terms // of the state's epoch, nil when there are none
 	Before   *Terms // of a list whose locks may live on
 	Target   string
 	URLs     string
@@ -145,7 +145,7 @@ type Record struct {
 func ParseRecord(fields map[string]string) (Record, error) {
 	var r Record
 	var err error
-	if r.Gate, err = ParseGate(fields[FieldGate]); err != nil {
+	if r.State, err = ParseRecordState(fields[FieldState]); err != nil {
 		return Record{}, err
 	}
 	if r.Intent, err = ParseIntent(fields[FieldIntent]); err != nil {

@@ -25,15 +25,15 @@ const (
 //	RA5    is quarantined; WA5 likewise, and whole
 //	XA5    is retired for the ballot of the plan
 //
-// Before a word, "o" says that the gate is of another incarnation. After it, "*" says that the record has the plan, "+"
-// that the master promised it, and "c" that it promised to cancel it with a larger ballot.
+// Before a word, "o" says that the record state is of another incarnation. After it, "*" says that the record has the
+// plan, "+" that the master promised it, and "c" that it promised to cancel it with a larger ballot.
 type scene struct {
 	goal    Goal
 	from    string // the letter of Terms: A when empty
 	target  string // of a change
 	masters string
 	whole   time.Duration // how long ago the client saw the epoch whole; never: not at all
-	stood   time.Duration // how long the client has seen every gate with a nonce
+	stood   time.Duration // how long the client has seen every record state with a nonce
 	edit    func(*View)
 }
 
@@ -76,8 +76,8 @@ func (s scene) view(t *testing.T) *View {
 	}
 	for i, word := range words {
 		v.Masters[i].seat(t, word, i, p, lists)
-		if g := v.Masters[i].gate(); g.Nonce != 0 {
-			m.Sights = append(m.Sights, Sight{g, atNow - s.stood, atNow - s.stood})
+		if rs := v.Masters[i].state(); rs.Nonce != 0 {
+			m.Sights = append(m.Sights, Sight{rs, atNow - s.stood, atNow - s.stood})
 		} else {
 			m.Sights = append(m.Sights, Sight{})
 		}
@@ -98,27 +98,27 @@ func (at *Master) seat(t *testing.T, word string, i int, p Plan, lists map[strin
 	if at.Answered = word != "?"; !at.Answered || word == "-" {
 		return
 	}
-	gate, old := strings.CutPrefix(word, "o")
-	g := Gate{State: State(gate[0]), Incarnation: "now"}
-	if g.State == 'W' {
-		g.State, g.Whole = Quarantined, true
+	state, old := strings.CutPrefix(word, "o")
+	rs := RecordState{Phase: Phase(state[0]), Incarnation: "now"}
+	if rs.Phase == 'W' {
+		rs.Phase, rs.Whole = Quarantined, true
 	}
 	if old {
-		g.Incarnation = "before"
+		rs.Incarnation = "before"
 	}
-	list := lists[gate[1:2]]
+	list := lists[state[1:2]]
 	if list == nil {
 		t.Fatalf("no list in %q", word)
 	}
-	g.Epoch = Epoch{int64(gate[2] - '0'), list.ID}
-	if g.State != Voting {
-		g.Nonce = sceneNonce(i)
+	rs.Epoch = Epoch{int64(state[2] - '0'), list.ID}
+	if rs.Phase != Voting {
+		rs.Nonce = sceneNonce(i)
 	}
-	if g.State == Retired {
-		g.Ballot = p.Ballot
+	if rs.Phase == Retired {
+		rs.Ballot = p.Ballot
 	}
-	at.Record = Record{Head: Head{Gate: g}, Terms: list}
-	for _, mark := range gate[3:] {
+	at.Record = Record{Head: Head{State: rs}, Terms: list}
+	for _, mark := range state[3:] {
 		switch mark {
 		case '*':
 			at.Record.Plan = p
@@ -146,21 +146,21 @@ func move(v *View, a Action) string {
 	if a.Kind != Swap {
 		return tell(v, a)
 	}
-	word := func(at *Master, g Gate) string {
+	word := func(at *Master, rs RecordState) string {
 		switch {
-		case g.State == None || g.Incarnation != at.Incarnation:
+		case rs.Phase == None || rs.Incarnation != at.Incarnation:
 			return "lost"
-		case g.Whole:
+		case rs.Whole:
 			return "R whole"
 		}
-		return string(rune(g.State))
+		return string(rune(rs.Phase))
 	}
 	at := &v.Masters[a.Master]
-	from := word(at, a.From.Gate)
-	if from != "lost" && a.From.Gate.Epoch != a.To.Gate.Epoch {
+	from := word(at, a.From.State)
+	if from != "lost" && a.From.State.Epoch != a.To.State.Epoch {
 		from += " before"
 	}
-	return from + " -> " + word(at, a.To.Gate)
+	return from + " -> " + word(at, a.To.State)
 }
 
 // tell says in few words what an Action is.

@@ -9,7 +9,7 @@ func (m *machine) serve() Action {
 	e := m.epoch()
 	if e.Number != 0 {
 		// A clock that never behaves moves in every look. It must not keep this client from the other masters.
-		wild := func(at *Master) bool { return at.Moved && at.gate().State == Quarantined }
+		wild := func(at *Master) bool { return at.Moved && at.state().Phase == Quarantined }
 		for _, last := range []bool{false, true} {
 			a := m.each(func(i int, at *Master) *Action {
 				if wild(at) != last {
@@ -33,15 +33,15 @@ func (m *machine) epoch() Epoch {
 	}
 	e.Number = max(e.Number, 1)
 	for i := range m.v.Masters {
-		if g := m.v.Masters[i].Record.Gate; g.Epoch.ID == e.ID {
-			e.Number = max(e.Number, g.Epoch.Number)
+		if rs := m.v.Masters[i].Record.State; rs.Epoch.ID == e.ID {
+			e.Number = max(e.Number, rs.Epoch.Number)
 		}
 	}
 	return e
 }
 
 // begin is Init: recovery on the operator's word instead of sight. Of two inits the higher number wins, and either only
-// ever replaces a quarantined gate, so that neither can undo a vote.
+// ever replaces a quarantined state, so that neither can undo a vote.
 //
 // The first master that votes keeps a plan with the nonces of all: those masters begin at once. A master that is lost
 // from then on waits like any other, whatever the operator said.
@@ -55,27 +55,27 @@ func (m *machine) begin() Action {
 	highest, quarantined, retired := int64(0), int64(0), int64(0)
 	for i := range v.Masters {
 		at := &v.Masters[i]
-		g := at.Record.Gate
-		highest = max(highest, g.Epoch.Number)
-		if g.State == Retired {
-			retired = max(retired, g.Epoch.Number)
+		rs := at.Record.State
+		highest = max(highest, rs.Epoch.Number)
+		if rs.Phase == Retired {
+			retired = max(retired, rs.Epoch.Number)
 		}
-		switch live := at.gate().State; {
+		switch live := at.state().Phase; {
 		case !at.Answered:
 			return refuse(Unreachable, i)
-		case g.State == Retired && !v.Abandon:
+		case rs.Phase == Retired && !v.Abandon:
 			return refuse(Unfinished, i)
-		case g.State != None && g.State != Retired && g.Epoch.ID != e.ID && (live == Voting || !v.Abandon):
+		case rs.Phase != None && rs.Phase != Retired && rs.Epoch.ID != e.ID && (live == Voting || !v.Abandon):
 			return refuse(Foreign, i)
 		case live == Voting:
-			e.Number, m.voted = max(e.Number, g.Epoch.Number), true
+			e.Number, m.voted = max(e.Number, rs.Epoch.Number), true
 		case live == Quarantined:
-			quarantined = max(quarantined, g.Epoch.Number)
+			quarantined = max(quarantined, rs.Epoch.Number)
 		}
 	}
 	if m.votes(e, false) >= v.Terms.Quorum() {
 		a := m.each(func(i int, at *Master) *Action {
-			if g := at.gate(); g.State == Quarantined && g.Epoch == e && m.listed(e, i, g.Nonce) {
+			if rs := at.state(); rs.Phase == Quarantined && rs.Epoch == e && m.listed(e, i, rs.Nonce) {
 				return m.advanceRecord(e, i)
 			}
 			return nil
@@ -94,13 +94,13 @@ func (m *machine) begin() Action {
 	all := Plan{Ballot: Ballot{1, v.Nonce}, From: e, Target: e, Begin: make([]Nonce, len(v.Masters))}
 	ready := 0
 	for i := range v.Masters {
-		if g := v.Masters[i].gate(); g.Epoch == e && g.State == Quarantined && m.stood(i) >= m.wait() {
-			all.Begin[i] = g.Nonce
+		if rs := v.Masters[i].state(); rs.Epoch == e && rs.Phase == Quarantined && m.stood(i) >= m.wait() {
+			all.Begin[i] = rs.Nonce
 			ready++
 		}
 	}
 	a := m.each(func(i int, at *Master) *Action {
-		if !m.voted && at.gate().Epoch == e && ready < len(v.Masters) {
+		if !m.voted && at.state().Epoch == e && ready < len(v.Masters) {
 			return nil // until all have waited: one of them may turn out to vote
 		}
 		return m.advance(e, i, at)
@@ -108,7 +108,7 @@ func (m *machine) begin() Action {
 	switch {
 	case a == nil:
 		return m.report(e)
-	case a.Kind == Swap && a.To.Gate.State == Voting && !m.voted:
+	case a.Kind == Swap && a.To.State.Phase == Voting && !m.voted:
 		a.Plan = &all
 	}
 	return *a
@@ -119,28 +119,28 @@ func (m *machine) advance(e Epoch, i int, at *Master) *Action {
 	if !at.Answered || !at.Old {
 		return nil
 	}
-	g := at.gate()
+	rs := at.state()
 	switch {
-	case (g.State == Voting || g.State == Quarantined) && g.Epoch == e && at.Moved:
+	case (rs.Phase == Voting || rs.Phase == Quarantined) && rs.Epoch == e && at.Moved:
 		// Votes that a live lease has here, or put back here during a quarantine, may be gone.
 		a := m.set(i, Quarantined, e)
-		a.To.Gate.Whole, a.To.Intent = g.State == Voting || g.Whole, at.Record.Intent
+		a.To.State.Whole, a.To.Intent = rs.Phase == Voting || rs.Whole, at.Record.Intent
 		return a
-	case g.State == Voting && g.Epoch == e:
-	case g.State == Retired && g.Epoch == e:
+	case rs.Phase == Voting && rs.Epoch == e:
+	case rs.Phase == Retired && rs.Epoch == e:
 		if a := m.restore(e, i, at); a != nil || m.v.Goal != Init || !m.v.Abandon || !m.keeps(GuardAbandon) {
 			return a
 		}
 		return m.claim(e, i, at) // a minority of e votes still
-	case g.State == Quarantined && g.Epoch == e:
-		if m.listed(e, i, g.Nonce) {
+	case rs.Phase == Quarantined && rs.Epoch == e:
+		if m.listed(e, i, rs.Nonce) {
 			return m.advanceRecord(e, i)
 		}
 		return m.finish(e, i, at)
-	case g.State == Retired && m.v.Goal == Init && m.v.Abandon:
+	case rs.Phase == Retired && m.v.Goal == Init && m.v.Abandon:
 		return m.claim(e, i, at)
-	case g.State == Voting || g.State == Retired:
-		if m.before(e, g.Epoch) {
+	case rs.Phase == Voting || rs.Phase == Retired:
+		if m.before(e, rs.Epoch) {
 			if !m.keeps(GuardBringOver) {
 				return m.set(i, Quarantined, e)
 			}
@@ -154,11 +154,11 @@ func (m *machine) advance(e Epoch, i int, at *Master) *Action {
 
 // claim quarantines a master that lost its record, or is quarantined for another epoch.
 func (m *machine) claim(e Epoch, i int, at *Master) *Action {
-	g := at.Record.Gate
+	rs := at.Record.State
 	seen := m.v.Memory.Whole != Never && m.v.Now-m.v.Memory.Whole < m.v.Terms.MaxTTL
-	word := m.v.Goal == Init || m.v.Terms.Fixed && (g.State == None || g.Epoch.ID == e.ID)
+	word := m.v.Goal == Init || m.v.Terms.Fixed && (rs.Phase == None || rs.Epoch.ID == e.ID)
 	switch {
-	case !m.keeps(GuardNotDurable) && at.gate().State == None && g.State == Voting && g.Epoch == e:
+	case !m.keeps(GuardNotDurable) && at.state().Phase == None && rs.Phase == Voting && rs.Epoch == e:
 		return m.set(i, Voting, e)
 	case !m.keeps(GuardFromNonce) && m.v.Goal == Init && m.v.NeverLocked:
 		return m.set(i, Voting, e)
@@ -167,7 +167,7 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 	}
 	a := m.set(i, Quarantined, e)
 	a.Plan = &Plan{}
-	if g.Epoch == e { // what is left of a promise is kept
+	if rs.Epoch == e { // what is left of a promise is kept
 		a.To.Intent = at.Record.Intent
 	}
 	if !m.keeps(GuardLearnAfterWait) {
@@ -179,11 +179,12 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 	return a
 }
 
-// vouched: somebody saw e whole less than a maximum TTL before this client first saw the gate of master i, or later.
+// vouched: somebody saw e whole less than a maximum TTL before this client first saw the record state of master i, or
+// later.
 //
 // Invariant: who verifies that an epoch is over has seen a quorum retired, unbroken, for W, which is more than a
-// maximum TTL. From then on every sight of that epoch is too old to vouch for a gate. A gate that was vouched for
-// before would stand in place of one of those retired.
+// maximum TTL. From then on every sight of that epoch is too old to vouch for a record state. A record state that was
+// vouched for before would stand in place of one of those retired.
 func (m *machine) vouched(i int) bool {
 	v := m.v
 	if v.Goal == Init || v.Terms.Fixed || !m.keeps(GuardSight) || !m.keeps(GuardSightAtFinish) {
@@ -195,19 +196,19 @@ func (m *machine) vouched(i int) bool {
 // intact picks the masters that have all counters and intents of e: none of them lost its record since it began.
 func (m *machine) intact(e Epoch) func(int, *Master) bool {
 	return func(_ int, at *Master) bool {
-		g := at.gate()
-		return at.Old && g.Epoch == e && (g.State == Voting || g.State == Retired || g.Whole)
+		rs := at.state()
+		return at.Old && rs.Epoch == e && (rs.Phase == Voting || rs.Phase == Retired || rs.Whole)
 	}
 }
 
 // ready: master i may vote in e as soon as its counters are known.
 func (m *machine) ready(e Epoch, i int) bool {
-	g := m.v.Masters[i].gate()
-	if g.Epoch != e || g.State != Quarantined {
-		return g.Epoch == e && g.State == Voting
+	rs := m.v.Masters[i].state()
+	if rs.Epoch != e || rs.Phase != Quarantined {
+		return rs.Epoch == e && rs.Phase == Voting
 	}
 	waited := m.stood(i) >= m.wait() || !m.keeps(GuardWaitQuarantined)
-	return waited && (g.Whole || m.vouched(i))
+	return waited && (rs.Whole || m.vouched(i))
 }
 
 // finish lets a quarantined master vote that has waited, with counters and an intent that are not too small.
@@ -216,7 +217,7 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 		return nil
 	}
 	a := m.set(i, Voting, e)
-	if at.gate().Whole || !m.keeps(GuardLearnAfterWait) {
+	if at.state().Whole || !m.keeps(GuardLearnAfterWait) {
 		a.To.Intent = at.Record.Intent
 		return a
 	}
@@ -252,7 +253,7 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 	a.To.Intent = at.Record.Intent
 	for j := range m.v.Masters {
 		o := &m.v.Masters[j]
-		if !o.Answered || !pick(j, o) || o.Record.Gate.Epoch != e {
+		if !o.Answered || !pick(j, o) || o.Record.State.Epoch != e {
 			continue
 		}
 		if o.Record.Intent.Ballot.Round > a.To.Intent.Ballot.Round && m.keeps(GuardLearnIntent) {
@@ -282,7 +283,7 @@ func (m *machine) before(e, earlier Epoch) bool {
 func (m *machine) planOf(e Epoch) *Plan {
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
-		if at.gate().State == Voting && at.gate().Epoch == e && at.Record.Plan.Target == e {
+		if at.state().Phase == Voting && at.state().Epoch == e && at.Record.Plan.Target == e {
 			return &at.Record.Plan
 		}
 	}
@@ -300,7 +301,7 @@ func (m *machine) listed(e Epoch, i int, n Nonce) bool {
 func (m *machine) advanceRecord(e Epoch, i int) *Action {
 	a := m.set(i, Voting, e)
 	a.Plan, a.Counters = m.planOf(e), RaiseCounters
-	if l := m.learn(Never, func(_ int, o *Master) bool { return o.gate().State == Voting && o.gate().Epoch == e }); l != nil {
+	if l := m.learn(Never, func(_ int, o *Master) bool { return o.state().Phase == Voting && o.state().Epoch == e }); l != nil {
 		return l
 	}
 	return a
@@ -310,7 +311,7 @@ func (m *machine) advanceRecord(e Epoch, i int) *Action {
 func (m *machine) restore(e Epoch, i int, at *Master) *Action {
 	for j := range m.v.Masters {
 		in := m.v.Masters[j].Record.Intent
-		if in.Ballot.Round > at.Record.Gate.Ballot.Round && in.Target == (Epoch{}) && m.cancelled(e, in) {
+		if in.Ballot.Round > at.Record.State.Ballot.Round && in.Target == (Epoch{}) && m.cancelled(e, in) {
 			a := m.set(i, Voting, e)
 			a.To.Intent = in
 			if at.Record.Intent.Ballot.Round > in.Ballot.Round {
@@ -328,8 +329,8 @@ func (m *machine) cancelled(e Epoch, in Intent) bool {
 	n := 0
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
-		g := at.gate()
-		if at.Old && g.Epoch == e && at.Record.Intent.Ballot == in.Ballot && (g.State == Voting || g.State == Retired && !m.keeps(GuardCancelQuorum)) {
+		rs := at.state()
+		if at.Old && rs.Epoch == e && at.Record.Intent.Ballot == in.Ballot && (rs.Phase == Voting || rs.Phase == Retired && !m.keeps(GuardCancelQuorum)) {
 			n++
 		}
 	}
@@ -345,22 +346,22 @@ func (m *machine) report(e Epoch) Action {
 	silent, retired, lost, foreign := -1, -1, -1, -1
 	for i := range v.Masters {
 		at := &v.Masters[i]
-		g := at.gate()
+		rs := at.state()
 		switch {
 		case !at.Old:
 		case !at.Answered:
 			silent = i
-		case g.State == Quarantined && g.Epoch == e && (g.Whole || m.vouched(i)):
+		case rs.Phase == Quarantined && rs.Epoch == e && (rs.Whole || m.vouched(i)):
 			if left := m.wait() - m.stood(i); left > 0 && (soonest == 0 || left < soonest) {
 				soonest = left
 			}
-		case g.State == Quarantined && g.Epoch.ID == v.Terms.ID && m.stood(i) < m.wait()+slowest:
+		case rs.Phase == Quarantined && rs.Epoch.ID == v.Terms.ID && m.stood(i) < m.wait()+slowest:
 			// This client may not vouch for the master. The client that claimed it may.
 			others = max(others, m.wait()+slowest-m.stood(i))
-		case g.State == Retired && g.Epoch.ID == e.ID && g.Epoch.Number >= e.Number:
+		case rs.Phase == Retired && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number:
 			retired = i
-		case g.State == Voting && g.Epoch.ID == e.ID:
-		case g.State == None || g.State == Quarantined || g.Epoch.ID == e.ID:
+		case rs.Phase == Voting && rs.Epoch.ID == e.ID:
+		case rs.Phase == None || rs.Phase == Quarantined || rs.Epoch.ID == e.ID:
 			lost = i
 		default:
 			foreign = i

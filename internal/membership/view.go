@@ -85,14 +85,14 @@ type Memory struct {
 	// Doubt is the doubt about the clocks that this client saw last, and Since the time from when on.
 	Doubt uint64
 	Since time.Duration
-	// Sights has the gate with a nonce that each master of the View was last seen with.
+	// Sights has the record state with a nonce that each master of the View was last seen with.
 	Sights []Sight
 	at     time.Duration // the View that was observed last
 }
 
-// Sight says from when to when a client has seen one gate. The gate stood from First to Last without a break.
+// Sight says from when to when a client has seen one record state. It stood from First to Last without a break.
 type Sight struct {
-	Gate        Gate
+	State       RecordState
 	First, Last time.Duration
 }
 
@@ -113,16 +113,16 @@ func (m *Memory) ObserveWithout(v *View, off Guard) {
 		if !at.Answered {
 			continue
 		}
-		gate := at.gate()
+		state := at.state()
 		switch {
-		case gate.Nonce == 0 || !timed(v, gate):
-			if off&GuardLookAgain == 0 || s.Gate.State != Retired {
+		case state.Nonce == 0 || !timed(v, state):
+			if off&GuardLookAgain == 0 || s.State.Phase != Retired {
 				*s = Sight{}
 			}
-		case s.Gate == gate:
+		case s.State == state:
 			s.Last = max(s.Last, at.Sent)
-		case off&GuardLookAgain == 0 || s.Gate.State != Retired:
-			*s = Sight{gate, at.Received, at.Sent}
+		case off&GuardLookAgain == 0 || s.State.Phase != Retired:
+			*s = Sight{state, at.Received, at.Sent}
 		}
 	}
 	if m.Doubt != v.Doubt {
@@ -136,19 +136,19 @@ func (m *Memory) Overdue(t *Terms, doubt uint64, sent time.Duration) bool {
 	return doubt != 0 && m.Doubt == doubt && sent-m.Since >= t.Wait()
 }
 
-// timed: a client with this goal waits while such a gate stands.
-func timed(v *View, g Gate) bool {
-	return g.Epoch.ID == v.Terms.ID && (g.State == Retired) == (v.Goal == Change)
+// timed: a client with this goal waits while such a record state stands.
+func timed(v *View, rs RecordState) bool {
+	return rs.Epoch.ID == v.Terms.ID && (rs.Phase == Retired) == (v.Goal == Change)
 }
 
 // count learns the number of the epoch, and when the epoch was whole.
 func (m *Memory) count(v *View) {
 	for i := range v.Masters {
-		g, r := v.Masters[i].gate(), &v.Masters[i].Record
-		if v.Masters[i].Old && g.Epoch.ID == v.Terms.ID && g.Epoch.Number >= m.Number && r.Finished() && r.Plan.Target.Number > m.Left.Number {
+		rs, r := v.Masters[i].state(), &v.Masters[i].Record
+		if v.Masters[i].Old && rs.Epoch.ID == v.Terms.ID && rs.Epoch.Number >= m.Number && r.Finished() && r.Plan.Target.Number > m.Left.Number {
 			m.Left = r.Plan.Target
 		}
-		if !v.Masters[i].Old || g.State != Voting {
+		if !v.Masters[i].Old || rs.Phase != Voting {
 			continue
 		}
 		if p := v.Masters[i].Record.Plan; p.From.ID == v.Terms.ID && p.Target.ID != v.Terms.ID && p.From.Number >= m.Number && p.Target.Number > m.Left.Number {
@@ -156,17 +156,17 @@ func (m *Memory) count(v *View) {
 		}
 		// A quorum with a smaller number than this client knows lost its records and was begun anew by an Init whose
 		// time of day was behind. All locks of before are over then.
-		if g.Epoch.ID != v.Terms.ID || g.Epoch.Number < m.Number && m.Left != (Epoch{}) {
+		if rs.Epoch.ID != v.Terms.ID || rs.Epoch.Number < m.Number && m.Left != (Epoch{}) {
 			continue
 		}
 		votes, sent := 0, v.Masters[i].Sent
 		for j := range v.Masters {
-			if at := &v.Masters[j]; at.Old && at.gate().Epoch == g.Epoch && at.gate().State == Voting {
+			if at := &v.Masters[j]; at.Old && at.state().Epoch == rs.Epoch && at.state().Phase == Voting {
 				votes, sent = votes+1, min(sent, at.Sent)
 			}
 		}
-		if votes >= v.Terms.Quorum() && (g.Epoch.Number != m.Number || sent > m.Whole) {
-			m.Number, m.Whole = g.Epoch.Number, sent
+		if votes >= v.Terms.Quorum() && (rs.Epoch.Number != m.Number || sent > m.Whole) {
+			m.Number, m.Whole = rs.Epoch.Number, sent
 			if m.Left.Number < m.Number {
 				m.Left = Epoch{}
 			}
@@ -177,15 +177,15 @@ func (m *Memory) count(v *View) {
 // Finished: the master is retired, and the change for which it was has let the new list begin. Only the words that a
 // client of the old list is given rest on it.
 func (r *Record) Finished() bool {
-	return r.Gate.State == Retired && r.Over != "" && r.Over == r.Gate.Ballot.String() && r.Plan.Ballot == r.Gate.Ballot
+	return r.State.Phase == Retired && r.Over != "" && r.Over == r.State.Ballot.String() && r.Plan.Ballot == r.State.Ballot
 }
 
-// gate is the master's gate in the incarnation that the master has now. A master without one is lost.
-func (at *Master) gate() Gate {
-	if !at.Answered || at.Record.Gate.Incarnation != at.Incarnation {
-		return Gate{}
+// state is the master's record state in the incarnation that the master has now. A master without one is lost.
+func (at *Master) state() RecordState {
+	if !at.Answered || at.Record.State.Incarnation != at.Incarnation {
+		return RecordState{}
 	}
-	return at.Record.Gate
+	return at.Record.State
 }
 
 // Kind says what an Action is.
@@ -226,15 +226,15 @@ type Action struct {
 	Why      Why
 }
 
-// Fields are the fields and values that a Swap sets beside gate and intent, without the counters. urls are both lists
+// Fields are the fields and values that a Swap sets beside state and intent, without the counters. urls are both lists
 // of URLs without passwords.
 func (a *Action) Fields(v *View, urls string) []string {
 	var f []string
 	if a.Plan != nil {
 		f = append(f, FieldPlan, a.Plan.String())
 	}
-	switch to := a.To.Gate; {
-	case to.Epoch == a.From.Gate.Epoch && a.From.Gate.State != None:
+	switch to := a.To.State; {
+	case to.Epoch == a.From.State.Epoch && a.From.State.Phase != None:
 	case v.Target != nil && to.Epoch.ID == v.Target.ID:
 		f = append(f, FieldTerms, v.Target.String())
 	default:
@@ -246,16 +246,16 @@ func (a *Action) Fields(v *View, urls string) []string {
 	case a.To.Intent.Ballot == (Ballot{}):
 		f = append(f, FieldTarget, "", FieldURLs, "")
 	}
-	if a.To.Gate.State == Quarantined {
+	if a.To.State.Phase == Quarantined {
 		f = append(f, FieldClock, v.Masters[a.Master].Note.String())
 	}
 	// An Init that gives up a change waits for the locks of both lists, also when it is called again.
 	switch longest := v.longest(); {
-	case a.To.Gate.State == Quarantined && v.Goal == Change:
+	case a.To.State.Phase == Quarantined && v.Goal == Change:
 		f = append(f, FieldBefore, v.Terms.String())
-	case a.To.Gate.State == Quarantined && v.Goal == Init && longest != nil:
+	case a.To.State.Phase == Quarantined && v.Goal == Init && longest != nil:
 		f = append(f, FieldBefore, longest.String())
-	case a.To.Gate.State == Voting && v.Masters[a.Master].Record.Before != nil:
+	case a.To.State.Phase == Voting && v.Masters[a.Master].Record.Before != nil:
 		f = append(f, FieldBefore, "")
 	}
 	return f

@@ -49,7 +49,7 @@ func refuse(code Code, master int) Action { return Action{Kind: Refuse, Why: Why
 // Explain says in one line why a waits or refuses: what is wrong, on which master, and what to do.
 func Explain(v *View, a Action) string {
 	lost := v.names(func(at *Master) bool {
-		return at.Old && at.Answered && (at.gate().State == None || at.gate().State == Quarantined)
+		return at.Old && at.Answered && (at.state().Phase == None || at.state().Phase == Quarantined)
 	})
 	master := "a master"
 	if i := a.Why.Master; i >= 0 && i < len(v.Masters) {
@@ -100,23 +100,23 @@ func Explain(v *View, a Action) string {
 // Describe says in a few words what state master i is in.
 func Describe(v *View, i int) string {
 	at := &v.Masters[i]
-	g := at.gate()
+	rs := at.state()
 	switch {
 	case !at.Answered:
 		return "is out of reach"
-	case g.State == None && at.Record.Gate.State == None:
+	case rs.Phase == None && at.Record.State.Phase == None:
 		return "has no record: it is new, or was flushed"
-	case g.State == None:
+	case rs.Phase == None:
 		return "restarted, or was promoted, and may have forgotten votes"
-	case g.Epoch.ID != v.Terms.ID && (v.Target == nil || g.Epoch.ID != v.Target.ID):
-		text := g.Epoch.String()
+	case rs.Epoch.ID != v.Terms.ID && (v.Target == nil || rs.Epoch.ID != v.Target.ID):
+		text := rs.Epoch.String()
 		if at.Record.Terms != nil {
 			text = at.Record.Terms.String()
 		}
 		return "belongs to another epoch: " + text
-	case g.State == Voting:
+	case rs.Phase == Voting:
 		return "votes"
-	case g.State == Retired:
+	case rs.Phase == Retired:
 		return "was retired for a change to " + target(&at.Record)
 	}
 	m := machine{v: v}
@@ -139,7 +139,7 @@ func (v *View) leftFor() string {
 	for i := range v.Masters {
 		r := &v.Masters[i].Record
 		switch {
-		case v.Masters[i].gate().Epoch == v.Memory.Left && r.Terms != nil:
+		case v.Masters[i].state().Epoch == v.Memory.Left && r.Terms != nil:
 			return r.Terms.String()
 		case r.Finished() && r.Plan.Target == v.Memory.Left && r.Target != "":
 			return r.Target

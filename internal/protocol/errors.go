@@ -40,17 +40,17 @@ func (e *Error) Unwrap() error { return e.Err }
 type RecordStateError struct{ Got string }
 
 func (e *RecordStateError) Error() string {
-	g, err := membership.ParseGate(e.Got)
+	rs, err := membership.ParseRecordState(e.Got)
 	if err != nil {
 		return err.Error()
 	}
-	switch g.State {
+	switch rs.Phase {
 	case membership.None:
 		return "has no record: it is new, or was flushed"
 	case membership.Quarantined:
-		return fmt.Sprintf("is quarantined in epoch %v", g.Epoch)
+		return fmt.Sprintf("is quarantined in epoch %v", rs.Epoch)
 	case membership.Retired:
-		return fmt.Sprintf("was retired from epoch %v: the masters are being changed", g.Epoch)
+		return fmt.Sprintf("was retired from epoch %v: the masters are being changed", rs.Epoch)
 	}
-	return fmt.Sprintf("votes in epoch %v as incarnation %s", g.Epoch, g.Incarnation)
+	return fmt.Sprintf("votes in epoch %v as incarnation %s", rs.Epoch, rs.Incarnation)
 }

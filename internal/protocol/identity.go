@@ -41,8 +41,8 @@ func ReadIdentity(info, state string) Identity {
 	if second := InfoField(info, "master_replid2"); strings.Trim(second, "0") != "" {
 		id.ReplID = InfoField(info, "master_replid")
 	}
-	if g, err := membership.ParseGate(state); err == nil {
-		id.recorded = g.Incarnation
+	if rs, err := membership.ParseRecordState(state); err == nil {
+		id.recorded = rs.Incarnation
 	}
 	return id
 }

@@ -12,7 +12,7 @@ import (
 func TestIdentity_incarnation(t *testing.T) {
 	const run, none = "aaaaaaaaaaaaaaaabbbb", "0000000000000000000000000000000000000000"
 	state := func(incarnation string) string {
-		return membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 2}, Incarnation: incarnation, State: membership.Voting}.String()
+		return membership.RecordState{Epoch: membership.Epoch{Number: 1, ID: 2}, Incarnation: incarnation, Phase: membership.Voting}.String()
 	}
 	for name, tc := range map[string]struct {
 		replid, second, state string

@@ -43,8 +43,8 @@ check('zrange', queue, 0, 0)
 check('zrem', queue, 'm')
 check('set', alive, 1, 'px', 1)
 check('exists', alive)
-check('hmget', record, 'gate')
-check('hget', record, 'gate')
+check('hmget', record, 'state')
+check('hget', record, 'state')
 check('hgetall', record)
 check('hdel', record, 'none') -- needs the right to write, and writes nothing
 for i = 5, #ARGV do

@@ -8,15 +8,15 @@
 --
 -- Returns 1 if the vote is held and the counter is now the token or above. Returns 0 if the
 -- vote is not held. For a reader it also returns 0 if the counter was not below the token.
--- Errors: REDLOCK GATE <state>, the record has another state.
+-- Errors: REDLOCK STATE <state>, the record has another state.
 
 local call = redis.call
 local lock, record = KEYS[1], KEYS[2]
 local holder, state, counter, token, mode = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
-local found = call('hmget', record, 'gate', counter)
+local found = call('hmget', record, 'state', counter)
 if (found[1] or '') ~= state then
-  return redis.error_reply('REDLOCK GATE ' .. (found[1] or ''))
+  return redis.error_reply('REDLOCK STATE ' .. (found[1] or ''))
 end
 -- This check makes the token unique: without it, two attempts that overlap can get the same
 -- token (docs/safety.md, CE-2).

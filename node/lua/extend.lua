@@ -12,7 +12,7 @@
 --
 -- Returns one integer for each lock: 1 if the vote was there and is extended, 0 if that holder
 -- has no vote.
--- Errors: REDLOCK GATE <state>, the record has another state.
+-- Errors: REDLOCK STATE <state>, the record has another state.
 
 local call = redis.call
 local HEADER, STRIDE = 3, 3 -- words of ARGV before the locks, and of a lock

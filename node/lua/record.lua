@@ -11,7 +11,7 @@
 local n = tonumber(ARGV[1])
 for i = 2, 2 * n, 2 do
   if (redis.call('hget', KEYS[1], ARGV[i]) or '') ~= ARGV[i + 1] then
-    return {0, redis.call('hget', KEYS[1], 'gate') or ''}
+    return {0, redis.call('hget', KEYS[1], 'state') or ''}
   end
 end
 for i = 2 * n + 2, #ARGV, 2 do
@@ -23,4 +23,4 @@ for i = 2 * n + 2, #ARGV, 2 do
     redis.call('hset', KEYS[1], field, value)
   end
 end
-return {1, redis.call('hget', KEYS[1], 'gate') or ''}
+return {1, redis.call('hget', KEYS[1], 'state') or ''}

@@ -6,7 +6,7 @@
 -- ARGV[5] the record state of a voting master   ARGV[6] how that of a quarantined one begins
 --
 -- Returns 1 if the vote is there now, or -1 - PTTL if another holds the lock.
--- Errors: REDLOCK GATE <state>, the record has another state.
+-- Errors: REDLOCK STATE <state>, the record has another state.
 
 local call, try = redis.call, redis.pcall
 local lock, record = KEYS[1], KEYS[2]

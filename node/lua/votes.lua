@@ -31,7 +31,7 @@
 -- A release answers 1 if it released the vote, or 0 if the holder has no vote on this master,
 -- as on a replay.
 -- An op that changed nothing may answer an error of Redis, as text, or
---   REDLOCK GATE <state>     the record has another state
+--   REDLOCK STATE <state>    the record has another state
 --   REDLOCK COUNTER <value>  the counter is no whole number from 0 to below 2^53
 -- The call fails with REDLOCK UNDO <error> if it could not raise the counters. Every vote of
 -- the call must then be released.
@@ -69,11 +69,11 @@ local raised     -- arguments of the HSET that raises the counters
 local words = 1  -- how many arguments those are
 if acquires > 0 then
   raised = {record, false, false} -- room for a lone op, because a table grows slot by slot
-  found = try('hmget', record, 'gate', 'latest', unpack(ARGV, HEADER + 1, HEADER + acquires))
+  found = try('hmget', record, 'state', 'latest', unpack(ARGV, HEADER + 1, HEADER + acquires))
   if found.err then
     refusal = found.err
   elseif (found[1] or '') ~= state then
-    refusal = 'REDLOCK GATE ' .. (found[1] or '')
+    refusal = 'REDLOCK STATE ' .. (found[1] or '')
   end
   latest = tonumber(found[2] or 0) or 0
 end

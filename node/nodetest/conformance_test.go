@@ -44,7 +44,7 @@ type pair struct {
 	ch          chan *protocol.Op
 	said        []string // what mem published since the last look
 	checksState bool
-	state       membership.Gate // of a voting record
+	state       membership.RecordState // of a voting record
 	// tickets that the masters gave, by waiter and lock: [real, mem].
 	tickets map[string][2]int64
 	log     []string
@@ -90,7 +90,7 @@ func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, checksState boo
 		}
 		return nil
 	})
-	p.state = membership.Gate{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: id.Incarnation(), State: membership.Voting}
+	p.state = membership.RecordState{Epoch: membership.Epoch{Number: 1, ID: 0xe}, Incarnation: id.Incarnation(), Phase: membership.Voting}
 	for _, n := range p.nodes {
 		n.Enter(p.state.Epoch.String(), nil, time.Hour)
 	}
@@ -138,7 +138,7 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 			p := newPair(t, s, rand.New(rand.NewPCG(seed, run)), checksState)
 			p.seen = seen
 			if checksState {
-				p.both(protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{If: []string{"gate", ""}, Set: []string{"gate", p.state.String()}}})
+				p.both(protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{If: []string{"state", ""}, Set: []string{"state", p.state.String()}}})
 			}
 			p.readersGoTogether()
 			for range 500 {
@@ -231,7 +231,7 @@ func (p *pair) op() protocol.Request {
 	case k < 19:
 		op.Kind = protocol.ReadRecord
 		if p.rnd.IntN(2) == 0 {
-			op.Fields = []string{"gate", "epoch", "none"}
+			op.Fields = []string{"state", "epoch", "none"}
 		}
 	default:
 		op.Kind, op.CompareAndSet = protocol.CompareAndSetRecord, p.swap()
@@ -250,16 +250,16 @@ const given = -1
 
 // swap sets the record to some state, and in most cases back to the voting one.
 func (p *pair) swap() *protocol.CompareAndSet {
-	from, to := p.mem.field(protocol.RecordKey, "gate"), p.state
+	from, to := p.mem.field(protocol.RecordKey, "state"), p.state
 	switch p.rnd.IntN(6) {
 	case 0:
-		to.State, to.Nonce = membership.Quarantined, membership.Nonce(1+p.rnd.IntN(3))
+		to.Phase, to.Nonce = membership.Quarantined, membership.Nonce(1+p.rnd.IntN(3))
 	case 1:
-		to.State, to.Nonce, to.Ballot = membership.Retired, 5, membership.Ballot{Round: 1, Nonce: 2}
+		to.Phase, to.Nonce, to.Ballot = membership.Retired, 5, membership.Ballot{Round: 1, Nonce: 2}
 	case 2:
 		from += "x"
 	}
-	s := &protocol.CompareAndSet{If: []string{"gate", from}, Set: []string{"gate", to.String(), "epoch", one(p, "text", ""),
+	s := &protocol.CompareAndSet{If: []string{"state", from}, Set: []string{"state", to.String(), "epoch", one(p, "text", ""),
 		protocol.CounterField(p.rnd.IntN(5)), fmt.Sprint(p.rnd.IntN(1000))}}
 	if p.rnd.IntN(3) == 0 {
 		s.If = append(s.If, "epoch", one(p, "text", "", p.mem.field(protocol.RecordKey, "epoch")))

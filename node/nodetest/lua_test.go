@@ -20,7 +20,7 @@ var snippets = []string{
 	"return {1, nil, 3}",
 	"return 9007199254740991",
 	"return redis.status_reply('FINE')",
-	"return redis.error_reply('REDLOCK GATE x')",
+	"return redis.error_reply('REDLOCK STATE x')",
 	"return {err = 'REDLOCK UNDO why'}",
 	"return redis.call('hget', KEYS[1], 'none') == false and 'false' or 'else'",
 	"return redis.call('zrank', KEYS[2], 'none') == false and 'false' or 'else'",

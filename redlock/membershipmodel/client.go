@@ -95,8 +95,8 @@ func (d *driver) remember(p *proc, list int) {
 	m.Sights = m.Sights[:len(d.index)]
 	for k, i := range d.index {
 		first := now - time.Duration(p.sights[i].age)*tick
-		m.Sights[k] = membership.Sight{Gate: d.unpackGate(p.sights[i].gate), First: first, Last: first}
-		if p.sights[i].gate == (gate{}) {
+		m.Sights[k] = membership.Sight{State: d.unpackRecordState(p.sights[i].state), First: first, Last: first}
+		if p.sights[i].state == (recordState{}) {
 			m.Sights[k] = membership.Sight{}
 		}
 	}
@@ -129,8 +129,8 @@ func (d *driver) recall(s *state, p int) proc {
 	for k, i := range d.index {
 		v := &d.mem.Sights[k]
 		out.sights[i] = sight{}
-		if v.Gate != (membership.Gate{}) {
-			out.sights[i] = sight{d.packGate(s, v.Gate), uint8((now - v.First) / tick)}
+		if v.State != (membership.RecordState{}) {
+			out.sights[i] = sight{d.packRecordState(s, v.State), uint8((now - v.First) / tick)}
 		}
 	}
 	return out
@@ -155,7 +155,7 @@ func (d *driver) pack(s *state, a *membership.Action, out *decision) record {
 			}
 		}
 	}
-	r.gate, r.intent = d.packGate(s, a.To.Gate), d.packBallot(s, a.To.Intent.Ballot)
+	r.state, r.intent = d.packRecordState(s, a.To.State), d.packBallot(s, a.To.Intent.Ballot)
 	r.plan = d.packBallot(s, from.Plan.Ballot)
 	if a.Plan != nil {
 		r.plan = d.packBallot(s, a.Plan.Ballot)
@@ -188,28 +188,28 @@ func (d *driver) packBallot(s *state, b membership.Ballot) uint8 {
 	return uint8(b.Nonce-planNonce) + 1
 }
 
-func (d *driver) packGate(s *state, g membership.Gate) gate {
-	if g.State == membership.None {
-		return gate{}
+func (d *driver) packRecordState(s *state, rs membership.RecordState) recordState {
+	if rs.Phase == membership.None {
+		return recordState{}
 	}
-	out := gate{state: g.State, epoch: d.w.epoch(g.Epoch), nonce: uint8(g.Nonce), whole: g.Whole,
-		plan: d.packBallot(s, g.Ballot), stale: g.Incarnation != "now"}
-	if g.State == membership.Retired && (g.Nonce >= planNonce || g.Nonce == g.Ballot.Nonce) && d.w.Off&membership.GuardRetiredNonce != 0 {
-		out.nonce = s.nonceOf(out, uint8(d.fresh)) // one for all gates of the ballot
+	out := recordState{phase: rs.Phase, epoch: d.w.epoch(rs.Epoch), nonce: uint8(rs.Nonce), whole: rs.Whole,
+		plan: d.packBallot(s, rs.Ballot), stale: rs.Incarnation != "now"}
+	if rs.Phase == membership.Retired && (rs.Nonce >= planNonce || rs.Nonce == rs.Ballot.Nonce) && d.w.Off&membership.GuardRetiredNonce != 0 {
+		out.nonce = s.nonceOf(out, uint8(d.fresh)) // one for all record states of the ballot
 	}
 	return out
 }
 
-// nonceOf is the nonce of a retired gate of this plan, or fresh.
-func (s *state) nonceOf(g gate, fresh uint8) uint8 {
+// nonceOf is the nonce of a retired record state of this plan, or fresh.
+func (s *state) nonceOf(rs recordState, fresh uint8) uint8 {
 	for i := range s.masters {
-		if o := s.masters[i].gate; o.state == g.state && o.plan == g.plan {
+		if o := s.masters[i].state; o.phase == rs.phase && o.plan == rs.plan {
 			return o.nonce
 		}
 	}
 	for p := range s.procs {
 		for i := range s.procs[p].sights {
-			if o := s.procs[p].sights[i].gate; o.state == g.state && o.plan == g.plan {
+			if o := s.procs[p].sights[i].state; o.phase == rs.phase && o.plan == rs.plan {
 				return o.nonce
 			}
 		}
@@ -238,30 +238,30 @@ func (d *driver) unpackPlans(s *state) {
 	}
 }
 
-func (d *driver) unpackGate(g gate) membership.Gate {
-	if g.state == membership.None {
-		return membership.Gate{}
+func (d *driver) unpackRecordState(rs recordState) membership.RecordState {
+	if rs.phase == membership.None {
+		return membership.RecordState{}
 	}
-	out := membership.Gate{State: g.state, Epoch: d.w.unpackEpoch(g.epoch), Incarnation: "now", Nonce: membership.Nonce(g.nonce), Whole: g.whole}
-	if g.stale {
+	out := membership.RecordState{Phase: rs.phase, Epoch: d.w.unpackEpoch(rs.epoch), Incarnation: "now", Nonce: membership.Nonce(rs.nonce), Whole: rs.whole}
+	if rs.stale {
 		out.Incarnation = "old"
 	}
-	if g.plan != 0 {
-		out.Ballot = d.plans[g.plan-1].Ballot
+	if rs.plan != 0 {
+		out.Ballot = d.plans[rs.plan-1].Ballot
 	}
 	return out
 }
 
 func (d *driver) unpackRecord(to *membership.Record, r *record) {
-	to.Gate = d.unpackGate(r.gate)
+	to.State = d.unpackRecordState(r.state)
 	if r.intent != 0 {
 		to.Intent.Plan = d.plans[r.intent-1]
 	}
 	if r.plan != 0 {
 		to.Plan = d.plans[r.plan-1]
 	}
-	if r.gate.epoch != 0 {
-		to.Terms = d.w.terms[d.w.listOf(r.gate.epoch)]
+	if r.state.epoch != 0 {
+		to.Terms = d.w.terms[d.w.listOf(r.state.epoch)]
 	}
 }
 

@@ -119,7 +119,7 @@ func (w *World) reachable(s *state) uint16 {
 }
 
 func live(at *master) bool {
-	return !at.gate.stale && (at.gate.state == membership.Voting || at.gate.state == membership.Quarantined)
+	return !at.state.stale && (at.state.phase == membership.Voting || at.state.phase == membership.Quarantined)
 }
 
 // suspect: a client of this list that looks at the clocks does not count the vote of master i.
@@ -138,7 +138,7 @@ func (d *driver) told(s *state, i int) bool {
 	if !live(&s.masters[i]) {
 		return false
 	}
-	list := d.w.listOf(s.masters[i].gate.epoch)
+	list := d.w.listOf(s.masters[i].state.epoch)
 	j := d.w.compare(s, d.w.members(list), list, false)
 	noted := 0
 	for k := range d.w.masters {

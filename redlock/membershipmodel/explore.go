@@ -228,26 +228,26 @@ func (x *explorer) count(s *state, t *transition) {
 		return
 	}
 	from, to := &s.masters[t.step.Master].record, &t.to.masters[t.step.Master].record
-	if from.gate.shape() == to.gate.shape() && from.gate.nonce == 0 && from.intent == to.intent {
+	if from.state.shape() == to.state.shape() && from.state.nonce == 0 && from.intent == to.intent {
 		return // refused
 	}
 	goal := [...]string{membership.Serve: "serve", membership.Init: "init", membership.Change: "change", membership.Cancel: "cancel"}
-	m := Move{stateWord(from.gate), stateWord(to.gate), goal[x.d.w.Procs[t.step.Proc].Goal]}
-	if m.From != "lost" && from.gate.epoch != to.gate.epoch {
+	m := Move{stateWord(from.state), stateWord(to.state), goal[x.d.w.Procs[t.step.Proc].Goal]}
+	if m.From != "lost" && from.state.epoch != to.state.epoch {
 		m.From += " before"
 	}
 	x.result.Moves[m]++
 }
 
-// stateWord is how the table in package membership calls the state of a gate.
-func stateWord(g gate) string {
+// stateWord is how the table in package membership calls a record state.
+func stateWord(rs recordState) string {
 	switch {
-	case g.state == membership.None || g.stale:
+	case rs.phase == membership.None || rs.stale:
 		return "lost"
-	case g.state == membership.Quarantined && g.whole:
+	case rs.phase == membership.Quarantined && rs.whole:
 		return "R whole"
 	}
-	return string(rune(g.state))
+	return string(rune(rs.phase))
 }
 
 // violation is the counter-example that ends with t.

@@ -30,8 +30,8 @@ func (a *attempt) end() { *a = attempt{phase: over, token: a.token, won: a.won} 
 
 // votes: master i takes a new vote for an attempt of this epoch, or with mends puts one back.
 func votes(at *master, epoch uint8, mends bool) bool {
-	g := &at.gate
-	return !at.down && g.epoch == epoch && !g.stale && (g.state == membership.Voting || mends && g.state == membership.Quarantined)
+	rs := &at.state
+	return !at.down && rs.epoch == epoch && !rs.stale && (rs.phase == membership.Voting || mends && rs.phase == membership.Quarantined)
 }
 
 // attempt appends what attempt a may do.
@@ -52,9 +52,9 @@ func (d *driver) attempt(dst []transition, s *state, a int) []transition {
 func (d *driver) epochs(s *state, list int, f func(epoch uint8)) {
 	var done [maxEpochs]bool
 	for i := range d.w.masters {
-		if g := &s.masters[i].gate; d.w.listed(list, i) && g.state == membership.Voting && !g.stale && d.w.listOf(g.epoch) == list && !done[g.epoch] {
-			done[g.epoch] = true
-			f(g.epoch)
+		if rs := &s.masters[i].state; d.w.listed(list, i) && rs.phase == membership.Voting && !rs.stale && d.w.listOf(rs.epoch) == list && !done[rs.epoch] {
+			done[rs.epoch] = true
+			f(rs.epoch)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (d *driver) extend(dst []transition, s *state, a int) []transition {
 		at := &s.masters[i]
 		switch {
 		case !d.w.listed(list, i) || !votes(at, me.epoch, true) || at.owner != 0 && at.owner != uint8(a+1):
-		case at.owner == 0 || at.gate.state == membership.Quarantined && !d.w.CountMended:
+		case at.owner == 0 || at.state.phase == membership.Quarantined && !d.w.CountMended:
 			missing |= 1 << i
 		case !d.suspect(s, i, list) && me.mended&(1<<i) == 0:
 			there |= 1 << i

@@ -35,19 +35,19 @@ type state struct {
 // budget is what may still go wrong.
 type budget struct{ losses, restarts, downs, kills, ownJumps, jumps, blind, posts uint8 }
 
-// gate is a membership.Gate with numbers for its texts.
-type gate struct {
-	state membership.State
+// recordState is a membership.RecordState with numbers for its texts.
+type recordState struct {
+	phase membership.Phase
 	epoch uint8 // index in World.epochs, plus 1
 	nonce uint8
-	plan  uint8 // of a retired gate: index in state.plans, plus 1
+	plan  uint8 // of a retired one: index in state.plans, plus 1
 	whole bool
 	stale bool // its incarnation is not the one that the master has now
 }
 
 // record is what a master keeps.
 type record struct {
-	gate    gate
+	state   recordState
 	intent  uint8 // index in state.plans, plus 1
 	plan    uint8 // likewise
 	counter uint8
@@ -72,11 +72,11 @@ type plan struct {
 	begin        [maxMasters]uint8 // nonces, by master
 }
 
-// sight is a membership.Sight. age is how long ago the gate was seen first, up to the wait of the proc's terms: then
-// it is that wait, and one more if the sight is vouched for.
+// sight is a membership.Sight. age is how long ago the record state was seen first, up to the wait of the proc's terms:
+// then it is that wait, and one more if the sight is vouched for.
 type sight struct {
-	gate gate
-	age  uint8
+	state recordState
+	age   uint8
 }
 
 type proc struct {
@@ -93,7 +93,7 @@ type proc struct {
 // message is a compare-and-set that was decided and has not arrived.
 type message struct {
 	master  uint8 // plus 1; 0 for none
-	from    gate
+	from    recordState
 	pledged uint8 // the intent before
 	to      record
 	setPlan bool
@@ -147,7 +147,7 @@ func (w *World) tidy(s *state) {
 	n := len(w.masters)
 	for p := range w.Procs {
 		for i := range n {
-			if v := &s.procs[p].sights[i]; v.gate.state != 0 && v.gate != s.masters[i].gate && !w.remembers(v.gate) {
+			if v := &s.procs[p].sights[i]; v.state.phase != 0 && v.state != s.masters[i].state && !w.remembers(v.state) {
 				*v = sight{}
 			}
 		}
@@ -175,8 +175,8 @@ func (w *World) tidy(s *state) {
 	}
 }
 
-// dead: the compare-and-set can only be refused. A gate with a nonce never stands again, and the intent of one gate
-// only grows.
+// dead: the compare-and-set can only be refused. A record state with a nonce never stands again, and the intent beside
+// one record state only grows.
 func (w *World) dead(s *state, m *message) bool {
 	if m.master == 0 {
 		return true
@@ -185,7 +185,7 @@ func (w *World) dead(s *state, m *message) bool {
 		return false
 	}
 	at := &s.masters[m.master-1]
-	return m.from.nonce != 0 && (m.from != at.gate || m.pledged != at.intent)
+	return m.from.nonce != 0 && (m.from != at.state || m.pledged != at.intent)
 }
 
 // references are the places in a state that name plans, or nonces. Places that name none are left out.
@@ -202,7 +202,7 @@ func (r *references) add(b *uint8) {
 }
 
 func (r *references) record(rec *record) {
-	r.add(&rec.gate.plan)
+	r.add(&rec.state.plan)
 	r.add(&rec.intent)
 	r.add(&rec.plan)
 }
@@ -222,7 +222,7 @@ func (r *references) plans(w *World, s *state) {
 	}
 	for p := range w.Procs {
 		for i := range n {
-			r.add(&s.procs[p].sights[i].gate.plan)
+			r.add(&s.procs[p].sights[i].state.plan)
 		}
 	}
 	if s.looking.proc != 0 {
@@ -236,22 +236,22 @@ func (r *references) nonces(w *World, s *state) {
 	r.n = 0
 	n := len(w.masters)
 	for i := range n {
-		r.add(&s.masters[i].gate.nonce)
+		r.add(&s.masters[i].state.nonce)
 	}
 	for k := range s.messages {
 		if m := &s.messages[k]; m.master != 0 {
 			r.add(&m.from.nonce)
-			r.add(&m.to.gate.nonce)
+			r.add(&m.to.state.nonce)
 		}
 	}
 	for p := range w.Procs {
 		for i := range n {
-			r.add(&s.procs[p].sights[i].gate.nonce)
+			r.add(&s.procs[p].sights[i].state.nonce)
 		}
 	}
 	if s.looking.proc != 0 {
 		for i := range n {
-			r.add(&s.looking.reads[i].record.gate.nonce)
+			r.add(&s.looking.reads[i].record.state.nonce)
 		}
 	}
 }
@@ -320,27 +320,27 @@ func (s *state) tidyNonces(refs *references, masters int) {
 func (s *state) fresh() uint8 {
 	most := uint8(0)
 	for i := range s.masters {
-		most = max(most, s.masters[i].gate.nonce)
+		most = max(most, s.masters[i].state.nonce)
 	}
 	for k := range s.messages {
-		most = max(most, s.messages[k].from.nonce, s.messages[k].to.gate.nonce)
+		most = max(most, s.messages[k].from.nonce, s.messages[k].to.state.nonce)
 	}
 	for p := range s.procs {
 		for i := range s.procs[p].sights {
-			most = max(most, s.procs[p].sights[i].gate.nonce)
+			most = max(most, s.procs[p].sights[i].state.nonce)
 		}
 	}
 	for i := range s.looking.reads {
-		most = max(most, s.looking.reads[i].record.gate.nonce)
+		most = max(most, s.looking.reads[i].record.state.nonce)
 	}
 	return most + 1
 }
 
 func compareMessages(a, b *message) int {
-	return cmp.Or(cmp.Compare(a.master, b.master), compareGates(&a.to.gate, &b.to.gate), compareGates(&a.from, &b.from),
+	return cmp.Or(cmp.Compare(a.master, b.master), compareRecordStates(&a.to.state, &b.to.state), compareRecordStates(&a.from, &b.from),
 		cmp.Compare(a.pledged, b.pledged), cmp.Compare(a.to.intent, b.to.intent), cmp.Compare(a.to.counter, b.to.counter))
 }
 
-func compareGates(a, b *gate) int {
-	return cmp.Or(cmp.Compare(a.state, b.state), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.plan, b.plan), cmp.Compare(a.nonce, b.nonce))
+func compareRecordStates(a, b *recordState) int {
+	return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.plan, b.plan), cmp.Compare(a.nonce, b.nonce))
 }

@@ -50,7 +50,7 @@ type Step struct {
 	Attempt int
 	Master  int
 	Set     uint16 // Look, Act, Post: masters that were read; Hold, Extend: masters that voted
-	Old     bool   // Restart: with the gate that the master began with
+	Old     bool   // Restart: with the record state that the master began with
 	Floor   int
 	wrong   string // what is wrong with it
 }
@@ -140,7 +140,7 @@ func (p *proc) tick(w *World, k int) {
 	}
 	for i := range p.sights {
 		v := &p.sights[i]
-		if v.gate == (gate{}) || v.age > wait {
+		if v.state == (recordState{}) || v.age > wait {
 			continue
 		}
 		if v.age+rate < wait {
@@ -173,7 +173,7 @@ func (d *driver) outcome(dst []transition, s *state, p int, out decision, answer
 	if out.action.Kind != membership.Swap {
 		return d.add(dst, s, Step{Kind: Look, Proc: p, Set: answered}, blind)
 	}
-	if e := max(out.to.gate.epoch, out.plan.target); d.w.Numbers > 0 && d.w.unpackEpoch(e).Number > int64(d.w.Numbers) {
+	if e := max(out.to.state.epoch, out.plan.target); d.w.Numbers > 0 && d.w.unpackEpoch(e).Number > int64(d.w.Numbers) {
 		return dst
 	}
 	step := Step{Kind: Act, Proc: p, Master: out.master, Set: answered}
@@ -233,8 +233,8 @@ func (d *driver) message(s *state, out *decision) message {
 	}
 	from := &d.view.Masters[k].Record
 	a := &out.action
-	return message{leap: out.leaped, master: uint8(out.master + 1), to: out.to, from: d.packGate(s, from.Gate), pledged: d.packBallot(s, from.Intent.Ballot),
-		setPlan: a.Plan != nil, setNote: d.w.Jumps > 0 && a.To.Gate.State == membership.Quarantined}
+	return message{leap: out.leaped, master: uint8(out.master + 1), to: out.to, from: d.packRecordState(s, from.State), pledged: d.packBallot(s, from.Intent.Ballot),
+		setPlan: a.Plan != nil, setNote: d.w.Jumps > 0 && a.To.State.Phase == membership.Quarantined}
 }
 
 // make puts the plan of a decision among the plans and names it in the message. Where there are too many plans the
@@ -252,7 +252,7 @@ func (d *driver) make(to *state, out *decision, m *message) bool {
 		return false
 	}
 	to.plans[k] = out.plan
-	for _, p := range []*uint8{&m.to.gate.plan, &m.to.intent, &m.to.plan} {
+	for _, p := range []*uint8{&m.to.state.plan, &m.to.intent, &m.to.plan} {
 		if *p == newPlan {
 			*p = uint8(k + 1)
 		}
@@ -279,11 +279,11 @@ func (d *driver) arrive(to *state, m *message) {
 }
 
 func (d *driver) fits(at *master, m *message) bool {
-	if at.gate == m.from && at.intent == m.pledged {
+	if at.state == m.from && at.intent == m.pledged {
 		return true
 	}
-	// A driver that follows sets the gate from whatever stands there of the same epoch, and from nothing.
-	return d.w.Follow && (at.gate.state == membership.None || at.gate.state == membership.Quarantined && at.gate.epoch == m.to.gate.epoch)
+	// A driver that follows sets the record state from whatever stands there of the same epoch, and from nothing.
+	return d.w.Follow && (at.state.phase == membership.None || at.state.phase == membership.Quarantined && at.state.epoch == m.to.state.epoch)
 }
 
 func (d *driver) deliver(dst []transition, s *state, k int) []transition {
@@ -338,7 +338,7 @@ func (d *driver) masterFaults(dst []transition, s *state, i int) []transition {
 			to.masters[i] = master{down: at.down, jumped: at.jumped}
 		})
 	}
-	if s.left.restarts > 0 && at.gate.state != membership.None {
+	if s.left.restarts > 0 && at.state.phase != membership.None {
 		for _, old := range []bool{false, true} {
 			dst = d.restart(dst, s, i, old)
 		}
@@ -370,23 +370,23 @@ func (d *driver) masterFaults(dst []transition, s *state, i int) []transition {
 // restart brings master i back as another incarnation. It has forgotten its votes and what was promised last.
 func (d *driver) restart(dst []transition, s *state, i int, old bool) []transition {
 	first := d.w.start()
-	if old && (first.masters[i].gate == s.masters[i].gate || first.masters[i].gate.state != membership.Voting) {
+	if old && (first.masters[i].state == s.masters[i].state || first.masters[i].state.phase != membership.Voting) {
 		return dst
 	}
 	return d.add(dst, s, Step{Kind: Restart, Master: i, Old: old}, func(to *state) {
 		to.left.restarts--
 		at := &to.masters[i]
-		g := at.gate
+		rs := at.state
 		if old {
-			g = gate{state: membership.Voting, epoch: first.masters[i].gate.epoch}
+			rs = recordState{phase: membership.Voting, epoch: first.masters[i].state.epoch}
 		}
-		g.stale = true
-		at.record = record{gate: g}
+		rs.stale = true
+		at.record = record{state: rs}
 		at.owner, at.left = 0, 0
 		for k := range to.messages {
 			if m := &to.messages[k]; m.master == uint8(i+1) {
-				m.to.gate.stale = true
-				m.from.stale = m.from.state != membership.None
+				m.to.state.stale = true
+				m.from.stale = m.from.phase != membership.None
 			}
 		}
 	})

@@ -4,9 +4,9 @@ package membershipmodel
 
 import "github.com/redlock-go/redlock/internal/membership"
 
-// remembers: with some guards out, a process keeps the sight of a gate that is gone.
-func (w *World) remembers(g gate) bool {
-	return g.state == membership.Retired && w.Off&(membership.GuardLookAgain|membership.GuardRetiredNonce) != 0
+// remembers: with some guards out, a process keeps the sight of a record state that is gone.
+func (w *World) remembers(rs recordState) bool {
+	return rs.phase == membership.Retired && w.Off&(membership.GuardLookAgain|membership.GuardRetiredNonce) != 0
 }
 
 // sort exchanges masters of the same lists, so that states which differ only in which master is which become equal.
@@ -93,9 +93,9 @@ func (h *sign) add(words ...uint64) {
 	}
 }
 
-// shape is all of a gate but its nonce.
-func (g *gate) shape() uint64 {
-	return uint64(g.state) | uint64(g.epoch)<<8 | uint64(g.plan)<<16 | bit(g.whole)<<24 | bit(g.stale)<<25
+// shape is all of a record state but its nonce.
+func (rs *recordState) shape() uint64 {
+	return uint64(rs.phase) | uint64(rs.epoch)<<8 | uint64(rs.plan)<<16 | bit(rs.whole)<<24 | bit(rs.stale)<<25
 }
 
 func bit(b bool) uint64 {
@@ -106,7 +106,7 @@ func bit(b bool) uint64 {
 }
 
 func (r *record) shape() uint64 {
-	return r.gate.shape() | uint64(r.intent)<<32 | uint64(r.plan)<<40 | uint64(r.counter)<<48
+	return r.state.shape() | uint64(r.intent)<<32 | uint64(r.plan)<<40 | uint64(r.counter)<<48
 }
 
 // signature tells masters apart by all that a state says of them, but not by name.
@@ -116,13 +116,13 @@ func (w *World) signature(s *state, i int) uint64 {
 	h.add(at.shape(), uint64(at.note.frame)|uint64(at.note.offset)<<8|uint64(at.note.age)<<16|bit(at.down)<<24|
 		uint64(at.owner)<<32|uint64(at.left)<<40|uint64(at.jumped)<<48)
 	for p := range w.Procs {
-		if v := &s.procs[p].sights[i]; v.gate.state != 0 || s.procs[p].doubted != 0 {
-			h.add(v.gate.shape()|bit(s.procs[p].doubted>>i&1 != 0)<<32|bit(v.gate.nonce == at.gate.nonce)<<33|uint64(v.age)<<40, uint64(p))
+		if v := &s.procs[p].sights[i]; v.state.phase != 0 || s.procs[p].doubted != 0 {
+			h.add(v.state.shape()|bit(s.procs[p].doubted>>i&1 != 0)<<32|bit(v.state.nonce == at.state.nonce)<<33|uint64(v.age)<<40, uint64(p))
 		}
 	}
 	for p := range s.plans {
 		if b := s.plans[p].begin[i]; b != 0 {
-			h.add(uint64(p)<<1 | bit(b == at.gate.nonce))
+			h.add(uint64(p)<<1 | bit(b == at.state.nonce))
 		}
 	}
 	for a := range w.Attempts {
@@ -132,12 +132,12 @@ func (w *World) signature(s *state, i int) uint64 {
 	}
 	for k := range s.messages {
 		if m := &s.messages[k]; m.master == uint8(i+1) {
-			h.add(m.from.shape()|uint64(m.pledged)<<32|bit(m.from.nonce == at.gate.nonce)<<40, m.to.shape())
+			h.add(m.from.shape()|uint64(m.pledged)<<32|bit(m.from.nonce == at.state.nonce)<<40, m.to.shape())
 		}
 	}
 	if s.looking.proc != 0 {
 		r := &s.looking.reads[i]
-		h.add(r.record.shape(), bit(r.record.gate.nonce == at.gate.nonce)|uint64(r.age)<<8|
+		h.add(r.record.shape(), bit(r.record.state.nonce == at.state.nonce)|uint64(r.age)<<8|
 			uint64(s.looking.read>>i&1)<<16|uint64(s.looking.learned>>i&1)<<17|uint64(s.looking.want>>i&1)<<18)
 	}
 	return uint64(h)

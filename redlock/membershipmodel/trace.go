@@ -23,7 +23,7 @@ func (p Path) String() string {
 	var b strings.Builder
 	t := teller{w: p.World}
 	for i := range p.World.masters {
-		if p.states[0].masters[i].gate.nonce != 0 {
+		if p.states[0].masters[i].state.nonce != 0 {
 			t.labels[i] = t.label()
 		}
 	}
@@ -38,8 +38,8 @@ func (p Path) String() string {
 // teller knows what the nonces of one state are called in the story. In the states their numbers change.
 type teller struct {
 	w       *World
-	labels  [maxMasters]int  // of the masters' gates
-	delayed [maxMessages]int // of the gates that delayed actions set
+	labels  [maxMasters]int  // of the masters' record states
+	delayed [maxMessages]int // of the record states that delayed actions set
 	last    int
 }
 
@@ -52,12 +52,12 @@ func (t *teller) label() int {
 func (t *teller) follow(step Step, s, to *state) {
 	old := *t
 	for i := range t.w.masters {
-		switch g := to.masters[i].gate; {
-		case g.nonce == 0:
+		switch rs := to.masters[i].state; {
+		case rs.nonce == 0:
 			t.labels[i] = 0
-		case step.Kind == Deliver && i == step.Master && s.masters[i].gate != g:
+		case step.Kind == Deliver && i == step.Master && s.masters[i].state != rs:
 			t.labels[i] = old.delayed[step.Set]
-		case step.Kind == Act && i == step.Master && !promises(&s.masters[i].record, &to.masters[i].record) && (s.masters[i].gate.shape() != g.shape() || s.masters[i].gate.nonce == 0):
+		case step.Kind == Act && i == step.Master && !promises(&s.masters[i].record, &to.masters[i].record) && (s.masters[i].state.shape() != rs.shape() || s.masters[i].state.nonce == 0):
 			t.labels[i] = t.label()
 		}
 	}
@@ -66,12 +66,12 @@ func (t *teller) follow(step Step, s, to *state) {
 		m := &to.messages[k]
 		for o := range s.messages {
 			gone := (step.Kind == Deliver || step.Kind == Drop) && o == int(step.Set)
-			if n := &s.messages[o]; !gone && n.master == m.master && n.to.gate.shape() == m.to.gate.shape() && !slices.Contains(t.delayed[:], old.delayed[o]) {
+			if n := &s.messages[o]; !gone && n.master == m.master && n.to.state.shape() == m.to.state.shape() && !slices.Contains(t.delayed[:], old.delayed[o]) {
 				t.delayed[k] = old.delayed[o]
 				break
 			}
 		}
-		if m.to.gate.nonce != 0 && t.delayed[k] == 0 {
+		if m.to.state.nonce != 0 && t.delayed[k] == 0 {
 			t.delayed[k] = t.label()
 		}
 	}
@@ -96,21 +96,21 @@ func (t *teller) masters(set uint16) string {
 	return strings.Join(names, " ")
 }
 
-// gate tells a gate of master i, whose nonce has this label.
-func (t *teller) gate(s *state, g gate, label int) string {
+// recordState tells a record state of master i, whose nonce has this label.
+func (t *teller) recordState(s *state, rs recordState, label int) string {
 	text := "empty"
-	switch g.state {
+	switch rs.phase {
 	case membership.Quarantined:
-		text = fmt.Sprintf("R n%d of %s", label, t.epoch(g.epoch))
-		if g.whole {
-			text = fmt.Sprintf("R n%d of %s, whole", label, t.epoch(g.epoch))
+		text = fmt.Sprintf("R n%d of %s", label, t.epoch(rs.epoch))
+		if rs.whole {
+			text = fmt.Sprintf("R n%d of %s, whole", label, t.epoch(rs.epoch))
 		}
 	case membership.Voting:
-		text = "V of " + t.epoch(g.epoch)
+		text = "V of " + t.epoch(rs.epoch)
 	case membership.Retired:
-		text = fmt.Sprintf("X n%d of %s for %s", label, t.epoch(g.epoch), t.ballot(s, g.plan))
+		text = fmt.Sprintf("X n%d of %s for %s", label, t.epoch(rs.epoch), t.ballot(s, rs.plan))
 	}
-	if g.stale {
+	if rs.stale {
 		text += " of another incarnation"
 	}
 	return text
@@ -134,7 +134,7 @@ func (t *teller) plan(s *state, k uint8) string {
 		switch {
 		case n == gone:
 			begin += fmt.Sprintf(", %s with a nonce that is gone", t.master(i))
-		case n != 0 && n == s.masters[i].gate.nonce:
+		case n != 0 && n == s.masters[i].state.nonce:
 			begin += fmt.Sprintf(", %s with n%d", t.master(i), t.labels[i])
 		}
 	}
@@ -154,13 +154,13 @@ func tellStep(before, after *teller, step Step, s, to *state) string {
 		if s.masters[step.Master].record == at.record {
 			return "the delayed action reaches " + m + " and is refused"
 		}
-		return fmt.Sprintf("the delayed action reaches %s: it is %s", m, after.gate(to, at.gate, after.labels[step.Master]))
+		return fmt.Sprintf("the delayed action reaches %s: it is %s", m, after.recordState(to, at.state, after.labels[step.Master]))
 	case Drop:
 		return "the delayed action for " + m + " is lost"
 	case Lose:
 		return m + " loses its record and its votes"
 	case Restart:
-		return fmt.Sprintf("%s restarts: it is %s, and has forgotten its votes", m, after.gate(to, to.masters[step.Master].gate, after.labels[step.Master]))
+		return fmt.Sprintf("%s restarts: it is %s, and has forgotten its votes", m, after.recordState(to, to.masters[step.Master].state, after.labels[step.Master]))
 	case Down:
 		return m + " is out of reach"
 	case Up:
@@ -194,7 +194,7 @@ func tellProc(before, after *teller, step Step, s, to *state) string {
 		}
 		return who + " decides something about " + m + ", which will be refused"
 	case Read:
-		return fmt.Sprintf("%s reads %s: it is %s", who, m, before.gate(s, s.masters[i].gate, before.labels[i]))
+		return fmt.Sprintf("%s reads %s: it is %s", who, m, before.recordState(s, s.masters[i].state, before.labels[i]))
 	case WriteNote:
 		return who + " writes a clock note of " + m
 	case Kill:
@@ -221,26 +221,26 @@ func (p *Proc) what() string {
 // tellSwap tells what a compare-and-set of master i does.
 func tellSwap(before, after *teller, i int, s, to *state, r *record, label int) string {
 	m, was := after.master(i), &s.masters[i].record
-	is := before.gate(s, was.gate, before.labels[i])
-	switch g := r.gate; {
+	is := before.recordState(s, was.state, before.labels[i])
+	switch rs := r.state; {
 	case promises(was, r):
 		return fmt.Sprintf("%s is %s and promises %s", m, is, after.plan(to, r.intent))
-	case g.state == membership.Quarantined && g.whole:
+	case rs.phase == membership.Quarantined && rs.whole:
 		return fmt.Sprintf("%s is %s and its clock moved; it is R n%d, whole", m, is, label)
-	case g.state == membership.Quarantined:
-		return fmt.Sprintf("%s is %s; claims it for %s (R n%d)", m, is, after.epoch(g.epoch), label)
-	case g.state == membership.Retired:
-		return fmt.Sprintf("%s is %s; retires it for %s (X n%d)", m, is, after.ballot(to, g.plan), label)
+	case rs.phase == membership.Quarantined:
+		return fmt.Sprintf("%s is %s; claims it for %s (R n%d)", m, is, after.epoch(rs.epoch), label)
+	case rs.phase == membership.Retired:
+		return fmt.Sprintf("%s is %s; retires it for %s (X n%d)", m, is, after.ballot(to, rs.plan), label)
 	default:
-		return fmt.Sprintf("%s is %s; lets it vote in %s", m, is, after.epoch(g.epoch))
+		return fmt.Sprintf("%s is %s; lets it vote in %s", m, is, after.epoch(rs.epoch))
 	}
 }
 
 // promises: the compare-and-set changes the intent alone. A master that is retired has the intent for which it was.
 func promises(was, to *record) bool {
-	g := &to.gate
-	same := g.state == was.gate.state && g.epoch == was.gate.epoch && !was.gate.stale
-	return same && (g.state == membership.Voting || g.state == membership.Retired && to.intent != g.plan)
+	rs := &to.state
+	same := rs.phase == was.state.phase && rs.epoch == was.state.epoch && !was.state.stale
+	return same && (rs.phase == membership.Voting || rs.phase == membership.Retired && to.intent != rs.plan)
 }
 
 func (t *teller) tellAttempt(step Step, to *state) string {

@@ -74,7 +74,7 @@ type World struct {
 	Start    Start
 
 	Losses    int  // a master loses its record (FLUSHALL, or a restart without data)
-	Restarts  int  // a master restarts with an old record: what it had, or the gate it began with; votes are gone
+	Restarts  int  // a master restarts with an old record: what it had, or the record state it began with; votes are gone
 	Downs     int  // a master is out of reach for everybody, and may come back
 	Gone      bool // a master that is out of reach stays so
 	Kills     int  // a process is killed, and goes on without what it remembers
@@ -199,7 +199,7 @@ func (w *World) start() state {
 	}
 	for i := range w.masters {
 		if w.listed(0, i) {
-			s.masters[i].gate = gate{state: membership.Voting, epoch: first}
+			s.masters[i].state = recordState{phase: membership.Voting, epoch: first}
 			if w.Jumps > 0 {
 				s.masters[i].note.frame = 1
 			}
@@ -217,12 +217,12 @@ func (w *World) start() state {
 			at := &s.masters[i]
 			switch {
 			case w.listed(1, i):
-				at.record = record{gate: gate{state: membership.Voting, epoch: second}, plan: 1}
+				at.record = record{state: recordState{phase: membership.Voting, epoch: second}, plan: 1}
 				if !w.listed(0, i) {
 					s.plans[0].begin[i] = gone
 				}
 			case w.listed(0, i):
-				at.record = record{gate: gate{state: membership.Retired, epoch: first, nonce: uint8(i + 1), plan: 1}, plan: 1, intent: 1}
+				at.record = record{state: recordState{phase: membership.Retired, epoch: first, nonce: uint8(i + 1), plan: 1}, plan: 1, intent: 1}
 			}
 		}
 		for p := range w.Procs { // that was more than a maximum TTL ago

@@ -83,8 +83,8 @@ func refusal(err error) error {
 	switch text, ok := strings.CutPrefix(err.Error(), "REDLOCK "); {
 	case !ok:
 		return Explain(err)
-	case strings.HasPrefix(text, "GATE "), text == "GATE":
-		return &protocol.RecordStateError{Got: strings.TrimPrefix(text[4:], " ")}
+	case strings.HasPrefix(text, "STATE "), text == "STATE":
+		return &protocol.RecordStateError{Got: strings.TrimPrefix(text[5:], " ")}
 	default:
 		return fmt.Errorf("%w: %s, and a counter must be a number from 0 to below 2^53; %s", protocol.ErrRecord, text, recordRemedy)
 	}

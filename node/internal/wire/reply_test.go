@@ -77,7 +77,7 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 		{"out of memory", protocol.Acquire, []string{raised62 + "@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
 			"@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.",
 			"OOM command not allowed when used memory > 'maxmemory'." + raised70}, protocol.Refused, nil, "OOM"},
-		{"the record state", protocol.Acquire, []string{"REDLOCK GATE 1|e|i|V"}, protocol.Refused, &protocol.RecordStateError{}, ""},
+		{"the record state", protocol.Acquire, []string{"REDLOCK STATE 1|e|i|V"}, protocol.Refused, &protocol.RecordStateError{}, ""},
 	} {
 		for _, words := range tc.words {
 			r := failure(&protocol.Request{Kind: tc.kind}, scriptError(words))
@@ -139,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 		for i, v := range vals {
 			words[i] = v
 		}
-		for _, said := range []any{words, any(raw), nil, "REDLOCK GATE x", "WRONGTYPE of " + string(raw)} {
+		for _, said := range []any{words, any(raw), nil, "REDLOCK STATE x", "WRONGTYPE of " + string(raw)} {
 			for _, k := range []protocol.Kind{protocol.Acquire, protocol.Release} {
 				var r protocol.Reply
 				decodeVote(&r, &protocol.Request{Kind: k, Lock: protocol.NewLock("x", protocol.Plain)}, said)

@@ -1,14 +1,13 @@
 -- Part record_state: which masters may extend or restore a vote.
--- The record's field for its state is called gate.
 
 -- record_state_error returns nil if the record's state is voting, or if it begins with
 -- quarantined. A quarantined master gives no votes to other holders, so it may keep the votes
 -- of a live lease. A lease therefore survives a rolling restart of all masters. Otherwise
 -- record_state_error returns the error.
 local function record_state_error(record, voting, quarantined)
-  local state = call('hget', record, 'gate') or ''
+  local state = call('hget', record, 'state') or ''
   if state ~= voting and string.sub(state, 1, #quarantined) ~= quarantined then
-    return redis.error_reply('REDLOCK GATE ' .. state)
+    return redis.error_reply('REDLOCK STATE ' .. state)
   end
 end
 

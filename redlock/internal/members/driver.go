@@ -140,7 +140,7 @@ func guardsOff() (off membership.Guard) {
 }
 
 // fields are what a look reads of a record, without the counters.
-var fields = []string{membership.FieldGate, membership.FieldIntent, membership.FieldPlan, membership.FieldTerms,
+var fields = []string{membership.FieldState, membership.FieldIntent, membership.FieldPlan, membership.FieldTerms,
 	membership.FieldClock, membership.FieldTarget, membership.FieldURLs, membership.FieldOver, membership.FieldBefore}
 
 // look reads all records at once.
@@ -191,7 +191,7 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 	if at.Learned {
 		d.known[k] = counters(reply.Record)
 	}
-	live := rec.Gate.Incarnation == at.Incarnation && (rec.Gate.State == membership.Voting || rec.Gate.State == membership.Quarantined)
+	live := rec.State.Incarnation == at.Incarnation && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
 	return membership.Reading{Sent: at.Sent, Received: at.Received, Time: reply.Seen.Time, Live: live, Note: rec.Clock}
 }
 
@@ -218,13 +218,13 @@ func (d *Driver) judge(v *membership.View, readings []membership.Reading) {
 
 // swap carries out a compare-and-set. What comes of it is seen by the next look.
 func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Action) {
-	set := append([]string{membership.FieldGate, a.To.Gate.String(), membership.FieldIntent, a.To.Intent.String()}, a.Fields(v, d.cfg.URLs)...)
+	set := append([]string{membership.FieldState, a.To.State.String(), membership.FieldIntent, a.To.Intent.String()}, a.Fields(v, d.cfg.URLs)...)
 	if a.Counters != membership.KeepCounters {
 		set = appendCounters(set, d.largest(a.Counters == membership.RaiseCountersToFloor))
 	}
 	reqs := make([]*protocol.Request, len(d.order))
 	reqs[a.Master] = &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
-		If:  []string{membership.FieldGate, a.From.Gate.String(), membership.FieldIntent, a.From.Intent.String()},
+		If:  []string{membership.FieldState, a.From.State.String(), membership.FieldIntent, a.From.Intent.String()},
 		Set: set,
 	}}
 	d.callEach(ctx, reqs)
@@ -235,14 +235,14 @@ func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
 	reqs, some := make([]*protocol.Request, len(d.order)), false
 	for k := range v.Masters {
 		at := &v.Masters[k]
-		g := &at.Record.Gate
-		if !at.Answered || at.New || g.State != membership.Retired || at.Record.Plan.Target.ID != d.cfg.Target.ID || at.Record.Finished() {
+		rs := &at.Record.State
+		if !at.Answered || at.New || rs.Phase != membership.Retired || at.Record.Plan.Target.ID != d.cfg.Target.ID || at.Record.Finished() {
 			continue
 		}
 		some = true
 		reqs[k] = &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
-			If:  []string{membership.FieldGate, g.String()},
-			Set: []string{membership.FieldOver, g.Ballot.String()},
+			If:  []string{membership.FieldState, rs.String()},
+			Set: []string{membership.FieldOver, rs.Ballot.String()},
 		}}
 	}
 	if some {
@@ -260,7 +260,7 @@ func (d *Driver) writeNotes(ctx context.Context, v *membership.View) {
 		}
 		some = true
 		reqs[k] = &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{
-			If:  []string{membership.FieldGate, r.Gate.String(), membership.FieldClock, r.Clock.String()},
+			If:  []string{membership.FieldState, r.State.String(), membership.FieldClock, r.Clock.String()},
 			Set: []string{membership.FieldClock, d.seen.Notes[k].String()},
 		}}
 	}

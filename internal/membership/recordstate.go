@@ -20,15 +20,15 @@ var ErrProtocol = errors.New("the node record is of another protocol")
 
 const remedy = "if nothing else uses this key, delete it: the master then recovers as after a restart"
 
-// State is what a master may do, as its gate says.
-type State byte
+// Phase is what a master may do, as its record state says.
+type Phase byte
 
-// None is the state of a master without a gate. A master whose gate is of another incarnation is in state None too.
+// None is the phase of a master without a record state, and of a master whose record state is of another incarnation.
 const (
-	None        State = 0
-	Quarantined State = 'R' // grants nothing and waits; a live lease may put its vote back
-	Voting      State = 'V' // grants votes
-	Retired     State = 'X' // its epoch is being left; takes nothing
+	None        Phase = 0
+	Quarantined Phase = 'R' // grants nothing and waits; a live lease may put its vote back
+	Voting      Phase = 'V' // grants votes
+	Retired     Phase = 'X' // its epoch is being left; takes nothing
 )
 
 // Nonce makes a text different from every text before. The driver draws 48 random bits for each View.
@@ -47,76 +47,76 @@ type Ballot struct {
 
 func (b Ballot) String() string { return fmt.Sprintf("%d.%s", b.Round, b.Nonce) }
 
-// Gate is the field of a record that every vote script compares, as one string. Its text is
+// RecordState is the field of a record that every vote script compares, as one string. Its text is
 //
 //	2|epoch|incarnation|R|nonce|whole
 //	2|epoch|incarnation|V
 //	2|epoch|incarnation|X|nonce|ballot
 //
-// The zero Gate, whose text is empty, is that of a master without a record.
+// The zero RecordState, whose text is empty, is that of a master without a record.
 //
-// Invariant: a gate with a nonce is set at most once. A client that reads it twice has seen it unbroken.
-type Gate struct {
-	State       State
+// Invariant: a record state with a nonce is set at most once. A client that reads it twice has seen it unbroken.
+type RecordState struct {
+	Phase       Phase
 	Epoch       Epoch
-	Incarnation string // of the master, when the gate was set
+	Incarnation string // of the master, when the state was set
 	Nonce       Nonce  // R and X: fresh for every compare-and-set that is sent
 	Whole       bool   // R: the master voted before and lost nothing; its clock was suspect
 	Ballot      Ballot // X: the plan for which the master was retired
 }
 
-func (g Gate) String() string {
-	if g.State == None {
+func (rs RecordState) String() string {
+	if rs.Phase == None {
 		return ""
 	}
-	s := GatePrefix(g.Epoch.String(), g.Incarnation, g.State)
-	switch g.State {
+	s := RecordStatePrefix(rs.Epoch.String(), rs.Incarnation, rs.Phase)
+	switch rs.Phase {
 	case Quarantined:
 		whole := "0"
-		if g.Whole {
+		if rs.Whole {
 			whole = "1"
 		}
-		return s + "|" + g.Nonce.String() + "|" + whole
+		return s + "|" + rs.Nonce.String() + "|" + whole
 	case Retired:
-		return s + "|" + g.Nonce.String() + "|" + g.Ballot.String()
+		return s + "|" + rs.Nonce.String() + "|" + rs.Ballot.String()
 	}
 	return s
 }
 
-// GatePrefix is how the text of every such gate begins. For Voting it is the whole text. For Quarantined it is what
-// the scripts compare that put back the vote of a live lease.
-func GatePrefix(epoch, incarnation string, s State) string {
-	return fmt.Sprintf("%d|%s|%s|%c", Protocol, epoch, incarnation, s)
+// RecordStatePrefix is how the text of every such state begins. For Voting it is the whole text. For Quarantined it is
+// what the scripts compare that put back the vote of a live lease.
+func RecordStatePrefix(epoch, incarnation string, phase Phase) string {
+	return fmt.Sprintf("%d|%s|%s|%c", Protocol, epoch, incarnation, phase)
 }
 
-// ParseGate is the inverse of String. It returns ErrProtocol for the gate of another version, and ErrRecord for a text
-// that is no gate.
-func ParseGate(s string) (Gate, error) {
+// ParseRecordState is the inverse of String. It returns ErrProtocol for the state of another version, and ErrRecord for
+// a text that is no record state.
+func ParseRecordState(s string) (RecordState, error) {
 	if s == "" {
-		return Gate{}, nil
+		return RecordState{}, nil
 	}
 	t := text{parts: strings.Split(s, "|")}
 	protocol := t.number()
 	if !t.wrong && protocol > 0 && protocol != Protocol && len(t.parts) >= 3 {
-		return Gate{}, fmt.Errorf("%w: %d, this library speaks %d; use one version on all clients (docs/operations.md)", ErrProtocol, protocol, Protocol)
+		return RecordState{}, fmt.Errorf("%w: %d, this library speaks %d; use one version on all clients (docs/operations.md)", ErrProtocol, protocol, Protocol)
 	}
-	g := Gate{Epoch: t.epoch(), Incarnation: t.next()}
-	if state := t.next(); len(state) == 1 {
-		g.State = State(state[0])
+	rs := RecordState{Epoch: t.epoch(), Incarnation: t.next()}
+	if phase := t.next(); len(phase) == 1 {
+		rs.Phase = Phase(phase[0])
 	}
-	switch g.State {
+	switch rs.Phase {
 	case Voting:
 	case Quarantined:
-		g.Nonce, g.Whole = t.nonce(), t.next() == "1"
+		rs.Nonce, rs.Whole = t.nonce(), t.next() == "1"
 	case Retired:
-		g.Nonce, g.Ballot = t.nonce(), t.ballot()
+		rs.Nonce, rs.Ballot = t.nonce(), t.ballot()
 	default:
 		t.wrong = true
 	}
-	if t.wrong || g.Incarnation == "" || g.String() != s {
-		return Gate{}, fmt.Errorf("%w: its gate is %.120q; %s", ErrRecord, s, remedy)
+	if t.wrong || rs.Incarnation == "" || rs.String() != s {
+		return RecordState{}, fmt.Errorf("%w: its state is %.120q; %s", ErrRecord, s, remedy)
 	}
-	return g, nil
+	return rs, nil
 }
 
 // text takes the parts of a text one by one. It is lenient: who parses compares the result's String with the text.
