@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boottime is CLOCK_MONOTONIC, which counts sleep on macOS (man clock_gettime); Go's
-// own monotonic clock there does not.
+// boottime returns CLOCK_MONOTONIC, or 0 if it cannot be read. On macOS that clock counts sleep
+// (man clock_gettime), and Go's own monotonic clock does not.
 func boottime() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {

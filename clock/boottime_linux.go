@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boottime is CLOCK_BOOTTIME, or 0 for ever where the kernel has none (older
-// than 2.6.39).
+// boottime returns CLOCK_BOOTTIME. It always returns 0 on kernels older than 2.6.39, which have no
+// such clock.
 func boottime() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {

@@ -6,5 +6,5 @@ package clock
 
 import "time"
 
-// boottime is 0: no clock that counts suspend is known here.
+// boottime returns 0, because this package knows no clock of this system that counts suspend.
 func boottime() time.Duration { return 0 }

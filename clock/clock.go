@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clock says what time a lock may believe: elapsed time that counts
-// suspend, and how much of a TTL is left after elapsed time and drift.
+// Package clock has the times by which leases end: elapsed time that counts suspend ([Clock]), how
+// much of a TTL is left after elapsed time and drift ([Drift]), and a check of a master's clock
+// ([Watch]).
 //
-// A lease is only as good as the clock that ends it. Go's own monotonic clock
-// stands still while the machine is suspended (golang/go#24595), so a holder
-// that slept for an hour would wake up sure of its lease; [System] counts that
-// hour. What no clock of this host can count is a hypervisor that stops the
-// whole machine: there the fencing token at the resource decides
-// (docs/safety.md A5).
+// Go's own monotonic clock stands still while the machine is suspended (golang/go#24595). By that
+// clock a holder that was suspended for an hour would still believe in its lease. [System]
+// counts that hour. If a hypervisor stops the whole machine, no clock of the machine counts the
+// pause. Then only the fencing token protects the resource (docs/safety.md A5).
 package clock
 
 import (
@@ -16,65 +15,65 @@ import (
 	"time"
 )
 
-// Clock is the time a client lives by. Implementations are safe for concurrent
-// use. Everything that is not read from here (timers, back-off) uses package
-// time, so that it runs under testing/synctest as it is.
+// Clock is the clock by which a client times its leases. Implementations must be safe for
+// concurrent use. Timers and pauses use package time instead, so that they run under
+// testing/synctest.
 type Clock interface {
-	// Elapsed is the time since an origin that is fixed for this Clock.
-	// It never goes back. Only differences mean anything.
+	// Elapsed returns the time since an origin that is fixed for this Clock. It never goes
+	// back. Compare it only with other times of the same Clock.
 	Elapsed() time.Duration
-	// Wall is the time of day. It may jump; nothing that must be safe reads it.
+	// Wall returns the time of day. It may jump, so exclusion does not depend on it.
 	Wall() time.Time
 }
 
-// System returns the clock of this host. Elapsed is the larger of the monotonic clock
-// and the system's clock that counts suspend, to a millisecond: the larger, because a
-// lease that ends too early costs a retry and one that ends too late costs exclusion.
-// The second is CLOCK_BOOTTIME on Linux and CLOCK_MONOTONIC on macOS. On any other
-// system each forward step of the time of day counts as a suspend, which is what a
-// suspend looks like there.
+// System returns the clock of this host. Every call returns the same Clock, so a client and nodes
+// that were made separately can compare times.
 //
-// Under testing/synctest use [Monotonic] instead: CLOCK_BOOTTIME is not faked.
+// Elapsed is the larger of two clocks, to a millisecond: Go's monotonic clock, and the system's
+// clock that counts suspend. It is the larger one because a lease that ends too early costs a
+// retry, and a lease that ends too late costs exclusion. The clock that counts suspend is
+// CLOCK_BOOTTIME on Linux and CLOCK_MONOTONIC on macOS. On other systems each forward step of the
+// time of day counts as a suspend, because a suspend looks like such a step.
 //
-// There is one in a process, so that all who ask it mean the same by a time: a
-// client and nodes that were made apart, for instance.
+// Under testing/synctest use [Monotonic] instead, because CLOCK_BOOTTIME is not faked.
 func System() Clock { return host }
 
 var host = newSystem()
 
-// Monotonic returns the runtime's monotonic clock, which does not count
-// suspend. Call it inside a testing/synctest bubble to get the bubble's time.
+// Monotonic returns a new Clock that reads Go's monotonic clock, which does not count suspend. Its
+// origin is the time of the call. Call it inside a testing/synctest bubble to get the bubble's
+// time.
 func Monotonic() Clock { return monotonic{origin: time.Now()} }
 
-// lookEvery is how often CLOCK_BOOTTIME is read while nothing calls for it, and step
-// how far the time of day moves against the monotonic clock when something does.
+// lookEvery is after how long Elapsed reads CLOCK_BOOTTIME again in any case. step is how far the
+// time of day must move against the monotonic clock for Elapsed to read it at once.
 const lookEvery, step = 10 * time.Millisecond, time.Millisecond
 
-// system reads CLOCK_BOOTTIME seldom, for it is a system call, and the lanes and
-// rounds of a lock ask for the time more often than they send anything. What time.Now
-// says costs no call: when the host wakes from a suspend, the kernel moves the time of
-// day by as much as CLOCK_BOOTTIME, and the monotonic clock by nothing, so that a
-// suspend shows as a step between those two, and calls for a look.
+// system reads CLOCK_BOOTTIME seldom, because that is a system call, and a lock asks for the time
+// more often than it sends anything. time.Now needs no system call. When the host wakes from a
+// suspend, the kernel moves the time of day by as much as CLOCK_BOOTTIME, and does not move the
+// monotonic clock. So after a suspend the time of day is ahead of the monotonic clock by a step,
+// and that step makes Elapsed read CLOCK_BOOTTIME.
 //
-// What could hide it is a step of the time of day back by the very length of the
-// suspend, to the millisecond, before anything asked; then it is seen at the next look.
+// The step is hidden if the time of day is also set back by the length of the suspend, to the
+// millisecond. Elapsed then sees the suspend within lookEvery.
 //
-// Without a clock that counts suspend, the step is all there is: see elapsedBySteps.
+// If there is no clock that counts suspend, only the step shows a suspend: see elapsedBySteps.
 type system struct {
 	origin time.Time
 	// The time of day and CLOCK_BOOTTIME at the origin.
 	wall int64 // ns since 1970
 	boot time.Duration
-	// steps: there is no such clock, so forward steps of the time of day are suspends.
+	// steps says that no clock counts suspend, so forward steps of the time of day count.
 	steps bool
 
 	last atomic.Pointer[look]
 }
 
-// look is what a reading of CLOCK_BOOTTIME found.
+// look is one reading of CLOCK_BOOTTIME.
 type look struct {
 	at        time.Duration // on the monotonic clock
-	ahead     time.Duration // by how much the time of day had moved more than that one
+	ahead     time.Duration // how far the time of day had moved ahead of the monotonic clock
 	suspended time.Duration // since the origin
 }
 
@@ -86,7 +85,8 @@ func newSystem() *system {
 	return c
 }
 
-// since splits now in the time on the monotonic clock and what the time of day is ahead.
+// since returns the time since the origin on the monotonic clock, and how far the time of day has
+// moved ahead of that clock.
 func (c *system) since(now time.Time) (mono, ahead time.Duration) {
 	mono = now.Sub(c.origin)
 	return mono, time.Duration(now.UnixNano()-c.wall) - mono
@@ -101,11 +101,11 @@ func (c *system) Elapsed() time.Duration {
 	if c.steps {
 		return c.elapsedBySteps(last, mono, ahead)
 	}
-	// A suspend from here on is seen next time: ahead is that of before.
+	// A suspend from here on is seen by the next call, because ahead was read before.
 	boot := boottime() - c.boot
 	mono, _ = c.since(time.Now())
-	// Invariant: suspended never falls. It is never too large either, for boot was
-	// read first; what a pause between the two readings hid, a later look finds.
+	// Invariant: suspended never falls. It is never too large, because boot was read before
+	// mono. A pause between the two readings makes it too small, and a later look corrects it.
 	next := &look{at: mono, ahead: ahead, suspended: max(last.suspended, boot-mono)}
 	for !c.last.CompareAndSwap(last, next) {
 		last = c.last.Load()
@@ -114,9 +114,9 @@ func (c *system) Elapsed() time.Duration {
 	return mono + next.suspended
 }
 
-// elapsedBySteps is Elapsed where no clock counts suspend: the time of day has moved
-// ahead by more than the monotonic clock and a slew explain. A step that an operator or
-// NTP made counts as well: leases end too early then, never too late.
+// elapsedBySteps is Elapsed on a system where no clock counts suspend. If the time of day has moved
+// ahead of the monotonic clock by more than a slew explains, the difference counts as a suspend.
+// A step by an operator or NTP counts too. Leases then end too early, never too late.
 func (c *system) elapsedBySteps(last *look, mono, ahead time.Duration) time.Duration {
 	for {
 		next := &look{at: mono, ahead: ahead, suspended: last.suspended}

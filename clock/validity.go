@@ -10,17 +10,16 @@ import (
 	"github.com/redlock-go/redlock/internal/mutants"
 )
 
-// Drift bounds how far the clocks of a client and of a master may run apart
-// while a TTL passes: Factor of the TTL, for the difference in rate, plus
-// Constant, for a master's millisecond resolution and the smallest TTLs.
+// Drift is how far the clocks of a client and of a master may run apart while a TTL passes: Factor
+// times the TTL, plus Constant. Factor allows for clocks of different rates. Constant allows for
+// the millisecond resolution of a master, and matters for the shortest TTLs.
 //
-// The Redlock page gives no figure; 1 % + 2 ms is what its reference code uses
-// and what [DefaultDrift] holds. 1 % is 10 000 ppm: ten times what two hosts
-// slewed by ntpd need (500 ppm each) and an eighth of what an untended chrony may
-// do (83 333 ppm). See docs/safety.md A4.
+// The Redlock page gives no figure. Its reference code uses 1 % + 2 ms, and so does
+// [DefaultDrift]. 1 % is 10 000 ppm. That is ten times what two hosts slewed by ntpd need (500 ppm
+// each), and an eighth of what chrony may do by default (83 333 ppm). See docs/safety.md A4.
 type Drift struct {
-	Factor   float64
-	Constant time.Duration
+	Factor   float64       // 0.01 is 1 %; from 0 to less than 1
+	Constant time.Duration // 0 or more
 }
 
 // DefaultDrift is 1 % + 2 ms.
@@ -37,7 +36,8 @@ func (d Drift) Check() error {
 	return nil
 }
 
-// Of is the drift to allow for over ttl. It saturates instead of overflowing.
+// Of returns how far the clocks may run apart over ttl. A result that would overflow is the largest
+// Duration.
 func (d Drift) Of(ttl time.Duration) time.Duration {
 	share := float64(ttl) * d.Factor
 	if share >= float64(math.MaxInt64) {
@@ -46,10 +46,10 @@ func (d Drift) Of(ttl time.Duration) time.Duration {
 	return add(time.Duration(share), d.Constant)
 }
 
-// Validity is what a client may still count on of a TTL that it asked for
-// elapsed ago: ttl - elapsed - drift, and 0 when nothing is left. elapsed runs
-// from before the first request went out to after the last counted reply came
-// in (Redlock page, steps 1 and 3), so a pause anywhere between is paid for.
+// Validity returns how much of a TTL is left for the client: ttl - elapsed - drift, or 0 if nothing
+// is left. elapsed is the time from before the first request was sent to after the last counted
+// reply was received (Redlock page, steps 1 and 3). So a pause anywhere in between shortens the
+// validity.
 //
 // Invariant: 0 <= Validity <= max(ttl, 0), whatever the arguments.
 func (d Drift) Validity(ttl, elapsed time.Duration) time.Duration {
@@ -60,7 +60,7 @@ func (d Drift) Validity(ttl, elapsed time.Duration) time.Duration {
 	return max(max(ttl, 0)-spent, 0)
 }
 
-// add is a + b for b >= 0, saturating.
+// add returns a + b for b >= 0, or the largest Duration if the sum overflows.
 func add(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

@@ -4,35 +4,33 @@ package clock
 
 import "time"
 
-// Watch holds one master's clock against ours. Each reading of the master's TIME
-// bounds the offset between the two clocks by the round trip it took; a later
-// reading must fit those bounds, widened by the drift's share of the time between,
-// to within the drift's constant. One that does not fit tells that the master's
-// clock, by which its votes expire, was stepped or runs too fast or slow
+// Watch compares the clock of one master with the client's. It finds a master's clock that was
+// stepped, or that runs too fast or too slow. Such a clock makes votes expire at the wrong time
 // (docs/safety.md A3, A4).
 //
-// The constant is allowed once, not again with each reading: a clock that gains a
-// little between any two readings, too little to be seen then, is seen when it has
-// gained more than the constant.
+// Each reading of the master's TIME gives bounds of the offset between the two clocks, as far apart
+// as the round trip took. The drift's Factor widens the bounds as time passes. A later reading must
+// lie within them, or outside by the drift's Constant at most. The Constant is allowed once, and not
+// again for each reading. So a clock that gains a little between any two readings is found when it
+// has gained more than the Constant.
 //
-// It cannot tell a step that is smaller than round trip plus drift, nor one that
-// happened before its first reading. The zero Watch has read nothing. Not safe
-// for concurrent use.
+// A Watch does not find a step that is smaller than the round trip plus the drift, or that happened
+// before the first reading. The zero Watch has no reading. A Watch is not safe for concurrent use.
 type Watch struct {
-	// Invariant: once read, at time at the offset lay in [lo, hi], or outside by the
-	// constant at most.
+	// Invariant: if read is true, the offset at the time at lay between lo and hi, or outside
+	// by the Constant at most.
 	lo, hi, at time.Duration
 	read       bool
 }
 
-// slew is how fast two good clocks may part: ntpd slews each by 500 ppm. A drift that
-// allows for less is taken for this much here, or every master would be suspected.
+// slew is how fast two good clocks may run apart: ntpd slews each of them by 500 ppm. Observe uses
+// it in place of a smaller drift factor. Otherwise it would suspect every master.
 const slew = 0.001
 
-// Observe takes a reading: the master said master (since 1970) to a request sent
-// at sent and answered at received, on our clock. It returns 0 when the reading
-// fits, or how far outside of what it may be it is. The watch then starts anew
-// from this reading.
+// Observe takes a reading. master is what the master answered to TIME, since 1970. sent and received
+// are when the client sent the request and received the answer, on its own clock. Observe returns 0
+// if the reading fits. Otherwise it returns how far the reading lies outside of what is allowed,
+// and begins anew from this reading.
 func (w *Watch) Observe(sent, received, master time.Duration, drift Drift) time.Duration {
 	lo, hi := master-received, master-sent
 	off := time.Duration(0)
