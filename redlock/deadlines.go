@@ -8,16 +8,17 @@ import (
 )
 
 // deadlines ends the waits for quorum calls that are not decided in time. One timer serves all
-// waits of a client. While a caller waits, the timer is only set to fire sooner. A timer for
-// each wait would cost the runtime two changes of its timer heap in each lock and unlock.
+// waits of a client. add sets the timer only to fire sooner, and the timer stops when no caller
+// waits. A timer for each wait would cost the runtime two changes of its timer heap in each lock
+// and unlock.
 type deadlines struct {
 	mu    sync.Mutex
-	open  []*quorumCall // the calls that are waited for, each at its pos
+	open  []*quorumCall // the calls with a caller that waits; pos of a call is its index
 	timer *time.Timer
 	next  time.Time // when timer fires; zero while the timer does not run
 }
 
-// add ends the wait for b at the time at, unless b is removed before.
+// add makes deadlines end the wait for b at the time at, unless remove is called before.
 func (d *deadlines) add(b *quorumCall, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,7 +38,7 @@ func (d *deadlines) setLocked(at time.Time) {
 	}
 }
 
-// remove takes b out, if its time is not over. Nothing is sent on its channel afterwards.
+// remove takes b out, if expire has not done so. After remove, deadlines does not decide b.
 func (d *deadlines) remove(b *quorumCall) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,13 +60,14 @@ func (d *deadlines) removeLocked(b *quorumCall) {
 	d.open, b.pos = d.open[:last], -1
 }
 
-// expire runs when the timer fires. It ends the waits whose time is over, and sets the timer for the next.
+// expire runs when the timer fires. It ends the waits whose time is over, and sets the timer for
+// the next one.
 func (d *deadlines) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	d.next = time.Time{}
-	for i := len(d.open) - 1; i >= 0; i-- { // the call that removeLocked moves to i was handled before
+	for i := len(d.open) - 1; i >= 0; i-- { // removeLocked moves the last call to i, and that call was handled before
 		b := d.open[i]
 		switch {
 		case !b.deadline.After(now):

@@ -16,50 +16,54 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
-// What can go wrong, to be asked for with errors.Is. A caller that gave up finds
-// its own ctx.Err() in the error and none of the first three.
+// The errors of this package. Ask for them with errors.Is. If the caller's context ended, the
+// error wraps ctx.Err(), and none of ErrHeld, ErrUnreachable, ErrRefused and ErrRecovering. Open
+// is the exception: its error wraps ErrUnreachable too.
 var (
-	// ErrHeld: a majority of the masters answered, and another holder has the
-	// lock on one of them or more.
+	// ErrHeld says that a quorum of masters answered, and that on one of them or more
+	// another holder has the lock or another caller waits for it. It comes as a
+	// [RoundError].
 	ErrHeld = errors.New("redlock: held by another")
-	// ErrUnreachable: fewer masters than a quorum answered in time.
+	// ErrUnreachable says that fewer masters than a quorum answered in time. The chain has
+	// the [node.Error] of each master that failed. Trying again may help.
 	ErrUnreachable = errors.New("redlock: no quorum of masters answered")
-	// ErrRefused: masters answered but will not vote (a key of another type at
-	// the lock's name, a missing right...), and waiting will not change it.
+	// ErrRefused says that masters answered and will not vote. Waiting does not change that:
+	// for example, the lock's name is a key of another type, or the user lacks a right.
 	ErrRefused = errors.New("redlock: masters refuse to vote")
 
-	// ErrRecovering: too many masters wait until they may vote again, after a
-	// restart, a flush or a jump of their clock, or before their first use. The
-	// error says how long. It passes by itself.
+	// ErrRecovering says that too many masters are in quarantine: they may not vote yet,
+	// after a restart, a flush or a jump of their clock, or before their first use. The
+	// quarantine ends by itself. RetryAfter of the [RoundError] says when, if that is known.
 	ErrRecovering = errors.New("redlock: masters are recovering")
 
-	// ErrNeedsInit: a majority of the masters has lost its records, or never had any,
-	// and no client saw them vote lately. Only an operator knows whether this list is
-	// the right one; the error says what to run. It is also an [ErrRefused].
+	// ErrNeedsInit says that a majority of the masters has no record, and that no client saw
+	// them vote lately. The masters are new, or lost their data. Only an operator knows
+	// whether this list is the right one. The error text says what to run: see [Init].
+	// ErrNeedsInit wraps [ErrRefused].
 	ErrNeedsInit = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
 
-	// ErrNotReentrant: the context of the call is that of a live lease of the same lock, or
-	// made from it, and the lock is not [Reentrant]. Waiting for it would never end. Nothing
-	// was asked of the masters. It is no ErrHeld: nobody else has the lock.
+	// ErrNotReentrant says that the caller holds the lock itself: the context of the call
+	// carries a live lease of the same lock, and the lock is not [Reentrant]. To wait would
+	// be to wait for ever. No master was asked. The error does not wrap ErrHeld.
 	ErrNotReentrant = errors.New("redlock: the caller holds the lock already")
 
-	// ErrLost: the lease ended before it was unlocked: its validity ran out, a
-	// quorum of its votes is gone, or this host's clock jumped, so that nobody knows.
-	// Another holder may have the lock.
+	// ErrLost says that the lease ended before it was unlocked. Its validity is over, or a
+	// quorum of its votes is gone, or this host's clock jumped. Another holder may have the
+	// lock.
 	ErrLost = errors.New("redlock: lease lost")
-	// ErrReleased: the lease was unlocked.
+	// ErrReleased says that the lease was unlocked before.
 	ErrReleased = errors.New("redlock: lease released")
-	// ErrUnconfirmed: Unlock could not learn from a quorum that the lock is free.
-	// The releases are sent again; the TTL ends what they cannot.
+	// ErrUnconfirmed says that no quorum confirmed a release in time. The lease has ended. The
+	// client sends the release again until the master acknowledges it or the TTL is over.
 	ErrUnconfirmed = errors.New("redlock: release not confirmed")
-	// ErrClosed: the client was closed.
+	// ErrClosed says that the client was closed.
 	ErrClosed = errors.New("redlock: client closed")
-	// ErrConfig: an option, a name or a list of nodes that cannot work; a nil context or
-	// function; or a nil or zero value where one must be made by Open, New or a Client.
+	// ErrConfig says that the caller must change the program or its settings: an option, a
+	// name or a list of masters cannot work, or a context, a function or a value that Open,
+	// New or a Client makes is nil or zero.
 	ErrConfig = errors.New("redlock: bad configuration")
 )
 
-// errNilContext is returned where the library would panic on a nil context.
 var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
 
 var (
@@ -69,46 +73,52 @@ var (
 	errZeroLease  = fmt.Errorf("%w: a nil or zero Lease; Lock returns them", ErrConfig)
 )
 
-// errNoTTL: no lock is held like that, by this library or by Redisson.
+// errNoTTL is the error of a master where the lock's key has no TTL. Neither this library nor
+// Redisson writes such a key.
 var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")
 
-// RoundError is why one round over all masters did not give a lease. Its chain
-// holds one of [ErrHeld], [ErrUnreachable], [ErrRecovering] and [ErrRefused], and
-// the [node.Error] of each master that had one to tell.
+// RoundError says why a round over all masters gave no lease. It wraps one of [ErrHeld],
+// [ErrUnreachable], [ErrRecovering] and [ErrRefused], and the [node.Error] of each master that
+// failed. Ask for it with errors.As. Nothing of the round is left on a master that granted in
+// time. The other masters are sent the release until they acknowledge it or the TTL is over.
 type RoundError struct {
-	Name string // the lock
-	// How the masters voted. A vote that was granted was given back.
+	Name string // of the lock
+	// How many masters granted the lock, hold it for another or have others waiting for it,
+	// refused, and did not answer. The sum is the number of masters. The votes that were
+	// granted have been released.
 	Granted, Held, Refused, Unknown int
-	Quorum                          int
-	// Holder is the id of the other holder that has the lock on a quorum, as
-	// [Lease.Holder] tells it. Empty when no quorum named one and the same: the votes
-	// are split, or others wait for a lock that nobody holds.
+	// Quorum is how many masters must grant the lock.
+	Quorum int
+	// Holder is the id of the other holder, as [Lease.Holder] returns it, if a quorum of
+	// masters named the same one. Otherwise it is empty: the votes are split, or others wait
+	// for a lock that nobody holds.
 	Holder string
-	// RetryAfter is when a quorum could be free, if every TTL runs out and every
-	// master that recovers votes when it expects to: the smallest wait after which a
-	// next round is of use. 0 when unknown.
+	// RetryAfter is the shortest wait after which another round may win: a quorum of masters
+	// is free then, if no vote is renewed and every master that recovers votes in time. It is
+	// 0 if that is not known. Only ErrHeld and ErrRecovering have it.
 	RetryAfter time.Duration
-	// Elapsed is set when the round was won but too late for its TTL.
+	// Elapsed is how long the round took, if a quorum granted the lock but too little of the
+	// TTL was left ([WithMinValidity]). Otherwise it is 0.
 	Elapsed time.Duration
 
 	kind  error
 	nodes *multierror.Error
-	why   string // what the masters as a whole lack
-	// votes counts the masters that named each other holder.
+	why   string // why no lock can be taken on these masters, or empty
+	// votes counts, for each other holder, the masters that named it.
 	votes   map[string]int
-	hurried bool // it had less than the node timeout, for its caller's time was nearly over
+	hurried bool // the round had less than the node timeout, because the caller's time was nearly over
 }
 
-// split says whether a further round may win although nothing changes: several attempts hold
-// the lock here and there, this one among them, and nobody was seen to have it on a quorum; or a
-// quorum granted it, and another reader's token passed this one's.
+// split says whether another round may win although no holder releases the lock. This is so in
+// two cases. Several attempts have votes on different masters, and none was seen to have a
+// quorum. Or a quorum granted the lock, and another reader's token passed the token of this one.
 func (e *RoundError) split() bool {
 	return e.kind == ErrHeld && (e.Granted >= e.Quorum || e.Holder == "" && len(e.votes) > 0)
 }
 
-// seenAgain: a holder that a former round saw has the lock still, and may have a quorum,
-// with the masters that did not answer. An attempt that will fail as this one has given
-// its votes back by then, so it is one that holds the lock.
+// seenAgain says whether a holder that the former round saw still has votes, and may have a
+// quorum of them if the masters that did not answer are counted. That holder keeps the lock. An
+// attempt that fails, as this one did, would have released its votes by now.
 func (e *RoundError) seenAgain(former *RoundError) bool {
 	unheard := e.Unknown + e.Refused
 	for holder, n := range e.votes {
@@ -129,7 +139,7 @@ func (e *RoundError) Error() string {
 	}
 	if e.why != "" {
 		fmt.Fprintf(&b, "; %s", e.why)
-		return b.String() // it names the masters
+		return b.String() // why names the masters
 	}
 	for _, err := range e.nodes.WrappedErrors() {
 		fmt.Fprintf(&b, "; %v", err)
@@ -141,8 +151,8 @@ func (e *RoundError) Unwrap() []error {
 	return append([]error{e.kind}, e.nodes.WrappedErrors()...)
 }
 
-// collect is an empty list of errors whose text is one line: multierror's own has
-// line breaks and tabs, which logs tear apart.
+// collect returns an empty list of errors whose text is one line. The text of multierror has line
+// breaks and tabs, which do not fit into a log line.
 func collect() *multierror.Error {
 	return &multierror.Error{ErrorFormat: func(errs []error) string {
 		texts := make([]string, len(errs))
@@ -153,7 +163,7 @@ func collect() *multierror.Error {
 	}}
 }
 
-// roundError sums up a round that gave no lease.
+// roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
 	e := &RoundError{Name: l.Name, Quorum: c.need, nodes: collect()}
 	recovering := 0
@@ -218,9 +228,8 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 	}
 }
 
-// explain adds the error of master i, if there is one. It returns why the master may not be
-// asked for votes, or nil. A master that will not vote again by itself counts as one that
-// refused.
+// explain adds the error of master i, if it has one. It returns why the master may not be asked
+// for votes, or nil. A master that will not vote again by itself counts as refused.
 func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *waitError {
 	if r.Err == nil {
 		return nil
@@ -234,8 +243,8 @@ func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *waitError {
 	return wait
 }
 
-// gaveUpError is the error of a caller whose context ended. It says what the last
-// round saw, but is none of ErrHeld, ErrUnreachable, ErrRecovering and ErrRefused.
+// gaveUpError is the error of a caller whose context ended. Its text says what the last round
+// saw. It wraps none of ErrHeld, ErrUnreachable, ErrRecovering and ErrRefused.
 type gaveUpError struct {
 	name string
 	err  error       // ctx.Err(), with its cause
@@ -246,7 +255,7 @@ func gaveUp(ctx context.Context, l *protocol.Lock, last *RoundError) error {
 	return &gaveUpError{l.Name, contextError(ctx), last}
 }
 
-// contextError is ctx.Err(), with its cause.
+// contextError returns the error of ctx, which has ended, and its cause if that is another error.
 func contextError(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != err {

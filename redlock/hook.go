@@ -23,7 +23,6 @@ func voterNames(l *Lease) (names []string) {
 	return names
 }
 
-// withRand is hook.WithRand.
 func withRand(next func() uint64) Option {
 	return clientOption(func(s *settings) { s.node.Rand = next })
 }

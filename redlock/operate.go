@@ -20,48 +20,65 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
 
-// List is a list of masters, with the options that all its clients share: WithMaxTTL,
-// WithDrift, WithFixedMasters, WithNodeCount, and WithNodeTimeout.
+// List is a list of masters, as [Init], [Reconfigure], [ReadStatus] and the other operations
+// take it. The masters are given by URLs (see [node.Open]), or by Nodes.
 type List struct {
-	URLs    []string
-	Nodes   []node.Node // instead of URLs; they stay the caller's to close
+	URLs []string
+	// Nodes are used instead of URLs. Each must be new, because a node serves one client or
+	// one operation only. The operation does not close them: the caller does.
+	Nodes []node.Node
+	// Options must be the options of the clients of this list. Those that matter here are
+	// WithMaxTTL, WithDrift, WithFixedMasters, WithNodeCount and WithNodeTimeout. An
+	// operation waits for 2 s or more for each answer, whatever the node timeout is.
 	Options []Option
 }
 
-// Word is what only an operator knows.
+// Word is a fact about the masters that only an operator knows. See [Init].
 type Word uint8
 
 const (
-	// NothingWasEverLocked: no lock was ever granted by these masters, so Init need not
-	// wait until such locks are over.
+	// NothingWasEverLocked says that these masters never granted a lock. Init then does not
+	// wait for the end of such locks.
 	NothingWasEverLocked Word = iota + 1
-	// AbandonChange: a change of masters that was begun and not finished is given up for
-	// the list that Init begins. No process may go on with it.
+	// AbandonChange gives up an unfinished change of masters, in favour of the list that
+	// Init begins. The operator must have ended every process that works on that change.
 	AbandonChange
 )
 
-// ErrUnfinished: a change of masters was begun and is not finished. The error says by
-// which process, when, and what to do.
+// ErrUnfinished says that a change of masters was begun and is not finished. The error text
+// says which change it is, and what to do.
 var ErrUnfinished = errors.New("redlock: a change of masters is unfinished")
 
-// Progress is told now and then what a long operation waits for: in words, and for how
-// long if that is known.
+// Progress is a function that a long operation calls about once a second while it waits. what
+// says what it waits for. left is how long the wait will last, or 0 if that is not known. The
+// operation calls it on the caller's goroutine. It may be nil.
 type Progress func(what string, left time.Duration)
 
-// Init lets masters begin to vote. It is the one explicit act by which a list of masters
-// begins, and it is how locks come back after a majority of a list has lost its records and
-// no client saw it vote since.
+// Init lets the masters of a list begin to vote. An operator calls it before the first use of
+// the list. An operator also calls it after a majority of the masters lost their records, if no
+// client saw them vote lately ([ErrNeedsInit]).
 //
-// Calling it says that this list is the right one: that it was never used, or that it lost
-// its records and was never left for another list. Nothing on the masters tells the two
-// apart. Init waits until every lock that may have been granted before is over (the
-// maximum TTL and twice its drift), unless it is told [NothingWasEverLocked].
+// The call says that this list is the right one: no other list has taken its place. The masters
+// cannot show that, because a master that was never used and a master that lost its record look
+// the same. If another list did take its place, two holders are possible.
 //
-// Every master must be reachable. Where a quorum votes already Init does nothing. It
-// refuses when a master votes with another list, or is being changed to one (see
-// [AbandonChange]). It may be called by several processes at once, and again after an error.
+// Init waits until every lock that the masters may have granted before is over: the maximum TTL
+// and twice its drift. With [NothingWasEverLocked] it does not wait. With the default options
+// the wait is about 31 s. It begins anew with each call.
 //
-// With recovery off there is nothing to begin, and Init does nothing.
+// Every master must be reachable. If a quorum votes already, there is nothing to begin, and Init
+// returns nil. The errors are
+//
+//	ErrUnreachable  a master does not answer
+//	ErrUnfinished   a change from this list was begun; see [AbandonChange]
+//	ErrConfig       an option or a URL that cannot work; a master belongs to another list, or
+//	                another list took the place of this one
+//	ctx.Err()       ctx ended
+//
+// After an error some masters may be in quarantine, where they do not vote. Another call goes on
+// from there. Several processes may call Init at once.
+//
+// With [WithUnsafeRecoveryOff] Init does nothing.
 func Init(ctx context.Context, list List, progress Progress, words ...Word) error {
 	if s, err := apply(list.Options); err == nil && s.noRecovery {
 		return nil
@@ -79,18 +96,26 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 	return nil
 }
 
-// Reconfigure moves the locks from one list of masters to another, or to another maximum
-// TTL or drift. No two majorities ever exist: the masters of the old list stop, the wait
-// of the old list passes (its maximum TTL and twice its drift), and then the new list
-// begins, with tokens larger than any the old one gave.
+// Reconfigure moves the locks from one list of masters to another, or to another maximum TTL or
+// drift. A master may be in both lists. A majority of the old list and a majority of the new
+// list never vote at the same time. First the masters of the old list stop. Then the wait of the
+// old list passes (its maximum TTL and twice its drift). Then the new list begins. Its tokens are
+// larger than every token of the old list.
 //
-// Locks stop for that wait. Holders lose their leases, and waiters wait; clients of the
-// old list then fail with an [EpochError], and are to be started with the new one. A master
-// may be in both lists. Every master of the new list that is not in the old one must be
-// reachable, and a majority of the old list.
+// Nothing can be locked during that wait. Holders lose their leases, and waiters wait. After it
+// the clients of the old list fail with an [EpochError]: start them again with the new list.
 //
-// Every step is kept on the masters. When Reconfigure fails, or its process dies, any
-// process may call it again with the same lists: it goes on where the change stopped.
+// To begin, Reconfigure needs every master of the new list and a majority of the old list. A
+// master that is in both lists must vote. Until then nothing stops. The errors are
+//
+//	ErrUnreachable  too few masters answer or can vote
+//	ErrUnfinished   another change is unfinished; see [CancelReconfigure]
+//	ErrConfig       an option or a URL that cannot work; both lists are the same; one of them
+//	                is fixed (WithFixedMasters); a master belongs to a third list
+//	ctx.Err()       ctx ended
+//
+// The masters keep every step. If Reconfigure fails, or its process dies, any process may call
+// it again with the same lists, and it goes on where the change stopped.
 func Reconfigure(ctx context.Context, from, to List, progress Progress) error {
 	op, err := operate(ctx, membership.Change, from, &to)
 	if err != nil {
@@ -103,9 +128,9 @@ func Reconfigure(ctx context.Context, from, to List, progress Progress) error {
 	return nil
 }
 
-// CancelReconfigure gives up a change of masters that was begun and for which no
-// majority has stopped yet. Else the change can only be finished, and then another one
-// can lead back; the error says so.
+// CancelReconfigure gives up an unfinished change from list. It can do so while a majority of
+// the list still votes. Otherwise it returns [ErrUnfinished]: the change must be finished, and a
+// second change can lead back. The other errors are those of [Reconfigure].
 func CancelReconfigure(ctx context.Context, list List) error {
 	op, err := operate(ctx, membership.Cancel, list, nil)
 	if err != nil {
@@ -118,13 +143,15 @@ func CancelReconfigure(ctx context.Context, list List) error {
 	return nil
 }
 
-// operation is one process at work on the masters of one or two lists.
+// operation is one call of an operator's function, such as Init. It has the masters of one or
+// two lists.
 type operation struct {
 	cfg   members.Config
-	owned []node.Node
+	owned []node.Node // the nodes that close closes
 }
 
-// operate opens the masters of the lists, which must all be fit to vote as far as they answer.
+// operate opens the masters of the lists and waits for their first answers. It fails if a master
+// that answers is unfit to vote. to is nil except for a change.
 func operate(ctx context.Context, goal membership.Goal, from List, to *List) (*operation, error) {
 	op, err := open(ctx, goal, from, to)
 	if err != nil {
@@ -137,7 +164,7 @@ func operate(ctx context.Context, goal membership.Goal, from List, to *List) (*o
 	return op, nil
 }
 
-// open opens the masters of the lists.
+// open makes the nodes of the lists. It sends nothing.
 func open(ctx context.Context, goal membership.Goal, from List, to *List) (*operation, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -163,7 +190,8 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 	return op, nil
 }
 
-// add takes in the masters of a list. One that is in both is asked over one connection.
+// add adds the masters of a list to the operation, and returns the terms of the list. A master
+// that is in both lists has one node.
 func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 	s, err := apply(list.Options)
 	if err != nil {
@@ -173,7 +201,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 		return nil, err
 	}
 	if s.noRecovery {
-		return nil, fmt.Errorf("%w: masters with recovery off have no records", ErrConfig)
+		return nil, fmt.Errorf("%w: masters of clients with WithUnsafeRecoveryOff have no records, so there is nothing to read or change", ErrConfig)
 	}
 	nodes := list.Nodes
 	for i, u := range list.URLs {
@@ -203,8 +231,9 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 	return e.terms, nil
 }
 
-// ready waits for the masters' first answers. It fails when one of them cannot be used,
-// and when none answers.
+// ready waits for the first answer of each master, for at most the time of one dial. It fails if
+// one of them is a replica, or may evict locks. A master that does not answer is no error here:
+// the operation finds out whether it needs that master.
 func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
 	var g errgroup.Group
@@ -225,7 +254,8 @@ func (op *operation) ready(ctx context.Context) error {
 
 func (op *operation) close() { closeAll(op.owned) }
 
-// run does one thing after the other until the goal is reached.
+// run carries out one step after the other until the goal is reached, a step is refused or ctx
+// ends.
 func (op *operation) run(ctx context.Context, progress Progress) error {
 	d := members.New(op.cfg)
 	for {
@@ -256,14 +286,15 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 	}
 }
 
-// answerTimeout is how long an operation waits for a master's answer at least. It has more
-// time than a caller of Lock.
+// answerTimeout is the shortest time that an operation waits for the answer of a master. It is
+// long, because an operator has more time than a caller of Lock.
 const answerTimeout = 2 * time.Second
 
-// progressEvery is how often the masters are looked at while an operation waits.
+// progressEvery is how often an operation looks at the masters, and reports to its Progress,
+// while it waits.
 const progressEvery = time.Second
 
-// refusedError is why an operation cannot go on.
+// refusedError returns why an operation cannot go on.
 func refusedError(out *members.Outcome) error {
 	text := membership.Explain(out.View, out.Action)
 	for i, err := range out.Errs {
@@ -282,7 +313,7 @@ func refusedError(out *members.Outcome) error {
 	return fmt.Errorf("%w: %s", ErrConfig, text)
 }
 
-// shown is a list's URLs without passwords.
+// shown returns the URLs and nodes of a list, without users and passwords.
 func shown(list List) string {
 	var parts []string
 	for _, u := range list.URLs {

@@ -18,33 +18,35 @@ const (
 	DefaultMaxTTL      = 30 * time.Second
 	DefaultPatience    = time.Second
 
-	// minTTL is the useful minimum: below it drift and one round trip leave
-	// nothing to work with.
+	// minTTL is the shortest TTL. With a shorter TTL, drift and one round trip leave no
+	// validity.
 	minTTL = 10 * time.Millisecond
-	// longest bounds TTLs and timeouts. It is there so that no sum of some of them
-	// overflows: a wait that did would be over before it began.
+	// longest bounds TTLs and timeouts, so that no sum of them overflows. A wait whose
+	// length overflowed would end at once.
 	longest = 365 * 24 * time.Hour
 )
 
-// Option sets something for a whole client, in [Open] and [New]. Every
-// [LockOption] is one too: there it sets the default of all locks.
+// Option is a setting of a client, for [Open], [New] and [List]. Every [LockOption] is an
+// Option too: as such it sets the default for all locks of the client. If an option is given
+// twice, the last one counts. A value out of range makes Open and New fail with [ErrConfig].
 type Option interface{ applyClient(*settings) }
 
-// LockOption sets something for one lock, in [Client.Mutex].
+// LockOption is a setting of one lock, for [Client.Mutex] and [Client.RWMutex]. It replaces the
+// client's default. A value out of range makes every call on that lock fail with [ErrConfig].
 type LockOption interface {
 	Option
 	applyLock(*lockSettings)
 }
 
-// settings of a client. Durations depend on each other: see check.
+// settings are the settings of a client. The durations must fit each other: see check.
 type settings struct {
 	lock        lockSettings
 	nodeTimeout time.Duration
 	maxTTL      time.Duration
 	noRecovery  bool
-	// fixedMasters: the list is never changed. See WithFixedMasters.
+	// fixedMasters says that the list of masters is never changed. See WithFixedMasters.
 	fixedMasters bool
-	nodeCount    int // what the caller says N is; 0: an odd number of 3 or more
+	nodeCount    int // how many masters there must be; 0: an odd number of 3 or more
 	drift        clock.Drift
 	clock        clock.Clock
 	logger       *slog.Logger
@@ -53,15 +55,15 @@ type settings struct {
 
 type lockSettings struct {
 	ttl         time.Duration
-	ttlSet      bool // by WithTTL; else the default, or the maximum TTL if that is shorter
+	ttlSet      bool // WithTTL was given
 	minValidity time.Duration
-	fixed       bool // no renewal
+	fixed       bool // the lease is not renewed
 	renewSet    bool
 	renewEvery  time.Duration // with renewSet; else a third of the TTL
-	maxHold     time.Duration // 0: renewed until unlocked
+	maxHold     time.Duration // 0: no limit
 	unfair      bool
 	reentrant   bool
-	patience    time.Duration // of a Lock that finds no quorum
+	patience    time.Duration // how long Lock goes on without a quorum
 }
 
 func defaults() settings {
@@ -83,130 +85,148 @@ type lockOption func(*lockSettings)
 func (f lockOption) applyClient(s *settings)   { f(&s.lock) }
 func (f lockOption) applyLock(s *lockSettings) { f(s) }
 
-// WithTTL sets how long a master keeps a vote that is not renewed, in whole
-// milliseconds (the rest is cut off). Default 10 s, or the maximum TTL if that is shorter
-// ([WithMaxTTL]); 10 ms to the maximum TTL. It bounds how
-// long a lock stays taken after its holder died; with renewal, which is the
-// default, it does not bound how long a lock can be held.
+// WithTTL sets how long a master keeps a vote that is not renewed. Default 10 s, or the
+// maximum TTL if that is shorter. The range is 10 ms to the maximum TTL ([WithMaxTTL]).
+// Fractions of a millisecond are cut off.
+//
+// The TTL bounds how long a lock stays taken after its holder died. Leases are renewed by
+// default, so the TTL does not bound how long a lock can be held.
 func WithTTL(ttl time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.ttl, s.ttlSet = ttl.Truncate(time.Millisecond), true })
 }
 
-// WithRenewal sets how often a lease is extended. Default: a third of the TTL,
-// so that two attempts may fail before validity ends.
+// WithRenewal sets how often the client extends a lease in the background. Default: a third
+// of the TTL, so that two attempts may fail before validity ends. The interval must be above 0
+// and end before the holder would be told that the lease is lost (see [Lease.Context]).
+// WithRenewal undoes an earlier [WithoutRenewal].
 func WithRenewal(every time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.renewEvery, s.fixed, s.renewSet = every, false, true })
 }
 
-// WithoutRenewal makes leases that last one TTL unless Extend is called.
+// WithoutRenewal switches renewal off. A lease then lasts for one TTL, less drift, unless the
+// caller calls [Lease.Extend]. Default: the client renews leases. See [WithRenewal].
 func WithoutRenewal() LockOption {
 	return lockOption(func(s *lockSettings) { s.fixed = true })
 }
 
-// WithMaxHold ends renewal d after the lease was granted, so that a holder that
-// hangs for ever does not keep the lock for ever: the lease is lost when its
-// validity ends after that. Default 0: no limit.
+// WithMaxHold makes the client stop renewing a lease when d has passed since the round that
+// won it began. The lease is lost when its validity ends after that. So a holder that hangs
+// does not keep the lock for ever. Default 0: no limit. A negative d is an [ErrConfig].
+// [Lease.Extend] works beyond the limit.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.maxHold = d })
 }
 
-// WithMinValidity refuses a lease that has no more than d of validity left when
-// it is granted. Default 0: any validity will do.
+// WithMinValidity makes a round fail if the lease would have d or less of validity left when it
+// is granted. The votes are then released, and [RoundError] has Elapsed set. Default 0. The
+// range is 0 to less than the TTL minus drift.
 func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minValidity = d })
 }
 
-// Unfair lets a waiting Lock take the lock whenever it finds it free, whoever
-// waits longer. It is faster where holds are short, and the unlucky may wait for
-// ever. Default: the masters keep a queue, and its order is the order of grants.
+// Unfair lets a waiting Lock take the lock whenever it is free, past callers that have waited
+// longer. This is faster where holds are short, but a caller may wait for ever. Default: the
+// masters keep a queue, and grant the lock in the order of the queue.
 func Unfair() LockOption {
 	return lockOption(func(s *lockSettings) { s.unfair = true })
 }
 
-// Reentrant lets a Lock, or a TryLock or Do, that is called with a context of a live lease
-// of the same lock return a second lease on the same hold at once: see [Lease.Reenter].
-// Default: such a call fails at once with [ErrNotReentrant]. Whoever has the context
-// re-enters, so do not give it to goroutines that are to exclude each other. The option
-// of the lock that is called decides; how the lease was taken does not matter.
+// Reentrant allows re-entry. If Lock, TryLock or Do is called with the context of a live lease
+// of the same lock, it returns a second lease on the same hold at once: see [Lease.Reenter].
+// Default: such a call fails at once with [ErrNotReentrant].
+//
+// Every goroutine that has the context can re-enter. Do not give the context to goroutines
+// that must exclude each other. The option of the Mutex that is called decides. The options
+// that the first lease was taken with do not matter.
 func Reentrant() LockOption {
 	return lockOption(func(s *lockSettings) { s.reentrant = true })
 }
 
-// WithPatience sets how long a Lock goes on when no quorum of masters answers, before it
-// returns [ErrUnreachable]. Default 1 s, 0 to a year. With 0 the first round without a
-// quorum ends the wait. A caller's patience begins with its Lock or with the outage,
-// whichever is later. Masters that answer but recover or refuse are another matter: see
-// [Mutex.Lock].
+// WithPatience sets how long a Lock goes on while no quorum of masters answers. After that
+// Lock returns [ErrUnreachable]. Default 1 s. The range is 0 to a year. With 0, the first round
+// without a quorum ends the wait. The time counts from the call of Lock or from the
+// beginning of the outage, whichever is later.
+//
+// Patience does not concern masters that answer, but recover or refuse: see [Mutex.Lock].
 func WithPatience(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.patience = d })
 }
 
-// WithNodeTimeout caps how long a round waits for masters that do not answer. A
-// round takes what is left of the caller's time and of the TTL, divided by the
-// number of masters, at most this and at least 1 ms (Redlock page, step 2: small
-// against the TTL). Default 150 ms, 1 ms to a year. A healthy round never waits for
-// it.
+// WithNodeTimeout sets the longest time that a round waits for masters that do not answer.
+// Default 150 ms. The range is 1 ms to a year.
+//
+// A round waits for the caller's remaining time or the TTL, whichever is less, divided by the
+// number of masters. It waits for 1 ms or more, and for the node timeout or less. So the wait
+// is short against the TTL (Redlock page, step 2). A round that a quorum grants ends with the
+// answer that completes the quorum.
 func WithNodeTimeout(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.nodeTimeout = d })
 }
 
-// WithDrift sets how far clocks of clients and masters may run apart. Default
-// [clock.DefaultDrift], 1 % + 2 ms. Exclusion can be broken by clocks that are
-// worse than it says.
+// WithDrift sets how far the clocks of clients and masters may run apart. Default
+// [clock.DefaultDrift], 1 % + 2 ms. If clocks run apart by more than that, two holders are
+// possible. The drift is part of the epoch: clients with different values refuse to work
+// together.
 func WithDrift(d clock.Drift) Option {
 	return clientOption(func(s *settings) { s.drift = d })
 }
 
-// WithNodeCount says that the client must be given exactly n masters, which may
-// then be one, two or an even number, all errors without it.
+// WithNodeCount makes Open and New fail unless the list has exactly n masters. Default 0: the
+// list must have an odd number of masters, 3 or more. Only with WithNodeCount may a client have
+// one, two or an even number of masters. The most is 63.
 //
-// An even number is no mistake of safety but a waste: 4 masters need 3 votes, so
-// they outlive one failure, as 3 masters do, with one more that can fail. One
-// master is no quorum: the lock is then as safe as that master.
+// An even number is safe, but it is a waste. 4 masters need 3 votes, so they outlive one
+// failure, as 3 masters do, and there is one more master that can fail. With one master the
+// lock is as safe as that master.
 func WithNodeCount(n int) Option {
 	return clientOption(func(s *settings) { s.nodeCount = n })
 }
 
-// WithMaxTTL sets the longest TTL that any lock of any client of these masters may
-// have. Default 30 s, 10 ms to a year, in whole milliseconds (the rest is cut off). It is
-// what a restarted master waits before it votes again, and part of the epoch: clients with
-// different ones refuse to work together. Below the default TTL it is the default TTL as
-// well. A [WithTTL] above it is an [ErrConfig].
+// WithMaxTTL sets the longest TTL that any lock of any client of these masters may have.
+// Default 30 s. The range is 10 ms to a year. Fractions of a millisecond are cut off.
+//
+// A restarted master waits for the maximum TTL, and twice its drift, before it votes again. The
+// maximum TTL is part of the epoch: clients with different values refuse to work together. If
+// it is below [DefaultTTL], it is the default TTL too. A [WithTTL] above it is an [ErrConfig].
 func WithMaxTTL(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.maxTTL = d.Truncate(time.Millisecond) })
 }
 
-// WithFixedMasters says that this list of masters, with this maximum TTL and drift, is
-// never changed, neither by [Reconfigure] nor by hand. Then masters that lost their
-// records begin again by themselves after the wait of a restart: on first use, and when
-// all of them were lost at once. Without it an operator has to say then that the list is
-// still the right one ([Init]), because masters that were left long ago look the same.
-// All clients must agree on it: it is part of the epoch.
+// WithFixedMasters says that this list of masters, with this maximum TTL and drift, is never
+// changed, neither by [Reconfigure] nor by hand. Masters without a record then begin to vote by
+// themselves after the wait of a restart: on first use, and after all of them lost their
+// records at once.
+//
+// Without WithFixedMasters the operator must then call [Init], which says that the list is
+// still the right one. The client cannot know that: masters that another list has replaced look
+// the same. The option is part of the epoch, so all clients must have it or none.
 func WithFixedMasters() Option {
 	return clientOption(func(s *settings) { s.fixedMasters = true })
 }
 
-// WithUnsafeRecoveryOff lets masters vote right after a restart, a flush or a jump
-// of their clock, without the node record that tells. THIS IS UNSAFE: one restart
-// among the masters of a bare quorum lets a second holder in (docs/safety.md A7),
-// and tokens may repeat. It is for masters that live for one test or benchmark.
+// WithUnsafeRecoveryOff lets masters vote right after a restart, a flush or a jump of their
+// clock. The masters then keep no node record, and need no [Init]. THIS IS UNSAFE: if a lock has
+// a bare quorum of votes and one of those masters restarts, a second holder can get the lock
+// (docs/safety.md A7), and tokens may repeat. Use it for masters that live for one test or
+// benchmark. [WithMaxTTL] then does not limit [WithTTL].
 func WithUnsafeRecoveryOff() Option {
 	return clientOption(func(s *settings) { s.noRecovery = true })
 }
 
-// WithLogger has the client say what it waits for: that a Lock waits for masters that
-// recover, and for how long. Default nil: the client writes nothing anywhere.
+// WithLogger makes the client log, at level Info, that [Open] waits for a quorum of masters, and
+// that a Lock waits for masters that recover, with the reason. Each wait is logged once. Default
+// nil: the client logs nothing.
 func WithLogger(l *slog.Logger) Option {
 	return clientOption(func(s *settings) { s.logger = l })
 }
 
-// WithClock replaces the clock that leases are timed by. Default
-// [clock.System]; [clock.Monotonic] under testing/synctest.
+// WithClock sets the clock by which the client times leases. Default [clock.System]. Use
+// [clock.Monotonic] under testing/synctest. A nil clock is an [ErrConfig].
 func WithClock(c clock.Clock) Option {
 	return clientOption(func(s *settings) { s.clock = c })
 }
 
-// apply reads opts over the defaults.
+// apply returns the defaults with opts applied. It fails if the result does not pass check.
 func apply(opts []Option) (settings, error) {
 	s := defaults()
 	for _, o := range opts {
@@ -221,11 +241,12 @@ func apply(opts []Option) (settings, error) {
 	return s, s.check()
 }
 
-// check compares the settings with each other.
+// check returns an ErrConfig if a setting is out of range, or if two settings do not fit each
+// other.
 func (s *settings) check() error {
 	switch {
 	case s.clock == nil:
-		return fmt.Errorf("%w: no clock", ErrConfig)
+		return fmt.Errorf("%w: a nil clock; use clock.System()", ErrConfig)
 	case s.nodeTimeout < time.Millisecond || s.nodeTimeout > longest:
 		return fmt.Errorf("%w: node timeout %v: want %v to %v", ErrConfig, s.nodeTimeout, time.Millisecond, longest)
 	case s.nodeCount < 0:
@@ -240,8 +261,8 @@ func (s *settings) check() error {
 	return s.checkLock(&s.lock)
 }
 
-// checkLock compares a lock's settings with each other and with the client's,
-// and fills in what follows from the TTL. Every message names both values.
+// checkLock is check for the settings of a lock. It compares them with each other and with the
+// client's. Every message names the values that do not fit.
 func (s *settings) checkLock(l *lockSettings) error {
 	if l.ttl < minTTL || l.ttl > longest {
 		return fmt.Errorf("%w: TTL %v: want %v to %v", ErrConfig, l.ttl, minTTL, longest)
@@ -269,13 +290,13 @@ func (s *settings) checkLock(l *lockSettings) error {
 			ErrConfig, every, l.ttl)
 	}
 	if useful := s.drift.Validity(l.ttl, 0) - l.margin(); every >= useful {
-		return fmt.Errorf("%w: renewal every %v comes too late: a lease of TTL %v lasts %v, after drift %v and the notice to its holder",
+		return fmt.Errorf("%w: renewal every %v comes too late: with TTL %v a lease lasts %v, which is the TTL minus drift %v and the time for the notice to its holder",
 			ErrConfig, every, l.ttl, useful, drift)
 	}
 	return nil
 }
 
-// every is the renewal interval in force.
+// every is the renewal interval.
 func (l *lockSettings) every() time.Duration {
 	if l.renewSet {
 		return l.renewEvery
@@ -283,5 +304,5 @@ func (l *lockSettings) every() time.Duration {
 	return l.ttl / 3
 }
 
-// margin is how long before the end of validity the holder is told.
+// margin is how long before the end of validity the holder is told that the lease is lost.
 func (l *lockSettings) margin() time.Duration { return l.ttl/100 + time.Millisecond }

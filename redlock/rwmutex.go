@@ -10,29 +10,30 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// ErrUpgrade: a read lease cannot become a write lease. Two readers that both
-// waited for the other to stop reading would wait for ever; unlock the read
-// lease first.
+// ErrUpgrade says that the caller asked for the lock for writing with the context of a read lease
+// of the same lock. A read lease cannot become a write lease: two readers that tried would wait
+// for each other for ever. Unlock the read lease first.
 var ErrUpgrade = errors.New("redlock: a read lease cannot be upgraded to a write lease")
 
-// RWMutex is a lock by name that any number may hold for reading, or one for
-// writing. Like a [Mutex] it holds no state of a hold, may be used by many goroutines, and
-// needs no close. Readers do not pass a writer that waits, so writers do not starve. A
-// reader that dies frees its own part when its TTL is over, whoever else reads.
+// RWMutex is a lock by name. Any number of callers may hold it for reading, or one caller for
+// writing. Like a [Mutex] it holds no state of a lease, may be used from many goroutines, and
+// needs no close. Use a name for a Mutex or for an RWMutex, not for both.
 //
-// Lock, TryLock, TryLockFor, Do and TryDo take it for writing; RLock, TryRLock,
-// TryRLockFor, RDo and TryRDo for reading. Each does what the method of Mutex does, with
-// its errors, and leaves behind what it leaves behind.
+// Lock, TryLock, TryLockFor, Do and TryDo take the lock for writing. RLock, TryRLock,
+// TryRLockFor, RDo and TryRDo take it for reading. Each does what the method of Mutex does, and
+// has its errors.
 //
-// The holder of a write lease may take a read lease with the write lease's
-// context and unlock the write lease then: a downgrade, with nobody writing in
-// between. It needs no [Reentrant]. The other way is [ErrUpgrade].
+// Readers do not pass a writer that waits, so writers do not starve. When a reader dies, its own
+// vote ends with its TTL, even if other readers go on.
 //
-// One name must not be used for a Mutex and an RWMutex.
+// A downgrade is possible: the holder of a write lease takes a read lease with the context of the
+// write lease, and then unlocks the write lease. Nobody else writes in between. A downgrade needs
+// no [Reentrant]. The opposite fails with [ErrUpgrade].
 type RWMutex struct{ reader, writer *Mutex }
 
-// RWMutex returns the read-write lock called name. Name and options are
-// [Client.Mutex]'s.
+// RWMutex returns the read-write lock called name. Names and options are as in [Client.Mutex]. A
+// name or an option that cannot work is reported by the first call on the RWMutex, as
+// [ErrConfig].
 func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 	return &RWMutex{
 		reader: c.mutex(name, protocol.Read, opts),
@@ -43,7 +44,7 @@ func (c *Client) RWMutex(name string, opts ...LockOption) *RWMutex {
 // Name is the lock's name.
 func (rw *RWMutex) Name() string { return rw.core().Name() }
 
-// core is the side for writing: an RWMutex is that as a [Locker].
+// core returns the side for writing. As a [Locker], an RWMutex is its side for writing.
 func (rw *RWMutex) core() *Mutex {
 	if rw == nil {
 		return nil
@@ -100,9 +101,9 @@ func (rw *RWMutex) read() *Mutex {
 	return rw.reader
 }
 
-// Locker is one way to hold one lock, for code that works with any: a [Mutex], or a side
-// of an [RWMutex]. Package multilock takes it. Only this package implements it. Two Lockers
-// exclude each other unless both are read sides of one RWMutex.
+// Locker is a [Mutex], or one side of an [RWMutex]. It is for code that works with any of them,
+// such as package multilock. Only this package implements it. Two Lockers of the same name on the
+// same masters exclude each other, unless both are sides for reading.
 type Locker interface {
 	Name() string
 	Lock(ctx context.Context) (*Lease, error)
@@ -120,11 +121,10 @@ var (
 	_ Locker = (*rlocker)(nil)
 )
 
-// Locker is the lock for writing: its Lock is rw.Lock. It is rw itself, which is a
-// [Locker] as a sync.RWMutex is a sync.Locker.
+// Locker returns the side for writing, which is rw itself: its Lock is rw.Lock.
 func (rw *RWMutex) Locker() Locker { return rw }
 
-// RLocker is the lock for reading: its Lock is rw.RLock.
+// RLocker returns the side for reading: its Lock is rw.RLock.
 func (rw *RWMutex) RLocker() Locker { return (*rlocker)(rw) }
 
 type rlocker RWMutex

@@ -4,22 +4,23 @@ package redlock
 
 import "sync/atomic"
 
-// Stats is what a client has counted since it was opened. All but the gauges only
-// grow.
+// Stats is what a client has counted since it was opened. The uint64 fields are counters, which
+// only grow. The int fields are gauges. Leases on the same hold ([Lease.Reenter]) count as one.
 type Stats struct {
-	Rounds       uint64 // acquire rounds begun
-	Granted      uint64 // ...that gave a lease
-	SecondRounds uint64 // ...that needed a second round trip for the token
-	Extends      uint64 // extends decided, one a lease
-	Lost         uint64 // leases that ended before their Unlock
+	Rounds       uint64 // acquire rounds that the client began
+	Granted      uint64 // acquire rounds that gave a lease
+	SecondRounds uint64 // acquire rounds that needed a second round trip for the token
+	Extends      uint64 // extends that were decided, won or not, counted once for each lease
+	Lost         uint64 // leases that ended with ErrLost before their Unlock
 
-	Held       int // leases held now
-	Recovering int // masters this client knows to be recovering now
-	// Unacknowledged is how many releases and dequeues masters have not acknowledged,
-	// summed over the masters: they are sent again until their votes are over.
+	Held       int // leases that are held now
+	Recovering int // masters that may not vote now, as far as the client knows
+	// Unacknowledged is how many releases and dequeues the masters have not acknowledged,
+	// summed over the masters. The client sends each again until the master acknowledges it
+	// or the vote is over.
 	Unacknowledged int
-	// Dropped is how many of those were given up because a master had too many. Their
-	// votes ended with their TTL.
+	// Dropped is how many releases and dequeues the client gave up because too many waited
+	// for one master. A vote whose release was dropped ends with its TTL.
 	Dropped uint64
 
 	_ struct{}
@@ -29,8 +30,9 @@ type stats struct {
 	rounds, granted, secondRounds, extends, lost atomic.Uint64
 }
 
-// Stats returns the client's counts. It is cheap. A nil or zero Client returns zeros, and a
-// closed one what it counted.
+// Stats returns the client's counts. It does no I/O. The counts are read one after the other, so
+// they may be of slightly different moments. A nil or zero Client returns zeros. After Close,
+// Stats returns the counts that the client had.
 func (c *Client) Stats() Stats {
 	if c.isZero() {
 		return Stats{}

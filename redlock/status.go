@@ -14,22 +14,23 @@ import (
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
 
-// Standing is what a list of masters is in.
+// Standing sums up the state of a list of masters in one value.
 type Standing uint8
 
 const (
 	AllVote       Standing = iota // every master votes
-	SomeRecover                   // some do not vote yet, or are out of reach; a quorum is reachable
+	SomeRecover                   // a quorum of masters is reachable, but not every master votes
 	Changing                      // a change of masters is unfinished
-	NeedsInit                     // an operator's word is needed: see [Init]
+	NeedsInit                     // only an operator knows whether this list is the right one: see [Init]
 	NoQuorum                      // fewer masters than a quorum are reachable
-	NotThisList                   // the masters vote with another list, or were left for one
+	NotThisList                   // the masters vote with another list, or another list took the place of this one
 	BadRecord                     // the record of a master cannot be read
 	standingCount = iota
 )
 
 var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record"}
 
+// String returns s in words, for example "needs init".
 func (s Standing) String() string {
 	if int(s) >= len(standings) {
 		return "?"
@@ -37,44 +38,46 @@ func (s Standing) String() string {
 	return standings[s]
 }
 
-// Status is how the masters of a list stand.
+// Status is the state of a list of masters when they were read.
 type Status struct {
 	Standing Standing
-	Text     string        // one line: what is wrong, on which master, and what to do
-	Left     time.Duration // until every master that recovers votes; 0 when that is not known
-	Epoch    string        // "number.id", or empty when no quorum votes
-	Masters  []MasterStatus
-	Change   *ChangeStatus // of a change that is unfinished
+	Text     string         // one line: what is wrong, on which master, and what to do
+	Left     time.Duration  // until the last quarantined master may vote; 0 if that is not known
+	Epoch    string         // "number.id"; empty if no quorum was seen to vote
+	Masters  []MasterStatus // sorted by name
+	Change   *ChangeStatus  // nil if no change is unfinished
 
 	_ struct{}
 }
 
-// MasterStatus is how one master stands.
+// MasterStatus is the state of one master.
 type MasterStatus struct {
 	Name  string
-	Votes bool
-	State string        // a word or two: votes, waits, no record, restarted, retired, other list, silent
-	Text  string        // the same in more words
-	Left  time.Duration // until it votes, if it is quarantined
-	Err   error         // why it did not answer, or its record cannot be read
+	Votes bool          // the master votes in the epoch of the list
+	State string        // one of: votes, waits, no record, restarted, retired, other list, silent
+	Text  string        // State in more words
+	Left  time.Duration // until the master may vote, if it is quarantined; else 0
+	Err   error         // why the master did not answer, or why its record cannot be read; else nil
 }
 
-// ChangeStatus is a change of masters that was begun.
+// ChangeStatus is an unfinished change of masters.
 type ChangeStatus struct {
-	From, To string // the lists, as their records name them
-	Who      string // the process that worked on it last
-	Since    time.Time
+	From, To string    // the lists, as the masters' records name them
+	Who      string    // the process that proposed the change last, as host/pid
+	Since    time.Time // when that process did so, on its clock
 }
 
-// ReadStatus looks at the masters of a list and changes nothing. A master that cannot be
-// used, for it is a replica, say, is told as one, and is no error.
+// ReadStatus reads the records of the masters once and changes nothing. Masters that do not
+// answer, or that cannot be used (a replica, for example), are not an error: their MasterStatus
+// says so. The error is an [ErrConfig] if an option or a URL cannot work, or ctx.Err(). ReadStatus
+// waits for one attempt to connect and one answer of each master, of all masters at the same time.
 func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	op, err := open(ctx, membership.Serve, list, nil)
 	if err != nil {
 		return nil, fmt.Errorf("redlock: status: %w", err)
 	}
 	defer op.close()
-	_ = op.ready(ctx) // what is wrong with a master is in its status
+	_ = op.ready(ctx) // MasterStatus.Err has the errors
 	op.cfg.ReadOnly = true
 	out := members.New(op.cfg).Step(ctx)
 	if err := ctx.Err(); err != nil {
@@ -83,9 +86,13 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	return newStatus(&out), nil
 }
 
-// AwaitVotes recovers the masters of a list as a client does, for deploy scripts where no
-// client runs. It returns when all of them vote, when only an operator can help, or with
-// ctx. The Status is what was seen last, also beside an error.
+// AwaitVotes recovers the masters of a list, as an open client does. It is for deploy scripts
+// that run while there is no client.
+//
+// It returns a Status and a nil error when all masters vote, or when only an operator can help
+// (Standing is NeedsInit or NotThisList). When ctx ends first, it returns ctx.Err() and the last
+// Status that it saw, or nil if it saw none. If an option or a URL cannot work, or if a master is
+// a replica or may evict locks, it returns an [ErrConfig] and no Status.
 func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, error) {
 	op, err := operate(ctx, membership.Serve, list, nil)
 	if err != nil {
@@ -123,7 +130,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 	}
 }
 
-// newStatus reads a look.
+// newStatus returns the Status that out shows.
 func newStatus(out *members.Outcome) *Status {
 	v := out.View
 	s := &Status{Text: membership.Explain(v, out.Action)}
@@ -162,7 +169,7 @@ func newStatus(out *members.Outcome) *Status {
 	return s
 }
 
-// missing says which masters do not vote, and what to do.
+// missing says which masters do not vote, and what to do about each.
 func (s *Status) missing() string {
 	var parts []string
 	for i := range s.Masters {
@@ -170,7 +177,7 @@ func (s *Status) missing() string {
 		switch {
 		case m.Votes:
 		case errors.Is(m.Err, node.ErrDenied), errors.Is(m.Err, node.ErrEviction), errors.Is(m.Err, node.ErrReplica):
-			// The error says what to do. It was wrapped on its way, and each layer said where.
+			// The error says what to do. Each layer that wrapped it added a prefix.
 			parts = append(parts, fmt.Sprintf("%s cannot be used: %s", m.Name,
 				strings.TrimPrefix(strings.ReplaceAll(m.Err.Error(), "node: ", ""), m.Name+": master unreachable: ")))
 		case m.Err != nil:
@@ -182,6 +189,8 @@ func (s *Status) missing() string {
 	return strings.Join(parts, "; ")
 }
 
+// standing returns the Standing of the first condition that holds, the most serious first. all
+// says that all masters vote, answered how many answered, and change that a change is unfinished.
 func standing(out *members.Outcome, all bool, answered int, change bool) Standing {
 	refused := out.Action.Kind == membership.Refuse
 	switch code := out.Action.Why.Code; {
