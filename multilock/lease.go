@@ -15,7 +15,7 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// do runs fn under the lease and gives the lease back.
+// do runs fn under the lease and unlocks the lease.
 func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
 	defer func() { err = errors.Join(err, l.Unlock(ctx)) }()
 	held, stop := l.bound(ctx)
@@ -23,9 +23,10 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err
 	return fn(held)
 }
 
-// Lease is all members of a [Lock], held. Methods are safe for concurrent use.
+// Lease is the leases of all members of a [Lock]. It is valid while all of them are. Its methods
+// are safe for concurrent use, from any goroutine.
 type Lease struct {
-	members []*redlock.Lease // as the caller named them
+	members []*redlock.Lease // in the order in which New got them
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	stops   []func() bool
@@ -41,15 +42,16 @@ func newLease(ctx context.Context, held []*redlock.Lease) *Lease {
 	return l
 }
 
-// context is parent with the leases of all members in it. It ends when one of them is
-// over and Err is asked for, or when the cancel is called.
+// context returns parent with the leases of all members in it. It ends when its Err is called after
+// one of them is over, or when the cancel is called.
 func (l *Lease) context(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(valueContext{parent, l})
 	return &lazyctx.Context{Context: ctx, Over: l.Err, End: cancel}, cancel
 }
 
-// Err is nil while every member is held, and says of the first that is not why. A nil or
-// zero Lease returns a redlock.ErrConfig.
+// Err returns nil while every member is held. After that it returns the error of the first member,
+// in the order in which New got them, that is not held. A nil or zero Lease returns a
+// redlock.ErrConfig.
 func (l *Lease) Err() error {
 	if l.isZero() {
 		return errZeroLease
@@ -64,15 +66,15 @@ func (l *Lease) Err() error {
 
 func (l *Lease) isZero() bool { return l == nil || len(l.members) == 0 }
 
-// valueContext finds the multilock's lease, and those of all members, so that their locks
-// can be re-entered with it. It hides the innermost lease of redlock.LeaseFrom: which
-// member's that should be nobody said.
+// valueContext carries the multilock's lease, and the leases of all members, so that their locks
+// can be re-entered. redlock.LeaseFrom finds no lease in it, because several leases are equally
+// the innermost one. It hides the leases of outer contexts from redlock.LeaseFrom too.
 type valueContext struct {
 	context.Context
 	lease *Lease
 }
 
-// leaseKey finds the innermost multilock lease.
+// leaseKey is the context key of the innermost multilock lease.
 type leaseKey struct{}
 
 func (c valueContext) Value(key any) any {
@@ -90,9 +92,9 @@ func (c valueContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// LeaseFrom returns the innermost multilock lease that ctx carries: inside [Lock.Do] the
-// one that Do holds, whose Members have the fencing tokens. It returns nil when ctx is nil
-// or carries none. Methods of a nil Lease do not panic.
+// LeaseFrom returns the innermost multilock lease that ctx carries. Inside [Lock.Do] that is the
+// lease that Do holds, and its Members have the fencing tokens. It returns nil if ctx is nil or
+// carries none. Methods of a nil Lease do not panic.
 func LeaseFrom(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil
@@ -101,9 +103,9 @@ func LeaseFrom(ctx context.Context) *Lease {
 	return l
 }
 
-// Context ends with the first member's lease, and with its cause. It has the values of the
-// context that the members were taken with, but neither its deadline nor its cancel. The
-// context of a nil or zero Lease has ended.
+// Context returns a context that ends when the lease of any member ends, with the same cause. It
+// has the values of the context that the members were taken with, but neither its deadline nor
+// its cancel. The context of a nil or zero Lease has ended.
 func (l *Lease) Context() context.Context {
 	if l.isZero() {
 		return endedContext(context.Background(), errZeroLease)
@@ -111,7 +113,8 @@ func (l *Lease) Context() context.Context {
 	return l.ctx
 }
 
-// Bind returns parent, ended early by the end of the lease, as redlock.Lease.Bind does.
+// Bind returns a context made from parent that ends when the lease of any member ends, as
+// redlock.Lease.Bind does. Call stop when the work is done.
 func (l *Lease) Bind(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
 	switch {
 	case parent == nil:
@@ -123,8 +126,7 @@ func (l *Lease) Bind(parent context.Context) (ctx context.Context, stop context.
 	return ctx, func() { end(context.Canceled) }
 }
 
-// bound is parent, ended early by the end of the lease. stop frees it, and ends it for the
-// cause given.
+// bound is Bind whose stop takes the cause. stop frees the context.
 func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context.CancelCauseFunc) {
 	ctx, cancel := l.context(parent)
 	unhook := context.AfterFunc(l.ctx, func() { cancel(context.Cause(l.ctx)) })
@@ -134,16 +136,15 @@ func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context
 	}
 }
 
-// endedContext is parent, ended because of cause.
+// endedContext returns a context made from parent that has ended because of cause.
 func endedContext(parent context.Context, cause error) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	cancel(cause)
 	return ctx
 }
 
-// Members are the leases of the members, in the order in which they were named:
-// each has the fencing token of its own lock. Do not unlock them. A nil or zero Lease has
-// none.
+// Members returns the leases of the members, in the order in which New got them. Each has the
+// fencing token of its own lock. Do not unlock them: Unlock does. A nil or zero Lease has none.
 func (l *Lease) Members() []*redlock.Lease {
 	if l.isZero() {
 		return nil
@@ -151,7 +152,8 @@ func (l *Lease) Members() []*redlock.Lease {
 	return slices.Clone(l.members)
 }
 
-// ValidUntil is the earliest of the members'. A nil or zero Lease returns the zero time.
+// ValidUntil returns the earliest ValidUntil of the members, on this host's clock. A nil or zero
+// Lease returns the zero time.
 func (l *Lease) ValidUntil() time.Time {
 	if l.isZero() {
 		return time.Time{}
@@ -165,8 +167,8 @@ func (l *Lease) ValidUntil() time.Time {
 	return first
 }
 
-// Extend extends every member, all at the same time, and returns their errors
-// joined. Members that could be extended stay so.
+// Extend extends every member, all at the same time, and returns their errors joined. If it fails
+// for one member, the others are extended all the same.
 func (l *Lease) Extend(ctx context.Context) error {
 	switch {
 	case l.isZero():
@@ -177,8 +179,8 @@ func (l *Lease) Extend(ctx context.Context) error {
 	return l.each(func(m *redlock.Lease) error { return m.Extend(ctx) })
 }
 
-// Unlock gives every member back, all at the same time, and returns their errors
-// joined. One that fails does not keep the others.
+// Unlock unlocks every member, all at the same time, and returns their errors joined. If it fails
+// for one member, the others are unlocked all the same. The lease and its context end at once.
 func (l *Lease) Unlock(ctx context.Context) error {
 	switch {
 	case l.isZero():

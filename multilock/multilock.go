@@ -2,13 +2,14 @@
 
 // Package multilock holds several locks as one, all or nothing.
 //
-// What it guarantees: a lease is given when every member is held, with the
-// guarantees of each member's own lease and no others; on any failure every
-// member that was taken is given back; and no set of callers deadlocks, in
-// whatever order each of them names its members. The last holds because members
-// are waited for in one order that all processes share (the order of
-// masters and name), and one that waits holds only members that come before
-// the one it waits for.
+// It guarantees:
+//
+//   - A caller gets a [Lease] when it holds every member. Each member has the guarantees of its
+//     own lease (package redlock), and the whole has no others.
+//   - A call that fails releases every member that it took.
+//   - Callers never deadlock, in whatever order each of them names its members. All processes
+//     wait for members in one order, which masters and name decide. A caller that waits for a
+//     member holds only members that come before it in that order.
 package multilock
 
 import (
@@ -26,9 +27,9 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// Member is what a multilock is made of: a redlock.Locker (a *redlock.Mutex, a
-// *redlock.RWMutex for writing, or its RLocker), or another *Lock. New refuses any other
-// type. Members may belong to different clients.
+// Member is a lock in a multilock: a redlock.Locker (a *redlock.Mutex, a *redlock.RWMutex for
+// writing, or its RLocker), or another *Lock, whose members count one by one. New refuses any
+// other type. Members may belong to different clients.
 type Member interface {
 	Do(ctx context.Context, fn func(ctx context.Context) error) error
 	TryDo(ctx context.Context, fn func(ctx context.Context) error) error
@@ -39,23 +40,23 @@ var (
 	_ Member = (*Lock)(nil)
 )
 
-// What only package redlock knows. See package hook.
+// Functions of package redlock that are not for its users. See package hook.
 var (
 	tryAll = hook.TryAll.(func(context.Context, []redlock.Locker) ([]*redlock.Lease, []error))
 	key    = hook.Key.(func(redlock.Locker) string)
 	check  = hook.Check.(func(redlock.Locker) error)
 )
 
-// Lock is several locks to be held together. Like a Mutex it holds no state of a
-// hold and may be used by many goroutines.
+// Lock is several locks that are held together. Like a redlock.Mutex it holds no state of a
+// lease, may be used from many goroutines, and needs no close. Make one with [New].
 type Lock struct {
-	named   []redlock.Locker // as the caller named them
+	named   []redlock.Locker // in the order in which New got them
 	ordered []int            // indices into named, in the order of waiting
 }
 
-// New returns a lock of all members. No members, a nil one, one that is named
-// twice (both sides of one RWMutex are the same lock) or whose name or options
-// cannot work is a redlock.ErrConfig.
+// New returns a lock of all members. It does no I/O. It returns a redlock.ErrConfig if there is no
+// member, if a member is nil, if two members are the same lock (as both sides of one RWMutex
+// are), or if the name or the options of a member cannot work.
 func New(members ...Member) (*Lock, error) {
 	l := &Lock{}
 	for i, m := range members {
@@ -75,7 +76,7 @@ func New(members ...Member) (*Lock, error) {
 		}
 	}
 	if len(l.named) == 0 {
-		return nil, fmt.Errorf("%w: a multilock of no locks", redlock.ErrConfig)
+		return nil, fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
 	}
 	for i := range l.named {
 		l.ordered = append(l.ordered, i)
@@ -92,7 +93,7 @@ func New(members ...Member) (*Lock, error) {
 	return l, nil
 }
 
-// check is what every call returns because of ctx, or because New did not make l.
+// check returns the error of every call: New did not make l, or ctx is nil. Else it returns nil.
 func (l *Lock) check(ctx context.Context) error {
 	switch {
 	case l.isZero():
@@ -111,15 +112,16 @@ var (
 	errZeroLease  = fmt.Errorf("%w: a nil or zero multilock Lease; Lock returns them", redlock.ErrConfig)
 )
 
-// TryLock tries to take every member now: all at the same time, in one round trip, when
-// all are free. It never waits for a holder. The error is that of the first member, in
-// the order of waiting, that could not be had, as redlock.Mutex.TryLock reports it;
-// nothing is held then.
+// TryLock tries to take every member now. If all are free, it takes them at the same time, in one
+// round trip. It never waits for a holder.
 //
-// Callers that try at the same moment can take members from each other, so that none
-// has them all. TryLock then takes the members one after the other, in the order of
-// waiting: the caller that has the first member goes on to have them all. That takes up
-// to [redlock.DefaultNodeTimeout] more.
+// If a member cannot be taken, TryLock releases the others. It returns the error of the first such
+// member in the order of waiting, as redlock.Mutex.TryLock does.
+//
+// Callers that try at the same moment can take members from each other, so that none has them
+// all. TryLock then tries again, one member after the other in the order of waiting. The caller
+// that gets the first member so gets the others too. This takes up to
+// [redlock.DefaultNodeTimeout] more.
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
@@ -139,9 +141,9 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	return l.lease(ctx, held)
 }
 
-// tryInOrder tries one member after the other, in the order of waiting, until one is
-// held by somebody that keeps it. Another TryLock under way gives its members back
-// within a few round trips: a holder that is seen twice is none of those.
+// tryInOrder tries one member after the other, in the order of waiting. It fails at a member whose
+// holder keeps it, which it knows when it sees the same holder twice: another TryLock that fails
+// releases its members within a few round trips.
 func (l *Lock) tryInOrder(ctx context.Context, held []*redlock.Lease) error {
 	end := time.Now().Add(redlock.DefaultNodeTimeout)
 	for _, i := range l.ordered {
@@ -171,11 +173,11 @@ func (l *Lock) tryInOrder(ctx context.Context, held []*redlock.Lease) error {
 	return nil
 }
 
-// pauseMax bounds the random part of the pause before a member is looked at again.
+// pauseMax bounds the random part of the pause before tryInOrder tries a member again.
 const pauseMax = 4 * time.Millisecond
 
-// TryLockFor is Lock that waits for at most wait, and then returns what the last round
-// found of the member that could not be had, as redlock.Mutex.TryLockFor does.
+// TryLockFor is Lock that waits for at most wait. After that it returns what the last round found
+// about the member that could not be taken, as redlock.Mutex.TryLockFor does, and holds nothing.
 func (l *Lock) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
 	if wait <= 0 {
 		return l.TryLock(ctx)
@@ -189,9 +191,11 @@ func (l *Lock) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, erro
 	})
 }
 
-// Lock waits until it holds every member or ctx ends: one round trip when all are
-// free. It never holds a member while it waits for one that comes before it.
-// Errors are redlock.Mutex.Lock's; nothing is held then.
+// Lock waits until it holds every member or ctx ends. If all members are free, it takes one round
+// trip. While it waits for a member, it holds only members that come before it in the order of
+// waiting. If a member is lost meanwhile, Lock begins again.
+//
+// The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
@@ -199,7 +203,7 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) { return m.Lock(ctx) })
 }
 
-// lockBy waits with wait for a member that is not free.
+// lockBy takes all members. It calls wait for a member that is not free.
 func (l *Lock) lockBy(ctx context.Context, wait func(redlock.Locker) (*redlock.Lease, error)) (*Lease, error) {
 	for {
 		held := make([]*redlock.Lease, len(l.named))
@@ -212,12 +216,12 @@ func (l *Lock) lockBy(ctx context.Context, wait func(redlock.Locker) (*redlock.L
 		if err == nil || ctx.Err() != nil || !errors.Is(err, redlock.ErrLost) {
 			return lease, err
 		}
-		// A member was lost while others were waited for. Begin again.
+		// A member was lost while lockBy waited for another one.
 	}
 }
 
-// waitAll fills held. What could be had at once beyond the first member that must
-// be waited for is given back before waiting: it comes later in the order.
+// waitAll fills held. Before it waits for a member, it releases the members that come later in the
+// order of waiting.
 func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(redlock.Locker) (*redlock.Lease, error)) error {
 	for from := 0; from < len(l.ordered); {
 		failed, err := l.try(ctx, held, from)
@@ -237,8 +241,9 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(red
 	return nil
 }
 
-// try takes the members from the from-th on, in the order of waiting, all at
-// once. It returns the first that could not be had and why.
+// try takes the members at place from and later in the order of waiting, all at the same time. It
+// returns the place of the first one that could not be taken, and its error. held then has the
+// members that were taken, before that place and after it.
 func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed int, err error) {
 	order := l.ordered[from:]
 	members := make([]redlock.Locker, len(order))
@@ -257,7 +262,7 @@ func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed
 	return len(l.ordered), nil
 }
 
-// giveBack unlocks what is held from the from-th member on.
+// giveBack unlocks the members in held at place from and later in the order of waiting.
 func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 	var g errgroup.Group
 	for _, i := range l.ordered[min(from, len(l.ordered)):] {
@@ -269,7 +274,8 @@ func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 	_ = g.Wait()
 }
 
-// lease makes one lease of all, unless one of them is over already.
+// lease makes one lease of the members in held. If one of them is over, it unlocks the others and
+// returns the error.
 func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (*Lease, error) {
 	for _, h := range held {
 		if err := h.Err(); err != nil {
@@ -280,8 +286,8 @@ func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (*Lease, error)
 	return newLease(ctx, held), nil
 }
 
-// Do runs fn while all members are held, as redlock.Mutex.Do does with one. [LeaseFrom]
-// finds the lease in fn's context.
+// Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. [LeaseFrom] finds
+// the lease in fn's context.
 func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
@@ -293,8 +299,8 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	return lease.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait: if not all members are free, fn does not run, and TryDo
-// returns TryLock's error.
+// TryDo is Do that does not wait. If TryLock fails, fn does not run, and TryDo returns TryLock's
+// error.
 func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc
