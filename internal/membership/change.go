@@ -127,8 +127,8 @@ func (m *machine) promise(e Epoch, in Intent) *Action {
 
 // retire has the acceptors promise, retires them for the plan, and waits until the epoch is over.
 //
-// Invariant: a master is retired for a ballot only after a quorum has promised it, and when of that quorum either
-// nobody was retired for a smaller ballot, or the plan is that of the largest of those ballots.
+// Invariant: a master is retired for a ballot only after a quorum has promised that ballot. Of that quorum either no
+// master was retired for a smaller ballot, or the plan is that of the largest of those smaller ballots.
 func (m *machine) retire(e Epoch, in Intent) Action {
 	if m.keeps(GuardPromise) {
 		if a := m.promise(e, in); a != nil {

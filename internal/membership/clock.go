@@ -98,9 +98,9 @@ func (j *Judgement) Counts(i int) bool { return !j.Moved[i] && !j.Doubted[i] }
 // before, for no vote of a doubted master was counted since, and the notes begin anew.
 //
 // The change of master i is c(i) = its offset now - its offset noted. Its clock has moved when c(i) is further from the
-// median of all c than the readings, the notes, the drift and slewRate allow. The median of the changes is taken, and not the
-// change of the median: that one would accuse the innocent where clocks are wide apart. Fewer than a quorum of clocks
-// accuse nobody.
+// median of all c than the readings, the notes, the drift and slewRate allow. Judge takes the median of the changes, and not
+// the change of the median, which would accuse good clocks if the clocks are far apart. With fewer than a quorum of
+// clocks, Judge accuses none.
 func Judge(t *Terms, readings []Reading, fresh Nonce, overdue bool) Judgement {
 	n, quorum := len(readings), t.Quorum()
 	j := Judgement{Moved: make([]bool, n), Doubted: make([]bool, n), Notes: make([]Note, n), Due: make([]bool, n)}

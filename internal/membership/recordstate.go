@@ -119,7 +119,8 @@ func ParseRecordState(s string) (RecordState, error) {
 	return rs, nil
 }
 
-// text takes the parts of a text one by one. It is lenient: who parses compares the result's String with the text.
+// text takes the parts of a text one by one. It is lenient, because each parser compares the String of its result with
+// the text.
 type text struct {
 	parts []string
 	wrong bool

@@ -25,7 +25,8 @@ func (m *machine) serve() Action {
 	return m.report(e)
 }
 
-// epoch is the client's. Where nobody vouches, the highest number that any record tells is as good as another.
+// epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
+// the list.
 func (m *machine) epoch() Epoch {
 	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
 	if !m.v.Terms.Fixed && m.keeps(GuardSight) {
@@ -182,9 +183,9 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 // vouched: somebody saw e whole less than a maximum TTL before this client first saw the record state of master i, or
 // later.
 //
-// Invariant: who verifies that an epoch is over has seen a quorum retired, unbroken, for W, which is more than a
-// maximum TTL. From then on every sight of that epoch is too old to vouch for a record state. A record state that was
-// vouched for before would stand in place of one of those retired.
+// Invariant: a process that finds that an epoch is over has seen a quorum of it retired, without a break, for W. W is
+// more than a maximum TTL. From then on every sight of that epoch is too old to vouch for a record state. A record
+// state that was vouched for before would stand in place of one of those retired.
 func (m *machine) vouched(i int) bool {
 	v := m.v
 	if v.Goal == Init || v.Terms.Fixed || !m.keeps(GuardSight) || !m.keeps(GuardSightAtFinish) {
@@ -237,7 +238,8 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 	q := m.v.Terms.Quorum()
 	a.Counters = RaiseCounters
 	if known < q && (m.keeps(GuardLearnQuorum) || known == 0) {
-		// No quorum has kept its counters, if nothing that is out of reach has. Then the clock tells them.
+		// Fewer than a quorum of the masters that answered have kept their counters. If the silent ones cannot complete
+		// a quorum either, the counters are taken from the clock.
 		if known+silent >= q && m.keeps(GuardKnownLost) || ready < q {
 			return nil
 		}
