@@ -9,8 +9,42 @@ import (
 	"log"
 	"time"
 
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
+
+// inMemory returns three masters in memory that vote, and a function that opens a client on them.
+// So the examples run without Redis. A program calls redlock.Open with the URLs of its masters.
+func inMemory() (masters []*nodetest.Master, open func() *redlock.Client) {
+	for _, name := range []string{"m1", "m2", "m3"} {
+		masters = append(masters, nodetest.NewMaster(name))
+	}
+	clk, patient := clock.Monotonic(), 2*time.Second // the machine may be busy
+	opts := []redlock.Option{redlock.WithClock(clk), redlock.WithNodeTimeout(patient)}
+	nodes := func() (nodes []node.Node) {
+		for _, m := range masters {
+			nodes = append(nodes, m.Node(node.Config{Clock: clk, StallAfter: patient}))
+		}
+		return nodes
+	}
+	operator := nodes()
+	list := redlock.List{Nodes: operator, Options: opts}
+	if err := redlock.Init(context.Background(), list, nil, redlock.NothingWasEverLocked); err != nil {
+		log.Fatal(err)
+	}
+	for _, n := range operator {
+		n.Close()
+	}
+	return masters, func() *redlock.Client {
+		client, err := redlock.New(context.Background(), nodes(), opts...)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return client
+	}
+}
 
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -30,6 +64,115 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// Two processes try the same lock. The first one gets it, and the second one is told that it is
+// held.
+func ExampleClient_Mutex() {
+	_, open := inMemory()
+	a, b := open(), open() // one client for each process
+	defer a.Close()
+	defer b.Close()
+	ctx := context.Background()
+
+	lease, err := a.Mutex("nightly-report").TryLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = b.Mutex("nightly-report").TryLock(ctx)
+	fmt.Println("held by another:", errors.Is(err, redlock.ErrHeld))
+	var round *redlock.RoundError
+	if errors.As(err, &round) {
+		fmt.Println("the holder is a:", round.Holder == lease.Holder())
+	}
+
+	if err := lease.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	lease, err = b.Mutex("nightly-report").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+	fmt.Println("b has the lock now")
+
+	// Output:
+	// held by another: true
+	// the holder is a: true
+	// b has the lock now
+}
+
+// Do takes the lock, runs a function and unlocks. The function finds its lease in its context. The
+// fencing token of each lease is larger than that of the lease before, so a resource can refuse a
+// writer whose lease is over (package fence).
+func ExampleMutex_Do() {
+	_, open := inMemory()
+	client := open()
+	defer client.Close()
+	m := client.Mutex("invoice/4711")
+
+	var seen int64 // the resource keeps the largest token that it has seen
+	write := func(token int64) error {
+		if token < seen {
+			return errors.New("this writer's lease is over")
+		}
+		seen = token
+		return nil
+	}
+	var first int64
+	settle := func(ctx context.Context) error { // ctx ends before another can have the lock
+		token := redlock.LeaseFrom(ctx).Token()
+		if first == 0 {
+			first = token
+		}
+		return write(token)
+	}
+	for range 2 {
+		if err := m.Do(context.Background(), settle); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("late writer:", write(first))
+
+	// Output:
+	// late writer: this writer's lease is over
+}
+
+// A program starts while its masters are down. Open waits until ctx ends.
+func ExampleOpen() {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	client, err := redlock.Open(ctx, []string{ // no server listens there
+		"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3",
+	})
+	switch {
+	case err == nil:
+		defer client.Close()
+	case errors.Is(err, redlock.ErrUnreachable):
+		fmt.Println("no quorum of masters answered before ctx ended:", errors.Is(err, context.DeadlineExceeded))
+	default:
+		log.Fatal(err) // waiting does not help: the error says what to do
+	}
+
+	// Output:
+	// no quorum of masters answered before ctx ended: true
+}
+
+// A caller that would rather fail than wait for the end of an outage.
+func ExampleWithPatience() {
+	masters, open := inMemory()
+	client := open()
+	defer client.Close()
+	m := client.Mutex("invoice/4711", redlock.WithPatience(50*time.Millisecond))
+
+	for _, master := range masters {
+		master.Crash()
+	}
+	_, err := m.Lock(context.Background())
+	fmt.Println("gave up in the outage:", errors.Is(err, redlock.ErrUnreachable))
+
+	// Output:
+	// gave up in the outage: true
 }
 
 // What a program does about each outcome.
@@ -78,6 +221,44 @@ func ExampleRWMutex() {
 	if err != nil {
 		log.Print(err)
 	}
+}
+
+// Two readers hold the lock at the same time. A writer gets it when both have unlocked.
+func ExampleRWMutex_RLock() {
+	_, open := inMemory()
+	a, b := open(), open() // one client for each process
+	defer a.Close()
+	defer b.Close()
+	ctx := context.Background()
+
+	var readers []*redlock.Lease
+	for _, client := range []*redlock.Client{a, b} {
+		lease, err := client.RWMutex("catalogue").RLock(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		readers = append(readers, lease)
+	}
+	fmt.Println("readers:", len(readers))
+	_, err := a.RWMutex("catalogue").TryLock(ctx)
+	fmt.Println("writer refused:", errors.Is(err, redlock.ErrHeld))
+
+	for _, lease := range readers {
+		if err := lease.Unlock(ctx); err != nil {
+			log.Fatal(err)
+		}
+	}
+	writer, err := a.RWMutex("catalogue").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer writer.Unlock(ctx)
+	fmt.Println("writer has the lock")
+
+	// Output:
+	// readers: 2
+	// writer refused: true
+	// writer has the lock
 }
 
 // A function that is called with the lock or without it.
