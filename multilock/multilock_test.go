@@ -99,8 +99,8 @@ func (foreign) TryDo(context.Context, func(context.Context) error) error { retur
 
 func second[T any](_ T, err error) error { return err }
 
-// Members may be of different clients, sides of read-write locks, and other multilocks; one that
-// cannot be had leaves nothing of the others, and nobody else notices that they were tried.
+// Members may belong to different clients, and may be sides of read-write locks and other multilocks.
+// If one member cannot be taken, nothing is left of the others, and their holders notice nothing.
 func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
@@ -137,7 +137,8 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	nothingOf(t, masters, "[bcdrw]", "*rwlock_timeout*")
 }
 
-// A Lock that gives up, and one that finds a member that no waiting mends, give back what they had.
+// A Lock that gives up releases the members that it had. So does a Lock that finds a member for which
+// waiting does not help.
 func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
@@ -149,7 +150,7 @@ func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	got := make(chan error, 1)
 	go func() { got <- second(all.Lock(ctx)) }()
 	masters.Waits("b", 1)
-	// While it waits it has what comes before in the order, and nothing of what comes behind.
+	// While Lock waits for b, it holds a, which comes before b, and not c, which comes later.
 	quorumtest.Soon(t, "it has a and not c", func() bool { return len(masters.Keys("a")) == 3 && len(masters.Keys("c")) == 0 })
 	cancel(why)
 	err := <-got
@@ -173,7 +174,7 @@ func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	}
 }
 
-// A round trip is made so long that two cannot be taken for one.
+// The path makes a round trip so long that the test can tell one from two.
 func TestLock_allFree_oneRoundTrip(t *testing.T) {
 	const k, trip = 8, 100 * time.Millisecond
 	masters := quorumtest.Start(t, 5)
@@ -209,7 +210,8 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 	nothingOf(t, masters, "lock*", "redlock:queue:*")
 }
 
-// One lease: as valid as its shortest member, over with the first of them, re-entered as a whole.
+// A multilock's lease is valid for as long as its shortest member, ends with the first member that
+// ends, and is re-entered as a whole.
 func TestLease_isAllItsMembers(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	opts := []redlock.Option{redlock.WithoutRenewal(), redlock.Reentrant()}
@@ -412,8 +414,8 @@ func seconds(soak time.Duration) time.Duration {
 	return 1500 * time.Millisecond
 }
 
-// Five at a round table, each in want of the forks on both sides, and each taking the left
-// one first: the order in which they name them does not matter.
+// Five philosophers sit at a round table. Each needs the forks on both sides, and names the left one
+// first. All of them eat, because the order in which a caller names its members does not matter.
 func TestLock_philosophers_allEat(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	var philosophers []*multilock.Lock
@@ -425,7 +427,8 @@ func TestLock_philosophers_allEat(t *testing.T) {
 	nothingOf(t, masters, "fork*")
 }
 
-// Sixteen clients, each in want of two to five of eight locks, in any order and any nesting.
+// Each of sixteen clients takes two to five of eight locks, in any order and any nesting. There is no
+// deadlock.
 func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 	const clients, forks = 16, 8
 	rng := quorumtest.Rand(t, "./multilock")
@@ -514,8 +517,8 @@ func TestBind_endsWithEither(t *testing.T) {
 	quorumtest.Is(t, context.Cause(byLease), redlock.ErrReleased)
 }
 
-// A multilock re-enters members that ask for it. One that does not fails the whole, and
-// nothing is taken.
+// A multilock re-enters members that are Reentrant. If a member that the caller holds is not
+// Reentrant, the call fails and takes nothing.
 func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()

@@ -20,7 +20,7 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// client is one whose messages take between 100 and 300 us each way.
+// client opens a client whose messages take between 100 and 300 us each way.
 func client(t *testing.T, ms simtest.Masters, rng *rand.Rand) (*redlock.Client, *simtest.Clock) {
 	t.Helper()
 	c, err := ms.Open(t.Context(), func(c *simtest.Client) {
@@ -81,7 +81,7 @@ func TestTryLock_tenAtOnce_oneWins(t *testing.T) {
 	})
 }
 
-// A member that somebody keeps is refused soon, and costs others nothing.
+// If one member is held, TryLock returns soon, whichever member it is.
 func TestTryLock_oneMemberKept_refusedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -101,8 +101,8 @@ func TestTryLock_oneMemberKept_refusedSoon(t *testing.T) {
 	})
 }
 
-// TryLockFor says what it waited for in vain, as a Mutex does, and not that its own
-// deadline is over.
+// When its time is over, TryLockFor returns what the masters answered, as that of a Mutex does, and not
+// a deadline error.
 func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -141,8 +141,8 @@ func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
 	})
 }
 
-// What Do hands out, and the lease's own context, say at once that a suspend has ended
-// the lease.
+// After a suspend, the context of Do's function and the lease's own context have ended at the first
+// call of Err.
 func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ms := simtest.New(3)

@@ -14,9 +14,8 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// BenchmarkPair is one acquire and release of a lock nobody else wants, over five
-// real masters. Speed as a ratio to the floor is redlock-bench's business; this
-// one is for profiles and allocations.
+// BenchmarkPair is one acquire and release of an uncontended lock over five real masters. It is for
+// profiles and allocations. redlock-bench measures the speed as a ratio to the floor.
 func BenchmarkPair(b *testing.B) {
 	servers, err := localredis.StartN(context.Background(), 5, localredis.Config{})
 	if err != nil {
@@ -66,9 +65,9 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkTokenAgreement is how often the masters' votes agree on a token, so that
-// a grant takes one round trip: docs/algorithm.md has the figures. Each client is a
-// process's worth of its own; it locks and unlocks without a pause.
+// BenchmarkTokenAgreement reports how often the masters' votes agree on a token, so that a grant
+// takes one round trip. docs/algorithm.md has the figures. Each client stands for a process, and
+// locks and unlocks without a pause.
 func BenchmarkTokenAgreement(b *testing.B) {
 	ms := startMasters(b, 5, localredis.Config{})
 	noErr(b, ms.begin().Close())

@@ -57,7 +57,7 @@ func (s slot) phase(i int) membership.Phase {
 // has says whether server i has key.
 func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), key) }
 
-// Stages of one cluster, for it takes three seconds to come up.
+// The stages share one cluster, because a cluster takes three seconds to start.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
@@ -304,10 +304,11 @@ func (s slot) locksAfter(before *redlock.Lease, c *redlock.Client, i int) {
 	unlock(s.t, l)
 }
 
-// A slot that fails over by itself again and again, because its master is killed or
-// frozen with votes that the replica never heard of, and moves about, while one of two
-// plain masters is asked for no vote at a time, so that whatever is locked has one in the
-// slot and lacks one of the others: never two holders, and tokens in order.
+// The masters of the client are one slot of a cluster and two plain masters. The slot's master is
+// killed or frozen again and again, with votes that its replica does not have. The replica takes
+// over, and the slot also moves to other servers. At any time one of the plain masters is asked for
+// no vote, so every lock has a vote in the slot and lacks one of a plain master. There are never two
+// holders, and tokens grow.
 func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
 	if !quorumtest.Soak() {
 		t.Skip("takes minutes: set REDLOCK_SOAK=1")

@@ -61,8 +61,8 @@ func multiLeaseWays(l *multilock.Lease, ctx context.Context) map[string]error {
 	return map[string]error{"multilock.Lease.Extend": l.Extend(ctx), "multilock.Lease.Unlock": l.Unlock(ctx), "multilock.Lease.Bind": context.Cause(bound)}
 }
 
-// Nil contexts, nil and zero values, and a closed client are the same error everywhere, at
-// once, and nothing panics or is left behind.
+// Every call with a nil context, a nil or zero value or a closed client returns the same error at
+// once. No call panics or leaves anything behind.
 func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -186,8 +186,8 @@ func empty(s string) error {
 	return redlock.ErrConfig
 }
 
-// covered are the methods and types that the table above names. A new one is to be added to
-// the table first.
+// The table of the test above covers every method of these types. Add a new method to that table
+// first, and then here.
 func TestPublicAPI_tableIsWhole(t *testing.T) {
 	for _, tc := range []struct {
 		of   any

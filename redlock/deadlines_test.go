@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Each wait ends at its own time, whatever the order in which they begin, and one that is
-// removed never.
+// Each wait ends at its own time, in whatever order the waits began. A wait that was removed is not
+// ended.
 func TestDeadlines_eachEndsAtItsTime(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestDo_handsOutItsLease(t *testing.T) {
 	}
 }
 
-// The innermost lease is found, and the outer one before.
+// Inside a nested Do, LeaseFrom finds the inner lease. Outside of it, it finds the outer lease.
 func TestLeaseFrom_nested_innermost(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
@@ -67,7 +67,7 @@ func TestLeaseFrom_nested_innermost(t *testing.T) {
 	quorumtest.NoErr(t, err)
 }
 
-// TryDo does not wait, and does not run what it has no lock for.
+// If the lock is held, TryDo does not wait and does not run the function.
 func TestTryDo_held_doesNotRun(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
@@ -144,7 +144,7 @@ func TestRWMutex_methods_takeTheirSide(t *testing.T) {
 	}
 }
 
-// A context that is bound ends with the caller's, with the lease, and with stop.
+// A context of Lease.Bind ends with the caller's context, with the lease, and with stop.
 func TestBind_endsWithEither(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	m := masters.Open().Mutex("lock")

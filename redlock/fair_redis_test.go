@@ -109,8 +109,8 @@ func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker
 	return c
 }
 
-// However many want the lock, all get the same share of it, and it costs the masters
-// the same.
+// However many callers want the lock, all get the same share of it, and each acquire costs the
+// masters the same.
 func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	sizes := []int{2, 8, 64}
@@ -218,8 +218,8 @@ func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
 	arrivals(t, masters, quorumtest.Scale(4, 40), clients)
 }
 
-// A client whose time of day is wrong neither passes others nor falls behind, and
-// its tokens are like everybody's.
+// A client whose time of day is wrong keeps its turn, and its tokens grow as those of other clients
+// do.
 func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	var clients []*redlock.Client
@@ -244,8 +244,8 @@ type wrong struct {
 
 func (c wrong) Wall() time.Time { return c.Clock.Wall().Add(c.off) }
 
-// Nobody queues when contenders find a free lock all at once; they split the votes,
-// and must not do so for ever. With Unfair there is no order that helps them.
+// Callers that ask for a free lock at the same moment split the votes. This must end soon. With
+// Unfair the masters have no queue that decides who is next.
 func TestLock_allAtOnce_makeProgress(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	clients := open(masters, 8)
@@ -281,7 +281,7 @@ func TestLock_allAtOnce_makeProgress(t *testing.T) {
 	}
 }
 
-// Many waiters die at once.
+// Many waiters die at the same time. The next living waiter gets the lock within seconds.
 func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
@@ -300,9 +300,10 @@ func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
 	t.Logf("the next had it after %v", o.at.Sub(began))
 }
 
-// A place that a client has in a queue although nobody of it waits there, and which no
-// leave is owed for, ends with the first sign of life after it was woken: the client's
-// other waiters keep it alive, and those behind it would wait for a minute.
+// A client has a place in the queue of a lock for which none of its callers waits, and it has no
+// dequeue to send again. Its callers that wait for another lock keep the client alive for the
+// masters, so the waiters behind that place would wait for a minute. The client gives up the place
+// with the first heartbeat after the masters woke it for that lock.
 func TestLock_fair_placeOfNobody_isGivenUp(t *testing.T) {
 	t.Parallel()
 	masters := quorumtest.Start(t, 3)

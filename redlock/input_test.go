@@ -60,7 +60,7 @@ func TestOpen_badNodeCount_refused(t *testing.T) {
 	wantText(t, err, "node 1 of 3 is nil")
 }
 
-// An even number and a single master are taken from those who say so.
+// With WithNodeCount a client can have one master or an even number of masters.
 func TestOpen_nodeCountSaid_works(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 4, localredis.Config{})
@@ -104,7 +104,7 @@ func TestOpen_masterTwice_refused(t *testing.T) {
 	ms.wantNoKeys("*")
 }
 
-// A second address that comes up later is kept out as well.
+// A second address of a master is refused too if it can be reached only after Open.
 func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 2, localredis.Config{})

@@ -33,9 +33,9 @@ func reached(t *testing.T, c *redlock.Client, n int) {
 	})
 }
 
-// docs/safety.md A13: an acquire is held up in the network and arrives after its
-// release. Nobody is granted the lock for that, and nobody is let in beside a holder;
-// it keeps its masters for a TTL, no longer.
+// docs/safety.md A13: an acquire is delayed in the network and arrives after its release. The vote
+// that it leaves gives no caller the lock, and lets no second holder in. It blocks its masters for
+// one TTL at most.
 func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -85,8 +85,8 @@ func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
 	noErr(t, l.Unlock(t.Context()))
 }
 
-// docs/safety.md A14: the release of an attempt that was lost is held up, and arrives
-// when the client's next attempt has won. The win stands.
+// docs/safety.md A14: the release of a failed attempt is delayed, and arrives when the client's next
+// attempt has won. It does not release the votes of the next attempt.
 func TestLate_releaseAfterTheNextWin_winStands(t *testing.T) {
 	t.Parallel()
 	ms := startProxied(t, 5, localredis.Config{})
@@ -128,8 +128,8 @@ func TestLate_releaseAfterTheNextWin_winStands(t *testing.T) {
 	noErr(t, lease.Unlock(t.Context()))
 }
 
-// docs/safety.md A17: scripts are executed and their replies are lost. That is no vote,
-// no extension and no release; what it left is given back.
+// docs/safety.md A17: scripts are executed and their replies are lost. The client counts no vote, no
+// extend and no release. It releases the votes that the scripts left.
 func TestLate_repliesLost_notCountedAndGivenBack(t *testing.T) {
 	t.Parallel()
 	ms := startProxied(t, 5, localredis.Config{})

@@ -86,8 +86,7 @@ func TestLease_notRenewed_lostWithCauseAndGivenBack(t *testing.T) {
 	}
 }
 
-// On a busy machine some goroutine may wake too late; the earliest of a few tells
-// whether the notice comes in time.
+// On a busy machine a goroutine may wake too late. So the test takes the earliest of several notices.
 func TestLease_notRenewed_contextEndsBeforeValidUntil(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -141,7 +140,7 @@ func TestLease_extend_movesValidity(t *testing.T) {
 	ms.wantNoKeys("fixed")
 }
 
-// A quorum of votes is gone: a clear loss, however much validity is left.
+// When a quorum of the votes is gone, Extend ends the lease at once, however much validity is left.
 func TestLease_extendAfterVotesAreGone_lostAtOnce(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
@@ -322,7 +321,7 @@ func TestClose_whileCallersWait_theyReturn(t *testing.T) {
 	}
 }
 
-// Callers that take their turns, and come back for more, while the client is closed.
+// While callers lock and unlock in a loop, the client is closed. Every caller returns.
 func TestClose_whileCallersComeAndGo_theyReturn(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})

@@ -19,7 +19,7 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// A round trip is made so long that two cannot be taken for one.
+// The proxies make a round trip so long that the test can tell one from two.
 func TestPair_healthyMasters_oneRoundTripEach(t *testing.T) {
 	t.Parallel()
 	const trip = 60 * time.Millisecond
@@ -213,8 +213,8 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 	}
 }
 
-// After an attempt is over, however it ended, no master that answers has a key of
-// it; one that was frozen loses them within a second of its thaw.
+// When an attempt is over, however it ended, no master that answers has a key of that attempt. A
+// frozen master loses such keys within a second after it goes on.
 func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 	t.Parallel()
 	rng := quorumtest.Rand(t, "./redlock")
@@ -452,7 +452,7 @@ func TestTryLock_cancelBeforeTheReplies_votesGivenBack(t *testing.T) {
 	soon(t, "votes given back behind the slow replies", func() bool { return len(ms.keys("race")) == 0 })
 }
 
-// While one waits the lock may change hands many times; nobody ever sees two.
+// Many clients take one lock in turn. There are never two holders.
 func TestLock_manyClients_oneHolderAtATime(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})

@@ -23,9 +23,8 @@ import (
 
 var modelSeed = flag.Uint64("model.seed", 0, "first seed of the model's paths; 0 draws one")
 
-// The token model's own transitions, executed by the real scripts on real masters:
-// every vote, refusal and confirmation must be what the model says. So the Lua
-// cannot drift away from what is proved.
+// The real scripts execute transitions of the token model on real masters. Every vote, refusal and
+// confirmation must be as in the model, so that the proofs about the model hold for the scripts.
 func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
 	masters := modelMasters(t, 3)
 	seed := *modelSeed
@@ -55,9 +54,9 @@ func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
 	}
 }
 
-// docs/safety.md, "Fencing tokens": the two schedules in which a token that is
-// written back to masters where the vote is not held is granted twice, or after a
-// larger one. The real scripts refuse the write-back, and with it the first grant.
+// docs/safety.md, "Fencing tokens", has two schedules in which a token is written back to masters
+// that do not hold the vote. The token is then granted twice, or after a larger one. The real
+// scripts refuse the write-back, so the first grant does not happen.
 func TestScripts_counterExamples_writeBackRefused(t *testing.T) {
 	const a, b = 0, 1 // attempts
 	t.Run("CE-1", func(t *testing.T) {

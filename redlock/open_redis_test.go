@@ -17,8 +17,8 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// A program that starts in an outage waits, says for whom, and goes on when the masters
-// are back.
+// A program that starts in an outage waits, logs which masters it waits for, and goes on when the
+// masters are back.
 func TestOpen_outage_waitsForAQuorum(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -123,7 +123,7 @@ func TestOpen_contextEndsFirst_namesWhoDidNotAnswer(t *testing.T) {
 	gaveUp(stopped, 3*time.Second, context.Canceled, shutdown)
 }
 
-// A quorum is enough for a deadline, but a caller that cancelled wants no client.
+// If a quorum has answered, Open succeeds when the deadline passes, and fails when ctx is cancelled.
 func TestOpen_contextEndsWithAQuorum(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -148,7 +148,8 @@ func TestOpen_contextEndsWithAQuorum(t *testing.T) {
 	}
 }
 
-// What no waiting mends is said at once, also when it is said by one master of an outage.
+// Open returns an error that waiting cannot cure at once, even if only one master of an outage
+// reports it.
 func TestOpen_outage_whatWaitingCannotMendComesAtOnce(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})

@@ -14,8 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 )
 
-// Whatever is asked for, it is refused with a text that names a value that was
-// given, or what comes of it can be worked with.
+// Any options either give settings that work, or an error whose text names a value that was given.
 func FuzzOptions(f *testing.F) {
 	const s = int64(time.Second)
 	f.Add("lock", 5, uint8(0), 10*s, 3*s, int64(0), int64(0), 30*s, s/10, 0.01, s/500, 5)
@@ -119,8 +118,8 @@ func sound(t *testing.T, c *Client, l *lockSettings) {
 	}
 }
 
-// A maximum below the default TTL lowers the default, whatever the order of options and for
-// every lock; a TTL that was asked for stays what it is.
+// A maximum TTL below the default TTL lowers the default of every lock, whatever the order of the
+// options. A TTL that WithTTL set stays as it is.
 func TestWithMaxTTL_belowTheDefault_lowersIt(t *testing.T) {
 	for _, tc := range []struct {
 		opts []Option

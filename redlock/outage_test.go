@@ -32,8 +32,9 @@ func (m *member) undoing(i int) *atomic.Int64 {
 	return &n
 }
 
-// A master that is down is not owed anything for locks that it was never asked for: an
-// outage must not pile up what its end has to work off.
+// While a master is down, the client keeps no releases for locks that it never asked this master
+// for. Otherwise they would grow with the outage, and the master would have to execute them all
+// when it is back.
 func TestSim_masterDownUnderLoad_nothingPilesUp(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
@@ -64,8 +65,8 @@ func TestSim_masterDownUnderLoad_nothingPilesUp(t *testing.T) {
 	})
 }
 
-// Votes that a master had when it stopped to answer end by their TTL: their releases are
-// kept for so long and no longer.
+// Votes on a master that no longer answers end with their TTL. The client keeps their releases until
+// then, and no longer.
 func TestSim_masterDown_releasesOfHeldLeasesEndWithTheirVotes(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client(redlock.WithTTL(2 * time.Second))
@@ -115,7 +116,8 @@ func TestSim_frozenMaster_lateGrantIsReleased(t *testing.T) {
 	}
 }
 
-// What is owed goes out in pieces: live operations do not wait behind it.
+// The client sends kept releases 64 at a time, so that other operations do not wait behind all of
+// them.
 func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client(redlock.WithTTL(time.Minute), redlock.WithMaxTTL(time.Minute))
@@ -152,7 +154,7 @@ func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
 	})
 }
 
-// People write lease.Unlock(lease.Context()) without a thought.
+// lease.Unlock(lease.Context()) works, although Unlock ends that context.
 func TestSim_unlockWithTheLeasesOwnContext_confirmed(t *testing.T) {
 	type key struct{}
 	for name, made := range map[string]func(context.Context) (context.Context, context.CancelFunc){
@@ -201,8 +203,8 @@ func TestSim_unlockWithTheLeasesOwnContext_confirmed(t *testing.T) {
 	}
 }
 
-// The context that Do hands out says that it is over as soon as it is asked, as that of
-// the lease does: timers stand still in a suspend.
+// After a suspend the context of Do's function has ended at the first call of its Err, as the
+// lease's own context has. Timers do not run during a suspend.
 func TestSim_do_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
@@ -216,7 +218,7 @@ func TestSim_do_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	})
 }
 
-// Connections come and go; what is known of a master's clock stays.
+// The client compares a master's clock with readings from earlier connections too.
 func TestSim_mastersClockJumpsWhileDisconnected_voteDropped(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
@@ -267,10 +269,10 @@ func (m *member) away(i int, d time.Duration) {
 	})
 }
 
-// A slow master costs those who wait for a lock no more than a dead one: nobody waits for
-// it. (A dead one costs something too: the others then have to answer the release before
-// they are asked again. How often a release and the next acquire go in one pipeline is
-// chance, so there is some room. Waiting for slow masters cost nine tenths.)
+// A slow master costs the callers that wait for a lock no more than a dead one, because no caller
+// waits for it. A dead master costs something too: the other masters must answer the release before
+// they are asked again. The limits are wide, because it is chance how often a release and the next
+// acquire go in one pipeline. A client that waited for slow masters lost nine tenths of its locks.
 func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 	for _, tc := range []struct {
 		masters, clients, callers int
@@ -326,7 +328,7 @@ func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 	}
 }
 
-// A refusal is there as soon as it is decided, whoever is silent.
+// When a quorum holds the lock for another, TryLock returns without waiting for silent masters.
 func TestSim_tryLock_heldByAQuorumAndTwoSilent_refusedAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -346,7 +348,8 @@ func TestSim_tryLock_heldByAQuorumAndTwoSilent_refusedAtOnce(t *testing.T) {
 	})
 }
 
-// An outage is everybody's at once: nobody's patience begins when another's is over.
+// In an outage the patience of a caller begins with its Lock or with the outage. It does not begin
+// only when the patience of the caller before it in the line is over.
 func TestSim_allMastersDown_allCallersHearAtOnce(t *testing.T) {
 	for name, stop := range map[string]func(*nodetest.Master){"dead": (*nodetest.Master).Crash, "frozen": (*nodetest.Master).Pause} {
 		for _, limit := range []time.Duration{0, 8 * time.Second} {
@@ -393,7 +396,8 @@ func TestSim_allMastersDown_allCallersHearAtOnce(t *testing.T) {
 	}
 }
 
-// Who skips a job when another has its lock must not skip it because the masters are gone.
+// TryLockFor returns ErrHeld only if the masters said so. A program that skips a job on ErrHeld must
+// not skip it because the masters are down.
 func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
 	for _, wait := range []time.Duration{1, time.Microsecond, time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
 		simulate(t, func(t *testing.T, c *cluster) {
@@ -475,7 +479,8 @@ func TestSim_tryLock_tenAtOnce_oneWins(t *testing.T) {
 	}
 }
 
-// A lock that another keeps is refused in two looks, although one master has a leftover.
+// The votes look split, because one master lacks the holder's vote and two are down. TryLock sees the
+// same holder in two rounds, and returns ErrHeld.
 func TestSim_tryLock_leftoverVotes_refusedSoon(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -494,7 +499,8 @@ func TestSim_tryLock_leftoverVotes_refusedSoon(t *testing.T) {
 	})
 }
 
-// A waiter beside masters that recover knows how long that takes, and sleeps.
+// A caller that waits for masters that recover knows how long that takes. It makes few rounds
+// meanwhile.
 func TestSim_waitForRecovery_sleeps(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
@@ -524,7 +530,7 @@ func TestSim_waitForRecovery_sleeps(t *testing.T) {
 	})
 }
 
-// One deadline is one instant.
+// ValidUntil returns exactly the same time on each call, if the lease was not extended.
 func TestLease_validUntil_isOneInstant(t *testing.T) {
 	c := openAt(t, startMasters(t, 3, localredis.Config{}).urls(), redlock.WithUnsafeRecoveryOff())
 	lease := locked(t, c.Mutex("x", redlock.WithoutRenewal()))
@@ -540,8 +546,7 @@ func TestLease_validUntil_isOneInstant(t *testing.T) {
 	unlock(t, lease)
 }
 
-// A client that is closed while its masters do not answer is gone in the time of one
-// round trip.
+// If the masters do not answer, Close takes no longer than the node timeout.
 func TestSim_close_mastersSilent_soonDone(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()

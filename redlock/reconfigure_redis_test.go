@@ -225,7 +225,7 @@ func TestReconfigure_interrupted_anotherProcessGoesOn(t *testing.T) {
 	noErr(t, locked(t, c.Mutex("token")).Unlock(t.Context()))
 }
 
-// A change that has stopped nobody yet can be given up, and locks go on.
+// A change can be given up while a majority of the old masters still votes. Locks go on.
 func TestCancel_beforeAMajorityStopped_locksGoOn(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
@@ -268,7 +268,8 @@ func TestReconfigure_oldMastersRestartedEmpty_oldClientGrantsNothing(t *testing.
 	wantNotOpened(t, ms.pick(0, 1, 2), redlock.ErrNeedsInit, []string{"redlock-bench init"}, quick...)
 }
 
-// Likewise on the same masters with another maximum TTL, whose old wait is too short.
+// The same as above, on the same masters with another maximum TTL. The wait of the old list is then
+// too short.
 func TestReconfigure_sameMastersRestartedEmpty_oldClientGrantsNothing(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -361,8 +362,8 @@ func TestReconfigure_newClient_recoversItsMasters(t *testing.T) {
 	soon(t, "both vote", func() bool { return ms.phase(0) == membership.Voting && ms.phase(1) == membership.Voting })
 }
 
-// Where a majority of the old masters has lost its records, nobody can tell what they have
-// granted: they are to be recovered before the list is changed.
+// If a majority of the old masters lost its records, no master can tell what they granted.
+// Reconfigure refuses, and says that they must be recovered first.
 func TestReconfigure_majorityLost_refusedWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})

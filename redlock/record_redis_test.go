@@ -81,8 +81,8 @@ func TestOpen_badRecord_refusedWithMasterAndRemedy(t *testing.T) {
 	}
 }
 
-// The record goes bad under a running client: the master's vote is missing and
-// the reason is told; a lock that is held stays so.
+// The record of a master becomes unreadable while a client runs. The client gets no vote from that
+// master, and its error says why. A lock that is held stays held.
 func TestRecord_badWhileRunning_noVoteAndTheReason(t *testing.T) {
 	for name, tc := range badRecords {
 		t.Run(name, func(t *testing.T) {

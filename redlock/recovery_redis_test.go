@@ -21,8 +21,8 @@ import (
 
 func flush(d *redis.Client) error { return d.FlushAll(context.Background()).Err() }
 
-// Masters that were never used do not begin by themselves: they look like masters that
-// were emptied, or left for another list. Who knows better says so.
+// Masters that were never used do not begin to vote by themselves, because masters that were emptied
+// or replaced by another list look the same. An operator must call Init.
 func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -96,8 +96,8 @@ func TestInit_severalAtOnce_allSucceed(t *testing.T) {
 	}
 }
 
-// Issue 14, 9: the one act that may give two holders is not done by mistake. A lock is
-// held, all masters are emptied, and somebody calls Init.
+// Issue 14, 9: a lock is held, all masters are emptied, and an operator calls Init. Init waits until
+// the lock may not be held any more, so there are never two holders.
 func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -132,8 +132,8 @@ func TestInit_quorumVotes_doesNothing(t *testing.T) {
 	wantText(t, err, ms.servers[1].Addr())
 }
 
-// No master votes before the wait is over, however many clients time it, and
-// however often they come and go.
+// No master votes before its wait is over, however many clients time the wait, and however often
+// clients come and go.
 func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -238,8 +238,9 @@ func TestRestart_threeOfFive_pausesThenComesBackByItself(t *testing.T) {
 	}
 }
 
-// go-redsync/redsync#186: a bare quorum, one of its masters wiped, a second client.
-// By hand, so that the lease has no time to mend.
+// go-redsync/redsync#186: a lease has the votes of a bare quorum, one of those masters is wiped, and a
+// second client tries the lock. The test makes the bare quorum itself, because a lease would get more
+// votes.
 func TestBareQuorum_oneWiped_secondClientRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -284,8 +285,8 @@ func TestBareQuorum_oneWiped_secondClientRefused(t *testing.T) {
 	}
 }
 
-// A restarted master waits whatever is on its disk: nobody can tell a disk that has
-// every vote from one that was restored.
+// A restarted master waits, whatever its persistence is: a client cannot know whether the disk has
+// every vote, or was restored from a backup.
 func TestKill_byPersistence_allWait(t *testing.T) {
 	t.Parallel()
 	for _, how := range []localredis.Persistence{localredis.None, localredis.EverySec, localredis.Always} {
@@ -317,7 +318,8 @@ func TestKill_byPersistence_allWait(t *testing.T) {
 	}
 }
 
-// A record that comes from disk is old: the votes after it are forgotten.
+// A master that loads an old RDB file lost the votes that came later. It has a record, and waits all
+// the same.
 func TestRDB_rolledBack_waits(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -388,8 +390,8 @@ func (ms *masters) incarnation(i int) string {
 	return protocol.ReadIdentity(info, ms.recordState(i)).Incarnation()
 }
 
-// An operator gives each master its first replica, or takes all of them away: a client that
-// starts afterwards works with those that ran before.
+// An operator adds the first replica of each master, or removes all replicas. Clients that start
+// afterwards and clients that ran before agree on the locks.
 func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 6, localredis.Config{})
@@ -448,7 +450,7 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 	}
 }
 
-// Counters are learnt from masters that kept theirs, after the wait.
+// After its wait, a master learns its counters from masters that kept theirs.
 func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
@@ -478,8 +480,8 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 	}
 }
 
-// Every master forgets everything, one after the other, under a lease that is held.
-// Each gets the vote back before the next one goes.
+// A lease is held while every master loses its data, one after the other. Each master gets the vote
+// back before the next one loses its data.
 func TestRestart_allInTurn_heldLeaseSurvives(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})

@@ -109,7 +109,7 @@ func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
 	wantCount(t, masters, "lock", 0)
 }
 
-// Goroutine after goroutine re-enters while others do: no count gets lost.
+// Many goroutines re-enter and unlock at the same time. The masters' count stays right.
 func TestReenter_fromManyGoroutines_countsAll(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	m := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()).Mutex("lock")
@@ -231,7 +231,7 @@ func TestReenter_noQuorum_changesNothing(t *testing.T) {
 	wantCount(t, masters, "lock", 0)
 }
 
-// A vote that was lost comes back with the count that it had.
+// When a master lost the vote, the top-up puts it back with its count of re-entries.
 func TestReenter_voteLost_topUpKeepsTheCount(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()).Mutex("lock"))
@@ -282,8 +282,8 @@ func TestDo_nested_reenters(t *testing.T) {
 	unlock(t, lock(t, other.Mutex("lock")))
 }
 
-// Without the option, whoever has the context of a lease is told that the lock is held by
-// the caller. No master is asked, and the lease stays as it is.
+// Without Reentrant, a Lock with the context of a lease fails with ErrNotReentrant. No master is
+// asked, and the lease stays as it is.
 func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
@@ -325,7 +325,8 @@ func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
 
 type leasesKey struct{}
 
-// The option is the called lock's: how the lease was taken does not matter.
+// The option of the Mutex that is called decides. The options that the lease was taken with do not
+// matter.
 func TestReentrant_isTheCalledLocks(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()

@@ -182,9 +182,9 @@ func (v *visitor) visit(ctx context.Context) error {
 
 func (v *visitor) stay() { time.Sleep(time.Duration(v.rng.IntN(1000)) * time.Microsecond) }
 
-// Four clients with four goroutines each, on both sides in all ways: whoever writes
-// is alone, those who read are not, and every lease has a token of its own, above
-// all that were granted before its Lock began.
+// Four clients with four goroutines each take both sides, with every method. A writer is always alone,
+// and readers are together. Every token is unique, and larger than all tokens that were granted
+// before its Lock began.
 func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
 	rng := quorumtest.Rand(t, "./redlock")
 	masters := quorumtest.Start(t, 5)
@@ -215,8 +215,8 @@ func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
 	masters.NothingLeft()
 }
 
-// Readers who waited go in together when the writer has left, and a writer when the
-// last of them has.
+// When the writer unlocks, all waiting readers get the lock together. When the last reader unlocks, a
+// writer can get it.
 func TestRWMutex_readers_holdTogether(t *testing.T) {
 	const n = 6
 	masters := quorumtest.Start(t, 5)
@@ -247,8 +247,9 @@ func TestRWMutex_readers_holdTogether(t *testing.T) {
 	noVotes(t, masters)
 }
 
-// One reader's host loses its power. The other reads on, renewed, and what the dead one
-// had is over with its own TTL: a writer has the lock as soon as the live one has left.
+// The host of one reader loses its power, and another reader goes on and renews its lease. The votes
+// of the dead reader end with their own TTL. So a writer gets the lock as soon as the living reader
+// unlocks.
 func TestRWMutex_readerDies_freesItselfAlone(t *testing.T) {
 	t.Parallel()
 	const ttl = 1500 * time.Millisecond
@@ -278,8 +279,8 @@ func TestRWMutex_readerDies_freesItselfAlone(t *testing.T) {
 	unlock(t, o.lease)
 }
 
-// The one that reads on is the one that dies, after the other, with the longer TTL, has
-// left: the writer was told of the longer one when it last looked.
+// Of two readers, the one with the longer TTL unlocks, and the other one dies. A writer that waits had
+// seen the longer TTL, and still gets the lock when the shorter one is over.
 func TestRWMutex_lastReaderDies_writerHasItAfterItsTTL(t *testing.T) {
 	t.Parallel()
 	const ttl = 1500 * time.Millisecond
@@ -302,8 +303,8 @@ func TestRWMutex_lastReaderDies_writerHasItAfterItsTTL(t *testing.T) {
 	unlock(t, o.lease)
 }
 
-// While the writer that becomes a reader is the only one inside, nobody else writes;
-// others that waited to write do not keep it from reading.
+// A writer becomes a reader. Until it has unlocked both leases, no other caller writes. Writers that
+// wait do not delay the downgrade.
 func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	c, other := masters.Open(), masters.Open()
@@ -368,7 +369,7 @@ func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 	unlock(t, lock(t, rw.Locker()))
 }
 
-// A reader that wants to write would wait for itself, for ever.
+// A reader that asks for the lock for writing would wait for itself, so it gets ErrUpgrade at once.
 func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
@@ -403,8 +404,8 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 	masters.NothingLeft()
 }
 
-// Readers come and go so that there is always one inside. A writer that waits gets the
-// lock from those that were there before it; nobody who comes later passes.
+// Readers lock and unlock so that at least one always has the lock. A writer that waits gets the lock
+// after the readers that came before it. No later reader passes the writer.
 func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	writer := masters.Open()
@@ -498,7 +499,7 @@ func writerQueued(t *testing.T, masters *quorumtest.Masters, name string) bool {
 	return n > len(masters.Direct)/2
 }
 
-// Both sides count re-entries on the masters, and keep token and holder.
+// On both sides the masters count re-entries, and a re-entered lease has the same token and holder.
 func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
@@ -542,7 +543,8 @@ func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 	}
 }
 
-// What is not held any more is not given back: not to those who read on, nor from them.
+// Unlock of a lease that was lost returns ErrLost, and does not change the leases of others on the
+// same lock.
 func TestRWMutex_unlockAfterLoss_leavesTheOthers(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithTTL(300*time.Millisecond)), masters.Open()

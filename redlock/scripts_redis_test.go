@@ -10,7 +10,8 @@ import (
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
-// What shares a pipeline with a script that the masters have forgotten need not be a script itself: an acquire brings a TIME with it.
+// The masters forget their scripts before one step. The pipeline that is sent again may also have
+// commands that are no scripts: an acquire is sent with a TIME.
 func TestPair_scriptsFlushed_runAllTheSame(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()

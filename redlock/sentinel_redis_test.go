@@ -76,9 +76,8 @@ func startSentinel(t *testing.T, master *localredis.Server) string {
 	}
 }
 
-// docs/safety.md A11. One of the masters is whatever redis-sentinel says. It freezes with
-// a vote that its replica never heard of, the replica is promoted, and votes only when
-// it has recovered.
+// docs/safety.md A11. One of the masters is behind redis-sentinel. It freezes with a vote that its
+// replica does not have. The replica is promoted, and votes only when it has recovered.
 func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})

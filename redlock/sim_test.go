@@ -164,8 +164,8 @@ func TestSim_lockExcludesAndUnlockFrees(t *testing.T) {
 	})
 }
 
-// The holder is told before its validity is over, and the validity is over
-// before another can be granted the lock.
+// The context of a lease ends before its validity. The validity ends before another caller can get
+// the lock.
 func TestSim_expiry_endsTheContextBeforeValidity(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -208,7 +208,7 @@ func TestSim_renewal_keepsALeaseForAnHour(t *testing.T) {
 	})
 }
 
-// Every lease of a crowd is renewed in time, by few goroutines, in batches.
+// Thousands of leases are all renewed in time, by few goroutines, in batches.
 func TestSim_renewal_crowd(t *testing.T) {
 	leases, seconds := 3_000, 8
 	if quorumtest.Soak() {
@@ -254,8 +254,8 @@ func TestSim_renewal_crowd(t *testing.T) {
 	})
 }
 
-// The renewer takes a lease for one that has ended, and before it says so an
-// extend that was on the way succeeds.
+// The renewer finds that a lease has ended. Before the renewer ends it, an extend that was on its way
+// succeeds. The lease goes on and is renewed.
 func TestSim_extendedInTheLastMoment_renewalGoesOn(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
@@ -270,8 +270,8 @@ func TestSim_extendedInTheLastMoment_renewalGoesOn(t *testing.T) {
 	})
 }
 
-// Two masters answer the acquire after it was won without them, and one of the three
-// that decided it dies. The extend right after needs the late two.
+// Three masters decide the acquire, and two answer later. One of the three dies. The extend right
+// after Lock needs the two late votes.
 func TestSim_extendRightAfterLock_countsLateVotes(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
@@ -287,7 +287,7 @@ func TestSim_extendRightAfterLock_countsLateVotes(t *testing.T) {
 		if n := redlock.CountedVotes(lease); n != 5 {
 			t.Fatalf("%d votes counted, want 5", n)
 		}
-		// A straggler that says no is none of them.
+		// A late answer that is a refusal does not count.
 		a.heal()
 		c.masters[0].Restart()
 		time.Sleep(time.Second)
@@ -305,8 +305,8 @@ func TestSim_extendRightAfterLock_countsLateVotes(t *testing.T) {
 	})
 }
 
-// Each master is asked as soon as it has woken the waiter: the slow way to the first need
-// not wait for what the third has to say.
+// The waiter asks each master as soon as that master has woken it. The slow way to the first master
+// does not have to wait for the message of the third.
 func TestSim_handOff_asksEachMasterOnceItIsFree(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -318,9 +318,9 @@ func TestSim_handOff_asksEachMasterOnceItIsFree(t *testing.T) {
 			got <- next
 		}()
 		time.Sleep(100 * time.Millisecond) // it looks again after subscribing
-		// The first three grant after 1000, 200 + 800 and 400 + 600 us. Were all asked when
-		// the third has woken us, the second of them would after 400 + 800, and the last
-		// would be asked too early.
+		// The first three masters grant after 1000, 200 + 800 and 400 + 600 us. If the waiter
+		// asked all masters after the message of the third, the second would grant after
+		// 400 + 800 us, and the last would be asked before it is free.
 		for i, away := range []time.Duration{1000, 800, 600, 200, 200} {
 			a.faultOn("release", nodetest.Fault{Delay: time.Duration(i) * 200 * time.Microsecond}, i)
 			b.faultOn("acquire", nodetest.Fault{Delay: away * time.Microsecond}, i)
@@ -337,8 +337,8 @@ func TestSim_handOff_asksEachMasterOnceItIsFree(t *testing.T) {
 	})
 }
 
-// A master that refused the waiter a moment before the release came, and then woke it, is
-// asked again in the same round: the masters that have not answered may be slow ones.
+// A master refuses the waiter a moment before the release arrives there, and then wakes the waiter.
+// The waiter asks it again in the same round, because the masters that have not answered may be slow.
 func TestSim_wokenInARound_asksAgain(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -369,8 +369,8 @@ func TestSim_wokenInARound_asksAgain(t *testing.T) {
 	})
 }
 
-// A refusal that comes when the round is over has nobody ask again: the vote would be
-// nobody's.
+// A master wakes the waiter, and its refusal arrives when the round is over. The master is not asked
+// again, because no caller would use or release that vote.
 func TestSim_wokenInARound_overBeforeTheRefusal(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -394,8 +394,9 @@ func TestSim_wokenInARound_overBeforeTheRefusal(t *testing.T) {
 	})
 }
 
-// One master is down and one lacks the holder's vote, so the round is over before a quorum has
-// given the waiter a ticket. The next round must not take later ones: others have come since.
+// One master is down and one lacks the holder's vote, so the round is over before a quorum has given
+// the waiter a ticket. The next round must present the tickets that the waiter has. New tickets would
+// put it behind waiters that came later.
 func TestSim_placeOfTooFewTickets_isKept(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b, d := c.client(), c.client(), c.client()
@@ -437,8 +438,8 @@ func TestSim_placeOfTooFewTickets_isKept(t *testing.T) {
 	})
 }
 
-// A reader whose token another reader's has passed before a quorum confirmed it tries again:
-// nobody keeps it out.
+// The token of another reader passes the token of this one before a quorum confirms it. The reader
+// tries again, because no caller excludes it.
 func TestSim_tryRLock_tokenOvertaken_triesAgain(t *testing.T) {
 	simulateWith(t, 3, func(t *testing.T, c *cluster) {
 		a := c.client()
@@ -470,8 +471,9 @@ func TestSim_tryRLock_tokenOvertaken_triesAgain(t *testing.T) {
 	})
 }
 
-// One master wakes the waiter and no other does. It is asked at once, the rest a little
-// later, for they may be down; not when the caller gives up before, and nothing is left.
+// Only one master wakes the waiter. The waiter asks that master at once, and the others a little later,
+// because they may be down. If the caller gives up before, they are not asked, and nothing is left on
+// any master.
 func TestSim_wokenByOneMaster(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -526,8 +528,8 @@ func TestSim_wokenByOneMaster(t *testing.T) {
 	}
 }
 
-// A round that is under way when the client is closed gives back what it was granted, and
-// keeps no place for a later round.
+// A round that is under way when the client is closed releases the votes that it was granted, and
+// keeps no place in the queues.
 func TestSim_closeInARound_leavesNoPlace(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -558,8 +560,8 @@ func TestSim_closeInARound_leavesNoPlace(t *testing.T) {
 	})
 }
 
-// The bound holds whatever the masters do, and what the last round may have left is
-// given back after it.
+// TryLockFor returns in time whatever the masters do. The votes that its last round may have left are
+// released afterwards.
 func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
 	for _, silent := range []int{1, 3, 5} {
 		for _, wait := range []time.Duration{3 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, time.Second} {
@@ -597,9 +599,9 @@ func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
 
 func lost(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} }
 
-// tokenBefore has a client that is gone then take and give back the lock x, without the
-// masters in unasked, who have a counter but not its token. b, whose clock is an hour
-// behind, is there to recover masters; old is what the masters had before x.
+// tokenBefore lets a client take and release the lock x, and closes that client. The masters in unasked
+// take no part: they have a counter, but not the token of x. b is a client whose clock is an hour
+// behind, and recovers the masters. old is the data of the masters before x was locked.
 func (c *cluster) tokenBefore(unasked ...int) (token int64, b *member, old []*nodetest.Data) {
 	t := c.t
 	t.Helper()
@@ -619,15 +621,15 @@ func (c *cluster) tokenBefore(unasked ...int) (token int64, b *member, old []*no
 	return lease.Token(), b, old
 }
 
-// fallBack replaces m by a copy that was behind.
+// fallBack replaces the data of m by an older copy.
 func fallBack(m *nodetest.Master, old *nodetest.Data) {
 	m.Crash()
 	m.Promote(old)
 	m.Restart()
 }
 
-// One master lost its data while the two others that know the largest token were out of
-// reach. It must not begin by a clock although a quorum with it could be had: the clock of
+// One master lost its data. The two other masters that know the largest token are out of reach. The
+// master must not take its counters from a clock, although it would complete a quorum: the clock of
 // the client that recovers it is an hour behind.
 func TestSim_amnesiaWhileOthersAreAway_waitsForTheirCounters(t *testing.T) {
 	for how, forget := range map[string]func(m *nodetest.Master, old *nodetest.Data){
@@ -662,8 +664,8 @@ func recoversWhenHealed(t *testing.T, b *member, token int64) {
 	}
 }
 
-// Those that are out of reach will not come back, and new masters take their places. When
-// both have, no quorum can know the largest token, and a clock says what is above it.
+// Two masters that are out of reach come back without their data. When both are back, no quorum has
+// kept its counters. The master that lost its data then takes its counters from a clock.
 func TestSim_amnesiaWhileOthersAreGone_waitsForNewOnes(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
@@ -691,9 +693,9 @@ func TestSim_amnesiaWhileOthersAreGone_waitsForNewOnes(t *testing.T) {
 	})
 }
 
-// Two masters were emptied, and a third one restarted: what that has left counts, from the
-// beginning of its wait, and what one has that is out of reach. The clock of the client that
-// recovers them is an hour behind. Masters 0, 1 and 4 know the token.
+// Masters 0, 1 and 4 know the token. Masters 0 and 1 are emptied, and a third master restarts. The
+// counters that the restarted master still has are read during its wait too, and a master that is out
+// of reach may have counters. The clock of the client that recovers them is an hour behind.
 func TestSim_amnesiaAndRestart_whatIsLeftIsRead(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
@@ -736,8 +738,9 @@ func TestSim_amnesiaAndRestart_whatIsLeftIsRead(t *testing.T) {
 	}
 }
 
-// Two masters fell back, a third one's clock jumped, and the one that knows the token is out
-// of reach: a jump is no loss, so two are all that lost something, and a quorum may know.
+// Two masters fell back to older data, the clock of a third one jumped, and the masters that know the
+// token are out of reach. A master whose clock jumped lost nothing. So only two masters lost counters,
+// a quorum may have kept them, and no clock may take their place.
 func TestSim_amnesiaAndAJump_theJumpIsNoLoss(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		token, b, old := c.tokenBefore(2, 3)
@@ -750,9 +753,9 @@ func TestSim_amnesiaAndAJump_theJumpIsNoLoss(t *testing.T) {
 	})
 }
 
-// Two masters whose clocks never behave do not vote, but it is known whether they kept
-// their counters: a third one that lost its own reads theirs, or does not wait for them.
-// The clock of the client that recovers it is an hour behind.
+// Two masters whose clocks jump all the time do not vote, but the client knows whether they kept their
+// counters. A third master that lost its counters reads theirs, or does not wait for them. The clock
+// of the client that recovers it is an hour behind.
 func TestSim_amnesiaWhileClocksNeverBehave_votesAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
@@ -790,7 +793,7 @@ func TestSim_amnesiaWhileClocksNeverBehave_votesAgain(t *testing.T) {
 	}
 }
 
-// A rolling restart without persistence: top-ups put the votes back in time.
+// In a rolling restart without persistence, top-ups put the votes back in time.
 func TestSim_renewal_outlivesARollingFlush(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
@@ -823,8 +826,8 @@ func TestSim_lostQuorum_isReportedByTheNextRenewal(t *testing.T) {
 	})
 }
 
-// Masters that do not answer may still have their votes: the lease lives until
-// its validity ends, and goes on if they come back before.
+// Masters that do not answer may still have their votes. The lease is held until its validity ends, and
+// goes on if the masters come back before.
 func TestSim_silentQuorum(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -854,8 +857,8 @@ func TestSim_silentQuorum(t *testing.T) {
 	}
 }
 
-// docs/safety.md A14: the release of a lost attempt is held in the network and
-// delivered when the client's next attempt has won on the same masters.
+// docs/safety.md A14: the release of a failed attempt is delayed in the network. It arrives when the
+// client's next attempt has won on the same masters.
 func TestSim_zombieRelease_doesNotKillTheNextAttempt(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
@@ -899,9 +902,9 @@ func TestSim_zombieRelease_doesNotKillTheNextAttempt(t *testing.T) {
 	})
 }
 
-// docs/safety.md A13: an acquire is held in the network and delivered after its
-// release. A node has its old connection killed before it settles the debt; a
-// master that forbids it keeps a vote that nobody has, for one TTL.
+// docs/safety.md A13: an acquire is delayed in the network and arrives after its release. A node makes
+// the master kill the old connection before it sends the release again. A master that refuses this
+// keeps a vote that belongs to no lease, for one TTL.
 func TestSim_zombieAcquire(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -941,8 +944,8 @@ func TestSim_zombieAcquire(t *testing.T) {
 	}
 }
 
-// docs/safety.md A17: executed, and the reply is lost. That is no vote, and it is
-// given back.
+// docs/safety.md A17: an acquire is executed and its reply is lost. The client counts no vote, and
+// releases it.
 func TestSim_lostReplies(t *testing.T) {
 	for lost, want := range map[int]error{2: nil, 3: redlock.ErrUnreachable} {
 		t.Run(fmt.Sprint(lost), func(t *testing.T) {
@@ -970,8 +973,8 @@ func TestSim_lostReplies(t *testing.T) {
 	}
 }
 
-// A cancel before the quorum's last reply wins, one after it comes too late.
-// Whoever wins, the masters agree with what the caller was told.
+// A cancel before the quorum's last reply ends the attempt. A cancel after it comes too late. In both
+// cases the votes on the masters agree with what TryLock returned.
 func TestSim_cancelRacesWin(t *testing.T) {
 	const ms = time.Millisecond
 	for cancelAt, want := range map[time.Duration]error{
@@ -1031,8 +1034,8 @@ func TestSim_pauseBeforeTheCheck_refusesTheLease(t *testing.T) {
 	})
 }
 
-// The same pause after the grant ends the lease at the next look, though no
-// timer has fired.
+// If the client stops for a TTL after the grant, the next call of Err finds that the lease has ended,
+// although no timer has fired.
 func TestSim_pauseOfTheHolder_isSeenAtTheNextLook(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
@@ -1046,8 +1049,9 @@ func TestSim_pauseOfTheHolder_isSeenAtTheNextLook(t *testing.T) {
 	})
 }
 
-// docs/safety.md A3, A4: a master's clock jumps, which would end its votes early or late.
-// Its vote is not counted, and it recovers; three such masters are one too many.
+// docs/safety.md A3, A4: a master's clock jumps, so its votes would end early or late. The client does
+// not count its vote, and the master recovers. If the clocks of three of five masters jump, no lock
+// is granted.
 func TestSim_mastersClockJumps_voteDroppedAndItRecovers(t *testing.T) {
 	for _, step := range []time.Duration{time.Minute, -time.Minute, 200 * time.Millisecond} {
 		t.Run(step.String(), func(t *testing.T) {
@@ -1085,8 +1089,8 @@ func TestSim_mastersClockJumps_voteDroppedAndItRecovers(t *testing.T) {
 	}
 }
 
-// A client whose own clock jumped sees all masters jump the other way. It must not keep
-// everybody from locking for that; its own leases are what cannot be trusted.
+// A client whose own clock jumped sees all masters jump the other way. It must not put those masters
+// into quarantine. Only its own leases end.
 func TestSim_clientsClockJumps_itAloneSuffers(t *testing.T) {
 	for name, jump := range map[string]func(*simtest.Clock){
 		"ahead":       func(c *simtest.Clock) { c.Stop(5 * time.Second) },
@@ -1148,7 +1152,8 @@ func (c *cluster) fast(rate float64) *redlock.Client {
 	return b
 }
 
-// The same when it runs fast or slow, which is not seen at all masters in one moment.
+// The same for a client whose clock runs too fast or too slow. The client does not see this at all
+// masters at the same moment.
 func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
 	for _, rate := range []float64{1.02, 1.083, 0.95} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
@@ -1186,7 +1191,7 @@ func TestSim_maxHold_endsRenewal(t *testing.T) {
 	})
 }
 
-// The longest maximum is none.
+// With the largest Duration as its maximum, a hold has no limit: no sum overflows.
 func TestSim_maxHold_forEver(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		time.Sleep(time.Second)

@@ -62,9 +62,8 @@ func (ts *tokens) lock(ctx context.Context, m redlock.Locker) error {
 	return nil
 }
 
-// Masters are killed, emptied, frozen and replaced by a copy of another, at most two
-// at once, and messages are held up and delivered late; no token is granted twice or
-// out of order, and nobody holds a lock beside another.
+// Masters are killed, emptied, frozen and replaced by a copy of another, at most two at a time.
+// Messages are delayed. No token is granted twice or out of order, and there are never two holders.
 func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 	t.Parallel()
 	rng := quorumtest.Rand(t, "./redlock")

@@ -80,13 +80,12 @@ func waitSettled(t *testing.T, c *redlock.Client) {
 	})
 }
 
-// An idle waiter has the lock two round trips after its holder began to release
-// it: half a one for the release, half for the message, one for its own acquire.
+// A waiter gets the lock two round trips after the holder began to release it: half a round trip for
+// the release, half for the message, and one for the waiter's acquire.
 //
-// What a round trip is is measured beside each hand-off. On a machine that does
-// other things too, the mean says more about these; so the typical hand-off is
-// held to the promise, with half a round trip for noise (three round trips would
-// fail), and the mean and the worst only with REDLOCK_STRICT=1.
+// The test measures a round trip beside each hand-off. The median hand-off may take half a round trip
+// more, for noise; three round trips would fail. Other work of the machine changes the mean and the
+// worst, so the test checks those only with REDLOCK_STRICT=1.
 func TestLock_handOff_costsTwoRoundTrips(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	t.Run("loopback", func(t *testing.T) {
@@ -155,7 +154,7 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 	return nil
 }
 
-// In one process the next in line asks right behind the release, and needs no message.
+// The next caller of the same process asks right behind the release, and needs no message.
 func TestLock_handOverInOneProcess_needsNoMessage(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	c := masters.Lossy(func(int) bool { return true }, redlock.WithTTL(20*time.Second))
@@ -172,8 +171,8 @@ func TestLock_handOverInOneProcess_needsNoMessage(t *testing.T) {
 	}
 }
 
-// A master that the holder has no vote of grants to a waiter, who cannot use it
-// and gives it back, but not its place. That is no split vote, and no reason to ask again.
+// A master that has no vote of the holder grants the lock to a waiter. The waiter has no quorum, so it
+// releases that vote and keeps its place. These are no split votes, so the waiter does not ask again.
 func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	holder, waiter := masters.Open(), masters.Open()
@@ -196,8 +195,8 @@ func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 	must(t, got, then)
 }
 
-// Messages get lost at random, and connections for messages are cut: every hand-off
-// happens all the same, and none later than the holder's TTL would have been over.
+// Messages are lost at random, and connections for messages are cut. Every hand-off still happens, and
+// none later than the end of the holder's TTL.
 func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
 	const ttl, processes, lost = 500 * time.Millisecond, 4, 0.3
 	rng := quorumtest.Rand(t, "./redlock")
@@ -260,7 +259,8 @@ func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
 	}
 }
 
-// Not one message arrives.
+// No message arrives at all. Each waiter gets the lock when the holder's TTL would be over, at the
+// latest.
 func TestLock_allMessagesLost_waitsForTheTTLAtMost(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -356,7 +356,7 @@ func TestLock_minorityFails_handOffGoesOn(t *testing.T) {
 	}
 }
 
-// The message that would have woken the waiter has nobody to go to.
+// The waiter's subscription is cut when the masters send the message that would wake it.
 func TestLock_subscriptionCut_waiterLooksAgain(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	holder, waiter := masters.Open(), masters.Open()
@@ -474,8 +474,8 @@ func TestLock_oneOnEachOfManyLocks_leavesNothing(t *testing.T) {
 	crowd(t, n, n, func(i int) string { return fmt.Sprint("lock", i) })
 }
 
-// Lock and TryLock of another process find the lock free, and one that waits for
-// it: nobody goes past it, but those who said so.
+// The lock is free, and a caller of another process waits for it. TryLock does not pass that caller,
+// and only a Lock with Unfair does.
 func TestTryLock_freeButWaitedFor_doesNotPass(t *testing.T) {
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
@@ -619,8 +619,8 @@ func TestLock_givesUp_leavesTheQueueAtOnce(t *testing.T) {
 	unlock(t, must(t, second, then).lease)
 }
 
-// One that gives up in the middle of a process's line, or at its head, changes
-// nothing for those behind.
+// A caller at the head or in the middle of the line of a process gives up. The order of the other
+// callers stays the same.
 func TestLock_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open().Mutex("lock"))
@@ -654,7 +654,7 @@ func TestLock_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
 	masters.NothingLeft()
 }
 
-// A context that is over gets no lease, whatever the lock is like, and asks no
+// A call with a context that has ended gets no lease, whether the lock is free or held, and asks no
 // master.
 func TestLock_deadContext_isRefused(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
@@ -688,8 +688,8 @@ func TestLock_deadContext_isRefused(t *testing.T) {
 
 func errOf(_ *redlock.Lease, err error) error { return err }
 
-// A key of another type at the lock's name or at its queue's is an error that
-// names it, at once; it stays as it is, and what is held can be given back.
+// If the lock's name or its queue's name is a key of another type, Lock returns an error at once that
+// names the key. The key stays as it is, and a lease that is held can be unlocked.
 func TestLock_foreignKey_isRefused(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	holder, c := masters.Open(), masters.Open()
@@ -742,8 +742,8 @@ func TestLock_foreignKey_isRefused(t *testing.T) {
 	}
 }
 
-// A lock without TTL never ends by itself, so only its caller's patience bounds the
-// wait for it; nobody is told when an operator deletes it.
+// A lock key without TTL never ends by itself, so Lock waits for as long as its caller does. No message
+// tells the waiter that an operator deleted the key.
 func TestLock_keyWithoutTTL_waitsUntilItIsDeleted(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
@@ -768,8 +768,8 @@ func TestLock_keyWithoutTTL_waitsUntilItIsDeleted(t *testing.T) {
 	unlock(t, must(t, got, then).lease)
 }
 
-// Close ends all waiting, and what has waited is out of the queues when its sign of
-// life is over.
+// Close ends all waits. The masters drop the client's places from their queues when they have had no
+// heartbeat for a few seconds.
 func TestClose_whileWaiting_endsIt(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open().Mutex("lock"))
