@@ -39,8 +39,9 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// judge runs one seed in a bubble of its own, and checks what cfg promises.
-func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats sim.Stats) {
+// judge runs one seed in a bubble of its own, and checks what cfg promises. judged counts, by checker, the runs that gave it something to
+// judge: in a short run under faults nobody may get a lock.
+func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h *history.History, stats sim.Stats) {
 	t.Helper()
 	if raceEnabled {
 		cfg.Duration = min(cfg.Duration, 3*time.Second)
@@ -63,6 +64,11 @@ func judge(t *testing.T, seed uint64, cfg sim.Config) (h *history.History, stats
 		results = append(results, check.Exclusion(h))
 	}
 	for _, r := range results {
+		if r.Verdict == check.Unknown && r.Observed == 0 {
+			judged[r.ID] += 0
+			continue
+		}
+		judged[r.ID]++
 		if r.Verdict != check.Ok {
 			t.Errorf("%s %s %s\nreplay: %s", r.ID, r.Verdict, r.Summary, replay(t, seed))
 		}
@@ -82,8 +88,9 @@ func replay(t *testing.T, seed uint64) string {
 // many judges seeds, one after the other, until that is enough.
 func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
 	t.Helper()
+	judged := map[string]int{}
 	if *seedFlag != 0 {
-		_, stats := judge(t, *seedFlag, cfg)
+		_, stats := judge(t, *seedFlag, cfg, judged)
 		t.Logf("%+v", stats)
 		return
 	}
@@ -92,13 +99,18 @@ func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config, look ...fun
 	var total sim.Stats
 	runs := uint64(0)
 	for ; !enough(total) && !t.Failed(); runs++ {
-		h, stats := judge(t, first+runs, cfg)
+		h, stats := judge(t, first+runs, cfg, judged)
 		total.Add(stats)
 		for _, f := range look {
 			f(h)
 		}
 	}
 	t.Logf("%d runs from seed %d in %v: %+v", runs, first, time.Since(start).Round(time.Millisecond), total)
+	for id, n := range judged {
+		if n == 0 {
+			t.Errorf("%s saw nothing that it could have judged, in %d runs from seed %d", id, runs, first)
+		}
+	}
 }
 
 func operations(n uint64) func(sim.Stats) bool {
@@ -244,8 +256,8 @@ func TestRun_sameSeed_sameHistory(t *testing.T) {
 	}
 	for seed := range uint64(5) {
 		cfg := sim.Config{Duration: 3 * time.Second, Operated: seed%2 == 1}
-		a, _ := judge(t, seed, cfg)
-		b, _ := judge(t, seed, cfg)
+		a, _ := judge(t, seed, cfg, map[string]int{})
+		b, _ := judge(t, seed, cfg, map[string]int{})
 		for i := range min(len(a.Ops), len(b.Ops)) {
 			if a.Ops[i] != b.Ops[i] {
 				t.Fatalf("seed %d, operation %d of %d and %d:\n%+v\n%+v", seed, i, len(a.Ops), len(b.Ops), a.Ops[i], b.Ops[i])
