@@ -137,7 +137,7 @@ func TestLease_extend_movesValidity(t *testing.T) {
 	}
 	noErr(t, l.Unlock(t.Context()))
 	wantIs(t, l.Extend(t.Context()), redlock.ErrReleased)
-	ms.wantNoKeys("fixed")
+	ms.wantGone("fixed")
 }
 
 // When a quorum of the votes is gone, Extend ends the lease at once, however much validity is left.

@@ -420,7 +420,7 @@ func TestTryLock_cancelAfterReturn_leaseStands(t *testing.T) {
 		t.Errorf("the lease went with the context of the wait: %v", err)
 	}
 	noErr(t, l.Unlock(ctx)) // a context that is done does not stop an Unlock
-	ms.wantNoKeys("race")
+	ms.wantGone("race")
 }
 
 func TestTryLock_cancelBeforeTheReplies_votesGivenBack(t *testing.T) {

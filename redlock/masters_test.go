@@ -131,6 +131,17 @@ func (ms *masters) wantNoKeys(pattern string, on ...int) {
 	}
 }
 
+// wantGone wants the keys named like pattern to go within a second, of a TTL that is longer. Unlock returns when a quorum
+// has released the lock, and the other masters follow.
+func (ms *masters) wantGone(pattern string) {
+	ms.t.Helper()
+	released := time.Now()
+	soon(ms.t, "the keys go", func() bool { return len(ms.keys(pattern)) == 0 })
+	if took := time.Since(released); took > time.Second {
+		ms.t.Errorf("keys stayed for %v", took)
+	}
+}
+
 // keys lists the keys named like pattern, with the master they are on.
 func (ms *masters) keys(pattern string, on ...int) (left []string) {
 	ms.t.Helper()

@@ -175,9 +175,10 @@ func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 func TestRestart_oneOrTwoOfFive_costNothing(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
-	// A lease is to outlive a machine that is busy; a pair takes no time.
+	// A lease is to outlive a machine that is busy; a pair takes no time. An Unlock is to outlive one that
+	// stands still for a second: it waits as long as the node timeout.
 	const ttl = time.Second
-	c := ms.begin(redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(time.Second))
+	c := ms.begin(redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(5*time.Second))
 	stop := make(chan struct{})
 	count, wait := pairs(t, c, 2, stop) // any failure is one of the test
 	for _, down := range [][]int{{0}, {1, 2}, {3, 4}} {
