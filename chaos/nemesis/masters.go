@@ -201,7 +201,7 @@ func (s *strike) clockOff(n *Node, least time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if off := max(before.Sub(shown), shown.Sub(time.Now())); off < least {
+		if off := max(before.Sub(shown), time.Until(shown)); off < least {
 			return fmt.Errorf("the clock of %s shows the right time", n.name)
 		}
 		return nil
