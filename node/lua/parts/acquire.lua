@@ -17,9 +17,6 @@
       local token, stored
       if left then
 -- @part token
-        if not token then
-          answer = 'REDLOCK COUNTER ' .. last
-        end
       end
       if token then
         local count, timeout = '1', mode == 'r' and contention.timeout_key(lock, holder, 1)

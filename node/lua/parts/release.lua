@@ -8,6 +8,7 @@
       answer = gone.err
     elseif gone == 1 then
       if mode == 'x' and ticket == '' and try('exists', queue) == 0 then
+        -- The name is that of braced in part redisson, which would have to be created.
         try('publish', string.find(lock, '{', 1, true) and 'redisson_lock__channel:' .. lock
           or 'redisson_lock__channel:{' .. lock .. '}', '0')
       else
