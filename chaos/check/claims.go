@@ -124,7 +124,7 @@ func Exclusion(h *history.History) Result {
 		cs := claims[lock]
 		n += len(cs)
 		for _, c := range cs {
-			if !suspended.covers(c.From, c.To) {
+			if !suspended.spans.covers(c.From, c.To) {
 				judged++
 			}
 		}

@@ -45,19 +45,19 @@ const (
 // Quiet returns the cost of having no fault: the tenths of a second between the first fault and the last that no fault touched, and in how many
 // of them a lock was granted.
 func Quiet(h *history.History) Cost {
-	var spans []span
+	var faults []span
 	for _, f := range h.Faults {
 		if f.End != history.Never {
-			spans = append(spans, span{f.Start, f.End})
+			faults = append(faults, span{f.Start, f.End})
 		}
 	}
-	if len(spans) == 0 {
+	if len(faults) == 0 {
 		return Cost{}
 	}
-	at := Suspension{spans: union(spans)}
+	at := union(faults)
 	grants := grantTimes(h)
 	var c Cost
-	for w := at.spans[0].to/costWindow + 1; w < at.spans[len(at.spans)-1].from/costWindow; w++ {
+	for w := at[0].to/costWindow + 1; w < at[len(at)-1].from/costWindow; w++ {
 		from, to := w*costWindow, (w+1)*costWindow
 		if at.meets(from, to) {
 			continue

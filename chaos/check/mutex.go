@@ -31,7 +31,7 @@ func Linearizable(h *history.History, timeout time.Duration) Result {
 	r.Suspended = SuspendedExclusion(h)
 	byLock := map[string][]*life{}
 	for _, l := range lives(h) {
-		if r.Suspended.meets(l.grant.Call, max(l.end(), l.grant.Return)) {
+		if r.Suspended.spans.meets(l.grant.Call, max(l.end(), l.grant.Return)) {
 			continue
 		}
 		byLock[l.grant.Lock] = append(byLock[l.grant.Lock], l)

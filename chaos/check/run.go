@@ -230,13 +230,13 @@ func Effort(h *history.History, least Minimums) Result {
 // GrantsUnderFaults counts the locks that were granted while a fault was at work. A lock that is granted when all is quiet says nothing about
 // faults. Probes do not count.
 func GrantsUnderFaults(h *history.History) (n int) {
-	var spans []span
+	var faults []span
 	for _, f := range h.Faults {
 		if f.Error == "" {
-			spans = append(spans, span{f.Start, f.End})
+			faults = append(faults, span{f.Start, f.End})
 		}
 	}
-	at := Suspension{spans: union(spans)}
+	at := union(faults)
 	for _, op := range h.Ops {
 		if op.Kind == history.KindLock && op.Outcome == history.OK && at.meets(op.Return, op.Return) {
 			n++

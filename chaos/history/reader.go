@@ -29,6 +29,25 @@ type History struct {
 	Torn []string
 }
 
+// Extent returns the time from the first operation or fault to the last. from is Never if there is none.
+func (h *History) Extent() (from, to int64) {
+	from = Never
+	add := func(begin, end int64) {
+		from = min(from, begin)
+		if end == Never {
+			end = begin
+		}
+		to = max(to, end)
+	}
+	for _, op := range h.Ops {
+		add(op.Call, op.Return)
+	}
+	for _, f := range h.Faults {
+		add(f.Start, f.End)
+	}
+	return from, to
+}
+
 // ReadFiles reads the files of one run and merges them.
 func ReadFiles(paths ...string) (*History, error) {
 	hs := make([]*History, 0, len(paths))

@@ -31,13 +31,7 @@ func freezeClient(s *strike) error {
 	c := s.target.Clients[i]
 	d := s.between(10*time.Millisecond, 3*s.target.TTL)
 	s.fault.Targets = []string{c.Name()}
-	when := "at any time"
-	if s.rand.IntN(3) > 0 {
-		if s.awaitReplies(i) {
-			when = "before the replies"
-		}
-	}
-	s.say("%s, for %v", when, d)
+	s.say("%s, for %v", s.awaitMoment(i), d)
 	s.heal(func(context.Context) error { return c.Resume() })
 	if err := c.Pause(); err != nil {
 		return err
@@ -52,12 +46,16 @@ func killClient(s *strike) error {
 	i := s.rand.IntN(len(s.target.Clients))
 	c := s.target.Clients[i]
 	s.fault.Targets = []string{c.Name()}
-	when := "at any time"
-	if s.rand.IntN(3) > 0 && s.awaitReplies(i) {
-		when = "before the replies"
-	}
-	s.say("%s", when)
+	s.say("%s", s.awaitMoment(i))
 	return c.Kill(s.ctx)
+}
+
+// awaitMoment draws when to strike client i, waits for that moment, and says which it is.
+func (s *strike) awaitMoment(i int) string {
+	if s.rand.IntN(3) > 0 && s.awaitReplies(i) {
+		return "before the replies"
+	}
+	return "at any time"
 }
 
 // awaitReplies returns true when a command of client i was executed and its reply, like those of the other masters, is a few milliseconds

@@ -127,24 +127,14 @@ func (s *story) figures() []figure {
 	return figs
 }
 
-// extent is the time from the first to the last thing that happened.
-func extent(h *history.History) window {
-	w := window{from: history.Never}
-	add := func(from, to int64) {
-		w.from = min(w.from, from)
-		if to == history.Never {
-			to = from
-		}
-		w.to = max(w.to, to)
-	}
-	for _, op := range h.Ops {
-		add(op.Call, op.Return)
-	}
-	for _, f := range h.Faults {
-		add(f.Start, f.End)
-	}
+// extent is the time from the first to the last thing that happened, looks at the masters' votes included.
+func extent(h *history.History) (w window) {
+	w.from, w.to = h.Extent()
 	for _, v := range h.Votes {
-		add(v.Call, v.Return)
+		w.from, w.to = min(w.from, v.Call), max(w.to, v.Call)
+		if v.Return != history.Never {
+			w.to = max(w.to, v.Return)
+		}
 	}
 	if w.from == history.Never {
 		w.from = 0
