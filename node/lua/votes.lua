@@ -57,7 +57,7 @@ end
 local contention
 
 local KEYS, ARGV = KEYS, ARGV
-local call, try = redis.call, redis.pcall
+local try = redis.pcall -- an error that ended the script would leave the votes of earlier ops
 local HEADER, STRIDE = 5, 4 -- words of ARGV up to the counters, and of an op
 local record, acquires, state, ttl = KEYS[#KEYS], tonumber(ARGV[1]), ARGV[3], ARGV[4]
 local at = acquires > 0 and HEADER + 2 * acquires or 2 -- the last word that was read

@@ -12,7 +12,6 @@
             -- a proposal that is more than a minute ahead: clients with wrong clocks must not push
             -- the tokens into the future, neither at once nor in many steps. The record keeps
             -- latest, because asking for TIME in each call would cost a tenth of the throughput.
-            -- An error of TIME must not end the script: it would leave the votes of earlier ops.
             local now = try('time')
             if now.err then
               token = nil
