@@ -294,6 +294,17 @@ func (c *initial) define(fs *flag.FlagSet) {
 	fs.BoolVar(&c.abandon, "abandon-change", false, "give up an unfinished change of masters for good")
 }
 
+// showStatus prints what the masters of list say after an operation, and an empty line.
+func showStatus(ctx context.Context, out io.Writer, list redlock.List) (*redlock.Status, error) {
+	s, err := redlock.ReadStatus(ctx, list)
+	if err != nil {
+		return nil, errorCode(err)
+	}
+	table(out, s)
+	fmt.Fprintln(out)
+	return s, nil
+}
+
 func (c *initial) run(ctx context.Context, o output) error {
 	before, err := redlock.ReadStatus(ctx, c.list())
 	if err != nil {
@@ -310,12 +321,10 @@ func (c *initial) run(ctx context.Context, o output) error {
 	if err := redlock.Init(ctx, c.list(), progress(o.err), words...); err != nil {
 		return errorCode(err)
 	}
-	s, err := redlock.ReadStatus(ctx, c.list())
+	s, err := showStatus(ctx, o.out, c.list())
 	if err != nil {
-		return errorCode(err)
+		return err
 	}
-	table(o.out, s)
-	fmt.Fprintln(o.out)
 	text := fmt.Sprintf("the list has begun, with a maximum TTL of %v; give every program the same list and the same maximum TTL", c.maxTTL)
 	if s.Standing != redlock.AllVote {
 		text += "; " + s.Text

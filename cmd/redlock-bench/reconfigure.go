@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -54,12 +53,9 @@ func (c *reconfigure) run(ctx context.Context, o output) error {
 	if err := redlock.Reconfigure(ctx, c.from.list(), c.to.list(), progress(o.err)); err != nil {
 		return errorCode(err)
 	}
-	s, err := redlock.ReadStatus(ctx, c.to.list())
-	if err != nil {
-		return errorCode(err)
+	if _, err := showStatus(ctx, o.out, c.to.list()); err != nil {
+		return err
 	}
-	table(o.out, s)
-	fmt.Fprintln(o.out)
 	say(o.out, "done: the new list votes; start the clients with it, then take away the masters that only the old list has")
 	return nil
 }
@@ -85,12 +81,9 @@ func (c *cancel) run(ctx context.Context, o output) error {
 	if err := redlock.CancelReconfigure(ctx, c.list()); err != nil {
 		return errorCode(err)
 	}
-	s, err := redlock.ReadStatus(ctx, c.list())
-	if err != nil {
-		return errorCode(err)
+	if _, err := showStatus(ctx, o.out, c.list()); err != nil {
+		return err
 	}
-	table(o.out, s)
-	fmt.Fprintln(o.out)
 	if before.Change == nil {
 		say(o.out, "nothing to give up: no change of these masters was begun")
 	} else {
