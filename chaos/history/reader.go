@@ -10,14 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 )
 
-// History is a whole run. Each slice is ordered by the time of the call, with equal times in the order of the files.
+// History is a whole run, or a chapter of one. Each slice is ordered by the time of the call, with equal times in the order of the files.
 type History struct {
 	Header   Header
+	Part     *Part // not nil: this is a chapter
 	Ops      []Op
 	Faults   []Fault
 	Votes    []Vote
@@ -29,8 +29,11 @@ type History struct {
 	Torn []string
 }
 
-// Extent returns the time from the first operation or fault to the last. from is Never if there is none.
+// Extent returns the time from the first operation or fault of the run to the last. from is Never if there is none.
 func (h *History) Extent() (from, to int64) {
+	if h.Part != nil {
+		return h.Part.RunFrom, h.Part.RunTo
+	}
 	from = Never
 	add := func(begin, end int64) {
 		from = min(from, begin)
@@ -48,26 +51,13 @@ func (h *History) Extent() (from, to int64) {
 	return from, to
 }
 
-// ReadFiles reads the files of one run and merges them.
+// ReadFiles reads the files of one run into memory, and merges them. Open reads a history of any length.
 func ReadFiles(paths ...string) (*History, error) {
-	hs := make([]*History, 0, len(paths))
-	for _, path := range paths {
-		h, err := readFile(path)
-		if err != nil {
-			return nil, err
-		}
-		hs = append(hs, h)
-	}
-	return Merge(hs...)
-}
-
-func readFile(path string) (*History, error) {
-	f, err := os.Open(path)
+	fs, err := Open(paths...)
 	if err != nil {
-		return nil, fmt.Errorf("history: %w", err)
+		return nil, err
 	}
-	defer f.Close()
-	return Read(path, f)
+	return Load(fs)
 }
 
 var errForeign = errors.New("no history, which redlock-bench chaos --history writes")
@@ -79,40 +69,83 @@ var errForeign = errors.New("no history, which redlock-bench chaos --history wri
 func Read(name string, r io.Reader) (*History, error) {
 	h := &History{}
 	pending := map[string]int{} // client -> index in Ops of its operation that had not returned
-	br := bufio.NewReaderSize(r, 1<<16)
-	for n := 1; ; n++ {
-		b, err := br.ReadBytes('\n')
+	ls := newLines(name, r)
+	for {
+		b, err := ls.next()
 		if errors.Is(err, io.EOF) {
-			if n == 1 {
-				return nil, fmt.Errorf("history: %s: no header: %w", name, errForeign)
-			}
-			if len(b) > 0 {
-				h.Torn = append(h.Torn, fmt.Sprintf("%s:%d (%d bytes)", name, n, len(b)))
-			}
 			break
 		}
-		if err == nil {
-			err = h.addLine(b, n == 1, pending)
+		if err != nil {
+			return nil, err
 		}
-		switch {
-		case err != nil && n == 1:
-			return nil, fmt.Errorf("history: %s:1: %w: %w", name, err, errForeign)
-		case err != nil:
-			return nil, fmt.Errorf("history: %s:%d: %w: the file was changed, or another version wrote it", name, n, err)
+		l, err := parse(b)
+		if err == nil {
+			err = h.add(l, ls.n == 1, pending)
+		}
+		if err != nil {
+			return nil, ls.failed(err)
 		}
 	}
+	h.Torn = ls.torn
 	h.sort()
 	return h, nil
 }
 
-// addLine parses one line into h.
-func (h *History) addLine(b []byte, first bool, pending map[string]int) error {
-	l, err := parse(b)
-	if err != nil {
-		return err
+// lines reads the lines of a file. n is the number of the line that next returned.
+type lines struct {
+	name string
+	br   *bufio.Reader
+	n    int
+	torn []string // the last line, if it was cut off
+}
+
+func newLines(name string, r io.Reader) *lines {
+	return &lines{name: name, br: bufio.NewReaderSize(r, 1<<16)}
+}
+
+// next returns the next whole line, which is valid until next is called again, or io.EOF.
+func (ls *lines) next() ([]byte, error) {
+	ls.n++
+	b, err := ls.br.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) { // longer than the buffer
+		var rest []byte
+		b = slices.Clone(b)
+		rest, err = ls.br.ReadBytes('\n')
+		b = append(b, rest...)
 	}
+	switch {
+	case err == nil:
+		return b, nil
+	case !errors.Is(err, io.EOF):
+		return nil, ls.failed(err)
+	case ls.n == 1:
+		return nil, fmt.Errorf("history: %s: no header: %w", ls.name, errForeign)
+	case len(b) > 0:
+		ls.torn = append(ls.torn, fmt.Sprintf("%s:%d (%d bytes)", ls.name, ls.n, len(b)))
+	}
+	return nil, io.EOF
+}
+
+// failed says where err is.
+func (ls *lines) failed(err error) error {
+	if ls.n == 1 {
+		return fmt.Errorf("history: %s:1: %w: %w", ls.name, err, errForeign)
+	}
+	return fmt.Errorf("history: %s:%d: %w: the file was changed, or another version wrote it", ls.name, ls.n, err)
+}
+
+// placed returns an error unless l is a header and the first line, or neither.
+func (l line) placed(first bool) error {
 	if (l.Header != nil) != first {
 		return errors.New("the header must be the first line, and only that")
+	}
+	return nil
+}
+
+// add adds one line to h.
+func (h *History) add(l line, first bool, pending map[string]int) error {
+	if err := l.placed(first); err != nil {
+		return err
 	}
 	switch {
 	case l.Header != nil:
@@ -248,21 +281,7 @@ func (h *History) sort() {
 }
 
 // Write writes h as one file, which Read reads back equal (but for Torn). It is for a merged history: what a run keeps.
-func (h *History) Write(w io.Writer) error {
-	bw := bufio.NewWriter(w)
-	hw, err := NewWriter(bw, h.Header)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(appendAll(hw, h.Ops), appendAll(hw, h.Faults), appendAll(hw, h.Votes), appendAll(hw, h.Keys), appendAll(hw, h.Counters))
-	if err != nil {
-		return err
-	}
-	if err := bw.Flush(); err != nil {
-		return fmt.Errorf("history: %w", err)
-	}
-	return nil
-}
+func (h *History) Write(w io.Writer) error { return Copy(w, Whole(h)) }
 
 func appendAll[R Record](w *Writer, rs []R) error {
 	for _, r := range rs {
