@@ -18,6 +18,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -105,7 +106,7 @@ func Serve() {
 // Outcome is a run and its verdict.
 type Outcome struct {
 	Result  *Result
-	History *history.History
+	History history.Source // its files are removed when Config.Report returns
 	Checks  []check.Result
 	Logs    map[string][]byte // the ends of the logs of masters and clients, by name
 }
@@ -119,21 +120,36 @@ const nodeTimeout = redlock.DefaultNodeTimeout
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	r := &run{cfg: cfg, began: time.Now()}
-	var h *history.History
-	var e check.Expect
-	var err error
 	if cfg.Driver == Sim {
-		h, e, err = simulate(ctx, cfg)
-	} else {
-		h, e, err = r.real(ctx)
+		h, e, err := simulate(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return r.judge(history.Whole(h), e)
 	}
+	reaper, err := cluster.Watch()
 	if err != nil {
 		return nil, err
 	}
-	checks := check.All(h, e)
-	res := newResult(h, checks, r)
-	if cfg.Report != nil {
-		if err := cfg.Report(Outcome{Result: res, History: h, Checks: checks, Logs: r.logs}); err != nil {
+	defer reaper.Close()
+	defer r.remove() // also when something panics
+	h, e, err := r.real(ctx)
+	if err != nil {
+		return nil, errors.Join(err, r.remove())
+	}
+	res, err := r.judge(h, e)
+	return res, errors.Join(err, r.remove())
+}
+
+// judge checks what was recorded, and reports it.
+func (r *run) judge(h history.Source, e check.Expect) (*Result, error) {
+	checks, tally, err := check.Judge(h, e, check.ChapterOps)
+	if err != nil {
+		return nil, err
+	}
+	res := newResult(tally, checks, r)
+	if r.cfg.Report != nil {
+		if err := r.cfg.Report(Outcome{Result: res, History: h, Checks: checks, Logs: r.logs}); err != nil {
 			return res, fmt.Errorf("chaos: report: %w", err)
 		}
 	}

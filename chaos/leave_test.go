@@ -195,7 +195,11 @@ func TestRun_twoAtOnce_doNotMeet(t *testing.T) {
 			res, err := Run(t.Context(), Config{
 				Driver: cluster.Process, Masters: 3, Clients: 2, Duration: 2 * time.Second, Seed: 5, Nemeses: parse(t, "kill-minority,partition", cluster.None),
 				Min: &check.Minimums{Acquisitions: 10}, Report: func(o Outcome) error {
-					for _, op := range o.History.Ops {
+					h, err := history.Load(o.History)
+					if err != nil {
+						return err
+					}
+					for _, op := range h.Ops {
 						if op.Kind == history.KindLock && op.Outcome == history.OK {
 							holders[i][op.Holder] = true
 						}

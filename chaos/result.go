@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
-	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 )
 
@@ -59,10 +58,10 @@ type Violation struct {
 // Held reports whether every promise was kept.
 func (r *Result) Held() bool { return len(r.Violations) == 0 }
 
-func newResult(h *history.History, checks []check.Result, r *run) *Result {
-	res := Summarize(h, checks)
+func newResult(t *check.Tally, checks []check.Result, r *run) *Result {
+	res := Summarize(t, checks)
 	res.Violations = append(res.Violations, r.faults.violations...)
-	res.Violations = append(res.Violations, belowFloor(r.cfg.Nemeses, check.Costs(h), check.Quiet(h))...)
+	res.Violations = append(res.Violations, belowFloor(r.cfg.Nemeses, check.Costs(t.Digest), check.Quiet(t.Digest))...)
 	if r.cfg.Driver != Sim {
 		res.Duration = r.lasted.Seconds()
 	}
@@ -82,16 +81,13 @@ func belowFloor(nemeses []nemesis.Nemesis, costs map[string]*check.Cost, quiet c
 }
 
 // Summarize returns the Result of a recorded history. Its duration is from the beginning of the first fault to the end of the last.
-func Summarize(h *history.History, checks []check.Result) *Result {
+func Summarize(t *check.Tally, checks []check.Result) *Result {
+	h := t.Digest
+	availability, lasted := check.Availability(h)
 	res := &Result{
 		Seed: h.Header.Seed, Driver: h.Header.Driver, Faults: map[string]int{}, Violations: violations(checks), Versions: h.Header.Versions,
-		Recovery: ms(check.Recovery(h)), Nemeses: map[string]Impact{},
-		UnderFaults: check.GrantsUnderFaults(h),
-	}
-	for _, op := range h.Ops {
-		if op.Kind == history.KindLock && op.Outcome == history.OK {
-			res.Acquisitions++
-		}
+		Duration: lasted.Seconds(), Availability: availability, Recovery: ms(check.Recovery(h)), Nemeses: map[string]Impact{},
+		Acquisitions: t.Acquisitions, UnderFaults: t.UnderFaults, Unfenced: lost(t.Unfenced), Fenced: lost(t.Fenced),
 	}
 	for _, f := range h.Faults {
 		if f.Error == "" {
@@ -104,23 +100,18 @@ func Summarize(h *history.History, checks []check.Result) *Result {
 			Recovery: ms(c.Median()), Longest: ms(c.Longest()), Masters: ms(c.Masters),
 		}
 	}
-	res.NotJudged = notJudged(h, checks)
-	from, to := underFaults(h)
-	res.Duration = time.Duration(to - from).Seconds()
-	res.Availability = availability(h, from, to)
-	res.Unfenced, res.Fenced = lost(h, false), lost(h, true)
+	res.NotJudged = notJudged(t.Suspended, checks)
 	return res
 }
 
-func notJudged(h *history.History, checks []check.Result) NotJudged {
-	s := check.SuspendedExclusion(h)
+func notJudged(s check.Suspension, checks []check.Result) NotJudged {
 	n := NotJudged{Time: s.Time.Seconds(), Of: s.Run.Seconds(), Nemeses: map[string]float64{}}
 	for name, d := range s.By {
 		n.Nemeses[name] = d.Seconds()
 	}
 	for _, c := range checks {
 		if c.ID == "exclusion" {
-			n.Overlaps = len(c.NotJudged)
+			n.Overlaps = len(c.NotJudged) + c.MoreNotJudged
 		}
 	}
 	return n
@@ -142,7 +133,7 @@ func violations(checks []check.Result) []Violation {
 		}
 		for i, v := range c.Violations {
 			if i == maxListed {
-				vs = append(vs, Violation{c.ID, "and " + strconv.Itoa(len(c.Violations)-i) + " more"})
+				vs = append(vs, Violation{c.ID, "and " + strconv.Itoa(len(c.Violations)+c.More-i) + " more"})
 				break
 			}
 			vs = append(vs, Violation{c.ID, v.Text})
@@ -151,49 +142,10 @@ func violations(checks []check.Result) []Violation {
 	return vs
 }
 
-// underFaults returns the time from the first fault to the end of the last fault that ended. It is empty if there were no faults.
-func underFaults(h *history.History) (from, to int64) {
-	for i, f := range h.Faults {
-		if i == 0 || f.Start < from {
-			from = f.Start
-		}
-		to = max(to, from)
-		if f.End != history.Never {
-			to = max(to, f.End)
-		}
-	}
-	return from, to
-}
-
-// availability returns the share of windows between from and to in which a lock was granted; 1 if there is no window.
-func availability(h *history.History, from, to int64) float64 {
-	const window = int64(500 * time.Millisecond)
-	n := (to - from) / window
-	if n < 1 {
-		return 1
-	}
-	granted := make([]bool, n)
-	for _, op := range h.Ops {
-		if op.Kind == history.KindLock && op.Outcome == history.OK && op.Return >= from {
-			if i := (op.Return - from) / window; i < n {
-				granted[i] = true
-			}
-		}
-	}
-	yes := 0
-	for _, g := range granted {
-		if g {
-			yes++
-		}
-	}
-	return float64(yes) / float64(n)
-}
-
-// lost returns the share of acknowledged updates that the registers lost.
-func lost(h *history.History, fenced bool) float64 {
-	gone, written := check.Lost(h, fenced)
-	if written == 0 {
+// lost returns the share of acknowledged updates that were lost.
+func lost(u check.Updates) float64 {
+	if u.Written == 0 {
 		return 0
 	}
-	return float64(gone) / float64(written)
+	return float64(u.Lost) / float64(u.Written)
 }

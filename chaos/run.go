@@ -43,34 +43,29 @@ type run struct {
 	logs           map[string][]byte // of masters and clients, by name
 }
 
-// real runs against real masters and removes them afterwards.
-func (r *run) real(ctx context.Context) (*history.History, check.Expect, error) {
+// real runs against real masters and removes them afterwards. What was recorded is in r.dir, which remove removes.
+func (r *run) real(ctx context.Context) (history.Source, check.Expect, error) {
 	if err := preflight(r.cfg.Masters, r.cfg.Clients); err != nil {
 		return nil, check.Expect{}, err
 	}
-	reaper, err := cluster.Watch()
-	if err != nil {
-		return nil, check.Expect{}, err
-	}
-	defer reaper.Close()
 	defer r.close() // also when something panics
-	h, err := r.record(ctx)
-	if err := errors.Join(err, r.close()); err != nil && (h == nil || ctx.Err() != nil) {
+	files, err := r.record(ctx)
+	if err := errors.Join(err, r.close()); err != nil && (files == nil || ctx.Err() != nil) {
 		return nil, check.Expect{}, err
 	} else if err != nil {
 		// What was recorded is judged all the same, and the run has failed.
 		r.faults.violation(harness, err.Error())
 	}
-	p := h.Header.Promises
-	return h, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: r.aftermathBound(), Timeout: time.Minute, Min: *r.cfg.Min}, nil
+	p := files.Run().Header.Promises
+	return files, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: r.aftermathBound(), Timeout: time.Minute, Min: *r.cfg.Min}, nil
 }
 
 // harness stands for a checker in a Violation that says why the run did not come to its end.
 const harness = "harness"
 
-// record starts everything, lets the nemeses strike, and returns the recorded history. If the run did not come to its end, for example because
-// a client crashed or a fault could not be healed, record returns the history so far and the error.
-func (r *run) record(ctx context.Context) (*history.History, error) {
+// record starts everything, lets the nemeses strike, and returns the recorded history, which is in files. If the run did not come to its end,
+// for example because a client crashed or a fault could not be healed, record returns the history so far and the error.
+func (r *run) record(ctx context.Context) (*history.Files, error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -89,8 +84,8 @@ func (r *run) record(ctx context.Context) (*history.History, error) {
 	r.collectLogs(ctx)
 	paths, globErr := filepath.Glob(filepath.Join(r.dir, "*.jsonl"))
 	closeErr := r.file.Close()
-	h, readErr := history.ReadFiles(paths...)
-	return h, errors.Join(err, globErr, closeErr, readErr)
+	files, readErr := history.Open(paths...)
+	return files, errors.Join(err, globErr, closeErr, readErr)
 }
 
 // collectLogs keeps the logs of masters and clients for the Outcome.
@@ -220,7 +215,7 @@ func (r *run) openClients(ctx context.Context) error {
 // would decide which client waits; with this pause the faults decide.
 const think = 5 * time.Millisecond
 
-// close stops and removes everything that the run started. It goes on after an error and joins the errors.
+// close stops and removes everything that the run started, but not the history. It goes on after an error and joins the errors.
 func (r *run) close() error {
 	var errs []error
 	for _, s := range r.clients {
@@ -240,8 +235,13 @@ func (r *run) close() error {
 	if r.file != nil {
 		_ = r.file.Close() // record closes it too, unless it fails before
 	}
-	if r.dir != "" {
-		errs = append(errs, os.RemoveAll(r.dir))
-	}
 	return errors.Join(errs...)
+}
+
+// remove removes the history.
+func (r *run) remove() error {
+	if r.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(r.dir)
 }

@@ -298,7 +298,7 @@ func TestKeep_failedRun_oneFolder(t *testing.T) {
 	logs := map[string][]byte{"n1": []byte("Ready"), "c1": []byte("panic"), "../../n2": []byte("out")}
 	var stderr bytes.Buffer
 	var f files
-	err := f.keep(&console{out: io.Discard, err: &stderr}, "chaos-failed-5", res, chaos.Outcome{Result: res, History: h, Logs: logs})
+	err := f.keep(&console{out: io.Discard, err: &stderr}, "chaos-failed-5", res, chaos.Outcome{Result: res, History: history.Whole(h), Logs: logs})
 	if err != nil || !strings.Contains(stderr.String(), "evidence: chaos-failed-5 ") {
 		t.Errorf("error %v, and printed: %s", err, stderr.String())
 	}

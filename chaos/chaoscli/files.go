@@ -81,10 +81,10 @@ func (f *files) keep(c *console, dir string, res *chaos.Result, o chaos.Outcome)
 }
 
 // write writes the named files and prints their names. It goes on after an error and joins the errors.
-func (f *files) write(c *console, result any, h *history.History, checks []check.Result, told *report.Told) error {
+func (f *files) write(c *console, result any, h history.Source, checks []check.Result, told *report.Told) error {
 	return errors.Join(
 		f.one(c, "report", f.html, func(w io.Writer) error { return report.Write(w, h, checks, told) }),
-		f.one(c, "history", f.history, h.Write),
+		f.one(c, "history", f.history, func(w io.Writer) error { return history.Copy(w, h) }),
 		f.one(c, "result", f.json, func(w io.Writer) error { return json.NewEncoder(w).Encode(result) }),
 	)
 }

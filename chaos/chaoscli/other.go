@@ -49,7 +49,7 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		if !res.Held() {
 			out.nameMissing("redlock-chaos-failover")
 		}
-		if err := out.write(c, res, h, checks, told(res)); err != nil {
+		if err := out.write(c, res, history.Whole(h), checks, told(res)); err != nil {
 			return err
 		}
 		if out.json != "-" {
@@ -99,20 +99,24 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		case heal <= 0 || timeout <= 0:
 			return usagef("--heal %v, --timeout %v: want times above 0", heal, timeout)
 		}
-		h, err := history.ReadFiles(paths...)
+		h, err := history.Open(paths...)
 		if err != nil {
 			return usageError{err}
 		}
-		for _, torn := range h.Torn {
+		run := h.Run()
+		for _, torn := range run.Torn {
 			fmt.Fprintf(c.err, "the last line is cut off, and left out: %s\n", torn)
 		}
 		if err := out.open(); err != nil {
 			return err
 		}
 		defer out.close()
-		checks := check.All(h, check.Expect{X: h.Header.Promises.Exclusion, T: h.Header.Promises.Tokens, Heal: heal, Timeout: timeout})
-		res := chaos.Summarize(h, checks)
-		if err := out.write(c, res, h, checks, nil); err != nil {
+		p := run.Header.Promises
+		checks, tally, err := check.Judge(h, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: heal, Timeout: timeout}, check.ChapterOps)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := out.write(c, chaos.Summarize(tally, checks), h, checks, nil); err != nil {
 			return err
 		}
 		if out.json != "-" {

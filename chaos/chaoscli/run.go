@@ -223,8 +223,15 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	p := termline.New(c.err)
 	cfg.Out, cfg.Replay = c.err, f.replay(cfg.Driver, cfg.Seed)
 	cfg.Progress = func(now chaos.Progress) { p.Show("%s", line(now, f.duration)) }
-	var out chaos.Outcome
-	cfg.Report = func(o chaos.Outcome) error { out = o; return nil }
+	cfg.Report = func(o chaos.Outcome) error {
+		p.Clear()
+		if !o.Result.Held() {
+			if err := f.files.keep(c, fmt.Sprintf("chaos-failed-%d", cfg.Seed), o.Result, o); err != nil {
+				return err
+			}
+		}
+		return f.files.write(c, o.Result, o.History, o.Checks, nil)
+	}
 	fmt.Fprintf(c.err, "seed %d; again: %s\n", cfg.Seed, cfg.Replay)
 	if cfg.Driver != chaos.Sim {
 		sweep(ctx, c)
@@ -235,14 +242,6 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	res, err := chaos.Run(ctx, cfg)
 	p.Clear()
 	if err != nil {
-		return err
-	}
-	if !res.Held() {
-		if err := f.files.keep(c, fmt.Sprintf("chaos-failed-%d", cfg.Seed), res, out); err != nil {
-			return err
-		}
-	}
-	if err := f.files.write(c, res, out.History, out.Checks, nil); err != nil {
 		return err
 	}
 	return c.verdict(res, f.files.json == "-")

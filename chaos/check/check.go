@@ -9,11 +9,13 @@
 //
 // A verdict is Ok, Illegal or Unknown. Unknown means that the checker could not decide, or saw nothing that it could have judged. A run with a
 // promised checker that is Unknown has not passed. What a run gives no checker to judge, its history says (history.Header.Idle).
+//
+// A history may be too long for the memory. Judge therefore judges it in chapters, and finds what judging the whole finds. See Chapters, and
+// the interface checker for what this asks of a checker.
 package check
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
@@ -40,12 +42,15 @@ type Result struct {
 	// Observed is how many observations the verdict rests on. If it is 0 the verdict is not Ok: a checker that saw nothing found nothing.
 	Observed int
 
-	// Violations is ordered by time. It is empty if the verdict is Ok, and may be empty if it is Unknown.
+	// Violations is ordered by time. It is empty if the verdict is Ok, and may be empty if it is Unknown. More is how many others there were:
+	// only the first ten thousand are kept.
 	Violations []Violation
+	More       int
 
 	// Suspended is when the check was not promised, and NotJudged is what would have been a violation at another time.
-	Suspended Suspension
-	NotJudged []Violation
+	Suspended     Suspension
+	NotJudged     []Violation
+	MoreNotJudged int
 
 	// Figures are counts for the report. They do not depend on the verdict.
 	Figures []Figure
@@ -74,21 +79,9 @@ type Expect struct {
 	Min     Minimums      // effort: what the run must have done
 }
 
-// All runs every checker and returns their results in the order of docs/chaos.md. If the history cannot be true, the result of the checker
-// assumptions is the only one: no other verdict would mean anything.
+// All runs every checker on a history in memory. See Judge.
 func All(h *history.History, e Expect) []Result {
-	sane := Assumptions(h)
-	sane.Promised = true
-	if sane.Verdict != Ok {
-		return []Result{sane}
-	}
-	rs := []Result{
-		sane, Exclusion(h), Tokens(h), FencedRegister(h), UnfencedRegister(h), Linearizable(h, e.Timeout), Counters(h), Healed(h, e.Heal), Effort(h, e.Min),
-	}
-	promised := map[string]bool{"assumptions": true, "exclusion": e.X, "tokens": e.T, "fenced-register": e.T, "unfenced-register": false, "linearizable": e.X && e.T, "counters": e.T, "healed": true, "effort": true}
-	for i := range rs {
-		rs[i].Promised = promised[rs[i].ID] && !slices.Contains(h.Header.Idle, rs[i].ID)
-	}
+	rs, _, _ := Judge(history.Whole(h), e, max(1, len(h.Ops))) // a history in memory can be read
 	return rs
 }
 
@@ -105,7 +98,7 @@ func Passed(rs []Result) bool {
 // conclude sets the verdict from the violations. The summary is held if there are none, and otherwise their number and the first.
 func (r Result) conclude(held string) Result {
 	r.Verdict, r.Summary = Ok, held
-	if n := len(r.Violations); n > 0 {
+	if n := len(r.Violations) + r.More; n > 0 {
 		r.Verdict, r.Summary = Illegal, fmt.Sprintf("%d found; the first: %s", n, r.Violations[0].Text)
 	}
 	return r

@@ -110,33 +110,75 @@ func (l *life) end() int64 {
 	return l.deadline()
 }
 
+// lapse returns the instant at which the client first stops claiming.
+func (l *life) lapse() int64 {
+	if cs := l.claims(); len(cs) > 0 && cs[0].From == l.grant.Return {
+		return cs[0].To
+	}
+	if l.unlock != nil {
+		return min(l.grant.Deadline, l.unlock.Call)
+	}
+	return l.grant.Deadline
+}
+
+// settled returns the instant from which the life can change only if it has no unlock and is extended late.
+func (l *life) settled() int64 { return max(l.end(), l.grant.Return) }
+
 // Exclusion is the checker exclusion: no two claims on one lock overlap, unless both are readers'. Exact, O(n log n).
 //
 // Each claim that begins while another one lasts is one violation, shown with the claim that ends last of those. A claim that overlaps
 // several others is one violation too. An overlap while exclusion is suspended (Suspension) is no violation: it is in Result.NotJudged. If
 // all claims fall into that time, or if there is none, the verdict is Unknown.
-func Exclusion(h *history.History) Result {
-	r := Result{ID: "exclusion", Question: "Did two clients ever believe that they held the same lock at the same time?"}
+func Exclusion(h *history.History) Result { return judge(&exclusion{}, h) }
+
+type exclusion struct {
+	found
+	claims, judged int
+	locks          map[string]bool
+	suspended      Suspension
+	notJudged      found
+}
+
+func (c *exclusion) add(h *history.History) {
 	claims := Claims(h)
-	suspended := SuspendedExclusion(h)
-	n, judged := 0, 0
+	if c.locks == nil {
+		c.locks, c.suspended = map[string]bool{}, SuspendedExclusion(h)
+	}
 	for _, lock := range sortedKeys(claims) {
-		cs := claims[lock]
-		n += len(cs)
-		for _, c := range cs {
-			if !suspended.spans.covers(c.From, c.To) {
-				judged++
+		for _, claim := range claims[lock] {
+			if !h.Owns(claim.From) {
+				continue
+			}
+			c.claims++
+			c.locks[lock] = true
+			if !c.suspended.spans.covers(claim.From, claim.To) {
+				c.judged++
 			}
 		}
-		r.Violations = append(r.Violations, overlaps(cs)...)
+		for _, v := range overlaps(claims[lock]) {
+			switch {
+			case !h.Owns(v.From):
+			case c.suspended.spans.covers(v.From, v.To):
+				c.notJudged.report(v)
+			default:
+				c.report(v)
+			}
+		}
 	}
-	slices.SortStableFunc(r.Violations, func(a, b Violation) int { return cmp.Compare(a.From, b.From) })
-	r.suspend(suspended)
+}
+
+func (c *exclusion) result() Result {
+	r := c.notJudged.into(Result{})
+	r = Result{
+		ID: "exclusion", Question: "Did two clients ever believe that they held the same lock at the same time?",
+		Suspended: c.suspended, NotJudged: r.Violations, MoreNotJudged: r.More,
+	}
+	r = c.into(r)
 	r.Figures = []Figure{
-		{"claims", float64(n)}, {"claims judged", float64(judged)}, {"overlaps", float64(len(r.Violations))}, {"overlaps not judged", float64(len(r.NotJudged))},
-		{"seconds in which exclusion was not judged", suspended.Time.Seconds()},
+		{"claims", float64(c.claims)}, {"claims judged", float64(c.judged)}, {"overlaps", float64(len(r.Violations) + r.More)},
+		{"overlaps not judged", float64(len(r.NotJudged) + r.MoreNotJudged)}, {"seconds in which exclusion was not judged", c.suspended.Time.Seconds()},
 	}
-	return r.concludeJudged(fmt.Sprintf("No: %d claims on %d locks, none overlaps another.", judged, len(claims)), judged)
+	return r.concludeJudged(fmt.Sprintf("No: %d claims on %d locks, none overlaps another.", c.judged, len(c.locks)), c.judged)
 }
 
 // overlaps sweeps over the claims on one lock, which are ordered by From. Of all claims seen so far only two matter for the

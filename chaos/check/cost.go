@@ -168,12 +168,7 @@ func votingAgain(h *history.History, f history.Fault) (longest time.Duration) {
 // Recovery returns how long after the end of the last fault every lock of the history had been taken again. It returns 0 if there were no
 // faults, or if a lock was never taken again; the checker healed reports that.
 func Recovery(h *history.History) time.Duration {
-	heal := int64(0)
-	for _, f := range h.Faults {
-		if f.Error == "" && f.End != history.Never {
-			heal = max(heal, f.End)
-		}
-	}
+	heal := lastEnd(h)
 	back := map[string]int64{}
 	for _, op := range h.Ops {
 		if op.Kind != history.KindLock && op.Kind != history.KindProbe {
@@ -196,4 +191,14 @@ func Recovery(h *history.History) time.Duration {
 		return 0
 	}
 	return time.Duration(last - heal)
+}
+
+// lastEnd returns the end of the last fault that was applied and ended.
+func lastEnd(h *history.History) (end int64) {
+	for _, f := range h.Faults {
+		if f.Error == "" && f.End != history.Never {
+			end = max(end, f.End)
+		}
+	}
+	return end
 }

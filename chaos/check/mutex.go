@@ -24,33 +24,195 @@ import (
 //     claiming, which is its unlock or its deadline, whichever comes first. An end hinders nobody, so if any order is legal, one
 //     is in which every end comes at that very instant (or with its grant, if that returned later), and no other is searched.
 //     Porcupine's intervals are closed, so an end at the instant of the next grant may come first: no epsilon is needed;
+//   - a grant that lapsed and was extended after all ends when it lapses. Nobody else may have been granted the lock before its later end;
 //   - refused and unknown lock calls are left out: the client never claims to hold, and in numbers they make the search explode;
 //   - a grant is left out if exclusion was suspended at any time from its call to its end. A history that is legal stays legal without it.
 func Linearizable(h *history.History, timeout time.Duration) Result {
-	r := Result{ID: "linearizable", Question: "Could one perfect lock, giving out ever larger tokens, have answered like this?"}
-	r.Suspended = SuspendedExclusion(h)
-	byLock := map[string][]*life{}
-	for _, l := range lives(h) {
-		if r.Suspended.spans.meets(l.grant.Call, max(l.end(), l.grant.Return)) {
-			continue
-		}
-		byLock[l.grant.Lock] = append(byLock[l.grant.Lock], l)
+	return judge(newLinearizable(timeout), h)
+}
+
+// linearizable judges the grants of each lock in pieces. A piece is cut from the grants that have ended; the others wait for later chapters.
+type linearizable struct {
+	found
+	timeout   time.Duration // for each chapter
+	began     bool
+	suspended Suspension
+	locks     map[string]*mutex
+	n         int
+}
+
+func newLinearizable(timeout time.Duration) *linearizable {
+	return &linearizable{timeout: timeout, locks: map[string]*mutex{}}
+}
+
+func (c *linearizable) add(h *history.History) {
+	if !c.began {
+		c.began, c.suspended = true, SuspendedExclusion(h)
 	}
-	stop := time.Now().Add(timeout)
-	n, undecided := 0, 0
-	for _, lock := range sortedKeys(byLock) {
-		n += len(byLock[lock])
-		if !r.checkMutex(byLock[lock], pieceGrants, stop) {
+	open := map[string][]*life{} // grants that had not ended at the end of the chapter
+	known := int64(history.Never)
+	if h.Part != nil && h.Part.To != history.Never {
+		known = h.Part.Known
+	}
+	for _, l := range lives(h) {
+		lock, ended := l.grant.Lock, max(l.lapse(), l.grant.Return)
+		switch {
+		case c.suspended.spans.meets(l.grant.Call, ended):
+		case h.Owns(ended):
+			c.hand(l)
+		case ended >= h.Part.To:
+			open[lock] = append(open[lock], l)
+		}
+		if l.settled() > ended && h.Owns(l.settled()) && !c.suspended.spans.meets(ended, l.settled()) {
+			c.lock(lock).reopen(&c.found, l.clone())
+		}
+	}
+	stop := time.Now().Add(c.timeout)
+	for _, lock := range sortedKeys(c.locks) {
+		c.locks[lock].judge(&c.found, open[lock], known, stop)
+	}
+}
+
+// hand adds a grant that has ended to those that wait for a cut.
+func (c *linearizable) hand(l *life) {
+	m := c.lock(l.grant.Lock)
+	m.ended = append(m.ended, l.clone())
+	c.n++
+}
+
+func (c *linearizable) lock(name string) *mutex {
+	m := c.locks[name]
+	if m == nil {
+		m = &mutex{}
+		c.locks[name] = m
+	}
+	return m
+}
+
+func (c *linearizable) result() Result {
+	r := Result{ID: "linearizable", Question: "Could one perfect lock, giving out ever larger tokens, have answered like this?", Suspended: c.suspended}
+	undecided := 0
+	for _, m := range c.locks {
+		if m.undecided {
 			undecided++
 		}
 	}
-	r.sort()
-	r.Figures = []Figure{{"grants judged by porcupine", float64(n)}, {"locks undecided", float64(undecided)}}
-	r = r.concludeJudged(fmt.Sprintf("Yes: porcupine found an order for %d grants on %d locks.", n, len(byLock)), n)
+	r = c.into(r)
+	r.Figures = []Figure{{"grants judged by porcupine", float64(c.n)}, {"locks undecided", float64(undecided)}}
+	r = r.concludeJudged(fmt.Sprintf("Yes: porcupine found an order for %d grants on %d locks.", c.n, len(c.locks)), c.n)
 	if r.Verdict == Ok && undecided > 0 {
-		r.Verdict, r.Summary = Unknown, fmt.Sprintf("%d of %d locks could not be decided within %v.", undecided, len(byLock), timeout)
+		r.Verdict, r.Summary = Unknown, fmt.Sprintf("%d of %d locks could not be decided within %v.", undecided, len(c.locks), c.timeout)
 	}
 	return r
+}
+
+// clone returns a copy that does not keep the chapter in memory.
+func (l *life) clone() *life {
+	g := *l.grant
+	c := &life{grant: &g}
+	for _, e := range l.extends {
+		x := *e
+		c.extends = append(c.extends, &x)
+	}
+	if l.unlock != nil {
+		u := *l.unlock
+		c.unlock = &u
+	}
+	return c
+}
+
+// mutex is what is known of one lock between two pieces.
+type mutex struct {
+	ended     []*life              // not judged yet
+	fence     int64                // the last token that was judged
+	writer    int64                // the last of one that is not a reader's
+	reopened  []*life              // grants that were extended after they had lapsed
+	ahead     *porcupine.Operation // of the pieces so far, the operation called last
+	undecided bool
+}
+
+// judge judges the grants that have ended, as far as no open grant belongs among them, and none that is called at known or later. The others
+// wait.
+func (m *mutex) judge(f *found, open []*life, known int64, stop time.Time) {
+	all := slices.Concat(m.ended, open)
+	isOpen := map[*life]bool{}
+	for _, l := range open {
+		isOpen[l] = true
+	}
+	n := len(all)
+	switch {
+	case known == history.Never: // nothing follows
+	case slices.ContainsFunc(all, func(l *life) bool { return l.grant.Token == 0 }):
+		n = quiet(all, isOpen)
+	default:
+		n = turn(all, isOpen, known)
+	}
+	m.ended = slices.DeleteFunc(slices.Clone(all[n:]), func(l *life) bool { return isOpen[l] })
+	if len(m.ended) > pieceMax { // it would grow until the end of the run, and porcupine is not asked then either
+		m.ended, m.undecided = nil, true
+	}
+	if n > 0 && !m.check(f, all[:n], pieceGrants, stop) {
+		m.undecided = true
+	}
+}
+
+// reopen is called with a grant that lapsed and was extended after all. A perfect lock has not granted the lock to anybody else until then.
+// What was judged before is in m.fence. What is judged from now on is compared by meet.
+func (m *mutex) reopen(f *found, l *life) {
+	next := m.fence
+	if l.grant.Mode == history.Shared {
+		next = m.writer
+	}
+	if next > l.grant.Token && l.grant.Token != 0 {
+		f.report(Violation{
+			Text: fmt.Sprintf("no place for the end of %s, after the grant of token %d", name(*l.grant), next), Ops: []history.Op{*l.grant}, From: l.end(), To: l.settled(),
+		})
+	}
+	m.reopened = append(m.reopened, l)
+}
+
+// meet reports the grants of a piece that came before the end of a reopened one.
+func (m *mutex) meet(f *found, piece []*life) {
+	for _, a := range m.reopened {
+		for _, b := range piece {
+			readers := a.grant.Mode == history.Shared && b.grant.Mode == history.Shared
+			if !readers && a.grant.Token != 0 && b.grant.Token > a.grant.Token && b.grant.Return < a.end() {
+				f.both(*a.grant, *b.grant, "no place for %s, before the end of %s", name(*b.grant), name(*a.grant))
+			}
+		}
+	}
+}
+
+// turn orders grants by token, and returns how many can be cut off: up to a grant that is not a reader's, and that has returned, so that no later
+// grant has a smaller token.
+func turn(all []*life, isOpen map[*life]bool, known int64) (n int) {
+	slices.SortStableFunc(all, func(a, b *life) int { return cmp.Compare(a.grant.Token, b.grant.Token) })
+	for i, l := range all {
+		if l.grant.Mode != history.Shared && l.grant.Return < known {
+			n = i
+		}
+		if isOpen[l] {
+			break
+		}
+	}
+	return n
+}
+
+// quiet orders grants by call, and returns how many can be cut off: up to an instant at which all of them had ended, and no other had been
+// called.
+func quiet(all []*life, isOpen map[*life]bool) (n int) {
+	slices.SortStableFunc(all, func(a, b *life) int { return cmp.Compare(a.grant.Call, b.grant.Call) })
+	ended := int64(history.Beginning)
+	for i, l := range all {
+		if ended < l.grant.Call {
+			n = i
+		}
+		if isOpen[l] {
+			return n
+		}
+		ended = max(ended, l.lapse(), l.grant.Return)
+	}
+	return len(all)
 }
 
 // Tokens only grow, so every legal order has the grants in the order of their tokens. Two things follow, both exact, without which
@@ -66,28 +228,32 @@ const (
 	pieceMax    = 20_000 // a piece that could not be cut is not tried: porcupine's memory grows with the square of the grants
 )
 
-// checkMutex judges one lock in pieces of about size grants, and tells whether it could.
-func (r *Result) checkMutex(ls []*life, size int, stop time.Time) bool {
+// check judges grants of one lock in pieces of about size grants, and reports whether it could.
+func (m *mutex) check(f *found, ls []*life, size int, stop time.Time) bool {
 	decided := true
 	tokens := !slices.ContainsFunc(ls, func(l *life) bool { return l.grant.Token == 0 })
 	ps := [][]*life{ls}
 	if tokens {
 		ps = pieces(ls, size)
 	}
-	var fence int64
-	var ahead *porcupine.Operation // of the pieces so far, the operation called last
 	for _, piece := range ps {
-		ops := operations(piece, fence, tokens)
+		ops := operations(piece, m.fence, tokens)
 		first := slices.MinFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
-		if ahead != nil && first.Return < ahead.Call {
-			r.noPlace(first, ahead)
+		if m.ahead != nil && first.Return < m.ahead.Call {
+			f.noPlace(first, m.ahead)
 		}
-		decided = r.checkPiece(ops, fence, stop) && decided
+		decided = f.checkPiece(ops, m.fence, stop) && decided
 		last := slices.MaxFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-		if ahead == nil || last.Call > ahead.Call {
-			ahead = &last
+		if m.ahead == nil || last.Call > m.ahead.Call {
+			m.ahead = &last
 		}
-		fence = piece[len(piece)-1].grant.Token
+		m.meet(f, piece)
+		for _, l := range piece {
+			m.fence = max(m.fence, l.grant.Token)
+			if l.grant.Mode != history.Shared {
+				m.writer = max(m.writer, l.grant.Token)
+			}
+		}
 	}
 	return decided
 }
@@ -106,14 +272,14 @@ func pieces(ls []*life, size int) [][]*life {
 	return append(ps, ls[start:])
 }
 
-func (r *Result) checkPiece(ops []porcupine.Operation, fence int64, stop time.Time) bool {
+func (f *found) checkPiece(ops []porcupine.Operation, fence int64, stop time.Time) bool {
 	left := time.Until(stop)
 	if left <= 0 || len(ops) > 2*pieceMax {
 		return false // porcupine would take 0 for no limit
 	}
 	result, info := porcupine.CheckOperationsVerbose(fencedMutex(fence), ops, left)
 	if result == porcupine.Illegal {
-		r.noPlace(stuck(ops, info))
+		f.noPlace(stuck(ops, info))
 	}
 	return result != porcupine.Unknown
 }
@@ -141,7 +307,7 @@ func operations(ls []*life, prev int64, tokens bool) []porcupine.Operation {
 		if !tokens {
 			prev = unordered
 		}
-		end := l.end()
+		end := l.lapse()
 		ops = append(ops,
 			porcupine.Operation{Input: step{life: l, prev: prev}, Call: l.grant.Call, Return: l.grant.Return},
 			porcupine.Operation{Input: step{life: l, end: true}, Call: end, Return: max(end, l.grant.Return)},
@@ -219,7 +385,7 @@ func stuck(ops []porcupine.Operation, info porcupine.LinearizationInfo) (porcupi
 	return first, &longest[len(longest)-1]
 }
 
-func (r *Result) noPlace(op porcupine.Operation, after *porcupine.Operation) {
+func (f *found) noPlace(op porcupine.Operation, after *porcupine.Operation) {
 	s := op.Input.(step)
 	v := Violation{Text: fmt.Sprintf("no place for %v", s), Ops: []history.Op{*s.life.grant}, From: op.Call, To: op.Return}
 	if after != nil {
@@ -227,5 +393,5 @@ func (r *Result) noPlace(op porcupine.Operation, after *porcupine.Operation) {
 		v.Text += fmt.Sprintf(", after %v", a)
 		v.Ops = append(v.Ops, *a.life.grant)
 	}
-	r.Violations = append(r.Violations, v)
+	f.report(v)
 }

@@ -159,12 +159,12 @@ func TestLinearizable_randomHistories_agreesWithPlainSearch(t *testing.T) {
 		h := randomTurns(r, 2+r.IntN(6))
 		ls := lives(h)
 		want := porcupine.CheckOperationsTimeout(fencedMutex(0), operations(ls, 0, false), time.Minute)
-		var res Result
-		if !res.checkMutex(ls, 1, time.Now().Add(time.Minute)) || want == porcupine.Unknown {
+		var res found
+		if !new(mutex).check(&res, ls, 1, time.Now().Add(time.Minute)) || want == porcupine.Unknown {
 			t.Fatal("not decided")
 		}
-		if (len(res.Violations) == 0) != (want == porcupine.Ok) {
-			t.Fatalf("plain search: %s, in pieces: %v, of %+v", want, res.Violations, h.Ops)
+		if (len(res.violations) == 0) != (want == porcupine.Ok) {
+			t.Fatalf("plain search: %s, in pieces: %v, of %+v", want, res.violations, h.Ops)
 		}
 		if want == porcupine.Illegal {
 			illegal++

@@ -19,121 +19,160 @@ import (
 //   - every number that was read can have been written. A write of unknown outcome may have been.
 //
 // The order of tokens does not apply to operations without a token. Only reads may have none.
-func FencedRegister(h *history.History) Result {
-	r := Result{ID: "fenced-register", Question: "Did the register that checks fencing tokens lose an update or accept a stale write?"}
-	writes := 0
-	refused := 0
-	for _, reg := range registers(h, true) {
-		r.checkFenced(h, reg)
-		writes += len(reg.written)
-		refused += reg.refused
-	}
-	r.sort()
-	r.Figures = []Figure{{"fenced writes accepted", float64(writes)}, {"fenced operations refused", float64(refused)}}
-	return r.observed(fmt.Sprintf("No: all of %d accepted updates were kept, and %d late operations were refused.", writes, refused), writes)
+func FencedRegister(h *history.History) Result { return judge(newFencedRegister(), h) }
+
+type fencedRegister struct {
+	*registers
+	found
+	shown, values, written rising[string, history.Op] // by register: tokens of the operations accepted, values of these, values written
+	origin                 map[origin]int64           // call of the first write that may have written the value
 }
 
-func (r *Result) checkFenced(h *history.History, reg *register) {
-	for _, p := range fallen(reg.shown) {
-		a, b := h.Ops[p[0]], h.Ops[p[1]]
-		r.add(a, b, "stale token accepted: %s with token %d, after %s with token %d", name(b), b.Token, name(a), a.Token)
-	}
-	for _, p := range twice(reg.written) {
-		a, b := h.Ops[p[0]], h.Ops[p[1]]
-		r.add(a, b, "update lost: %s and %s both wrote %d", name(a), name(b), b.Value)
-	}
-	for _, p := range fallen(reg.values) {
-		a, b := h.Ops[p[0]], h.Ops[p[1]]
-		r.add(a, b, "value fell from %d to %d: %s, then %s", a.Value, b.Value, name(a), name(b))
-	}
-	for _, s := range reg.values {
-		op := h.Ops[s.at]
-		if call, ok := reg.origin[op.Value]; op.Kind == history.KindRead && op.Value != 0 && (!ok || call > op.Return) {
-			r.add(op, op, "nobody had written %d: %s", op.Value, name(op))
+type origin struct {
+	register string
+	value    int64
+}
+
+func newFencedRegister() *fencedRegister {
+	c := &fencedRegister{registers: newRegisters(true), origin: map[origin]int64{}}
+	c.values.landed = c.wasWritten
+	return c
+}
+
+func (c *fencedRegister) add(h *history.History) {
+	for _, op := range h.Own() {
+		if !c.note(op) {
+			continue
 		}
-		if op.Kind == history.KindWrite && op.Token == 0 {
-			r.add(op, op, "a write without a token was accepted: %s", name(op))
+		id := origin{op.Lock, op.Value}
+		if _, ok := c.origin[id]; !ok && op.Kind == history.KindWrite {
+			c.origin[id] = op.Call
+		}
+		if op.Outcome == history.OK {
+			c.accepted(op)
 		}
 	}
+}
+
+func (c *fencedRegister) accepted(op history.Op) {
+	if op.Token != 0 {
+		if above, _ := c.shown.see(sighting[string, history.Op]{op.Lock, op.Call, op.Return, op.Token, op}); above != nil {
+			a := above.record
+			c.both(a, op, "stale token accepted: %s with token %d, after %s with token %d", name(op), op.Token, name(a), a.Token)
+		}
+	}
+	value := sighting[string, history.Op]{op.Lock, op.Call, op.Return, op.Value, op}
+	if above, _ := c.values.see(value); above != nil {
+		a := above.record
+		c.both(a, op, "value fell from %d to %d: %s, then %s", a.Value, op.Value, name(a), name(op))
+	}
+	if op.Kind != history.KindWrite {
+		return
+	}
+	if _, same := c.written.see(value); same != nil {
+		a := same.record
+		c.both(a, op, "update lost: %s and %s both wrote %d", name(a), name(op), op.Value)
+	}
+	if op.Token == 0 {
+		c.both(op, op, "a write without a token was accepted: %s", name(op))
+	}
+}
+
+// wasWritten reports a value that was read before anybody can have written it.
+func (c *fencedRegister) wasWritten(s sighting[string, history.Op]) {
+	op := s.record
+	if op.Kind != history.KindRead || op.Value == 0 {
+		return
+	}
+	if call, ok := c.origin[origin{op.Lock, op.Value}]; !ok || call > op.Return {
+		c.both(op, op, "nobody had written %d: %s", op.Value, name(op))
+	}
+}
+
+func (c *fencedRegister) result() Result {
+	c.values.pass(history.Never)
+	r := c.into(Result{ID: "fenced-register", Question: "Did the register that checks fencing tokens lose an update or accept a stale write?"})
+	writes := int(c.updates().Written)
+	r.Figures = []Figure{{"fenced writes accepted", float64(writes)}, {"fenced operations refused", float64(c.refused)}}
+	return r.observed(fmt.Sprintf("No: all of %d accepted updates were kept, and %d late operations were refused.", writes, c.refused), writes)
 }
 
 // UnfencedRegister is the checker unfenced-register: it counts the updates that the register without tokens lost. Its verdict is always Ok:
 // if a holder pauses for longer than its lease, no lock can prevent the loss (docs/safety.md, A1). The number shows what tokens are for.
 func UnfencedRegister(h *history.History) Result {
-	r := Result{ID: "unfenced-register", Question: "How many updates does a resource lose that does not check fencing tokens?", Verdict: Ok}
-	lost, writes := Lost(h, false)
-	rate := 0.0
-	if writes > 0 {
-		rate = 100 * float64(lost) / float64(writes)
+	return judge(&unfencedRegister{newRegisters(false)}, h)
+}
+
+type unfencedRegister struct{ *registers }
+
+func (c *unfencedRegister) add(h *history.History) {
+	for _, op := range h.Own() {
+		c.note(op)
 	}
-	r.Summary = fmt.Sprintf("%d of %d acknowledged updates were lost (%.3g %%). This is counted, and fails no run.", lost, writes, rate)
-	r.Figures = []Figure{{"unfenced writes acknowledged", float64(writes)}, {"unfenced updates lost", float64(lost)}, {"unfenced updates lost, percent", rate}}
+}
+
+func (c *unfencedRegister) result() Result {
+	r := Result{ID: "unfenced-register", Question: "How many updates does a resource lose that does not check fencing tokens?", Verdict: Ok}
+	u := c.updates()
+	rate := 0.0
+	if u.Written > 0 {
+		rate = 100 * float64(u.Lost) / float64(u.Written)
+	}
+	r.Summary = fmt.Sprintf("%d of %d acknowledged updates were lost (%.3g %%). This is counted, and fails no run.", u.Lost, u.Written, rate)
+	r.Figures = []Figure{{"unfenced writes acknowledged", float64(u.Written)}, {"unfenced updates lost", float64(u.Lost)}, {"unfenced updates lost, percent", rate}}
 	return r
 }
 
-// Lost returns how many updates the fenced or unfenced registers acknowledged, and how many of these they lost.
-//
-// Every update adds one, so updates lost = updates acknowledged - final value. A write of unknown outcome may have added one
-// too, so the number of lost updates is a lower bound. The final value is the last one that was read or written.
-func Lost(h *history.History, fenced bool) (lost, writes int64) {
-	for _, reg := range registers(h, fenced) {
-		writes += int64(len(reg.written))
-		lost += max(0, int64(len(reg.written))-reg.final)
-	}
-	return lost, writes
+// registers counts the operations on the fenced or on the unfenced registers.
+type registers struct {
+	fenced  bool
+	byLock  map[string]*register
+	refused int
 }
 
-// register collects the operations on one register.
 type register struct {
-	shown   []seen          // tokens of the operations accepted
-	values  []seen          // values read or written
-	written []seen          // values written
-	origin  map[int64]int64 // value -> call of the first write that may have written it
-	refused int
+	written int64
 	final   int64 // the value seen by the last operation to return
 	last    int64 // its return
 }
 
-func registers(h *history.History, fenced bool) []*register {
-	byLock := map[string]*register{}
-	for i, op := range h.Ops {
-		if op.Fenced != fenced || op.Kind != history.KindRead && op.Kind != history.KindWrite {
-			continue
-		}
-		reg := byLock[op.Lock]
-		if reg == nil {
-			reg = &register{origin: map[int64]int64{}}
-			byLock[op.Lock] = reg
-		}
-		reg.note(op, i)
-	}
-	regs := make([]*register, 0, len(byLock))
-	for _, lock := range sortedKeys(byLock) {
-		regs = append(regs, byLock[lock])
-	}
-	return regs
+func newRegisters(fenced bool) *registers {
+	return &registers{fenced: fenced, byLock: map[string]*register{}}
 }
 
-func (reg *register) note(op history.Op, i int) {
-	if op.Outcome == history.Failed {
-		reg.refused++
-		return
+// note counts op, and reports whether it is an operation on one of these registers that was not refused.
+func (rs *registers) note(op history.Op) bool {
+	if op.Fenced != rs.fenced || op.Kind != history.KindRead && op.Kind != history.KindWrite {
+		return false
 	}
-	if _, ok := reg.origin[op.Value]; !ok && op.Kind == history.KindWrite {
-		reg.origin[op.Value] = op.Call
+	reg := rs.byLock[op.Lock]
+	if reg == nil {
+		reg = &register{}
+		rs.byLock[op.Lock] = reg
 	}
-	if op.Outcome != history.OK {
-		return
+	switch op.Outcome {
+	case history.Failed:
+		rs.refused++
+		return false
+	case history.OK:
+		if op.Kind == history.KindWrite {
+			reg.written++
+		}
+		if op.Return >= reg.last {
+			reg.last, reg.final = op.Return, op.Value
+		}
 	}
-	s := seen{op.Call, op.Return, op.Value, i}
-	reg.values = append(reg.values, s)
-	if op.Kind == history.KindWrite {
-		reg.written = append(reg.written, s)
+	return true
+}
+
+// updates returns how many updates the registers acknowledged, and how many of these they lost.
+//
+// Every update adds one, so updates lost = updates acknowledged - final value. A write of unknown outcome may have added one
+// too, so the number of lost updates is a lower bound. The final value is the last one that was read or written.
+func (rs *registers) updates() (u Updates) {
+	for _, reg := range rs.byLock {
+		u.Written += reg.written
+		u.Lost += max(0, reg.written-reg.final)
 	}
-	if op.Token != 0 {
-		reg.shown = append(reg.shown, seen{op.Call, op.Return, op.Token, i})
-	}
-	if op.Return >= reg.last {
-		reg.last, reg.final = op.Return, op.Value
-	}
+	return u
 }

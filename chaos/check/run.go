@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
@@ -15,50 +16,83 @@ import (
 //   - an operation that succeeded has returned;
 //   - a grant names its holder and deadline, and no holder is granted twice;
 //   - operations on a grant come after the grant.
-func Assumptions(h *history.History) Result {
-	r := Result{ID: "assumptions", Question: "Can this history be true?"}
-	bad := func(op history.Op, why string) {
-		r.Violations = append(r.Violations, Violation{Text: why + ": " + name(op), Ops: []history.Op{op}, From: op.Call, To: op.Return})
+func Assumptions(h *history.History) Result { return judge(newAssumptions(), h) }
+
+type assumptions struct {
+	found
+	began bool
+	known int64 // what was called before is judged
+	call  int64 // of the last operation
+	ops   int
+	busy  map[string]int64  // client -> return of its last operation
+	now   map[grantID]int64 // grants -> their returns
+	past  map[uint64]bool   // hashes of grants that returned before known. That two are equal in a run of a day is less likely than 1 to a million
+	seed  maphash.Seed
+}
+
+func newAssumptions() *assumptions {
+	return &assumptions{known: history.Beginning, busy: map[string]int64{}, now: map[grantID]int64{}, past: map[uint64]bool{}, seed: maphash.MakeSeed()}
+}
+
+// add judges everything that is known, also what comes after the end of the chapter: the other checkers look at it too.
+func (c *assumptions) add(h *history.History) {
+	if !c.began {
+		c.began = true
+		c.addFaults(h.Faults)
 	}
-	busy := map[string]int64{} // client -> return of its last operation
-	grants := map[grantID]int64{}
-	call := int64(0)
+	known := int64(history.Never)
+	if h.Part != nil {
+		known = h.Part.Known
+	}
 	for _, op := range h.Ops {
-		if op.Call < call {
-			bad(op, "not ordered by call")
-		}
-		call = op.Call
-		if op.Return < op.Call {
-			bad(op, "ends before it starts")
-		}
-		if until, ok := busy[op.Client]; ok && until > op.Call {
-			bad(op, "its client has another operation in flight")
-		}
-		busy[op.Client] = op.Return
-		if op.Outcome == history.OK {
-			if why := succeeded(op, grants); why != "" {
-				bad(op, why)
-			}
-		}
-		if granted, ok := grants[grantID{op.Lock, op.Holder}]; ok && op.Kind == history.KindUnlock && op.Call < granted {
-			bad(op, "called before its lock was granted")
+		if op.Call >= c.known {
+			c.addOp(op)
 		}
 	}
-	for _, f := range h.Faults {
-		if f.End < f.Start {
-			r.Violations = append(r.Violations, Violation{Text: fmt.Sprintf("ends before it starts: fault %s at %d", f.Nemesis, f.Start), From: f.End, To: f.Start})
+	c.known = known
+	for id, ret := range c.now {
+		if ret < known {
+			c.past[maphash.Comparable(c.seed, id)] = true
+			delete(c.now, id)
 		}
 	}
-	return r.conclude(fmt.Sprintf("Yes: %d operations of %d clients, one at a time each.", len(h.Ops), len(busy)))
+}
+
+func (c *assumptions) bad(op history.Op, why string) {
+	c.report(Violation{Text: why + ": " + name(op), Ops: []history.Op{op}, From: op.Call, To: op.Return})
+}
+
+func (c *assumptions) addOp(op history.Op) {
+	c.ops++
+	if op.Call < c.call {
+		c.bad(op, "not ordered by call")
+	}
+	c.call = op.Call
+	if op.Return < op.Call {
+		c.bad(op, "ends before it starts")
+	}
+	if until, ok := c.busy[op.Client]; ok && until > op.Call {
+		c.bad(op, "its client has another operation in flight")
+	}
+	c.busy[op.Client] = op.Return
+	if op.Outcome == history.OK {
+		if why := c.succeeded(op); why != "" {
+			c.bad(op, why)
+		}
+	}
+	if granted, ok := c.now[grantID{op.Lock, op.Holder}]; ok && op.Kind == history.KindUnlock && op.Call < granted {
+		c.bad(op, "called before its lock was granted")
+	}
 }
 
 // succeeded returns what cannot be true of a successful operation, or "". It remembers grants.
-func succeeded(op history.Op, grants map[grantID]int64) string {
+func (c *assumptions) succeeded(op history.Op) string {
 	id := grantID{op.Lock, op.Holder}
-	granted, known := grants[id]
+	granted, known := c.now[id]
+	known = known || c.past[maphash.Comparable(c.seed, id)]
 	switch op.Kind {
 	case history.KindLock:
-		grants[id] = op.Return
+		c.now[id] = op.Return
 		if op.Holder == "" || op.Deadline <= 0 {
 			return "granted without a holder or a deadline"
 		}
@@ -79,6 +113,19 @@ func succeeded(op history.Op, grants map[grantID]int64) string {
 	return ""
 }
 
+func (c *assumptions) addFaults(faults []history.Fault) {
+	for _, f := range faults {
+		if f.End < f.Start {
+			c.report(Violation{Text: fmt.Sprintf("ends before it starts: fault %s at %d", f.Nemesis, f.Start), From: f.End, To: f.Start})
+		}
+	}
+}
+
+func (c *assumptions) result() Result {
+	r := Result{ID: "assumptions", Question: "Can this history be true?", Violations: c.violations, More: c.more}
+	return r.conclude(fmt.Sprintf("Yes: %d operations of %d clients, one at a time each.", c.ops, len(c.busy)))
+}
+
 // Healed is the checker healed. After the last fault every lock of the history can be taken, within bound after its first probe, and every
 // key on a master ends. The verdict is Unknown if a lock was not probed after the last fault, or if a fault never ended.
 //
@@ -86,12 +133,7 @@ func succeeded(op history.Op, grants map[grantID]int64) string {
 // the last operation that can have set it, which means that something renews it although no client holds the lock.
 func Healed(h *history.History, bound time.Duration) Result {
 	r := Result{ID: "healed", Question: "Once the faults are over, can every lock be taken again, and does every key end?"}
-	heal := int64(0)
-	for _, f := range h.Faults {
-		if f.Error == "" {
-			heal = max(heal, f.End)
-		}
-	}
+	heal := healTime(h)
 	probes := probesAfter(h, heal)
 	unprobed, slowest := 0, time.Duration(0)
 	for _, lock := range sortedKeys(probes) {
@@ -108,10 +150,10 @@ func Healed(h *history.History, bound time.Duration) Result {
 			slowest = max(slowest, took)
 		}
 	}
-	r.checkKeys(h, heal, bound)
+	keys := r.checkKeys(h, heal, bound)
 	r.sort()
-	r.Figures = []Figure{{"locks probed after the last fault", float64(len(probes) - unprobed)}, {"slowest of them, seconds", slowest.Seconds()}, {"keys inspected", float64(len(h.Keys))}}
-	r = r.conclude(fmt.Sprintf("Yes: all of %d locks were taken within %v after the last fault; keys inspected: %d.", len(probes), slowest.Round(time.Microsecond), len(h.Keys)))
+	r.Figures = []Figure{{"locks probed after the last fault", float64(len(probes) - unprobed)}, {"slowest of them, seconds", slowest.Seconds()}, {"keys inspected", float64(keys)}}
+	r = r.conclude(fmt.Sprintf("Yes: all of %d locks were taken within %v after the last fault; keys inspected: %d.", len(probes), slowest.Round(time.Microsecond), keys))
 	if r.Verdict == Ok && (unprobed > 0 || len(probes) == 0) {
 		r.Verdict, r.Summary = Unknown, fmt.Sprintf("%d of %d locks were not probed after the last fault.", unprobed, len(probes))
 	}
@@ -147,23 +189,23 @@ func probesAfter(h *history.History, heal int64) map[string]*recovery {
 	return byLock
 }
 
-func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) {
+// checkKeys returns how many keys it inspected.
+func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) (n int) {
 	touched := map[string]int64{} // lock -> last instant at which a client was at it
 	for _, op := range h.Ops {
-		switch {
-		case op.Kind == history.KindRead || op.Kind == history.KindWrite:
-		case op.Return == history.Never:
-			touched[op.Lock] = max(touched[op.Lock], op.Call)
-		default:
-			touched[op.Lock] = max(touched[op.Lock], op.Return)
+		if t, ok := touches(op); ok {
+			touched[op.Lock] = max(touched[op.Lock], t)
 		}
 	}
 	for _, k := range h.Keys {
+		if !mayStay(k, heal) {
+			continue
+		}
+		n++
 		why := ""
 		switch stale := k.At - touched[k.Lock] - int64(h.Header.TTL+bound); {
 		case k.TTL < 0:
 			why = "has no expiry"
-		case k.At < heal: // a stepped clock may show any time left
 		case k.TTL > h.Header.TTL:
 			why = fmt.Sprintf("has %v left, and no client asks for more than %v", k.TTL, h.Header.TTL)
 		case stale > 0:
@@ -173,6 +215,32 @@ func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) 
 			r.Violations = append(r.Violations, Violation{Text: fmt.Sprintf("the key of %q on %s %s", k.Lock, k.Node, why), From: k.At, To: k.At})
 		}
 	}
+	return n
+}
+
+// touches returns the last instant at which the client of op may have set the key of the lock.
+func touches(op history.Op) (t int64, ok bool) {
+	switch {
+	case op.Kind == history.KindRead || op.Kind == history.KindWrite:
+		return 0, false
+	case op.Return == history.Never:
+		return op.Call, true
+	}
+	return op.Return, true
+}
+
+// mayStay reports whether a key is inspected: if it has no expiry, or if it was found after the last fault. Before that, a stepped clock may show
+// any time left.
+func mayStay(k history.Key, heal int64) bool { return k.TTL < 0 || k.At >= heal }
+
+// healTime returns the end of the last fault that was applied.
+func healTime(h *history.History) (heal int64) {
+	for _, f := range h.Faults {
+		if f.Error == "" {
+			heal = max(heal, f.End)
+		}
+	}
+	return heal
 }
 
 // Minimums is what a run must have done to mean something. A field that is zero is not checked.
@@ -187,23 +255,35 @@ type Minimums struct {
 
 // Effort is the checker effort: the run did enough for the other verdicts to mean something. A periodic robustness job of etcd once ran
 // nothing for two weeks and stayed green (etcd#21033).
-func Effort(h *history.History, least Minimums) Result {
-	r := Result{ID: "effort", Question: "Did the run do enough for its other answers to mean something?"}
-	var acquired, tokens, readers int
-	for _, op := range h.Ops {
+func Effort(h *history.History, least Minimums) Result { return judge(&effort{least: least}, h) }
+
+type effort struct {
+	least                                           Minimums
+	acquired, tokens, readers, disturbed, contended int
+	faults                                          []history.Fault
+}
+
+func (c *effort) add(h *history.History) {
+	for _, op := range h.Own() {
 		if op.Kind == history.KindLock && op.Outcome == history.OK {
-			acquired++
+			c.acquired++
 			if op.Token != 0 {
-				tokens++
+				c.tokens++
 			}
 			if op.Mode == history.Shared {
-				readers++
+				c.readers++
 			}
 		}
 	}
-	disturbed := GrantsUnderFaults(h)
+	c.disturbed += GrantsUnderFaults(h)
+	c.contended += contended(h)
+	c.faults = h.Faults
+}
+
+func (c *effort) result() Result {
+	r := Result{ID: "effort", Question: "Did the run do enough for its other answers to mean something?"}
 	applied, faults := map[string]int{}, 0
-	for _, f := range h.Faults {
+	for _, f := range c.faults {
 		if f.Error == "" {
 			applied[f.Nemesis]++
 			faults++
@@ -214,17 +294,16 @@ func Effort(h *history.History, least Minimums) Result {
 			r.Violations = append(r.Violations, Violation{Text: fmt.Sprintf("%s: %d, want at least %d", what, got, want)})
 		}
 	}
-	waited := contended(h)
-	enough("locks granted", acquired, least.Acquisitions)
-	enough("locks granted while a fault was at work", disturbed, least.UnderFaults)
-	enough("locks granted to readers", readers, least.Readers)
-	enough("lock calls while another client held the lock", waited, least.Contended)
-	enough("tokens issued", tokens, least.Tokens)
-	for _, n := range sortedKeys(least.Faults) {
-		enough("faults applied by "+n, applied[n], least.Faults[n])
+	enough("locks granted", c.acquired, c.least.Acquisitions)
+	enough("locks granted while a fault was at work", c.disturbed, c.least.UnderFaults)
+	enough("locks granted to readers", c.readers, c.least.Readers)
+	enough("lock calls while another client held the lock", c.contended, c.least.Contended)
+	enough("tokens issued", c.tokens, c.least.Tokens)
+	for _, n := range sortedKeys(c.least.Faults) {
+		enough("faults applied by "+n, applied[n], c.least.Faults[n])
 	}
-	r.Figures = []Figure{{"locks granted", float64(acquired)}, {"locks granted under faults", float64(disturbed)}, {"contended lock calls", float64(waited)}, {"faults applied", float64(faults)}}
-	return r.conclude(fmt.Sprintf("Yes: %d locks granted, %d of them under faults, %d lock calls met another holder, %d faults were applied.", acquired, disturbed, waited, faults))
+	r.Figures = []Figure{{"locks granted", float64(c.acquired)}, {"locks granted under faults", float64(c.disturbed)}, {"contended lock calls", float64(c.contended)}, {"faults applied", float64(faults)}}
+	return r.conclude(fmt.Sprintf("Yes: %d locks granted, %d of them under faults, %d lock calls met another holder, %d faults were applied.", c.acquired, c.disturbed, c.contended, faults))
 }
 
 // GrantsUnderFaults counts the locks that were granted while a fault was at work. A lock that is granted when all is quiet says nothing about
@@ -237,7 +316,7 @@ func GrantsUnderFaults(h *history.History) (n int) {
 		}
 	}
 	at := union(faults)
-	for _, op := range h.Ops {
+	for _, op := range h.Own() {
 		if op.Kind == history.KindLock && op.Outcome == history.OK && at.meets(op.Return, op.Return) {
 			n++
 		}
@@ -251,7 +330,7 @@ func contended(h *history.History) int {
 	next := map[string]int{}
 	until := map[string]int64{} // lock -> end of the last claim that began by now
 	n := 0
-	for _, op := range h.Ops {
+	for _, op := range h.Own() {
 		if op.Kind != history.KindLock {
 			continue
 		}

@@ -61,26 +61,12 @@ func (s Suspension) String() string {
 	return fmt.Sprintf("%.1f s of %.1f s (%s)", s.Time.Seconds(), s.Run.Seconds(), strings.Join(names, ", "))
 }
 
-// suspend takes violations out of the result that s covers, and leaves them in NotJudged.
-func (r *Result) suspend(s Suspension) {
-	r.Suspended = s
-	judged := r.Violations[:0:0]
-	for _, v := range r.Violations {
-		if s.spans.covers(v.From, v.To) {
-			r.NotJudged = append(r.NotJudged, v)
-		} else {
-			judged = append(judged, v)
-		}
-	}
-	r.Violations = judged
-}
-
 // concludeJudged is conclude for a check that may have been suspended. If nothing was judged the verdict is Unknown.
 func (r Result) concludeJudged(held string, judged int) Result {
 	r = r.observed(held, judged)
 	if len(r.Suspended.spans) > 0 {
 		r.Summary += fmt.Sprintf(" Not judged: %v", r.Suspended)
-		if n := len(r.NotJudged); n > 0 {
+		if n := len(r.NotJudged) + r.MoreNotJudged; n > 0 {
 			r.Summary += fmt.Sprintf("; overlaps in that time: %d", n)
 		}
 		r.Summary += "."

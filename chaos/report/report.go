@@ -66,7 +66,11 @@ type Told struct {
 
 // Write writes the report on h and on what the checkers said of it. It reads h and rs and keeps neither. On an error from w the
 // file is incomplete. A nil told is for the usual run, whose checkers have the first word.
-func Write(w io.Writer, h *history.History, rs []check.Result, told *Told) error {
+func Write(w io.Writer, src history.Source, rs []check.Result, told *Told) error {
+	h, err := history.Load(src)
+	if err != nil {
+		return err
+	}
 	s := newStory(h, rs)
 	p := page{
 		Style: template.CSS(styleCSS), Script: template.JS(scriptJS),

@@ -38,7 +38,7 @@ func expect() check.Expect {
 func render(t *testing.T, name string, h *history.History, e check.Expect) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, h, check.All(h, e), nil); err != nil {
+	if err := Write(&b, history.Whole(h), check.All(h, e), nil); err != nil {
 		t.Fatal(err)
 	}
 	if *keep != "" {
@@ -252,7 +252,7 @@ func TestWrite_strangeHistories_shown(t *testing.T) {
 		})
 	}
 	var b bytes.Buffer
-	if err := Write(&b, &history.History{Header: hd}, nil, nil); err != nil || !strings.Contains(b.String(), "Nothing was judged") {
+	if err := Write(&b, history.Whole(&history.History{Header: hd}), nil, nil); err != nil || !strings.Contains(b.String(), "Nothing was judged") {
 		t.Errorf("no results: error %v", err)
 	}
 }
@@ -325,7 +325,7 @@ func BenchmarkWriteMillion(b *testing.B) {
 	var page bytes.Buffer
 	for b.Loop() {
 		page.Reset()
-		if err := Write(&page, h, rs, nil); err != nil {
+		if err := Write(&page, history.Whole(h), rs, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -342,7 +342,7 @@ func TestWrite_told_hasTheFirstWord(t *testing.T) {
 	for shown, class := range map[bool]string{true: "verdict ok", false: "verdict illegal"} {
 		var b bytes.Buffer
 		told := &Told{Shown: shown, Title: "the title", Head: "the head", Lines: []string{"a line"}, Intro: "the introduction"}
-		if err := Write(&b, h, []check.Result{check.Exclusion(h)}, told); err != nil {
+		if err := Write(&b, history.Whole(h), []check.Result{check.Exclusion(h)}, told); err != nil {
 			t.Fatal(err)
 		}
 		selfContained(t, b.String())

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+// digest makes a small history of a whole run, for the questions that need the end of the run: Healed, Costs, Quiet, Recovery and
+// Availability find in it what they would find in the whole history. It has Header, Faults and Votes of the run, and of the rest
+//   - each probe after the last fault, and each key that was found after it or has no expiry;
+//   - of each lock one lock call, its first grant after the last fault, and the operation that touched it last;
+//   - the first grant in each tenth of a second, in each half second that counts for Availability, and after the end of each fault.
+//
+// So it grows by some 10 operations for each second of a run. It is no history in which exclusion could be judged.
+type digest struct {
+	run    *history.History
+	heal   int64   // see Healed
+	healed int64   // see Recovery
+	ends   []int64 // of the faults that ended
+	from   int64   // see Availability
+	chosen map[choice]history.Op
+	probes []history.Op
+	keys   []history.Key
+}
+
+// choice says what an operation is kept for. Only one is kept for each.
+type choice struct {
+	why  reason
+	kind history.Kind
+	lock string
+	nth  int64
+}
+
+type reason int
+
+const (
+	ofLock reason = iota
+	afterFaults
+	touchedLast
+	inTenth
+	inHalf
+	afterFault
+)
+
+func newDigest(run *history.History) *digest {
+	d := &digest{run: run, heal: healTime(run), chosen: map[choice]history.Op{}}
+	for _, f := range run.Faults {
+		if f.End != history.Never {
+			d.ends = append(d.ends, f.End)
+		}
+	}
+	slices.Sort(d.ends)
+	d.healed = lastEnd(run)
+	d.from, _ = underFaults(run)
+	return d
+}
+
+func (d *digest) add(h *history.History) {
+	for _, k := range h.Keys {
+		if mayStay(k, d.heal) {
+			d.keys = append(d.keys, k)
+		}
+	}
+	for _, op := range h.Own() {
+		if t, ok := touches(op); ok {
+			id := choice{why: touchedLast, lock: op.Lock}
+			was, known := d.chosen[id]
+			if last, _ := touches(was); !known || t > last {
+				d.chosen[id] = op
+			}
+		}
+		if op.Kind != history.KindLock && op.Kind != history.KindProbe {
+			continue
+		}
+		if op.Kind == history.KindProbe && op.Call >= d.heal {
+			d.probes = append(d.probes, op)
+		}
+		d.first(choice{why: ofLock, lock: op.Lock}, op)
+		if op.Outcome == history.OK {
+			d.addGrant(op)
+		}
+	}
+}
+
+func (d *digest) addGrant(op history.Op) {
+	d.first(choice{why: inTenth, kind: op.Kind, nth: op.Return / costWindow}, op)
+	if op.Return >= d.from {
+		d.first(choice{why: inHalf, kind: op.Kind, nth: (op.Return - d.from) / availabilityWindow}, op)
+	}
+	ended, _ := slices.BinarySearch(d.ends, op.Return+1)
+	d.first(choice{why: afterFault, kind: op.Kind, nth: int64(ended)}, op)
+	if op.Return >= d.healed {
+		d.first(choice{why: afterFaults, lock: op.Lock}, op)
+	}
+}
+
+// first keeps op unless an operation is kept that returned before.
+func (d *digest) first(id choice, op history.Op) {
+	if was, ok := d.chosen[id]; !ok || op.Return < was.Return {
+		d.chosen[id] = op
+	}
+}
+
+// history returns the digest.
+func (d *digest) history() *history.History {
+	ops := map[history.Op]bool{}
+	for _, op := range d.chosen {
+		ops[op] = true
+	}
+	for _, op := range d.probes {
+		ops[op] = true
+	}
+	h := *d.run
+	h.Part = nil
+	h.Ops = slices.SortedFunc(maps.Keys(ops), func(a, b history.Op) int {
+		return cmp.Or(cmp.Compare(a.Call, b.Call), cmp.Compare(a.Return, b.Return), cmp.Compare(a.Client, b.Client))
+	})
+	h.Keys = d.keys
+	return &h
+}
+
+// availabilityWindow is the unit of Availability.
+const availabilityWindow = int64(500 * time.Millisecond)
+
+// underFaults returns the time from the first fault to the end of the last fault that ended. It is empty if there were no faults.
+func underFaults(h *history.History) (from, to int64) {
+	for i, f := range h.Faults {
+		if i == 0 || f.Start < from {
+			from = f.Start
+		}
+		to = max(to, from)
+		if f.End != history.Never {
+			to = max(to, f.End)
+		}
+	}
+	return from, to
+}
+
+// Availability returns the share of the half seconds between the first fault and the end of the last in which a lock was granted, and how long
+// that time was. The share is 1 if it was shorter than half a second.
+func Availability(h *history.History) (share float64, lasted time.Duration) {
+	from, to := underFaults(h)
+	lasted = time.Duration(to - from)
+	n := (to - from) / availabilityWindow
+	if n < 1 {
+		return 1, lasted
+	}
+	granted := map[int64]bool{}
+	for _, op := range h.Ops {
+		if op.Kind == history.KindLock && op.Outcome == history.OK && op.Return >= from {
+			if i := (op.Return - from) / availabilityWindow; i < n {
+				granted[i] = true
+			}
+		}
+	}
+	return float64(len(granted)) / float64(n), lasted
+}
