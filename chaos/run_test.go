@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,10 +41,11 @@ func held(t *testing.T, cfg Config) *Result {
 	t.Logf("seed %d", cfg.Seed)
 	ctx, cancel := context.WithTimeout(t.Context(), cfg.Duration+2*time.Minute)
 	defer cancel()
+	evidence := filepath.Join(cmp.Or(os.Getenv(EvidenceVar), os.TempDir()), fmt.Sprintf("chaos-failed-%d", cfg.Seed))
 	t.Setenv("TMPDIR", t.TempDir())
 	cfg.Out = t.Output()
-	var checks []check.Result
-	cfg.Report = func(o Outcome) error { checks = o.Checks; return nil }
+	var out Outcome
+	cfg.Report = func(o Outcome) error { out = o; return nil }
 	res, err := Run(ctx, cfg)
 	engine(t, err)
 	if err != nil {
@@ -54,8 +56,11 @@ func held(t *testing.T, cfg Config) *Result {
 	for _, v := range res.Violations {
 		t.Errorf("%s: %s", v.Checker, v.Detail)
 	}
-	if len(checks) != 9 || res.Held() != check.Passed(checks) {
+	if checks := out.Checks; len(checks) != 9 || res.Held() != check.Passed(checks) {
 		t.Errorf("%d checks, passed %v, and the result says held %v", len(checks), check.Passed(checks), res.Held())
+	}
+	if t.Failed() {
+		t.Logf("evidence: %s %v", evidence, out.Keep(evidence))
 	}
 	nothingLeft(t)
 	return res

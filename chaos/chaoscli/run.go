@@ -238,7 +238,7 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 		return err
 	}
 	if !res.Held() {
-		if err := f.files.keep(c, fmt.Sprintf("chaos-failed-%d", cfg.Seed), res, out); err != nil {
+		if err := keep(c, chaos.EvidenceDir(cfg.Seed), out); err != nil {
 			return err
 		}
 	}
