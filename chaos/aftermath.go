@@ -29,10 +29,15 @@ func (r *run) aftermathBound() time.Duration {
 // aftermathTime bounds the aftermath. It is much more than the probes and the scans of a busy machine take.
 const aftermathTime = 5 * time.Minute
 
-// aftermath ends all faults and all clients. It then takes every lock once, and waits until no key of a lock is left.
-func (r *run) aftermath(ctx context.Context) error {
+// awaitAftermath runs the aftermath. It returns an error if the aftermath does not end.
+func (r *run) awaitAftermath(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, aftermathTime, errors.New("the aftermath hangs"))
 	defer cancel()
+	return await(ctx, "the aftermath", background(func() error { return guard(func() error { return r.aftermath(ctx) }) }))
+}
+
+// aftermath ends all faults and all clients. It then takes every lock once, and waits until no key of a lock is left.
+func (r *run) aftermath(ctx context.Context) error {
 	if err := r.target.Heal(ctx); err != nil {
 		return err
 	}

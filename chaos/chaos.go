@@ -79,7 +79,7 @@ func (c Config) withDefaults() Config {
 
 // Has returns what a run of this Config offers its nemeses.
 func (c Config) Has() nemesis.Have {
-	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != ""}
+	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != "", Servers: len(c.Servers) > 1}
 }
 
 // Minimums returns what a run of this Config must do to mean something: 10 locks a second, 10 contended calls, a token for each lock, a

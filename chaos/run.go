@@ -71,7 +71,7 @@ func (r *run) record(ctx context.Context) (*history.Files, error) {
 	}
 	err := r.strike(ctx)
 	if err == nil {
-		err = guard(func() error { return r.aftermath(ctx) })
+		err = r.awaitAftermath(ctx)
 	}
 	if ctx.Err() != nil {
 		return nil, err

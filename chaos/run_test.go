@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,11 +21,14 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/node/localredis"
 )
 
 func parse(t *testing.T, s string, p cluster.Persistence) []nemesis.Nemesis {
 	t.Helper()
-	ns, err := nemesis.Parse(s, func(n nemesis.Nemesis) string { return n.Lacks(nemesis.Have{Persistence: p, Other: true}) })
+	ns, err := nemesis.Parse(s, func(n nemesis.Nemesis) string {
+		return n.Lacks(nemesis.Have{Persistence: p, Other: true, Servers: true})
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +41,18 @@ func held(t *testing.T, cfg Config) *Result {
 	t.Logf("seed %d", cfg.Seed)
 	ctx, cancel := context.WithTimeout(t.Context(), cfg.Duration+2*time.Minute)
 	defer cancel()
+	evidence := filepath.Join(cmp.Or(os.Getenv(EvidenceVar), os.TempDir()), fmt.Sprintf("chaos-failed-%d", cfg.Seed))
 	t.Setenv("TMPDIR", t.TempDir())
 	cfg.Out = t.Output()
-	var checks []check.Result
-	cfg.Report = func(o Outcome) error { checks = o.Checks; return nil }
+	var out Outcome
+	cfg.Report = func(o Outcome) error {
+		out = o
+		if o.Result.Held() {
+			return nil
+		}
+		t.Logf("evidence: %s", evidence)
+		return o.Keep(evidence)
+	}
 	res, err := Run(ctx, cfg)
 	engine(t, err)
 	if err != nil {
@@ -53,7 +63,7 @@ func held(t *testing.T, cfg Config) *Result {
 	for _, v := range res.Violations {
 		t.Errorf("%s: %s", v.Checker, v.Detail)
 	}
-	if len(checks) != 9 || res.Held() != check.Passed(checks) {
+	if checks := out.Checks; len(checks) != 9 || res.Held() != check.Passed(checks) {
 		t.Errorf("%d checks, passed %v, and the result says held %v", len(checks), check.Passed(checks), res.Held())
 	}
 	nothingLeft(t)
@@ -77,7 +87,7 @@ const (
 // Every nemesis strikes, in this run or that, and every promise holds. The race detector's runs are short: it leaves a tenth of the speed.
 func TestRun_everyNemesis_holds(t *testing.T) {
 	const ttl, maxTTL = 400 * time.Millisecond, 700 * time.Millisecond // shorter than by default: more faults in the same time
-	other := otherBuild(t)
+	other, programs := otherBuild(t), twoPrograms(t)
 	sum, faults := 0, 0
 	var done []*Result
 	tests := []struct {
@@ -100,6 +110,7 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 				}
 				cfg.Duration, test.nemeses = 4*time.Second, "kill-minority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies"
 			} else if i == len(tests)-1 {
+				cfg.Servers = programs
 				// How much is done in a time depends on the machine.
 				cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
 			}
@@ -117,6 +128,20 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 			t.Errorf("the runs together mean nothing: %s", what)
 		}
 	}
+}
+
+// twoPrograms returns the redis-server in PATH, and a link to it, for upgrade-server. .ci/test-servers has programs of several versions.
+func twoPrograms(t *testing.T) []string {
+	t.Helper()
+	path, _, err := localredis.Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "redis-server")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	return []string{path, link}
 }
 
 // tooLittle says what runs did not do enough of, by locks granted under faults, faults, and nemeses that strike real masters.
@@ -154,82 +179,23 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 		}
 		return []*Result{a, b}
 	}
-	if what := tooLittle(enough(), 100, 36); len(what) > 0 {
+	if what := tooLittle(enough(), 100, 37); len(what) > 0 {
 		t.Errorf("enough, and it says %q", what)
 	}
 	for want, change := range map[string]func([]*Result){
 		"99 locks granted under faults, want 100": func(rs []*Result) { rs[0].UnderFaults--; rs[0].Acquisitions++ },
-		"35 faults, want 36":                      func(rs []*Result) { rs[1].Faults["kill-minority"]-- },
+		"36 faults, want 37":                      func(rs []*Result) { rs[1].Faults["kill-minority"]-- },
 		"freeze-masters never struck":             func(rs []*Result) { delete(rs[0].Faults, "freeze-masters"); rs[1].Faults["kill-minority"]++ },
 	} {
 		rs := enough()
 		change(rs)
-		if what := tooLittle(rs, 100, 36); !slices.Equal(what, []string{want}) {
+		if what := tooLittle(rs, 100, 37); !slices.Equal(what, []string{want}) {
 			t.Errorf("it says %q, want %q", what, want)
 		}
 	}
 	if what := tooLittle(nil, 1, 1); len(what) < 25 {
 		t.Errorf("nothing was run, and it says %q", what)
 	}
-}
-
-// otherBuild makes a client for rolling-upgrade: of the tree before the last change of the library, where git knows one that builds, else of this one.
-func otherBuild(t *testing.T) string {
-	t.Helper()
-	if raceEnabled {
-		return ""
-	}
-	dir, bin := t.TempDir(), filepath.Join(t.TempDir(), "client")
-	commit, err := previous(t, dir)
-	if err == nil {
-		if err = buildClient(t, dir, bin); err == nil {
-			t.Logf("the other build is of commit %s", commit)
-			return bin
-		}
-	}
-	t.Logf("no earlier version to mix in: %v", err)
-	if err := buildClient(t, "..", bin); err != nil {
-		t.Fatal(err)
-	}
-	return bin
-}
-
-// buildClient builds the least program that can be a client, of the module in dir.
-func buildClient(t *testing.T, dir, bin string) error {
-	file := filepath.Join(t.TempDir(), "main.go")
-	const program = "package main\n\nimport \"github.com/redlock-go/redlock/chaos/workload\"\n\nfunc main() { workload.Serve() }\n"
-	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, file)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
-}
-
-// previous puts the tree before the last change of the library into dir.
-func previous(t *testing.T, dir string) (commit string, err error) {
-	git := func(args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = ".."
-		return cmd.Output()
-	}
-	out, err := git("log", "-n", "1", "--format=%P", "--",
-		":(glob)node/*.go", ":(glob)node/lua/**", ":(glob)redlock/*.go", ":(glob)multilock/*.go", ":(exclude)*_test.go")
-	if err != nil {
-		return "", fmt.Errorf("git log: %w", err)
-	}
-	commit, _, _ = strings.Cut(strings.TrimSpace(string(out)), " ")
-	archive, err := git("archive", "--format=tar", cmp.Or(commit, "none"))
-	if err != nil {
-		return "", fmt.Errorf("git archive: %w", err)
-	}
-	cmd := exec.CommandContext(t.Context(), "tar", "-x", "-C", dir)
-	cmd.Stdin = bytes.NewReader(archive)
-	return commit, cmd.Run()
 }
 
 // Whatever a run breaks off with, nothing may stay.

@@ -29,15 +29,13 @@ func (r *run) strike(ctx context.Context) error {
 	longest, cancel := context.WithTimeout(live, r.cfg.Duration+extra)
 	defer cancel()
 	start := func(f func() error) <-chan error {
-		done := make(chan error, 1)
-		go func() {
+		return background(func() error {
 			err := guard(f)
 			if err != nil {
 				stop()
 			}
-			done <- err
-		}()
-		return done
+			return err
+		})
 	}
 	for _, i := range rand.New(rand.NewPCG(r.cfg.Seed, 0)).Perm(len(r.cfg.Nemeses)) {
 		r.due.put(r.cfg.Nemeses[i])
@@ -49,17 +47,13 @@ func (r *run) strike(ctx context.Context) error {
 		for i := range r.cfg.AtOnce {
 			loops = append(loops, start(func() error { return r.strikeLoop(during, longest, i) }))
 		}
-		for _, done := range loops {
-			all = errors.Join(all, await(done, longest))
-		}
+		all = await(longest, "a nemesis", loops...)
 	}
 	<-during.Done()
 	r.lasted = time.Since(begun)
 	r.judgeable(live)
 	stop()
-	for _, done := range parts {
-		all = errors.Join(all, <-done)
-	}
+	all = errors.Join(all, await(live, "the watch over the masters", parts...))
 	if ctx.Err() != nil {
 		return fmt.Errorf("chaos: interrupted: %w", ctx.Err())
 	}
@@ -98,22 +92,32 @@ func (r *run) countGrants(ctx context.Context) {
 	}
 }
 
-// hangTime is how long a nemesis may take to end its fault after the end of the run. It has healTime for each of its parts.
-const hangTime = time.Minute
+// hangTime is how long a part of the run may take to end after it was told to. A nemesis has healTime for each fault that it ends. Less in tests.
+var hangTime = time.Minute
 
-// await returns what comes from done. If nothing has come hangTime after the end of ctx it returns an error.
-func await(done <-chan error, ctx context.Context) error {
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+// background runs f in a goroutine, and returns a channel for its error.
+func background(f func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	return done
+}
+
+// await waits until all of parts have ended and joins their errors. hangTime after the end of ctx it waits no longer and returns an error that
+// says that what hangs.
+func await(ctx context.Context, what string, parts ...<-chan error) error {
+	var all error
+	over, hangs := ctx.Done(), (<-chan time.Time)(nil)
+	for len(parts) > 0 {
+		select {
+		case err := <-parts[0]:
+			all, parts = errors.Join(all, err), parts[1:]
+		case <-over:
+			over, hangs = nil, time.After(hangTime)
+		case <-hangs:
+			return errors.Join(all, fmt.Errorf("chaos: %s hangs: it has not ended within %v", what, hangTime))
+		}
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(hangTime):
-		return fmt.Errorf("chaos: a nemesis hangs: it has not ended its fault within %v", hangTime)
-	}
+	return all
 }
 
 // guard runs f and turns a panic into an error, so that the run is still cleaned up.

@@ -25,6 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	chaos.Serve() // this binary is also the clients' and the reaper's
 	logging.Disable()
+	_ = os.Unsetenv(chaos.EvidenceVar) // runs fail here on purpose
 	goleak.VerifyTestMain(m)
 }
 
@@ -297,8 +298,7 @@ func TestKeep_failedRun_oneFolder(t *testing.T) {
 	h := &history.History{Header: history.Header{Seed: 5, Masters: 3, TTL: time.Second}}
 	logs := map[string][]byte{"n1": []byte("Ready"), "c1": []byte("panic"), "../../n2": []byte("out")}
 	var stderr bytes.Buffer
-	var f files
-	err := f.keep(&console{out: io.Discard, err: &stderr}, "chaos-failed-5", res, chaos.Outcome{Result: res, History: history.Whole(h), Logs: logs})
+	err := keep(&console{out: io.Discard, err: &stderr}, chaos.EvidenceDir(5), chaos.Outcome{Result: res, History: history.Whole(h), Logs: logs})
 	if err != nil || !strings.Contains(stderr.String(), "evidence: chaos-failed-5 ") {
 		t.Errorf("error %v, and printed: %s", err, stderr.String())
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/check"
@@ -63,21 +62,11 @@ func (f *files) nameMissing(base string) {
 	}
 }
 
-// keep makes the folder dir for what a failed run leaves: report, history, result, the violations, and the logs of masters and clients. The
-// files that the command line named are written as well.
-func (f *files) keep(c *console, dir string, res *chaos.Result, o chaos.Outcome) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	at := func(name string) string { return filepath.Join(dir, name) }
-	kept := files{html: at("report.html"), history: at("history.jsonl"), json: at("result.json"), opened: map[string]*os.File{}}
-	defer kept.close()
-	errs := []error{kept.write(&console{out: c.out, err: io.Discard}, res, o.History, o.Checks, nil)}
-	for name, log := range o.Logs {
-		errs = append(errs, os.WriteFile(at(filepath.Base(name)+".log"), log, 0o644))
-	}
+// keep keeps the evidence of a failed run, and prints where. The files that the command line named are written as well.
+func keep(c *console, dir string, o chaos.Outcome) error {
+	err := o.Keep(dir)
 	fmt.Fprintf(c.err, "evidence: %s has the report, the history, and the logs of masters and clients\n", dir)
-	return errors.Join(errs...)
+	return err
 }
 
 // write writes the named files and prints their names. It goes on after an error and joins the errors.

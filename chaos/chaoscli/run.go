@@ -226,7 +226,7 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	cfg.Report = func(o chaos.Outcome) error {
 		p.Clear()
 		if !o.Result.Held() {
-			if err := f.files.keep(c, fmt.Sprintf("chaos-failed-%d", cfg.Seed), o.Result, o); err != nil {
+			if err := keep(c, chaos.EvidenceDir(cfg.Seed), o); err != nil {
 				return err
 			}
 		}

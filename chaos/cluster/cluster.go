@@ -71,6 +71,7 @@ type Cluster struct {
 	dir     string // all files of this run; a member's in a directory of its name
 	driver  driver // nil while opening
 	masters []*Master
+	version map[string]string // of each of Config.Servers, as localredis.Version returns it
 
 	life   sync.RWMutex // held for reading while a server is launched, so that Close misses none
 	closed bool         // guarded by life
@@ -101,6 +102,7 @@ type server interface {
 	running(ctx context.Context) (bool, error)
 	start(ctx context.Context) error   // called when it is down; it answers PING when start returns
 	kill(ctx context.Context) error    // it is gone when kill returns; paused or down is fine
+	use(program string) error          // called when it is down: start then starts this program
 	pause(ctx context.Context) error   // it is running; already paused is fine
 	unpause(ctx context.Context) error // it is running; not paused is fine
 	disconnect(ctx context.Context) error
@@ -195,11 +197,13 @@ func (c *Cluster) processes(why string) (driver, error) {
 
 // mixed is the process driver with Config.Servers.
 func (c *Cluster) mixed() (driver, error) {
+	c.version = map[string]string{}
 	for _, path := range c.cfg.Servers {
 		version, err := localredis.Version(path)
 		if err != nil {
 			return nil, fmt.Errorf("cluster: process driver: %w", err)
 		}
+		c.version[path] = version
 		fmt.Fprintf(c.cfg.Out, "cluster: process driver (as asked): %s, %s\n", path, version)
 	}
 	return &processes{}, nil

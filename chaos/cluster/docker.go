@@ -221,6 +221,8 @@ func (c *container) kill(ctx context.Context) error {
 	return err
 }
 
+func (c *container) use(string) error { return errors.New("the docker driver runs one image") }
+
 func (c *container) pause(ctx context.Context) error {
 	now, err := c.inspect(ctx)
 	if err != nil || now.State.Paused {

@@ -18,12 +18,12 @@ import (
 // wait for each other. Where a method takes a context without a deadline, waiting for a server is bounded by 15 s all the same.
 type Master struct {
 	name    string
-	program string // see Config.Servers
 	cluster *Cluster
 	server  server
 	clock   *clockshim.Clock // nil without Config.Clocks
 
 	mu       sync.Mutex // one change of the server at a time; a master's is taken before its replica's
+	program  string     // see Config.Servers; guarded by mu
 	replica  *Master    // made by Replica and not yet promoted; guarded by mu
 	replicas int        // how many were ever made, for their names; guarded by mu
 	source   *Master    // the master this one replicates, nil for a master; guarded by mu

@@ -52,6 +52,7 @@ func (p process) dir() string                           { return p.local.Dir() }
 func (p process) running(context.Context) (bool, error) { return p.local.PID() != 0, nil }
 func (p process) start(ctx context.Context) error       { return p.local.Restart(ctx) }
 func (p process) kill(context.Context) error            { return p.local.Kill() }
+func (p process) use(program string) error              { return p.local.Use(program) }
 func (p process) pause(context.Context) error           { return p.local.Pause() }
 func (p process) unpause(context.Context) error         { return p.local.Resume() }
 func (p process) disconnect(context.Context) error      { return errNoNetwork }

@@ -33,6 +33,7 @@ var nemeses = []struct{ name, number string }{
 	{"fail-over", "N19"},
 	{"administer", "N20"},
 	{"rolling-upgrade", "N21"},
+	{"upgrade-server", "upgrade-server"}, // never had a number
 	{"misconfigure", "N22"},
 	{"restore-copy", "N23"},
 	{"waiter-storm", "N24"},

@@ -122,7 +122,8 @@ var nemeses = map[string]string{
 	"step-clock": "step the clock of a master", "step-quorum": "step the clocks of a majority", "skew-clocks": "a master’s clock too fast or slow",
 	"suspend-client": "suspend a client and its clock", "flush-data": "empty or swap data sets", "delete-lock": "delete locks by hand", "fill-memory": "fill the memory of a master",
 	"fail-over": "make a master a replica", "administer": "block or disconnect clients", "rolling-upgrade": "replace clients by another version’s",
-	"misconfigure": "different lists of masters", "restore-copy": "restore an old backup", "waiter-storm": "very many clients or locks",
+	"upgrade-server": "replace a server by another version’s",
+	"misconfigure":   "different lists of masters", "restore-copy": "restore an old backup", "waiter-storm": "very many clients or locks",
 	"three-at-once": "everything at once, at random",
 }
 

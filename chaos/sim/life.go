@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -45,23 +44,17 @@ func (m *member) live(stop <-chan struct{}) {
 
 // openList starts a client with a list.
 func (m *member) openList(l *list) error {
-	nodes := make([]node.Node, len(l.masters))
-	for k, i := range l.masters {
-		nodes[k] = m.node("lane", i)
-	}
+	p := m.begin()
+	nodes := m.connect(p, l.masters)
 	// A process that finds no quorum is started anew, as its supervisor would, perhaps with another list.
 	ctx, cancel := context.WithTimeout(context.Background(), m.w.cfg.MaxTTL/4)
 	defer cancel()
 	c, err := redlock.New(ctx, nodes, m.options(l)...)
 	if err != nil {
-		for _, n := range nodes {
-			_ = n.Close()
-		}
+		closeAll(nodes)
 		return err
 	}
-	m.mu.Lock()
-	m.client, m.list = c, l
-	m.mu.Unlock()
+	m.opened(p, c, l)
 	o := m.w.op
 	o.mu.Lock()
 	defer o.mu.Unlock()

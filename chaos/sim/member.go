@@ -53,7 +53,6 @@ type member struct {
 	id    int
 	clock *hostClock
 	ids   instant
-	nodes []*nodetest.Node
 	wires []*wire
 	rough atomic.Bool
 	opts  []redlock.Option
@@ -61,7 +60,10 @@ type member struct {
 	// watch sees each command that is sent, and may change what happens to it. Nil is fine.
 	watch func(cmd nodetest.Command, f *nodetest.Fault)
 
+	born chan struct{} // holds a token when a process has started
+
 	mu     sync.Mutex
+	proc   *process // the last one that was begun; nil for operators
 	client *redlock.Client
 	list   *list         // of client, where masters are changed
 	again  chan struct{} // holds a token when the process is to be restarted...
@@ -83,7 +85,7 @@ func (w *world) newMember(i int) *member {
 	}
 	// One TTL for all locks of a client, from a fifth of the longest up.
 	ttl := w.cfg.MaxTTL/5 + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL*4/5)))
-	m.again, m.share = make(chan struct{}, 1), float64(ttl)/float64(w.cfg.MaxTTL)
+	m.again, m.born, m.share = make(chan struct{}, 1), make(chan struct{}, 1), float64(ttl)/float64(w.cfg.MaxTTL)
 	m.opts = []redlock.Option{redlock.WithClock(m.clock), withRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
 	if !w.cfg.Operated {
@@ -97,57 +99,88 @@ func (m *member) options(l *list) []redlock.Option {
 	return append(slices.Clone(m.opts), redlock.WithMaxTTL(l.ttl), redlock.WithTTL(time.Duration(m.share*float64(l.ttl))))
 }
 
-// node is a new way to one master.
-func (m *member) node(purpose string, i int) *nodetest.Node {
+// node is a new way to one master, of the process p if it is not nil.
+func (m *member) node(p *process, purpose string, i int) *nodetest.Node {
 	n := m.w.masters[i].Node(node.Config{Clock: m.clock, Rand: m.w.instant(fmt.Sprintf("%s %d-%d", purpose, m.id, i)).Uint64, StallAfter: 30 * time.Millisecond})
-	n.SetFault(m.wires[i].fault)
+	if p == nil {
+		n.SetFault(m.wires[i].fault)
+		return n
+	}
+	n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+		if f, dead := p.sends(cmd); dead {
+			return f
+		}
+		return m.wires[i].fault(cmd)
+	})
 	return n
 }
 
-// connect makes new nodes.
-func (m *member) connect(purpose string) []node.Node {
-	nodes := make([]node.Node, len(m.w.masters))
-	m.nodes = m.nodes[:0]
-	for i := range m.w.masters {
-		n := m.node(purpose, i)
-		m.nodes, nodes[i] = append(m.nodes, n), n
+// connect makes new nodes to some masters, those of the process p.
+func (m *member) connect(p *process, masters []int) []node.Node {
+	nodes, own := make([]node.Node, len(masters)), make([]*nodetest.Node, len(masters))
+	for k, i := range masters {
+		own[k] = m.node(p, "lane", i)
+		nodes[k] = own[k]
 	}
+	p.mu.Lock()
+	p.nodes = own
+	p.mu.Unlock()
 	return nodes
 }
 
 // init lets the masters begin.
 func (m *member) init() error {
-	nodes := m.connect("init")
-	defer func() {
-		for _, n := range nodes {
-			_ = n.Close()
-		}
-	}()
+	var nodes []node.Node
+	for i := range m.w.masters {
+		nodes = append(nodes, m.node(nil, "init", i))
+	}
+	defer closeAll(nodes)
 	return redlock.Init(context.Background(), redlock.List{Nodes: nodes, Options: m.opts}, nil, redlock.NothingWasEverLocked)
 }
 
-func (m *member) open() error {
-	nodes := m.connect("lane")
-	var err error
-	if m.client, err = redlock.New(context.Background(), nodes, m.opts...); err != nil {
-		for _, n := range nodes {
-			_ = n.Close()
-		}
+func closeAll(nodes []node.Node) {
+	for _, n := range nodes {
+		_ = n.Close()
 	}
-	return err
+}
+
+// open starts a client of all masters.
+func (m *member) open(ctx context.Context) error {
+	p, all := m.begin(), make([]int, len(m.w.masters))
+	for i := range all {
+		all[i] = i
+	}
+	nodes := m.connect(p, all)
+	c, err := redlock.New(ctx, nodes, m.opts...)
+	if err != nil {
+		closeAll(nodes)
+		return err
+	}
+	m.opened(p, c, nil)
+	return nil
 }
 
 // use is the client that the process has now, or nil.
 func (m *member) use() *redlock.Client {
+	if m.running() == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.client
 }
 
-func (m *member) close() {
+func (m *member) close() { m.closeProcess(nil) }
+
+// closeProcess closes the client that the process p has, or any if p is nil. A client of a killed process sends nothing any more.
+func (m *member) closeProcess(p *process) {
 	m.mu.Lock()
 	client := m.client
-	m.client = nil
+	if p != nil && m.proc != p {
+		client = nil
+	} else {
+		m.client = nil
+	}
 	m.mu.Unlock()
 	if client == nil {
 		return

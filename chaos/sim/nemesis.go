@@ -157,6 +157,8 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 	case "N7":
 		any.Pause()
 		return fault{nemesis, any.Name() + " stopped", any.Resume}
+	case "kill-client":
+		return w.killClient(rnd)
 	case "N9":
 		return w.partition(rnd)
 	case "N12":

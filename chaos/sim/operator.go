@@ -225,7 +225,7 @@ func (o *operator) command(f fate, init, rough bool, do func(ctx context.Context
 		rl := redlock.List{Options: p.options(l)}
 		for _, i := range l.masters {
 			if nodes[i] == nil {
-				nodes[i] = p.node("operator", i)
+				nodes[i] = p.node(nil, "operator", i)
 			}
 			rl.Nodes = append(rl.Nodes, nodes[i])
 		}

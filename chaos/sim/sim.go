@@ -26,7 +26,7 @@ import (
 // Tended is the nemeses under which exclusion and tokens are promised: clocks' rates are within the documented drift, with any
 // offset between clients.
 func Tended() []string {
-	return []string{"N1", "N2", "N4", "N7", "N8", "N9", "N10", "N11", "N12", "N17", "N19"}
+	return []string{"N1", "N2", "N4", "N7", "N8", "kill-client", "N9", "N10", "N11", "N12", "N17", "N19"}
 }
 
 // Wild is Tended and wrong clocks, under which only tokens are promised: masters' clocks step by up to half a minute (N13), a minority of
@@ -101,33 +101,6 @@ func (c Config) Heal() time.Duration {
 	return 3*c.MaxTTL + 5*time.Second
 }
 
-// Stats is what a run did.
-type Stats struct {
-	// Operations are rounds, unlocks and extends, re-entry included: all that is put to the masters for a caller.
-	Operations, Grants, Reentries, Extends, SecondRounds, Lost uint64
-	Commands                                                   uint64 // that masters were sent, before losses
-	Faults                                                     int
-	Acts                                                       map[string]int // of operators
-}
-
-// Add adds o to s.
-func (s *Stats) Add(o Stats) {
-	s.Operations += o.Operations
-	s.Grants += o.Grants
-	s.Reentries += o.Reentries
-	s.Extends += o.Extends
-	s.SecondRounds += o.SecondRounds
-	s.Lost += o.Lost
-	s.Commands += o.Commands
-	s.Faults += o.Faults
-	for act, n := range o.Acts {
-		if s.Acts == nil {
-			s.Acts = make(map[string]int)
-		}
-		s.Acts[act] += n
-	}
-}
-
 // world is one run.
 type world struct {
 	cfg     Config
@@ -141,9 +114,10 @@ type world struct {
 	forgetful []int
 	op        *operator // where masters are operated
 
-	mu    sync.Mutex
-	h     *history.History
-	stats Stats
+	mu     sync.Mutex
+	h      *history.History
+	stats  Stats
+	failed error // why the run itself is wrong
 }
 
 // lock is one lock's name and the register that it guards, fenced by tokens.
@@ -160,7 +134,14 @@ type lock struct {
 // what keys were found at the end. An error is one of the run itself, not of a promise. Everything it started has ended
 // when it returns.
 func Run(seed uint64, cfg Config) (*history.History, Stats, error) {
-	cfg = cfg.withDefaults()
+	w := newWorld(seed, cfg.withDefaults())
+	err := w.run()
+	slices.SortStableFunc(w.h.Ops, func(a, b history.Op) int { return int(a.Call - b.Call) })
+	return w.h, w.stats, err
+}
+
+// newWorld makes masters, clients and locks. It starts nothing.
+func newWorld(seed uint64, cfg Config) *world {
 	w := &world{cfg: cfg, seed: seed, start: time.Now(), h: &history.History{Header: history.Header{
 		Started: time.Now(), Seed: seed, Driver: "sim", Masters: cfg.Masters, TTL: cfg.MaxTTL, Promises: cfg.Promises(),
 	}}}
@@ -190,9 +171,7 @@ func Run(seed uint64, cfg Config) (*history.History, Stats, error) {
 	if cfg.Operated {
 		w.op = w.newOperator()
 	}
-	err := w.run()
-	slices.SortStableFunc(w.h.Ops, func(a, b history.Op) int { return int(a.Call - b.Call) })
-	return w.h, w.stats, err
+	return w
 }
 
 func (w *world) run() error {
@@ -220,9 +199,7 @@ func (w *world) run() error {
 	}
 	until := w.start.Add(w.cfg.Duration)
 	for _, m := range w.members {
-		for i := range w.cfg.Workers {
-			workers.Go(func() { newWorker(m, i).run(until) })
-		}
+		workers.Go(func() { m.work(until) })
 	}
 	workers.Wait()
 	close(stop)
@@ -254,7 +231,7 @@ func (w *world) begin() error {
 		return err
 	}
 	for i, m := range w.members {
-		open := m.open
+		open := func() error { return m.open(context.Background()) }
 		if w.op != nil {
 			open = func() error { return m.openList(w.op.right) }
 		}
@@ -268,7 +245,7 @@ func (w *world) begin() error {
 // settle ends what operators began, and starts the clients anew that have a list that was left.
 func (w *world) settle() error {
 	if w.op == nil {
-		return nil
+		return w.restartKilled()
 	}
 	w.stats.Acts = w.op.acts
 	if err := w.op.settle(); err != nil {
@@ -284,6 +261,28 @@ func (w *world) settle() error {
 		}
 	}
 	return nil
+}
+
+// restartKilled starts the clients that were killed when their workers had ended.
+func (w *world) restartKilled() error {
+	for _, m := range w.members {
+		if m.running() == nil {
+			m.close()
+			if err := m.reopen(); err != nil {
+				return err
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+// fail keeps an error of the run itself.
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = errors.Join(w.failed, err)
 }
 
 // probe takes every lock once more, for the checker of C7. Every client takes one.

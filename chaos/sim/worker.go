@@ -13,17 +13,19 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// worker is one thread of a client that takes locks, one at a time.
+// worker is one thread of a client's process that takes locks, one at a time. When the process is killed the thread ends where it is, and what it
+// had under way is Unknown in the history and never returns.
 type worker struct {
 	m    *member
+	p    *process
 	w    *world
 	name string
 	rnd  *rand.Rand
 }
 
-func newWorker(m *member, i int) *worker {
-	name := fmt.Sprintf("c%d-w%d", m.id, i)
-	return &worker{m: m, w: m.w, name: name, rnd: m.w.rand(name)}
+func newWorker(m *member, p *process, i int) *worker {
+	name := fmt.Sprintf("%s-w%d", m.name(p), i)
+	return &worker{m: m, p: p, w: m.w, name: name, rnd: m.w.rand(name)}
 }
 
 // about is a random time of mean d, never 0.
@@ -31,9 +33,23 @@ func (k *worker) about(d time.Duration) time.Duration {
 	return time.Duration(k.rnd.ExpFloat64()*float64(d)) + 1
 }
 
+// sleep sleeps for d, or until the process is killed.
+func (k *worker) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.p.ctx.Done():
+	}
+}
+
 func (k *worker) run(until time.Time) {
 	for time.Now().Before(until) && (k.w.cfg.Stop == nil || !k.w.cfg.Stop()) {
-		time.Sleep(k.about(k.w.cfg.Think))
+		k.p.does(DoingNothing)
+		k.sleep(k.about(k.w.cfg.Think))
+		if k.p.killed.Load() {
+			return
+		}
 		k.once(k.w.locks[k.rnd.IntN(len(k.w.locks))])
 	}
 }
@@ -59,7 +75,11 @@ func (k *worker) once(l *lock) {
 		}
 	}
 	op := history.Op{Kind: history.KindLock, Client: k.name, Lock: l.name, Mode: mode, Call: k.w.now()}
+	k.p.does(DoingLock)
 	lease, err := k.take(m)
+	if k.diedIn(op) {
+		return
+	}
 	op.Return, op.Outcome = k.w.now(), history.Failed
 	if err != nil {
 		op.Error = class(err)
@@ -71,11 +91,22 @@ func (k *worker) once(l *lock) {
 	}
 	op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, lease.Holder(), lease.Token(), k.m.claim(lease)
 	k.w.record(op)
+	k.p.does(DoingHold)
 	k.hold(l, m, lease, op)
 }
 
+// diedIn says whether the process was killed, and then records op as one that never returned.
+func (k *worker) diedIn(op history.Op) bool {
+	if !k.p.killed.Load() {
+		return false
+	}
+	op.Return, op.Outcome = history.Never, history.Unknown
+	k.w.record(op)
+	return true
+}
+
 func (k *worker) take(m redlock.Locker) (*redlock.Lease, error) {
-	ctx := context.Background()
+	ctx := k.p.ctx
 	switch k.rnd.IntN(4) {
 	case 0:
 		return m.TryLock(ctx)
@@ -110,23 +141,30 @@ func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant his
 	if k.w.cfg.Operated && k.rnd.IntN(6) == 0 {
 		work = k.about(k.w.cfg.MaxTTL / 2)
 	}
-	time.Sleep(work)
+	k.sleep(work)
 	k.extended(lease, grant)
+	if k.p.killed.Load() {
+		return // nobody gives the lock back
+	}
 	switch k.rnd.IntN(8) {
 	case 0:
 		k.reenter(m, lease, grant)
 	case 1:
-		_ = lease.Extend(context.Background())
+		_ = lease.Extend(k.p.ctx)
 		k.extended(lease, grant)
 	}
 	if ok && grant.Mode != history.Shared && (paused || lease.Err() == nil) {
 		k.register(l, grant, history.KindWrite, value+1)
 	}
-	if k.w.cfg.Operated && errors.Is(lease.Err(), redlock.ErrClosed) {
+	if k.p.killed.Load() || k.w.cfg.Operated && errors.Is(lease.Err(), redlock.ErrClosed) {
 		return // its process is gone: the claim stands as long as it was given
 	}
 	op := history.Op{Kind: history.KindUnlock, Client: k.name, Lock: l.name, Holder: grant.Holder, Call: k.w.now(), Outcome: history.OK}
-	err := lease.Unlock(context.Background())
+	k.p.does(DoingUnlock)
+	err := lease.Unlock(k.p.ctx)
+	if k.diedIn(op) {
+		return
+	}
 	op.Return = k.w.now()
 	switch {
 	case errors.Is(err, redlock.ErrLost):
@@ -145,9 +183,12 @@ func (k *worker) reenter(m redlock.Locker, lease *redlock.Lease, grant history.O
 	if err != nil {
 		return
 	}
-	time.Sleep(k.about(k.w.cfg.Think))
+	k.sleep(k.about(k.w.cfg.Think))
 	k.extended(lease, grant)
-	_ = inner.Unlock(context.Background())
+	if k.p.killed.Load() {
+		return
+	}
+	_ = inner.Unlock(k.p.ctx)
 	k.w.mu.Lock()
 	k.w.stats.Reentries++
 	k.w.stats.Operations += 2
@@ -179,6 +220,9 @@ func (k *worker) register(l *lock, grant history.Op, kind history.Kind, value in
 		l.fence, l.value, op.Value = grant.Token, value, value
 	}
 	l.mu.Unlock()
+	if k.diedIn(op) { // the message arrived, the reply did not
+		return 0, false
+	}
 	op.Return = k.w.now()
 	k.w.record(op)
 	return op.Value, op.Outcome == history.OK

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/report"
+)
+
+// EvidenceVar is the environment variable that names the folder for the folders of failed runs. Without it that is the current one.
+const EvidenceVar = "REDLOCK_EVIDENCE"
+
+// EvidenceDir returns the folder for the evidence of a failed run with this seed.
+func EvidenceDir(seed uint64) string {
+	return filepath.Join(os.Getenv(EvidenceVar), fmt.Sprintf("chaos-failed-%d", seed))
+}
+
+// Keep makes the folder dir for what a failed run leaves: report.html, history.jsonl, result.json, and a file with the log of each master and
+// each client that wrote to its stderr. It goes on after an error and joins the errors.
+func (o Outcome) Keep(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("chaos: evidence: %w", err)
+	}
+	write := func(name string, to func(io.Writer) error) error {
+		f, err := os.Create(filepath.Join(dir, filepath.Base(name)))
+		if err != nil {
+			return err
+		}
+		return errors.Join(to(f), f.Close())
+	}
+	errs := []error{
+		write("report.html", func(w io.Writer) error { return report.Write(w, o.History, o.Checks, nil) }),
+		write("history.jsonl", func(w io.Writer) error { return history.Copy(w, o.History) }),
+		write("result.json", func(w io.Writer) error { return json.NewEncoder(w).Encode(o.Result) }),
+	}
+	for name, log := range o.Logs {
+		errs = append(errs, write(name+".log", func(w io.Writer) error { _, err := w.Write(log); return err }))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("chaos: evidence: %w", err)
+	}
+	return nil
+}
