@@ -310,7 +310,7 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 	}
 	for s := range total {
 		var e Extension
-		var answered uint64
+		var answered, missing, back uint64 // back: it has a vote that did not count
 		fewest, most := 0, 0
 		for i, rest := 0, s; i < n; i, rest = i+1, rest/states {
 			bit := uint64(1) << i
@@ -329,9 +329,13 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 				e.Answer(i, true)
 			case 1:
 				e.Answer(i, false)
+				missing |= bit
 			}
 			if answer != 3 {
 				answered |= bit
+			}
+			if vote == 2 && answer == 0 {
+				back |= bit
 			}
 			if vote == 0 && answer == 0 {
 				fewest++
@@ -346,8 +350,25 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 			}
 		}
 		topUp, confirm := e.Follow(answered)
-		if topUp&confirm != 0 || topUp != e.Missing() || confirm&e.Confirmed() != 0 {
+		if topUp != missing || e.Missing() != missing || confirm != back {
 			t.Fatalf("%+v: top-up %b, confirm %b", e, topUp, confirm)
 		}
+	}
+}
+
+// Masters answer the acquire while the extend is under way. The yes of one that voted counts from then on. A vote
+// that was put back meanwhile does not: it proves nothing about the time before.
+func TestExtension_acquireAnsweredMeanwhile_votesCount(t *testing.T) {
+	e := NewExtension(0b00011, 0b01100)
+	e.Recount(0b00111, 0b01000) // master 2 voted
+	e.Recount(0b10111, 0)       // master 3 did not; the vote of master 4 was put back
+	if e.Silent() != 0 {
+		t.Errorf("silent %05b", e.Silent())
+	}
+	for i := range masters {
+		e.Answer(i, true)
+	}
+	if e.Confirmed() != 0b00111 {
+		t.Errorf("confirmed %05b", e.Confirmed())
 	}
 }
