@@ -13,7 +13,7 @@ PATIENT := ./chaos/cluster/... ./internal/redissontest
 # These explore in one goroutine: the race detector has nothing to see there.
 MODELS := ./redlock/tokenmodel ./redlock/membershipmodel
 
-.PHONY: test test-servers lint fuzz bench bench-check soak soak-membership setup
+.PHONY: test test-servers lint fuzz bench bench-check mutation soak soak-membership setup
 
 test: setup
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -vxF "$$($(GO) list $(ALONE) $(PATIENT) $(MODELS))")
@@ -60,8 +60,14 @@ bench:
 bench-check: setup
 	.ci/bench-check
 
+# Changes one thing at a time in the packages that a lock rests on, and lists what no test
+# notices. make mutation SEED=7 BUDGET=30m ONLY=redlock/internal/ DEPTH=1
+mutation: setup
+	$(GO) run ./internal/mutation -go "$(GO)" -seed $(or $(SEED),0) -budget $(or $(BUDGET),30m) \
+		-only "$(ONLY)" -depth $(or $(DEPTH),0)
+
 # Hours, not minutes: chaos under the default nemeses with each persistence, then
-# under all, then the long variants of simulations and tests. It ends with a report.
+# under all, then mutants, then the long variants of simulations and tests. It ends with a report.
 # make soak SEED=7 PIECE=10m DIR=soak; .ci/soak lists more.
 soak: setup
 	GO="$(GO)" SEED="$(SEED)" .ci/soak

@@ -56,15 +56,6 @@ func hold(t *testing.T, m redlock.Locker) *redlock.Lease {
 	return lease
 }
 
-// nothingOf wants no key named like any of patterns on any master, soon: those that did not make the
-// quorum follow.
-func nothingOf(t *testing.T, masters *quorumtest.Masters, patterns ...string) {
-	t.Helper()
-	for _, p := range patterns {
-		quorumtest.Soon(t, "no key is left of "+p, func() bool { return len(masters.Keys(p)) == 0 })
-	}
-}
-
 func TestNew_badMembers_refused(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, same := masters.Open(), masters.Open()
@@ -115,7 +106,7 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 			t.Errorf("%s is held: %v", name, err)
 		}
 		unlock(t, held)
-		nothingOf(t, masters, "[bcdrw]", "*rwlock_timeout*")
+		masters.GivenBack("[bcdrw]", "*rwlock_timeout*")
 	}
 	reading := hold(t, other.RWMutex("r").RLocker()) // in nobody's way
 	l, err := all.TryLock(t.Context())
@@ -134,7 +125,7 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	quorumtest.Is(t, err, redlock.ErrHeld)
 	unlock(t, reading)
 	unlock(t, l)
-	nothingOf(t, masters, "[bcdrw]", "*rwlock_timeout*")
+	masters.GivenBack("[bcdrw]", "*rwlock_timeout*")
 }
 
 // A Lock that gives up releases the members that it had. So does a Lock that finds a member for which
@@ -157,7 +148,7 @@ func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	quorumtest.Is(t, err, context.Canceled)
 	quorumtest.Is(t, err, why)
 	unlock(t, held)
-	nothingOf(t, masters, "[abc]", "redlock:queue:*")
+	masters.GivenBack("[abc]", "redlock:queue:*")
 	quorumtest.Is(t, second(all.Lock(ctx)), context.Canceled)
 
 	for _, d := range masters.Direct {
@@ -166,7 +157,7 @@ func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	for _, err := range []error{second(all.Lock(t.Context())), second(all.TryLock(t.Context()))} {
 		quorumtest.Is(t, err, redlock.ErrRefused)
 	}
-	nothingOf(t, masters, "[ac]", "redlock:queue:*")
+	masters.GivenBack("[ac]", "redlock:queue:*")
 
 	quorumtest.NoErr(t, mine.Close())
 	for _, err := range []error{second(all.Lock(t.Context())), second(all.TryLock(t.Context()))} {
@@ -207,7 +198,7 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 	if got := masters.Calls(0, "evalsha") - scripts; got > 2*times*k {
 		t.Errorf("a master ran %d scripts for %d pairs", got, times*k)
 	}
-	nothingOf(t, masters, "lock*", "redlock:queue:*")
+	masters.GivenBack("lock*", "redlock:queue:*")
 }
 
 // A multilock's lease is valid for as long as its shortest member, ends with the first member that
@@ -249,7 +240,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	quorumtest.NoErr(t, inner.Context().Err())
 	unlock(t, one)
 	unlock(t, inner)
-	nothingOf(t, masters, "long", "short", "*rw*")
+	masters.GivenBack("long", "short", "*rw*")
 
 	err = all.Do(t.Context(), func(ctx context.Context) error {
 		inner, err := all.TryLock(ctx)
@@ -261,7 +252,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	quorumtest.NoErr(t, err)
 	failed := errors.New("failed")
 	quorumtest.Is(t, all.Do(t.Context(), func(context.Context) error { return failed }), failed)
-	nothingOf(t, masters, "long", "short", "*rw*")
+	masters.GivenBack("long", "short", "*rw*")
 }
 
 func TestLease_memberLost_contextEnds(t *testing.T) {
@@ -269,7 +260,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	renewed := redlock.WithTTL(1500 * time.Millisecond)
 	c, other := masters.Open(renewed), masters.Open(renewed)
 	all := mustNew(t, c.Mutex("a"), other.Mutex("b", redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), c.Mutex("c"))
-	lost := func(lease *multilock.Lease) {
+	lost := func(lease *multilock.Lease, others string) {
 		t.Helper()
 		select {
 		case <-lease.Context().Done():
@@ -279,9 +270,9 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 		quorumtest.Is(t, context.Cause(lease.Context()), redlock.ErrLost)
 		quorumtest.Is(t, lease.Extend(t.Context()), redlock.ErrLost)
 		quorumtest.Is(t, lease.Unlock(t.Context()), redlock.ErrLost)
-		nothingOf(t, masters, "[abc]")
+		masters.GivenBack(others)
 	}
-	lost(lock(t, all)) // by time
+	lost(lock(t, all), "[ac]") // by time, so the TTL ends b
 
 	all = mustNew(t, c.Mutex("a"), other.Mutex("b"), c.Mutex("c"))
 	lease := lock(t, all)
@@ -298,7 +289,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	for _, d := range masters.Direct[:2] {
 		quorumtest.NoErr(t, d.Del(t.Context(), "b").Err())
 	}
-	lost(lease) // by its votes, as renewal finds out
+	lost(lease, "[abc]") // by its votes, as renewal finds out
 
 	ran := false
 	err := all.Do(t.Context(), func(ctx context.Context) error {
@@ -314,7 +305,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	if !ran {
 		t.Error("fn was not told")
 	}
-	nothingOf(t, masters, "[abc]")
+	masters.GivenBack("[abc]")
 }
 
 // table is what several hold at the same time, and how it went on.
@@ -424,7 +415,7 @@ func TestLock_philosophers_allEat(t *testing.T) {
 		philosophers = append(philosophers, mustNew(t, c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
 	}
 	newTable(t, 5).seat(seconds(time.Minute), func(i int) *multilock.Lock { return philosophers[i] })
-	nothingOf(t, masters, "fork*")
+	masters.GivenBack("fork*")
 }
 
 // Each of sixteen clients takes two to five of eight locks, in any order and any nesting. There is no
@@ -454,7 +445,7 @@ func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 		}
 		return mustNew(t, members...)
 	})
-	nothingOf(t, masters, "fork*")
+	masters.GivenBack("fork*")
 	masters.NothingLeft()
 }
 
@@ -528,7 +519,7 @@ func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
 	for _, err := range []error{second(all.Lock(held.Context())), second(all.TryLock(held.Context())), second(all.TryLockFor(held.Context(), time.Minute))} {
 		quorumtest.Is(t, err, redlock.ErrNotReentrant)
 	}
-	nothingOf(t, masters, "a", "c")
+	masters.GivenBack("a", "c")
 	inner, err := mustNew(t, c.Mutex("a"), c.Mutex("b", redlock.Reentrant())).Lock(held.Context())
 	quorumtest.NoErr(t, err)
 	quorumtest.NoErr(t, inner.Unlock(t.Context()))

@@ -46,7 +46,7 @@ func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
 	settled(t, before, 5)
 	noErr(t, before.Unlock(t.Context()))
 	// Lock and Unlock return at the quorum: no lane may have anything left to do.
-	soon(t, "nothing is left", func() bool { return len(ms.keys("x")) == 0 })
+	ms.givenBack("x")
 	var held []*faultproxy.Held
 	for i := range 3 {
 		held = append(held, ms.proxies[i].Hold(acquires(t)))
@@ -61,7 +61,7 @@ func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
 	ms.cut(0, 1, 2)
 	reached(t, a, 5)
 	reached(t, b, 5)
-	soon(t, "nothing is left", func() bool { return len(ms.keys("x")) == 0 })
+	ms.givenBack("x")
 	for _, h := range held {
 		_, err := h.Deliver(t.Context())
 		noErr(t, err)
@@ -108,7 +108,7 @@ func TestLate_releaseAfterTheNextWin_winStands(t *testing.T) {
 	if err := other.Unlock(t.Context()); err != nil && !errors.Is(err, redlock.ErrUnconfirmed) {
 		t.Fatal(err)
 	}
-	soon(t, "nothing is left", func() bool { return len(ms.keys("x")) == 0 })
+	ms.givenBack("x")
 	reached(t, a, 5)
 	reached(t, b, 5)
 	lease := locked(t, a.Mutex("x"))
@@ -155,13 +155,13 @@ func TestLate_repliesLost_notCountedAndGivenBack(t *testing.T) {
 	}
 	noErr(t, l.Unlock(t.Context()))
 	stop()
-	soon(t, "nothing is left", func() bool { return len(ms.keys("x")) == 0 })
+	ms.givenBack("x")
 
 	stop = losing(acquires(t), 0, 1, 2)
 	_, err := c.Mutex("x").TryLock(t.Context())
 	wantIs(t, err, redlock.ErrUnreachable)
 	stop()
-	soon(t, "nothing is left", func() bool { return len(ms.keys("x")) == 0 })
+	ms.givenBack("x")
 
 	l = locked(t, c.Mutex("x", redlock.WithoutRenewal()))
 	settled(t, l, 5)
@@ -177,5 +177,5 @@ func TestLate_repliesLost_notCountedAndGivenBack(t *testing.T) {
 	stop = losing(releases(t), 0, 1, 2)
 	wantIs(t, l.Unlock(t.Context()), redlock.ErrUnconfirmed)
 	stop()
-	soon(t, "nothing is left", func() bool { return len(ms.keys("x")) == 0 })
+	ms.givenBack("x")
 }

@@ -131,15 +131,11 @@ func (ms *masters) wantNoKeys(pattern string, on ...int) {
 	}
 }
 
-// wantGone wants the keys named like pattern to go within a second, of a TTL that is longer. Unlock returns when a quorum
-// has released the lock, and the other masters follow.
-func (ms *masters) wantGone(pattern string) {
+// givenBack waits until the keys named like each of patterns are gone, and fails if a TTL may have ended one. Unlock
+// returns when a quorum has released the lock, and the other masters follow.
+func (ms *masters) givenBack(patterns ...string) {
 	ms.t.Helper()
-	released := time.Now()
-	soon(ms.t, "the keys go", func() bool { return len(ms.keys(pattern)) == 0 })
-	if took := time.Since(released); took > time.Second {
-		ms.t.Errorf("keys stayed for %v", took)
-	}
+	quorumtest.GivenBack(ms.t, ms.direct, patterns...)
 }
 
 // keys lists the keys named like pattern, with the master they are on.

@@ -195,7 +195,7 @@ func TestScriptFlush_midRun_costsNothing(t *testing.T) {
 	if count.Load() < 30 {
 		t.Errorf("only %d pairs", count.Load())
 	}
-	soon(t, "nothing is left", func() bool { return len(ms.keys("pair*"))+len(ms.keys("held")) == 0 })
+	ms.givenBack("pair*", "held")
 }
 
 // limited gives all masters a user that lacks some rights, and returns URLs that

@@ -101,10 +101,10 @@ func (l *library) visits() int {
 }
 
 // noVotes waits until nobody has a vote for the lock called "lock", for reading or for
-// writing: those that did not make the quorum are given back a little later.
+// writing. Votes that did not make the quorum are given back a little later.
 func noVotes(t *testing.T, masters *quorumtest.Masters) {
 	t.Helper()
-	quorumtest.Soon(t, "no vote is left", func() bool { return len(masters.Keys("lock"))+len(masters.Keys("*rwlock_timeout*")) == 0 })
+	masters.GivenBack("lock", "*rwlock_timeout*")
 }
 
 // visitor is one goroutine that wants the lock again and again, on either side and

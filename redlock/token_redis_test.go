@@ -57,6 +57,7 @@ func (ts *tokens) lock(ctx context.Context, m redlock.Locker) error {
 	ts.seen[l.Token()] = true
 	ts.most = max(ts.most, l.Token())
 	ts.mu.Unlock()
+	time.Sleep(time.Millisecond) // a second holder would come in now
 	ts.holder.CompareAndSwap(l, nil)
 	_ = l.Unlock(ctx)
 	return nil

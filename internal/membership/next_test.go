@@ -85,6 +85,14 @@ func prepared(i int, n Nonce) func(*View) {
 	return func(v *View) { v.Masters[i].Record.State.Nonce = n }
 }
 
+// halfAsLong lets the client have seen the record state of master i for half as long as the others.
+func halfAsLong(i int) func(*View) {
+	return func(v *View) {
+		s := &v.Memory.Sights[i]
+		s.First += (atNow - s.First) / 2
+	}
+}
+
 // TestNext_transitions runs a scene for each row of the table, and holds the table of doc.go against the scenes.
 // Package membershipmodel holds it against what the explorer sees.
 func TestNext_transitions(t *testing.T) {
@@ -199,6 +207,7 @@ func TestNext_notYet(t *testing.T) {
 	}{
 		{"nobody saw the epoch whole", "refuse: 2 of 3 masters (a b) have no valid record", scene{masters: "- - VA5", whole: 30 * time.Second}},
 		{"a nanosecond too early", "done, then 1ns", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW - 1}},
+		{"counters that were read before the wait was over", "learn b c", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW, edit: func(v *View) { v.Masters[1].Sent-- }}},
 		{"whole before the record state was seen, but too long", "refuse: 2 of 3", scene{masters: "VA5 RA5 RA5", whole: sceneW + 35*time.Second, stood: sceneW + 5*time.Second}},
 		{"quarantined, and vouched by somebody else perhaps", "wait 5.604s", scene{masters: "VA5 RA5 RA5", whole: never, stood: 30 * time.Second}},
 		{"nobody vouched in time", "refuse: 2 of 3 masters (b c) have no valid record", scene{masters: "VA5 RA5 RA5", whole: never, stood: sceneW + 5*time.Second}},
@@ -215,6 +224,7 @@ func TestNext_notYet(t *testing.T) {
 		{"init: a change goes on", "refuse: a was retired for a change to 6.", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
 		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
 		{"init: a quorum votes", "done", scene{goal: Init, masters: "- VA5 VA5", whole: never}},
+		{"init: two waited, and the third half as long", "wait 15.302s", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW, edit: halfAsLong(2)}},
 		{"init: not all waited", "wait 1ms", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW - time.Millisecond}},
 
 		{"change: to itself", "refuse: the old and the new list", scene{goal: Change, target: "A", masters: "VA5 VA5 VA5", whole: never}},

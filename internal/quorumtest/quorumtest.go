@@ -259,6 +259,13 @@ func (m *Masters) NothingLeft() {
 	})
 }
 
+// GivenBack waits until the keys named like each of patterns are gone from the masters that run. It fails if a TTL may have
+// ended one of them: see [GivenBack].
+func (m *Masters) GivenBack(patterns ...string) {
+	m.t.Helper()
+	GivenBack(m.t, m.up(), patterns...)
+}
+
 // Lossy opens a client that messages get lost on the way to: lose is asked for
 // each, with the master's number, under no lock.
 func (m *Masters) Lossy(lose func(master int) bool, opts ...redlock.Option) *redlock.Client {

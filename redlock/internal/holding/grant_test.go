@@ -4,6 +4,10 @@ package holding
 
 import (
 	"math/bits"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -159,65 +163,121 @@ func FuzzGrant(f *testing.F) {
 	f.Add([]byte{0, 3, 0, 4, 1, 0b00111, 1, 0b11000, 2, 0, 1, 0b00011, 2, 0, 3, 0})
 	f.Add([]byte{1, 0b00111, 1, 0b00001, 2, 0, 2, 0, 1, 0b11111})
 	f.Add([]byte{0, 133, 1, 0b00111}) // a vote that counted is missing, and a quorum confirms
-	f.Fuzz(func(t *testing.T, steps []byte) {
-		w := &world{t: t, g: New(need, all, 0, span), silent: all}
-		for i := range need {
-			w.answer(i, true, false)
+	f.Fuzz(walk)
+}
+
+// The same steps, drawn at random.
+func TestGrant_randomWalks_countsWhatTheModelCounts(t *testing.T) {
+	seed := rand.Uint64()
+	if s := os.Getenv("REDLOCK_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
 		}
-		over := false
-		for len(steps) >= 2 && len(w.history) < 200 {
-			step, arg := steps[0], steps[1]
-			steps = steps[2:]
-			w.now += time.Second
-			switch step % 5 {
-			case 0:
-				w.answer(int(arg)%masters, arg&0x80 != 0, arg&0x40 != 0)
-			case 1: // a master in neither set is silent
-				w.count()
-				confirmedBy := uint64(arg) & all &^ w.silent
-				w.extend(confirmedBy, all&^w.silent&^confirmedBy)
-			case 2:
-				w.count()
-				confirmedBy := uint64(arg) & all &^ w.silent
-				w.extend(confirmedBy, 0)
-			case 3:
-				if len(w.sent) > 0 {
-					k := int(arg) % len(w.sent)
-					s := w.sent[k]
-					w.history = append(w.history, event{kind: toppedUp, master: s.master, top: s.at})
-					w.g.ToppedUp(s.master, s.proof)
-					w.sent = append(w.sent[:k], w.sent[k+1:]...)
-				}
-			case 4:
-				if step%16 != 4 || over {
-					break
-				}
-				over = true
-				w.count()
-				had := w.maybe | w.silent
-				for _, e := range w.history {
-					if e.kind == topUp || e.kind == confirmed {
-						had |= 1 << e.master
-					}
-				}
-				if set := w.g.Release(w.silent); set != had {
-					t.Fatalf("releases go to %b, want %b", set, had)
-				}
-				w.log(released, -1)
-			}
-			if over {
-				// What comes late changes nothing. An ended grant is not extended.
-				w.g.Confirm(int(arg) % masters)
-				w.g.TopUp(int(arg) % masters)
-				w.count()
-				if w.g.Votes() != 0 || !w.g.Valid() {
-					t.Fatalf("after the release: %+v", w.g)
-				}
+	}
+	t.Logf("replay: REDLOCK_SEED=%d go test -run '^%s$' ./redlock/internal/holding", seed, t.Name())
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 5000 {
+		steps := make([]byte, 2*(1+rng.IntN(20)))
+		for i := range steps {
+			steps[i] = byte(rng.Uint32())
+		}
+		walk(t, steps)
+	}
+}
+
+// walk takes a grant through steps.
+func walk(t *testing.T, steps []byte) {
+	w := &world{t: t, g: New(need, all, 0, span), silent: all}
+	for i := range need {
+		w.answer(i, true, false)
+	}
+	for len(steps) >= 2 && len(w.history) < 200 {
+		step, arg := steps[0], steps[1]
+		steps = steps[2:]
+		w.now += time.Second
+		switch step % 5 {
+		case 0:
+			w.answer(int(arg)%masters, arg&0x80 != 0, arg&0x40 != 0)
+		case 1: // a master in neither set is silent
+			w.count()
+			confirmedBy := uint64(arg) & all &^ w.silent
+			w.extend(confirmedBy, all&^w.silent&^confirmedBy)
+		case 2:
+			w.count()
+			confirmedBy := uint64(arg) & all &^ w.silent
+			w.extend(confirmedBy, 0)
+		case 3:
+			w.acknowledge(int(arg))
+		case 4:
+			if step%16 == 4 {
+				w.release(int(arg) % masters)
 				return
 			}
-			w.check()
 		}
-	})
+		w.check()
+	}
+}
+
+// acknowledge has a master acknowledge the k-th of the top-ups that are under way, if there are any.
+func (w *world) acknowledge(k int) {
+	if len(w.sent) == 0 {
+		return
+	}
+	k %= len(w.sent)
+	s := w.sent[k]
+	w.history = append(w.history, event{kind: toppedUp, master: s.master, top: s.at})
+	w.g.ToppedUp(s.master, s.proof)
+	w.sent = slices.Delete(w.sent, k, k+1)
+}
+
+// release ends the grant. What comes late, here from master i, changes nothing.
+func (w *world) release(i int) {
+	w.count()
+	had := w.maybe | w.silent
+	for _, e := range w.history {
+		if e.kind == topUp || e.kind == confirmed {
+			had |= 1 << e.master
+		}
+	}
+	if set := w.g.Release(w.silent); set != had {
+		w.t.Fatalf("releases go to %b, want %b", set, had)
+	}
+	w.log(released, -1)
+	w.g.Confirm(i)
+	late := w.g.TopUp(i)
+	w.g.ToppedUp(i, late)
+	w.count()
+	if w.g.Votes() != 0 || !w.g.Valid() {
+		w.t.Fatalf("after the release: %+v", w.g)
+	}
+}
+
+// docs/safety.md A19: a vote that a master lost counts again only when the master has acknowledged it after an
+// extend that won. If an extend failed in between, nobody knows how long the vote was missing.
+func TestGrant_missingVote_countsWhenProved(t *testing.T) {
+	for name, tc := range map[string]struct {
+		between func(g *Grant)
+		counts  bool
+	}{
+		"nothing in between":         {func(*Grant) {}, true},
+		"an extend that won":         {func(g *Grant) { g.Extended(2*time.Second, 0b11100, 0, 0) }, true},
+		"an extend without a quorum": {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0, 0) }, false},
+		"an extend that lost":        {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0b01100, 0) }, false},
+	} {
+		g := New(need, all, 0, span)
+		g.CountAcquire(all, all, 0)
+		g.Extended(time.Second, 0b11110, 0b00001, 0)
+		sent := g.TopUp(0)
+		if g.Votes() != 0b11110 {
+			t.Errorf("%s: votes %05b while the top-up is under way", name, g.Votes())
+		}
+		tc.between(&g)
+		g.ToppedUp(0, sent)
+		if counts := g.Votes()&1 != 0; counts != tc.counts {
+			t.Errorf("%s: counts %v, want %v", name, counts, tc.counts)
+		}
+	}
 }
 
 func TestGrant_check_endsAMarginEarlyAndWithTheClock(t *testing.T) {
@@ -250,7 +310,7 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 	}
 	for s := range total {
 		var e Extension
-		var answered uint64
+		var answered, missing, back uint64 // back: it has a vote that did not count
 		fewest, most := 0, 0
 		for i, rest := 0, s; i < n; i, rest = i+1, rest/states {
 			bit := uint64(1) << i
@@ -269,9 +329,13 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 				e.Answer(i, true)
 			case 1:
 				e.Answer(i, false)
+				missing |= bit
 			}
 			if answer != 3 {
 				answered |= bit
+			}
+			if vote == 2 && answer == 0 {
+				back |= bit
 			}
 			if vote == 0 && answer == 0 {
 				fewest++
@@ -286,8 +350,25 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 			}
 		}
 		topUp, confirm := e.Follow(answered)
-		if topUp&confirm != 0 || topUp != e.Missing() || confirm&e.Confirmed() != 0 {
+		if topUp != missing || e.Missing() != missing || confirm != back {
 			t.Fatalf("%+v: top-up %b, confirm %b", e, topUp, confirm)
 		}
+	}
+}
+
+// Masters answer the acquire while the extend is under way. The yes of one that voted counts from then on. A vote
+// that was put back meanwhile does not: it proves nothing about the time before.
+func TestExtension_acquireAnsweredMeanwhile_votesCount(t *testing.T) {
+	e := NewExtension(0b00011, 0b01100)
+	e.Recount(0b00111, 0b01000) // master 2 voted
+	e.Recount(0b10111, 0)       // master 3 did not; the vote of master 4 was put back
+	if e.Silent() != 0 {
+		t.Errorf("silent %05b", e.Silent())
+	}
+	for i := range masters {
+		e.Answer(i, true)
+	}
+	if e.Confirmed() != 0b00111 {
+		t.Errorf("confirmed %05b", e.Confirmed())
 	}
 }
