@@ -46,12 +46,14 @@ type Need struct {
 	Forgetful bool // a persistence other than always: with always a restored copy looks like a restart (docs/operations.md)
 	EverySec  bool // the persistence everysec, which can lose its last second
 	Other     bool // another build of the clients' program
+	Own       bool // clients of this library, which the harness can misconfigure
 }
 
 // Have is what a run offers. Clocks are not part of it, because any run can have them.
 type Have struct {
 	Persistence cluster.Persistence
 	Other       bool // another build of the clients' program
+	Foreign     bool // the clients are a program of the user's, and may use another library
 }
 
 // Lacks returns what the run lacks for the nemesis; "" if the nemesis can strike.
@@ -67,6 +69,8 @@ func (n Nemesis) Lacks(h Have) string {
 		return "needs --persistence none or everysec"
 	case n.Needs.Other && !h.Other:
 		return "needs --other, another build of this program"
+	case n.Needs.Own && h.Foreign:
+		return "it opens clients of this library, and --client runs another program"
 	}
 	return ""
 }
