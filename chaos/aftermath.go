@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +42,16 @@ func (r *run) aftermath(ctx context.Context) error {
 	if err := r.target.Heal(ctx); err != nil {
 		return err
 	}
+	if r.target.Clocks && r.cfg.Client != "" { // they cannot take what is stuck
+		if err := r.deleteStuck(ctx); err != nil {
+			return err
+		}
+	}
+	if r.cfg.Client != "" {
+		if err := r.awaitGrants(ctx); err != nil {
+			return err
+		}
+	}
 	for _, p := range r.clients {
 		if err := p.now().Finish(ctx); err != nil {
 			return err
@@ -51,10 +62,39 @@ func (r *run) aftermath(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.probes(ctx); err != nil {
-		return err
+	if r.cfg.Client == "" {
+		if err := r.probes(ctx); err != nil {
+			return err
+		}
 	}
 	return r.settle(ctx)
+}
+
+// awaitGrants waits until the clients have said of every lock that it was granted again. It is in the place of the probes if the clients are
+// a program of the user's, because only that program knows how its locks are taken. The grants are recorded as probes.
+func (r *run) awaitGrants(ctx context.Context) error {
+	call, healed := history.Now(), time.Now()
+	ctx, cancel := context.WithTimeout(ctx, r.aftermathBound())
+	defer cancel()
+	for _, name := range r.target.Locks {
+		op := history.Op{Kind: history.KindProbe, Client: "harness." + name, Lock: name, Call: call, Outcome: history.Failed, Error: "not taken"}
+		for !r.tookAfter(name, healed) && ctx.Err() == nil {
+			sleep(ctx, settleEvery/10)
+		}
+		if r.tookAfter(name, healed) {
+			op.Outcome, op.Error = history.OK, ""
+		}
+		op.Return = history.Now()
+		if err := r.history.Append(op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tookAfter reports whether a client said after the instant that it was granted the lock.
+func (r *run) tookAfter(name string, instant time.Time) bool {
+	return slices.ContainsFunc(r.clients, func(s *clientSlot) bool { return s.now().Took(name).After(instant) })
 }
 
 // settle scans the keys until no key of a lock is left. No client is left that could renew one. A key that is left after a TTL and

@@ -43,7 +43,9 @@ type Config struct {
 	Duration    time.Duration       // how long faults strike; default 30 s. The start, the aftermath and the checks come on top
 	Seed        uint64              // of every random choice. The timing of the machine also decides what a choice leads to
 	Nemeses     []nemesis.Nemesis   // the faults of the run; none means that nothing goes wrong
-	Other       string              // another build of this program, which the nemesis rolling-upgrade starts clients of
+	Client      string              // a program of the user's, which is started as the clients (docs/history.md); default this program
+	Library     string              // the library that Client uses, if it knows several
+	Other       string              // another build of the clients' program, which the nemesis rolling-upgrade starts clients of
 	AtOnce      int                 // how many nemeses strike at the same time; default 2
 	Workloads   []workload.Kind     // default all
 	TTL         time.Duration       // of the locks; default 600 ms
@@ -79,16 +81,18 @@ func (c Config) withDefaults() Config {
 
 // Has returns what a run of this Config offers its nemeses.
 func (c Config) Has() nemesis.Have {
-	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != "", Servers: len(c.Servers) > 1}
+	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != "", Servers: len(c.Servers) > 1, Foreign: c.Client != ""}
 }
 
 // Minimums returns what a run of this Config must do to mean something: 10 locks a second, 10 contended calls, a token for each lock, a
-// reader if there are any, and one strike of each nemesis.
+// reader if there are any, and one strike of each nemesis. A client of the user's need not have tokens and readers.
 func Minimums(c Config) check.Minimums {
 	m := check.Minimums{Acquisitions: int(c.Duration.Seconds() * 10), Contended: 10, Faults: map[string]int{}}
-	m.Tokens = m.Acquisitions
-	if len(c.Workloads) == 0 || slices.Contains(c.Workloads, workload.RW) {
-		m.Readers = 1
+	if c.Client == "" {
+		m.Tokens = m.Acquisitions
+		if len(c.Workloads) == 0 || slices.Contains(c.Workloads, workload.RW) {
+			m.Readers = 1
+		}
 	}
 	for _, n := range c.Nemeses {
 		m.Faults[n.Name] = 1

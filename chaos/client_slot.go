@@ -18,10 +18,11 @@ import (
 // clientSlot is the place of one client in the run. It keeps the client's links to the masters and its current process. Upgrade and Kill
 // replace the process. Any goroutine may call its methods.
 type clientSlot struct {
-	spec  workload.Spec
-	name  string // c1, c2, ...; the processes after the first are called c1.2, c1.3, ...
-	dir   string // holds the history files
-	other string // another build of the program, for Upgrade
+	spec    workload.Spec
+	name    string // c1, c2, ...; the processes after the first are called c1.2, c1.3, ...
+	dir     string // holds the history files
+	program string // the clients' program; empty: this one
+	other   string // another build of it, for Upgrade
 
 	process atomic.Pointer[workload.Process]
 	before  atomic.Int64        // locks granted to processes that were replaced
@@ -97,10 +98,10 @@ func (s *clientSlot) Upgrade(ctx context.Context) (string, error) {
 		return "", err
 	}
 	to := "our build"
-	if s.spec.Program == "" {
+	if s.spec.Program == s.program {
 		s.spec.Program, to = s.other, "the other build"
 	} else {
-		s.spec.Program = ""
+		s.spec.Program = s.program
 	}
 	return to, s.replace(ctx)
 }

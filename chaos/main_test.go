@@ -9,9 +9,14 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/chaos/client"
 )
 
 func TestMain(m *testing.M) {
+	if bad := badClients[os.Getenv(badVar)]; bad != nil && client.Started() {
+		client.Main(bad)
+	}
 	Serve() // this binary is also the clients' and the reaper's
 	logging.Disable()
 	if driver, end, ok := strings.Cut(os.Getenv(doomedVar), ","); ok {

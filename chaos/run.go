@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
@@ -120,7 +121,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.target = &nemesis.Target{
 		TTL: r.cfg.TTL, NodeTimeout: nodeTimeout, Has: r.cfg.Has(), Clocks: cc.Clocks,
-		Locks: workload.Locks(r.cfg.Workloads), Misconfigured: r.misconfigured,
+		Locks: r.lockNames(), Misconfigured: r.misconfigured,
 	}
 	for i, m := range r.cluster.Masters() {
 		r.target.Nodes = append(r.target.Nodes, nemesis.NewNode(fmt.Sprintf("m%d", i+1), m))
@@ -151,7 +152,9 @@ func (r *run) openHistory(ctx context.Context) error {
 	r.header = history.Header{
 		Started: r.began, Seed: r.cfg.Seed, Driver: string(r.cluster.Driver()), Masters: r.cfg.Masters, TTL: r.cfg.TTL,
 		Replay: r.cfg.Replay, Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: versions(masters),
-		Idle: idle(r.cfg.Workloads),
+	}
+	if r.cfg.Client == "" { // a client of the user's says it itself
+		r.header.Idle = idle(r.cfg.Workloads)
 	}
 	if r.file, err = os.Create(filepath.Join(r.dir, "harness.jsonl")); err != nil {
 		return fmt.Errorf("chaos: %w", err)
@@ -197,10 +200,7 @@ func (r *run) openClients(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s := &clientSlot{name: fmt.Sprintf("c%d", i+1), dir: r.dir, other: r.cfg.Other, spec: workload.Spec{
-			Seed: r.cfg.Seed, Nodes: urls(links), Register: r.registerServer.Masters()[0].Addr(), Kinds: r.cfg.Workloads,
-			TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, Header: r.header,
-		}}
+		s := &clientSlot{name: fmt.Sprintf("c%d", i+1), dir: r.dir, program: r.cfg.Client, other: r.cfg.Other, spec: r.spec(urls(links))}
 		if err := s.start(ctx); err != nil {
 			return err
 		}
@@ -210,6 +210,34 @@ func (r *run) openClients(ctx context.Context) error {
 	}
 	return nil
 }
+
+// spec returns what a client has to do.
+func (r *run) spec(nodes []string) workload.Spec {
+	s := workload.Spec{Program: r.cfg.Client, Task: client.Task{
+		Seed: r.cfg.Seed, Nodes: nodes, Locks: r.target.Locks, Library: r.cfg.Library, Register: r.registerServer.Masters()[0].Addr(),
+		TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, Header: r.header,
+	}}
+	if r.cfg.Client == "" {
+		s.Kinds = r.cfg.Workloads
+	}
+	return s
+}
+
+// lockNames returns the names of the locks of the run.
+func (r *run) lockNames() []string {
+	if r.cfg.Client == "" {
+		return workload.Locks(r.cfg.Workloads)
+	}
+	names := []string{string(workload.Hot)}
+	for i := range foreignLocks {
+		names = append(names, fmt.Sprintf("cold-%d", i+1))
+	}
+	return names
+}
+
+// foreignLocks is how many locks a client of the user's has besides the hot one. A few: each of them is wanted often enough to show in a
+// short run that it can still be taken.
+const foreignLocks = 8
 
 // think is how long a worker pauses between two locks. Some 30 workers then keep two cores half busy. With busier cores the scheduler
 // would decide which client waits; with this pause the faults decide.

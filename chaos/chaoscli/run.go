@@ -27,12 +27,13 @@ import (
 
 // runFlags are the flags of run. Those that config parses are text.
 type runFlags struct {
-	driver, image, servers, nemesis, workload, persistence, other string
-	masters, clients, atOnce, leastFaults, leastLocks             int
-	duration, ttl, maxTTL                                         time.Duration
-	seed                                                          uint64
-	files                                                         files
-	given                                                         func(name string) bool // whether the command line has that flag
+	driver, image, servers, nemesis, workload, persistence string
+	client, library, other                                 string
+	masters, clients, atOnce, leastFaults, leastLocks      int
+	duration, ttl, maxTTL                                  time.Duration
+	seed                                                   uint64
+	files                                                  files
+	given                                                  func(name string) bool // whether the command line has that flag
 }
 
 func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error {
@@ -53,7 +54,9 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` nemeses; default: those under which exclusion and tokens are promised; all: also those that suspend exclusion while they last")
 	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how clients use locks")
 	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep on disk: none, everysec or always")
-	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, for the nemesis rolling-upgrade")
+	fs.StringVar(&f.client, "client", "", "`FILE` a program of your own to run as the clients, as docs/history.md says; default this program")
+	fs.StringVar(&f.library, "lock", "", "`NAME` of the library that the program of --client uses, if it knows several, as chaos/peers does")
+	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, or of the program of --client, for the nemesis rolling-upgrade")
 	fs.IntVar(&f.masters, "masters", 5, "`N` masters, odd")
 	fs.IntVar(&f.clients, "clients", 3, "`N` client processes")
 	fs.IntVar(&f.atOnce, "at-once", 2, "`N` nemeses strike at the same time")
@@ -95,10 +98,8 @@ func (f *runFlags) config() (chaos.Config, error) {
 	case f.leastFaults < 0 || f.leastLocks < 0:
 		return cfg, usagef("--least-faults %d, --least-locks %d: want 0 or more", f.leastFaults, f.leastLocks)
 	}
-	if f.other != "" {
-		if !executable(f.other) {
-			return cfg, usagef("--other %s: want a redlock-bench that can be executed, as go build -o FILE ./cmd/redlock-bench makes it", f.other)
-		}
+	if err := f.programsOfClients(&cfg); err != nil {
+		return cfg, err
 	}
 	if cfg.Servers, err = f.programs(cfg.Driver); err != nil {
 		return cfg, err
@@ -122,6 +123,30 @@ func (f *runFlags) config() (chaos.Config, error) {
 		cfg.Seed = uint64(binary.BigEndian.Uint32(b[:])) + 1
 	}
 	return cfg, nil
+}
+
+// programsOfClients checks --client, --lock and --other.
+func (f *runFlags) programsOfClients(cfg *chaos.Config) error {
+	switch {
+	case f.other != "" && !executable(f.other):
+		return usagef("--other %s: want a redlock-bench that can be executed, as go build -o FILE ./cmd/redlock-bench makes it", f.other)
+	case f.client != "" && !executable(f.client):
+		return usagef("--client %s: want a program that can be executed and that does what docs/history.md says", f.client)
+	case f.client != "" && f.given("workload"):
+		return usagef("--workload does not apply to --client: its program decides what it does")
+	case f.client == "" && f.library != "":
+		return usagef("--lock %s: this program knows no other library. Those of chaos/peers are tested with: go run -C chaos/peers . --lock %s", f.library, f.library)
+	}
+	cfg.Library = f.library
+	if f.client == "" {
+		return nil
+	}
+	path, err := filepath.Abs(f.client)
+	if err != nil {
+		return usageError{err}
+	}
+	cfg.Client = path
+	return nil
 }
 
 // programs returns the files of --servers.
@@ -163,6 +188,7 @@ func (f *runFlags) simulated() error {
 		{"least-faults", "the seed decides"},
 		{"least-locks", "the seed decides"},
 		{"other", "all its clients are of this build"},
+		{"client", "its clients are in memory"},
 	} {
 		if f.given(flag.name) {
 			return usagef("--%s does not apply to --driver sim: %s", flag.name, flag.why)
@@ -189,7 +215,11 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --masters %d --clients %d --nemesis %s", seed, f.duration, f.masters, f.clients,
 		strings.Join(names, ","))
 	if driver != chaos.Sim {
-		s += fmt.Sprintf(" --persistence %s --workload %s --at-once %d --ttl %v", f.persistence, f.workload, f.atOnce, f.ttl)
+		s += " --persistence " + f.persistence
+		if f.client == "" {
+			s += " --workload " + f.workload
+		}
+		s += fmt.Sprintf(" --at-once %d --ttl %v", f.atOnce, f.ttl)
 	}
 	s += fmt.Sprintf(" --max-ttl %v", f.maxTTL)
 	for _, more := range []struct {
@@ -203,7 +233,7 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	if driver != cluster.Auto {
 		s += " --driver " + string(driver)
 	}
-	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"other", f.other}} {
+	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"client", f.client}, {"lock", f.library}, {"other", f.other}} {
 		if more.value != "" {
 			s += fmt.Sprintf(" --%s %s", more.flag, more.value)
 		}

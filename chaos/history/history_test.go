@@ -365,3 +365,14 @@ func TestRead_numberOfANemesis_isItsName(t *testing.T) {
 		t.Errorf("written as %s", again)
 	}
 }
+
+// Harness and clients each know a part of what a run gives no checker to judge.
+func TestMerge_idle_isTheUnion(t *testing.T) {
+	of := func(idle ...string) *History {
+		return &History{Header: Header{Masters: 3, TTL: 1, Idle: idle}}
+	}
+	h, err := Merge(of("tokens"), of(), of("counters", "tokens"))
+	if err != nil || !slices.Equal(h.Header.Idle, []string{"tokens", "counters"}) {
+		t.Errorf("%v, %v", h.Header.Idle, err)
+	}
+}

@@ -246,8 +246,10 @@ func (h *Header) join(o Header) error {
 	if h.Seed != o.Seed || h.Driver != o.Driver || h.Masters != o.Masters || h.TTL != o.TTL || h.Replay != o.Replay || h.Promises != o.Promises {
 		return fmt.Errorf("history: files of two runs: %q with seed %d, and %q with seed %d", h.Replay, h.Seed, o.Replay, o.Seed)
 	}
-	if len(h.Idle) == 0 { // a client of another build may not know the field
-		h.Idle = o.Idle
+	for _, checker := range o.Idle { // clients and harness each know a part of it
+		if !slices.Contains(h.Idle, checker) {
+			h.Idle = append(slices.Clone(h.Idle), checker)
+		}
 	}
 	if o.Started.Before(h.Started) {
 		h.Started = o.Started

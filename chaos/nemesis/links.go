@@ -7,16 +7,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/node/faultproxy"
 )
 
+// locking are the commands by which libraries take, extend and give back locks. This one sends evalsha only.
+var locking = []string{"evalsha", "eval", "set", "fcall"}
+
 // script matches the commands by which locks are taken, extended and given back, with the given chance in a hundred.
 func (s *strike) script(percent uint64) faultproxy.Match {
 	state := s.rand.Uint64() // of its own: a match runs on the proxy's goroutines
 	return func(cmd [][]byte) bool {
-		if !bytes.EqualFold(cmd[0], []byte("evalsha")) {
+		if !slices.ContainsFunc(locking, func(c string) bool { return bytes.EqualFold(cmd[0], []byte(c)) }) {
 			return false
 		}
 		state = state*6364136223846793005 + 1442695040888963407

@@ -47,6 +47,7 @@ type Need struct {
 	EverySec  bool // the persistence everysec, which can lose its last second
 	Other     bool // another build of the clients' program
 	Servers   bool // masters of two programs or more: cluster.Config.Servers
+	Own       bool // clients of this library, which the harness can misconfigure
 }
 
 // Have is what a run offers. Clocks are not part of it, because any run can have them.
@@ -54,6 +55,7 @@ type Have struct {
 	Persistence cluster.Persistence
 	Other       bool // another build of the clients' program
 	Servers     bool // masters of two programs or more
+	Foreign     bool // the clients are a program of the user's, and may use another library
 }
 
 // Lacks returns what the run lacks for the nemesis; "" if the nemesis can strike.
@@ -71,6 +73,8 @@ func (n Nemesis) Lacks(h Have) string {
 		return "needs --other, another build of this program"
 	case n.Needs.Servers && !h.Servers:
 		return "needs --servers with two programs or more"
+	case n.Needs.Own && h.Foreign:
+		return "it opens clients of this library, and --client runs another program"
 	}
 	return ""
 }

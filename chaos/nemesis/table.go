@@ -46,7 +46,7 @@ func Table() []Nemesis {
 		{Name: "administer", Does: "flushes scripts, pauses and kills connections, keeps a master busy with a script", Promises: both, strike: administer},
 		{Name: "rolling-upgrade", Does: "replaces a client by one of another build of this library, or back, as a rolling upgrade does", Promises: both, Needs: Need{Other: true}, strike: upgrade},
 		{Name: "upgrade-server", Does: "replaces a master's server by one of another version, on its data if that version can read it", Promises: both, Needs: Need{Servers: true}, strike: upgradeServer},
-		{Name: "misconfigure", Does: "opens clients with another list of masters, or one master twice, which must be refused", Promises: both, strike: misconfigure},
+		{Name: "misconfigure", Does: "opens clients with another list of masters, or one master twice, which must be refused", Promises: both, Needs: Need{Own: true}, strike: misconfigure},
 		{Name: "restore-copy", Does: "restores a master from a copy some TTLs old", Promises: both, Floor: floor, Needs: Need{Forgetful: true}, strike: rollBack},
 		{Name: "waiter-storm", Does: "lets loose many more waiters on the hot lock", Promises: both, Floor: floor, strike: storm},
 		{Name: "three-at-once", Does: "does three of the others at once", Promises: tokens, strike: everything},

@@ -3,51 +3,29 @@
 package workload
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"os/signal"
-	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/redlock"
 )
-
-// clientEnv marks a process as a client.
-const clientEnv = "REDLOCK_CHAOS_CLIENT"
 
 // Serve turns this process into a client if Start started it as one, and then does not return. A program whose executable is given
 // to Start calls it before anything else.
 func Serve() {
-	if os.Getenv(clientEnv) == "" {
+	if !client.Started() {
 		return
 	}
-	signal.Ignore(syscall.SIGINT, syscall.SIGHUP) // the harness is told, and ends us
 	logging.Disable()
-	if err := serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	client.Main(work)
 }
-
-// The protocol between harness and client has one message a line. The harness sends the Spec, and then stormLine any number of times; the
-// end of the input ends the client. The client sends readyLine, and then "+name" when it is granted a lock and "-name" when it releases it.
-const (
-	readyLine = "ready"
-	stormLine = "storm"
-)
 
 // stormers is how many more workers a storm lets loose on the hot lock, and for how long.
 const (
@@ -55,29 +33,20 @@ const (
 	stormTime = time.Second
 )
 
-// serve runs a client until its input ends.
-func serve(in io.Reader, out io.Writer) error {
-	lines := bufio.NewReader(in)
-	first, err := lines.ReadBytes('\n')
-	if err != nil {
-		return fmt.Errorf("workload: no spec: %w", err)
-	}
-	var spec Spec
-	if err := json.Unmarshal(first, &spec); err != nil {
+// work is the work of a client. It ends when ctx ends.
+func work(ctx context.Context, s *client.Session) error {
+	spec := Spec{}
+	if err := json.Unmarshal(s.Line, &spec); err != nil {
 		return fmt.Errorf("workload: spec: %w", err)
 	}
 	if err := spec.check(); err != nil {
 		return err
 	}
-	c, err := newClient(&spec, out)
+	c, err := connect(&spec, s)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	c.say(readyLine)
-
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
 	for _, k := range spec.Kinds {
 		for i, turn := range crew(k) {
@@ -85,82 +54,71 @@ func serve(in io.Reader, out io.Writer) error {
 			g.Go(func() error { return w.run(ctx, turn) })
 		}
 	}
-	storms := 0
-	go func() { // ends with the process, or with the input
-		defer cancel()
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return
-			}
-			if strings.TrimSpace(line) == stormLine {
-				storms++
-				c.storm(ctx, g, storms)
+	g.Go(func() error {
+		for nth := 1; ; nth++ {
+			select {
+			case <-s.Storms:
+				c.storm(ctx, g, nth)
+			case <-ctx.Done():
+				return nil
 			}
 		}
-	}()
+	})
 	return g.Wait()
 }
 
-// client has what the workers of one process share.
-type client struct {
+// process has what the workers of one client share.
+type process struct {
+	*client.Session
 	spec     *Spec
-	file     *os.File
-	history  *history.Writer
 	locks    *redlock.Client
 	register *redis.Client // nil without registers
-
-	mu  sync.Mutex
-	out io.Writer
 }
 
-func newClient(spec *Spec, out io.Writer) (*client, error) {
-	f, err := os.Create(spec.History)
+// connect opens the locks and the register, and tells the harness when the client is ready.
+func connect(spec *Spec, s *client.Session) (*process, error) {
+	if s.Header.Versions != nil {
+		s.Header.Versions["redlock"] = Revision() // which may be another than the harness's
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	locks, err := redlock.Open(ctx, spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL), redlock.WithFixedMasters())
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}
-	c := &client{spec: spec, file: f, out: out}
-	if spec.Header.Versions != nil {
-		spec.Header.Versions["redlock"] = Revision() // which may be another than the harness's
-	}
-	if c.history, err = history.NewWriter(f, spec.Header); err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		c.locks, err = redlock.Open(ctx, spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL), redlock.WithFixedMasters())
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("workload: %w", err)
-	}
+	c := &process{Session: s, spec: spec, locks: locks}
 	if spec.Register != "" {
 		// Without retries: a write that is sent twice may undo what came between.
 		c.register = redis.NewClient(&redis.Options{Addr: spec.Register, MaxRetries: -1, DisableIdentity: true})
 	}
+	if err := s.Ready(); err != nil {
+		c.close()
+		return nil, err
+	}
 	return c, nil
 }
 
-func (c *client) close() {
+func (c *process) close() {
 	_ = c.locks.Close()
 	if c.register != nil {
 		_ = c.register.Close()
 	}
-	_ = c.file.Close()
 }
 
 // worker returns a worker. Its choices depend only on the seed and on its name.
-func (c *client) worker(name string) *worker {
+func (c *process) worker(name string) *worker {
 	h := uint64(14695981039346656037) // FNV-1a
 	for _, b := range []byte(name) {
 		h = (h ^ uint64(b)) * 1099511628211
 	}
 	return &worker{
-		Recorder: *NewRecorder(c.history, name), spec: c.spec, c: c.locks, register: c.register,
+		Recorder: *NewRecorder(c.Records, name), spec: c.spec, c: c.locks, register: c.register,
 		rand: rand.New(rand.NewPCG(c.spec.Seed, h)), shows: c.show,
 	}
 }
 
 // storm starts more workers on the hot lock for a while (nemesis waiter-storm).
-func (c *client) storm(ctx context.Context, g *errgroup.Group, nth int) {
+func (c *process) storm(ctx context.Context, g *errgroup.Group, nth int) {
 	ctx, cancel := context.WithTimeout(ctx, stormTime)
 	context.AfterFunc(ctx, cancel)
 	for i := range stormers {
@@ -169,17 +127,10 @@ func (c *client) storm(ctx context.Context, g *errgroup.Group, nth int) {
 	}
 }
 
-func (c *client) show(lock string, held bool) {
+func (c *process) show(lock string, held bool) {
 	if held {
-		c.say("+" + lock)
+		c.Granted(lock)
 	} else {
-		c.say("-" + lock)
+		c.Released(lock)
 	}
-}
-
-// say sends a line to the harness. The client works the same if the line is lost.
-func (c *client) say(line string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, _ = io.WriteString(c.out, line+"\n")
 }

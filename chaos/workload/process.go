@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/chaos/client"
 )
 
 // Process is one client process. Any goroutine may call its methods.
@@ -54,7 +56,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	p := &Process{name: spec.Name, cmd: exec.Command(exe), exited: make(chan struct{}), ready: make(chan struct{}), held: map[string]int{}, took: map[string]time.Time{}}
 	// GOMAXPROCS: several clients share the machine with their masters.
-	p.cmd.Env = append(os.Environ(), clientEnv+"=1", "GOMAXPROCS=2")
+	p.cmd.Env = append(os.Environ(), client.Env+"=1", "GOMAXPROCS=2")
 	p.cmd.SysProcAttr = childAttr()
 	p.cmd.Stderr = &p.stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -104,7 +106,7 @@ func (p *Process) listen(out io.Reader) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
 		switch {
-		case line == readyLine:
+		case line == client.ReadyLine:
 			close(p.ready)
 		case strings.HasPrefix(line, "+"):
 			p.hold(line[1:], 1)
@@ -163,7 +165,7 @@ func (p *Process) signal(s syscall.Signal) error {
 
 // Storm makes many more workers of the client want the hot lock for a second.
 func (p *Process) Storm() error {
-	if _, err := io.WriteString(p.in, stormLine+"\n"); err != nil {
+	if _, err := io.WriteString(p.in, client.StormLine+"\n"); err != nil {
 		return fmt.Errorf("workload: %s: %w", p.name, err)
 	}
 	return nil

@@ -10,7 +10,7 @@
 //
 // A client is a process and not a goroutine of the harness. So it can be stopped (SIGSTOP) while the masters and the other clients go on. It
 // runs the program of the harness: Start runs the program again with a variable in its environment, and Serve, which the program calls
-// first, finds the variable.
+// first, finds the variable. Start can also run another program that keeps the contract of package client.
 package workload
 
 import (
@@ -18,9 +18,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/client"
 )
 
 // Kind is one way of using locks.
@@ -96,29 +95,19 @@ func numbered(name string, n int) []string {
 	return s
 }
 
-// Spec says what a client does. The harness sends it to the process as JSON.
+// Spec says what a client does. The harness sends it to the process as JSON: a client.Task with the kinds of work.
 type Spec struct {
-	Name     string   // of the client in the history: c1, c2, ...
-	Seed     uint64   // of its choices
-	Nodes    []string // URLs of the masters, as redlock.Open takes them
-	Register string   // "host:port" of the Redis that has the registers; only for Fenced and Unfenced
-	Kinds    []Kind
-	TTL      time.Duration // of every lock
-	MaxTTL   time.Duration // of the epoch
-	Think    time.Duration // the mean time of a worker between two locks
-	History  string        // file to write
-	Program  string        // another build of the harness's program, to start instead of it; empty: the same
-	Header   history.Header
+	client.Task
+	Kinds   []Kind `json:"kinds,omitempty"`
+	Program string `json:"-"` // the program to start; empty: this one
 }
 
 func (s *Spec) check() error {
 	switch {
-	case s.Name == "" || s.History == "" || len(s.Nodes) == 0 || len(s.Kinds) == 0:
-		return errors.New("workload: name, history, nodes and kinds must be given")
-	case s.TTL <= 0 || s.MaxTTL < s.TTL || s.Think <= 0:
-		return fmt.Errorf("workload: TTL %v, MaxTTL %v and Think %v must be positive, and TTL no longer than MaxTTL", s.TTL, s.MaxTTL, s.Think)
+	case s.Program == "" && len(s.Kinds) == 0:
+		return errors.New("workload: kinds must be given")
 	case s.Register == "" && (slices.Contains(s.Kinds, Fenced) || slices.Contains(s.Kinds, Unfenced)):
 		return errors.New("workload: registers need a Redis of their own")
 	}
-	return nil
+	return s.Check()
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -33,10 +34,10 @@ func spec(t *testing.T) Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Spec{
-		Name: "c1", Seed: 1, Kinds: Kinds(), TTL: 200 * time.Millisecond, MaxTTL: time.Second, Think: 5 * time.Millisecond,
+	s := Spec{Kinds: Kinds(), Task: client.Task{
+		Name: "c1", Seed: 1, TTL: 200 * time.Millisecond, MaxTTL: time.Second, Think: 5 * time.Millisecond,
 		History: filepath.Join(t.TempDir(), "c1.jsonl"), Header: history.Header{Masters: 3, TTL: 200 * time.Millisecond, Promises: history.Promises{Exclusion: true, Tokens: true}, Idle: []string{"counters"}},
-	}
+	}}
 	for _, r := range servers {
 		t.Cleanup(func() { _ = r.Close() })
 		s.Nodes = append(s.Nodes, r.URL())
@@ -125,12 +126,11 @@ func TestProcess_killed_leavesARecord(t *testing.T) {
 }
 
 func TestStart_badSpec_saysWhy(t *testing.T) {
-	good := Spec{Name: "c1", Nodes: []string{"redis://127.0.0.1:1"}, Kinds: []Kind{Hot}, TTL: time.Second, MaxTTL: time.Second, Think: 1, History: "h", Header: history.Header{Masters: 1, TTL: 1}}
+	good := Spec{Kinds: []Kind{Hot}, Task: client.Task{Name: "c1", Nodes: []string{"redis://127.0.0.1:1"}, TTL: time.Second, MaxTTL: time.Second, Think: 1, History: "h", Header: history.Header{Masters: 1, TTL: 1}}}
 	for want, change := range map[string]func(*Spec){
 		"name, history":      func(s *Spec) { s.Name = "" },
 		"no longer than":     func(s *Spec) { s.MaxTTL = 0 },
 		"Redis of their own": func(s *Spec) { s.Kinds = []Kind{Fenced} },
-		"no such file":       func(s *Spec) { s.History = "/nonexistent/h" },
 		"masters":            func(s *Spec) { s.History = filepath.Join(t.TempDir(), "h") }, // one is too few: the client says so and ends
 	} {
 		s := good
@@ -156,7 +156,7 @@ func TestParseKinds(t *testing.T) {
 			t.Errorf("%q was taken", bad)
 		}
 	}
-	if os.Getenv(clientEnv) != "" {
+	if os.Getenv(client.Env) != "" {
 		t.Error("a test must not be a client")
 	}
 }

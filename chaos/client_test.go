@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/client"
+	"github.com/redlock-go/redlock/chaos/cluster"
+)
+
+// badVar makes the test binary a client that is bad in the way that the variable names.
+const badVar = "CHAOS_TEST_BAD_CLIENT"
+
+var badClients = map[string]func(context.Context, *client.Session) error{"liar": liar, "sleeper": sleeper}
+
+// sleeper takes no lock.
+func sleeper(ctx context.Context, s *client.Session) error {
+	err := s.Ready("tokens", "fenced-register", "counters")
+	<-ctx.Done()
+	return err
+}
+
+// liar claims locks without asking a master.
+func liar(ctx context.Context, s *client.Session) error {
+	if err := s.Ready("tokens", "fenced-register", "counters"); err != nil {
+		return err
+	}
+	t := s.Thread("1")
+	for n := 0; ctx.Err() == nil && t.Err() == nil; n++ {
+		lock, holder := s.Locks[n%len(s.Locks)], fmt.Sprintf("%s-%d", s.Name, n)
+		t.Lock(lock, func() (client.Grant, error) {
+			return client.Grant{Holder: holder, ValidUntil: time.Now().Add(s.TTL)}, nil
+		})
+		time.Sleep(s.Think)
+		t.Unlock(lock, holder, func() error { return nil })
+	}
+	return t.Err()
+}
+
+// own is a run of another program's clients.
+func own(program string) Config {
+	return Config{Driver: cluster.Process, Client: program, Masters: 3, Duration: 3 * time.Second, Seed: 1}
+}
+
+// The checkers judge clients of the user's: those of the example keep what is promised.
+func TestRun_ownClient_holds(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "example")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./client/example").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cfg := own(program)
+	cfg.Nemeses = parse(t, "kill-minority,kill-client,partition", cluster.None)
+	held(t, cfg)
+}
+
+// Bad programs are found out, by the checkers that are there for it.
+func TestRun_badClient_isFoundOut(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bad, want := range map[string][]string{"liar": {"exclusion", "linearizable"}, "sleeper": {"effort", "exclusion", "healed", "linearizable"}} {
+		t.Run(bad, func(t *testing.T) {
+			t.Setenv(badVar, bad)
+			t.Setenv("TMPDIR", t.TempDir())
+			res, err := Run(t.Context(), own(program))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var found []string
+			for _, v := range res.Violations {
+				found = append(found, v.Checker)
+			}
+			slices.Sort(found)
+			if found = slices.Compact(found); !slices.Equal(found, want) {
+				t.Errorf("violations of %v, want %v", found, want)
+			}
+			nothingLeft(t)
+		})
+	}
+}
