@@ -55,6 +55,9 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 		b.releases[i] = nil
 		var reply protocol.Reply
 		r.pipe.Reply(i, &entry.Req, &reply)
+		if mutants.KeepDebts {
+			reply.Outcome = protocol.Unknown
+		}
 		r.unacked.Answered(entry, &reply, b.at)
 	}
 	replaced, notServing := false, error(nil)
@@ -145,7 +148,7 @@ func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, rece
 // releases. broke says whether the connection broke.
 func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration, broke bool) {
 	r.unacked.PlaceTaken(op)
-	if broke && op.Reply.Outcome == protocol.Unknown {
+	if broke && op.Reply.Outcome == protocol.Unknown && !mutants.NoUnread {
 		r.unacked.Broke(op.Request)
 	}
 	if wire.Undoes(op.Request) && (op.Reply.Outcome == protocol.Unknown || op.Reply.Outcome == protocol.Refused) {

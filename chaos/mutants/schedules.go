@@ -360,7 +360,7 @@ func twoLists(w *world) error {
 	healed := w.fault("N22", "a has m0, m1, m2, and b m2, m3, m4")
 	defer healed()
 	w.probed = w.masters[:3]
-	if err := begin(w.masters[:3]); err != nil {
+	if err := w.begin(w.masters[:3]); err != nil {
 		return err
 	}
 	a, err := w.client("a", w.masters[:3])

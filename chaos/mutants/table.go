@@ -42,23 +42,32 @@ func all() []mutant {
 		{name: "no-clock-watch", nemesis: "step-clock", checker: "exclusion", within: 3, schedule: steppedClock},
 		{name: "no-clock-note", nemesis: "step-clock", checker: "exclusion", within: 3, schedule: steppedClockUnseen},
 		{name: "no-epoch", nemesis: "misconfigure", checker: "exclusion", within: 3, schedule: twoLists},
+		{name: "no-unlock", nemesis: "none", checker: "healed", within: 3, schedule: plainUnlock},
+		{name: "no-unread", nemesis: "freeze-masters", checker: "healed", within: 3, schedule: frozenAcquire},
+		{name: "keep-debts", nemesis: "cut-replies", checker: "debts", within: 3, schedule: lostReplies},
+		{name: "reader-repeats", nemesis: "reorder", checker: "tokens", within: 3, schedule: readersAtOnce},
+		{name: "no-sight", nemesis: "wipe-minority", checker: "exclusion", within: 3, schedule: emptiedOldList},
+		{name: "no-change-wait", nemesis: "partition", checker: "exclusion", within: 3, schedule: lockedThroughAChange},
 	}
 }
 
 // run plays the schedule once, with the switches as they are, and returns the results of all checkers.
 func (m mutant) run(seed uint64) ([]check.Result, error) {
 	var h *history.History
+	var debts check.Result
 	var err error
 	// synctest.Test needs a testing.T, and only tests have one. An empty one is enough: synctest.Test uses it for failures only.
 	synctest.Test(new(testing.T), func(*testing.T) {
 		w := newWorld(seed)
 		err = errors.Join(m.schedule(w), w.probe())
+		debts = w.debts()
 		h = w.close()
 	})
 	if err != nil {
 		return nil, err
 	}
-	return check.All(h, check.Expect{X: !m.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), nil
+	debts.Promised = m.checker == debts.ID
+	return append(check.All(h, check.Expect{X: !m.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), debts), nil
 }
 
 // control plays the schedule once. All switches must be off. It returns an error if a promise was broken, or if the checker that must find the

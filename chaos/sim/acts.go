@@ -12,7 +12,6 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -238,16 +237,10 @@ func (o *operator) init(rough bool) (err error) {
 	return err
 }
 
-// recordState is what the record of a master says.
-func (o *operator) recordState(i int) (text string) {
-	_ = o.w.masters[i].Do(func(db *nodetest.DB) { text, _ = db.HGet(recordKey, membership.FieldState) })
-	return text
-}
-
 // votes says whether every master of the right list has a record that says that it votes.
 func (o *operator) votes() bool {
 	for _, i := range o.right.masters {
-		if rs, err := membership.ParseRecordState(o.recordState(i)); err != nil || rs.Phase != membership.Voting || rs.Epoch.ID != o.right.id {
+		if rs, err := membership.ParseRecordState(o.w.recordState(i)); err != nil || rs.Phase != membership.Voting || rs.Epoch.ID != o.right.id {
 			return false
 		}
 	}
@@ -341,7 +334,7 @@ func (o *operator) settle() error {
 		err = errors.Join(err, err2)
 	}
 	for i := range o.w.masters {
-		err = errors.Join(err, fmt.Errorf("m%d: %s", i, o.recordState(i)))
+		err = errors.Join(err, fmt.Errorf("m%d: %s", i, o.w.recordState(i)))
 	}
 	return fmt.Errorf("sim: a dead end of %v, epoch %d.%016x, from %v: %w", o.right.masters, o.number, uint64(o.right.id), o.from, err)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node/nodetest"
 )
 
@@ -90,8 +91,12 @@ func (w *world) nemesis(stop <-chan struct{}) {
 			if w.cfg.Progress != nil {
 				w.cfg.Progress(time.Since(w.start), w.stats.Faults)
 			}
-			faults = append(faults, running{f, w.now(), time.Now().Add(time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL))))})
-			mean := w.cfg.MaxTTL
+			lasts := time.Duration(rnd.Int64N(int64(w.cfg.Pace)))
+			if name == frozenStep {
+				lasts += frozenFor
+			}
+			faults = append(faults, running{f, w.now(), time.Now().Add(lasts)})
+			mean := w.cfg.Pace
 			if len(due) > 0 { // soon enough for all of them
 				mean = min(mean, w.cfg.Duration/time.Duration(3*len(w.cfg.Nemeses)))
 			}
@@ -127,6 +132,9 @@ func (w *world) struck() []string {
 		default:
 			names = append(names, name, name, name, name)
 		}
+	}
+	if w.cfg.Steps {
+		names = append(names, frozenStep, frozenStep)
 	}
 	return names
 }
@@ -175,6 +183,12 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		victim.Crash()
 		victim.Promote(old)
 		return fault{nemesis, victim.Name() + " replaced by a replica that was behind", victim.Restart}
+	case "N17-del":
+		l := w.locks[rnd.IntN(len(w.locks))].name
+		_ = any.Do(func(db *nodetest.DB) { db.Del(l) })
+		return fault{nemesis, l + " deleted on " + any.Name(), nothing}
+	case frozenStep:
+		return w.frozenStep(rnd)
 	case "N13":
 		step := time.Duration(rnd.Int64N(int64(time.Minute))) - 30*time.Second
 		any.StepClock(step)
@@ -187,8 +201,54 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 	}
 }
 
-// partition cuts one client, or all, from some masters.
+// frozenStep is the name of the fault that Config.Steps adds. Its nemesis is N13.
+const frozenStep = "a clock steps in a frozen master"
+
+// frozenFor is longer than clients wait for an answer: no vote that a master gives in the milliseconds before its clock steps is counted
+// (docs/safety.md, section 1).
+const frozenFor = 100 * time.Millisecond
+
+// frozenStep freezes a master that votes, and moves its clock before it goes on. If a master does not vote, or the last step is not long
+// over, it freezes the master only: no two clocks may step at once.
+func (w *world) frozenStep(rnd *rand.Rand) fault {
+	m := w.masters[rnd.IntN(len(w.masters))]
+	m.Pause()
+	by := time.Second + time.Duration(rnd.Int64N(int64(30*time.Second)))
+	if rnd.IntN(4) == 0 {
+		by = -min(by, 2*time.Second)
+	}
+	if time.Since(w.stepped) < 4*w.cfg.MaxTTL || !w.allVote() {
+		return fault{"N7", m.Name() + " stopped", m.Resume}
+	}
+	w.stepped = time.Now()
+	return fault{"N13", fmt.Sprintf("%s stopped, and its clock stepped by %v", m.Name(), by), func() {
+		m.StepClock(by)
+		m.Resume()
+	}}
+}
+
+// allVote says whether the record of every master says that it votes.
+func (w *world) allVote() bool {
+	for i := range w.masters {
+		if rs, err := membership.ParseRecordState(w.recordState(i)); err != nil || rs.Phase != membership.Voting {
+			return false
+		}
+	}
+	return true
+}
+
+// recordState is what the record of a master says.
+func (w *world) recordState(i int) (text string) {
+	_ = w.masters[i].Do(func(db *nodetest.DB) { text, _ = db.HGet(recordKey, membership.FieldState) })
+	return text
+}
+
+// partition cuts one client, or all, from some masters, or each client from a minority of its own. In the last case everybody still gets
+// locks, with bare quorums that have few masters in common.
 func (w *world) partition(rnd *rand.Rand) fault {
+	if rnd.IntN(3) == 0 {
+		return w.bareQuorums(rnd)
+	}
 	masters := rnd.Perm(len(w.masters))[:1+rnd.IntN(len(w.masters))]
 	members := w.members
 	if rnd.IntN(2) == 0 {
@@ -201,6 +261,18 @@ func (w *world) partition(rnd *rand.Rand) fault {
 		}
 	}
 	return setAll(wires, "N9", fmt.Sprintf("%d clients cut from masters %v", len(members), masters),
+		func(x *wire) { x.cut = true }, func(x *wire) { x.cut = false })
+}
+
+// bareQuorums cuts each client from a minority of its own.
+func (w *world) bareQuorums(rnd *rand.Rand) fault {
+	var wires []*wire
+	for _, m := range w.members {
+		for _, i := range rnd.Perm(len(w.masters))[:(len(w.masters)-1)/2] {
+			wires = append(wires, m.wires[i])
+		}
+	}
+	return setAll(wires, "N9", "each client cut from a minority of its own",
 		func(x *wire) { x.cut = true }, func(x *wire) { x.cut = false })
 }
 

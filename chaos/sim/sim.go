@@ -43,12 +43,21 @@ type Config struct {
 	MaxTTL   time.Duration // the longest TTL of a lock, and so the wait of a master that lost its data; 1 s
 	Think    time.Duration // mean pause between two locks, and mean hold; 3 ms
 	Nemeses  []string      // what goes wrong, of Wild; Tended
+	Pace     time.Duration // mean pause between two faults, and how long one lasts at most; MaxTTL
+	Odds     int           // how many commands in a thousand are held back, and how many are lost with or without effect; 1
+	Linger   int           // how many holders in a hundred work on for about a MaxTTL; 2 where clients freeze, else 0
 	// Amnesia lets any number of masters lose their data, instead of a minority. Only exclusion is promised then: with all
 	// counters gone tokens rest on clocks.
 	Amnesia bool
 	// Operated has operators at work: the locks move from one list of 3 or 5 of the masters to another, masters begin on an
 	// operator's word, and clients are started again and again. Clocks of masters step, one at a time and far.
 	Operated bool
+	// Steps has the clock of one master step now and then, in a way that must break no promise: all masters vote, and no client hears
+	// from the master for a while around the step.
+	Steps bool
+	// Left looks for what is left behind once the faults are over: see Left. Every client may kill its old connections then, because an
+	// acquire that was held back on one that it may not kill leaves a vote for a TTL.
+	Left bool
 	// Calm turns every fault off: the plain speed of it.
 	Calm bool
 	// Stop is asked now and then; when it says yes the run ends early, and proves nothing. Nil never does.
@@ -82,6 +91,13 @@ func (c Config) withDefaults() Config {
 	if c.MaxTTL <= 0 {
 		c.MaxTTL = time.Second
 	}
+	if c.Pace <= 0 {
+		c.Pace = c.MaxTTL
+	}
+	set(&c.Odds, 1)
+	if c.does("N8") {
+		set(&c.Linger, 2)
+	}
 	if c.Think <= 0 {
 		c.Think = 3 * time.Millisecond
 	}
@@ -113,6 +129,7 @@ type world struct {
 	// tokens.
 	forgetful []int
 	op        *operator // where masters are operated
+	stepped   time.Time // where Steps is set: the last step of a clock
 
 	mu     sync.Mutex
 	h      *history.History
@@ -210,6 +227,9 @@ func (w *world) run() error {
 	}
 	if err := w.settle(); err != nil {
 		return err
+	}
+	if w.cfg.Left {
+		w.lookForLeft()
 	}
 	failed := w.probe()
 	for _, m := range w.members {

@@ -73,6 +73,12 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h 
 			t.Errorf("%s %s %s\nreplay: %s", r.ID, r.Verdict, r.Summary, replay(t, seed))
 		}
 	}
+	if cfg.Left {
+		judged["left"] += int(min(stats.Grants, 1))
+		for _, what := range slices.Concat(stats.Left.Votes, stats.Left.Debts) {
+			t.Errorf("left behind: %s\nreplay: %s", what, replay(t, seed))
+		}
+	}
 	return h, stats
 }
 

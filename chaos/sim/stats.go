@@ -10,6 +10,7 @@ type Stats struct {
 	Faults                                                     int
 	Acts                                                       map[string]int // of operators
 	Killed                                                     map[string]int // processes of clients, by what they did at the time
+	Left                                                       Left
 }
 
 // kill counts a process that was killed.
@@ -34,6 +35,8 @@ func (s *Stats) Add(o Stats) {
 	s.Lost += o.Lost
 	s.Commands += o.Commands
 	s.Faults += o.Faults
+	s.Left.Votes = append(s.Left.Votes, o.Left.Votes...)
+	s.Left.Debts = append(s.Left.Debts, o.Left.Debts...)
 	for act, n := range o.Acts {
 		s.Acts = plus(s.Acts, act, n)
 	}

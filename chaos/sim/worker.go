@@ -107,11 +107,16 @@ func (k *worker) diedIn(op history.Op) bool {
 
 func (k *worker) take(m redlock.Locker) (*redlock.Lease, error) {
 	ctx := k.p.ctx
-	switch k.rnd.IntN(4) {
+	switch k.rnd.IntN(5) {
 	case 0:
 		return m.TryLock(ctx)
 	case 1:
 		return m.TryLockFor(ctx, k.about(20*time.Millisecond))
+	case 2: // the caller gives up, most often while the masters' votes are on their way
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer time.AfterFunc(k.about(time.Millisecond), cancel).Stop()
+		return m.Lock(ctx)
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.about(500*time.Millisecond))
 	defer cancel()
@@ -132,19 +137,22 @@ func class(err error) string {
 // hold is the life of one lease. One in fifty holders is paused: it works on without a look at its lease, as a process does
 // that was stopped, and only the register's fence stands between it and a lost update.
 func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant history.Op) {
-	paused := k.w.cfg.does("N8") && k.rnd.IntN(50) == 0
+	lingers := k.rnd.IntN(100) < k.w.cfg.Linger
+	paused := lingers && k.w.cfg.does("N8") && k.rnd.IntN(2) == 0
 	value, ok := k.register(l, grant, history.KindRead, 0)
 	work := k.about(k.w.cfg.Think)
-	if paused {
+	if lingers {
 		work = k.about(k.w.cfg.MaxTTL)
 	}
 	if k.w.cfg.Operated && k.rnd.IntN(6) == 0 {
 		work = k.about(k.w.cfg.MaxTTL / 2)
 	}
-	k.sleep(work)
-	k.extended(lease, grant)
-	if k.p.killed.Load() {
-		return // nobody gives the lock back
+	for range 4 { // renewals that came to something are noted although the lease may be lost by the end
+		k.sleep(work / 4)
+		k.extended(lease, grant)
+		if k.p.killed.Load() {
+			return // nobody gives the lock back
+		}
 	}
 	switch k.rnd.IntN(8) {
 	case 0:

@@ -20,4 +20,10 @@ const (
 	NoClockWatch    = false
 	NoClockNote     = false
 	NoEpoch         = false
+	NoUnlock        = false
+	KeepDebts       = false
+	NoUnread        = false
+	ReaderRepeats   = false
+	NoSight         = false
+	NoChangeWait    = false
 )

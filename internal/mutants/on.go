@@ -28,6 +28,12 @@ var (
 	NoClockWatch    bool // the vote of a master counts although its clock jumped
 	NoClockNote     bool // clock notes are ignored
 	NoEpoch         bool // clients with different lists of masters are not refused
+	NoUnlock        bool // Unlock sends nothing
+	KeepDebts       bool // a release that the master acknowledged is kept and sent again
+	NoUnread        bool // a release ends with its TTL although its acquire may lie unread in a frozen master
+	ReaderRepeats   bool // confirm.lua also counts where it did not raise the counter for a reader
+	NoSight         bool // a client claims empty masters for a list that it did not see vote
+	NoChangeWait    bool // a change of masters does not wait for the locks of the old list
 )
 
 var switches = map[string]*bool{
@@ -47,6 +53,12 @@ var switches = map[string]*bool{
 	"no-clock-watch":    &NoClockWatch,
 	"no-clock-note":     &NoClockNote,
 	"no-epoch":          &NoEpoch,
+	"no-unlock":         &NoUnlock,
+	"keep-debts":        &KeepDebts,
+	"no-unread":         &NoUnread,
+	"reader-repeats":    &ReaderRepeats,
+	"no-sight":          &NoSight,
+	"no-change-wait":    &NoChangeWait,
 }
 
 // Names returns the names of all switches, sorted.

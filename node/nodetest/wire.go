@@ -81,8 +81,13 @@ type reply struct {
 	arrives time.Time
 }
 
+// dialTimeout bounds a dial whose context has no deadline, as go-redis's own dialer does.
+const dialTimeout = 5 * time.Second
+
 // dial opens every connection of n.
 func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
 	fault := n.faultFor(Command{Name: "dial"})
 	if fault.Lose != LoseNothing {
 		<-ctx.Done()

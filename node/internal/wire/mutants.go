@@ -15,6 +15,8 @@ import (
 func init() {
 	breakScript(&mutants.NoOwnerCheck, &confirmSHA, lua.Source("confirm"), "-- confirm.lua, without its owner check",
 		"if call('hexists', lock, holder) == 0 then\n  return 0\nend\n", "")
+	breakScript(&mutants.ReaderRepeats, &confirmSHA, lua.Source("confirm"), "-- confirm.lua, which counts for readers where it did not raise",
+		"elseif mode == 'r' then", "elseif false then")
 	breakScript(&mutants.ExtendCreates, &extendSHA, lua.Source("extend"), "-- extend.lua, which creates votes",
 		"  local held = call('hexists', lock, holder)\n",
 		"  if call('exists', lock) == 0 then call('hset', lock, holder, '1') end\n"+
@@ -29,9 +31,10 @@ func breakScript(on *bool, sha *string, source, title, defence, instead string) 
 	}
 	sound, broken := *sha, register(title+"\n"+strings.Replace(source, defence, instead, 1))
 	mutants.OnSet(func() {
-		*sha = sound
 		if *on {
 			*sha = broken
+		} else if *sha == broken { // and not that of another mutant
+			*sha = sound
 		}
 	})
 }

@@ -136,6 +136,12 @@ func guardsOff() (off membership.Guard) {
 	if mutants.RelearnFirst {
 		off |= membership.GuardLearnAfterWait
 	}
+	if mutants.NoSight {
+		off |= membership.GuardSight
+	}
+	if mutants.NoChangeWait {
+		off |= membership.GuardWaitRetired
+	}
 	return off
 }
 
