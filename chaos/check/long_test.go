@@ -28,7 +28,7 @@ func TestJudge_longHistory_littleMemory(t *testing.T) {
 	if raceEnabled || runtime.GOOS != "linux" {
 		t.Skip("measures the memory of a program without the race detector, on Linux")
 	}
-	locks, most := 60_000, int64(250)
+	locks, most := 60_000, int64(200)
 	if os.Getenv("REDLOCK_SOAK") != "" {
 		locks, most = 1_000_000, 500
 	}
