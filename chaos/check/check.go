@@ -75,7 +75,7 @@ type Expect struct {
 	T bool // tokens are promised: tokens, fenced-register and counters count; linearizable counts if X and T are set
 
 	Heal    time.Duration // healed: how long after the last fault a lock may be unavailable
-	Timeout time.Duration // linearizable: after this time the verdict is Unknown; must be positive
+	Timeout time.Duration // linearizable: after this time in one chapter the verdict is Unknown; must be positive
 	Min     Minimums      // effort: what the run must have done
 }
 

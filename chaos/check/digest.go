@@ -11,14 +11,14 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// digest makes a small history of a whole run, for the questions that need the end of the run: Healed, Costs, Quiet, Recovery and
+// Digest makes a small history of a whole run, for the questions that need the end of the run: Healed, Costs, Quiet, Recovery and
 // Availability find in it what they would find in the whole history. It has Header, Faults and Votes of the run, and of the rest
 //   - each probe after the last fault, and each key that was found after it or has no expiry;
 //   - of each lock one lock call, its first grant after the last fault, and the operation that touched it last;
 //   - the first grant in each tenth of a second, in each half second that counts for Availability, and after the end of each fault.
 //
 // So it grows by some 10 operations for each second of a run. It is no history in which exclusion could be judged.
-type digest struct {
+type Digest struct {
 	run    *history.History
 	heal   int64   // see Healed
 	healed int64   // see Recovery
@@ -48,8 +48,9 @@ const (
 	afterFault
 )
 
-func newDigest(run *history.History) *digest {
-	d := &digest{run: run, heal: healTime(run), chosen: map[choice]history.Op{}}
+// NewDigest returns the Digest of a run of which no chapter has been added.
+func NewDigest(run *history.History) *Digest {
+	d := &Digest{run: run, heal: healTime(run), chosen: map[choice]history.Op{}}
 	for _, f := range run.Faults {
 		if f.End != history.Never {
 			d.ends = append(d.ends, f.End)
@@ -61,7 +62,8 @@ func newDigest(run *history.History) *digest {
 	return d
 }
 
-func (d *digest) add(h *history.History) {
+// Add adds a chapter.
+func (d *Digest) Add(h *history.History) {
 	for _, k := range h.Keys {
 		if mayStay(k, d.heal) {
 			d.keys = append(d.keys, k)
@@ -88,7 +90,7 @@ func (d *digest) add(h *history.History) {
 	}
 }
 
-func (d *digest) addGrant(op history.Op) {
+func (d *Digest) addGrant(op history.Op) {
 	d.first(choice{why: inTenth, kind: op.Kind, nth: op.Return / costWindow}, op)
 	if op.Return >= d.from {
 		d.first(choice{why: inHalf, kind: op.Kind, nth: (op.Return - d.from) / availabilityWindow}, op)
@@ -101,14 +103,14 @@ func (d *digest) addGrant(op history.Op) {
 }
 
 // first keeps op unless an operation is kept that returned before.
-func (d *digest) first(id choice, op history.Op) {
+func (d *Digest) first(id choice, op history.Op) {
 	if was, ok := d.chosen[id]; !ok || op.Return < was.Return {
 		d.chosen[id] = op
 	}
 }
 
-// history returns the digest.
-func (d *digest) history() *history.History {
+// History returns the small history.
+func (d *Digest) History() *history.History {
 	ops := map[history.Op]bool{}
 	for _, op := range d.chosen {
 		ops[op] = true

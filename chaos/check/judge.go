@@ -18,8 +18,8 @@ import (
 //     should remember little: one number for each lock, not one for each operation. tokens is an example.
 //   - It needs the claims on locks: Claims(h) has every claim that overlaps one that h answers for. It reports and counts only what happened
 //     at a time that h owns (history.History.Owns). exclusion is an example. If it is a function of one history, each makes it a checker.
-//   - It needs the end of the run: it is a function of the digest, a small history of the whole run (type digest says what that has). healed
-//     is an example. What else it needs, digest.add keeps.
+//   - It needs the end of the run: it is a function of the digest, a small history of the whole run (Digest says what that has). healed
+//     is an example. What else it needs, Digest.Add keeps.
 type checker interface {
 	add(h *history.History)
 	result() Result
@@ -107,22 +107,22 @@ func (c *eachChapter) result() Result {
 }
 
 // atEnd makes a checker of a function that judges the digest of the run.
-func atEnd(d *digest, f func(*history.History) Result) checker { return &endOfRun{d, f} }
+func atEnd(d *Digest, f func(*history.History) Result) checker { return &endOfRun{d, f} }
 
 type endOfRun struct {
-	d *digest
+	d *Digest
 	f func(*history.History) Result
 }
 
 func (*endOfRun) add(*history.History) {} // the digest is given the chapters by itself
 
-func (c *endOfRun) result() Result { return c.f(c.d.history()) }
+func (c *endOfRun) result() Result { return c.f(c.d.History()) }
 
 // Judge runs every checker on the history of src, in chapters of about size operations, and returns the results in the order of
 // docs/chaos.md. If the history cannot be true, the result of the checker assumptions is the only one: no other verdict would mean anything.
 // It needs memory for a chapter and a digest of the run, and not for the whole history.
 func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
-	d := newDigest(src.Run())
+	d := NewDigest(src.Run())
 	sane, did := newAssumptions(), &effort{least: e.Min}
 	plain := newRegisters(false)
 	fenced, porcupine := newFencedRegister(), newLinearizable(e.Timeout)
@@ -135,14 +135,14 @@ func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
 			return nil, nil, err
 		}
 		sane.add(h)
-		d.add(h)
+		d.Add(h)
 		for _, c := range cs {
 			if c != porcupine || len(sane.violations) == 0 { // porcupine relies on a history that can be true
 				c.add(h)
 			}
 		}
 	}
-	t := &Tally{Digest: d.history(), Acquisitions: did.acquired, UnderFaults: did.disturbed, Fenced: fenced.updates(), Unfenced: plain.updates(),
+	t := &Tally{Digest: d.History(), Acquisitions: did.acquired, UnderFaults: did.disturbed, Fenced: fenced.updates(), Unfenced: plain.updates(),
 		Suspended: SuspendedExclusion(src.Run())}
 	rs := []Result{sane.result()}
 	if rs[0].Verdict == Ok {

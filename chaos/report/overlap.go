@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -32,23 +31,71 @@ type closeup struct {
 // opRow is one operation, with times counted from the beginning of the overlap.
 type opRow struct{ Call, Return, Client, What, Outcome, Detail, Colour, Class string }
 
-// closeups gives the first overlaps as pictures, more of them as lines, and the number of the rest. An overlap that is inside a
-// picture already does not get another one: when many clients hold one lock at once, one picture shows them all.
-func (s *story) closeups() (big []closeup, lines []string, rest int) {
-	shown := map[string]window{} // lock -> time of its last picture
-	for _, v := range s.overlaps {
-		w, ok := shown[v.Ops[0].Lock]
-		switch {
-		case len(big) < closeupsMax && (!ok || v.To > w.to):
-			shown[v.Ops[0].Lock] = s.around(v)
-			big = append(big, s.closeup(len(big), v))
-		case len(lines) < moreMax:
-			lines = append(lines, fmt.Sprintf("at %s: %s and %s, %s, for %s", seconds(v.From-s.run.from), v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, span(time.Duration(v.To-v.From))))
-		default:
-			rest++
-		}
+// closeups has the first overlaps as pictures, more of them as lines, and the number of the rest.
+type closeups struct {
+	big   []closeup
+	lines []string
+	rest  int
+
+	drawn    int               // how many overlaps are among these
+	shown    map[string]window // lock -> time of its last picture
+	chapters []chapter         // the last three
+}
+
+// chapter is what pictures of overlaps need of a chapter.
+type chapter struct {
+	own    *history.History
+	ops    []history.Op
+	claims []check.Claim
+}
+
+// drawCloseups draws the overlaps of the chapter before next. So what comes before and after an overlap is there. If next is empty the history
+// is at its end, and it draws all that are left.
+func (s *story) drawCloseups(next chapter) {
+	if s.closeups.drawn == len(s.overlaps) {
+		s.closeups.chapters = nil
+		return
 	}
-	return big, lines, rest
+	c := &s.closeups
+	if next.own != nil {
+		c.chapters = append(c.chapters, next)
+	}
+	c.chapters = c.chapters[max(0, len(c.chapters)-3):]
+	for c.drawn < len(s.overlaps) {
+		v := s.overlaps[c.drawn]
+		if last := c.chapters[len(c.chapters)-1].own; next.own != nil && (last.Owns(v.From) || last.Part.To <= v.From) {
+			return // when the next chapter is there
+		}
+		s.draw(v)
+		c.drawn++
+	}
+}
+
+// draw draws an overlap. An overlap that is inside a picture already does not get another one: when many clients hold one lock at once, one
+// picture shows them all.
+func (s *story) draw(v check.Violation) {
+	c := &s.closeups
+	w, ok := c.shown[v.Ops[0].Lock]
+	switch {
+	case len(c.big) < closeupsMax && (!ok || v.To > w.to):
+		if c.shown == nil {
+			c.shown = map[string]window{}
+		}
+		c.shown[v.Ops[0].Lock] = s.around(v)
+		c.big = append(c.big, s.closeup(len(c.big), v))
+	case len(c.lines) < moreMax:
+		c.lines = append(c.lines, fmt.Sprintf("at %s: %s and %s, %s, for %s", seconds(v.From-s.run.from), v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, span(time.Duration(v.To-v.From))))
+	default:
+		c.rest++
+	}
+}
+
+// visible returns the holds of a lock in the window, as far as the last chapters have them.
+func (c *closeups) visible(w window, lock string) (cs []check.Claim) {
+	for _, part := range c.chapters {
+		cs = append(cs, visible(part.claims, w, lock)...)
+	}
+	return cs
 }
 
 func (s *story) closeup(i int, v check.Violation) closeup {
@@ -62,7 +109,7 @@ func (s *story) closeup(i int, v check.Violation) closeup {
 	}
 	c.Figure.Ticks = w.ticks(v.From, w.unit())
 	col := colours{}
-	c.Figure.Rows = claimRows(w, v, s.visible(w, a.Lock), col)
+	c.Figure.Rows = claimRows(w, v, s.closeups.visible(w, a.Lock), col)
 	c.Figure.Rows = append(c.Figure.Rows, s.nemesisRows(w)...)
 	c.Figure.Legend = []key{{"overlapkey", "more than one"}, {"waitkey", "call in flight"}, {"holdkey", "claims the lock (colour: client)"}}
 	c.Ops, c.More = s.opRows(w, v, col)
@@ -97,8 +144,8 @@ func (s *story) around(v check.Violation) window {
 // pair gives the claims of the two grants of an overlap that have to do with it.
 func (s *story) pair(v check.Violation) []check.Claim {
 	var cs []check.Claim
-	for _, c := range s.claims[v.Ops[0].Lock] {
-		if c.From < v.To && c.To > v.From && (c.Grant.Holder == v.Ops[0].Holder || c.Grant.Holder == v.Ops[1].Holder) {
+	for _, c := range s.closeups.visible(window{v.From, v.To}, v.Ops[0].Lock) {
+		if c.Grant.Holder == v.Ops[0].Holder || c.Grant.Holder == v.Ops[1].Holder {
 			cs = append(cs, c)
 		}
 	}
@@ -133,20 +180,17 @@ func claimRows(w window, v check.Violation, claims []check.Claim, col colours) [
 // opRows lists what was done with the lock in the window, and always the two grants.
 func (s *story) opRows(w window, v check.Violation, col colours) ([]opRow, int) {
 	ops := slices.Clone(v.Ops)
-	first := sort.Search(len(s.h.Ops), func(i int) bool { return s.h.Ops[i].Call >= w.from })
 	more := 0
-	for _, op := range s.h.Ops[first:] {
-		if op.Call > w.to {
-			break
-		}
-		granted := op.Kind == history.KindLock && (op.Holder == v.Ops[0].Holder || op.Holder == v.Ops[1].Holder)
-		if op.Lock != v.Ops[0].Lock || granted {
-			continue
-		}
-		if len(ops) < closeOps {
-			ops = append(ops, op)
-		} else {
-			more++
+	for _, part := range s.closeups.chapters {
+		for _, op := range part.ops {
+			granted := op.Kind == history.KindLock && (op.Holder == v.Ops[0].Holder || op.Holder == v.Ops[1].Holder)
+			switch {
+			case op.Call < w.from || op.Call > w.to || op.Lock != v.Ops[0].Lock || granted:
+			case len(ops) < closeOps:
+				ops = append(ops, op)
+			default:
+				more++
+			}
 		}
 	}
 	slices.SortStableFunc(ops, func(a, b history.Op) int { return cmp.Compare(a.Call, b.Call) })

@@ -43,7 +43,11 @@ func TestCloseups_overlapsInOnePicture_oneCloseup(t *testing.T) {
 			})
 		}
 	}
-	big, lines, rest := newStory(h, []check.Result{check.Exclusion(h)}).closeups()
+	s := newStory(h, []check.Result{check.Exclusion(h)})
+	if err := s.tell(history.Whole(h), check.ChapterOps); err != nil {
+		t.Fatal(err)
+	}
+	big, lines, rest := s.closeups.big, s.closeups.lines, s.closeups.rest
 	if len(big) != 2 || len(lines) != 1 || rest != 0 {
 		t.Fatalf("%d pictures, %d lines, %d more, want 2, 1 and 0", len(big), len(lines), rest)
 	}

@@ -46,6 +46,7 @@ type page struct {
 	Overlaps []closeup
 	More     []string // overlaps without a picture, one line each
 	Rest     int      // overlaps without even that
+	Unmarked int      // overlaps that are counted only
 	Figures  []figure
 	Numbers  []fact
 	Faults   []faultRow
@@ -64,18 +65,23 @@ type Told struct {
 	Intro string // what was done
 }
 
-// Write writes the report on h and on what the checkers said of it. It reads h and rs and keeps neither. On an error from w the
-// file is incomplete. A nil told is for the usual run, whose checkers have the first word.
+// Write writes the report on the history of src and on what the checkers found in it. It reads the history once, in chapters. On an error from w
+// the file is incomplete. A nil told is for the usual run, whose checkers have the first word.
 func Write(w io.Writer, src history.Source, rs []check.Result, told *Told) error {
-	h, err := history.Load(src)
-	if err != nil {
+	return write(w, src, rs, told, check.ChapterOps)
+}
+
+func write(w io.Writer, src history.Source, rs []check.Result, told *Told, size int) error {
+	h := src.Run()
+	s := newStory(h, rs)
+	if err := s.tell(src, size); err != nil {
 		return err
 	}
-	s := newStory(h, rs)
 	p := page{
 		Style: template.CSS(styleCSS), Script: template.JS(scriptJS),
 		Title: title(h), Verdict: judge(rs), Intro: usualIntro, Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.from),
-		Figures: s.figures(), Numbers: numbers(rs), Faults: faultTable(h), Outcomes: outcomeTable(h), Torn: h.Torn,
+		Figures: s.figures(), Numbers: numbers(rs), Faults: faultTable(h, check.Costs(s.digest.History())), Outcomes: s.outcomeTable(), Torn: h.Torn,
+		Overlaps: s.closeups.big, More: s.closeups.lines, Rest: s.closeups.rest, Unmarked: s.more,
 	}
 	if told != nil {
 		p.Title, p.Intro, p.Verdict = told.Title, told.Intro, verdict{Class: "illegal", Head: told.Head, Lines: told.Lines}
@@ -83,30 +89,10 @@ func Write(w io.Writer, src history.Source, rs []check.Result, told *Told) error
 			p.Verdict.Class = "ok"
 		}
 	}
-	p.Overlaps, p.More, p.Rest = s.closeups()
 	if err := pageTemplate.Execute(w, p); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
-}
-
-// story is a history prepared for drawing.
-type story struct {
-	h        *history.History
-	run      window
-	claims   map[string][]check.Claim
-	overlaps []check.Violation // found by the checker exclusion
-	colours  colours
-}
-
-func newStory(h *history.History, rs []check.Result) *story {
-	s := &story{h: h, run: extent(h), claims: check.Claims(h), colours: colours{}}
-	for _, r := range rs {
-		if r.ID == "exclusion" {
-			s.overlaps = r.Violations
-		}
-	}
-	return s
 }
 
 func (s *story) figures() []figure {
@@ -149,21 +135,13 @@ func extent(h *history.History) (w window) {
 
 func (s *story) facts() []fact {
 	hd := s.h.Header
-	clients := map[string]bool{}
-	grants := 0
-	for _, op := range s.h.Ops {
-		clients[op.Client] = true
-		if op.Kind == history.KindLock && op.Outcome == history.OK {
-			grants++
-		}
-	}
 	fs := []fact{
 		{"Length", span(time.Duration(s.run.to - s.run.from))},
 		{"Masters", fmt.Sprintf("%d (%s)", hd.Masters, hd.Driver)},
-		{"Locks", count(len(s.claims))},
-		{"Clients’ threads", count(len(clients))},
-		{"Operations", count(len(s.h.Ops))},
-		{"Locks granted", count(grants)},
+		{"Locks", count(len(s.locks))},
+		{"Clients’ threads", count(len(s.clients))},
+		{"Operations", count(s.ops)},
+		{"Locks granted", count(s.grants)},
 		{"Lease (TTL)", span(hd.TTL)},
 		{"Faults applied", count(applied(s.h.Faults))},
 		{"Promised", promised(hd.Promises)},
@@ -233,7 +211,7 @@ func checks(rs []check.Result, zero int64) []checked {
 		c := checked{ID: r.ID, Question: r.Question, Answer: r.Summary, Class: string(r.Verdict), Word: verdictWord(r)}
 		if r.ID == "exclusion" && len(r.Violations) > 0 {
 			// In the words of the pictures: the checker's own are the holders' ids.
-			c.Answer = fmt.Sprintf("Yes, %s found; the first: %s.", count(len(r.Violations)), both(r.Violations[0]))
+			c.Answer = fmt.Sprintf("Yes, %s found; the first: %s.", count(len(r.Violations)+r.More), both(r.Violations[0]))
 		}
 		if !r.Promised {
 			c.Class += " unpromised"
@@ -248,7 +226,7 @@ func checks(rs []check.Result, zero int64) []checked {
 			}
 			c.Found = append(c.Found, text)
 		}
-		c.More = len(r.Violations) - len(c.Found)
+		c.More = len(r.Violations) + r.More - len(c.Found)
 		cs = append(cs, c)
 	}
 	return cs
@@ -262,7 +240,7 @@ func both(v check.Violation) string {
 // faultRow is what one nemesis did, and what it cost.
 type faultRow struct{ Name, What, Applied, Refused, Time, Granted, Back, Worst, Masters, Detail string }
 
-func faultTable(h *history.History) []faultRow {
+func faultTable(h *history.History, costs map[string]*check.Cost) []faultRow {
 	type sum struct {
 		applied, refused int
 		details          []string
@@ -283,7 +261,6 @@ func faultTable(h *history.History) []faultRow {
 			s.details = append(s.details, f.Detail)
 		}
 	}
-	costs := check.Costs(h)
 	var rows []faultRow
 	for _, name := range nemesisOrder(sums) {
 		s := sums[name]
@@ -312,22 +289,14 @@ type outcomeRow struct{ Kind, Outcome, Count, Share string }
 // outcomeMax bounds the table: error classes are few, unless a workload puts addresses into them.
 const outcomeMax = 60
 
-func outcomeTable(h *history.History) []outcomeRow {
-	type key struct {
-		kind  history.Kind
-		ended string
-	}
-	n := map[key]int{}
-	total := map[history.Kind]int{}
-	for _, op := range h.Ops {
-		n[key{op.Kind, ended(op)}]++
-		total[op.Kind]++
-	}
-	keys := make([]key, 0, len(n))
+func (s *story) outcomeTable() []outcomeRow {
+	n, total := s.endings, map[history.Kind]int{}
+	keys := make([]ending, 0, len(n))
 	for k := range n {
 		keys = append(keys, k)
+		total[k.kind] += n[k]
 	}
-	slices.SortFunc(keys, func(a, b key) int {
+	slices.SortFunc(keys, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(total[b.kind], total[a.kind]), cmp.Compare(a.kind, b.kind), cmp.Compare(n[b], n[a]), cmp.Compare(a.ended, b.ended))
 	})
 	var rows []outcomeRow

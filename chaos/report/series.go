@@ -24,15 +24,7 @@ func (s *story) latency() figure {
 	f.Title = "How long it took to get a lock"
 	f.How = "Time from the call to the grant, waiting for the holder before included, of the calls granted at each moment; each line up is ten times slower, and a gap means that nobody got a lock."
 	f.Legend = []key{{"p50", "half were faster"}, {"p99", "99 of 100 were faster"}, {"slowest", "the slowest"}}
-	bins := make([][]float64, seriesColumns)
-	for _, op := range s.h.Ops {
-		if op.Kind != history.KindLock || op.Outcome != history.OK {
-			continue
-		}
-		if i, ok := s.run.bin(op.Return, seriesColumns); ok {
-			bins[i] = append(bins[i], float64(max(1, op.Return-op.Call)))
-		}
-	}
+	bins := s.latencies
 	low, high := decades(bins)
 	y := func(ns float64) float64 { return seriesTall * (1 - (math.Log10(ns)-low)/(high-low)) }
 	r := row{Tall: seriesTall, Class: "series"}
@@ -45,11 +37,11 @@ func (s *story) latency() figure {
 }
 
 // decades gives the powers of ten between which all values are.
-func decades(bins [][]float64) (low, high float64) {
+func decades(bins []latencies) (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, b := range bins {
-		for _, v := range b {
-			low, high = min(low, math.Floor(math.Log10(v))), max(high, math.Ceil(math.Log10(v)))
+		if b.n > 0 {
+			low, high = min(low, math.Floor(math.Log10(b.least))), max(high, math.Ceil(math.Log10(b.top)))
 		}
 	}
 	if low >= high {
@@ -58,23 +50,22 @@ func decades(bins [][]float64) (low, high float64) {
 	return low, high
 }
 
-func latencyPaths(bins [][]float64, y func(float64) float64) []path {
+func latencyPaths(bins []latencies, y func(float64) float64) []path {
 	var band, line, dots strings.Builder
 	width := float64(wide) / float64(len(bins))
 	for i, b := range bins {
-		if len(b) == 0 {
+		if b.n == 0 {
 			continue
 		}
-		slices.Sort(b)
-		p50, p99, top := b[len(b)/2], b[len(b)*99/100], b[len(b)-1]
+		p50, p99 := b.at(b.n/2), b.at(b.n*99/100)
 		from, to := num(float64(i)*width), num(float64(i+1)*width)
 		fmt.Fprintf(&band, "M%s %sH%sV%sH%sZ", from, num(y(p99)), to, num(y(p50)), from)
 		join := "M"
-		if i > 0 && len(bins[i-1]) > 0 {
+		if i > 0 && bins[i-1].n > 0 {
 			join = "L"
 		}
 		fmt.Fprintf(&line, "%s%s %sH%s", join, from, num(y(p50)), to)
-		fmt.Fprintf(&dots, "M%s %sh0.1", num((float64(i)+0.5)*width), num(y(top)))
+		fmt.Fprintf(&dots, "M%s %sh0.1", num((float64(i)+0.5)*width), num(y(b.top)))
 	}
 	return []path{{"p99", band.String()}, {"p50", line.String()}, {"slowest", dots.String()}}
 }
@@ -92,16 +83,13 @@ func (s *story) outcomes() figure {
 	for i := range n {
 		n[i] = make([]float64, seriesColumns)
 	}
-	for _, op := range s.h.Ops {
-		if op.Kind != history.KindLock {
-			continue
-		}
-		c := slices.Index(classes, ended(op))
+	for e, columns := range s.ends {
+		c := slices.Index(classes, e.ended)
 		if c < 0 {
 			c = len(classes) - 1
 		}
-		if i, ok := s.run.bin(op.Return, seriesColumns); ok {
-			n[c][i]++
+		for i, calls := range columns {
+			n[c][i] += float64(calls)
 		}
 	}
 	most := stack(n)
@@ -138,9 +126,9 @@ func stack(n [][]float64) float64 {
 // commonEnds gives the ways in which lock calls ended: granted first, then the most common, then "other" if there are more.
 func (s *story) commonEnds() []string {
 	n := map[string]int{}
-	for _, op := range s.h.Ops {
-		if op.Kind == history.KindLock {
-			n[ended(op)]++
+	for e, calls := range s.endings {
+		if e.kind == history.KindLock {
+			n[e.ended] += calls
 		}
 	}
 	delete(n, "granted")

@@ -54,11 +54,11 @@ func (s *story) lanes() (own, others []string) {
 	for _, v := range s.overlaps {
 		bad[v.Ops[0].Lock]++
 	}
-	for lock := range s.claims {
+	for lock := range s.locks {
 		own = append(own, lock)
 	}
 	slices.SortFunc(own, func(a, b string) int {
-		return cmp.Or(cmp.Compare(bad[b], bad[a]), cmp.Compare(len(s.claims[b]), len(s.claims[a])), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(bad[b], bad[a]), cmp.Compare(s.locks[b].n, s.locks[a].n), cmp.Compare(a, b))
 	})
 	if len(own) > lanesMax {
 		own, others = own[:lanesMax], own[lanesMax:]
@@ -68,26 +68,25 @@ func (s *story) lanes() (own, others []string) {
 }
 
 func (s *story) lane(w window, lock string, budget int) (row, bool) {
-	claims := s.visible(w, lock)
-	r := row{Label: lock, Note: fmt.Sprintf("%s holds", count(len(claims))), Tall: laneTall}
-	each := len(claims) <= min(laneBars, budget)
+	l := s.holding(w, lock)
+	r := row{Label: lock, Note: fmt.Sprintf("%s holds", count(l.n)), Tall: laneTall}
+	each := l.n <= min(laneBars, budget)
 	if each {
-		r.Bars = s.holds(w, claims)
+		r.Bars = s.holds(w, l.first)
 	} else {
-		r.Paths = []path{{"held", steps(heldShare(w, claims), laneTall)}}
+		r.Paths = []path{{"held", steps(l.share, laneTall)}}
 	}
 	r.Bars = append(r.Bars, s.overlapBars(w, lock)...)
 	return r, each
 }
 
-func (s *story) visible(w window, lock string) []check.Claim {
-	var cs []check.Claim
-	for _, c := range s.claims[lock] {
-		if w.shows(c.From, c.To) {
-			cs = append(cs, c)
-		}
+// holding returns the holds of a lock in the window, which is the run or nearby.
+func (s *story) holding(w window, lock string) *holding {
+	if w == s.run {
+		return s.locks[lock]
 	}
-	return cs
+	claims := s.near.visible(w, lock)
+	return &holding{n: len(claims), first: claims, share: heldShare(w, claims)}
 }
 
 // holds draws each claim, those that stand together one below the other.
@@ -128,19 +127,25 @@ func claimTitle(c check.Claim) string {
 // heldShare gives, for each column, for how much of it the lock was held by anybody.
 func heldShare(w window, claims []check.Claim) []float64 {
 	shares := make([]float64, columns)
-	width := float64(w.to-w.from) / columns
 	end := w.from // what is held up to here is counted already
 	for _, c := range claims {
-		from, to := max(c.From, end), min(c.To, w.to)
-		end = max(end, to)
-		for from < to {
-			i, _ := w.bin(from, columns)
-			next := min(to, max(from+1, w.from+int64(float64(i+1)*width)))
-			shares[i] += float64(next-from) / width
-			from = next
-		}
+		end = addShare(shares, w, c, end)
 	}
 	return shares
+}
+
+// addShare adds the part of a hold that is later than end, and returns the end of what is counted then.
+func addShare(shares []float64, w window, c check.Claim, end int64) int64 {
+	width := float64(w.to-w.from) / columns
+	from, to := max(c.From, end), min(c.To, w.to)
+	end = max(end, to)
+	for from < to {
+		i, _ := w.bin(from, columns)
+		next := min(to, max(from+1, w.from+int64(float64(i+1)*width)))
+		shares[i] += float64(next-from) / width
+		from = next
+	}
+	return end
 }
 
 // overlapBars marks the overlaps of one lock (any, if "") in red. Neighbours are merged, none is left out.
@@ -180,9 +185,9 @@ func (s *story) otherLanes(w window, locks []string) row {
 	shares := make([]float64, columns)
 	n := 0
 	for _, lock := range locks {
-		claims := s.visible(w, lock)
-		n += len(claims)
-		for i, v := range heldShare(w, claims) {
+		l := s.holding(w, lock)
+		n += l.n
+		for i, v := range l.share {
 			shares[i] += v / float64(len(locks))
 		}
 	}
@@ -228,20 +233,17 @@ func (s *story) faultTitle(name string, at window) string {
 
 // typical is a part of the run, about the beginning of the first fault, short enough for each hold to be drawn.
 func (s *story) typical() window {
-	middle := s.run.from + (s.run.to-s.run.from)/2
-	for _, f := range s.h.Faults {
-		if f.Error == "" {
-			middle = f.Start
-			break
-		}
-	}
+	middle := s.near.middle
 	own, _ := s.lanes()
 	half := (s.run.to - s.run.from) / 4
 	for ; half > int64(time.Microsecond); half = half * 2 / 3 {
 		w := window{middle - half, middle + half}
+		if !s.near.has(w) {
+			continue
+		}
 		most, all := 0, 0
 		for _, lock := range own {
-			n := len(s.visible(w, lock))
+			n := len(s.near.visible(w, lock))
 			most, all = max(most, n), all+n
 		}
 		if most <= 60 && all <= barsMax/4 {

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+// story is a history prepared for drawing. It is given the history in chapters, and keeps what the pictures need: sums for each column, and
+// the holds that are drawn one by one. Its size depends on the number of locks, and hardly on the length of the run.
+type story struct {
+	h        *history.History // Header, Faults, Votes and Torn of the run
+	run      window
+	overlaps []check.Violation // found by the checker exclusion
+	more     int               // overlaps that are not among them
+	colours  colours
+
+	ops, grants int
+	clients     map[string]bool
+	locks       map[string]*holding
+	near        nearby
+	digest      *check.Digest
+	latencies   []latencies         // by column
+	ends        map[ending][]uint32 // lock calls, by column
+	endings     map[ending]int
+	closeups    closeups
+}
+
+// holding is what is known of the holds of one lock.
+type holding struct {
+	n     int           // holds in the run
+	first []check.Claim // the first of them; all if there are few enough to be drawn
+	share []float64     // for each column, for how much of it the lock was held
+	end   int64         // what is held up to here is in share
+}
+
+// ending is a kind of operation and a way in which it ended.
+type ending struct {
+	kind  history.Kind
+	ended string
+}
+
+func newStory(run *history.History, rs []check.Result) *story {
+	s := &story{
+		h: run, run: extent(run), colours: colours{}, digest: check.NewDigest(run), clients: map[string]bool{}, locks: map[string]*holding{}, latencies: make([]latencies, seriesColumns),
+		ends: map[ending][]uint32{}, endings: map[ending]int{},
+	}
+	for _, r := range rs {
+		if r.ID == "exclusion" {
+			s.overlaps, s.more = r.Violations, r.More
+		}
+	}
+	s.near.middle = s.run.from + (s.run.to-s.run.from)/2
+	for _, f := range run.Faults {
+		if f.Error == "" {
+			s.near.middle = f.Start
+			break
+		}
+	}
+	return s
+}
+
+// tell reads the whole history. Chapters have about size operations.
+func (s *story) tell(src history.Source, size int) error {
+	for h, err := range check.Chapters(src, size) {
+		if err != nil {
+			return err
+		}
+		s.add(h)
+	}
+	s.drawCloseups(chapter{})
+	return nil
+}
+
+// mostEnds bounds how many ways of ending are counted apart: error classes are few, unless a workload puts addresses into them.
+const mostEnds = 1000
+
+func (s *story) add(h *history.History) {
+	s.digest.Add(h)
+	own := h.Own()
+	for _, op := range own {
+		s.ops++
+		s.clients[op.Client] = true
+		e := ending{op.Kind, ended(op)}
+		if s.endings[e] == 0 && len(s.endings) >= mostEnds {
+			e.ended = "other"
+		}
+		s.endings[e]++
+		if op.Kind == history.KindLock {
+			s.addCall(op, e)
+		}
+	}
+	claims := ownClaims(h)
+	for _, c := range claims {
+		if s.run.shows(c.From, c.To) {
+			s.locks[c.Grant.Lock].add(s.run, c)
+		}
+		s.near.add(c)
+	}
+	s.drawCloseups(chapter{own: h, ops: own, claims: claims})
+}
+
+func (s *story) addCall(op history.Op, e ending) {
+	i, shown := s.run.bin(op.Return, seriesColumns)
+	if shown {
+		if s.ends[e] == nil {
+			s.ends[e] = make([]uint32, seriesColumns)
+		}
+		s.ends[e][i]++
+	}
+	if op.Outcome != history.OK {
+		return
+	}
+	s.grants++
+	if s.locks[op.Lock] == nil {
+		s.locks[op.Lock] = &holding{share: make([]float64, columns), end: math.MinInt64}
+	}
+	if shown {
+		s.latencies[i].add(max(1, op.Return-op.Call))
+	}
+}
+
+// ownClaims returns the claims that begin in a chapter, in order. They do not keep the chapter in memory.
+func ownClaims(h *history.History) (own []check.Claim) {
+	for _, cs := range check.Claims(h) {
+		for _, c := range cs {
+			if h.Owns(c.From) {
+				grant := *c.Grant
+				c.Grant = &grant
+				own = append(own, c)
+			}
+		}
+	}
+	slices.SortFunc(own, func(a, b check.Claim) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.Grant.Call, b.Grant.Call), cmp.Compare(a.Grant.Lock, b.Grant.Lock), cmp.Compare(a.Grant.Holder, b.Grant.Holder))
+	})
+	return own
+}
+
+func (l *holding) add(w window, c check.Claim) {
+	l.n++
+	if l.n <= laneBars+1 {
+		l.first = append(l.first, c)
+	}
+	l.end = addShare(l.share, w, c, max(l.end, w.from))
+}
+
+// nearby has the holds around one instant of the run, of which a short part is drawn hold by hold.
+type nearby struct {
+	middle   int64
+	claims   []check.Claim // in the order of From
+	from, to int64         // all holds in this time are in claims; 0: no limit
+	after    int           // how many begin at middle or later
+}
+
+// nearMax is how many holds before the middle are kept, and how many after it: many more than are drawn.
+const nearMax = 20_000
+
+func (n *nearby) add(c check.Claim) {
+	if c.From >= n.middle {
+		if n.after == nearMax {
+			if n.to == 0 {
+				n.to = c.From
+			}
+			return
+		}
+		n.after++
+	}
+	n.claims = append(n.claims, c)
+	if c.From < n.middle && len(n.claims) > 2*nearMax {
+		for _, c := range n.claims[:nearMax] {
+			n.from = max(n.from, c.To)
+		}
+		n.claims = slices.Delete(n.claims, 0, nearMax)
+	}
+}
+
+// has reports whether all holds in the window are kept.
+func (n *nearby) has(w window) bool { return w.from >= n.from && (n.to == 0 || w.to <= n.to) }
+
+// visible returns the kept holds of a lock in the window.
+func (n *nearby) visible(w window, lock string) []check.Claim { return visible(n.claims, w, lock) }
+
+func visible(claims []check.Claim, w window, lock string) (cs []check.Claim) {
+	for _, c := range claims {
+		if c.Grant.Lock == lock && w.shows(c.From, c.To) {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+// latencies counts durations by their size, within one part in two hundred.
+type latencies struct {
+	n          int
+	counts     map[int]int
+	least, top float64
+}
+
+const latencyStep = 0.005
+
+func (l *latencies) add(ns int64) {
+	v := float64(ns)
+	if l.n == 0 {
+		l.counts, l.least = map[int]int{}, v
+	}
+	l.n++
+	l.least, l.top = min(l.least, v), max(l.top, v)
+	l.counts[int(math.Log(v)/latencyStep)]++
+}
+
+// at returns the duration that nth durations are shorter than.
+func (l *latencies) at(nth int) float64 {
+	keys := make([]int, 0, len(l.counts))
+	for k := range l.counts {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		if nth -= l.counts[k]; nth < 0 {
+			return min(l.top, max(l.least, math.Exp((float64(k)+0.5)*latencyStep)))
+		}
+	}
+	return l.top
+}

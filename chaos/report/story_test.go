@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/redlock-go/redlock/chaos/check"
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/history/historytest"
+)
+
+// How a history is cut into chapters does not show in the report.
+func TestWrite_inChapters_asWhole(t *testing.T) {
+	for _, overlaps := range []int{0, 1, 12} {
+		h := historytest.Generate(3, historytest.Small())
+		spoil(h, overlaps)
+		rs := check.All(h, expect())
+		var whole bytes.Buffer
+		if err := write(&whole, history.Whole(h), rs, nil, len(h.Ops)+1); err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{700, 3000, 9000} {
+			var cut bytes.Buffer
+			if err := write(&cut, history.Whole(h), rs, nil, size); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(cut.Bytes(), whole.Bytes()) {
+				a, b := bytes.Split(whole.Bytes(), []byte("\n")), bytes.Split(cut.Bytes(), []byte("\n"))
+				for i := range min(len(a), len(b)) {
+					if !bytes.Equal(a[i], b[i]) {
+						t.Errorf("%d overlaps, chapters of %d: line %d is\n%.600s\nand not\n%.600s", overlaps, size, i+1, b[i], a[i])
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// Only the holds around the middle are kept, and it is known which.
+func TestNearby_manyHolds_someKept(t *testing.T) {
+	n := nearby{middle: 3 * nearMax}
+	for i := range int64(6 * nearMax) {
+		n.add(check.Claim{Grant: &history.Op{Lock: "L"}, From: i, To: i + 1})
+	}
+	for w, want := range map[window]bool{
+		{n.middle - 10, n.middle + 10}:           true,
+		{n.middle - nearMax/2, n.middle + 1}:     true,
+		{0, n.middle}:                            false,
+		{n.middle, n.middle + nearMax + 1}:       false,
+		{n.middle - 3*nearMax, n.middle}:         false,
+		{n.middle - 1, n.middle + 3*nearMax - 1}: false,
+	} {
+		if got := n.has(w); got != want {
+			t.Errorf("from %d to %d: %v", w.from-n.middle, w.to-n.middle, got)
+		}
+		if got := int64(len(n.visible(w, "L"))); want && got != w.to-w.from {
+			t.Errorf("from %d to %d: %d holds", w.from-n.middle, w.to-n.middle, got)
+		}
+	}
+	if len(n.claims) > 3*nearMax {
+		t.Errorf("%d holds are kept", len(n.claims))
+	}
+}
+
+func TestLatencies_at_closeToExact(t *testing.T) {
+	var l latencies
+	var all []int64
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 5000 {
+		v := 1 + int64(1e6*rnd.ExpFloat64())
+		all = append(all, v)
+		l.add(v)
+	}
+	slices.Sort(all)
+	for _, nth := range []int{0, 2500, 4950, 4999} {
+		if got, want := l.at(nth), float64(all[nth]); got < want*0.99 || got > want*1.01 {
+			t.Errorf("%d: %v, want about %v", nth, got, want)
+		}
+	}
+}
+
+// Readers hold a lock together: each instant counts once, also across chapters.
+func TestStory_shares_asOfAllHolds(t *testing.T) {
+	h := historytest.Generate(3, historytest.Small())
+	s := newStory(history.Whole(h).Run(), nil)
+	if err := s.tell(history.Whole(h), 1000); err != nil {
+		t.Fatal(err)
+	}
+	for lock, claims := range check.Claims(h) {
+		if l := s.locks[lock]; l.n != len(claims) || !slices.Equal(l.share, heldShare(s.run, claims)) {
+			t.Errorf("%s: %d holds, want %d, or their shares differ", lock, l.n, len(claims))
+		}
+	}
+}
