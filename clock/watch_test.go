@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 const epoch2026 = 1_790_000_000 * time.Second
@@ -66,13 +68,11 @@ func TestWatch_noDriftAllowed_goodClocksPass(t *testing.T) {
 
 // However slow the network, a good clock is never suspected.
 func TestWatch_delayIsNoStep(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(replay.Seed(t, "./clock"), 0))
 	var w Watch
 	at := time.Duration(0)
 	for range 10_000 {
-		at += rand.N(time.Second)
+		at += time.Duration(rng.Int64N(int64(time.Second)))
 		there, back := time.Duration(rng.ExpFloat64()*1e8), time.Duration(rng.ExpFloat64()*1e8)
 		if gap := w.Observe(at, at+there+back, epoch2026+at+there, DefaultDrift()); gap != 0 {
 			t.Fatalf("a delayed reading is called %v off", gap)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -40,8 +41,7 @@ func three(t *testing.T, c *redlock.Client, try int) *multilock.Lock {
 
 // Ten callers try three free locks at the same moment: one of them has them all.
 func TestTryLock_tenAtOnce_oneWins(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := replay.Seed(t, "./multilock")
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		ms := simtest.New(5)

@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock/tokenmodel"
@@ -31,7 +32,7 @@ func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64N(1 << 40)
 	}
-	t.Logf("replay with: go test ./redlock -run TestScripts_modelPaths -model.seed=%d", seed)
+	t.Logf("replay: %s", replay.Command(t, "./redlock", "-model.seed", fmt.Sprint(seed)))
 	for _, m := range []tokenmodel.Model{
 		{Masters: 3, Attempts: 2, VotesMayVanish: true, Floors: []int64{0, 2, 40}, Starts: [][]int64{{3, 3, 0}, {0, 1, 9}}},
 		{Masters: 3, Attempts: 3, VotesMayVanish: true, Starts: [][]int64{{0, 0, 0}, {9, 0, 1}}},

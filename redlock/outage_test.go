@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -432,8 +433,7 @@ func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
 
 // Ten callers try a free lock at the same moment: one of them has it.
 func TestSim_tryLock_tenAtOnce_oneWins(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := replay.Seed(t, "./redlock")
 	for _, n := range []int{3, 5} {
 		none, most := 0, time.Duration(0)
 		const tries = 300

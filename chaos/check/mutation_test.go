@@ -5,6 +5,7 @@ package check
 import (
 	"cmp"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: by the clock")
@@ -26,7 +28,7 @@ func rng(t *testing.T) (*rand.Rand, uint64) {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("replay: go test ./chaos/check -run '^%s$' -seed %d", t.Name(), s)
+			t.Logf("replay: %s", replay.Command(t, "./chaos/check", "-seed", fmt.Sprint(s)))
 		}
 	})
 	return rand.New(rand.NewPCG(s, 2)), s

@@ -23,6 +23,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/sim"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "replay the run of this seed alone")
@@ -49,8 +50,16 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h 
 	var err error
 	synctest.Test(t, func(*testing.T) { h, stats, err = sim.Run(seed, cfg) })
 	if err != nil {
-		t.Errorf("%v\nreplay: %s", err, replay(t, seed))
+		t.Errorf("%v\nreplay: %s", err, again(t, seed))
 	}
+	if *broken {
+		h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Kind == history.KindUnlock })
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("history: %s", keep(t, seed, h))
+		}
+	}()
 	if *seedFlag != 0 {
 		for _, f := range h.Faults {
 			t.Logf("%v to %v: %s: %s", time.Duration(f.Start), time.Duration(f.End), f.Nemesis, f.Detail)
@@ -70,7 +79,7 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h 
 		}
 		judged[r.ID]++
 		if r.Verdict != check.Ok {
-			t.Errorf("%s %s %s\nreplay: %s", r.ID, r.Verdict, r.Summary, replay(t, seed))
+			t.Errorf("%s %s %s\nreplay: %s", r.ID, r.Verdict, r.Summary, again(t, seed))
 		}
 	}
 	if cfg.Left {
@@ -82,13 +91,15 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h 
 	return h, stats
 }
 
-// replay is the command that runs one seed again. The race detector changes the schedule: it picks goroutines at random, and its runs are
+// again is the command that runs one seed again. The race detector changes the schedule: it picks goroutines at random, and its runs are
 // shorter. So such a run is repeated with it, and may need several tries.
-func replay(t *testing.T, seed uint64) string {
+func again(t *testing.T, seed uint64) string {
+	t.Helper()
+	command := replay.Command(t, "./chaos/sim", "-seed", fmt.Sprint(seed))
 	if raceEnabled {
-		return fmt.Sprintf("go test -race -run '%s$' ./chaos/sim -seed %d (several times: the race detector's scheduler picks at random)", t.Name(), seed)
+		command += " (several times: the race detector's scheduler picks at random)"
 	}
-	return fmt.Sprintf("go test -run '%s$' ./chaos/sim -seed %d", t.Name(), seed)
+	return command
 }
 
 // many judges seeds, one after the other, until that is enough.

@@ -15,13 +15,13 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -314,15 +314,7 @@ func Scale(ci, soak int) int {
 // Rand is a random source whose seed is logged with how to replay it.
 func Rand(t testing.TB, pkg string) *rand.Rand {
 	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("REDLOCK_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		NoErr(t, err)
-	}
-	name, _, _ := strings.Cut(t.Name(), "/")
-	t.Logf("replay: REDLOCK_SEED=%d go test -race -run '^%s$' %s", seed, name, pkg)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(replay.Seed(t, pkg), 0))
 }
 
 // NoErr ends the test at an error.

@@ -22,6 +22,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -130,7 +131,7 @@ func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("replay: go test -run %s ./node/nodetest -seed %d", t.Name(), seed)
+	t.Logf("replay: %s", replay.Command(t, "./node/nodetest", "-seed", fmt.Sprint(seed)))
 	seen := make(map[string]int)
 	for run := range uint64(12) {
 		checksState := run%3 > 0

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	ms "github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // operators are what an operator can run. A client is what `status --wait` runs.
@@ -125,7 +125,7 @@ func walk(t *testing.T, w World, walks, steps int) (won [maxAttempts + 1]int) {
 	for i := range walks {
 		p, err := w.Walk(first+uint64(i), steps)
 		if err != nil {
-			t.Fatalf("%v\nrepeat with: go test ./redlock/membershipmodel -run '%s' -walks 1 -seed %d", err, pattern(t.Name()), first+uint64(i))
+			t.Fatalf("%v\nreplay: %s", err, replay.Command(t, "./redlock/membershipmodel", "-walks", "1", "-seed", fmt.Sprint(first+uint64(i))))
 		}
 		last, n := &p.states[len(p.states)-1], 0
 		for a := range w.Attempts {
@@ -137,13 +137,4 @@ func walk(t *testing.T, w World, walks, steps int) (won [maxAttempts + 1]int) {
 	}
 	t.Logf("%d walks of %d steps from seed %d; walks by locks taken: %v", walks, steps, first, won)
 	return won
-}
-
-// pattern is the -run pattern of one subtest.
-func pattern(name string) string {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		parts[i] = fmt.Sprintf("^%s$", parts[i])
-	}
-	return strings.Join(parts, "/")
 }

@@ -5,11 +5,14 @@ package tokenmodel
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random walks; 0 takes a fresh one")
@@ -22,7 +25,7 @@ func seed(t *testing.T) uint64 {
 	if s == 0 {
 		s = rand.Uint64() | 1
 	}
-	t.Logf("seed %d; repeat with: go test ./redlock/tokenmodel -run '^%s$' -seed %d", s, t.Name(), s)
+	t.Logf("seed %d; replay: %s", s, replay.Command(t, "./redlock/tokenmodel", "-seed", fmt.Sprint(s)))
 	return s
 }
 
