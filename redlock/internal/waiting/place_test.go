@@ -75,9 +75,14 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 		want time.Duration
 	}{
 		{"recovering", Round{Recovering: true, RetryAfter: 2 * s}, 2 * s},
+		{"recovering, and nobody says until when", Round{Recovering: true, Granted: true, Need: 3}, PauseMin / 2},
 		{"recovering for long", Round{Recovering: true, RetryAfter: time.Hour}, recoveryLook},
 		{"split", Round{Held: true, Granted: true, RetryAfter: s, Replies: []protocol.Reply{free, held(1, 0, s), held(1, 0, s)}, Need: 3}, PauseMin / 2},
 		{"nobody answered", Round{Need: 3}, PauseMin / 2},
+		{"held, and nobody knows for how long", Round{Held: true, Replies: []protocol.Reply{held(1, 0, 0), held(1, 0, 0)}, Need: 2}, PauseMin / 2},
+		{"free in a moment", Round{Held: true, RetryAfter: 1, Replies: []protocol.Reply{held(1, 0, 1), held(1, 0, 0)}, Need: 2}, time.Millisecond + 1},
+		{"held by others further ahead", Round{Held: true, Behind: true, Replies: []protocol.Reply{held(1, 1, 0), held(1, 1, 0)}, Need: 2}, 3 * s / 4},
+		{"a quorum is taken, and the rest is free", Round{Held: true, Granted: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
 		{"next in line", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
 		{"held for long", Round{Held: true, RetryAfter: time.Hour, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s)}, Need: 2}, checkMax + time.Millisecond},
 		{"right behind", Round{Held: true, Behind: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 1, s), held(1, 2, s)}, Need: 2}, 3 * s / 4},
@@ -86,6 +91,12 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 		var p Place
 		if got := p.Patience(&tc.r, none); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+		p = Place{}
+		// Contenders must not meet again, and none wakes before it is of use.
+		whole := func(d time.Duration) time.Duration { return d }
+		if got := p.Patience(&tc.r, whole); got < tc.want+time.Millisecond || got > 2*tc.want+10*time.Millisecond {
+			t.Errorf("%s: %v with all of the jitter, %v without", tc.name, got, tc.want)
 		}
 	}
 	var p Place
