@@ -79,6 +79,8 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 		{"recovering for long", Round{Recovering: true, RetryAfter: time.Hour}, recoveryLook},
 		{"split", Round{Held: true, Granted: true, RetryAfter: s, Replies: []protocol.Reply{free, held(1, 0, s), held(1, 0, s)}, Need: 3}, PauseMin / 2},
 		{"nobody answered", Round{Need: 3}, PauseMin / 2},
+		{"too few answered, and those say when", Round{RetryAfter: s, Behind: true, Replies: []protocol.Reply{held(1, 1, s)}, Need: 3}, PauseMin / 2},
+		{"behind on one master, ahead on another", Round{Held: true, Behind: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 2, s)}, Need: 2}, 3 * s / 2},
 		{"held, and nobody knows for how long", Round{Held: true, Replies: []protocol.Reply{held(1, 0, 0), held(1, 0, 0)}, Need: 2}, PauseMin / 2},
 		{"free in a moment", Round{Held: true, RetryAfter: 1, Replies: []protocol.Reply{held(1, 0, 1), held(1, 0, 0)}, Need: 2}, time.Millisecond + 1},
 		{"held by others further ahead", Round{Held: true, Behind: true, Replies: []protocol.Reply{held(1, 1, 0), held(1, 1, 0)}, Need: 2}, 3 * s / 4},
@@ -99,7 +101,14 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 			t.Errorf("%s: %v with all of the jitter, %v without", tc.name, got, tc.want)
 		}
 	}
+	// A pause after split votes is longer each time.
 	var p Place
+	endless := Round{Held: true, Replies: []protocol.Reply{held(1, 0, 0), held(1, 0, 0)}, Need: 2}
+	p.Patience(&endless, none)
+	if got := p.Patience(&endless, none); got != PauseMin {
+		t.Errorf("after two rounds that nobody can tell the end of: %v, want %v", got, PauseMin)
+	}
+	p = Place{}
 	split := Round{Need: 3}
 	for range 20 {
 		p.Patience(&split, none)
@@ -110,6 +119,13 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 	p.Patience(&Round{Held: true, RetryAfter: s}, none)
 	if got := p.Patience(&split, none); got != PauseMin/2 {
 		t.Errorf("after another kind of round: %v, want %v", got, PauseMin/2)
+	}
+}
+
+// A waiter keeps its place when two heartbeats are lost.
+func TestLiveness_outlastsTwoLostHeartbeats(t *testing.T) {
+	if HeartbeatEvery <= 0 || Liveness < 3*HeartbeatEvery {
+		t.Errorf("a heartbeat every %v keeps a place for %v", HeartbeatEvery, Liveness)
 	}
 }
 
