@@ -79,6 +79,27 @@ func TestTally_allOutcomes_asTheDumbOneSays(t *testing.T) {
 	}
 }
 
+// A master that refused is asked again: its no is taken back, and its second vote counts as the first would have.
+func TestTally_retract_theSecondVoteCounts(t *testing.T) {
+	for _, again := range []bool{true, false} {
+		tl := Tally{Voters: 3, Need: 2}
+		tl.Add(true)
+		tl.Add(false)
+		tl.Retract()
+		if tl.Verdict() != Pending || tl.All() {
+			t.Errorf("one of three has voted: %v, all %v", tl.Verdict(), tl.All())
+		}
+		tl.Add(again)
+		if won := tl.Verdict() == Won; won != again || tl.All() {
+			t.Errorf("second vote %v: won %v, all %v", again, won, tl.All())
+		}
+		tl.Add(false)
+		if tl.Verdict() == Pending || !tl.All() {
+			t.Errorf("second vote %v, then a no: %v, all %v", again, tl.Verdict(), tl.All())
+		}
+	}
+}
+
 func TestVerdict_unknownValue_hasAName(t *testing.T) {
 	if Won.String() != "won" || Verdict(255).String() != "?" {
 		t.Errorf("%v and %v", Won, Verdict(255))

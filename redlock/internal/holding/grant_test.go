@@ -4,12 +4,11 @@ package holding
 
 import (
 	"math/bits"
-	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/walks"
 )
 
 const (
@@ -168,22 +167,7 @@ func FuzzGrant(f *testing.F) {
 
 // The same steps, drawn at random.
 func TestGrant_randomWalks_countsWhatTheModelCounts(t *testing.T) {
-	seed := rand.Uint64()
-	if s := os.Getenv("REDLOCK_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("replay: REDLOCK_SEED=%d go test -run '^%s$' ./redlock/internal/holding", seed, t.Name())
-	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 5000 {
-		steps := make([]byte, 2*(1+rng.IntN(20)))
-		for i := range steps {
-			steps[i] = byte(rng.Uint32())
-		}
-		walk(t, steps)
-	}
+	walks.Random(t, "./redlock/internal/holding", 5000, 40, walk)
 }
 
 // walk takes a grant through steps.

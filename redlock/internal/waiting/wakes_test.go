@@ -2,7 +2,11 @@
 
 package waiting
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/walks"
+)
 
 const (
 	masters = 5
@@ -79,65 +83,92 @@ func FuzzWakes(f *testing.F) {
 	f.Add([]byte{2, 0, 3, 0, 0, 0b101, 3, 0, 3, 0})
 	f.Add([]byte{5, 0b11, 0, 0b100, 3, 0, 1, 0b10, 6, 0b10, 3, 0})
 	f.Add([]byte{7, 0, 4, 0, 3, 0, 5, 0, 4, 0, 3, 0})
-	f.Fuzz(func(t *testing.T, steps []byte) {
-		var w Wakes
-		var history []happened
-		isBehind := false
-		log := func(kind byte, set uint64) { history = append(history, happened{kind, set}) }
-		for len(steps) >= 2 && len(history) < 200 {
-			step, set := steps[0], uint64(steps[1])&all
-			steps = steps[2:]
-			switch step % 8 {
-			case 0:
-				w.Wake(set)
-				log(wake, set)
-			case 1:
-				for i := range masters {
-					if set&(1<<i) != 0 {
-						w.Heard(i)
-					}
-				}
-				log(heard, set)
-			case 2:
-				if set&1 == 0 {
-					w.Turn()
-				} else {
-					w.Timer()
-				}
-				log(asking, 0)
-			case 3:
-				want := due(history)
-				if w.Ready() != (want != 0) {
-					t.Fatalf("ready: %v, want %b due, after %v", w.Ready(), want, history)
-				}
-				if got := w.Due(all, 0); got != want {
-					t.Fatalf("due: %b, want %b, after %v", got, want, history)
-				}
-				log(asked, want)
-			case 4:
-				if w.HandOver() == isBehind {
-					t.Fatalf("behind %v, and handed over", isBehind)
-				} else if !isBehind {
-					log(asking, 0)
-				}
-			case 5, 6, 7:
-				on := uint64(0)
-				if step%8 == 6 {
-					on = set
-				}
-				isBehind = step%8 == 7
-				w.Refused(set, on, isBehind)
-				log(granted, set)
-				log(foreign, on)
-				if isBehind {
-					log(behind, 0)
-				}
-				if w.Foreign() != (on != 0) {
-					t.Fatalf("foreign on %b: %v", on, w.Foreign())
+	f.Fuzz(walk)
+}
+
+// The same steps, drawn at random.
+func TestWakes_randomWalks_asksWhomTheModelNames(t *testing.T) {
+	walks.Random(t, "./redlock/internal/waiting", 5000, 60, walk)
+}
+
+// contenderModel is a contender's wakes, with their history.
+type contenderModel struct {
+	t       *testing.T
+	w       Wakes
+	history []happened
+	behind  bool
+}
+
+func (c *contenderModel) log(kind byte, set uint64) {
+	c.history = append(c.history, happened{kind, set})
+}
+
+// walk tells a contender of steps.
+func walk(t *testing.T, steps []byte) {
+	c := &contenderModel{t: t}
+	for len(steps) >= 2 && len(c.history) < 200 {
+		step, set := steps[0], uint64(steps[1])&all
+		steps = steps[2:]
+		switch step % 8 {
+		case 0:
+			c.w.Wake(set)
+			c.log(wake, set)
+		case 1:
+			for i := range masters {
+				if set&(1<<i) != 0 {
+					c.w.Heard(i)
 				}
 			}
+			c.log(heard, set)
+		case 2:
+			if set&1 == 0 {
+				c.w.Turn()
+			} else {
+				c.w.Timer()
+			}
+			c.log(asking, 0)
+		case 3:
+			c.ask()
+		case 4:
+			if c.w.HandOver() == c.behind {
+				t.Fatalf("behind %v, and handed over", c.behind)
+			} else if !c.behind {
+				c.log(asking, 0)
+			}
+		case 5, 6, 7:
+			on := uint64(0)
+			if step%8 == 6 {
+				on = uint64(step) >> 3 & all
+			}
+			c.refused(set, on, step%8 == 7)
 		}
-	})
+	}
+}
+
+// ask begins a round: it asks the masters that the model names.
+func (c *contenderModel) ask() {
+	want := due(c.history)
+	if c.w.Ready() != (want != 0) {
+		c.t.Fatalf("ready: %v, want %b due, after %v", c.w.Ready(), want, c.history)
+	}
+	if got := c.w.Due(all, 0); got != want {
+		c.t.Fatalf("due: %b, want %b, after %v", got, want, c.history)
+	}
+	c.log(asked, want)
+}
+
+// refused is the end of a round that gave no lease.
+func (c *contenderModel) refused(free, on uint64, isBehind bool) {
+	c.behind = isBehind
+	c.w.Refused(free, on, isBehind)
+	c.log(granted, free)
+	c.log(foreign, on)
+	if isBehind {
+		c.log(behind, 0)
+	}
+	if c.w.Foreign() != (on != 0) {
+		c.t.Fatalf("foreign on %b: %v", on, c.w.Foreign())
+	}
 }
 
 // A round that goes on asks each master once, and keeps the wakes of those it has asked.
