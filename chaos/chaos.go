@@ -43,6 +43,7 @@ type Config struct {
 	Seed        uint64              // of every random choice. The timing of the machine also decides what a choice leads to
 	Nemeses     []nemesis.Nemesis   // the faults of the run; none means that nothing goes wrong
 	Other       string              // another build of this program, which the nemesis rolling-upgrade starts clients of
+	Mutant      string              // the mutant of the lock that the clients are; empty: the lock. Only in a build with the tag mutants
 	AtOnce      int                 // how many nemeses strike at the same time; default 2
 	Workloads   []workload.Kind     // default all
 	TTL         time.Duration       // of the locks; default 600 ms

@@ -204,7 +204,7 @@ func (r *run) openClients(ctx context.Context) error {
 		}
 		s := &clientSlot{name: fmt.Sprintf("c%d", i+1), dir: r.dir, other: r.cfg.Other, spec: workload.Spec{
 			Seed: r.cfg.Seed, Nodes: urls(links), Register: r.registerServer.Masters()[0].Addr(), Kinds: r.cfg.Workloads,
-			TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, Header: r.header,
+			TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, Header: r.header, Mutant: r.cfg.Mutant,
 		}}
 		if err := s.start(ctx); err != nil {
 			return err

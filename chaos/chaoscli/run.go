@@ -27,12 +27,12 @@ import (
 
 // runFlags are the flags of run. Those that config parses are text.
 type runFlags struct {
-	driver, image, servers, nemesis, workload, persistence, other string
-	masters, clients, atOnce, leastFaults, leastLocks             int
-	duration, ttl, maxTTL                                         time.Duration
-	seed                                                          uint64
-	files                                                         files
-	given                                                         func(name string) bool // whether the command line has that flag
+	driver, image, servers, nemesis, workload, persistence, other, mutant string
+	masters, clients, atOnce, leastFaults, leastLocks                     int
+	duration, ttl, maxTTL                                                 time.Duration
+	seed                                                                  uint64
+	files                                                                 files
+	given                                                                 func(name string) bool // whether the command line has that flag
 }
 
 func defineRun(fs *flag.FlagSet) func(context.Context, *console, []string) error {
@@ -54,6 +54,7 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how clients use locks")
 	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep on disk: none, everysec or always")
 	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, for the nemesis rolling-upgrade")
+	fs.StringVar(&f.mutant, "mutant", "", "`NAME` of a defence that the clients are without; only in a build with -tags mutants")
 	fs.IntVar(&f.masters, "masters", 5, "`N` masters, odd")
 	fs.IntVar(&f.clients, "clients", 3, "`N` client processes")
 	fs.IntVar(&f.atOnce, "at-once", 2, "`N` nemeses strike at the same time")
@@ -68,7 +69,7 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 
 // config checks the flags and returns the Config that they say.
 func (f *runFlags) config() (chaos.Config, error) {
-	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other,
+	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other, Mutant: f.mutant,
 		AtOnce: f.atOnce, TTL: f.ttl, MaxTTL: f.maxTTL, LeastFaults: f.leastFaults, LeastLocks: f.leastLocks}
 	var err error
 	if cfg.Driver, err = parseDriver(f.driver); err != nil {
@@ -99,6 +100,9 @@ func (f *runFlags) config() (chaos.Config, error) {
 		if !executable(f.other) {
 			return cfg, usagef("--other %s: want a redlock-bench that can be executed, as go build -o FILE ./cmd/redlock-bench makes it", f.other)
 		}
+	}
+	if err := checkMutant(f.mutant); err != nil {
+		return cfg, err
 	}
 	if cfg.Servers, err = f.programs(cfg.Driver); err != nil {
 		return cfg, err
@@ -163,6 +167,7 @@ func (f *runFlags) simulated() error {
 		{"least-faults", "the seed decides"},
 		{"least-locks", "the seed decides"},
 		{"other", "all its clients are of this build"},
+		{"mutant", "go test -tags mutants ./chaos/sim hunts mutants there"},
 	} {
 		if f.given(flag.name) {
 			return usagef("--%s does not apply to --driver sim: %s", flag.name, flag.why)
@@ -203,7 +208,7 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	if driver != cluster.Auto {
 		s += " --driver " + string(driver)
 	}
-	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"other", f.other}} {
+	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"other", f.other}, {"mutant", f.mutant}} {
 		if more.value != "" {
 			s += fmt.Sprintf(" --%s %s", more.flag, more.value)
 		}

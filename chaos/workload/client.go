@@ -69,6 +69,9 @@ func serve(in io.Reader, out io.Writer) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
+	if err := setMutant(spec.Mutant); err != nil {
+		return err
+	}
 	c, err := newClient(&spec, out)
 	if err != nil {
 		return err

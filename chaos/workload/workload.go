@@ -108,6 +108,7 @@ type Spec struct {
 	Think    time.Duration // the mean time of a worker between two locks
 	History  string        // file to write
 	Program  string        // another build of the harness's program, to start instead of it; empty: the same
+	Mutant   string        // the defence of the lock that the client is without, see internal/mutants; empty: none
 	Header   history.Header
 }
 
