@@ -46,6 +46,7 @@ type Config struct {
 	Client      string              // a program of the user's, which is started as the clients (docs/history.md); default this program
 	Library     string              // the library that Client uses, if it knows several
 	Other       string              // another build of the clients' program, which the nemesis rolling-upgrade starts clients of
+	Mutant      string              // the mutant of the lock that the clients are; empty: the lock. Only in a build with the tag mutants
 	AtOnce      int                 // how many nemeses strike at the same time; default 2
 	Workloads   []workload.Kind     // default all
 	TTL         time.Duration       // of the locks; default 600 ms

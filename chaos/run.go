@@ -213,7 +213,7 @@ func (r *run) openClients(ctx context.Context) error {
 
 // spec returns what a client has to do.
 func (r *run) spec(nodes []string) workload.Spec {
-	s := workload.Spec{Program: r.cfg.Client, Task: client.Task{
+	s := workload.Spec{Program: r.cfg.Client, Mutant: r.cfg.Mutant, Task: client.Task{
 		Seed: r.cfg.Seed, Nodes: nodes, Locks: r.target.Locks, Library: r.cfg.Library, Register: r.registerServer.Masters()[0].Addr(),
 		TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, Header: r.header,
 	}}

@@ -48,6 +48,8 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"--driver sim --workload hot":                 "does not apply",
 		"--driver sim --image redis:7":                "does not apply",
 		"--driver sim --servers /bin/true":            "does not apply",
+		"--driver sim --mutant no-debt":               "mutant",
+		"--mutant no-such":                            "mutant",
 		"--driver docker --servers /bin/true":         "--driver process",
 		"--servers /bin/true,/nonexistent/x":          "--servers /nonexistent/x: want programs that can be executed",
 		"--driver sim --nemesis cut-power":            "the simulation has kill-minority",

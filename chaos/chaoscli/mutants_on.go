@@ -9,9 +9,19 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/redlock-go/redlock/chaos/mutants"
 )
+
+// checkMutant returns an error if there is no mutant called name. "" is the lock itself.
+func checkMutant(name string) error {
+	if name != "" && !slices.Contains(mutants.Names(), name) {
+		return usagef("--mutant %q: want one of %s", name, strings.Join(mutants.Names(), ", "))
+	}
+	return nil
+}
 
 // defineMutants makes the command that runs all mutants.
 func defineMutants(fs *flag.FlagSet) func(context.Context, *console, []string) error {

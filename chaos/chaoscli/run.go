@@ -28,7 +28,7 @@ import (
 // runFlags are the flags of run. Those that config parses are text.
 type runFlags struct {
 	driver, image, servers, nemesis, workload, persistence string
-	client, library, other                                 string
+	client, library, other, mutant                         string
 	masters, clients, atOnce, leastFaults, leastLocks      int
 	duration, ttl, maxTTL                                  time.Duration
 	seed                                                   uint64
@@ -57,6 +57,7 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 	fs.StringVar(&f.client, "client", "", "`FILE` a program of your own to run as the clients, as docs/history.md says; default this program")
 	fs.StringVar(&f.library, "lock", "", "`NAME` of the library that the program of --client uses, if it knows several, as chaos/peers does")
 	fs.StringVar(&f.other, "other", "", "`FILE` another build of redlock-bench, or of the program of --client, for the nemesis rolling-upgrade")
+	fs.StringVar(&f.mutant, "mutant", "", "`NAME` of a defence that the clients are without; only in a build with -tags mutants")
 	fs.IntVar(&f.masters, "masters", 5, "`N` masters, odd")
 	fs.IntVar(&f.clients, "clients", 3, "`N` client processes")
 	fs.IntVar(&f.atOnce, "at-once", 2, "`N` nemeses strike at the same time")
@@ -71,7 +72,7 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 
 // config checks the flags and returns the Config that they say.
 func (f *runFlags) config() (chaos.Config, error) {
-	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other,
+	cfg := chaos.Config{Image: f.image, Masters: f.masters, Clients: f.clients, Duration: f.duration, Seed: f.seed, Other: f.other, Mutant: f.mutant,
 		AtOnce: f.atOnce, TTL: f.ttl, MaxTTL: f.maxTTL, LeastFaults: f.leastFaults, LeastLocks: f.leastLocks}
 	var err error
 	if cfg.Driver, err = parseDriver(f.driver); err != nil {
@@ -99,6 +100,9 @@ func (f *runFlags) config() (chaos.Config, error) {
 		return cfg, usagef("--least-faults %d, --least-locks %d: want 0 or more", f.leastFaults, f.leastLocks)
 	}
 	if err := f.programsOfClients(&cfg); err != nil {
+		return cfg, err
+	}
+	if err := checkMutant(f.mutant); err != nil {
 		return cfg, err
 	}
 	if cfg.Servers, err = f.programs(cfg.Driver); err != nil {
@@ -189,6 +193,7 @@ func (f *runFlags) simulated() error {
 		{"least-locks", "the seed decides"},
 		{"other", "all its clients are of this build"},
 		{"client", "its clients are in memory"},
+		{"mutant", "go test -tags mutants ./chaos/sim hunts mutants there"},
 	} {
 		if f.given(flag.name) {
 			return usagef("--%s does not apply to --driver sim: %s", flag.name, flag.why)
@@ -233,7 +238,7 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	if driver != cluster.Auto {
 		s += " --driver " + string(driver)
 	}
-	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"client", f.client}, {"lock", f.library}, {"other", f.other}} {
+	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"client", f.client}, {"lock", f.library}, {"other", f.other}, {"mutant", f.mutant}} {
 		if more.value != "" {
 			s += fmt.Sprintf(" --%s %s", more.flag, more.value)
 		}

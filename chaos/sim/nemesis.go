@@ -134,7 +134,7 @@ func (w *world) struck() []string {
 		}
 	}
 	if w.cfg.Steps {
-		names = append(names, frozenStep, frozenStep)
+		names = append(names, slices.Repeat([]string{frozenStep}, 8)...)
 	}
 	return names
 }
@@ -184,9 +184,13 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		victim.Promote(old)
 		return fault{nemesis, victim.Name() + " replaced by a replica that was behind", victim.Restart}
 	case "N17-del":
-		l := w.locks[rnd.IntN(len(w.locks))].name
-		_ = any.Do(func(db *nodetest.DB) { db.Del(l) })
-		return fault{nemesis, l + " deleted on " + any.Name(), nothing}
+		l, of := w.locks[rnd.IntN(len(w.locks))].name, rnd.Perm(len(w.masters))[:1+rnd.IntN(len(w.masters))]
+		for _, i := range of {
+			_ = w.masters[i].Do(func(db *nodetest.DB) { db.Del(l) })
+		}
+		return fault{nemesis, fmt.Sprintf("%s deleted on masters %v", l, of), nothing}
+	case "N22":
+		return w.stranger(rnd)
 	case frozenStep:
 		return w.frozenStep(rnd)
 	case "N13":

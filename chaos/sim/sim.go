@@ -42,7 +42,7 @@ type Config struct {
 	Duration time.Duration // simulated time with faults; 20 s
 	MaxTTL   time.Duration // the longest TTL of a lock, and so the wait of a master that lost its data; 1 s
 	Think    time.Duration // mean pause between two locks, and mean hold; 3 ms
-	Nemeses  []string      // what goes wrong, of Wild; Tended
+	Nemeses  []string      // what goes wrong, of Wild, N17-del and N22; Tended
 	Pace     time.Duration // mean pause between two faults, and how long one lasts at most; MaxTTL
 	Odds     int           // how many commands in a thousand are held back, and how many are lost with or without effect; 1
 	Linger   int           // how many holders in a hundred work on for about a MaxTTL; 2 where clients freeze, else 0
@@ -106,7 +106,7 @@ func (c Config) withDefaults() Config {
 
 // Promises is what must hold under the faults of c.
 func (c Config) Promises() history.Promises {
-	wild := slices.ContainsFunc(c.Nemeses, func(n string) bool { return !slices.Contains(Tended(), n) })
+	wild := slices.ContainsFunc(c.Nemeses, func(n string) bool { return n != "N22" && !slices.Contains(Tended(), n) })
 	return history.Promises{Exclusion: !wild, Tokens: !c.Amnesia}
 }
 
@@ -130,6 +130,8 @@ type world struct {
 	forgetful []int
 	op        *operator // where masters are operated
 	stepped   time.Time // where Steps is set: the last step of a clock
+	strangers sync.WaitGroup
+	started   int // of strangers
 
 	mu     sync.Mutex
 	h      *history.History
@@ -221,6 +223,7 @@ func (w *world) run() error {
 	workers.Wait()
 	close(stop)
 	nemeses.Wait()
+	w.strangers.Wait()
 	w.always()
 	for _, m := range w.members {
 		m.rough.Store(false)

@@ -18,19 +18,24 @@ type world struct {
 const (
 	shortWorld     = "short"
 	leftWorld      = "left"
+	frozenWorld    = "frozen"
 	readersWorld   = "readers"
 	vanishWorld    = "vanish"
 	forgetfulWorld = "forgetful"
+	mixedWorld     = "mixed"
 	operatedWorld  = "operated"
 )
 
 var worlds = []world{
 	{shortWorld, "leases that end while their holders work on, and steps of one clock", sim.Config{
-		Duration: 6 * time.Second, Clients: 5, Locks: 3, MaxTTL: 400 * time.Millisecond, Pace: 300 * time.Millisecond, Odds: 5, Linger: 10, Steps: true,
-		Nemeses: []string{"N1", "N4", "N7", "N8", "N9", "N9", "N10", "N11", "N12", "N17", "N19"}}},
+		Duration: 8 * time.Second, Clients: 5, Locks: 2, MaxTTL: 400 * time.Millisecond, Pace: 800 * time.Millisecond, Odds: 5, Linger: 40, Steps: true,
+		Nemeses: []string{"N7", "N8", "N9", "N9", "N10", "N11", "N12"}}},
 	{leftWorld, "leases that outlive the run, so that no TTL removes what is left behind", sim.Config{
 		Duration: 3 * time.Second, Clients: 5, Locks: 8, MaxTTL: time.Minute, Pace: 200 * time.Millisecond, Odds: 10, Left: true,
 		Nemeses: []string{"N7", "N9", "N10", "N11", "N12"}}},
+	{frozenWorld, "masters that are frozen for longer than a lease", sim.Config{
+		Duration: time.Minute, Clients: 5, Locks: 4, MaxTTL: 20 * time.Second, Pace: 30 * time.Second, Think: 300 * time.Millisecond, Left: true,
+		Nemeses: []string{"N7"}}},
 	{readersWorld, "one lock that readers and writers want", sim.Config{
 		Duration: 3 * time.Second, Clients: 6, Workers: 2, Locks: 1, MaxTTL: 400 * time.Millisecond, Pace: 300 * time.Millisecond, Odds: 5,
 		Nemeses: []string{"N8", "N9", "N10", "N11", "N12"}}},
@@ -38,8 +43,11 @@ var worlds = []world{
 		Duration: 3 * time.Second, Clients: 5, Locks: 2, MaxTTL: 400 * time.Millisecond, Pace: 50 * time.Millisecond, Odds: 5,
 		Nemeses: []string{"N9", "N10", "N12", "N17-del"}}},
 	{forgetfulWorld, "masters that lose their data again and again", sim.Config{
-		Duration: 6 * time.Second, Clients: 5, Locks: 4, MaxTTL: 400 * time.Millisecond, Pace: 150 * time.Millisecond, Odds: 10,
+		Duration: 6 * time.Second, Clients: 5, Locks: 3, MaxTTL: 400 * time.Millisecond, Pace: 150 * time.Millisecond, Odds: 10, Linger: 30,
 		Nemeses: []string{"N4", "N9", "N9", "N10", "N12", "N17"}}},
+	{mixedWorld, "clients with another list of masters", sim.Config{
+		Duration: 3 * time.Second, Clients: 5, Locks: 2, MaxTTL: 400 * time.Millisecond, Pace: 300 * time.Millisecond,
+		Nemeses: []string{"N9", "N12", "N22"}}},
 	{operatedWorld, "changes of masters, and leases that end while their holders work on", sim.Config{
 		Duration: 20 * time.Second, Clients: 5, Locks: 2, Operated: true, Linger: 20}},
 }

@@ -42,6 +42,9 @@ func work(ctx context.Context, s *client.Session) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
+	if err := setMutant(spec.Mutant); err != nil {
+		return err
+	}
 	c, err := connect(&spec, s)
 	if err != nil {
 		return err

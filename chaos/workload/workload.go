@@ -99,7 +99,8 @@ func numbered(name string, n int) []string {
 type Spec struct {
 	client.Task
 	Kinds   []Kind `json:"kinds,omitempty"`
-	Program string `json:"-"` // the program to start; empty: this one
+	Program string `json:"-"`                // the program to start; empty: this one
+	Mutant  string `json:"mutant,omitempty"` // the defence of the lock that the client is without, see internal/mutants; empty: none
 }
 
 func (s *Spec) check() error {
