@@ -99,7 +99,8 @@ func numbered(name string, n int) []string {
 type Spec struct {
 	client.Task
 	Kinds   []Kind `json:"kinds,omitempty"`
-	Program string `json:"-"` // the program to start; empty: this one
+	Prefix  string `json:"prefix,omitempty"` // of the names of all locks
+	Program string `json:"-"`                // the program to start; empty: this one
 }
 
 func (s *Spec) check() error {
