@@ -145,7 +145,7 @@ func (r *run) probe(ctx context.Context, client, name string) error {
 	var m interface {
 		Lock(context.Context) (*redlock.Lease, error)
 	} = r.locks.Mutex(name)
-	if name == string(workload.RW) {
+	if name == r.cfg.Prefix+string(workload.RW) {
 		m = r.locks.RWMutex(name).Locker()
 	}
 	for {
@@ -181,7 +181,7 @@ func (r *run) scan(ctx context.Context) (keys int, err error) {
 }
 
 func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found int, err error) {
-	keys := c.Scan(ctx, 0, "*", 1000).Iterator()
+	keys := c.Scan(ctx, 0, r.keyPattern(), 1000).Iterator()
 	for keys.Next(ctx) {
 		ttl, err := c.PTTL(ctx, keys.Val()).Result()
 		if err != nil {
@@ -248,7 +248,7 @@ func lockOf(key string, locks []string) (string, bool) {
 // misconfigured opens a client whose settings differ from those of the other clients, and tries to lock. A grant is recorded as a
 // violation. See nemesis.Target.
 func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
-	good := urls(r.target.Spare[0])
+	good := urls(r.target.Spare[0], r.cluster.Masters())
 	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
 	var what string
 	bad := good
@@ -268,7 +268,7 @@ func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 	if err == nil {
 		defer c.Close()
 		var l *redlock.Lease
-		if l, err = c.Mutex("misconfigured").TryLock(ctx); err == nil {
+		if l, err = c.Mutex(r.cfg.Prefix + "misconfigured").TryLock(ctx); err == nil {
 			_ = l.Unlock(ctx)
 			r.faults.violation("misconfigure", "a client with "+what+" was given a lock")
 			return nil

@@ -36,6 +36,9 @@ import (
 type Config struct {
 	Driver      cluster.Driver      // Docker, Process or Sim; default Docker if an engine answers, else Process
 	Image       string              // the image of the docker driver; see cluster.Config
+	Nodes       []string            // URLs of masters that somebody else runs, instead of own ones; see nodes.go
+	Prefix      string              // of the names of all locks; default nothing, with Nodes NodesPrefix
+	Allowed     []string            // nemeses that strike Nodes because their operator allows it: some of nemesis.OnRequest
 	Servers     []string            // the server programs of the process driver; see cluster.Config
 	Masters     int                 // default 5
 	Persistence cluster.Persistence // what a master keeps on disk; default nothing
@@ -61,6 +64,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if len(c.Nodes) > 0 {
+		c.Masters, c.Prefix = len(c.Nodes), cmp.Or(c.Prefix, NodesPrefix(c.Seed))
+	}
 	c.Masters = cmp.Or(c.Masters, 5)
 	c.Clients = cmp.Or(c.Clients, 3)
 	c.Duration = cmp.Or(c.Duration, 30*time.Second)
@@ -82,7 +88,7 @@ func (c Config) withDefaults() Config {
 
 // Has returns what a run of this Config offers its nemeses.
 func (c Config) Has() nemesis.Have {
-	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != "", Servers: len(c.Servers) > 1, Foreign: c.Client != ""}
+	return nemesis.Have{Persistence: c.Persistence, Other: c.Other != "", Servers: len(c.Servers) > 1, Foreign: c.Client != "", Remote: len(c.Nodes) > 0, Allowed: c.Allowed}
 }
 
 // Minimums returns what a run of this Config must do to mean something: 10 locks a second, 10 contended calls, a token for each lock, a

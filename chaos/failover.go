@@ -203,12 +203,12 @@ func (e *failover) play(ctx context.Context, lock string, masters int, opts ...r
 			s.links[i] = append(s.links[i], p)
 		}
 		if i == 0 {
-			list := redlock.List{URLs: urls(s.links[i]), Options: opts}
+			list := redlock.List{URLs: urls(s.links[i], s.cluster.Masters()), Options: opts}
 			if err := redlock.Init(ctx, list, nil, redlock.NothingWasEverLocked); err != nil {
 				return err
 			}
 		}
-		if s.clients[i], err = redlock.Open(ctx, urls(s.links[i]), opts...); err != nil {
+		if s.clients[i], err = redlock.Open(ctx, urls(s.links[i], s.cluster.Masters()), opts...); err != nil {
 			return err
 		}
 	}

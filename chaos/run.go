@@ -40,6 +40,7 @@ type run struct {
 	faults         faultLog
 	disturbed      atomic.Int64 // locks granted while a fault was at work
 	due            queue
+	claimed        bool              // something may be on the masters of Config.Nodes
 	lasted         time.Duration     // how long faults struck
 	logs           map[string][]byte // of masters and clients, by name
 }
@@ -108,7 +109,7 @@ func (r *run) open(ctx context.Context) error {
 	if r.dir, err = cluster.TempDir(); err != nil {
 		return err
 	}
-	cc := cluster.Config{Driver: r.cfg.Driver, Image: r.cfg.Image, Servers: r.cfg.Servers, Masters: r.cfg.Masters, Persistence: r.cfg.Persistence, Out: r.cfg.Out}
+	cc := cluster.Config{Driver: r.cfg.Driver, Image: r.cfg.Image, Servers: r.cfg.Servers, Nodes: r.cfg.Nodes, Masters: r.cfg.Masters, Persistence: r.cfg.Persistence, Out: r.cfg.Out}
 	for _, n := range r.cfg.Nemeses {
 		cc.Clocks = cc.Clocks || n.Needs.Clocks
 	}
@@ -116,7 +117,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	// The registers stand for the storage of an application: a server that is not one of the masters.
-	if r.registerServer, err = cluster.Open(ctx, cluster.Config{Driver: r.cluster.Driver(), Image: r.cfg.Image, Servers: r.cfg.Servers, Masters: 1}); err != nil {
+	if r.registerServer, err = cluster.Open(ctx, cluster.Config{Driver: registerDriver(r.cluster.Driver()), Image: r.cfg.Image, Servers: r.cfg.Servers, Masters: 1}); err != nil {
 		return err
 	}
 	r.target = &nemesis.Target{
@@ -125,6 +126,9 @@ func (r *run) open(ctx context.Context) error {
 	}
 	for i, m := range r.cluster.Masters() {
 		r.target.Nodes = append(r.target.Nodes, nemesis.NewNode(fmt.Sprintf("m%d", i+1), m))
+	}
+	if err := r.claimNodes(ctx); err != nil {
+		return err
 	}
 	if err := r.openHistory(ctx); err != nil {
 		return err
@@ -135,10 +139,10 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.target.Spare = append(r.target.Spare, own)
 	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
-	if err := redlock.Init(ctx, redlock.List{URLs: urls(own), Options: opts}, nil, redlock.NothingWasEverLocked); err != nil {
+	if err := redlock.Init(ctx, redlock.List{URLs: urls(own, r.cluster.Masters()), Options: opts}, nil, redlock.NothingWasEverLocked); err != nil {
 		return err
 	}
-	if r.locks, err = redlock.Open(ctx, urls(own), opts...); err != nil {
+	if r.locks, err = redlock.Open(ctx, urls(own, r.cluster.Masters()), opts...); err != nil {
 		return err
 	}
 	return r.openClients(ctx)
@@ -186,10 +190,18 @@ func (r *run) links() ([]*faultproxy.Proxy, error) {
 }
 
 // urls returns the URLs of a client. The name of a master is the same behind every proxy, so all clients are in one epoch.
-func urls(ps []*faultproxy.Proxy) []string {
+func urls(ps []*faultproxy.Proxy, masters []*cluster.Master) []string {
 	us := make([]string, len(ps))
 	for i, p := range ps {
-		us[i] = "redis://" + p.Addr() + "?name=" + url.QueryEscape(fmt.Sprintf("m%d", i+1))
+		u := url.URL{Scheme: "redis", Host: p.Addr(), RawQuery: "name=" + url.QueryEscape(fmt.Sprintf("m%d", i+1))}
+		username, password, db := masters[i].Login()
+		if password != "" {
+			u.User = url.UserPassword(username, password)
+		}
+		if db != 0 {
+			u.Path = fmt.Sprintf("/%d", db)
+		}
+		us[i] = u.String()
 	}
 	return us
 }
@@ -200,7 +212,7 @@ func (r *run) openClients(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s := &clientSlot{name: fmt.Sprintf("c%d", i+1), dir: r.dir, program: r.cfg.Client, other: r.cfg.Other, spec: r.spec(urls(links))}
+		s := &clientSlot{name: fmt.Sprintf("c%d", i+1), dir: r.dir, program: r.cfg.Client, other: r.cfg.Other, spec: r.spec(urls(links, r.cluster.Masters()))}
 		if err := s.start(ctx); err != nil {
 			return err
 		}
@@ -218,19 +230,22 @@ func (r *run) spec(nodes []string) workload.Spec {
 		TTL: r.cfg.TTL, MaxTTL: r.cfg.MaxTTL, Think: think, Header: r.header,
 	}}
 	if r.cfg.Client == "" {
-		s.Kinds = r.cfg.Workloads
+		s.Kinds, s.Prefix = r.cfg.Workloads, r.cfg.Prefix
 	}
 	return s
 }
 
 // lockNames returns the names of the locks of the run.
 func (r *run) lockNames() []string {
-	if r.cfg.Client == "" {
-		return workload.Locks(r.cfg.Workloads)
+	names := workload.Locks(r.cfg.Workloads)
+	if r.cfg.Client != "" {
+		names = []string{string(workload.Hot)}
+		for i := range foreignLocks {
+			names = append(names, fmt.Sprintf("cold-%d", i+1))
+		}
 	}
-	names := []string{string(workload.Hot)}
-	for i := range foreignLocks {
-		names = append(names, fmt.Sprintf("cold-%d", i+1))
+	for i, name := range names {
+		names[i] = r.cfg.Prefix + name
 	}
 	return names
 }
@@ -255,6 +270,7 @@ func (r *run) close() error {
 	for _, p := range r.proxies {
 		errs = append(errs, p.Close())
 	}
+	errs = append(errs, r.leaveNodes())
 	for _, c := range []*cluster.Cluster{r.cluster, r.registerServer} {
 		if c != nil {
 			errs = append(errs, c.Close())

@@ -101,8 +101,8 @@ func (r *run) watch(ctx context.Context) error {
 			var latest time.Time
 			for _, c := range r.clients {
 				p.Granted += c.granted()
-				if now := c.now(); now.Took(string(workload.Hot)).After(latest) {
-					latest, p.Holder = now.Took(string(workload.Hot)), now.Name()
+				if now := c.now(); now.Took(r.cfg.Prefix + string(workload.Hot)).After(latest) {
+					latest, p.Holder = now.Took(r.cfg.Prefix+string(workload.Hot)), now.Name()
 				}
 			}
 			p.Faults, p.Struck = r.faults.now()

@@ -28,7 +28,8 @@ import (
 // runFlags are the flags of run. Those that config parses are text.
 type runFlags struct {
 	driver, image, servers, nemesis, workload, persistence string
-	client, library, other, mutant                         string
+	client, library, other, mutant, nodes, allow           string
+	yes                                                    bool
 	masters, clients, atOnce, leastFaults, leastLocks      int
 	duration, ttl, maxTTL                                  time.Duration
 	seed                                                   uint64
@@ -51,6 +52,9 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 	fs.StringVar(&f.driver, "driver", "", "`NAME` docker, process or sim; default docker if an engine answers, else process")
 	fs.StringVar(&f.image, "image", "", "`NAME` of the docker image; default $REDLOCK_REDIS_IMAGE or redis:7, else an image made of the installed redis-server")
 	fs.StringVar(&f.servers, "servers", "", "`FILE,..` redis-server or valkey-server programs for --driver process, which masters take in turn; default the redis-server in PATH")
+	fs.StringVar(&f.nodes, "nodes", "", "`URL,..` masters of your own, 3 or more: redis://user:password@host:port/db. The run says what it will do there, and asks")
+	fs.StringVar(&f.allow, "allow", "", "`NAME,..` nemeses that may strike your masters: "+strings.Join(chaos.Allowable(), ", "))
+	fs.BoolVar(&f.yes, "yes", false, "do not ask before --nodes are used")
 	fs.StringVar(&f.nemesis, "nemesis", "default", "`NAME,..` nemeses; default: those under which exclusion and tokens are promised; all: also those that suspend exclusion while they last")
 	fs.StringVar(&f.workload, "workload", "all", "`NAME,..` how clients use locks")
 	fs.StringVar(&f.persistence, "persistence", "none", "`WHAT` masters keep on disk: none, everysec or always")
@@ -106,6 +110,9 @@ func (f *runFlags) config() (chaos.Config, error) {
 		return cfg, err
 	}
 	if cfg.Servers, err = f.programs(cfg.Driver); err != nil {
+		return cfg, err
+	}
+	if err := f.ownNodes(&cfg); err != nil {
 		return cfg, err
 	}
 	lacks := func(n nemesis.Nemesis) string { return n.Lacks(cfg.Has()) }
@@ -194,6 +201,7 @@ func (f *runFlags) simulated() error {
 		{"other", "all its clients are of this build"},
 		{"client", "its clients are in memory"},
 		{"mutant", "go test -tags mutants ./chaos/sim hunts mutants there"},
+		{"nodes", "its masters are in memory"},
 	} {
 		if f.given(flag.name) {
 			return usagef("--%s does not apply to --driver sim: %s", flag.name, flag.why)
@@ -217,10 +225,14 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	for i, name := range names {
 		names[i], _ = history.NemesisName(strings.TrimSpace(name))
 	}
-	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --masters %d --clients %d --nemesis %s", seed, f.duration, f.masters, f.clients,
-		strings.Join(names, ","))
+	s := fmt.Sprintf("redlock-bench chaos --seed %d --duration %v --clients %d --nemesis %s", seed, f.duration, f.clients, strings.Join(names, ","))
+	if f.nodes == "" {
+		s += fmt.Sprintf(" --masters %d", f.masters)
+	}
 	if driver != chaos.Sim {
-		s += " --persistence " + f.persistence
+		if f.nodes == "" {
+			s += " --persistence " + f.persistence
+		}
 		if f.client == "" {
 			s += " --workload " + f.workload
 		}
@@ -238,7 +250,7 @@ func (f *runFlags) replay(driver cluster.Driver, seed uint64) string {
 	if driver != cluster.Auto {
 		s += " --driver " + string(driver)
 	}
-	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"client", f.client}, {"lock", f.library}, {"other", f.other}, {"mutant", f.mutant}} {
+	for _, more := range []struct{ flag, value string }{{"image", f.image}, {"servers", f.servers}, {"nodes", redactAll(f.nodes)}, {"allow", f.allow}, {"client", f.client}, {"lock", f.library}, {"other", f.other}, {"mutant", f.mutant}} {
 		if more.value != "" {
 			s += fmt.Sprintf(" --%s %s", more.flag, more.value)
 		}
@@ -250,6 +262,11 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 	cfg, err := f.config()
 	if err != nil {
 		return err
+	}
+	if len(cfg.Nodes) > 0 {
+		if err := f.announce(ctx, c, cfg); err != nil {
+			return err
+		}
 	}
 	if err := f.files.open(); err != nil {
 		return err

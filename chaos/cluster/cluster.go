@@ -9,7 +9,8 @@
 //
 // There are two drivers. The docker driver runs containers on a network of their own and can cut a master off the network. It needs a
 // Docker engine that runs as root on this host, because data directories are bind mounts and ports are loopback ports. The process driver
-// runs redis-server processes and needs only an installed redis-server.
+// runs redis-server processes and needs only an installed redis-server. With Config.Nodes the masters are somebody else's: the cluster only
+// knows how to reach them.
 package cluster
 
 import (
@@ -59,6 +60,9 @@ type Config struct {
 	// Servers are server programs (redis-server, valkey-server) for the process driver, which masters take in turn; a replica takes its
 	// master's. None: the redis-server in PATH. With them Auto means Process.
 	Servers []string
+	// Nodes are URLs of masters that somebody else runs (ParseNode). The cluster then starts none, and everything that would stop a master
+	// or change its data is ErrNotOurs.
+	Nodes []string
 	// Clocks gives every master a wall clock and a disk of its own: StepClock, SetRate and StallDisk need it. It needs Linux and cc, and
 	// makes reading the time slower, so leave it out where latency is measured.
 	Clocks bool
@@ -135,6 +139,9 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 }
 
 func (c *Cluster) open(ctx context.Context) error {
+	if len(c.cfg.Nodes) > 0 {
+		return c.connect()
+	}
 	if c.cfg.Clocks {
 		if err := clockshim.Build(ctx, c.dir); err != nil {
 			return err
@@ -250,10 +257,13 @@ func (c *Cluster) launch(ctx context.Context, name, program string) (*Master, er
 // Masters returns the masters, n1 first. Replicas are not among them, nor are promoted ones.
 func (c *Cluster) Masters() []*Master { return slices.Clone(c.masters) }
 
-// Driver returns the driver in use: Docker or Process.
+// Driver returns the driver in use: Docker, Process or Nodes.
 func (c *Cluster) Driver() Driver {
-	if _, ok := c.driver.(*containers); ok {
+	switch c.driver.(type) {
+	case *containers:
 		return Docker
+	case remotes:
+		return Nodes
 	}
 	return Process
 }

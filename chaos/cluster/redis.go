@@ -19,19 +19,26 @@ const (
 )
 
 func (m *Master) redis(ctx context.Context, f func(*redis.Client) error) error {
-	return withRedis(ctx, m.Addr(), f)
+	username, password, db := m.Login()
+	return withOptions(ctx, redis.Options{Addr: m.Addr(), Username: username, Password: password, DB: db}, f)
 }
 
-// withRedis runs f with one connection to the server at addr. Nothing is retried: the caller knows what the server was made to suffer. The
-// connection is made here, because the client logs one it cannot make.
+// withRedis runs f with one connection to the server at addr, which wants no password.
 func withRedis(ctx context.Context, addr string, f func(*redis.Client) error) error {
-	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
+	return withOptions(ctx, redis.Options{Addr: addr}, f)
+}
+
+// withOptions runs f with one connection to the server that o names. Nothing is retried: the caller knows what the server was made to suffer. The
+// connection is made here, because the client logs one it cannot make.
+func withOptions(ctx context.Context, o redis.Options, f func(*redis.Client) error) error {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", o.Addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	c := redis.NewClient(&redis.Options{
 		Dialer:   func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+		Username: o.Username, Password: o.Password, DB: o.DB,
 		PoolSize: 1, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 5 * time.Second, ContextTimeoutEnabled: true,
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone},

@@ -253,7 +253,7 @@ func deleteLock(s *strike) error {
 			var n int64
 			var err error
 			if rename {
-				err = c.Rename(ctx, lock, "gone:"+lock).Err()
+				err = c.Rename(ctx, lock, lock+":gone").Err()
 				n = 1
 			} else {
 				n, err = c.Del(ctx, lock).Result()

@@ -15,7 +15,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,11 +58,35 @@ type Have struct {
 	Other       bool // another build of the clients' program
 	Servers     bool // masters of two programs or more
 	Foreign     bool // the clients are a program of the user's, and may use another library
+	// Remote: the masters are somebody else's. Only faults of links and clients strike, and those that are Allowed of OnRequest.
+	Remote  bool
+	Allowed []string
+}
+
+var (
+	withoutMasters = []string{"freeze-client", "kill-client", "partition", "reorder", "cut-replies", "slow-replies", "rolling-upgrade", "misconfigure", "waiter-storm", "three-at-once"}
+	onRequest      = map[string]string{"administer": "it hurts all clients of the master, not only those of the run", "delete-lock": "it deletes and renames locks of the run"}
+)
+
+// OnRequest returns the nemeses that strike masters of somebody else's only if they are allowed, in order.
+func OnRequest() []string { return slices.Sorted(maps.Keys(onRequest)) }
+
+// lacksOwnMasters says why a nemesis does not strike masters of somebody else's.
+func (n Nemesis) lacksOwnMasters(h Have) string {
+	if !h.Remote || slices.Contains(withoutMasters, n.Name) || slices.Contains(h.Allowed, n.Name) {
+		return ""
+	}
+	if why := onRequest[n.Name]; why != "" {
+		return "needs --allow " + n.Name + ": " + why
+	}
+	return "the masters are yours, and it would stop them, or change their settings, clocks or data"
 }
 
 // Lacks returns what the run lacks for the nemesis; "" if the nemesis can strike.
 func (n Nemesis) Lacks(h Have) string {
 	switch p := h.Persistence; {
+	case n.lacksOwnMasters(h) != "":
+		return n.lacksOwnMasters(h)
 	case n.Elsewhere != "":
 		return n.Elsewhere
 	case n.Needs.EverySec && p != cluster.EverySec:

@@ -89,8 +89,9 @@ func (n *Node) Admin(ctx context.Context, f func(ctx context.Context, c *redis.C
 // admin is Admin for a caller that holds n.server.
 func (n *Node) admin(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error {
 	const limit = time.Second
+	username, password, db := n.master.Login()
 	c := redis.NewClient(&redis.Options{
-		Addr: n.master.Addr(), MaxRetries: -1, DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit,
+		Addr: n.master.Addr(), Username: username, Password: password, DB: db, MaxRetries: -1, DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit,
 		DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true,
 	})
 	defer c.Close()

@@ -85,7 +85,7 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h 
 	if cfg.Left {
 		judged["left"] += int(min(stats.Grants, 1))
 		for _, what := range slices.Concat(stats.Left.Votes, stats.Left.Debts) {
-			t.Errorf("left behind: %s\nreplay: %s", what, replay(t, seed))
+			t.Errorf("left behind: %s\nreplay: %s", what, again(t, seed))
 		}
 	}
 	return h, stats

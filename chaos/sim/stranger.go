@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -23,7 +22,7 @@ func (w *world) stranger(rnd *rand.Rand) fault {
 	slices.Sort(masters)
 	w.strangers.Go(func() {
 		if m.openSome(masters) == nil {
-			newWorker(m, 0).run(time.Now().Add(w.cfg.Pace))
+			newWorker(m, m.running(), 0).run(time.Now().Add(w.cfg.Pace))
 			m.close()
 		}
 	})
@@ -32,21 +31,15 @@ func (w *world) stranger(rnd *rand.Rand) fault {
 
 // openSome starts a client with some of the masters.
 func (m *member) openSome(masters []int) error {
-	nodes := make([]node.Node, len(masters))
-	for k, i := range masters {
-		nodes[k] = m.node("stranger", i)
-	}
+	p := m.begin()
+	nodes := m.connect(p, masters)
 	ctx, cancel := context.WithTimeout(context.Background(), m.w.cfg.Pace)
 	defer cancel()
 	c, err := redlock.New(ctx, nodes, m.opts...)
 	if err != nil {
-		for _, n := range nodes {
-			_ = n.Close()
-		}
+		closeAll(nodes)
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.client = c
+	m.opened(p, c, nil)
 	return nil
 }

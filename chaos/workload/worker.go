@@ -53,6 +53,11 @@ func crew(k Kind) []func(w *worker, ctx context.Context) {
 	return nil
 }
 
+// mutex returns a lock of the run.
+func (w *worker) mutex(name string, opts ...redlock.LockOption) *redlock.Mutex {
+	return w.c.Mutex(w.spec.Prefix+name, opts...)
+}
+
 // run takes turns until ctx ends.
 func (w *worker) run(ctx context.Context, turn func(*worker, context.Context)) error {
 	for ctx.Err() == nil && w.err == nil {
@@ -122,7 +127,7 @@ func (w *worker) hotFair(ctx context.Context)   { w.hot(ctx) }
 func (w *worker) hotUnfair(ctx context.Context) { w.hot(ctx, redlock.Unfair()) }
 
 func (w *worker) hot(ctx context.Context, opts ...redlock.LockOption) {
-	m := w.c.Mutex(string(Hot), opts...)
+	m := w.mutex(string(Hot), opts...)
 	if l := w.take(ctx, m, history.Exclusive); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
@@ -131,7 +136,7 @@ func (w *worker) hot(ctx context.Context, opts ...redlock.LockOption) {
 
 // cold tries to take one of many locks. It holds the lock without renewal, and sometimes extends it itself, also too late.
 func (w *worker) cold(ctx context.Context) {
-	m := w.c.Mutex(coldLocks[w.rand.IntN(len(coldLocks))], redlock.WithoutRenewal())
+	m := w.mutex(coldLocks[w.rand.IntN(len(coldLocks))], redlock.WithoutRenewal())
 	var l *redlock.Lease
 	if w.rand.IntN(2) == 0 {
 		if l = w.Lock(m.Name(), history.Exclusive, func() (*redlock.Lease, error) { return m.TryLock(ctx) }); l != nil {
@@ -153,7 +158,7 @@ func (w *worker) cold(ctx context.Context) {
 
 // nest takes its lock a second time, by its context or by its lease, and unlocks in either order. It records only the outermost hold.
 func (w *worker) nest(ctx context.Context) {
-	m := w.c.Mutex(string(Nest), redlock.Reentrant())
+	m := w.mutex(string(Nest), redlock.Reentrant())
 	l := w.take(ctx, m, history.Exclusive)
 	if l == nil {
 		return
@@ -177,14 +182,14 @@ func (w *worker) nest(ctx context.Context) {
 }
 
 func (w *worker) read(ctx context.Context) {
-	if l := w.take(ctx, w.c.RWMutex(string(RW)).RLocker(), history.Shared); l != nil {
+	if l := w.take(ctx, w.c.RWMutex(w.spec.Prefix+string(RW)).RLocker(), history.Shared); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
 }
 
 func (w *worker) write(ctx context.Context) {
-	if l := w.take(ctx, w.c.RWMutex(string(RW)).Locker(), history.Writing); l != nil {
+	if l := w.take(ctx, w.c.RWMutex(w.spec.Prefix+string(RW)).Locker(), history.Writing); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
@@ -193,7 +198,7 @@ func (w *worker) write(ctx context.Context) {
 // multi takes two locks as one. In the history each of the two is taken by a client of its own, because both are taken at the same time.
 func (w *worker) multi(ctx context.Context) {
 	i := w.rand.IntN(len(multiLocks))
-	names := []string{multiLocks[i], multiLocks[(i+1)%len(multiLocks)]}
+	names := []string{w.spec.Prefix + multiLocks[i], w.spec.Prefix + multiLocks[(i+1)%len(multiLocks)]}
 	both, err := multilock.New(w.c.Mutex(names[0], redlock.WithoutRenewal()), w.c.Mutex(names[1], redlock.WithoutRenewal()))
 	if err != nil {
 		w.err = err
@@ -247,7 +252,7 @@ func (w *worker) unfenced(ctx context.Context) { w.update(ctx, Unfenced) }
 // update adds one to a register: it reads, pauses and writes. It does not check its lease in between, on purpose, and its pause is
 // sometimes longer than the lease. A pause of the whole process has the same effect on any program (docs/safety.md, A1).
 func (w *worker) update(ctx context.Context, k Kind) {
-	l := w.take(ctx, w.c.Mutex(string(k), redlock.WithoutRenewal()), history.Exclusive)
+	l := w.take(ctx, w.mutex(string(k), redlock.WithoutRenewal()), history.Exclusive)
 	if l == nil {
 		return
 	}

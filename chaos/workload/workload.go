@@ -99,6 +99,7 @@ func numbered(name string, n int) []string {
 type Spec struct {
 	client.Task
 	Kinds   []Kind `json:"kinds,omitempty"`
+	Prefix  string `json:"prefix,omitempty"` // of the names of all locks
 	Program string `json:"-"`                // the program to start; empty: this one
 	Mutant  string `json:"mutant,omitempty"` // the defence of the lock that the client is without, see internal/mutants; empty: none
 }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaoscli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/redlock-go/redlock/chaos"
+	"github.com/redlock-go/redlock/chaos/cluster"
+)
+
+// ownNodes checks --nodes and --allow.
+func (f *runFlags) ownNodes(cfg *chaos.Config) error {
+	if f.nodes == "" || cfg.Driver == chaos.Sim {
+		if f.allow != "" {
+			return usagef("--allow %s: it is for masters of your own: --nodes", f.allow)
+		}
+		return nil
+	}
+	for _, flag := range []string{"driver", "image", "servers", "masters", "persistence"} {
+		if f.given(flag) {
+			return usagef("--%s does not apply to --nodes: the masters are there already", flag)
+		}
+	}
+	cfg.Nodes = strings.Split(f.nodes, ",")
+	if n := len(cfg.Nodes); n < 3 || n > 15 || n%2 == 0 {
+		return usagef("--nodes names %d masters: want an odd number from 3 to 15", n)
+	}
+	for _, node := range cfg.Nodes {
+		if _, err := cluster.ParseNode(node); err != nil {
+			return usagef("--nodes: %w", err)
+		}
+	}
+	if f.allow != "" {
+		cfg.Allowed = strings.Split(f.allow, ",")
+	}
+	for _, name := range cfg.Allowed {
+		if !slices.Contains(chaos.Allowable(), name) {
+			return usagef("--allow %s: want some of %s", name, strings.Join(chaos.Allowable(), ", "))
+		}
+	}
+	return nil
+}
+
+// redactAll returns a list of URLs without passwords.
+func redactAll(nodes string) string {
+	if nodes == "" {
+		return ""
+	}
+	all := strings.Split(nodes, ",")
+	for i, node := range all {
+		all[i] = cluster.Redact(node)
+	}
+	return strings.Join(all, ",")
+}
+
+// announce says what a run will do to --nodes and asks whether it may. Until it returns nil, nothing is written to a master.
+func (f *runFlags) announce(ctx context.Context, c *console, cfg chaos.Config) error {
+	nodes, err := chaos.Inspect(ctx, cfg.Nodes)
+	if err != nil {
+		return err
+	}
+	plan(c.err, cfg, nodes)
+	if f.yes {
+		return nil
+	}
+	return ask(os.Stdin, c.err)
+}
+
+// plan prints what a run will do.
+func plan(w io.Writer, cfg chaos.Config, nodes []chaos.NodeInfo) {
+	fmt.Fprintln(w, "This run uses masters that are not its own:")
+	for _, n := range nodes {
+		fmt.Fprintf(w, "  %s: %s, keys in the database: %d\n", n.Addr, n.Version, n.Keys)
+	}
+	var names, allowed []string
+	for _, n := range cfg.Nemeses {
+		if slices.Contains(cfg.Allowed, n.Name) {
+			allowed = append(allowed, n.Name+" ("+n.Does+")")
+		} else {
+			names = append(names, n.Name)
+		}
+	}
+	fmt.Fprintf(w, "For %v and some seconds more it will\n", cfg.Duration)
+	fmt.Fprintf(w, "- lock with %d client processes on this host\n", cfg.Clients)
+	fmt.Fprintf(w, "- inject faults into these processes and their connections only: %s\n", strings.Join(names, ", "))
+	if len(allowed) > 0 {
+		fmt.Fprintf(w, "- inject faults into the masters, as --allow says: %s\n", strings.Join(allowed, ", "))
+	}
+	fmt.Fprintf(w, "- make keys with %s in their names, the key %s and keys %s..., which have no prefix; load scripts into the script cache\n",
+		chaos.NodesPrefix(cfg.Seed), chaos.RecordKey, chaos.SignOfLife)
+	fmt.Fprintf(w, "- scan the keys of the database about once a second\n")
+	fmt.Fprintf(w, "- delete these keys at the end. If it is killed with SIGKILL, %s stays: delete it by hand\n", chaos.RecordKey)
+	fmt.Fprintln(w, "It writes no other key, and changes no setting of a master.")
+}
+
+// ask asks for a yes on a terminal.
+func ask(in *os.File, out io.Writer) error {
+	info, err := in.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return usagef("--nodes: nobody is there to be asked: give --yes if the run may do this")
+	}
+	fmt.Fprint(out, "Go on? [y/N] ")
+	answer, _ := bufio.NewReader(in).ReadString('\n')
+	if !agreed(answer) {
+		return errors.New("nothing was done")
+	}
+	return nil
+}
+
+// agreed reports whether an answer is a yes.
+func agreed(answer string) bool {
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}

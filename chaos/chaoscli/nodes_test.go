@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaoscli
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock/node/localredis"
+)
+
+// Without a terminal and --yes nothing is done. What is said has the masters and the keys, and no password.
+func TestRun_nodes_saysWhatItWillDo(t *testing.T) {
+	const password = "swordfish"
+	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, s := range servers {
+		t.Cleanup(func() { _ = s.Close() })
+		urls = append(urls, "redis://:"+password+"@"+s.Addr())
+	}
+	in, out, err := os.Pipe() // no terminal
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer out.Close()
+	stdin := os.Stdin
+	os.Stdin = in
+	defer func() { os.Stdin = stdin }()
+	nodes := []string{"--nodes", strings.Join(urls, ","), "--seed", "7"}
+	code, _, stderr := cli(t, t.Context(), nodes...)
+	if code != exitUsage {
+		t.Errorf("exit code %d", code)
+	}
+	for _, want := range []string{servers[2].Addr() + ": redis", "redlock-chaos-7:", "redlock:node", "freeze-client", "give --yes"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("it does not say %q: %s", want, stderr)
+		}
+	}
+	code, stdout, more := cli(t, t.Context(), append(nodes, "--yes", "--duration", "1s", "--nemesis", "waiter-storm")...)
+	if code != exitHeld {
+		t.Errorf("exit code %d: %s", code, more)
+	}
+	if strings.Contains(stderr+stdout+more, password) {
+		t.Error("the password was printed")
+	}
+	servers[1].Close()
+	if code, _, stderr = cli(t, t.Context(), nodes...); code != exitNothing || strings.Contains(stderr, password) {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestAsk(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "\n": false, "": false, "no\n": false, "yet\n": false} {
+		if agreed(answer) != want {
+			t.Errorf("%q is taken as %v", answer, !want)
+		}
+	}
+	var b bytes.Buffer
+	if err := ask(os.NewFile(^uintptr(0), "closed"), &b); err == nil || b.Len() > 0 {
+		t.Errorf("nobody was asked and it said %v, %q", err, &b)
+	}
+}

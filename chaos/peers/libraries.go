@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/redlock-go/redlock/chaos/client"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// locker is a library with its connections.
+type locker interface {
+	// take takes a lock for the TTL of the task and waits for it until ctx ends.
+	take(ctx context.Context, name string) (lease, error)
+	close()
+}
+
+// lease is a lock that was granted.
+type lease struct {
+	client.Grant                 // ValidUntil is what the library says; if it says nothing, a TTL after the last attempt began
+	lost         context.Context // ends when the library says that the lock is lost; nil if it never does
+	release      func(ctx context.Context) error
+}
+
+// libraries returns how each library is opened, by the name that --lock takes.
+func libraries() map[string]func(ctx context.Context, t client.Task) (locker, error) {
+	return map[string]func(context.Context, client.Task) (locker, error){
+		"redlock": openRedlock, "redsync": openRedsync, "redislock": openRedislock, "rueidislock": openRueidislock,
+	}
+}
+
+func libraryNames() []string { return slices.Sorted(maps.Keys(libraries())) }
+
+// options returns the options of go-redis for the masters of the task.
+func options(t client.Task) ([]*redis.Options, error) {
+	var all []*redis.Options
+	for _, node := range t.Nodes {
+		u, err := url.Parse(node)
+		if err != nil {
+			return nil, err
+		}
+		q := u.Query()
+		q.Del("name") // of the master, which go-redis does not know
+		u.RawQuery = q.Encode()
+		o, err := redis.ParseURL(u.String())
+		if err != nil {
+			return nil, err
+		}
+		o.ContextTimeoutEnabled = true
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// of returns which of n masters has a lock, for a library that locks on one master. The locks of a run are spread over the masters.
+func of(name string, n int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return int(h.Sum32() % uint32(n))
+}
+
+// holder returns a new holder, for a library that shows none.
+func holder() string { return rand.Text() }
+
+// retryEvery is how often a library that does not wait tries again, on the average.
+const retryEvery = 20 * time.Millisecond
+
+// errGaveUp means that the lock was not granted while the caller waited.
+var errGaveUp = errors.New("gave up")
+
+// retry calls try until it grants a lock or ctx ends.
+func retry(ctx context.Context, try func() (lease, error)) (lease, error) {
+	for {
+		l, err := try()
+		if err == nil {
+			return l, nil
+		}
+		pause(ctx, retryEvery)
+		if ctx.Err() != nil {
+			return lease{}, errGaveUp
+		}
+	}
+}
+
+// This library.
+type redlockLocks struct{ c *redlock.Client }
+
+func openRedlock(ctx context.Context, t client.Task) (locker, error) {
+	c, err := redlock.Open(ctx, t.Nodes, redlock.WithTTL(t.TTL), redlock.WithMaxTTL(t.MaxTTL), redlock.WithFixedMasters())
+	return redlockLocks{c}, err
+}
+
+func (k redlockLocks) close() { _ = k.c.Close() }
+
+func (k redlockLocks) take(ctx context.Context, name string) (lease, error) {
+	l, err := k.c.Mutex(name, redlock.WithoutRenewal()).Lock(ctx)
+	if err != nil {
+		return lease{}, err
+	}
+	return lease{Grant: client.Grant{Holder: l.Holder(), Token: l.Token(), ValidUntil: l.ValidUntil()}, lost: l.Context(), release: l.Unlock}, nil
+}
+
+// redsync: a quorum of all masters, with its default options. It says until when a lock is valid.
+type redsyncLocks struct {
+	rs    *redsync.Redsync
+	conns []*redis.Client
+	ttl   time.Duration
+}
+
+func openRedsync(_ context.Context, t client.Task) (locker, error) {
+	opts, err := options(t)
+	if err != nil {
+		return nil, err
+	}
+	k := &redsyncLocks{ttl: t.TTL}
+	var pools []redsyncredis.Pool
+	for _, o := range opts {
+		c := redis.NewClient(o)
+		k.conns, pools = append(k.conns, c), append(pools, goredis.NewPool(c))
+	}
+	k.rs = redsync.New(pools...)
+	return k, nil
+}
+
+func (k *redsyncLocks) close() {
+	for _, c := range k.conns {
+		_ = c.Close()
+	}
+}
+
+func (k *redsyncLocks) take(ctx context.Context, name string) (lease, error) {
+	m := k.rs.NewMutex(name, redsync.WithExpiry(k.ttl))
+	if err := m.LockContext(ctx); err != nil {
+		return lease{}, err
+	}
+	release := func(ctx context.Context) error {
+		if ok, err := m.UnlockContext(ctx); !ok || err != nil {
+			return fmt.Errorf("not released: %w", err)
+		}
+		return nil
+	}
+	return lease{Grant: client.Grant{Holder: m.Value(), ValidUntil: m.Until()}, release: release}, nil
+}
+
+// redislock: one master. It does not say until when a lock is valid.
+type redislockLocks struct {
+	conns []*redis.Client
+	ttl   time.Duration
+}
+
+func openRedislock(_ context.Context, t client.Task) (locker, error) {
+	opts, err := options(t)
+	if err != nil {
+		return nil, err
+	}
+	k := &redislockLocks{ttl: t.TTL}
+	for _, o := range opts {
+		k.conns = append(k.conns, redis.NewClient(o))
+	}
+	return k, nil
+}
+
+func (k *redislockLocks) close() {
+	for _, c := range k.conns {
+		_ = c.Close()
+	}
+}
+
+func (k *redislockLocks) take(ctx context.Context, name string) (lease, error) {
+	c := redislock.New(k.conns[of(name, len(k.conns))])
+	return retry(ctx, func() (lease, error) {
+		end := time.Now().Add(k.ttl)
+		l, err := c.Obtain(ctx, name, k.ttl, nil)
+		if err != nil {
+			return lease{}, err
+		}
+		return lease{Grant: client.Grant{Holder: l.Token(), ValidUntil: end}, release: l.Release}, nil
+	})
+}
+
+// rueidislock: one master, with one key for a lock, as its README says for a single Redis. Its context ends when the lock is lost.
+type rueidislockLocks struct {
+	lockers []rueidislock.Locker
+	ttl     time.Duration
+}
+
+func openRueidislock(_ context.Context, t client.Task) (locker, error) {
+	opts, err := options(t)
+	if err != nil {
+		return nil, err
+	}
+	k := &rueidislockLocks{ttl: t.TTL}
+	for _, o := range opts {
+		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption: rueidis.ClientOption{InitAddress: []string{o.Addr}, Username: o.Username, Password: o.Password},
+			KeyMajority:  1, KeyValidity: t.TTL, NoLoopTracking: true,
+		})
+		if err != nil {
+			k.close()
+			return nil, err
+		}
+		k.lockers = append(k.lockers, l)
+	}
+	return k, nil
+}
+
+func (k *rueidislockLocks) close() {
+	for _, l := range k.lockers {
+		l.Close()
+	}
+}
+
+func (k *rueidislockLocks) take(ctx context.Context, name string) (lease, error) {
+	locker := k.lockers[of(name, len(k.lockers))]
+	return retry(ctx, func() (lease, error) {
+		end := time.Now().Add(k.ttl)
+		held, cancel, err := locker.TryWithContext(context.Background(), name)
+		if err != nil {
+			return lease{}, err
+		}
+		return lease{Grant: client.Grant{Holder: holder(), ValidUntil: end}, lost: held, release: func(context.Context) error { cancel(); return nil }}, nil
+	})
+}
