@@ -28,6 +28,7 @@ test: setup
 	$(GO) test -count=1 -vet=off -run repeatsByThePrintedCommand ./chaos/chaoscli
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
 	$(GO) test -count=1 -vet=off -tags mutants ./chaos/mutants
+	$(GO) test -count=1 -vet=off -tags mutants -run TestMutants ./chaos/sim
 
 # Servers of other versions, where they are there: .ci/servers fetches them.
 test-servers: setup
@@ -40,7 +41,7 @@ lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	# With -race, as the tests are built: there is a database among what they need.
 	$(GO) vet -race ./...
-	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/chaoscli
+	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/sim ./chaos/workload ./chaos/chaoscli
 	# The tests of fencesql bring a database in, which takes longer to analyse than
 	# all else.
 	$(TOOL) staticcheck $$($(GO) list ./... | grep -v /fencesql)
