@@ -49,7 +49,7 @@ var hunts = []struct {
 	{"no-clock-note", operatedWorld, 0},
 	{"no-epoch", mixedWorld, 1001},
 	{"no-unlock", leftWorld, 1001},
-	{"no-unread", frozenWorld, 1001},
+	{"no-unread", frozenWorld, 2005},
 	{"keep-debts", leftWorld, 1001},
 	{"reader-repeats", readersWorld, 1001},
 	{"no-sight", operatedWorld, 1006},
