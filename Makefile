@@ -28,6 +28,7 @@ test: setup
 	$(GO) test -count=1 -vet=off -run repeatsByThePrintedCommand ./chaos/chaoscli
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
 	$(GO) test -count=1 -vet=off -tags mutants ./chaos/mutants
+	$(GO) test -count=1 -vet=off -tags mutants -run TestMutants ./chaos/sim
 	# Other libraries' locks under the same harness: a module of its own.
 	$(GO) test -C chaos/peers -count=1 -vet=off .
 
@@ -43,7 +44,7 @@ lint:
 	# With -race, as the tests are built: there is a database among what they need.
 	$(GO) vet -race ./...
 	$(GO) vet -C chaos/peers .
-	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/chaoscli
+	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/sim ./chaos/workload ./chaos/chaoscli
 	# The tests of fencesql bring a database in, which takes longer to analyse than
 	# all else.
 	$(TOOL) staticcheck $$($(GO) list ./... | grep -v /fencesql)

@@ -184,11 +184,7 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		victim.Promote(old)
 		return fault{nemesis, victim.Name() + " replaced by a replica that was behind", victim.Restart}
 	case "N17-del":
-		l, of := w.locks[rnd.IntN(len(w.locks))].name, rnd.Perm(len(w.masters))[:1+rnd.IntN(len(w.masters))]
-		for _, i := range of {
-			_ = w.masters[i].Do(func(db *nodetest.DB) { db.Del(l) })
-		}
-		return fault{nemesis, fmt.Sprintf("%s deleted on masters %v", l, of), nothing}
+		return w.deleteLock(rnd)
 	case "N22":
 		return w.stranger(rnd)
 	case frozenStep:
@@ -203,6 +199,15 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		m.clock.jumped.Add(int64(jump))
 		return fault{"N16", fmt.Sprintf("client %d suspended for %v", m.id, jump), nothing}
 	}
+}
+
+// deleteLock deletes one lock on some masters.
+func (w *world) deleteLock(rnd *rand.Rand) fault {
+	l, of := w.locks[rnd.IntN(len(w.locks))].name, rnd.Perm(len(w.masters))[:1+rnd.IntN(len(w.masters))]
+	for _, i := range of {
+		_ = w.masters[i].Do(func(db *nodetest.DB) { db.Del(l) })
+	}
+	return fault{"N17-del", fmt.Sprintf("%s deleted on masters %v", l, of), func() {}}
 }
 
 // frozenStep is the name of the fault that Config.Steps adds. Its nemesis is N13.
