@@ -62,6 +62,7 @@ var violation = map[string]string{
 	"fenced-register_illegal_stale-write":            "stale token accepted: write of \"L\" by a called at 30 with token 5, after read of \"L\" by b",
 	"fenced-register_illegal_update-lost":            "update lost: write of \"L\" by a called at 14 and write of \"L\" by b called at 21 both wrote 1",
 	"fenced-register_illegal_value-fell":             "value fell from 1 to 0",
+	"fenced-register_illegal_value-back":             "value fell from 2 to 1",
 	"fenced-register_illegal_phantom":                "nobody had written 1",
 	"fenced-register_illegal_from-the-future":        "nobody had written 1",
 	"fenced-register_illegal_no-token":               "a write without a token was accepted",

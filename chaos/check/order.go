@@ -35,7 +35,7 @@ func (c *tokens) add(h *history.History) {
 			c.without++
 		default:
 			c.issued++
-			above, same := c.seen.see(sighting[string, history.Op]{op.Lock, op.Call, op.Return, op.Token, op})
+			above, same := c.seen.see(sighting[string, history.Op]{key: op.Lock, call: op.Call, ret: op.Return, value: op.Token, record: op})
 			if above != nil {
 				a := above.record
 				c.both(a, op, "token went back from %d to %d: %s had returned before %s", a.Token, op.Token, name(a), name(op))
@@ -68,7 +68,7 @@ type counters struct {
 
 type counterID struct {
 	life int32
-	slot int
+	slot int32
 }
 
 func (c *counters) add(h *history.History) {
@@ -80,7 +80,7 @@ func (c *counters) add(h *history.History) {
 			life = int32(len(c.lives))
 			c.lives[name] = life
 		}
-		above, _ := c.seen.see(sighting[counterID, struct{}]{key: counterID{life, x.Slot}, call: x.Call, ret: x.Return, value: x.Value})
+		above, _ := c.seen.see(sighting[counterID, struct{}]{key: counterID{life, int32(x.Slot)}, call: x.Call, ret: x.Return, value: x.Value})
 		if above != nil {
 			c.report(Violation{
 				Text: fmt.Sprintf("counter %d of %s fell from %d, read at %d, to %d, read at %d", x.Slot, name, above.value, above.call, x.Value, x.Call),

@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/redlock-go/redlock/chaos/history"
 )
@@ -16,7 +17,7 @@ import (
 //     its first read, because a fence that only writes raise loses updates (docs/safety.md, "Fencing tokens");
 //   - no two accepted writes wrote the same number;
 //   - no number was seen to fall;
-//   - every number that was read can have been written. A write of unknown outcome may have been.
+//   - every number that was read can have been written. A write of unknown outcome may have been. This is not asked of a number that fell.
 //
 // The order of tokens does not apply to operations without a token. Only reads may have none.
 func FencedRegister(h *history.History) Result { return judge(newFencedRegister(), h) }
@@ -52,16 +53,30 @@ func (c *fencedRegister) add(h *history.History) {
 			c.accepted(op)
 		}
 	}
+	c.forget()
+}
+
+// forget drops the origins of values that are smaller than one that an operation that has returned saw. Whoever reads such a value from now on has
+// seen the register fall, which is reported by itself.
+func (c *fencedRegister) forget() {
+	least := map[string]int64{}
+	for lock, t := range c.values.tops {
+		least[lock] = t.value
+	}
+	for _, w := range c.values.waiting {
+		least[w.key] = min(least[w.key], w.value)
+	}
+	maps.DeleteFunc(c.origin, func(id origin, _ int64) bool { return id.value < least[id.register] })
 }
 
 func (c *fencedRegister) accepted(op history.Op) {
 	if op.Token != 0 {
-		if above, _ := c.shown.see(sighting[string, history.Op]{op.Lock, op.Call, op.Return, op.Token, op}); above != nil {
+		if above, _ := c.shown.see(sighting[string, history.Op]{key: op.Lock, call: op.Call, ret: op.Return, value: op.Token, record: op}); above != nil {
 			a := above.record
 			c.both(a, op, "stale token accepted: %s with token %d, after %s with token %d", name(op), op.Token, name(a), a.Token)
 		}
 	}
-	value := sighting[string, history.Op]{op.Lock, op.Call, op.Return, op.Value, op}
+	value := sighting[string, history.Op]{key: op.Lock, call: op.Call, ret: op.Return, value: op.Value, record: op}
 	if above, _ := c.values.see(value); above != nil {
 		a := above.record
 		c.both(a, op, "value fell from %d to %d: %s, then %s", a.Value, op.Value, name(a), name(op))
@@ -81,7 +96,7 @@ func (c *fencedRegister) accepted(op history.Op) {
 // wasWritten reports a value that was read before anybody can have written it.
 func (c *fencedRegister) wasWritten(s sighting[string, history.Op]) {
 	op := s.record
-	if op.Kind != history.KindRead || op.Value == 0 {
+	if op.Kind != history.KindRead || op.Value == 0 || s.fell {
 		return
 	}
 	if call, ok := c.origin[origin{op.Lock, op.Value}]; !ok || call > op.Return {

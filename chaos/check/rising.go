@@ -25,20 +25,21 @@ type sighting[K comparable, R any] struct {
 	key       K
 	call, ret int64
 	value     int64
+	fell      bool // set by see
 	record    R
 }
 
 // top is the largest number of a key. Of equal numbers it is the first to return.
 type top[R any] struct {
+	record      R // first, so that an empty one takes no memory
 	call, value int64
-	record      R
 }
 
 // see adds a sighting. It returns the larger number above which s fell, or the first earlier sighting of the same number, or neither.
 func (r *rising[K, R]) see(s sighting[K, R]) (above, same *top[R]) {
 	r.pass(s.call)
 	if t, ok := r.tops[s.key]; ok && t.value > s.value {
-		above = &t
+		above, s.fell = &t, true
 	} else if ok && t.value == s.value {
 		same = &t
 	}
@@ -59,7 +60,7 @@ func (r *rising[K, R]) see(s sighting[K, R]) (above, same *top[R]) {
 func (r *rising[K, R]) equal(s sighting[K, R]) (first *top[R]) {
 	for _, w := range r.waiting {
 		if w.key == s.key && w.value == s.value && (first == nil || w.call < first.call) {
-			first = &top[R]{w.call, w.value, w.record}
+			first = &top[R]{w.record, w.call, w.value}
 		}
 	}
 	return first
@@ -77,7 +78,7 @@ func (r *rising[K, R]) pass(t int64) {
 	for _, w := range r.waiting[:n] {
 		t, ok := r.tops[w.key]
 		if !ok || w.value > t.value {
-			r.tops[w.key] = top[R]{w.call, w.value, w.record}
+			r.tops[w.key] = top[R]{w.record, w.call, w.value}
 		} else if w.value < t.value {
 			r.inverted++
 		}

@@ -24,14 +24,14 @@ type assumptions struct {
 	known int64 // what was called before is judged
 	call  int64 // of the last operation
 	ops   int
-	busy  map[string]int64  // client -> return of its last operation
-	now   map[grantID]int64 // grants -> their returns
-	past  map[uint64]bool   // hashes of grants that returned before known. That two are equal in a run of a day is less likely than 1 to a million
+	busy  map[string]int64    // client -> return of its last operation
+	now   map[grantID]int64   // grants -> their returns
+	past  map[uint64]struct{} // hashes of grants that returned before known. That two are equal in a run of a day is less likely than 1 to a million
 	seed  maphash.Seed
 }
 
 func newAssumptions() *assumptions {
-	return &assumptions{known: history.Beginning, busy: map[string]int64{}, now: map[grantID]int64{}, past: map[uint64]bool{}, seed: maphash.MakeSeed()}
+	return &assumptions{known: history.Beginning, busy: map[string]int64{}, now: map[grantID]int64{}, past: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
 }
 
 // add judges everything that is known, also what comes after the end of the chapter: the other checkers look at it too.
@@ -52,7 +52,7 @@ func (c *assumptions) add(h *history.History) {
 	c.known = known
 	for id, ret := range c.now {
 		if ret < known {
-			c.past[maphash.Comparable(c.seed, id)] = true
+			c.past[maphash.Comparable(c.seed, id)] = struct{}{}
 			delete(c.now, id)
 		}
 	}
@@ -89,7 +89,9 @@ func (c *assumptions) addOp(op history.Op) {
 func (c *assumptions) succeeded(op history.Op) string {
 	id := grantID{op.Lock, op.Holder}
 	granted, known := c.now[id]
-	known = known || c.past[maphash.Comparable(c.seed, id)]
+	if !known {
+		_, known = c.past[maphash.Comparable(c.seed, id)]
+	}
 	switch op.Kind {
 	case history.KindLock:
 		c.now[id] = op.Return
