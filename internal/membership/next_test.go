@@ -212,6 +212,7 @@ func TestNext_notYet(t *testing.T) {
 		{"counters that were read before the wait was over", "learn b c", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW, edit: func(v *View) { v.Masters[1].Sent-- }}},
 		{"whole before the record state was seen, but too long", "refuse: 2 of 3", scene{masters: "VA5 RA5 RA5", whole: sceneW + 35*time.Second, stood: sceneW + 5*time.Second}},
 		{"quarantined, and vouched by somebody else perhaps", "wait 5.604s", scene{masters: "VA5 RA5 RA5", whole: never, stood: 30 * time.Second}},
+		{"the other one waits for an epoch before", "wait 5s", scene{masters: "RA5 RA4 ?", whole: 60 * time.Second, stood: sceneW}},
 		{"nobody vouched in time", "refuse: 2 of 3 masters (b c) have no valid record", scene{masters: "VA5 RA5 RA5", whole: never, stood: sceneW + 5*time.Second}},
 		{"a client that is new, one votes", "refuse: c is out of reach", scene{masters: "VA5 - ?", whole: never}},
 		{"a client that is new, a change goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ VA5+ ?", whole: never}},
@@ -260,6 +261,17 @@ func TestObserve_wholeSinceTheEarliestReading(t *testing.T) {
 	v := scene{masters: "VA5 VA5 VA5", whole: never, edit: func(v *View) { v.Masters[1].Sent -= 10 * time.Second }}.view(t)
 	if want := atNow - 10*time.Second; v.Memory.Whole != want || v.Memory.Number != inUse {
 		t.Errorf("seen whole at %v in %d, want %v", v.Memory.Whole, v.Memory.Number, want)
+	}
+}
+
+// TestObserve_anotherRecordState_theWaitBeginsAnew: what stood before proves nothing about the state that stands now.
+func TestObserve_anotherRecordState_theWaitBeginsAnew(t *testing.T) {
+	v := scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW, edit: prepared(0, 555)}.view(t)
+	if s := v.Memory.Sights[0]; s.State.Nonce != 555 || s.First != atNow || s.Last != atNow {
+		t.Errorf("a record state that was first seen now: %+v", s)
+	}
+	if s := v.Memory.Sights[1]; s.Last-s.First != sceneW {
+		t.Errorf("a record state that stood: %+v", s)
 	}
 }
 
