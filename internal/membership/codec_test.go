@@ -97,6 +97,32 @@ func TestIntent_text_inverse(t *testing.T) {
 	}
 }
 
+// A text that this library would write in another way was written by somebody else, and is refused.
+func TestParse_otherSpelling_refused(t *testing.T) {
+	intent, note := Intent{Plan: planB, Who: "me"}.String(), Note{7, time.Hour, -time.Second, time.Millisecond}.String()
+	for name, spell := range map[string]func(string) string{
+		"a leading zero": func(s string) string { return "0" + s },
+		"a plus":         func(s string) string { return "+" + s },
+		"cut short":      func(s string) string { return s[:len(s)/2] },
+		"one more field": func(s string) string { return s + "|1" },
+	} {
+		for what, err := range map[string]error{
+			"plan":   second(ParsePlan(spell(planB.String()))),
+			"intent": second(ParseIntent(spell(intent))),
+			"note":   second(ParseNote(spell(note))),
+		} {
+			if name == "one more field" && what == "intent" {
+				continue // the last field is a name, which may contain anything
+			}
+			if !errors.Is(err, ErrRecord) {
+				t.Errorf("%s of a %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
 func FuzzParseIntent(f *testing.F) {
 	f.Add(Intent{Plan: planB, Who: "a b"}.String())
 	f.Add(Intent{Plan: Plan{Ballot: Ballot{1, 1}, From: epochA}}.String())

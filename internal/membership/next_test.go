@@ -20,6 +20,7 @@ var transitions = []struct {
 	{"a restarted master is claimed", "c: lost -> R", scene{masters: "VA5 VA5 oVA5", whole: never}},
 	{"seen whole just in time", "a: lost -> R", scene{masters: "- - VA5", whole: 29 * time.Second}},
 	{"a fixed list is used first", "a: lost -> R", scene{from: "F", masters: "- - -", whole: never}},
+	{"a fixed list has the number that its records have", "a: R -> V", scene{from: "F", masters: "RF5 RF5 VF5", whole: never, stood: sceneW}},
 	{"quarantined for an epoch before", "a: R before -> R", scene{masters: "RA4 VA5 VA5", whole: 0}},
 	{"it waited", "a: R -> V", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW}},
 	{"it waited, two lost, seen whole before", "b: R -> V", scene{masters: "VA5 RA5 RA5", whole: 60 * time.Second, stood: sceneW}},
@@ -47,6 +48,7 @@ var transitions = []struct {
 	{"a new master was retired before", "d: X before -> R", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 XC4 RC6 RC6", whole: never}},
 	{"a new master was left behind before", "d: V before -> R", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 RC6 RC6", whole: never}},
 	{"the change is proposed", "a: V -> V", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 RC6", whole: never}},
+	{"a quorum of the old masters is enough", "a: V -> V", scene{goal: Change, target: "C", masters: "VA5 VA5 - RC6 RC6 RC6", whole: never}},
 	{"the promise of a process that died", "c: V -> V", scene{goal: Change, target: "C", masters: "VA5+ VA5+ VA5 RC6 RC6 RC6", whole: never}},
 	{"a retired master promises again", "a: X -> X", scene{goal: Change, target: "C", masters: "XA5*+ VA5+ VA5+ RC6 RC6 RC6", whole: never, edit: prepared(3, 555)}},
 	{"all promised", "a: V -> X", scene{goal: Change, target: "C", masters: "VA5+ VA5+ VA5+ RC6 RC6 RC6", whole: never}},
@@ -210,6 +212,7 @@ func TestNext_notYet(t *testing.T) {
 		{"counters that were read before the wait was over", "learn b c", scene{masters: "RA5 VA5 VA5", whole: 0, stood: sceneW, edit: func(v *View) { v.Masters[1].Sent-- }}},
 		{"whole before the record state was seen, but too long", "refuse: 2 of 3", scene{masters: "VA5 RA5 RA5", whole: sceneW + 35*time.Second, stood: sceneW + 5*time.Second}},
 		{"quarantined, and vouched by somebody else perhaps", "wait 5.604s", scene{masters: "VA5 RA5 RA5", whole: never, stood: 30 * time.Second}},
+		{"the other one waits for an epoch before", "wait 5s", scene{masters: "RA5 RA4 ?", whole: 60 * time.Second, stood: sceneW}},
 		{"nobody vouched in time", "refuse: 2 of 3 masters (b c) have no valid record", scene{masters: "VA5 RA5 RA5", whole: never, stood: sceneW + 5*time.Second}},
 		{"a client that is new, one votes", "refuse: c is out of reach", scene{masters: "VA5 - ?", whole: never}},
 		{"a client that is new, a change goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ VA5+ ?", whole: never}},
@@ -233,6 +236,8 @@ func TestNext_notYet(t *testing.T) {
 		{"change: a new master is silent", "refuse: f is out of reach; nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 ?", whole: never}},
 		{"change: a new master is in use", "refuse: d belongs to another epoch", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VB4 - -", whole: never}},
 		{"change: the wait", "wait 1ns", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW - 1}},
+		{"change: a new master is of a later epoch", "refuse: d is quarantined; take that master out of this list", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC7 - -", whole: never}},
+		{"change: a new master was retired in the target", "refuse: d was retired for a change", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 XC6 - -", whole: never}},
 		{"change: two nonces of the plan are gone", "refuse: too few of the new masters can begin", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
 		{"change: done", "done", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ VC6* VC6* -", whole: never}},
 		{"change: both vote", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
@@ -247,6 +252,38 @@ func TestNext_notYet(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, test.what)
 			}
 		})
+	}
+}
+
+// TestObserve_wholeSinceTheEarliestReading: an epoch was whole when the first master of the quorum was asked. What a
+// master answers says nothing about later.
+func TestObserve_wholeSinceTheEarliestReading(t *testing.T) {
+	v := scene{masters: "VA5 VA5 VA5", whole: never, edit: func(v *View) { v.Masters[1].Sent -= 10 * time.Second }}.view(t)
+	if want := atNow - 10*time.Second; v.Memory.Whole != want || v.Memory.Number != inUse {
+		t.Errorf("seen whole at %v in %d, want %v", v.Memory.Whole, v.Memory.Number, want)
+	}
+}
+
+// TestObserve_anotherRecordState_theWaitBeginsAnew: what stood before proves nothing about the state that stands now.
+func TestObserve_anotherRecordState_theWaitBeginsAnew(t *testing.T) {
+	v := scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ RC6 RC6 RC6", whole: never, stood: sceneW, edit: prepared(0, 555)}.view(t)
+	if s := v.Memory.Sights[0]; s.State.Nonce != 555 || s.First != atNow || s.Last != atNow {
+		t.Errorf("a record state that was first seen now: %+v", s)
+	}
+	if s := v.Memory.Sights[1]; s.Last-s.First != sceneW {
+		t.Errorf("a record state that stood: %+v", s)
+	}
+}
+
+// TestVotes_onlyInTheEpoch: a vote on a master that is quarantined, retired, restarted or of another epoch does not count.
+func TestVotes_onlyInTheEpoch(t *testing.T) {
+	for word, want := range map[string]bool{
+		"VA5": true, "RA5": false, "WA5": false, "XA5*": false, "oVA5": false, "VA4": false, "VB5": false, "-": false, "?": false,
+	} {
+		v := scene{masters: word + " VA5 VA5", whole: never}.view(t)
+		if got := Votes(v, 0, Epoch{inUse, v.Terms.ID}); got != want {
+			t.Errorf("%s votes: %v", word, got)
+		}
 	}
 }
 
