@@ -26,7 +26,7 @@ test: setup
 	$(GO) test -count=1 -vet=off $(MODELS)
 	$(GO) test -count=1 -vet=off ./chaos/sim
 	$(GO) test -count=1 -vet=off -run repeatsByThePrintedCommand ./chaos/chaoscli
-	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce' ./chaos
+	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce|TestOperator' ./chaos
 	$(GO) test -count=1 -vet=off -tags mutants ./chaos/mutants
 	$(GO) test -count=1 -vet=off -tags mutants -run TestMutants ./chaos/sim
 	# Other libraries' locks under the same harness: a module of its own.

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	}
 	Serve() // this binary is also the clients' and the reaper's
 	logging.Disable()
+	if order := os.Getenv(operatorVar); order != "" {
+		operate(order)
+	}
 	if driver, end, ok := strings.Cut(os.Getenv(doomedVar), ","); ok {
 		doomed(driver, end)
 	}

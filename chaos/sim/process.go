@@ -150,6 +150,13 @@ func (m *member) running() *process {
 	return m.proc
 }
 
+// last is the process of m that was begun last.
+func (m *member) last() *process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.proc
+}
+
 // begin is the process that a client is about to be opened in: a new one where the last one was killed.
 func (m *member) begin() *process {
 	m.mu.Lock()
@@ -184,7 +191,7 @@ func (m *member) name(p *process) string {
 // work runs the workers of m, in one process after the other, until the time comes.
 func (m *member) work(until time.Time) {
 	for {
-		p := m.begin()
+		p := m.last() // which may have been killed before its workers started
 		for i := range m.w.cfg.Workers {
 			p.threads.Go(func() { newWorker(m, p, i).run(until) })
 		}

@@ -64,3 +64,26 @@ func TestProcess_killedHalfWay_sendsNothingMore(t *testing.T) {
 		})
 	}
 }
+
+// A client may be killed before its workers start. Another process runs in its place all the same.
+func TestWork_killedBeforeItStarts_anotherProcessRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1, Config{Clients: 1, Calm: true, Nemeses: []string{}}.withDefaults())
+		if err := w.begin(); err != nil {
+			t.Fatal(err)
+		}
+		m := w.members[0]
+		defer m.close()
+		first := m.running()
+		first.doom("", 0)
+		m.mayStart(first)
+		m.work(time.Now().Add(time.Second))
+		if p := m.running(); p == nil || p == first {
+			t.Error("no other process runs")
+		}
+		granted := func(op history.Op) bool { return op.Kind == history.KindLock && op.Outcome == history.OK }
+		if !slices.ContainsFunc(w.h.Ops, granted) {
+			t.Errorf("no lock was granted, in %d operations", len(w.h.Ops))
+		}
+	})
+}

@@ -274,18 +274,6 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.launch(ctx)
 }
 
-// Use makes the next Restart start another program: an upgrade of the server, on the same port with the data that it left. It returns an error
-// if the server is running.
-func (s *Server) Use(binary string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.PID() != 0 {
-		return fmt.Errorf("localredis: use %s: %s is running", binary, s.Addr())
-	}
-	s.cfg.Binary = binary
-	return nil
-}
-
 // Pause stops the process with SIGSTOP and returns when it has stopped. From then on it answers nothing, but the kernel still accepts
 // connections for it. If the server is paused, Pause does nothing.
 func (s *Server) Pause() error {
