@@ -120,17 +120,16 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	r := &run{cfg: cfg, began: time.Now()}
 	var h *history.History
-	var e check.Expect
 	var err error
 	if cfg.Driver == Sim {
-		h, e, err = simulate(ctx, cfg)
+		h, err = simulate(ctx, cfg)
 	} else {
-		h, e, err = r.real(ctx)
+		h, err = r.real(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	checks := check.All(h, e)
+	checks := check.All(h, check.Expected(h, time.Minute)) // as chaos check does it
 	res := newResult(h, checks, r)
 	if cfg.Report != nil {
 		if err := cfg.Report(Outcome{Result: res, History: h, Checks: checks, Logs: r.logs}); err != nil {

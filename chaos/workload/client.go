@@ -6,11 +6,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -69,16 +71,29 @@ func serve(in io.Reader, out io.Writer) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
-	c, err := newClient(&spec, out)
+	f, err := os.Create(spec.History)
 	if err != nil {
-		return err
+		return fmt.Errorf("workload: %w", err)
 	}
-	defer c.close()
+	c, err := newClient(&spec, f, out)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
 	c.say(readyLine)
+	err = c.work(lines)
+	c.close()
+	return errors.Join(err, lastPulse(c.history, spec.Name, c.goroutines), f.Close())
+}
 
+// work runs the workers until the input ends.
+func (c *client) work(lines *bufio.Reader) error {
+	spec := c.spec
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx)
+	alive, end := context.WithCancel(context.Background())
+	pulses := make(chan error, 1)
+	go func() { pulses <- Pulses(alive, c.history, spec.Name) }()
 	for _, k := range spec.Kinds {
 		for i, turn := range crew(k) {
 			w := c.worker(fmt.Sprintf("%s.%s%d", spec.Name, k, i+1))
@@ -99,37 +114,38 @@ func serve(in io.Reader, out io.Writer) error {
 			}
 		}
 	}()
-	return g.Wait()
+	err := g.Wait()
+	end()
+	return errors.Join(err, <-pulses)
 }
 
 // client has what the workers of one process share.
 type client struct {
-	spec     *Spec
-	file     *os.File
-	history  *history.Writer
-	locks    *redlock.Client
-	register *redis.Client // nil without registers
+	spec       *Spec
+	history    *history.Writer
+	locks      *redlock.Client
+	register   *redis.Client // nil without registers
+	goroutines int           // before the client opened anything
 
 	mu  sync.Mutex
 	out io.Writer
 }
 
-func newClient(spec *Spec, out io.Writer) (*client, error) {
-	f, err := os.Create(spec.History)
-	if err != nil {
-		return nil, fmt.Errorf("workload: %w", err)
-	}
-	c := &client{spec: spec, file: f, out: out}
+func newClient(spec *Spec, file, out io.Writer) (*client, error) {
+	c := &client{spec: spec, out: out, goroutines: runtime.NumGoroutine()}
 	if spec.Header.Versions != nil {
 		spec.Header.Versions["redlock"] = Revision() // which may be another than the harness's
 	}
-	if c.history, err = history.NewWriter(f, spec.Header); err == nil {
+	var err error
+	if c.history, err = history.NewWriter(file, spec.Header); err == nil {
+		err = pulse(c.history, spec.Name, 0, true)
+	}
+	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		c.locks, err = redlock.Open(ctx, spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL), redlock.WithFixedMasters())
 	}
 	if err != nil {
-		_ = f.Close()
 		return nil, fmt.Errorf("workload: %w", err)
 	}
 	if spec.Register != "" {
@@ -144,7 +160,6 @@ func (c *client) close() {
 	if c.register != nil {
 		_ = c.register.Close()
 	}
-	_ = c.file.Close()
 }
 
 // worker returns a worker. Its choices depend only on the seed and on its name.
