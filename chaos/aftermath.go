@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -67,6 +66,9 @@ func (r *run) aftermath(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := r.readRegisters(ctx); err != nil {
+		return err
+	}
 	return r.settle(ctx)
 }
 
@@ -97,7 +99,7 @@ func (r *run) tookAfter(name string, instant time.Time) bool {
 	return slices.ContainsFunc(r.clients, func(s *clientSlot) bool { return s.now().Took(name).After(instant) })
 }
 
-// settle scans the keys until no key of a lock is left. No client is left that could renew one. A key that is left after a TTL and
+// settle scans the keys until no vote and no sign of life is left. No client is left that could renew one. A key that is left after a TTL and
 // aftermathBound would stay for ever; the scans have recorded it, and the checkers report it.
 func (r *run) settle(ctx context.Context) error {
 	for end := time.Now().Add(r.cfg.TTL + r.aftermathBound()); ; sleep(ctx, settleEvery) {
@@ -165,7 +167,7 @@ func (r *run) probe(ctx context.Context, client, name string) error {
 }
 
 // scan records the keys on every master that should end: keys of locks, and other keys without a TTL. It does not record a master's node
-// record, which has no TTL on purpose. It returns how many keys it recorded.
+// record, which has no TTL on purpose. It records queues and signs of life too. It returns how many keys it recorded, without queues.
 func (r *run) scan(ctx context.Context) (keys int, err error) {
 	for _, n := range r.target.Nodes {
 		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error {
@@ -180,23 +182,82 @@ func (r *run) scan(ctx context.Context) (keys int, err error) {
 	return keys, nil
 }
 
+// scanNode records the keys of one master. It reads the TTL and the ids in each key in one transaction.
 func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found int, err error) {
-	keys := c.Scan(ctx, 0, r.keyPattern(), 1000).Iterator()
-	for keys.Next(ctx) {
-		ttl, err := c.PTTL(ctx, keys.Val()).Result()
-		if err != nil {
-			return found, err
+	names, err := keysOf(ctx, c, r.keyPattern())
+	if err != nil {
+		return 0, err
+	}
+	at := history.Now()
+	keys := make([]history.Key, len(names))
+	ttls, ids := make([]*redis.DurationCmd, len(names)), make([]*redis.StringSliceCmd, len(names))
+	_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range names {
+			keys[i] = r.describe(key)
+			ttls[i] = p.PTTL(ctx, key)
+			switch {
+			case key == keys[i].Lock && keys[i].What == history.KeyVotes && slices.Contains(r.target.Locks, key):
+				ids[i] = p.HKeys(ctx, key)
+			case keys[i].What == history.KeyQueue:
+				ids[i] = p.ZRange(ctx, key, 0, -1)
+			}
 		}
-		lock, ours := lockOf(keys.Val(), r.target.Locks)
-		if ttl == -2 || keys.Val() == protocol.RecordKey || !ours && ttl >= 0 {
+		return nil
+	})
+	if err != nil && len(names) > 0 {
+		return 0, err
+	}
+	for i, k := range keys {
+		k.Node, k.At, k.TTL = name, at, ttls[i].Val()
+		_, ours := lockOf(names[i], r.target.Locks)
+		if k.TTL == -2 || names[i] == protocol.RecordKey || !ours && k.What == history.KeyVotes && k.TTL >= 0 {
 			continue // the key is gone, is the node record, or belongs to no lock and has a TTL
 		}
-		if err := r.history.Append(history.Key{Node: name, Lock: lock, At: history.Now(), TTL: ttl}); err != nil {
+		if ids[i] != nil {
+			k.Holders = strings.Join(holders(ids[i].Val()), ", ")
+		}
+		if err := r.history.Append(k); err != nil {
 			return found, err
 		}
-		found++
+		if k.What != history.KeyQueue { // a place may be left for the TTL of the queue
+			found++
+		}
 	}
-	return found, keys.Err()
+	return found, nil
+}
+
+// holders returns the ids of holders among the fields of a lock's hash.
+func holders(fields []string) (ids []string) {
+	for _, field := range fields {
+		if field != "mode" {
+			ids = append(ids, strings.TrimSuffix(field, ":write"))
+		}
+	}
+	return ids
+}
+
+// keysOf returns the names of the keys of a master that match.
+func keysOf(ctx context.Context, c *redis.Client, pattern string) (names []string, err error) {
+	keys := c.Scan(ctx, 0, pattern, 1000).Iterator()
+	for keys.Next(ctx) {
+		names = append(names, keys.Val())
+	}
+	return names, keys.Err()
+}
+
+// queuePrefix begins the name of a queue: the name of the lock follows, in braces.
+const queuePrefix = "redlock:queue:"
+
+// describe returns what the name of a key says about it.
+func (r *run) describe(key string) history.Key {
+	if lock, ok := strings.CutPrefix(key, queuePrefix); ok {
+		return history.Key{Lock: strings.Trim(lock, "{}"), What: history.KeyQueue}
+	}
+	if id, ok := strings.CutPrefix(key, SignOfLife); ok {
+		return history.Key{Lock: key, What: history.KeyAlive, Holders: id}
+	}
+	lock, _ := lockOf(key, r.target.Locks)
+	return history.Key{Lock: lock}
 }
 
 // deleteStuck deletes keys that were set while a master's clock was ahead. Such a key expires when the clock is there again: after minutes,
@@ -204,7 +265,7 @@ func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found
 func (r *run) deleteStuck(ctx context.Context) error {
 	for _, n := range r.target.Nodes {
 		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error {
-			keys := c.Scan(ctx, 0, "*", 1000).Iterator()
+			keys := c.Scan(ctx, 0, r.keyPattern(), 1000).Iterator()
 			for keys.Next(ctx) {
 				ttl, err := c.PTTL(ctx, keys.Val()).Result()
 				if err == nil && ttl > r.longest(keys.Val()) {
@@ -226,9 +287,9 @@ func (r *run) deleteStuck(ctx context.Context) error {
 // longest returns the longest TTL that the library gives a key (docs/operations.md). A key with more was set by a clock that was ahead.
 func (r *run) longest(key string) time.Duration {
 	switch {
-	case strings.HasPrefix(key, "redlock:queue:"):
+	case strings.HasPrefix(key, queuePrefix):
 		return time.Minute
-	case strings.HasPrefix(key, "redlock:alive:"):
+	case strings.HasPrefix(key, SignOfLife):
 		return 3 * time.Second
 	}
 	return r.cfg.TTL
@@ -243,40 +304,4 @@ func lockOf(key string, locks []string) (string, bool) {
 		}
 	}
 	return key, false
-}
-
-// misconfigured opens a client whose settings differ from those of the other clients, and tries to lock. A grant is recorded as a
-// violation. See nemesis.Target.
-func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
-	good := urls(r.target.Spare[0], r.cluster.Masters())
-	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
-	var what string
-	bad := good
-	switch rnd.IntN(3) {
-	case 0:
-		what, bad = "other masters", good[:len(good)-2]
-		opts = append(opts, redlock.WithNodeCount(len(bad)))
-	case 1:
-		what, bad = "one master twice", append(append([]string{}, good[:len(good)-1]...), strings.Replace(good[0], "name=m1", "name=other", 1))
-	case 2:
-		what = "another maximum TTL"
-		opts = append(opts, redlock.WithMaxTTL(r.cfg.MaxTTL+time.Second))
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	c, err := redlock.Open(ctx, bad, opts...)
-	if err == nil {
-		defer c.Close()
-		var l *redlock.Lease
-		if l, err = c.Mutex(r.cfg.Prefix + "misconfigured").TryLock(ctx); err == nil {
-			_ = l.Unlock(ctx)
-			r.faults.violation("misconfigure", "a client with "+what+" was given a lock")
-			return nil
-		}
-	}
-	// A master that is down or in quarantine cannot refuse the settings yet. Then nothing was shown.
-	if errors.Is(err, redlock.ErrUnreachable) || errors.Is(err, redlock.ErrRecovering) || ctx.Err() != nil {
-		return fmt.Errorf("no quorum could refuse %s: %w", what, err)
-	}
-	return nil
 }

@@ -132,11 +132,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	r := &run{cfg: cfg, began: time.Now()}
 	if cfg.Driver == Sim {
-		h, e, err := simulate(ctx, cfg)
+		h, err := simulate(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
-		return r.judge(history.Whole(h), e)
+		return r.judge(history.Whole(h))
 	}
 	reaper, err := cluster.Watch()
 	if err != nil {
@@ -144,17 +144,17 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	defer reaper.Close()
 	defer r.remove() // also when something panics
-	h, e, err := r.real(ctx)
+	h, err := r.real(ctx)
 	if err != nil {
 		return nil, errors.Join(err, r.remove())
 	}
-	res, err := r.judge(h, e)
+	res, err := r.judge(h)
 	return res, errors.Join(err, r.remove())
 }
 
-// judge checks what was recorded, and reports it.
-func (r *run) judge(h history.Source, e check.Expect) (*Result, error) {
-	checks, tally, err := check.Judge(h, e, check.ChapterOps)
+// judge checks what was recorded, as chaos check does it, and reports it.
+func (r *run) judge(h history.Source) (*Result, error) {
+	checks, tally, err := check.Judge(h, check.Expected(h.Run(), time.Minute), check.ChapterOps)
 	if err != nil {
 		return nil, err
 	}

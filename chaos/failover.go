@@ -230,7 +230,7 @@ func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, re
 		return err
 	}
 	first, second := workload.NewRecorder(e.w, lock+".first"), workload.NewRecorder(e.w, lock+".second")
-	held := first.Lock(lock, history.Exclusive, func() (*redlock.Lease, error) { return s.clients[0].Mutex(lock).Lock(ctx) })
+	held := first.Lock(lock, history.Exclusive, false, func() (*redlock.Lease, error) { return s.clients[0].Mutex(lock).Lock(ctx) })
 	if held == nil {
 		return errors.Join(fmt.Errorf("chaos: failover: the first client could not lock %q", lock), first.Err())
 	}
@@ -257,7 +257,7 @@ func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, re
 	defer cancel()
 	var next *redlock.Lease
 	for next == nil && wait.Err() == nil && second.Err() == nil {
-		next = second.Lock(lock, history.Exclusive, func() (*redlock.Lease, error) { return s.clients[1].Mutex(lock).Lock(wait) })
+		next = second.Lock(lock, history.Exclusive, false, func() (*redlock.Lease, error) { return s.clients[1].Mutex(lock).Lock(wait) })
 	}
 	if next != nil {
 		sleep(ctx, failoverTTL/3) // its work

@@ -163,7 +163,7 @@ func user(ctx context.Context, t *testing.T, name string, w *history.Writer, lis
 		cancel()
 		for err == nil && ctx.Err() == nil {
 			var lease *redlock.Lease
-			lease = rec.Lock("x", history.Exclusive, func() (*redlock.Lease, error) {
+			lease = rec.Lock("x", history.Exclusive, true, func() (*redlock.Lease, error) {
 				try, cancel := context.WithTimeout(ctx, time.Second)
 				defer cancel()
 				lease, err = c.Mutex("x").Lock(try)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
-	"github.com/redlock-go/redlock/chaos/nemesis"
 )
 
 // Result has the figures of a run. Its JSON is what redlock-bench chaos --json prints.
@@ -47,6 +46,11 @@ type Impact struct {
 	Recovery     float64 `json:"recovery_ms"`     // from the end of a fault to the next grant: the median
 	Longest      float64 `json:"recovery_max_ms"` // the same: the longest
 	Masters      float64 `json:"masters_back_ms"` // longest time from the end of a fault until all masters that it had hit voted again
+
+	// Service is the share of the quarters of a second under it in which the harness was granted a lock that nobody else wants, of those in
+	// which a quorum of masters was healthy. ServiceOf is how many these are.
+	Service   float64 `json:"service"`
+	ServiceOf int     `json:"service_of"`
 }
 
 // Violation is a promise that was broken, or a question that a checker could not answer.
@@ -60,32 +64,16 @@ func (r *Result) Held() bool { return len(r.Violations) == 0 }
 
 func newResult(t *check.Tally, checks []check.Result, r *run) *Result {
 	res := Summarize(t, checks)
-	res.Violations = append(res.Violations, r.faults.violations...)
-	if r.cfg.Client == "" { // the floors are those of this library
-		res.Violations = append(res.Violations, belowFloor(r.cfg.Nemeses, check.Costs(t.Digest), check.Quiet(t.Digest))...)
-	}
 	if r.cfg.Driver != Sim {
 		res.Duration = r.lasted.Seconds()
 	}
 	return res
 }
 
-// belowFloor judges the availability of a run with one nemesis. With several nobody can tell which of them cost the service.
-func belowFloor(nemeses []nemesis.Nemesis, costs map[string]*check.Cost, quiet check.Cost) []Violation {
-	if len(nemeses) != 1 || costs[nemeses[0].Name] == nil {
-		return nil
-	}
-	n := nemeses[0]
-	if why := costs[n.Name].Below(n.Floor, quiet); why != "" {
-		return []Violation{{"availability", n.Name + ": " + why}}
-	}
-	return nil
-}
-
 // Summarize returns the Result of a recorded history. Its duration is from the beginning of the first fault to the end of the last.
 func Summarize(t *check.Tally, checks []check.Result) *Result {
 	h := t.Digest
-	availability, lasted := check.Availability(h)
+	availability, lasted := check.GrantedShare(h)
 	res := &Result{
 		Seed: h.Header.Seed, Driver: h.Header.Driver, Faults: map[string]int{}, Violations: violations(checks), Versions: h.Header.Versions,
 		Duration: lasted.Seconds(), Availability: availability, Recovery: ms(check.Recovery(h)), Nemeses: map[string]Impact{},
@@ -96,8 +84,14 @@ func Summarize(t *check.Tally, checks []check.Result) *Result {
 			res.Faults[f.Nemesis]++
 		}
 	}
+	services, _ := check.Services(h)
 	for name, c := range check.Costs(h) {
+		var s check.Service
+		if services[name] != nil {
+			s = *services[name]
+		}
 		res.Nemeses[name] = Impact{
+			Service: s.Share(), ServiceOf: s.Windows,
 			Faults: c.Faults, Lasted: c.Lasted.Seconds(), Availability: c.Availability(),
 			Recovery: ms(c.Median()), Longest: ms(c.Longest()), Masters: ms(c.Masters),
 		}

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
@@ -37,6 +36,8 @@ type run struct {
 	file           *os.File        // the history file of the harness
 	history        *history.Writer // writes to file
 	locks          *redlock.Client // the harness's own client, whose links have no faults
+	service        *redlock.Client // another, for the service: see serve
+	misfits        atomic.Int64    // counts the clients of the nemesis misconfigure
 	faults         faultLog
 	disturbed      atomic.Int64 // locks granted while a fault was at work
 	due            queue
@@ -46,24 +47,21 @@ type run struct {
 }
 
 // real runs against real masters and removes them afterwards. What was recorded is in r.dir, which remove removes.
-func (r *run) real(ctx context.Context) (history.Source, check.Expect, error) {
+func (r *run) real(ctx context.Context) (history.Source, error) {
 	if err := preflight(r.cfg.Masters, r.cfg.Clients); err != nil {
-		return nil, check.Expect{}, err
+		return nil, err
 	}
 	defer r.close() // also when something panics
 	files, err := r.record(ctx)
 	if err := errors.Join(err, r.close()); err != nil && (files == nil || ctx.Err() != nil) {
-		return nil, check.Expect{}, err
+		return nil, err
 	} else if err != nil {
 		// What was recorded is judged all the same, and the run has failed.
-		r.faults.violation(harness, err.Error())
+		all := files.Run()
+		all.Findings = append(all.Findings, history.Finding{At: history.Now(), Detail: err.Error()})
 	}
-	p := files.Run().Header.Promises
-	return files, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: r.aftermathBound(), Timeout: time.Minute, Min: *r.cfg.Min}, nil
+	return files, nil
 }
-
-// harness stands for a checker in a Violation that says why the run did not come to its end.
-const harness = "harness"
 
 // record starts everything, lets the nemeses strike, and returns the recorded history, which is in files. If the run did not come to its end,
 // for example because a client crashed or a fault could not be healed, record returns the history so far and the error.
@@ -71,10 +69,15 @@ func (r *run) record(ctx context.Context) (*history.Files, error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
+	alive, end := context.WithCancel(ctx)
+	pulses := make(chan error, 1)
+	go func() { pulses <- workload.Pulses(alive, r.history, "harness") }()
 	err := r.strike(ctx)
 	if err == nil {
 		err = r.awaitAftermath(ctx)
 	}
+	end()
+	err = errors.Join(err, <-pulses)
 	if ctx.Err() != nil {
 		return nil, err
 	}
@@ -145,6 +148,11 @@ func (r *run) open(ctx context.Context) error {
 	if r.locks, err = redlock.Open(ctx, urls(own, r.cluster.Masters()), opts...); err != nil {
 		return err
 	}
+	if r.cfg.Client == "" {
+		if err := r.openService(ctx, opts); err != nil {
+			return err
+		}
+	}
 	return r.openClients(ctx)
 }
 
@@ -156,9 +164,7 @@ func (r *run) openHistory(ctx context.Context) error {
 	r.header = history.Header{
 		Started: r.began, Seed: r.cfg.Seed, Driver: string(r.cluster.Driver()), Masters: r.cfg.Masters, TTL: r.cfg.TTL,
 		Replay: r.cfg.Replay, Promises: history.Promises{Exclusion: true, Tokens: true}, Versions: versions(masters),
-	}
-	if r.cfg.Client == "" { // a client of the user's says it itself
-		r.header.Idle = idle(r.cfg.Workloads)
+		Idle: idle(r.cfg), Expect: expect(r.cfg, r.aftermathBound()),
 	}
 	if r.file, err = os.Create(filepath.Join(r.dir, "harness.jsonl")); err != nil {
 		return fmt.Errorf("chaos: %w", err)
@@ -167,12 +173,30 @@ func (r *run) openHistory(ctx context.Context) error {
 	return err
 }
 
-// idle returns the checkers to which clients with these workloads give nothing to judge.
-func idle(kinds []workload.Kind) []string {
-	if !slices.Contains(kinds, workload.Fenced) {
-		return []string{"fenced-register"}
+// idle returns the checkers to which a run gives nothing to judge. What a client of the user's does, it says itself; but these checkers need
+// records that only clients of this library make.
+func idle(cfg Config) (checkers []string) {
+	if cfg.Client != "" {
+		return []string{"left-behind", "signals", "resources", "queue-order", "availability", "refusals"}
 	}
-	return nil
+	if !slices.Contains(cfg.Workloads, workload.Fenced) {
+		checkers = append(checkers, "fenced-register")
+	}
+	if !slices.ContainsFunc(cfg.Nemeses, func(n nemesis.Nemesis) bool { return n.Name == "misconfigure" }) {
+		checkers = append(checkers, "refusals")
+	}
+	return checkers
+}
+
+// expect returns what a run must keep beyond its promises. heal bounds how long after the last fault a lock may be unavailable.
+func expect(cfg Config, heal time.Duration) *history.Expect {
+	e := &history.Expect{Heal: heal, Min: *cfg.Min, Floors: map[string]float64{}}
+	for _, n := range cfg.Nemeses {
+		if n.Floor > 0 {
+			e.Floors[n.Name] = n.Floor
+		}
+	}
+	return e
 }
 
 // links starts one proxy to each node. Each client has its own links.
@@ -244,6 +268,9 @@ func (r *run) lockNames() []string {
 			names = append(names, fmt.Sprintf("cold-%d", i+1))
 		}
 	}
+	if r.cfg.Client == "" {
+		names = append(names, serviceLock)
+	}
 	for i, name := range names {
 		names[i] = r.cfg.Prefix + name
 	}
@@ -264,8 +291,10 @@ func (r *run) close() error {
 	for _, s := range r.clients {
 		s.now().Kill()
 	}
-	if r.locks != nil {
-		errs = append(errs, r.locks.Close())
+	for _, c := range []*redlock.Client{r.locks, r.service} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
 	}
 	for _, p := range r.proxies {
 		errs = append(errs, p.Close())

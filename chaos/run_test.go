@@ -47,6 +47,7 @@ func held(t *testing.T, cfg Config) *Result {
 	var out Outcome
 	cfg.Report = func(o Outcome) error {
 		out = o
+		sameFromFile(t, o)
 		if o.Result.Held() {
 			return nil
 		}
@@ -63,7 +64,7 @@ func held(t *testing.T, cfg Config) *Result {
 	for _, v := range res.Violations {
 		t.Errorf("%s: %s", v.Checker, v.Detail)
 	}
-	if checks := out.Checks; len(checks) != 9 || res.Held() != check.Passed(checks) {
+	if checks := out.Checks; len(checks) != 16 || res.Held() != check.Passed(checks) {
 		t.Errorf("%d checks, passed %v, and the result says held %v", len(checks), check.Passed(checks), res.Held())
 	}
 	nothingLeft(t)
@@ -232,21 +233,21 @@ func TestRun_clientCrashes_judgesWhatIsThere(t *testing.T) {
 				crashClient(t)
 			}
 		},
-		Report: func(o Outcome) error { out = o; return nil },
+		Report: func(o Outcome) error { out = o; sameFromFile(t, o); return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	why := ""
 	for _, v := range res.Violations {
-		if v.Checker == harness {
+		if v.Checker == "harness" {
 			why = v.Detail
 		}
 	}
 	if res.Held() || !strings.Contains(why, "client c") || !strings.Contains(why, "killed") {
 		t.Errorf("held %v, because of %q", res.Held(), why)
 	}
-	if res.Acquisitions < 100 || len(out.Checks) != 9 {
+	if res.Acquisitions < 100 || len(out.Checks) != 16 {
 		t.Errorf("%d locks and %d checks", res.Acquisitions, len(out.Checks))
 	}
 	for _, name := range []string{"n1", "n2", "n3", "registers-n1"} {

@@ -40,7 +40,10 @@ func (r *run) strike(ctx context.Context) error {
 	for _, i := range rand.New(rand.NewPCG(r.cfg.Seed, 0)).Perm(len(r.cfg.Nemeses)) {
 		r.due.put(r.cfg.Nemeses[i])
 	}
-	parts := []<-chan error{start(func() error { return r.watch(live) }), start(func() error { return r.died(live) }), start(func() error { r.countGrants(live); return nil })}
+	parts := []<-chan error{
+		start(func() error { return r.watch(live) }), start(func() error { return r.died(live) }), start(func() error { r.countGrants(live); return nil }),
+		start(func() error { return r.serve(live) }),
+	}
 	var all error
 	if len(r.cfg.Nemeses) > 0 {
 		var loops []<-chan error
@@ -60,14 +63,11 @@ func (r *run) strike(ctx context.Context) error {
 	return all
 }
 
-// judgeable waits until clients have had a second without faults in which exclusion is judged: until the last fault can no longer matter,
-// and all masters vote. If no nemesis of the run suspends exclusion there is nothing to wait for.
+// judgeable waits until clients have had a second without faults: until the last fault can no longer matter, and all masters vote. Some checkers
+// judge only such a time.
 func (r *run) judgeable(ctx context.Context) {
-	for _, n := range r.cfg.Nemeses {
-		if !n.Promises.Exclusion {
-			sleep(ctx, r.cfg.TTL+r.cfg.MaxTTL+time.Second)
-			return
-		}
+	if len(r.cfg.Nemeses) > 0 {
+		sleep(ctx, r.cfg.TTL+r.cfg.MaxTTL+time.Second)
 	}
 }
 

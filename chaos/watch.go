@@ -34,11 +34,10 @@ type Progress struct {
 
 // faultLog knows which nemeses are striking and how often each has struck. Any goroutine may call its methods.
 type faultLog struct {
-	mu         sync.Mutex
-	next       int
-	on         map[int]string
-	counts     map[string]int
-	violations []Violation
+	mu     sync.Mutex
+	next   int
+	on     map[int]string
+	counts map[string]int
 }
 
 func (l *faultLog) begin(name string) int {
@@ -61,12 +60,6 @@ func (l *faultLog) end(id int, name string, applied bool) {
 	}
 }
 
-func (l *faultLog) violation(checker, detail string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.violations = append(l.violations, Violation{checker, detail})
-}
-
 func (l *faultLog) now() (on []string, struck int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +72,7 @@ func (l *faultLog) now() (on []string, struck int) {
 // watchEvery is how often watch looks at each master: several times during a quarantine.
 const watchEvery = 200 * time.Millisecond
 
-// watch records, until ctx ends, whether each master votes, and once a second its counters and keys. It connects past the proxies, because
+// watch records, until ctx ends, whether each master votes and what keys it has, and once a second its counters. It connects past the proxies, because
 // it records the state of the masters and not what a client sees of them.
 func (r *run) watch(ctx context.Context) error {
 	begun := time.Now()
@@ -116,7 +109,7 @@ func (r *run) watch(ctx context.Context) error {
 	}
 }
 
-// look records whether a master votes. If closely is set it also records the counters and keys of the master.
+// look records whether a master votes, and its keys. If closely is set it also records its counters.
 func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.Outcome, error) {
 	v := history.Vote{Node: n.Name(), Call: history.Now()}
 	var record map[string]string
@@ -138,9 +131,7 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 		} else {
 			v.Outcome, v.Error = history.Failed, "does not vote"
 		}
-		if closely {
-			_, _ = r.scanNode(ctx, n.Name(), c) // after an error the next look scans again
-		}
+		_, _ = r.scanNode(ctx, n.Name(), c) // after an error the next look scans again
 		return nil
 	})
 	if err != nil && over() != nil {

@@ -87,7 +87,7 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"failover --driver vm":                        "docker, process",
 		"check":                                       "name the files",
 		"check /nonexistent/history":                  "no such file",
-		"check --heal 0s /nonexistent/history":        "above 0",
+		"check --heal -1s /nonexistent/history":       "above 0",
 	} {
 		t.Run(line, func(t *testing.T) {
 			code, _, stderr := cli(t, t.Context(), strings.Fields(line)...)

@@ -89,14 +89,14 @@ func told(res *chaos.FailoverResult) *report.Told {
 func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) error {
 	var heal, timeout time.Duration
 	var out files
-	fs.DurationVar(&heal, "heal", 10*time.Second, "`TIME` after the last fault within which every lock must be taken")
+	fs.DurationVar(&heal, "heal", 0, "`TIME` after the last fault within which every lock must be taken; default that of the run, or 10s if the history does not say")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "`TIME` after which the checker linearizable gives up")
 	out.define(fs)
 	return func(_ context.Context, c *console, paths []string) error {
 		switch {
 		case len(paths) == 0:
 			return usagef("check: name the files of a run's history")
-		case heal <= 0 || timeout <= 0:
+		case heal < 0 || timeout <= 0:
 			return usagef("--heal %v, --timeout %v: want times above 0", heal, timeout)
 		}
 		h, err := history.Open(paths...)
@@ -111,12 +111,16 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 			return err
 		}
 		defer out.close()
-		p := run.Header.Promises
-		checks, tally, err := check.Judge(h, check.Expect{X: p.Exclusion, T: p.Tokens, Heal: heal, Timeout: timeout}, check.ChapterOps)
+		expect := check.Expected(run, timeout)
+		if heal > 0 {
+			expect.Heal = heal
+		}
+		checks, tally, err := check.Judge(h, expect, check.ChapterOps)
 		if err != nil {
 			return usageError{err}
 		}
-		if err := out.write(c, chaos.Summarize(tally, checks), h, checks, nil); err != nil {
+		res := chaos.Summarize(tally, checks)
+		if err := out.write(c, res, h, checks, nil); err != nil {
 			return err
 		}
 		if out.json != "-" {
@@ -155,7 +159,14 @@ func defineList(*flag.FlagSet) func(context.Context, *console, []string) error {
   linearizable       one perfect fenced mutex could have answered the same, by porcupine (X and T)
   counters           no counter of a master falls, unless the master is known to have lost its data (T)
   healed             after the faults every lock can be taken, and every key ends
-  effort             the run did enough to mean something`)
+  effort             the run did enough to mean something
+  left-behind        nothing is left on a master that nobody needs any more
+  signals            a holder is told in time that its lease is over, and never without a reason
+  queue-order        no call that waits is passed by many that came later
+  availability       a free lock can be taken while a quorum of masters is healthy
+  resources          no client's heap grows, and no goroutine outlives it
+  refusals           a client with wrong settings is refused
+  harness            the run came to its end, and nothing crashed`)
 		return nil
 	}
 }

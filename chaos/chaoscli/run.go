@@ -365,14 +365,18 @@ func (c *console) costs(nemeses map[string]chaos.Impact) {
 		return
 	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "nemesis\tfaults\tat work\tlocks granted in\tnext grant after\tat worst\tmasters back after\t")
+	fmt.Fprintln(t, "nemesis\tfaults\tat work\tlocks granted in\tnext grant after\tat worst\tmasters back after\tfree lock granted in\t")
 	for _, n := range slices.SortedFunc(maps.Keys(nemeses), history.CompareNemeses) {
 		i := nemeses[n]
 		masters := "-"
 		if i.Masters > 0 {
 			masters = fmt.Sprintf("%.0f ms", i.Masters)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.1f s\t%.0f %%\t%.0f ms\t%.0f ms\t%s\t\n", n, i.Faults, i.Lasted, 100*i.Availability, i.Recovery, i.Longest, masters)
+		service := "-"
+		if i.ServiceOf > 0 {
+			service = fmt.Sprintf("%.0f %% of %d", 100*i.Service, i.ServiceOf)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%.1f s\t%.0f %%\t%.0f ms\t%.0f ms\t%s\t%s\t\n", n, i.Faults, i.Lasted, 100*i.Availability, i.Recovery, i.Longest, masters, service)
 	}
 	_ = t.Flush() // like the lines above, it ignores errors of the output
 }

@@ -38,14 +38,14 @@ func verdicts(rs []Result) map[string]any {
 
 // sums is the same for the figures of the summary.
 func sums(h *history.History, t *Tally) string {
-	share, lasted := Availability(h)
+	share, lasted := GrantedShare(h)
 	costs := ""
 	for name, c := range Costs(h) {
 		costs += fmt.Sprintf("%s %+v\n", name, *c)
 	}
 	lines := strings.Split(costs, "\n")
 	slices.Sort(lines)
-	return fmt.Sprint(t.Acquisitions, t.UnderFaults, t.Fenced, t.Unfenced, share, lasted, Quiet(h), Recovery(h), strings.Join(lines, "\n"))
+	return fmt.Sprint(t.Acquisitions, t.UnderFaults, t.Fenced, t.Unfenced, share, lasted, Recovery(h), strings.Join(lines, "\n"))
 }
 
 // sameInChapters fails unless h, judged in chapters of the size, is judged as it is as a whole.
@@ -161,7 +161,7 @@ func TestEach_chapters_addedUp(t *testing.T) {
 		t.Fatal("no place to overlap")
 	}
 	want := Exclusion(h)
-	c, chapters := each(Exclusion), 0
+	c, chapters := each(Exclusion, func(Result) string { return "" }), 0
 	for part, err := range Chapters(history.Whole(h), 500) {
 		if err != nil {
 			t.Fatal(err)

@@ -79,10 +79,40 @@ type Expect struct {
 	Min     Minimums      // effort: what the run must have done
 }
 
+// Expected returns what the header of h says that the run promises. Without an Expect in the header there are no Minimums, and Heal is 10 s.
+func Expected(h *history.History, timeout time.Duration) Expect {
+	p := h.Header.Promises
+	e := Expect{X: p.Exclusion, T: p.Tokens, Heal: 10 * time.Second, Timeout: timeout}
+	if more := h.Header.Expect; more != nil {
+		e.Heal, e.Min = more.Heal, more.Min
+	}
+	return e
+}
+
 // All runs every checker on a history in memory. See Judge.
 func All(h *history.History, e Expect) []Result {
 	rs, _, _ := Judge(history.Whole(h), e, max(1, len(h.Ops))) // a history in memory can be read
 	return rs
+}
+
+// promises reports whether the verdict of a checker counts. The records that some checkers need are newer than some histories: a history
+// without an Expect in its header need not have them.
+func (e Expect) promises(h history.Header, r Result) bool {
+	switch r.ID {
+	case "exclusion":
+		return e.X
+	case "tokens", "fenced-register", "counters":
+		return e.T
+	case "linearizable":
+		return e.X && e.T
+	case "unfenced-register":
+		return false
+	case "left-behind", "signals", "resources", "refusals":
+		return h.Expect != nil || r.Observed > 0
+	case "availability", "queue-order": // a busy machine, or a run without a quiet moment, is no fault of the lock
+		return r.Observed > 0
+	}
+	return true
 }
 
 // Passed reports whether every promise was kept: there are results, and each promised one is Ok.

@@ -63,6 +63,8 @@ var violation = map[string]string{
 	"fenced-register_illegal_update-lost":            "update lost: write of \"L\" by a called at 14 and write of \"L\" by b called at 21 both wrote 1",
 	"fenced-register_illegal_value-fell":             "value fell from 1 to 0",
 	"fenced-register_illegal_value-back":             "value fell from 2 to 1",
+	"fenced-register_illegal_last-write-lost":        "value fell from 2 to 1: write of \"L\" by b called at 64, then read of \"L\" by harness.registers",
+	"fenced-register_unknown_last-write-unread":      "The last write was not read again",
 	"fenced-register_illegal_phantom":                "nobody had written 1",
 	"fenced-register_illegal_from-the-future":        "nobody had written 1",
 	"fenced-register_illegal_no-token":               "a write without a token was accepted",
@@ -245,8 +247,8 @@ func TestAll_promises_decideWhatCounts(t *testing.T) {
 		e    Expect
 		want string
 	}{
-		{Expect{}, "assumptions healed effort"}, {Expect{X: true}, "assumptions exclusion healed effort"}, {Expect{T: true}, "assumptions tokens fenced-register counters healed effort"},
-		{Expect{X: true, T: true}, "assumptions exclusion tokens fenced-register linearizable counters healed effort"},
+		{Expect{}, "assumptions healed effort harness"}, {Expect{X: true}, "assumptions exclusion healed effort harness"}, {Expect{T: true}, "assumptions tokens fenced-register counters healed effort harness"},
+		{Expect{X: true, T: true}, "assumptions exclusion tokens fenced-register linearizable counters healed effort harness"},
 	} {
 		var ids []string
 		for _, r := range All(read(t, "testdata/exclusion_illegal_overlap.jsonl"), c.e) {

@@ -3,7 +3,6 @@
 package check
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -33,51 +32,6 @@ func (c *Cost) Availability() float64 {
 		return 1
 	}
 	return float64(c.Granted) / float64(c.Windows)
-}
-
-// LeastWindows is how many tenths of a second under a nemesis are enough to judge its availability, and leastQuiet how many without a fault
-// are enough to judge the machine.
-const (
-	LeastWindows = 50
-	leastQuiet   = 10
-)
-
-// Quiet returns the cost of having no fault: the tenths of a second between the first fault and the last that no fault touched, and in how many
-// of them a lock was granted.
-func Quiet(h *history.History) Cost {
-	var faults []span
-	for _, f := range h.Faults {
-		if f.End != history.Never {
-			faults = append(faults, span{f.Start, f.End})
-		}
-	}
-	if len(faults) == 0 {
-		return Cost{}
-	}
-	at := union(faults)
-	grants := grantTimes(h)
-	var c Cost
-	for w := at[0].to/costWindow + 1; w < at[len(at)-1].from/costWindow; w++ {
-		from, to := w*costWindow, (w+1)*costWindow
-		if at.meets(from, to) {
-			continue
-		}
-		c.Windows++
-		if i, _ := slices.BinarySearch(grants, from); i < len(grants) && grants[i] < to {
-			c.Granted++
-		}
-	}
-	return c
-}
-
-// Below returns what is wrong with the availability under a nemesis; "" if it is not below floor. It returns "" too if too little was seen, or
-// if locks were not granted in nearly all of the quiet time either: then the machine was too busy, and the nemesis need not be the cause.
-func (c *Cost) Below(floor float64, quiet Cost) string {
-	judged := c.Windows >= LeastWindows && quiet.Windows >= leastQuiet && quiet.Availability() >= 0.9
-	if !judged || c.Availability() >= floor {
-		return ""
-	}
-	return fmt.Sprintf("locks were granted in %.0f %% of %d tenths of a second, want at least %.0f %%", 100*c.Availability(), c.Windows, 100*floor)
 }
 
 // Median returns the median of Back.

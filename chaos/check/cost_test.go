@@ -55,18 +55,3 @@ func TestCosts_grantsAndVotesAroundFaults_counted(t *testing.T) {
 		t.Errorf("M was never had again, and recovered after %v", r)
 	}
 }
-
-// Quiet is what lies between faults: neither the windows that a fault touches, nor those before the first fault and after the last.
-func TestQuiet_betweenFaults_counted(t *testing.T) {
-	ms := int64(time.Millisecond)
-	h := &history.History{Faults: []history.Fault{{Start: 100 * ms, End: 250 * ms}, {Start: 620 * ms, End: 700 * ms}}}
-	for _, at := range []int64{50, 320, 340, 630, 950} {
-		h.Ops = append(h.Ops, history.Op{Kind: history.KindLock, Return: at * ms, Outcome: history.OK})
-	}
-	if c := Quiet(h); c.Windows != 3 || c.Granted != 1 {
-		t.Errorf("%d windows, %d with a grant; want 3 and 1", c.Windows, c.Granted)
-	}
-	if c := Quiet(&history.History{}); c.Windows != 0 {
-		t.Errorf("%d windows without a fault", c.Windows)
-	}
-}

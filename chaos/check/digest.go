@@ -11,19 +11,21 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 )
 
-// Digest makes a small history of a whole run, for the questions that need the end of the run: Healed, Costs, Quiet, Recovery and
-// Availability find in it what they would find in the whole history. It has Header, Faults and Votes of the run, and of the rest
+// Digest makes a small history of a whole run, for the questions that need the end of the run: Healed, Costs, Recovery, GrantedShare,
+// Availability, Resources and Harness find in it what they would find in the whole history. It has Header, Faults, Votes, Pulses and Findings
+// of the run, and of the rest
 //   - each probe after the last fault, and each key that was found after it or has no expiry;
 //   - of each lock one lock call, its first grant after the last fault, and the operation that touched it last;
-//   - the first grant in each tenth of a second, in each half second that counts for Availability, and after the end of each fault.
+//   - the first grant in each tenth of a second, in each half second that counts for GrantedShare, and after the end of each fault;
+//   - the first grant to the harness in each window of Services, and its first and last attempt.
 //
-// So it grows by some 10 operations for each second of a run. It is no history in which exclusion could be judged.
+// So it grows by some 15 operations for each second of a run. It is no history in which exclusion could be judged.
 type Digest struct {
 	run    *history.History
 	heal   int64   // see Healed
 	healed int64   // see Recovery
 	ends   []int64 // of the faults that ended
-	from   int64   // see Availability
+	from   int64   // see GrantedShare
 	chosen map[choice]history.Op
 	probes []history.Op
 	keys   []history.Key
@@ -46,6 +48,9 @@ const (
 	inTenth
 	inHalf
 	afterFault
+	inService
+	firstService
+	lastService
 )
 
 // NewDigest returns the Digest of a run of which no chapter has been added.
@@ -77,6 +82,9 @@ func (d *Digest) Add(h *history.History) {
 				d.chosen[id] = op
 			}
 		}
+		if op.Kind == history.KindService {
+			d.addService(op)
+		}
 		if op.Kind != history.KindLock && op.Kind != history.KindProbe {
 			continue
 		}
@@ -99,6 +107,16 @@ func (d *Digest) addGrant(op history.Op) {
 	d.first(choice{why: afterFault, kind: op.Kind, nth: int64(ended)}, op)
 	if op.Return >= d.healed {
 		d.first(choice{why: afterFaults, lock: op.Lock}, op)
+	}
+}
+
+func (d *Digest) addService(op history.Op) {
+	if _, ok := d.chosen[choice{why: firstService}]; !ok {
+		d.chosen[choice{why: firstService}] = op
+	}
+	d.chosen[choice{why: lastService}] = op
+	if op.Outcome == history.OK {
+		d.first(choice{why: inService, nth: op.Return / serviceWindow}, op)
 	}
 }
 
@@ -127,7 +145,7 @@ func (d *Digest) History() *history.History {
 	return &h
 }
 
-// availabilityWindow is the unit of Availability.
+// availabilityWindow is the unit of GrantedShare.
 const availabilityWindow = int64(500 * time.Millisecond)
 
 // underFaults returns the time from the first fault to the end of the last fault that ended. It is empty if there were no faults.
@@ -144,9 +162,9 @@ func underFaults(h *history.History) (from, to int64) {
 	return from, to
 }
 
-// Availability returns the share of the half seconds between the first fault and the end of the last in which a lock was granted, and how long
+// GrantedShare returns the share of the half seconds between the first fault and the end of the last in which a lock was granted, and how long
 // that time was. The share is 1 if it was shorter than half a second.
-func Availability(h *history.History) (share float64, lasted time.Duration) {
+func GrantedShare(h *history.History) (share float64, lasted time.Duration) {
 	from, to := underFaults(h)
 	lasted = time.Duration(to - from)
 	n := (to - from) / availabilityWindow

@@ -69,11 +69,12 @@ func (r *Result) sort() {
 }
 
 // each makes a checker of a function that judges one chapter. Observed and Figures of the chapters are added up, so a figure must be a
-// number that can be added.
-func each(f func(*history.History) Result) checker { return &eachChapter{f: f} }
+// number that can be added. held says what it says of them if there are no violations.
+func each(f func(*history.History) Result, held func(Result) string) checker { return &eachChapter{f: f, held: held} }
 
 type eachChapter struct {
 	f        func(*history.History) Result
+	held     func(Result) string
 	chapters int
 	sum      Result
 }
@@ -103,7 +104,8 @@ func (c *eachChapter) result() Result {
 	if c.chapters == 1 {
 		return c.sum
 	}
-	return c.sum.observed(fmt.Sprintf("Nothing was found in %d observations.", c.sum.Observed), c.sum.Observed)
+	c.sum.sort()
+	return c.sum.observed(c.held(c.sum), c.sum.Observed)
 }
 
 // atEnd makes a checker of a function that judges the digest of the run.
@@ -129,6 +131,7 @@ func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
 	cs := []checker{
 		&exclusion{}, &tokens{}, fenced, &unfencedRegister{plain}, porcupine, &counters{lives: map[string]int32{}},
 		atEnd(d, func(h *history.History) Result { return Healed(h, e.Heal) }), did,
+		&leftBehind{}, each(Signals, signalsHeld), &queueOrder{}, atEnd(d, Availability), atEnd(d, Resources), each(Refusals, refusalsHeld), atEnd(d, Harness),
 	}
 	for h, err := range Chapters(src, size) {
 		if err != nil {
@@ -150,24 +153,16 @@ func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
 			rs = append(rs, c.result())
 		}
 	}
-	promise(rs, e, src.Run().Header.Idle)
-	return rs, t, nil
-}
-
-// promise marks the results that count.
-func promise(rs []Result, e Expect, idle []string) {
-	promised := map[string]bool{
-		"assumptions": true, "exclusion": e.X, "tokens": e.T, "fenced-register": e.T, "unfenced-register": false, "linearizable": e.X && e.T,
-		"counters": e.T, "healed": true, "effort": true,
-	}
+	header := src.Run().Header
 	for i, r := range rs {
-		rs[i].Promised = promised[r.ID] && (i == 0 || !slices.Contains(idle, r.ID))
+		rs[i].Promised = i == 0 || e.promises(header, r) && !slices.Contains(header.Idle, r.ID)
 	}
+	return rs, t, nil
 }
 
 // Tally is what a run did, for its summary.
 type Tally struct {
-	Digest           *history.History // Costs, Quiet, Recovery and Availability of the digest are those of the run
+	Digest           *history.History // Costs, Services, Recovery and GrantedShare of the digest are those of the run
 	Acquisitions     int              // locks granted
 	UnderFaults      int              // of these, granted while a fault was at work
 	Fenced, Unfenced Updates          // of the registers

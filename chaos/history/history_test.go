@@ -39,8 +39,11 @@ func records() []Record {
 		Op{Kind: KindWrite, Client: "a", Call: 20, Return: 21, Lock: "L", Token: 10, Outcome: Failed, Error: "stale", Fenced: true, Value: 7},
 		Fault{Nemesis: "three-at-once", Start: 1, End: Never, Targets: []string{"n1", "n2"}, Detail: "kill -9", Error: "no such process"},
 		Vote{Node: "n1", Call: 3, Return: 4, Outcome: Unknown, Error: "timeout"},
-		Key{Node: "n1", Lock: "L", At: 9, TTL: -1},
+		Key{Node: "n1", Lock: "L", At: 9, TTL: -1, What: KeyQueue, Holders: "a:1, b:1"},
 		Counter{Node: "n1", Incarnation: "i", Slot: 3, Call: 5, Return: 6, Value: 1790000000123456},
+		Pulse{Process: "c1", At: 7, Lag: time.Millisecond, Heap: 1 << 20, Goroutines: 40, Idle: true},
+		Signal{Process: "c1", Lock: "L", Holder: "h", At: 8, Deadline: 9, Cause: "lost", Renewed: true},
+		Finding{At: 9, Detail: "client c1 ended"},
 	}
 }
 
@@ -75,6 +78,7 @@ func TestRead_everyRecord_unchanged(t *testing.T) {
 	want := &History{
 		Header: header(), Ops: []Op{rs[0].(Op), rs[1].(Op)}, Faults: []Fault{rs[2].(Fault)}, Votes: []Vote{rs[3].(Vote)},
 		Keys: []Key{rs[4].(Key)}, Counters: []Counter{rs[5].(Counter)},
+		Pulses: []Pulse{rs[6].(Pulse)}, Signals: []Signal{rs[7].(Signal)}, Findings: []Finding{rs[8].(Finding)},
 	}
 	if !reflect.DeepEqual(h, want) {
 		t.Errorf("got  %+v\nwant %+v", h, want)
@@ -239,7 +243,7 @@ func TestWriter_wrongShape_refused(t *testing.T) {
 	}
 	before := b.Len()
 	for _, r := range []Record{
-		Op{}, Op{Kind: KindLock, Client: "a", Lock: "L", Outcome: OK}, Fault{Nemesis: "kill"}, Vote{Outcome: OK}, Vote{Node: "n"}, Key{}, Counter{},
+		Op{}, Op{Kind: KindLock, Client: "a", Lock: "L", Outcome: OK}, Fault{Nemesis: "kill"}, Vote{Outcome: OK}, Vote{Node: "n"}, Key{}, Counter{}, Pulse{}, Signal{}, Finding{},
 	} {
 		if err := w.Append(r); err == nil {
 			t.Errorf("%+v was accepted", r)

@@ -23,6 +23,9 @@ type History struct {
 	Votes    []Vote
 	Keys     []Key
 	Counters []Counter
+	Pulses   []Pulse
+	Signals  []Signal
+	Findings []Finding
 
 	// Torn names the files whose last line was cut off, because the writer was killed. The line is left out; what it described may have
 	// happened.
@@ -160,6 +163,12 @@ func (h *History) add(l line, first bool, pending map[string]int) error {
 		h.Keys = append(h.Keys, *l.Key)
 	case l.Counter != nil:
 		h.Counters = append(h.Counters, *l.Counter)
+	case l.Pulse != nil:
+		h.Pulses = append(h.Pulses, *l.Pulse)
+	case l.Signal != nil:
+		h.Signals = append(h.Signals, *l.Signal)
+	case l.Finding != nil:
+		h.Findings = append(h.Findings, *l.Finding)
 	}
 	return nil
 }
@@ -213,6 +222,15 @@ func (l line) validate() error {
 	if l.Counter != nil {
 		errs = append(errs, l.Counter.validate())
 	}
+	if l.Pulse != nil {
+		errs = append(errs, l.Pulse.validate())
+	}
+	if l.Signal != nil {
+		errs = append(errs, l.Signal.validate())
+	}
+	if l.Finding != nil {
+		errs = append(errs, l.Finding.validate())
+	}
 	if len(errs) != 1 {
 		return fmt.Errorf("%d records on the line, want one", len(errs))
 	}
@@ -236,6 +254,9 @@ func Merge(hs ...*History) (*History, error) {
 		all.Votes = append(all.Votes, h.Votes...)
 		all.Keys = append(all.Keys, h.Keys...)
 		all.Counters = append(all.Counters, h.Counters...)
+		all.Pulses = append(all.Pulses, h.Pulses...)
+		all.Signals = append(all.Signals, h.Signals...)
+		all.Findings = append(all.Findings, h.Findings...)
 		all.Torn = append(all.Torn, h.Torn...)
 	}
 	all.sort()
@@ -250,6 +271,9 @@ func (h *Header) join(o Header) error {
 		if !slices.Contains(h.Idle, checker) {
 			h.Idle = append(slices.Clone(h.Idle), checker)
 		}
+	}
+	if h.Expect == nil { // nor this one
+		h.Expect = o.Expect
 	}
 	if o.Started.Before(h.Started) {
 		h.Started = o.Started
@@ -280,6 +304,9 @@ func (h *History) sort() {
 	slices.SortStableFunc(h.Votes, func(a, b Vote) int { return cmp.Compare(a.Call, b.Call) })
 	slices.SortStableFunc(h.Keys, func(a, b Key) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(h.Counters, func(a, b Counter) int { return cmp.Compare(a.Call, b.Call) })
+	slices.SortStableFunc(h.Pulses, func(a, b Pulse) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(h.Signals, func(a, b Signal) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(h.Findings, func(a, b Finding) int { return cmp.Compare(a.At, b.At) })
 }
 
 // Write writes h as one file, which Read reads back equal (but for Torn). It is for a merged history: what a run keeps.

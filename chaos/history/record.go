@@ -23,6 +23,9 @@ const (
 	KindRead   Kind = "read"   // read the register that the lock guards
 	KindWrite  Kind = "write"  // replace the register's value by the value read, plus one
 	KindProbe  Kind = "probe"  // after the last fault: take the lock and release it, to show that it can be taken
+
+	KindService Kind = "service" // at any time: the harness takes a lock that nobody else wants, and releases it
+	KindMisfit  Kind = "misfit"  // a client that the masters must refuse tries to take a lock; Failed: a quorum refused it
 )
 
 // Mode is how a lock is taken.
@@ -59,6 +62,9 @@ type Header struct {
 	// Idle are the checkers to which the run gives nothing to judge, for example fenced-register in a run without registers. They are not
 	// promised. Every other checker must have seen something.
 	Idle []string `json:"idle,omitempty"`
+
+	// Expect is what else the run must have kept. Histories of older builds have none; then the records below may be missing as well.
+	Expect *Expect `json:"expect,omitempty"`
 }
 
 // Promises say what must hold in a run (docs/chaos.md, "What is promised under each nemesis"), or what a fault may break.
@@ -73,7 +79,7 @@ type Promises struct {
 //   - unlock: Lock, Holder. If the library reports a lease as lost, the client records its unlock then, because its claim ends then;
 //   - extend: Lock, Holder; if OK also Deadline, the new one;
 //   - read, write: Lock (the name of the register), Fenced, Token (0 if none was shown), Value;
-//   - probe: Lock.
+//   - probe, service, misfit: Lock; a service that was granted also Holder.
 type Op struct {
 	Kind Kind `json:"kind"`
 
@@ -85,6 +91,7 @@ type Op struct {
 	Return int64  `json:"return"` // read after it ended; Never if it had not
 	Lock   string `json:"lock"`
 	Mode   Mode   `json:"mode,omitempty"`
+	Fair   bool   `json:"fair,omitempty"`   // the call waits in the queue of the lock, in the order of arrival
 	Holder string `json:"holder,omitempty"` // id of the attempt that was granted: one grant, one holder
 	Token  int64  `json:"token,omitempty"`
 
@@ -95,7 +102,7 @@ type Op struct {
 	Deadline int64 `json:"deadline,omitempty"`
 
 	Outcome Outcome `json:"outcome"`
-	Error   string  `json:"error,omitempty"`  // class of the error: few values, no addresses or ids in it
+	Error   string  `json:"error,omitempty"`  // class of the error: few values, no addresses or ids in it; of a misfit, what is wrong with it
 	Fenced  bool    `json:"fenced,omitempty"` // the operation is on the register that checks tokens
 	Value   int64   `json:"value,omitempty"`  // read or written; a register begins at 0
 }
@@ -127,9 +134,25 @@ type Vote struct {
 type Key struct {
 	Node string        `json:"node"`
 	Lock string        `json:"lock"`
-	At   int64         `json:"at"`
+	At   int64         `json:"at"`  // before it was read
 	TTL  time.Duration `json:"ttl"` // what is left, in nanoseconds; negative: the key has no expiry
+
+	What KeyKind `json:"what,omitempty"`
+
+	// Holders are the ids in the key, with commas between them: of the holders that have a vote, of the waiters in a queue, or of the client
+	// whose sign of life it is.
+	Holders string `json:"holders,omitempty"`
 }
+
+// KeyKind says what a Key is.
+type KeyKind string
+
+// The kinds of key.
+const (
+	KeyVotes KeyKind = ""      // the votes for a lock, or a key that nobody knows
+	KeyQueue KeyKind = "queue" // the queue of the lock
+	KeyAlive KeyKind = "alive" // a client's sign of life; Lock is the name of the key
+)
 
 // Counter is one reading of a fencing counter of a master.
 type Counter struct {
@@ -141,7 +164,7 @@ type Counter struct {
 	Value       int64  `json:"value"`
 }
 
-// Record is one line after the header: an Op, a Fault, a Vote, a Key or a Counter.
+// Record is one line after the header: an Op, a Fault, a Vote, a Key, a Counter, a Pulse, a Signal or a Finding.
 type Record interface {
 	validate() error
 	addTo(l *line)
@@ -155,6 +178,9 @@ type line struct {
 	Vote    *Vote    `json:"vote,omitempty"`
 	Key     *Key     `json:"key,omitempty"`
 	Counter *Counter `json:"counter,omitempty"`
+	Pulse   *Pulse   `json:"pulse,omitempty"`
+	Signal  *Signal  `json:"signal,omitempty"`
+	Finding *Finding `json:"finding,omitempty"`
 }
 
 func (o Op) addTo(l *line)      { l.Op = &o }
@@ -184,7 +210,7 @@ func (o Op) validate() error {
 		return errors.New("op: client and lock must be named")
 	}
 	switch o.Kind {
-	case KindUnlock, KindExtend, KindRead, KindWrite, KindProbe:
+	case KindUnlock, KindExtend, KindRead, KindWrite, KindProbe, KindService, KindMisfit:
 	case KindLock:
 		if o.Mode != Exclusive && o.Mode != Shared && o.Mode != Writing {
 			return fmt.Errorf("op: no such mode: %q", o.Mode)

@@ -4,6 +4,7 @@ package history
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -12,7 +13,8 @@ import (
 
 // Source gives the history of a run in batches, so that it need not be in memory. A Source can be read several times, one after the other.
 type Source interface {
-	// Run returns what is kept of the whole run: Header, Faults, Votes, Torn, and a Part with the extent. It has no operations.
+	// Run returns what is kept of the whole run: Header, Faults, Votes, Pulses, Signals, Findings, Torn, and a Part with the extent. It has no
+	// operations.
 	Run() *History
 
 	// Batches yields the operations, counters and keys of the run in the order of their calls. Each batch has all that were called in
@@ -92,10 +94,8 @@ func Copy(w io.Writer, src Source) error {
 	if err != nil {
 		return err
 	}
-	if err := appendAll(hw, run.Faults); err != nil {
-		return err
-	}
-	if err := appendAll(hw, run.Votes); err != nil {
+	err = errors.Join(appendAll(hw, run.Faults), appendAll(hw, run.Votes), appendAll(hw, run.Pulses), appendAll(hw, run.Signals), appendAll(hw, run.Findings))
+	if err != nil {
 		return err
 	}
 	for b, err := range src.Batches(batchOps) {

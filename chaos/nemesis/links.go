@@ -165,16 +165,12 @@ func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultpro
 	if !s.target.takeLinks(which) {
 		return errBusy
 	}
+	links := s.target.struck(which)
 	set := func(f faultproxy.Fault) {
-		for i, row := range which {
-			for j, hurt := range row {
-				if !hurt {
-					continue
-				}
-				for _, way := range ways {
-					f.Seed++
-					s.target.Links[i][j].Set(way, f)
-				}
+		for _, link := range links {
+			for _, way := range ways {
+				f.Seed++
+				link.Set(way, f)
 			}
 		}
 	}
@@ -192,6 +188,24 @@ func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultpro
 	}
 	s.fault.Detail += fmt.Sprintf("; %d messages", n)
 	return nil
+}
+
+// struck returns the links that a fault on these links of clients strikes: these, and the link of Service to a node that no client is left with
+// a good link to.
+func (t *Target) struck(which [][]bool) (links []*faultproxy.Proxy) {
+	for i, row := range which {
+		for j, hurt := range row {
+			if hurt {
+				links = append(links, t.Links[i][j])
+			}
+		}
+	}
+	for j, link := range t.Service {
+		if !slices.ContainsFunc(which, func(row []bool) bool { return !row[j] }) {
+			links = append(links, link)
+		}
+	}
+	return links
 }
 
 // hurt counts the messages that faults on these links have dropped, delayed or kept so far.

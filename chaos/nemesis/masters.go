@@ -328,11 +328,6 @@ func failOver(s *strike) error {
 	})
 }
 
-// busyScript counts to ARGV[1], and writes nothing.
-const busyScript = `local n = 0
-for i = 1, tonumber(ARGV[1]) do n = n + i % 7 end
-return n`
-
 func administer(s *strike) error {
 	type act struct {
 		name string
@@ -346,9 +341,7 @@ func administer(s *strike) error {
 		{"CLIENT KILL", func(ctx context.Context, c *redis.Client) error {
 			return c.Do(ctx, "client", "kill", "type", "normal", "skipme", "yes").Err()
 		}},
-		{"a busy script", func(ctx context.Context, c *redis.Client) error {
-			return c.Eval(ctx, busyScript, nil, 2_000_000+s.rand.IntN(8_000_000)).Err()
-		}},
+		{"a busy script", s.keepBusy},
 	}
 	a := acts[s.rand.IntN(len(acts))]
 	s.say("%s", a.name)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,10 @@ type Target struct {
 	Links [][]*faultproxy.Proxy
 	// Spare are more proxies to each node, [any][node]. No nemesis puts a fault on them. They follow a failover, as Links do.
 	Spare [][]*faultproxy.Proxy
+
+	// Service are the links of a client of the harness, one to each node. A fault on the links of all clients to a node is put on the one of
+	// Service too, and no other.
+	Service []*faultproxy.Proxy
 
 	TTL         time.Duration // of the clients' locks; a fault lasts a few TTLs
 	NodeTimeout time.Duration // how long a client waits for a master
@@ -214,9 +219,9 @@ func (t *Target) giveLinks(which [][]bool) {
 // replace gives the node's name to another master, and makes the links lead to it. The caller holds n.server.
 func (t *Target) replace(n *Node, m *cluster.Master) {
 	n.master = m
-	for _, rows := range [][][]*faultproxy.Proxy{t.Links, t.Spare} {
+	for _, rows := range [][][]*faultproxy.Proxy{t.Links, t.Spare, {t.Service}} {
 		for _, row := range rows {
-			for i := range t.Nodes {
+			for i := range row {
 				if t.Nodes[i] == n {
 					row[i].Retarget(m.Addr())
 				}
@@ -232,7 +237,7 @@ func (t *Target) Heal(ctx context.Context) error {
 	for _, c := range t.Clients {
 		errs = append(errs, c.Resume())
 	}
-	for _, row := range t.Links {
+	for _, row := range append(slices.Clone(t.Links), t.Service) {
 		for _, p := range row {
 			errs = append(errs, p.Heal())
 		}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos"
-	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 )
@@ -77,12 +76,15 @@ func table(ctx context.Context, self string, args []string, stdout, stderr io.Wr
 func measure(ctx context.Context, cfg chaos.Config) (c cell, err error) {
 	cfg.Report = func(o chaos.Outcome) error {
 		for _, r := range o.Checks {
-			if r.ID == "exclusion" {
-				c.overlaps = len(r.Violations) + len(r.NotJudged)
+			if r.ID != "exclusion" {
+				continue
 			}
-		}
-		for _, cs := range check.Claims(o.History) {
-			c.claims += len(cs)
+			c.overlaps = len(r.Violations) + r.More + len(r.NotJudged) + r.MoreNotJudged
+			for _, f := range r.Figures {
+				if f.Name == "claims" {
+					c.claims = int(f.Value)
+				}
+			}
 		}
 		for _, n := range o.Result.Faults {
 			c.faults += n

@@ -235,6 +235,7 @@ func (w *world) run() error {
 		w.lookForLeft()
 	}
 	failed := w.probe()
+	w.readRegisters()
 	for _, m := range w.members {
 		m.close()
 	}
@@ -331,6 +332,18 @@ func (w *world) probe() (failed error) {
 		cancel()
 	}
 	return failed
+}
+
+// readRegisters reads each register once more. All workers have ended, so the last accepted write must be there.
+func (w *world) readRegisters() {
+	for _, l := range w.locks {
+		op := history.Op{Kind: history.KindRead, Client: "registers", Lock: l.name, Call: w.now(), Fenced: true, Outcome: history.OK}
+		l.mu.Lock()
+		op.Value = l.value
+		l.mu.Unlock()
+		op.Return = w.now()
+		w.record(op)
+	}
 }
 
 // patient is Lock that also waits while no quorum answers.

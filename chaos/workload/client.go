@@ -5,8 +5,10 @@ package workload
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,29 +47,43 @@ func work(ctx context.Context, s *client.Session) error {
 	if err := setMutant(spec.Mutant); err != nil {
 		return err
 	}
+	before := runtime.NumGoroutine()
 	c, err := connect(&spec, s)
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	if err = firstPulse(c.Records, spec.Name, before); err == nil {
+		err = c.work(ctx)
+	}
+	c.close()
+	return errors.Join(err, lastPulse(c.Records, spec.Name, before))
+}
+
+// work runs the workers until ctx ends.
+func (c *process) work(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for _, k := range spec.Kinds {
+	alive, end := context.WithCancel(context.Background())
+	pulses := make(chan error, 1)
+	go func() { pulses <- Pulses(alive, c.Records, c.spec.Name) }()
+	for _, k := range c.spec.Kinds {
 		for i, turn := range crew(k) {
-			w := c.worker(fmt.Sprintf("%s.%s%d", spec.Name, k, i+1))
+			w := c.worker(fmt.Sprintf("%s.%s%d", c.spec.Name, k, i+1))
 			g.Go(func() error { return w.run(ctx, turn) })
 		}
 	}
 	g.Go(func() error {
 		for nth := 1; ; nth++ {
 			select {
-			case <-s.Storms:
+			case <-c.Storms:
 				c.storm(ctx, g, nth)
 			case <-ctx.Done():
 				return nil
 			}
 		}
 	})
-	return g.Wait()
+	err := g.Wait()
+	end()
+	return errors.Join(err, <-pulses)
 }
 
 // process has what the workers of one client share.

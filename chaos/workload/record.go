@@ -72,9 +72,9 @@ func (r *Recorder) Err() error {
 }
 
 // Lock records an attempt to get the lock called name, and returns its lease, or nil. A refused one is Failed: the library says that it
-// never will be granted, and nobody claims it.
-func (r *Recorder) Lock(name string, mode history.Mode, get func() (*redlock.Lease, error)) *redlock.Lease {
-	op := history.Op{Kind: history.KindLock, Client: r.name, Lock: name, Mode: mode, Call: history.Now()}
+// never will be granted, and nobody claims it. fair says that get waits in the queue of the lock.
+func (r *Recorder) Lock(name string, mode history.Mode, fair bool, get func() (*redlock.Lease, error)) *redlock.Lease {
+	op := history.Op{Kind: history.KindLock, Client: r.name, Lock: name, Mode: mode, Fair: fair, Call: history.Now()}
 	l, err := get()
 	if err != nil {
 		op.Outcome, op.Error, op.Return = history.Failed, class(err), history.Now()
@@ -104,6 +104,20 @@ func (r *Recorder) Unlock(lock, holder string, give func() error) {
 		op.Outcome, op.Error = history.Failed, class(err)
 	}
 	r.append(op)
+}
+
+// signal records when the context of l ends, unless an unlock ends it. The library renews l if renewed is set.
+func (r *Recorder) signal(process string, l *redlock.Lease, renewed bool) {
+	ctx := l.Context()
+	context.AfterFunc(ctx, func() {
+		at := history.Now()
+		if cause := context.Cause(ctx); !errors.Is(cause, redlock.ErrReleased) {
+			// After an error the next operation of the worker returns it too.
+			_ = r.w.Append(history.Signal{
+				Process: process, Lock: l.Name(), Holder: l.Holder(), At: at, Deadline: deadline(l), Cause: class(cause), Renewed: renewed,
+			})
+		}
+	})
 }
 
 // extend records an extend that the worker asks for.

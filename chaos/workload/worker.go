@@ -79,10 +79,21 @@ func (w *worker) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
+// how says how a worker uses a lock.
+type how struct {
+	mode             history.Mode
+	barges, unrenews bool // redlock.Unfair, redlock.WithoutRenewal
+}
+
 // take locks m, waits for a while if it has to, and reports the grant to the harness.
-func (w *worker) take(ctx context.Context, m redlock.Locker, mode history.Mode) *redlock.Lease {
-	l := w.Lock(m.Name(), mode, func() (*redlock.Lease, error) { return m.TryLockFor(ctx, 2*w.spec.TTL) })
+func (w *worker) take(ctx context.Context, m redlock.Locker, h how) *redlock.Lease {
+	return w.granted(w.Lock(m.Name(), h.mode, !h.barges, func() (*redlock.Lease, error) { return m.TryLockFor(ctx, 2*w.spec.TTL) }), h)
+}
+
+// granted reports a grant to the harness, and has its loss recorded. It returns l, which may be nil.
+func (w *worker) granted(l *redlock.Lease, h how) *redlock.Lease {
 	if l != nil {
+		w.signal(w.spec.Name, l, !h.unrenews)
 		w.shows(l.Name(), true)
 	}
 	return l
@@ -123,12 +134,14 @@ func (w *worker) hold(longOneIn int) time.Duration {
 	return w.about(w.spec.TTL / 300)
 }
 
-func (w *worker) hotFair(ctx context.Context)   { w.hot(ctx) }
-func (w *worker) hotUnfair(ctx context.Context) { w.hot(ctx, redlock.Unfair()) }
+func (w *worker) hotFair(ctx context.Context) { w.hot(ctx, how{mode: history.Exclusive}) }
+func (w *worker) hotUnfair(ctx context.Context) {
+	w.hot(ctx, how{mode: history.Exclusive, barges: true}, redlock.Unfair())
+}
 
-func (w *worker) hot(ctx context.Context, opts ...redlock.LockOption) {
+func (w *worker) hot(ctx context.Context, h how, opts ...redlock.LockOption) {
 	m := w.mutex(string(Hot), opts...)
-	if l := w.take(ctx, m, history.Exclusive); l != nil {
+	if l := w.take(ctx, m, h); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
@@ -137,13 +150,12 @@ func (w *worker) hot(ctx context.Context, opts ...redlock.LockOption) {
 // cold tries to take one of many locks. It holds the lock without renewal, and sometimes extends it itself, also too late.
 func (w *worker) cold(ctx context.Context) {
 	m := w.mutex(coldLocks[w.rand.IntN(len(coldLocks))], redlock.WithoutRenewal())
+	h := how{mode: history.Exclusive, unrenews: true}
 	var l *redlock.Lease
 	if w.rand.IntN(2) == 0 {
-		if l = w.Lock(m.Name(), history.Exclusive, func() (*redlock.Lease, error) { return m.TryLock(ctx) }); l != nil {
-			w.shows(l.Name(), true)
-		}
+		l = w.granted(w.Lock(m.Name(), h.mode, false, func() (*redlock.Lease, error) { return m.TryLock(ctx) }), h)
 	} else {
-		l = w.take(ctx, m, history.Exclusive)
+		l = w.take(ctx, m, h)
 	}
 	if l == nil {
 		return
@@ -159,7 +171,7 @@ func (w *worker) cold(ctx context.Context) {
 // nest takes its lock a second time, by its context or by its lease, and unlocks in either order. It records only the outermost hold.
 func (w *worker) nest(ctx context.Context) {
 	m := w.mutex(string(Nest), redlock.Reentrant())
-	l := w.take(ctx, m, history.Exclusive)
+	l := w.take(ctx, m, how{mode: history.Exclusive})
 	if l == nil {
 		return
 	}
@@ -182,14 +194,14 @@ func (w *worker) nest(ctx context.Context) {
 }
 
 func (w *worker) read(ctx context.Context) {
-	if l := w.take(ctx, w.c.RWMutex(w.spec.Prefix+string(RW)).RLocker(), history.Shared); l != nil {
+	if l := w.take(ctx, w.c.RWMutex(w.spec.Prefix+string(RW)).RLocker(), how{mode: history.Shared}); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
 }
 
 func (w *worker) write(ctx context.Context) {
-	if l := w.take(ctx, w.c.RWMutex(w.spec.Prefix+string(RW)).Locker(), history.Writing); l != nil {
+	if l := w.take(ctx, w.c.RWMutex(w.spec.Prefix+string(RW)).Locker(), how{mode: history.Writing}); l != nil {
 		w.work(ctx, l, w.hold(40))
 		w.give(l)
 	}
@@ -220,6 +232,7 @@ func (w *worker) multi(ctx context.Context) {
 		op.Return = history.Now()
 		if err == nil {
 			op.Voters = voters(l.Members()[i])
+			w.signal(w.spec.Name, l.Members()[i], false)
 		}
 		w.append(op)
 	}
@@ -252,7 +265,7 @@ func (w *worker) unfenced(ctx context.Context) { w.update(ctx, Unfenced) }
 // update adds one to a register: it reads, pauses and writes. It does not check its lease in between, on purpose, and its pause is
 // sometimes longer than the lease. A pause of the whole process has the same effect on any program (docs/safety.md, A1).
 func (w *worker) update(ctx context.Context, k Kind) {
-	l := w.take(ctx, w.mutex(string(k), redlock.WithoutRenewal()), history.Exclusive)
+	l := w.take(ctx, w.mutex(string(k), redlock.WithoutRenewal()), how{mode: history.Exclusive, unrenews: true})
 	if l == nil {
 		return
 	}

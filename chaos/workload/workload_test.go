@@ -86,6 +86,9 @@ func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
 			t.Errorf("%s: %s", r.ID, r.Summary)
 		}
 	}
+	if n := len(h.Pulses); n < 3 || !h.Pulses[0].Idle || !h.Pulses[n-1].Idle || h.Pulses[n-1].Goroutines == 0 || h.Pulses[n-2].Heap == 0 {
+		t.Errorf("pulses %+v", h.Pulses)
+	}
 	var locks []string
 	kinds := map[history.Kind]int{}
 	for _, op := range h.Ops {

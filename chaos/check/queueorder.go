@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+const (
+	// arrival is how much earlier a call must have begun to count as the first: its requests, and those of the other, must have arrived.
+	arrival = 20 * time.Millisecond
+	// mayOvertake is how many later calls may pass one that waits. A round whose votes were split is tried again, so a few may.
+	mayOvertake = 5
+)
+
+// QueueOrder is the checker queue-order: while nothing is wrong, no call that waits in the queue of a lock is overtaken by more than mayOvertake
+// calls that took their places after it.
+//
+// The calls of one process for one lock line up behind each other, and the first of them has the process's place in the queue. So a call has its
+// place once the earlier calls of its process have returned. A call takes its place after another if that happens arrival and twice the lag
+// later. Only fair, exclusive calls count: an unfair one may pass by intent, and readers are let in together.
+//
+// A call is judged if no fault was at work, and every look found a quorum voting, from a second before it took its place until it returned.
+//
+// A call is judged in the first chapter that knows every call until its return.
+func QueueOrder(h *history.History) Result { return judge(&queueOrder{}, h) }
+
+type queueOrder struct {
+	found
+	began         bool
+	lags          *lags
+	disturbed     spans
+	calls         map[string][]queuedCall // lock -> the calls that are not judged, and those after them, by call
+	returned      map[[2]string]int64     // process and lock -> when the calls so far have returned
+	judged, worst int
+}
+
+func (c *queueOrder) add(h *history.History) {
+	if !c.began {
+		c.begin(h)
+	}
+	for _, op := range h.Own() {
+		c.place(op)
+	}
+	to := int64(history.Never)
+	if h.Part != nil {
+		to = h.Part.To
+	}
+	for lock, calls := range c.calls {
+		waiting := 0
+		for i := range calls {
+			if !calls[i].judged && calls[i].op.Return < to {
+				c.judge(calls[i], calls[i+1:])
+				calls[i].judged = true
+			}
+		}
+		for waiting < len(calls) && calls[waiting].judged {
+			waiting++
+		}
+		c.calls[lock] = slices.Clone(calls[waiting:])
+	}
+}
+
+// begin keeps what all chapters have.
+func (c *queueOrder) begin(h *history.History) {
+	c.began, c.lags, c.calls, c.returned = true, lagsOf(h), map[string][]queuedCall{}, map[[2]string]int64{}
+	var faults []span
+	for _, f := range h.Faults {
+		faults = append(faults, span{f.Start, f.End})
+	}
+	c.disturbed = union(append(faults, withoutQuorum(h)...))
+}
+
+// place adds op if it is a fair, exclusive call.
+func (c *queueOrder) place(op history.Op) {
+	if op.Kind != history.KindLock || !op.Fair || op.Mode != history.Exclusive || op.Return == history.Never {
+		return
+	}
+	process := c.lags.process(op.Client)
+	if process == "" {
+		return
+	}
+	key := [2]string{process, op.Lock}
+	c.calls[op.Lock] = append(c.calls[op.Lock], queuedCall{op: op, process: process, placed: max(op.Call, c.returned[key])})
+	c.returned[key] = max(c.returned[key], op.Return)
+}
+
+// judge judges one call by those that were called after it.
+func (c *queueOrder) judge(call queuedCall, later []queuedCall) {
+	from, to := call.placed-int64(time.Second), call.op.Return
+	if c.disturbed.meets(from, to) {
+		return
+	}
+	lag := max(c.lags.worst(call.process, call.placed, to), c.lags.worst("harness", call.placed, to))
+	if lag == unknownLag {
+		return
+	}
+	c.judged++
+	passed := 0
+	for _, o := range later {
+		if o.op.Call >= to {
+			break
+		}
+		if o.process != call.process && o.op.Outcome == history.OK && o.op.Return < to && o.placed > call.placed+int64(arrival+2*lag) {
+			passed++
+		}
+	}
+	c.worst = max(c.worst, passed)
+	if passed > mayOvertake {
+		c.report(Violation{
+			Text: fmt.Sprintf("passed by %d calls that came later: %s", passed, name(call.op)), Ops: []history.Op{call.op}, From: call.op.Call, To: to,
+		})
+	}
+}
+
+func (c *queueOrder) result() Result {
+	r := c.into(Result{ID: "queue-order", Question: "Was a call that waited in a queue passed by many that came later?"})
+	r.Figures = []Figure{{"calls in queues judged", float64(c.judged)}, {"most later calls that passed one", float64(c.worst)}}
+	return r.observed(fmt.Sprintf("No: %d calls judged, at most %d later ones passed one of them.", c.judged, c.worst), c.judged)
+}
+
+// queuedCall is a call that waits in the queue of a lock.
+type queuedCall struct {
+	op      history.Op
+	process string
+	placed  int64 // when the earlier calls of its process had returned
+	judged  bool
+}

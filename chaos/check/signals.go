@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+)
+
+const (
+	// signalTime is how late the context of a lease may end. Nearly all of it is for a busy machine: after the timer, the goroutine that records
+	// the end waits for a processor.
+	signalTime = 100 * time.Millisecond
+	// earlyTime is how much sooner than promised it may end, because two readings of the clock are compared.
+	earlyTime = 20 * time.Millisecond
+	// quietLag is the largest lag of a process whose lost lease is judged: with more, a renewal may have come too late.
+	quietLag = 100 * time.Millisecond
+)
+
+// Signals is the checker signals: the context of a lease ends when the lease does, and not without a reason.
+//   - It ends signalTime after the deadline at the latest. The largest lag of the process around that time is added: a process that is stopped,
+//     or gets no processor, cannot end anything.
+//   - It does not end sooner than a hundredth of the TTL and 1 ms before the deadline, and does not end at all if the library renews the lease,
+//     unless a fault was near: on the client, on a master that had voted for the lease, or one that does not say what it hit. A fault is near
+//     from a TTL before the call of Lock until the signal. A lease of a process that was late itself is not judged.
+//
+// A lease is judged in the chapter in which it was lost or unlocked.
+func Signals(h *history.History) Result {
+	r := Result{ID: "signals", Question: "Were holders told in time that their lease was over, and never without a reason?"}
+	l := lagsOf(h)
+	signals := map[grantID]*history.Signal{}
+	for i := range h.Signals {
+		s := &h.Signals[i]
+		signals[grantID{s.Lock, s.Holder}] = s
+	}
+	watched := len(h.Signals) > 0 || h.Header.Expect != nil // older clients recorded no signal
+	judged, lost := 0, 0
+	for _, g := range lives(h) {
+		process := l.process(g.grant.Client)
+		if !watched || process == "" {
+			continue
+		}
+		s := signals[grantID{g.grant.Lock, g.grant.Holder}]
+		if shown := shownAt(g, s); shown == history.Never || !h.Owns(shown) {
+			continue
+		}
+		at, why := g.deadline(), ""
+		if s == nil {
+			why = late(l, process, at, g.unlock.Call)
+		} else {
+			lost++
+			at = s.At
+			if why = late(l, process, s.Deadline, s.At); why == "" {
+				why = spurious(h, l, g, s)
+			}
+		}
+		judged++
+		if why != "" {
+			r.Violations = append(r.Violations, Violation{Text: fmt.Sprintf("%s: %s", why, name(*g.grant)), Ops: []history.Op{*g.grant}, From: at, To: at})
+		}
+	}
+	r.sort()
+	r.Figures = []Figure{{"leases watched", float64(judged)}, {"leases lost", float64(lost)}}
+	return r.observed(signalsHeld(r), judged)
+}
+
+func signalsHeld(r Result) string {
+	return fmt.Sprintf("Yes: %.0f leases, %.0f of them lost; each loss was told in time and had a reason.", r.Figures[0].Value, r.Figures[1].Value)
+}
+
+// shownAt returns when it came out what became of a lease: when it was lost or unlocked, whichever came first. It is Never if the client was
+// killed before, or the history ends before.
+func shownAt(g *life, s *history.Signal) int64 {
+	at := int64(history.Never)
+	if g.unlock != nil {
+		at = g.unlock.Call
+	}
+	if s != nil {
+		at = min(at, s.At)
+	}
+	return at
+}
+
+// late returns what is wrong if the holder of a lease with that deadline was told nothing until at; "" if nothing is.
+func late(l *lags, process string, deadline, at int64) string {
+	if at <= deadline+int64(signalTime) {
+		return ""
+	}
+	lag := l.worst(process, deadline-int64(signalTime), at)
+	if lag == unknownLag || at <= deadline+int64(signalTime+2*lag) {
+		return ""
+	}
+	return fmt.Sprintf("not told that it was lost until %v after its deadline", time.Duration(at-deadline).Round(time.Millisecond))
+}
+
+// spurious returns what is wrong if a lease was lost without a reason; "" if nothing is.
+func spurious(h *history.History, l *lags, g *life, s *history.Signal) string {
+	early := time.Duration(s.Deadline - s.At)
+	if !s.Renewed && early <= h.Header.TTL/100+time.Millisecond+earlyTime {
+		return "" // its time was over, and nothing renewed it
+	}
+	from := g.grant.Call - int64(h.Header.TTL)
+	for _, p := range []string{s.Process, "harness"} {
+		if l.worst(p, g.grant.Call, s.At) >= quietLag {
+			return ""
+		}
+	}
+	voters := strings.Split(g.grant.Voters, ", ")
+	for _, f := range h.Faults {
+		if f.Start > s.At || f.End < from {
+			continue
+		}
+		if len(f.Targets) == 0 || slices.ContainsFunc(f.Targets, func(t string) bool { return t == s.Process || slices.Contains(voters, t) }) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("lost %v before its deadline, and no fault was near", early.Round(time.Millisecond))
+}
