@@ -19,7 +19,7 @@ type Result struct {
 	Faults       map[string]int `json:"faults"`                    // faults that took place, by nemesis
 	Violations   []Violation    `json:"violations"`                // never null; [] if every promise held
 	Availability float64        `json:"availability"`              // share of the half seconds under faults in which a client was granted a lock
-	Recovery     float64        `json:"recovery_ms"`               // from the end of the faults until every lock had been taken again
+	Recovery     float64        `json:"recovery_ms"`               // after the last fault: from the first call for a lock to its next grant, the longest
 	// Unfenced and Fenced are the shares of updates that the registers without and with a check of tokens lost.
 	Unfenced float64           `json:"unfenced_lost"`
 	Fenced   float64           `json:"fenced_lost"`

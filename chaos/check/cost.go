@@ -119,32 +119,34 @@ func votingAgain(h *history.History, f history.Fault) (longest time.Duration) {
 	return longest
 }
 
-// Recovery returns how long after the end of the last fault every lock of the history had been taken again. It returns 0 if there were no
-// faults, or if a lock was never taken again; the checker healed reports that.
-func Recovery(h *history.History) time.Duration {
+// Recovery returns how long a call for a lock had to wait at most once the last fault was over: of each lock, from the first call after that, or
+// one that was under way, to the next grant. It returns 0 if there were no faults, or if a lock was never taken again; the checker healed
+// reports that.
+func Recovery(h *history.History) (longest time.Duration) {
 	heal := lastEnd(h)
-	back := map[string]int64{}
+	asked, taken := map[string]int64{}, map[string]int64{}
 	for _, op := range h.Ops {
 		if op.Kind != history.KindLock && op.Kind != history.KindProbe {
 			continue
 		}
-		t, known := back[op.Lock]
-		if !known {
-			t = history.Never
+		if _, known := taken[op.Lock]; !known {
+			asked[op.Lock], taken[op.Lock] = history.Never, history.Never
 		}
-		if op.Outcome == history.OK && op.Return >= heal {
-			t = min(t, op.Return)
+		if op.Return < heal {
+			continue
 		}
-		back[op.Lock] = t
+		asked[op.Lock] = min(asked[op.Lock], max(op.Call, heal))
+		if op.Outcome == history.OK {
+			taken[op.Lock] = min(taken[op.Lock], op.Return)
+		}
 	}
-	last := heal
-	for _, t := range back {
-		last = max(last, t)
+	for lock, t := range taken {
+		if heal == 0 || t == history.Never {
+			return 0
+		}
+		longest = max(longest, time.Duration(t-asked[lock]))
 	}
-	if heal == 0 || last == history.Never {
-		return 0
-	}
-	return time.Duration(last - heal)
+	return longest
 }
 
 // lastEnd returns the end of the last fault that was applied and ended.

@@ -17,6 +17,7 @@ func TestCosts_grantsAndVotesAroundFaults_counted(t *testing.T) {
 	}
 	h.Ops = append(h.Ops,
 		history.Op{Kind: history.KindLock, Lock: "L", Call: ms(1340), Return: ms(1350), Outcome: history.Failed},
+		history.Op{Kind: history.KindProbe, Lock: "M", Call: ms(1980), Return: ms(2010), Outcome: history.Failed},
 		history.Op{Kind: history.KindProbe, Lock: "M", Call: ms(2080), Return: ms(2100), Outcome: history.OK})
 	h.Faults = []history.Fault{
 		{Nemesis: "kill-minority", Start: ms(1000), End: ms(1250), Targets: []string{"m1", "m2"}}, // tenths 10, 11 and 12: two of them with a grant
@@ -46,7 +47,7 @@ func TestCosts_grantsAndVotesAroundFaults_counted(t *testing.T) {
 	if c := costs["freeze-client"]; c.Availability() != 0 || c.Median() != 60*time.Millisecond || c.Masters != 0 {
 		t.Errorf("freeze-client: %+v", *c)
 	}
-	if r := Recovery(h); r != 110*time.Millisecond { // L after 60 ms, M after 110
+	if r := Recovery(h); r != 110*time.Millisecond { // a call for M was under way when the last fault ended
 		t.Errorf("recovered after %v", r)
 	}
 	h.Ops = h.Ops[:len(h.Ops)-1]

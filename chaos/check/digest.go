@@ -15,7 +15,7 @@ import (
 // Availability, Resources and Harness find in it what they would find in the whole history. It has Header, Faults, Votes, Pulses and Findings
 // of the run, and of the rest
 //   - each probe after the last fault, and each key that was found after it or has no expiry;
-//   - of each lock one lock call, its first grant after the last fault, and the operation that touched it last;
+//   - of each lock one lock call, the first call and the first grant after the last fault, and the operation that touched it last;
 //   - the first grant in each tenth of a second, in each half second that counts for GrantedShare, and after the end of each fault;
 //   - the first grant to the harness in each window of Services, and its first and last attempt.
 //
@@ -43,6 +43,7 @@ type reason int
 
 const (
 	ofLock reason = iota
+	askedAgain
 	afterFaults
 	touchedLast
 	inTenth
@@ -92,6 +93,11 @@ func (d *Digest) Add(h *history.History) {
 			d.probes = append(d.probes, op)
 		}
 		d.first(choice{why: ofLock, lock: op.Lock}, op)
+		if asked := (choice{why: askedAgain, lock: op.Lock}); op.Return >= d.healed {
+			if _, ok := d.chosen[asked]; !ok { // operations come in the order of their calls
+				d.chosen[asked] = op
+			}
+		}
 		if op.Outcome == history.OK {
 			d.addGrant(op)
 		}
