@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node"
@@ -23,6 +24,28 @@ func plainUnlock(w *world) error {
 		return err
 	}
 	a.use(a.try(context.Background()))
+	return nil
+}
+
+// untold: a holds the lock for longer than its validity, and does not look at its lease meanwhile. It is on record when it is told.
+func untold(w *world) error {
+	cs, err := w.start("a.worker")
+	if err != nil {
+		return err
+	}
+	a := cs[0]
+	lease := a.try(context.Background())
+	pulse := history.Pulse{Process: "a", At: now()} // no timer of a is late
+	deadline := lease.ValidUntil().UnixNano()
+	context.AfterFunc(lease.Context(), func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.h.Signals = append(w.h.Signals, history.Signal{Process: "a", Lock: lock, Holder: lease.Holder(), At: now(), Deadline: deadline, Cause: "lost"})
+	})
+	time.Sleep(3 * ttl / 2)
+	a.unlock(lease)
+	time.Sleep(time.Second)
+	w.h.Pulses = append(w.h.Pulses, pulse, history.Pulse{Process: "a", At: now()})
 	return nil
 }
 

@@ -48,6 +48,7 @@ func all() []mutant {
 		{name: "reader-repeats", nemesis: "reorder", checker: "tokens", within: 3, schedule: readersAtOnce},
 		{name: "no-sight", nemesis: "wipe-minority", checker: "exclusion", within: 3, schedule: emptiedOldList},
 		{name: "no-change-wait", nemesis: "partition", checker: "exclusion", within: 3, schedule: lockedThroughAChange},
+		{name: "no-notice", nemesis: "none", checker: "signals", within: 3, schedule: untold},
 	}
 }
 

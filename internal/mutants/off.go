@@ -26,4 +26,5 @@ const (
 	ReaderRepeats   = false
 	NoSight         = false
 	NoChangeWait    = false
+	NoNotice        = false
 )

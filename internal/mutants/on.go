@@ -34,6 +34,7 @@ var (
 	ReaderRepeats   bool // confirm.lua also counts where it did not raise the counter for a reader
 	NoSight         bool // a client claims empty masters for a list that it did not see vote
 	NoChangeWait    bool // a change of masters does not wait for the locks of the old list
+	NoNotice        bool // the context of a lease does not end by itself when its validity is over
 )
 
 var switches = map[string]*bool{
@@ -59,6 +60,7 @@ var switches = map[string]*bool{
 	"reader-repeats":    &ReaderRepeats,
 	"no-sight":          &NoSight,
 	"no-change-wait":    &NoChangeWait,
+	"no-notice":         &NoNotice,
 }
 
 // Names returns the names of all switches, sorted.
