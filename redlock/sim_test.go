@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -417,6 +418,8 @@ func TestSim_placeOfTooFewTickets_isKept(t *testing.T) {
 		}
 		ctx := t.Context()
 		got := make(chan string, 2)
+		var taking sync.WaitGroup
+		defer taking.Wait() // ctx ends with the test
 		take := func(who string, m *member) {
 			next, err := m.Mutex("x").Lock(ctx)
 			got <- who
@@ -427,9 +430,9 @@ func TestSim_placeOfTooFewTickets_isKept(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		go take("b", b)
+		taking.Go(func() { take("b", b) })
 		time.Sleep(2 * time.Millisecond)
-		go take("d", d)
+		taking.Go(func() { take("d", d) })
 		time.Sleep(100 * time.Millisecond)
 		wantErr(t, lease.Unlock(ctx), nil)
 		if first, second := <-got, <-got; first != "b" || second != "d" {
