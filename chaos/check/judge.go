@@ -70,7 +70,9 @@ func (r *Result) sort() {
 
 // each makes a checker of a function that judges one chapter. Observed and Figures of the chapters are added up, so a figure must be a
 // number that can be added. held says what it says of them if there are no violations.
-func each(f func(*history.History) Result, held func(Result) string) checker { return &eachChapter{f: f, held: held} }
+func each(f func(*history.History) Result, held func(Result) string) checker {
+	return &eachChapter{f: f, held: held}
+}
 
 type eachChapter struct {
 	f        func(*history.History) Result
