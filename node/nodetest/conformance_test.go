@@ -489,6 +489,9 @@ func errorText(err error) string {
 		return errors.Unwrap(err).Error()
 	}
 	word, _, _ := strings.Cut(errors.Unwrap(err).Error(), " ")
+	if strings.HasPrefix(word, "user_script:") {
+		return "ERR" // Redis 6.2 gives no code where a script ended by an error of its own
+	}
 	return word
 }
 
