@@ -28,7 +28,8 @@ const (
 
 // LeftBehind is the checker left-behind. What a client took and does not need any more is given back, and not merely left to its TTL:
 //   - the vote of a holder is gone from a master giveBack after the Unlock of the holder returned, whatever it returned;
-//   - the vote of a holder that was never granted the lock is gone attempt after it was first seen on the master;
+//   - the vote of a holder that was never granted the lock is gone attempt after it was first seen on the master, and after the calls of its
+//     client for the lock have returned that were under way then: a multilock has votes for one lock while it waits for the next;
 //   - the vote of a client that was killed is gone after a TTL and giveBack;
 //   - a place in a queue is gone after the TTL of the queue, once no call of its client waits. The library does not promise more: a place that
 //     was left is given up when the client is next woken for it. Places that are seen giveBack after the last call are counted;
@@ -92,7 +93,7 @@ type leftovers struct {
 	faults map[string][]settled    // master or process -> faults on it; "" has those that do not say what they hit
 	killed map[string]int64        // process -> when it was dead
 	closed map[string]int64        // process -> when it had closed its client
-	first  map[[3]string]int64     // master, lock and holder -> when the vote was first seen
+	first  map[[3]string]int64     // master, lock and holder -> when the vote was first seen, or until when a call of then lasted
 	strays int                     // places that were seen giveBack after the last call
 	ends   map[grantID]int64       // grants of the harness -> when it had unlocked
 }
@@ -199,7 +200,7 @@ func settles(nemesis string, ttl time.Duration) time.Duration {
 	switch nemesis {
 	case "cut-replies", "waiter-storm", "misconfigure", "fill-memory", "slow-replies":
 		return giveBack // connections are made again at once, or were never lost
-	case "partition", "reorder", "freeze-masters", "freeze-client", "administer":
+	case "partition", "freeze-masters", "freeze-client", "administer":
 		return reconnect
 	}
 	return max(reconnect, ttl+giveBack)
@@ -263,9 +264,12 @@ func (l *leftovers) vote(k history.Key, holder, process string) (from int64, bou
 	case granted:
 		return history.Never, 0, ""
 	}
+	if process == "" {
+		return history.Never, 0, "" // nobody knows whether its call is under way
+	}
 	key := [3]string{k.Node, k.Lock, holder}
 	if _, seen := l.first[key]; !seen {
-		l.first[key] = k.At
+		l.first[key] = max(k.At, before(l.calls[[2]string{process, k.Lock}], k.At))
 	}
 	return l.first[key], attempt, "the vote of an attempt that was never granted"
 }

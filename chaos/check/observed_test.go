@@ -86,6 +86,12 @@ func TestLeftBehind_votesPlacesSigns_judged(t *testing.T) {
 			h.Faults, h.Keys = append(h.Faults, fault("kill-client", 2015, 2016, "c2")), append(h.Keys, ks...)
 		}
 	}
+	waits := func(ks ...history.Key) func(h *history.History) {
+		return func(h *history.History) {
+			h.Ops = append(h.Ops, history.Op{Kind: history.KindLock, Client: "c1.hot1", Call: ms(4900), Return: ms(6000), Lock: "L", Mode: history.Exclusive, Outcome: history.Failed})
+			h.Keys = append(h.Keys, ks...)
+		}
+	}
 	const votes, queue, alive = history.KeyVotes, history.KeyQueue, history.KeyAlive
 	judged(t, LeftBehind, tests{
 		"while it is held":                 {keys(key(votes, 1015, id1+":1")), ""},
@@ -101,6 +107,8 @@ func TestLeftBehind_votesPlacesSigns_judged(t *testing.T) {
 		"the harness was late":             {func(h *history.History) { keys(key(votes, 1400, id1+":1"))(h); h.Pulses[11].Lag = time.Second }, ""},
 		"an attempt, seen once":            {keys(key(votes, 5000, id1+":9")), ""},
 		"an attempt, seen for long":        {keys(key(votes, 5000, id1+":9"), key(votes, 5700, id1+":9")), "the vote of an attempt that was never granted is still there after 700ms"},
+		"an attempt, while a call waits":   {waits(key(votes, 5000, id1+":9"), key(votes, 6500, id1+":9")), ""},
+		"an attempt, long after the call":  {waits(key(votes, 5000, id1+":9"), key(votes, 6700, id1+":9")), "the vote of an attempt that was never granted is still there after 700ms"},
 		"a killed client, within the TTL":  {killed(key(votes, 7300, id2+":1")), ""},
 		"a killed client, after the TTL":   {killed(key(votes, 7400, id2+":1")), "the vote of a client that was killed"},
 		"a place, while a call waits":      {keys(key(queue, 1005, id1)), ""},
