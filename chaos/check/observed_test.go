@@ -146,6 +146,11 @@ func TestSignals_lateAndSpurious_judged(t *testing.T) {
 	strike := func(f history.Fault) func(h *history.History) {
 		return func(h *history.History) { h.Faults = append(h.Faults, f) }
 	}
+	look := func(node string, outcome history.Outcome, took int64) func(h *history.History) {
+		return func(h *history.History) {
+			h.Votes = append(h.Votes, history.Vote{Node: node, Call: ms(2500), Return: ms(2500 + took), Outcome: outcome})
+		}
+	}
 	judged(t, Signals, tests{
 		"unlocked in time":               {func(*history.History) {}, ""},
 		"told in time":                   {lost(7000, 5849, false, nil), ""},
@@ -158,6 +163,11 @@ func TestSignals_lateAndSpurious_judged(t *testing.T) {
 		"a fault on a voter":             {lost(7000, 3000, false, strike(fault("kill-minority", 2000, 2500, "m1"))), ""},
 		"a fault on another master":      {lost(7000, 3000, false, strike(fault("kill-minority", 2000, 2500, "m3"))), "no fault was near"},
 		"a fault on the client":          {lost(7000, 3000, false, strike(fault("cut-replies", 2000, 2500, "c1", "m3"))), ""},
+		"a voter answered late":          {lost(7000, 3000, false, look("m1", history.OK, 100)), ""},
+		"a voter did not answer":         {lost(7000, 3000, false, look("m1", history.Unknown, 1)), ""},
+		"a voter did not vote":           {lost(7000, 3000, false, look("m1", history.Failed, 1)), ""},
+		"voters answered in time":        {lost(7000, 3000, false, look("m1", history.OK, 99)), "no fault was near"},
+		"another master did not vote":    {lost(7000, 3000, false, look("m3", history.Failed, 1)), "no fault was near"},
 		"a fault later":                  {lost(7000, 3000, false, strike(fault("kill-minority", 3001, 3500, "m1"))), "no fault was near"},
 	})
 }

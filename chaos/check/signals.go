@@ -17,7 +17,8 @@ const (
 	signalTime = 100 * time.Millisecond
 	// earlyTime is how much sooner than promised it may end, because two readings of the clock are compared.
 	earlyTime = 20 * time.Millisecond
-	// quietLag is the largest lag of a process whose lost lease is judged: with more, a renewal may have come too late.
+	// quietLag is the largest lag of a process whose lost lease is judged, and the longest answer of a master that had voted for it: with more,
+	// a renewal may have come too late.
 	quietLag = 100 * time.Millisecond
 )
 
@@ -26,7 +27,8 @@ const (
 //     or gets no processor, cannot end anything.
 //   - It does not end sooner than a hundredth of the TTL and 1 ms before the deadline, and does not end at all if the library renews the lease,
 //     unless a fault was near: on the client, on a master that had voted for the lease, or one that does not say what it hit. A fault is near
-//     from a TTL before the call of Lock until the signal. A lease of a process that was late itself is not judged.
+//     from a TTL before the call of Lock until the signal. A lease is not judged if its process was late itself, or if the harness saw that a
+//     master that had voted for it answered late, not at all, or did not vote: on a busy machine a master may get no processor or no disk.
 //
 // A lease is judged in the chapter in which it was lost or unlocked.
 func Signals(h *history.History) Result {
@@ -110,6 +112,12 @@ func spurious(h *history.History, l *lags, g *life, s *history.Signal) string {
 		}
 	}
 	voters := strings.Split(g.grant.Voters, ", ")
+	for _, v := range h.Votes {
+		well := v.Outcome == history.OK && v.Return-v.Call < int64(quietLag)
+		if !well && v.Return >= g.grant.Call && v.Call <= s.At && slices.Contains(voters, v.Node) {
+			return ""
+		}
+	}
 	for _, f := range h.Faults {
 		if f.Start > s.At || f.End < from {
 			continue
