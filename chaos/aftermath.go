@@ -189,29 +189,28 @@ func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found
 		return 0, err
 	}
 	at := history.Now()
-	keys := make([]history.Key, len(names))
+	keys, ours := make([]history.Key, len(names)), make([]bool, len(names))
 	ttls, ids := make([]*redis.DurationCmd, len(names)), make([]*redis.StringSliceCmd, len(names))
 	_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for i, key := range names {
-			keys[i] = r.describe(key)
+			keys[i], ours[i] = r.describe(key)
 			ttls[i] = p.PTTL(ctx, key)
 			switch {
-			case key == keys[i].Lock && keys[i].What == history.KeyVotes && slices.Contains(r.target.Locks, key):
-				ids[i] = p.HKeys(ctx, key)
 			case keys[i].What == history.KeyQueue:
 				ids[i] = p.ZRange(ctx, key, 0, -1)
+			case keys[i].What == history.KeyVotes && ours[i] && key == keys[i].Lock:
+				ids[i] = p.HKeys(ctx, key)
 			}
 		}
 		return nil
 	})
-	if err != nil && len(names) > 0 {
+	if err != nil {
 		return 0, err
 	}
 	for i, k := range keys {
 		k.Node, k.At, k.TTL = name, at, ttls[i].Val()
-		_, ours := lockOf(names[i], r.target.Locks)
-		if k.TTL == -2 || names[i] == protocol.RecordKey || !ours && k.What == history.KeyVotes && k.TTL >= 0 {
-			continue // the key is gone, is the node record, or belongs to no lock and has a TTL
+		if k.TTL == -2 || names[i] == protocol.RecordKey || !ours[i] && k.TTL >= 0 {
+			continue // the key is gone, is the node record, or is none of a lock or a client and has a TTL
 		}
 		if ids[i] != nil {
 			k.Holders = strings.Join(holders(ids[i].Val()), ", ")
@@ -248,16 +247,16 @@ func keysOf(ctx context.Context, c *redis.Client, pattern string) (names []strin
 // queuePrefix begins the name of a queue: the name of the lock follows, in braces.
 const queuePrefix = "redlock:queue:"
 
-// describe returns what the name of a key says about it.
-func (r *run) describe(key string) history.Key {
+// describe returns what the name of a key says about it, and whether it is of a lock or of a client.
+func (r *run) describe(key string) (k history.Key, ours bool) {
 	if lock, ok := strings.CutPrefix(key, queuePrefix); ok {
-		return history.Key{Lock: strings.Trim(lock, "{}"), What: history.KeyQueue}
+		return history.Key{Lock: strings.Trim(lock, "{}"), What: history.KeyQueue}, true
 	}
 	if id, ok := strings.CutPrefix(key, SignOfLife); ok {
-		return history.Key{Lock: key, What: history.KeyAlive, Holders: id}
+		return history.Key{Lock: key, What: history.KeyAlive, Holders: id}, true
 	}
-	lock, _ := lockOf(key, r.target.Locks)
-	return history.Key{Lock: lock}
+	k.Lock, ours = lockOf(key, r.target.Locks)
+	return k, ours
 }
 
 // deleteStuck deletes keys that were set while a master's clock was ahead. Such a key expires when the clock is there again: after minutes,
@@ -265,17 +264,20 @@ func (r *run) describe(key string) history.Key {
 func (r *run) deleteStuck(ctx context.Context) error {
 	for _, n := range r.target.Nodes {
 		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error {
-			keys := c.Scan(ctx, 0, r.keyPattern(), 1000).Iterator()
-			for keys.Next(ctx) {
-				ttl, err := c.PTTL(ctx, keys.Val()).Result()
-				if err == nil && ttl > r.longest(keys.Val()) {
-					err = c.Del(ctx, keys.Val()).Err()
+			keys, err := keysOf(ctx, c, r.keyPattern())
+			if err != nil {
+				return err
+			}
+			for _, key := range keys {
+				ttl, err := c.PTTL(ctx, key).Result()
+				if err == nil && ttl > r.longest(key) {
+					err = c.Del(ctx, key).Err()
 				}
 				if err != nil {
 					return err
 				}
 			}
-			return keys.Err()
+			return nil
 		})
 		if err != nil {
 			return fmt.Errorf("chaos: delete keys of the future on %s: %w", n.Name(), err)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -87,15 +86,15 @@ func inspect(ctx context.Context, o *redis.Options) (n NodeInfo, id string, err 
 	}
 	n = NodeInfo{Addr: o.Addr, Version: localredis.VersionIn(text)}
 	switch {
-	case infoField(text, "role") != "master":
+	case protocol.InfoField(text, "role") != "master":
 		return n, "", errors.New("it is a replica: name its master")
-	case infoField(text, "cluster_enabled") == "1":
+	case protocol.InfoField(text, "cluster_enabled") == "1":
 		return n, "", errors.New("it is a part of a Redis Cluster: name independent masters")
 	}
 	if n.Keys, err = c.DBSize(ctx).Result(); err != nil {
 		return n, "", err
 	}
-	return n, infoField(text, "run_id"), unused(ctx, c)
+	return n, protocol.InfoField(text, "run_id"), unused(ctx, c)
 }
 
 // unused returns an error if locks are in use on the master.
@@ -108,13 +107,6 @@ func unused(ctx context.Context, c *redis.Client) error {
 			"if no lock is in use, delete the key, on each of the masters", RecordKey)
 	}
 	return nil
-}
-
-// infoField returns a field of INFO.
-func infoField(text, name string) string {
-	_, rest, _ := strings.Cut("\r\n"+text, "\r\n"+name+":")
-	value, _, _ := strings.Cut(rest, "\r\n")
-	return value
 }
 
 // registerDriver returns the driver of the server for the registers, which is never one of the user's.
@@ -167,14 +159,14 @@ const leaveTime = time.Minute
 // leave removes what the run made on one master.
 func (r *run) leave(ctx context.Context, c *redis.Client, _ int) error {
 	for _, pattern := range []string{r.keyPattern(), SignOfLife + "*"} {
-		keys := c.Scan(ctx, 0, pattern, 1000).Iterator()
-		for keys.Next(ctx) {
-			if err := c.Del(ctx, keys.Val()).Err(); err != nil {
+		keys, err := keysOf(ctx, c, pattern)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := c.Del(ctx, key).Err(); err != nil {
 				return err
 			}
-		}
-		if err := keys.Err(); err != nil {
-			return err
 		}
 	}
 	return c.Del(ctx, RecordKey).Err()

@@ -261,15 +261,14 @@ func (r *run) spec(nodes []string) workload.Spec {
 
 // lockNames returns the names of the locks of the run.
 func (r *run) lockNames() []string {
-	names := workload.Locks(r.cfg.Workloads)
-	if r.cfg.Client != "" {
-		names = []string{string(workload.Hot)}
+	var names []string
+	if r.cfg.Client == "" {
+		names = append(workload.Locks(r.cfg.Workloads), serviceLock)
+	} else {
+		names = append(names, string(workload.Hot))
 		for i := range foreignLocks {
 			names = append(names, fmt.Sprintf("cold-%d", i+1))
 		}
-	}
-	if r.cfg.Client == "" {
-		names = append(names, serviceLock)
 	}
 	for i, name := range names {
 		names[i] = r.cfg.Prefix + name

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -109,7 +107,7 @@ func (r *run) watch(ctx context.Context) error {
 	}
 }
 
-// look records whether a master votes, and its keys. If closely is set it also records its counters.
+// look records whether a master votes, and its keys. If closely is set, once a second, it also records its counters.
 func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.Outcome, error) {
 	v := history.Vote{Node: n.Name(), Call: history.Now()}
 	var record map[string]string
@@ -131,7 +129,10 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 		} else {
 			v.Outcome, v.Error = history.Failed, "does not vote"
 		}
-		_, _ = r.scanNode(ctx, n.Name(), c) // after an error the next look scans again
+		// Masters of somebody else have other keys too: they are scanned as seldom as was announced.
+		if closely || len(r.cfg.Nodes) == 0 {
+			_, _ = r.scanNode(ctx, n.Name(), c) // after an error a later look scans again
+		}
 		return nil
 	})
 	if err != nil && over() != nil {
@@ -157,20 +158,13 @@ func (r *run) look(ctx context.Context, n *nemesis.Node, closely bool) (history.
 const mostCounters = 256
 
 func (r *run) appendCounters(v history.Vote, incarnation string, record map[string]string) error {
-	n := 0
-	for _, field := range slices.Sorted(maps.Keys(record)) {
-		slot, err := strconv.Atoi(strings.TrimPrefix(field, "c"))
-		if err != nil || protocol.CounterField(slot) != field {
-			continue
-		}
-		value, err := strconv.ParseInt(record[field], 10, 64)
-		if err != nil {
-			return fmt.Errorf("chaos: counter %s of %s is %q", field, v.Node, record[field])
-		}
-		if n++; n > mostCounters {
-			return nil
-		}
-		c := history.Counter{Node: v.Node, Incarnation: incarnation, Slot: slot, Call: v.Call, Return: v.Return, Value: value}
+	counters, err := protocol.ReadCounters(record)
+	if err != nil {
+		return fmt.Errorf("chaos: %s: %w", v.Node, err)
+	}
+	slots := slices.Sorted(maps.Keys(counters))
+	for _, slot := range slots[:min(len(slots), mostCounters)] {
+		c := history.Counter{Node: v.Node, Incarnation: incarnation, Slot: slot, Call: v.Call, Return: v.Return, Value: counters[slot]}
 		if err := r.history.Append(c); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pulse says how a process of the run is. Each client and the harness append one about once a second.
+// Pulse says how a process of the run is. Each client and the harness append one twice a second.
 type Pulse struct {
 	Process string `json:"process"` // c1, c1.2, ... or harness
 	At      int64  `json:"at"`
@@ -17,7 +17,7 @@ type Pulse struct {
 	Heap       uint64        `json:"heap"` // bytes that were live after the last garbage collection
 	Goroutines int           `json:"goroutines"`
 
-	// Idle is set in the first Pulse of a client, before it opened the lock's client, and in the last, after it closed it.
+	// Idle is set in the first Pulse of a process, before it opened a client of the library, and in the last, after it closed it.
 	Idle bool `json:"idle,omitempty"`
 }
 

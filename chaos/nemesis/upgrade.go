@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -47,9 +45,9 @@ func upgradeServer(s *strike) error {
 		if err != nil {
 			return err
 		}
-		for field, value := range before {
-			if after[field] < value {
-				return fmt.Errorf("the upgrade lost a counter: %s was %d and is %d", field, value, after[field])
+		for i, value := range before {
+			if after[i] < value {
+				return fmt.Errorf("the upgrade lost a counter: %s was %d and is %d", protocol.CounterField(i), value, after[i])
 			}
 		}
 		return nil
@@ -57,18 +55,11 @@ func upgradeServer(s *strike) error {
 }
 
 // counters reads the counters of a master. The caller holds n.server.
-func (n *Node) counters(ctx context.Context) (map[string]int64, error) {
-	counters := map[string]int64{}
-	err := n.admin(ctx, func(ctx context.Context, c *redis.Client) error {
+func (n *Node) counters(ctx context.Context) (counters map[int]int64, err error) {
+	err = n.admin(ctx, func(ctx context.Context, c *redis.Client) error {
 		record, err := c.HGetAll(ctx, protocol.RecordKey).Result()
-		for field, text := range record {
-			slot, notSlot := strconv.Atoi(strings.TrimPrefix(field, "c"))
-			if notSlot != nil || protocol.CounterField(slot) != field {
-				continue
-			}
-			value, notValue := strconv.ParseInt(text, 10, 64)
-			err = errors.Join(err, notValue)
-			counters[field] = value
+		if err == nil {
+			counters, err = protocol.ReadCounters(record)
 		}
 		return err
 	})

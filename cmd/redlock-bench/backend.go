@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -127,7 +128,7 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 		if v := localredis.VersionIn(info); !slices.Contains(versions, v) {
 			versions = append(versions, v)
 		}
-		if infoField(info, "aof_enabled") == "1" {
+		if protocol.InfoField(info, "aof_enabled") == "1" {
 			aof++
 		}
 		names = append(names, b.options[i].Addr)

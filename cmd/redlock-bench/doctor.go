@@ -173,8 +173,8 @@ func examine(ctx context.Context, url string) patient {
 	info, err := c.Info(ctx).Result()
 	p.reached = err == nil || errors.As(err, &reply)
 	if err == nil {
-		p.runID = infoField(info, "run_id")
-		p.version, p.eviction = localredis.VersionIn(info), infoField(info, "maxmemory_policy")
+		p.runID = protocol.InfoField(info, "run_id")
+		p.version, p.eviction = localredis.VersionIn(info), protocol.InfoField(info, "maxmemory_policy")
 		p.aof = aof(ctx, c, info)
 		p.clock = clockOffset(ctx, c)
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {
@@ -236,7 +236,7 @@ func servers(url string) (urls []string) {
 
 // aof is how often the append-only file is synced.
 func aof(ctx context.Context, c *redis.Client, info string) string {
-	if infoField(info, "aof_enabled") != "1" {
+	if protocol.InfoField(info, "aof_enabled") != "1" {
 		return "off"
 	}
 	conf, err := c.ConfigGet(ctx, "appendfsync").Result()

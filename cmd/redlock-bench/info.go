@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // cpuTime is CPU spent so far: by this process, and by all masters together. ok is false where masters do not tell.
@@ -31,7 +33,7 @@ func (b *backend) mastersCPU(ctx context.Context) (sum time.Duration, ok bool) {
 			return 0, false
 		}
 		for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
-			s, err := strconv.ParseFloat(infoField(info, name), 64)
+			s, err := strconv.ParseFloat(protocol.InfoField(info, name), 64)
 			if err != nil {
 				return 0, false
 			}
@@ -64,17 +66,7 @@ func (b *backend) commands(ctx context.Context) (sum int64, ok bool) {
 
 // commandCalls reads a line such as cmdstat_evalsha:calls=4,usec=120,...; a command that never came has none.
 func commandCalls(info, name string) int64 {
-	calls, _, _ := strings.Cut(infoField(info, "cmdstat_"+name), ",")
+	calls, _, _ := strings.Cut(protocol.InfoField(info, "cmdstat_"+name), ",")
 	n, _ := strconv.ParseInt(strings.TrimPrefix(calls, "calls="), 10, 64)
 	return n
-}
-
-// infoField finds name in the text that INFO answers.
-func infoField(info, name string) string {
-	for line := range strings.Lines(info) {
-		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok && key == name {
-			return value
-		}
-	}
-	return ""
 }

@@ -3,8 +3,11 @@
 package protocol
 
 import (
+	"errors"
+	"fmt"
 	"hash/fnv"
 	"strconv"
+	"strings"
 )
 
 // RecordKey is the key of a master's node record. The record is a hash. It holds the
@@ -28,3 +31,23 @@ func counterIndex(name string) int {
 
 // CounterField returns the record's field of counter i.
 func CounterField(i int) string { return "c" + strconv.Itoa(i) }
+
+// ReadCounters returns the counters that are in a record, by their number. It leaves out those that are no numbers, and joins what is wrong
+// with them to the error.
+func ReadCounters(record map[string]string) (map[int]int64, error) {
+	counters := make(map[int]int64)
+	var errs []error
+	for field, text := range record {
+		i, err := strconv.Atoi(strings.TrimPrefix(field, "c"))
+		if err != nil || CounterField(i) != field {
+			continue
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("counter %s is %q", field, text))
+			continue
+		}
+		counters[i] = n
+	}
+	return counters, errors.Join(errs...)
+}
