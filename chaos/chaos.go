@@ -54,7 +54,7 @@ type Config struct {
 	Workloads   []workload.Kind     // default all
 	TTL         time.Duration       // of the locks; default 600 ms
 	MaxTTL      time.Duration       // of the epoch, and so the quarantine of a master; default 1 s
-	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 10 s
+	LeastFaults int                 // faults go on until this many struck, for at most another Duration and 30 s
 	LeastLocks  int                 // faults also go on until this many locks were granted while a fault was at work, for at most another minute
 	Min         *check.Minimums     // what the run must have done; default see Minimums
 	Replay      string              // the command that repeats the run, for the record

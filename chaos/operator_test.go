@@ -155,7 +155,7 @@ func (o *office) kill(order string, n int64, then func()) bool {
 }
 
 // user locks and unlocks on the list of the moment until ctx ends. A client that is told that its list was left starts again with the next.
-func user(ctx context.Context, t *testing.T, name string, w *history.Writer, lists [][]string) {
+func user(ctx context.Context, t *testing.T, name string, w *history.Writer, lists [][]string, granted *atomic.Int64) {
 	rec := workload.NewRecorder(w, name)
 	for at := 0; ctx.Err() == nil; at++ {
 		try, cancel := context.WithTimeout(ctx, time.Second)
@@ -170,6 +170,7 @@ func user(ctx context.Context, t *testing.T, name string, w *history.Writer, lis
 				return lease, err
 			})
 			if lease != nil {
+				granted.Add(1)
 				rec.Unlock("x", lease.Holder(), func() error { return lease.Unlock(ctx) })
 			}
 			var moved *redlock.EpochError
@@ -210,8 +211,8 @@ func masters(t *testing.T) (o *office, a, b string, lists [][]string) {
 	return o, strings.Join(proxied[:3], ","), strings.Join(proxied[2:], ","), [][]string{direct[:3], direct[2:]}
 }
 
-// underUsers runs f while three clients lock, and judges what they recorded.
-func underUsers(t *testing.T, lists [][]string, f func()) {
+// underUsers runs f while three clients lock, and judges what they recorded. granted is how often they have been granted the lock.
+func underUsers(t *testing.T, lists [][]string, f func(granted func() int64)) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "history.jsonl"))
 	if err != nil {
@@ -224,13 +225,14 @@ func underUsers(t *testing.T, lists [][]string, f func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var users sync.WaitGroup
+	var granted atomic.Int64
 	for i := range 3 {
-		users.Go(func() { user(ctx, t, fmt.Sprintf("c%d", i+1), w, lists) })
+		users.Go(func() { user(ctx, t, fmt.Sprintf("c%d", i+1), w, lists, &granted) })
 	}
 	func() {
 		defer users.Wait()
 		defer cancel()
-		f()
+		f(granted.Load)
 	}()
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
@@ -252,7 +254,7 @@ func TestOperator_reconfigureKilledAtEachWrite_keepsPromises(t *testing.T) {
 	notWithRace(t)
 	o, a, b, lists := masters(t)
 	o.process("init "+a+" "+b, 0)
-	underUsers(t, lists, func() {
+	underUsers(t, lists, func(func() int64) {
 		n := int64(1)
 		for ; ; n++ {
 			change := "reconfigure " + a + " " + b
@@ -275,7 +277,7 @@ func TestOperator_cancelKilledAtEachWrite_keepsPromises(t *testing.T) {
 	o, a, b, lists := masters(t)
 	old := &office{t, o.links[:3]}
 	o.process("init "+a+" "+b, 0)
-	underUsers(t, lists, func() {
+	underUsers(t, lists, func(func() int64) {
 		n := int64(1)
 		for killed := true; killed; n++ {
 			// The change has reached one of three old masters: it has begun and is not decided.
@@ -297,7 +299,7 @@ func TestOperator_initKilledAtEachWrite_keepsPromises(t *testing.T) {
 	notWithRace(t)
 	for n, killed := int64(1), true; killed; n++ {
 		o, a, b, lists := masters(t)
-		underUsers(t, lists[:1], func() {
+		underUsers(t, lists[:1], func(granted func() int64) {
 			begin := "init " + a + " " + b
 			killed = o.kill(begin, n, func() { o.process(begin, 0) })
 			c, err := redlock.Open(t.Context(), lists[0], operated...)
@@ -305,7 +307,8 @@ func TestOperator_initKilledAtEachWrite_keepsPromises(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			for range 5 { // the others are granted it in between
+			// The users are granted it in between. On a busy machine that takes a while.
+			for end := time.Now().Add(20 * time.Second); granted() < 3 && time.Now().Before(end); {
 				lease, err := c.Mutex("x").Lock(t.Context())
 				if err != nil {
 					t.Fatal(err)

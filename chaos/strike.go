@@ -15,14 +15,14 @@ import (
 )
 
 // strike starts the strike loops and waits until cfg.Duration is over, every nemesis has struck and the lock quota is filled. A busy
-// machine gets another cfg.Duration and 10 s for the nemeses that have not struck, and a minute for the quota.
+// machine gets another cfg.Duration and 30 s for the nemeses that have not struck, and a minute for the quota.
 func (r *run) strike(ctx context.Context) error {
 	begun := time.Now()
 	live, stop := context.WithCancel(ctx)
 	defer stop()
 	during, cancel := context.WithTimeout(live, r.cfg.Duration)
 	defer cancel()
-	extra := r.cfg.Duration + 10*time.Second
+	extra := r.cfg.Duration + 30*time.Second
 	if r.cfg.LeastLocks > 0 {
 		extra = max(extra, maxQuotaTime)
 	}

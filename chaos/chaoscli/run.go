@@ -67,7 +67,7 @@ func (f *runFlags) bind(fs *flag.FlagSet) {
 	fs.IntVar(&f.atOnce, "at-once", 2, "`N` nemeses strike at the same time")
 	fs.DurationVar(&f.ttl, "ttl", 600*time.Millisecond, "`TIME` that a lock is granted for")
 	fs.DurationVar(&f.maxTTL, "max-ttl", time.Second, "`TIME` that a lock may be granted for at most, which a master that lost its data waits")
-	fs.IntVar(&f.leastFaults, "least-faults", 0, "`N` faults, until which the run goes on, for at most another duration and 10 s")
+	fs.IntVar(&f.leastFaults, "least-faults", 0, "`N` faults, until which the run goes on, for at most another duration and 30 s")
 	fs.IntVar(&f.leastLocks, "least-locks", 0, "`N` locks granted under faults, until which the run goes on, for at most another minute")
 	fs.DurationVar(&f.duration, "duration", 30*time.Second, "`TIME` of the faults; the start, the aftermath and the checks come on top")
 	fs.Uint64Var(&f.seed, "seed", 0, "`N` of every random choice; 0 draws a seed and prints it")

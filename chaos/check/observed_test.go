@@ -128,6 +128,22 @@ func TestLeftBehind_votesPlacesSigns_judged(t *testing.T) {
 	}
 }
 
+// A clock that was ahead by 11 ms has just been put back: what was set before has 11 ms more, and ends all the same.
+func TestHealed_keyOfALongTTL_judgedATTLAfterTheLastFault(t *testing.T) {
+	found := func(at int64) func(h *history.History) {
+		return func(h *history.History) {
+			h.Faults = append(h.Faults, fault("step-clock", 1500, 2000, "m1"))
+			k := key(history.KeyVotes, at, id2+":1")
+			k.TTL = 5011 * time.Millisecond
+			h.Keys = append(h.Keys, k)
+		}
+	}
+	judged(t, func(h *history.History) Result { return Healed(h, time.Minute) }, tests{
+		"at once":     {found(2006), ""},
+		"a TTL later": {found(7000), "no client asks for more than 5s"},
+	})
+}
+
 func TestSignals_lateAndSpurious_judged(t *testing.T) {
 	// c1 keeps its lock until unlock, and is told at the instant told; 0: never.
 	lost := func(unlock, told int64, renewed bool, more func(h *history.History)) func(h *history.History) {
