@@ -49,3 +49,7 @@ func (w *Watch) Observe(sent, received, master time.Duration, drift Drift) time.
 	*w = Watch{lo: lo, hi: hi, at: received, read: true}
 	return off
 }
+
+// Offset returns how far the master's clock is ahead of the client's: the middle of what all readings
+// allow. ok is false before the first reading.
+func (w *Watch) Offset() (offset time.Duration, ok bool) { return w.lo + (w.hi-w.lo)/2, w.read }

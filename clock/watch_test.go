@@ -80,3 +80,18 @@ func TestWatch_delayIsNoStep(t *testing.T) {
 		at += there + back
 	}
 }
+
+// The offset is the middle of what all readings allow: a reading with a short round trip tells more
+// than one with a long round trip, whichever is the later.
+func TestWatch_offset_narrowedByAllReadings(t *testing.T) {
+	var w Watch
+	if _, ok := w.Offset(); ok {
+		t.Error("an offset without a reading")
+	}
+	const ms = time.Millisecond
+	w.Observe(0, 2*ms, epoch2026+ms, DefaultDrift())
+	w.Observe(10*ms, 60*ms, epoch2026+11*ms, DefaultDrift()) // the answer was late
+	if got, ok := w.Offset(); !ok || (got-epoch2026).Abs() > ms {
+		t.Errorf("%v beside the truth", got-epoch2026)
+	}
+}
