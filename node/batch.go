@@ -20,12 +20,12 @@ import (
 // TIME in any case. The next pipeline notices it.
 const clockEvery = 5 * time.Millisecond
 
-// batch is one pipeline: unacknowledged releases and dequeues, and then ops for which
-// callers wait.
+// batch is one pipeline: unacknowledged releases, and then ops for which callers wait.
 type batch struct {
 	at       time.Duration // when the lane took it
 	idle     time.Duration // how long the lane had waited for it
 	epoch    string
+	mayHand  bool // nobody doubts the master's clock
 	releases []*unacked.Entry
 	ops      []*protocol.Op
 }
@@ -44,6 +44,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 		conn.epoch = b.epoch
 		conn.wire.Voting, conn.wire.Quarantined = r.recordStates(conn.ident.Incarnation(), b.epoch)
 	}
+	conn.wire.MayHand = b.mayHand
 	about := r.fill(conn, b)
 	err := r.pipe.Do()
 	received := r.clock.Elapsed()
@@ -147,7 +148,6 @@ func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, rece
 // keepUnacknowledgedLocked records what the reply to op means for the unacknowledged
 // releases. broke says whether the connection broke.
 func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration, broke bool) {
-	r.unacked.PlaceTaken(op)
 	if broke && op.Reply.Outcome == protocol.Unknown && !mutants.NoUnread {
 		r.unacked.Broke(op.Request)
 	}
@@ -178,7 +178,11 @@ func (r *redisNode) observeClock(sent, received time.Duration, t *redis.TimeCmd)
 		return false
 	}
 	master := time.Duration(t.Val().UnixNano())
-	if r.clockMonitor.Observe(sent, received, master, r.binding.Drift) == 0 {
+	off := r.clockMonitor.Observe(sent, received, master, r.binding.Drift)
+	offset, _ := r.clockMonitor.Offset()
+	r.clockOffset.Store(int64(offset))
+	r.clockRead.Store(true)
+	if off == 0 {
 		return false
 	}
 	if !mutants.NoClockWatch {

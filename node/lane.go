@@ -130,12 +130,12 @@ func (r *redisNode) nextBatch() (batch, bool) {
 		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
-		b := batch{at: now, idle: now - began, epoch: r.epoch, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
+		b := batch{at: now, idle: now - began, epoch: r.epoch, mayHand: r.voteRefusal == nil || !r.binding.CheckRecordState, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])
 		r.queue = r.queue[:rest]
-		b.releases = r.unacked.Take(now, b.ops, b.releases)
+		b.releases = r.unacked.Take(now, b.releases)
 		closed, unacknowledged := r.closed, r.unacked.Len() > 0
 		r.busy, r.busySince = len(b.ops)+len(b.releases) > 0, now
 		busy := r.busy
@@ -183,7 +183,7 @@ func (r *redisNode) dialEnded(err error) {
 }
 
 // connectionFailed opens the breaker after err. It answers all queued ops, and keeps
-// releases and dequeues for the next connection. It reports whether the lane goes on.
+// releases for the next connection. It reports whether the lane goes on.
 func (r *redisNode) connectionFailed(err error) bool {
 	r.mu.Lock()
 	if err == nil {
@@ -194,11 +194,10 @@ func (r *redisNode) connectionFailed(err error) bool {
 	r.queue = nil
 	unsent := make(map[unacked.Key]bool) // votes whose acquire was never sent: there is nothing to release
 	for _, op := range ops {
-		vote := unacked.VoteKey(op.Request)
 		switch {
-		case op.Kind == protocol.Acquire:
-			unsent[vote] = true
-		case wire.Undoes(op.Request) && !(op.Kind == protocol.Release && unsent[vote]):
+		case op.Kind == protocol.Acquire && !(op.Wait != nil && op.Wait.Again): // a holder that asks again was sent before
+			unsent[unacked.KeyOf(op.Request)] = true
+		case wire.Undoes(op.Request) && !unsent[unacked.KeyOf(op.Request)]:
 			r.unacked.Add(op.Request)
 		}
 	}
@@ -216,7 +215,7 @@ func (r *redisNode) connectionFailed(err error) bool {
 func downError(err error) error { return fmt.Errorf("%w: %w", ErrDown, err) }
 
 // notSent returns the reply to an op that the lane did not send. Such an op has no effect.
-// A Release or Dequeue is Unknown instead, because the node sends it later.
+// A Release is Unknown instead, because the node sends it later.
 func (r *redisNode) notSent(op *protocol.Op, err error) protocol.Reply {
 	reply := protocol.Reply{Outcome: protocol.NotSent, Err: &Error{Node: r.name, Err: err}}
 	if wire.Undoes(op.Request) {

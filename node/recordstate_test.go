@@ -62,7 +62,7 @@ func TestEnter_checkedMaster_votesOnlyWhenLookedAt(t *testing.T) {
 			t.Errorf("%v before anybody looked: %v", kind, refusal(kind))
 		}
 	}
-	for _, kind := range []protocol.Kind{protocol.Release, protocol.Dequeue, protocol.Extend, protocol.TopUp, protocol.ReadRecord, protocol.CompareAndSetRecord, protocol.Heartbeat} {
+	for _, kind := range []protocol.Kind{protocol.Release, protocol.Extend, protocol.TopUp, protocol.ReadRecord, protocol.CompareAndSetRecord, protocol.Heartbeat} {
 		if err := refusal(kind); err != nil {
 			t.Errorf("%v before anybody looked: %v", kind, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,6 +46,9 @@ type redisNode struct {
 	firstDial     chan struct{} // closed after the first dial
 	firstDialOnce sync.Once     // closes firstDial
 
+	clockOffset atomic.Int64 // of the master's clock against the client's, by the last reading
+	clockRead   atomic.Bool  // there was a reading
+
 	mu          sync.Mutex // guards the fields below
 	queue       []*protocol.Op
 	unacked     unacked.List // Invariant: each entry is older than all of queue
@@ -78,6 +82,11 @@ func (r *redisNode) Tag() string { return r.cfg.Tag }
 
 // BehindFailover implements [Node].
 func (r *redisNode) BehindFailover() bool { return r.locator.BehindFailover() }
+
+// ClockOffset implements [Node].
+func (r *redisNode) ClockOffset() (offset time.Duration, ok bool) {
+	return time.Duration(r.clockOffset.Load()), r.clockRead.Load()
+}
 
 // Bind implements [Node].
 func (r *redisNode) Bind(b protocol.Binding) { r.binding = b }
@@ -141,7 +150,7 @@ func (r *redisNode) wakeLane() {
 	}
 }
 
-// keepLocked keeps a Release or Dequeue that Submit turned away. It goes behind what is
+// keepLocked keeps a Release that Submit turned away. It goes behind what is
 // queued, because it may undo an op of the queue. If the master is down, it goes into the
 // list for the next connection.
 func (r *redisNode) keepLocked(req *protocol.Request) {

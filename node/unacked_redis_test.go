@@ -14,9 +14,9 @@ import (
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
-// A waiter gives up its place while the master is out of reach, and takes a new place later.
-// The dequeue goes out before the later acquire, so the new place stays.
-func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
+// A waiter gives up its place while the master is out of reach, and takes a new place later,
+// under another holder id. The first place goes, and the second stays.
+func TestLane_leaveKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), protocol.Binding{})
@@ -25,7 +25,7 @@ func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 	lock, waiter := protocol.NewLock("x", protocol.Plain), strings.Repeat("w", 36)
 	acquire := func(holder string, ticket int64) protocol.Request {
 		return protocol.Request{Kind: protocol.Acquire, Lock: lock, Holder: holder, Token: 1, TTL: time.Minute,
-			Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket, Liveness: time.Minute}}
+			Wait: &protocol.Wait{Ticket: ticket, Liveness: time.Minute}}
 	}
 	if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: lock, Holder: "holder", Token: 1, TTL: time.Minute}); reply.Outcome != protocol.Granted {
 		t.Fatalf("%+v", reply)
@@ -56,7 +56,7 @@ func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 	for i := range 200 {
 		submit(protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(fmt.Sprint("y", i), protocol.Plain), Holder: "h"})
 	}
-	if reply := <-submit(protocol.Request{Kind: protocol.Dequeue, Lock: lock, Wait: &protocol.Wait{Waiter: waiter}}); reply.Outcome != protocol.Unknown {
+	if reply := <-submit(protocol.Request{Kind: protocol.Release, Lock: lock, Holder: waiter + ":1"}); reply.Outcome != protocol.Unknown {
 		t.Fatalf("%+v", reply)
 	}
 	if kept, _ := r.Unacknowledged(); kept != 201 {
@@ -65,8 +65,8 @@ func TestLane_dequeueKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 	noErr(t, d.Do(t.Context(), "acl", "setuser", "default", "+eval").Err())
 	soon(t, "it takes a place anew", func() bool { return ask(t, r, acquire(waiter+":2", 0)).Outcome == protocol.Held })
 	soon(t, "all is acknowledged", func() bool { kept, _ := r.Unacknowledged(); return kept == 0 })
-	if n := d.ZCard(t.Context(), "redlock:queue:{x}").Val(); n != 1 {
-		t.Errorf("%d wait, want the one that queued last", n)
+	if places := d.ZRange(t.Context(), "redlock:queue:{x}", 0, -1).Val(); len(places) != 1 || places[0] != waiter+":2/x/" {
+		t.Errorf("%q wait, want the one that queued last", places)
 	}
 	if n := d.Exists(t.Context(), "y0", "y199").Val(); n != 0 {
 		t.Errorf("%d votes are left", n)
@@ -88,10 +88,10 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	refused := 0
-	for _, cmd := range []string{"hset", "pexpire", "set", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank",
+	for _, cmd := range []string{"hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank",
 		"zscore", "time", "hmget", "publish", "del", "hdel", "~locks:* ~redlock:*", "~{locks:*", "~locks:*"} {
 		for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
-			for _, waits := range []*protocol.Wait{nil, {Waiter: client, Liveness: time.Second}, {Waiter: client, Liveness: time.Second, Ticket: 5}} {
+			for _, waits := range []*protocol.Wait{nil, {Liveness: time.Second}, {Liveness: time.Second, Ticket: 5}} {
 				for _, kind := range []protocol.Kind{protocol.Acquire, protocol.TopUp} {
 					noErr(t, d.FlushAll(t.Context()).Err())
 					if waits != nil { // it finds a queue
@@ -193,7 +193,7 @@ func TestAcquire_negativeCounter_refused(t *testing.T) {
 	defer d.Close()
 	l, other := protocol.NewLock("x", protocol.Plain), protocol.NewLock("y", protocol.Plain)
 	noErr(t, d.HSet(t.Context(), protocol.RecordKey, l.Counter, "-5", other.Counter, "-5").Err())
-	for name, wait := range map[string]*protocol.Wait{"alone": nil, "waits": {Waiter: strings.Repeat("w", 36), Liveness: time.Second}} {
+	for name, wait := range map[string]*protocol.Wait{"alone": nil, "waits": {Liveness: time.Second}} {
 		reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1, Wait: wait})
 		if reply.Outcome != protocol.Refused || !strings.Contains(reply.Err.Error(), "-5") {
 			t.Errorf("%s: %+v", name, reply)

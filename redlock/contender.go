@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/internal/counting"
 	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
@@ -20,14 +21,19 @@ type contender struct {
 	l    *protocol.Lock
 	line list.List // of chan struct{}, each closed when its turn has come
 
-	// These belong to the caller whose turn it is. The next caller takes them over.
+	// These belong to the caller whose turn it is. The next caller takes them over, but for open.
 	place   waiting.Place
+	open    *round        // the last round, which gave no lease: its places may become votes; nil: none
 	wake    chan struct{} // holds a token when a round may be of use; made at the first wait
 	timer   *time.Timer   // fires if no wake comes; made at the first wait
 	toldWhy bool          // the logger was told that the contender waits for masters that recover
 	// silence is when a quorum first failed to answer; 0 while a quorum answers. It belongs
 	// to the line, because an outage concerns all callers at once.
 	silence time.Duration
+	// patience is how long the contender sleeps without a vote or a wake. trip is how long its last
+	// round took, and retries how often it asked again with some votes in this turn.
+	patience, trip time.Duration
+	retries        int
 	// offloaded says that rounds run on goroutines of their own. A round needs a deep stack
 	// for a moment, and the goroutine that waits would keep it.
 	offloaded bool
@@ -37,9 +43,13 @@ type contender struct {
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone.
 	last    *RoundError
-	round   *quorumCall // of the round under way
+	call    *quorumCall // of the round under way, or of the open one
 	listens bool        // the client hears the masters' wakes for this contender
 	wakes   waiting.Wakes
+	// few says that the timer is set for a moment only, because the open round has some votes or
+	// is about to. vain says that it got them all in vain, by replies: when the timer fires they
+	// are given back, which requeue says then. soon is few for a round that is under way.
+	few, vain, requeue, soon bool
 }
 
 // leaveLine takes e out of the line. If it was e's turn, the next caller gets it. When the last
@@ -55,11 +65,13 @@ func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	}
 	ct.line.Remove(e)
 	next := ct.line.Front()
-	if mine && (granted || next == nil) {
-		// After a lease the next caller joins the queues anew, behind other processes.
-		// After a failure it takes over the place.
-		w.dequeueLocked(ct.l, ct.place.Queued)
-		ct.place = waiting.Place{}
+	if mine {
+		ct.call = nil
+	}
+	if mine && granted {
+		// The next caller joins the queues anew, behind other processes. After a failure it takes
+		// over the ticket.
+		ct.place, ct.retries = waiting.Place{}, 0
 	}
 	if next == nil {
 		ct.stopListeningLocked()
@@ -70,26 +82,133 @@ func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	}
 }
 
-// granted notes where the contender may be queued after a round that gave a lease.
-func (ct *contender) granted(b *quorumCall) {
-	ct.place.Granted(b.queued())
-	ct.setLast(nil)
-}
-
-// lost notes where the contender may be queued after a round that gave no lease. It returns the
-// place that the contender is to get on the masters that granted in vain, or nil for none.
-func (ct *contender) lost(replies []protocol.Reply) *protocol.Wait {
-	if !ct.place.Refused(replies, ct.w.c.need) {
-		return nil
+// begin makes the contender's next round. If there is an open round, it is over, and the new one
+// gives back what it has on each master right ahead of its own acquire. It asks under a holder id
+// of its own, because a message for the old one may be on its way (H6 in docs/handoff.md), and with
+// the same ticket.
+func (ct *contender) begin(r round) *round {
+	if open := ct.close(); open != nil {
+		_, maybe, _ := open.b.sets()
+		places := open.b.places()
+		r.b.before, r.b.beforeAt = open.releases(places != 0), maybe|places
+		r.b.before.Start = r.start
+		open.b.done()
 	}
-	return &protocol.Wait{Waiter: ct.w.c.waiter(ct.l.Mode), Ticket: ct.place.Ticket, Liveness: waiting.Liveness}
+	return &r
 }
 
-// setLast keeps a round that gave no lease, or nil after one that did.
+// close ends the open round, and returns it or nil.
+func (ct *contender) close() *round {
+	open := ct.open
+	if open != nil {
+		ct.open = nil
+		open.b.end()
+	}
+	return open
+}
+
+// giveUp gives back what the open round has.
+func (ct *contender) giveUp() {
+	if open := ct.open; open != nil {
+		ct.open = nil
+		open.giveBack()
+	}
+}
+
+// leaveOpen keeps a round that gave no lease open while the caller sleeps: its places are acquires
+// that the masters have not executed yet.
+func (ct *contender) leaveOpen(r *round, end ending) {
+	ct.open = r
+	if end.verdict == counting.Won {
+		r.b.end() // it was too late, or its token was overtaken: not even new votes would do
+	}
+}
+
+// takePlaces gives back what the open round has, and takes places in all queues under a new holder
+// id, but no vote. A contender that slept on a few votes would keep others from a quorum.
+func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
+	r := ct.begin(m.c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
+		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Only: true}}))
+	ct.w.mu.Lock()
+	ct.useLocked(r.b)
+	ct.w.mu.Unlock()
+	r.b.send(m.c.all)
+	ct.open = r
+}
+
+// sleep sets the timer for the time until the contender asks again by itself. If the open round has
+// votes by now, that is in a moment: the others should come with them.
+func (ct *contender) sleep(patience time.Duration) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	ct.patience, ct.open.slept = patience, true
+	ct.armTimerLocked(patience)
+	won, votes, handed := ct.open.b.park(ct)
+	switch {
+	case won:
+		ct.wakeLocked(0)
+	case votes:
+		ct.vain = !handed
+		ct.fewLocked()
+	case ct.soon && !ct.wakes.Behind():
+		ct.fewLocked()
+	}
+	ct.soon = false
+}
+
+// took notes how long the masters took to answer the last round.
+func (ct *contender) took(d time.Duration) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	ct.trip = d
+}
+
+// takeRequeue says whether the open round's votes are to be given back, and nothing better is to
+// be done.
+func (ct *contender) takeRequeue() bool {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	requeue := ct.requeue && !ct.wakes.Ready()
+	ct.requeue = false
+	return requeue
+}
+
+// fewLocked has the contender ask again soon: it has a vote, and those of the others should come
+// within the same moment. Their messages may be lost, or other waiters have those votes.
+//
+// The pause is a trip at least, and doubles each time in a turn: on a slow way, or a busy machine, the
+// messages take their time, and to ask before they come would throw them away.
+func (ct *contender) fewLocked() {
+	if !ct.few {
+		ct.few = true
+		d := min(max(waiting.PauseMin, ct.trip)<<min(ct.retries, 10), waiting.PauseMax)
+		ct.armTimerLocked(d + ct.w.c.jitter(d))
+	}
+}
+
+// voted takes a vote that has come for the call q while the contender sleeps.
+func (ct *contender) voted(q *quorumCall) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	if ct.call == q {
+		ct.votedLocked()
+	}
+}
+
+func (ct *contender) votedLocked() {
+	ct.vain = false
+	if ct.call.won() {
+		ct.wakeLocked(0)
+	} else if ct.call.sleeps() {
+		ct.fewLocked()
+	}
+}
+
+// setLast keeps a round that gave no lease.
 func (ct *contender) setLast(round *RoundError) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if round == nil || !round.hurried || ct.last == nil || !errors.Is(round, ErrUnreachable) {
+	if !round.hurried || ct.last == nil || !errors.Is(round, ErrUnreachable) {
 		ct.last = round
 	}
 }
@@ -130,11 +249,6 @@ func (ct *contender) askWhenWoken(r *round) {
 	if asked != c.all {
 		r.b.req.Deadline += 2 * waiting.PauseMin // for the masters that are asked last
 	}
-	for i := range c.nodes {
-		if ticket := ct.place.TicketAt(i); ticket != ct.place.Ticket {
-			r.b.present(i, ticket)
-		}
-	}
 	r.b.send(asked)
 	if asked == c.all {
 		return
@@ -156,6 +270,7 @@ func (ct *contender) askWhenWoken(r *round) {
 		asked |= set
 	}
 	ct.timer.Stop()
+	r.asked = c.clock.Elapsed()
 	select {
 	case ct.wake <- struct{}{}: // a token that the loop took may be of a master that was asked before
 	default:
@@ -164,6 +279,12 @@ func (ct *contender) askWhenWoken(r *round) {
 
 // armTimer wakes the contender when d is over, if no master does before.
 func (ct *contender) armTimer(d time.Duration) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	ct.armTimerLocked(d)
+}
+
+func (ct *contender) armTimerLocked(d time.Duration) {
 	if ct.timer == nil {
 		ct.timer = time.AfterFunc(d, ct.timeout)
 	} else {
@@ -175,14 +296,29 @@ func (ct *contender) armTimer(d time.Duration) {
 func (ct *contender) timeout() {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.wakes.Timer()
+	if ct.few {
+		ct.retries++
+	}
+	if ct.vain {
+		ct.vain, ct.requeue = false, true
+	} else {
+		ct.wakes.Timer()
+	}
 	ct.wakeLocked(0)
 }
 
-// decided says that no master is to be asked any more in the round under way.
-func (ct *contender) decided(q *quorumCall) {
+// granted ends the contender's use of a round that gave a lease.
+func (ct *contender) granted() {
 	ct.w.mu.Lock()
-	ct.round = nil
-	ct.w.mu.Unlock()
-	q.close()
+	defer ct.w.mu.Unlock()
+	ct.last, ct.call = nil, nil
+}
+
+// useLocked has messages and wakes go to q, the call of the contender's next round. What was to be
+// done about the round before is over.
+func (ct *contender) useLocked(q *quorumCall) {
+	if ct.timer != nil {
+		ct.timer.Stop()
+	}
+	ct.call, ct.few, ct.vain, ct.requeue = q, false, false, false
 }

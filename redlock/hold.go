@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/internal/counting"
 	"github.com/redlock-go/redlock/redlock/internal/holding"
+	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // hold is one grant: a holder id, with its votes on the masters, its token and its validity.
@@ -45,6 +46,9 @@ type hold struct {
 	grant holding.Grant
 	// acquireCall is the call of the acquire until every master's answer was counted.
 	acquireCall *quorumCall
+	answered    uint64 // the masters that gave it the vote or a place, and said so
+	toppedUp    uint64 // the masters on which its vote was put back
+	queued      bool   // a master may have the holder in the lock's queue
 
 	extending bool          // one extend in flight at most
 	settled   chan struct{} // closed when the extend is decided; made for callers that wait
@@ -172,8 +176,11 @@ func (h *hold) countLocked() (silent uint64) {
 	if h.acquireCall == nil {
 		return 0
 	}
-	granted, maybe, silent := h.acquireCall.votes()
-	h.grant.CountAcquire(granted, maybe, silent)
+	granted, maybe, silent := h.acquireCall.sets()
+	places := h.acquireCall.places()
+	h.queued = h.queued || places != 0
+	h.answered |= h.acquireCall.definite()
+	h.grant.CountAcquire(granted, maybe|places, silent)
 	if silent == 0 {
 		h.dropAcquireCallLocked()
 	}
@@ -229,6 +236,7 @@ func (h *hold) topUp(i int) {
 		return // a vote that follows the release would stay until its TTL ends
 	}
 	h.countLocked()
+	h.toppedUp |= 1 << i
 	sent := h.grant.TopUp(i)
 	now := h.c.clock.Elapsed()
 	h.c.nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
@@ -251,26 +259,46 @@ func (t topUpReply) Receive(op *protocol.Op) {
 	}
 }
 
-// release releases every vote and waits until a quorum has confirmed. was is why the hold
-// ended before, or nil. It returns the errors of Unlock.
+// release gives back every vote and every place in a queue, and waits until a quorum has confirmed
+// that for the votes. was is why the hold ended before, or nil. It returns the errors of Unlock.
+//
+// A master may hand the vote to the next waiter if it has answered the acquire, and was believed.
+// That goes for a master too that answered that it queued the holder: if it has handed the vote to
+// the holder since, it had that from one who was believed. A vote that was missing once, and was put
+// back, is not handed on: the master's clock may have jumped, and another may still count a vote
+// that ended too early there (H17 in docs/handoff.md).
 func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
 	if mutants.NoUnlock {
 		h.c.renewer.remove(h)
 		return was
 	}
 	h.mu.Lock()
-	set := h.grant.Release(h.countLocked())
+	silent := h.countLocked()
+	may := h.answered &^ h.toppedUp
+	set, queued := h.grant.Release(silent), h.queued
 	h.dropAcquireCallLocked()
 	h.mu.Unlock()
 	h.c.renewer.remove(h)
 	if set == 0 || errors.Is(was, ErrClosed) {
 		return was
 	}
-	b := h.c.poll(set, h.c.need, &protocol.Request{
+	req := protocol.Request{
 		Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
 		// An extend that is in flight may give the vote one more TTL.
 		Deadline: now + 2*(h.ls.ttl+h.c.drift.Of(h.ls.ttl)),
-	})
+	}
+	if queued {
+		req.Deadline = max(req.Deadline, now+leaveFor)
+	}
+	if was == nil && h.l.Mode != protocol.Read {
+		req.Hand, req.Token = waiting.Liveness, h.c.tokens.Propose(h.c.clock.Wall())
+	}
+	b := h.c.newQuorumCall(h.c.need, &req)
+	for rest := set &^ may; rest != 0; rest &= rest - 1 {
+		b.change(bits.TrailingZeros64(rest), func(r *protocol.Request) { r.Hand = 0 })
+	}
+	b.send(set)
+	b.skip(h.c.all &^ set)
 	defer b.done()
 	h.c.waiting.handOver(h.l)
 	v := b.await(ctx, h.c.nodeTimeout)

@@ -101,6 +101,10 @@ func (l *Lease) Token() int64 {
 // clock. It moves with every extend that a quorum confirmed, and is the same instant
 // each time it is asked for in between, unless the host was suspended.
 //
+// A lease that another holder's Unlock handed to a waiting Lock is valid for 2 to 3 s at first,
+// and for the TTL from its first renewal on, a second later at most. A lease that is not renewed
+// ([WithoutRenewal]) has its whole TTL from the beginning.
+//
 // A nil or zero Lease returns the zero time.
 func (l *Lease) ValidUntil() time.Time {
 	if l.isZero() {

@@ -239,21 +239,27 @@ func runs(t testing.TB, name string) faultproxy.Match {
 
 // acquires matches calls of votes.lua with an acquire in them, releases those that
 // only take votes back.
-func acquires(t testing.TB) faultproxy.Match {
-	return votes(t, func(n string) bool { return n != "0" })
-}
-func releases(t testing.TB) faultproxy.Match {
-	return votes(t, func(n string) bool { return n == "0" })
-}
+func acquires(t testing.TB) faultproxy.Match { return votes(t, true) }
+func releases(t testing.TB) faultproxy.Match { return votes(t, false) }
 
-func votes(t testing.TB, acquires func(n string) bool) faultproxy.Match {
+// votes matches calls of votes.lua of which an op may be granted, or that are without any.
+func votes(t testing.TB, acquires bool) faultproxy.Match {
+	const header, stride = 6, 4 // as in votes.lua
 	votes := runs(t, "votes")
 	return func(cmd [][]byte) bool {
 		if !votes(cmd) {
 			return false
 		}
-		keys, err := strconv.Atoi(string(cmd[2]))
-		return err == nil && acquires(string(cmd[3+keys]))
+		keys, _ := strconv.Atoi(string(cmd[2]))
+		args := cmd[3+keys:]
+		raises, _ := strconv.Atoi(string(args[0]))
+		for at := header + 2*raises; at < len(args); at += stride {
+			switch string(args[at]) {
+			case "acquire", "barge", "retry", "again":
+				return acquires
+			}
+		}
+		return !acquires
 	}
 }
 

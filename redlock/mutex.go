@@ -161,7 +161,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
-	lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite}, nil)
+	lease, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
 	if round := splitRound(err); round != nil {
 		return m.tryAgain(ctx, joinWrite, round)
 	}
@@ -194,7 +194,7 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 		case <-ctx.Done():
 			return nil, gaveUp(ctx, m.l, round)
 		}
-		lease, _, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite}, nil)
+		lease, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
 		next := splitRound(err)
 		switch {
 		case next == nil:
@@ -238,10 +238,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
 			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
 			r.b.send(m.c.all)
-			try(i, func() (*Lease, error) {
-				lease, _, err := r.conclude(nil)
-				return lease, err
-			})
+			try(i, r.conclude)
 		}
 	}
 	_ = g.Wait()

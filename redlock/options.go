@@ -125,8 +125,9 @@ func WithMinValidity(d time.Duration) LockOption {
 }
 
 // Unfair lets a waiting Lock take the lock whenever it is free, past callers that have waited
-// longer. This is faster where holds are short, but a caller may wait for ever. Default: the
-// masters keep a queue, and grant the lock in the order of the queue.
+// longer. A release hands the lock to the first in the masters' queue, so it is free only before
+// anybody waits and when a holder has died. Default: the masters grant the lock in the order of
+// the queue.
 func Unfair() LockOption {
 	return lockOption(func(s *lockSettings) { s.unfair = true })
 }

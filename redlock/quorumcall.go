@@ -33,10 +33,24 @@ type quorumCall struct {
 	// answered are the masters whose reply is there. An op without a reply belongs to its
 	// node's lane, except for the fields that send set.
 	answered uint64
+	// handed are the masters that gave their vote to a place of the call by a message, and votes
+	// what the messages told. Such a master's reply does not count.
+	handed uint64
+	votes  []handedVote
 	// woken are the masters that woke the contender while they were being asked.
 	woken uint64
-	// closed: the call asks no master any more, because the votes of the round are being released.
+	// closed: the call asks no master a second time, because its round is decided.
 	closed bool
+	// over: nothing counts any more, because what the call took is given back, or is about to be
+	// (H5 in docs/handoff.md).
+	over bool
+	// parked is the contender that sleeps while the call's places may become votes; nil: none.
+	parked *contender
+	// before is the holder of the contender's call before this one. It gives back what that call
+	// may have on the masters in beforeAt, on each ahead of the op. Only the contender's caller
+	// uses both.
+	before   *protocol.Request
+	beforeAt uint64
 	// users is how many ops have no answer, plus one until the caller has called done. The
 	// last user puts the call into the client's pool: quorum calls would be most of what a
 	// lock allocates.
@@ -62,7 +76,8 @@ func (c *Client) newQuorumCall(need int, req *protocol.Request) *quorumCall {
 	if need == 0 {
 		q.want = everybody
 	}
-	q.answered, q.woken, q.closed, q.users = 0, 0, false, len(c.nodes)+1
+	q.answered, q.handed, q.woken, q.closed, q.over, q.users = 0, 0, 0, false, false, len(c.nodes)+1
+	q.parked, q.before, q.beforeAt = nil, nil, 0
 	return q
 }
 
@@ -77,7 +92,11 @@ func (c *Client) poll(set uint64, need int, req *protocol.Request) *quorumCall {
 // send sends the request to the masters in the set.
 func (q *quorumCall) send(set uint64) {
 	for i, n := range q.c.nodes {
-		if op := &q.ops[i]; set&(1<<i) != 0 && !n.Submit(op) {
+		if set&(1<<i) == 0 {
+			continue
+		}
+		q.leaveBefore(i, true)
+		if op := &q.ops[i]; !n.Submit(op) {
 			q.Receive(op)
 		}
 	}
@@ -113,12 +132,10 @@ func (q *quorumCall) clearWoken(set uint64) {
 	q.mu.Unlock()
 }
 
-// present has the op to master i, which is not under way, present another ticket than the
-// others: each master gives its own until the contender's place is known.
-func (q *quorumCall) present(i int, ticket int64) {
-	req, place := q.req, *q.req.Wait
-	place.Ticket = ticket
-	req.Wait = &place
+// change has the op to master i, which is not under way, ask for something else than the others.
+func (q *quorumCall) change(i int, to func(*protocol.Request)) {
+	req := q.req
+	to(&req)
 	q.ops[i].Request = &req
 }
 
@@ -126,11 +143,15 @@ func (q *quorumCall) present(i int, ticket int64) {
 // the op under the lock, because the release of the round's votes must be sent later.
 func (q *quorumCall) retryLocked(i int) bool {
 	bit, op := uint64(1)<<i, &q.ops[i]
-	if q.woken&bit == 0 || q.closed || q.doneLocked() || op.Reply.Outcome != protocol.Held || op.Reply.Ticket == 0 {
+	if q.woken&bit == 0 || q.closed || q.handed&bit != 0 || q.doneLocked() || op.Reply.Outcome != protocol.Held || op.Reply.Ticket == 0 {
 		return false
 	}
 	q.woken &^= bit
-	q.present(i, op.Reply.Ticket) // the contender has a place in this master's queue
+	q.change(i, func(r *protocol.Request) {
+		again := *r.Wait
+		again.Again = true // the holder has a place in this master's queue
+		r.Wait = &again
+	})
 	first := op.Reply
 	op.Reply = protocol.Reply{}
 	if !q.c.nodes[i].Submit(op) {
@@ -146,9 +167,10 @@ func (q *quorumCall) retryLocked(i int) bool {
 // skip counts a no for each master in the set.
 func (q *quorumCall) skip(set uint64) {
 	for ; set != 0; set &= set - 1 {
-		op := &q.ops[bits.TrailingZeros64(set)]
-		op.Reply = protocol.Reply{Outcome: protocol.NotSent}
-		q.Receive(op)
+		i := bits.TrailingZeros64(set)
+		q.leaveBefore(i, false)
+		q.ops[i].Reply = protocol.Reply{Outcome: protocol.NotSent}
+		q.Receive(&q.ops[i])
 	}
 }
 
@@ -157,7 +179,10 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 	q.mu.Lock()
 	q.answered |= 1 << op.Index
 	late := q.doneLocked()
-	q.tally.Add(op.Reply.Outcome == protocol.Granted)
+	granted := op.Reply.Outcome == protocol.Granted
+	if q.handed&(1<<op.Index) == 0 { // else the vote was counted with the message, which came before
+		q.tally.Add(granted)
+	}
 	if op.Reply.Outcome != protocol.Unknown && op.Reply.Outcome != protocol.NotSent {
 		q.heard++
 	}
@@ -168,15 +193,11 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 		q.mu.Unlock()
 		return
 	}
-	if late && op.Wait != nil && waiting.MayQueue(&op.Reply) && q.tally.Verdict() == counting.Won {
-		// The round was won, but this master may still have the contender in its queue.
-		// The next caller of this process may be queued there by now, so only the place
-		// of this round is left.
-		q.mu.Unlock()
-		dequeue(q.c.nodes[op.Index], op.Lock, op.Wait.Waiter, max(op.Reply.Ticket, op.Wait.Ticket), op.Start)
-		q.mu.Lock()
-	}
+	sleeps := q.parked
 	q.doneUnlock()
+	if sleeps != nil && granted {
+		sleeps.voted(q)
+	}
 }
 
 // decide lets await return.
@@ -204,28 +225,23 @@ func (q *quorumCall) doneUnlock() {
 	case <-q.decided: // nobody takes the token after a timeout
 	default:
 	}
-	q.req = protocol.Request{}
+	q.req, q.parked, q.before = protocol.Request{}, nil, nil
 	for i := range q.ops {
 		q.ops[i].Request = &q.req
 	}
 	q.c.quorumCalls.Put(q)
 }
 
-// queued returns the masters that have answered and may have the waiter in their queue, and
-// the masters that granted, which have not.
-func (q *quorumCall) queued() (queued, settled uint64) {
+// places returns the masters that have answered and may have the call's holder in their queue.
+func (q *quorumCall) places() (set uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.ops {
-		switch r := &q.ops[i].Reply; {
-		case q.answered&(1<<i) == 0:
-		case waiting.MayQueue(r):
-			queued |= 1 << i
-		case r.Outcome == protocol.Granted:
-			settled |= 1 << i
+		if bit := uint64(1) << i; q.answered&bit != 0 && q.req.Wait != nil && waiting.MayQueue(&q.ops[i].Reply) {
+			set |= bit
 		}
 	}
-	return queued, settled
+	return set
 }
 
 // absent is how many masters have answered Absent: the vote is not there.
@@ -278,25 +294,26 @@ func (q *quorumCall) hear(ctx context.Context, want int, timeout time.Duration) 
 	}
 }
 
-// replies copies the replies that are there. The reply of a silent master is Unknown, with the
-// ticket that it was presented: it gave that one before.
+// replies copies the replies that are there. The reply of a silent master is Unknown. That of a
+// master that gave its vote by a message is Granted.
 func (q *quorumCall) replies() []protocol.Reply {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	rs := make([]protocol.Reply, len(q.ops))
 	for i := range q.ops {
-		if op := &q.ops[i]; q.answered&(1<<i) != 0 {
-			rs[i] = op.Reply
-		} else if op.Wait != nil {
-			rs[i].Ticket = op.Wait.Ticket
+		switch bit := uint64(1) << i; {
+		case q.handed&bit != 0:
+			rs[i] = protocol.Reply{Outcome: protocol.Granted, Token: q.votes[i].token}
+		case q.answered&bit != 0:
+			rs[i] = q.ops[i].Reply
 		}
 	}
 	return rs
 }
 
-// votes returns the masters that granted, the masters that may hold a vote, and the masters
+// sets returns the masters that granted, the masters that may hold a vote, and the masters
 // that have not answered. A master that was asked and gave no definite answer may hold one.
-func (q *quorumCall) votes() (granted, maybe, silent uint64) {
+func (q *quorumCall) sets() (granted, maybe, silent uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.ops {
@@ -313,5 +330,5 @@ func (q *quorumCall) votes() (granted, maybe, silent uint64) {
 			maybe |= bit
 		}
 	}
-	return granted, maybe, silent
+	return granted | q.handed, maybe | q.handed, silent
 }

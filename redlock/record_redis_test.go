@@ -244,7 +244,7 @@ var rights = []any{
 	"+hello", "+ping", "+select", "+info", "+client|id", "+client|kill", "+client|setname",
 	"+script|load", "+eval", "+evalsha", "+subscribe", "+unsubscribe", "+publish", "+time",
 	"+exists", "+set", "+del", "+pttl", "+pexpire",
-	"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel",
+	"+get", "+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel",
 	"+zadd", "+zscore", "+zrank", "+zrange", "+zrem",
 }
 

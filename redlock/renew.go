@@ -38,15 +38,15 @@ type renewer struct {
 
 func newRenewer(c *Client) *renewer { return &renewer{c: c, armed: never} }
 
-// add begins to renew l. It returns false if the client was closed meanwhile, or if the
+// add begins to renew l, at renewAt first. It returns false if the client was closed meanwhile, or if the
 // client's clock has jumped since the round of l began.
-func (r *renewer) add(l *hold) bool {
+func (r *renewer) add(l *hold, renewAt time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if l.start < r.c.trusted() {
 		return false // endUntrusted has run, and did not find l
 	}
-	l.renewAt = l.renewalAt(l.start + l.ls.every())
+	l.renewAt = l.renewalAt(renewAt)
 	r.scheduleLocked(l, min(l.renewAt, l.grant.Until()-l.ls.margin()))
 	return !r.closed
 }

@@ -17,6 +17,10 @@ import (
 // releases. A master that answers at all has answered by then.
 const releaseGrace = 3 * time.Millisecond
 
+// leaveFor is how long the release of a holder with places in queues is sent again to a master that
+// does not answer. The queue itself lives no longer.
+const leaveFor = time.Minute
+
 // roundTimeout is how long a round waits for silent masters. It is what is left of the caller's
 // time, or the TTL if that is less, divided by the number of masters. It is 1 ms or more, and
 // the node timeout or less.
@@ -36,25 +40,21 @@ type round struct {
 	ls      *lockSettings
 	holder  string
 	start   time.Duration
+	asked   time.Duration // when the last master was asked
 	timeout time.Duration
 	b       *quorumCall
+	slept   bool // its caller slept while it was open: the masters were given their time to answer
 }
 
-// acquire makes one round: see conclude. ct is the contender of a caller that waits, and says
-// when each master is asked. If ct is nil, all masters are asked at once.
-//
-// req has what the kind of acquire adds: a place in the queue, or a write vote to join.
-func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request, ct *contender) (*Lease, []protocol.Reply, error) {
+// acquire makes one round of a caller that does not wait: see conclude. req has what the kind of
+// acquire adds, as a write vote to join.
+func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) (*Lease, error) {
 	if err := c.mayLock(ctx, l); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	r := c.prepare(ctx, l, ls, req)
-	if ct == nil {
-		r.b.send(c.all)
-	} else {
-		ct.askWhenWoken(&r)
-	}
-	return r.conclude(ct)
+	r.b.send(c.all)
+	return r.conclude()
 }
 
 // mayLock returns why no round may begin, or nil.
@@ -71,7 +71,13 @@ func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
 // prepare makes a round in which no master has been asked.
 func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
 	c.stats.rounds.Add(1)
+	return c.newAttempt(ctx, l, ls, req)
+}
+
+// newAttempt makes a holder id and its call.
+func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
 	r := round{c: c, ctx: ctx, l: l, ls: ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, ls.ttl)}
+	r.asked = r.start
 	req.Kind, req.Lock, req.Holder, req.TTL = protocol.Acquire, l, r.holder, ls.ttl
 	req.Token = c.tokens.Propose(c.clock.Wall())
 	req.Start, req.Deadline = r.start, r.start+r.timeout
@@ -79,106 +85,139 @@ func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings
 	return r
 }
 
-// conclude waits for the masters' answers when all were asked. It returns a lease, or a
-// *RoundError with the masters' replies, or the caller's own ctx error. If there is no lease,
-// every master that granted in time has released its vote. The other masters are sent the
-// release behind the acquire.
-//
-// A contender, nil for a caller that does not wait, keeps its place on the masters
-// that granted in vain. It does not wait for them to confirm the release when it is
-// going to try again: a slow master would keep it from hearing its wake.
-func (r *round) conclude(ct *contender) (*Lease, []protocol.Reply, error) {
-	c, b := r.c, r.b
-	v := b.await(r.ctx, r.timeout)
-	if ct != nil {
-		ct.decided(b)
+// conclude waits for the masters' answers when all were asked, for a caller that does not wait
+// for the lock. It returns a lease, or a *RoundError, or the caller's own ctx error. If there is
+// no lease, every master that granted in time has released its vote. The other masters are sent
+// the release behind the acquire.
+func (r *round) conclude() (*Lease, error) {
+	v := r.b.await(r.ctx, r.timeout)
+	lease, end := r.win(v)
+	if lease != nil {
+		return lease, nil
 	}
+	err := r.failed(end, false)
+	r.giveBack()
+	return nil, r.why(end, err)
+}
+
+// ending is how a round ended that gave no lease.
+type ending struct {
+	verdict   counting.Verdict
+	took      time.Duration
+	overtaken error // why the votes did not get a token; nil if that is not why
+}
+
+// win settles the token of a round with the verdict v. It returns a lease, or how the round ended.
+func (r *round) win(v counting.Verdict) (*Lease, ending) {
+	c := r.c
 	var token int64
+	var stand uint64
 	var overtaken error
 	if v == counting.Won {
-		token, v, overtaken = c.settleToken(r.ctx, b, r.l, r.holder, r.timeout)
+		token, stand, v, overtaken = c.settleToken(r.ctx, r.b, r.l, r.holder, r.timeout)
 	}
 	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
 	if mutants.NoElapsedCheck {
 		r.start = now
 	}
 	if v == counting.Won {
-		if lease := r.grant(token, now, ct); lease != nil {
-			return lease, nil, nil
+		if lease := r.grant(token, stand, now); lease != nil {
+			return lease, ending{}
 		}
 	}
-	took := now - r.start
-	replies, err := r.giveBack(v, took, ct)
-	switch {
-	case r.ctx.Err() != nil:
-		return nil, nil, gaveUp(r.ctx, r.l, err)
-	case c.closed.Load():
-		return nil, nil, ErrClosed
-	case v == counting.Won:
-		err.Elapsed = took
-	case overtaken != nil && err.Granted >= c.need:
-		err.kind = overtaken
-	}
-	return nil, replies, err
+	return nil, ending{v, now - r.start, overtaken}
 }
 
 // grant makes a lease of a round that was won, with the token that it settled, if enough of
-// the validity is left at now. Else it returns nil.
+// the validity is left at now. Else it returns nil. stand are the masters that stand for the token.
+// Only their votes count, each for as long as it lasts: a master whose vote has ended may have
+// forgotten the token since (H18 in docs/handoff.md).
 //
 // A cancel that races a win wins: a lease is never given for a context that is done. So when
 // Lock returns no error the caller still wants the lock.
-func (r *round) grant(token int64, now time.Duration, ct *contender) *Lease {
+func (r *round) grant(token int64, stand uint64, now time.Duration) *Lease {
 	c, ls := r.c, r.ls
-	if c.drift.Validity(ls.ttl, now-r.start) <= ls.minValidity || r.ctx.Err() != nil {
+	full := c.drift.Validity(ls.ttl, 0)
+	from, until := r.b.lasts(stand, r.start, full)
+	short := until-from < full // a quorum needs votes that a master handed, which end sooner
+	// A lease that is not renewed must have its whole TTL.
+	if until-now <= ls.minValidity || short && ls.fixed || r.ctx.Err() != nil {
 		return nil
 	}
 	h := &hold{c: c, l: r.l, ls: *ls, holder: r.holder, token: token, acquireCall: r.b,
-		start: r.start, grant: holding.New(c.need, c.all, r.start, c.drift.Validity(ls.ttl, 0)), pos: -1}
+		start: from, grant: holding.New(c.need, c.all, from, until, full), pos: -1}
 	lease := h.leaseLocked(r.ctx)
-	if !c.renewer.add(h) {
-		return nil
+	renewAt := from + ls.every()
+	if short {
+		renewAt = min(renewAt, now+(until-now)/3)
 	}
-	if ct != nil {
-		ct.granted(r.b)
+	if !c.renewer.add(h, renewAt) {
+		return nil
 	}
 	c.stats.granted.Add(1)
 	return lease
 }
 
-// giveBack releases what a round that gave no lease may have taken, and says what the masters
-// answered. took is how long the round took until its verdict v.
-func (r *round) giveBack(v counting.Verdict, took time.Duration, ct *contender) ([]protocol.Reply, *RoundError) {
-	c, ctx, b := r.c, r.ctx, r.b
-	if v == counting.Lost {
+// failed returns what a round found that gave no lease. waits says that its caller goes on waiting
+// for the lock, and does not listen to slow masters: they would keep it from hearing its wake.
+func (r *round) failed(end ending, waits bool) *RoundError {
+	c, b := r.c, r.b
+	if end.verdict == counting.Lost {
 		// Without a quorum of answers nobody knows whether the lock is held or the
 		// masters are out of reach.
-		b.hear(ctx, c.need, r.timeout-took)
+		b.hear(r.ctx, c.need, r.timeout-end.took)
 	}
 	err := c.roundError(r.l, b.replies())
-	goesOn := ct != nil && ctx.Err() == nil && (errors.Is(err, ErrHeld) || errors.Is(err, ErrRecovering))
-	if v == counting.Lost && !goesOn {
-		r.hearOut(took)
+	goesOn := waits && r.ctx.Err() == nil && (errors.Is(err, ErrHeld) || errors.Is(err, ErrRecovering))
+	if end.verdict == counting.Lost && !goesOn {
+		r.hearOut(end.took)
 	}
-	granted, maybe, _ := b.votes()
-	if mutants.ReleaseOnCaller && ctx.Err() != nil {
-		maybe = 0
-	}
-	replies := b.replies()
-	err = c.roundError(r.l, replies)
+	err = c.roundError(r.l, b.replies())
 	err.hurried = r.timeout < c.nodeTimeout
-	req := protocol.Request{Lock: r.l, Holder: r.holder, Deadline: r.start + r.ls.ttl + c.drift.Of(r.ls.ttl)}
-	if ct != nil {
-		req.Wait = ct.lost(replies)
-	}
+	return err
+}
+
+// why is the error of a round that ended so and failed for err.
+func (r *round) why(end ending, err *RoundError) error {
 	switch {
-	case ctx.Err() != nil:
-		granted = maybe // the masters were not given their time to answer
-	case goesOn:
-		granted = 0
+	case r.ctx.Err() != nil:
+		return gaveUp(r.ctx, r.l, err)
+	case r.c.closed.Load():
+		return ErrClosed
+	case end.verdict == counting.Won:
+		err.Elapsed = end.took
+	case end.overtaken != nil && err.Granted >= r.c.need:
+		err.kind = end.overtaken
 	}
-	c.release(ctx, &req, maybe&granted, maybe&^granted)
+	return err
+}
+
+// giveBack releases what a round that gave no lease may have taken: votes, and places in queues.
+// It waits for the masters that granted. If the caller's time was over before the masters had theirs
+// to answer, it waits for those that may have granted too.
+func (r *round) giveBack() {
+	c, b := r.c, r.b
+	b.end()
+	granted, maybe, _ := b.sets()
+	places := b.places()
+	if r.ctx.Err() != nil && !r.slept {
+		granted = maybe
+	}
+	if mutants.ReleaseOnCaller && r.ctx.Err() != nil {
+		maybe, places = 0, 0
+	}
+	req := r.releases(places != 0)
+	c.release(r.ctx, req, maybe&granted, (maybe|places)&^granted)
 	b.done()
-	return replies, err
+}
+
+// releases is the request that gives back what the round took.
+func (r *round) releases(places bool) *protocol.Request {
+	req := &protocol.Request{Kind: protocol.Release, Lock: r.l, Holder: r.holder, Deadline: r.start + r.ls.ttl + r.c.drift.Of(r.ls.ttl)}
+	if places {
+		req.Deadline = max(req.Deadline, r.c.clock.Elapsed()+leaveFor)
+	}
+	return req
 }
 
 // hearOut waits, after a round that was lost after took, for the masters that have not answered.

@@ -10,19 +10,18 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/internal/counting"
 	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
-const (
-	// dequeueFor is how long a dequeue is sent again to a master that does not answer.
-	// The queue itself lives no longer.
-	dequeueFor = time.Minute
-	// offloadAbove is how many locks a client may wait for before the rounds of further
-	// locks run on goroutines of their own. It is also how many such goroutines there are
-	// at a time, because the runtime keeps the memory of all stacks that grew at once.
-	offloadAbove = 128
-)
+// offloadAbove is how many locks a client may wait for before the rounds of further
+// locks run on goroutines of their own. It is also how many such goroutines there are
+// at a time, because the runtime keeps the memory of all stacks that grew at once.
+const offloadAbove = 128
+
+// tellsTime is how long an estimate of the masters' clocks is used. Good clocks run apart by less
+// than a millisecond in that time.
+const tellsTime = time.Second
 
 // waiters is what all waiters of a client share: one contender for each lock and mode that is
 // waited for, one channel on which the masters wake them, and one heartbeat for all their
@@ -38,7 +37,9 @@ type waiters struct {
 	foreignChannels map[string]int
 	heartbeats      *time.Timer
 	closed          bool
-	strays          map[string]uint64 // locks that masters woke us for although nobody waits, since the last beat
+	lastTicket      int64
+	ahead           []time.Duration // how far the masters' clocks are ahead of the client's, sorted
+	aheadAt         time.Duration   // when that was read; ahead is nil before
 
 	offloaded chan struct{} // holds a token for each offloaded round that is under way
 }
@@ -53,7 +54,6 @@ func (w *waiters) init(c *Client) {
 	w.c = c
 	w.contenders = make(map[lockKey]*contender)
 	w.foreignChannels = make(map[string]int)
-	w.strays = make(map[string]uint64)
 	w.offloaded = make(chan struct{}, offloadAbove)
 }
 
@@ -69,6 +69,8 @@ func (w *waiters) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 	turn := readyTurn
 	if ct.line.Len() > 0 {
 		turn = make(chan struct{})
+	} else {
+		ct.place.Ticket = w.ticketLocked()
 	}
 	w.callers.Add(1)
 	return ct, ct.line.PushBack(turn)
@@ -81,39 +83,25 @@ var readyTurn = func() chan struct{} {
 	return ch
 }()
 
-// dequeueLocked leaves l's queue on the masters in set. It is sent again to masters that do
-// not answer.
-func (w *waiters) dequeueLocked(l *protocol.Lock, set uint64) {
+// ticketLocked returns the next ticket of the client: see waiting.Ticket.
+func (w *waiters) ticketLocked() int64 {
 	now := w.c.clock.Elapsed()
-	for i, n := range w.c.nodes {
-		if set&(1<<i) != 0 {
-			dequeue(n, l, w.c.waiter(l.Mode), 0, now)
+	if len(w.ahead) < w.c.need || now-w.aheadAt > tellsTime {
+		w.ahead, w.aheadAt = w.ahead[:0], now
+		for _, n := range w.c.nodes {
+			if ahead, ok := n.ClockOffset(); ok {
+				w.ahead = append(w.ahead, ahead)
+			}
 		}
 	}
-}
-
-// dequeue takes the waiter out of l's queue on the master of n, at the place with that ticket. 0
-// is any place.
-func dequeue(n node.Node, l *protocol.Lock, waiter string, ticket int64, now time.Duration) {
-	n.Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{Kind: protocol.Dequeue, Lock: l, Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket},
-		Start: now, Deadline: now + dequeueFor}})
+	w.lastTicket = max(w.lastTicket+1, waiting.Ticket(now, w.ahead))
+	return w.lastTicket
 }
 
 // ignore is the receiver of ops whose answer changes nothing.
 type ignore struct{}
 
 func (ignore) Receive(*protocol.Op) {}
-
-// waiter is the client's name in a lock's queue.
-func (c *Client) waiter(m protocol.Mode) string {
-	switch m {
-	case protocol.Read:
-		return c.id + "/r"
-	case protocol.Write:
-		return c.id + "/w"
-	}
-	return c.id
-}
 
 // close wakes all callers, and returns when they have left the lines and dequeued. The nodes
 // must still take ops. Each caller dequeues for itself, because a round that is under way could
@@ -189,6 +177,9 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 			err = gaveUp(ctx, ct.l, ct.lastRound())
 		}
 	}
+	if err != nil && mine {
+		ct.giveUp()
+	}
 	ct.leaveLine(e, lease != nil)
 	return lease, err
 }
@@ -205,11 +196,19 @@ func (m *Mutex) roundOffloaded(ctx context.Context, ct *contender, joined time.D
 	return lease, err
 }
 
-// round makes one round of the contender, for a caller that has waited since joined. It returns
-// a lease, or an error that waiting cannot cure, or neither if the caller is to wait.
+// round makes one round of the contender, for a caller that has waited since joined, unless the
+// open round has won by now. It returns a lease, or an error that waiting cannot cure, or neither
+// if the caller is to wait.
 func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
-	lease, replies, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
-		Waiter: m.c.waiter(m.l.Mode), Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair}}, ct)
+	if lease := m.takeOpen(ctx, ct); lease != nil {
+		return lease, nil
+	}
+	if ct.takeRequeue() {
+		ct.takePlaces(ctx, m)
+		ct.sleep(ct.patience)
+		return nil, nil
+	}
+	lease, replies, err := m.ask(ctx, ct)
 	if err == nil {
 		ct.silence = 0
 		return lease, nil
@@ -235,9 +234,60 @@ func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) 
 	ct.tellWhy(ctx, round)
 	behind := waiting.Behind(replies, m.c.need)
 	ct.listen(replies, behind)
-	ct.armTimer(ct.place.Patience(&waiting.Round{
+	ct.sleep(ct.place.Patience(&waiting.Round{
 		Replies: replies, Need: m.c.need, Behind: behind, RetryAfter: round.RetryAfter, Granted: round.Granted > 0,
 		Held: errors.Is(round, ErrHeld), Recovering: errors.Is(round, ErrRecovering),
 	}, m.c.jitter))
 	return nil, nil
+}
+
+// takeOpen returns a lease if the open round has won while the caller slept. If it has won, and
+// gives no lease, the next round is to ask all masters.
+func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
+	open := ct.open
+	if open == nil || !open.b.won() || m.c.mayLock(ctx, m.l) != nil {
+		return nil
+	}
+	open.timeout = m.c.roundTimeout(ctx, m.ls.ttl)
+	lease, _ := open.win(counting.Won)
+	if lease != nil {
+		ct.open = nil
+		ct.granted()
+		ct.silence = 0
+		return lease
+	}
+	open.b.end()
+	ct.w.mu.Lock()
+	ct.wakes.Timer()
+	ct.w.mu.Unlock()
+	return nil
+}
+
+// ask makes a round. If it gives no lease, it stays open.
+func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Reply, error) {
+	c := m.c
+	if err := c.mayLock(ctx, m.l); err != nil {
+		return nil, nil, err
+	}
+	if ct.place.Ticket == 0 {
+		ct.w.mu.Lock()
+		ct.place.Ticket = ct.w.ticketLocked()
+		ct.w.mu.Unlock()
+	}
+	r := ct.begin(c.prepare(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
+		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: ct.place.Asked}}))
+	ct.place.Asked = true
+	ct.askWhenWoken(r)
+	v := r.b.await(ctx, r.timeout)
+	r.b.close()
+	lease, end := r.win(v)
+	if lease != nil {
+		ct.granted()
+		return lease, nil, nil
+	}
+	ct.took(end.took - (r.asked - r.start))
+	err := r.failed(end, true)
+	replies := r.b.replies()
+	ct.leaveOpen(r, end)
+	return nil, replies, r.why(end, err)
 }

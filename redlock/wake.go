@@ -21,7 +21,7 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 		switch {
 		case r.Foreign:
 			foreign |= 1 << i
-		case r.Outcome == protocol.Granted && ct.place.Ticket != 0:
+		case r.Outcome == protocol.Granted:
 			free |= 1 << i
 		}
 	}
@@ -71,7 +71,6 @@ func (w *waiters) heartbeat() {
 		return
 	case w.listening == 0:
 		w.subscribed = false
-		clear(w.strays) // without heartbeats the masters drop the client from all queues
 		for _, n := range w.c.nodes {
 			n.Unsubscribe(protocol.Wake(w.c.id))
 		}
@@ -82,7 +81,6 @@ func (w *waiters) heartbeat() {
 	for _, n := range w.c.nodes {
 		n.Submit(&protocol.Op{To: ignore{}, Request: alive})
 	}
-	w.dequeueStraysLocked()
 	// Random, so that clients that were started together do not send together.
 	w.heartbeats.Reset(waiting.HeartbeatEvery - w.c.jitter(waiting.HeartbeatEvery/2))
 }
@@ -113,7 +111,7 @@ func (ct *contender) followLocked(did bool) {
 	}
 }
 
-// message takes a wake from master i.
+// message takes a message from master i.
 func (w *waiters) message(i int, channel, payload string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,30 +127,35 @@ func (w *waiters) message(i int, channel, payload string) {
 		}
 		return
 	}
-	waits := false
+	if h, ok := protocol.ParseHand(payload); ok {
+		w.handedLocked(i, h)
+		return
+	}
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
 		if ct := w.contenders[lockKey{payload, mode}]; ct != nil {
-			waits = true
 			ct.wakeLocked(1 << i)
 		}
 	}
-	if !waits {
-		w.strays[payload] |= 1 << i
-	}
 }
 
-// dequeueStraysLocked leaves queues in which the client has a place but no caller: the caller's
-// dequeue did not reach those masters, and the waiters behind it must not wait. Nearly always
-// the dequeue has arrived by now, because a wake and a dequeue often cross.
-func (w *waiters) dequeueStraysLocked() {
-	for name, set := range w.strays {
-		for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
-			if w.contenders[lockKey{name, mode}] == nil {
-				w.dequeueLocked(protocol.NewLock(name, mode), set)
-			}
+// handedLocked takes the vote that master i has given to a place of this client's. The vote counts
+// from the stamp of the sign of life that the master read when it gave it (H1 and H2 in
+// docs/handoff.md), if this host's clock has not jumped since.
+//
+// A vote for a holder that is over is ignored: its release is on its way, or is kept until the
+// master acknowledges it. A vote for a holder that has its quorum without it stays, and counts when
+// an extend has found it.
+func (w *waiters) handedLocked(i int, h protocol.Hand) {
+	c := w.c
+	if h.Stamp > c.clock.Elapsed() || h.Stamp < c.trusted() {
+		return
+	}
+	v := handedVote{token: h.Vote, from: h.Stamp, until: h.Stamp + c.drift.Validity(h.TTL, 0)}
+	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {
+		if ct := w.contenders[lockKey{h.Lock, mode}]; ct != nil && ct.call != nil && ct.call.hand(i, h.Field, v) {
+			ct.votedLocked()
 		}
 	}
-	clear(w.strays)
 }
 
 // lookAgain wakes all contenders for master i, which votes again, or whose message may have been
@@ -169,18 +172,29 @@ func (w *waiters) lookAgain(i int) {
 // handOver has the next caller of this process ask for the lock right behind the release that
 // has just been sent, unless other processes are ahead. A master executes the release first, so
 // the caller need not wait for the masters to wake it.
+//
+// If the caller's places can become votes, the release makes them so, and handOver sees to it that
+// the caller asks when the messages do not come.
 func (w *waiters) handOver(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ct := w.contenders[lockKey{l.Name, l.Mode}]; ct != nil && l.Mode != protocol.Read && ct.wakes.HandOver() {
+	ct := w.contenders[lockKey{l.Name, l.Mode}]
+	switch {
+	case ct == nil || l.Mode == protocol.Read || ct.wakes.Behind():
+	case ct.call != nil && ct.call.handable():
+		ct.soon = true
+		if ct.call.sleeps() {
+			ct.fewLocked()
+		}
+	case ct.wakes.HandOver():
 		ct.wakeLocked(0)
 	}
 }
 
 // wakeLocked wakes the contender for the masters in the set.
 func (ct *contender) wakeLocked(set uint64) {
-	if ct.round != nil {
-		ct.round.wake(set)
+	if ct.call != nil {
+		ct.call.wake(set)
 	}
 	ct.wakes.Wake(set)
 	select {
@@ -189,10 +203,16 @@ func (ct *contender) wakeLocked(set uint64) {
 	}
 }
 
-// wokenUp says whether a round is of use now.
+// wokenUp says whether a round is of use now, or the open one is won.
 func (ct *contender) wokenUp() bool {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
+	if ct.requeue || ct.call != nil && ct.call.won() {
+		return true
+	}
+	if ct.few && !ct.vain { // it was handed votes: a wake of another master must not end that
+		return ct.wakes.All()
+	}
 	return ct.wakes.Ready()
 }
 
@@ -201,7 +221,9 @@ func (ct *contender) wokenUp() bool {
 func (ct *contender) due(b *quorumCall, asked uint64) uint64 {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.round = b
+	if ct.call != b {
+		ct.useLocked(b)
+	}
 	set := ct.wakes.Due(ct.w.c.all, asked)
 	b.clearWoken(set)
 	return set

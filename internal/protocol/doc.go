@@ -14,6 +14,7 @@
 //   - [Node] is one master, [Binding] is what a coordinator gives it.
 //   - [Op] carries a [Request] to the master and its [Reply] to a [Receiver]. A new
 //     kind of request begins with a new [Kind].
+//   - [Hand] is what a master publishes when it gives its vote to a waiter.
 //   - [Lock] holds the keys of a lock; make one with [NewLock].
 //   - [Identity] names one life of a master's data.
 //   - [RecordKey], [Counters] and [CounterField] lay out the node record.

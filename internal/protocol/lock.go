@@ -48,8 +48,8 @@ func (l *Lock) Field(holder string) string {
 	return holder
 }
 
-// Wake is the channel on which the masters wake the waiters of a client. Each message is
-// the name of a lock.
+// Wake is the channel on which the masters wake the waiters of a client. A message is a [Hand], or
+// the name of a lock: a wake.
 func Wake(client string) string { return "redlock:wake:" + client }
 
 // redissonName derives the name of a companion key or channel from a lock's name, as

@@ -21,8 +21,11 @@ type Node interface {
 	// BehindFailover reports whether the node finds its master through Sentinel or a
 	// Redis Cluster. During a failover the address may be a replica's.
 	BehindFailover() bool
-	// Unacknowledged returns how many releases and dequeues the node keeps because the
-	// master has not acknowledged them. The node keeps 16384 at most and then drops the
+	// ClockOffset returns how far the master's clock is ahead of the client's, by the last
+	// reading. ok is false before the first.
+	ClockOffset() (offset time.Duration, ok bool)
+	// Unacknowledged returns how many releases the node keeps because the master has not
+	// acknowledged them. The node keeps 16384 at most and then drops the
 	// oldest; dropped counts those. A vote whose release was dropped ends with its TTL.
 	Unacknowledged() (kept int, dropped uint64)
 	// Subscribe makes the node call Binding.Message for each message on channel, until
@@ -37,11 +40,10 @@ type Node interface {
 	// If Submit returns true, op is queued and belongs to the node. The node calls its
 	// Receiver exactly once, from a goroutine of its own. If Submit returns false, the
 	// node does not call the Receiver, and op.Reply holds the reason. Its outcome is
-	// NotSent; for a Release or Dequeue it is Unknown, because the node keeps those and
-	// sends them later.
+	// NotSent; for a Release it is Unknown, because the node keeps it and sends it later.
 	//
 	// The master executes operations in the order of their Submit calls, kept ones
-	// included. The node sends a kept Release or Dequeue again until the master
+	// included. The node sends a kept Release again until the master
 	// acknowledges it, until its Deadline, or until there are too many
 	// ([Node.Unacknowledged]). If the acquire that it undoes may lie unread on a broken
 	// connection, the node keeps it for the next connection, past its Deadline.

@@ -21,7 +21,7 @@ const (
 	// Refused: the master answered and refused; Reply.Err says why. It changed nothing.
 	Refused
 	// NotSent: the master has not executed the op and never will, so there is nothing
-	// to release. Reply.Err says why. A Release or Dequeue never has this outcome: the
+	// to release. Reply.Err says why. A Release never has this outcome: the
 	// node sends it later.
 	NotSent
 )

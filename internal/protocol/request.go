@@ -10,13 +10,13 @@ type Kind uint8
 const (
 	// Acquire asks for a vote. The outcome is Granted with the vote's Token, or Held:
 	// by another holder, or because others are ahead in the queue. Op.Token proposes
-	// the least token. With Op.Wait, an Acquire that is not granted joins the lock's
-	// queue or stays in it.
+	// the least token. With Op.Wait, an Acquire that is not granted takes a place in the
+	// lock's queue, under its holder id. Until the place is given back the master may
+	// hand it the vote: see [Hand].
 	Acquire Kind = iota + 1
-	// Release gives the holder's vote back. The outcome is Granted if the vote was
-	// there, else Absent. With Op.Wait the holder, which was granted less than a
-	// quorum, joins the lock's queue in the same step. The master does not wake it,
-	// although the lock is free there.
+	// Release gives back what the holder has: a vote, or a place in the queue. The
+	// outcome is Granted if a vote was there, else Absent. With Op.Hand the master may
+	// hand the lock to the head of the queue.
 	Release
 	// TopUp restores a vote of a live lease on a master that lost it. The outcome is
 	// Granted or Held. Only a coordinator that has just proved its lease on a quorum
@@ -35,17 +35,13 @@ const (
 	// that Request.CompareAndSet names. The outcome is Granted, or Refused with a
 	// *RecordStateError.
 	CompareAndSetRecord
-	// Dequeue takes Op.Wait.Waiter out of the lock's queue. If Op.Wait.Ticket is not 0,
-	// it does so only if the waiter has the place of that ticket. The outcome is
-	// Granted or Absent. The node sends it until the master acknowledges it, as it
-	// does a Release.
-	Dequeue
-	// Heartbeat renews the sign of life of client Op.Holder for TTL. The outcome is
-	// Granted. A client whose sign of life has ended loses its places in all queues.
+	// Heartbeat renews the sign of life of client Op.Holder for TTL, with Op.Start as the
+	// stamp. The outcome is Granted. A client whose sign of life has ended loses its places
+	// in all queues.
 	Heartbeat
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "dequeue", "heartbeat"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -61,11 +57,19 @@ type Request struct {
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
 	TTL    time.Duration // Acquire, TopUp, Extend, Heartbeat; the master gets whole milliseconds
-	Token  int64         // Acquire: the proposed least token; Confirm: the token
+	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm: the token
 	Count  int           // TopUp: the hold count
 	Items  []Item        // Extend only
 
-	Wait          *Wait          // Dequeue, and Acquire and Release of a waiter
+	Wait *Wait // Acquire of a waiter
+	// Hand is the TTL of a vote that a Release may hand to the head of the queue; 0: it may
+	// not. Only the vote of a holder that has seen and believed it may be handed on (H17 in
+	// docs/handoff.md): else a master whose clock jumped would hand on what it expired.
+	Hand time.Duration
+	// Leaves says that an Acquire of the submitter is behind this Release, with the ticket of
+	// the place that the Release gives up. So the master need not wake the next in the queue.
+	Leaves bool
+
 	JoinWrite     string         // Acquire of a Read: the field of a write vote of the same owner, to join
 	CompareAndSet *CompareAndSet // CompareAndSetRecord
 
@@ -102,12 +106,15 @@ type Item struct {
 	Count  int // hold count to set; 0 leaves it as it is
 }
 
-// Wait is a place in a lock's queue.
+// Wait is a place in a lock's queue. The place belongs to the holder id of its Acquire, which
+// begins with the client's id (36 bytes).
 type Wait struct {
-	Waiter   string        // the client's id (36 bytes), with "/r" or "/w" for a side of a read-write lock
-	Ticket   int64         // the place in the queue; 0: the master gives a new one
-	Liveness time.Duration // TTL of the client's sign of life
+	Ticket   int64         // the place in the queue; 0: the master gives one by its clock
+	Liveness time.Duration // TTL of the client's sign of life, whose stamp is the request's Start
 	Unfair   bool          // take the lock when it is free, although others are ahead
+	Retry    bool          // the caller has asked before, with this ticket: if others are ahead of it, wake them
+	Only     bool          // take the place and no vote, though the lock may be free
+	Again    bool          // this holder has asked before: find its vote or its place, and create no place
 }
 
 // CompareAndSet is a conditional change of a node record. Both lists are field, value,

@@ -3,24 +3,30 @@
 -- costs as much as five of the commands in it.
 --
 -- KEYS[2i - 1], KEYS[2i] the i-th op's lock and the lock's queue   the last key: the record
--- ARGV[1] n, how many of the ops are acquires
--- ARGV[2] TTL of a waiting client's sign of life in ms
--- if there are acquires:
---   ARGV[3] the state that the record must have   ARGV[4] TTL of the votes in ms
---   ARGV[5] the field of a write vote that a reader may join, or empty
---   ARGV[6] ... ARGV[5 + n] the counters of the acquires' locks, fields of the record. They
---     differ, because each is read once and written once.
---   ARGV[6 + n] ... ARGV[5 + 2n] the acquires' proposed tokens
+-- ARGV[1] n, how many of the ops may raise a counter: acquires, and releases that may hand
+-- ARGV[2] TTL in ms of a waiting client's sign of life, and of a vote that is handed
+-- ARGV[3] the stamp of the sign of life   ARGV[4] the state that the record must have
+-- ARGV[5] TTL of the votes in ms
+-- ARGV[6] the field of a write vote that a reader may join, or empty
+-- ARGV[7] ... ARGV[6 + n] the counters of the locks of these ops, fields of the record. Those of
+--   the acquires differ, because each is read once and written once.
+-- ARGV[7 + n] ... ARGV[6 + 2n] their proposed tokens
 -- and then four words for each op:
---   act     acquire; barge, an acquire that passes the waiters ahead of it; or release
+--   act     acquire
+--           barge    an acquire that passes the waiters ahead of it
+--           retry    an acquire of a caller that has asked before
+--           queue    takes a place, and no vote even if the lock is free
+--           again    an acquire of a holder that has asked before: it creates no place
+--           release
+--           leave    a release with a retry of the same caller behind it
+--           hand     a release that may hand the lock to the head of the queue
 --   mode    x plain, w write, r read
 --   holder  the holder's field in the lock's hash
---   ticket  the caller's place in the queue: 0 for a new one, empty if it does not queue.
---           A release with a ticket puts the caller into the queue again.
+--   ticket  of an acquire, its place in the queue: 0 for a new one, empty if it does not queue
 --
 -- Returns the answer of each op, in an array if there are several ops.
 -- An acquire answers
---   the token, above 0: granted. A replay by the same holder gets the counter.
+--   the token, above 0: granted. A holder that has the vote gets the counter, and the full TTL.
 --   {-1 - PTTL, holder}: not granted, and the caller does not queue. The number is 0 when the
 --     lock has no TTL. The holder is * for readers. It is empty when nobody holds the lock and
 --     others queue for it.
@@ -29,12 +35,15 @@
 --     of the queue.
 --   REDLOCK UNDO <error>: the vote may be there and must be released.
 -- A release answers 1 if it released the vote, or 0 if the holder has no vote on this master,
--- as on a replay.
+-- as on a replay. It removes the holder's place too.
 -- An op that changed nothing may answer an error of Redis, as text, or
 --   REDLOCK STATE <state>    the record has another state
 --   REDLOCK COUNTER <value>  the counter is no whole number from 0 to below 2^53
 -- The call fails with REDLOCK UNDO <error> if it could not raise the counters. Every vote of
 -- the call must then be released.
+--
+-- A hand publishes lock, field, token, stamp and TTL on the channel of the place's client, with
+-- a NUL between them.
 --
 -- A lock is a hash at its name with a TTL. Each field is a holder, its value the hold count.
 -- That is Redisson's layout.
@@ -46,50 +55,50 @@
 -- They share no variables with the rest of the script.
 local function make_contention()
   local call, try = redis.call, redis.pcall
-  local record, liveness, join_write = KEYS[#KEYS], ARGV[2], ARGV[5]
+  local record, liveness, stamp, state, ttl, join_write = KEYS[#KEYS], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @part redisson
 -- @part names
 -- @part queue
 -- @part contend
 -- @part settle
-  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key}
+  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key, wake = wake}
 end
 local contention
 
 local KEYS, ARGV = KEYS, ARGV
 local try = redis.pcall -- an error that ended the script would leave the votes of earlier ops
-local HEADER, STRIDE = 5, 4 -- words of ARGV up to the counters, and of an op
-local record, acquires, state, ttl = KEYS[#KEYS], tonumber(ARGV[1]), ARGV[3], ARGV[4]
-local at = acquires > 0 and HEADER + 2 * acquires or 2 -- the last word that was read
+local HEADER, STRIDE = 6, 4 -- words of ARGV up to the counters, and of an op
+local record, raises, state, ttl = KEYS[#KEYS], tonumber(ARGV[1]), ARGV[4], ARGV[5]
+local at = HEADER + 2 * raises -- the last word that was read
 
 local refusal    -- the answer to all acquires, if the record has another state
-local found      -- the record's state, its field latest, and the counters
+local found      -- the record's state, its field latest, and the counters; nil until an op needs them
 local latest = 0 -- the largest proposal that this master accepts without asking for its TIME
-local raised     -- arguments of the HSET that raises the counters
+local known = 0  -- its value in the record
+local handed     -- by counter, the values that hands of this call have stored
+local raised     -- arguments of the HSET that raises the counters of acquires
 local words = 1  -- how many arguments those are
-if acquires > 0 then
+if raises > 0 then
   raised = {record, false, false} -- room for a lone op, because a table grows slot by slot
-  found = try('hmget', record, 'state', 'latest', unpack(ARGV, HEADER + 1, HEADER + acquires))
-  if found.err then
-    refusal = found.err
-  elseif (found[1] or '') ~= state then
-    refusal = 'REDLOCK STATE ' .. (found[1] or '')
-  end
-  latest = tonumber(found[2] or 0) or 0
 end
-local known = latest
 
 -- A lone op answers without an array, because an array costs more than a command.
 local answers, answer = KEYS[4] and {false}, nil
-local nth = 0 -- of the acquires, the one that is executed
+local nth = 0 -- of the ops that may raise a counter, the one that is executed
 for i = 1, #KEYS - 1, 2 do
   local lock, queue = KEYS[i], KEYS[i + 1]
   local act, mode, holder, ticket = unpack(ARGV, at + 1, at + STRIDE)
   at = at + STRIDE
-  if act == 'release' then
+  if act == 'hand' or act == 'release' or act == 'leave' then
+    if act == 'hand' then
+      nth = nth + 1
+    end
 -- @part release
   else
     nth = nth + 1
+    if not found then
+-- @part counters
+    end
     if refusal then
       answer = refusal
     else

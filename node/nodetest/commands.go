@@ -38,8 +38,10 @@ var commands = map[string]command{
 	"hkeys":   {1, 1, func(db *DB, args []string) any { return db.HKeys(args[0]) }},
 	"hlen":    {1, 1, func(db *DB, args []string) any { return int64(db.HLen(args[0])) }},
 
-	"zadd":   {3, 3, zadd},
-	"zrem":   {2, 2, func(db *DB, args []string) any { return int64(db.ZRem(args[0], args[1])) }},
+	"zadd": {3, 3, zadd},
+	"zrem": {2, 0, func(db *DB, args []string) any {
+		return each(args[1:], func(member string) int { return db.ZRem(args[0], member) })
+	}},
 	"zrank":  {2, 2, zrank},
 	"zscore": {2, 2, zscore},
 	"zrange": {3, 4, zrange},

@@ -13,7 +13,7 @@ import (
 type Command struct {
 	// Name in lower case: "info", "client kill"... The name of a script's call is that
 	// of its file in node/lua, "extend", "topup"..., which the script's first line
-	// tells. A call of votes.lua is "acquire" if it contains an acquire, else
+	// tells. A call of votes.lua is "acquire" if an op of it may be granted, else
 	// "release". "dial" is an attempt to connect. "message" is a message that the
 	// master pushes to a subscriber; Args are its channel and payload.
 	Name string
@@ -125,8 +125,14 @@ func (m *Master) commandOf(words []string) Command {
 		return plain(words)
 	case s.name != "votes":
 		return Command{s.name, keys, argv}
-	case argv[0] != "0":
-		return Command{"acquire", keys, argv}
+	}
+	const header, stride = 6, 4 // as in votes.lua
+	raises, _ := strconv.Atoi(argv[0])
+	for i := header + 2*raises; i < len(argv); i += stride {
+		switch argv[i] {
+		case "acquire", "barge", "retry", "again":
+			return Command{"acquire", keys, argv}
+		}
 	}
 	return Command{"release", keys, argv}
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package unacked keeps the releases and dequeues that a master has not acknowledged, so
-// that the lane can send them again.
+// Package unacked keeps the releases that a master has not acknowledged, so that the lane can
+// send them again.
 //
-// It knows which vote or place each entry undoes, and when the entry may be forgotten. It
+// It knows whose vote or place each entry gives back, and when the entry may be forgotten. It
 // is pure: it has no clock, no lock and no connection, and the caller passes the time. It
-// imports internal/protocol only. The lane uses [List], and [VoteKey] to compare a release
-// with its acquire.
+// imports internal/protocol only. The lane uses [List], and [KeyOf] to compare a release with
+// its acquire.
 package unacked
 
 import (
@@ -28,12 +28,12 @@ const PerPipeline = 64
 // MISCONF, BUSY...).
 const Pause = 50 * time.Millisecond
 
-// placeLife is how long a dequeue is sent again: as long as a queue lives that nobody
-// touches.
+// placeLife is how long the release of a holder that may have a place in a queue is sent
+// again: as long as a queue lives that nobody touches.
 const placeLife = time.Minute
 
-// List holds unacknowledged releases and dequeues, oldest first. It has at most one entry
-// for each vote and each place in a queue. The zero List is empty.
+// List holds unacknowledged releases, oldest first. It has at most one entry for each holder of
+// a lock. The zero List is empty.
 //
 // An entry ends when the master acknowledges it, when its Deadline has passed, or when the
 // list is full. At the Deadline everything that the entry undoes has expired by itself.
@@ -47,24 +47,22 @@ const placeLife = time.Minute
 type List struct {
 	byKey map[Key]*list.Element // of *Entry
 	order list.List
-	// unread holds the votes and places that the master may still read from the broken
-	// connection, each with the time that it would live for.
+	// unread holds the acquires that the master may still read from the broken connection, each
+	// with the time that its vote or place would live for.
 	// Invariant: at most those of one pipeline.
 	unread      map[Key]time.Duration
 	pausedUntil time.Duration // nothing is sent before: the master has just refused
 	dropped     uint64        // entries that were dropped because the list was full
 }
 
-// Key names what an entry undoes: a vote by its holder, or a place in a queue by its
-// waiter.
+// Key names what an entry gives back: the vote or the place of a holder.
 type Key struct {
-	kind protocol.Kind // Release or Dequeue
-	lock string
-	mode protocol.Mode
-	id   string
+	lock   string
+	mode   protocol.Mode
+	holder string
 }
 
-// Entry is one release or dequeue in a List.
+// Entry is one release in a List.
 type Entry struct {
 	Req protocol.Request
 
@@ -73,24 +71,9 @@ type Entry struct {
 	sent   bool          // it is in the pipeline that is on its way
 }
 
-// VoteKey is the key of the vote that r asks for, restores or releases.
-func VoteKey(r *protocol.Request) Key {
-	vote, _ := keysOf(r)
-	return vote
-}
-
-// keysOf returns the keys of what r may leave on a master: a vote and a place in a queue.
-// place is the zero Key if r takes no place.
-func keysOf(r *protocol.Request) (vote, place Key) {
-	switch r.Kind {
-	case protocol.Acquire, protocol.Release, protocol.TopUp:
-		vote = Key{protocol.Release, r.Lock.Name, r.Lock.Mode, r.Holder}
-	}
-	if r.Wait != nil {
-		place = Key{protocol.Dequeue, r.Lock.Name, r.Lock.Mode, r.Wait.Waiter}
-	}
-	return vote, place
-}
+// KeyOf is the key of what r asks for, restores or gives back. r is an Acquire, a Release or a
+// TopUp.
+func KeyOf(r *protocol.Request) Key { return Key{r.Lock.Name, r.Lock.Mode, r.Holder} }
 
 // Len returns how many entries there are.
 func (l *List) Len() int { return l.order.Len() }
@@ -101,21 +84,13 @@ func (l *List) Dropped() uint64 { return l.dropped }
 // CountDropped counts a request that the caller dropped before it reached the list.
 func (l *List) CountDropped() { l.dropped++ }
 
-// Add keeps a copy of r, a Release or Dequeue, until the master acknowledges it. It does
-// not keep the place in the queue that a Release asks for, because the waiter may no
-// longer want that place.
+// Add keeps a copy of r, a Release, until the master acknowledges it. The copy hands the lock to
+// nobody: by the time that it is sent, the holder may have had the vote for the second time.
 func (l *List) Add(r *protocol.Request) {
-	vote, place := keysOf(r)
-	key := vote
+	key := KeyOf(r)
 	kept := protocol.Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Deadline: r.Deadline}
-	if r.Kind == protocol.Dequeue {
-		key, kept.Wait = place, r.Wait
-	}
 	if e := l.byKey[key]; e != nil {
 		had := e.Value.(*Entry)
-		if r.Kind == protocol.Dequeue && had.Req.Wait.Ticket != r.Wait.Ticket {
-			kept.Wait = &protocol.Wait{Waiter: r.Wait.Waiter} // ticket 0: whichever place the waiter has
-		}
 		kept.Deadline = max(kept.Deadline, had.Req.Deadline)
 		had.Req = kept
 		return
@@ -144,11 +119,11 @@ func (l *List) Broke(r *protocol.Request) {
 	if l.unread == nil {
 		l.unread = make(map[Key]time.Duration)
 	}
-	vote, place := keysOf(r)
-	l.unread[vote] = max(r.TTL, 1)
-	if place != (Key{}) {
-		l.unread[place] = placeLife
+	life := max(r.TTL, 1)
+	if r.Wait != nil {
+		life = max(life, placeLife)
 	}
+	l.unread[KeyOf(r)] = life
 }
 
 // Connected records that the master can no longer execute anything of the previous
@@ -175,28 +150,16 @@ func (l *List) Expire(now time.Duration) {
 	}
 }
 
-// Take appends to entries those that the lane must send ahead of ops: the oldest, and each
-// dequeue of a place that one of ops takes anew, because that dequeue must not arrive
-// after the op. During a pause it appends nothing.
-func (l *List) Take(now time.Duration, ops []*protocol.Op, entries []*Entry) []*Entry {
-	if l.order.Len() == 0 || now < l.pausedUntil {
+// Take appends to entries those that the lane must send ahead of its queue: the oldest. During a
+// pause it appends nothing.
+func (l *List) Take(now time.Duration, entries []*Entry) []*Entry {
+	if now < l.pausedUntil {
 		return entries
 	}
 	for e := l.order.Front(); e != nil && len(entries) < PerPipeline; e = e.Next() {
-		entries = append(entries, e.Value.(*Entry))
-	}
-	for _, entry := range entries {
+		entry := e.Value.(*Entry)
 		entry.sent = true
-	}
-	for _, op := range ops {
-		if op.Wait == nil {
-			continue
-		}
-		_, place := keysOf(op.Request)
-		if e := l.byKey[place]; e != nil && !e.Value.(*Entry).sent {
-			e.Value.(*Entry).sent = true
-			entries = append(entries, e.Value.(*Entry))
-		}
+		entries = append(entries, entry)
 	}
 	return entries
 }
@@ -222,15 +185,3 @@ func (l *List) Answered(entry *Entry, reply *protocol.Reply, now time.Duration) 
 
 // PauseFrom makes Take return nothing until Pause after now.
 func (l *List) PauseFrom(now time.Duration) { l.pausedUntil = now + Pause }
-
-// PlaceTaken removes the dequeue of the place that op has just taken anew. That is needed
-// when the master refused the dequeue itself.
-func (l *List) PlaceTaken(op *protocol.Op) {
-	if op.Wait == nil || op.Kind == protocol.Dequeue || op.Reply.Outcome != protocol.Held && op.Reply.Outcome != protocol.Granted {
-		return
-	}
-	_, place := keysOf(op.Request)
-	if e := l.byKey[place]; e != nil && !e.Value.(*Entry).sent {
-		l.remove(e)
-	}
-}

@@ -16,27 +16,29 @@ func release(lock, holder string, until time.Duration) *protocol.Request {
 	return &protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(lock, protocol.Plain), Holder: holder, Deadline: until}
 }
 
-func dequeue(lock, waiter string, ticket int64) *protocol.Request {
-	return &protocol.Request{Kind: protocol.Dequeue, Lock: protocol.NewLock(lock, protocol.Plain), Wait: &protocol.Wait{Waiter: waiter, Ticket: ticket}, Deadline: second}
-}
-
-func TestList_sameVote_keptOnce(t *testing.T) {
+func TestList_sameHolder_keptOnce(t *testing.T) {
 	var u List
-	for range 3 {
-		u.Add(release("x", "h", second))
-		u.Add(dequeue("x", "w", 7))
+	for i := range time.Duration(3) {
+		u.Add(release("x", "h", second-i))
 	}
 	u.Add(release("x", "other", second))
 	u.Add(release("y", "h", second))
-	if u.Len() != 4 {
-		t.Errorf("%d entries, want 4", u.Len())
+	if u.Len() != 3 {
+		t.Errorf("%d entries, want 3", u.Len())
 	}
-	if got := u.byKey[Key{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*Entry).Req.Wait.Ticket; got != 7 {
-		t.Errorf("ticket %d, want 7", got)
+	if got := u.byKey[Key{"x", protocol.Plain, "h"}].Value.(*Entry).Req.Deadline; got != second {
+		t.Errorf("kept until %v, want the latest, %v", got, second)
 	}
-	u.Add(dequeue("x", "w", 8)) // the waiter may have either place
-	if got := u.byKey[Key{protocol.Dequeue, "x", protocol.Plain, "w"}].Value.(*Entry).Req.Wait.Ticket; got != 0 {
-		t.Errorf("ticket %d, want 0", got)
+}
+
+// What is sent again hands the lock to nobody (H17 in docs/handoff.md).
+func TestList_add_handsNothing(t *testing.T) {
+	var u List
+	r := release("x", "h", second)
+	r.Hand = second
+	u.Add(r)
+	if e := u.Take(0, nil); len(e) != 1 || e[0].Req.Hand != 0 {
+		t.Errorf("%+v", e)
 	}
 }
 
@@ -48,7 +50,7 @@ func TestList_tooMany_oldestDroppedAndCounted(t *testing.T) {
 	if u.Len() != Max || u.dropped != 3 || len(u.byKey) != Max {
 		t.Errorf("%d entries, %d dropped, %d keys", u.Len(), u.dropped, len(u.byKey))
 	}
-	if u.byKey[Key{protocol.Release, "x", protocol.Plain, "2"}] != nil || u.byKey[Key{protocol.Release, "x", protocol.Plain, "3"}] == nil {
+	if u.byKey[Key{"x", protocol.Plain, "2"}] != nil || u.byKey[Key{"x", protocol.Plain, "3"}] == nil {
 		t.Error("not the oldest were dropped")
 	}
 }
@@ -56,9 +58,12 @@ func TestList_tooMany_oldestDroppedAndCounted(t *testing.T) {
 // An entry ends at its deadline, unless the master may execute later what it undoes.
 func TestList_expire_notWhatMayYetBeExecuted(t *testing.T) {
 	var u List
-	u.Broke(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "unread", TTL: 3 * second, Wait: &protocol.Wait{Waiter: "w"}})
+	acquire := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "unread", TTL: 3 * second}
+	u.Broke(&acquire)
+	acquire.Holder, acquire.Wait = "queues", &protocol.Wait{}
+	u.Broke(&acquire)
 	u.Add(release("x", "unread", second))
-	u.Add(dequeue("x", "w", 0))
+	u.Add(release("x", "queues", second))
 	u.Add(release("x", "executed", second))
 	u.Expire(second - 1)
 	if u.Len() != 3 {
@@ -84,16 +89,13 @@ func TestList_expire_notWhatMayYetBeExecuted(t *testing.T) {
 	}
 }
 
-func TestList_take_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) {
+func TestList_take_oldestFirst(t *testing.T) {
 	var u List
 	for i := range 100 {
 		u.Add(release("x", fmt.Sprint(i), second))
 	}
-	u.Add(dequeue("far", "w", 0))
-	u.Add(dequeue("other", "w", 0))
-	enqueue := &protocol.Op{Request: &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("far", protocol.Plain), Holder: "h", Wait: &protocol.Wait{Waiter: "w"}}}
-	entries := u.Take(0, []*protocol.Op{enqueue}, nil)
-	if len(entries) != PerPipeline+1 || entries[0].Req.Holder != "0" || entries[PerPipeline].Req.Lock.Name != "far" {
+	entries := u.Take(0, nil)
+	if len(entries) != PerPipeline || entries[0].Req.Holder != "0" || entries[PerPipeline-1].Req.Holder != fmt.Sprint(PerPipeline-1) {
 		t.Fatalf("%d entries, the last %+v", len(entries), entries[len(entries)-1].Req)
 	}
 	for i, entry := range entries {
@@ -103,25 +105,19 @@ func TestList_take_oldestFirstAndWhatAnOpWouldOvertake(t *testing.T) {
 		}
 		u.Answered(entry, &reply, 0)
 	}
-	if u.Len() != 102-33 || u.pausedUntil == 0 {
+	if u.Len() != 100-PerPipeline/2 || u.pausedUntil == 0 {
 		t.Errorf("%d are left, rest until %v", u.Len(), u.pausedUntil)
 	}
-	if entries := u.Take(0, nil, nil); len(entries) != 0 {
+	if entries := u.Take(0, nil); len(entries) != 0 {
 		t.Errorf("%d go out although the master is given a rest", len(entries))
 	}
-	if entries := u.Take(Pause, nil, nil); len(entries) != PerPipeline {
+	if entries := u.Take(Pause, nil); len(entries) != PerPipeline {
 		t.Errorf("%d go out after the rest", len(entries))
 	}
-	// A refusal after the deadline ends an entry. An op that takes the place anew ends it too.
+	// A refusal after the deadline ends an entry.
 	last := u.order.Back().Value.(*Entry)
 	u.Answered(last, &protocol.Reply{Outcome: protocol.Refused}, second)
 	if u.byKey[last.key] != nil {
 		t.Error("refused after its time, and kept")
-	}
-	u.Add(dequeue("far", "w", 0))
-	enqueue.Reply = protocol.Reply{Outcome: protocol.Held}
-	u.PlaceTaken(enqueue)
-	if u.byKey[Key{protocol.Dequeue, "far", protocol.Plain, "w"}] != nil {
-		t.Error("a dequeue of a place that was taken anew is kept")
 	}
 }

@@ -18,13 +18,14 @@ type Conn struct {
 	// Voting is the record state of a master that votes, and Quarantined is how the
 	// state of a quarantined master begins. Scripts compare the record with both.
 	Voting, Quarantined string
+	// MayHand says that releases may hand the lock to a waiter. It is false while the lane
+	// doubts the master's clock: what the master says is free may have expired too early.
+	MayHand bool
 }
 
 // Undoes reports whether r undoes the effect of an earlier op. The node sends such a
 // request again until the master acknowledges it.
-func Undoes(r *protocol.Request) bool {
-	return (r.Kind == protocol.Release || r.Kind == protocol.Dequeue) && !mutants.NoDebt
-}
+func Undoes(r *protocol.Request) bool { return r.Kind == protocol.Release && !mutants.NoDebt }
 
 // Pipeline gathers the ops of one batch, sends them and reads the replies. The lane uses
 // it again for each batch, so that little is allocated.
@@ -67,7 +68,7 @@ func (p *Pipeline) Add(op *protocol.Request) {
 		p.cmds = append(p.cmds, nil)
 	}
 	p.places = append(p.places, place{p.open, p.votes.n})
-	p.votes.add(op)
+	p.votes.add(op, p.conn.MayHand)
 }
 
 // Time adds a request for the master's TIME, after all ops added so far.
@@ -155,6 +156,9 @@ func (c *Conn) eval(cmds []redis.Cmder) error {
 	second := make([]redis.Cmder, len(cmds))
 	for i, cmd := range cmds {
 		args := slices.Clone(cmd.Args())
+		if isVotes(cmd) && cmd.Err() == nil {
+			askAgain(args)
+		}
 		if args[0] == "evalsha" {
 			args[0], args[1] = "eval", sources[args[1].(string)]
 		}
@@ -172,11 +176,17 @@ func (c *Conn) eval(cmds []redis.Cmder) error {
 		switch {
 		case cmd.Err() != nil:
 			cmds[i] = second[i]
-		case cmd.Args()[0] == "evalsha" && cmd.Args()[1] == votesSHA:
+		case isVotes(cmd):
 			mergeVotes(cmd.(*redis.Cmd), second[i].(*redis.Cmd))
 		}
 	}
 	return nil
+}
+
+// isVotes says whether cmd is a call of votes.lua.
+func isVotes(cmd redis.Cmder) bool {
+	args := cmd.Args()
+	return args[0] == "evalsha" && args[1] == votesSHA
 }
 
 // sameCommand returns a command of cmd's type with other arguments.

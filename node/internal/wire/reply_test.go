@@ -35,7 +35,6 @@ func TestDecode_eachKind_classAndValue(t *testing.T) {
 		{protocol.Confirm, 1, protocol.Reply{Outcome: protocol.Granted}},
 		{protocol.Confirm, 0, protocol.Reply{Outcome: protocol.Absent}},
 		{protocol.Confirm, 2, protocol.Reply{Err: errReply}},
-		{protocol.Dequeue, 0, protocol.Reply{Outcome: protocol.Absent}},
 	} {
 		var got protocol.Reply
 		if decode(&got, tc.kind, tc.n); got.Outcome != tc.want.Outcome || got.Token != tc.want.Token ||
@@ -61,7 +60,7 @@ func TestFailure_errorInAScript_sameClassOnEveryServer(t *testing.T) {
 		is    error  // errors.Is
 		says  string // in the error
 	}{
-		{"wrong type, dequeue", protocol.Dequeue, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Absent, nil, ""},
+		{"wrong type, release", protocol.Release, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Absent, nil, ""},
 		{"wrong type, compare-and-set", protocol.CompareAndSetRecord, []string{raised62 + wrong, wrong + raised70, wrong}, protocol.Refused, protocol.ErrRecord, ""},
 		{"wrong type, extend", protocol.Extend, []string{raised62 + wrong, wrong + raised70}, protocol.Refused, nil, "WRONGTYPE"},
 		{"replica, release", protocol.Release, []string{raised62 + "@user_script: 1: -" + readOnly + "\n", "@user_script: 1: -" + readOnly + "\r\n",

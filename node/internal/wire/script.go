@@ -21,7 +21,6 @@ var (
 	checkSource = lua.Source("check")
 	confirmSHA  = register(lua.Source("confirm"))
 	extendSHA   = register(lua.Source("extend"))
-	dequeueSHA  = register(lua.Source("dequeue"))
 	recordSHA   = register(lua.Source("record"))
 	topUpSHA    = register(lua.Source("topup"))
 	votesSHA    = register(lua.Source("votes"))
@@ -53,10 +52,8 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	case protocol.Confirm:
 		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, &c.Keys.Record,
 			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
-	case protocol.Dequeue:
-		return redis.NewIntCmd(background, "evalsha", dequeueSHA, 2, l.Name, l.Queue, op.Wait.Waiter, op.Wait.Ticket)
 	case protocol.Heartbeat:
-		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, 1, "px", millis(op.TTL))
+		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, int64(op.Start), "px", millis(op.TTL))
 	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.Keys.Record,
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)

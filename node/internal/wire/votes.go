@@ -24,15 +24,17 @@ const loneOpKeys = 3
 type votes struct {
 	n, acquires         int
 	keys, ops           []any
-	counters, proposals []any         // of the acquires
-	ttl                 time.Duration // of the acquires
-	liveness            time.Duration // of the waiters; 0 while there are none
+	counters, proposals []any          // of the ops that may raise a counter
+	ttl                 time.Duration  // of the acquires
+	liveness            time.Duration  // of the waiters, and of a vote that is handed; 0 while there are none
+	stamp               *time.Duration // when the last op of a waiter was begun; nil while there are none
 	ttlArg, livenessArg boxed
-	acquiresArg         boxed
+	raisesArg           boxed
 	joinWrite           any // &Request.JoinWrite of the acquire that may join a write vote; nil: none
 	// Invariant: the acquires of a call are of different locks with different counters.
 	// The script reads and writes each counter once. A master's clock stands still while a
-	// script runs, so it would give two acquires of one lock the same ticket.
+	// script runs, so it would give two acquires of one lock the same ticket. A release that
+	// may hand is exempt: see part hand.
 	taken [(protocol.Counters + 63) / 64]uint64
 }
 
@@ -51,23 +53,34 @@ func (b *boxed) of(n int64) any {
 
 // Arguments that many calls share. As variables they are allocated once.
 var (
-	votesCall                        any = votesSHA
-	actAcquire, actBarge, actRelease any = "acquire", "barge", "release"
-	empty                            any = ""
+	votesCall                                  any = votesSHA
+	actAcquire, actBarge, actRetry, actQueue   any = "acquire", "barge", "retry", "queue"
+	actAgain                                   any = "again"
+	actRelease, actLeave, actHand, empty, zero any = "release", "leave", "hand", "", 0
 )
 
 // fits reports whether op can join the call that is being gathered.
 func (v *votes) fits(op *protocol.Request) bool {
-	if v.n == maxVotes || op.Wait != nil && v.liveness != 0 && v.liveness != op.Wait.Liveness {
+	if liveness := livenessOf(op); v.n == maxVotes || liveness != 0 && v.liveness != 0 && v.liveness != liveness {
 		return false
 	}
 	return op.Kind == protocol.Release || v.acquires == 0 ||
 		op.JoinWrite == "" && v.joinWrite == nil && v.ttl == op.TTL && v.taken[op.Lock.CounterIndex/64]&(1<<(op.Lock.CounterIndex%64)) == 0
 }
 
+// livenessOf is the TTL of the sign of life that op sets, or of the vote that it may hand; 0:
+// neither.
+func livenessOf(op *protocol.Request) time.Duration {
+	if op.Wait != nil {
+		return op.Wait.Liveness
+	}
+	return op.Hand
+}
+
 // add appends op to the call: its two keys, its four words in votes.lua's order, and the
-// counter and the proposed token of an acquire.
-func (v *votes) add(op *protocol.Request) {
+// counter and the proposed token of an op that may raise the counter. mayHand says whether the
+// master may hand its vote to a waiter.
+func (v *votes) add(op *protocol.Request, mayHand bool) {
 	l := op.Lock
 	v.n++
 	v.keys = append(v.keys, &l.Name, &l.Queue)
@@ -76,51 +89,94 @@ func (v *votes) add(op *protocol.Request) {
 		field := l.Field(op.Holder)
 		holder = &field
 	}
+	if liveness := livenessOf(op); liveness != 0 {
+		v.liveness = liveness
+	}
+	act := actOf(op, mayHand)
 	if op.Wait != nil {
 		ticket = &op.Wait.Ticket
-		v.liveness = op.Wait.Liveness
+		if v.stamp == nil || *v.stamp < op.Start {
+			v.stamp = &op.Start
+		}
 	}
-	if op.Kind == protocol.Release {
-		v.ops = append(v.ops, actRelease, &l.ModeText, holder, ticket)
+	v.ops = append(v.ops, act, &l.ModeText, holder, ticket)
+	if op.Kind == protocol.Acquire {
+		if l.Mode == protocol.Read && op.JoinWrite != "" {
+			v.joinWrite = &op.JoinWrite
+		}
+		v.acquires++
+		v.ttl = op.TTL
+		v.taken[l.CounterIndex/64] |= 1 << (l.CounterIndex % 64)
+	} else if act != actHand {
 		return
 	}
-	act := actAcquire
-	if op.Wait != nil && op.Wait.Unfair {
-		act = actBarge
-	}
-	if l.Mode == protocol.Read && op.JoinWrite != "" {
-		v.joinWrite = &op.JoinWrite
-	}
-	v.acquires++
-	v.ttl = op.TTL
-	v.taken[l.CounterIndex/64] |= 1 << (l.CounterIndex % 64)
 	v.counters = append(v.counters, &l.Counter)
 	v.proposals = append(v.proposals, &op.Token)
-	v.ops = append(v.ops, act, &l.ModeText, holder, ticket)
+}
+
+// actOf is the word for op in a call of votes.lua.
+func actOf(op *protocol.Request, mayHand bool) any {
+	switch {
+	case op.Kind == protocol.Release && op.Leaves:
+		return actLeave
+	case op.Kind == protocol.Release && op.Hand != 0 && mayHand:
+		return actHand
+	case op.Kind == protocol.Release:
+		return actRelease
+	case op.Wait == nil:
+		return actAcquire
+	case op.Wait.Again:
+		return actAgain
+	case op.Wait.Only:
+		return actQueue
+	case op.Wait.Unfair:
+		return actBarge
+	case op.Wait.Retry:
+		return actRetry
+	}
+	return actAcquire
 }
 
 // call appends the arguments of the call to args, and starts the next call.
 func (v *votes) call(args []any, c *Conn) []any {
 	args = append(args, "evalsha", votesCall, len(v.keys)+1)
 	args = append(args, v.keys...)
-	joinWrite := empty
+	joinWrite, stamp := empty, zero
 	if v.joinWrite != nil {
 		joinWrite = v.joinWrite
 	}
-	args = append(args, &c.Keys.Record, v.acquiresArg.of(int64(v.acquires)), v.livenessArg.of(millis(v.liveness)))
-	if v.acquires > 0 {
-		args = append(args, &c.Voting, v.ttlArg.of(millis(v.ttl)), joinWrite)
-		args = append(args, v.counters...)
-		args = append(args, v.proposals...)
+	if v.stamp != nil {
+		stamp = v.stamp
 	}
+	args = append(args, &c.Keys.Record, v.raisesArg.of(int64(len(v.counters))), v.livenessArg.of(millis(v.liveness)), stamp,
+		&c.Voting, v.ttlArg.of(millis(v.ttl)), joinWrite)
+	args = append(args, v.counters...)
+	args = append(args, v.proposals...)
 	args = append(args, v.ops...)
 	for _, words := range []*[]any{&v.keys, &v.ops, &v.counters, &v.proposals} {
 		clear(*words)
 		*words = (*words)[:0]
 	}
-	v.n, v.acquires, v.ttl, v.liveness, v.joinWrite = 0, 0, 0, 0, nil
+	v.n, v.acquires, v.ttl, v.liveness, v.stamp, v.joinWrite = 0, 0, 0, 0, nil, nil
 	clear(v.taken[:])
 	return args
+}
+
+// askAgain changes the arguments of a call of votes.lua that has run, and runs a second time: an
+// acquire that waits creates no place then. Its place may have become a vote, and that be over (H7
+// in docs/handoff.md).
+func askAgain(args []any) {
+	const header, stride = 6, 4 // as in votes.lua
+	at := 3 + args[2].(int)
+	raises := int(args[at].(int64))
+	for at += header + 2*raises; at < len(args); at += stride {
+		switch act, ticket := args[at], args[at+3]; act {
+		case actAcquire, actBarge, actRetry, actQueue:
+			if ticket != empty {
+				args[at] = actAgain
+			}
+		}
+	}
 }
 
 // mergeVotes keeps the answers in first, but replaces each that is not a grant by the

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -18,10 +19,35 @@ func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 		}
 	}
 	var v votes
-	v.add(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), TTL: 100 * time.Microsecond, Wait: &protocol.Wait{Liveness: 1}})
+	v.add(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), TTL: 100 * time.Microsecond, Wait: &protocol.Wait{Liveness: 1}}, true)
 	c := &Conn{Keys: KeysOf("")}
-	// evalsha, the script, 3, three keys, n, liveness, state, TTL
-	if args := v.call(nil, c); args[7] != int64(1) || args[9] != int64(1) {
+	// evalsha, the script, 3, three keys, n, liveness, stamp, state, TTL
+	if args := v.call(nil, c); args[7] != int64(1) || args[10] != int64(1) {
 		t.Errorf("the call is %v", args)
+	}
+}
+
+// A call that ran, and runs again because the master forgot the script of an earlier one, creates
+// no places: only waiters had any.
+func TestAskAgain_waitersOnly(t *testing.T) {
+	t.Parallel()
+	var p Pipeline
+	p.Reset(&Conn{Keys: KeysOf(""), MayHand: true})
+	for i, r := range []protocol.Request{
+		{Kind: protocol.Acquire}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 5, Liveness: 1}},
+		{Kind: protocol.Release, Hand: 1}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 6, Liveness: 1, Only: true}},
+	} {
+		r.Lock, r.Holder, r.TTL = protocol.NewLock(string(rune('a'+i)), protocol.Plain), "h", time.Second
+		p.Add(&r)
+	}
+	p.closeCall()
+	args := p.cmds[0].Args()
+	askAgain(args)
+	var acts []any
+	for at := len(args) - 4*4; at < len(args); at += 4 {
+		acts = append(acts, args[at])
+	}
+	if want := []any{actAcquire, actAgain, actHand, actAgain}; !slices.Equal(acts, want) {
+		t.Errorf("%v, want %v", acts, want)
 	}
 }

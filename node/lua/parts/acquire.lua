@@ -1,14 +1,15 @@
       -- Part acquire: one acquire. It is a piece of the loop in votes.lua, and sets answer. Part
       -- contend decides who may have a lock that is held or queued for.
-      local last, floor = found[2 + nth] or '0', ARGV[HEADER + acquires + nth] -- the lock's counter; the proposed token
-      local contended = try('exists', lock, queue) ~= 0 -- or an error, which contend meets too
+      local last = handed and handed[ARGV[HEADER + nth]] or found[2 + nth] or '0' -- the lock's counter
+      local floor = ARGV[HEADER + raises + nth] -- the proposed token
+      local contended = act == 'again' or act == 'queue' or try('exists', lock, queue) ~= 0 -- or an error, which contend meets too
       if contended or mode == 'r' then
         contention = contention or make_contention()
       end
       local left = -2 -- the lock's PTTL; nil if the caller may not have the vote
       if contended then
         local done
-        done, left, answer = pcall(contention.contend, lock, queue, mode, holder, ticket, last, act == 'barge')
+        done, left, answer = pcall(contention.contend, lock, queue, mode, holder, ticket, last, act)
         if not done then -- left is the error: a table or, before Redis 7.0, maybe text
           answer = type(left) == 'table' and left.err or left
           left = nil
@@ -28,7 +29,7 @@
           raised[words + 1], raised[words + 2] = ARGV[HEADER + nth], stored
           words = words + 2
           if contended and ticket ~= '' then
-            pcall(contention.dequeue, queue, lock, holder, mode) -- an error is ignored: the vote is given already
+            pcall(contention.dequeue, queue, lock, holder, mode, act) -- an error is ignored: the vote is given already
           end
         end
       end

@@ -46,70 +46,80 @@ local function has_turn(queue, ahead, mode, barges)
   return true
 end
 
--- line_up puts the waiter into the queue. It returns the waiter's ticket, how many are ahead of
--- it, and whether it may take the lock if the lock is free. It does not enqueue the waiter if
--- the lock is free and nobody else queues, or if the lock is free and the waiter is at the head
--- with the ticket that it presents. Enqueuing it first would add half to the cost of its
--- acquire.
-local function line_up(queue, waiter, ticket, mode, free, barges)
+-- line_up puts the place into the queue. It returns the ticket, how many are ahead, and whether
+-- the place may take the lock if the lock is free. It does not enqueue the place if the lock is
+-- free and nobody is ahead: that would add half to the cost of an acquire.
+local function line_up(queue, place, ticket, mode, free, act)
   ticket = tonumber(ticket)
-  if free and ticket > 0 then
+  if free and ticket > 0 and act ~= 'queue' then
     local first = call('zrange', queue, 0, 0, 'withscores')
-    if first[1] == waiter and tonumber(first[2]) == ticket then
+    local at = tonumber(first[2])
+    if not at or ticket < at or (ticket == at and place <= first[1]) then
       return ticket, 0, true
     end
-  end
-  if free and call('exists', queue) == 0 then
+  elseif free and act ~= 'queue' and call('exists', queue) == 0 then
     return ticket, 0, true
   end
   if ticket == 0 then
-    -- The waiter wants a new place. If it has a place from an earlier attempt, that attempt's
-    -- dequeue is still on its way.
     local now = call('time')
     ticket = now[1] * 1000000 + now[2]
   end
-  enqueue(queue, ticket, waiter)
-  head(queue)
-  local ahead = call('zrank', queue, waiter)
-  return ticket, ahead, has_turn(queue, ahead, mode, barges)
+  enqueue(queue, ticket, place)
+  head(queue, true)
+  local ahead = call('zrank', queue, place)
+  return ticket, ahead, act ~= 'queue' and has_turn(queue, ahead, mode, act == 'barge')
 end
 
 -- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer. last
 -- is the value of the lock's counter.
-local function contend(lock, queue, mode, holder, ticket, last, barges)
+local function contend(lock, queue, mode, holder, ticket, last, act)
   local left = call('pttl', lock)
   local free = left == -2
   if not free then
-    if call('hexists', lock, holder) == 1 then -- a replay
+    if call('hexists', lock, holder) == 1 then -- a replay, or the holder was handed the vote
       local token = tonumber(last)
-      return nil, token and token > 0 and token or 'REDLOCK COUNTER ' .. last
+      if not token or token <= 0 then
+        return nil, 'REDLOCK COUNTER ' .. last
+      end
+      if mode ~= 'r' and left >= 0 and left < tonumber(ttl) then
+        -- The caller counts the vote from the sending of this op, and for the full TTL (H3 in
+        -- docs/handoff.md).
+        call('pexpire', lock, ttl)
+      end
+      return nil, token
     end
     free = mode == 'r' and can_join(lock)
   end
 
   if ticket == '' then
-    local turn = (mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not head(queue)
+    local turn = (mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not head(queue, true)
     if free and turn then
       return left
     end
     return nil, {free and -1 or -1 - left, holder_of(lock)}
   end
 
-  local place, ahead, turn = line_up(queue, waiter_of(holder, mode), ticket, mode, free, barges)
+  local place = place_of(holder, mode)
+  if act == 'again' and not call('zscore', queue, place) then
+    -- The place became a vote, and that is gone. A second place could become a second vote of
+    -- one holder, with another token (H7 in docs/handoff.md).
+    return nil, {free and -1 or -1 - left, holder_of(lock)}
+  end
+  local at, ahead, turn = line_up(queue, place, ticket, mode, free, act)
   if free and turn then
     return left
   end
   if free then
-    if ticket ~= '0' then
+    if act ~= 'acquire' then
       -- The caller may have been woken for its turn, but another waiter is ahead of it. Wake
       -- that one, so that the wake is not lost.
-      local first = head(queue)
-      if first then
+      local first = head(queue, true)
+      if first and first ~= place then
         wake(first, lock)
       end
     end
-    return nil, {-1, place, ahead, 0}
+    return nil, {-1, at, ahead, 0}
   end
-  return nil, {-1 - left, place, ahead, left ~= 0 and has_foreign_holder(lock) and 1 or 0}
+  return nil, {-1 - left, at, ahead, left ~= 0 and has_foreign_holder(lock) and 1 or 0}
 end
 

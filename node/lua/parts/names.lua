@@ -1,17 +1,32 @@
--- Part names: what the ids of holders and waiters consist of. A holder's id begins with its
--- client's id, which has 36 bytes. A waiter's id is its client's id, followed by /w or /r if it
--- waits for that side of a read-write lock.
+-- Part names: what the ids of holders and the members of queues consist of. A holder's id begins
+-- with its client's id, which has 36 bytes.
+--
+-- A member of a queue is a place, <holder's field>/<mode>. If the master may hand the place the
+-- lock, the record state in which the place was taken is behind that, after another /. A client
+-- of an earlier build has its id as the only place, with /w or /r for a side of a read-write
+-- lock. Its place is woken, and never handed anything.
 
 local function client_of(id)
   return string.sub(id, 1, 36)
 end
 
-local function waiter_of(holder, mode)
-  return client_of(holder) .. (mode == 'x' and '' or '/' .. mode)
+-- place_of returns the member for an attempt. It may be handed the lock if it is exclusive, and
+-- if its TTL is not shorter than that of a handed vote, which would outlive its lease else.
+local function place_of(holder, mode)
+  if mode ~= 'r' and tonumber(ttl) >= tonumber(liveness) then
+    return holder .. '/' .. mode .. '/' .. state
+  end
+  return holder .. '/' .. mode
 end
 
-local function is_reader(waiter)
-  return string.sub(waiter, 37) == '/r'
+local function is_reader(place)
+  return string.find(place, '/r', 37, true) ~= nil
+end
+
+-- state_of returns the record state in which the place was taken, or nil if it must not be
+-- handed the lock.
+local function state_of(place)
+  return string.match(place, '^[^/]+/%a/(.*)$')
 end
 
 -- is_foreign says whether the holder is Redisson's. The ids of this library's clients are UUIDs

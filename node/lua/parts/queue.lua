@@ -1,46 +1,65 @@
--- Part queue: a lock's queue, which is a sorted set of waiters by ticket. A client's sign of life
--- is a key with a TTL. Once it has expired, the client's waiters count as dead.
+-- Part queue: a lock's queue, which is a sorted set of places by ticket. A client's sign of life
+-- is a key with a TTL, whose value is the stamp that the client gave. Once the key has expired,
+-- the client's places count as dead.
 
 -- In a cluster the record's name is redlock:node and the slot's tag. sign_of_life appends the
 -- same tag, so that its key is in the same slot.
-local function sign_of_life(waiter)
-  return 'redlock:alive' .. string.sub(record, 13) .. ':' .. client_of(waiter)
+local function sign_of_life(place)
+  return 'redlock:alive' .. string.sub(record, 13) .. ':' .. client_of(place)
 end
 
--- head removes dead waiters from the front of the queue. It returns the first live waiter, or nil.
-local function head(queue)
+-- head removes dead places from the front of the queue. It returns the first live place and its
+-- client's stamp, or nil. If fits is set, the record has the state that this call names; then a
+-- place that was taken in another state is dead too: it must not be granted in this one (H10 in
+-- docs/handoff.md).
+local function head(queue, fits)
   while true do
     local first = call('zrange', queue, 0, 0)[1]
-    if not first or call('exists', sign_of_life(first)) == 1 then
-      return first
+    if not first then
+      return nil
+    end
+    local given = call('get', sign_of_life(first))
+    if given and not (fits and (state_of(first) or state) ~= state) then
+      return first, given
     end
     call('zrem', queue, first)
   end
 end
 
-local function wake(waiter, lock)
-  call('publish', 'redlock:wake:' .. client_of(waiter), lock)
+local function wake(place, lock)
+  call('publish', 'redlock:wake:' .. client_of(place), lock)
 end
 
--- enqueue puts the waiter at the place of the ticket, also if it has another place.
-local function enqueue(queue, ticket, waiter)
-  call('set', sign_of_life(waiter), '1', 'px', liveness)
-  call('zadd', queue, ticket, waiter)
+-- enqueue puts the place into the queue, and sets the sign of life of its client.
+local function enqueue(queue, ticket, place)
+  call('set', sign_of_life(place), stamp, 'px', liveness)
+  call('zadd', queue, ticket, place)
   local lives = try('pexpire', queue, 60000)
   if type(lives) == 'table' then -- no key may be left without a TTL
-    call('zrem', queue, waiter)
+    call('zrem', queue, place)
     error(lives)
   end
 end
 
--- dequeue removes a waiter that was granted the lock. Readers take the lock together, so a
--- reader wakes the reader behind it.
-local function dequeue(queue, lock, holder, mode)
-  if call('zrem', queue, waiter_of(holder, mode)) == 1 and mode == 'r' then
-    local behind = head(queue)
+-- dequeue removes the place of a holder that was granted the lock, if it has one. Readers take the
+-- lock together, so a reader that had its turn wakes the reader behind it. One that asks for the
+-- first time had none.
+local function dequeue(queue, lock, holder, mode, act)
+  local had = call('zrem', queue, place_of(holder, mode)) == 1 or act ~= 'acquire'
+  if had and mode == 'r' then
+    local behind = head(queue, true)
     if behind and is_reader(behind) then
       wake(behind, lock)
     end
   end
+end
+
+-- leave removes the holder's place. It says whether the place was the first.
+local function leave(queue, holder, mode)
+  local first = call('zrange', queue, 0, 0)[1]
+  local plain = holder .. '/' .. mode
+  local handable = plain .. '/' .. state
+  call('zrem', queue, plain, handable)
+  return first == plain or first == handable
 end
 

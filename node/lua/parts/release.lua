@@ -6,15 +6,21 @@
     answer = gone
     if gone ~= 0 and gone ~= 1 then
       answer = gone.err
-    elseif gone == 1 then
-      if mode == 'x' and ticket == '' and try('exists', queue) == 0 then
+    elseif (gone == 0 or mode == 'x') and try('exists', queue) == 0 then
+      if gone == 1 then
         -- The name is that of braced in part redisson, which would have to be created.
         try('publish', string.find(lock, '{', 1, true) and 'redisson_lock__channel:' .. lock
           or 'redisson_lock__channel:{' .. lock .. '}', '0')
-      else
-        -- An error from here on is ignored, because the vote is gone already. For example, a key
-        -- of another type may be in the queue's place; then there is no waiter to wake.
-        contention = contention or make_contention()
-        pcall(contention.settle, lock, queue, mode, holder, ticket)
+      end
+    else
+      if act == 'hand' and gone == 1 and not found then
+-- @part counters
+      end
+      -- An error from here on is ignored, because the vote is gone already. For example, a key
+      -- of another type may be in the queue's place; then there is no waiter to wake.
+      contention = contention or make_contention()
+      local settled, heir, stamp = pcall(contention.settle, lock, queue, mode, holder, act, gone, found and not refusal)
+      if settled and heir then
+-- @part hand
       end
     end

@@ -43,39 +43,54 @@ local function after_reader(lock, holder)
 end
 
 -- after_writer adjusts the lock after a writer has released it. If the writer also holds a read
--- vote, it keeps that vote.
+-- vote, it keeps that vote. It returns whether the lock is free.
 local function after_writer(lock, channel)
-  if call('hlen', lock) > 1 then
-    call('hset', lock, 'mode', 'read')
-  else
+  local free = call('hlen', lock) <= 1
+  if free then
     call('del', lock)
+  else
+    call('hset', lock, 'mode', 'read')
   end
   call('publish', channel, '1') -- wakes all waiters of Redisson's, because readers take the lock together
+  return free
 end
 
-local function settle(lock, queue, mode, holder, ticket)
-  local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
-  local free, wakes = true, true
-  if mode == 'r' then
-    free, wakes = after_reader(lock, holder)
-  elseif mode == 'w' then
-    after_writer(lock, channel)
-  end
-  if free then
-    -- Redisson loses a 1 that arrives between its second try and its sleep, and then sleeps to
-    -- the end of the TTL. It keeps a 0 until one of its waiters takes it.
-    call('publish', channel, '0')
-  end
-  local waiter
-  if ticket ~= '' then
-    waiter = waiter_of(holder, mode)
-    enqueue(queue, ticket, waiter)
-  end
-  if wakes and call('exists', queue) == 1 then
-    local first = head(queue)
-    if first and first ~= waiter then -- the caller does not wait for a wake
-      wake(first, lock)
+-- settle follows the release of a holder that had gone votes, 0 or 1. It removes the holder's
+-- place, and wakes the head of the queue if the lock is free for it. It does not wake a place
+-- that is to be handed the lock: it returns that place, and the stamp of its client. fits says
+-- that the record has the state that this call names.
+--
+-- Only a lock that this very op has set free is handed (H16 in docs/handoff.md). One that was
+-- free before may have been set free by a clock that jumped, and a message has no TIME with it.
+local function settle(lock, queue, mode, holder, act, gone, fits)
+  local free, wakes, heard = false, gone == 1, 0
+  if gone == 1 then
+    local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
+    if mode == 'r' then
+      free, wakes = after_reader(lock, holder)
+    else
+      free = mode == 'x' or after_writer(lock, channel)
     end
+    if free or mode == 'w' then
+      -- Redisson loses a 1 that arrives between its second try and its sleep, and then sleeps to
+      -- the end of the TTL. It keeps a 0 until one of its waiters takes it.
+      heard = call('publish', channel, '0')
+    end
+  end
+  if call('exists', queue) == 0 then
+    return
+  end
+  if leave(queue, holder, mode) and gone == 0 then
+    wakes = call('exists', lock) == 0 or call('hget', lock, 'mode') == 'read'
+  end
+  if not wakes or act == 'leave' then
+    return
+  end
+  local first, given = head(queue, fits)
+  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and state_of(first) then
+    return first, given
+  elseif first then
+    wake(first, lock)
   end
 end
 

@@ -16,6 +16,7 @@ package holding
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -36,8 +37,9 @@ import (
 //  3. After Release both are empty and stay empty.
 type Grant struct {
 	need     int           // the quorum
-	span     time.Duration // how long a round that won is valid, from its beginning
-	from     time.Duration // when the last round that a quorum confirmed began
+	span     time.Duration // how long an extend that won is valid, from its beginning
+	from     time.Duration // when the last round that a quorum confirmed began; the earliest vote of the first one
+	until    time.Duration // the end of validity
 	all      uint64        // all masters
 	counted  uint64        // the masters whose answer to the acquire was counted
 	votes    uint64
@@ -46,14 +48,25 @@ type Grant struct {
 	released bool
 }
 
-// New returns the grant of a round that began at from and was won. need is the quorum, all
-// are the masters, and span is the validity of a round that took no time.
-func New(need int, all uint64, from, span time.Duration) Grant {
-	return Grant{need: need, all: all, from: from, span: span}
+// New returns the grant of a round that was won: the earliest of its votes counts from the time
+// from, and a quorum of them until the time until. need is the quorum, all are the masters, and
+// span is the validity of an extend that took no time.
+func New(need int, all uint64, from, until, span time.Duration) Grant {
+	return Grant{need: need, all: all, from: from, until: until, span: span}
 }
 
 // Until is the end of validity.
-func (g *Grant) Until() time.Duration { return g.from + g.span }
+func (g *Grant) Until() time.Duration { return g.until }
+
+// Until is how long a quorum of votes lasts that end at ends: the need-th latest of them. It is 0
+// if there are fewer. Votes end at different times when a master handed some of them.
+func Until(ends []time.Duration, need int) time.Duration {
+	if len(ends) < need {
+		return 0
+	}
+	slices.Sort(ends)
+	return ends[len(ends)-need]
+}
 
 // Standing is whether a grant is still good.
 type Standing uint8
@@ -111,7 +124,7 @@ func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64)
 	n := bits.OnesCount64(confirmed)
 	switch {
 	case n >= g.need || mutants.ExtendMinority && n > 0:
-		g.from = start
+		g.from, g.until = start, start+g.span
 		return Renewed
 	case bits.OnesCount64((g.votes|silent)&^missing) < g.need:
 		g.failed++

@@ -172,7 +172,7 @@ func TestGrant_randomWalks_countsWhatTheModelCounts(t *testing.T) {
 
 // walk takes a grant through steps.
 func walk(t *testing.T, steps []byte) {
-	w := &world{t: t, g: New(need, all, 0, span), silent: all}
+	w := &world{t: t, g: New(need, all, 0, span, span), silent: all}
 	for i := range need {
 		w.answer(i, true, false)
 	}
@@ -249,7 +249,7 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 		"an extend without a quorum": {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0, 0) }, false},
 		"an extend that lost":        {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0b01100, 0) }, false},
 	} {
-		g := New(need, all, 0, span)
+		g := New(need, all, 0, span, span)
 		g.CountAcquire(all, all, 0)
 		g.Extended(time.Second, 0b11110, 0b00001, 0)
 		sent := g.TopUp(0)
@@ -265,7 +265,7 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 }
 
 func TestGrant_check_endsAMarginEarlyAndWithTheClock(t *testing.T) {
-	g := New(need, all, 10*time.Second, span)
+	g := New(need, all, 10*time.Second, 10*time.Second+span, span)
 	for _, tc := range []struct {
 		now, trusted time.Duration
 		want         Standing

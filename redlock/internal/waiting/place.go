@@ -16,78 +16,47 @@ const (
 	// PauseMin and PauseMax bound the back-off after rounds that split the votes or found
 	// too few masters.
 	PauseMin, PauseMax = 2 * time.Millisecond, 100 * time.Millisecond
-	// checkMax is the longest time that a waiter relies on being woken.
-	checkMax = 5 * time.Second
+	// checkMax is the longest time that a waiter relies on being woken, and nextMax that of a
+	// waiter that is next: it finds a vote that it was handed unheard before that vote is over.
+	checkMax, nextMax = 5 * time.Second, Liveness - HeartbeatEvery
 	// recoveryLook is the longest time until a waiter looks at masters that recover again.
 	// Another client may end the recovery, and this one need not notice.
 	recoveryLook = 5 * time.Second
 )
 
-// Place is a contender's place in the masters' queues. The caller whose turn it is has it,
-// and the next caller takes it over. The zero value is no place.
+// Place is the contender's place in the masters' queues. Each round takes it under a holder id of
+// its own. The caller whose turn it is has it, and the next caller takes it over. The zero value
+// is no place.
 type Place struct {
-	Ticket int64  // the place; 0 while it is not known
-	Queued uint64 // the masters that may have the contender in their queue
+	// Ticket is the same for all masters and all rounds, so that all masters have one order (H11
+	// in docs/handoff.md). 0 while there is none.
+	Ticket int64
+	Asked  bool // a round has asked with the ticket
 
-	given []int64       // by master, the tickets that too few masters gave to fix the ticket; nil when it is fixed
 	pause time.Duration // the last back-off
 }
 
-// TicketAt is the ticket to present to master i: the one that is fixed, else the one that the
-// master gave. Without it the master would give a later one.
-func (p *Place) TicketAt(i int) int64 {
-	if p.given != nil {
-		return p.given[i]
+// Ticket returns the time on the masters' clocks in microseconds, as the client estimates it:
+// now, on the client's clock, and the median of how far the masters' clocks are ahead of it. So no
+// client's time of day and no single master's clock decides the order. It is 1 or more.
+func Ticket(now time.Duration, ahead []time.Duration) int64 {
+	if len(ahead) == 0 {
+		return 1
 	}
-	return p.Ticket
+	slices.Sort(ahead)
+	return max((now + ahead[len(ahead)/2]).Microseconds(), 1)
 }
 
 // MayQueue says whether a master that gave reply to an acquire that waits may have the
 // waiter in its queue.
 func MayQueue(reply *protocol.Reply) bool {
-	return reply.Outcome != protocol.Granted && reply.Outcome != protocol.NotSent
-}
-
-// Granted is the end of a round that gave a lease. queued are the masters that may have the
-// contender in their queue by their answers, settled those that granted. A master that
-// granted has taken the contender out of its queue.
-func (p *Place) Granted(queued, settled uint64) { p.Queued = p.Queued&^settled | queued }
-
-// Refused is the end of a round that gave no lease. It says whether the place is known: then
-// the contender is to be put into the queues of the masters that granted in vain.
-//
-// The ticket is fixed by the first need masters that gave one, in one round or in several. It
-// is the median of theirs, so that no client's clock and no single master's clock decides the
-// order. It is sent to all masters from then on, which makes the order the same everywhere.
-func (p *Place) Refused(replies []protocol.Reply, need int) (known bool) {
-	if p.Ticket == 0 {
-		if p.given == nil {
-			p.given = make([]int64, len(replies))
-		}
-		var tickets []int64
-		for i, r := range replies {
-			if p.given[i] == 0 {
-				p.given[i] = r.Ticket
-			}
-			if p.given[i] > 0 {
-				tickets = append(tickets, p.given[i])
-			}
-		}
-		if len(tickets) >= need {
-			slices.Sort(tickets)
-			p.Ticket, p.given = tickets[len(tickets)/2], nil
-		}
+	switch reply.Outcome {
+	case protocol.Granted, protocol.NotSent:
+		return false
+	case protocol.Held:
+		return reply.Ticket != 0
 	}
-	known = p.Ticket != 0
-	for i := range replies {
-		switch {
-		case MayQueue(&replies[i]), known && replies[i].Outcome == protocol.Granted:
-			p.Queued |= 1 << i
-		case replies[i].Outcome == protocol.Granted:
-			p.Queued &^= 1 << i
-		}
-	}
-	return known
+	return true
 }
 
 // Behind says whether others wait before the contender on so many masters that it is not
@@ -140,7 +109,7 @@ func (p *Place) Patience(r *Round, jitter func(time.Duration) time.Duration) tim
 		p.pause = min(max(2*pause, PauseMin), PauseMax)
 		return p.pause/2 + jitter(p.pause/2)
 	case !r.Behind:
-		return min(r.RetryAfter, checkMax) + time.Millisecond + jitter(time.Millisecond)
+		return min(r.RetryAfter, nextMax) + time.Millisecond + jitter(time.Millisecond)
 	}
 	// The waiter right behind a dead head finds that out first. Waiters further back give
 	// it time to.

@@ -14,54 +14,20 @@ func held(ticket int64, ahead int, remaining time.Duration) protocol.Reply {
 	return protocol.Reply{Outcome: protocol.Held, Ticket: ticket, Ahead: ahead, Remaining: remaining}
 }
 
-func TestPlace_ticket_medianOfAQuorumAndThenFixed(t *testing.T) {
-	var p Place
-	silent := protocol.Reply{}
-	if p.Refused([]protocol.Reply{held(5, 0, 0), held(9, 0, 0), silent, silent, silent}, 3) || p.Ticket != 0 {
-		t.Errorf("two of five gave ticket %d", p.Ticket)
-	}
-	if !p.Refused([]protocol.Reply{held(5, 0, 0), held(9, 0, 0), held(1, 0, 0), silent, silent}, 3) || p.Ticket != 5 {
-		t.Errorf("ticket %d, want the median 5", p.Ticket)
-	}
-	if !p.Refused([]protocol.Reply{held(100, 0, 0), held(100, 0, 0), held(100, 0, 0), silent, silent}, 3) || p.Ticket != 5 {
-		t.Errorf("ticket %d, want 5 still", p.Ticket)
-	}
-}
-
-// Until the ticket is fixed, each master is presented the one that it gave, for it would give
-// a later one. The first that each gave count.
-func TestPlace_ticket_inSeveralRounds(t *testing.T) {
-	var p Place
-	silent := protocol.Reply{}
-	p.Refused([]protocol.Reply{held(5, 0, 0), silent, held(9, 0, 0), silent, silent}, 3)
-	if p.TicketAt(0) != 5 || p.TicketAt(1) != 0 || p.TicketAt(2) != 9 {
-		t.Errorf("presents %v, %v, %v", p.TicketAt(0), p.TicketAt(1), p.TicketAt(2))
-	}
-	if !p.Refused([]protocol.Reply{held(20, 0, 0), held(30, 0, 0), silent, silent, silent}, 3) || p.Ticket != 9 {
-		t.Errorf("ticket %d, want the median 9 of 5, 9 and 30", p.Ticket)
-	}
-	if p.TicketAt(0) != 9 || p.TicketAt(4) != 9 {
-		t.Errorf("presents %v and %v when the ticket is fixed", p.TicketAt(0), p.TicketAt(4))
-	}
-}
-
-// A master may have the contender in its queue unless it granted, was not asked, or says
-// that it put the contender back after a grant in vain.
-func TestPlace_queued_everyAnswer(t *testing.T) {
-	granted, notSent := protocol.Reply{Outcome: protocol.Granted}, protocol.Reply{Outcome: protocol.NotSent}
-	p := Place{Queued: 0b11000}
-	p.Refused([]protocol.Reply{held(1, 0, 0), {}, {Outcome: protocol.Refused}, notSent, granted}, 3)
-	if p.Queued != 0b01111 {
-		t.Errorf("without a ticket: queued on %05b", p.Queued)
-	}
-	p = Place{Queued: 0b01000, Ticket: 7}
-	p.Refused([]protocol.Reply{held(1, 0, 0), {}, {Outcome: protocol.Refused}, notSent, granted}, 3)
-	if p.Queued != 0b11111 {
-		t.Errorf("with a ticket: queued on %05b", p.Queued)
-	}
-	p.Granted(0b00001, 0b10110)
-	if p.Queued != 0b01001 {
-		t.Errorf("after a lease: queued on %05b", p.Queued)
+func TestTicket_medianOfTheMastersClocks(t *testing.T) {
+	const s = time.Second
+	for _, tc := range []struct {
+		ahead []time.Duration
+		want  int64
+	}{
+		{nil, 1},
+		{[]time.Duration{7 * s}, 17_000_000},
+		{[]time.Duration{100 * s, 3 * s, 5 * s}, 15_000_000},
+		{[]time.Duration{-1000 * s, -1000 * s, 5 * s}, 1},
+	} {
+		if got := Ticket(10*s, tc.ahead); got != tc.want {
+			t.Errorf("%v ahead: %d, want %d", tc.ahead, got, tc.want)
+		}
 	}
 }
 
@@ -86,7 +52,7 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 		{"held by others further ahead", Round{Held: true, Behind: true, Replies: []protocol.Reply{held(1, 1, 0), held(1, 1, 0)}, Need: 2}, 3 * s / 4},
 		{"a quorum is taken, and the rest is free", Round{Held: true, Granted: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
 		{"next in line", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
-		{"held for long", Round{Held: true, RetryAfter: time.Hour, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s)}, Need: 2}, checkMax + time.Millisecond},
+		{"held for long", Round{Held: true, RetryAfter: time.Hour, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s)}, Need: 2}, nextMax + time.Millisecond},
 		{"right behind", Round{Held: true, Behind: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 1, s), held(1, 2, s)}, Need: 2}, 3 * s / 4},
 		{"far behind", Round{Held: true, Behind: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 50, s), held(1, 9, s)}, Need: 2}, 3 * s},
 	} {

@@ -48,6 +48,9 @@ func (w *Wakes) HandOver() bool {
 	return true
 }
 
+// Behind says whether others waited before us on too many masters in the last round.
+func (w *Wakes) Behind() bool { return w.behind }
+
 // Refused is the end of a round that gave no lease. free are the masters that granted in
 // vain, foreign those where Redisson holds the lock. behind says that others wait before us
 // on too many masters.
@@ -68,6 +71,9 @@ func (w *Wakes) Foreign() bool { return w.foreign != 0 }
 
 // Ready says whether a round is of use now.
 func (w *Wakes) Ready() bool { return w.askAll || w.mayGrant() != 0 }
+
+// All says whether all masters are to be asked.
+func (w *Wakes) All() bool { return w.askAll }
 
 // Due takes out the masters that a round is to ask now. all are all masters, asked are those
 // that the round has asked already.

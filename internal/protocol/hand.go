@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Hand is the message by which a master tells a client that it has given its vote to a place of
+// the client's, because another holder released the lock. It comes on the client's channel
+// [Wake], as the wakes do.
+//
+// Invariant: the vote was written after Stamp, and ends no sooner than TTL after it. A client
+// counts it from Stamp, and never from the arrival of the message (H1 in docs/handoff.md).
+type Hand struct {
+	Lock  string
+	Field string        // the holder's field in the lock's hash
+	Vote  int64         // the token
+	Stamp time.Duration // of the sign of life that the master read when it gave the vote, on the client's clock
+	TTL   time.Duration // of the vote
+}
+
+// ParseHand reads a message. ok is false if it is none of a Hand: a wake is the name of a lock,
+// which has no NUL.
+func ParseHand(payload string) (h Hand, ok bool) {
+	words := strings.Split(payload, "\x00")
+	if len(words) != 5 {
+		return Hand{}, false
+	}
+	vote, err1 := strconv.ParseInt(words[2], 10, 64)
+	stamp, err2 := strconv.ParseInt(words[3], 10, 64)
+	ttl, err3 := strconv.ParseInt(words[4], 10, 32)
+	if err1 != nil || err2 != nil || err3 != nil || vote <= 0 || ttl <= 0 {
+		return Hand{}, false
+	}
+	return Hand{Lock: words[0], Field: words[1], Vote: vote, Stamp: time.Duration(stamp), TTL: time.Duration(ttl) * time.Millisecond}, true
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// waits has m wait for the lock x, and returns the lease when the channel has it: nil if Lock failed.
+func (m *member) waits(ctx context.Context, opts ...redlock.LockOption) chan *redlock.Lease {
+	got := make(chan *redlock.Lease, 1)
+	go func() {
+		lease, _ := m.Mutex("x", opts...).Lock(ctx)
+		got <- lease
+	}()
+	time.Sleep(100 * time.Millisecond) // it looks again after subscribing
+	return got
+}
+
+// way makes each command and each message of the client take that long.
+func (m *member) way(d time.Duration) {
+	for _, n := range m.Ways {
+		n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+			if cmd.Name == "message" {
+				return nodetest.Fault{ReplyDelay: d}
+			}
+			return nodetest.Fault{Delay: d}
+		})
+	}
+}
+
+// lose drops all messages for the client from the masters, until it subscribes anew.
+func (m *member) lose(masters ...int) {
+	m.faultOn("message", nodetest.Fault{Lose: nodetest.LoseReply}, masters...)
+}
+
+// From the release to the next hold it is one trip: the way of the release and that of the message.
+// The waiter sends nothing.
+func TestSim_handOff_oneTrip(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		first := mustLock(t, a.Mutex("x"))
+		got := b.waits(t.Context())
+		rounds, start := b.Stats().Rounds, time.Now()
+		a.way(time.Millisecond)
+		b.way(time.Millisecond)
+		go func() { _ = first.Unlock(context.Background()) }()
+		lease := <-got
+		if took := time.Since(start); lease == nil || took > 2*time.Millisecond || b.Stats().Rounds != rounds {
+			t.Fatalf("%v after %v, %d rounds", lease, took, b.Stats().Rounds-rounds)
+		}
+		if lease.Token() <= first.Token() {
+			t.Errorf("token %d after %d", lease.Token(), first.Token())
+		}
+		a.heal()
+		b.heal()
+		c.wantVotes("x", lease.Holder(), 5)
+		// What was handed is short, and is extended as any lease.
+		if left := time.Until(lease.ValidUntil()); left > 3*time.Second {
+			t.Errorf("valid for %v", left)
+		}
+		time.Sleep(5 * time.Second)
+		wantErr(t, lease.Err(), nil)
+		if left := time.Until(lease.ValidUntil()); left < 3*time.Second {
+			t.Errorf("after 5 s valid for %v", left)
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		c.wantVotes("x", "", 5)
+	})
+}
+
+// H1: the vote counts from the stamp and not from the message. A message that is late for most of the
+// vote's life gives a lease that ends no later than the vote.
+func TestSim_handOff_lateMessages_countFromTheStamp(t *testing.T) {
+	for _, late := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond, 3 * time.Second, 4 * time.Second} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			c.init()
+			a, b := c.client(), c.client()
+			first := mustLock(t, a.Mutex("x"))
+			got := b.waits(t.Context())
+			b.faultOn("message", nodetest.Fault{ReplyDelay: late}, 0, 1, 2, 3, 4)
+			wantErr(t, first.Unlock(t.Context()), nil)
+			lease := <-got
+			if lease == nil {
+				t.Fatal("it failed")
+			}
+			votes, until := 0, time.Until(lease.ValidUntil())
+			for _, m := range c.masters {
+				if m.Holder("x") == lease.Holder() && m.PTTL("x") >= until {
+					votes++
+				}
+			}
+			if votes < 3 {
+				t.Errorf("%v late: %d masters have the vote for as long as the lease says", late, votes)
+			}
+			wantErr(t, lease.Unlock(t.Context()), nil)
+			time.Sleep(5 * time.Second)
+			c.wantVotes("x", "", 5)
+		})
+	}
+}
+
+// Messages of any two masters are lost: the others are a quorum. Of three: the waiter asks 2 to 4 ms
+// after the first vote, and keeps its turn. Of all: its timer asks before the votes are over.
+func TestSim_handOff_messagesLost_theTurnIsKept(t *testing.T) {
+	for _, tc := range []struct {
+		lost []int
+		most time.Duration
+	}{
+		{nil, 0}, {[]int{1, 3}, 0}, {[]int{0, 1, 4}, 4 * time.Millisecond}, {[]int{0, 1, 2, 3, 4}, 2100 * time.Millisecond},
+	} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			c.init()
+			a, b, d := c.client(), c.client(), c.client()
+			first := mustLock(t, a.Mutex("x"))
+			got := b.waits(t.Context())
+			behind := d.waits(t.Context())
+			b.lose(tc.lost...)
+			start := time.Now()
+			wantErr(t, first.Unlock(t.Context()), nil)
+			lease := <-got
+			if took := time.Since(start); lease == nil || took > tc.most {
+				t.Errorf("without the messages of %v: %v after %v, want %v at most", tc.lost, lease, took, tc.most)
+			}
+			select {
+			case <-behind:
+				t.Error("who came later has it too")
+			default:
+			}
+			wantErr(t, lease.Unlock(t.Context()), nil)
+			if lease = <-behind; lease == nil {
+				t.Fatal("the next failed")
+			}
+			wantErr(t, lease.Unlock(t.Context()), nil)
+			c.wantVotes("x", "", 5)
+		})
+	}
+}
+
+// H4 and H5: a cancel meets the grant at any moment. Either Lock returns the lease, or nothing is
+// left, and the next waiter has the lock soon.
+func TestSim_handOff_cancelMeetsTheGrant_nothingLeft(t *testing.T) {
+	leases := 0
+	for at := time.Duration(0); at <= 3*time.Millisecond; at += 100 * time.Microsecond {
+		simulate(t, func(t *testing.T, c *cluster) {
+			c.init()
+			a, b, d := c.client(), c.client(), c.client()
+			first := mustLock(t, a.Mutex("x"))
+			ctx, cancel := context.WithCancel(t.Context())
+			got := b.waits(ctx)
+			behind := d.waits(t.Context())
+			for i := range 5 {
+				a.faultOn("release", nodetest.Fault{Delay: time.Duration(i) * 300 * time.Microsecond}, i)
+				b.faultOn("message", nodetest.Fault{ReplyDelay: time.Duration(5-i) * 300 * time.Microsecond}, i)
+			}
+			go func() { _ = first.Unlock(context.Background()) }()
+			time.Sleep(at)
+			cancel()
+			if lease := <-got; lease != nil {
+				leases++
+				wantErr(t, lease.Unlock(t.Context()), nil)
+			}
+			start := time.Now()
+			lease := <-behind
+			if took := time.Since(start); lease == nil || took > 20*time.Millisecond {
+				t.Fatalf("cancelled after %v: the next has %v after %v", at, lease, took)
+			}
+			wantErr(t, lease.Unlock(t.Context()), nil)
+			time.Sleep(5 * time.Millisecond) // for the slow masters
+			c.wantVotes("x", "", 5)
+		})
+	}
+	if leases == 0 || leases == 31 {
+		t.Errorf("%d of 31 cancels were too late: the runs prove nothing", leases)
+	}
+}
+
+// A lease that is not renewed has its whole TTL, though its caller waited.
+func TestSim_handOff_fixedLease_hasItsTTL(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		first := mustLock(t, a.Mutex("x"))
+		got := b.waits(t.Context(), redlock.WithTTL(10*time.Second), redlock.WithoutRenewal())
+		wantErr(t, first.Unlock(t.Context()), nil)
+		lease := <-got
+		if lease == nil {
+			t.Fatal("it failed")
+		}
+		if left := time.Until(lease.ValidUntil()); left < 9*time.Second {
+			t.Errorf("valid for %v", left)
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		c.wantVotes("x", "", 5)
+	})
+}
+
+// A waiter that dies with the lock in its queue's place costs the next the life of a handed vote.
+func TestSim_handOff_headDies_nextIsServed(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b, d := c.client(), c.client(), c.client()
+		first := mustLock(t, a.Mutex("x"))
+		b.waits(t.Context())
+		behind := d.waits(t.Context())
+		for _, n := range b.Ways { // nothing leaves or reaches it
+			n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} })
+		}
+		start := time.Now()
+		wantErr(t, first.Unlock(t.Context()), nil)
+		lease := <-behind
+		if took := time.Since(start); lease == nil || took > 4500*time.Millisecond {
+			t.Errorf("%v after %v", lease, took)
+		}
+		synctest.Wait()
+		b.heal()
+		if lease != nil {
+			wantErr(t, lease.Unlock(t.Context()), nil)
+		}
+	})
+}
