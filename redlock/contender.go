@@ -19,7 +19,7 @@ import (
 type contender struct {
 	w    *waiters
 	l    *protocol.Lock
-	line list.List // of chan struct{}, each closed when its turn has come
+	line list.List // of *caller
 
 	// These belong to the caller whose turn it is. The next caller takes them over, but for open.
 	place   waiting.Place
@@ -52,6 +52,13 @@ type contender struct {
 	few, vain, requeue, soon bool
 }
 
+// caller is one of those who wait in a line.
+type caller struct {
+	turn chan struct{} // closed when its turn has come
+	// ticket is its place in the order of all callers of all processes: when it came, on the masters' clocks.
+	ticket int64
+}
+
 // leaveLine takes e out of the line. If it was e's turn, the next caller gets it. When the last
 // caller has left, nothing is left of the contender in this process or on the masters.
 func (ct *contender) leaveLine(e *list.Element, granted bool) {
@@ -68,18 +75,20 @@ func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	if mine {
 		ct.call = nil
 	}
-	if mine && granted {
-		// The next caller joins the queues anew, behind other processes. After a failure it takes
-		// over the ticket.
-		ct.place, ct.retries = waiting.Place{}, 0
-	}
 	if next == nil {
 		ct.stopListeningLocked()
 		delete(w.contenders, lockKey{ct.l.Name, ct.l.Mode})
 	} else if mine && !w.closed { // waiters.close gives every caller its turn
-		ct.wakes.Turn()
-		close(next.Value.(chan struct{}))
+		ct.takeTurnLocked(next.Value.(*caller), !granted && ct.place.Asked)
 	}
+}
+
+// takeTurnLocked gives c its turn. Its place in the masters' queues is where it would be had it joined them when it came, so
+// the lines of all processes are one. asked says that the caller before it asked in vain.
+func (ct *contender) takeTurnLocked(c *caller, asked bool) {
+	ct.place, ct.retries = waiting.Place{Ticket: c.ticket, Asked: asked}, 0
+	ct.wakes.Turn()
+	close(c.turn)
 }
 
 // begin makes the contender's next round. If there is an open round, it is over, and the new one

@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,34 @@ func TestSim_handOff_oneTrip(t *testing.T) {
 		}
 		wantErr(t, lease.Unlock(t.Context()), nil)
 		c.wantVotes("x", "", 5)
+	})
+}
+
+// The line is of all callers of all processes, by arrival: clients do not take turns.
+func TestSim_handOff_orderOfArrivalOverAllProcesses(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		members := []*member{c.client(), c.client(), c.client()}
+		first := mustLock(t, members[0].Mutex("x"))
+		var want, got []int
+		served := make(chan int)
+		for i, k := range []int{0, 0, 0, 1, 0, 2, 1, 1, 0} {
+			want = append(want, i)
+			lease := members[k].waits(t.Context())
+			go func() {
+				l := <-lease
+				time.Sleep(10 * time.Millisecond)
+				wantErr(t, l.Unlock(t.Context()), nil)
+				served <- i
+			}()
+		}
+		wantErr(t, first.Unlock(t.Context()), nil)
+		for range want {
+			got = append(got, <-served)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("served in the order %v", got)
+		}
 	})
 }
 

@@ -66,14 +66,14 @@ func (w *waiters) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 		ct.wakes.Turn()
 		w.contenders[k] = ct
 	}
-	turn := readyTurn
+	c := &caller{turn: readyTurn, ticket: w.ticketLocked()}
 	if ct.line.Len() > 0 {
-		turn = make(chan struct{})
+		c.turn = make(chan struct{})
 	} else {
-		ct.place.Ticket = w.ticketLocked()
+		ct.place.Ticket = c.ticket
 	}
 	w.callers.Add(1)
-	return ct, ct.line.PushBack(turn)
+	return ct, ct.line.PushBack(c)
 }
 
 // readyTurn is the turn of a caller that finds the line empty: a closed channel.
@@ -112,7 +112,7 @@ func (w *waiters) close() {
 	for _, ct := range w.contenders {
 		ct.wakeLocked(0)
 		for e := ct.line.Front().Next(); e != nil; e = e.Next() {
-			close(e.Value.(chan struct{}))
+			close(e.Value.(*caller).turn)
 		}
 	}
 	if w.heartbeats != nil {
@@ -138,7 +138,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	}
 	ct, e := w.joinLocked(m.l)
 	w.mu.Unlock()
-	next, mine := e.Value.(chan struct{}), false
+	next, mine := e.Value.(*caller).turn, false
 	var joined time.Duration                // when the caller began to wait
 	if next == readyTurn && !ct.offloaded { // nearly always
 		mine = true
@@ -268,11 +268,6 @@ func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Repl
 	c := m.c
 	if err := c.mayLock(ctx, m.l); err != nil {
 		return nil, nil, err
-	}
-	if ct.place.Ticket == 0 {
-		ct.w.mu.Lock()
-		ct.place.Ticket = ct.w.ticketLocked()
-		ct.w.mu.Unlock()
 	}
 	r := ct.begin(c.prepare(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
 		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: ct.place.Asked}}))

@@ -25,11 +25,10 @@ const (
 )
 
 // Place is the contender's place in the masters' queues. Each round takes it under a holder id of
-// its own. The caller whose turn it is has it, and the next caller takes it over. The zero value
-// is no place.
+// its own. The caller whose turn it is has it. The zero value is no place.
 type Place struct {
 	// Ticket is the same for all masters and all rounds, so that all masters have one order (H11
-	// in docs/handoff.md). 0 while there is none.
+	// in docs/handoff.md).
 	Ticket int64
 	Asked  bool // a round has asked with the ticket
 
