@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 const (
@@ -27,6 +29,8 @@ type subscription struct {
 	node    *redisNode
 	life    context.Context // close ends it, and with it the connection
 	endLife context.CancelFunc
+
+	hears atomic.Bool // the master has confirmed the channel of the client's wakes
 
 	mu      sync.Mutex
 	want    map[string]bool
@@ -100,6 +104,7 @@ func (s *subscription) session() bool {
 		return !s.finish()
 	}
 	defer l.close()
+	defer s.hears.Store(false)
 
 	have := make(map[string]bool)
 	// The jitter keeps clients that started together from pinging together, which would
@@ -246,7 +251,11 @@ func (s *subscription) receive(l *listener) {
 				b.Message(msg.Channel, msg.Payload)
 			}
 		case *redis.Subscription:
-			if msg.Kind == "subscribe" && b.Subscribed != nil {
+			subscribed := msg.Kind == "subscribe"
+			if protocol.IsWake(msg.Channel) {
+				s.hears.Store(subscribed)
+			}
+			if subscribed && b.Subscribed != nil {
 				b.Subscribed(msg.Channel)
 			}
 		}

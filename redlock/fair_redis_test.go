@@ -300,6 +300,37 @@ func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
 	t.Logf("the next had it after %v", o.at.Sub(began))
 }
 
+// Waiters whose processes were killed cost the others nothing: the masters see that nobody hears them.
+func TestLock_fair_killed_arePassedAtOnce(t *testing.T) {
+	t.Parallel()
+	masters := quorumtest.Start(t, 5)
+	path := masters.Path()
+	lease := lock(t, masters.Open().Mutex("lock"))
+	for i := range 3 {
+		waitFor(t.Context(), path.Open().Mutex("lock"))
+		masters.Waits("lock", i+1)
+	}
+	got := waitFor(t.Context(), masters.Open().Mutex("lock"))
+	masters.Waits("lock", 4)
+	for _, proxy := range path.Proxies {
+		_ = proxy.Close()
+	}
+	quorumtest.Soon(t, "nobody but the last waiter is subscribed", func() bool {
+		for _, d := range masters.Direct {
+			channels, err := d.PubSubChannels(t.Context(), "redlock:wake:*").Result()
+			if quorumtest.NoErr(t, err); len(channels) != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	began := time.Now()
+	unlock(t, lease)
+	if took := must(t, got, liveness+then).at.Sub(began); took > liveness/2 {
+		t.Errorf("the next had it after %v", took)
+	}
+}
+
 // A client has a place in the queue of a lock for which none of its callers waits, and it has no
 // dequeue to send again. Its callers that wait for another lock keep the client alive for the
 // masters, so the waiters behind that place would wait for a minute. The client gives up the place

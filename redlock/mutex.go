@@ -134,8 +134,8 @@ func (m *Mutex) check() error {
 // quorum. TryLock then looks again after a random pause, within the node timeout, until
 // somebody has the lock.
 //
-// A waiter whose process died counts as one that waits, for up to 3 s after its last
-// sign of life.
+// A waiter whose process was killed does not count as one that waits. One whose host died, or
+// cannot be reached, counts for up to 3 s after its last sign of life.
 //
 // On an error no master that granted in time holds anything of this attempt. A master
 // that was slower, or does not answer, is sent the release until it acknowledges it or

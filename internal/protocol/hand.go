@@ -22,6 +22,10 @@ type Hand struct {
 	TTL   time.Duration // of the vote
 }
 
+// Deaf is what a client appends to its stamp while no message of the master reaches it. The master
+// then waits for the client all the same, which else it would pass over (H19 in docs/handoff.md).
+const Deaf = "w"
+
 // ParseHand reads a message. ok is false if it is none of a Hand: a wake is the name of a lock,
 // which has no NUL.
 func ParseHand(payload string) (h Hand, ok bool) {
@@ -30,7 +34,7 @@ func ParseHand(payload string) (h Hand, ok bool) {
 		return Hand{}, false
 	}
 	vote, err1 := strconv.ParseInt(words[2], 10, 64)
-	stamp, err2 := strconv.ParseInt(words[3], 10, 64)
+	stamp, err2 := strconv.ParseInt(strings.TrimSuffix(words[3], Deaf), 10, 64)
 	ttl, err3 := strconv.ParseInt(words[4], 10, 32)
 	if err1 != nil || err2 != nil || err3 != nil || vote <= 0 || ttl <= 0 {
 		return Hand{}, false

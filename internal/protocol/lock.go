@@ -50,7 +50,12 @@ func (l *Lock) Field(holder string) string {
 
 // Wake is the channel on which the masters wake the waiters of a client. A message is a [Hand], or
 // the name of a lock: a wake.
-func Wake(client string) string { return "redlock:wake:" + client }
+func Wake(client string) string { return wakePrefix + client }
+
+const wakePrefix = "redlock:wake:"
+
+// IsWake says whether the channel is a client's [Wake].
+func IsWake(channel string) bool { return strings.HasPrefix(channel, wakePrefix) }
 
 // redissonName derives the name of a companion key or channel from a lock's name, as
 // Redisson does. A name with braces stays as it is and any other name is wrapped in

@@ -46,6 +46,7 @@ var commands = map[string]command{
 	"zscore": {2, 2, zscore},
 	"zrange": {3, 4, zrange},
 
+	"pubsub":  {1, 0, pubsub},
 	"publish": {2, 2, func(db *DB, args []string) any { return int64(db.Publish(args[0], args[1])) }},
 }
 
@@ -199,4 +200,16 @@ func zrange(db *DB, args []string) any {
 		}
 	}
 	return out
+}
+
+// pubsub is PUBSUB NUMSUB: each channel and its number of subscribers.
+func pubsub(db *DB, args []string) any {
+	if !strings.EqualFold(args[0], "numsub") {
+		return fmt.Errorf("ERR unknown subcommand '%s'", args[0])
+	}
+	counts := make([]any, 0, 2*len(args))
+	for _, channel := range args[1:] {
+		counts = append(counts, channel, int64(db.Subscribers(channel)))
+	}
+	return counts
 }

@@ -102,6 +102,10 @@ func newPair(t *testing.T, s *localredis.Server, rnd *rand.Rand, checksState, ja
 	for _, n := range p.nodes {
 		n.Enter(p.state.Epoch.String(), nil, time.Hour)
 	}
+	for _, n := range p.nodes { // the masters pass over the others, who do not listen
+		n.Subscribe(protocol.Wake(conformClients[0]))
+		<-p.listens
+	}
 	if java {
 		for _, name := range conformLocks {
 			for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write} {

@@ -73,6 +73,7 @@ type DB struct {
 	now     int64         // the same in ms
 	err     error
 	publish func(channel, payload string) int
+	hears   func(channel string) int
 }
 
 // Time is the master's clock, in microseconds since 1970.
@@ -341,6 +342,14 @@ func (db *DB) ZRange(key string, n int) []string {
 		names[i] = v.zset[i].name
 	}
 	return names
+}
+
+// Subscribers is how many connections are subscribed to the channel.
+func (db *DB) Subscribers(channel string) int {
+	if db.err != nil {
+		return 0
+	}
+	return db.hears(channel)
 }
 
 // Publish sends payload to the subscribers of channel and returns how many

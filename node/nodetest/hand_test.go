@@ -259,6 +259,93 @@ func TestHand_redissonListens_leavesTheLockFree(t *testing.T) {
 	})
 }
 
+// H19: a place whose client no message reaches is passed over, unless the client says that it is to be
+// waited for. Its place stays, and it has the lock if nobody else waits who hears.
+func TestHand_headHearsNothing_passedOver(t *testing.T) {
+	for name, tc := range map[string]struct {
+		listens string // the client that is subscribed
+		says    string // the client that says that it is to be waited for
+		behind  bool   // carol waits too
+		heir    string
+	}{
+		"the next listens":             {carol, "", true, carol},
+		"the next is to be waited for": {"", carol, true, carol},
+		"the head listens":             {bob, carol, true, bob},
+		"the head is to be waited for": {carol, bob, true, bob},
+		"nobody hears anything":        {"", "", true, bob},
+		"nobody else waits":            {carol, "", false, bob},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withQueue(t, func(q *queue) {
+				q.acquire(alice+":1", 5)
+				q.acquire(bob+":7", 20)
+				if tc.behind {
+					q.acquire(carol+":9", 30)
+				}
+				q.hears(tc.listens, tc.says)
+				q.hands()
+				q.release(alice + ":1")
+				if hands, wakes := q.hands(); len(hands) != 1 || !strings.HasPrefix(hands[0].Field, tc.heir) || len(wakes) != 0 {
+					t.Errorf("hands %+v, wakes %q", hands, wakes)
+				}
+				if got, want := len(q.places()), map[bool]int{true: 1}[tc.behind]; got != want {
+					t.Errorf("in the queue: %q", q.places())
+				}
+			})
+		})
+	}
+}
+
+// hears makes listens the only client that is subscribed, and says the only one that says that it is to be waited for.
+func (q *queue) hears(listens, says string) {
+	if listens != "" {
+		dialState(q.t, q.m, "").Node.Subscribe(protocol.Wake(listens))
+		synctest.Wait()
+		time.Sleep(time.Millisecond)
+	}
+	_ = q.m.Do(func(db *DB) {
+		for _, client := range []string{alice, bob, carol} {
+			sign := "12345"
+			if client == says {
+				sign += protocol.Deaf
+			}
+			db.SetPX("redlock:alive:"+client, sign, liveness.Milliseconds())
+		}
+	})
+}
+
+// H19: nor does a free lock wait for clients that no message reaches: others take it.
+func TestAcquire_freeAndNobodyAheadHears_granted(t *testing.T) {
+	try := func(r *protocol.Request) { r.Wait = nil }
+	read := func(r *protocol.Request) { r.Lock = protocol.NewLock(handLock, protocol.Read) }
+	for name, tc := range map[string]struct {
+		listens, says string
+		change        []func(*protocol.Request)
+		want          protocol.Outcome
+	}{
+		"a waiter":                       {"", "", nil, protocol.Granted},
+		"a reader":                       {"", "", []func(*protocol.Request){read}, protocol.Granted},
+		"a try":                          {"", "", []func(*protocol.Request){try}, protocol.Granted},
+		"a waiter, one ahead listens":    {bob, "", nil, protocol.Held},
+		"a reader, one ahead listens":    {bob, "", []func(*protocol.Request){read}, protocol.Held},
+		"a try, one listens":             {bob, "", []func(*protocol.Request){try}, protocol.Held},
+		"a try, one is to be waited for": {"", bob, []func(*protocol.Request){try}, protocol.Held},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withQueue(t, func(q *queue) {
+				q.acquire(alice+":1", 5)
+				q.acquire(alice+":2", 10)
+				q.acquire(bob+":7", 20)
+				_ = q.m.Do(func(db *DB) { db.Del(handLock) }) // it expired
+				q.hears(tc.listens, tc.says)
+				if r := q.acquire(carol+":9", 30, tc.change...); r.Outcome != tc.want {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+}
+
 // H4: a release gives back what the holder has: the vote that it was handed, or the place.
 func TestRelease_ofAWaiter_removesVoteOrPlace(t *testing.T) {
 	withQueue(t, func(q *queue) {

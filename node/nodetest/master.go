@@ -196,7 +196,7 @@ func (m *Master) nowLocked() time.Duration {
 // dbLocked returns the data as of now, on the master's clock.
 func (m *Master) dbLocked() *DB {
 	now := m.nowLocked()
-	return &DB{data: m.data, time: now, now: now.Milliseconds(), publish: m.publishLocked}
+	return &DB{data: m.data, time: now, now: now.Milliseconds(), publish: m.publishLocked, hears: m.subscribersLocked}
 }
 
 // publishLocked pushes to the oldest connection first, so that the order is the same in
@@ -210,6 +210,15 @@ func (m *Master) publishLocked(channel, payload string) int {
 		if c.channels[channel] {
 			n++
 			c.pushLocked(channel, payload)
+		}
+	}
+	return n
+}
+
+func (m *Master) subscribersLocked(channel string) (n int) {
+	for _, c := range m.conns {
+		if c.channels[channel] {
+			n++
 		}
 	}
 	return n

@@ -21,6 +21,8 @@ type Conn struct {
 	// MayHand says that releases may hand the lock to a waiter. It is false while the lane
 	// doubts the master's clock: what the master says is free may have expired too early.
 	MayHand bool
+	// Deaf says that no message of the master reaches the client now: see [protocol.Deaf].
+	Deaf bool
 }
 
 // Undoes reports whether r undoes the effect of an earlier op. The node sends such a

@@ -6,6 +6,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,6 +45,14 @@ func Check(ctx context.Context, pipe redis.Pipeliner, keys *Keys) *redis.Cmd {
 // context, and no cancellation; the deadlines are those of the lane's connection.
 var background = context.Background()
 
+// stampOf is the value of the client's sign of life with that stamp.
+func (c *Conn) stampOf(stamp *time.Duration) any {
+	if c.Deaf {
+		return strconv.FormatInt(int64(*stamp), 10) + protocol.Deaf
+	}
+	return stamp
+}
+
 // command returns the Redis command for op, on a connection whose record states are
 // known. It does not handle Acquire and Release: see votes.
 func (c *Conn) command(op *protocol.Request) redis.Cmder {
@@ -53,7 +62,7 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, &c.Keys.Record,
 			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
 	case protocol.Heartbeat:
-		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, int64(op.Start), "px", millis(op.TTL))
+		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
 	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.Keys.Record,
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)

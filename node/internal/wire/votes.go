@@ -141,12 +141,12 @@ func actOf(op *protocol.Request, mayHand bool) any {
 func (v *votes) call(args []any, c *Conn) []any {
 	args = append(args, "evalsha", votesCall, len(v.keys)+1)
 	args = append(args, v.keys...)
-	joinWrite, stamp := empty, zero
+	joinWrite, stamp := empty, any(zero)
 	if v.joinWrite != nil {
 		joinWrite = v.joinWrite
 	}
 	if v.stamp != nil {
-		stamp = v.stamp
+		stamp = c.stampOf(v.stamp)
 	}
 	args = append(args, &c.Keys.Record, v.raisesArg.of(int64(len(v.counters))), v.livenessArg.of(millis(v.liveness)), stamp,
 		&c.Voting, v.ttlArg.of(millis(v.ttl)), joinWrite)

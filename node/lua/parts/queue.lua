@@ -26,6 +26,34 @@ local function head(queue, fits)
   end
 end
 
+-- listens says whether the place is waited for: its client, whose sign of life is given, hears the
+-- messages of this master, or says by a w that it is to be waited for all the same. A client that
+-- was killed does not, and would cost the others the life of a handed vote (H19 in docs/handoff.md).
+-- A user without the right to ask waits for everybody.
+local function listens(place, given)
+  if string.sub(given, -1) == 'w' then
+    return true
+  end
+  local count = try('pubsub', 'numsub', 'redlock:wake:' .. client_of(place))
+  return count[2] ~= 0
+end
+
+-- first_listening is like head, but looks among the first 16 for one that listens. It returns the head
+-- if there is none. Its third value says whether there is one.
+local function first_listening(queue, fits)
+  local first, given = head(queue, fits)
+  if not first or listens(first, given) then
+    return first, given, first ~= nil
+  end
+  for _, place in ipairs(call('zrange', queue, 0, 15)) do
+    local sign = call('get', sign_of_life(place))
+    if sign and not (fits and (state_of(place) or state) ~= state) and listens(place, sign) then
+      return place, sign, true
+    end
+  end
+  return first, given, false
+end
+
 local function wake(place, lock)
   call('publish', 'redlock:wake:' .. client_of(place), lock)
 end

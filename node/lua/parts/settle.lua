@@ -86,7 +86,7 @@ local function settle(lock, queue, mode, holder, act, gone, fits)
   if not wakes or act == 'leave' then
     return
   end
-  local first, given = head(queue, fits)
+  local first, given = first_listening(queue, fits)
   if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and state_of(first) then
     return first, given
   elseif first then
