@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -155,6 +156,43 @@ func (b *backend) connect(nodes []string) error {
 	}
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) { return openWithin(nodes, opts) }
 	return nil
+}
+
+// delayed has all clients that are opened from now on reach our masters through proxies that add d to each round trip, until the
+// function that it returns is called. Without a delay there are none.
+func (b *backend) delayed(ctx context.Context, d time.Duration) (near func(), err error) {
+	var proxies []*faultproxy.Proxy
+	near = func() {
+		for _, p := range proxies {
+			_ = p.Close()
+		}
+	}
+	if d == 0 {
+		return near, nil
+	}
+	if b.kind == embedded {
+		return near, errors.New("--delay needs redis-server: embedded masters have no network")
+	}
+	var nodes []string
+	for _, o := range b.options {
+		p, err := faultproxy.Start(o.Addr)
+		if err != nil {
+			near()
+			return near, err
+		}
+		p.Set(faultproxy.ToMaster, faultproxy.Fault{Delay: d / 2})
+		p.Set(faultproxy.ToClient, faultproxy.Fault{Delay: d - d/2})
+		proxies, nodes = append(proxies, p), append(nodes, "redis://"+p.Addr())
+	}
+	b.nodes = nodes
+	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
+		opts = append(opts, redlock.WithFixedMasters())
+		if err := begin(ctx, redlock.List{URLs: nodes, Options: opts}); err != nil {
+			return nil, err
+		}
+		return openWithin(nodes, opts)
+	}
+	return near, nil
 }
 
 // openWithin opens a client of masters that are expected to be there.

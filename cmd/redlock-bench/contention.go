@@ -25,9 +25,10 @@ reading.
                those still waiting at the end. Counted from when everybody has
                had the lock once, but a quarter of the run at the latest: all
                connect at the same time first
-  turn         what a holder costs those behind it if nothing is lost: the time
-               that it has the lock, and a round trip to give it back and one
-               to take it; a trip is what giving it back took in this run
+  limit        what physics allows: a turn is the time that a holder has the
+               lock, on average, and one round trip, from the holder to the
+               masters and on to the next. A trip is what giving back a lock
+               that nobody else wants takes, the median of 100 before each cell
   Jain         fairness index of what each waiter got: 1 is even, 1/waiters is
                one who got everything; readers that share get more than writers
   share        what the least and the most lucky waiter got; 1 is an even share
@@ -38,6 +39,8 @@ reading.
                Other clients of your masters count too.
   rounds       questions to all masters that were needed for one acquisition; 1
                when nobody else wants it
+  clients      their CPU for one acquisition, all threads; not with
+               --processes or embedded masters
   overlaps     how often one holder began before another had ended, readers
                beside readers excepted, over all clients and processes, on
                the monotonic clock of this host: from when Lock had returned to
@@ -54,9 +57,13 @@ type contention struct {
 	readers   int
 	unfair    bool
 	hold      time.Duration
+	delay     time.Duration
 }
 
-const maxClients, maxProcesses = 64, 256
+const (
+	maxClients, maxProcesses = 64, 256
+	maxDelay                 = time.Second
+)
 
 func (c *contention) define(fs *flag.FlagSet) {
 	c.setup.define(fs, 3*time.Second)
@@ -66,6 +73,7 @@ func (c *contention) define(fs *flag.FlagSet) {
 	fs.IntVar(&c.processes, "processes", 0, "`N` processes that share them, with a client each")
 	fs.IntVar(&c.readers, "readers", 0, "`N` of the waiters read, the others write")
 	fs.BoolVar(&c.unfair, "unfair", false, "take the lock when it is free, whoever waits longer")
+	fs.DurationVar(&c.delay, "delay", 0, "`TIME` that proxies add to each round trip to masters of our own")
 	fs.DurationVar(&c.hold, "hold", time.Millisecond, "`TIME` that each holder keeps the lock")
 }
 
@@ -79,6 +87,10 @@ func (c *contention) check() error {
 		return errors.New("--processes have one client each: give --clients or --processes")
 	case c.readers < 0 || c.readers > least:
 		return fmt.Errorf("--readers %d: want 0 to the smallest of --waiters, %d", c.readers, least)
+	case c.delay < 0 || c.delay > maxDelay:
+		return fmt.Errorf("--delay %v: want 0 to %v", c.delay, maxDelay)
+	case c.delay > 0 && len(c.nodes) > 0:
+		return errors.New("--delay is for masters of our own: --nodes are as far away as they are")
 	case c.hold < 0 || c.hold > c.duration:
 		return fmt.Errorf("--hold %v: want 0 to the --duration, %v", c.hold, c.duration)
 	}
@@ -94,6 +106,11 @@ func (c *contention) cells(ctx context.Context, b *backend, r *report) error {
 	if c.processes > 0 && b.kind == embedded {
 		return errors.New("--processes need redis-server: embedded masters are in this process alone")
 	}
+	far, err := b.delayed(ctx, c.delay)
+	if err != nil {
+		return err
+	}
+	defer far()
 	r.contentionHead(b, c)
 	var violation error
 	for i, n := range c.waiters {
@@ -127,13 +144,19 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 		return nil, err
 	}
 	defer all.close()
+	trip, err := c.trip(ctx, b)
+	if err != nil {
+		return nil, errors.Join(ctx.Err(), err)
+	}
 	before, ok := b.commands(ctx)
+	spent := processCPU()
 	saw, err := all.press(ctx, c.duration)
 	if err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
+	spent = processCPU() - spent
 	after, okAfter := b.commands(context.WithoutCancel(ctx))
-	cell := newContentionCell(saw, c.hold)
+	cell := newContentionCell(saw, c.hold, trip)
 	cell.Clients, cell.Processes, cell.Readers, cell.Unfair = c.parts(n), min(c.processes, n), c.readers, c.unfair
 	if cell.acquired == 0 && ctx.Err() == nil {
 		err := fmt.Errorf("the lock could not be taken once in %v", c.duration)
@@ -146,7 +169,34 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 		per := float64(after-before) / float64(b.n) / float64(cell.acquired)
 		cell.Commands = &per
 	}
+	if c.processes == 0 && b.kind != embedded && c.delay == 0 && cell.acquired > 0 { // proxies are in this process
+		cpu := micros(spent) / float64(cell.acquired)
+		cell.ClientCPU = &cpu
+	}
 	return cell, ctx.Err()
+}
+
+// trip is how long it takes to give back a lock that nobody else wants: the median of 100 times.
+func (c *contention) trip(ctx context.Context, b *backend) (time.Duration, error) {
+	client, err := b.newClient(c.options(b.n)...)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	took := make([]time.Duration, 100)
+	for i := range took {
+		lease, err := client.Mutex(b.prefix + "trip").Lock(ctx)
+		if err != nil {
+			return 0, err
+		}
+		gave := monotonic()
+		if err := lease.Unlock(ctx); err != nil {
+			return 0, err
+		}
+		took[i] = monotonic() - gave
+	}
+	slices.Sort(took)
+	return took[len(took)/2], nil
 }
 
 // parts is over how many clients n waiters are spread.

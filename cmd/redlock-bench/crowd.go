@@ -202,9 +202,7 @@ func (w *waiter) hold(h held, s span, d time.Duration) {
 	nap(d)
 	s.To = monotonic()
 	s.To += min(0, time.Until(h.ValidUntil())) // asked second: a pause in between makes the span shorter, never longer
-	gave := monotonic()
 	err := h.Unlock(context.Background())
-	s.Trip = monotonic() - gave
 	w.Spans = append(w.Spans, s)
 	switch {
 	case errors.Is(err, redlock.ErrLost):

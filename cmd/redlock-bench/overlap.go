@@ -18,7 +18,6 @@ type span struct {
 	From  time.Duration `json:"from"`
 	To    time.Duration `json:"to"`
 	Read  bool          `json:"read,omitempty"`
-	Trip  time.Duration `json:"trip"` // what Unlock took: one round trip
 }
 
 // monotonic is CLOCK_MONOTONIC. Go's own monotonic readings do not leave their process.

@@ -121,7 +121,7 @@ func pressFake(f *fakeLock, waiters int) *contentionCell {
 	}
 	c := newCrowd(lockers, 200*time.Microsecond)
 	saw, _ := c.press(context.Background(), 50*time.Millisecond)
-	return newContentionCell(saw, c.hold)
+	return newContentionCell(saw, c.hold, time.Millisecond)
 }
 
 func TestCrowd_lockLetsTwoIn_overlaps(t *testing.T) {
@@ -164,7 +164,7 @@ func (brokenLock) lock(context.Context) (held, error) { return nil, fmt.Errorf("
 func TestCrowd_lockFails_errorsCounted(t *testing.T) {
 	c := newCrowd([]locker{brokenLock{}}, 0)
 	saw, _ := c.press(context.Background(), 10*time.Millisecond)
-	if cell := newContentionCell(saw, 0); cell.Errors == 0 || cell.firstErr == nil {
+	if cell := newContentionCell(saw, 0, 0); cell.Errors == 0 || cell.firstErr == nil {
 		t.Errorf("%+v", cell)
 	}
 }

@@ -66,7 +66,7 @@ func TestFleet_processesOnDifferentMasters_overlapsSeen(t *testing.T) {
 	both := &fleet{processes: []*process{fleets[0].processes[0], fleets[1].processes[0]}}
 	saw, err := both.press(t.Context(), 0)
 	must(t, err)
-	if cell := newContentionCell(saw, 0); cell.Overlaps == 0 || len(saw.Waiters) != 4 || saw.Rounds == 0 {
+	if cell := newContentionCell(saw, 0, 0); cell.Overlaps == 0 || len(saw.Waiters) != 4 || saw.Rounds == 0 {
 		t.Errorf("%+v", cell)
 	}
 }

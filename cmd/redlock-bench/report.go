@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/termline"
 )
@@ -139,11 +138,10 @@ func (r *report) contentionHead(b *backend, c *contention) {
 	if c.unfair {
 		r.line("unfair: who finds the lock free has it, whoever waits longer")
 	}
-	best := ""
-	if c.hold > 0 && c.readers == 0 {
-		best = fmt.Sprintf("at best %s/s with this hold; ", number(float64(time.Second)/float64(c.hold)))
+	if c.delay > 0 {
+		r.line("proxies add %v to each round trip", c.delay)
 	}
-	r.line("%sshare 1 is even; overlaps must be 0", best)
+	r.line("share 1 is even; overlaps must be 0")
 	if b.kind == embedded {
 		r.line("commands: not available on embedded masters")
 	}
@@ -160,8 +158,13 @@ func (r *report) contentionRow(c *contentionCell) {
 		number(c.WaitMax/1e3), fmt.Sprintf("%.3f", c.Jain), fmt.Sprintf("%.2f", c.MinShare), fmt.Sprintf("%.2f", c.MaxShare),
 		optional(c.Commands), number(c.Rounds), strconv.Itoa(c.Overlaps))
 	if c.OfTurns > 0 {
-		r.line("        turn: %s ms held + 2 trips of %s ms; the p99 wait is %.2f x %d turns",
-			number(c.Held/1e3), number(c.Trip/1e3), c.OfTurns, c.Waiters)
+		r.line(contentionLine, "limit", number(c.Limit), "", number(float64(c.Waiters)/c.Limit*1e3), "", "", "", "", "", "", "")
+		r.line("        the limit: %s ms held and one trip of %s ms. This is %.2f of its rate,",
+			number(c.Held/1e3), number(c.Trip/1e3), c.OfLimit)
+		r.line("        and the p99 is %.2f of its p99", c.OfTurns)
+	}
+	if c.ClientCPU != nil {
+		r.line("        clients: %s us of CPU a lock", number(*c.ClientCPU))
 	}
 	if c.Readers > 0 {
 		r.line("        readers: %s/s of these, up to %d at once", number(c.ReadRate), c.Together)

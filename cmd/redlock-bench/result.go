@@ -130,14 +130,17 @@ type contentionCell struct {
 	WaitP50   float64  `json:"wait_p50_us"`
 	WaitP99   float64  `json:"wait_p99_us"`
 	WaitMax   float64  `json:"wait_max_us"`
-	Held      float64  `json:"held_us"`      // on average; a sleep of hold_ms takes longer
-	Trip      float64  `json:"trip_us"`      // a release, which is one round trip, on average
-	OfTurns   float64  `json:"p99_of_turns"` // wait_p99_us in waiters x (held_us + 2 trip_us); 0 with readers
+	Held      float64  `json:"held_us"`          // on average; a sleep of hold_ms takes longer
+	Trip      float64  `json:"trip_us"`          // a release of a lock that nobody else wants: one round trip
+	Limit     float64  `json:"limit_per_second"` // one lock in held_us + trip_us; 0 with readers
+	OfLimit   float64  `json:"of_limit"`
+	OfTurns   float64  `json:"p99_of_turns"` // wait_p99_us in waiters x (held_us + trip_us); 0 with readers
 	Jain      float64  `json:"jain"`
 	MinShare  float64  `json:"min_share"` // 1 is an even share
 	MaxShare  float64  `json:"max_share"`
 	Commands  *float64 `json:"commands_per_acquisition"` // on one master; null where not available
 	Rounds    float64  `json:"rounds_per_acquisition"`
+	ClientCPU *float64 `json:"client_cpu_us_per_acquisition"` // null where not available
 	Overlaps  int      `json:"overlaps"`
 	Lost      int      `json:"lost"` // leases whose validity ended during the hold
 	Errors    int      `json:"errors"`
@@ -146,12 +149,13 @@ type contentionCell struct {
 	firstErr error
 }
 
-func newContentionCell(saw sight, hold time.Duration) *contentionCell {
-	cell := &contentionCell{Waiters: len(saw.Waiters), Hold: micros(hold) / 1e3}
+// newContentionCell returns what the waiters saw. trip is how long a round trip takes when nobody waits.
+func newContentionCell(saw sight, hold, trip time.Duration) *contentionCell {
+	cell := &contentionCell{Waiters: len(saw.Waiters), Hold: micros(hold) / 1e3, Trip: micros(trip)}
 	waits := newHistogram()
 	var spans []span
 	var got []int
-	var longest, held, trips time.Duration
+	var longest, held time.Duration
 	reads, settled := 0, saw.settled()
 	for _, w := range saw.Waiters {
 		for _, s := range w.Spans {
@@ -159,7 +163,6 @@ func newContentionCell(saw sight, hold time.Duration) *contentionCell {
 				record(waits, s.From-s.Asked)
 			}
 			held += s.To - s.From
-			trips += s.Trip
 			if s.Read {
 				reads++
 			}
@@ -181,9 +184,11 @@ func newContentionCell(saw sight, hold time.Duration) *contentionCell {
 	cell.WaitP99 = float64(waits.ValueAtQuantile(99)) / 1e3
 	cell.WaitMax = max(float64(waits.Max())/1e3, micros(longest))
 	cell.Held = over(micros(held), float64(cell.acquired))
-	cell.Trip = over(micros(trips), float64(cell.acquired))
 	if reads == 0 {
-		cell.OfTurns = over(cell.WaitP99, float64(cell.Waiters)*(cell.Held+2*cell.Trip))
+		turn := cell.Held + cell.Trip
+		cell.Limit = over(1e6, turn)
+		cell.OfLimit = over(cell.Rate, cell.Limit)
+		cell.OfTurns = over(cell.WaitP99, float64(cell.Waiters)*turn)
 	}
 	cell.Jain = jain(got)
 	cell.MinShare, cell.MaxShare = shares(got)

@@ -61,25 +61,25 @@ func TestNewLatencyCell_floorIdleInATurn_validJSON(t *testing.T) {
 func TestContentionCell_waits_fromWhenAllHadTheLock(t *testing.T) {
 	const ms = time.Millisecond
 	s := func(asked, from, to int) span {
-		return span{Asked: time.Duration(asked) * ms, From: time.Duration(from) * ms, To: time.Duration(to) * ms, Trip: 2 * ms}
+		return span{Asked: time.Duration(asked) * ms, From: time.Duration(from) * ms, To: time.Duration(to) * ms}
 	}
 	saw := sight{Elapsed: time.Second, Waiters: []seen{
 		{Spans: []span{s(0, 1, 2), s(3, 290, 291), s(292, 299, 300)}},
 		{Spans: []span{s(0, 90, 91), s(95, 300, 301), s(302, 306, 307)}},
 	}}
-	cell := newContentionCell(saw, ms)
+	cell := newContentionCell(saw, ms, 4*ms)
 	if got := cell.WaitMax / 1e3; got < 204 || got > 206 {
 		t.Errorf("the longest wait is %.1f ms, want 205", got)
 	}
-	if cell.Held != 1000 || cell.Trip != 2000 {
-		t.Errorf("held for %v us, a trip of %v us", cell.Held, cell.Trip)
+	if cell.Held != 1000 || cell.Trip != 4000 || cell.Limit != 200 {
+		t.Errorf("held for %v us, a trip of %v us, at most %v/s", cell.Held, cell.Trip, cell.Limit)
 	}
 	if got := cell.OfTurns; got < 20.4 || got > 20.6 { // 205 ms in 2 x 5 ms
 		t.Errorf("p99 is %.2f turns of all, want 20.5", got)
 	}
 	// One that never had it: a quarter of the run, and no later.
 	saw.Waiters = append(saw.Waiters, seen{Cut: time.Second})
-	if got := newContentionCell(saw, ms).WaitMax / 1e3; got != 1000 {
+	if got := newContentionCell(saw, ms, 4*ms).WaitMax / 1e3; got != 1000 {
 		t.Errorf("the longest wait is %.1f ms, want that of who never had it", got)
 	}
 	if got := saw.settled(); got != 250*ms {
