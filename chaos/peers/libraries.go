@@ -100,17 +100,24 @@ func retry(ctx context.Context, try func() (lease, error)) (lease, error) {
 }
 
 // This library.
-type redlockLocks struct{ c *redlock.Client }
+type redlockLocks struct {
+	c      *redlock.Client
+	renews bool
+}
 
 func openRedlock(ctx context.Context, t client.Task) (locker, error) {
 	c, err := redlock.Open(ctx, t.Nodes, redlock.WithTTL(t.TTL), redlock.WithMaxTTL(t.MaxTTL), redlock.WithFixedMasters())
-	return redlockLocks{c}, err
+	return redlockLocks{c: c}, err
 }
 
 func (k redlockLocks) close() { _ = k.c.Close() }
 
 func (k redlockLocks) take(ctx context.Context, name string) (lease, error) {
-	l, err := k.c.Mutex(name, redlock.WithoutRenewal()).Lock(ctx)
+	opts := []redlock.LockOption{redlock.WithoutRenewal()}
+	if k.renews {
+		opts = nil
+	}
+	l, err := k.c.Mutex(name, opts...).Lock(ctx)
 	if err != nil {
 		return lease{}, err
 	}
