@@ -49,6 +49,13 @@ func (q *quorumCall) hand(i int, field string, v handedVote) bool {
 	return true
 }
 
+// asksFor says whether the call asks for that holder.
+func (q *quorumCall) asksFor(field string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.over && q.req.Lock != nil && q.req.Lock.Field(q.req.Holder) == field
+}
+
 // park says that ct sleeps until the call's places become votes. It says whether a quorum of votes
 // is there, whether some are, and whether masters told of some by messages.
 func (q *quorumCall) park(ct *contender) (won, some, handed bool) {

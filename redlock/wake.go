@@ -131,11 +131,33 @@ func (w *waiters) message(i int, channel, payload string) {
 		w.handedLocked(i, h)
 		return
 	}
+	lock, place := protocol.ParseWake(payload)
+	known := place == ""
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
-		if ct := w.contenders[lockKey{payload, mode}]; ct != nil {
-			ct.wakeLocked(1 << i)
+		ct := w.contenders[lockKey{lock, mode}]
+		if ct == nil {
+			continue
+		}
+		ct.wakeLocked(1 << i)
+		if field, of := protocol.ParsePlace(place); of == mode && ct.call != nil && ct.call.asksFor(field) {
+			known = true
 		}
 	}
+	if !known {
+		w.dequeue(i, lock, place)
+	}
+}
+
+// dequeue takes a place that nobody of this client has any more out of a queue of master i. The
+// master had not heard that it was given up, maybe because it was out of reach for too long. While
+// the client waits for anything the place is alive, and stands in the way of those behind it.
+//
+// It is no release: a lease whose quorum came without this place may be extended on this master.
+func (w *waiters) dequeue(i int, lock, place string) {
+	_, mode := protocol.ParsePlace(place)
+	now := w.c.clock.Elapsed()
+	w.c.nodes[i].Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{
+		Kind: protocol.Dequeue, Lock: protocol.NewLock(lock, mode), Place: place, Start: now, Deadline: now + w.c.nodeTimeout}})
 }
 
 // handedLocked takes the vote that master i has given to a place of this client's. The vote counts

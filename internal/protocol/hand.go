@@ -26,8 +26,23 @@ type Hand struct {
 // then waits for the client all the same, which else it would pass over (H19 in docs/handoff.md).
 const Deaf = "w"
 
-// ParseHand reads a message. ok is false if it is none of a Hand: a wake is the name of a lock,
-// which has no NUL.
+// ParseWake reads a wake: the name of a lock that may be free now, and the place whose turn it is. The
+// place is empty if an earlier build took it.
+func ParseWake(payload string) (lock, place string) {
+	lock, place, _ = strings.Cut(payload, "\x00")
+	return lock, place
+}
+
+// ParsePlace reads a place: the holder's field in the lock's hash, and the mode.
+func ParsePlace(place string) (field string, mode Mode) {
+	field, rest, _ := strings.Cut(place, "/")
+	if rest == "" {
+		return field, Plain
+	}
+	return field, Mode(rest[0])
+}
+
+// ParseHand reads a message. ok is false if it is none of a Hand: a wake has fewer words.
 func ParseHand(payload string) (h Hand, ok bool) {
 	words := strings.Split(payload, "\x00")
 	if len(words) != 5 {

@@ -39,9 +39,12 @@ const (
 	// stamp. The outcome is Granted. A client whose sign of life has ended loses its places
 	// in all queues.
 	Heartbeat
+	// Dequeue takes Op.Place out of the lock's queue. The outcome is Granted if it was there, else
+	// Absent. It touches no vote, so it is right whoever has the place.
+	Dequeue
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "dequeue"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -61,7 +64,8 @@ type Request struct {
 	Count  int           // TopUp: the hold count
 	Items  []Item        // Extend only
 
-	Wait *Wait // Acquire of a waiter
+	Wait  *Wait  // Acquire of a waiter
+	Place string // Dequeue: what a wake named
 	// Hand is the TTL of a vote that a Release may hand to the head of the queue; 0: it may
 	// not. Only the vote of a holder that has seen and believed it may be handed on (H17 in
 	// docs/handoff.md): else a master whose clock jumped would hand on what it expired.

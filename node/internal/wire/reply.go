@@ -74,7 +74,7 @@ func decode(r *protocol.Reply, kind protocol.Kind, n int64) {
 		r.Outcome, r.Token = protocol.Granted, n
 	case kind != protocol.Acquire && n == 1:
 		r.Outcome = protocol.Granted
-	case (kind == protocol.Release || kind == protocol.Confirm) && n == 0:
+	case (kind == protocol.Release || kind == protocol.Confirm || kind == protocol.Dequeue) && n == 0:
 		r.Outcome = protocol.Absent
 	case (kind == protocol.Acquire || kind == protocol.TopUp) && n <= 0:
 		left := min(-1-n, int64(maxRemaining/time.Millisecond))

@@ -63,6 +63,8 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
 	case protocol.Heartbeat:
 		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
+	case protocol.Dequeue:
+		return redis.NewIntCmd(background, "zrem", l.Queue, op.Place)
 	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.Keys.Record,
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)
