@@ -50,6 +50,13 @@ type contender struct {
 	// is about to. vain says that it got them all in vain, by replies: when the timer fires they
 	// are given back, which requeue says then. soon is few for a round that is under way.
 	few, vain, requeue, soon bool
+	// passing says that the first in the line has not got its turn yet, although the caller before it has its lease. If the line's
+	// holds are brief, the turn is passed with the release: then one call of each master has both the release and the next acquire,
+	// and the release need not wait until the acquire is answered. Else it is passed at once, and the place is in the queues
+	// when the release comes.
+	passing   bool
+	brief     bool          // the last hold was
+	grantedAt time.Duration // when the last lease was granted
 }
 
 // caller is one of those who wait in a line.
@@ -59,6 +66,10 @@ type caller struct {
 	ticket int64
 }
 
+// brief is a hold that is over before a round trip is: see contender.passing. passAfter is how long the next caller waits
+// for the end of a hold that was expected to be brief.
+const brief, passAfter = 500 * time.Microsecond, 2 * time.Millisecond
+
 // leaveLine takes e out of the line. If it was e's turn, the next caller gets it. When the last
 // caller has left, nothing is left of the contender in this process or on the masters.
 func (ct *contender) leaveLine(e *list.Element, granted bool) {
@@ -67,25 +78,33 @@ func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	mine := ct.line.Front() == e
-	if mine && ct.timer != nil {
-		ct.timer.Stop()
-	}
 	ct.line.Remove(e)
 	next := ct.line.Front()
+	ct.passing = ct.passing && next != nil
 	if mine {
 		ct.call = nil
+		if ct.timer != nil && !ct.passing {
+			ct.timer.Stop()
+		}
 	}
 	if next == nil {
 		ct.stopListeningLocked()
 		delete(w.contenders, lockKey{ct.l.Name, ct.l.Mode})
-	} else if mine && !w.closed { // waiters.close gives every caller its turn
-		ct.takeTurnLocked(next.Value.(*caller), !granted && ct.place.Asked)
+	} else if mine && !w.closed && !ct.passing { // waiters.close gives every caller its turn
+		ct.grantedAt = w.c.clock.Elapsed()
+		if ct.passing = granted && ct.brief; ct.passing {
+			ct.armTimerLocked(passAfter)
+		} else {
+			ct.passLocked(!granted && ct.place.Asked)
+		}
 	}
 }
 
-// takeTurnLocked gives c its turn. Its place in the masters' queues is where it would be had it joined them when it came, so
-// the lines of all processes are one. asked says that the caller before it asked in vain.
-func (ct *contender) takeTurnLocked(c *caller, asked bool) {
+// passLocked gives the first in the line its turn. Its place in the masters' queues is where it would be had it joined them when
+// it came, so the lines of all processes are one. asked says that the caller before it asked in vain.
+func (ct *contender) passLocked(asked bool) {
+	c := ct.line.Front().Value.(*caller)
+	ct.passing = false
 	ct.place, ct.retries = waiting.Place{Ticket: c.ticket, Asked: asked}, 0
 	ct.wakes.Turn()
 	close(c.turn)
@@ -305,6 +324,11 @@ func (ct *contender) armTimerLocked(d time.Duration) {
 func (ct *contender) timeout() {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
+	if ct.passing {
+		ct.brief = false
+		ct.passLocked(false)
+		return
+	}
 	if ct.few {
 		ct.retries++
 	}

@@ -105,6 +105,59 @@ func TestSim_handOff_orderOfArrivalOverAllProcesses(t *testing.T) {
 	})
 }
 
+// Holds that are brief: the next caller's turn comes with the release. It comes all the same if the holder keeps the
+// lock for longer, if the next caller has gone, and if the client is closed.
+func TestSim_briefHolds_turnIsPassed(t *testing.T) {
+	for name, then := range map[string]func(t *testing.T, c *cluster, a *member, held *redlock.Lease, cancel func()){
+		"it is held for long": func(t *testing.T, c *cluster, a *member, held *redlock.Lease, _ func()) {
+			time.Sleep(5 * time.Millisecond)
+			if keys := c.masters[0].Keys(); !slices.Contains(keys, "redlock:queue:{x}") {
+				t.Errorf("nobody is in the queue: %q", keys)
+			}
+			wantErr(t, held.Unlock(t.Context()), nil)
+		},
+		"the next gives up": func(t *testing.T, _ *cluster, _ *member, held *redlock.Lease, cancel func()) {
+			cancel()
+			synctest.Wait()
+			wantErr(t, held.Unlock(t.Context()), nil)
+		},
+		"the next gives up, and it is held for long": func(t *testing.T, _ *cluster, _ *member, held *redlock.Lease, cancel func()) {
+			cancel()
+			time.Sleep(5 * time.Millisecond)
+			wantErr(t, held.Unlock(t.Context()), nil)
+		},
+		"closed": func(t *testing.T, _ *cluster, a *member, _ *redlock.Lease, _ func()) {
+			wantErr(t, a.Close(), nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.init()
+				a := c.client()
+				first := mustLock(t, a.Mutex("x"))
+				ctx, cancel := context.WithCancel(t.Context())
+				second, third := a.waits(t.Context()), a.waits(t.Context())
+				fourth, fifth := a.waits(ctx), a.waits(t.Context())
+				wantErr(t, first.Unlock(t.Context()), nil)
+				wantErr(t, (<-second).Unlock(t.Context()), nil) // brief
+				then(t, c, a, <-third, cancel)
+				for _, got := range []chan *redlock.Lease{fourth, fifth} {
+					start := time.Now()
+					if lease := <-got; lease != nil {
+						wantErr(t, lease.Unlock(t.Context()), nil)
+					} else if name != "closed" && got == fifth {
+						t.Error("the last has no lease")
+					}
+					if took := time.Since(start); took > 10*time.Millisecond {
+						t.Errorf("after %v", took)
+					}
+				}
+				cancel()
+			})
+		})
+	}
+}
+
 // H1: the vote counts from the stamp and not from the message. A message that is late for most of the
 // vote's life gives a lease that ends no later than the vote.
 func TestSim_handOff_lateMessages_countFromTheStamp(t *testing.T) {

@@ -111,9 +111,12 @@ func (w *waiters) close() {
 	w.closed = true
 	for _, ct := range w.contenders {
 		ct.wakeLocked(0)
-		for e := ct.line.Front().Next(); e != nil; e = e.Next() {
-			close(e.Value.(*caller).turn)
+		for e := ct.line.Front(); e != nil; e = e.Next() {
+			if e != ct.line.Front() || ct.passing {
+				close(e.Value.(*caller).turn)
+			}
 		}
+		ct.passing = false
 	}
 	if w.heartbeats != nil {
 		w.heartbeats.Stop()

@@ -201,8 +201,14 @@ func (w *waiters) handOver(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ct := w.contenders[lockKey{l.Name, l.Mode}]
+	if ct == nil || l.Mode == protocol.Read {
+		return
+	}
+	ct.brief = w.c.clock.Elapsed()-ct.grantedAt < brief
 	switch {
-	case ct == nil || l.Mode == protocol.Read || ct.wakes.Behind():
+	case ct.passing:
+		ct.passLocked(false)
+	case ct.wakes.Behind():
 	case ct.call != nil && ct.call.handable():
 		ct.soon = true
 		if ct.call.sleeps() {
