@@ -332,9 +332,9 @@ func TestLock_fair_killed_arePassedAtOnce(t *testing.T) {
 }
 
 // A client has a place in the queue of a lock for which none of its callers waits, and it has no
-// dequeue to send again. Its callers that wait for another lock keep the client alive for the
-// masters, so the waiters behind that place would wait for a minute. The client gives up the place
-// with the first heartbeat after the masters woke it for that lock.
+// release to send again. Its callers that wait for another lock keep the client alive for the
+// masters, so the waiters behind that place would wait for a minute. The masters hand the lock to that
+// place, and nobody counts the vote, which ends after 3 s.
 func TestLock_fair_placeOfNobody_isGivenUp(t *testing.T) {
 	t.Parallel()
 	masters := quorumtest.Start(t, 3)
