@@ -20,7 +20,7 @@ type Stats struct {
 	// acknowledges it or the vote is over.
 	Unacknowledged int
 	// Dropped is how many releases the client gave up because too many waited for one master.
-	// A vote whose release was dropped ends with its TTL. A place costs the others 3 s, once.
+	// A vote whose release was dropped ends with its TTL. A place dies with the client's sign of life.
 	Dropped uint64
 
 	_ struct{}
