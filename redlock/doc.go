@@ -51,7 +51,8 @@
 //	round       one acquire: a quorumCall, then a lease or a release
 //	hold        one grant: the leases on it, its extends, top-ups and release
 //	renewer     one timer for all holds of a client
-//	waiters     all callers that wait, by lock; a contender is those that wait for one lock
+//	waiters     all callers that wait, by lock; a contender is those that wait for one lock. Its
+//	            last round stays open while it sleeps: a release may hand it votes
 //	keeper      tells each node whether its master may be asked for votes
 //
 // A round makes a hold, and the renewer extends it. A contender makes rounds. None of counting,
@@ -62,6 +63,7 @@
 //	a grant is decided       round.conclude and round.grant; counting.Tally and counting.Tokens
 //	a lease is lost          holding.Grant (Check, Extended)
 //	a master may vote again  package internal/membership; keeper.enter tells the nodes
+//	a release hands it on    hold.release; a waiter takes it: waiters.handedLocked, Mutex.takeOpen
 //	a waiter is woken        waiters.message; waiting.Wakes
 //	an error's text          errors.go (a round), hold.go (a lease), open.go (Open)
 //	an option                options.go

@@ -332,7 +332,7 @@ func TestLock_fair_killed_arePassedAtOnce(t *testing.T) {
 }
 
 // A client has a place in the queue of a lock for which none of its callers waits, and it has no
-// dequeue to send again. Its callers that wait for another lock keep the client alive for the
+// release to send again. Its callers that wait for another lock keep the client alive for the
 // masters, so the waiters behind that place would wait for a minute. If the masters can hand the place
 // the lock, it costs the others the life of a handed vote. Else they wake the client, which gives it up.
 func TestLock_fair_placeOfNobody_isGivenUp(t *testing.T) {

@@ -252,7 +252,9 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 //
 // Callers in one process are served in the order in which they called; processes
 // in the order in which they began to wait, by a queue on the masters (not with
-// [Unfair]). A release wakes the next; should the message get lost, a timer does.
+// [Unfair]). Unlock hands the lock to the next, which has it when a quorum of masters has told it
+// so, and does not ask again. Should the messages get lost, a timer makes it ask. A lease that was
+// handed is short at first: see [Lease.ValidUntil].
 //
 // With a context of a live lease of this lock, or one made from it, Lock fails at once with
 // [ErrNotReentrant]: it would wait for its own caller. If the lock is [Reentrant], Lock

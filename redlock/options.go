@@ -119,14 +119,16 @@ func WithMaxHold(d time.Duration) LockOption {
 
 // WithMinValidity makes a round fail if the lease would have d or less of validity left when it
 // is granted. The votes are then released, and [RoundError] has Elapsed set. Default 0. The
-// range is 0 to less than the TTL minus drift.
+// range is 0 to less than the TTL minus drift. A waiting Lock that was handed too little asks the
+// masters once more, and then has the whole TTL.
 func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minValidity = d })
 }
 
 // Unfair lets a waiting Lock take the lock whenever it is free, past callers that have waited
-// longer. A release hands the lock to the first in the masters' queue, so it is free only before
-// anybody waits and when a holder has died. Default: the masters grant the lock in the order of
+// longer. A release hands the lock to the first in the masters' queue, so while anybody waits it is
+// free only when a holder has died, or when the first could not be handed it (a reader, a TTL below
+// 3 s). Default: the masters grant the lock in the order of
 // the queue.
 func Unfair() LockOption {
 	return lockOption(func(s *lockSettings) { s.unfair = true })

@@ -15,12 +15,12 @@ type Stats struct {
 
 	Held       int // leases that are held now
 	Recovering int // masters that may not vote now, as far as the client knows
-	// Unacknowledged is how many releases and dequeues the masters have not acknowledged,
-	// summed over the masters. The client sends each again until the master acknowledges it
-	// or the vote is over.
+	// Unacknowledged is how many releases, of votes and of places in queues, the masters have
+	// not acknowledged, summed over the masters. The client sends each again until the master
+	// acknowledges it or the vote is over.
 	Unacknowledged int
-	// Dropped is how many releases and dequeues the client gave up because too many waited
-	// for one master. A vote whose release was dropped ends with its TTL.
+	// Dropped is how many releases the client gave up because too many waited for one master.
+	// A vote whose release was dropped ends with its TTL. A place dies with the client's sign of life.
 	Dropped uint64
 
 	_ struct{}

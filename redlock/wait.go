@@ -24,8 +24,8 @@ const offloadAbove = 128
 const tellsTime = time.Second
 
 // waiters is what all waiters of a client share: one contender for each lock and mode that is
-// waited for, one channel on which the masters wake them, and one heartbeat for all their
-// places in all queues.
+// waited for, one channel on which the masters hand them the lock or wake them, and one heartbeat
+// for all their places in all queues.
 type waiters struct {
 	c *Client
 
@@ -103,9 +103,9 @@ type ignore struct{}
 
 func (ignore) Receive(*protocol.Op) {}
 
-// close wakes all callers, and returns when they have left the lines and dequeued. The nodes
-// must still take ops. Each caller dequeues for itself, because a round that is under way could
-// queue it again.
+// close wakes all callers, and returns when they have left the lines and given back their rounds.
+// The nodes must still take ops. Each caller gives back its own, because a round that is under way
+// could queue it again.
 func (w *waiters) close() {
 	w.mu.Lock()
 	w.closed = true
@@ -126,7 +126,8 @@ func (w *waiters) close() {
 }
 
 // lock is Mutex.Lock. It waits for its turn in this process, then contends with other
-// processes. After a round that gave no lease, the next round begins when a master has woken
+// processes. A round that gave no lease stays open while the contender sleeps, because masters may
+// hand it their votes: see takeOpen. If they do not, the next round begins when a master has woken
 // the contender (see askWhenWoken), or when the contender's timer fires, because any message
 // may be lost.
 //

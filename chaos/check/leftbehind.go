@@ -32,7 +32,7 @@ const (
 //     client for the lock have returned that were under way then: a multilock has votes for one lock while it waits for the next;
 //   - the vote of a client that was killed is gone after a TTL and giveBack;
 //   - a place in a queue is gone after the TTL of the queue, once no call of its client waits. The library does not promise more: a place that
-//     was left is given up when the client is next woken for it. Places that are seen giveBack after the last call are counted;
+//     was left is handed a vote that nobody counts, which ends after 3 s. Places that are seen giveBack after the last call are counted;
 //   - a sign of life is gone after its TTL, once its client is gone.
 //
 // A fault on the master, on the client, or one that does not say what it hit moves the bound: see settles. The largest lags of the client and of

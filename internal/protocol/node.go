@@ -21,8 +21,8 @@ type Node interface {
 	// BehindFailover reports whether the node finds its master through Sentinel or a
 	// Redis Cluster. During a failover the address may be a replica's.
 	BehindFailover() bool
-	// ClockOffset returns how far the master's clock is ahead of the client's, by the last
-	// reading. ok is false before the first.
+	// ClockOffset returns how far the master's clock is ahead of the client's: the middle of
+	// what all readings allow. ok is false before the first.
 	ClockOffset() (offset time.Duration, ok bool)
 	// Unacknowledged returns how many releases the node keeps because the master has not
 	// acknowledged them. The node keeps 16384 at most and then drops the

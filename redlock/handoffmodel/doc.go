@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package handoffmodel is the one-trip hand-off of docs/handoff.md as code: a release that grants the lock to the head of
-// the queue on each master, and a waiter that holds the lock once a quorum of masters has told it so.
+// the queue on each master, and a waiter that holds the lock once a quorum of masters has told it so. It was checked
+// before the library had it. README.md has its protocol in full; docs/handoff.md says where the library departs from that.
 //
 // It has four parts.
 //
 //   - [Attempt] is the client's side: which answers and messages count, from when, and what to do next. Its functions are
-//     pure. Everything below calls them, and the product may.
+//     pure. Everything below calls them.
 //   - [Master] is the masters' side, exact: what the Lua scripts are to do, answer and publish. [Paths] makes random runs
 //     of it, and [Replay] holds a real master against them; a prototype of the scripts is in testdata.
 //   - [Clocks] and [Tokens] are the protocol as explicit-state models. Check visits every reachable state of a small world,

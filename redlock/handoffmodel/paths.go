@@ -122,7 +122,7 @@ const PathTTL = time.Minute
 var states = [...]string{"V1", "R1", "V2"}
 
 // Paths returns n random runs of the exact Master, for Replay; run i is that of seed+i. Its clients do what those of
-// docs/handoff.md may do, and what late, lost and repeated ops make of that. No time passes: votes and signs of life run
+// README.md may do, and what late, lost and repeated ops make of that. No time passes: votes and signs of life run
 // out by an event. In every second path there are readers.
 func Paths(seed uint64, n int) []Path {
 	var paths []Path

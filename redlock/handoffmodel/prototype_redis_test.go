@@ -212,7 +212,7 @@ func (p *prototype) SetState(state string) error {
 	return p.c.HSet(p.ctx, "redlock:node", "state", state).Err()
 }
 
-// TestReplay_prototypeScripts_agree shows that docs/handoff.md can be built as Lua, and that Paths can be replayed on a
+// TestReplay_prototypeScripts_agree shows that README.md can be built as Lua, and that Paths can be replayed on a
 // real Redis: reply by reply, and message by message.
 func TestReplay_prototypeScripts_agree(t *testing.T) {
 	p := startPrototype(t)

@@ -48,7 +48,7 @@ const (
 	aheadOfNobody     bug = "tells nobody how many are ahead"
 )
 
-// keys is a master in memory, written from the words of docs/handoff.md, in the terms of Redis: a hash, a string with a
+// keys is a master in memory, written from the words of README.md, in the terms of Redis: a hash, a string with a
 // TTL for each sign of life, a sorted set for each record state. No time passes.
 type keys struct {
 	bug      bug

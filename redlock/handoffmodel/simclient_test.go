@@ -14,7 +14,7 @@ type caller struct {
 	ticket int64
 }
 
-// simClient is a client as docs/handoff.md describes it, driven by Attempt.
+// simClient is a client as README.md describes it, driven by Attempt.
 type simClient struct {
 	s     *sim
 	id    string

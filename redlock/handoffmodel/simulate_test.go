@@ -27,7 +27,7 @@ func simulate(t *testing.T, p setup, seed uint64) *sim {
 	return s
 }
 
-// TestSimulation_costs is the table of docs/handoff.md: trips from an Unlock to the next grant, and commands a master
+// TestSimulation_costs is the table of README.md: trips from an Unlock to the next grant, and commands a master
 // for each acquisition.
 func TestSimulation_costs(t *testing.T) {
 	tests := []struct {

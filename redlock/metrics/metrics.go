@@ -50,7 +50,7 @@ func NewCollector(source Source, labels prometheus.Labels) prometheus.Collector 
 			func(s redlock.Stats) float64 { return float64(s.Held) }},
 		{desc("masters_recovering", "Masters known to be recovering now."), gauge,
 			func(s redlock.Stats) float64 { return float64(s.Recovering) }},
-		{desc("unacknowledged_releases", "Releases and dequeues that masters have not acknowledged yet."), gauge,
+		{desc("unacknowledged_releases", "Releases that masters have not acknowledged yet."), gauge,
 			func(s redlock.Stats) float64 { return float64(s.Unacknowledged) }},
 		{desc("dropped_releases_total", "Releases given up because a master had too many unacknowledged."), counter,
 			func(s redlock.Stats) float64 { return float64(s.Dropped) }},

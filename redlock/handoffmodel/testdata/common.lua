@@ -1,4 +1,4 @@
--- A prototype of docs/handoff.md, for TestReplay_prototypeScripts_agree. It is written to be
+-- A prototype of README.md, one folder up, for TestReplay_prototypeScripts_agree. It is written to be
 -- read and not to be fast, and takes one op a call. The product's scripts replace it.
 --
 -- KEYS[1] the lock   KEYS[2] the queue, but for the record state   KEYS[3] the record
