@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,8 +87,8 @@ func (w *world) newMember(i int) *member {
 		m.wires = append(m.wires, &wire{m: m, sent: w.instant(fmt.Sprintf("wire %d-%d", i, j)),
 			pushed: w.instant(fmt.Sprintf("messages %d-%d", i, j))})
 	}
-	// One TTL for all locks of a client, from a fifth of the longest up.
-	ttl := w.cfg.MaxTTL/5 + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL*4/5)))
+	// One TTL for all locks of a client.
+	ttl := w.cfg.MinTTL + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL-w.cfg.MinTTL)))
 	m.again, m.born, m.share = make(chan struct{}, 1), make(chan struct{}, 1), float64(ttl)/float64(w.cfg.MaxTTL)
 	m.opts = []redlock.Option{redlock.WithClock(m.clock), withRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
@@ -200,7 +201,8 @@ func (m *member) closeProcess(p *process) {
 	for _, x := range m.wires {
 		x.set(func(x *wire) {
 			m.w.stats.Commands += x.commands
-			x.commands = 0
+			m.w.stats.Hands += x.hands
+			x.commands, x.hands = 0, 0
 		})
 	}
 }
@@ -215,7 +217,10 @@ type wire struct {
 	cut      bool // partitioned
 	away     bool // likewise, for a whole change of masters
 	slow     time.Duration
+	late     time.Duration // how late messages are at most
+	unheard  bool          // messages are lost
 	commands uint64
+	hands    uint64 // votes that the master handed to the client
 }
 
 var errKill = errors.New("NOPERM this user has no permissions to run the 'client|kill' command")
@@ -233,6 +238,9 @@ func (w *wire) chance(cmd nodetest.Command) nodetest.Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.commands++
+	if cmd.Name == "message" && strings.Contains(cmd.Args[1], "\x00") {
+		w.hands++
+	}
 	rnd := rand.New(rand.NewPCG(w.sent.Uint64(), 0))
 	if cmd.Name == "message" {
 		rnd = rand.New(rand.NewPCG(w.pushed.Uint64(), 0))
@@ -247,6 +255,13 @@ func (w *wire) chance(cmd nodetest.Command) nodetest.Fault {
 	if w.cut || w.away {
 		f.Lose = nodetest.LoseCommand
 		return f
+	}
+	if cmd.Name == "message" && w.unheard {
+		f.Lose = nodetest.LoseReply
+		return f
+	}
+	if cmd.Name == "message" && w.late > 0 {
+		f.ReplyDelay += time.Duration(rnd.Int64N(int64(w.late)))
 	}
 	cfg := &w.m.w.cfg
 	if cmd.Name == "client kill" && !cfg.Left && rnd.IntN(4) == 0 {

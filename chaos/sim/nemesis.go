@@ -91,7 +91,7 @@ func (w *world) nemesis(stop <-chan struct{}) {
 			if w.cfg.Progress != nil {
 				w.cfg.Progress(time.Since(w.start), w.stats.Faults)
 			}
-			lasts := time.Duration(rnd.Int64N(int64(w.cfg.Pace)))
+			lasts := time.Duration(rnd.Int64N(int64(w.cfg.Lasts)))
 			if name == frozenStep {
 				lasts += frozenFor
 			}
@@ -132,6 +132,9 @@ func (w *world) struck() []string {
 		default:
 			names = append(names, name, name, name, name)
 		}
+	}
+	if w.cfg.Messages {
+		names = append(names, slices.Repeat([]string{badMessages}, 8)...)
 	}
 	if w.cfg.Steps {
 		names = append(names, slices.Repeat([]string{frozenStep}, 8)...)
@@ -189,6 +192,8 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		return w.stranger(rnd)
 	case frozenStep:
 		return w.frozenStep(rnd)
+	case badMessages:
+		return w.badMessages(rnd)
 	case "N13":
 		step := time.Duration(rnd.Int64N(int64(time.Minute))) - 30*time.Second
 		any.StepClock(step)
@@ -234,6 +239,30 @@ func (w *world) frozenStep(rnd *rand.Rand) fault {
 		m.StepClock(by)
 		m.Resume()
 	}}
+}
+
+// badMessages is the name of the fault that Config.Messages adds. Its nemesis is N10.
+const badMessages = "messages are late or lost"
+
+// lateMost is how late a message is at most. A vote that a master hands has ended by then.
+const lateMost = 4 * time.Second
+
+// badMessages has the messages to one client come late from all masters, or not at all from some. A message that is lost takes all that follow it
+// on its connection with it.
+func (w *world) badMessages(rnd *rand.Rand) fault {
+	m := w.members[rnd.IntN(len(w.members))]
+	if rnd.IntN(2) == 0 {
+		late := time.Duration(rnd.Int64N(int64(lateMost)))
+		return setAll(m.wires, "N10", fmt.Sprintf("messages to client %d late by up to %v", m.id, late),
+			func(x *wire) { x.late = late }, func(x *wire) { x.late = 0 })
+	}
+	var wires []*wire
+	of := rnd.Perm(len(w.masters))[:1+rnd.IntN(len(w.masters))]
+	for _, i := range of {
+		wires = append(wires, m.wires[i])
+	}
+	return setAll(wires, "N10", fmt.Sprintf("messages of masters %v to client %d lost", of, m.id),
+		func(x *wire) { x.unheard = true }, func(x *wire) { x.unheard = false })
 }
 
 // allVote says whether the record of every master says that it votes.

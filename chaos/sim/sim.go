@@ -41,9 +41,11 @@ type Config struct {
 	Locks    int           // the first of every four is read-write; 3
 	Duration time.Duration // simulated time with faults; 20 s
 	MaxTTL   time.Duration // the longest TTL of a lock, and so the wait of a master that lost its data; 1 s
+	MinTTL   time.Duration // the shortest TTL of a lock; a fifth of MaxTTL
 	Think    time.Duration // mean pause between two locks, and mean hold; 3 ms
 	Nemeses  []string      // what goes wrong, of Wild, N17-del and N22; Tended
-	Pace     time.Duration // mean pause between two faults, and how long one lasts at most; MaxTTL
+	Pace     time.Duration // mean pause between two faults; MaxTTL
+	Lasts    time.Duration // how long a fault lasts at most; Pace
 	Odds     int           // how many commands in a thousand are held back, and how many are lost with or without effect; 1
 	Linger   int           // how many holders in a hundred work on for about a MaxTTL; 2 where clients freeze, else 0
 	// Amnesia lets any number of masters lose their data, instead of a minority. Only exclusion is promised then: with all
@@ -55,6 +57,10 @@ type Config struct {
 	// Steps has the clock of one master step now and then, in a way that must break no promise: all masters vote, and no client hears
 	// from the master for a while around the step.
 	Steps bool
+	// Messages has the masters' messages to a client come late, or not at all, for a while.
+	Messages bool
+	// Downgrade is how many writers in a hundred go on as readers.
+	Downgrade int
 	// Left looks for what is left behind once the faults are over: see Left. Every client may kill its old connections then, because an
 	// acquire that was held back on one that it may not kill leaves a vote for a TTL.
 	Left bool
@@ -93,6 +99,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Pace <= 0 {
 		c.Pace = c.MaxTTL
+	}
+	if c.Lasts <= 0 {
+		c.Lasts = c.Pace
+	}
+	if c.MinTTL <= 0 {
+		c.MinTTL = c.MaxTTL / 5
 	}
 	set(&c.Odds, 1)
 	if c.does("N8") {

@@ -7,6 +7,7 @@ type Stats struct {
 	// Operations are rounds, unlocks and extends, re-entry included: all that is put to the masters for a caller.
 	Operations, Grants, Reentries, Extends, SecondRounds, Lost uint64
 	Commands                                                   uint64 // that masters were sent, before losses
+	Hands                                                      uint64 // votes that masters handed to waiters, by messages
 	Faults                                                     int
 	Acts                                                       map[string]int // of operators
 	Killed                                                     map[string]int // processes of clients, by what they did at the time
@@ -34,6 +35,7 @@ func (s *Stats) Add(o Stats) {
 	s.SecondRounds += o.SecondRounds
 	s.Lost += o.Lost
 	s.Commands += o.Commands
+	s.Hands += o.Hands
 	s.Faults += o.Faults
 	s.Left.Votes = append(s.Left.Votes, o.Left.Votes...)
 	s.Left.Debts = append(s.Left.Debts, o.Left.Debts...)

@@ -167,11 +167,23 @@ func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant his
 	if k.p.killed.Load() || k.w.cfg.Operated && errors.Is(lease.Err(), redlock.ErrClosed) {
 		return // its process is gone: the claim stands as long as it was given
 	}
-	op := history.Op{Kind: history.KindUnlock, Client: k.name, Lock: l.name, Holder: grant.Holder, Call: k.w.now(), Outcome: history.OK}
+	var reads *redlock.Lease
+	asked := k.w.now()
+	if c := k.m.use(); c != nil && grant.Mode == history.Writing && k.w.cfg.Downgrade > 0 && k.rnd.IntN(100) < k.w.cfg.Downgrade {
+		reads, _ = c.RWMutex(l.name).RLocker().Lock(lease.Context())
+	}
+	if k.unlock(lease, grant) && reads != nil {
+		k.read(reads, grant, asked)
+	}
+}
+
+// unlock gives a lease back. It says whether the process lived to see it.
+func (k *worker) unlock(lease *redlock.Lease, grant history.Op) bool {
+	op := history.Op{Kind: history.KindUnlock, Client: grant.Client, Lock: grant.Lock, Holder: grant.Holder, Call: k.w.now(), Outcome: history.OK}
 	k.p.does(DoingUnlock)
 	err := lease.Unlock(k.p.ctx)
 	if k.diedIn(op) {
-		return
+		return false
 	}
 	op.Return = k.w.now()
 	switch {
@@ -184,6 +196,20 @@ func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant his
 	k.w.mu.Lock()
 	k.w.stats.Operations++
 	k.w.mu.Unlock()
+	return true
+}
+
+// read goes on with the read lease that a writer took at the time asked, and gives it back. The claim begins when the writer's is over.
+func (k *worker) read(lease *redlock.Lease, writer history.Op, asked int64) {
+	grant := history.Op{Kind: history.KindLock, Client: writer.Client + "-reader", Lock: writer.Lock, Mode: history.Shared, Call: asked, Return: k.w.now(),
+		Outcome: history.OK, Holder: lease.Holder(), Token: lease.Token(), Deadline: k.m.claim(lease)}
+	k.w.record(grant)
+	k.p.does(DoingHold)
+	k.sleep(k.about(k.w.cfg.Think))
+	k.extended(lease, grant)
+	if !k.p.killed.Load() {
+		k.unlock(lease, grant)
+	}
 }
 
 func (k *worker) reenter(m redlock.Locker, lease *redlock.Lease, grant history.Op) {

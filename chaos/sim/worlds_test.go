@@ -24,6 +24,7 @@ const (
 	forgetfulWorld = "forgetful"
 	mixedWorld     = "mixed"
 	operatedWorld  = "operated"
+	handedWorld    = "handed"
 )
 
 var worlds = []world{
@@ -50,6 +51,10 @@ var worlds = []world{
 		Nemeses: []string{"N9", "N12", "N22"}}},
 	{operatedWorld, "changes of masters, and leases that end while their holders work on", sim.Config{
 		Duration: 20 * time.Second, Clients: 5, Locks: 2, Operated: true, Linger: 20}},
+	{handedWorld, "locks that are handed on, by messages that are late or lost, to holders that work on", sim.Config{
+		Duration: 30 * time.Second, Clients: 6, Locks: 2, MinTTL: 3 * time.Second, MaxTTL: 6 * time.Second, Pace: time.Second, Lasts: 5 * time.Second,
+		Think: 20 * time.Millisecond, Linger: 5, Odds: 2, Downgrade: 20, Messages: true,
+		Nemeses: []string{"N7", "N8", "N9", "N9", "N9", "N10", "N11", "N12"}}},
 }
 
 // The lock with every defence keeps the promises in the worlds in which its mutants are hunted.
