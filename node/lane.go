@@ -130,7 +130,7 @@ func (r *redisNode) nextBatch() (batch, bool) {
 		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
-		b := batch{at: now, idle: now - began, epoch: r.epoch, mayHand: r.voteRefusal == nil || !r.binding.CheckRecordState, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
+		b := batch{at: now, idle: now - began, epoch: r.epoch, mayHand: r.voteRefusal == nil || !r.binding.CheckRecordState || mutants.HandDoubted, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])

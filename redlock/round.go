@@ -203,6 +203,9 @@ func (r *round) giveBack() {
 	if r.ctx.Err() != nil && !r.slept {
 		granted = maybe
 	}
+	if mutants.KeepPlaces {
+		places = 0
+	}
 	if mutants.ReleaseOnCaller && r.ctx.Err() != nil {
 		maybe, places = 0, 0
 	}

@@ -5,6 +5,7 @@ package redlock
 import (
 	"time"
 
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
@@ -171,6 +172,9 @@ func (w *waiters) handedLocked(i int, h protocol.Hand) {
 	c := w.c
 	if h.Stamp > c.clock.Elapsed() || h.Stamp < c.trusted() {
 		return
+	}
+	if mutants.HandOnArrival {
+		h.Stamp = c.clock.Elapsed()
 	}
 	v := handedVote{token: h.Vote, from: h.Stamp, until: h.Stamp + c.drift.Validity(h.TTL, 0)}
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {

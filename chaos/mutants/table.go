@@ -49,6 +49,12 @@ func all() []mutant {
 		{name: "no-sight", nemesis: "wipe-minority", checker: "exclusion", within: 3, schedule: emptiedOldList},
 		{name: "no-change-wait", nemesis: "partition", checker: "exclusion", within: 3, schedule: lockedThroughAChange},
 		{name: "no-notice", nemesis: "none", checker: "signals", within: 3, schedule: untold},
+		{name: "hand-on-arrival", nemesis: "reorder", checker: "exclusion", within: 3, schedule: lateMessages},
+		{name: "keep-places", nemesis: "none", checker: "healed", within: 3, schedule: leftPlace},
+		{name: "hand-any-state", nemesis: "partition", checker: "exclusion", within: 3, schedule: lateHandOff},
+		{name: "old-places", nemesis: "kill-majority", checker: "healed", within: 3, schedule: restartedQueue},
+		{name: "long-hand", nemesis: "kill-client", checker: "healed", within: 3, schedule: deadHead},
+		{name: "hand-held", nemesis: "none", checker: "exclusion", within: 3, schedule: downgradedWriter},
 	}
 }
 

@@ -37,13 +37,14 @@ type world struct {
 	probed  simtest.Masters // where the probe takes the lock
 	clients []*client
 	moves   bool // an operator changes the masters
+	ttl     time.Duration
 
 	mu sync.Mutex
 	h  history.History
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 0))}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 0)), ttl: ttl}
 	w.h.Header = history.Header{Seed: seed, Driver: "sim", Masters: masters, TTL: ttl}
 	w.masters = simtest.New(masters)
 	w.probed = w.masters
@@ -135,6 +136,8 @@ type client struct {
 	away  map[*nodetest.Node]bool // cut off from it
 	fault func(node int, cmd nodetest.Command) nodetest.Fault
 	reads bool // it takes read locks
+	// writes: it takes write locks. renews: its leases are renewed. Only such a lock is handed to a waiter.
+	writes, renews bool
 }
 
 // client opens one on the masters given. It does not renew: what a schedule does not say does not happen.
@@ -157,7 +160,7 @@ func (w *world) client(name string, on simtest.Masters) (*client, error) {
 
 // options are those of every client.
 func (w *world) options() []redlock.Option {
-	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal()}
+	opts := []redlock.Option{redlock.WithTTL(w.ttl), redlock.WithMaxTTL(w.ttl), redlock.WithoutRenewal()}
 	if !w.moves {
 		opts = append(opts, redlock.WithFixedMasters())
 	}
@@ -239,10 +242,17 @@ func (c *client) reach(ids ...int) {
 }
 
 func (c *client) mutex() redlock.Locker {
-	if c.reads {
-		return c.RWMutex(lock).RLocker()
+	var opts []redlock.LockOption
+	if c.renews {
+		opts = append(opts, redlock.WithRenewal(c.w.ttl/4))
 	}
-	return c.Mutex(lock)
+	switch {
+	case c.reads:
+		return c.RWMutex(lock, opts...).RLocker()
+	case c.writes:
+		return c.RWMutex(lock, opts...).Locker()
+	}
+	return c.Mutex(lock, opts...)
 }
 
 // try is TryLock on record; the lease is nil when it was refused.

@@ -27,4 +27,7 @@ const (
 	NoSight         = false
 	NoChangeWait    = false
 	NoNotice        = false
+	HandOnArrival   = false
+	KeepPlaces      = false
+	HandDoubted     = false
 )

@@ -35,6 +35,15 @@ var (
 	NoSight         bool // a client claims empty masters for a list that it did not see vote
 	NoChangeWait    bool // a change of masters does not wait for the locks of the old list
 	NoNotice        bool // the context of a lease does not end by itself when its validity is over
+	HandOnArrival   bool // a handed vote counts from the arrival of its message, not from the stamp in it (H1)
+	UndatedAnswer   bool // an acquire that finds its vote does not renew it, and the client counts a full TTL (H3)
+	KeepPlaces      bool // a waiter that gives up gives back votes, and no places (H4)
+	AgainQueues     bool // an acquire that asks again creates a place (H7)
+	HandAnyState    bool // a master hands whatever its record says (H9)
+	OldPlaces       bool // a place outlives the record state that it was taken in (H10)
+	LongHand        bool // a handed vote lives for 30 s (H12)
+	HandHeld        bool // a release hands a lock that is not free (H16)
+	HandDoubted     bool // a vote that its client has not seen, or does not believe, is handed on (H17)
 )
 
 var switches = map[string]*bool{
@@ -61,6 +70,15 @@ var switches = map[string]*bool{
 	"no-sight":          &NoSight,
 	"no-change-wait":    &NoChangeWait,
 	"no-notice":         &NoNotice,
+	"hand-on-arrival":   &HandOnArrival,
+	"undated-answer":    &UndatedAnswer,
+	"keep-places":       &KeepPlaces,
+	"again-queues":      &AgainQueues,
+	"hand-any-state":    &HandAnyState,
+	"old-places":        &OldPlaces,
+	"long-hand":         &LongHand,
+	"hand-held":         &HandHeld,
+	"hand-doubted":      &HandDoubted,
 }
 
 // Names returns the names of all switches, sorted.

@@ -21,6 +21,18 @@ func init() {
 		"  local held = call('hexists', lock, holder)\n",
 		"  if call('exists', lock) == 0 then call('hset', lock, holder, '1') end\n"+
 			"  local held = call('hexists', lock, holder)\n")
+	votes := func(on *bool, title, defence, instead string) {
+		breakScript(on, &votesSHA, lua.Source("votes"), "-- votes.lua, "+title, defence, instead)
+	}
+	votes(&mutants.UndatedAnswer, "which does not renew a vote that it finds", "        call('pexpire', lock, ttl)\n", "")
+	votes(&mutants.AgainQueues, "which creates a place for a holder that asks again",
+		"if act == 'again' and not call('zscore', queue, place) then", "if false then")
+	votes(&mutants.HandAnyState, "which hands in any record state", "found and not refusal)", "found)")
+	votes(&mutants.OldPlaces, "which keeps places of other record states",
+		"given and not (fits and (state_of(first) or state) ~= state)", "given")
+	votes(&mutants.LongHand, "which hands votes of 30 s", "local ttl, left, count, timeout = ARGV[2],", "local ttl, left, count, timeout = 10 * ARGV[2],")
+	votes(&mutants.HandHeld, "which hands a lock that is not free", "fits and free and", "fits and")
+	mutants.OnSet(func() { votesCall = votesSHA })
 }
 
 // breakScript replaces defence in the script while on is set. If the script does not contain the defence exactly once, breakScript
