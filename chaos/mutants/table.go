@@ -50,11 +50,14 @@ func all() []mutant {
 		{name: "no-change-wait", nemesis: "partition", checker: "exclusion", within: 3, schedule: lockedThroughAChange},
 		{name: "no-notice", nemesis: "none", checker: "signals", within: 3, schedule: untold},
 		{name: "hand-on-arrival", nemesis: "reorder", checker: "exclusion", within: 3, schedule: lateMessages},
+		{name: "undated-answer", nemesis: "reorder", checker: "exclusion", within: 3, schedule: askedTwice},
 		{name: "keep-places", nemesis: "none", checker: "healed", within: 3, schedule: leftPlace},
+		{name: "again-queues", nemesis: "delete-lock", checker: "tokens", within: 3, tokensOnly: true, schedule: vanishedHand},
 		{name: "hand-any-state", nemesis: "partition", checker: "exclusion", within: 3, schedule: lateHandOff},
 		{name: "old-places", nemesis: "kill-majority", checker: "healed", within: 3, schedule: restartedQueue},
 		{name: "long-hand", nemesis: "kill-client", checker: "healed", within: 3, schedule: deadHead},
 		{name: "hand-held", nemesis: "none", checker: "exclusion", within: 3, schedule: downgradedWriter},
+		{name: "hand-doubted", nemesis: "step-clock", checker: "exclusion", within: 3, schedule: unseenVote},
 	}
 }
 

@@ -138,6 +138,8 @@ type client struct {
 	reads bool // it takes read locks
 	// writes: it takes write locks. renews: its leases are renewed. Only such a lock is handed to a waiter.
 	writes, renews bool
+	unfair         bool          // it passes waiters
+	ttl            time.Duration // of its locks; 0: that of the world
 }
 
 // client opens one on the masters given. It does not renew: what a schedule does not say does not happen.
@@ -245,6 +247,12 @@ func (c *client) mutex() redlock.Locker {
 	var opts []redlock.LockOption
 	if c.renews {
 		opts = append(opts, redlock.WithRenewal(c.w.ttl/4))
+	}
+	if c.unfair {
+		opts = append(opts, redlock.Unfair())
+	}
+	if c.ttl != 0 {
+		opts = append(opts, redlock.WithTTL(c.ttl))
 	}
 	switch {
 	case c.reads:
