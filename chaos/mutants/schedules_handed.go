@@ -297,19 +297,20 @@ func unseenVote(w *world) error {
 	waits.Go(func() { _, _ = b.Mutex("other").Lock(ctx) }) // so b has subscribed
 	defer cancel()
 	time.Sleep(time.Second)
-	healed := w.fault("N10", "x's acquire to m2 held for 1s; then the clock of m2 steps 2.4s forward")
+	healed := w.fault("N13", "x's acquire to m2 held for 1s; the clock of m2 steps 2.4s forward before that arrives")
 	a.reach(0, 1, 2)
 	b.reach(2, 3, 4)
 	time.Sleep(100 * time.Millisecond)
 	x.hurt(on("acquire", nodetest.Fault{Delay: 1020 * time.Millisecond}, 2))
+	b.hurt(on("acquire", nodetest.Fault{ReplyDelay: 10 * time.Millisecond}, 3, 4)) // its next pipeline asks for TIME
 	x.unlock(x.wait(ttl))
 	lease := a.try(context.Background())
-	time.Sleep(1018 * time.Millisecond)
+	time.Sleep(1009 * time.Millisecond)
 	var late *redlock.Lease
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		late = b.wait(ttl)
+		late = b.wait(3 * time.Second)
 	}()
 	time.Sleep(1500 * time.Microsecond)
 	w.masters[2].StepClock(2400 * time.Millisecond)
