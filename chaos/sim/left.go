@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/nodetest"
 )
 
 // Left is what was left behind when nobody held a lock any more, in words. It is empty if nothing was:
 //
 // Invariant: when every worker has given back what it held, and every client has reached every master for long enough to send again what
-// the masters have not acknowledged, no master has a vote, and no client owes a master a release.
+// the masters have not acknowledged, no master has a vote or a place in a queue, and no client owes a master a release.
 //
 // The TTL may not come to the rescue, so Run looks before the TTL of any vote of the last moment is over. The invariant does not hold
 // where masters lose data or are replaced by an older copy, because that brings back votes that were released.
 type Left struct {
-	Votes []string // votes on masters
-	Debts []string // releases that a client has not heard of
+	Votes  []string // votes on masters
+	Places []string // places in the queues of masters
+	Debts  []string // releases that a client has not heard of
 }
 
 // lookForLeft waits until all can have been sent again, and notes what is left.
@@ -35,6 +37,9 @@ func (w *world) lookForLeft() {
 				for _, holder := range db.HKeys(l.name) {
 					w.stats.Left.Votes = append(w.stats.Left.Votes, fmt.Sprintf("%s has a vote on %q of %s, for another %d ms",
 						m.Name(), l.name, holder, db.PTTL(l.name)))
+				}
+				for _, place := range db.ZRange(protocol.NewLock(l.name, protocol.Plain).Queue, 1000) {
+					w.stats.Left.Places = append(w.stats.Left.Places, fmt.Sprintf("%s has %s in the queue of %q", m.Name(), place, l.name))
 				}
 			}
 		})

@@ -217,8 +217,9 @@ type wire struct {
 	cut      bool // partitioned
 	away     bool // likewise, for a whole change of masters
 	slow     time.Duration
-	late     time.Duration // how late messages are at most
+	late     time.Duration // how late messages are
 	unheard  bool          // messages are lost
+	dumb     bool          // commands are lost from the next extend on
 	commands uint64
 	hands    uint64 // votes that the master handed to the client
 }
@@ -252,16 +253,19 @@ func (w *wire) chance(cmd nodetest.Command) nodetest.Fault {
 	if !w.m.rough.Load() {
 		return f
 	}
-	if w.cut || w.away {
-		f.Lose = nodetest.LoseCommand
-		return f
-	}
 	if cmd.Name == "message" && w.unheard {
 		f.Lose = nodetest.LoseReply
 		return f
 	}
-	if cmd.Name == "message" && w.late > 0 {
-		f.ReplyDelay += time.Duration(rnd.Int64N(int64(w.late)))
+	if cmd.Name == "message" {
+		f.ReplyDelay += w.late
+	}
+	if cmd.Name == "extend" && w.dumb {
+		w.cut = true
+	}
+	if w.cut || w.away { // messages arrive
+		f.Lose = nodetest.LoseCommand
+		return f
 	}
 	cfg := &w.m.w.cfg
 	if cmd.Name == "client kill" && !cfg.Left && rnd.IntN(4) == 0 {

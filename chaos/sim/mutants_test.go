@@ -54,6 +54,15 @@ var hunts = []struct {
 	{"reader-repeats", readersWorld, 1001},
 	{"no-sight", operatedWorld, 1006},
 	{"no-change-wait", operatedWorld, 1001},
+	{"hand-on-arrival", handedWorld, 0},
+	{"undated-answer", handedWorld, 0},
+	{"keep-places", leftWorld, 1001},
+	{"again-queues", handedWorld, 0},
+	{"hand-any-state", restartedWorld, 0},
+	{"old-places", restartedWorld, 0},
+	{"long-hand", handedWorld, 0},
+	{"hand-held", handedWorld, 1001},
+	{"hand-doubted", handedWorld, 0},
 }
 
 // unhunted are the mutants that no world finds, with the reason.
@@ -100,6 +109,8 @@ func finds(t *testing.T, mutant string, w world, seed uint64) (checker string) {
 	switch {
 	case len(stats.Left.Votes) > 0:
 		return "left"
+	case len(stats.Left.Places) > 0:
+		return "places"
 	case len(stats.Left.Debts) > 0:
 		return "debts"
 	case err != nil:

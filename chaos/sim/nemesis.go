@@ -244,17 +244,17 @@ func (w *world) frozenStep(rnd *rand.Rand) fault {
 // badMessages is the name of the fault that Config.Messages adds. Its nemesis is N10.
 const badMessages = "messages are late or lost"
 
-// lateMost is how late a message is at most. A vote that a master hands has ended by then.
-const lateMost = 4 * time.Second
+// lateMost is how late a message is at most. A waiter that is next asks again by then, and what it was handed before does not count.
+const lateMost = 2 * time.Second
 
-// badMessages has the messages to one client come late from all masters, or not at all from some. A message that is lost takes all that follow it
-// on its connection with it.
+// badMessages has the messages to one client come late from all masters, by the same time, or not at all from some. A message that is lost takes all that follow it
+// on its connection with it. Where they are late the client's own commands are lost, in half of the cases, from its next extend on.
 func (w *world) badMessages(rnd *rand.Rand) fault {
 	m := w.members[rnd.IntN(len(w.members))]
-	if rnd.IntN(2) == 0 {
-		late := time.Duration(rnd.Int64N(int64(lateMost)))
-		return setAll(m.wires, "N10", fmt.Sprintf("messages to client %d late by up to %v", m.id, late),
-			func(x *wire) { x.late = late }, func(x *wire) { x.late = 0 })
+	if rnd.IntN(3) > 0 {
+		late, dumb := time.Duration(rnd.Int64N(int64(lateMost))), rnd.IntN(2) == 0
+		return setAll(m.wires, "N10", fmt.Sprintf("messages to client %d late by %v, commands from its next extend on lost: %v", m.id, late, dumb),
+			func(x *wire) { x.late, x.dumb = late, dumb }, func(x *wire) { x.late, x.dumb, x.cut = 0, false, x.cut && !x.dumb })
 	}
 	var wires []*wire
 	of := rnd.Perm(len(w.masters))[:1+rnd.IntN(len(w.masters))]

@@ -84,9 +84,12 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h 
 	}
 	if cfg.Left {
 		judged["left"] += int(min(stats.Grants, 1))
-		for _, what := range slices.Concat(stats.Left.Votes, stats.Left.Debts) {
+		for _, what := range slices.Concat(stats.Left.Votes, stats.Left.Places, stats.Left.Debts) {
 			t.Errorf("left behind: %s\nreplay: %s", what, again(t, seed))
 		}
+	}
+	if cfg.Messages {
+		judged["hands"] += int(min(stats.Hands, 1))
 	}
 	return h, stats
 }

@@ -38,6 +38,7 @@ func (s *Stats) Add(o Stats) {
 	s.Hands += o.Hands
 	s.Faults += o.Faults
 	s.Left.Votes = append(s.Left.Votes, o.Left.Votes...)
+	s.Left.Places = append(s.Left.Places, o.Left.Places...)
 	s.Left.Debts = append(s.Left.Debts, o.Left.Debts...)
 	for act, n := range o.Acts {
 		s.Acts = plus(s.Acts, act, n)

@@ -25,6 +25,7 @@ const (
 	mixedWorld     = "mixed"
 	operatedWorld  = "operated"
 	handedWorld    = "handed"
+	restartedWorld = "restarted"
 )
 
 var worlds = []world{
@@ -52,9 +53,13 @@ var worlds = []world{
 	{operatedWorld, "changes of masters, and leases that end while their holders work on", sim.Config{
 		Duration: 20 * time.Second, Clients: 5, Locks: 2, Operated: true, Linger: 20}},
 	{handedWorld, "locks that are handed on, by messages that are late or lost, to holders that work on", sim.Config{
-		Duration: 30 * time.Second, Clients: 6, Locks: 2, MinTTL: 3 * time.Second, MaxTTL: 6 * time.Second, Pace: time.Second, Lasts: 5 * time.Second,
+		Duration: 20 * time.Second, Clients: 6, Locks: 2, MinTTL: 3 * time.Second, MaxTTL: 6 * time.Second, Pace: time.Second, Lasts: 5 * time.Second,
 		Think: 20 * time.Millisecond, Linger: 5, Odds: 2, Downgrade: 20, Messages: true,
-		Nemeses: []string{"N7", "N8", "N9", "N9", "N9", "N10", "N11", "N12"}}},
+		Nemeses: []string{"N7", "N8", "kill-client", "N9", "N9", "N9", "N10", "N11", "N12"}}},
+	{restartedWorld, "locks that are handed on by masters that restart, forget, and get old data back", sim.Config{
+		Duration: 30 * time.Second, Clients: 6, Locks: 2, MinTTL: 3 * time.Second, MaxTTL: 3500 * time.Millisecond, Pace: 2 * time.Second, Lasts: 4 * time.Second,
+		Think: 20 * time.Millisecond, Linger: 10, Odds: 2, Messages: true,
+		Nemeses: []string{"N1", "N2", "N4", "N8", "N9", "N9", "N10", "N11", "N17", "N19"}}},
 }
 
 // The lock with every defence keeps the promises in the worlds in which its mutants are hunted.
