@@ -83,10 +83,14 @@ func (m *Master) killLocked(by *conn, id string) int {
 // NOSCRIPT.
 func (m *Master) loadLocked(text string) any {
 	s, err := compile(text)
+	runs := s
+	if err == nil && m.edit != nil {
+		runs, err = compile(m.edit(text))
+	}
 	if err != nil {
 		return err
 	}
-	m.scripts[s.sha] = s
+	m.scripts[s.sha] = runs
 	return s.sha
 }
 

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package votesmodel
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// Event names what happens in a step.
+type Event uint8
+
+const (
+	Called          Event = iota // the master executes Call
+	Expired                      // the lock's hash and its readers' timeout keys expire
+	TimedOut                     // the timeout key of reader Holder expires
+	Lapsed                       // the sign of life of Client expires
+	RedissonListens              // a client of Redisson's subscribes (On) or unsubscribes its channels of the lock
+	RedissonTakes                // a client of Redisson's takes the lock
+	StateBecomes                 // the record's state becomes State
+)
+
+// Step is what happens, and what the model makes of it.
+type Step struct {
+	Event  Event
+	Call   Call
+	Holder string
+	Client string
+	State  string
+	On     bool
+
+	Replies []protocol.Reply // Called
+	Said    []Message        // Called
+	Keys    Keys             // afterwards
+}
+
+// Path is a run of one lock on one master.
+type Path []Step
+
+// String tells the path as a story, and lists the keys at its end.
+func (p Path) String() string {
+	var b strings.Builder
+	for i, s := range p {
+		fmt.Fprintf(&b, "%3d. %v\n", i+1, s)
+	}
+	if len(p) > 0 {
+		fmt.Fprintf(&b, "     then the model has\n%v", p[len(p)-1].Keys)
+	}
+	return b.String()
+}
+
+// String tells the step as a sentence.
+func (s Step) String() string {
+	switch s.Event {
+	case Called:
+		var b strings.Builder
+		fmt.Fprintf(&b, "with state %s:", s.Call.State)
+		for i := range s.Call.Ops {
+			fmt.Fprintf(&b, " %s", opText(&s.Call.Ops[i]))
+			if i < len(s.Replies) {
+				fmt.Fprintf(&b, ": %s;", replyText(&s.Replies[i]))
+			}
+		}
+		for _, m := range s.Said {
+			fmt.Fprintf(&b, " tells %s %q", m.Channel, m.Text)
+		}
+		return b.String()
+	case Expired:
+		return "the lock's key expires"
+	case TimedOut:
+		return "the vote of reader " + short(s.Holder) + " expires"
+	case Lapsed:
+		return "the sign of life of " + short(s.Client) + " expires"
+	case RedissonListens:
+		return fmt.Sprintf("a client of Redisson's listens: %t", s.On)
+	case RedissonTakes:
+		return "a client of Redisson's takes the lock"
+	case StateBecomes:
+		return "the record's state becomes " + s.State
+	}
+	return fmt.Sprintf("event of unknown kind %d", s.Event)
+}
+
+// short is the end of a holder's or client's id.
+func short(id string) string { return strings.TrimLeft(id[min(24, len(id)):], "0") }
+
+func opText(op *protocol.Request) string {
+	text := fmt.Sprintf("%v of %s", op.Kind, short(op.Holder))
+	if op.Lock != nil {
+		text += fmt.Sprintf(" (%c), token %d", op.Lock.Mode, op.Token)
+	}
+	if op.Wait != nil {
+		text += fmt.Sprintf(", ticket %d", op.Wait.Ticket)
+	}
+	w := op.Wait
+	for _, mark := range []struct {
+		text string
+		on   bool
+	}{
+		{"unfair", w != nil && w.Unfair}, {"retry", w != nil && w.Retry}, {"only", w != nil && w.Only}, {"again", w != nil && w.Again},
+		{"hands", op.Hand != 0}, {"leaves", op.Leaves}, {"joins", op.JoinWrite != ""}, {"brief", op.Kind == protocol.Acquire && op.TTL == briefTTL},
+	} {
+		if mark.on {
+			text += ", " + mark.text
+		}
+	}
+	return text
+}
+
+func replyText(r *protocol.Reply) string {
+	text := fmt.Sprintf("%v %d, ticket %d, %d ahead, left %v, holder %q %v", r.Outcome, r.Token, r.Ticket, r.Ahead, r.Remaining, short(r.Holder), r.Intact)
+	if r.Foreign {
+		text += " Redisson's"
+	}
+	if r.Err != nil {
+		text += ": " + r.Err.Error()
+	}
+	return text
+}
+
+// begin has every run begin with a record state.
+func (p *player) begin() Path {
+	return Path{p.play(Step{Event: StateBecomes, State: p.w.Voting(1).String()})}
+}
+
+// Paths returns n random paths of so many steps. Path i is the same for the same seed + i.
+func Paths(w World, seed uint64, n, steps int) []Path {
+	paths := make([]Path, n)
+	for i := range paths {
+		paths[i] = randomPath(w, seed+uint64(i), steps)
+	}
+	return paths
+}
+
+func randomPath(w World, seed uint64, steps int) Path {
+	p := newPlayer(w, rand.New(rand.NewPCG(seed, 4)))
+	path := p.begin()
+	for len(path) < steps {
+		path = append(path, p.play(p.draw()))
+	}
+	return path
+}
+
+// draw draws a step: sometimes the ops of several clients in one call.
+func (p *player) draw() Step {
+	s := p.choose(p.moves()).make(p)
+	for s.Event == Called && p.chance(25) {
+		more := p.choose(p.calls(p.random.IntN(clients)))
+		if more == nil {
+			break
+		}
+		other := p.clone()
+		joined := more.make(other)
+		if ops := append(slices.Clone(s.Call.Ops), joined.Call.Ops...); oneCall(ops) {
+			*p = *other
+			s.Call.Ops = ops
+		}
+	}
+	return s
+}
+
+// oneCall says whether the ops are one call of votes.lua.
+func oneCall(ops []protocol.Request) bool {
+	acquires := 0
+	for i := range ops {
+		switch ops[i].Kind {
+		case protocol.Acquire:
+			acquires++
+		case protocol.Release:
+		default:
+			return false
+		}
+	}
+	return acquires <= 1
+}
+
+func (p *player) choose(moves []move) *move {
+	total := 0
+	for i := range moves {
+		total += moves[i].weight
+	}
+	if total == 0 {
+		return nil
+	}
+	at := p.random.IntN(total)
+	for i := range moves {
+		if at -= moves[i].weight; at < 0 {
+			return &moves[i]
+		}
+	}
+	return nil // unreachable
+}
+
+// Short returns a shortest path to each step that is possible within that many steps, from each state that is reached
+// first, nearest states first. A path that is the beginning of another is not among them.
+func Short(w World, steps int) (paths []Path) {
+	type reached struct {
+		p    *player
+		path Path
+	}
+	first := newPlayer(w, nil)
+	layer := []reached{{first, first.begin()}}
+	seen := map[uint64]bool{}
+	for range steps {
+		var deeper []reached
+		for _, at := range layer {
+			for _, m := range at.p.moves() {
+				next := at.p.clone()
+				path := append(slices.Clip(at.path), next.play(m.make(next)))
+				if key := next.key(); !seen[key] {
+					seen[key] = true
+					deeper = append(deeper, reached{next, path})
+				} else {
+					paths = append(paths, path)
+				}
+			}
+		}
+		layer = deeper
+	}
+	for _, at := range layer {
+		paths = append(paths, at.path)
+	}
+	return paths
+}
+
+// key tells states of a player apart.
+func (p *player) key() uint64 {
+	h := fnv.New64a()
+	fmt.Fprint(h, p.m.digest(), p.now, p.made)
+	if len(p.old) > 0 {
+		fmt.Fprint(h, p.old[len(p.old)-1])
+	}
+	return h.Sum64()
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package votesmodel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// World is what runs are made of: three clients, one lock, and one master's record.
+type World struct {
+	Lock        string
+	Readers     bool   // the lock is a read-write lock; else it is plain
+	Incarnation string // of the master
+}
+
+// TTLs of a run. They are long, because no time passes in a run: what expires is deleted.
+const (
+	Liveness = time.Hour        // of a sign of life and of a handed vote
+	fullTTL  = 2 * time.Hour    // of the votes, as a rule
+	briefTTL = 30 * time.Minute // of some: shorter than a handed vote, so their places are not handed the lock
+)
+
+// clients is how many there are, and maxMade how many attempts each makes at most.
+const clients, maxMade = 3, 9
+
+// Client is the id of client i. Ids order as their numbers do.
+func Client(i int) string { return fmt.Sprintf("00000000-0000-8000-8000-%012d", i+1) }
+
+// Voting is the record state of a master that votes in epoch 1 or 2.
+func (w World) Voting(epoch int) membership.RecordState {
+	return membership.RecordState{Epoch: membership.Epoch{Number: int64(epoch), ID: 1}, Incarnation: w.Incarnation, Phase: membership.Voting}
+}
+
+// recovering is the record state of a master that waits in epoch 1.
+func (w World) recovering() string {
+	rs := w.Voting(1)
+	rs.Phase, rs.Nonce = membership.Quarantined, 1
+	return rs.String()
+}
+
+// attempt is one holder.
+type attempt struct {
+	holder  string
+	mode    protocol.Mode
+	ticket  int64
+	ttl     time.Duration
+	waits   bool
+	joins   string // a reader: the write vote that it may join
+	retried bool
+}
+
+// player makes the next steps of a run. Without random it makes the same few from the same state.
+type player struct {
+	w      World
+	m      *Master
+	now    [clients]attempt // under way; no holder for none
+	old    []attempt        // over, the last one last
+	made   [clients]int
+	stamp  time.Duration
+	random *rand.Rand
+}
+
+func newPlayer(w World, random *rand.Rand) *player {
+	p := &player{w: w, m: NewMaster(w.Lock), random: random}
+	p.m.Whole, p.m.Extender = w.recovering(), w.Voting(1).String()
+	return p
+}
+
+func (p *player) clone() *player {
+	c := *p
+	c.m, c.old = p.m.Clone(), slices.Clone(p.old)
+	return &c
+}
+
+// any is a random number below n, or otherwise.
+func (p *player) any(n, otherwise int) int {
+	if p.random == nil {
+		return otherwise
+	}
+	return p.random.IntN(n)
+}
+
+func (p *player) chance(percent int) bool { return p.random != nil && p.random.IntN(100) < percent }
+
+func (p *player) lock(mode protocol.Mode) *protocol.Lock { return protocol.NewLock(p.w.Lock, mode) }
+
+// modeOf is the mode of the next attempt of client i. Without random client 1 writes, 2 reads, and 3 does what its
+// number says.
+func (p *player) modeOf(i int) protocol.Mode {
+	modes := []protocol.Mode{protocol.Write, protocol.Read}
+	switch {
+	case !p.w.Readers:
+		return protocol.Plain
+	case i < 2:
+		return modes[p.any(2, i)]
+	}
+	return modes[p.any(2, p.made[i]%2)]
+}
+
+// fresh is a new attempt of client i: with a place, and with the same ticket as the one before if there is one.
+func (p *player) fresh(i int, before attempt) attempt {
+	p.made[i]++
+	a := attempt{
+		holder: fmt.Sprintf("%s:%d", Client(i), p.made[i]), mode: p.modeOf(i), ttl: fullTTL, waits: true,
+		ticket: int64(1 + p.any(6, []int{20, 10, 10}[i])),
+	}
+	if p.random == nil && i == 2 && p.made[i]%2 == 0 || p.chance(15) {
+		a.ttl = briefTTL
+	}
+	if before.holder != "" {
+		a.mode, a.ticket, a.retried = before.mode, before.ticket, true
+	}
+	return a
+}
+
+func (p *player) proposal(i int) int64 {
+	if p.chance(3) {
+		return tooFar + 1
+	}
+	return int64(p.any(40, 7*i))
+}
+
+func (p *player) ask(a attempt, change ...func(*protocol.Wait)) protocol.Request {
+	p.stamp++
+	r := protocol.Request{
+		Kind: protocol.Acquire, Lock: p.lock(a.mode), Holder: a.holder, TTL: a.ttl, Token: p.proposal(int(a.holder[35] - '1')), Start: p.stamp, JoinWrite: a.joins,
+	}
+	if a.waits {
+		r.Wait = &protocol.Wait{Ticket: a.ticket, Liveness: Liveness, Retry: a.retried}
+		for _, f := range change {
+			f(r.Wait)
+		}
+	}
+	return r
+}
+
+func (p *player) giveBack(a attempt, hand bool) protocol.Request {
+	r := protocol.Request{Kind: protocol.Release, Lock: p.lock(a.mode), Holder: a.holder, Token: p.proposal(1)}
+	if hand {
+		r.Hand = Liveness
+	}
+	return r
+}
+
+func leaves(r protocol.Request) protocol.Request {
+	r.Leaves, r.Hand = true, 0
+	return r
+}
+
+// move is a step and its weight in a random run. It changes the player when it is made.
+type move struct {
+	weight int
+	make   func(p *player) Step
+}
+
+// calls are the moves that are ops of client i. Each returns a step with nothing but its call.
+func (p *player) calls(i int) (all []move) {
+	add := func(weight int, make func(p *player) []protocol.Request) {
+		all = append(all, move{weight, func(p *player) Step {
+			return Step{Event: Called, Call: Call{State: p.state(i), Ops: make(p)}}
+		}})
+	}
+	a := p.now[i]
+	if a.holder == "" {
+		if p.made[i] < maxMade {
+			begin := func(change func(a *attempt), how ...func(*protocol.Wait)) func(p *player) []protocol.Request {
+				return func(p *player) []protocol.Request {
+					p.now[i] = p.fresh(i, attempt{})
+					change(&p.now[i])
+					return []protocol.Request{p.ask(p.now[i], how...)}
+				}
+			}
+			add(12, begin(func(*attempt) {}))
+			add(2, begin(func(a *attempt) { a.waits = false }))
+			add(1, begin(func(*attempt) {}, func(w *protocol.Wait) { w.Unfair = true }))
+			add(1, begin(func(a *attempt) { a.retried = true }))
+		}
+		return all
+	}
+	end := func(p *player) attempt {
+		p.old, p.now[i] = append(p.old, a), attempt{}
+		return a
+	}
+	add(6, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(end(p), true)} })
+	add(2, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(end(p), false)} })
+	add(1, func(p *player) []protocol.Request { return []protocol.Request{p.ask(a)} }) // once more, as when the script was lost
+	add(1, func(p *player) []protocol.Request {
+		return []protocol.Request{{Kind: protocol.Extend, TTL: fullTTL, Items: []protocol.Item{{Lock: p.lock(a.mode), Holder: a.holder}}}}
+	})
+	add(1, func(p *player) []protocol.Request {
+		token := p.m.Counter + int64(p.any(4, 3)) - 1
+		return []protocol.Request{{Kind: protocol.Confirm, Lock: p.lock(a.mode), Holder: a.holder, Token: max(token, 1)}}
+	})
+	if a.waits {
+		add(4, func(p *player) []protocol.Request {
+			return []protocol.Request{p.ask(a, func(w *protocol.Wait) { w.Again = true })}
+		})
+	}
+	if p.made[i] >= maxMade {
+		return all
+	}
+	next := func(how ...func(*protocol.Wait)) func(p *player) []protocol.Request {
+		return func(p *player) []protocol.Request {
+			p.now[i] = p.fresh(i, end(p))
+			return []protocol.Request{leaves(p.giveBack(a, false)), p.ask(p.now[i], how...)}
+		}
+	}
+	add(5, next())
+	add(3, next(func(w *protocol.Wait) { w.Only = true }))
+	add(1, next(func(w *protocol.Wait) { w.Unfair = true }))
+	add(3, func(p *player) []protocol.Request { // the next caller of the process
+		p.now[i] = p.fresh(i, attempt{})
+		p.now[i].ticket += 5
+		p.old = append(p.old, a)
+		return []protocol.Request{p.giveBack(a, true), p.ask(p.now[i])}
+	})
+	if a.mode == protocol.Write { // a downgrade: the writer reads too
+		add(1, func(p *player) []protocol.Request {
+			reader := p.fresh(i, attempt{})
+			reader.mode, reader.waits, reader.joins = protocol.Read, false, p.lock(a.mode).Field(a.holder)
+			p.old = append(p.old, a)
+			p.now[i] = reader
+			return []protocol.Request{p.ask(reader)}
+		})
+	}
+	return all
+}
+
+// late are give-backs that come late, or once more.
+func (p *player) late() (all []move) {
+	if len(p.old) == 0 {
+		return nil
+	}
+	return []move{{3, func(p *player) Step {
+		last := len(p.old) - 1
+		a := p.old[last-p.any(min(len(p.old), 3), 0)]
+		return Step{Event: Called, Call: Call{State: p.state(0), Ops: []protocol.Request{p.giveBack(a, !p.chance(30))}}}
+	}}}
+}
+
+// state is what client i takes the record's state for: mostly what it is.
+func (p *player) state(i int) string {
+	first, second := p.w.Voting(1).String(), p.w.Voting(2).String()
+	switch {
+	case p.random == nil && i == 2, p.m.State != second && !p.chance(4):
+		return first
+	case p.m.State == second && p.chance(4):
+		return first
+	}
+	return second
+}
+
+// events are the moves that are no ops.
+func (p *player) events() (all []move) {
+	add := func(weight int, s Step) { all = append(all, move{weight, func(*player) Step { return s }}) }
+	if len(p.m.fields) > 0 {
+		add(5, Step{Event: Expired})
+	}
+	for _, f := range p.m.fields {
+		if _, timed := p.m.timeouts[f]; timed {
+			add(1, Step{Event: TimedOut, Holder: f})
+		}
+	}
+	for i := range clients {
+		if _, lives := p.m.signs[Client(i)]; lives {
+			add(1, Step{Event: Lapsed, Client: Client(i)})
+			all = append(all, move{1, func(p *player) Step {
+				p.stamp++
+				return Step{Event: Called, Call: Call{State: p.state(i), Ops: []protocol.Request{
+					{Kind: protocol.Heartbeat, Holder: Client(i), TTL: Liveness, Start: p.stamp}}}}
+			}})
+		}
+	}
+	add(1, Step{Event: RedissonListens, On: !p.m.Listens})
+	switch {
+	case p.m.foreign():
+		add(6, Step{Event: Expired})
+	case !p.m.held():
+		add(1, Step{Event: RedissonTakes})
+	}
+	for _, state := range []string{p.w.Voting(1).String(), p.w.Voting(2).String(), p.w.recovering()} {
+		switch {
+		case state == p.m.State:
+		case p.m.State == p.w.Voting(1).String():
+			add(1, Step{Event: StateBecomes, State: state})
+		default: // and soon back: nothing much can be done elsewhere
+			add(5, Step{Event: StateBecomes, State: state})
+		}
+	}
+	return all
+}
+
+// moves are all moves that are possible.
+func (p *player) moves() (all []move) {
+	for i := range clients {
+		all = append(all, p.calls(i)...)
+	}
+	return slices.Concat(all, p.late(), p.events())
+}
+
+// play makes the step: the model executes it, and its answers are in the step that is returned.
+func (p *player) play(s Step) Step {
+	m := p.m
+	switch s.Event {
+	case Called:
+		s.Replies, s.Said = m.Do(0, s.Call)
+	case Expired:
+		m.Empty()
+		clear(m.timeouts)
+	case TimedOut:
+		m.TimeOut(s.Holder)
+	case Lapsed:
+		m.Lapse(s.Client)
+	case RedissonListens:
+		m.Listens = s.On
+	case RedissonTakes:
+		mode := protocol.Plain
+		if p.w.Readers {
+			mode = protocol.Write
+		}
+		m.Take(mode, fullTTL)
+	case StateBecomes:
+		m.State = s.State
+	}
+	s.Keys = m.Keys()
+	return s
+}
