@@ -130,22 +130,62 @@ func TestScripts_inMemory_asTheModel(t *testing.T) {
 	}
 }
 
-// breaks are ways to get the scripts wrong: what is in votes.lua exactly once, and what is there instead. The replay
-// must find each.
+// breaks are ways to get the scripts wrong: what is in votes.lua, and what is there instead. The replay must find each.
+// gopher-lua does not end a loop that has "if false".
 var breaks = []struct{ name, sound, broken string }{
+	// The five of the hand.
 	{"H9: hands although the record state differs", "act == 'hand' and fits and free", "act == 'hand' and free"},
+	{"does not raise the counter of a hand", "local set = token and try('hset', record, field, stored, 'latest', latest)", "local set = token and 0"},
+	{"leaves the place of what it handed", "try('zrem', queue, heir)", "local kept = heir"},
+	{"H12: hands for two hours", "local ttl, left, count, timeout = ARGV[2], -2", "local ttl, left, count, timeout = '7200000', -2"},
+	{"owner check: a release removes anybody's vote", "local gone = try('hdel', lock, holder)",
+		"local gone = try('hdel', lock, try('hkeys', lock)[1] or holder)"},
+	// Others.
+	{"H1: tells another stamp", "string.format('%.0f', token), stamp, ttl}", "string.format('%.0f', token), '1', ttl}"},
+	{"H2: keeps the stamp of the first sign of life", "call('set', sign_of_life(place), stamp, 'px', liveness)", "call('set', sign_of_life(place), stamp, 'px', liveness, 'nx')"},
+	{"H3: does not renew the vote that is found", "left >= 0 and left < tonumber(ttl)", "left < 0"},
+	{"H4: a release leaves the place", "call('zrem', queue, plain, handable)", "local kept = plain"},
+	{"H4: a release leaves the place that may be handed", "call('zrem', queue, plain, handable)", "call('zrem', queue, plain)"},
+	{"H7: again creates a place", "act == 'again' and not call('zscore', queue, place)", "false"},
+	{"H9: acquires although the record state differs", "elseif (found[1] or '') ~= state then", "elseif false then"},
+	{"H10: a place outlives its record state", "(state_of(first) or state) ~= state", "false"},
+	{"H10: a place has no record state", "return holder .. '/' .. mode .. '/' .. state", "return holder .. '/' .. mode .. '/'"},
+	{"H11: orders by arrival", "call('zadd', queue, ticket, place)", "call('zadd', queue, call('zcard', queue), place)"},
+	{"H16: hands what it finds free", "if leave(queue, holder, mode) and gone == 0 then", "if leave(queue, holder, mode) and gone == 0 then free, fits, act = call('exists', lock) == 0, true, 'hand'"},
+	{"H16: hands when a reader releases", "and free and mode ~= 'r' and heard == 0", "and free and heard == 0"},
+	{"H16: hands a lock that a read vote is left of", "free = mode == 'x' or after_writer(lock, channel)", "free = mode == 'x' or after_writer(lock, channel) or true"},
+	{"H17: hands unasked", "if first and act == 'hand' and", "if first and (act == 'hand' or act == 'release') and"},
+	{"hands past a listener of Redisson's", "mode ~= 'r' and heard == 0 and", "mode ~= 'r' and"},
+	{"hands to places that must not be handed", "heard == 0 and state_of(first) then", "heard == 0 then"},
+	{"hands to clients without a sign of life", "if given and not", "given = given or '0' if given and not"},
+	{"ignores the proposal", "if token and proposed > token and proposed <= latest then", "if false then"},
+	{"takes any proposal", "proposed > token and proposed <= latest then", "proposed > token then"},
+	{"an acquire of the call lowers the counter of a hand", "raised[pending] = stored -- the HSET", "local lowered = stored -- the HSET"},
+	{"an acquire does not see the hand before it", "local last = handed and handed[ARGV[HEADER + nth]] or found[2 + nth]", "local last = found[2 + nth]"},
+	{"leave wakes the head", "if not wakes or act == 'leave' then", "if not wakes then"},
+	{"a leave of the first place wakes nobody", "wakes = call('exists', lock) == 0 or", "wakes = false and"},
+	{"queue takes a vote", "return ticket, ahead, act ~= 'queue' and has_turn", "return ticket, ahead, has_turn"},
+	{"queue takes a vote when nobody waits", "local contended = act == 'again' or act == 'queue' or", "local contended = act == 'again' or"},
+	{"a retry wakes nobody", "if act ~= 'acquire' then", "if act == 'barge' then"},
+	{"one that tries passes the queue", "or not head(queue, true)", "or true"},
+	{"readers pass a writer", "if not is_reader(other) then", "if other == nil then"},
+	{"a reader does not wake the next", "if behind and is_reader(behind) then", "if false then"},
+	{"the hash outlives the readers that remain", "call('pexpire', lock, longest)", "local longer = longest"},
+	{"a reader leaves its timeout key", "call('del', timeout_key(lock, holder, 1))", "local kept = holder"},
+	{"a queue without a TTL", "local lives = try('pexpire', queue, 60000)", "local lives = 1"},
+	{"does not tell that Redisson holds the lock", "has_foreign_holder(lock) and 1 or 0", "0"},
 }
 
 func TestScripts_broken_diverge(t *testing.T) {
 	votes := lua.Source("votes")
 	for _, b := range breaks {
 		t.Run(b.name, func(t *testing.T) {
-			if n := strings.Count(votes, b.sound); n != 1 {
-				t.Fatalf("votes.lua has %q %d times", b.sound, n)
+			if !strings.Contains(votes, b.sound) {
+				t.Fatalf("votes.lua has no %q", b.sound)
 			}
 			edit := func(text string) string {
 				if text == votes {
-					return strings.Replace(text, b.sound, b.broken, 1)
+					return strings.ReplaceAll(text, b.sound, b.broken)
 				}
 				return text
 			}
@@ -158,9 +198,9 @@ func TestScripts_broken_diverge(t *testing.T) {
 					if errors.As(err, &diverged) {
 						t.Logf("path %d, step %d, in its %s", 1+i, len(diverged.Path), diverged.What)
 						return
-					}
-					if err != nil {
-						t.Fatal(err)
+					} else if err != nil {
+						t.Logf("path %d: %v", 1+i, err) // an answer that no op has
+						return
 					}
 				}
 				t.Error("no path finds it")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
@@ -197,6 +198,11 @@ func (p *player) calls(i int) (all []move) {
 		token := p.m.Counter + int64(p.any(4, 3)) - 1
 		return []protocol.Request{{Kind: protocol.Confirm, Lock: p.lock(a.mode), Holder: a.holder, Token: max(token, 1)}}
 	})
+	if writer, joined := strings.CutSuffix(a.joins, ":write"); joined {
+		add(8, func(p *player) []protocol.Request {
+			return []protocol.Request{p.giveBack(attempt{holder: writer, mode: protocol.Write}, true)}
+		})
+	}
 	if a.waits {
 		add(4, func(p *player) []protocol.Request {
 			return []protocol.Request{p.ask(a, func(w *protocol.Wait) { w.Again = true })}
@@ -220,8 +226,8 @@ func (p *player) calls(i int) (all []move) {
 		p.old = append(p.old, a)
 		return []protocol.Request{p.giveBack(a, true), p.ask(p.now[i])}
 	})
-	if a.mode == protocol.Write { // a downgrade: the writer reads too
-		add(1, func(p *player) []protocol.Request {
+	if a.mode == protocol.Write { // a downgrade: the writer reads too, and then gives back the write vote
+		add(3, func(p *player) []protocol.Request {
 			reader := p.fresh(i, attempt{})
 			reader.mode, reader.waits, reader.joins = protocol.Read, false, p.lock(a.mode).Field(a.holder)
 			p.old = append(p.old, a)
