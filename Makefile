@@ -11,7 +11,7 @@ ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/chaoscli
 # These wait for containers and for Java most of the time.
 PATIENT := ./chaos/cluster/... ./internal/redissontest
 # These explore in one goroutine: the race detector has nothing to see there.
-MODELS := ./redlock/tokenmodel ./redlock/membershipmodel ./redlock/handoffmodel
+MODELS := ./redlock/tokenmodel ./redlock/membershipmodel ./redlock/handoffmodel ./redlock/votesmodel
 
 .PHONY: test test-servers lint fuzz bench bench-check mutation soak soak-membership setup
 

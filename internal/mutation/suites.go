@@ -15,6 +15,8 @@ var (
 	simulations = suite{"-run", "^TestSim", "./redlock"}
 	locks       = suite{"./redlock"}
 	several     = suite{"./multilock"}
+	// Each run of the scripts' model in memory: replies, messages and keys.
+	model = suite{"-run", "^TestScripts_inMemory", "./redlock/votesmodel"}
 )
 
 // areas are the folders whose files are mutated, each with the suites that judge them, the quick ones first.
@@ -29,8 +31,8 @@ var areas = map[string][]suite{
 	"node/internal/wire":        {own, simulations, {"./node"}, locks},
 	"node/internal/unacked":     {own, simulations, {"./node"}, locks},
 	"node/internal/locate":      {own, {"./node"}, locks},
-	"node/lua":                  {{"./node/internal/wire", "./node/nodetest"}, simulations, {"./node"}, locks},
-	"node/lua/parts":            {{"./node/internal/wire", "./node/nodetest"}, simulations, {"./node"}, locks},
+	"node/lua":                  {{"./node/internal/wire", "./node/nodetest"}, model, simulations, {"./node"}, locks},
+	"node/lua/parts":            {{"./node/internal/wire", "./node/nodetest"}, model, simulations, {"./node"}, locks},
 }
 
 // own stands for the tests of the package that the file is in.

@@ -7,14 +7,14 @@
 // It has four parts.
 //
 //   - [Attempt] is the client's side: which answers and messages count, from when, and what to do next. Its functions are
-//     pure. Everything below calls them.
-//   - [Master] is the masters' side, exact: what the Lua scripts are to do, answer and publish. [Paths] makes random runs
-//     of it, and [Replay] holds a real master against them; a prototype of the scripts is in testdata.
+//     pure. Everything below calls them, and the product may.
+//   - [Master] is the masters' side as README.md specifies it, exact. The scripts that ship differ from it:
+//     package votesmodel is what they do, and its runs are replayed on them.
 //   - [Clocks] and [Tokens] are the protocol as explicit-state models. Check visits every reachable state of a small world,
 //     nearest first, and returns a shortest counter-example; Walk makes a random run of a larger one. Clocks is about
 //     time: no two holders at once, nothing left behind, one vote for an id and master. Tokens is about tokens, without
-//     clocks: the theorem of docs/safety.md. Both are looser than Master, and every step of Master is one of theirs:
-//     TestMaster_everyOp_isAStepOfTheWorld.
+//     clocks: the theorem of docs/safety.md. Both are looser than the exact masters: every op of Master, and every one of
+//     votesmodel's, is a step of theirs (TestMaster_everyOp_isAStepOfTheWorld).
 //   - The tests simulate whole clients and masters on a network that delays, reorders and loses: who is served, and at
 //     what cost.
 //

@@ -6,19 +6,120 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/votesmodel"
 )
 
 // tickOf is a tick of the world that the exact master is held against: a sign of life lasts two, a full TTL three.
 const tickOf = Liveness / 2
 
-// follower runs an exact Master and the world of one master in step. Whatever the Master does must be a step of that
+// exact is an exact master in the terms of the follower.
+type exact interface {
+	Beat(now time.Duration, client string, sign Sign)
+	Swap(now time.Duration, op Swap) (Reply, []Notice)
+	Claim(now time.Duration, op ClaimOp) (Reply, []Notice)
+	// look returns how long the holder's vote lasts, 0 if there is none, and whether it has a place.
+	look(now time.Duration, holder string) (time.Duration, bool)
+	// beats says that an op of a waiter is a sign of life.
+	beats() bool
+}
+
+func (m *Master) look(now time.Duration, holder string) (left time.Duration, queued bool) {
+	m.begin(now)
+	if v := m.voteOf(holder); v != nil {
+		left = v.until - now
+	}
+	return left, m.placeOf(m.State, holder) >= 0
+}
+
+func (m *Master) beats() bool { return false }
+
+// shipped is the model of the scripts that ship, in the terms of the follower. They have no swap and no claim: a waiter
+// leaves and asks again in one call, or takes a place only; the next caller of a process asks right behind the release;
+// and who looks asks again.
+type shipped struct{ m *votesmodel.Master }
+
+// id makes an id of the product's form of a holder of the follower, as A2.
+func (shipped) id(holder string) string {
+	return fmt.Sprintf("%s:%s", votesmodel.Client(int(holder[0]-'A')), holder[1:])
+}
+
+func (shipped) holder(id string) string {
+	client, number, _ := strings.Cut(id, ":")
+	return fmt.Sprintf("%c%s", client[35]-'1'+'A', number)
+}
+
+var shippedLock = protocol.NewLock("lock", protocol.Plain)
+
+func (s shipped) do(now time.Duration, ops ...protocol.Request) (r Reply, notices []Notice) {
+	replies, said := s.m.Do(now, votesmodel.Call{State: "V", Ops: ops})
+	for i, got := range replies {
+		switch {
+		case ops[i].Kind == protocol.Release:
+			r.Released = got.Outcome == protocol.Granted
+		case got.Outcome == protocol.Granted:
+			r.Answer = Answer{Standing: Voted, Vote: got.Token, TTL: ops[i].TTL}
+		case got.Ticket != 0:
+			r.Answer = Answer{Standing: Queued, Ahead: got.Ahead, Held: got.Remaining}
+		default:
+			r.Answer = Answer{Standing: Gone, Held: got.Remaining}
+		}
+	}
+	for _, m := range said {
+		if h, ok := protocol.ParseHand(m.Text); ok {
+			holder := s.holder(h.Field)
+			notices = append(notices, Notice{holder[:1], Hand{holder, h.Vote, h.Stamp, h.TTL}})
+		}
+	}
+	return r, notices
+}
+
+func (s shipped) ask(p *Place, sent time.Duration, proposal int64, wait protocol.Wait) protocol.Request {
+	wait.Ticket, wait.Liveness = p.Ticket+1, Liveness // 0 is none
+	return protocol.Request{Kind: protocol.Acquire, Lock: shippedLock, Holder: s.id(p.Holder), TTL: p.TTL, Token: proposal, Start: sent, Wait: &wait}
+}
+
+func (s shipped) Swap(now time.Duration, op Swap) (Reply, []Notice) {
+	var ops []protocol.Request
+	how := op.Proposal % 3
+	if op.Out != "" {
+		out := protocol.Request{Kind: protocol.Release, Lock: shippedLock, Holder: s.id(op.Out), Hand: Liveness, Token: op.Proposal}
+		if op.In != nil && how > 0 {
+			out.Hand, out.Leaves = 0, true
+		}
+		ops = append(ops, out)
+	}
+	if op.In != nil {
+		ops = append(ops, s.ask(op.In, op.Sign.Stamp, op.Proposal, protocol.Wait{Retry: how == 1, Only: how == 2}))
+	}
+	return s.do(now, ops...)
+}
+
+func (s shipped) Claim(now time.Duration, op ClaimOp) (Reply, []Notice) {
+	return s.do(now, s.ask(&op.Place, now, op.Proposal, protocol.Wait{Again: true}))
+}
+
+func (s shipped) Beat(now time.Duration, client string, sign Sign) {
+	s.do(now, protocol.Request{Kind: protocol.Heartbeat, Holder: votesmodel.Client(int(client[0] - 'A')), TTL: Liveness, Start: sign.Stamp})
+}
+
+func (s shipped) look(now time.Duration, holder string) (time.Duration, bool) {
+	s.m.At(now)
+	return s.m.Has(s.id(holder)), s.m.Queued(s.id(holder))
+}
+
+func (shipped) beats() bool { return true }
+
+// follower runs an exact master and the world of one master in step. Whatever the master does must be a step of that
 // world, and what a client counts by Attempt must be what it counts there.
 type follower struct {
 	t      *testing.T
 	random *rand.Rand
-	m      Master
+	m      exact
 	sys    *clockSystem
 	s      clockState
 	steps  []Step
@@ -30,11 +131,10 @@ type follower struct {
 	held     int
 }
 
-func newFollower(t *testing.T, seed uint64) *follower {
+func newFollower(t *testing.T, seed uint64, m exact) *follower {
 	w := Clocks{Masters: 1, Clients: 3, Attempts: 2, TTL: 3, Short: 2, Life: 2, Beats: true, Claims: true}
-	f := &follower{t: t, random: rand.New(rand.NewPCG(seed, 3)), sys: newClockSystem(w), now: 100 * tickOf}
+	f := &follower{t: t, random: rand.New(rand.NewPCG(seed, 3)), sys: newClockSystem(w), now: 100 * tickOf, m: m}
 	f.s = f.sys.starts()[0]
-	f.m.State, f.m.Listens = "V", map[string]bool{"A": true, "B": true, "C": true}
 	return f
 }
 
@@ -100,6 +200,8 @@ func (f *follower) claim(client, id int) {
 		r, notices := f.m.Claim(f.now, op)
 		if r.Standing == Voted {
 			f.step(Step{Kind: Claim, Attempt: f.sys.named(id), OK: !had})
+		} else if r.Standing == Queued && f.m.beats() {
+			f.try(Step{Kind: Beat, Attempt: f.sys.named(client * 2)}) // none when it changes nothing
 		}
 		f.answer(id, r, 0)
 		f.publish(notices)
@@ -177,38 +279,50 @@ func (f *follower) act() {
 
 // compare holds the votes and places of the master against the world's.
 func (f *follower) compare() {
-	f.m.begin(f.now)
 	for id := range f.sys.ids() {
 		holder := fmt.Sprint(f.sys.named(id))
-		ticks := uint8(0)
-		if v := f.m.voteOf(holder); v != nil {
-			ticks = uint8((v.until - f.now) / tickOf)
-		}
+		left, queued := f.m.look(f.now, holder)
 		x := &f.s.at[id][0]
 		// The world keeps places of clients without a sign of life: it is looser.
-		if ticks != x.vote || f.m.placeOf("V", holder) >= 0 && !x.flags.has(placed) {
-			f.t.Fatalf("%v: the vote has %d ticks and the world's %d, place %d and flags %b, after\n%v",
-				holder, ticks, x.vote, f.m.placeOf("V", holder), x.flags, Trace{Steps: f.steps})
+		if uint8(left/tickOf) != x.vote || queued && !x.flags.has(placed) {
+			f.t.Fatalf("%v: the vote lasts %v and the world's %d ticks, queued %t and flags %b, after\n%v",
+				holder, left, x.vote, queued, x.flags, Trace{Steps: f.steps})
 		}
 	}
 }
 
-// TestMaster_everyOp_isAStepOfTheWorld ties the exact master, by which paths and simulation run, to the worlds that are
-// explored.
+// TestMaster_everyOp_isAStepOfTheWorld ties the exact masters to the worlds that are explored: the one by which the
+// simulation runs, and the one that is replayed on the scripts that ship.
 func TestMaster_everyOp_isAStepOfTheWorld(t *testing.T) {
-	runs := often(1000, 50_000)
-	first, held, steps := seed(t), 0, 0
-	for i := range runs {
-		f := newFollower(t, first+uint64(i))
-		for range 160 {
-			f.act()
-			f.compare()
-		}
-		held += f.held
-		steps += len(f.steps)
-	}
-	t.Logf("%d steps of the world, %d of them a vote that counts", steps, held)
-	if held < runs {
-		t.Errorf("only %d votes counted in %d runs", held, runs)
+	for name, fresh := range map[string]func() exact{
+		"of the specification": func() exact {
+			return &Master{State: "V", Listens: map[string]bool{"A": true, "B": true, "C": true}}
+		},
+		"as shipped": func() exact {
+			s := shipped{votesmodel.NewMaster("lock")}
+			s.m.State = "V"
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := often(1000, 50_000)
+			first, held, steps, gives := seed(t), 0, 0, 0
+			for i := range runs {
+				f := newFollower(t, first+uint64(i), fresh())
+				for range 160 {
+					f.act()
+					f.compare()
+				}
+				held += f.held
+				steps += len(f.steps)
+				for _, s := range f.steps {
+					gives += boolTo[int](s.Kind == Give)
+				}
+			}
+			t.Logf("%d steps of the world, %d of them a vote that is handed, %d a vote that counts", steps, gives, held)
+			if held < runs/2 || gives < runs/2 {
+				t.Errorf("only %d votes counted and %d were handed in %d runs", held, gives, runs)
+			}
+		})
 	}
 }

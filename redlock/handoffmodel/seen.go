@@ -22,6 +22,11 @@ const (
 	Gone                   // neither, and never again under this holder id
 )
 
+// String says what an attempt has.
+func (s Standing) String() string {
+	return [...]string{"silent", "queued", "voted", "gone"}[s]
+}
+
 // Hand is the message by which a master tells that it has given its vote to a place in the queue.
 type Hand struct {
 	Holder string

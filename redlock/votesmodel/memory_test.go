@@ -117,7 +117,7 @@ func (s *memory) Listen(on bool) error {
 	return nil
 }
 
-// The scripts in Lua's stead: runs of the model on a master in memory. It is quick, so it makes many.
+// The same scripts on a master in memory, which is quicker, and where no time passes.
 func TestScripts_inMemory_asTheModel(t *testing.T) {
 	for _, readers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("readers %t", readers), func(t *testing.T) {

@@ -191,10 +191,10 @@ func (p *player) calls(i int) (all []move) {
 	add(6, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(end(p), true)} })
 	add(2, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(end(p), false)} })
 	add(1, func(p *player) []protocol.Request { return []protocol.Request{p.ask(a)} }) // once more, as when the script was lost
-	add(1, func(p *player) []protocol.Request {
+	add(4, func(p *player) []protocol.Request {
 		return []protocol.Request{{Kind: protocol.Extend, TTL: fullTTL, Items: []protocol.Item{{Lock: p.lock(a.mode), Holder: a.holder}}}}
 	})
-	add(1, func(p *player) []protocol.Request {
+	add(3, func(p *player) []protocol.Request {
 		token := p.m.Counter + int64(p.any(4, 3)) - 1
 		return []protocol.Request{{Kind: protocol.Confirm, Lock: p.lock(a.mode), Holder: a.holder, Token: max(token, 1)}}
 	})

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock/votesmodel"
@@ -39,21 +41,67 @@ func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), f
 		n.short, n.random = n.short+1, n.random*50
 	}
 	short := votesmodel.Short(w, n.short)
-	steps := 0
+	seen := map[string]int{}
 	for i, path := range short {
-		reset()
-		if err := votesmodel.Replay(w, path, at); err != nil {
+		if err := again(w, path, at, reset); err != nil {
 			t.Fatalf("short path %d: %v", i, err)
 		}
-		steps += len(path)
+		count(seen, path)
 	}
 	for i := range uint64(n.random) {
 		path := votesmodel.Paths(w, first+i, 1, 60)[0]
-		reset()
-		if err := votesmodel.Replay(w, path, at); err != nil {
+		if err := again(w, path, at, reset); err != nil {
 			t.Fatalf("path of seed %d: %v", first+i, err)
 		}
-		steps += len(path)
+		count(seen, path)
 	}
-	t.Logf("%d short paths, %d random ones, %d steps", len(short), n.random, steps)
+	t.Logf("%d short paths, %d random ones; in them %v", len(short), n.random, seen)
+	// What is never answered is not compared.
+	for _, what := range []string{
+		"acquire granted", "acquire held", "acquire refused", "release granted", "release absent", "extend granted", "extend refused",
+		"confirm granted", "confirm absent", "confirm refused", "queued", "several ops in a call", "hand", "wake", "Redisson",
+	} {
+		if least := n.random / 20; seen[what] < least {
+			t.Errorf("%q happened %d times, want %d", what, seen[what], least)
+		}
+	}
+}
+
+// again replays path. The model's time stands still: a path that took long is replayed once more.
+func again(w votesmodel.World, path votesmodel.Path, at votesmodel.Real, reset func()) (err error) {
+	for range 5 {
+		reset()
+		began := time.Now()
+		if err = votesmodel.Replay(w, path, at); err == nil || time.Since(began) < 500*time.Millisecond {
+			return err
+		}
+	}
+	return err
+}
+
+// count counts what happens in a path.
+func count(seen map[string]int, path votesmodel.Path) {
+	for _, s := range path {
+		seen["steps"]++
+		if len(s.Call.Ops) > 1 {
+			seen["several ops in a call"]++
+		}
+		for i, r := range s.Replies {
+			seen[fmt.Sprint(s.Call.Ops[i].Kind, " ", r.Outcome)]++
+			if r.Ticket != 0 {
+				seen["queued"]++
+			}
+		}
+		for _, m := range s.Said {
+			_, hand := protocol.ParseHand(m.Text)
+			switch {
+			case hand:
+				seen["hand"]++
+			case m.Text == lockName:
+				seen["wake"]++
+			default:
+				seen["Redisson"]++
+			}
+		}
+	}
 }
