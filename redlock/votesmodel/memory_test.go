@@ -124,7 +124,7 @@ func TestScripts_inMemory_asTheModel(t *testing.T) {
 			first := seed(t)
 			inMemory(t, nil, func(d *driver, w votesmodel.World, reset func()) {
 				w.Readers = readers
-				check(t, d, w, reset, first, runs{short: 3, random: 200})
+				check(t, d, w, reset, first, runs{short: 3, random: 200, least: 10})
 			})
 		})
 	}

@@ -99,9 +99,9 @@ func (p *player) modeOf(i int) protocol.Mode {
 	case !p.w.Readers:
 		return protocol.Plain
 	case i < 2:
-		return modes[p.any(2, i)]
+		return modes[p.any(5, 3*i)/3]
 	}
-	return modes[p.any(2, p.made[i]%2)]
+	return modes[p.any(5, 3*(p.made[i]%2))/3]
 }
 
 // fresh is a new attempt of client i: with a place, and with the same ticket as the one before if there is one.
