@@ -2,7 +2,7 @@
 
 // Package votesmodel says what the scripts that ship do to one lock on one master: which reply each op gets, which
 // messages are published, and which keys are there afterwards. It is docs/handoff.md as it was built
-// (docs/handoff-plan.md), in the requests and replies of package protocol.
+// (docs/handoff.md), in the requests and replies of package protocol.
 //
 //   - [Master] is exact: votes.lua with all its acts, and what extend.lua, confirm.lua and signs of life do to the lock.
 //     Time stands still between calls unless the caller moves it.
