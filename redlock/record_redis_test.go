@@ -242,7 +242,7 @@ func TestACL_missingRight_commandNamed(t *testing.T) {
 // the same list.
 var rights = []any{
 	"+hello", "+ping", "+select", "+info", "+client|id", "+client|kill", "+client|setname",
-	"+script|load", "+eval", "+evalsha", "+subscribe", "+unsubscribe", "+publish", "+time",
+	"+script|load", "+eval", "+evalsha", "+subscribe", "+unsubscribe", "+publish", "+pubsub|numsub", "+time",
 	"+exists", "+set", "+del", "+pttl", "+pexpire",
 	"+get", "+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel",
 	"+zadd", "+zscore", "+zrank", "+zrange", "+zrem",
