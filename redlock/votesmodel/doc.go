@@ -9,10 +9,10 @@
 //   - [Short] are all shortest runs to every state within some steps, and [Paths] long random runs.
 //   - [Replay] holds a real master against a run, step by step: replies, messages and keys.
 //
-// It is one link of a chain. The worlds of package handoffmodel are explored exhaustively; every call of Master is a
-// step of theirs (handoffmodel's TestMaster_everyOp_isAStepOfTheWorld); and the scripts on a redis-server do what Master
-// does (TestScripts_paths_asTheModel). The tests change the scripts in many ways, and the replay finds each
-// (TestScripts_broken_diverge).
+// It is one link of a chain. The worlds of package handoffmodel are explored exhaustively; every call of Master
+// on a plain lock is a step of theirs (handoffmodel's TestMaster_everyOp_isAStepOfTheWorld); and the scripts on a
+// redis-server do what Master does (TestScripts_onRedis_asTheModel). The tests change the scripts in many ways, and the
+// replay finds each (TestScripts_broken_diverge).
 //
 // Not modelled: tickets that a master gives (ticket 0), readers of Redisson's, errors of Redis, top-up, hold counts above
 // 1, and the counters of several locks in one call. Package nodetest compares those with a real master, or runs them.
