@@ -84,10 +84,9 @@ func waitSettled(t *testing.T, c *redlock.Client) {
 // the release, and half for the message (TestSim_handOff_oneTrip is exact). A waiter that is woken
 // needs two, because it asks.
 //
-// The test measures a round trip beside each hand-off. Its bounds are those of two round trips: the
-// median hand-off may take half a round trip more, for noise; three would fail. Other work of the machine changes the mean and the
-// worst, so the test checks those only with REDLOCK_STRICT=1.
-func TestLock_handOff_costsTwoRoundTrips(t *testing.T) {
+// The test measures a round trip beside each hand-off. The median hand-off may take half a round trip more, for noise; two
+// would fail. Other work of the machine changes the mean and the worst, so the test checks those only with REDLOCK_STRICT=1.
+func TestLock_handOff_costsOneRoundTrip(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	t.Run("loopback", func(t *testing.T) {
 		typical(t, func() error { return handOffs(t, masters, masters.Probe(), 200, 0, masters.Open(), masters.Open()) })
@@ -116,7 +115,7 @@ func typical(t *testing.T, measure func() error) {
 }
 
 func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe, n int, added time.Duration, clients ...*redlock.Client) error {
-	const slack, worst = 500 * time.Microsecond, 20 * time.Millisecond
+	const slack, worst = 200 * time.Microsecond, 20 * time.Millisecond
 	noise := time.Millisecond
 	if quorumtest.Race() {
 		noise *= 2
@@ -140,13 +139,13 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 	t.Logf("round trip: %v", trips)
 	t.Logf("unlock:     %v", unlocks)
 	t.Logf("hand-off:   %v", times)
-	if got, limit := times.Quantile(0.5), 5*trips.Quantile(0.5)/2+noise; got > limit {
+	if got, limit := times.Quantile(0.5), 3*trips.Quantile(0.5)/2+noise; got > limit {
 		return fmt.Errorf("the median hand-off took %v, want %v or less", got, limit)
 	}
 	if !quorumtest.Strict() {
 		return nil
 	}
-	if got, limit := times.Mean(), 2*trips.Mean()+slack; got > limit {
+	if got, limit := times.Mean(), 13*unlocks.Mean()/10+slack; got > limit {
 		return fmt.Errorf("the mean hand-off took %v, want %v or less", got, limit)
 	}
 	if got, limit := times.Max(), worst+2*added; got > limit {
