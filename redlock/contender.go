@@ -59,57 +59,6 @@ type contender struct {
 	grantedAt time.Duration // when the last lease was granted
 }
 
-// caller is one of those who wait in a line.
-type caller struct {
-	turn chan struct{} // closed when its turn has come
-	// ticket is its place in the order of all callers of all processes: when it came, on the masters' clocks.
-	ticket int64
-}
-
-// brief is a hold that is over before a round trip is: see contender.passing. passAfter is how long the next caller waits
-// for the end of a hold that was expected to be brief.
-const brief, passAfter = 500 * time.Microsecond, 2 * time.Millisecond
-
-// leaveLine takes e out of the line. If it was e's turn, the next caller gets it. When the last
-// caller has left, nothing is left of the contender in this process or on the masters.
-func (ct *contender) leaveLine(e *list.Element, granted bool) {
-	w := ct.w
-	defer w.callers.Done()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	mine := ct.line.Front() == e
-	ct.line.Remove(e)
-	next := ct.line.Front()
-	ct.passing = ct.passing && next != nil
-	if mine {
-		ct.call = nil
-		if ct.timer != nil && !ct.passing {
-			ct.timer.Stop()
-		}
-	}
-	if next == nil {
-		ct.stopListeningLocked()
-		delete(w.contenders, lockKey{ct.l.Name, ct.l.Mode})
-	} else if mine && !w.closed && !ct.passing { // waiters.close gives every caller its turn
-		ct.grantedAt = w.c.clock.Elapsed()
-		if ct.passing = granted && ct.brief; ct.passing {
-			ct.armTimerLocked(passAfter)
-		} else {
-			ct.passLocked(!granted && ct.place.Asked)
-		}
-	}
-}
-
-// passLocked gives the first in the line its turn. Its place in the masters' queues is where it would be had it joined them when
-// it came, so the lines of all processes are one. asked says that the caller before it asked in vain.
-func (ct *contender) passLocked(asked bool) {
-	c := ct.line.Front().Value.(*caller)
-	ct.passing = false
-	ct.place, ct.retries = waiting.Place{Ticket: c.ticket, Asked: asked}, 0
-	ct.wakes.Turn()
-	close(c.turn)
-}
-
 // begin makes the contender's next round. If there is an open round, it is over, and the new one
 // gives back what it has on each master right ahead of its own acquire. It asks under a holder id
 // of its own, because a message for the old one may be on its way (H6 in docs/handoff.md), and with

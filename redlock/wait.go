@@ -3,7 +3,6 @@
 package redlock
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"sync"
@@ -56,32 +55,6 @@ func (w *waiters) init(c *Client) {
 	w.foreignChannels = make(map[string]int)
 	w.offloaded = make(chan struct{}, offloadAbove)
 }
-
-// joinLocked puts the caller into the line for l. Its turn has come when the channel is closed.
-func (w *waiters) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
-	k := lockKey{l.Name, l.Mode}
-	ct := w.contenders[k]
-	if ct == nil {
-		ct = &contender{w: w, l: l, offloaded: len(w.contenders) >= offloadAbove}
-		ct.wakes.Turn()
-		w.contenders[k] = ct
-	}
-	c := &caller{turn: readyTurn, ticket: w.ticketLocked()}
-	if ct.line.Len() > 0 {
-		c.turn = make(chan struct{})
-	} else {
-		ct.place.Ticket = c.ticket
-	}
-	w.callers.Add(1)
-	return ct, ct.line.PushBack(c)
-}
-
-// readyTurn is the turn of a caller that finds the line empty: a closed channel.
-var readyTurn = func() chan struct{} {
-	ch := make(chan struct{})
-	close(ch)
-	return ch
-}()
 
 // ticketLocked returns the next ticket of the client: see waiting.Ticket.
 func (w *waiters) ticketLocked() int64 {

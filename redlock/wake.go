@@ -208,7 +208,7 @@ func (w *waiters) handOver(l *protocol.Lock) {
 	if ct == nil || l.Mode == protocol.Read {
 		return
 	}
-	ct.brief = w.c.clock.Elapsed()-ct.grantedAt < brief
+	ct.brief = w.c.clock.Elapsed()-ct.grantedAt < briefHold
 	switch {
 	case ct.passing:
 		ct.passLocked(false)
