@@ -74,20 +74,26 @@ func (ct *contender) begin(r round) *round {
 	return &r
 }
 
-// close ends the open round, and returns it or nil.
+// close ends the open round, and returns it or nil. Messages and wakes do not find its call any more: the call is used again
+// once its round was given back.
 func (ct *contender) close() *round {
 	open := ct.open
-	if open != nil {
-		ct.open = nil
-		open.b.end()
+	if open == nil {
+		return nil
+	}
+	ct.open = nil
+	open.b.end()
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	if ct.call == open.b {
+		ct.call = nil
 	}
 	return open
 }
 
 // giveUp gives back what the open round has.
 func (ct *contender) giveUp() {
-	if open := ct.open; open != nil {
-		ct.open = nil
+	if open := ct.close(); open != nil {
 		open.giveBack()
 	}
 }
