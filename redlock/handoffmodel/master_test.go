@@ -56,7 +56,8 @@ func (shipped) holder(id string) string {
 var shippedLock = protocol.NewLock("lock", protocol.Plain)
 
 func (s shipped) do(now time.Duration, ops ...protocol.Request) (r Reply, notices []Notice) {
-	replies, said := s.m.Do(now, votesmodel.Call{State: "V", Ops: ops})
+	deaf := strings.HasPrefix(ops[len(ops)-1].Holder, votesmodel.Client(1))
+	replies, said := s.m.Do(now, votesmodel.Call{State: "V", Deaf: deaf, Ops: ops})
 	for i, got := range replies {
 		switch {
 		case ops[i].Kind == protocol.Release:
@@ -300,7 +301,8 @@ func TestMaster_everyOp_isAStepOfTheWorld(t *testing.T) {
 		},
 		"as shipped": func() exact {
 			s := shipped{votesmodel.NewMaster("lock")}
-			s.m.State = "V"
+			// A listens, B says that it is to be waited for, C is passed over.
+			s.m.State, s.m.Hears[votesmodel.Client(0)] = "V", true
 			return s
 		},
 	} {

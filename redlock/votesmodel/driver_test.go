@@ -23,14 +23,21 @@ type store interface {
 	SetHash(key, field, value string) error
 	Expire(key string, ttl time.Duration) error
 	Listen(on bool) error
+	Hear(client string, on bool) error
 }
 
-// driver is a votesmodel.Real: nodes of package node, which encode the calls and read the replies, and a store. A node
-// for each epoch: it names that epoch's state in its calls.
+// driver is a votesmodel.Real: nodes of package node, which encode the calls and read the replies, and a store. Two nodes
+// for each epoch: they name that epoch's state in their calls, and one of them hears messages.
 type driver struct {
 	store
-	nodes map[string]node.Node // by the text of the record state
+	nodes map[speaks]node.Node
 	got   chan *protocol.Op
+}
+
+// speaks is what a node says in its calls: a record state, and whether it is deaf.
+type speaks struct {
+	state string
+	deaf  bool
 }
 
 func (d *driver) Receive(op *protocol.Op) { d.got <- op }
@@ -38,23 +45,30 @@ func (d *driver) Receive(op *protocol.Op) { d.got <- op }
 // newDriver connects nodes to the master. open makes one.
 func newDriver(t *testing.T, s store, open func(cfg node.Config) node.Node) (*driver, votesmodel.World) {
 	t.Helper()
-	d := &driver{store: s, nodes: map[string]node.Node{}, got: make(chan *protocol.Op, 16)}
+	d := &driver{store: s, nodes: map[speaks]node.Node{}, got: make(chan *protocol.Op, 16)}
 	w := votesmodel.World{Lock: lockName}
 	var all []node.Node
-	for range 2 {
+	subscribed := make(chan struct{}, 16)
+	for range 4 {
 		n := open(node.Config{Clock: clock.Monotonic(), IOTimeout: 10 * time.Second, StallAfter: time.Hour})
 		t.Cleanup(func() { _ = n.Close() })
-		n.Bind(protocol.Binding{CheckRecordState: true, Drift: clock.DefaultDrift(), Admit: func(id protocol.Identity) error {
+		admit := func(id protocol.Identity) error {
 			w.Incarnation = id.Incarnation()
 			return nil
-		}})
+		}
+		n.Bind(protocol.Binding{CheckRecordState: true, Drift: clock.DefaultDrift(), Admit: admit, Subscribed: func(string) { subscribed <- struct{}{} }})
 		if err := n.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, n)
 	}
 	for i, n := range all {
-		d.nodes[w.Voting(i+1).String()] = n
+		deaf := i%2 == 1
+		d.nodes[speaks{w.Voting(i/2 + 1).String(), deaf}] = n
+		if !deaf {
+			n.Subscribe(protocol.Wake("driver")) // of no client of the runs: a node hears if it has any such channel
+			<-subscribed
+		}
 	}
 	d.enter(w)
 	return d, w
@@ -64,13 +78,15 @@ func newDriver(t *testing.T, s store, open func(cfg node.Config) node.Node) (*dr
 func (d *driver) enter(w votesmodel.World) {
 	for epoch := 1; epoch <= 2; epoch++ {
 		rs := w.Voting(epoch)
-		d.nodes[rs.String()].Enter(rs.Epoch.String(), nil, 1<<62)
+		for _, deaf := range []bool{false, true} {
+			d.nodes[speaks{rs.String(), deaf}].Enter(rs.Epoch.String(), nil, 1<<62)
+		}
 	}
 }
 
 // Call sends the ops in one pipeline, which is one call of votes.lua: a node gathers what it is given with More.
 func (d *driver) Call(c votesmodel.Call) ([]protocol.Reply, error) {
-	n := d.nodes[c.State]
+	n := d.nodes[speaks{c.State, c.Deaf}]
 	ops := make([]*protocol.Op, len(c.Ops))
 	for i, req := range c.Ops {
 		req.Deadline, req.More = 1<<62, i < len(c.Ops)-1

@@ -61,14 +61,14 @@ func (m *Master) Keys() Keys {
 		all[TimeoutKey(m.lock, reader)] = Key{[]string{"1"}, until - m.now}
 	}
 	for client, s := range m.signs {
-		all[SignOfLife(client)] = Key{[]string{fmt.Sprint(int64(s.stamp))}, s.until - m.now}
+		all[SignOfLife(client)] = Key{[]string{s.text}, s.until - m.now}
 	}
 	if len(m.queue) > 0 {
 		items := []string{}
 		for _, p := range m.queue {
 			items = append(items, fmt.Sprintf("%s@%d", p.member, p.ticket))
 		}
-		all[l.Queue] = Key{items, m.lives - m.now}
+		all[l.Queue] = Key{items, m.queueEnd - m.now}
 	}
 	return all
 }
@@ -80,6 +80,6 @@ func SignOfLife(client string) string       { return "redlock:alive:" + client }
 // digest is a short name of the keys, to tell states apart.
 func (m *Master) digest() uint64 {
 	h := fnv.New64a()
-	fmt.Fprint(h, m.Keys(), m.fields, m.Listens)
+	fmt.Fprint(h, m.Keys(), m.fields, m.Listens, m.Hears)
 	return h.Sum64()
 }

@@ -21,6 +21,7 @@ const queueLives = time.Minute
 // another kind. All ops are of one lock, and one acquire at most is among them.
 type Call struct {
 	State string // of the master's record, as the connection knows it
+	Deaf  bool   // the connection says that its client hears no message; see protocol.Deaf
 	Ops   []protocol.Request
 }
 
@@ -33,7 +34,8 @@ type Master struct {
 	Whole    string // the record state of a master that recovers, and still extends votes; see extend.lua
 	Extender string // the state that a connection names whose votes Whole extends
 	Counter  int64
-	Listens  bool // somebody hears Redisson's channels of the lock
+	Listens  bool            // somebody hears Redisson's channels of the lock
+	Hears    map[string]bool // the clients on whose channel somebody is subscribed
 
 	lock     string
 	now      time.Duration
@@ -42,10 +44,11 @@ type Master struct {
 	until    time.Duration
 	timeouts map[string]time.Duration // by reader: until when its timeout key is there
 	queue    []place
-	lives    time.Duration // until when the queue is there
+	queueEnd time.Duration // until when the queue is there
 	signs    map[string]sign
 
 	said  []Message
+	deaf  bool // the call's
 	knows bool // the call has read the record
 }
 
@@ -59,19 +62,20 @@ type place struct {
 }
 
 type sign struct {
-	stamp, until time.Duration
+	text  string // the stamp, and a mark if the client is to be waited for though it hears nothing
+	until time.Duration
 }
 
 // NewMaster returns a master of that lock, without a record.
 func NewMaster(lock string) *Master {
-	return &Master{lock: lock, timeouts: map[string]time.Duration{}, signs: map[string]sign{}}
+	return &Master{lock: lock, timeouts: map[string]time.Duration{}, signs: map[string]sign{}, Hears: map[string]bool{}}
 }
 
 // Clone returns a copy.
 func (m *Master) Clone() *Master {
 	c := *m
 	c.fields, c.queue = slices.Clone(m.fields), slices.Clone(m.queue)
-	c.timeouts, c.signs = maps.Clone(m.timeouts), maps.Clone(m.signs)
+	c.timeouts, c.signs, c.Hears = maps.Clone(m.timeouts), maps.Clone(m.signs), maps.Clone(m.Hears)
 	return &c
 }
 
@@ -81,7 +85,7 @@ func (m *Master) At(now time.Duration) {
 	if m.until <= now {
 		m.Empty()
 	}
-	if m.lives <= now {
+	if m.queueEnd <= now {
 		m.queue = nil
 	}
 	maps.DeleteFunc(m.timeouts, func(_ string, until time.Duration) bool { return until <= now })
@@ -120,7 +124,7 @@ func (m *Master) Queued(field string) bool {
 // Do executes a call at the time now, and returns the replies and what was published, in its order.
 func (m *Master) Do(now time.Duration, c Call) ([]protocol.Reply, []Message) {
 	m.At(now)
-	m.said, m.knows = nil, false
+	m.said, m.deaf, m.knows = nil, c.Deaf, false
 	replies := make([]protocol.Reply, len(c.Ops))
 	for i := range c.Ops {
 		op := &c.Ops[i]
@@ -134,8 +138,13 @@ func (m *Master) Do(now time.Duration, c Call) ([]protocol.Reply, []Message) {
 		case protocol.Confirm:
 			replies[i] = m.confirm(c.State, op)
 		case protocol.Heartbeat:
-			m.signs[op.Holder] = sign{op.Start, now + op.TTL}
+			m.signal(op.Holder, op.Start, op.TTL)
 			replies[i].Outcome = protocol.Granted
+		case protocol.Dequeue:
+			replies[i].Outcome = protocol.Absent
+			if m.drop(op.Place) {
+				replies[i].Outcome = protocol.Granted
+			}
 		}
 	}
 	return replies, m.said
@@ -215,7 +224,12 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		refused.Remaining = m.until - m.now
 	}
 	if op.Wait == nil {
-		if turn := op.JoinWrite != "" || m.head(true) == nil; free && turn {
+		turn := free
+		if turn && op.JoinWrite == "" {
+			_, heard := m.firstListening(true)
+			turn = !heard
+		}
+		if turn {
 			return protocol.Reply{}
 		}
 		refused.Holder = m.holder()
@@ -240,16 +254,20 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	case !free:
 		refused.Foreign = m.foreign()
 	case op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry:
-		if first := m.head(true); first.member != p.member {
+		if first, _ := m.firstListening(true); first.member != p.member {
 			m.wake(first)
 		}
 	}
 	return refused
 }
 
-// turn says whether a place with that many ahead may have a free lock: a reader does not pass a writer.
+// turn says whether a place with that many ahead may have a free lock: nobody who listens is ahead, but a reader may pass
+// readers. A writer looks at 15 places only.
 func (m *Master) turn(p *place, ahead int) bool {
-	return ahead == 0 || p.reads && !slices.ContainsFunc(m.queue[:ahead], func(q place) bool { return !q.reads })
+	if !p.reads && ahead >= looksAt {
+		return false
+	}
+	return !slices.ContainsFunc(m.queue[:ahead], func(q place) bool { return !(p.reads && q.reads) && m.listens(&q) })
 }
 
 // holder is the holder that one who does not wait is told.

@@ -23,6 +23,7 @@ const (
 	RedissonListens              // a client of Redisson's subscribes (On) or unsubscribes its channels of the lock
 	RedissonTakes                // a client of Redisson's takes the lock
 	StateBecomes                 // the record's state becomes State
+	ClientListens                // somebody subscribes (On) or unsubscribes the channel of Client
 )
 
 // Step is what happens, and what the model makes of it.
@@ -59,7 +60,11 @@ func (s Step) String() string {
 	switch s.Event {
 	case Called:
 		var b strings.Builder
-		fmt.Fprintf(&b, "with state %s:", s.Call.State)
+		fmt.Fprintf(&b, "with state %s", s.Call.State)
+		if s.Call.Deaf {
+			b.WriteString(", deaf")
+		}
+		b.WriteByte(':')
 		for i := range s.Call.Ops {
 			fmt.Fprintf(&b, " %s", opText(&s.Call.Ops[i]))
 			if i < len(s.Replies) {
@@ -82,6 +87,8 @@ func (s Step) String() string {
 		return "a client of Redisson's takes the lock"
 	case StateBecomes:
 		return "the record's state becomes " + s.State
+	case ClientListens:
+		return fmt.Sprintf("client %s listens: %t", short(s.Client), s.On)
 	}
 	return fmt.Sprintf("event of unknown kind %d", s.Event)
 }
@@ -96,6 +103,9 @@ func opText(op *protocol.Request) string {
 	}
 	if op.Wait != nil {
 		text += fmt.Sprintf(", ticket %d", op.Wait.Ticket)
+	}
+	if op.Place != "" {
+		text += " " + op.Place
 	}
 	w := op.Wait
 	for _, mark := range []struct {

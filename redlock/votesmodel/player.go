@@ -164,7 +164,7 @@ type move struct {
 func (p *player) calls(i int) (all []move) {
 	add := func(weight int, make func(p *player) []protocol.Request) {
 		all = append(all, move{weight, func(p *player) Step {
-			return Step{Event: Called, Call: Call{State: p.state(i), Ops: make(p)}}
+			return Step{Event: Called, Call: p.call(i, make(p)...)}
 		}})
 	}
 	a := p.now[i]
@@ -238,16 +238,29 @@ func (p *player) calls(i int) (all []move) {
 	return all
 }
 
-// late are give-backs that come late, or once more.
+// late are give-backs that come late, or once more, and what clients do about places that they gave up.
 func (p *player) late() (all []move) {
 	if len(p.old) == 0 {
 		return nil
 	}
-	return []move{{3, func(p *player) Step {
-		last := len(p.old) - 1
-		a := p.old[last-p.any(min(len(p.old), 3), 0)]
-		return Step{Event: Called, Call: Call{State: p.state(0), Ops: []protocol.Request{p.giveBack(a, !p.chance(30))}}}
-	}}}
+	some := func(p *player) attempt { return p.old[len(p.old)-1-p.any(min(len(p.old), 3), 0)] }
+	return []move{
+		{3, func(p *player) Step { return Step{Event: Called, Call: p.call(0, p.giveBack(some(p), !p.chance(30)))} }},
+		{1, func(p *player) Step {
+			a := some(p)
+			return p.dequeue(fmt.Sprintf("%s/%c/%s", p.lock(a.mode).Field(a.holder), a.mode, p.m.State))
+		}},
+	}
+}
+
+// dequeue takes a place out of the queue, as a client does that has given it up and is woken for it.
+func (p *player) dequeue(place string) Step {
+	return Step{Event: Called, Call: p.call(0, protocol.Request{Kind: protocol.Dequeue, Lock: p.lock(protocol.Plain), Place: place})}
+}
+
+// call has client i send the ops. Without random client 2 hears nothing and says so. The others do not say so.
+func (p *player) call(i int, ops ...protocol.Request) Call {
+	return Call{State: p.state(i), Deaf: p.any(3, i) == 1, Ops: ops}
 }
 
 // state is what client i takes the record's state for: mostly what it is.
@@ -278,10 +291,13 @@ func (p *player) events() (all []move) {
 			add(1, Step{Event: Lapsed, Client: Client(i)})
 			all = append(all, move{1, func(p *player) Step {
 				p.stamp++
-				return Step{Event: Called, Call: Call{State: p.state(i), Ops: []protocol.Request{
-					{Kind: protocol.Heartbeat, Holder: Client(i), TTL: Liveness, Start: p.stamp}}}}
+				return Step{Event: Called, Call: p.call(i, protocol.Request{Kind: protocol.Heartbeat, Holder: Client(i), TTL: Liveness, Start: p.stamp})}
 			}})
 		}
+		add(1, Step{Event: ClientListens, Client: Client(i), On: !p.m.Hears[Client(i)]})
+	}
+	for _, q := range p.m.queue {
+		all = append(all, move{1, func(p *player) Step { return p.dequeue(q.member) }})
 	}
 	add(1, Step{Event: RedissonListens, On: !p.m.Listens})
 	switch {
@@ -325,6 +341,8 @@ func (p *player) play(s Step) Step {
 		m.Lapse(s.Client)
 	case RedissonListens:
 		m.Listens = s.On
+	case ClientListens:
+		m.Hears[s.Client] = s.On
 	case RedissonTakes:
 		mode := protocol.Plain
 		if p.w.Readers {

@@ -32,14 +32,23 @@ func (m *Master) placeOf(op *protocol.Request) place {
 }
 
 func (m *Master) enqueue(op *protocol.Request, p place) {
-	m.signs[p.client()] = sign{op.Start, m.now + op.Wait.Liveness}
+	m.signal(p.client(), op.Start, op.Wait.Liveness)
 	m.drop(p.member)
 	i := slices.IndexFunc(m.queue, func(q place) bool { return p.before(&q) })
 	if i < 0 {
 		i = len(m.queue)
 	}
 	m.queue = slices.Insert(m.queue, i, p)
-	m.lives = m.now + queueLives
+	m.queueEnd = m.now + queueLives
+}
+
+// signal writes the sign of life of a client.
+func (m *Master) signal(client string, stamp, lives time.Duration) {
+	text := fmt.Sprint(int64(stamp))
+	if m.deaf {
+		text += protocol.Deaf
+	}
+	m.signs[client] = sign{text, m.now + lives}
 }
 
 func (m *Master) drop(member string) (had bool) {
@@ -52,9 +61,7 @@ func (m *Master) drop(member string) (had bool) {
 // that it names, of another state (H10). It returns the first that is left.
 func (m *Master) head(fits bool) *place {
 	for len(m.queue) > 0 {
-		first := m.queue[0]
-		_, lives := m.signs[first.client()]
-		if lives && (!fits || first.state == "" || first.state == m.State) {
+		if first := m.queue[0]; m.lives(&first, fits) {
 			return &first
 		}
 		m.queue = m.queue[1:]
@@ -62,7 +69,33 @@ func (m *Master) head(fits bool) *place {
 	return nil
 }
 
-func (m *Master) wake(p *place) { m.say(protocol.Wake(p.client()), m.lock) }
+func (m *Master) lives(p *place, fits bool) bool {
+	_, there := m.signs[p.client()]
+	return there && (!fits || p.state == "" || p.state == m.State)
+}
+
+// listens says whether the place is waited for: its client hears messages, or has said that it is to be waited for.
+func (m *Master) listens(p *place) bool {
+	s, lives := m.signs[p.client()]
+	return lives && (m.Hears[p.client()] || strings.HasSuffix(s.text, protocol.Deaf))
+}
+
+// looksAt is how many places are asked whether they listen.
+const looksAt = 16
+
+// firstListening is the first place that listens (H19), or the head if none of the first does; heard says which.
+func (m *Master) firstListening(fits bool) (first *place, heard bool) {
+	head := m.head(fits)
+	for _, p := range m.queue[:min(len(m.queue), looksAt)] {
+		if m.lives(&p, fits) && m.listens(&p) {
+			return &p, true
+		}
+	}
+	return head, false
+}
+
+// wake names the place, so that a client that has given it up can take it out of the queue.
+func (m *Master) wake(p *place) { m.say(protocol.Wake(p.client()), m.lock+"\x00"+p.member) }
 
 func (m *Master) say(channel, text string) { m.said = append(m.said, Message{channel, text}) }
 
@@ -116,7 +149,7 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 	if !wakes || op.Leaves {
 		return r
 	}
-	first := m.head(fits)
+	first, _ := m.firstListening(fits)
 	switch {
 	case first == nil:
 	case hands && fits && free && mode != protocol.Read && !heard && first.state != "":
@@ -171,11 +204,11 @@ func (m *Master) afterReader(reader string) (free, wakes bool) {
 	return false, wakes
 }
 
-// hand gives the vote to the first place, for a short TTL (H12), and tells its client the stamp of its sign of life.
+// hand gives the vote to a place, for a short TTL (H12), and tells its client its sign of life.
 func (m *Master) hand(op *protocol.Request, to *place) {
 	vote := m.raise(op.Token)
 	m.grant(to.field, op.Lock.Mode, op.Hand)
 	m.drop(to.member)
-	stamp := m.signs[to.client()].stamp
-	m.say(protocol.Wake(to.client()), fmt.Sprintf("%s\x00%s\x00%d\x00%d\x00%d", m.lock, to.field, vote, stamp, op.Hand.Milliseconds()))
+	stamp := m.signs[to.client()].text
+	m.say(protocol.Wake(to.client()), fmt.Sprintf("%s\x00%s\x00%d\x00%s\x00%d", m.lock, to.field, vote, stamp, op.Hand.Milliseconds()))
 }

@@ -27,6 +27,8 @@ type Real interface {
 	Expire(key string, ttl time.Duration) error
 	// Listen has a client of Redisson's subscribe its channel of the lock, or unsubscribe it.
 	Listen(on bool) error
+	// Hear subscribes the channel of a client, or unsubscribes it.
+	Hear(client string, on bool) error
 }
 
 // DivergenceError says that a master did not do what the model does.
@@ -82,6 +84,8 @@ func deliver(w World, step Step, at Real) (got Step, err error) {
 		err = at.Delete(SignOfLife(step.Client))
 	case RedissonListens:
 		err = at.Listen(step.On)
+	case ClientListens:
+		err = at.Hear(step.Client, step.On)
 	case RedissonTakes:
 		for _, item := range step.Keys[w.Lock].Items {
 			field, value, _ := strings.Cut(item, "=")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock/votesmodel"
@@ -22,6 +23,7 @@ type server struct {
 	c      *redis.Client
 	pubsub *redis.PubSub
 	hears  bool
+	heard  map[string]bool // the clients whose channel is subscribed
 }
 
 // mark is a channel on which Said publishes, to know that it has read everything before.
@@ -34,7 +36,7 @@ func startServer(t *testing.T) (*server, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	at := &server{ctx: context.Background(), c: redis.NewClient(&redis.Options{Addr: s.Addr()})}
+	at := &server{ctx: context.Background(), c: redis.NewClient(&redis.Options{Addr: s.Addr()}), heard: map[string]bool{}}
 	t.Cleanup(func() { _ = at.c.Close() })
 	at.pubsub = at.c.PSubscribe(at.ctx, "redlock:*")
 	t.Cleanup(func() { _ = at.pubsub.Close() })
@@ -75,6 +77,7 @@ func (s *server) Said() (said []votesmodel.Message, err error) {
 			return nil, err
 		case m.Channel == mark:
 			return said, nil
+		case m.Pattern == "" && protocol.IsWake(m.Channel): // once more, to the subscription of Hear
 		case !ofCheck(m.Channel):
 			said = append(said, votesmodel.Message{Channel: m.Channel, Text: m.Payload})
 		}
@@ -128,6 +131,14 @@ func (s *server) Listen(on bool) error {
 	return s.subscribe(on, redissons...)
 }
 
+func (s *server) Hear(client string, on bool) error {
+	s.heard[client] = on
+	if !on {
+		delete(s.heard, client)
+	}
+	return s.subscribe(on, protocol.Wake(client))
+}
+
 // The scripts that ship do on a redis-server what the model does: all short paths, and random ones.
 func TestScripts_onRedis_asTheModel(t *testing.T) {
 	s, url := startServer(t)
@@ -141,6 +152,11 @@ func TestScripts_onRedis_asTheModel(t *testing.T) {
 	reset := func() {
 		if s.hears {
 			if err := s.Listen(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for client := range s.heard {
+			if err := s.Hear(client, false); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,7 @@ func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), f
 	for _, what := range []string{
 		"acquire granted", "acquire held", "acquire refused", "release granted", "release absent", "extend granted", "extend refused",
 		"confirm granted", "confirm absent", "confirm refused", "queued", "several ops in a call", "hand", "wake", "Redisson",
+		"dequeue granted", "dequeue absent", "passed over",
 	} {
 		if seen[what] < n.least {
 			t.Errorf("%q happened %d times, want %d", what, seen[what], n.least)
@@ -95,11 +97,15 @@ func count(seen map[string]int, path votesmodel.Path) {
 		}
 		for _, m := range s.Said {
 			_, hand := protocol.ParseHand(m.Text)
+			_, place := protocol.ParseWake(m.Text)
 			switch {
 			case hand:
 				seen["hand"]++
-			case m.Text == lockName:
+			case place != "":
 				seen["wake"]++
+				if queue := s.Keys[protocol.NewLock(lockName, protocol.Plain).Queue].Items; len(queue) > 0 && !strings.HasPrefix(queue[0], place+"@") {
+					seen["passed over"]++
+				}
 			default:
 				seen["Redisson"]++
 			}
