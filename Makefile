@@ -10,7 +10,8 @@ TESTFLAGS ?= -race -count=1 -timeout 12m -vet=off
 ALONE := ./redlock ./multilock ./node ./cmd/... ./chaos ./chaos/chaoscli
 # These wait for containers and for Java most of the time.
 PATIENT := ./chaos/cluster/... ./internal/redissontest
-# These explore in one goroutine: the race detector has nothing to see there.
+# These explore in one goroutine: the race detector has nothing to see there. make soak explores
+# their large worlds.
 MODELS := ./redlock/tokenmodel ./redlock/membershipmodel ./redlock/handoffmodel ./redlock/votesmodel
 
 .PHONY: test test-servers lint fuzz bench bench-check mutation soak soak-membership setup
@@ -23,7 +24,7 @@ test: setup
 	# simulations and that a seed repeats, every nemesis on real masters, in Docker and out of it;
 	# and the mutants' own build. One after the other: what only computes slows a
 	# Docker engine down, nice or not.
-	$(GO) test -count=1 -vet=off $(MODELS)
+	$(GO) test -short -count=1 -vet=off $(MODELS)
 	$(GO) test -count=1 -vet=off ./chaos/sim
 	$(GO) test -count=1 -vet=off -run repeatsByThePrintedCommand ./chaos/chaoscli
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce|TestOperator' ./chaos

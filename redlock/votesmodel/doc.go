@@ -4,8 +4,8 @@
 // messages are published, and which keys are there afterwards. It is docs/handoff.md as it was built
 // (docs/handoff.md), in the requests and replies of package protocol.
 //
-//   - [Master] is exact: votes.lua with all its acts, and what extend.lua, confirm.lua and signs of life do to the lock.
-//     Time stands still between calls unless the caller moves it.
+//   - [Master] is exact: votes.lua with all its acts, and what extend.lua, confirm.lua, signs of life and
+//     Dequeue do to the lock. Time stands still between calls unless the caller moves it.
 //   - [Short] are all shortest runs to every state within some steps, and [Paths] long random runs.
 //   - [Replay] holds a real master against a run, step by step: replies, messages and keys.
 //
@@ -14,7 +14,8 @@
 // redis-server do what Master does (TestScripts_onRedis_asTheModel). The tests change the scripts in many ways, and the
 // replay finds each (TestScripts_broken_diverge).
 //
-// Not modelled: tickets that a master gives (ticket 0), readers of Redisson's, errors of Redis, top-up, hold counts above
-// 1, and the counters of several locks in one call. Package nodetest compares those with a real master, or runs them.
+// Not modelled: tickets that a master gives (ticket 0), places of earlier builds, readers of Redisson's, errors of Redis,
+// top-up, hold counts above 1, and the counters of several locks in one call. Package nodetest compares those with a real
+// master, or runs them. A master looks at 16 places for one that listens; the queues of the runs are shorter.
 // Nothing here starts a goroutine, and a Master may not be shared between goroutines.
 package votesmodel

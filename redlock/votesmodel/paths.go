@@ -98,14 +98,14 @@ func short(id string) string { return strings.TrimLeft(id[min(24, len(id)):], "0
 
 func opText(op *protocol.Request) string {
 	text := fmt.Sprintf("%v of %s", op.Kind, short(op.Holder))
-	if op.Lock != nil {
+	switch {
+	case op.Place != "":
+		text = fmt.Sprintf("%v of %s", op.Kind, op.Place)
+	case op.Lock != nil:
 		text += fmt.Sprintf(" (%c), token %d", op.Lock.Mode, op.Token)
 	}
 	if op.Wait != nil {
 		text += fmt.Sprintf(", ticket %d", op.Wait.Ticket)
-	}
-	if op.Place != "" {
-		text += " " + op.Place
 	}
 	w := op.Wait
 	for _, mark := range []struct {
