@@ -209,7 +209,7 @@ func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) 
 		case k.TTL < 0:
 			why = "has no expiry"
 		case k.What != history.KeyVotes: // the checker left-behind judges those
-		case k.TTL > h.Header.TTL && k.At-heal >= int64(h.Header.TTL): // before, it may be of a clock that was ahead by a little
+		case k.TTL > h.Header.TTL && (heal == 0 || k.At-heal >= int64(h.Header.TTL)): // just after a fault it may be of a clock that was ahead by a little
 			why = fmt.Sprintf("has %v left, and no client asks for more than %v", k.TTL, h.Header.TTL)
 		case stale > 0:
 			why = fmt.Sprintf("is still there %v after any client can have set it", h.Header.TTL+bound+time.Duration(stale))
