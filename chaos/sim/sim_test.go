@@ -226,11 +226,11 @@ func readers(h *history.History) (reads, together int) {
 	return reads, together
 }
 
-// 300,000 lock operations under faults, or ten million grants in a soak. A process simulates on one processor, so a second one has
+// 100,000 lock operations under faults, or ten million grants in a soak. A process simulates on one processor, so a second one has
 // half of them.
 func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 	if raceEnabled || testing.Short() {
-		t.Skip("takes a minute, and ten with the race detector")
+		t.Skip("takes half a minute, and five with the race detector")
 	}
 	const half = "REDLOCK_SIM_HALF"
 	if os.Getenv(half) == "" && *seedFlag == 0 {
@@ -249,7 +249,7 @@ func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 			}
 		}()
 	}
-	enough := operations(150_000)
+	enough := operations(50_000)
 	if os.Getenv("REDLOCK_SOAK") != "" {
 		enough = func(s sim.Stats) bool { return s.Grants >= 5_000_000 }
 	}

@@ -73,7 +73,7 @@ func (c *contention) define(fs *flag.FlagSet) {
 	fs.IntVar(&c.processes, "processes", 0, "`N` processes that share them, with a client each")
 	fs.IntVar(&c.readers, "readers", 0, "`N` of the waiters read, the others write")
 	fs.BoolVar(&c.unfair, "unfair", false, "take the lock when it is free, whoever waits longer")
-	fs.DurationVar(&c.delay, "delay", 0, "`TIME` that proxies add to each round trip to masters of our own")
+	fs.DurationVar(&c.delay, "delay", 0, "`TIME` that proxies add to a round trip")
 	fs.DurationVar(&c.hold, "hold", time.Millisecond, "`TIME` that each holder keeps the lock")
 }
 

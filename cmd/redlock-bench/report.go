@@ -159,9 +159,9 @@ func (r *report) contentionRow(c *contentionCell) {
 		optional(c.Commands), number(c.Rounds), strconv.Itoa(c.Overlaps))
 	if c.OfTurns > 0 {
 		r.line(contentionLine, "limit", number(c.Limit), "", number(float64(c.Waiters)/c.Limit*1e3), "", "", "", "", "", "", "")
-		r.line("        the limit: %s ms held and one trip of %s ms. This is %.2f of its rate,",
+		r.line("        the limit: %s ms held and a trip of %s ms; the rate is %.2f of it,",
 			number(c.Held/1e3), number(c.Trip/1e3), c.OfLimit)
-		r.line("        and the p99 is %.2f of its p99", c.OfTurns)
+		r.line("        and the p99 wait %.2f times what it would be", c.OfTurns)
 	}
 	if c.ClientCPU != nil {
 		r.line("        clients: %s us of CPU a lock", number(*c.ClientCPU))
