@@ -130,6 +130,9 @@ func (ct *contender) sleep(patience time.Duration) {
 	switch {
 	case won:
 		ct.wakeLocked(0)
+	case votes && !handed && (ct.wakes.Foreign() || !ct.open.b.handable()):
+		ct.requeue = true // no message can complete them, and others want those masters
+		ct.wakeLocked(0)
 	case votes:
 		ct.vain = !handed
 		ct.fewLocked()
