@@ -133,16 +133,15 @@ func (w *waiters) message(i int, channel, payload string) {
 		return
 	}
 	lock, place := protocol.ParseWake(payload)
+	field, of := protocol.ParsePlace(place)
 	known := place == ""
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
 		ct := w.contenders[lockKey{lock, mode}]
-		if ct == nil {
+		if ct == nil || place != "" && mode != of { // a reader that asks in a writer's turn wakes the writer again, and so on
 			continue
 		}
 		ct.wakeLocked(1 << i)
-		if field, of := protocol.ParsePlace(place); of == mode && ct.call != nil && ct.call.asksFor(field) {
-			known = true
-		}
+		known = known || ct.call != nil && ct.call.asksFor(field)
 	}
 	if !known {
 		w.dequeue(i, lock, place)
