@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,6 +161,8 @@ func (s *subscription) diff(have map[string]bool) (add, drop []string, closed bo
 			drop = append(drop, ch)
 		}
 	}
+	slices.Sort(add) // as any order of a map would make two simulations of one seed differ
+	slices.Sort(drop)
 	return add, drop, s.closed
 }
 

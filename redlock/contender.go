@@ -242,8 +242,12 @@ func (ct *contender) askWhenWoken(r *round) {
 	ct.armTimer(waiting.PauseMin + c.jitter(waiting.PauseMin))
 	for asked != c.all {
 		var set uint64
+		wake := ct.wake
+		if len(r.b.decided) > 0 {
+			wake = nil // select would choose at random, and two simulations of one seed would differ
+		}
 		select {
-		case <-ct.wake:
+		case <-wake:
 			set = ct.due(r.b, asked)
 		case <-r.b.decided:
 			r.b.decide() // await takes the token again

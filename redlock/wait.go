@@ -82,7 +82,7 @@ func (ignore) Receive(*protocol.Op) {}
 func (w *waiters) close() {
 	w.mu.Lock()
 	w.closed = true
-	for _, ct := range w.contenders {
+	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
 		ct.wakeLocked(0)
 		for e := ct.line.Front(); e != nil; e = e.Next() {
 			if e != ct.line.Front() || ct.passing {
@@ -127,6 +127,10 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
 	for lease == nil && err == nil {
+		if ctx.Err() != nil { // select would choose at random, and two simulations of one seed would differ
+			err = gaveUp(ctx, ct.l, ct.lastRound())
+			continue
+		}
 		select {
 		case <-next:
 			switch {

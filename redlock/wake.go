@@ -3,6 +3,9 @@
 package redlock
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -120,11 +123,9 @@ func (w *waiters) message(i int, channel, payload string) {
 		// A contender that does not follow the channel yet hears it too: its round may be
 		// under way, and refused before this release. The channel is followed for the
 		// other mode of a read-write lock, so no subscription of its own will wake it.
-		for _, ct := range w.contenders {
-			if ct.l.Channel == channel {
-				ct.wakes.Heard(i)
-				ct.wakeLocked(0)
-			}
+		for _, ct := range w.inOrderLocked(func(ct *contender) bool { return ct.l.Channel == channel }) {
+			ct.wakes.Heard(i)
+			ct.wakeLocked(0)
 		}
 		return
 	}
@@ -189,9 +190,23 @@ func (w *waiters) handedLocked(i int, h protocol.Hand) {
 func (w *waiters) lookAgain(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, ct := range w.contenders {
+	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
 		ct.wakeLocked(1 << i)
 	}
+}
+
+// inOrderLocked returns the contenders that are wanted, by lock and mode: the order of a map would make two simulations of one
+// seed differ.
+func (w *waiters) inOrderLocked(wanted func(*contender) bool) (all []*contender) {
+	for _, ct := range w.contenders {
+		if wanted(ct) {
+			all = append(all, ct)
+		}
+	}
+	slices.SortFunc(all, func(a, b *contender) int {
+		return cmp.Or(strings.Compare(a.l.Name, b.l.Name), cmp.Compare(a.l.Mode, b.l.Mode))
+	})
+	return all
 }
 
 // handOver has the next caller of this process ask for the lock right behind the release that
