@@ -148,27 +148,27 @@ func count(race, plain, soak uint64) uint64 {
 }
 
 func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
+	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
 }
 
 func TestRun_wildClocks_keepTokens(t *testing.T) {
-	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
+	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
 }
 
 // Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.
 func TestRun_amnesia_keepsExclusion(t *testing.T) {
-	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true})
+	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true})
 }
 
 // Callers in one process stand in line for each other.
 func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(1_500, 10_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
+	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
 }
 
 // Clients die while they hold, wait, take and give back, and their leases then meet other faults.
 func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 	doings := []string{sim.DoingLock, sim.DoingHold, sim.DoingUnlock}
-	n := count(1_500, 10_000, 1_000_000)
+	n := count(1_500, 6_000, 1_000_000)
 	var missing []string
 	many(t, func(s sim.Stats) bool {
 		missing = slices.DeleteFunc(slices.Clone(doings), func(doing string) bool { return s.Killed[doing] > 0 })
@@ -181,7 +181,7 @@ func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 
 // One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.
 func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
-	enough := operations(count(1_500, 10_000, 1_000_000))
+	enough := operations(count(1_500, 6_000, 1_000_000))
 	cfg := sim.Config{Duration: 20 * time.Second, Locks: 1, Clients: 6, Workers: 2}
 	reads, together := 0, 0
 	many(t, enough, cfg, func(h *history.History) {
@@ -226,7 +226,7 @@ func readers(h *history.History) (reads, together int) {
 	return reads, together
 }
 
-// 100,000 lock operations under faults, or ten million grants in a soak. A process simulates on one processor, so a second one has
+// 60,000 lock operations under faults, or ten million grants in a soak. A process simulates on one processor, so a second one has
 // half of them.
 func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 	if raceEnabled || testing.Short() {
@@ -249,7 +249,7 @@ func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 			}
 		}()
 	}
-	enough := operations(50_000)
+	enough := operations(30_000)
 	if os.Getenv("REDLOCK_SOAK") != "" {
 		enough = func(s sim.Stats) bool { return s.Grants >= 5_000_000 }
 	}
