@@ -42,6 +42,7 @@ type Client struct {
 
 	keeper    keeper
 	waiting   waiters
+	observers observers
 	deadlines deadlines
 	// quorumCalls has calls that every master has answered, to be used again.
 	quorumCalls sync.Pool
@@ -172,15 +173,24 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.renewer = newRenewer(c)
 	c.keeper.init(c)
 	c.waiting.init(c)
+	c.observers.c = c
 	for i, n := range nodes {
 		n.Bind(protocol.Binding{
 			CheckRecordState: c.epoch.terms != nil,
 			Drift:            s.drift,
 			Admit:            func(id protocol.Identity) error { return c.admit(i, id) },
-			Message:          func(channel, payload string) { c.waiting.message(i, channel, payload) },
-			Subscribed:       func(string) { c.waiting.lookAgain(i) },
-			Up:               func() { c.keeper.kick(i, nil) },
-			Trouble:          func(err error) { c.keeper.kick(i, err) },
+			Message: func(channel, payload string) {
+				if !c.observers.tell(channel) {
+					c.waiting.message(i, channel, payload)
+				}
+			},
+			Subscribed: func(channel string) {
+				if !c.observers.tell(channel) {
+					c.waiting.lookAgain(i)
+				}
+			},
+			Up:      func() { c.keeper.kick(i, nil) },
+			Trouble: func(err error) { c.keeper.kick(i, err) },
 		})
 	}
 	if err := c.open(ctx); err != nil {
@@ -229,6 +239,7 @@ func (c *Client) stop() bool {
 	close(c.quit)
 	c.renewer.close()
 	c.waiting.close()
+	c.observers.close()
 	c.keeper.close()
 	return true
 }

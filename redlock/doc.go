@@ -53,6 +53,7 @@
 //	renewer     one timer for all holds of a client
 //	waiters     all callers that wait, by lock; a contender is those that wait for one lock. Its
 //	            last round stays open while it sleeps: a release may hand it votes
+//	observers   those who want to know when a lock's announcement changes: package election
 //	keeper      tells each node whether its master may be asked for votes
 //
 // A round makes a hold, and the renewer extends it. A contender makes rounds. None of counting,
@@ -65,6 +66,7 @@
 //	a master may vote again  package internal/membership; keeper.enter tells the nodes
 //	a release hands it on    hold.release; a waiter takes it: waiters.handedLocked, Mutex.takeOpen
 //	a waiter is woken        waiters.message; waiting.Wakes
+//	who has a lock           Inspection.read; what a holder says about itself: announce.go
 //	an error's text          errors.go (a round), hold.go (a lease), open.go (Open)
 //	an option                options.go
 package redlock

@@ -77,6 +77,9 @@ var (
 // Redisson writes such a key.
 var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")
 
+// errNoAnswer is the error of a master that was asked and has not answered in time.
+var errNoAnswer = errors.New("no answer in time")
+
 // RoundError says why a round over all masters gave no lease. It wraps one of [ErrHeld],
 // [ErrUnreachable], [ErrRecovering] and [ErrRefused], and the [node.Error] of each master that
 // failed. Ask for it with errors.As. Nothing of the round is left on a master that granted in

@@ -2,7 +2,19 @@
 
 package redlock
 
-import "math/bits"
+import (
+	"context"
+	"math/bits"
+	"time"
+)
+
+// Announce is hook.Announce, and Retract hook.Retract.
+var Announce, Retract = announce, retract
+
+// AnnounceLate announces for a lease that is over.
+func AnnounceLate(ctx context.Context, l *Lease, since time.Time, value string) {
+	l.h.announce(ctx, since, value, time.Minute)
+}
 
 // CountedVotes is how many votes the client knows l to have. A vote may be on a
 // master before its answer has come in, and only what has come in is counted.

@@ -10,6 +10,9 @@ func init() {
 	hook.Check = func(l Locker) error { return l.core().check() }
 	hook.WithRand = withRand
 	hook.Voters = voterNames
+	hook.Announce = announce
+	hook.Retract = retract
+	hook.Observe = observe
 }
 
 // voterNames is hook.Voters.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hook lets package multilock and simulations reach functions of package redlock
+// Package hook lets packages multilock and election, and simulations, reach functions of package redlock
 // that are not for its users. Package redlock sets them when it is initialised. This
 // package cannot name redlock's types, because redlock imports it: each comment gives the
 // type to assert.
@@ -33,6 +33,22 @@ var (
 	//
 	//	func(*redlock.Lease) []string
 	Voters any
+	// Announce tells the masters what the holder of a lease says about itself, for
+	// redlock.Client.Inspect. It waits until a quorum has it, or for the node timeout, or until ctx
+	// ends. The masters forget it, so the caller announces again after the time that it returns.
+	//
+	//	func(ctx context.Context, lease *redlock.Lease, since time.Time, value string) (again time.Duration)
+	Announce any
+	// Retract takes back what was announced for a lease that was unlocked. It does not wait.
+	//
+	//	func(*redlock.Lease)
+	Retract any
+	// Observe subscribes to the announcements for the lock of that name. changed holds a token when
+	// one may have changed, or a message may have been missed. It is closed with the client. stop
+	// ends it.
+	//
+	//	func(client *redlock.Client, name string) (changed <-chan struct{}, stop func())
+	Observe any
 )
 
 // LeaseKey is the context key of the innermost lease. See redlock.LeaseFrom.

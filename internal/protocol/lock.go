@@ -55,7 +55,19 @@ func Wake(client string) string { return wakePrefix + client }
 const wakePrefix = "redlock:wake:"
 
 // IsWake says whether the channel is a client's [Wake].
-func IsWake(channel string) bool { return strings.HasPrefix(channel, wakePrefix) }
+func IsWake(channel string) bool {
+	return strings.HasPrefix(channel, wakePrefix) && !strings.HasPrefix(channel, observedPrefix)
+}
+
+// Observed is the channel on which the masters tell that the announcement of the lock called name has
+// changed. It begins as a client's [Wake] does, so that who may lock may observe. What a message says
+// proves nothing: whoever hears one asks the masters.
+func Observed(name string) string { return redissonName(observedPrefix, name) }
+
+const observedPrefix = wakePrefix + "leader"
+
+// AnnouncementKey is the key of the [Announcement] of the lock called name.
+func AnnouncementKey(name string) string { return redissonName("redlock:leader", name) }
 
 // redissonName derives the name of a companion key or channel from a lock's name, as
 // Redisson does. A name with braces stays as it is and any other name is wrapped in

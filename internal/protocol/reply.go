@@ -53,6 +53,8 @@ type Reply struct {
 	Record map[string]string // ReadRecord: the fields that exist
 	Seen   Seen              // ReadRecord
 	Err    error             // Unknown, NotSent and Refused
+
+	Inspected *Inspected // Inspect, Granted
 }
 
 // Seen says when a record was read, and on which master.

@@ -42,9 +42,17 @@ const (
 	// Dequeue takes Op.Place out of the lock's queue. The outcome is Granted if it was there, else
 	// Absent. It touches no vote, so it is right whoever has the place.
 	Dequeue
+	// Announce keeps Op.Announce beside the lock for TTL, and tells those who observe the lock,
+	// if it is new. The outcome is Granted, or Absent if the holder has no vote on this master.
+	// An Announce without a text takes back what the holder announced; the outcome is Absent if
+	// there is nothing of the holder's.
+	Announce
+	// Inspect reads who has the lock on this master, into Reply.Inspected. It changes nothing. The
+	// outcome is Granted.
+	Inspect
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "dequeue"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "dequeue", "announce", "inspect"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -59,13 +67,15 @@ type Request struct {
 	Kind   Kind
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
-	TTL    time.Duration // Acquire, TopUp, Extend, Heartbeat; the master gets whole milliseconds
+	TTL    time.Duration // Acquire, TopUp, Extend, Heartbeat, Announce; the master gets whole milliseconds
 	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm: the token
 	Count  int           // TopUp: the hold count
 	Items  []Item        // Extend only
 
 	Wait  *Wait  // Acquire of a waiter
 	Place string // Dequeue: what a wake named
+	// Announce is the text of an [Announcement].
+	Announce string
 	// Hand is the TTL of a vote that a Release may hand to the head of the queue; 0: it may
 	// not. Only the vote of a holder that has seen and believed it may be handed on (H17 in
 	// docs/handoff.md): else a master whose clock jumped would hand on what it expired.

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -30,8 +31,11 @@ func answer(op *protocol.Request, cmd redis.Cmder) protocol.Reply {
 	case *redis.StatusCmd:
 		return protocol.Reply{Outcome: protocol.Granted}
 	case *redis.SliceCmd:
-		if op.Kind == protocol.CompareAndSetRecord {
+		switch op.Kind {
+		case protocol.CompareAndSetRecord:
 			return decodeCompareAndSet(cmd.Val())
+		case protocol.Inspect:
+			return decodeInspect(cmd.Val())
 		}
 		record := make(map[string]string)
 		for i, v := range cmd.Val() {
@@ -74,7 +78,7 @@ func decode(r *protocol.Reply, kind protocol.Kind, n int64) {
 		r.Outcome, r.Token = protocol.Granted, n
 	case kind != protocol.Acquire && n == 1:
 		r.Outcome = protocol.Granted
-	case (kind == protocol.Release || kind == protocol.Confirm || kind == protocol.Dequeue) && n == 0:
+	case (kind == protocol.Release || kind == protocol.Confirm || kind == protocol.Dequeue || kind == protocol.Announce) && n == 0:
 		r.Outcome = protocol.Absent
 	case (kind == protocol.Acquire || kind == protocol.TopUp) && n <= 0:
 		left := min(-1-n, int64(maxRemaining/time.Millisecond))
@@ -97,6 +101,34 @@ func decodeCompareAndSet(vals []any) protocol.Reply {
 		}
 	}
 	return protocol.Reply{Err: errReply}
+}
+
+// decodeInspect reads what inspect.lua returns.
+func decodeInspect(vals []any) protocol.Reply {
+	bad := protocol.Reply{Err: errReply}
+	if len(vals) < 3 || len(vals)%3 != 0 {
+		return bad
+	}
+	votes, is0 := vals[0].(int64)
+	counter, is1 := vals[1].(string)
+	text, is2 := vals[2].(string)
+	if !is0 || !is1 || !is2 {
+		return bad
+	}
+	in := &protocol.Inspected{Votes: votes == 1, Announcement: text}
+	in.Counter, _ = strconv.ParseInt(counter, 10, 64) // 0 if it is no number, which votes.lua would refuse
+	for i := 3; i < len(vals); i += 3 {
+		field, is0 := vals[i].(string)
+		count, is1 := vals[i+1].(string)
+		left, is2 := vals[i+2].(int64)
+		if !is0 || !is1 || !is2 {
+			return bad
+		}
+		v := protocol.Voting{Field: field, Left: time.Duration(min(left, int64(maxRemaining/time.Millisecond))) * time.Millisecond}
+		v.Count, _ = strconv.Atoi(count)
+		in.Votings = append(in.Votings, v)
+	}
+	return protocol.Reply{Outcome: protocol.Granted, Inspected: in}
 }
 
 // decodeExtend reads what extend.lua returns.

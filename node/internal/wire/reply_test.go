@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +36,29 @@ func TestDecode_eachKind_classAndValue(t *testing.T) {
 		{protocol.Confirm, 1, protocol.Reply{Outcome: protocol.Granted}},
 		{protocol.Confirm, 0, protocol.Reply{Outcome: protocol.Absent}},
 		{protocol.Confirm, 2, protocol.Reply{Err: errReply}},
+		{protocol.Announce, 1, protocol.Reply{Outcome: protocol.Granted}},
+		{protocol.Announce, 0, protocol.Reply{Outcome: protocol.Absent}},
+		{protocol.Announce, 2, protocol.Reply{Err: errReply}},
 	} {
 		var got protocol.Reply
 		if decode(&got, tc.kind, tc.n); got.Outcome != tc.want.Outcome || got.Token != tc.want.Token ||
 			got.Remaining != tc.want.Remaining || !errors.Is(got.Err, tc.want.Err) {
 			t.Errorf("%v %d: %+v, want %+v", tc.kind, tc.n, got, tc.want)
+		}
+	}
+}
+
+func TestDecodeInspect_whatTheScriptReturns(t *testing.T) {
+	got := decodeInspect([]any{int64(1), "17", "said", "a:1", "2", int64(1500), "b:1", "1", int64(-1), "c:1", "x", int64(math.MaxInt64)})
+	want := protocol.Inspected{Votes: true, Counter: 17, Announcement: "said", Votings: []protocol.Voting{
+		{Field: "a:1", Count: 2, Left: 1500 * time.Millisecond}, {Field: "b:1", Count: 1, Left: -time.Millisecond}, {Field: "c:1", Left: maxRemaining}}}
+	if got.Outcome != protocol.Granted || got.Err != nil || !reflect.DeepEqual(*got.Inspected, want) {
+		t.Errorf("%+v", got)
+	}
+	for _, bad := range [][]any{nil, {int64(1), "17"}, {"1", "17", ""}, {int64(1), int64(17), ""}, {int64(1), "17", nil},
+		{int64(1), "17", "", "a:1"}, {int64(1), "17", "", "a:1", "1", "7"}, {int64(1), "17", "", nil, "1", int64(7)}} {
+		if got := decodeInspect(bad); !errors.Is(got.Err, errReply) || got.Outcome != protocol.Unknown || got.Inspected != nil {
+			t.Errorf("%v: %+v", bad, got)
 		}
 	}
 }
@@ -126,7 +145,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if len(vals) > 0 {
-			k := protocol.Kind(kind % (uint8(protocol.Heartbeat) + 1))
+			k := protocol.Kind(kind % (uint8(protocol.Announce) + 1))
 			var r protocol.Reply
 			decode(&r, k, vals[0])
 			sane(r)

@@ -20,8 +20,10 @@ var (
 	sources = map[string]string{}
 
 	checkSource = lua.Source("check")
+	announceSHA = register(lua.Source("announce"))
 	confirmSHA  = register(lua.Source("confirm"))
 	extendSHA   = register(lua.Source("extend"))
+	inspectSHA  = register(lua.Source("inspect"))
 	recordSHA   = register(lua.Source("record"))
 	topUpSHA    = register(lua.Source("topup"))
 	votesSHA    = register(lua.Source("votes"))
@@ -65,6 +67,12 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
 	case protocol.Dequeue:
 		return redis.NewIntCmd(background, "zrem", l.Queue, op.Place)
+	case protocol.Announce:
+		return redis.NewIntCmd(background, "evalsha", announceSHA, 2, l.Name, protocol.AnnouncementKey(l.Name),
+			l.Field(op.Holder), millis(op.TTL), op.Announce, protocol.Observed(l.Name))
+	case protocol.Inspect:
+		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 3, l.Name, &c.Keys.Record, protocol.AnnouncementKey(l.Name),
+			c.Voting, l.Counter)
 	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.Keys.Record,
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Announcement is what the holder of a lock says about itself. The masters keep it beside the lock
+// while the holder announces it again and again. It names its holder, so a reader can tell what an
+// earlier holder said.
+type Announcement struct {
+	Field string    // the holder's field in the lock's hash
+	Token int64     // the fencing token
+	Since time.Time // when the hold began, on the holder's clock, in whole milliseconds
+	Value string    // the caller's own; any bytes
+}
+
+// String is the announcement as the masters keep it.
+func (a Announcement) String() string {
+	return strings.Join([]string{a.Field, strconv.FormatInt(a.Token, 10), strconv.FormatInt(a.Since.UnixMilli(), 10), a.Value}, "\x00")
+}
+
+// ParseAnnouncement reads what a master keeps. ok is false if it is none.
+func ParseAnnouncement(text string) (a Announcement, ok bool) {
+	words := strings.SplitN(text, "\x00", 4)
+	if len(words) != 4 {
+		return Announcement{}, false
+	}
+	token, err1 := strconv.ParseInt(words[1], 10, 64)
+	since, err2 := strconv.ParseInt(words[2], 10, 64)
+	if err1 != nil || err2 != nil || token <= 0 {
+		return Announcement{}, false
+	}
+	return Announcement{Field: words[0], Token: token, Since: time.UnixMilli(since), Value: words[3]}, true
+}
+
+// Inspected is what one master knows about a lock.
+type Inspected struct {
+	// Votes says that the master may vote. Another one may have forgotten a holder.
+	Votes        bool
+	Counter      int64  // of the lock, and of the locks that share it: no smaller than any token that the master gave
+	Announcement string // as the master keeps it; empty if there is none
+	Votings      []Voting
+}
+
+// Voting is one vote on one master.
+type Voting struct {
+	Field string        // the holder's, in the lock's hash
+	Count int           // the hold count
+	Left  time.Duration // the rest of its TTL; negative if it has none
+}

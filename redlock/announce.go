@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// leastAnnounce bounds how often an announcement is repeated, and how long it lives.
+const leastAnnounce = 100 * time.Millisecond
+
+// announce is hook.Announce.
+func announce(ctx context.Context, l *Lease, since time.Time, value string) (again time.Duration) {
+	again = max(l.h.ls.ttl/3, leastAnnounce)
+	if l.Err() == nil {
+		l.h.announce(ctx, since, value, 6*again)
+	}
+	return again
+}
+
+func (h *hold) announce(ctx context.Context, since time.Time, value string, ttl time.Duration) {
+	now := h.c.clock.Elapsed()
+	said := protocol.Announcement{Field: h.l.Field(h.holder), Token: h.token, Since: since, Value: value}
+	q := h.c.poll(h.c.all, h.c.need, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder, Announce: said.String(),
+		TTL: ttl, Start: now, Deadline: now + h.c.nodeTimeout})
+	q.await(ctx, h.c.nodeTimeout)
+	q.done()
+}
+
+// retract is hook.Retract.
+func retract(l *Lease) {
+	h, now := l.h, l.h.c.clock.Elapsed()
+	h.c.poll(h.c.all, 0, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder,
+		TTL: leastAnnounce, Start: now, Deadline: now + h.ls.ttl}).done()
+}
+
+// observers are those who want to know when the announcement of a lock changes, by channel.
+type observers struct {
+	c *Client
+
+	mu     sync.Mutex
+	on     map[string][]chan struct{}
+	closed bool
+}
+
+// observe is hook.Observe.
+func observe(c *Client, name string) (changed <-chan struct{}, stop func()) {
+	o, channel, ch := &c.observers, protocol.Observed(name), make(chan struct{}, 1)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		close(ch)
+		return ch, func() {}
+	}
+	if o.on == nil {
+		o.on = make(map[string][]chan struct{})
+	}
+	o.on[channel] = append(o.on[channel], ch)
+	if len(o.on[channel]) == 1 {
+		for _, n := range c.nodes {
+			n.Subscribe(channel)
+		}
+	}
+	return ch, func() { o.leave(channel, ch) }
+}
+
+func (o *observers) leave(channel string, ch chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, other := range o.on[channel] {
+		if other == ch {
+			o.on[channel] = append(o.on[channel][:i:i], o.on[channel][i+1:]...)
+		}
+	}
+	if len(o.on[channel]) > 0 || o.closed {
+		return
+	}
+	delete(o.on, channel)
+	for _, n := range o.c.nodes {
+		n.Unsubscribe(channel)
+	}
+}
+
+// tell tells the observers of the channel that something may have changed. It says whether the
+// channel is one of theirs.
+func (o *observers) tell(channel string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, ch := range o.on[channel] {
+		if !o.closed {
+			select {
+			case ch <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return len(o.on[channel]) > 0
+}
+
+// close ends all observers.
+func (o *observers) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	for _, on := range o.on {
+		for _, ch := range on {
+			close(ch)
+		}
+	}
+}

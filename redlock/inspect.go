@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node"
+)
+
+// Inspection is what the masters answered about a lock: see [Client.Inspect].
+type Inspection struct {
+	Name string // of the lock
+	// Holders are those of whom a quorum of masters has a vote: one, or the readers of an
+	// [RWMutex], sorted by id. It is empty if there is none.
+	Holders []Holder
+	// Free says that no holder can have a quorum of votes. If there are no Holders and Free is
+	// false, the answers do not tell: the votes are split at this moment, or too few masters
+	// answered, or too many may have forgotten a vote.
+	Free bool
+	// AsOf is when the masters were asked, on this host's clock. Each answered later.
+	AsOf    time.Time
+	Quorum  int                // how many masters make a holder
+	Masters []MasterInspection // in the order of the client's list
+}
+
+// Holder is a holder of a lock, as a quorum of masters knows it.
+type Holder struct {
+	ID    string // as [Lease.Holder] returns it
+	Votes int    // how many masters have its vote
+	Count int    // the hold count: 1, and more if the lock was re-entered
+	// Left is how long a quorum of its votes lasts, if the holder does not renew them.
+	Left time.Duration
+
+	// Token, Since and Value are what the holder has announced: its fencing token, when its hold
+	// began on its own clock, and a text of its own. A leader of package election announces itself.
+	// They are zero if no master that was heard has an announcement of this holder.
+	Token int64
+	Since time.Time
+	Value string
+}
+
+// MasterInspection is what one master answered about a lock.
+type MasterInspection struct {
+	Name    string        // of the master
+	Err     error         // why there is no answer; nil if there is one
+	Votes   bool          // the master may vote; else it may have forgotten a vote
+	Holders []string      // the ids of the holders of whom it has a vote
+	Left    time.Duration // the rest of the TTL of the longest of these votes
+	Counter int64         // the lock's counter: at least the token of every lease that the master voted for
+}
+
+// Inspect asks every master once who has the lock called name, and changes nothing. It needs no
+// vote, so it also works while masters recover. name may be that of a Mutex or of an RWMutex.
+//
+// What it returns is advice and no lock. When Inspect returns, the lock may have another
+// holder, and a lock that was Free may be held. To do something while nobody else does, take the
+// lock. To protect a resource, give it the fencing token (package fence).
+//
+// If fewer masters than a quorum answered within the node timeout, Inspect returns the Inspection,
+// in which each master has its error, and
+//
+//	ErrUnreachable  too few answered
+//	ErrRefused      masters answered, and would not say: the name is a key of another type, for example
+//
+// With the other errors, ErrConfig, ErrClosed and ctx.Err(), it returns no Inspection.
+func (c *Client) Inspect(ctx context.Context, name string) (*Inspection, error) {
+	m := c.Mutex(name)
+	switch {
+	case m.err != nil:
+		return nil, m.err
+	case ctx == nil:
+		return nil, errNilContext
+	}
+	if err := c.mayLock(ctx, m.l); err != nil {
+		return nil, err
+	}
+	in := &Inspection{Name: name, AsOf: c.clock.Wall(), Quorum: c.need}
+	start := c.clock.Elapsed()
+	q := c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: m.l, Start: start, Deadline: start + c.nodeTimeout})
+	defer q.done()
+	took := func() time.Duration { return c.clock.Elapsed() - start }
+	q.await(ctx, c.nodeTimeout)
+	// A little longer, so that a slow master does not look silent.
+	q.hear(ctx, everybody, min(max(3*took(), hearOutMax), c.nodeTimeout-took()))
+	if in.read(q.replies()); len(in.Holders) == 0 && !in.Free {
+		q.hear(ctx, everybody, c.nodeTimeout-took()) // the others may tell
+		in.read(q.replies())
+	}
+	if err := c.mayLock(ctx, m.l); err != nil {
+		return nil, err
+	}
+	return in, in.identify(c, q.replies())
+}
+
+// read decides by quorum what the replies say.
+func (in *Inspection) read(replies []protocol.Reply) {
+	holders := make(map[string]*Holder) // by field
+	lefts := make(map[string][]time.Duration)
+	for i := range replies {
+		at := replies[i].Inspected
+		if at == nil {
+			continue
+		}
+		for _, v := range at.Votings {
+			h := holders[v.Field]
+			if h == nil {
+				h = &Holder{ID: idOf(v.Field)}
+				holders[v.Field] = h
+			}
+			h.Votes++
+			h.Count = max(h.Count, v.Count)
+			lefts[v.Field] = append(lefts[v.Field], max(v.Left, 0))
+		}
+	}
+	for i := range replies {
+		if at := replies[i].Inspected; at != nil {
+			said, ok := protocol.ParseAnnouncement(at.Announcement)
+			if h := holders[said.Field]; ok && h != nil && has(at, said.Field) {
+				h.Token, h.Since, h.Value = said.Token, said.Since, said.Value
+			}
+		}
+	}
+	in.Holders, in.Free = nil, in.possible("", replies) < in.Quorum
+	for field, h := range holders {
+		if h.Votes >= in.Quorum {
+			left := lefts[field]
+			slices.Sort(left)
+			h.Left = left[len(left)-in.Quorum]
+			in.Holders = append(in.Holders, *h)
+		}
+		in.Free = in.Free && in.possible(field, replies) < in.Quorum
+	}
+	slices.SortFunc(in.Holders, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// possible is how many votes the holder may have: those that were seen, those of masters that did
+// not answer, and those that a master may have forgotten.
+func (in *Inspection) possible(field string, replies []protocol.Reply) (n int) {
+	for i := range replies {
+		if at := replies[i].Inspected; at == nil || !at.Votes || has(at, field) {
+			n++
+		}
+	}
+	return n
+}
+
+func has(at *protocol.Inspected, field string) bool {
+	return slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return v.Field == field })
+}
+
+// idOf is the holder's id. The vote of a writer of an RWMutex has a mark behind it.
+func idOf(field string) string { return strings.TrimSuffix(field, ":write") }
+
+// identify fills in the masters, and returns the error of Inspect.
+func (in *Inspection) identify(c *Client, replies []protocol.Reply) error {
+	told, refused := 0, 0
+	errs := collect()
+	for i := range replies {
+		r := &replies[i]
+		m := MasterInspection{Name: c.nodes[i].Name(), Err: r.Err}
+		switch at := r.Inspected; {
+		case at != nil:
+			told++
+			m.Votes, m.Counter = at.Votes, at.Counter
+			for _, v := range at.Votings {
+				m.Holders = append(m.Holders, idOf(v.Field))
+				m.Left = max(m.Left, v.Left)
+			}
+		case r.Err == nil:
+			m.Err = &node.Error{Node: m.Name, Err: errNoAnswer}
+		case r.Outcome == protocol.Refused:
+			refused++
+		}
+		if m.Err != nil {
+			errs.Errors = append(errs.Errors, m.Err)
+		}
+		in.Masters = append(in.Masters, m)
+	}
+	if told >= in.Quorum {
+		return nil
+	}
+	kind := ErrUnreachable
+	if told+refused >= in.Quorum {
+		kind = ErrRefused
+	}
+	return fmt.Errorf("%w: inspecting %q: %d of %d masters said who has it, quorum is %d: %w", kind, in.Name, told, len(replies), in.Quorum, errs)
+}
+
+// String is the verdict in one line.
+func (in *Inspection) String() string {
+	switch {
+	case in == nil:
+		return "no inspection"
+	case in.Free:
+		return fmt.Sprintf("%q is free", in.Name)
+	case len(in.Holders) == 0:
+		return fmt.Sprintf("the masters do not tell who has %q", in.Name)
+	}
+	h := in.Holders[0]
+	s := fmt.Sprintf("%q is held by %s, by %d of %d masters for %v", in.Name, h.ID, h.Votes, len(in.Masters), h.Left)
+	if more := len(in.Holders) - 1; more > 0 {
+		s += fmt.Sprintf(", and by %d more", more)
+	}
+	return s
+}
