@@ -4,6 +4,8 @@ package redlock
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,8 +108,8 @@ func (o *observers) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	for _, on := range o.on {
-		for _, ch := range on {
+	for _, channel := range slices.Sorted(maps.Keys(o.on)) { // the order of a map would make two simulations of one seed differ
+		for _, ch := range o.on[channel] {
 			close(ch)
 		}
 	}

@@ -13,6 +13,7 @@ func init() {
 	hook.Announce = announce
 	hook.Retract = retract
 	hook.Observe = observe
+	hook.Jitter = (*Client).jitter
 }
 
 // voterNames is hook.Voters.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hook lets packages multilock and election, and simulations, reach functions of package redlock
-// that are not for its users. Package redlock sets them when it is initialised. This
+// Package hook lets packages multilock and election, and simulations, reach functions of
+// package redlock that are not for its users. Package redlock sets them when it is initialised. This
 // package cannot name redlock's types, because redlock imports it: each comment gives the
 // type to assert.
 package hook
@@ -49,6 +49,10 @@ var (
 	//
 	//	func(client *redlock.Client, name string) (changed <-chan struct{}, stop func())
 	Observe any
+	// Jitter is a random time in [0, d), of the client's source: see WithRand. d must be above 0.
+	//
+	//	func(client *redlock.Client, d time.Duration) time.Duration
+	Jitter any
 )
 
 // LeaseKey is the context key of the innermost lease. See redlock.LeaseFrom.
