@@ -259,6 +259,14 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 	for _, m := range []redlock.Locker{c.Mutex("orders"), c.RWMutex("orders-rw").Locker(), c.RWMutex("orders-rw").RLocker()} {
 		l := locked(t, m)
 		settled(t, l, 3)
+		in, err := c.Inspect(t.Context(), m.Name())
+		noErr(t, err)
+		if len(in.Holders) != 1 || in.Holders[0].ID != l.Holder() {
+			t.Errorf("%v", in)
+		}
+		redlock.Announce(t.Context(), l, time.Now(), "the rights are enough")
+		soon(t, "announced", func() bool { return len(ms.keys("redlock:leader:*")) == 3 })
+		redlock.Retract(l)
 		ms.each([]int{0}, drop(m.Name()))
 		noErr(t, l.Extend(t.Context()))
 		soon(t, "topped up", func() bool { return len(ms.keys(m.Name())) == 3 })
