@@ -14,7 +14,13 @@ require (
 	modernc.org/sqlite v1.44.3
 )
 
-require github.com/yuin/gopher-lua v1.1.2
+require (
+	github.com/spf13/cobra v1.10.2
+	github.com/spf13/pflag v1.0.9
+	github.com/yuin/gopher-lua v1.1.2
+)
+
+require github.com/inconshreveable/mousetrap v1.1.0 // indirect
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

@@ -103,7 +103,7 @@ func unused(ctx context.Context, c *redis.Client) error {
 	case err != nil:
 		return err
 	case there > 0:
-		return fmt.Errorf("it has the key %s: locks of this library are in use there, or a chaos run was killed. Run redlock-bench status to see; "+
+		return fmt.Errorf("it has the key %s: locks of this library are in use there, or a chaos run was killed. Run redlock status to see; "+
 			"if no lock is in use, delete the key, on each of the masters", RecordKey)
 	}
 	return nil

@@ -203,7 +203,7 @@ func TestReconfigure_interrupted_anotherProcessGoesOn(t *testing.T) {
 	if !errors.Is(err, redlock.ErrUnfinished) {
 		t.Errorf("%v is no ErrUnfinished", err)
 	}
-	wantText(t, err, "being changed", "redlock-bench reconfigure", ms.servers[4].Addr())
+	wantText(t, err, "being changed", "redlock reconfigure", ms.servers[4].Addr())
 	s, err := redlock.ReadStatus(t.Context(), from)
 	noErr(t, err)
 	if s.Standing != redlock.Changing || s.Change == nil || s.Change.Who == "" || !strings.Contains(s.Change.To, ms.servers[4].Addr()) {
@@ -265,7 +265,7 @@ func TestReconfigure_oldMastersRestartedEmpty_oldClientGrantsNothing(t *testing.
 	noErr(t, held.Unlock(t.Context()))
 	_, err := o.Mutex("x").TryLock(t.Context())
 	wantIs(t, err, redlock.ErrRefused)
-	wantNotOpened(t, ms.pick(0, 1, 2), redlock.ErrNeedsInit, []string{"redlock-bench init"}, quick...)
+	wantNotOpened(t, ms.pick(0, 1, 2), redlock.ErrNeedsInit, []string{"redlock init"}, quick...)
 }
 
 // The same as above, on the same masters with another maximum TTL. The wait of the old list is then

@@ -26,7 +26,7 @@ func flush(d *redis.Client) error { return d.FlushAll(context.Background()).Err(
 func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	wantNotOpened(t, ms.urls(), redlock.ErrNeedsInit, []string{"redlock-bench init", ms.servers[0].Addr()})
+	wantNotOpened(t, ms.urls(), redlock.ErrNeedsInit, []string{"redlock init", ms.servers[0].Addr()})
 	start := time.Now()
 	noErr(t, redlock.Init(t.Context(), list(ms.urls(), quick...), nil))
 	if d := time.Since(start); d < quickWait {

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -146,7 +147,7 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 func (b *backend) connect(nodes []string) error {
 	b.nodes = nodes
 	for _, url := range nodes {
-		o, err := connection(url)
+		o, err := masterurl.Connection(url)
 		if err != nil {
 			return err
 		}
@@ -238,24 +239,6 @@ func (b *backend) hurt(how string) error {
 	return b.servers[last].Pause()
 }
 
-// connection is how this program talks to a master itself: without retries, and with the fewest words at the start.
-func connection(url string) (*redis.Options, error) {
-	if path, query, ok := strings.Cut(url, "?"); ok { // a name is the library's, not go-redis's
-		words := slices.DeleteFunc(strings.Split(query, "&"), func(w string) bool { return strings.HasPrefix(w, "name=") })
-		url = path + "?" + strings.Join(words, "&")
-	}
-	o, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, errors.New("--nodes: an URL that cannot be read") // checked before; the error may hold the password
-	}
-	o.MaxRetries, o.DialerRetries = -1, 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Second, 2*time.Second, 2*time.Second
-	o.ContextTimeoutEnabled = true
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
-	return o, nil
-}
-
 // close ends the connections and the masters that are ours.
 func (b *backend) close() {
 	for _, c := range b.admins {
@@ -270,7 +253,7 @@ func (b *backend) close() {
 func (b *backend) describe(w io.Writer) {
 	label := "masters"
 	for _, about := range b.about {
-		paragraph(w, label, about)
+		text.Paragraph(w, label, about)
 		label = ""
 	}
 }

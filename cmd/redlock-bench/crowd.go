@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -35,17 +37,17 @@ func (m mutexLocker) lock(ctx context.Context) (held, error) {
 
 // task is what a crowd is to do. It crosses a pipe, for crowds in processes of their own.
 type task struct {
-	Fixed     bool          // the clients have WithFixedMasters
-	Nodes     urls          `json:"nodes"`
-	Name      string        `json:"name"` // of the lock
-	TTL       time.Duration `json:"ttl"`
-	Hold      time.Duration `json:"hold"`
-	Duration  time.Duration `json:"duration"`
-	Unfair    bool          `json:"unfair"`
-	ReadWrite bool          `json:"read_write"` // an RWMutex
-	Clients   int           `json:"clients"`
-	Waiters   int           `json:"waiters"`
-	Readers   int           `json:"readers"` // so many of the waiters read
+	Fixed     bool           // the clients have WithFixedMasters
+	Nodes     masterurl.URLs `json:"nodes"`
+	Name      string         `json:"name"` // of the lock
+	TTL       time.Duration  `json:"ttl"`
+	Hold      time.Duration  `json:"hold"`
+	Duration  time.Duration  `json:"duration"`
+	Unfair    bool           `json:"unfair"`
+	ReadWrite bool           `json:"read_write"` // an RWMutex
+	Clients   int            `json:"clients"`
+	Waiters   int            `json:"waiters"`
+	Readers   int            `json:"readers"` // so many of the waiters read
 }
 
 // seen is what one waiter saw.
@@ -215,6 +217,6 @@ func (w *waiter) hold(h held, s span, d time.Duration) {
 func (w *waiter) fail(err error) {
 	w.Errors++
 	if w.First == "" {
-		w.First = oneLine(err)
+		w.First = text.OneLine(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -46,28 +47,9 @@ func (c *counts) Set(s string) error {
 	return nil
 }
 
-// urls is a flag of one or more masters.
-type urls []string
-
-func (u *urls) String() string { return "" } // it may hold passwords, and has no default to show
-
-// Set implements [flag.Value]. It accepts everything: package flag would print what it does not, passwords included. See check.
-func (u *urls) Set(s string) error {
-	*u = nil
-	for word := range strings.SplitSeq(s, ",") {
-		if n := len(*u); n > 0 && isCluster((*u)[n-1]) && !strings.Contains(word, "://") {
-			(*u)[n-1] += "," + word // another of its servers
-			continue
-		}
-		*u = append(*u, word)
-	}
-	return nil
-}
-
-func isCluster(url string) bool { return strings.Contains(url, "-cluster://") }
-
-func (u urls) check() error {
-	for _, url := range u {
+// checkURLs returns what is wrong with the masters of --nodes.
+func checkURLs(urls []string) error {
+	for _, url := range urls {
 		if strings.Contains(url, "-sentinel://") {
 			return errors.New("--nodes: sentinels stand between us and the master: name the master itself, as redis://host:port")
 		}
@@ -82,7 +64,7 @@ func (u urls) check() error {
 
 // setup is the flags that all measurements share: on which masters, for how long, to where.
 type setup struct {
-	nodes    urls
+	nodes    masterurl.URLs
 	init     bool
 	masters  int
 	ttl      time.Duration
@@ -123,10 +105,10 @@ func (s *setup) check() error {
 	case s.duration < minTime:
 		return fmt.Errorf("--duration %v: want %v or more", s.duration, minTime)
 	}
-	if slices.ContainsFunc(s.nodes, isCluster) {
+	if slices.ContainsFunc(s.nodes, masterurl.IsCluster) {
 		return errors.New("--nodes: a slot of a Redis Cluster takes locks that are named after it, as ours are not: measure on plain masters")
 	}
-	return s.nodes.check()
+	return checkURLs(s.nodes)
 }
 
 // options are those of every client that is measured. The number of masters is whatever the user asked for, knowingly.

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command redlock-bench measures the lock on real Redis masters, your own or throw-away ones, and says what is wrong with yours.
+// Command redlock-bench measures the lock on real Redis masters, your own or throw-away ones.
 //
 //	redlock-bench                 a short tour
 //	redlock-bench latency         uncontended acquire and release, beside the least they can cost
 //	redlock-bench contention      one hot lock, many waiters, and a checker that would see two holders
 //	redlock-bench outage          masters that die, freeze and return under load: what it costs, and what stays
 //	redlock-bench chaos           the lock under injected faults, and the verdict of checkers
-//	redlock-bench doctor          what your masters are, and what the lock would refuse
-//	redlock-bench init            let the masters of a new list begin to vote
-//	redlock-bench status          what the masters are in; with --wait, recover them
-//	redlock-bench reconfigure     move the locks to another list of masters
-//	redlock-bench cancel          give up a change of masters
 //
 // The exit code is 0 when all is well, 1 when a violation was seen or what --check asks for does not hold, 2 for a command line that cannot work, 3 when there are no masters to
-// work with, and 130 when the run was interrupted. The commands for operators have codes of their own: see their --help.
+// work with, and 130 when the run was interrupted. Operators use the command redlock.
 package main
 
 import (

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/cmd/internal/text"
 )
 
 // phaseCell is one row of outage.
@@ -148,22 +150,22 @@ func (r *report) outageTail(res *outageResult, owedAfter time.Duration) {
 	r.line("")
 	switch {
 	case res.Voting == nil:
-		paragraph(r.table, "returned", fmt.Sprintf("it had to wait %.2f s, and did not vote while it was watched", res.Wait))
+		text.Paragraph(r.table, "returned", fmt.Sprintf("it had to wait %.2f s, and did not vote while it was watched", res.Wait))
 	case res.Votes == nil:
-		paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; no vote of it was seen",
+		text.Paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; no vote of it was seen",
 			*res.Voting, res.Wait))
 	default:
-		paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; its votes counted after %.2f s",
+		text.Paragraph(r.table, "returned", fmt.Sprintf("it could vote %.2f s after it answered again, of which %.2f s were its wait; its votes counted after %.2f s",
 			*res.Voting, res.Wait, *res.Votes))
 	}
 	if left := res.Owed; left.Keys == 0 && left.Releases == 0 && left.Scripts <= notesLimit {
-		paragraph(r.table, "owed", fmt.Sprintf("nothing %v after the last fault: no key is left, and a client with nothing to do runs %s a second, for its clock notes",
+		text.Paragraph(r.table, "owed", fmt.Sprintf("nothing %v after the last fault: no key is left, and a client with nothing to do runs %s a second, for its clock notes",
 			owedAfter, plural(left.Scripts, "script")))
 	} else {
-		paragraph(r.table, "owed", fmt.Sprintf("%s left of locks that nobody holds; %v after the last fault the client keeps %s, and the masters ran %s in a second for a client with nothing to do",
+		text.Paragraph(r.table, "owed", fmt.Sprintf("%s left of locks that nobody holds; %v after the last fault the client keeps %s, and the masters ran %s in a second for a client with nothing to do",
 			plural(res.Owed.Keys, "key"), owedAfter, plural(res.Owed.Releases, "release"), plural(res.Owed.Scripts, "script")))
 	}
 	for _, what := range res.Failed {
-		paragraph(r.table, "FAILED", what)
+		text.Paragraph(r.table, "FAILED", what)
 	}
 }

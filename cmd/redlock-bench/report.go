@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/termline"
 )
 
@@ -120,7 +121,7 @@ func (r *report) latencyLine(name string, f *figures) {
 
 func (r *report) firstError(err error) {
 	if err != nil {
-		for _, line := range wrap("first error: "+oneLine(err), textWidth) {
+		for _, line := range text.Wrap("first error: "+text.OneLine(err), text.Width) {
 			r.line("        %s", line)
 		}
 	}

@@ -8,9 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock/chaos/chaoscli"
+	"github.com/redlock-go/redlock/cmd/internal/text"
 )
 
 // command is one subcommand. To add one, write a type and a line in commands.
@@ -38,18 +40,16 @@ func commands() []entry {
 		{"contention", "one hot lock and many waiters, checked for overlaps", contentionHelp, func() command { return &contention{} }},
 		{"outage", "masters that die, freeze and return under load", outageHelp, func() command { return &outage{} }},
 		{"chaos", "the lock under injected faults, and the verdict of checkers", "", nil}, // reads its own command line: see run
-		{"doctor", "what your masters are, and what the lock would refuse", doctorHelp, func() command { return &doctor{} }},
-		{"init", "let the masters of a new list begin to vote", initHelp, func() command { return &initial{} }},
-		{"status", "what the masters are in; with --wait, recover them", statusHelp, func() command { return &status{} }},
-		{"reconfigure", "move the locks to another list of masters", reconfigureHelp, func() command { return &reconfigure{} }},
-		{"cancel", "give up a change of masters", cancelHelp, func() command { return &cancel{} }},
 	}
 }
+
+// moved are commands that this program had once: they are of the program redlock now.
+var moved = []string{"doctor", "init", "status", "reconfigure", "cancel"}
 
 // output is where a command writes. err is also for what is no result: progress and complaints.
 type output struct{ out, err io.Writer }
 
-// errViolation ends a run in which two holders were seen at once, or a doctor's that would not let a master in. It was printed already.
+// errViolation ends a run in which two holders were seen at once. It was printed already.
 var errViolation = errors.New("violation")
 
 // usageError is a command line that cannot work. Every error that is none of these two is the masters': nothing else here can fail.
@@ -65,12 +65,9 @@ const (
 
 func exitCode(err error) int {
 	var usage usageError
-	var own *exitError
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.As(err, &own):
-		return own.code
 	case errors.Is(err, errViolation):
 		return exitViolation
 	case errors.As(err, &usage):
@@ -94,13 +91,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = e.start(ctx, args, o)
 	}
-	var own *exitError
 	switch {
-	case err == nil, errors.Is(err, errViolation), errors.As(err, &own) && own.text == "":
+	case err == nil, errors.Is(err, errViolation):
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock-bench: interrupted")
 	default:
-		fmt.Fprintf(stderr, "redlock-bench: %s\n", oneLine(err))
+		fmt.Fprintf(stderr, "redlock-bench: %s\n", text.OneLine(err))
 	}
 	return exitCode(err)
 }
@@ -118,6 +114,9 @@ func lookUp(args []string) (entry, []string, error) {
 		if e.name == args[0] {
 			return e, args[1:], nil
 		}
+	}
+	if slices.Contains(moved, args[0]) {
+		return entry{}, nil, usageError{fmt.Errorf("%s is a command of redlock now: redlock %s (go install github.com/redlock-go/redlock/cmd/redlock@latest)", args[0], args[0])}
 	}
 	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help)", args[0])}
 }

@@ -2,12 +2,7 @@
 
 package main
 
-import (
-	"bytes"
-	"errors"
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestNumber(t *testing.T) {
 	for x, want := range map[float64]string{
@@ -20,18 +15,5 @@ func TestNumber(t *testing.T) {
 	}
 	if got := optional(nil); got != "n/a" {
 		t.Errorf("nothing: %q", got)
-	}
-}
-
-func TestParagraph_longText_wrappedUnderLabel(t *testing.T) {
-	var b bytes.Buffer
-	paragraph(&b, "label", strings.Repeat("word ", 30))
-	tidy(t, b.String())
-	lines := strings.Split(b.String(), "\n")
-	if !strings.HasPrefix(lines[0], "label    word word") || !strings.HasPrefix(lines[1], "         word") || len(lines) != 4 {
-		t.Errorf("%q", lines)
-	}
-	if got := oneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a: b" {
-		t.Errorf("%q", got)
 	}
 }

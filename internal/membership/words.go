@@ -10,11 +10,11 @@ import (
 
 // What an operator runs. The words below name these commands and no others.
 const (
-	InitCommand   = "redlock-bench init --nodes URLS"
+	InitCommand   = "redlock init --nodes URLS"
 	AbandonFlag   = "--abandon-change"
-	StatusCommand = "redlock-bench status --wait --nodes URLS"
-	ChangeCommand = "redlock-bench reconfigure --from URLS --to URLS"
-	CancelCommand = "redlock-bench cancel --nodes URLS"
+	StatusCommand = "redlock status --wait --nodes URLS"
+	ChangeCommand = "redlock reconfigure --from URLS --to URLS"
+	CancelCommand = "redlock cancel --nodes URLS"
 )
 
 // Code is why an Action waits or refuses.

@@ -18,7 +18,7 @@ const never = "--nothing-was-ever-locked"
 // expectCode runs a command, and returns all it said, in lines without breaks.
 func expectCode(t *testing.T, want int, args ...string) string {
 	t.Helper()
-	code, stdout, stderr := bench(t, args...)
+	code, stdout, stderr := cli(t, args...)
 	tidy(t, stdout)
 	said := strings.Join(strings.Fields(stdout+stderr), " ")
 	if code != want {
@@ -37,6 +37,7 @@ func wantSaid(t *testing.T, said string, want ...string) {
 }
 
 func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	for range 2 {
@@ -44,7 +45,7 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 		wantSaid(t, said, "all vote: the list has begun, with a maximum TTL of 30s")
 	}
 	before := records(t, nodes)
-	wantSaid(t, expectCode(t, exitViolation, "init", "--nodes", list, "--max-ttl", "5s"), "another epoch", "maximum TTL 30s")
+	wantSaid(t, expectCode(t, exitRefused, "init", "--nodes", list, "--max-ttl", "5s"), "another epoch", "maximum TTL 30s")
 	if after := records(t, nodes); !reflect.DeepEqual(after, before) {
 		t.Errorf("the records were %v, are now %v", before, after)
 	}
@@ -53,6 +54,7 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 // Issue 14, 9: masters that were emptied while a lock is held look like new ones. Nothing
 // begins them at once without the operator's word.
 func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list, "--max-ttl", "1s")
@@ -69,7 +71,7 @@ func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
 	flush()
 	must(t, client.Close())
 	flush() // nobody who saw them vote is left, nor what the client wrote between the first time and its end
-	wantSaid(t, expectCode(t, 5, "doctor", "--nodes", list, "--max-ttl", "1s"), "no valid record", "if this list is still the right one")
+	wantSaid(t, expectCode(t, exitNeedsInit, "doctor", "--nodes", list, "--max-ttl", "1s"), "no valid record", "if this list is still the right one")
 	start := time.Now()
 	wantSaid(t, expectCode(t, exitOK, "init", "--nodes", list, "--max-ttl", "1s"), "no record", "left: ")
 	if d := time.Since(start); d < time.Second {
@@ -79,16 +81,18 @@ func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
 
 // Masters of which some vote: those that do not may have forgotten what they granted.
 func TestInit_oneRestarted_leftToRecover(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)
 	must(t, admin(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
-	wantSaid(t, expectCode(t, exitMasters, "init", never, "--nodes", list), "recovering: the list has begun", "a quorum votes", "no record")
+	wantSaid(t, expectCode(t, exitRecovers, "init", never, "--nodes", list), "recovering: the list has begun", "a quorum votes", "no record")
 }
 
 func TestInit_masterSilent_error(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 2)
-	said := expectCode(t, 6, "init", never, "--nodes", strings.Join(append(nodes, dead), ","))
+	said := expectCode(t, exitMasters, "init", never, "--nodes", strings.Join(append(nodes, dead), ","))
 	wantSaid(t, said, "127.0.0.1:1 is out of reach; start the master, or correct its URL")
 	if strings.Contains(said, "topsecret") {
 		t.Error("shows the password")
@@ -97,35 +101,37 @@ func TestInit_masterSilent_error(t *testing.T) {
 
 // Issue 14, 10: where no client runs, a deploy script recovers the masters.
 func TestStatus_noClientRuns_waitRecovers(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
-	wantSaid(t, expectCode(t, 5, "status", "--nodes", list), "needs init", "redlock-bench init --nodes URLS")
+	wantSaid(t, expectCode(t, exitNeedsInit, "status", "--nodes", list), "needs init", "redlock init --nodes URLS")
 	quick := []string{"--nodes", list, "--max-ttl", "300ms"}
 	expectCode(t, exitOK, append([]string{"init", never}, quick...)...)
 	wantSaid(t, expectCode(t, exitOK, append([]string{"status"}, quick...)...), "all vote: all 3 masters vote")
 	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
-	wantSaid(t, expectCode(t, exitMasters, append([]string{"status"}, quick...)...), "recovering: a quorum votes", "no record")
+	wantSaid(t, expectCode(t, exitRecovers, append([]string{"status"}, quick...)...), "recovering: a quorum votes", "no record")
 	wantSaid(t, expectCode(t, exitOK, append([]string{"status", "--wait"}, quick...)...), "all vote")
 
 	// A master that stays away: the exit code says so when the time is over.
 	away := append([]string{"status", "--wait", "--timeout", "200ms"}, "--nodes", nodes[0]+","+nodes[1]+","+dead, "--max-ttl", "300ms")
-	wantSaid(t, expectCode(t, exitViolation, away...), "other list")
+	wantSaid(t, expectCode(t, exitRefused, away...), "other list")
 	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
 	must(t, admin(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
-	expectCode(t, 5, append([]string{"status", "--wait"}, quick...)...)
+	expectCode(t, exitNeedsInit, append([]string{"status", "--wait"}, quick...)...)
 }
 
 func TestStatus_json(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)
 	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
-	code, stdout, stderr := bench(t, "status", "--json", "-", "--nodes", list)
+	code, stdout, stderr := cli(t, "status", "--json", "--nodes", list)
 	var s statusJSON
-	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitMasters || stderr != "" {
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitRecovers || stderr != "" {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, stdout, stderr)
 	}
-	if s.Standing != "recovering" || s.ExitCode != exitMasters || s.Epoch == "" || len(s.Masters) != 3 || s.Change != nil {
+	if s.Standing != "recovering" || s.ExitCode != exitRecovers || s.Epoch == "" || len(s.Masters) != 3 || s.Change != nil {
 		t.Errorf("%+v", s)
 	}
 	votes := 0
@@ -139,17 +145,40 @@ func TestStatus_json(t *testing.T) {
 	}
 }
 
+// The other commands print the masters and what they did in the same form.
+func TestOperate_json(t *testing.T) {
+	t.Parallel()
+	list := strings.Join(startURLs(t, 3), ",")
+	for _, tc := range []struct {
+		args []string
+		code int
+		said string
+	}{
+		{[]string{"init", never, "--max-ttl", "300ms", "--nodes", list}, exitOK, "all vote: the list has begun, with a maximum TTL of 300ms; "},
+		{[]string{"cancel", "--max-ttl", "300ms", "--nodes", list}, exitOK, "nothing to give up: "},
+		{[]string{"reconfigure", "--max-ttl", "300ms", "--to-max-ttl", "400ms", "--from", list}, exitOK, "done: the new list votes; "},
+	} {
+		code, stdout, _ := cli(t, append(tc.args, "--json")...)
+		var s statusJSON
+		must(t, json.Unmarshal([]byte(stdout), &s))
+		if code != tc.code || s.ExitCode != code || s.Standing != "all vote" || len(s.Masters) != 3 || !strings.HasPrefix(s.Text, tc.said) {
+			t.Errorf("%s: exit code %d: %+v", tc.args[0], code, s)
+		}
+	}
+}
+
 func TestReconfigure_andCancel(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 5)
 	from, to := strings.Join(nodes[:3], ","), strings.Join(nodes[2:], ",")
 	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
 	wantSaid(t, expectCode(t, exitOK, "cancel", "--nodes", from, "--max-ttl", "300ms"), "nothing to give up: no change")
-	wantSaid(t, expectCode(t, exitViolation, "reconfigure", "--from", from, "--max-ttl", "300ms"), "there is nothing to change")
+	wantSaid(t, expectCode(t, exitRefused, "reconfigure", "--from", from, "--max-ttl", "300ms"), "there is nothing to change")
 	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms"), "done: the new list votes")
 	expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms") // called again
 	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "300ms")
-	wantSaid(t, expectCode(t, exitViolation, "status", "--nodes", from, "--max-ttl", "300ms"), "not this list: these masters were left for another list: 3 masters")
-	wantSaid(t, expectCode(t, exitViolation, "init", "--nodes", from, "--max-ttl", "300ms"), "change back")
+	wantSaid(t, expectCode(t, exitRefused, "status", "--nodes", from, "--max-ttl", "300ms"), "not this list: these masters were left for another list: 3 masters")
+	wantSaid(t, expectCode(t, exitRefused, "init", "--nodes", from, "--max-ttl", "300ms"), "change back")
 	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", to, "--max-ttl", "300ms", "--to-max-ttl", "2s"), "done")
 	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "2s")
 	expectCode(t, exitOK, "reconfigure", "--from", to, "--to", from, "--max-ttl", "2s") // and back

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
@@ -22,7 +20,7 @@ import (
 // diagnose runs doctor and returns its exit code and all it said, in lines without breaks.
 func diagnose(t *testing.T, nodes ...string) (code int, said string) {
 	t.Helper()
-	code, stdout, stderr := bench(t, "doctor", "--nodes", strings.Join(nodes, ","))
+	code, stdout, stderr := cli(t, "doctor", "--nodes", strings.Join(nodes, ","))
 	tidy(t, stdout)
 	if strings.Contains(stdout+stderr, "topsecret") {
 		t.Error("shows the password")
@@ -30,9 +28,8 @@ func diagnose(t *testing.T, nodes ...string) (code int, said string) {
 	return code, strings.Join(strings.Fields(stdout+stderr), " ")
 }
 
-const dead = "redis://:topsecret@127.0.0.1:1"
-
 func TestDoctor(t *testing.T) {
+	t.Parallel()
 	good := startURLs(t, 3)
 	evicting := start(t, localredis.Config{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
 	durable := start(t, localredis.Config{Persistence: localredis.Always})
@@ -47,20 +44,20 @@ func TestDoctor(t *testing.T) {
 		want  []string
 	}{
 		"good masters": {good, 5, []string{
-			"master server eviction aof clock state", " " + version + " noeviction off ", " ±", " no record", "needs init: 3 of 3 masters", "if this list is still the right one", "redlock-bench init --nodes URLS"}},
+			"master server eviction aof clock state", " " + version + " noeviction off ", " ±", " no record", "needs init: 3 of 3 masters", "if this list is still the right one", "redlock init --nodes URLS"}},
 		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, 5, []string{"noeviction always ", "noeviction unknown "}},
-		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitViolation, []string{
+		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitRefused, []string{
 			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},
-		"replica": {[]string{good[0], good[1], replica.URL()}, exitViolation, []string{
+		"replica": {[]string{good[0], good[1], replica.URL()}, exitRefused, []string{
 			"silent", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
-		"password wrong": {[]string{good[0], good[1], "redis://:topsecret2@" + locked.Addr()}, exitViolation, []string{
+		"password wrong": {[]string{good[0], good[1], "redis://:topsecret2@" + locked.Addr()}, exitRefused, []string{
 			"refused " + locked.Addr(), "WRONGPASS", "check user and password"}},
 		"password right": {[]string{good[0], good[1], locked.URL()}, 5, []string{"needs init"}},
-		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitViolation, []string{
+		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitRefused, []string{
 			"refused 127.0.0.1:" + port(good[1]) + " and localhost:" + port(good[1]) + " are the same master: name it once"}},
-		"an even number": {good[:2], exitViolation, []string{"refused ", "2 masters", "WithNodeCount(2)"}},
-		"one silent":     {[]string{good[0], good[1], dead}, exitMasters, []string{"silent 127.0.0.1:1", "recovering: 127.0.0.1:1 is out of reach; start the master"}},
-		"two silent": {[]string{good[0], dead, "redis://127.0.0.1:2"}, 6, []string{
+		"an even number": {good[:2], exitRefused, []string{"refused ", "2 masters", "WithNodeCount(2)"}},
+		"one silent":     {[]string{good[0], good[1], dead}, exitRecovers, []string{"silent 127.0.0.1:1", "recovering: 127.0.0.1:1 is out of reach; start the master"}},
+		"two silent": {[]string{good[0], dead, "redis://127.0.0.1:2"}, exitMasters, []string{
 			"silent 127.0.0.1:1", "no quorum", "is out of reach"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +77,7 @@ func TestDoctor(t *testing.T) {
 
 // A slot of a Redis Cluster, and a master with a name of its own.
 func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
+	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
 	tag := cl.Tag(0)
 	plain := startURLs(t, 2)
@@ -89,19 +87,20 @@ func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
 		!strings.Contains(said, "needs init") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
-	if code, stdout, stderr := bench(t, "init", "--nothing-was-ever-locked", "--nodes", list); code != exitOK || !strings.Contains(stdout, "cluster:"+tag+" ") || strings.Count(stdout, " votes\n") != 3 {
+	if code, stdout, stderr := cli(t, "init", "--nothing-was-ever-locked", "--nodes", list); code != exitOK || !strings.Contains(stdout, "cluster:"+tag+" ") || strings.Count(stdout, " votes\n") != 3 {
 		t.Errorf("init: exit code %d: %s %s", code, stdout, stderr)
 	}
 	if code, said := diagnose(t, nodes...); code != exitOK || !strings.Contains(said, "all 3 masters vote") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
-	if code, said := diagnose(t, plain[0], nodes[1], "redis://"+cl.Servers[0].Addr()); code != exitViolation || !strings.Contains(said, "redis-cluster://") {
+	if code, said := diagnose(t, plain[0], nodes[1], "redis://"+cl.Servers[0].Addr()); code != exitRefused || !strings.Contains(said, "redis-cluster://") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 }
 
 // What doctor says of masters that are in use, which it must leave as they are.
 func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
+	t.Parallel()
 	nodes := startURLs(t, 4)
 	three := nodes[:3]
 	must(t, redlock.Init(t.Context(), redlock.List{URLs: three}, nil, redlock.NothingWasEverLocked))
@@ -125,13 +124,13 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		}
 	}
 	expect("in use", exitOK, three, "votes", "all vote: all 3 masters vote")
-	expect("another list", exitViolation, append([]string{nodes[3]}, three[:2]...), "no record", "other list",
+	expect("another list", exitRefused, append([]string{nodes[3]}, three[:2]...), "no record", "other list",
 		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
 	set(t, three[0], func(rs *membership.RecordState) { rs.Phase, rs.Nonce = membership.Quarantined, 5 })
-	expect("one recovers", exitMasters, three, "waits", "recovering: a quorum votes, so locks work; ", "votes in about 30.")
+	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "votes in about 30.")
 	set(t, three[0], func(rs *membership.RecordState) { rs.Incarnation = "another" })
-	expect("one restarted", exitMasters, three, "restarted", "may have forgotten votes")
+	expect("one restarted", exitRecovers, three, "restarted", "may have forgotten votes")
 	set(t, three[1], func(rs *membership.RecordState) { rs.Incarnation = "another" })
 	expect("two restarted", 5, three, "restarted", "needs init: 2 of 3 masters")
 	set(t, three[0], func(*membership.RecordState) {})
@@ -142,9 +141,9 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	expect("a change is unfinished", 4, three, "retired", "changing: the masters are being changed to 3 masters", "redlock-bench reconfigure")
+	expect("a change is unfinished", 4, three, "retired", "changing: the masters are being changed to 3 masters", "redlock reconfigure")
 	must(t, admin(t, three[2]).HSet(t.Context(), protocol.RecordKey, "state", "rubbish").Err())
-	expect("rubbish", exitViolation, three, "silent", "cannot be read", "delete it")
+	expect("rubbish", exitRefused, three, "silent", "cannot be read", "delete it")
 }
 
 // set makes a master vote, but for what change makes of its record state.
@@ -178,16 +177,6 @@ func writesNothing(t *testing.T, nodes []string) {
 			t.Errorf("%d keys on a master, %v", n, err)
 		}
 	}
-}
-
-// admin is a connection to a master.
-func admin(t *testing.T, url string) *redis.Client {
-	t.Helper()
-	o, err := connection(url)
-	must(t, err)
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
 }
 
 func port(url string) string { return url[strings.LastIndexByte(url, ':')+1:] }

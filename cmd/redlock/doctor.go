@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -13,8 +12,11 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -42,15 +44,17 @@ A rollout may go on when the exit code is 0: every master votes, with this list.
 
 ` + exitCodesOfMasters
 
-// errRefused: the lock would not work with these masters. It counts as a violation, for the exit code.
-var errRefused = fmt.Errorf("%w: refused", errViolation)
-
 // doctor says what masters are and what the lock would refuse.
-type doctor struct{ masters }
+type doctor struct {
+	masters
+	json bool
+}
 
-func (d *doctor) define(fs *flag.FlagSet) {
+func (d *doctor) define(fs *pflag.FlagSet) {
 	d.masters.define(fs, "nodes", "", "the masters")
-	fs.BoolVar(&d.fixed, "fixed", false, "the clients of this list have WithFixedMasters")
+	d.defineFile(fs)
+	d.defineFixed(fs)
+	defineJSON(fs, &d.json)
 }
 
 func (d *doctor) run(ctx context.Context, o output) error {
@@ -69,37 +73,78 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	list := d.list()
 	list.Options = append(list.Options, redlock.WithNodeCount(0)) // how many there are is judged too
 	status, err := redlock.ReadStatus(ctx, list)
-	return verdict(o.out, patients, status, err)
+	v := judge(patients, status, err)
+	if !d.json {
+		v.print(o.out)
+	} else if err := writeJSON(o.out, v); err != nil {
+		return err
+	}
+	if v.ExitCode != exitOK {
+		return &exitError{code: v.ExitCode}
+	}
+	return nil
 }
 
-// verdict prints what was found, and what the library makes of it.
-func verdict(w io.Writer, patients []patient, status *redlock.Status, err error) error {
+// refused is the standing of masters with which the lock would not work.
+const refused = "refused"
+
+// verdict is what was found, and what the library makes of it. Its fields are those of --json.
+type verdict struct {
+	Standing   string      `json:"standing"` // refused, or as status says
+	ExitCode   int         `json:"exit_code"`
+	Text       string      `json:"text,omitempty"`
+	Complaints []complaint `json:"complaints,omitempty"`
+	Masters    []patient   `json:"masters"`
+}
+
+// complaint is what is wrong with single masters.
+type complaint struct {
+	Kind string `json:"kind"` // refused or silent
+	Text string `json:"text"`
+}
+
+func judge(patients []patient, status *redlock.Status, err error) verdict {
 	for i := range patients {
-		patients[i].state = stateOf(status, patients[i].name)
+		patients[i].State = stateOf(status, patients[i].Name)
 	}
+	v := verdict{Masters: patients}
+	bad := v.complain()
+	switch {
+	case err != nil:
+		v.Standing, v.ExitCode, v.Text = refused, exitRefused, text.OneLine(err)
+	case bad && status.Standing != redlock.NoQuorum:
+		v.Standing, v.ExitCode = refused, exitRefused
+	case status.Standing == redlock.NotThisList:
+		v.Standing, v.ExitCode, v.Text = refused, exitRefused, status.Text
+	default:
+		v.Standing, v.ExitCode, v.Text = status.Standing.String(), exitOf(status.Standing), status.Text
+	}
+	return v
+}
+
+func (v *verdict) print(w io.Writer) {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "master\tserver\teviction\taof\tclock\tstate")
-	for _, p := range patients {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", p.name, p.version, p.eviction, p.aof, p.clock, p.state)
+	for _, p := range v.Masters {
+		clock := silent
+		if p.Clock != nil {
+			clock = p.Clock.String()
+		} else if p.Server != silent {
+			clock = unknown
+		}
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Server, p.Eviction, p.AOF, clock, p.State)
 	}
 	_ = tab.Flush()
 	fmt.Fprintln(w)
-	refused := complain(w, patients)
+	for _, c := range v.Complaints {
+		text.Paragraph(w, c.Kind, c.Text)
+	}
 	switch {
-	case err != nil:
-		paragraph(w, "refused", oneLine(err))
-		return errRefused
-	case refused && status.Standing != redlock.NoQuorum:
-		return errRefused
-	case status.Standing == redlock.NotThisList:
-		paragraph(w, "refused", status.Text)
-		return errRefused
+	case v.Standing != refused:
+		text.Say(w, v.Standing+": "+v.Text)
+	case v.Text != "":
+		text.Paragraph(w, refused, v.Text)
 	}
-	say(w, status.Standing.String()+": "+status.Text)
-	if code := exitOf(status.Standing); code != exitOK {
-		return &exitError{code: code}
-	}
-	return nil
 }
 
 // stateOf is what the library says of a master.
@@ -114,25 +159,24 @@ func stateOf(s *redlock.Status, name string) string {
 	return silent
 }
 
-// complain prints what is wrong with single masters, and reports whether one would be refused. One that is named twice would have two
+// complain finds what is wrong with single masters, and reports whether one would be refused. One that is named twice would have two
 // votes.
-func complain(w io.Writer, patients []patient) (refused bool) {
+func (v *verdict) complain() (bad bool) {
 	names := make(map[string]string)
-	for _, p := range patients {
+	for _, p := range v.Masters {
 		switch first, ok := names[p.runID]; {
 		case p.err != nil && !p.reached:
-			paragraph(w, "silent", oneLine(p.err))
+			v.Complaints = append(v.Complaints, complaint{"silent", text.OneLine(p.err)})
 			continue
 		case p.err != nil:
-			paragraph(w, "refused", oneLine(p.err))
-			refused = true
+			v.Complaints, bad = append(v.Complaints, complaint{refused, text.OneLine(p.err)}), true
 		case ok:
-			paragraph(w, "refused", fmt.Sprintf("%s and %s are the same master: name it once", first, p.name))
-			refused = true
+			v.Complaints = append(v.Complaints, complaint{refused, fmt.Sprintf("%s and %s are the same master: name it once", first, p.Name)})
+			bad = true
 		}
-		names[p.runID] = p.name
+		names[p.runID] = p.Name
 	}
-	return refused
+	return bad
 }
 
 const (
@@ -142,7 +186,12 @@ const (
 
 // patient is what one master says of itself, as the table shows it, and what the library says of it.
 type patient struct {
-	name, version, state, eviction, aof, clock string
+	Name     string  `json:"name"`
+	Server   string  `json:"server"`
+	Eviction string  `json:"eviction"`
+	AOF      string  `json:"aof"`
+	Clock    *offset `json:"clock,omitempty"` // nil: it did not say
+	State    string  `json:"state"`
 
 	record  string // its key
 	runID   string
@@ -152,21 +201,21 @@ type patient struct {
 
 // examine asks one master.
 func examine(ctx context.Context, url string) patient {
-	p := patient{name: silent, version: silent, state: silent, eviction: silent, aof: silent, clock: silent}
+	p := patient{Name: silent, Server: silent, Eviction: silent, AOF: silent, State: silent}
 	n, err := node.Open(url, node.Config{})
 	if err != nil {
 		p.err = err
 		return p
 	}
 	defer n.Close()
-	p.name, p.record = n.Name(), protocol.RecordKey
+	p.Name, p.record = n.Name(), protocol.RecordKey
 	if n.Tag() != "" {
 		p.record += ":{" + n.Tag() + "}"
 	}
 	c, err := p.connect(ctx, url)
 	var reply redis.Error
 	if err != nil {
-		p.reached, p.err = errors.As(err, &reply), &node.Error{Node: p.name, Err: err}
+		p.reached, p.err = errors.As(err, &reply), &node.Error{Node: p.Name, Err: err}
 		return p
 	}
 	defer c.Close()
@@ -174,11 +223,11 @@ func examine(ctx context.Context, url string) patient {
 	p.reached = err == nil || errors.As(err, &reply)
 	if err == nil {
 		p.runID = protocol.InfoField(info, "run_id")
-		p.version, p.eviction = localredis.VersionIn(info), protocol.InfoField(info, "maxmemory_policy")
-		p.aof = aof(ctx, c, info)
-		p.clock = clockOffset(ctx, c)
+		p.Server, p.Eviction = localredis.VersionIn(info), protocol.InfoField(info, "maxmemory_policy")
+		p.AOF = aof(ctx, c, info)
+		p.Clock = clockOffset(ctx, c)
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {
-			p.err = &node.Error{Node: p.name, Err: err}
+			p.err = &node.Error{Node: p.Name, Err: err}
 		}
 	}
 	if p.err == nil {
@@ -189,8 +238,8 @@ func examine(ctx context.Context, url string) patient {
 
 // connect returns a client of the master: of a slot of a cluster, whomever a server of it names.
 func (p *patient) connect(ctx context.Context, url string) (*redis.Client, error) {
-	if !isCluster(url) {
-		o, err := connection(url)
+	if !masterurl.IsCluster(url) {
+		o, err := masterurl.Connection(url)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +247,7 @@ func (p *patient) connect(ctx context.Context, url string) (*redis.Client, error
 	}
 	var last error
 	for _, server := range servers(url) {
-		o, err := connection(server)
+		o, err := masterurl.Connection(server)
 		if err != nil {
 			return nil, err
 		}
@@ -246,20 +295,28 @@ func aof(ctx context.Context, c *redis.Client, info string) string {
 	return conf["appendfsync"]
 }
 
-// clockOffset is how far the master's clock is ahead of ours, by the fastest of a few round trips: the faster, the surer.
-func clockOffset(ctx context.Context, c *redis.Client) string {
-	best, offset := time.Duration(-1), time.Duration(0)
+// offset is how far a master's clock is ahead of this host's.
+type offset struct {
+	Ahead float64 `json:"ahead_ms"`
+	Error float64 `json:"error_ms"`
+}
+
+func (o *offset) String() string { return fmt.Sprintf("%+.2f ±%.2f ms", o.Ahead, o.Error) }
+
+// clockOffset is the master's offset by the fastest of a few round trips: the faster, the surer.
+func clockOffset(ctx context.Context, c *redis.Client) *offset {
+	best, ahead := time.Duration(-1), time.Duration(0)
 	for range 5 {
 		sent := time.Now()
 		theirs, err := c.Time(ctx).Result()
 		trip := time.Since(sent)
 		if err != nil {
-			return unknown
+			return nil
 		}
 		if best < 0 || trip < best {
-			best, offset = trip, theirs.Sub(sent.Add(trip/2))
+			best, ahead = trip, theirs.Sub(sent.Add(trip/2))
 		}
 	}
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-	return fmt.Sprintf("%+.2f ±%.2f ms", ms(offset), ms(best/2))
+	return &offset{ms(ahead), ms(best / 2)}
 }

@@ -4,13 +4,17 @@ package main
 
 import (
 	"context"
-	"flag"
+
+	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/redlock"
 )
 
 // reconfigure moves the locks to another list.
-type reconfigure struct{ from, to masters }
+type reconfigure struct {
+	from, to masters
+	json     bool
+}
 
 const reconfigureHelp = `Moves the locks from one list of masters to another, or to another maximum TTL
 or drift. Locks stop for the maximum TTL of the old list and twice its drift;
@@ -20,20 +24,25 @@ A majority of the old masters must vote, and every new master must be reachable.
 When it is killed, call it again with the same lists, on any host: it goes on
 where it stopped. Afterwards start the clients with the new list.
 
-exit code: 0 done, 1 the lists do not fit the masters, 2 usage, 4 another
-change is unfinished, 6 too few masters answer or vote
+exit code: 0 done, 1 the lists do not fit the masters, 2 usage, 3 too few
+masters answer or vote, 4 another change is unfinished
 `
 
-func (c *reconfigure) define(fs *flag.FlagSet) {
+func (c *reconfigure) define(fs *pflag.FlagSet) {
 	c.from.define(fs, "from", "", "the masters that vote now")
+	c.from.defineFile(fs)
 	c.to.define(fs, "to", "to-", "those that shall vote (default --from)")
 	c.to.maxTTL = 0
 	fs.Lookup("to-max-ttl").DefValue, fs.Lookup("to-max-ttl").Usage = "", "`TIME`, the new maximum TTL (default --max-ttl)"
 	c.to.drift = drift{}
 	fs.Lookup("to-drift").DefValue, fs.Lookup("to-drift").Usage = "", "`DRIFT`, the new one (default --drift)"
+	defineJSON(fs, &c.json)
 }
 
 func (c *reconfigure) check() error {
+	if err := c.from.check(); err != nil {
+		return err
+	}
 	if len(c.to.nodes) == 0 {
 		c.to.nodes = c.from.nodes
 	}
@@ -43,35 +52,37 @@ func (c *reconfigure) check() error {
 	if c.to.drift == (drift{}) {
 		c.to.drift = c.from.drift
 	}
-	if err := c.from.check(); err != nil {
-		return err
-	}
-	return c.to.check()
+	return c.to.verify(at("--to"))
 }
 
 func (c *reconfigure) run(ctx context.Context, o output) error {
 	if err := redlock.Reconfigure(ctx, c.from.list(), c.to.list(), progress(o.err)); err != nil {
 		return errorCode(err)
 	}
-	if _, err := showStatus(ctx, o.out, c.to.list()); err != nil {
-		return err
-	}
-	say(o.out, "done: the new list votes; start the clients with it, then take away the masters that only the old list has")
-	return nil
+	return showDone(ctx, o.out, c.to.list(), c.json, func(*redlock.Status) (int, string) {
+		return exitOK, "done: the new list votes; start the clients with it, then take away the masters that only the old list has"
+	})
 }
 
 // cancel gives up a change.
-type cancel struct{ masters }
+type cancel struct {
+	masters
+	json bool
+}
 
 const cancelHelp = `Gives up a change of masters that was begun, if no majority of the old list has
 stopped for it. Otherwise the change can only be finished, and then another one
 leads back.
 
 exit code: 0 the old list votes, 1 the list does not fit the masters, 2 usage,
-4 it is too late, 6 too few masters answer
+3 too few masters answer, 4 it is too late
 `
 
-func (c *cancel) define(fs *flag.FlagSet) { c.masters.define(fs, "nodes", "", "the old masters") }
+func (c *cancel) define(fs *pflag.FlagSet) {
+	c.masters.define(fs, "nodes", "", "the old masters")
+	c.defineFile(fs)
+	defineJSON(fs, &c.json)
+}
 
 func (c *cancel) run(ctx context.Context, o output) error {
 	before, err := redlock.ReadStatus(ctx, c.list())
@@ -81,13 +92,10 @@ func (c *cancel) run(ctx context.Context, o output) error {
 	if err := redlock.CancelReconfigure(ctx, c.list()); err != nil {
 		return errorCode(err)
 	}
-	if _, err := showStatus(ctx, o.out, c.list()); err != nil {
-		return err
-	}
-	if before.Change == nil {
-		say(o.out, "nothing to give up: no change of these masters was begun")
-	} else {
-		say(o.out, "done: the change is given up; the old list goes on")
-	}
-	return nil
+	return showDone(ctx, o.out, c.list(), c.json, func(*redlock.Status) (int, string) {
+		if before.Change == nil {
+			return exitOK, "nothing to give up: no change of these masters was begun"
+		}
+		return exitOK, "done: the change is given up; the old list goes on"
+	})
 }

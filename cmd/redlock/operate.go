@@ -6,32 +6,82 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
+	"os/signal"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
-	"github.com/redlock-go/redlock/clock"
-	"github.com/redlock-go/redlock/node"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
 
-const exitCodesOfMasters = `exit code: 0 all masters vote, 1 the masters belong to another list, 2 usage,
-3 some recover, or a minority is out of reach, 4 a change of masters is
-unfinished, 5 an operator's word is needed, 6 fewer masters than a quorum answer
-`
-
-// exitError ends the program with its own exit code. Its text was printed already, when it is empty.
-type exitError struct {
-	code int
-	text string
+// operation is a command for operators. To add one, write a type and a line in operations.
+type operation interface {
+	// define declares the flags, with their defaults.
+	define(fs *pflag.FlagSet)
+	// check judges the values of the flags; its error is a usage error.
+	check() error
+	// run does the work. Its error says how it ended: see exitCode.
+	run(ctx context.Context, o output) error
 }
 
-func (e *exitError) Error() string { return e.text }
+// operations are the commands for operators.
+func operations(o output) []*cobra.Command {
+	return []*cobra.Command{
+		newOperation(o, "doctor", "what the masters are, and what the lock would refuse", doctorHelp, &doctor{}),
+		newOperation(o, "init", "let the masters of a new list begin to vote", initHelp, &initial{}),
+		newOperation(o, "status", "what the masters are in; with --wait, recover them", statusHelp, &status{}),
+		newOperation(o, "reconfigure", "move the locks to another list of masters", reconfigureHelp, &reconfigure{}),
+		newOperation(o, "cancel", "give up a change of masters", cancelHelp, &cancel{}),
+	}
+}
+
+func newOperation(o output, name, summary, help string, op operation) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               name,
+		Short:             summary,
+		Long:              strings.TrimSuffix(help, "\n"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q: this command takes flags only", args[0])
+			}
+			return nil
+		},
+	}
+	op.define(cmd.Flags())
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if err := op.check(); err != nil {
+			return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+		defer stop()
+		return op.run(ctx, o)
+	}
+	return cmd
+}
+
+// The exit codes that the commands of masters have besides those of every command.
+const (
+	exitChanging  = 4
+	exitNeedsInit = 5
+	exitRecovers  = 6
+)
+
+const exitCodesOfMasters = `exit code: 0 all masters vote, 1 the masters belong to another list, 2 usage,
+3 fewer masters than a quorum answer, 4 a change of masters is unfinished, 5 an
+operator's word is needed, 6 some recover, or a minority is out of reach
+`
 
 // exitOf is the exit code of what the masters are in.
 func exitOf(s redlock.Standing) int {
@@ -39,15 +89,15 @@ func exitOf(s redlock.Standing) int {
 	case redlock.AllVote:
 		return exitOK
 	case redlock.SomeRecover:
-		return exitMasters
+		return exitRecovers
 	case redlock.Changing:
-		return 4
+		return exitChanging
 	case redlock.NeedsInit:
-		return 5
+		return exitNeedsInit
 	case redlock.NoQuorum:
-		return 6
+		return exitMasters
 	}
-	return exitViolation
+	return exitRefused
 }
 
 // errorCode is the exit code of an operation's error.
@@ -56,77 +106,15 @@ func errorCode(err error) error {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, redlock.ErrUnfinished):
-		return &exitError{4, err.Error()}
+		return &exitError{exitChanging, err.Error()}
 	case errors.Is(err, redlock.ErrNeedsInit):
-		return &exitError{5, err.Error()}
+		return &exitError{exitNeedsInit, err.Error()}
 	case errors.Is(err, redlock.ErrUnreachable):
-		return &exitError{6, err.Error()}
+		return &exitError{exitMasters, err.Error()}
 	case errors.Is(err, redlock.ErrConfig):
-		return &exitError{exitViolation, err.Error()}
+		return &exitError{exitRefused, err.Error()}
 	}
 	return err
-}
-
-// drift is a flag like 0.01+2ms.
-type drift clock.Drift
-
-func (d *drift) String() string {
-	return strconv.FormatFloat(d.Factor, 'g', -1, 64) + "+" + d.Constant.String()
-}
-
-func (d *drift) Set(s string) error {
-	factor, constant, ok := strings.Cut(s, "+")
-	f, err1 := strconv.ParseFloat(factor, 64)
-	c, err2 := time.ParseDuration(constant)
-	if !ok || err1 != nil || err2 != nil {
-		return errors.New("want a share of the time and a time, as 0.01+2ms")
-	}
-	d.Factor, d.Constant = f, c
-	return nil
-}
-
-// masters is a list of masters as its clients have it.
-type masters struct {
-	flag   string // of the URLs, for errors
-	prefix string // of the other flags
-	nodes  urls
-	maxTTL time.Duration
-	drift  drift
-	fixed  bool
-}
-
-func (m *masters) define(fs *flag.FlagSet, name, prefix, what string) {
-	m.flag, m.prefix, m.drift = name, prefix, drift(clock.DefaultDrift())
-	fs.Var(&m.nodes, name, "`URL,URL,...` of "+what)
-	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
-	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
-}
-
-func (m *masters) check() error {
-	if len(m.nodes) == 0 {
-		return fmt.Errorf("--%s is needed: all the masters, as every program names them", m.flag)
-	}
-	if m.maxTTL < minTime {
-		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
-	}
-	for _, url := range m.nodes {
-		n, err := node.Open(url, node.Config{}) // for its errors, which never show a password
-		if err != nil {
-			return fmt.Errorf("--%s: %w", m.flag, err)
-		}
-		_ = n.Close()
-	}
-	return nil
-}
-
-func (m *masters) list() redlock.List {
-	// The default TTL must fit below a smaller maximum; none is taken.
-	opts := []redlock.Option{redlock.WithNodeCount(len(m.nodes)), redlock.WithMaxTTL(m.maxTTL),
-		redlock.WithTTL(min(m.maxTTL, redlock.DefaultTTL)), redlock.WithDrift(clock.Drift(m.drift))}
-	if m.fixed {
-		opts = append(opts, redlock.WithFixedMasters())
-	}
-	return redlock.List{URLs: m.nodes, Options: opts}
 }
 
 // progress tells on w what is waited for: when the words change, and each few seconds.
@@ -149,7 +137,7 @@ type status struct {
 	masters
 	wait    bool
 	timeout time.Duration
-	json    string
+	json    bool
 }
 
 const statusHelp = `Says what the masters are in, and with --wait lets them recover. Masters that
@@ -160,12 +148,17 @@ Without --wait nothing is written.
 
 ` + exitCodesOfMasters
 
-func (c *status) define(fs *flag.FlagSet) {
+func (c *status) define(fs *pflag.FlagSet) {
 	c.masters.define(fs, "nodes", "", "all the masters")
-	fs.BoolVar(&c.fixed, "fixed", false, "the clients of this list have WithFixedMasters")
+	c.defineFile(fs)
+	c.defineFixed(fs)
 	fs.BoolVar(&c.wait, "wait", false, "recover the masters, until all of them vote")
 	fs.DurationVar(&c.timeout, "timeout", 2*time.Minute, "`TIME` that --wait takes at most")
-	fs.StringVar(&c.json, "json", "", "`FILE` for the status, - is standard output")
+	defineJSON(fs, &c.json)
+}
+
+func defineJSON(fs *pflag.FlagSet, json *bool) {
+	fs.BoolVar(json, "json", false, "print one JSON object")
 }
 
 func (c *status) run(ctx context.Context, o output) error {
@@ -193,7 +186,7 @@ func (c *status) run(ctx context.Context, o output) error {
 	return nil
 }
 
-// statusJSON is what --json writes.
+// statusJSON is what --json writes: the masters, and what the command did.
 type statusJSON struct {
 	Standing string       `json:"standing"`
 	ExitCode int          `json:"exit_code"`
@@ -220,35 +213,37 @@ type changeJSON struct {
 }
 
 func (c *status) write(w io.Writer, s *redlock.Status) error {
-	if c.json != "-" {
-		table(w, s)
-		fmt.Fprintln(w)
-		say(w, s.Standing.String()+": "+s.Text)
+	if c.json {
+		return writeJSON(w, newStatusJSON(s, exitOf(s.Standing), s.Text))
 	}
-	if c.json == "" {
-		return nil
-	}
-	out := statusJSON{Standing: s.Standing.String(), ExitCode: exitOf(s.Standing), Text: s.Text, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
+	table(w, s)
+	fmt.Fprintln(w)
+	text.Say(w, s.Standing.String()+": "+s.Text)
+	return nil
+}
+
+func newStatusJSON(s *redlock.Status, code int, said string) statusJSON {
+	out := statusJSON{Standing: s.Standing.String(), ExitCode: code, Text: said, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
 	for _, m := range s.Masters {
 		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.Text, LeftMS: m.Left.Milliseconds()}
 		if m.Err != nil {
-			j.Error = oneLine(m.Err)
+			j.Error = text.OneLine(m.Err)
 		}
 		out.Masters = append(out.Masters, j)
 	}
 	if ch := s.Change; ch != nil {
 		out.Change = &changeJSON{ch.From, ch.To, ch.Who, ch.Since}
 	}
-	text, err := json.MarshalIndent(out, "", "  ")
+	return out
+}
+
+func writeJSON(w io.Writer, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	if c.json == "-" {
-		_, err = w.Write(text)
-		return err
-	}
-	return os.WriteFile(c.json, text, 0o666)
+	_, err = w.Write(append(b, '\n'))
+	return err
 }
 
 // table prints what each master is.
@@ -264,7 +259,7 @@ func table(w io.Writer, s *redlock.Status) {
 	_ = tab.Flush()
 	for _, m := range s.Masters {
 		if m.Err != nil {
-			say(w, oneLine(m.Err))
+			text.Say(w, text.OneLine(m.Err))
 		}
 	}
 }
@@ -272,7 +267,7 @@ func table(w io.Writer, s *redlock.Status) {
 // initial is how a list of masters begins.
 type initial struct {
 	masters
-	neverLocked, abandon bool
+	neverLocked, abandon, json bool
 }
 
 const initHelp = `Lets the masters of a list begin to vote: a list that was never used, or one
@@ -288,21 +283,32 @@ Where a quorum votes it changes nothing. It may be ended and called again.
 
 ` + exitCodesOfMasters
 
-func (c *initial) define(fs *flag.FlagSet) {
+func (c *initial) define(fs *pflag.FlagSet) {
 	c.masters.define(fs, "nodes", "", "all the masters")
+	c.defineFile(fs)
 	fs.BoolVar(&c.neverLocked, "nothing-was-ever-locked", false, "no lock was ever taken on these masters: do not wait")
 	fs.BoolVar(&c.abandon, "abandon-change", false, "give up an unfinished change of masters for good")
+	defineJSON(fs, &c.json)
 }
 
-// showStatus prints what the masters of list say after an operation, and an empty line.
-func showStatus(ctx context.Context, out io.Writer, list redlock.List) (*redlock.Status, error) {
+// showDone prints what the masters of list are in after an operation, and what that did.
+func showDone(ctx context.Context, out io.Writer, list redlock.List, json bool, done func(*redlock.Status) (code int, said string)) error {
 	s, err := redlock.ReadStatus(ctx, list)
 	if err != nil {
-		return nil, errorCode(err)
+		return errorCode(err)
 	}
-	table(out, s)
-	fmt.Fprintln(out)
-	return s, nil
+	code, said := done(s)
+	if json {
+		err = writeJSON(out, newStatusJSON(s, code, said))
+	} else {
+		table(out, s)
+		fmt.Fprintln(out)
+		text.Say(out, said)
+	}
+	if err == nil && code != exitOK {
+		err = &exitError{code: code}
+	}
+	return err
 }
 
 func (c *initial) run(ctx context.Context, o output) error {
@@ -321,17 +327,11 @@ func (c *initial) run(ctx context.Context, o output) error {
 	if err := redlock.Init(ctx, c.list(), progress(o.err), words...); err != nil {
 		return errorCode(err)
 	}
-	s, err := showStatus(ctx, o.out, c.list())
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("the list has begun, with a maximum TTL of %v; give every program the same list and the same maximum TTL", c.maxTTL)
-	if s.Standing != redlock.AllVote {
-		text += "; " + s.Text
-	}
-	say(o.out, s.Standing.String()+": "+text)
-	if code := exitOf(s.Standing); code != exitOK {
-		return &exitError{code: code}
-	}
-	return nil
+	return showDone(ctx, o.out, c.list(), c.json, func(s *redlock.Status) (int, string) {
+		said := fmt.Sprintf("%v: the list has begun, with a maximum TTL of %v; give every program the same list and the same maximum TTL", s.Standing, c.maxTTL)
+		if s.Standing != redlock.AllVote {
+			said += "; " + s.Text
+		}
+		return exitOf(s.Standing), said
+	})
 }

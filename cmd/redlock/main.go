@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command redlock sets up, watches and changes the masters.
+//
+//	redlock doctor                 what the masters are, and what the lock would refuse
+//	redlock init                   let the masters of a new list begin to vote
+//	redlock status                 what the masters are in; with --wait, recover them
+//	redlock reconfigure            move the locks to another list of masters
+//	redlock cancel                 give up a change of masters
+//
+// Every command has --help. Its exit codes are there, and in docs/operations.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock/cmd/internal/text"
+)
+
+func main() {
+	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
+	// A reader that has gone is an error of the write.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// output is where a command writes. err is for what is no result: progress and complaints.
+type output struct{ out, err io.Writer }
+
+// results is a writer that remembers its first error, so that a command need not look at each write.
+type results struct {
+	io.Writer
+	err error
+}
+
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.Writer.Write(p)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
+}
+
+// Exit codes. What only one command has is in its help.
+const (
+	exitOK      = 0
+	exitRefused = 1
+	exitUsage   = 2
+	exitMasters = 3
+	exitOutput  = 73  // EX_CANTCREAT of sysexits.h
+	exitSignal  = 128 // plus the number of the signal, as a shell has it
+)
+
+// usageError is a command line that cannot work.
+type usageError struct{ error }
+
+// exitError ends the program with its own exit code. Its text was printed already, when it is empty.
+type exitError struct {
+	code int
+	text string
+}
+
+func (e *exitError) Error() string { return e.text }
+
+func exitCode(err error) int {
+	var usage usageError
+	var own *exitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &own):
+		return own.code
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitSignal + int(syscall.SIGINT)
+	}
+	return exitMasters
+}
+
+// run is the whole program but for the process around it.
+func run(args []string, stdout, stderr io.Writer) int {
+	written := &results{Writer: stdout}
+	o := output{out: written, err: stderr}
+	root, began := newRoot(o)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(context.Background())
+	if err != nil && !*began {
+		err = usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+	}
+	switch {
+	case errors.Is(written.err, syscall.EPIPE):
+		err = &exitError{code: exitSignal + int(syscall.SIGPIPE)} // as a program that SIGPIPE ends: the reader has seen enough
+	case written.err != nil:
+		err = &exitError{exitOutput, fmt.Sprintf("cannot write the output: %v", written.err)}
+	}
+	var own *exitError
+	switch {
+	case err == nil, errors.As(err, &own) && own.text == "":
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "redlock: interrupted")
+	default:
+		fmt.Fprintf(stderr, "redlock: %s\n", text.OneLine(err))
+	}
+	return exitCode(err)
+}
+
+// newRoot returns the commands. began becomes true when the command line was good and a command begins: every error before that is one of
+// the command line.
+func newRoot(o output) (root *cobra.Command, began *bool) {
+	began = new(bool)
+	root = &cobra.Command{
+		Use:   "redlock",
+		Short: "redlock looks after the masters",
+		Long: `redlock looks after the masters.
+
+The masters are named by --nodes, --nodes-file, the environment variable
+REDLOCK_NODES or REDLOCK_NODES_FILE, the first of these that is there. A list has
+commas between its URLs. A file has one URL a line, and lines that begin with #
+are comments. Prefer the file or the variable where URLs have passwords: other
+users of the machine can read command lines.
+
+exit code: 0 fine, 2 usage, 3 masters not available, 73 the output cannot be
+written (a full disk), 130 interrupted; each command's help has the others.`,
+		Version:            version(),
+		SilenceErrors:      true,
+		SilenceUsage:       true,
+		DisableSuggestions: true,
+		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
+	}
+	root.SetOut(o.out)
+	root.SetErr(o.err)
+	root.AddCommand(operations(o)...)
+	return root, began
+}
+
+// version is that of the module, as it was built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+const dead = "redis://:topsecret@127.0.0.1:1"
+
+func TestMain(m *testing.M) {
+	for _, v := range []string{nodesVar, nodesFileVar} {
+		_ = os.Unsetenv(v)
+	}
+	logging.Disable()
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4") // they wait for leases to end most of the time
+	goleak.VerifyTestMain(m)
+}
+
+// cli runs the program in this process and returns what it said.
+func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func needServer(t *testing.T) {
+	t.Helper()
+	if _, _, err := localredis.Find(); errors.Is(err, localredis.ErrNoServer) {
+		t.Skip(err)
+	}
+}
+
+// start starts a master.
+func start(t *testing.T, cfg localredis.Config) *localredis.Server {
+	t.Helper()
+	needServer(t)
+	s, err := localredis.Start(context.Background(), cfg)
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// startMasters starts masters that have no record.
+func startMasters(t *testing.T, n int) []*localredis.Server {
+	t.Helper()
+	needServer(t)
+	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
+	must(t, err)
+	for _, s := range servers {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	return servers
+}
+
+func startURLs(t *testing.T, n int) (urls []string) {
+	t.Helper()
+	for _, s := range startMasters(t, n) {
+		urls = append(urls, s.URL())
+	}
+	return urls
+}
+
+// voting starts three masters that vote.
+func voting(t *testing.T) (servers []*localredis.Server, list string) {
+	t.Helper()
+	servers = startMasters(t, 3)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	must(t, redlock.Init(t.Context(), redlock.List{URLs: urls}, nil, redlock.NothingWasEverLocked))
+	return servers, strings.Join(urls, ",")
+}
+
+// admin is a connection to a master.
+func admin(t *testing.T, url string) *redis.Client {
+	t.Helper()
+	o, err := masterurl.Connection(url)
+	must(t, err)
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually polls for a condition.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("not seen: %s", what)
+}
+
+// tidy complains of what would look bad on a terminal of 80 columns.
+func tidy(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := len([]rune(line)); n > 80 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+		if strings.TrimRight(line, " \t") != line {
+			t.Errorf("space at the end: %q", line)
+		}
+		if strings.ContainsAny(line, "\r\x1b") {
+			t.Errorf("terminal control in a pipe: %q", line)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// The environment variables that name the masters.
+const (
+	nodesVar     = "REDLOCK_NODES"
+	nodesFileVar = "REDLOCK_NODES_FILE"
+)
+
+// minTime is the least that the library takes as a TTL.
+const minTime = 10 * time.Millisecond
+
+// drift is a flag like 0.01+2ms.
+type drift clock.Drift
+
+func (d *drift) String() string {
+	return strconv.FormatFloat(d.Factor, 'g', -1, 64) + "+" + d.Constant.String()
+}
+
+// Type implements pflag.Value.
+func (d *drift) Type() string { return "DRIFT" }
+
+// Set implements pflag.Value.
+func (d *drift) Set(s string) error {
+	factor, constant, ok := strings.Cut(s, "+")
+	f, err1 := strconv.ParseFloat(factor, 64)
+	c, err2 := time.ParseDuration(constant)
+	if !ok || err1 != nil || err2 != nil {
+		return errors.New("want a share of the time and a time, as 0.01+2ms")
+	}
+	d.Factor, d.Constant = f, c
+	return nil
+}
+
+// masters is a list of masters as its clients have it.
+type masters struct {
+	flag   string // of the URLs, for errors
+	prefix string // of the other flags
+	nodes  masterurl.URLs
+	file   string
+	maxTTL time.Duration
+	drift  drift
+	fixed  bool
+}
+
+// define declares the flags. name is the flag of the URLs, prefix begins the names of the others, and what says which masters they are.
+func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
+	m.flag, m.prefix, m.drift = name, prefix, drift(clock.DefaultDrift())
+	fs.Var(&m.nodes, name, what)
+	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
+	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
+}
+
+// defineFile declares the flag of a file that has the URLs.
+func (m *masters) defineFile(fs *pflag.FlagSet) {
+	fs.StringVar(&m.file, "nodes-file", "", "`FILE` that has the URLs of all the masters, one a line")
+}
+
+func (m *masters) defineFixed(fs *pflag.FlagSet) {
+	fs.BoolVar(&m.fixed, "fixed", false, "the clients of this list have WithFixedMasters")
+}
+
+// check finds the URLs, and says what is wrong with them and with the other flags.
+func (m *masters) check() error {
+	where, err := m.find()
+	if err != nil {
+		return err
+	}
+	return m.verify(where)
+}
+
+// verify says what is wrong with the URLs and with the other flags. where is of find.
+func (m *masters) verify(where func(i int) string) error {
+	for i, url := range m.nodes {
+		n, err := node.Open(url, node.Config{}) // for its errors, which never show a password
+		if err != nil {
+			return fmt.Errorf("%s: %w", where(i), err)
+		}
+		_ = n.Close()
+	}
+	if m.maxTTL < minTime {
+		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
+	}
+	return nil
+}
+
+// find fills in the URLs from where they are. where says of one of them where that is, for errors.
+func (m *masters) find() (where func(i int) string, err error) {
+	flag := "--" + m.flag
+	switch list, file := os.Getenv(nodesVar), os.Getenv(nodesFileVar); {
+	case len(m.nodes) > 0 && m.file != "":
+		return nil, fmt.Errorf("%s and --nodes-file both name the masters: give one of them", flag)
+	case len(m.nodes) > 0:
+		return at(flag), nil
+	case m.file != "":
+		return m.read("--nodes-file", m.file)
+	case strings.TrimSpace(list) != "":
+		return at(nodesVar), m.nodes.Set(strings.TrimSpace(list))
+	case file != "":
+		return m.read(nodesFileVar, file)
+	}
+	return nil, fmt.Errorf("no masters are named: give %s URL,URL,... or --nodes-file FILE, or set %s or %s, with all the masters as every program names them",
+		flag, nodesVar, nodesFileVar)
+}
+
+// at is for find, when all URLs are at the same place.
+func at(name string) func(int) string { return func(int) string { return name } }
+
+// read fills in the URLs from a file that flag names.
+func (m *masters) read(flag, file string) (where func(i int) string, err error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	var lines []int
+	for i, line := range strings.Split(string(content), "\n") {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			m.nodes, lines = append(m.nodes, line), append(lines, i+1)
+		}
+	}
+	if len(m.nodes) == 0 {
+		return nil, fmt.Errorf("%s: %s names no master: it has one URL a line", flag, file)
+	}
+	return func(i int) string { return fmt.Sprintf("%s:%d", file, lines[i]) }, nil
+}
+
+func (m *masters) list() redlock.List {
+	// The default TTL must fit below a smaller maximum; none is taken.
+	opts := []redlock.Option{redlock.WithNodeCount(len(m.nodes)), redlock.WithMaxTTL(m.maxTTL),
+		redlock.WithTTL(min(m.maxTTL, redlock.DefaultTTL)), redlock.WithDrift(clock.Drift(m.drift))}
+	if m.fixed {
+		opts = append(opts, redlock.WithFixedMasters())
+	}
+	return redlock.List{URLs: m.nodes, Options: opts}
+}
