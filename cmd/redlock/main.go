@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command redlock sets up, watches and changes the masters.
+// Command redlock takes locks for scripts, and sets up, watches and changes the masters.
 //
+//	redlock run NAME -- cmd args   run a command while it holds a lock
 //	redlock doctor                 what the masters are, and what the lock would refuse
 //	redlock init                   let the masters of a new list begin to vote
 //	redlock status                 what the masters are in; with --wait, recover them
 //	redlock reconfigure            move the locks to another list of masters
 //	redlock cancel                 give up a change of masters
 //
-// Every command has --help. Its exit codes are there, and in docs/operations.md.
+// Every command has --help. Its exit codes are there, and in docs/run.md and docs/operations.md.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -25,11 +27,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 )
 
+// In init, so that main has the main thread for itself: see supervise.Run.
+func init() { runtime.LockOSThread() }
+
 func main() {
+	supervise.Hidden()
 	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
-	// A reader that has gone is an error of the write.
+	// Caught, not ignored: that would be inherited by the command of run. A reader that has gone is an error of the write.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -121,8 +128,8 @@ func newRoot(o output) (root *cobra.Command, began *bool) {
 	began = new(bool)
 	root = &cobra.Command{
 		Use:   "redlock",
-		Short: "redlock looks after the masters",
-		Long: `redlock looks after the masters.
+		Short: "redlock takes locks for scripts, and looks after the masters",
+		Long: `redlock takes locks for scripts, and looks after the masters.
 
 The masters are named by --nodes, --nodes-file, the environment variable
 REDLOCK_NODES or REDLOCK_NODES_FILE, the first of these that is there. A list has
@@ -140,6 +147,7 @@ written (a full disk), 130 interrupted; each command's help has the others.`,
 	}
 	root.SetOut(o.out)
 	root.SetErr(o.err)
+	root.AddCommand(newRun(o))
 	root.AddCommand(operations(o)...)
 	return root, began
 }

@@ -17,13 +17,25 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
+// programVar makes the test binary play redlock.
+const programVar = "REDLOCK_TEST_PROGRAM"
+
+// noWaitAtExit keeps the race detector from waiting for a second at the end of each process.
+const noWaitAtExit = "GORACE=atexit_sleep_ms=0"
+
 const dead = "redis://:topsecret@127.0.0.1:1"
 
 func TestMain(m *testing.M) {
+	supervise.Hidden()
+	if os.Getenv(programVar) != "" {
+		_ = os.Unsetenv(programVar) // not for the command of run
+		main()
+	}
 	for _, v := range []string{nodesVar, nodesFileVar} {
 		_ = os.Unsetenv(v)
 	}
@@ -33,7 +45,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// cli runs the program in this process and returns what it said.
+// cli runs the program in this process and returns what it said. The command run needs a process of its own: see startRun.
 func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer

@@ -4,8 +4,10 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -164,6 +166,25 @@ func TestOperate_json(t *testing.T) {
 		if code != tc.code || s.ExitCode != code || s.Standing != "all vote" || len(s.Masters) != 3 || !strings.HasPrefix(s.Text, tc.said) {
 			t.Errorf("%s: exit code %d: %+v", tc.args[0], code, s)
 		}
+	}
+}
+
+func TestOutput_cannotBeWritten_ownCode(t *testing.T) {
+	full := diskFull(t)
+	var stderr strings.Builder
+	if code := run([]string{"completion", "bash"}, full, &stderr); code != exitOutput || stderr.String() != "redlock: cannot write the output: write /dev/full: no space left on device\n" {
+		t.Errorf("exit code %d, %q", code, &stderr)
+	}
+	p := program(t, "completion", "bash")
+	r, w, err := os.Pipe()
+	must(t, err)
+	must(t, r.Close())
+	p.Cmd.Stdout = w
+	must(t, p.Start())
+	must(t, w.Close())
+	p.wantCode(exitSignal + int(syscall.SIGPIPE))
+	if p.stderr.String() != "" {
+		t.Errorf("%q", &p.stderr)
 	}
 }
 

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package supervise runs a command that must not outlive a lease.
+//
+// The command is the leader of a process group of its own. Three things end the group in time:
+//
+//   - [Run] sends SIGTERM a quarter of the TTL before validity ends, and SIGKILL a twentieth of the TTL before it ends. If the votes of
+//     the lease are gone, Run sends SIGKILL at once.
+//   - The guard is a second process. It sends SIGKILL when the process of Run has died, and when that process is stopped for so long that
+//     validity is about to end.
+//   - On Linux the kernel kills the command with the process of Run (PR_SET_PDEATHSIG), in case somebody kills the guard as well.
+//
+// A process that leaves the group (setsid, a daemon, a job of an interactive shell) is not ended. Neither is one that runs as another
+// user, whom this one may not signal.
+//
+// A program that uses this package calls [Hidden] first of all.
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// termShare and killShare are the parts of a TTL, before validity ends, at which the group gets SIGTERM and SIGKILL. A lease is
+	// renewed after each third of its TTL: a quarter is left when two renewals in a row have failed.
+	termShare, killShare = 4, 20
+	// The guard kills later than Run does, because Run can say why.
+	guardShare = 40
+
+	// straysLimit is how long a process that the command left behind in its group may take to end by itself.
+	straysLimit = 5 * time.Second
+	// straysEvery is how often Run looks whether they have ended.
+	straysEvery = 10 * time.Millisecond
+)
+
+// Lease is what the command must not outlive. A *redlock.Lease is one.
+type Lease interface {
+	Context() context.Context
+	ValidUntil() time.Time
+}
+
+// Command is what is run.
+type Command struct {
+	Path string   // of the executable file
+	Args []string // beginning with the name of the command
+	Env  []string
+}
+
+// Ended says how a command ended.
+type Ended struct {
+	Code int   // its exit code, or 128+n if signal n ended it
+	Lost error // why the lease was lost, or nil. The command was told to end then, or was killed.
+}
+
+// Signals are the signals that [Run] passes on to the command.
+type Signals chan os.Signal
+
+var (
+	passed = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH}
+	// jobControl is caught only while the command runs: before that, SIGTSTP stops this process as it stops any other.
+	jobControl = []os.Signal{syscall.SIGTSTP, syscall.SIGCONT}
+	// ending are those after which a command that is stopped is continued, so that it can end.
+	ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
+)
+
+// Catch begins to catch signals. Those that this process was started with as ignored (nohup, a shell's &) stay ignored, by the command
+// too.
+func Catch() Signals {
+	s := make(Signals, 64)
+	for _, sig := range passed {
+		if !signal.Ignored(sig) {
+			signal.Notify(s, sig)
+		}
+	}
+	return s
+}
+
+// Run runs c until it has ended, with all that it left behind in its process group. The lease is still held then, unless Ended.Lost says
+// otherwise: the caller releases it. ttl is the TTL of the lease. say tells the user something that went wrong.
+//
+// An error says that the command could not be started. When c.Path cannot be executed, there is no error: the exit code is 126 or 127,
+// and the reason is on standard error.
+//
+// Call Run once in a process, from the main goroutine with its thread locked: the kernel takes the end of the thread that started the
+// command for the end of the process.
+func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(string)) (Ended, error) {
+	r := &run{lease: lease, ttl: ttl, signals: signals, say: say, terminal: openTerminal()}
+	defer r.terminal.close()
+	adoptOrphans()
+	var err error
+	if r.guard, err = startGuard(); err != nil {
+		return Ended{}, err
+	}
+	defer r.guard.stop()
+	begin, err := r.start(c)
+	if err != nil {
+		return Ended{}, err
+	}
+	r.tellGuard()
+	signal.Notify(signals, jobControl...)
+	// In the background, this process may still write to the terminal (stty tostop) and take it back.
+	signal.Ignore(syscall.SIGTTOU)
+	r.terminal.handOver(r.group, false)
+	begin()
+	r.supervise()
+	r.guard.stop()
+	r.terminal.takeBack(r.group)
+	if r.status.Signaled() {
+		r.terminal.restore()
+	}
+	if r.lost == nil && lease.Context().Err() != nil {
+		r.lost = context.Cause(lease.Context())
+	}
+	return Ended{Code: r.code(), Lost: r.lost}, nil
+}
+
+// run is one command that runs.
+type run struct {
+	lease    Lease
+	ttl      time.Duration
+	signals  Signals
+	say      func(string)
+	terminal terminal
+	guard    *guard
+	group    int // the process group, which is also the process id of the command
+
+	killAt time.Time // when SIGKILL follows on SIGTERM; zero before SIGTERM
+	killed bool
+	lost   error
+
+	exited   bool
+	status   unix.WaitStatus
+	straysTo time.Time // until when what the command left behind may take to end
+}
+
+// child is a child process that ended or stopped.
+type child struct {
+	pid    int
+	status unix.WaitStatus
+}
+
+// children reports every child that ends or stops. On Linux, and as process 1, they are more than the command and the guard: processes
+// whose parent died.
+func children() <-chan child {
+	c := make(chan child)
+	go func() {
+		for {
+			var status unix.WaitStatus
+			pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			if err != nil { // there is no child left
+				return
+			}
+			c <- child{pid, status}
+		}
+	}()
+	return c
+}
+
+// supervise returns when the command has ended and its group is empty.
+func (r *run) supervise() {
+	ended := r.lease.Context().Done()
+	children := children()
+	timer := time.NewTimer(r.look())
+	defer timer.Stop()
+	for !r.exited || !r.empty() {
+		select {
+		case c := <-children:
+			r.seen(c)
+		case sig := <-r.signals:
+			r.pass(sig)
+		case <-ended:
+			ended = nil
+			if !r.killed {
+				r.lost = errors.Join(r.lost, context.Cause(r.lease.Context()))
+				r.kill()
+				r.say("the lease is lost: the command was killed")
+			}
+		case <-timer.C:
+		}
+		timer.Reset(r.look())
+	}
+}
+
+// look compares the time with the validity of the lease, does what is due, and returns after how long to look again. It looks at ever
+// shorter intervals, so that it needs no message from a lease that was renewed.
+func (r *run) look() time.Duration {
+	again := r.lookAtLease()
+	if !r.exited || r.killed {
+		return again
+	}
+	if r.straysTo.IsZero() {
+		r.straysTo = time.Now().Add(straysLimit)
+	}
+	if time.Now().After(r.straysTo) {
+		r.kill()
+		r.say(fmt.Sprintf("the command has ended, and left processes in its group that did not end within %v: they were killed", straysLimit))
+	}
+	return min(again, straysEvery)
+}
+
+func (r *run) lookAtLease() time.Duration {
+	if r.killed {
+		return straysEvery
+	}
+	if r.killAt.IsZero() {
+		until := r.lease.ValidUntil()
+		if left := time.Until(until) - r.ttl/termShare; left > 0 {
+			r.tellGuard()
+			return max(left/2, time.Millisecond)
+		}
+		r.killAt = until.Add(-r.ttl / killShare)
+		r.lost = errors.New("no quorum of masters renewed the lease in time")
+		r.signal(syscall.SIGTERM)
+		r.say("the lease cannot be renewed: the command got SIGTERM")
+	}
+	if left := time.Until(r.killAt); left > 0 {
+		return left
+	}
+	r.kill()
+	r.say("the lease ends: the command was killed")
+	return straysEvery
+}
+
+// tellGuard tells the guard until when the group may live.
+func (r *run) tellGuard() {
+	now := sharedClock() // before the lease is asked: if this process is stopped in between, the deadline comes too early, not too late
+	r.guard.tell(r.group, now+time.Until(r.lease.ValidUntil())-r.ttl/guardShare)
+}
+
+// seen takes in that a child has ended or stopped.
+func (r *run) seen(c child) {
+	switch {
+	case c.pid == r.group && c.status.Stopped():
+		r.stopped(c.status.StopSignal())
+	case c.pid == r.group:
+		r.exited, r.status = true, c.status
+		// The guard may have killed it: this process was stopped.
+		late := time.Until(r.lease.ValidUntil()) <= r.ttl/killShare
+		if !r.killed && late && c.status.Signal() == syscall.SIGKILL {
+			r.lost = errors.New("this process was stopped, and could not renew the lease")
+		}
+	case c.pid == r.guard.pid && !c.status.Stopped():
+		r.guardEnded()
+	}
+}
+
+// guardEnded replaces a guard that somebody killed.
+func (r *run) guardEnded() {
+	r.guard.forget()
+	g, err := startGuard()
+	if err != nil {
+		r.say(fmt.Sprintf("the guard was killed, and there is no other: if redlock is killed, only the kernel ends the command: %v", err))
+		return
+	}
+	r.guard = g
+	r.tellGuard()
+}
+
+// pass passes a signal on to the group.
+func (r *run) pass(sig os.Signal) {
+	if sig == syscall.SIGCONT {
+		r.terminal.handOver(r.group, false)
+	}
+	r.signal(sig.(syscall.Signal))
+}
+
+// signal sends a signal to the group. A command that is stopped is continued for one that asks it to end.
+func (r *run) signal(sig syscall.Signal) {
+	_ = unix.Kill(-r.group, sig)
+	if slices.Contains(ending, os.Signal(sig)) {
+		_ = unix.Kill(-r.group, syscall.SIGCONT)
+	}
+}
+
+func (r *run) kill() {
+	r.killed = true
+	r.signal(syscall.SIGKILL)
+}
+
+// empty reports whether no process is left in the group.
+func (r *run) empty() bool { return errors.Is(unix.Kill(-r.group, 0), unix.ESRCH) }
+
+// stopped does what is due when the command was stopped by sig. Under a shell with job control this process stops as well, because the shell
+// looks at this process only. The lease is not renewed while this process is stopped: the guard watches over it.
+func (r *run) stopped(sig syscall.Signal) {
+	asksForTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
+	switch {
+	case asksForTerminal && r.terminal.handOver(r.group, true):
+	case r.terminal.fd < 0, sig == syscall.SIGSTOP && !r.terminal.handed:
+		return // nobody who stopped it expects this process to stop
+	default:
+		r.terminal.takeBack(r.group)
+		r.tellGuard()
+		before := sharedClock()
+		stopJob()
+		dropped := sharedClock()-before < time.Millisecond
+		r.terminal.handOver(r.group, false)
+		if dropped && asksForTerminal { // it would ask for the terminal for ever: the shell has gone
+			r.signal(syscall.SIGHUP)
+		}
+	}
+	_ = unix.Kill(-r.group, syscall.SIGCONT)
+}
+
+// code is the exit code, as a shell has it.
+func (r *run) code() int {
+	if r.status.Signaled() {
+		return 128 + int(r.status.Signal())
+	}
+	return r.status.ExitStatus()
+}

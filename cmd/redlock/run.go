@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// The exit codes of run that are neither the command's nor every command's. They are those of sysexits.h, so that few commands have them as
+// their own.
+const (
+	exitLost = 74 // EX_IOERR
+	exitHeld = 75 // EX_TEMPFAIL
+)
+
+const runHelp = `Takes the lock NAME, runs a command, and gives the lock back when the command has
+ended. There is no shell: the command is a program and its arguments.
+
+The command has a process group of its own. INT, TERM, HUP, QUIT, USR1, USR2 and
+WINCH are passed on to the group. In its environment are
+
+  REDLOCK_NAME   the name of the lock
+  REDLOCK_TOKEN  the fencing token, which a resource can check
+
+While the command runs, the lock is renewed. If that fails, the group gets
+SIGTERM a quarter of the TTL before the lock ends, and SIGKILL a twentieth of
+the TTL before it ends. It gets SIGKILL at once if the votes of the masters are
+gone. It also gets SIGKILL when redlock itself is killed, or stopped for longer
+than the lock lasts. A process that leaves the group, as daemons do, is not
+ended. What the command leaves behind in its group has 5 s to end by itself; then
+it is killed, and the lock given back.
+
+exit code: that of the command, and 128+n if signal n ended it; else
+    2  usage, or a list of masters that does not fit them
+    3  masters not available: no quorum of them answers, or votes
+   74  the lock was lost: the command was ended, or may have run without the lock
+   75  held by another, with --no-wait or after --wait
+  126  the command cannot be executed
+  127  the command is not found
+  130  interrupted while it waited for the lock (128+n for signal n)`
+
+// mastersPatience is how long run goes on while no quorum of masters answers.
+const mastersPatience = 5 * time.Second
+
+// minRunTTL leaves a command some time between SIGTERM and the end of the lock.
+const minRunTTL = time.Second
+
+// runner is the command run.
+type runner struct {
+	masters
+	output
+	ttl, wait time.Duration
+	noWait    bool
+	verbose   bool
+	name      string
+	path      string   // of the executable
+	argv      []string // the command
+}
+
+func newRun(o output) *cobra.Command {
+	r := &runner{output: o}
+	cmd := &cobra.Command{
+		Use:   "run NAME [flags] -- command [argument ...]",
+		Short: "run a command while it holds a lock",
+		Long:  runHelp,
+		Example: `  redlock run nightly --no-wait -- backup --full
+  redlock run deploy --wait 10m --ttl 30s -- ./deploy.sh production`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: func(cmd *cobra.Command, args []string) error {
+			return r.arguments(args, cmd.ArgsLenAtDash())
+		},
+	}
+	fs := cmd.Flags()
+	r.define(fs, "nodes", "", "all the masters")
+	r.defineFile(fs)
+	r.defineFixed(fs)
+	fs.DurationVar(&r.wait, "wait", 0, "`TIME` to wait for the lock (default: without limit)")
+	fs.BoolVarP(&r.noWait, "no-wait", "n", false, "do not wait for the lock")
+	fs.DurationVar(&r.ttl, "ttl", redlock.DefaultTTL, "`TIME` that the lock stays taken after redlock died; it is renewed until then")
+	fs.BoolVarP(&r.verbose, "verbose", "v", false, "say more")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := r.check(fs.Changed("wait")); err != nil {
+			return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+		}
+		return nil
+	}
+	cmd.RunE = func(*cobra.Command, []string) error { return r.run() }
+	return cmd
+}
+
+// arguments takes the words of the command line that are no flags. dash is how many there are before --, or -1.
+func (r *runner) arguments(args []string, dash int) error {
+	switch {
+	case dash < 0 && len(args) > 1:
+		return errors.New("want -- between the name of the lock and the command: redlock run NAME -- command")
+	case dash > 1:
+		return fmt.Errorf("want one name of a lock before --, have %d words: redlock run NAME -- command", dash) // words may be passwords
+	case dash == 0 || len(args) == 0:
+		return errors.New("want the name of a lock: redlock run NAME -- command")
+	case len(args) == 1:
+		return errors.New("want a command: redlock run NAME -- command")
+	case args[0] == "":
+		return errors.New("the name of the lock is empty")
+	}
+	r.name, r.argv = args[0], args[1:]
+	return nil
+}
+
+func (r *runner) check(waitGiven bool) error {
+	switch {
+	case r.noWait && waitGiven:
+		return errors.New("--no-wait and --wait exclude each other: give one of them")
+	case waitGiven && r.wait <= 0:
+		return fmt.Errorf("--wait %v: want more than 0, or --no-wait", r.wait)
+	case r.ttl < minRunTTL:
+		return fmt.Errorf("--ttl %v: want %v or more", r.ttl, minRunTTL)
+	case r.ttl > r.maxTTL:
+		return fmt.Errorf("--ttl %v: want the --max-ttl of these masters, %v, or less", r.ttl, r.maxTTL)
+	}
+	return r.masters.check()
+}
+
+// run does all of it.
+func (r *runner) run() (err error) {
+	if r.path, err = executable(r.argv[0]); err != nil {
+		return err
+	}
+	signals := supervise.Catch()
+	client, lease, err := r.take(signals)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	r.more("took lock %q, token %d", r.name, lease.Token())
+	ended, err := supervise.Run(supervise.Command{Path: r.path, Args: r.argv, Env: r.environment(lease)}, lease, r.ttl, signals, r.say)
+	unlockErr := lease.Unlock(context.Background())
+	switch {
+	case err != nil:
+		return &exitError{supervise.ExitCannotExecute, fmt.Sprintf("cannot start a process: %v", err)}
+	case ended.Lost == nil && errors.Is(unlockErr, redlock.ErrLost):
+		ended.Lost = unlockErr
+	}
+	if ended.Lost != nil {
+		return &exitError{exitLost, fmt.Sprintf("lost lock %q: %v", r.name, ended.Lost)}
+	}
+	if unlockErr != nil {
+		r.say(fmt.Sprintf("lock %q may stay taken for up to %v: %v", r.name, r.ttl, unlockErr))
+	} else {
+		r.more("gave lock %q back", r.name)
+	}
+	if ended.Code != exitOK {
+		return &exitError{code: ended.Code}
+	}
+	return nil
+}
+
+// say tells the user something that went wrong.
+func (r *runner) say(what string) {
+	fmt.Fprintf(r.err, "redlock: %s\n", strings.ReplaceAll(what, "\n", ": "))
+}
+
+// more tells the user something with --verbose.
+func (r *runner) more(format string, args ...any) {
+	if r.verbose {
+		r.say(fmt.Sprintf(format, args...))
+	}
+}
+
+// executable finds the file of a command, as a shell does.
+func executable(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil, errors.Is(err, exec.ErrDot): // a PATH that has the working directory in it says what it wants
+		return path, nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return "", &exitError{supervise.ExitNotFound, name + ": command not found"}
+	}
+	var cause *exec.Error
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return "", &exitError{supervise.ExitCannotExecute, fmt.Sprintf("%s: %v", name, err)}
+}
+
+// environment is that of the command.
+func (r *runner) environment(lease *redlock.Lease) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "REDLOCK_NAME=") || strings.HasPrefix(v, "REDLOCK_TOKEN=")
+	})
+	return append(env, "REDLOCK_NAME="+r.name, "REDLOCK_TOKEN="+strconv.FormatInt(lease.Token(), 10))
+}
+
+// take takes the lock, or gives up at a signal. The caller closes the client.
+func (r *runner) take(signals supervise.Signals) (*redlock.Client, *redlock.Lease, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var client *redlock.Client
+	var lease *redlock.Lease
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		client, lease, err = r.acquire(ctx)
+		done <- err
+	}()
+	var interrupted syscall.Signal
+	for {
+		select {
+		case err := <-done:
+			if interrupted == 0 {
+				return client, lease, r.why(err)
+			}
+			if err == nil {
+				_ = lease.Unlock(context.Background())
+				_ = client.Close()
+			}
+			return nil, nil, &exitError{exitSignal + int(interrupted), "interrupted while it waited for the lock"}
+		case sig := <-signals:
+			if sig == syscall.SIGWINCH {
+				continue
+			}
+			if interrupted != 0 { // a second one ends the program at once
+				os.Exit(exitSignal + int(sig.(syscall.Signal)))
+			}
+			interrupted = sig.(syscall.Signal)
+			cancel()
+		}
+	}
+}
+
+// acquire returns a lease that has its whole TTL before it. On an error nothing is left behind.
+func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, error) {
+	patience, began := mastersPatience, time.Now()
+	if r.wait > 0 {
+		patience = min(patience, r.wait)
+	}
+	opening, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	list := r.list()
+	r.more("connecting to the masters")
+	client, err := redlock.Open(opening, list.URLs, append(list.Options, redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience))...)
+	if err != nil {
+		return nil, nil, err
+	}
+	mutex := client.Mutex(r.name)
+	var lease *redlock.Lease
+	switch {
+	case r.noWait:
+		lease, err = mutex.TryLock(ctx)
+	case r.wait > 0:
+		lease, err = mutex.TryLockFor(ctx, r.wait-time.Since(began))
+	default:
+		r.more("waiting for lock %q", r.name)
+		lease, err = mutex.Lock(ctx)
+	}
+	// A lease that was handed over by its last holder is short until it is renewed.
+	if err == nil && time.Until(lease.ValidUntil()) < r.ttl/2 {
+		if err = lease.Extend(ctx); err != nil {
+			_ = lease.Unlock(context.Background())
+		}
+	}
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, err
+	}
+	return client, lease, nil
+}
+
+// why is the exit code of an error of acquire.
+func (r *runner) why(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, redlock.ErrHeld):
+		what := fmt.Sprintf("lock %q is held by another", r.name)
+		if !r.noWait {
+			what += fmt.Sprintf(", still after %v", r.wait)
+		}
+		r.more("%s", text.OneLine(err))
+		return &exitError{exitHeld, what}
+	case errors.Is(err, redlock.ErrConfig):
+		return usageError{err}
+	case errors.Is(err, redlock.ErrLost):
+		return &exitError{exitLost, err.Error()}
+	}
+	return &exitError{exitMasters, err.Error()}
+}
