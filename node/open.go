@@ -90,7 +90,7 @@ func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
 	}
 	cfg = cfg.withDefaults()
 	r := &redisNode{
-		name: opts.Addr, opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf(cfg.Tag), cfg: cfg, clock: cfg.Clock,
+		name: opts.Addr, opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf("", cfg.Tag), cfg: cfg, clock: cfg.Clock,
 		wake:      make(chan struct{}, 1),
 		quit:      make(chan struct{}),
 		done:      make(chan struct{}),

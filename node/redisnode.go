@@ -30,7 +30,7 @@ type redisNode struct {
 	opts    redis.Options // of every connection; copied before use
 	owned   io.Closer     // the client behind the dialer of opts, if the node made it
 	locator locate.Locator
-	keys    *wire.Keys
+	keys    *wire.Keys // of the empty namespace until Bind
 	cfg     Config
 	clock   clock.Clock
 	binding protocol.Binding
@@ -89,7 +89,9 @@ func (r *redisNode) ClockOffset() (offset time.Duration, ok bool) {
 }
 
 // Bind implements [Node].
-func (r *redisNode) Bind(b protocol.Binding) { r.binding = b }
+func (r *redisNode) Bind(b protocol.Binding) {
+	r.binding, r.keys = b, wire.KeysOf(b.Namespace, r.cfg.Tag)
+}
 
 // Ready implements [Node].
 func (r *redisNode) Ready(ctx context.Context) error {

@@ -51,7 +51,7 @@ type observers struct {
 
 // observe is hook.Observe.
 func observe(c *Client, name string) (changed <-chan struct{}, stop func()) {
-	o, channel, ch := &c.observers, protocol.Observed(name), make(chan struct{}, 1)
+	o, channel, ch := &c.observers, c.namespace.Lock(name, protocol.Plain).Observed(), make(chan struct{}, 1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {

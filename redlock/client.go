@@ -176,6 +176,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.observers.c = c
 	for i, n := range nodes {
 		n.Bind(protocol.Binding{
+			Namespace:        s.namespace,
 			CheckRecordState: c.epoch.terms != nil,
 			Drift:            s.drift,
 			Admit:            func(id protocol.Identity) error { return c.admit(i, id) },

@@ -6,7 +6,10 @@ import "github.com/redlock-go/redlock/internal/hook"
 
 func init() {
 	hook.TryAll = tryAll
-	hook.Key = func(l Locker) string { return l.core().c.epoch.masters + "\x00" + l.Name() }
+	hook.Key = func(l Locker) string {
+		m := l.core()
+		return m.c.epoch.masters + "\x00" + m.l.Key
+	}
 	hook.Check = func(l Locker) error { return l.core().check() }
 	hook.WithRand = withRand
 	hook.Voters = voterNames

@@ -285,7 +285,7 @@ func TestAnnouncement_realMasters_isTheHolders(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
 	ctx, since := t.Context(), time.Now().Truncate(time.Millisecond)
-	heard := ms.direct[0].Subscribe(ctx, protocol.Observed("x"))
+	heard := ms.direct[0].Subscribe(ctx, protocol.NewLock("x", protocol.Plain).Observed())
 	t.Cleanup(func() { _ = heard.Close() })
 	_, err := heard.Receive(ctx)
 	noErr(t, err)
@@ -299,7 +299,7 @@ func TestAnnouncement_realMasters_isTheHolders(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	soon(t, "every master has it", func() bool { return len(ms.keys("redlock:leader:{x}")) == 3 })
-	if d := ms.direct[0].PTTL(ctx, protocol.AnnouncementKey("x")).Val(); d <= 0 || d > 2*redlock.DefaultTTL {
+	if d := ms.direct[0].PTTL(ctx, protocol.NewLock("x", protocol.Plain).AnnouncementKey()).Val(); d <= 0 || d > 2*redlock.DefaultTTL {
 		t.Errorf("the announcement lives for %v", d)
 	}
 	noErr(t, lease.Unlock(ctx))

@@ -44,7 +44,7 @@ func (c *Client) mutex(name string, mode protocol.Mode, opts []LockOption) *Mute
 	if c.isZero() {
 		return &Mutex{l: protocol.NewLock(name, mode), err: errZeroClient}
 	}
-	m := &Mutex{c: c, l: protocol.NewLock(name, mode), ls: c.lock, err: checkName(name)}
+	m := &Mutex{c: c, l: c.namespace.Lock(name, mode), ls: c.lock, err: checkName(name)}
 	for _, o := range opts {
 		if o == nil {
 			m.err = errors.Join(m.err, fmt.Errorf("%w: a nil option", ErrConfig))

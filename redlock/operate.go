@@ -28,7 +28,7 @@ type List struct {
 	// one operation only. The operation does not close them: the caller does.
 	Nodes []node.Node
 	// Options must be the options of the clients of this list. Those that matter here are
-	// WithMaxTTL, WithDrift, WithFixedMasters, WithNodeCount and WithNodeTimeout. An
+	// WithMaxTTL, WithDrift, WithFixedMasters, WithNamespace, WithNodeCount and WithNodeTimeout. An
 	// operation waits for 2 s or more for each answer, whatever the node timeout is.
 	Options []Option
 }
@@ -173,6 +173,11 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 	if err != nil {
 		return nil, err
 	}
+	if to != nil {
+		if t, err := apply(to.Options); err == nil && t.namespace != s.namespace {
+			return nil, fmt.Errorf("%w: the lists are of the namespaces %q and %q: each namespace is changed by itself", ErrConfig, s.namespace, t.namespace)
+		}
+	}
 	host, _ := os.Hostname()
 	op := &operation{cfg: members.Config{Goal: goal, Clock: s.clock, Timeout: max(s.nodeTimeout, answerTimeout),
 		Rand: s.rand64, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
@@ -224,7 +229,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 			k = len(op.cfg.Nodes)
 			op.cfg.Nodes = append(op.cfg.Nodes, n)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
-			n.Bind(protocol.Binding{CheckRecordState: true, Drift: s.drift})
+			n.Bind(protocol.Binding{Namespace: s.namespace, CheckRecordState: true, Drift: s.drift})
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
 	}

@@ -5,9 +5,11 @@ package redlock
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -51,6 +53,8 @@ type settings struct {
 	clock        clock.Clock
 	logger       *slog.Logger
 	node         node.Config
+	namespace    protocol.Namespace
+	namespaceSet bool // WithNamespace was given
 }
 
 type lockSettings struct {
@@ -195,6 +199,45 @@ func WithMaxTTL(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.maxTTL = d.Truncate(time.Millisecond) })
 }
 
+// maxNamespace bounds the name of a namespace, in bytes.
+const maxNamespace = 64
+
+// WithNamespace gives the client locks of its own: every key and every channel that it uses begins
+// with redlock:ns:NAMESPACE: or has that behind the first words that Redisson's layout demands.
+// Clients of different namespaces, and clients without one, never have a lock in common, whatever
+// its name. So several teams can use the same masters, each with a Redis user that can touch
+// nothing of the others (docs/operations.md, "Namespaces").
+//
+// The namespace has its own record on each master, with its own epoch, recovery and counters.
+// [Init], [Reconfigure] and [ReadStatus] need the option too, and each namespace needs its own
+// Init. All clients that are to exclude each other must have the same namespace.
+//
+// The name has 1 to 64 bytes: letters, digits, '-', '_' and '.'. Default: no namespace, and keys
+// as Redisson names them. Redisson reaches a lock of a namespace by its whole key.
+func WithNamespace(namespace string) Option {
+	return clientOption(func(s *settings) { s.namespace, s.namespaceSet = protocol.Namespace(namespace), true })
+}
+
+// checkNamespace returns what is wrong with the name of a namespace, or nil. A name must be the
+// same text in a key, in a hash tag and in a pattern of an ACL, and must not contain the colon
+// that ends it: else one namespace could be within another.
+func checkNamespace(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: an empty namespace; leave WithNamespace out for locks without one", ErrConfig)
+	case len(name) > maxNamespace:
+		return fmt.Errorf("%w: namespace %q has %d bytes: want %d or fewer", ErrConfig, name, len(name), maxNamespace)
+	}
+	for _, r := range name {
+		if !strings.ContainsRune(namespaceRunes, r) {
+			return fmt.Errorf("%w: namespace %q contains %q: want letters, digits, '-', '_' and '.'", ErrConfig, name, r)
+		}
+	}
+	return nil
+}
+
+const namespaceRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
 // WithFixedMasters says that this list of masters, with this maximum TTL and drift, is never
 // changed, neither by [Reconfigure] nor by hand. Masters without a record then begin to vote by
 // themselves after the wait of a restart: on first use, and after all of them lost their
@@ -254,6 +297,11 @@ func (s *settings) check() error {
 		return fmt.Errorf("%w: node timeout %v: want %v to %v", ErrConfig, s.nodeTimeout, time.Millisecond, longest)
 	case s.nodeCount < 0:
 		return fmt.Errorf("%w: node count %d: want 1 or more", ErrConfig, s.nodeCount)
+	}
+	if s.namespaceSet {
+		if err := checkNamespace(string(s.namespace)); err != nil {
+			return err
+		}
 	}
 	if s.maxTTL < minTTL || s.maxTTL > longest {
 		return fmt.Errorf("%w: maximum TTL %v: want %v to %v", ErrConfig, s.maxTTL, minTTL, longest)

@@ -42,7 +42,7 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	if !w.subscribed {
 		w.subscribed = true
 		for _, n := range w.c.nodes {
-			n.Subscribe(protocol.Wake(w.c.id))
+			n.Subscribe(w.c.namespace.Wake(w.c.id))
 		}
 		if w.heartbeats == nil {
 			w.heartbeats = time.AfterFunc(waiting.HeartbeatEvery, w.heartbeat)
@@ -76,7 +76,7 @@ func (w *waiters) heartbeat() {
 	case w.listening == 0:
 		w.subscribed = false
 		for _, n := range w.c.nodes {
-			n.Unsubscribe(protocol.Wake(w.c.id))
+			n.Unsubscribe(w.c.namespace.Wake(w.c.id))
 		}
 		return
 	}
@@ -119,7 +119,7 @@ func (ct *contender) followLocked(did bool) {
 func (w *waiters) message(i int, channel, payload string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if channel != protocol.Wake(w.c.id) {
+	if channel != w.c.namespace.Wake(w.c.id) {
 		// A contender that does not follow the channel yet hears it too: its round may be
 		// under way, and refused before this release. The channel is followed for the
 		// other mode of a read-write lock, so no subscription of its own will wake it.
@@ -133,7 +133,11 @@ func (w *waiters) message(i int, channel, payload string) {
 		w.handedLocked(i, h)
 		return
 	}
-	lock, place := protocol.ParseWake(payload)
+	key, place := protocol.ParseWake(payload)
+	lock, ok := w.c.namespace.NameOf(key)
+	if !ok {
+		return
+	}
 	field, of := protocol.ParsePlace(place)
 	known := place == ""
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
@@ -158,7 +162,7 @@ func (w *waiters) dequeue(i int, lock, place string) {
 	_, mode := protocol.ParsePlace(place)
 	now := w.c.clock.Elapsed()
 	w.c.nodes[i].Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{
-		Kind: protocol.Dequeue, Lock: protocol.NewLock(lock, mode), Place: place, Start: now, Deadline: now + w.c.nodeTimeout}})
+		Kind: protocol.Dequeue, Lock: w.c.namespace.Lock(lock, mode), Place: place, Start: now, Deadline: now + w.c.nodeTimeout}})
 }
 
 // handedLocked takes the vote that master i has given to a place of this client's. The vote counts
@@ -170,7 +174,8 @@ func (w *waiters) dequeue(i int, lock, place string) {
 // an extend has found it.
 func (w *waiters) handedLocked(i int, h protocol.Hand) {
 	c := w.c
-	if h.Stamp > c.clock.Elapsed() || h.Stamp < c.trusted() {
+	lock, ok := c.namespace.NameOf(h.Key)
+	if !ok || h.Stamp > c.clock.Elapsed() || h.Stamp < c.trusted() {
 		return
 	}
 	if mutants.HandOnArrival {
@@ -178,7 +183,7 @@ func (w *waiters) handedLocked(i int, h protocol.Hand) {
 	}
 	v := handedVote{token: h.Vote, from: h.Stamp, until: h.Stamp + c.drift.Validity(h.TTL, 0)}
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {
-		if ct := w.contenders[lockKey{h.Lock, mode}]; ct != nil && ct.call != nil && ct.call.hand(i, h.Field, v) {
+		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.hand(i, h.Field, v) {
 			ct.votedLocked()
 		}
 	}

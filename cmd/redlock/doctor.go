@@ -40,6 +40,9 @@ when a program starts. It only reads: no key is written, nothing begins.
             retired     its list is being left for another one
             other list  votes or waits with another list, maximum TTL or drift
 
+With --namespace it also prints the command that makes a Redis user which can
+touch the keys and channels of that namespace, and nothing else.
+
 A rollout may go on when the exit code is 0: every master votes, with this list.
 
 ` + exitCodesOfMasters
@@ -62,7 +65,7 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	var g errgroup.Group
 	for i, url := range d.nodes {
 		g.Go(func() error {
-			patients[i] = examine(ctx, url)
+			patients[i] = examine(ctx, url, protocol.Namespace(d.namespace))
 			return nil
 		})
 	}
@@ -74,6 +77,9 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	list.Options = append(list.Options, redlock.WithNodeCount(0)) // how many there are is judged too
 	status, err := redlock.ReadStatus(ctx, list)
 	v := judge(patients, status, err)
+	if d.namespace != "" && err == nil {
+		v.ACL = "ACL SETUSER " + d.namespace + " reset on >PASSWORD " + strings.Join(protocol.Namespace(d.namespace).ACL(), " ")
+	}
 	if !d.json {
 		v.print(o.out)
 	} else if err := writeJSON(o.out, v); err != nil {
@@ -95,6 +101,7 @@ type verdict struct {
 	Text       string      `json:"text,omitempty"`
 	Complaints []complaint `json:"complaints,omitempty"`
 	Masters    []patient   `json:"masters"`
+	ACL        string      `json:"acl,omitempty"` // the command that makes the user of the namespace
 }
 
 // complaint is what is wrong with single masters.
@@ -136,6 +143,9 @@ func (v *verdict) print(w io.Writer) {
 	}
 	_ = tab.Flush()
 	fmt.Fprintln(w)
+	if v.ACL != "" { // one line, to be copied
+		fmt.Fprintf(w, "the user of the namespace, on each master:\n\n%s\n\n", v.ACL)
+	}
 	for _, c := range v.Complaints {
 		text.Paragraph(w, c.Kind, c.Text)
 	}
@@ -200,7 +210,7 @@ type patient struct {
 }
 
 // examine asks one master.
-func examine(ctx context.Context, url string) patient {
+func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 	p := patient{Name: silent, Server: silent, Eviction: silent, AOF: silent, State: silent}
 	n, err := node.Open(url, node.Config{})
 	if err != nil {
@@ -208,10 +218,8 @@ func examine(ctx context.Context, url string) patient {
 		return p
 	}
 	defer n.Close()
-	p.Name, p.record = n.Name(), protocol.RecordKey
-	if n.Tag() != "" {
-		p.record += ":{" + n.Tag() + "}"
-	}
+	n.Bind(protocol.Binding{Namespace: ns})
+	p.Name, p.record = n.Name(), ns.Record(n.Tag())
 	c, err := p.connect(ctx, url)
 	var reply redis.Error
 	if err != nil {

@@ -51,13 +51,14 @@ func (d *drift) Set(s string) error {
 
 // masters is a list of masters as its clients have it.
 type masters struct {
-	flag   string // of the URLs, for errors
-	prefix string // of the other flags
-	nodes  masterurl.URLs
-	file   string
-	maxTTL time.Duration
-	drift  drift
-	fixed  bool
+	flag      string // of the URLs, for errors
+	prefix    string // of the other flags
+	nodes     masterurl.URLs
+	file      string
+	maxTTL    time.Duration
+	drift     drift
+	fixed     bool
+	namespace string // empty: none
 }
 
 // define declares the flags. name is the flag of the URLs, prefix begins the names of the others, and what says which masters they are.
@@ -66,6 +67,9 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	fs.Var(&m.nodes, name, what)
 	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
 	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
+	if prefix == "" { // a change stays within its namespace
+		fs.StringVar(&m.namespace, "namespace", "", "`NAME` of the namespace of its clients (default none)")
+	}
 }
 
 // defineFile declares the flag of a file that has the URLs.
@@ -147,6 +151,9 @@ func (m *masters) list() redlock.List {
 		redlock.WithTTL(min(m.maxTTL, redlock.DefaultTTL)), redlock.WithDrift(clock.Drift(m.drift))}
 	if m.fixed {
 		opts = append(opts, redlock.WithFixedMasters())
+	}
+	if m.namespace != "" {
+		opts = append(opts, redlock.WithNamespace(m.namespace))
 	}
 	return redlock.List{URLs: m.nodes, Options: opts}
 }

@@ -52,6 +52,7 @@ func (c *reconfigure) check() error {
 	if c.to.drift == (drift{}) {
 		c.to.drift = c.from.drift
 	}
+	c.to.namespace = c.from.namespace
 	return c.to.verify(at("--to"))
 }
 

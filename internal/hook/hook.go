@@ -13,7 +13,7 @@ var (
 	//	func(ctx context.Context, lockers []redlock.Locker) ([]*redlock.Lease, []error)
 	TryAll any
 	// Key is the same for two lockers exactly when they cannot both be held: same masters
-	// and same name, whatever the client and the side. Ordered as strings, keys give all
+	// and same key, whatever the client and the side. Ordered as strings, keys give all
 	// processes one order of all locks. The locker must have passed Check.
 	//
 	//	func(redlock.Locker) string

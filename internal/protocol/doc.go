@@ -15,7 +15,8 @@
 //   - [Op] carries a [Request] to the master and its [Reply] to a [Receiver]. A new
 //     kind of request begins with a new [Kind].
 //   - [Hand] is what a master publishes when it gives its vote to a waiter.
-//   - [Lock] holds the keys of a lock; make one with [NewLock].
+//   - [Lock] holds the keys of a lock; make one with [Namespace.Lock].
+//   - [Namespace] is a set of locks with a prefix for its keys and channels.
 //   - [Identity] names one life of a master's data.
 //   - [RecordKey], [Counters] and [CounterField] lay out the node record.
 //   - [Error], [RecordStateError] and the Err variables are the errors of a reply.

@@ -15,7 +15,7 @@ import (
 // Invariant: the vote was written after Stamp, and ends no sooner than TTL after it. A client
 // counts it from Stamp, and never from the arrival of the message (H1 in docs/handoff.md).
 type Hand struct {
-	Lock  string
+	Key   string        // of the lock
 	Field string        // the holder's field in the lock's hash
 	Vote  int64         // the token
 	Stamp time.Duration // of the sign of life that the master read when it gave the vote, on the client's clock
@@ -26,11 +26,11 @@ type Hand struct {
 // then waits for the client all the same, which else it would pass over (H19 in docs/handoff.md).
 const Deaf = "w"
 
-// ParseWake reads a wake: the name of a lock that may be free now, and the place whose turn it is. The
+// ParseWake reads a wake: the key of a lock that may be free now, and the place whose turn it is. The
 // place is empty if an earlier build took it.
-func ParseWake(payload string) (lock, place string) {
-	lock, place, _ = strings.Cut(payload, "\x00")
-	return lock, place
+func ParseWake(payload string) (key, place string) {
+	key, place, _ = strings.Cut(payload, "\x00")
+	return key, place
 }
 
 // ParsePlace reads a place: the holder's field in the lock's hash, and the mode.
@@ -54,5 +54,5 @@ func ParseHand(payload string) (h Hand, ok bool) {
 	if err1 != nil || err2 != nil || err3 != nil || vote <= 0 || ttl <= 0 {
 		return Hand{}, false
 	}
-	return Hand{Lock: words[0], Field: words[1], Vote: vote, Stamp: time.Duration(stamp), TTL: time.Duration(ttl) * time.Millisecond}, true
+	return Hand{Key: words[0], Field: words[1], Vote: vote, Stamp: time.Duration(stamp), TTL: time.Duration(ttl) * time.Millisecond}, true
 }

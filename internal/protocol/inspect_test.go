@@ -23,7 +23,8 @@ func TestParseAnnouncement_whatStringWrites(t *testing.T) {
 
 // A client tells by its own channel whether it hears the master at all.
 func TestIsWake_observed_isNone(t *testing.T) {
-	for channel, want := range map[string]bool{Wake("0123"): true, Observed("x"): false, Observed("{x}y"): false, "other": false} {
+	for channel, want := range map[string]bool{Wake("0123"): true, NewLock("x", Plain).Observed(): false, NewLock("{x}y", Plain).Observed(): false,
+		Namespace("a").Wake("0123"): true, Namespace("a").Lock("x", Plain).Observed(): false, "other": false} {
 		if IsWake(channel) != want {
 			t.Error(channel)
 		}

@@ -13,10 +13,11 @@ const (
 	Read  Mode = 'r' // by any number of holders, while nobody holds the write side
 )
 
-// Lock is a lock's name and mode with the keys and channels derived from them. [NewLock]
-// computes them once; nobody changes a Lock later.
+// Lock is a lock's name and mode with the keys and channels derived from them.
+// [Namespace.Lock] computes them once; nobody changes a Lock later.
 type Lock struct {
-	Name         string
+	Name         string // as its callers name it
+	Key          string // the key of the votes
 	Mode         Mode
 	ModeText     string // Mode as an argument of a script
 	Channel      string // the channel on which Redisson announces a release
@@ -25,20 +26,8 @@ type Lock struct {
 	CounterIndex int    // which of the Counters that is
 }
 
-// NewLock derives the keys and channels of one side of the lock called name.
-func NewLock(name string, mode Mode) *Lock {
-	l := &Lock{
-		Name: name, Mode: mode, ModeText: string(mode),
-		Channel:      redissonName("redisson_lock__channel", name),
-		Queue:        redissonName("redlock:queue", name),
-		CounterIndex: counterIndex(name),
-	}
-	l.Counter = CounterField(l.CounterIndex)
-	if mode != Plain {
-		l.Channel = redissonName("redisson_rwlock", name)
-	}
-	return l
-}
+// NewLock is [Namespace.Lock] of the empty namespace.
+func NewLock(name string, mode Mode) *Lock { return Namespace("").Lock(name, mode) }
 
 // Field is the holder's field in the lock's hash.
 func (l *Lock) Field(holder string) string {
@@ -48,26 +37,31 @@ func (l *Lock) Field(holder string) string {
 	return holder
 }
 
-// Wake is the channel on which the masters wake the waiters of a client. A message is a [Hand], or
-// the name of a lock: a wake.
-func Wake(client string) string { return wakePrefix + client }
+// Wake is [Namespace.Wake] of the empty namespace.
+func Wake(client string) string { return Namespace("").Wake(client) }
 
 const wakePrefix = "redlock:wake:"
 
-// IsWake says whether the channel is a client's [Wake].
+// IsWake says whether the channel is a client's [Namespace.Wake].
 func IsWake(channel string) bool {
+	if rest, ok := strings.CutPrefix(channel, namespaces); ok {
+		_, channel, _ = strings.Cut(rest, ":")
+	}
 	return strings.HasPrefix(channel, wakePrefix) && !strings.HasPrefix(channel, observedPrefix)
 }
 
-// Observed is the channel on which the masters tell that the announcement of the lock called name has
-// changed. It begins as a client's [Wake] does, so that who may lock may observe. What a message says
-// proves nothing: whoever hears one asks the masters.
-func Observed(name string) string { return redissonName(observedPrefix, name) }
+// Observed is the channel on which the masters tell that the announcement of the lock has changed.
+// It begins as a client's [Namespace.Wake] does, so that who may lock may observe. What a message
+// says proves nothing: whoever hears one asks the masters.
+func (l *Lock) Observed() string { return l.prefix() + redissonName(observedPrefix, l.Name) }
 
 const observedPrefix = wakePrefix + "leader"
 
-// AnnouncementKey is the key of the [Announcement] of the lock called name.
-func AnnouncementKey(name string) string { return redissonName("redlock:leader", name) }
+// AnnouncementKey is the key of the lock's [Announcement].
+func (l *Lock) AnnouncementKey() string { return l.prefix() + redissonName("redlock:leader", l.Name) }
+
+// prefix is that of the lock's namespace.
+func (l *Lock) prefix() string { return strings.TrimSuffix(l.Key, l.Name) }
 
 // redissonName derives the name of a companion key or channel from a lock's name, as
 // Redisson does. A name with braces stays as it is and any other name is wrapped in

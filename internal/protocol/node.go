@@ -77,6 +77,8 @@ type Node interface {
 // call. The node calls them from its lane or its subscription, so none of them may block.
 // Each function may be nil.
 type Binding struct {
+	// Namespace is that of all locks of the coordinator.
+	Namespace Namespace
 	// CheckRecordState makes the scripts compare the state in the node record with the
 	// voting state of the epoch that Enter names. If it is false, the master votes
 	// right after a restart, which is unsafe.

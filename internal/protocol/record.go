@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// RecordKey is the key of a master's node record. The record is a hash. It holds the
+// RecordKey is the key of a master's node record in the empty namespace: see [Namespace.Record]. The record is a hash. It holds the
 // record state, the other fields of internal/membership, and the counters from which
 // fencing tokens come. It has no TTL. It is part of the data set, so that whatever
 // replaces the data replaces the record too. In a cluster the key ends with the slot's

@@ -61,7 +61,8 @@ local function make_contention()
 -- @part queue
 -- @part contend
 -- @part settle
-  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key, wake = wake}
+  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key,
+    wake = wake, wake_channel = wake_channel}
 end
 local contention
 

@@ -127,7 +127,7 @@ func TestHand_release_votesForTheHead(t *testing.T) {
 					t.Fatalf("%+v", r)
 				}
 				field := protocol.NewLock(handLock, mode).Field(bob + ":7")
-				want := protocol.Hand{Lock: handLock, Field: field, Vote: 2, Stamp: stamp, TTL: liveness}
+				want := protocol.Hand{Key: handLock, Field: field, Vote: 2, Stamp: stamp, TTL: liveness}
 				if got, wakes := q.hands(); len(got) != 1 || got[0] != want || len(wakes) != 0 {
 					t.Errorf("messages %+v and wakes %q, want %+v", got, wakes, want)
 				}
@@ -490,7 +490,7 @@ func TestHand_manyOpsInACall_tokensGrow(t *testing.T) {
 			var votes []vote
 			hands, _ := q.hands()
 			for _, h := range hands {
-				votes = append(votes, vote{h.Lock, h.Vote})
+				votes = append(votes, vote{h.Key, h.Vote})
 				handed++
 			}
 			for i, r := range replies {

@@ -694,7 +694,7 @@ func TestLeader_minoritySaysAnother_isNotBelieved(t *testing.T) {
 			db.Del("x")
 			db.HSet("x", "someone:1", "1")
 			db.PExpire("x", 60_000)
-			db.SetPX(protocol.AnnouncementKey("x"), forged.String(), 60_000)
+			db.SetPX(protocol.NewLock("x", protocol.Plain).AnnouncementKey(), forged.String(), 60_000)
 		}))
 		o := w.client()
 		leader, err := election.New(o.Client, "x").Leader(t.Context())
@@ -750,7 +750,7 @@ func TestRun_masterRestarts_announcementIsPutBack(t *testing.T) {
 			m.Flush()
 			m.Restart()
 			time.Sleep(time.Minute)
-			if m.PTTL(protocol.AnnouncementKey("x")) <= 0 {
+			if m.PTTL(protocol.NewLock("x", protocol.Plain).AnnouncementKey()) <= 0 {
 				t.Errorf("no announcement on master %d", i)
 			}
 		}

@@ -76,7 +76,8 @@ func Explain(err error) error {
 	return err
 }
 
-const recordRemedy = "if nothing else uses the key " + protocol.RecordKey + " (in a cluster " + protocol.RecordKey + ":{tag}), delete it: the master then recovers as after a restart"
+const recordRemedy = "if nothing else uses the key " + protocol.RecordKey + " (in a cluster " + protocol.RecordKey + ":{tag}, in a namespace " +
+	"redlock:ns:NAMESPACE:" + protocol.RecordKey + "), delete it: the master then recovers as after a restart"
 
 // refusal gives the errors that the scripts themselves write their Go types.
 func refusal(err error) error {

@@ -13,22 +13,23 @@ type Keys struct {
 	Record string         // the node record
 	alive  string         // prefix of the clients' signs of life; the client's id follows
 	check  *protocol.Lock // the lock on which check.lua tries commands
+	wake   string         // the channel on which check.lua tries to publish
+	plain  string         // likewise, of a lock that is not read-write
 }
 
-// KeysOf returns the keys of a node whose locks have tag. They have the tag too, so that
-// they are in the locks' slot of a cluster, and are moved, promoted and lost together with
-// the votes. votes.lua derives the sign of life from the record's name in the same way.
-func KeysOf(tag string) *Keys {
-	if tag != "" {
-		tag = ":{" + tag + "}"
-	}
-	return &Keys{Record: protocol.RecordKey + tag, alive: "redlock:alive" + tag + ":", check: protocol.NewLock("redlock:check"+tag, protocol.Read)}
+// KeysOf returns the keys of a node whose locks have tag and are in ns. They have the tag too, so
+// that they are in the locks' slot of a cluster, and are moved, promoted and lost together with
+// the votes. votes.lua derives the sign of life and the wake channels from the record's name in
+// the same way.
+func KeysOf(ns protocol.Namespace, tag string) *Keys {
+	return &Keys{Record: ns.Record(tag), alive: ns.Alive(tag, ""), check: ns.Check(tag, protocol.Read),
+		wake: ns.Wake("check"), plain: ns.Check(tag, protocol.Plain).Channel}
 }
 
 // checkArgs are the keys and channels on which check.lua tries commands, in its order.
 func (k *Keys) checkArgs() []any {
-	return []any{k.check.Queue, timeoutKey(k.check.Name, "check"), k.alive + "check", k.Record,
-		protocol.Wake("check"), k.check.Channel, protocol.NewLock(k.check.Name, protocol.Plain).Channel}
+	return []any{k.check.Queue, timeoutKey(k.check.Key, "check"), k.alive + "check", k.Record,
+		k.wake, k.check.Channel, k.plain}
 }
 
 // timeoutKey is the key whose TTL is that of a reader's vote. Redisson and the scripts

@@ -40,7 +40,7 @@ func Sources() []string { return slices.Collect(maps.Values(sources)) }
 
 // Check adds check.lua to pipe. Its answer is read by [Rights].
 func Check(ctx context.Context, pipe redis.Pipeliner, keys *Keys) *redis.Cmd {
-	return pipe.Eval(ctx, checkSource, []string{keys.check.Name}, keys.checkArgs()...)
+	return pipe.Eval(ctx, checkSource, []string{keys.check.Key}, keys.checkArgs()...)
 }
 
 // background is the context of every command. go-redis takes only a deadline from a
@@ -61,20 +61,20 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	l := op.Lock
 	switch op.Kind {
 	case protocol.Confirm:
-		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Name, &c.Keys.Record,
+		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Key, &c.Keys.Record,
 			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
 	case protocol.Heartbeat:
 		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
 	case protocol.Dequeue:
 		return redis.NewIntCmd(background, "zrem", l.Queue, op.Place)
 	case protocol.Announce:
-		return redis.NewIntCmd(background, "evalsha", announceSHA, 2, l.Name, protocol.AnnouncementKey(l.Name),
-			l.Field(op.Holder), millis(op.TTL), op.Announce, protocol.Observed(l.Name))
+		return redis.NewIntCmd(background, "evalsha", announceSHA, 2, l.Key, l.AnnouncementKey(),
+			l.Field(op.Holder), millis(op.TTL), op.Announce, l.Observed())
 	case protocol.Inspect:
-		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 3, l.Name, &c.Keys.Record, protocol.AnnouncementKey(l.Name),
+		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 3, l.Key, &c.Keys.Record, l.AnnouncementKey(),
 			c.Voting, l.Counter)
 	case protocol.TopUp:
-		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Name, &c.Keys.Record,
+		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Key, &c.Keys.Record,
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)
 	case protocol.Extend:
 		return redis.NewIntSliceCmd(background, c.extendArgs(op)...)
@@ -105,7 +105,7 @@ func (c *Conn) extendArgs(op *protocol.Request) []any {
 	args := make([]any, 0, 7+4*len(op.Items))
 	args = append(args, "evalsha", extendSHA, 1+len(op.Items), &c.Keys.Record)
 	for i := range op.Items {
-		args = append(args, op.Items[i].Lock.Name)
+		args = append(args, op.Items[i].Lock.Key)
 	}
 	args = append(args, millis(op.TTL), c.Voting, c.Quarantined)
 	for i := range op.Items {

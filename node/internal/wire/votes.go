@@ -83,7 +83,7 @@ func livenessOf(op *protocol.Request) time.Duration {
 func (v *votes) add(op *protocol.Request, mayHand bool) {
 	l := op.Lock
 	v.n++
-	v.keys = append(v.keys, &l.Name, &l.Queue)
+	v.keys = append(v.keys, &l.Key, &l.Queue)
 	holder, ticket := &op.Holder, empty
 	if l.Mode == protocol.Write {
 		field := l.Field(op.Holder)

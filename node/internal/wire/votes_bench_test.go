@@ -54,7 +54,7 @@ func BenchmarkVotes(b *testing.B) {
 // callOf is a call of votes.lua with n ops, each of a lock of its own.
 func callOf(kind protocol.Kind, n int, token int64) []any {
 	var p Pipeline
-	p.Reset(&Conn{Keys: KeysOf("")})
+	p.Reset(&Conn{Keys: KeysOf("", "")})
 	for i := range n {
 		p.Add(&protocol.Request{Kind: kind, Lock: protocol.NewLock(fmt.Sprint("lock", i), protocol.Plain), Holder: "11111111-1111-8111-8111-111111111111:1",
 			TTL: 30 * time.Second, Token: token})

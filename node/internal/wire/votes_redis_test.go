@@ -26,7 +26,7 @@ func TestVotes_timeDenied_failsOneOp(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})
 	t.Cleanup(func() { _ = client.Close() })
 	noErr(t, client.ScriptLoad(t.Context(), sources[votesSHA]).Err())
-	c := &Conn{Keys: KeysOf("")}
+	c := &Conn{Keys: KeysOf("", "")}
 	first, second := protocol.NewLock("first", protocol.Plain), protocol.NewLock("second", protocol.Plain)
 	noErr(t, client.HSet(t.Context(), c.Keys.Record, first.Counter, 7).Err())
 	noErr(t, client.Do(t.Context(), "acl", "setuser", "default", "-time").Err())

@@ -20,7 +20,7 @@ func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 	}
 	var v votes
 	v.add(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), TTL: 100 * time.Microsecond, Wait: &protocol.Wait{Liveness: 1}}, true)
-	c := &Conn{Keys: KeysOf("")}
+	c := &Conn{Keys: KeysOf("", "")}
 	// evalsha, the script, 3, three keys, n, liveness, stamp, state, TTL
 	if args := v.call(nil, c); args[7] != int64(1) || args[10] != int64(1) {
 		t.Errorf("the call is %v", args)
@@ -32,7 +32,7 @@ func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 func TestAskAgain_waitersOnly(t *testing.T) {
 	t.Parallel()
 	var p Pipeline
-	p.Reset(&Conn{Keys: KeysOf(""), MayHand: true})
+	p.Reset(&Conn{Keys: KeysOf("", ""), MayHand: true})
 	for i, r := range []protocol.Request{
 		{Kind: protocol.Acquire}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 5, Liveness: 1}},
 		{Kind: protocol.Release, Hand: 1}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 6, Liveness: 1, Only: true}},

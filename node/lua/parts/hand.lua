@@ -30,7 +30,7 @@
             given = not failed or stays
             if not failed then
               try('zrem', queue, heir)
-              try('publish', 'redlock:wake:' .. string.sub(holder, 1, 36),
+              try('publish', contention.wake_channel(heir),
                 table.concat({lock, holder, string.format('%.0f', token), stamp, ttl}, '\0'))
             end
           end

@@ -2,10 +2,18 @@
 -- is a key with a TTL, whose value is the stamp that the client gave. Once the key has expired,
 -- the client's places count as dead.
 
--- In a cluster the record's name is redlock:node and the slot's tag. sign_of_life appends the
--- same tag, so that its key is in the same slot.
+-- The record's name is the prefix of the namespace, redlock:node, and in a cluster the slot's tag.
+-- A sign of life has the same prefix and the same tag, so that its key is in the same namespace and
+-- in the same slot. A name of a namespace has no colon, so it does not contain redlock:node.
+local prefix, tag = string.match(record, '^(.-)redlock:node(.*)$')
+
 local function sign_of_life(place)
-  return 'redlock:alive' .. string.sub(record, 13) .. ':' .. client_of(place)
+  return prefix .. 'redlock:alive' .. tag .. ':' .. client_of(place)
+end
+
+-- wake_channel is the channel on which the place's client hears of this master's votes and wakes.
+local function wake_channel(place)
+  return prefix .. 'redlock:wake:' .. client_of(place)
 end
 
 -- head removes dead places from the front of the queue. It returns the first live place and its
@@ -34,7 +42,7 @@ local function listens(place, given)
   if string.sub(given, -1) == 'w' then
     return true
   end
-  local count = try('pubsub', 'numsub', 'redlock:wake:' .. client_of(place))
+  local count = try('pubsub', 'numsub', wake_channel(place))
   return count[2] ~= 0
 end
 
@@ -57,7 +65,7 @@ end
 -- wake names the place: its client may have given it up without this master having heard of it, and
 -- takes it out of the queue then. A client of an earlier build understands the lock's name only.
 local function wake(place, lock)
-  call('publish', 'redlock:wake:' .. client_of(place), string.find(place, '/', 37, true) and lock .. '\0' .. place or lock)
+  call('publish', wake_channel(place), string.find(place, '/', 37, true) and lock .. '\0' .. place or lock)
 end
 
 -- enqueue puts the place into the queue, and sets the sign of life of its client.
