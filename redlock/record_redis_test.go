@@ -251,7 +251,7 @@ func rightsOf(ns protocol.Namespace) []any {
 func TestACL_listedRights_areEnough(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	few := append(rightsOf(""), "resetkeys", "~redlock:node", "~redlock:alive:*", "~redlock:queue:*", "~redlock:check", "~{redlock:check}*", "~orders*", "~{orders*")
+	few := append(rightsOf(""), "resetkeys", "~redlock:node", "~redlock:alive:*", "~redlock:queue:*", "~redlock:leader:*", "~redlock:check", "~{redlock:check}*", "~orders*", "~{orders*")
 	initAt(t, limited(ms, few...))
 	c, err := redlock.Open(t.Context(), limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
 	noErr(t, err)

@@ -34,11 +34,12 @@ func (w *world) lookForLeft() {
 	for _, m := range w.masters {
 		_ = m.Do(func(db *nodetest.DB) {
 			for _, l := range w.locks {
-				for _, holder := range db.HKeys(l.name) {
+				on := w.namespace().Lock(l.name, protocol.Plain)
+				for _, holder := range db.HKeys(on.Key) {
 					w.stats.Left.Votes = append(w.stats.Left.Votes, fmt.Sprintf("%s has a vote on %q of %s, for another %d ms",
-						m.Name(), l.name, holder, db.PTTL(l.name)))
+						m.Name(), l.name, holder, db.PTTL(on.Key)))
 				}
-				for _, place := range db.ZRange(protocol.NewLock(l.name, protocol.Plain).Queue, 1000) {
+				for _, place := range db.ZRange(on.Queue, 1000) {
 					w.stats.Left.Places = append(w.stats.Left.Places, fmt.Sprintf("%s has %s in the queue of %q", m.Name(), place, l.name))
 				}
 			}

@@ -20,7 +20,9 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-const recordKey = protocol.RecordKey
+func (w *world) namespace() protocol.Namespace { return protocol.Namespace(w.cfg.Namespace) }
+
+func (w *world) recordKey() string { return w.namespace().Record("") }
 
 // hostClock is one client's: any offset, some rate, and jumps ahead, which is what a suspend of the host looks like to it.
 type hostClock struct {
@@ -92,6 +94,9 @@ func (w *world) newMember(i int) *member {
 	m.again, m.born, m.share = make(chan struct{}, 1), make(chan struct{}, 1), float64(ttl)/float64(w.cfg.MaxTTL)
 	m.opts = []redlock.Option{redlock.WithClock(m.clock), withRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
+	if w.cfg.Namespace != "" {
+		m.opts = append(m.opts, redlock.WithNamespace(w.cfg.Namespace))
+	}
 	if !w.cfg.Operated {
 		m.opts = append(m.opts, redlock.WithFixedMasters())
 	}

@@ -277,7 +277,7 @@ func (w *world) allVote() bool {
 
 // recordState is what the record of a master says.
 func (w *world) recordState(i int) (text string) {
-	_ = w.masters[i].Do(func(db *nodetest.DB) { text, _ = db.HGet(recordKey, membership.FieldState) })
+	_ = w.masters[i].Do(func(db *nodetest.DB) { text, _ = db.HGet(w.recordKey(), membership.FieldState) })
 	return text
 }
 

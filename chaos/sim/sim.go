@@ -64,6 +64,8 @@ type Config struct {
 	// Left looks for what is left behind once the faults are over: see Left. Every client may kill its old connections then, because an
 	// acquire that was held back on one that it may not kill leaves a vote for a TTL.
 	Left bool
+	// Namespace is that of all clients and operators. Empty is none.
+	Namespace string
 	// Calm turns every fault off: the plain speed of it.
 	Calm bool
 	// Stop is asked now and then; when it says yes the run ends early, and proves nothing. Nil never does.
@@ -373,7 +375,7 @@ func patient(ctx context.Context, m redlock.Locker) (*redlock.Lease, error) {
 func (w *world) scan() {
 	for _, m := range w.masters {
 		for _, key := range m.Keys() {
-			if key != recordKey {
+			if key != w.recordKey() {
 				w.h.Keys = append(w.h.Keys, history.Key{Node: m.Name(), Lock: key, At: w.now(), TTL: m.PTTL(key)})
 			}
 		}

@@ -211,7 +211,7 @@ func TestRun_wildClocks_keepTokens(t *testing.T) {
 
 // Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.
 func TestRun_amnesia_keepsExclusion(t *testing.T) {
-	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true})
+	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true, Namespace: "team-a"})
 }
 
 // Callers in one process stand in line for each other.

@@ -146,6 +146,35 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	expect("rubbish", exitRefused, three, "silent", "cannot be read", "delete it")
 }
 
+// The line that doctor prints makes a user that doctor, init and status find good.
+func TestDoctor_namespace_printsTheLineOfItsUser(t *testing.T) {
+	nodes := startURLs(t, 3)
+	_, stdout, _ := cli(t, "doctor", "--namespace", "team-a", "--nodes", strings.Join(nodes, ","))
+	_, line, _ := strings.Cut(stdout, "ACL SETUSER ")
+	line, _, _ = strings.Cut(line, "\n")
+	var limited []string
+	for _, n := range nodes {
+		words := []any{"acl", "setuser"}
+		for _, w := range strings.Fields(line) {
+			words = append(words, w)
+		}
+		must(t, admin(t, n).Do(t.Context(), words...).Err())
+		limited = append(limited, strings.Replace(n, "redis://", "redis://team-a:PASSWORD@", 1))
+	}
+	list := strings.Join(limited, ",")
+	if code, _, stderr := cli(t, "init", "--namespace", "team-a", "--nothing-was-ever-locked", "--nodes", list); code != exitOK {
+		t.Fatalf("init: exit code %d: %s", code, stderr)
+	}
+	for _, command := range []string{"doctor", "status"} {
+		if code, stdout, stderr := cli(t, command, "--namespace", "team-a", "--nodes", list); code != exitOK {
+			t.Errorf("%s: exit code %d: %s %s", command, code, stdout, stderr)
+		}
+	}
+	if code, said := diagnose(t, nodes...); code != 5 || strings.Contains(said, "SETUSER") { // nobody has begun without a namespace
+		t.Errorf("exit code %d: %s", code, said)
+	}
+}
+
 // set makes a master vote, but for what change makes of its record state.
 func set(t *testing.T, url string, change func(rs *membership.RecordState)) {
 	t.Helper()

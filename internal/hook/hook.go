@@ -29,6 +29,10 @@ var (
 	//
 	//	func(next func() uint64) redlock.Option
 	WithRand any
+	// Namespace is that of a client, or empty.
+	//
+	//	func(*redlock.Client) string
+	Namespace any
 	// Voters are the names of the masters that are known to have given a lease their votes.
 	//
 	//	func(*redlock.Lease) []string

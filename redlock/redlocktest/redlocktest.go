@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -124,6 +125,13 @@ func (ms *Masters) Client(opts ...redlock.Option) *redlock.Client {
 	return c.Client
 }
 
+// namespace is that of the options that New got.
+func (ms *Masters) namespace() protocol.Namespace {
+	return protocol.Namespace(namespaceOf(ms.clients[0].Client))
+}
+
+var namespaceOf = hook.Namespace.(func(*redlock.Client) string)
+
 // connect makes the nodes of one client. They do not dial yet.
 func (ms *Masters) connect() *client {
 	c := &client{clock: clock.Monotonic()}
@@ -173,13 +181,14 @@ func (ms *Masters) Hold(name string) *redlock.Lease {
 func (ms *Masters) AwaitWaiter(name string) {
 	ms.t.Helper()
 	const clientID = 36 // bytes at the beginning of a place
-	queue := protocol.NewLock(name, protocol.Plain).Queue
+	ns := ms.namespace()
+	queue := ns.Lock(name, protocol.Plain).Queue
 	ms.await(fmt.Sprintf("somebody waits for %q", name), func() bool {
 		waits := 0
 		for _, m := range ms.masters {
 			_ = m.Do(func(db *nodetest.DB) {
 				if slices.ContainsFunc(db.ZRange(queue, -1), func(place string) bool {
-					return len(place) > clientID && db.Subscribers(protocol.Wake(place[:clientID])) > 0
+					return len(place) > clientID && db.Subscribers(ns.Wake(place[:clientID])) > 0
 				}) {
 					waits++
 				}
@@ -195,11 +204,12 @@ func (ms *Masters) AwaitWaiter(name string) {
 // calls Unlock or the TTL is over, so nobody else has it before the holder knows.
 func (ms *Masters) Lose(name string) {
 	ms.t.Helper()
+	key := ms.namespace().Lock(name, protocol.Plain).Key
 	ms.await(fmt.Sprintf("somebody holds %q", name), func() (found bool) {
 		votes := make(map[string]int)
 		for _, m := range ms.masters {
 			_ = m.Do(func(db *nodetest.DB) {
-				for _, field := range db.HKeys(name) {
+				for _, field := range db.HKeys(key) {
 					votes[strings.TrimSuffix(field, ":write")]++
 				}
 			})

@@ -240,3 +240,29 @@ func TestRestart_realTime_shortMaxTTL(t *testing.T) {
 	}
 	mustUnlock(t, lease)
 }
+
+// The handle looks where the clients' locks are.
+func TestNew_namespace_handleFollows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, masters := redlocktest.New(t, redlock.WithNamespace("team-a"))
+		held := masters.Hold("job")
+		waits := make(chan *redlock.Lease, 1)
+		go func() {
+			lease, err := client.Mutex("job").Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			waits <- lease
+		}()
+		masters.AwaitWaiter("job")
+		if err := held.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		lease := <-waits
+		masters.Lose("job")
+		<-lease.Context().Done()
+		if cause := context.Cause(lease.Context()); !errors.Is(cause, redlock.ErrLost) {
+			t.Error(cause)
+		}
+	})
+}
