@@ -81,6 +81,14 @@ func TestNamespace_usersOfTwo_shareNothing(t *testing.T) {
 	for _, m := range []redlock.Locker{one.Mutex("a-{tag}"), one.RWMutex("rw").Locker(), one.RWMutex("rw").RLocker()} {
 		l := locked(t, m)
 		settled(t, l, 3)
+		in, err := one.Inspect(t.Context(), m.Name())
+		noErr(t, err)
+		if len(in.Holders) != 1 || in.Holders[0].ID != l.Holder() {
+			t.Errorf("%v", in)
+		}
+		redlock.Announce(t.Context(), l, time.Now(), "a's")
+		soon(t, "announced", func() bool { return len(ms.keys("redlock:ns:team-a:redlock:leader:*")) == 3 })
+		redlock.Retract(l)
 		ms.each([]int{0}, drop("redlock:ns:team-a:"+m.Name()))
 		noErr(t, l.Extend(t.Context()))
 		soon(t, "topped up", func() bool { return len(ms.keys("redlock:ns:team-a:"+m.Name())) == 3 })
