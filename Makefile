@@ -32,6 +32,8 @@ test: setup
 	$(GO) test -count=1 -vet=off -tags mutants -run TestMutants ./chaos/sim
 	# Other libraries' locks under the same harness: a module of its own.
 	$(GO) test -C chaos/peers -count=1 -vet=off .
+	# The adapter of a scheduler that the lock does not need: a module of its own.
+	$(GO) test -C compat/gocron -race -count=1 -vet=off .
 
 # Servers of other versions, where they are there: .ci/servers fetches them.
 test-servers: setup
@@ -45,6 +47,7 @@ lint:
 	# With -race, as the tests are built: there is a database among what they need.
 	$(GO) vet -race ./...
 	$(GO) vet -C chaos/peers .
+	$(GO) vet -C compat/gocron .
 	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/sim ./chaos/workload ./chaos/chaoscli
 	# The tests of fencesql bring a database in, which takes longer to analyse than
 	# all else.
