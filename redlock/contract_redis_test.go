@@ -86,7 +86,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	everything := func(c *redlock.Client, ctx context.Context) []map[string]error {
 		rw := c.RWMutex("rw")
 		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
-			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx)}
+			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free"))}}
 	}
 	held := locked(t, c.Mutex("held"))
 	members, err := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
@@ -193,7 +193,7 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 		of   any
 		want []string
 	}{
-		{&redlock.Client{}, []string{"Close", "Mutex", "RWMutex", "Stats"}},
+		{&redlock.Client{}, []string{"Close", "Inspect", "Mutex", "RWMutex", "Stats"}},
 		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
 		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
 		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Unlock", "ValidUntil"}},

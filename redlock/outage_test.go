@@ -287,6 +287,9 @@ func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 		{5, 1, 8, []int{3, 4}, 120 * time.Millisecond},
 		{5, 4, 2, []int{3, 4}, 40 * time.Millisecond},
 	} {
+		if raceEnabled && tc.masters > 3 {
+			continue // make test runs all of them without the race detector
+		}
 		rate := func(slow func(c *cluster, members []*member)) (n int) {
 			simulateWith(t, tc.masters, func(t *testing.T, c *cluster) {
 				var members []*member
@@ -436,7 +439,10 @@ func TestSim_tryLock_tenAtOnce_oneWins(t *testing.T) {
 	seed := replay.Seed(t, "./redlock")
 	for _, n := range []int{3, 5} {
 		none, most := 0, time.Duration(0)
-		const tries = 300
+		tries := 300
+		if raceEnabled {
+			tries = 80
+		}
 		simulateWith(t, n, func(t *testing.T, c *cluster) {
 			rng := rand.New(rand.NewPCG(seed, uint64(n)))
 			var members []*member
