@@ -42,9 +42,10 @@ var (
 
 // Functions of package redlock that are not for its users. See package hook.
 var (
-	tryAll = hook.TryAll.(func(context.Context, []redlock.Locker) ([]*redlock.Lease, []error))
-	key    = hook.Key.(func(redlock.Locker) string)
-	check  = hook.Check.(func(redlock.Locker) error)
+	tryAll  = hook.TryAll.(func(context.Context, []redlock.Locker) ([]*redlock.Lease, []error))
+	key     = hook.Key.(func(redlock.Locker) string)
+	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
+	check   = hook.Check.(func(redlock.Locker) error)
 )
 
 // Lock is several locks that are held together. Like a redlock.Mutex it holds no state of a
@@ -268,7 +269,7 @@ func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 	for _, i := range l.ordered[min(from, len(l.ordered)):] {
 		if h := held[i]; h != nil {
 			held[i] = nil
-			g.Go(func() error { return h.Unlock(ctx) })
+			g.Go(func() error { return abandon(h, ctx) })
 		}
 	}
 	_ = g.Wait()

@@ -130,6 +130,23 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 
 // A Lock that gives up releases the members that it had. So does a Lock that finds a member for which
 // waiting does not help.
+// A member that was taken on the way, and not used, is free at once, although it has a minimum hold.
+func TestTryLock_memberHeld_minimumHoldDoesNotCount(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	c, other := masters.Open(), masters.Open()
+	held := hold(t, other.Mutex("b"))
+	both := mustNew(t, c.Mutex("a", redlock.WithMinHold(time.Minute)), c.Mutex("b"))
+	if _, err := both.TryLock(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+		t.Errorf("got %v", err)
+	}
+	if free, err := other.Mutex("a").TryLock(t.Context()); err != nil {
+		t.Errorf("the other member: %v", err)
+	} else {
+		unlock(t, free)
+	}
+	unlock(t, held)
+}
+
 func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()

@@ -27,6 +27,8 @@ type hold struct {
 	holder string
 	token  int64
 	start  time.Duration // when the round that won began
+	// taken is until when the masters keep the lock taken, even if it is unlocked before. 0: until it is unlocked.
+	taken time.Duration
 
 	mu    sync.Mutex
 	ended error // nil while held; then ErrReleased, ErrLost or ErrClosed
@@ -48,6 +50,7 @@ type hold struct {
 	acquireCall *quorumCall
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
+	abandoned   bool   // the lock is not to stay taken: its minimum hold does not count
 	queued      bool   // a master may have the holder in the lock's queue
 
 	extending bool          // one extend in flight at most
@@ -275,7 +278,9 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	h.mu.Lock()
 	silent := h.countLocked()
 	may := h.answered &^ h.toppedUp
+	votes := h.grant.Votes()
 	set, queued := h.grant.Release(silent), h.queued
+	abandoned := h.abandoned
 	h.dropAcquireCallLocked()
 	h.mu.Unlock()
 	if mutants.HandDoubted {
@@ -284,6 +289,9 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	h.c.renewer.remove(h)
 	if set == 0 || errors.Is(was, ErrClosed) {
 		return was
+	}
+	if rest := h.taken - now; rest > 0 && !abandoned {
+		return h.stayTaken(ctx, was, now, rest, votes, set)
 	}
 	req := protocol.Request{
 		Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
@@ -312,6 +320,42 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 		return nil
 	}
 	return h.unconfirmed(ctx, b)
+}
+
+// stayTaken is a release after which the lock stays taken for the rest of its minimum hold. The votes
+// stay, and end with the rest. They are still the votes of this holder, so no rule about votes
+// changes: nobody has a lease by them any more, and no other holder can have them.
+//
+// The masters in votes keep theirs. What the others in set may have is released: a place in a
+// queue there must not become a vote.
+func (h *hold) stayTaken(ctx context.Context, was error, now, rest time.Duration, votes, set uint64) error {
+	c := h.c
+	if others := set &^ votes; others != 0 {
+		c.poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
+			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).done()
+	}
+	q := c.poll(votes, c.need, &protocol.Request{Kind: protocol.Keep, Lock: h.l, TTL: roundUp(rest),
+		Items: []protocol.Item{{Lock: h.l, Holder: h.holder}}, Start: now, Deadline: now + c.nodeTimeout})
+	defer q.done()
+	v := q.await(ctx, c.nodeTimeout)
+	switch {
+	case was != nil:
+		return was
+	case v == counting.Won:
+		return nil
+	}
+	return h.unconfirmed(ctx, q)
+}
+
+// roundUp is d in whole milliseconds, as the masters get it.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// voteTTL is the TTL that an extend gives the votes: the lock's own, or what is left of the minimum
+// hold. The lease is as long as the lock's TTL allows in both cases.
+func (h *hold) voteTTL(now time.Duration) time.Duration {
+	return max(h.ls.ttl, roundUp(h.taken-now))
 }
 
 // unconfirmed is the error of a release that no quorum confirmed: ErrLost if a quorum had no

@@ -17,6 +17,7 @@ func init() {
 	hook.Retract = retract
 	hook.Observe = observe
 	hook.Jitter = (*Client).jitter
+	hook.Abandon = (*Lease).abandon
 	hook.Namespace = func(c *Client) string { return string(c.namespace) }
 }
 

@@ -356,6 +356,8 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 // already does not keep Unlock from doing its work, for Unlock is called from defers; nor
 // does the lease's own context, or one made from it, which Unlock ends.
 //
+// A lock with a minimum hold ([WithMinHold]) stays taken after Unlock until that is over.
+//
 // Of a lease that was re-entered, Unlock only takes its own part back: the lock
 // stays held until the last lease on it is unlocked.
 func (l *Lease) Unlock(ctx context.Context) error {
@@ -391,6 +393,14 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	// the last Unlock drops the whole vote.
 	_ = h.extend(ctx)
 	return nil
+}
+
+// abandon is Unlock of a lease that was never used, without regard to its minimum hold.
+func (l *Lease) abandon(ctx context.Context) error {
+	l.h.mu.Lock()
+	l.h.abandoned = true
+	l.h.mu.Unlock()
+	return l.Unlock(ctx)
 }
 
 func (l *Lease) already(was error) error {

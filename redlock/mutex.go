@@ -58,6 +58,9 @@ func (c *Client) mutex(name string, mode protocol.Mode, opts []LockOption) *Mute
 	if m.err == nil {
 		m.err = c.checkLock(&m.ls)
 	}
+	if m.err == nil && m.ls.minHold != 0 && mode != protocol.Plain {
+		m.err = fmt.Errorf("%w: RWMutex %q with a minimum hold of %v: only a Mutex can have one; give the RWMutex WithMinHold(0)", ErrConfig, name, m.ls.minHold)
+	}
 	return m
 }
 

@@ -65,6 +65,7 @@ type lockSettings struct {
 	renewSet    bool
 	renewEvery  time.Duration // with renewSet; else a third of the TTL
 	maxHold     time.Duration // 0: no limit
+	minHold     time.Duration // 0: Unlock frees the lock
 	unfair      bool
 	reentrant   bool
 	patience    time.Duration // how long Lock goes on without a quorum
@@ -119,6 +120,28 @@ func WithoutRenewal() LockOption {
 // [Lease.Extend] works beyond the limit.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.maxHold = d })
+}
+
+// WithMinHold makes a lock stay taken until d has passed since it was granted. [Lease.Unlock] then
+// ends the lease and returns at once, and the masters free the lock when the rest of d is over.
+// So work that takes a moment is not done again by the next host whose timer fires a little later.
+// Default 0: Unlock frees the lock. The range is 0 to a year. See [Client.Every] for a function
+// that is to run at most once a period.
+//
+// No message tells a waiter that d is over. A waiter knows when that is, and asks then; if Unlock
+// has just said so, it asks up to 2 s later. The masters measure d, on clocks that may run apart
+// from this host's by the drift.
+//
+// If the process dies, the lock stays taken until d is over if an extend had succeeded ([Lease.Extend],
+// or the first renewal), and else until the TTL is over. If Unlock returns [ErrUnconfirmed], the
+// lock may be free before d is over. Masters that lose their data forget that the lock is taken:
+// they vote again after the maximum TTL, so a longer d needs masters that keep their data. A change
+// of masters ([Reconfigure]) ends every minimum hold.
+//
+// A [Reentrant] lock counts d from its first lease. [RWMutex] has no minimum hold: its calls fail
+// with [ErrConfig].
+func WithMinHold(d time.Duration) LockOption {
+	return lockOption(func(s *lockSettings) { s.minHold = d })
 }
 
 // WithMinValidity makes a round fail if the lease would have d or less of validity left when it
@@ -331,6 +354,9 @@ func (s *settings) checkLock(l *lockSettings) error {
 	}
 	if l.maxHold < 0 {
 		return fmt.Errorf("%w: maximum hold %v: want 0 (none) or more", ErrConfig, l.maxHold)
+	}
+	if l.minHold < 0 || l.minHold > longest {
+		return fmt.Errorf("%w: minimum hold %v: want 0 (none) to %v", ErrConfig, l.minHold, longest)
 	}
 	if l.fixed {
 		return nil

@@ -64,6 +64,8 @@ type Config struct {
 	// Left looks for what is left behind once the faults are over: see Left. Every client may kill its old connections then, because an
 	// acquire that was held back on one that it may not kill leaves a vote for a TTL.
 	Left bool
+	// MinHold is the minimum hold of the locks that are not read-write. 0 is none.
+	MinHold time.Duration
 	// Namespace is that of all clients and operators. Empty is none.
 	Namespace string
 	// Calm turns every fault off: the plain speed of it.

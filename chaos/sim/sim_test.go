@@ -233,6 +233,29 @@ func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 	}
 }
 
+// Locks stay taken until their minimum hold is over, whether they are unlocked, lost or left by a client that died. All
+// of them are, because the votes of each last longer than that.
+func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
+	const least = 50 * time.Millisecond
+	cfg := sim.Config{Duration: 8 * time.Second, Locks: 4, MinHold: least, Nemeses: []string{"kill-client", "N1", "N9", "N10", "N11", "N12", "N17"}}
+	many(t, operations(count(300, 1_000, 500_000)), cfg, func(h *history.History) {
+		last := map[string]history.Op{}
+		granted := slices.DeleteFunc(slices.Clone(h.Ops), func(o history.Op) bool {
+			return o.Kind != history.KindLock || o.Mode != history.Exclusive || o.Outcome != history.OK || o.Client == "probe"
+		})
+		slices.SortFunc(granted, func(a, b history.Op) int { return cmp.Compare(a.Return, b.Return) })
+		for _, o := range granted {
+			before, ok := last[o.Lock]
+			if gap := time.Duration(o.Return - before.Return); ok && o.Holder != before.Holder && gap < least*98/100 {
+				t.Errorf("%s: %s has it %v after %s", o.Lock, o.Client, gap, before.Client)
+			}
+			if o.Holder != before.Holder {
+				last[o.Lock] = o
+			}
+		}
+	})
+}
+
 // One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.
 func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
 	enough := operations(count(1_500, 6_000, 1_000_000))

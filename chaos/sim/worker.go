@@ -68,6 +68,9 @@ func (k *worker) once(l *lock) {
 		return // its process is being restarted
 	}
 	m, mode := redlock.Locker(c.Mutex(l.name, opts...)), history.Exclusive
+	if !l.rw && k.w.cfg.MinHold > 0 {
+		m = c.Mutex(l.name, append(opts, redlock.WithMinHold(k.w.cfg.MinHold))...)
+	}
 	if l.rw {
 		rw := c.RWMutex(l.name, opts...)
 		if m, mode = rw.Locker(), history.Writing; k.rnd.IntN(2) == 0 {

@@ -29,6 +29,11 @@ var (
 	//
 	//	func(next func() uint64) redlock.Option
 	WithRand any
+	// Abandon is Unlock of a lease that its caller never used: the lock is free, even if it has a
+	// minimum hold.
+	//
+	//	func(l *redlock.Lease, ctx context.Context) error
+	Abandon any
 	// Namespace is that of a client, or empty.
 	//
 	//	func(*redlock.Client) string

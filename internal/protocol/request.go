@@ -50,9 +50,12 @@ const (
 	// Inspect reads who has the lock on this master, into Reply.Inspected. It changes nothing. The
 	// outcome is Granted.
 	Inspect
+	// Keep gives the vote of its one item the TTL, as Extend does. The outcome is Granted, or Absent
+	// if the vote is not there. It is how a holder leaves a lock that stays taken.
+	Keep
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "dequeue", "announce", "inspect"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "dequeue", "announce", "inspect", "keep"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -67,10 +70,10 @@ type Request struct {
 	Kind   Kind
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
-	TTL    time.Duration // Acquire, TopUp, Extend, Heartbeat, Announce; the master gets whole milliseconds
+	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Heartbeat, Announce; the master gets whole milliseconds
 	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm: the token
 	Count  int           // TopUp: the hold count
-	Items  []Item        // Extend only
+	Items  []Item        // Extend, Keep
 
 	Wait  *Wait  // Acquire of a waiter
 	Place string // Dequeue: what a wake named

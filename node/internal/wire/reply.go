@@ -27,7 +27,11 @@ func answer(op *protocol.Request, cmd redis.Cmder) protocol.Reply {
 		decode(&r, op.Kind, cmd.Val())
 		return r
 	case *redis.IntSliceCmd:
-		return decodeExtend(len(op.Items), cmd.Val())
+		r := decodeExtend(len(op.Items), cmd.Val())
+		if op.Kind == protocol.Keep && r.Outcome == protocol.Granted && !r.Intact[0] {
+			r.Outcome = protocol.Absent
+		}
+		return r
 	case *redis.StatusCmd:
 		return protocol.Reply{Outcome: protocol.Granted}
 	case *redis.SliceCmd:

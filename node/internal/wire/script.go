@@ -76,7 +76,7 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Key, &c.Keys.Record,
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)
-	case protocol.Extend:
+	case protocol.Extend, protocol.Keep:
 		return redis.NewIntSliceCmd(background, c.extendArgs(op)...)
 	case protocol.ReadRecord:
 		if len(op.Fields) == 0 {

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+func TestWithMinHold_unlockedBefore_staysTaken(t *testing.T) {
+	for name, tc := range map[string]struct{ hold, held, free time.Duration }{
+		"shorter than the TTL": {5 * time.Second, time.Second, 5 * time.Second},
+		"longer than the TTL":  {time.Minute, time.Second, time.Minute},
+		"renewed meanwhile":    {time.Minute, 25 * time.Second, time.Minute},
+		"over":                 {5 * time.Second, 7 * time.Second, 7 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.init()
+				one, other := c.client(), c.client()
+				l := locked(t, one.Mutex("x", redlock.WithMinHold(tc.hold)))
+				begun := time.Now()
+				time.Sleep(tc.held)
+				noErr(t, l.Unlock(t.Context()))
+				if now := time.Since(begun); now > tc.held+time.Second {
+					t.Errorf("Unlock took until %v", now)
+				}
+				if l.Context().Err() == nil || !errors.Is(l.Err(), redlock.ErrReleased) {
+					t.Error("the lease goes on")
+				}
+				if tc.held < tc.hold {
+					_, err := one.Mutex("x").TryLock(t.Context()) // nor does the process itself have it
+					wantIs(t, err, redlock.ErrHeld)
+				}
+				next := locked(t, other.Mutex("x"))
+				if now := time.Since(begun); now < tc.free || now > tc.free+2*time.Second {
+					t.Errorf("free after %v, want %v", now, tc.free)
+				}
+				if next.Token() <= l.Token() {
+					t.Errorf("token %d after %d", next.Token(), l.Token())
+				}
+				noErr(t, next.Unlock(t.Context()))
+				synctest.Wait()
+				for _, m := range c.masters {
+					if left := m.Holder("x"); left != "" {
+						t.Errorf("%s has a vote of %s", m.Name(), left)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Waiters that are in the queue when the lock is unlocked have their turn when the minimum hold is over.
+func TestWithMinHold_waiters_haveTheirTurn(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		l := locked(t, c.client().Mutex("x", redlock.WithMinHold(20*time.Second)))
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for i := range 3 {
+			client := c.client()
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				lease, err := client.Mutex("x").Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if now := time.Since(begun); now < 20*time.Second || now > 23*time.Second {
+					t.Errorf("waiter %d has it after %v", i, now)
+				}
+				if err := lease.Unlock(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		noErr(t, l.Unlock(t.Context()))
+		wg.Wait()
+	})
+}
+
+// The process dies. The masters keep the lock taken if an extend has told them how long.
+func TestWithMinHold_holderDies_staysTakenOnceExtended(t *testing.T) {
+	for name, tc := range map[string]struct {
+		extend bool
+		free   time.Duration
+	}{"before an extend": {false, 10 * time.Second}, "after it": {true, time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.init()
+				one, other := c.client(), c.client()
+				l := locked(t, one.Mutex("x", redlock.WithMinHold(time.Minute)))
+				begun := time.Now()
+				if tc.extend {
+					noErr(t, l.Extend(t.Context()))
+				}
+				noErr(t, one.Close())
+				locked(t, other.Mutex("x"))
+				if now := time.Since(begun); now < tc.free || now > tc.free+3*time.Second {
+					t.Errorf("free after %v, want %v", now, tc.free)
+				}
+			})
+		})
+	}
+}
+
+func TestWithMinHold_votesGone_unlockSaysSo(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		l := locked(t, c.client().Mutex("x", redlock.WithMinHold(time.Minute)))
+		for _, m := range c.masters[:3] {
+			noErr(t, m.Do(func(db *nodetest.DB) { db.Del("x") }))
+		}
+		wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+	})
+}
+
+func TestWithMinHold_badInput_refused(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		client := c.client(redlock.WithMinHold(time.Second))
+		_, err := client.Mutex("x", redlock.WithMinHold(-1)).TryLock(t.Context())
+		wantIs(t, err, redlock.ErrConfig)
+		wantText(t, err, "-1ns")
+		_, err = client.RWMutex("x").TryRLock(t.Context())
+		wantIs(t, err, redlock.ErrConfig)
+		wantText(t, err, "WithMinHold(0)")
+		noErr(t, locked(t, client.RWMutex("x", redlock.WithMinHold(0)).RLocker()).Unlock(t.Context()))
+		run := func(context.Context) error { return nil }
+		err = client.Every("x", time.Millisecond).Do(t.Context(), run)
+		wantIs(t, err, redlock.ErrConfig)
+		wantText(t, err, "1ms", "10ms")
+		wantIs(t, client.Every("", time.Second).Do(t.Context(), run), redlock.ErrConfig)
+		wantIs(t, client.Every("x", time.Second).Do(t.Context(), nil), redlock.ErrConfig)
+		wantIs(t, (*redlock.Every)(nil).Do(t.Context(), run), redlock.ErrConfig)
+		wantIs(t, new(redlock.Every).Do(t.Context(), run), redlock.ErrConfig)
+	})
+}
+
+// A context of the run's own lease starts no second run.
+func TestEvery_fromWithin_runsNothing(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		e := c.client().Every("x", time.Minute, redlock.Reentrant())
+		noErr(t, e.Do(t.Context(), func(ctx context.Context) error {
+			wantIs(t, e.Do(ctx, func(context.Context) error { t.Error("runs"); return nil }), redlock.ErrNotReentrant)
+			return nil
+		}))
+	})
+}
+
+// If the masters cannot be told of the period, nothing runs, and the period is not used up.
+func TestEvery_periodNotKept_runsNothing(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		one, other := c.client(), c.client()
+		one.faultOn("extend", nodetest.Fault{Lose: nodetest.LoseReply}, 0, 1, 2)
+		err := one.Every("x", time.Hour).Do(t.Context(), func(context.Context) error { t.Error("runs"); return nil })
+		wantIs(t, err, redlock.ErrUnreachable)
+		one.heal()
+		time.Sleep(20 * time.Second)
+		ran := false
+		noErr(t, other.Every("x", time.Hour).Do(t.Context(), func(context.Context) error { ran = true; return nil }))
+		if !ran {
+			t.Error("does not run")
+		}
+	})
+}
+
+// Hosts with timers of their own, which are killed in the middle of a run and cut off. No two runs
+// start within a period, and there are runs.
+func TestEvery_faults_atMostOnceAPeriod(t *testing.T) {
+	seeds := uint64(2)
+	if os.Getenv("REDLOCK_SOAK") != "" {
+		seeds = 200
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			simulateWith(t, 3, func(t *testing.T, c *cluster) { everyWithFaults(t, c, seed) })
+		})
+	}
+}
+
+func everyWithFaults(t *testing.T, c *cluster, seed uint64) {
+	const period, hosts, last = time.Minute, 3, 10 * time.Minute
+	c.init()
+	begun := time.Now()
+	var mu sync.Mutex
+	var starts []time.Duration
+	var wg sync.WaitGroup
+	for i := range uint64(hosts) {
+		rnd := rand.New(rand.NewPCG(seed, i))
+		wg.Go(func() {
+			for time.Since(begun) < last {
+				host := c.client()
+				e := host.Every("job", period)
+				alive := true
+				for range 8 {
+					time.Sleep(time.Duration(rnd.Int64N(int64(period / 2))))
+					switch rnd.IntN(6) {
+					case 0:
+						host.faultOn("extend", nodetest.Fault{Lose: nodetest.LoseReply}, rnd.IntN(3), rnd.IntN(3))
+					case 1:
+						host.faultOn("release", nodetest.Fault{Lose: nodetest.LoseCommand}, rnd.IntN(3))
+					default:
+						host.heal()
+					}
+					killed, takes := rnd.IntN(3) == 0, time.Duration(rnd.Int64N(int64(2*period)))
+					_ = e.Do(t.Context(), func(ctx context.Context) error {
+						mu.Lock()
+						starts = append(starts, time.Since(begun))
+						mu.Unlock()
+						if killed {
+							alive = false
+							_ = host.Close()
+							return nil
+						}
+						select {
+						case <-time.After(takes):
+						case <-ctx.Done():
+						}
+						return nil
+					})
+					if !alive {
+						break
+					}
+				}
+				_ = host.Close()
+			}
+		})
+	}
+	wg.Wait()
+	for i := 1; i < len(starts); i++ {
+		if gap := starts[i] - starts[i-1]; gap < period {
+			t.Errorf("run %d starts %v after the one before", i, gap)
+		}
+	}
+	if len(starts) < 3 {
+		t.Errorf("only %d runs", len(starts))
+	}
+}
+
+// On real masters: the votes stay, with the rest of the minimum hold as their TTL.
+func TestWithMinHold_realMasters_votesHaveTheRest(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c := ms.begin()
+	defer c.Close()
+	e := c.Every("job", 400*time.Millisecond)
+	runs, began := 0, time.Now()
+	run := func(context.Context) error { runs++; return nil }
+	noErr(t, e.Do(t.Context(), run))
+	wantIs(t, e.Do(t.Context(), run), redlock.ErrHeld)
+	for i, d := range ms.direct {
+		if left := d.PTTL(t.Context(), "job").Val(); left <= 0 || left > 401*time.Millisecond {
+			t.Errorf("master %d keeps the vote for %v", i, left)
+		}
+	}
+	soon(t, "the period is over", func() bool { return e.Do(t.Context(), run) == nil })
+	if runs != 2 || time.Since(began) < 400*time.Millisecond {
+		t.Errorf("%d runs in %v", runs, time.Since(began))
+	}
+	soon(t, "the votes are over", func() bool { return len(ms.keys("job")) == 0 })
+}
