@@ -45,6 +45,9 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		pipe.ScriptLoad(ctx, src)
 	}
 	check := wire.Check(ctx, pipe, r.keys)
+	if r.binding.Owner != "" {
+		pipe.ClientSetName(ctx, r.binding.Owner) // without the right the connection has no name
+	}
 	state := pipe.HMGet(ctx, r.keys.Record, membership.FieldState)
 	// TIME is part of the greeting, so that a jump of the clock before the first vote is noticed.
 	sent, now := r.clock.Elapsed(), pipe.Time(ctx)

@@ -190,6 +190,15 @@ type listener struct {
 // listen greets the master on socket and starts a listener. It returns nil if the master
 // does not answer.
 func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
+	if owner, before := s.node.binding.Owner, opts.OnConnect; owner != "" {
+		opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+			_ = cn.ClientSetName(ctx, owner).Err() // without the right the connection has no name
+			if before == nil {
+				return nil
+			}
+			return before(ctx, cn)
+		}
+	}
 	l := &listener{unhook: closeWith(s.life, socket), client: redis.NewClient(opts), broken: make(chan struct{})}
 	l.pubsub = l.client.Subscribe(background)
 	// The greeting comes before the reader starts: go-redis greets under the lock that

@@ -43,6 +43,7 @@ type Client struct {
 	keeper    keeper
 	waiting   waiters
 	observers observers
+	intro     introducer
 	deadlines deadlines
 	// quorumCalls has calls that every master has answered, to be used again.
 	quorumCalls sync.Pool
@@ -173,7 +174,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.renewer = newRenewer(c)
 	c.keeper.init(c)
 	c.waiting.init(c)
-	c.observers.c = c
+	c.observers.c, c.intro.c = c, c
 	for i, n := range nodes {
 		n.Bind(protocol.Binding{
 			Namespace:        s.namespace,
@@ -190,7 +191,11 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 					c.waiting.lookAgain(i)
 				}
 			},
-			Up:      func() { c.keeper.kick(i, nil) },
+			Owner: s.owner,
+			Up: func() {
+				c.intro.tell(i)
+				c.keeper.kick(i, nil)
+			},
 			Trouble: func(err error) { c.keeper.kick(i, err) },
 		})
 	}
@@ -198,6 +203,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		c.stop()
 		return nil, err
 	}
+	c.intro.begin()
 	return c, nil
 }
 
@@ -241,6 +247,7 @@ func (c *Client) stop() bool {
 	c.renewer.close()
 	c.waiting.close()
 	c.observers.close()
+	c.intro.close()
 	c.keeper.close()
 	return true
 }

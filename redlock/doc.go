@@ -53,6 +53,7 @@
 //	renewer     one timer for all holds of a client
 //	waiters     all callers that wait, by lock; a contender is those that wait for one lock. Its
 //	            last round stays open while it sleeps: a release may hand it votes
+//	introducer  tells the masters the client's label, if it has one
 //	observers   those who want to know when a lock's announcement changes: package election
 //	keeper      tells each node whether its master may be asked for votes
 //

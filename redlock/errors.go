@@ -96,6 +96,9 @@ type RoundError struct {
 	// masters named the same one. Otherwise it is empty: the votes are split, or others wait
 	// for a lock that nobody holds.
 	Holder string
+	// Owner is the label of that holder's client ([WithOwner]), if both clients have one. Only
+	// TryLock asks for it, and the calls that end in a TryLock. Otherwise it is empty.
+	Owner string
 	// RetryAfter is the shortest wait after which another round may win: a quorum of masters
 	// is free then, if no vote is renewed and every master that recovers votes in time. It is
 	// 0 if that is not known. Only ErrHeld and ErrRecovering have it.
@@ -137,6 +140,9 @@ func (e *RoundError) Error() string {
 	n := e.Granted + e.Held + e.Refused + e.Unknown
 	fmt.Fprintf(&b, "%v: %q: %d of %d masters granted it, %d hold it for another, %d refused, %d did not answer; quorum is %d",
 		e.kind, e.Name, e.Granted, n, e.Held, e.Refused, e.Unknown, e.Quorum)
+	if e.Owner != "" {
+		fmt.Fprintf(&b, "; held by %s", e.Owner)
+	}
 	if e.Elapsed > 0 {
 		fmt.Fprintf(&b, "; granted only after %v, too late for its TTL", e.Elapsed)
 	}

@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,6 +24,9 @@ type Inspection struct {
 	// false, the answers do not tell: the votes are split at this moment, or too few masters
 	// answered, or too many may have forgotten a vote.
 	Free bool
+	// Waiters are those who wait, in the order in which they are served: of each process the
+	// first of its callers, and of all no more than 64 on each master.
+	Waiters []Waiter
 	// AsOf is when the masters were asked, on this host's clock. Each answered later.
 	AsOf    time.Time
 	Quorum  int                // how many masters make a holder
@@ -37,12 +41,28 @@ type Holder struct {
 	// Left is how long a quorum of its votes lasts, if the holder does not renew them.
 	Left time.Duration
 
+	Read bool // the holder reads: others may too
+	// Owner is the label of the holder's client ([WithOwner]), or empty.
+	Owner string
+
 	// Token, Since and Value are what the holder has announced: its fencing token, when its hold
 	// began on its own clock, and a text of its own. A leader of package election announces itself.
 	// They are zero if no master that was heard has an announcement of this holder.
 	Token int64
 	Since time.Time
 	Value string
+}
+
+// Waiter is the first of the callers of a process that wait for a lock.
+type Waiter struct {
+	Client string // the id of its client, with which the ids of its leases begin
+	Owner  string // the label of its client ([WithOwner]), or empty
+	Read   bool   // it waits to read
+	// Since is when it began to wait, on the masters' clocks.
+	Since time.Time
+	// Places is how many masters have it in their queue. One that has just come, or that leaves,
+	// has few.
+	Places int
 }
 
 // MasterInspection is what one master answered about a lock.
@@ -55,12 +75,12 @@ type MasterInspection struct {
 	Counter int64         // the lock's counter: at least the token of every lease that the master voted for
 }
 
-// Inspect asks every master once who has the lock called name, and changes nothing. It needs no
+// Inspect asks every master once who has the lock called name and who waits for it, and changes nothing. It needs no
 // vote, so it also works while masters recover. name may be that of a Mutex or of an RWMutex.
 //
 // What it returns is advice and no lock. When Inspect returns, the lock may have another
-// holder, and a lock that was Free may be held. To do something while nobody else does, take the
-// lock. To protect a resource, give it the fencing token (package fence).
+// holder, and a lock that was Free may be held. That is why there is no IsLocked, which would look
+// like an answer to act on. To do something while nobody else does, take the lock. To protect a resource, give it the fencing token (package fence).
 //
 // If fewer masters than a quorum answered within the node timeout, Inspect returns the Inspection,
 // in which each master has its error, and
@@ -110,11 +130,11 @@ func (in *Inspection) read(replies []protocol.Reply) {
 		for _, v := range at.Votings {
 			h := holders[v.Field]
 			if h == nil {
-				h = &Holder{ID: idOf(v.Field)}
+				h = &Holder{ID: idOf(v.Field), Read: v.Mode == protocol.Read}
 				holders[v.Field] = h
 			}
 			h.Votes++
-			h.Count = max(h.Count, v.Count)
+			h.Count, h.Owner = max(h.Count, v.Count), cmp.Or(h.Owner, v.Owner)
 			lefts[v.Field] = append(lefts[v.Field], max(v.Left, 0))
 		}
 	}
@@ -137,6 +157,46 @@ func (in *Inspection) read(replies []protocol.Reply) {
 		in.Free = in.Free && in.possible(field, replies) < in.Quorum
 	}
 	slices.SortFunc(in.Holders, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
+	in.Waiters = waitersOf(replies)
+}
+
+// waitersOf puts the masters' queues together. A caller has the same ticket on every master, and in
+// all its rounds. The holder ids of its places differ while one round follows the other.
+func waitersOf(replies []protocol.Reply) []Waiter {
+	type caller struct {
+		client string
+		ticket int64
+	}
+	found := make(map[caller]*Waiter)
+	var order []caller
+	for i := range replies {
+		at := replies[i].Inspected
+		if at == nil {
+			continue
+		}
+		here := make(map[caller]bool)
+		for _, p := range at.Waiting {
+			field, mode := protocol.ParsePlace(p.Place)
+			k := caller{protocol.ClientOf(field), p.Ticket}
+			w := found[k]
+			if w == nil {
+				w = &Waiter{Client: k.client, Read: mode == protocol.Read, Since: time.UnixMicro(k.ticket)}
+				found[k], order = w, append(order, k)
+			}
+			if w.Owner = cmp.Or(w.Owner, p.Owner); !here[k] {
+				here[k] = true
+				w.Places++
+			}
+		}
+	}
+	slices.SortFunc(order, func(a, b caller) int {
+		return cmp.Or(cmp.Compare(a.ticket, b.ticket), strings.Compare(a.client, b.client))
+	})
+	all := make([]Waiter, len(order))
+	for i, k := range order {
+		all[i] = *found[k]
+	}
+	return all
 }
 
 // possible is how many votes the holder may have: those that were seen, those of masters that did
@@ -203,9 +263,12 @@ func (in *Inspection) String() string {
 		return fmt.Sprintf("the masters do not tell who has %q", in.Name)
 	}
 	h := in.Holders[0]
-	s := fmt.Sprintf("%q is held by %s, by %d of %d masters for %v", in.Name, h.ID, h.Votes, len(in.Masters), h.Left)
+	s := fmt.Sprintf("%q is held by %s, by %d of %d masters for %v", in.Name, strings.TrimSpace(h.Owner+" "+h.ID), h.Votes, len(in.Masters), h.Left)
 	if more := len(in.Holders) - 1; more > 0 {
 		s += fmt.Sprintf(", and by %d more", more)
+	}
+	if n := len(in.Waiters); n > 0 {
+		s += fmt.Sprintf("; %d wait", n)
 	}
 	return s
 }

@@ -153,7 +153,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	case outer != nil:
 		return outer.Reenter(ctx)
 	}
-	return m.try(ctx, joinWrite)
+	lease, err := m.try(ctx, joinWrite)
+	if err != nil {
+		err = m.c.nameHolder(ctx, m.l, err)
+	}
+	return lease, err
 }
 
 // try makes one round, and further rounds as long as the votes are split. If joinWrite is not

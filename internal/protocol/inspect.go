@@ -44,11 +44,24 @@ type Inspected struct {
 	Counter      int64  // of the lock, and of the locks that share it: no smaller than any token that the master gave
 	Announcement string // as the master keeps it; empty if there is none
 	Votings      []Voting
+	Waiting      []Waiting // the first in the lock's queue whose clients are alive, in its order
 }
 
 // Voting is one vote on one master.
 type Voting struct {
 	Field string        // the holder's, in the lock's hash
+	Mode  Mode          // of the vote
 	Count int           // the hold count
 	Left  time.Duration // the rest of its TTL; negative if it has none
+	Owner string        // the label of the holder's client; empty if it has none
 }
+
+// Waiting is one place in a lock's queue on one master.
+type Waiting struct {
+	Place  string
+	Ticket int64
+	Owner  string // as in Voting
+}
+
+// ClientOf is the id of the client that a holder or a place belongs to: the first 36 bytes.
+func ClientOf(id string) string { return id[:min(36, len(id))] }

@@ -55,6 +55,11 @@ func (ns Namespace) Alive(tag, client string) string {
 	return ns.prefix() + "redlock:alive" + inBraces(tag) + ":" + client
 }
 
+// Owner is the key of a client's label.
+func (ns Namespace) Owner(tag, client string) string {
+	return ns.prefix() + "redlock:owner" + inBraces(tag) + ":" + client
+}
+
 // Check is the lock on which check.lua tries commands. No client uses it.
 func (ns Namespace) Check(tag string, mode Mode) *Lock {
 	return ns.Lock("redlock:check"+inBraces(tag), mode)

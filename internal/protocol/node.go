@@ -83,6 +83,9 @@ type Binding struct {
 	// voting state of the epoch that Enter names. If it is false, the master votes
 	// right after a restart, which is unsafe.
 	CheckRecordState bool
+	// Owner is what the node's connections are called on the master (CLIENT SETNAME), if it is not
+	// empty and the master allows it.
+	Owner string
 	// Drift is how far the master's clock may run apart from the client's before the
 	// node reports ErrClock.
 	Drift clock.Drift

@@ -39,6 +39,9 @@ const (
 	// stamp. The outcome is Granted. A client whose sign of life has ended loses its places
 	// in all queues.
 	Heartbeat
+	// Introduce keeps Op.Owner as the label of client Op.Holder for TTL, for those who inspect a
+	// lock. The outcome is Granted.
+	Introduce
 	// Dequeue takes Op.Place out of the lock's queue. The outcome is Granted if it was there, else
 	// Absent. It touches no vote, so it is right whoever has the place.
 	Dequeue
@@ -55,7 +58,7 @@ const (
 	Keep
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "dequeue", "announce", "inspect", "keep"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "introduce", "dequeue", "announce", "inspect", "keep"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -70,7 +73,7 @@ type Request struct {
 	Kind   Kind
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
-	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Heartbeat, Announce; the master gets whole milliseconds
+	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Heartbeat, Introduce, Announce; the master gets whole milliseconds
 	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm: the token
 	Count  int           // TopUp: the hold count
 	Items  []Item        // Extend, Keep
@@ -79,6 +82,7 @@ type Request struct {
 	Place string // Dequeue: what a wake named
 	// Announce is the text of an [Announcement].
 	Announce string
+	Owner    string // Introduce
 	// Hand is the TTL of a vote that a Release may hand to the head of the queue; 0: it may
 	// not. Only the vote of a holder that has seen and believed it may be handed on (H17 in
 	// docs/handoff.md): else a master whose clock jumped would hand on what it expired.

@@ -12,6 +12,7 @@ import (
 type Keys struct {
 	Record string         // the node record
 	alive  string         // prefix of the clients' signs of life; the client's id follows
+	owner  string         // likewise of their labels
 	check  *protocol.Lock // the lock on which check.lua tries commands
 	wake   string         // the channel on which check.lua tries to publish
 	plain  string         // likewise, of a lock that is not read-write
@@ -19,10 +20,10 @@ type Keys struct {
 
 // KeysOf returns the keys of a node whose locks have tag and are in ns. They have the tag too, so
 // that they are in the locks' slot of a cluster, and are moved, promoted and lost together with
-// the votes. votes.lua derives the sign of life and the wake channels from the record's name in
+// the votes. Scripts derive a client's keys and the wake channels from the record's name in
 // the same way.
 func KeysOf(ns protocol.Namespace, tag string) *Keys {
-	return &Keys{Record: ns.Record(tag), alive: ns.Alive(tag, ""), check: ns.Check(tag, protocol.Read),
+	return &Keys{Record: ns.Record(tag), alive: ns.Alive(tag, ""), owner: ns.Owner(tag, ""), check: ns.Check(tag, protocol.Read),
 		wake: ns.Wake("check"), plain: ns.Check(tag, protocol.Plain).Channel}
 }
 

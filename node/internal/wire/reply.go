@@ -4,7 +4,9 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -110,29 +112,56 @@ func decodeCompareAndSet(vals []any) protocol.Reply {
 // decodeInspect reads what inspect.lua returns.
 func decodeInspect(vals []any) protocol.Reply {
 	bad := protocol.Reply{Err: errReply}
-	if len(vals) < 3 || len(vals)%3 != 0 {
+	if len(vals) != 6 {
 		return bad
 	}
 	votes, is0 := vals[0].(int64)
 	counter, is1 := vals[1].(string)
 	text, is2 := vals[2].(string)
-	if !is0 || !is1 || !is2 {
+	mode, is3 := vals[3].(string)
+	votings, is4 := vals[4].([]any)
+	places, is5 := vals[5].([]any)
+	if !is0 || !is1 || !is2 || !is3 || !is4 || !is5 || len(votings)%4 != 0 || len(places)%3 != 0 {
 		return bad
 	}
 	in := &protocol.Inspected{Votes: votes == 1, Announcement: text}
 	in.Counter, _ = strconv.ParseInt(counter, 10, 64) // 0 if it is no number, which votes.lua would refuse
-	for i := 3; i < len(vals); i += 3 {
-		field, is0 := vals[i].(string)
-		count, is1 := vals[i+1].(string)
-		left, is2 := vals[i+2].(int64)
+	for v := range slices.Chunk(votings, 4) {
+		field, is0 := v[0].(string)
+		count, is1 := v[1].(string)
+		left, is2 := v[2].(int64)
+		owner, is3 := v[3].(string)
+		if !is0 || !is1 || !is2 || !is3 {
+			return bad
+		}
+		held := protocol.Voting{Field: field, Mode: modeOf(mode, field), Owner: owner,
+			Left: time.Duration(min(left, int64(maxRemaining/time.Millisecond))) * time.Millisecond}
+		held.Count, _ = strconv.Atoi(count)
+		in.Votings = append(in.Votings, held)
+	}
+	for v := range slices.Chunk(places, 3) {
+		place, is0 := v[0].(string)
+		ticket, is1 := v[1].(string)
+		owner, is2 := v[2].(string)
 		if !is0 || !is1 || !is2 {
 			return bad
 		}
-		v := protocol.Voting{Field: field, Left: time.Duration(min(left, int64(maxRemaining/time.Millisecond))) * time.Millisecond}
-		v.Count, _ = strconv.Atoi(count)
-		in.Votings = append(in.Votings, v)
+		n, _ := strconv.ParseFloat(ticket, 64) // as Redis prints a score; 0 if it is no number
+		in.Waiting = append(in.Waiting, protocol.Waiting{Place: place, Ticket: int64(n), Owner: owner})
 	}
 	return protocol.Reply{Outcome: protocol.Granted, Inspected: in}
+}
+
+// modeOf is the mode of the vote of a field, in a lock's hash whose field mode is that. A writer that
+// goes on as a reader has a field for each.
+func modeOf(mode, field string) protocol.Mode {
+	switch {
+	case mode == "":
+		return protocol.Plain
+	case strings.HasSuffix(field, ":write"):
+		return protocol.Write
+	}
+	return protocol.Read
 }
 
 // decodeExtend reads what extend.lua returns.

@@ -49,14 +49,28 @@ func TestDecode_eachKind_classAndValue(t *testing.T) {
 }
 
 func TestDecodeInspect_whatTheScriptReturns(t *testing.T) {
-	got := decodeInspect([]any{int64(1), "17", "said", "a:1", "2", int64(1500), "b:1", "1", int64(-1), "c:1", "x", int64(math.MaxInt64)})
+	type list = []any
+	got := decodeInspect(list{int64(1), "17", "said", "",
+		list{"a:1", "2", int64(1500), "billing", "b:1", "1", int64(-1), "", "c:1", "x", int64(math.MaxInt64), ""},
+		list{"d:1/x/state", "1700000000000001", "", "e:1", "1.7e+15", "shop"}})
 	want := protocol.Inspected{Votes: true, Counter: 17, Announcement: "said", Votings: []protocol.Voting{
-		{Field: "a:1", Count: 2, Left: 1500 * time.Millisecond}, {Field: "b:1", Count: 1, Left: -time.Millisecond}, {Field: "c:1", Left: maxRemaining}}}
+		{Field: "a:1", Mode: protocol.Plain, Count: 2, Left: 1500 * time.Millisecond, Owner: "billing"},
+		{Field: "b:1", Mode: protocol.Plain, Count: 1, Left: -time.Millisecond},
+		{Field: "c:1", Mode: protocol.Plain, Left: maxRemaining},
+	}, Waiting: []protocol.Waiting{
+		{Place: "d:1/x/state", Ticket: 1700000000000001}, {Place: "e:1", Ticket: 1700000000000000, Owner: "shop"}}}
 	if got.Outcome != protocol.Granted || got.Err != nil || !reflect.DeepEqual(*got.Inspected, want) {
 		t.Errorf("%+v", got)
 	}
-	for _, bad := range [][]any{nil, {int64(1), "17"}, {"1", "17", ""}, {int64(1), int64(17), ""}, {int64(1), "17", nil},
-		{int64(1), "17", "", "a:1"}, {int64(1), "17", "", "a:1", "1", "7"}, {int64(1), "17", "", nil, "1", int64(7)}} {
+	got = decodeInspect(list{int64(0), "0", "", "write", list{"a:1:write", "1", int64(1), "", "a:2", "1", int64(1), ""}, list{}})
+	if vs := got.Inspected.Votings; got.Inspected.Votes || vs[0].Mode != protocol.Write || vs[1].Mode != protocol.Read {
+		t.Errorf("%+v", got.Inspected)
+	}
+	for _, bad := range []list{nil, {int64(1), "17"}, {"1", "17", "", "", list{}, list{}}, {int64(1), int64(17), "", "", list{}, list{}},
+		{int64(1), "17", nil, "", list{}, list{}}, {int64(1), "17", "", nil, list{}, list{}}, {int64(1), "17", "", "", "", list{}},
+		{int64(1), "17", "", "", list{}, int64(0)}, {int64(1), "17", "", "", list{"a:1", "1", int64(7)}, list{}},
+		{int64(1), "17", "", "", list{"a:1", "1", "7", ""}, list{}}, {int64(1), "17", "", "", list{}, list{"a:1", "1"}},
+		{int64(1), "17", "", "", list{}, list{"a:1", int64(1), ""}}} {
 		if got := decodeInspect(bad); !errors.Is(got.Err, errReply) || got.Outcome != protocol.Unknown || got.Inspected != nil {
 			t.Errorf("%v: %+v", bad, got)
 		}

@@ -65,13 +65,15 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
 	case protocol.Heartbeat:
 		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
+	case protocol.Introduce:
+		return redis.NewStatusCmd(background, "set", c.Keys.owner+op.Holder, op.Owner, "px", millis(op.TTL))
 	case protocol.Dequeue:
 		return redis.NewIntCmd(background, "zrem", l.Queue, op.Place)
 	case protocol.Announce:
 		return redis.NewIntCmd(background, "evalsha", announceSHA, 2, l.Key, l.AnnouncementKey(),
 			l.Field(op.Holder), millis(op.TTL), op.Announce, l.Observed())
 	case protocol.Inspect:
-		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 3, l.Key, &c.Keys.Record, l.AnnouncementKey(),
+		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 4, l.Key, &c.Keys.Record, l.AnnouncementKey(), l.Queue,
 			c.Voting, l.Counter)
 	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Key, &c.Keys.Record,
