@@ -56,6 +56,8 @@ var (
 	// ErrUnconfirmed says that no quorum confirmed a release in time. The lease has ended. The
 	// client sends the release again until the master acknowledges it or the TTL is over.
 	ErrUnconfirmed = errors.New("redlock: release not confirmed")
+	// ErrNotHolder says that ForceUnlock was told of a holder that does not hold the lock.
+	ErrNotHolder = errors.New("redlock: not the holder")
 	// ErrClosed says that the client was closed.
 	ErrClosed = errors.New("redlock: client closed")
 	// ErrConfig says that the caller must change the program or its settings: an option, a

@@ -100,11 +100,31 @@ func (c *Client) Inspect(ctx context.Context, name string) (*Inspection, error) 
 	if err := c.mayLock(ctx, m.l); err != nil {
 		return nil, err
 	}
-	in := &Inspection{Name: name, AsOf: c.clock.Wall(), Quorum: c.need}
-	start := c.clock.Elapsed()
-	q := c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: m.l, Start: start, Deadline: start + c.nodeTimeout})
+	in, _, err := c.inquire(m.l).conclude(ctx)
+	return in, err
+}
+
+// inquiry is one Inspect on its way.
+type inquiry struct {
+	c     *Client
+	l     *protocol.Lock
+	in    *Inspection
+	q     *quorumCall
+	start time.Duration
+}
+
+// inquire asks every master. The caller must call conclude.
+func (c *Client) inquire(l *protocol.Lock) *inquiry {
+	now := c.clock.Elapsed()
+	return &inquiry{c: c, l: l, in: &Inspection{Name: l.Name, AsOf: c.clock.Wall(), Quorum: c.need}, start: now,
+		q: c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: now, Deadline: now + c.nodeTimeout})}
+}
+
+// conclude waits for the answers. It returns what Inspect returns, and the answers.
+func (iq *inquiry) conclude(ctx context.Context) (*Inspection, []protocol.Reply, error) {
+	c, in, q := iq.c, iq.in, iq.q
 	defer q.done()
-	took := func() time.Duration { return c.clock.Elapsed() - start }
+	took := func() time.Duration { return c.clock.Elapsed() - iq.start }
 	q.await(ctx, c.nodeTimeout)
 	// A little longer, so that a slow master does not look silent.
 	q.hear(ctx, everybody, min(max(3*took(), hearOutMax), c.nodeTimeout-took()))
@@ -112,10 +132,11 @@ func (c *Client) Inspect(ctx context.Context, name string) (*Inspection, error) 
 		q.hear(ctx, everybody, c.nodeTimeout-took()) // the others may tell
 		in.read(q.replies())
 	}
-	if err := c.mayLock(ctx, m.l); err != nil {
-		return nil, err
+	if err := c.mayLock(ctx, iq.l); err != nil {
+		return nil, nil, err
 	}
-	return in, in.identify(c, q.replies())
+	replies := q.replies()
+	return in, replies, in.identify(c, replies)
 }
 
 // read decides by quorum what the replies say.

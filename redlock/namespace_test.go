@@ -5,6 +5,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,5 +56,38 @@ func TestNamespace_sameName_threeLocks(t *testing.T) {
 		for _, l := range leases {
 			noErr(t, l.Unlock(context.Background()))
 		}
+	})
+}
+
+// Whoever looks sees the locks of its own namespace, and takes those away only.
+func TestNamespace_locksAndForceUnlock_ownOnly(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		var clients []*redlock.Client
+		for _, opts := range [][]redlock.Option{nil, {redlock.WithNamespace("a"), redlock.WithOwner("billing")}} {
+			c.init(opts...)
+			clients = append(clients, c.client(opts...).Client.Client)
+		}
+		plain, a := clients[0], clients[1]
+		kept := locked(t, plain.Mutex("x"))
+		locked(t, plain.Mutex("of/none"))
+		taken := locked(t, a.Mutex("x"))
+		locked(t, a.Mutex("of/a"))
+		time.Sleep(time.Second) // until all masters have votes and labels
+		for client, want := range map[*redlock.Client]string{plain: "[of/none x]", a: "[of/a x]"} {
+			names, err := listed(t, t.Context(), client, "")
+			if fmt.Sprint(names) != want || err != nil {
+				t.Errorf("%v, %v, want %s", names, err, want)
+			}
+		}
+		in, err := a.Inspect(t.Context(), "x")
+		noErr(t, err)
+		if len(in.Holders) != 1 || in.Holders[0].Owner != "billing" {
+			t.Errorf("%v", in)
+		}
+		wantIs(t, plain.ForceUnlock(t.Context(), "x", taken.Holder()), redlock.ErrNotHolder)
+		noErr(t, a.ForceUnlock(t.Context(), "x", taken.Holder()))
+		time.Sleep(redlock.DefaultTTL)
+		wantIs(t, taken.Err(), redlock.ErrLost)
+		noErr(t, kept.Err())
 	})
 }

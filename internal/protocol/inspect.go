@@ -63,5 +63,11 @@ type Waiting struct {
 	Owner  string // as in Voting
 }
 
+// Listed is one step of a list of locks on one master.
+type Listed struct {
+	Cursor string // where the next step begins; 0: this was the last
+	Names  []string
+}
+
 // ClientOf is the id of the client that a holder or a place belongs to: the first 36 bytes.
 func ClientOf(id string) string { return id[:min(36, len(id))] }

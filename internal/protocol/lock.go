@@ -63,6 +63,11 @@ func (l *Lock) AnnouncementKey() string { return l.prefix() + redissonName("redl
 // prefix is that of the lock's namespace.
 func (l *Lock) prefix() string { return strings.TrimSuffix(l.Key, l.Name) }
 
+// BarKey is the key that keeps the holder's vote from being put back on a master: see [Bar].
+func (l *Lock) BarKey(holder string) string {
+	return l.prefix() + redissonName("redlock:barred", l.Name) + ":" + l.Field(holder)
+}
+
 // redissonName derives the name of a companion key or channel from a lock's name, as
 // Redisson does. A name with braces stays as it is and any other name is wrapped in
 // braces, so that the companion is in the lock's cluster slot. Redisson looks for an

@@ -74,7 +74,8 @@ func inBraces(tag string) string {
 
 // ACL returns the rights that a user of the namespace needs, as words of ACL SETUSER. A user with
 // these rights and no others can touch no key and no channel of another namespace. The words for
-// the empty namespace allow every key: its locks may have any name.
+// the empty namespace allow every key: its locks may have any name. A user of another one may not SCAN,
+// which shows the names of all keys, so [ListLocks] is refused.
 func (ns Namespace) ACL() []string {
 	words := []string{
 		"+hello", "+ping", "+select", "+info", "+client|id", "+client|kill", "+client|setname",
@@ -84,7 +85,7 @@ func (ns Namespace) ACL() []string {
 		"+zadd", "+zscore", "+zrank", "+zrange", "+zrem",
 	}
 	if ns == "" {
-		return append(words, "~*", "&redisson_*", "&"+wakePrefix+"*")
+		return append(words, "+scan", "~*", "&redisson_*", "&"+wakePrefix+"*")
 	}
 	// A name with braces stays as it is in the names that Redisson derives, any other is wrapped in
 	// braces: hence two patterns for each.

@@ -55,6 +55,7 @@ type Reply struct {
 	Err    error             // Unknown, NotSent and Refused
 
 	Inspected *Inspected // Inspect, Granted
+	Listed    *Listed    // ListLocks, Granted
 }
 
 // Seen says when a record was read, and on which master.

@@ -19,7 +19,7 @@ const (
 	// hand the lock to the head of the queue.
 	Release
 	// TopUp restores a vote of a live lease on a master that lost it. The outcome is
-	// Granted or Held. Only a coordinator that has just proved its lease on a quorum
+	// Granted or Held; Held too if the holder is barred. Only a coordinator that has just proved its lease on a quorum
 	// may send it (docs/algorithm.md, "Top-up").
 	TopUp
 	// Extend gives the votes of Items a new TTL where they are still there.
@@ -50,6 +50,11 @@ const (
 	// An Announce without a text takes back what the holder announced; the outcome is Absent if
 	// there is nothing of the holder's.
 	Announce
+	// Bar makes the master refuse every TopUp of the holder for TTL. The outcome is Granted.
+	Bar
+	// ListLocks reads names of locks that begin with Op.Prefix, from Op.Cursor on, into Reply.Listed.
+	// The outcome is Granted.
+	ListLocks
 	// Inspect reads who has the lock on this master, into Reply.Inspected. It changes nothing. The
 	// outcome is Granted.
 	Inspect
@@ -58,7 +63,7 @@ const (
 	Keep
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "introduce", "dequeue", "announce", "inspect", "keep"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "introduce", "dequeue", "announce", "bar", "list locks", "inspect", "keep"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -73,7 +78,7 @@ type Request struct {
 	Kind   Kind
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
-	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Heartbeat, Introduce, Announce; the master gets whole milliseconds
+	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Heartbeat, Introduce, Announce, Bar; the master gets whole milliseconds
 	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm: the token
 	Count  int           // TopUp: the hold count
 	Items  []Item        // Extend, Keep
@@ -83,6 +88,8 @@ type Request struct {
 	// Announce is the text of an [Announcement].
 	Announce string
 	Owner    string // Introduce
+	Cursor   string // ListLocks
+	Prefix   string // ListLocks
 	// Hand is the TTL of a vote that a Release may hand to the head of the queue; 0: it may
 	// not. Only the vote of a holder that has seen and believed it may be handed on (H17 in
 	// docs/handoff.md): else a master whose clock jumped would hand on what it expired.

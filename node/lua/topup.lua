@@ -1,11 +1,12 @@
 -- topup.lua: restores the vote of a live lease on a master that has lost it. It touches
 -- neither the counter nor the queue, and gives no token.
 --
--- KEYS[1] the lock   KEYS[2] the record
+-- KEYS[1] the lock   KEYS[2] the record   KEYS[3] a key that is there if the holder is barred
 -- ARGV[1] the holder's field   ARGV[2] TTL in ms   ARGV[3] mode   ARGV[4] hold count
 -- ARGV[5] the record state of a voting master   ARGV[6] how that of a quarantined one begins
 --
--- Returns 1 if the vote is there now, or -1 - PTTL if another holds the lock.
+-- Returns 1 if the vote is there now, or -1 - PTTL if another holds the lock, or -1 if the holder
+-- is barred: its votes were taken away, and must not come back (ForceUnlock).
 -- Errors: REDLOCK STATE <state>, the record has another state.
 
 local call, try = redis.call, redis.pcall
@@ -18,6 +19,9 @@ local holder, ttl, mode, count = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local refused = record_state_error(record, ARGV[5], ARGV[6])
 if refused then
   return refused
+end
+if call('exists', KEYS[3]) == 1 then
+  return -1
 end
 local left = call('pttl', lock)
 if left ~= -2 and call('hexists', lock, holder) == 0 and

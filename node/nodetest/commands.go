@@ -5,6 +5,9 @@ package nodetest
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,6 +49,7 @@ var commands = map[string]command{
 	"zscore": {2, 2, zscore},
 	"zrange": {3, 4, zrange},
 
+	"scan":    {1, 3, scan},
 	"pubsub":  {1, 0, pubsub},
 	"publish": {2, 2, func(db *DB, args []string) any { return int64(db.Publish(args[0], args[1])) }},
 }
@@ -200,6 +204,40 @@ func zrange(db *DB, args []string) any {
 		}
 	}
 	return out
+}
+
+// scan is SCAN with a COUNT, 10 by default. It goes through the keys in the order of their hashes, so
+// that a key which is there all the time is found, whatever comes and goes meanwhile.
+func scan(db *DB, args []string) any {
+	cursor, err := strconv.ParseUint(args[0], 10, 64)
+	count := 10
+	if len(args) > 1 {
+		var err2 error
+		if len(args) != 3 || !strings.EqualFold(args[1], "count") {
+			return errSyntax
+		}
+		count, err2 = strconv.Atoi(args[2])
+		err = errors.Join(err, err2)
+	}
+	if err != nil || count < 1 {
+		return errInt
+	}
+	order := make(map[uint64][]string)
+	for _, key := range db.Keys() {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(key))
+		if at := h.Sum64(); at >= cursor {
+			order[at] = append(order[at], key)
+		}
+	}
+	keys := []string{}
+	for _, at := range slices.Sorted(maps.Keys(order)) {
+		if len(keys) >= count {
+			return []any{strconv.FormatUint(at, 10), keys}
+		}
+		keys = append(keys, order[at]...)
+	}
+	return []any{"0", keys}
 }
 
 // pubsub is PUBSUB NUMSUB: each channel and its number of subscribers.

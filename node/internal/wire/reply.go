@@ -42,6 +42,8 @@ func answer(op *protocol.Request, cmd redis.Cmder) protocol.Reply {
 			return decodeCompareAndSet(cmd.Val())
 		case protocol.Inspect:
 			return decodeInspect(cmd.Val())
+		case protocol.ListLocks:
+			return decodeList(cmd.Val())
 		}
 		record := make(map[string]string)
 		for i, v := range cmd.Val() {
@@ -150,6 +152,28 @@ func decodeInspect(vals []any) protocol.Reply {
 		in.Waiting = append(in.Waiting, protocol.Waiting{Place: place, Ticket: int64(n), Owner: owner})
 	}
 	return protocol.Reply{Outcome: protocol.Granted, Inspected: in}
+}
+
+// decodeList reads what locks.lua returns.
+func decodeList(vals []any) protocol.Reply {
+	bad := protocol.Reply{Err: errReply}
+	if len(vals) != 2 {
+		return bad
+	}
+	cursor, isText := vals[0].(string)
+	names, isList := vals[1].([]any)
+	if !isText || !isList {
+		return bad
+	}
+	listed := &protocol.Listed{Cursor: cursor}
+	for _, v := range names {
+		name, isText := v.(string)
+		if !isText {
+			return bad
+		}
+		listed.Names = append(listed.Names, name)
+	}
+	return protocol.Reply{Outcome: protocol.Granted, Listed: listed}
 }
 
 // modeOf is the mode of the vote of a field, in a lock's hash whose field mode is that. A writer that

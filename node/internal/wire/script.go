@@ -23,6 +23,7 @@ var (
 	announceSHA = register(lua.Source("announce"))
 	confirmSHA  = register(lua.Source("confirm"))
 	extendSHA   = register(lua.Source("extend"))
+	locksSHA    = register(lua.Source("locks"))
 	inspectSHA  = register(lua.Source("inspect"))
 	recordSHA   = register(lua.Source("record"))
 	topUpSHA    = register(lua.Source("topup"))
@@ -72,11 +73,15 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	case protocol.Announce:
 		return redis.NewIntCmd(background, "evalsha", announceSHA, 2, l.Key, l.AnnouncementKey(),
 			l.Field(op.Holder), millis(op.TTL), op.Announce, l.Observed())
+	case protocol.Bar:
+		return redis.NewStatusCmd(background, "set", l.BarKey(op.Holder), 1, "px", millis(op.TTL))
+	case protocol.ListLocks:
+		return redis.NewSliceCmd(background, "evalsha", locksSHA, 1, &c.Keys.Record, op.Cursor, op.Prefix)
 	case protocol.Inspect:
 		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 4, l.Key, &c.Keys.Record, l.AnnouncementKey(), l.Queue,
 			c.Voting, l.Counter)
 	case protocol.TopUp:
-		return redis.NewIntCmd(background, "evalsha", topUpSHA, 2, l.Key, &c.Keys.Record,
+		return redis.NewIntCmd(background, "evalsha", topUpSHA, 3, l.Key, &c.Keys.Record, l.BarKey(op.Holder),
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)
 	case protocol.Extend, protocol.Keep:
 		return redis.NewIntSliceCmd(background, c.extendArgs(op)...)

@@ -1,0 +1,47 @@
+-- locks.lua: lists locks on this master, one step of SCAN at a time. It writes nothing.
+--
+-- KEYS[1] the record, which the script does not read: its name says which namespace's locks are
+--         asked for, and in a Redis Cluster where they are
+-- ARGV[1] the cursor: 0 to begin, and then what the call before returned   ARGV[2] how the names begin
+--
+-- Returns an array of the next cursor, 0 at the end, and the names. A step looks at about 256 keys.
+-- A lock is a hash of a thousand fields or fewer with a holder. SCAN may give a name more than once.
+-- An error of a key is ignored: it is no lock then, or none that the user may read.
+
+local call, try = redis.call, redis.pcall
+local namespace, prefix = string.match(KEYS[1], '^(.-)redlock:node'), ARGV[2]
+
+-- name_of returns the name of the lock that key would be, or nil.
+local function name_of(key)
+  local name = string.sub(key, #namespace + 1)
+  if string.sub(key, 1, #namespace) == namespace and string.sub(name, 1, #prefix) == prefix
+    and string.sub(name, 1, 8) ~= 'redlock:' then
+    return name
+  end
+end
+
+local function is_lock(key)
+  local size = try('hlen', key)
+  if type(size) ~= 'number' or size > 1000 then
+    return false
+  end
+  for _, field in ipairs(call('hkeys', key)) do
+    if string.find(field, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:') then
+      return true
+    end
+  end
+  return false
+end
+
+local found = try('scan', ARGV[1], 'count', 256)
+if found.err then
+  return redis.error_reply(found.err .. ' (scan)') -- Redis 7.0 does not name the command
+end
+local names = {}
+for _, key in ipairs(found[2]) do
+  local name = name_of(key)
+  if name and is_lock(key) then
+    names[#names + 1] = name
+  end
+end
+return {found[1], names}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// ForceUnlock takes the lock called name away from a holder, for an operator who knows that the holder
+// is stuck. holder is its id, as [Client.Inspect] and [Lease.Holder] return it. No other attempt ever
+// has that id, so ForceUnlock cannot hit the next holder, however late it comes.
+//
+// It breaks the promise of the lock. The holder learns that its lease is lost when it next extends it,
+// after a third of its TTL by default; without renewal, when its validity ends. Until then the next
+// holder may run beside it. Only a resource that refuses smaller fencing tokens (package fence) keeps
+// them apart: the token of the next holder is larger. A lock that nobody renews ends by itself
+// within its TTL, so wait for that if you can.
+//
+// ForceUnlock returns nil when the holder cannot have a quorum any more: its votes are gone from so
+// many masters, and these refuse to take them back. The first that waits is woken. Otherwise it
+// returns one of
+//
+//	ErrNotHolder    the holder has no quorum; nothing was done
+//	ErrUnreachable  the masters do not tell; nothing was done
+//	ErrUnconfirmed  too few masters confirmed it. The lease may go on, with fewer votes, or be lost. A
+//	                master that did not answer is sent the release again until it acknowledges it, or
+//	                until twice the maximum TTL is over, or the client is closed. Call it again.
+//	ErrRefused, ErrConfig, ErrClosed, ctx.Err()
+func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
+	m := c.Mutex(name)
+	switch {
+	case m.err != nil:
+		return m.err
+	case ctx == nil:
+		return errNilContext
+	case holder == "":
+		return fmt.Errorf("%w: forcing %q: an empty holder; Inspect returns its id", ErrConfig, name)
+	}
+	if err := c.mayLock(ctx, m.l); err != nil {
+		return err
+	}
+	in, replies, err := c.inquire(m.l).conclude(ctx)
+	if err != nil {
+		return err
+	}
+	var vote protocol.Voting
+	var had uint64 // the masters that have its vote
+	left := c.maxTTL
+	for i := range replies {
+		if at := replies[i].Inspected; at != nil {
+			for _, v := range at.Votings {
+				if idOf(v.Field) == holder {
+					vote, left, had = v, max(left, v.Left), had|1<<i
+				}
+			}
+		}
+	}
+	switch {
+	case in.possible(vote.Field, replies) < c.need:
+		return fmt.Errorf("%w: %s; %q was not touched", ErrNotHolder, holder, name)
+	case had == 0:
+		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", ErrUnreachable, name, holder)
+	}
+	return c.force(ctx, c.namespace.Lock(name, vote.Mode), holder, had, 2*(left+c.drift.Of(left)))
+}
+
+// force bars the holder on every master from coming back, and releases what it has. had are the
+// masters that were seen with its vote.
+//
+// The bar is there before the release, because a top-up may be on its way. An acquire may be on its
+// way too, but not where the vote was: so only these masters count.
+func (c *Client) force(ctx context.Context, l *protocol.Lock, holder string, had uint64, lives time.Duration) error {
+	now := c.clock.Elapsed()
+	bar := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: lives, Start: now, Deadline: now + lives, More: true})
+	defer bar.done()
+	release := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Start: now, Deadline: now + lives})
+	defer release.done()
+	bar.send(c.all)
+	release.send(c.all)
+	over := func() int {
+		barred, _, _ := bar.sets()
+		n := 0
+		for i, r := range release.replies() {
+			if r.Outcome == protocol.Granted || r.Outcome == protocol.Absent && had&(1<<i) != 0 {
+				n += int(barred >> i & 1)
+			}
+		}
+		return n
+	}
+	enough := len(c.nodes) - c.need + 1 // so that the others are no quorum
+	bar.await(ctx, c.nodeTimeout)
+	release.await(ctx, c.nodeTimeout)
+	took := c.clock.Elapsed() - now
+	if over() < enough {
+		release.hear(ctx, everybody, c.nodeTimeout-took)
+		bar.hear(ctx, everybody, c.nodeTimeout-took)
+	}
+	n := over()
+	if n >= enough {
+		return nil
+	}
+	err := fmt.Errorf("%w: forcing %q: %d of the %d masters that have the vote of %s gave it up, %d must", ErrUnconfirmed, l.Name, n, bits.OnesCount64(had), holder, enough)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return err
+}
