@@ -68,6 +68,7 @@
 //	a release hands it on    hold.release; a waiter takes it: waiters.handedLocked, Mutex.takeOpen
 //	a waiter is woken        waiters.message; waiting.Wakes
 //	who has a lock           Inspection.read; what a holder says about itself: announce.go
+//	a lock is taken away     Client.force
 //	an error's text          errors.go (a round), hold.go (a lease), open.go (Open)
 //	an option                options.go
 package redlock

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
@@ -17,7 +18,7 @@ import (
 
 // inMemory returns three masters in memory that vote, and a function that opens a client on them.
 // So the examples run without Redis. A program calls redlock.Open with the URLs of its masters.
-func inMemory() (masters []*nodetest.Master, open func() *redlock.Client) {
+func inMemory() (masters []*nodetest.Master, open func(...redlock.Option) *redlock.Client) {
 	for _, name := range []string{"m1", "m2", "m3"} {
 		masters = append(masters, nodetest.NewMaster(name))
 	}
@@ -37,8 +38,8 @@ func inMemory() (masters []*nodetest.Master, open func() *redlock.Client) {
 	for _, n := range operator {
 		n.Close()
 	}
-	return masters, func() *redlock.Client {
-		client, err := redlock.New(context.Background(), nodes(), opts...)
+	return masters, func(more ...redlock.Option) *redlock.Client {
+		client, err := redlock.New(context.Background(), nodes(), append(slices.Clone(opts), more...)...)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -259,6 +260,65 @@ func ExampleRWMutex_RLock() {
 	// readers: 2
 	// writer refused: true
 	// writer has the lock
+}
+
+// An operator looks who has a lock, and takes it away from a holder that is stuck.
+func ExampleClient_ForceUnlock() {
+	_, open := inMemory()
+	client, operator := open(redlock.WithOwner("billing/pod-7")), open()
+	defer client.Close()
+	defer operator.Close()
+	ctx := context.Background()
+	lease, err := client.Mutex("invoice/4711").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	in, err := operator.Inspect(ctx, "invoice/4711")
+	if err != nil {
+		log.Fatal(err)
+	}
+	holder := in.Holders[0]
+	fmt.Println("held by:", holder.Owner)
+	fmt.Println("taken away:", operator.ForceUnlock(ctx, in.Name, holder.ID))
+	next, err := operator.Mutex("invoice/4711").TryLock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the token has grown:", next.Token() > lease.Token())
+	fmt.Println("once more:", errors.Is(operator.ForceUnlock(ctx, in.Name, holder.ID), redlock.ErrNotHolder))
+	fmt.Println("told at the next extend:", errors.Is(lease.Extend(ctx), redlock.ErrLost))
+
+	// Output:
+	// held by: billing/pod-7
+	// taken away: <nil>
+	// the token has grown: true
+	// once more: true
+	// told at the next extend: true
+}
+
+// All locks that are held, and by whom.
+func ExampleClient_Locks() {
+	_, open := inMemory()
+	client := open(redlock.WithOwner("billing/pod-7"))
+	defer client.Close()
+	ctx := context.Background()
+	lease, err := client.Mutex("invoice/4711").Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+
+	for in, err := range client.Locks(ctx, "invoice/") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, h := range in.Holders {
+			fmt.Println(in.Name, h.Owner, h.ID == lease.Holder())
+		}
+	}
+
+	// Output: invoice/4711 billing/pod-7 true
 }
 
 // A function that is called with the lock or without it.

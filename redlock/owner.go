@@ -32,6 +32,9 @@ func (in *introducer) begin() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.c.owner != "" && !in.closed {
+		for i := range in.c.nodes {
+			in.tell(i) // so that the label is there before the first vote
+		}
 		in.timer = time.AfterFunc(introduceEvery, in.again)
 	}
 }

@@ -16,6 +16,7 @@ import (
 type Leader struct {
 	Term
 	Holder string // the id of the leader's lease, as redlock.Lease.Holder returns it
+	Owner  string // the label of the leader's client (redlock.WithOwner), or empty
 	// AsOf is when the masters were asked, on this host's clock. The leader led at a moment after
 	// it. It need not lead any more.
 	AsOf time.Time
@@ -122,7 +123,7 @@ func (e *Election) look(ctx context.Context) sight {
 	}
 	return sight{left: h.Left, leader: Leader{
 		Term:   Term{Name: e.Name(), Token: h.Token, Value: h.Value, Since: h.Since},
-		Holder: h.ID, AsOf: in.AsOf,
+		Holder: h.ID, Owner: h.Owner, AsOf: in.AsOf,
 	}}
 }
 

@@ -105,7 +105,7 @@ type candidate struct {
 
 func (w *world) candidate(opts ...election.Option) *candidate {
 	w.t.Helper()
-	c := w.client()
+	c := w.client(redlock.WithOwner("candidate"))
 	return w.runs(&candidate{Client: c, Election: election.New(c.Client, "x", opts...)})
 }
 
@@ -517,7 +517,7 @@ func TestObserve_changes_areTold(t *testing.T) {
 		if one.leader.Term.Token != began.Token || one.leader.Value != "a" || one.leader.Name != "x" || !one.leader.Since.Equal(began.Since.Truncate(time.Millisecond)) {
 			t.Errorf("%+v, want %+v", one.leader, began)
 		}
-		if one.leader.AsOf.After(one.at) || one.leader.Holder == "" {
+		if one.leader.AsOf.After(one.at) || one.leader.Holder == "" || one.leader.Owner != "candidate" {
 			t.Errorf("%+v", one.leader)
 		}
 		b := w.candidate(election.WithValue("b"))
