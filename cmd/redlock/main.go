@@ -2,12 +2,13 @@
 
 // Command redlock takes locks for scripts, and sets up, watches and changes the masters.
 //
-//	redlock run NAME -- cmd args   run a command while it holds a lock
-//	redlock doctor                 what the masters are, and what the lock would refuse
-//	redlock init                   let the masters of a new list begin to vote
-//	redlock status                 what the masters are in; with --wait, recover them
-//	redlock reconfigure            move the locks to another list of masters
-//	redlock cancel                 give up a change of masters
+//	redlock run NAME -- cmd args     run a command while it holds a lock
+//	redlock elect NAME -- cmd args   run a command on one of several hosts, and on another one when that fails
+//	redlock doctor                   what the masters are, and what the lock would refuse
+//	redlock init                     let the masters of a new list begin to vote
+//	redlock status                   what the masters are in; with --wait, recover them
+//	redlock reconfigure              move the locks to another list of masters
+//	redlock cancel                   give up a change of masters
 //
 // Every command has --help. Its exit codes are there, and in docs/run.md and docs/operations.md.
 package main
@@ -21,6 +22,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -117,9 +119,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock: interrupted")
 	default:
-		fmt.Fprintf(stderr, "redlock: %s\n", text.OneLine(err))
+		fmt.Fprintf(stderr, "redlock: %s\n", plain(err))
 	}
 	return exitCode(err)
+}
+
+// plain is err's text in one line, without the library's name before each part: the program has the same.
+func plain(err error) string {
+	return strings.ReplaceAll(strings.TrimPrefix(text.OneLine(err), "redlock: "), ": redlock: ", ": ")
 }
 
 // newRoot returns the commands. began becomes true when the command line was good and a command begins: every error before that is one of
@@ -147,7 +154,7 @@ written (a full disk), 130 interrupted; each command's help has the others.`,
 	}
 	root.SetOut(o.out)
 	root.SetErr(o.err)
-	root.AddCommand(newRun(o))
+	root.AddCommand(newRun(o), newElect(o))
 	root.AddCommand(operations(o)...)
 	return root, began
 }

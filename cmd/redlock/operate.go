@@ -31,24 +31,39 @@ type operation interface {
 	run(ctx context.Context, o output) error
 }
 
+// worded is an operation whose command line has words that are no flags.
+type worded interface{ words(args []string) error }
+
 // operations are the commands for operators.
 func operations(o output) []*cobra.Command {
 	return []*cobra.Command{
-		newOperation(o, "doctor", "what the masters are, and what the lock would refuse", doctorHelp, &doctor{}),
-		newOperation(o, "init", "let the masters of a new list begin to vote", initHelp, &initial{}),
-		newOperation(o, "status", "what the masters are in; with --wait, recover them", statusHelp, &status{}),
-		newOperation(o, "reconfigure", "move the locks to another list of masters", reconfigureHelp, &reconfigure{}),
-		newOperation(o, "cancel", "give up a change of masters", cancelHelp, &cancel{}),
+		newOperation(o, "doctor", "what the masters are, and what the lock would refuse", doctorHelp,
+			"  redlock doctor --nodes-file masters", &doctor{}),
+		newOperation(o, "init", "let the masters of a new list begin to vote", initHelp,
+			"  redlock init --nothing-was-ever-locked --nodes redis://a:6379,redis://b:6379,redis://c:6379", &initial{}),
+		newOperation(o, "status", "what the masters are in; with --wait, recover them", statusHelp,
+			"  redlock status --wait --nodes-file masters && echo next", &status{}),
+		newOperation(o, "reconfigure", "move the locks to another list of masters", reconfigureHelp,
+			"  redlock reconfigure --nodes-file masters --to redis://b:6379,redis://c:6379,redis://d:6379", &reconfigure{}),
+		newOperation(o, "cancel", "give up a change of masters", cancelHelp,
+			"  redlock cancel --nodes-file masters", &cancel{}),
 	}
 }
 
-func newOperation(o output, name, summary, help string, op operation) *cobra.Command {
+func newOperation(o output, use, summary, help, example string, op operation) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               name,
+		Use:               use,
 		Short:             summary,
 		Long:              strings.TrimSuffix(help, "\n"),
+		Example:           example,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
+			if op, ok := op.(worded); ok {
+				if err := op.words(args); err != nil {
+					return fmt.Errorf("%w: redlock %s", err, use)
+				}
+				return nil
+			}
 			if len(args) > 0 {
 				return fmt.Errorf("%q: this command takes flags only", args[0])
 			}

@@ -48,8 +48,13 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 	}
 	before := records(t, nodes)
 	wantSaid(t, expectCode(t, exitRefused, "init", "--nodes", list, "--max-ttl", "5s"), "another epoch", "maximum TTL 30s")
-	if after := records(t, nodes); !reflect.DeepEqual(after, before) {
-		t.Errorf("the records were %v, are now %v", before, after)
+	after := records(t, nodes)
+	for i := range after { // a note of the clock, which the first commands sent, may arrive late
+		delete(before[i], "note")
+		delete(after[i], "note")
+	}
+	if !reflect.DeepEqual(after, before) {
+		t.Error("the records have changed")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
@@ -68,13 +69,15 @@ type runner struct {
 	ttl, wait time.Duration
 	noWait    bool
 	verbose   bool
+	owner     string // what others see of this process
+	verb      string // run or elect
 	name      string
 	path      string   // of the executable
 	argv      []string // the command
 }
 
 func newRun(o output) *cobra.Command {
-	r := &runner{output: o}
+	r := &runner{output: o, verb: "run"}
 	cmd := &cobra.Command{
 		Use:   "run NAME [flags] -- command [argument ...]",
 		Short: "run a command while it holds a lock",
@@ -87,13 +90,9 @@ func newRun(o output) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	r.define(fs, "nodes", "", "all the masters")
-	r.defineFile(fs)
-	r.defineFixed(fs)
+	r.define(fs)
 	fs.DurationVar(&r.wait, "wait", 0, "`TIME` to wait for the lock (default: without limit)")
 	fs.BoolVarP(&r.noWait, "no-wait", "n", false, "do not wait for the lock")
-	fs.DurationVar(&r.ttl, "ttl", redlock.DefaultTTL, "`TIME` that the lock stays taken after redlock died; it is renewed until then")
-	fs.BoolVarP(&r.verbose, "verbose", "v", false, "say more")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := r.check(fs.Changed("wait")); err != nil {
 			return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
@@ -104,23 +103,45 @@ func newRun(o output) *cobra.Command {
 	return cmd
 }
 
+// define declares the flags that run and elect have.
+func (r *runner) define(fs *pflag.FlagSet) {
+	r.masters.define(fs, "nodes", "", "all the masters")
+	r.defineFile(fs)
+	r.defineFixed(fs)
+	fs.DurationVar(&r.ttl, "ttl", redlock.DefaultTTL, "`TIME` that the lock stays taken after redlock died; it is renewed until then")
+	fs.StringVar(&r.owner, "owner", hostAndPID(), "`LABEL` that others see, in inspect for example; empty: none")
+	fs.Lookup("owner").DefValue = "host/pid"
+	fs.BoolVarP(&r.verbose, "verbose", "v", false, "say more")
+}
+
+// hostAndPID is a label of this process, or nothing if the host's name cannot be one.
+func hostAndPID() string {
+	host, err := os.Hostname()
+	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
 // arguments takes the words of the command line that are no flags. dash is how many there are before --, or -1.
 func (r *runner) arguments(args []string, dash int) error {
 	switch {
 	case dash < 0 && len(args) > 1:
-		return errors.New("want -- between the name of the lock and the command: redlock run NAME -- command")
+		return errors.New("want -- between the name and the command: " + r.usage())
 	case dash > 1:
-		return fmt.Errorf("want one name of a lock before --, have %d words: redlock run NAME -- command", dash) // words may be passwords
+		return fmt.Errorf("want one name before --, have %d words: %s", dash, r.usage()) // words may be passwords
 	case dash == 0 || len(args) == 0:
-		return errors.New("want the name of a lock: redlock run NAME -- command")
+		return errors.New("want a name: " + r.usage())
 	case len(args) == 1:
-		return errors.New("want a command: redlock run NAME -- command")
+		return errors.New("want a command: " + r.usage())
 	case args[0] == "":
-		return errors.New("the name of the lock is empty")
+		return errors.New("the name is empty: " + r.usage())
 	}
 	r.name, r.argv = args[0], args[1:]
 	return nil
 }
+
+func (r *runner) usage() string { return "redlock " + r.verb + " NAME -- command" }
 
 func (r *runner) check(waitGiven bool) error {
 	switch {
@@ -128,6 +149,13 @@ func (r *runner) check(waitGiven bool) error {
 		return errors.New("--no-wait and --wait exclude each other: give one of them")
 	case waitGiven && r.wait <= 0:
 		return fmt.Errorf("--wait %v: want more than 0, or --no-wait", r.wait)
+	}
+	return r.checkShared()
+}
+
+// checkShared judges the flags of define.
+func (r *runner) checkShared() error {
+	switch {
 	case r.ttl < minRunTTL:
 		return fmt.Errorf("--ttl %v: want %v or more", r.ttl, minRunTTL)
 	case r.ttl > r.maxTTL:
@@ -172,7 +200,7 @@ func (r *runner) run() (err error) {
 
 // say tells the user something that went wrong.
 func (r *runner) say(what string) {
-	fmt.Fprintf(r.err, "redlock: %s\n", strings.ReplaceAll(what, "\n", ": "))
+	fmt.Fprintf(r.err, "redlock: %s\n", plain(errors.New(what)))
 }
 
 // more tells the user something with --verbose.
@@ -206,41 +234,69 @@ func (r *runner) environment(lease *redlock.Lease) []string {
 	return append(env, "REDLOCK_NAME="+r.name, "REDLOCK_TOKEN="+strconv.FormatInt(lease.Token(), 10))
 }
 
+// watch calls cancel at a signal that would end this program, until stop is called. stop returns that signal, or 0. A second one ends the
+// program at once.
+func watch(signals supervise.Signals, cancel func()) (stop func() syscall.Signal) {
+	var interrupted syscall.Signal
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			case sig := <-signals:
+				switch {
+				case sig == syscall.SIGTSTP:
+					supervise.StopJob()
+				case sig == syscall.SIGWINCH, sig == syscall.SIGCONT:
+				case interrupted != 0:
+					os.Exit(exitSignal + int(sig.(syscall.Signal)))
+				default:
+					interrupted = sig.(syscall.Signal)
+					cancel()
+				}
+			}
+		}
+	}()
+	return func() syscall.Signal {
+		close(over)
+		<-done
+		return interrupted
+	}
+}
+
 // take takes the lock, or gives up at a signal. The caller closes the client.
 func (r *runner) take(signals supervise.Signals) (*redlock.Client, *redlock.Lease, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var client *redlock.Client
-	var lease *redlock.Lease
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		client, lease, err = r.acquire(ctx)
-		done <- err
-	}()
-	var interrupted syscall.Signal
-	for {
-		select {
-		case err := <-done:
-			if interrupted == 0 {
-				return client, lease, r.why(err)
-			}
-			if err == nil {
-				_ = lease.Unlock(context.Background())
-				_ = client.Close()
-			}
-			return nil, nil, &exitError{exitSignal + int(interrupted), "interrupted while it waited for the lock"}
-		case sig := <-signals:
-			if sig == syscall.SIGWINCH {
-				continue
-			}
-			if interrupted != 0 { // a second one ends the program at once
-				os.Exit(exitSignal + int(sig.(syscall.Signal)))
-			}
-			interrupted = sig.(syscall.Signal)
-			cancel()
+	stop := watch(signals, cancel)
+	client, lease, err := r.acquire(ctx)
+	if sig := stop(); sig != 0 {
+		if err == nil {
+			_ = lease.Unlock(context.Background())
+			_ = client.Close()
 		}
+		return nil, nil, interruptedBy(sig)
 	}
+	return client, lease, r.why(err)
+}
+
+func interruptedBy(sig syscall.Signal) error {
+	return &exitError{exitSignal + int(sig), "interrupted while it waited"}
+}
+
+// open connects to the masters, and does not wait for them longer than patience.
+func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Client, error) {
+	opening, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	list := r.list()
+	opts := append(list.Options, redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience))
+	if r.owner != "" {
+		opts = append(opts, redlock.WithOwner(r.owner))
+	}
+	r.more("connecting to the masters")
+	return redlock.Open(opening, list.URLs, opts...)
 }
 
 // acquire returns a lease that has its whole TTL before it. On an error nothing is left behind.
@@ -249,11 +305,7 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 	if r.wait > 0 {
 		patience = min(patience, r.wait)
 	}
-	opening, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	list := r.list()
-	r.more("connecting to the masters")
-	client, err := redlock.Open(opening, list.URLs, append(list.Options, redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience))...)
+	client, err := r.open(ctx, patience)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -268,9 +320,8 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 		r.more("waiting for lock %q", r.name)
 		lease, err = mutex.Lock(ctx)
 	}
-	// A lease that was handed over by its last holder is short until it is renewed.
-	if err == nil && time.Until(lease.ValidUntil()) < r.ttl/2 {
-		if err = lease.Extend(ctx); err != nil {
+	if err == nil {
+		if err = r.lengthen(ctx, lease); err != nil {
 			_ = lease.Unlock(context.Background())
 		}
 	}
@@ -281,6 +332,14 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 	return client, lease, nil
 }
 
+// lengthen gives a lease its whole TTL. One that was handed over by its last holder is short until it is renewed.
+func (r *runner) lengthen(ctx context.Context, lease *redlock.Lease) error {
+	if time.Until(lease.ValidUntil()) >= r.ttl/2 {
+		return nil
+	}
+	return lease.Extend(ctx)
+}
+
 // why is the exit code of an error of acquire.
 func (r *runner) why(err error) error {
 	switch {
@@ -288,6 +347,9 @@ func (r *runner) why(err error) error {
 		return nil
 	case errors.Is(err, redlock.ErrHeld):
 		what := fmt.Sprintf("lock %q is held by another", r.name)
+		if round := (*redlock.RoundError)(nil); errors.As(err, &round) && round.Owner != "" {
+			what += ", " + round.Owner
+		}
 		if !r.noWait {
 			what += fmt.Sprintf(", still after %v", r.wait)
 		}

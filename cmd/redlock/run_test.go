@@ -107,6 +107,8 @@ func (p *process) rest() (string, time.Time) {
 // code returns the exit code, or 128+n.
 func (p *process) code() int {
 	p.t.Helper()
+	limit := time.AfterFunc(30*time.Second, func() { _ = p.Process.Kill() })
+	defer limit.Stop()
 	err := p.Wait()
 	var exit *exec.ExitError
 	switch {
@@ -189,7 +191,7 @@ func TestRun_exitCodes(t *testing.T) {
 		"TTL too short":        {"g --ttl 10ms LIST", []string{"true"}, 2, []string{"--ttl 10ms: want 1s or more"}},
 		"TTL too long":         {"g --ttl 31s LIST", []string{"true"}, 2, []string{"want the --max-ttl of these masters, 30s, or less"}},
 		"unknown flag":         {"g --foo LIST", []string{"true"}, 2, []string{"--foo", "redlock run --help"}},
-		"no name":              {"LIST", []string{"true"}, 2, []string{"want the name of a lock"}},
+		"no name":              {"LIST", []string{"true"}, 2, []string{"want a name: redlock run NAME -- command"}},
 		"two names":            {"g h LIST", []string{"true"}, 2, []string{"want one name"}},
 		"a name not to be had": {"redlock:x LIST", []string{"true"}, 2, []string{"redlock:x"}},
 		"no dashes":            {"g redis://:topsecret@x LIST", nil, 2, []string{"want -- between"}},

@@ -79,7 +79,7 @@ func shell(t *testing.T, list string) *terminal {
 		t.Skip(err)
 	}
 	cmd := exec.Command(path, "--norc", "--noprofile", "-i")
-	cmd.Env = append(os.Environ(), programVar+"=1", noWaitAtExit, nodesVar+"="+list, "PS1=ready> ", "REDLOCK="+os.Args[0]+" run a", "TERM=dumb")
+	cmd.Env = append(os.Environ(), programVar+"=1", noWaitAtExit, nodesVar+"="+list, "PS1=ready> ", "REDLOCK="+os.Args[0]+" run a", "ELECT="+os.Args[0]+" elect a", "TERM=dumb")
 	x := onTerminal(t, cmd)
 	x.expect("ready> ")
 	return x

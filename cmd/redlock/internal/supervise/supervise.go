@@ -59,6 +59,8 @@ type Command struct {
 type Ended struct {
 	Code int   // its exit code, or 128+n if signal n ended it
 	Lost error // why the lease was lost, or nil. The command was told to end then, or was killed.
+	// Asked is the last signal that was passed on and asks programs to end, or 0.
+	Asked syscall.Signal
 }
 
 // Signals are the signals that [Run] passes on to the command.
@@ -90,12 +92,14 @@ func Catch() Signals {
 // An error says that the command could not be started. When c.Path cannot be executed, there is no error: the exit code is 126 or 127,
 // and the reason is on standard error.
 //
-// Call Run once in a process, from the main goroutine with its thread locked: the kernel takes the end of the thread that started the
-// command for the end of the process.
+// Call Run from the main goroutine with its thread locked: the kernel takes the end of the thread that started the command for the end of
+// the process. It may be called again when it has returned.
 func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(string)) (Ended, error) {
 	r := &run{lease: lease, ttl: ttl, signals: signals, say: say, terminal: openTerminal()}
 	defer r.terminal.close()
 	adoptOrphans()
+	children, leave := join()
+	defer leave()
 	var err error
 	if r.guard, err = startGuard(); err != nil {
 		return Ended{}, err
@@ -106,12 +110,13 @@ func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(st
 		return Ended{}, err
 	}
 	r.tellGuard()
+	begins()
 	signal.Notify(signals, jobControl...)
 	// In the background, this process may still write to the terminal (stty tostop) and take it back.
 	signal.Ignore(syscall.SIGTTOU)
 	r.terminal.handOver(r.group, false)
 	begin()
-	r.supervise()
+	r.supervise(children)
 	r.guard.stop()
 	r.terminal.takeBack(r.group)
 	if r.status.Signaled() {
@@ -120,7 +125,7 @@ func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(st
 	if r.lost == nil && lease.Context().Err() != nil {
 		r.lost = context.Cause(lease.Context())
 	}
-	return Ended{Code: r.code(), Lost: r.lost}, nil
+	return Ended{Code: r.code(), Lost: r.lost, Asked: r.asked}, nil
 }
 
 // run is one command that runs.
@@ -133,45 +138,22 @@ type run struct {
 	guard    *guard
 	group    int // the process group, which is also the process id of the command
 
+	guardAt  time.Duration // when the guard kills the group, on sharedClock; 0: it was told nothing
+	guardDue bool          // such a time came
+
 	killAt time.Time // when SIGKILL follows on SIGTERM; zero before SIGTERM
 	killed bool
 	lost   error
+	asked  syscall.Signal
 
 	exited   bool
 	status   unix.WaitStatus
 	straysTo time.Time // until when what the command left behind may take to end
 }
 
-// child is a child process that ended or stopped.
-type child struct {
-	pid    int
-	status unix.WaitStatus
-}
-
-// children reports every child that ends or stops. On Linux, and as process 1, they are more than the command and the guard: processes
-// whose parent died.
-func children() <-chan child {
-	c := make(chan child)
-	go func() {
-		for {
-			var status unix.WaitStatus
-			pid, err := unix.Wait4(-1, &status, unix.WUNTRACED, nil)
-			if errors.Is(err, unix.EINTR) {
-				continue
-			}
-			if err != nil { // there is no child left
-				return
-			}
-			c <- child{pid, status}
-		}
-	}()
-	return c
-}
-
 // supervise returns when the command has ended and its group is empty.
-func (r *run) supervise() {
+func (r *run) supervise(children <-chan child) {
 	ended := r.lease.Context().Done()
-	children := children()
 	timer := time.NewTimer(r.look())
 	defer timer.Stop()
 	for !r.exited || !r.empty() {
@@ -236,8 +218,14 @@ func (r *run) lookAtLease() time.Duration {
 // tellGuard tells the guard until when the group may live.
 func (r *run) tellGuard() {
 	now := sharedClock() // before the lease is asked: if this process is stopped in between, the deadline comes too early, not too late
-	r.guard.tell(r.group, now+time.Until(r.lease.ValidUntil())-r.ttl/guardShare)
+	r.guardDue = r.guardWasDue()
+	r.guardAt = now + time.Until(r.lease.ValidUntil()) - r.ttl/guardShare
+	r.guard.tell(r.group, r.guardAt)
 }
+
+// guardWasDue reports whether the guard may have killed the group. Then this process was stopped. The lease tells nothing: it may have been
+// renewed after that.
+func (r *run) guardWasDue() bool { return r.guardDue || r.guardAt != 0 && sharedClock() >= r.guardAt }
 
 // seen takes in that a child has ended or stopped.
 func (r *run) seen(c child) {
@@ -246,9 +234,7 @@ func (r *run) seen(c child) {
 		r.stopped(c.status.StopSignal())
 	case c.pid == r.group:
 		r.exited, r.status = true, c.status
-		// The guard may have killed it: this process was stopped.
-		late := time.Until(r.lease.ValidUntil()) <= r.ttl/killShare
-		if !r.killed && late && c.status.Signal() == syscall.SIGKILL {
+		if !r.killed && c.status.Signal() == syscall.SIGKILL && r.guardWasDue() {
 			r.lost = errors.New("this process was stopped, and could not renew the lease")
 		}
 	case c.pid == r.guard.pid && !c.status.Stopped():
@@ -265,6 +251,7 @@ func (r *run) guardEnded() {
 		return
 	}
 	r.guard = g
+	begins()
 	r.tellGuard()
 }
 
@@ -272,6 +259,9 @@ func (r *run) guardEnded() {
 func (r *run) pass(sig os.Signal) {
 	if sig == syscall.SIGCONT {
 		r.terminal.handOver(r.group, false)
+	}
+	if slices.Contains(ending, sig) {
+		r.asked = sig.(syscall.Signal)
 	}
 	r.signal(sig.(syscall.Signal))
 }
@@ -304,7 +294,7 @@ func (r *run) stopped(sig syscall.Signal) {
 		r.terminal.takeBack(r.group)
 		r.tellGuard()
 		before := sharedClock()
-		stopJob()
+		StopJob()
 		dropped := sharedClock()-before < time.Millisecond
 		r.terminal.handOver(r.group, false)
 		if dropped && asksForTerminal { // it would ask for the terminal for ever: the shell has gone

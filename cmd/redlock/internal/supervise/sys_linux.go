@@ -27,9 +27,9 @@ func commandAttr() *syscall.SysProcAttr {
 // them, and a process that is not reaped stays in its group.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
-// stopJob stops all processes of this one's group, as Ctrl-Z does, and returns when this one is continued. If no shell is there to continue
+// StopJob stops all processes of this one's group, as Ctrl-Z does, and returns when this one is continued. If no shell is there to continue
 // the group (it is orphaned), the kernel drops the signal.
-func stopJob() {
+func StopJob() {
 	// The default action stops. signal.Reset does not bring it back: the handler stays, and does nothing. Whatever the layout is, all zeros
 	// are the default action.
 	var byDefault, caught [128]byte

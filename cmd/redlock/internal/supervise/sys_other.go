@@ -26,9 +26,9 @@ func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: t
 // adoptOrphans does nothing: process 1 reaps them.
 func adoptOrphans() {}
 
-// stopJob stops all processes of this one's group, as Ctrl-Z does, and returns when this one is continued. It does nothing if the parent is
+// StopJob stops all processes of this one's group, as Ctrl-Z does, and returns when this one is continued. It does nothing if the parent is
 // no shell that would continue the group. SIGTSTP cannot be used: signal.Reset does not bring its default action back.
-func stopJob() {
+func StopJob() {
 	parent := os.Getppid()
 	session, err := unix.Getsid(parent)
 	own, err2 := unix.Getsid(0)
