@@ -4,13 +4,16 @@
 //
 //	redlock run NAME -- cmd args     run a command while it holds a lock
 //	redlock elect NAME -- cmd args   run a command on one of several hosts, and on another one when that fails
+//	redlock inspect NAME             who holds a lock and who waits for it
+//	redlock list [PREFIX]            the locks that are held
+//	redlock force-unlock NAME        take a lock away from a holder that is stuck
 //	redlock doctor                   what the masters are, and what the lock would refuse
 //	redlock init                     let the masters of a new list begin to vote
 //	redlock status                   what the masters are in; with --wait, recover them
 //	redlock reconfigure              move the locks to another list of masters
 //	redlock cancel                   give up a change of masters
 //
-// Every command has --help. Its exit codes are there, and in docs/run.md and docs/operations.md.
+// Every command has --help. Its exit codes are there, and in docs/command.md.
 package main
 
 import (

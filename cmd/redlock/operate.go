@@ -37,6 +37,13 @@ type worded interface{ words(args []string) error }
 // operations are the commands for operators.
 func operations(o output) []*cobra.Command {
 	return []*cobra.Command{
+		newOperation(o, "inspect NAME", "who holds a lock and who waits for it", inspectHelp,
+			"  redlock inspect nightly --nodes-file masters", &inspect{}),
+		newOperation(o, "list [PREFIX]", "the locks that are held", listHelp,
+			"  redlock list billing/ --nodes-file masters", &list{}),
+		newOperation(o, "force-unlock NAME", "take a lock away from a holder that is stuck", forceHelp,
+			`  redlock force-unlock nightly
+  redlock force-unlock nightly --yes --holder f63a876e-9f71-85eb-94e8-a2f5b07736bc:1`, &forceUnlock{}),
 		newOperation(o, "doctor", "what the masters are, and what the lock would refuse", doctorHelp,
 			"  redlock doctor --nodes-file masters", &doctor{}),
 		newOperation(o, "init", "let the masters of a new list begin to vote", initHelp,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // terminal is a terminal with a program that runs on it.
@@ -110,6 +111,16 @@ func (x *terminal) expect(s string) (before string) {
 			x.t.Fatalf("no %q: %q", s, x.seen)
 		}
 	}
+}
+
+// foreground is the process group that gets what Ctrl-C sends.
+func (x *terminal) foreground() (group int) {
+	x.t.Helper()
+	c, err := x.file.SyscallConn()
+	must(x.t, err)
+	must(x.t, c.Control(func(fd uintptr) { group, err = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP) }))
+	must(x.t, err)
+	return group
 }
 
 func (x *terminal) wantCode(want int) {
@@ -256,6 +267,32 @@ func TestTerminal_stoppedForTooLong_lost(t *testing.T) {
 	x.send("echo code=$?\n")
 	x.expect("code=74")
 	x.send("exit\n")
+	x.wantCode(0)
+}
+
+// A candidate that led once and waits again heeds Ctrl-Z and Ctrl-C.
+func TestTerminal_candidateWaitsAfterItsTerm_ctrlZAndCtrlC(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	x := shell(t, list)
+	x.send(`$ELECT --ttl 1s -- sh -c 'echo "star""ted"; while read word; do echo "word: $word"; done'` + "\n")
+	x.expect("started")
+	for _, s := range servers {
+		must(t, admin(t, s.URL()).Del(t.Context(), "a").Err())
+	}
+	take(t, openClient(t, list), "a")
+	x.expect("stands again")
+	x.send(ctrlZ)
+	x.expect("Stopped")
+	x.expect("ready> ")
+	x.send("fg\n")
+	eventually(t, "the shell gives the terminal away", func() bool { return x.foreground() != x.cmd.Process.Pid })
+	x.send(ctrlC)
+	x.expect("interrupted while it waited")
+	x.expect("ready> ")
+	x.send("echo code=$?\n")
+	x.expect("code=130")
+	x.send("exit 0\n")
 	x.wantCode(0)
 }
 

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// openClient is a program that locks on the masters of list.
+func openClient(t *testing.T, list string, opts ...redlock.Option) *redlock.Client {
+	t.Helper()
+	c, err := redlock.Open(t.Context(), strings.Split(list, ","), opts...)
+	must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// take takes a lock for the rest of the test.
+func take(t *testing.T, c *redlock.Client, name string) *redlock.Lease {
+	t.Helper()
+	lease, err := c.Mutex(name).Lock(t.Context())
+	must(t, err)
+	return lease
+}
+
+// ids hides what differs in each run.
+var ids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}(:[0-9]+)?|[0-9]{16}|127\.0\.0\.1:[0-9]+|[0-9-]{10} [0-9:.]+ UTC|\d+(\.\d)?m?s\b`)
+
+func hideIDs(s string) string {
+	return ids.ReplaceAllStringFunc(s, func(id string) string {
+		switch {
+		case strings.HasPrefix(id, "127."):
+			return "MASTER"
+		case strings.HasSuffix(id, "s"):
+			return "TIME"
+		case strings.HasSuffix(id, "UTC"):
+			return "MOMENT"
+		case len(id) == 16:
+			return "COUNTER"
+		}
+		return "ID"
+	})
+}
+
+// says checks what a command prints, when every master has answered in time.
+func says(t *testing.T, want string, args ...string) {
+	t.Helper()
+	said := ""
+	for range 20 {
+		if said = hideIDs(expectCode(t, exitOK, args...)); said == want {
+			return
+		}
+	}
+	t.Errorf("%s\nwant\n%s", said, want)
+}
+
+func TestInspect_heldAndWaitedFor(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	want := "free no holder can have a quorum of votes as of MOMENT master counter left vote MASTER COUNTER - none MASTER COUNTER - none MASTER COUNTER - none"
+	says(t, want, "inspect", "a", "--nodes", list)
+	lease := take(t, openClient(t, list, redlock.WithOwner("billing/pod-7")), "a")
+	waiter := startRun(t, list, "a", "--owner", "other/1", "--", "true")
+	inspected := func() (s lockJSON) {
+		code, stdout, stderr := cli(t, "inspect", "a", "--json", "--nodes", list)
+		if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK {
+			t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+		}
+		return s
+	}
+	var s lockJSON
+	eventually(t, "it waits", func() bool {
+		s = inspected()
+		return len(s.Waiters) == 1 && s.Waiters[0].Places == 3 && len(s.Holders) == 1 && s.Holders[0].Votes == 3
+	})
+	if s.Name != "a" || s.Verdict != "held" || s.Quorum != 2 || len(s.Holders) != 1 || s.Waiters[0].Owner != "other/1" || len(s.Masters) != 3 {
+		t.Errorf("%+v", s)
+	}
+	if h := s.Holders[0]; h.ID != lease.Holder() || h.Owner != "billing/pod-7" || h.Votes != 3 || h.Count != 1 || h.LeftMS <= 0 {
+		t.Errorf("%+v", h)
+	}
+	for _, m := range s.Masters {
+		if !m.Votes || !slices.Equal(m.Holders, []string{lease.Holder()}) || m.Counter != lease.Token() || m.Error != "" {
+			t.Errorf("%+v", m)
+		}
+	}
+	want = "held by billing/pod-7, with 3 of 3 votes, for another TIME unless it renews them; id ID waits 1. other/1 for TIME as of MOMENT master counter left vote" +
+		strings.Repeat(" MASTER COUNTER TIME ID", 3)
+	says(t, want, "inspect", "a", "--nodes", list)
+	must(t, lease.Unlock(t.Context()))
+	waiter.wantCode(0)
+}
+
+func TestInspect_leader_announcementAndTerm(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	p := candidate(t, list, "--value", "http://me", "--owner", "host/1", "--", "sh", "-c", reports)
+	term := p.number()
+	_, stdout, _ := cli(t, "inspect", "a", "--json", "--nodes", list)
+	var s lockJSON
+	must(t, json.Unmarshal([]byte(stdout), &s))
+	if len(s.Holders) != 1 || s.Holders[0].Token != int64(term) || s.Holders[0].Value != "http://me" || s.Holders[0].Since == nil || s.Holders[0].Owner != "host/1" {
+		t.Errorf("%s", stdout)
+	}
+	wantSaid(t, hideIDs(expectCode(t, exitOK, "inspect", "a", "--nodes", list)), `leads since MOMENT, token COUNTER, announces "http://me"`)
+	must(t, p.Process.Signal(syscall.SIGTERM))
+	p.wantCode(5)
+}
+
+// What does not tell has exit code 3, and says why.
+func TestInspect_mastersAway(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	take(t, openClient(t, list), "a")
+	must(t, servers[2].Kill())
+	wantSaid(t, expectCode(t, exitOK, "inspect", "a", "--nodes", list), "with 2 of 3 votes", "does not answer", "node: master unreachable")
+	expectCode(t, exitOK, "list", "--nodes", list)
+	must(t, servers[1].Kill())
+	said := expectCode(t, exitMasters, "inspect", "a", "--nodes", list)
+	wantSaid(t, said, "redlock: no quorum of masters answered")
+	if strings.Contains(said, "redlock: redlock:") {
+		t.Error(said)
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	if said := expectCode(t, exitOK, "list", "--nodes", list); said != "no lock is held" {
+		t.Errorf("%q", said)
+	}
+	c := openClient(t, list, redlock.WithOwner("pod-7"))
+	for _, name := range []string{"jobs/b", "jobs/a", "with space"} {
+		take(t, c, name)
+	}
+	must(t, take(t, c, "jobs/free").Unlock(t.Context()))
+	says(t, `lock left wait holder jobs/a TIME 0 pod-7 jobs/b TIME 0 pod-7 "with space" TIME 0 pod-7`, "list", "--nodes", list)
+	code, stdout, _ := cli(t, "list", "jobs/", "--json", "--nodes", list)
+	var s listJSON
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK || len(s.Locks) != 2 || s.Locks[0].Name != "jobs/a" || s.Locks[1].Holders[0].Owner != "pod-7" {
+		t.Errorf("exit code %d, %v: %s", code, err, stdout)
+	}
+	if code, stdout, _ := cli(t, "list", "none/", "--json", "--nodes", list); code != exitOK || !strings.Contains(stdout, `"locks": []`) {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+}
+
+// A script names the holder that it has seen. The next holder is not hit.
+func TestForceUnlock_yes_onlyTheHolderThatIsNamed(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	stuck := startRun(t, list, "a", "--ttl", "2s", "--", "sh", "-c", "echo started; "+restless)
+	stuck.line()
+	_, stdout, _ := cli(t, "inspect", "a", "--json", "--nodes", list)
+	var s lockJSON
+	must(t, json.Unmarshal([]byte(stdout), &s))
+	id := s.Holders[0].ID
+	wantSaid(t, expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", id, "--nodes", list), `"a" is taken away from `+s.Holders[0].Owner)
+	next := take(t, openClient(t, list), "a")
+	stuck.wantCode(exitLost)
+	code, stdout, stderr := cli(t, "force-unlock", "a", "--yes", "--json", "--holder", id, "--nodes", list)
+	var f forcedJSON
+	if err := json.Unmarshal([]byte(stdout), &f); err != nil || code != exitRefused || f.ExitCode != code || f.Forced || !strings.Contains(f.Text, "not the holder") {
+		t.Errorf("exit code %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	must(t, next.Extend(t.Context()))
+	code, stdout, _ = cli(t, "force-unlock", "a", "--yes", "--json", "--holder", next.Holder(), "--nodes", list)
+	must(t, json.Unmarshal([]byte(stdout), &f))
+	if code != exitOK || !f.Forced || f.Holder != next.Holder() {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+}
+
+func TestForceUnlock_terminal_asks(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	lease := take(t, openClient(t, list, redlock.WithOwner("pod-7")), "a")
+	for answer, code := range map[string]int{"\n": exitRefused, "no\n": exitRefused, "\x04": exitRefused, ctrlC: 130} {
+		x := onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
+		x.expect("held     by pod-7, with ")
+		x.expect("breaks   the holder is not told")
+		x.expect(`Take "a" away from it? [y/N] `)
+		x.send(answer)
+		x.wantCode(code)
+	}
+	must(t, lease.Extend(t.Context()))
+	x := onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
+	x.expect("[y/N] ")
+	x.send("y\n")
+	x.expect(`"a" is taken away from pod-7`)
+	x.wantCode(exitOK)
+	x = onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
+	x.expect(`lock "a" is free: nothing was done`)
+	x.wantCode(exitRefused)
+	if err := lease.Extend(t.Context()); err == nil {
+		t.Error("it still has the lock")
+	}
+}
+
+func TestForceUnlock_severalReaders_oneMustBeNamed(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	var readers []*redlock.Lease
+	for range 2 {
+		lease, err := openClient(t, list).RWMutex("a").RLock(t.Context())
+		must(t, err)
+		readers = append(readers, lease)
+	}
+	x := onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
+	x.expect(`lock "a" has 2 holders, which read: give one of them as --holder: `)
+	x.wantCode(exitUsage)
+	expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", readers[0].Holder(), "--nodes", list)
+	must(t, readers[1].Extend(t.Context()))
+}
+
+func TestLocks_badInput_usage(t *testing.T) {
+	for _, args := range [][]string{
+		{"inspect", "--nodes", dead}, {"inspect", "a", "b", "--nodes", dead}, {"inspect", "a"}, {"list", "a", "b", "--nodes", dead}, {"list"},
+		{"force-unlock", "--nodes", dead}, {"force-unlock", "a", "--yes", "--nodes", dead}, {"elect", "a"},
+	} {
+		began := time.Now()
+		if said := expectCode(t, exitUsage, args...); strings.Contains(said, "topsecret") || !strings.Contains(said, "--help") {
+			t.Errorf("%v: %s", args, said)
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("%v: after %v", args, d)
+		}
+	}
+	p := program(t, "force-unlock", "a", "--nodes", dead).start()
+	p.wantCode(exitUsage)
+	p.wantStderr("give --yes and --holder ID")
+}
