@@ -202,8 +202,11 @@ func (r *redisNode) connectionFailed(err error) bool {
 		}
 	}
 	r.unacked.Expire(r.clock.Elapsed())
-	goOn := !r.closed
+	goOn, why := !r.closed, r.downErr
 	r.mu.Unlock()
+	if goOn && r.binding.Down != nil {
+		r.binding.Down(why)
+	}
 	for _, op := range ops {
 		op.Reply = r.notSent(op, err)
 		op.To.Receive(op)

@@ -41,6 +41,8 @@ type Client struct {
 	stats   stats
 
 	keeper    keeper
+	board     masterBoard
+	tells     telling
 	waiting   waiters
 	observers observers
 	intro     introducer
@@ -172,7 +174,12 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		}
 	}
 	c.renewer = newRenewer(c)
+	if s.logger != nil {
+		s.told = append([]Observer{logObserver(s.logger)}, s.told...)
+	}
+	c.tells = newTelling(s.told)
 	c.keeper.init(c)
+	c.board.init(c)
 	c.waiting.init(c)
 	c.observers.c, c.intro.c = c, c
 	for i, n := range nodes {
@@ -194,16 +201,22 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Owner: s.owner,
 			Up: func() {
 				c.intro.tell(i)
+				c.board.connected(i)
 				c.keeper.kick(i, nil)
 			},
+			Down:    func(err error) { c.board.down(i, err) },
 			Trouble: func(err error) { c.keeper.kick(i, err) },
 		})
 	}
 	if err := c.open(ctx); err != nil {
 		c.stop()
+		c.tellClosed()
 		return nil, err
 	}
 	c.intro.begin()
+	if len(c.tells.opened) > 0 {
+		tell(c.tells.opened, c)
+	}
 	return c, nil
 }
 
@@ -231,6 +244,7 @@ func (c *Client) admit(i int, id protocol.Identity) error {
 func (c *Client) Close() error {
 	if !c.isZero() && c.stop() {
 		closeAll(c.nodes)
+		c.tellClosed()
 	}
 	return nil
 }

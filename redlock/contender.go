@@ -22,18 +22,18 @@ type contender struct {
 	line list.List // of *caller
 
 	// These belong to the caller whose turn it is. The next caller takes them over, but for open.
-	place   waiting.Place
-	open    *round        // the last round, which gave no lease: its places may become votes; nil: none
-	wake    chan struct{} // holds a token when a round may be of use; made at the first wait
-	timer   *time.Timer   // fires if no wake comes; made at the first wait
-	toldWhy bool          // the logger was told that the contender waits for masters that recover
+	place waiting.Place
+	open  *round        // the last round, which gave no lease: its places may become votes; nil: none
+	wake  chan struct{} // holds a token when a round may be of use; made at the first wait
+	timer *time.Timer   // fires if no wake comes; made at the first wait
 	// silence is when a quorum first failed to answer; 0 while a quorum answers. It belongs
 	// to the line, because an outage concerns all callers at once.
 	silence time.Duration
 	// patience is how long the contender sleeps without a vote or a wake. trip is how long its last
-	// round took, and retries how often it asked again with some votes in this turn.
-	patience, trip time.Duration
-	retries        int
+	// round took. rounds is how many rounds it made in this turn, and retries how often it asked
+	// again with some votes.
+	patience, trip  time.Duration
+	rounds, retries int
 	// offloaded says that rounds run on goroutines of their own. A round needs a deep stack
 	// for a moment, and the goroutine that waits would keep it.
 	offloaded bool
@@ -214,15 +214,6 @@ func (ct *contender) outage(joined, patience time.Duration) error {
 		return nil
 	}
 	return last
-}
-
-// tellWhy tells the logger once that the contender waits for masters that recover.
-func (ct *contender) tellWhy(ctx context.Context, round *RoundError) {
-	recovers := errors.Is(round, ErrRecovering)
-	if log := ct.w.c.logger; log != nil && recovers && !ct.toldWhy {
-		log.InfoContext(ctx, "redlock: waiting for masters that recover", "lock", round.Name, "for", round.RetryAfter, "why", round.Error())
-	}
-	ct.toldWhy = recovers
 }
 
 // askWhenWoken asks each master as soon as that master has woken the contender: the lock is free

@@ -29,6 +29,8 @@ type hold struct {
 	start  time.Duration // when the round that won began
 	// taken is until when the masters keep the lock taken, even if it is unlocked before. 0: until it is unlocked.
 	taken time.Duration
+	// granted is when the lease was made.
+	granted time.Duration
 
 	mu    sync.Mutex
 	ended error // nil while held; then ErrReleased, ErrLost or ErrClosed
@@ -84,31 +86,36 @@ func (h *hold) errAtLocked(now time.Duration) error {
 		if why := h.c.keeper.reason(); why != "" {
 			text += ": " + why
 		}
-		h.endLocked(fmt.Errorf("%w: %q: %s", ErrLost, h.l.Name, text))
+		end := EndExpired
+		if h.ls.fixed || h.ls.maxHold > 0 && now-h.start > h.ls.maxHold {
+			end = EndNotRenewed
+		}
+		h.endLocked(end, fmt.Errorf("%w: %q: %s", ErrLost, h.l.Name, text))
 	case holding.Untrusted:
-		h.endLocked(fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", ErrLost, h.l.Name))
+		h.endLocked(EndClock, fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", ErrLost, h.l.Name))
 	}
 	return h.ended
 }
 
 // endLocked ends the hold and its leases for good. Later calls do not change the cause.
-func (h *hold) endLocked(cause error) {
+func (h *hold) endLocked(end End, cause error) {
 	if h.ended != nil {
 		return
 	}
 	h.ended = cause
-	if errors.Is(cause, ErrLost) {
+	if end.Lost() {
 		h.c.stats.lost.Add(1)
 	}
+	h.tellEndedLocked(end)
 	for _, l := range h.leases {
 		l.endLocked(cause)
 	}
 }
 
-func (h *hold) end(cause error) {
+func (h *hold) end(end End, cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.endLocked(cause)
+	h.endLocked(end, cause)
 }
 
 // extend gives the hold a full TTL from now, and sends the number of leases to the masters.
@@ -152,17 +159,22 @@ func (h *hold) extend(ctx context.Context) error {
 func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := h.errLocked() // after the end of validity a yes proves nothing
+	now := h.c.clock.Elapsed()
+	left := h.grant.Until() - now
+	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
 	if err == nil {
 		silent := h.countLocked()
 		n := bits.OnesCount64(confirmed)
 		switch h.grant.Extended(start, confirmed, missing, silent) {
 		case holding.Lost:
 			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)
-			h.endLocked(err)
+			h.endLocked(EndVotes, err)
 		case holding.Unconfirmed:
 			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable, h.l.Name, n, len(h.c.nodes), h.c.need)
 		}
+	}
+	if len(h.c.tells.extended) > 0 {
+		tell(h.c.tells.extended, ExtendEvent{Lock: h.l.Name, Token: h.token, Left: max(left, 0), Err: err})
 	}
 	h.extending, h.extendErr = false, err
 	if h.settled != nil {

@@ -331,7 +331,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 		h.dropLocked(inner)
 		last := len(h.leases) == 0 && h.ended == nil
 		if last { // the others were unlocked meanwhile and left it to this one
-			h.endLocked(ErrReleased)
+			h.endLocked(EndReleased, ErrReleased)
 		}
 		h.mu.Unlock()
 		if last {
@@ -378,14 +378,16 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	h.dropLocked(l)
 	last := len(h.leases) == 0
 	if last {
-		h.endLocked(ErrReleased)
+		h.endLocked(EndReleased, ErrReleased)
 	}
 	h.mu.Unlock()
 	switch {
 	case errors.Is(was, ErrReleased):
 		return l.already(was)
 	case last:
-		return h.release(ctx, was, now)
+		err := h.release(ctx, was, now)
+		h.tellUnlocked(ctx, now, err)
+		return err
 	case was != nil:
 		return was
 	}

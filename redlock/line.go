@@ -85,7 +85,7 @@ func (ct *contender) leaveLine(e *list.Element, granted bool) {
 func (ct *contender) passLocked(asked bool) {
 	c := ct.line.Front().Value.(*caller)
 	ct.passing = false
-	ct.place, ct.retries = waiting.Place{Ticket: c.ticket, Asked: asked}, 0
+	ct.place, ct.rounds, ct.retries = waiting.Place{Ticket: c.ticket, Asked: asked}, 0, 0
 	ct.wakes.Turn()
 	close(c.turn)
 }

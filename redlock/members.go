@@ -34,6 +34,9 @@ type keeper struct {
 	// unsteady counts the looks at a clock that moves again and again. It is forgotten at calm.
 	unsteady int
 	calm     time.Duration
+	// suspects are the masters whose clock the Observers were told of. epoch is the last they were told.
+	suspects uint64
+	epoch    membership.Epoch
 }
 
 func (k *keeper) init(c *Client) {
@@ -61,10 +64,27 @@ func (k *keeper) kick(i int, why error) {
 	}
 	if errors.Is(why, node.ErrClock) {
 		k.driver.Jumped(i)
+		k.suspect(i)
 	}
 	select {
 	case k.kicked <- struct{}{}:
 	default:
+	}
+}
+
+// suspect tells the Observers that the clock of master i seems to have jumped, once until the master
+// votes again: each op that meets such a clock says so.
+func (k *keeper) suspect(i int) {
+	if len(k.c.tells.clock) == 0 {
+		return
+	}
+	k.mu.Lock()
+	bit := uint64(1) << i
+	known := k.suspects&bit != 0
+	k.suspects |= bit
+	k.mu.Unlock()
+	if !known {
+		tell(k.c.tells.clock, ClockEvent{Master: k.c.nodes[i].Name()})
 	}
 }
 
@@ -197,6 +217,9 @@ const lookAgain = 50 * time.Millisecond
 func (k *keeper) step() members.Outcome {
 	out := k.driver.Step(k.quit)
 	if out.OurClock {
+		if len(k.c.tells.clock) > 0 {
+			tell(k.c.tells.clock, ClockEvent{})
+		}
 		k.c.invalidateBefore(k.c.clock.Elapsed())
 	}
 	k.enter(&out)
@@ -210,6 +233,10 @@ func (k *keeper) enter(out *members.Outcome) {
 	text := ""
 	if e.Number != 0 {
 		text = e.String()
+	}
+	if e.Number != 0 && e != k.epoch && len(k.c.tells.epoch) > 0 {
+		tell(k.c.tells.epoch, EpochEvent{Number: e.Number, Epoch: text})
+		k.epoch = e
 	}
 	why := ""
 	switch out.Action.Why.Code {
@@ -240,6 +267,10 @@ func (k *keeper) enter(out *members.Outcome) {
 			votes = append(votes, i)
 		}
 		k.waits[i] = wait
+		if wait == nil {
+			k.suspects &^= 1 << i
+		}
+		k.c.board.judge(i, wait, asOf)
 	}
 	k.mu.Unlock()
 	for _, i := range votes {

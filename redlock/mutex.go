@@ -168,10 +168,12 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
+	began, rounds := m.c.began(), 1
 	lease, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
 	if round := splitRound(err); round != nil {
-		return m.tryAgain(ctx, joinWrite, round)
+		lease, rounds, err = m.tryAgain(ctx, joinWrite, round)
 	}
+	m.tellAcquired(ctx, lease, err, began, rounds, false)
 	return lease, err
 }
 
@@ -186,28 +188,30 @@ func splitRound(err error) *RoundError {
 
 // tryAgain makes rounds as long as the votes are split among attempts that come and go, for the
 // node timeout or less. Pauses are random and double each time, because callers that met must
-// not meet again (docs/safety.md A23).
-func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundError) (*Lease, error) {
+// not meet again (docs/safety.md A23). rounds counts the first one too.
+func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundError) (lease *Lease, rounds int, err error) {
 	began := m.c.clock.Elapsed()
 	took := time.Duration(0) // by the last round: the other attempts need as long to release their votes
+	rounds = 1
 	for pause := 2 * waiting.PauseMin; ; pause = min(2*pause, waiting.PauseMax) {
 		wait := max(waiting.PauseMin/2, 2*took) + m.c.jitter(pause)
 		start := m.c.clock.Elapsed() + wait
 		if start-began >= m.c.nodeTimeout {
-			return nil, round
+			return nil, rounds, round
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, gaveUp(ctx, m.l, round)
+			return nil, rounds, gaveUp(ctx, m.l, round)
 		}
+		rounds++
 		lease, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
 		next := splitRound(err)
 		switch {
 		case next == nil:
-			return lease, err
+			return lease, rounds, err
 		case next.seenAgain(round):
-			return nil, err
+			return nil, rounds, err
 		}
 		round, took = next, m.c.clock.Elapsed()-start
 	}
@@ -245,7 +249,11 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
 			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
 			r.b.send(m.c.all)
-			try(i, r.conclude)
+			try(i, func() (*Lease, error) {
+				lease, err := r.conclude()
+				m.tellAcquired(ctx, lease, err, r.start, 1, false)
+				return lease, err
+			})
 		}
 	}
 	_ = g.Wait()

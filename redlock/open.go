@@ -40,9 +40,9 @@ func (c *Client) open(ctx context.Context) error {
 				return nil
 			}
 		}
-		if log := c.logger; log != nil && !told && ctx.Err() == nil {
+		if len(c.tells.opening) > 0 && !told && ctx.Err() == nil {
 			told = true
-			log.InfoContext(ctx, "redlock: opening waits for a quorum of masters", "answered", a.count, "quorum", c.need, "why", a.errs.Error())
+			tellOf(ctx, c.tells.opening, OpeningEvent{Answered: a.count, Quorum: c.need, Err: a.errs.ErrorOrNil()})
 		}
 		select {
 		case <-time.After(openLook):

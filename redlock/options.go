@@ -54,6 +54,7 @@ type settings struct {
 	logger       *slog.Logger
 	owner        string // what others are told of this client; empty: nothing
 	ownerSet     bool
+	told         []Observer // what the client does
 	node         node.Config
 	namespace    protocol.Namespace
 	namespaceSet bool // WithNamespace was given
@@ -284,9 +285,12 @@ func WithUnsafeRecoveryOff() Option {
 	return clientOption(func(s *settings) { s.noRecovery = true })
 }
 
-// WithLogger makes the client log, at level Info, that [Open] waits for a quorum of masters, and
-// that a Lock waits for masters that recover, with the reason. Each wait is logged once. Default
-// nil: the client logs nothing.
+// WithLogger makes the client log what an operator asks for first: a master that is down, recovers
+// (and for how long), refuses, or votes again; a lease that is lost, and why; what a Lock waits for,
+// if it waits for masters that recover or for 10 s; that [Open] waits for a quorum; a clock that
+// jumped; a new epoch. A line names the lock. Each kind of line has a limit of 10 at once and one a
+// second; the next line says how many were left out. The client waits for the logger's handler,
+// so it must not block. Default nil: the client logs nothing. See docs/observe.md.
 func WithLogger(l *slog.Logger) Option {
 	return clientOption(func(s *settings) { s.logger = l })
 }

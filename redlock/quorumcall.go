@@ -176,6 +176,9 @@ func (q *quorumCall) skip(set uint64) {
 
 // Receive implements [protocol.Receiver].
 func (q *quorumCall) Receive(op *protocol.Op) {
+	if len(q.c.tells.voted) > 0 && op.Kind == protocol.Acquire {
+		q.c.tellVoted(op.Index, op.Lock, &op.Reply)
+	}
 	q.mu.Lock()
 	q.answered |= 1 << op.Index
 	late := q.doneLocked()

@@ -215,7 +215,7 @@ func (r *renewer) close() {
 	r.mu.Unlock()
 	r.ticks.Wait()
 	for _, l := range leases {
-		l.end(ErrClosed)
+		l.end(EndClosed, ErrClosed)
 	}
 }
 

@@ -145,7 +145,7 @@ func (r *round) grant(token int64, stand uint64, now time.Duration) *Lease {
 		return nil
 	}
 	h := &hold{c: c, l: r.l, ls: *ls, holder: r.holder, token: token, acquireCall: r.b,
-		start: from, grant: holding.New(c.need, c.all, from, until, full), pos: -1}
+		start: from, granted: now, grant: holding.New(c.need, c.all, from, until, full), pos: -1}
 	if ls.minHold > 0 {
 		h.taken = now + ls.minHold
 	}

@@ -15,6 +15,7 @@ type Stats struct {
 
 	Held       int // leases that are held now
 	Recovering int // masters that may not vote now, as far as the client knows
+	Down       int // masters that the client has no connection to
 	// Unacknowledged is how many releases, of votes and of places in queues, the masters have
 	// not acknowledged, summed over the masters. The client sends each again until the master
 	// acknowledges it or the vote is over.
@@ -45,6 +46,7 @@ func (c *Client) Stats() Stats {
 		Lost:         c.stats.lost.Load(),
 		Held:         c.renewer.held(),
 		Recovering:   c.keeper.recovering(),
+		Down:         c.board.isDown(),
 	}
 	for _, n := range c.nodes {
 		if n, ok := n.(interface{ Unacknowledged() (int, uint64) }); ok {

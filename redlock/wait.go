@@ -115,15 +115,17 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	}
 	ct, e := w.joinLocked(m.l)
 	w.mu.Unlock()
-	next, mine := e.Value.(*caller).turn, false
-	var joined time.Duration                // when the caller began to wait
+	next, mine, began := e.Value.(*caller).turn, false, m.c.began()
+	var joined, told time.Duration          // when the caller began to wait, and when the Observers were told of that last
 	if next == readyTurn && !ct.offloaded { // nearly always
 		mine = true
 		lease, err = m.round(ctx, ct, 0)
 		next = ct.wake
 	}
-	if lease == nil && err == nil {
+	waits := lease == nil && err == nil
+	if waits {
 		joined = m.c.clock.Elapsed()
+		told = m.tellWaits(ctx, ct, began, notYet)
 	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
 	for lease == nil && err == nil {
@@ -151,9 +153,15 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 			}
 			lease, err = m.round(ctx, ct, joined)
 			next = ct.wake
+			if lease == nil && err == nil {
+				told = m.tellWaits(ctx, ct, began, told)
+			}
 		case free <- struct{}{}:
 			lease, err = m.roundOffloaded(ctx, ct, joined)
 			next, free = ct.wake, nil
+			if lease == nil && err == nil {
+				told = m.tellWaits(ctx, ct, began, told)
+			}
 		case <-ctx.Done():
 			err = gaveUp(ctx, ct.l, ct.lastRound())
 		}
@@ -161,7 +169,12 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	if err != nil && mine {
 		ct.giveUp()
 	}
+	rounds := 0
+	if mine {
+		rounds = ct.rounds
+	}
 	ct.leaveLine(e, lease != nil)
+	m.tellAcquired(ctx, lease, err, began, rounds, waits)
 	return lease, err
 }
 
@@ -212,7 +225,6 @@ func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) 
 			return nil, err
 		}
 	}
-	ct.tellWhy(ctx, round)
 	behind := waiting.Behind(replies, m.c.need)
 	ct.listen(replies, behind)
 	ct.sleep(ct.place.Patience(&waiting.Round{
@@ -253,6 +265,7 @@ func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Repl
 	r := ct.begin(c.prepare(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
 		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: ct.place.Asked}}))
 	ct.place.Asked = true
+	ct.rounds++
 	ct.askWhenWoken(r)
 	v := r.b.await(ctx, r.timeout)
 	r.b.close()

@@ -184,6 +184,9 @@ func (w *waiters) handedLocked(i int, h protocol.Hand) {
 	v := handedVote{token: h.Vote, from: h.Stamp, until: h.Stamp + c.drift.Validity(h.TTL, 0)}
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {
 		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.hand(i, h.Field, v) {
+			if len(c.tells.voted) > 0 {
+				tell(c.tells.voted, VoteEvent{Master: c.nodes[i].Name(), Lock: lock, Vote: VoteGranted, Handed: true})
+			}
 			ct.votedLocked()
 		}
 	}

@@ -94,6 +94,9 @@ type Binding struct {
 	Admit func(Identity) error
 	// Up is called after each new connection, when Submit accepts ops again.
 	Up func()
+	// Down is called with the reason after each connection that broke, and after each attempt to
+	// connect that failed, until the node is closed. Up follows if an attempt succeeds.
+	Down func(error)
 	// Message is called with each message on a subscribed channel.
 	Message func(channel, payload string)
 	// Subscribed is called when messages on channel may have been missed: after the
