@@ -210,13 +210,10 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	}
 	if err := c.open(ctx); err != nil {
 		c.stop()
-		c.tellClosed()
 		return nil, err
 	}
 	c.intro.begin()
-	if len(c.tells.opened) > 0 {
-		tell(c.tells.opened, c)
-	}
+	tell(c.tells.opened, c)
 	return c, nil
 }
 
@@ -244,7 +241,7 @@ func (c *Client) admit(i int, id protocol.Identity) error {
 func (c *Client) Close() error {
 	if !c.isZero() && c.stop() {
 		closeAll(c.nodes)
-		c.tellClosed()
+		tell(c.tells.closed, c)
 	}
 	return nil
 }
@@ -263,6 +260,7 @@ func (c *Client) stop() bool {
 	c.observers.close()
 	c.intro.close()
 	c.keeper.close()
+	c.board.close()
 	return true
 }
 

@@ -132,7 +132,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		if zero.Stats() != (redlock.Stats{}) {
 			t.Errorf("stats %+v", zero.Stats())
 		}
-		metrics.NewCollector(zero, nil)
+		metrics.New(metrics.Config{}).Observer().Opened(zero)
 	}
 	for _, m := range []*redlock.Mutex{nil, {}} {
 		all(redlock.ErrConfig, ways("Mutex", m, t.Context()), ways("Mutex", m, none), map[string]error{"multilock.New": second(multilock.New(m)), "name": empty(m.Name())})

@@ -14,6 +14,7 @@ type masterBoard struct {
 
 	mu     sync.Mutex
 	states []masterOnBoard // by node
+	over   bool            // the client was closed
 }
 
 type masterOnBoard struct {
@@ -73,7 +74,7 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 
 func (b *masterBoard) setLocked(i int, e MasterEvent) {
 	at := &b.states[i]
-	if at.state == e.To || b.c.closed.Load() {
+	if at.state == e.To || b.over {
 		return
 	}
 	now := b.c.clock.Elapsed()
@@ -88,6 +89,16 @@ func (b *masterBoard) setLocked(i int, e MasterEvent) {
 	if len(b.c.tells.master) > 0 {
 		tell(b.c.tells.master, e)
 	}
+}
+
+// close says that nothing more will be known.
+func (b *masterBoard) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.states {
+		b.setLocked(i, MasterEvent{To: MasterUnknown})
+	}
+	b.over = true
 }
 
 // isDown is how many masters have no connection now.

@@ -16,10 +16,11 @@ import (
 // the OpenTelemetry module are Observers (docs/observe.md).
 //
 // The client calls the functions from whatever goroutine does the thing: a caller's, the one that
-// renews leases, or the one that talks to a master. Several may run at the same time. A function
-// must return soon and must not block, because the client waits for it, and holds locks of its own
-// meanwhile: a function that blocks delays renewals. For the same reason it must not call a method
-// of a client or of a lease. Events have all that is known.
+// renews leases, or the one that talks to a master. Several may run at the same time, and several
+// clients may have the same Observer. A function must return soon and must not block: the client
+// waits for it, and holds locks of its own meanwhile, so a function that blocks delays renewals.
+// For the same reason it must not call a method of a client or of a lease. Events have all that is
+// known.
 //
 // If a function panics the program ends, even if the caller of Lock or Unlock would recover. A
 // program that went on could hold a lock of which nobody knows.
@@ -29,11 +30,11 @@ import (
 type Observer struct {
 	// Opening is called once, if Open or New has to wait for a quorum of masters.
 	Opening func(context.Context, OpeningEvent)
-	// Opened is called before Open or New returns c. Closed is called when c was closed, or could
-	// not be opened. Only calls that end with ErrClosed are told of after it, and late votes.
-	// Opened may keep c, and others may ask it for its Stats later.
+	// Opened is called before Open or New returns c. Closed is called at the end of c.Close. These
+	// two may call c's Stats, and Opened may keep c, for Stats later. After Closed only calls are told
+	// of that were under way, or that end with ErrClosed.
 	Opened func(c *Client)
-	Closed func()
+	Closed func(c *Client)
 
 	// Waits is called when a caller's Lock cannot have the lock at once, and again after each round
 	// that the caller makes in vain. An Acquired of that call follows.
@@ -56,7 +57,8 @@ type Observer struct {
 	// Master is called when the state of a master changes, as far as the client knows. A master
 	// that dies while the client has nothing to ask of it is down from the next request on. The
 	// client looks at its masters every second while it is in use, and else four times in a maximum
-	// TTL; with [WithUnsafeRecoveryOff] it does not look by itself.
+	// TTL; with [WithUnsafeRecoveryOff] it does not look by itself. When the client is closed, all
+	// its masters become MasterUnknown.
 	Master func(MasterEvent)
 	// Clock is called when a clock seems to have jumped.
 	Clock func(ClockEvent)
@@ -264,7 +266,7 @@ func WithObserver(o *Observer) Option {
 type telling struct {
 	opening  []func(context.Context, OpeningEvent)
 	opened   []func(*Client)
-	closed   []func()
+	closed   []func(*Client)
 	waits    []func(context.Context, WaitEvent)
 	acquired []func(context.Context, AcquireEvent)
 	voted    []func(VoteEvent)
@@ -355,13 +357,6 @@ func modeName(l *protocol.Lock) string {
 		return "write"
 	}
 	return "mutex"
-}
-
-func (c *Client) tellClosed() {
-	defer endOnPanic()
-	for _, f := range c.tells.closed {
-		f()
-	}
 }
 
 // began is when a call began, for tellAcquired. It is 0 if nobody wants to know.

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -67,7 +68,7 @@ func (s *seen) observer() *redlock.Observer {
 	s.votes = make(map[string]int)
 	return &redlock.Observer{
 		Opened: func(c *redlock.Client) { s.add("opened") },
-		Closed: func() { s.add("closed") },
+		Closed: func(*redlock.Client) { s.add("closed") },
 		Waits: func(_ context.Context, e redlock.WaitEvent) {
 			why := "others ahead"
 			if e.Last != nil {
@@ -131,7 +132,9 @@ func TestObserver_lockAndUnlock_isToldOfEach(t *testing.T) {
 			}
 		}
 		_ = a.Close()
-		s.want(t, "closed")
+		if got := s.take(); len(got) != 6 || got[0] != "m0: votes to unknown, left 0s, away 0s: <nil>" || got[5] != "closed" {
+			t.Errorf("told %q", got)
+		}
 		_, err := a.RWMutex("x").TryRLock(t.Context())
 		wantErr(t, err, redlock.ErrClosed)
 		s.want(t, "no read x after 0s and 1 rounds, waited false: "+redlock.ErrClosed.Error())
@@ -272,68 +275,6 @@ func TestObserver_master_isToldOfEachState(t *testing.T) {
 	})
 }
 
-// A balance is kept of what an Observer is told: each wait ends, each grant ends once, and the
-// counts are those of Stats.
-type balance struct {
-	mu                                      sync.Mutex
-	waiting, granted, ended, lost, unlocked int
-	states                                  map[string]redlock.MasterState
-	wrong                                   []string
-}
-
-func (b *balance) observer() *redlock.Observer {
-	b.states = make(map[string]redlock.MasterState)
-	return &redlock.Observer{
-		Waits: func(_ context.Context, e redlock.WaitEvent) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if e.First {
-				b.waiting++
-			}
-			if e.Waited < e.Before || e.First && e.Before != 0 {
-				b.wrong = append(b.wrong, fmt.Sprintf("%+v", e))
-			}
-		},
-		Acquired: func(_ context.Context, e redlock.AcquireEvent) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if e.Waited {
-				b.waiting--
-			}
-			if e.Err == nil {
-				b.granted++
-			}
-			if (e.Err == nil) != (e.Token > 0) || e.Err == nil && e.Rounds == 0 || e.Took < 0 {
-				b.wrong = append(b.wrong, fmt.Sprintf("%+v", e))
-			}
-		},
-		Ended: func(e redlock.EndEvent) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.ended++
-			if e.End.Lost() {
-				b.lost++
-			}
-			if e.End.Lost() != errors.Is(e.Err, redlock.ErrLost) || e.Held < 0 {
-				b.wrong = append(b.wrong, fmt.Sprintf("%+v", e))
-			}
-		},
-		Unlocked: func(context.Context, redlock.UnlockEvent) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.unlocked++
-		},
-		Master: func(e redlock.MasterEvent) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			if b.states[e.Master] != e.From || e.From == e.To {
-				b.wrong = append(b.wrong, fmt.Sprintf("%+v", e))
-			}
-			b.states[e.Master] = e.To
-		},
-	}
-}
-
 // TestObserver_randomFaults_nothingIsForgotten lets clients take locks while masters crash and come
 // back, and callers give up.
 func TestObserver_randomFaults_nothingIsForgotten(t *testing.T) {
@@ -341,12 +282,11 @@ func TestObserver_randomFaults_nothingIsForgotten(t *testing.T) {
 		simulateWith(t, 3, func(t *testing.T, c *cluster) {
 			c.init(redlock.WithMaxTTL(time.Second))
 			rnd := rand.New(rand.NewPCG(seed, 18))
-			var books [2]balance
+			var books [2]simtest.Balance
 			var clients [2]*member
 			var wg sync.WaitGroup
-			unlocks := make([]int, len(clients))
 			for i := range clients {
-				clients[i] = c.client(redlock.WithMaxTTL(time.Second), redlock.WithObserver(books[i].observer()))
+				clients[i] = c.client(redlock.WithMaxTTL(time.Second), redlock.WithObserver(books[i].Observer()))
 				for k := range 2 {
 					own := rand.New(rand.NewPCG(seed, uint64(10*i+k)))
 					wg.Go(func() {
@@ -357,9 +297,6 @@ func TestObserver_randomFaults_nothingIsForgotten(t *testing.T) {
 							if l, err := lock(ctx); err == nil {
 								time.Sleep(time.Duration(own.IntN(100)) * time.Millisecond)
 								_ = l.Unlock(ctx)
-								books[i].mu.Lock()
-								unlocks[i]++
-								books[i].mu.Unlock()
 							}
 							cancel()
 						}
@@ -376,19 +313,16 @@ func TestObserver_randomFaults_nothingIsForgotten(t *testing.T) {
 			wg.Wait()
 			time.Sleep(3 * time.Second)
 			for i, cl := range clients {
-				stats := cl.Stats()
+				stats, states := cl.Stats(), books[i].States()
 				_ = cl.Close()
-				b := &books[i]
-				if b.waiting != 0 || b.granted != b.ended || uint64(b.granted) != stats.Granted || uint64(b.lost) != stats.Lost || b.unlocked != unlocks[i] || b.granted < 10 {
-					t.Errorf("seed %d, client %d: %d wait, %d granted, %d ended, %d lost, %d of %d unlocked; %+v", seed, i, b.waiting, b.granted, b.ended, b.lost, b.unlocked, unlocks[i], stats)
+				wantErr(t, books[i].Err(), nil)
+				if granted, lost := books[i].Counts(); uint64(granted) != stats.Granted || uint64(lost) != stats.Lost || granted < 10 {
+					t.Errorf("seed %d, client %d: %d granted and %d lost; %+v", seed, i, granted, lost, stats)
 				}
-				for name, state := range b.states {
+				for name, state := range states {
 					if state != redlock.MasterVotes {
 						t.Errorf("seed %d: %s %s", seed, name, state)
 					}
-				}
-				for _, w := range b.wrong {
-					t.Errorf("seed %d: %s", seed, w)
 				}
 			}
 		})

@@ -49,7 +49,7 @@ func (m *member) openList(l *list) error {
 	// A process that finds no quorum is started anew, as its supervisor would, perhaps with another list.
 	ctx, cancel := context.WithTimeout(context.Background(), m.w.cfg.MaxTTL/4)
 	defer cancel()
-	c, err := redlock.New(ctx, nodes, m.options(l)...)
+	c, err := redlock.New(ctx, nodes, append(m.options(l), m.w.balanced())...)
 	if err != nil {
 		closeAll(nodes)
 		return err

@@ -160,7 +160,7 @@ func (m *member) open(ctx context.Context) error {
 		all[i] = i
 	}
 	nodes := m.connect(p, all)
-	c, err := redlock.New(ctx, nodes, m.opts...)
+	c, err := redlock.New(ctx, nodes, append(slices.Clone(m.opts), m.w.balanced())...)
 	if err != nil {
 		closeAll(nodes)
 		return err

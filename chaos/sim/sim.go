@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -152,7 +153,8 @@ type world struct {
 	mu     sync.Mutex
 	h      *history.History
 	stats  Stats
-	failed error // why the run itself is wrong
+	failed error              // why the run itself is wrong
+	books  []*simtest.Balance // of each client that was opened
 }
 
 // lock is one lock's name and the register that it guards, fenced by tokens.
@@ -258,7 +260,26 @@ func (w *world) run() error {
 	// Longer than anything may live that nobody renews: a lease, a sign of life, a queue.
 	time.Sleep(w.cfg.MaxTTL*2 + 2*time.Minute)
 	w.scan()
-	return failed
+	return errors.Join(failed, w.unbalanced())
+}
+
+// balanced has the Observer of a client told what it does, to be judged at the end.
+func (w *world) balanced() redlock.Option {
+	b := new(simtest.Balance)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.books = append(w.books, b)
+	return redlock.WithObserver(b.Observer())
+}
+
+// unbalanced returns an error if an Observer was told of what cannot be, or was not told of an end.
+func (w *world) unbalanced() (err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, b := range w.books {
+		err = errors.Join(err, b.Err())
+	}
+	return err
 }
 
 // begin lets the masters vote, and opens the clients.

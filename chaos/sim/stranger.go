@@ -35,7 +35,7 @@ func (m *member) openSome(masters []int) error {
 	nodes := m.connect(p, masters)
 	ctx, cancel := context.WithTimeout(context.Background(), m.w.cfg.Pace)
 	defer cancel()
-	c, err := redlock.New(ctx, nodes, m.opts...)
+	c, err := redlock.New(ctx, nodes, append(slices.Clone(m.opts), m.w.balanced())...)
 	if err != nil {
 		closeAll(nodes)
 		return err
