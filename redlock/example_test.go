@@ -196,6 +196,33 @@ func ExampleMutex_TryLock() {
 	fmt.Println("fencing token", lease.Token())
 }
 
+// The Observer hears how each call for a lock ended, and how each lease did.
+func ExampleWithObserver() {
+	ctx := context.Background()
+	_, open := inMemory()
+	other := open()
+	defer other.Close()
+	client := open(redlock.WithObserver(&redlock.Observer{
+		Acquired: func(_ context.Context, e redlock.AcquireEvent) {
+			fmt.Println(e.Lock, "is had:", e.Err == nil, "held by another:", errors.Is(e.Err, redlock.ErrHeld))
+		},
+		Ended: func(e redlock.EndEvent) { fmt.Println(e.Lock, "is", e.End) },
+	}))
+	defer client.Close()
+
+	if _, err := other.Mutex("invoice/4711").TryLock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"invoice/4711", "invoice/4712"} {
+		_ = client.Mutex(name).TryDo(ctx, func(context.Context) error { return nil })
+	}
+
+	// Output:
+	// invoice/4711 is had: false held by another: true
+	// invoice/4712 is had: true held by another: false
+	// invoice/4712 is released
+}
+
 // A job that only one of many processes runs.
 func ExampleMutex_TryDo() {
 	var client *redlock.Client // from redlock.Open

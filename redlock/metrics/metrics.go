@@ -6,8 +6,7 @@
 //	prometheus.MustRegister(m)
 //	client, err := redlock.Open(ctx, urls, redlock.WithObserver(m.Observer()))
 //
-// docs/observe.md lists the metrics and says what to look at. The directory grafana has a
-// dashboard, and the directory rules has alerts.
+// docs/observe.md lists the metrics and says what to look at.
 //
 // # Labels
 //
