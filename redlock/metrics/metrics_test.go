@@ -150,6 +150,9 @@ func TestMetrics_aBadDay(t *testing.T) {
 		if v := read(t, m); v["redlock_votes_total{master=m2,outcome=granted}"] < 2 || v["redlock_epoch{}"] == 0 || v["redlock_rounds_total{}"] < 3 {
 			t.Errorf("%v", v)
 		}
+		if v, there := read(t, m)["redlock_master_state{master=m1,state=unknown}"]; there {
+			t.Errorf("%v masters are in no state", v)
+		}
 		masters.Heal()
 		if err := lease.Unlock(ctx); err != nil {
 			t.Error(err)
