@@ -56,6 +56,8 @@
 //	introducer  tells the masters the client's label, if it has one
 //	observers   those who want to know when a lock's announcement changes: package election
 //	keeper      tells each node whether its master may be asked for votes
+//	masterBoard the state of each master, for those who watch
+//	telling     the functions of each Observer, by event
 //
 // A round makes a hold, and the renewer extends it. A contender makes rounds. None of counting,
 // holding and waiting knows a Client.
@@ -69,6 +71,7 @@
 //	a waiter is woken        waiters.message; waiting.Wakes
 //	who has a lock           Inspection.read; what a holder says about itself: announce.go
 //	a lock is taken away     Client.force
+//	what an Observer hears   observe.go; the states of masters: masterstate.go; the log: logger.go
 //	an error's text          errors.go (a round), hold.go (a lease), open.go (Open)
 //	an option                options.go
 package redlock

@@ -97,7 +97,7 @@ type AcquireEvent struct {
 	Took   time.Duration // from the call to its end
 	Waited bool          // a [WaitEvent] came before
 	Rounds int           // that the caller made; 0 if its turn in this process never came
-	Err    error         // nil if the lock was granted
+	Err    error         // nil if the lock was granted; context.DeadlineExceeded if the time of a TryLockFor was over
 
 	// These are of the lease, if it was granted.
 	Token    int64
