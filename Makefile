@@ -35,6 +35,9 @@ test: setup
 	$(GO) test -C chaos/peers -count=1 -vet=off .
 	# The adapter of a scheduler that the lock does not need: a module of its own.
 	$(GO) test -C compat/gocron -race -count=1 -vet=off .
+	# OpenTelemetry, and Prometheus' own parser on our alerts and dashboard: modules of their own too.
+	$(GO) test -C redlock/redlockotel -count=1 -vet=off .
+	$(GO) test -C redlock/metrics/dashboard -count=1 -vet=off .
 
 # Servers of other versions, where they are there: .ci/servers fetches them.
 test-servers: setup
@@ -49,6 +52,8 @@ lint:
 	$(GO) vet -race ./...
 	$(GO) vet -C chaos/peers .
 	$(GO) vet -C compat/gocron .
+	$(GO) vet -C redlock/redlockotel .
+	$(GO) vet -C redlock/metrics/dashboard .
 	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/sim ./chaos/workload ./chaos/chaoscli
 	# The tests of fencesql bring a database in, which takes longer to analyse than
 	# all else.

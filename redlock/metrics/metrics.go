@@ -6,7 +6,8 @@
 //	prometheus.MustRegister(m)
 //	client, err := redlock.Open(ctx, urls, redlock.WithObserver(m.Observer()))
 //
-// docs/observe.md lists the metrics and says what to look at.
+// docs/observe.md lists the metrics and says what to look at. The directory dashboard has a Grafana
+// dashboard and alerts.
 //
 // # Labels
 //
