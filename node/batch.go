@@ -69,7 +69,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 				notServing = why
 			}
 		}
-		if jumped && op.Kind == protocol.Acquire && op.Reply.Outcome == protocol.Granted && !mutants.NoClockWatch {
+		if jumped && (op.Kind == protocol.Acquire || op.Kind == protocol.Adopt) && op.Reply.Outcome == protocol.Granted && !mutants.NoClockWatch {
 			op.Reply = protocol.Reply{Err: ErrClock} // Unknown: the vote may be there, so the coordinator releases it
 		}
 		if why := op.Reply.Err; why != nil {
@@ -111,7 +111,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 			continue
 		}
 		pipe.Add(op.Request)
-		votes = votes || op.Kind == protocol.Acquire || op.Kind == protocol.Extend
+		votes = votes || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Extend
 		reads = reads || op.Kind == protocol.ReadRecord
 	}
 	// TIME comes after all votes of the pipeline. If the clock jumped before the master gave

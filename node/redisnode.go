@@ -182,7 +182,7 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 		return r.downErr
 	case r.busy && op.Start-r.busySince > r.cfg.StallAfter:
 		return ErrStalled
-	case r.voteRefusal != nil && r.binding.CheckRecordState && (op.Kind == protocol.Acquire || op.Kind == protocol.Confirm):
+	case r.voteRefusal != nil && r.binding.CheckRecordState && (op.Kind == protocol.Acquire || op.Kind == protocol.Confirm || op.Kind == protocol.Adopt):
 		return r.voteRefusal
 	case len(r.queue) >= r.cfg.QueueLimit:
 		return ErrBusy

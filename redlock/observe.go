@@ -39,7 +39,7 @@ type Observer struct {
 	// Waits is called when a caller's Lock cannot have the lock at once, and again after each round
 	// that the caller makes in vain. An Acquired of that call follows.
 	Waits func(context.Context, WaitEvent)
-	// Acquired is called when a Lock, TryLock, TryLockFor, Do or TryDo has the lock, or returns an
+	// Acquired is called when a Lock, TryLock, TryLockFor, Do, TryDo or Adopt has the lock, or returns an
 	// error without it. It is not called for [ErrConfig], [ErrNotReentrant] and [ErrUpgrade], nor
 	// for a lock that is entered again.
 	Acquired func(context.Context, AcquireEvent)

@@ -61,9 +61,12 @@ const (
 	// Keep gives the vote of its one item the TTL, as Extend does. The outcome is Granted, or Absent
 	// if the vote is not there. It is how a holder leaves a lock that stays taken.
 	Keep
+	// Adopt gives Holder the vote of the holder From. The outcome is Granted with Op.Token as the
+	// Token, or Absent if From has no vote, maybe because another has adopted it.
+	Adopt
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "introduce", "dequeue", "announce", "bar", "list locks", "inspect", "keep"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "introduce", "dequeue", "announce", "bar", "list locks", "inspect", "keep", "adopt"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -78,13 +81,14 @@ type Request struct {
 	Kind   Kind
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
-	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Heartbeat, Introduce, Announce, Bar; the master gets whole milliseconds
-	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm: the token
+	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Adopt, Heartbeat, Introduce, Announce, Bar; the master gets whole milliseconds
+	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm, Adopt: the token
 	Count  int           // TopUp: the hold count
 	Items  []Item        // Extend, Keep
 
 	Wait  *Wait  // Acquire of a waiter
 	Place string // Dequeue: what a wake named
+	From  string // Adopt: the id of the holder whose vote it takes
 	// Announce is the text of an [Announcement].
 	Announce string
 	Owner    string // Introduce

@@ -23,7 +23,7 @@ type way struct {
 // Submit implements [protocol.Node].
 func (w *way) Submit(op *protocol.Op) bool {
 	switch {
-	case op.Kind == protocol.Acquire && w.ms.refuse.Load():
+	case (op.Kind == protocol.Acquire || op.Kind == protocol.Adopt) && w.ms.refuse.Load():
 		op.Reply = protocol.Reply{Outcome: protocol.Refused, Err: &node.Error{Node: w.Name(), Err: errRefused}}
 		return false
 	case op.Kind == protocol.Extend:

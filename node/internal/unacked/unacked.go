@@ -113,7 +113,7 @@ func (l *List) remove(e *list.Element) {
 // Broke records that r was sent on a connection that broke before the master answered:
 // the master may still execute r.
 func (l *List) Broke(r *protocol.Request) {
-	if r.Kind != protocol.Acquire && r.Kind != protocol.TopUp {
+	if r.Kind != protocol.Acquire && r.Kind != protocol.Adopt && r.Kind != protocol.TopUp {
 		return
 	}
 	if l.unread == nil {

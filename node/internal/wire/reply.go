@@ -27,6 +27,9 @@ func answer(op *protocol.Request, cmd redis.Cmder) protocol.Reply {
 	case *redis.IntCmd:
 		var r protocol.Reply
 		decode(&r, op.Kind, cmd.Val())
+		if op.Kind == protocol.Adopt && r.Outcome == protocol.Granted {
+			r.Token = op.Token
+		}
 		return r
 	case *redis.IntSliceCmd:
 		r := decodeExtend(len(op.Items), cmd.Val())
@@ -86,7 +89,7 @@ func decode(r *protocol.Reply, kind protocol.Kind, n int64) {
 		r.Outcome, r.Token = protocol.Granted, n
 	case kind != protocol.Acquire && n == 1:
 		r.Outcome = protocol.Granted
-	case (kind == protocol.Release || kind == protocol.Confirm || kind == protocol.Dequeue || kind == protocol.Announce) && n == 0:
+	case (kind == protocol.Release || kind == protocol.Confirm || kind == protocol.Dequeue || kind == protocol.Announce || kind == protocol.Adopt) && n == 0:
 		r.Outcome = protocol.Absent
 	case (kind == protocol.Acquire || kind == protocol.TopUp) && n <= 0:
 		left := min(-1-n, int64(maxRemaining/time.Millisecond))

@@ -21,6 +21,7 @@ var (
 
 	checkSource = lua.Source("check")
 	announceSHA = register(lua.Source("announce"))
+	adoptSHA    = register(lua.Source("adopt"))
 	confirmSHA  = register(lua.Source("confirm"))
 	extendSHA   = register(lua.Source("extend"))
 	locksSHA    = register(lua.Source("locks"))
@@ -64,6 +65,9 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	case protocol.Confirm:
 		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Key, &c.Keys.Record,
 			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
+	case protocol.Adopt:
+		return redis.NewIntCmd(background, "evalsha", adoptSHA, 2, l.Key, &c.Keys.Record,
+			l.Field(op.Holder), l.Field(op.From), millis(op.TTL), c.Voting)
 	case protocol.Heartbeat:
 		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
 	case protocol.Introduce:

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/internal/counting"
+)
+
+// ticketMark begins every ticket, and says how the rest is to be read.
+const ticketMark = "redlock1."
+
+// ticket is what an adopter must know about a lease that was handed off.
+type ticket struct {
+	Namespace string        `json:"ns,omitempty"`
+	Name      string        `json:"name"`
+	Holder    string        `json:"holder"`
+	Token     int64         `json:"token"`
+	Voters    []string      `json:"voters"`         // the masters whose vote counts, by name
+	Keep      time.Duration `json:"keep,omitempty"` // what was left of the minimum hold
+}
+
+func (t *ticket) String() string {
+	text, _ := json.Marshal(t) // strings and numbers
+	return ticketMark + base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parseTicket(text string) (*ticket, error) {
+	coded, ok := strings.CutPrefix(text, ticketMark)
+	t := new(ticket)
+	if !ok {
+		return nil, fmt.Errorf("%w: %.40q is no ticket of Lease.Handoff", ErrConfig, text)
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(coded)
+	if err == nil {
+		err = json.Unmarshal(plain, t)
+	}
+	if err == nil && (t.Holder == "" || t.Token <= 0 || t.Token >= 1<<53 || t.Keep < 0 || t.Keep > longest) {
+		err = fmt.Errorf("holder %q, token %d", t.Holder, t.Token)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the ticket is damaged: %w", ErrConfig, err)
+	}
+	return t, nil
+}
+
+// Handoff ends the lease in this process and returns a ticket, with which another process can have
+// it: see [Client.Adopt]. The lock is not free in between, and the fencing token stays the same.
+// It is for work that begins in one process and goes on in another.
+//
+// Handoff extends the lease first. If that fails, Handoff returns the error of [Lease.Extend],
+// and the lease goes on. Then the lease and its context end, with [ErrReleased]: whoever works
+// under the lease must stop before the ticket is given away. When Handoff returns a ticket
+// the lease is over.
+//
+// The ticket is a text of ASCII letters, digits, '.', '-' and '_', of some hundred bytes. Keep it as secret
+// as the right to take the lock. It can be used once, and while a quorum of masters keeps the votes: for
+// the TTL, counted from the call of Handoff, less the drift. If nobody uses it the lock is free after that.
+//
+// Only the lease of a Mutex that was not re-entered can be handed off. Other leases give an [ErrConfig].
+func (l *Lease) Handoff(ctx context.Context) (ticket string, err error) {
+	switch {
+	case l.isZero():
+		return "", errZeroLease
+	case ctx == nil:
+		return "", errNilContext
+	case l.h.l.Mode != protocol.Plain:
+		return "", fmt.Errorf("%w: %q is a lease of an RWMutex: only that of a Mutex can be handed off", ErrConfig, l.h.l.Name)
+	}
+	if err := l.Extend(ctx); err != nil {
+		return "", err
+	}
+	return l.h.handoff()
+}
+
+// handoff ends the hold and leaves its votes to whoever adopts them. What may be on the other masters
+// is released: a place there must not become a vote of a holder that is over.
+func (h *hold) handoff() (string, error) {
+	c, now := h.c, h.c.clock.Elapsed()
+	h.mu.Lock()
+	if err := h.errLocked(); err != nil {
+		h.mu.Unlock()
+		return "", err
+	}
+	if n := len(h.leases); n != 1 {
+		h.mu.Unlock()
+		return "", fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", ErrConfig, h.l.Name, n-1)
+	}
+	silent := h.countLocked()
+	// A vote that was put back may be put back once more, by what lies unread on a connection that
+	// broke. With it the ticket could be used a second time.
+	votes := h.grant.Votes() &^ h.toppedUp
+	if n := bits.OnesCount64(votes); n < c.need {
+		h.mu.Unlock()
+		return "", fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", ErrUnreachable, h.l.Name, n, len(c.nodes), c.need)
+	}
+	h.endLocked(EndReleased, ErrReleased) // the context of the giver ends before anybody can have the ticket
+	h.dropLocked(h.leases[0])
+	others := h.grant.Release(silent) &^ votes
+	h.dropAcquireCallLocked()
+	h.mu.Unlock()
+	c.renewer.remove(h)
+	if others != 0 {
+		c.poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
+			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).done()
+	}
+	t := &ticket{Namespace: string(c.namespace), Name: h.l.Name, Holder: h.holder, Token: h.token, Keep: max(h.taken-now, 0)}
+	for i, n := range c.nodes {
+		if votes>>i&1 == 1 {
+			t.Voters = append(t.Voters, n.Name())
+		}
+	}
+	return t.String(), nil
+}
+
+// Adopt returns the lease that another process has handed off, with the same fencing token. It
+// asks the masters once and does not wait. The lease has the TTL and the other options of this
+// client, or of opts, as one of [Mutex.Lock] has. What is left of a minimum hold counts on.
+//
+// Of several calls with one ticket, in whatever processes, one at most succeeds. The errors are
+//
+//	ErrLost         too few masters still have the votes: the ticket was used before, or its time
+//	                is over. Take the lock as usual
+//	ErrUnreachable  no quorum of the masters in the ticket answered
+//	ErrRecovering   too many of them may not vote
+//	ErrConfig       the ticket is damaged, or of another namespace or list of masters; an option
+//	                that cannot work
+//	ErrClosed, ErrRefused, ctx.Err()
+//
+// After an error from the masters the ticket may be used up: a part of the votes may have changed hands. They
+// are given back, and the lock is free when the rest of the votes ends.
+func (c *Client) Adopt(ctx context.Context, ticket string, opts ...LockOption) (*Lease, error) {
+	if c.isZero() {
+		return nil, errZeroClient
+	}
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	t, err := parseTicket(ticket)
+	if err != nil {
+		return nil, err
+	}
+	m := c.Mutex(t.Name, opts...)
+	if m.err != nil {
+		return nil, m.err
+	}
+	voters := c.named(t.Voters)
+	switch n := bits.OnesCount64(voters); {
+	case t.Namespace != string(c.namespace):
+		return nil, fmt.Errorf("%w: the ticket of %q is of namespace %q, this client has %q", ErrConfig, t.Name, t.Namespace, c.namespace)
+	case n != len(t.Voters) || n < c.need:
+		return nil, fmt.Errorf("%w: the ticket of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, strings.Join(t.Voters, " "), c.epoch.masters)
+	}
+	if err := c.mayLock(ctx, m.l); err != nil {
+		return nil, err
+	}
+	m.ls.minHold = t.Keep
+	r := round{c: c, ctx: ctx, l: m.l, ls: &m.ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, m.ls.ttl)}
+	r.asked = r.start
+	// Only masters that have had the giver's vote since the grant.
+	r.b = c.poll(voters, c.need, &protocol.Request{Kind: protocol.Adopt, Lock: m.l, Holder: r.holder, From: t.Holder, Token: t.Token,
+		TTL: m.ls.ttl, Start: r.start, Deadline: r.start + r.timeout})
+	v := r.b.await(ctx, r.timeout)
+	lease, end := r.win(v)
+	if lease == nil {
+		err = r.notAdopted(end, bits.OnesCount64(voters))
+		r.giveBack()
+	}
+	m.tellAcquired(ctx, lease, err, r.start, 1, false)
+	return lease, err
+}
+
+// notAdopted is the error of Adopt, after a round to so many masters.
+func (r *round) notAdopted(end ending, voters int) error {
+	if end.verdict == counting.Lost {
+		r.b.hear(r.ctx, everybody, r.timeout-end.took)
+	}
+	if gone := r.b.absent(); voters-gone < r.c.need {
+		return fmt.Errorf("%w: adopting %q: %d of %d masters have no vote for the ticket: it was used before, or its time is over", ErrLost, r.l.Name, gone, voters)
+	}
+	return r.why(end, r.c.roundError(r.l, r.b.replies()))
+}
+
+// named returns the masters with these names.
+func (c *Client) named(names []string) (set uint64) {
+	for i, n := range c.nodes {
+		for _, name := range names {
+			if n.Name() == name {
+				set |= 1 << i
+			}
+		}
+	}
+	return set
+}
