@@ -293,6 +293,7 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 	votes := h.grant.Votes()
 	set, queued := h.grant.Release(silent), h.queued
 	abandoned := h.abandoned
+	waits := silent != 0 && h.acquireCall.waits() // a place may be on its way to a silent master
 	h.dropAcquireCallLocked()
 	h.mu.Unlock()
 	if mutants.HandDoubted {
@@ -303,6 +304,9 @@ func (h *hold) release(ctx context.Context, was error, now time.Duration) error 
 		return was
 	}
 	if rest := h.taken - now; rest > 0 && !abandoned {
+		if !queued && !waits {
+			votes = set // a master that has not answered has a vote, or nothing
+		}
 		return h.stayTaken(ctx, was, now, rest, votes, set)
 	}
 	req := protocol.Request{

@@ -121,6 +121,7 @@ func TestWithMinHold_votesGone_unlockSaysSo(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
 		l := locked(t, c.client().Mutex("x", redlock.WithMinHold(time.Minute)))
+		synctest.Wait()
 		for _, m := range c.masters[:3] {
 			noErr(t, m.Do(func(db *nodetest.DB) { db.Del("x") }))
 		}
