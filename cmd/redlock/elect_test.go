@@ -110,6 +110,24 @@ func TestElect_termLostAfterSIGTERM_ends(t *testing.T) {
 	p.wantCode(143)
 }
 
+// SIGHUP tells many services to read their settings again. It does not end the candidacy.
+func TestElect_termLostAfterSIGHUP_standsAgain(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	p := candidate(t, list, "--ttl", "1s", "--", "sh", "-c", "trap 'echo 0' HUP; "+reports)
+	p.number()
+	must(t, p.Process.Signal(syscall.SIGHUP))
+	if got := p.line(); got != "0" {
+		t.Errorf("%q", got)
+	}
+	for _, s := range servers {
+		must(t, admin(t, s.URL()).Del(t.Context(), "a").Err())
+	}
+	p.number()
+	must(t, p.Process.Signal(syscall.SIGTERM))
+	p.wantCode(5)
+}
+
 func TestElect_exitCodes(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)

@@ -153,6 +153,21 @@ func TestList(t *testing.T) {
 	}
 }
 
+// The locks of a namespace are seen with --namespace only.
+func TestList_namespace_itsLocksOnly(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	expectCode(t, exitOK, "init", never, "--namespace", "team-a", "--nodes", list)
+	lease := take(t, openClient(t, list, redlock.WithNamespace("team-a"), redlock.WithOwner("pod-7")), "a")
+	says(t, "no lock is held", "list", "--nodes", list)
+	wantSaid(t, expectCode(t, exitOK, "inspect", "a", "--nodes", list), "free")
+	says(t, "lock left wait holder a TIME 0 pod-7", "list", "--namespace", "team-a", "--nodes", list)
+	startRun(t, list, "a", "-n", "--", "true").wantCode(0)
+	startRun(t, list, "a", "-n", "--namespace", "team-a", "--", "true").wantCode(exitHeld)
+	expectCode(t, exitRefused, "force-unlock", "a", "--yes", "--holder", lease.Holder(), "--nodes", list)
+	expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", lease.Holder(), "--namespace", "team-a", "--nodes", list)
+}
+
 // A script names the holder that it has seen. The next holder is not hit.
 func TestForceUnlock_yes_onlyTheHolderThatIsNamed(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,7 @@ type Command struct {
 type Ended struct {
 	Code int   // its exit code, or 128+n if signal n ended it
 	Lost error // why the lease was lost, or nil. The command was told to end then, or was killed.
-	// Asked is the last signal that was passed on and asks programs to end, or 0.
+	// Asked is the last of SIGINT, SIGTERM and SIGQUIT that was passed on, or 0.
 	Asked syscall.Signal
 }
 
@@ -260,7 +260,7 @@ func (r *run) pass(sig os.Signal) {
 	if sig == syscall.SIGCONT {
 		r.terminal.handOver(r.group, false)
 	}
-	if slices.Contains(ending, sig) {
+	if slices.Contains(ending, sig) && sig != syscall.SIGHUP { // for many services, SIGHUP means: read your settings again
 		r.asked = sig.(syscall.Signal)
 	}
 	r.signal(sig.(syscall.Signal))
