@@ -11,6 +11,7 @@ func init() {
 		return m.c.epoch.masters + "\x00" + m.l.Key
 	}
 	hook.Check = func(l Locker) error { return l.core().check() }
+	hook.Rand = func(c *Client) uint64 { return c.rand64() }
 	hook.WithRand = withRand
 	hook.Voters = voterNames
 	hook.Announce = announce

@@ -23,6 +23,11 @@ var (
 	//
 	//	func(redlock.Locker) error
 	Check any
+	// Rand is a random number of a client's: of crypto/rand, or of the source that WithRand
+	// gave. The client must be one that Open or New made.
+	//
+	//	func(*redlock.Client) uint64
+	Rand any
 	// WithRand is an option that takes a client's ids and the jitter of its pauses from
 	// next instead of crypto/rand and math/rand, so that a simulation repeats. next must be
 	// safe for concurrent use. Ids that repeat break exclusion.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// This file explores every course of clients that want permits of masters, for two rules by which a
+// master votes. By counting, a master votes for a client as long as it has fewer than k votes. With
+// slots, a client wants a slot that it chooses, and a master has one vote for each slot. A client
+// has a permit when a quorum of masters has voted for it.
+
+type rules struct {
+	masters, k, clients int
+	counting            bool
+}
+
+func (r rules) quorum() int { return r.masters/2 + 1 }
+
+// modelClient is one client in a state. Its phases come in this order, and again.
+type modelClient struct {
+	phase        uint8
+	slot         uint8
+	asked, voted uint8 // masters
+}
+
+const (
+	idle uint8 = iota
+	asking
+	leaving // it has given up, or its permit back: its votes end one after the other
+)
+
+// state is that of all clients, as an array so that it can be a key.
+type state [4]modelClient
+
+func (r rules) holders(s *state) (n int) {
+	for i := range r.clients {
+		if s[i].phase == asking && bits.OnesCount8(s[i].voted) >= r.quorum() {
+			n++
+		}
+	}
+	return n
+}
+
+// grants says whether master m votes for client c.
+func (r rules) grants(s *state, c, m int) bool {
+	votes := 0
+	for i := range r.clients {
+		if s[i].voted>>m&1 == 1 && (r.counting || s[i].slot == s[c].slot) {
+			votes++
+		}
+	}
+	return r.counting && votes < r.k || votes == 0
+}
+
+// steps calls fn with each state that can follow s, and with what happened.
+func (r rules) steps(s state, fn func(next state, what string)) {
+	for c := range r.clients {
+		switch s[c].phase {
+		case idle:
+			slots := r.k
+			if r.counting {
+				slots = 1
+			}
+			for slot := range slots {
+				next := s
+				next[c] = modelClient{phase: asking, slot: uint8(slot)}
+				fn(next, fmt.Sprintf("%c begins", 'A'+c))
+			}
+			continue
+		case asking: // it may give up at any time: not every master need be asked
+			next := s
+			next[c].phase = leaving
+			fn(next, fmt.Sprintf("%c gives back", 'A'+c))
+		case leaving:
+			if s[c].voted == 0 {
+				next := s
+				next[c] = modelClient{}
+				fn(next, fmt.Sprintf("%c has left", 'A'+c))
+			}
+		}
+		for m := range r.masters {
+			next, bit := s, uint8(1)<<m
+			switch {
+			case s[c].phase == asking && s[c].asked&bit == 0:
+				next[c].asked |= bit
+				if r.grants(&s, c, m) {
+					next[c].voted |= bit
+					fn(next, fmt.Sprintf("m%d votes for %c", m, 'A'+c))
+				} else {
+					fn(next, fmt.Sprintf("m%d refuses %c", m, 'A'+c))
+				}
+			case s[c].phase == leaving && s[c].voted&bit != 0:
+				next[c].voted &^= bit
+				fn(next, fmt.Sprintf("m%d drops the vote for %c", m, 'A'+c))
+			}
+		}
+	}
+}
+
+// alike is the same for states that differ only in which client is which.
+func (s state) alike() state {
+	slices.SortFunc(s[:], func(a, b modelClient) int {
+		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.slot, b.slot), cmp.Compare(a.asked, b.asked), cmp.Compare(a.voted, b.voted))
+	})
+	return s
+}
+
+// explore visits every state, but for states that are alike. It returns how many there are, and the
+// shortest course to one with more than k holders, if there is one.
+func (r rules) explore() (states int, course []string) {
+	type from struct {
+		state state
+		what  string
+	}
+	seen := map[state]from{{}: {}} // by what is alike
+	for front := []state{{}}; len(front) > 0; {
+		var next []state
+		for _, s := range front {
+			if r.holders(&s) > r.k {
+				for s != (state{}) {
+					before := seen[s.alike()]
+					course = append([]string{before.what}, course...)
+					s = before.state
+				}
+				return len(seen), course
+			}
+			r.steps(s, func(n state, what string) {
+				if _, ok := seen[n.alike()]; !ok {
+					seen[n.alike()] = from{s, what}
+					next = append(next, n)
+				}
+			})
+		}
+		front = next
+	}
+	return len(seen), nil
+}
+
+// If masters count, more than k get a majority as soon as the votes suffice for k+1 majorities. The
+// smallest case is three masters and two permits.
+func TestModel_counting_letsMoreIn(t *testing.T) {
+	for _, r := range []rules{{1, 1, 2, true}, {1, 2, 3, true}, {3, 1, 2, true}, {3, 2, 3, true}, {5, 1, 2, true}, {5, 2, 3, true}} {
+		states, course := r.explore()
+		t.Logf("%d masters that count to %d: %d states; %s", r.masters, r.k, states, strings.Join(course, ", "))
+		if enough := r.masters*r.k >= (r.k+1)*r.quorum(); (course != nil) != enough {
+			t.Errorf("%d masters that count to %d: enough votes for %d majorities is %v, a course to that: %q", r.masters, r.k, r.k+1, enough, course)
+		}
+	}
+	const smallest = "A begins, m0 votes for A, m1 votes for A, B begins, m0 votes for B, m2 votes for B, C begins, m1 votes for C, m2 votes for C"
+	if _, course := (rules{3, 2, 3, true}).explore(); strings.Join(course, ", ") != smallest {
+		t.Errorf("the course in docs/semaphore.md is not the one found:\n%s", strings.Join(course, ", "))
+	}
+}
+
+// With numbered slots, no course lets more than k in, whatever slots the clients choose.
+func TestModel_slots_neverMoreThanK(t *testing.T) {
+	for _, r := range []rules{{1, 2, 3, false}, {3, 1, 2, false}, {3, 2, 3, false}, {5, 1, 2, false}} {
+		states, course := r.explore()
+		t.Logf("%d masters, %d slots, %d clients: %d states", r.masters, r.k, r.clients, states)
+		if course != nil {
+			t.Errorf("%d masters, %d slots: %s", r.masters, r.k, strings.Join(course, ", "))
+		}
+	}
+}
+
+// The locks of a semaphore are those that the model has: k of them, no two the same.
+func TestNew_slots_areDistinctLocks(t *testing.T) {
+	s, err := New(open(t), "db", 12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{s.turn.Name(): true}
+	for _, m := range s.slots {
+		names[m.Name()] = true
+	}
+	if len(names) != 13 {
+		t.Errorf("names %v", names)
+	}
+}
