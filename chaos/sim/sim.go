@@ -62,6 +62,8 @@ type Config struct {
 	Messages bool
 	// Downgrade is how many writers in a hundred go on as readers.
 	Downgrade int
+	// Permits is k of a semaphore that is taken as often as its k slots and its turn are among the locks. 0: there is none.
+	Permits int
 	// Left looks for what is left behind once the faults are over: see Left. Every client may kill its old connections then, because an
 	// acquire that was held back on one that it may not kill leaves a vote for a TTL.
 	Left bool
@@ -159,8 +161,9 @@ type world struct {
 
 // lock is one lock's name and the register that it guards, fenced by tokens.
 type lock struct {
-	name string
-	rw   bool
+	name      string
+	rw        bool
+	semaphore bool // one of the semaphore's locks, which are taken through the semaphore
 
 	mu    sync.Mutex
 	fence int64
@@ -201,6 +204,12 @@ func newWorld(seed uint64, cfg Config) *world {
 	}
 	for i := range cfg.Locks {
 		w.locks = append(w.locks, &lock{name: fmt.Sprintf("lock-%d", i), rw: i%4 == 0})
+	}
+	for i := range cfg.Permits {
+		w.locks = append(w.locks, &lock{name: fmt.Sprintf("%s:slot:%d", semaphoreName, i+1), semaphore: true})
+	}
+	if cfg.Permits > 0 {
+		w.locks = append(w.locks, &lock{name: semaphoreName + ":turn", semaphore: true})
 	}
 	for i := range cfg.Clients {
 		w.members = append(w.members, w.newMember(i))

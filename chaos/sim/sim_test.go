@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,6 +255,33 @@ func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A semaphore of two permits that all want. Both must be held at the same time, or it proves nothing of them.
+func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
+	enough := operations(count(500, 2_000, 500_000))
+	cfg := sim.Config{Duration: 4 * time.Second, Locks: 1, Clients: 6, Workers: 2, Permits: 2}
+	permits, together := 0, 0
+	many(t, enough, cfg, func(h *history.History) {
+		held := make(map[string]int64) // until when a slot is held, by its name
+		for _, op := range h.Ops {
+			if op.Kind == history.KindLock && op.Outcome == history.OK && strings.HasPrefix(op.Lock, "semaphore:slot:") {
+				permits++
+				for slot, until := range held {
+					if slot != op.Lock && until > op.Return {
+						together++
+					}
+				}
+				held[op.Lock] = op.Deadline
+			} else if op.Kind == history.KindUnlock {
+				delete(held, op.Lock)
+			}
+		}
+	})
+	t.Logf("%d permits, %d of them beside another", permits, together)
+	if together < permits/5 {
+		t.Error("the permits keep each other out")
+	}
 }
 
 // One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.

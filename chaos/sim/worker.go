@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/semaphore"
 )
 
 // worker is one thread of a client's process that takes locks, one at a time. When the process is killed the thread ends where it is, and what it
@@ -21,6 +22,8 @@ type worker struct {
 	w    *world
 	name string
 	rnd  *rand.Rand
+
+	permit *semaphore.Permit // while the worker has one
 }
 
 func newWorker(m *member, p *process, i int) *worker {
@@ -50,7 +53,11 @@ func (k *worker) run(until time.Time) {
 		if k.p.killed.Load() {
 			return
 		}
-		k.once(k.w.locks[k.rnd.IntN(len(k.w.locks))])
+		if l := k.w.locks[k.rnd.IntN(len(k.w.locks))]; l.semaphore {
+			k.oncePermit()
+		} else {
+			k.once(l)
+		}
 	}
 }
 
@@ -157,10 +164,10 @@ func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant his
 			return // nobody gives the lock back
 		}
 	}
-	switch k.rnd.IntN(8) {
-	case 0:
+	switch what := k.rnd.IntN(8); {
+	case what == 0 && m != nil:
 		k.reenter(m, lease, grant)
-	case 1:
+	case what == 1:
 		_ = lease.Extend(k.p.ctx)
 		k.extended(lease, grant)
 	}
@@ -184,7 +191,11 @@ func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant his
 func (k *worker) unlock(lease *redlock.Lease, grant history.Op) bool {
 	op := history.Op{Kind: history.KindUnlock, Client: grant.Client, Lock: grant.Lock, Holder: grant.Holder, Call: k.w.now(), Outcome: history.OK}
 	k.p.does(DoingUnlock)
-	err := lease.Unlock(k.p.ctx)
+	unlock := lease.Unlock
+	if k.permit != nil {
+		unlock = k.permit.Release
+	}
+	err := unlock(k.p.ctx)
 	if k.diedIn(op) {
 		return false
 	}

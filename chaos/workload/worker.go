@@ -17,6 +17,7 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/fence"
 	"github.com/redlock-go/redlock/redlock/fence/fenceredis"
+	"github.com/redlock-go/redlock/redlock/semaphore"
 )
 
 // worker is one loop of a client. It has a random source of its own, so that its choices do not depend on other workers.
@@ -45,6 +46,8 @@ func crew(k Kind) []func(w *worker, ctx context.Context) {
 		return []func(*worker, context.Context){(*worker).read, (*worker).write}
 	case Multi:
 		return []func(*worker, context.Context){(*worker).multi}
+	case Permits:
+		return slices.Repeat([]func(*worker, context.Context){(*worker).permit}, 2)
 	case Fenced:
 		return []func(*worker, context.Context){(*worker).fenced}
 	case Unfenced:
@@ -257,6 +260,31 @@ func (w *worker) multi(ctx context.Context) {
 		}
 		w.append(op)
 	}
+}
+
+// permit takes a permit of a semaphore. In the history it is the lock of its slot. A call without a permit is not recorded, because it is
+// of no slot.
+func (w *worker) permit(ctx context.Context) {
+	s, err := semaphore.New(w.c, w.spec.Prefix+string(Permits), len(slots))
+	if err != nil {
+		w.err = err
+		return
+	}
+	op := history.Op{Kind: history.KindLock, Client: w.name, Mode: history.Exclusive, Outcome: history.OK, Call: history.Now()}
+	wait, cancel := context.WithTimeout(ctx, 2*w.spec.TTL)
+	p, err := s.Acquire(wait)
+	cancel()
+	if err != nil {
+		return
+	}
+	l := redlock.LeaseFrom(p.Context())
+	op.Lock, op.Holder, op.Token, op.Deadline = p.Name(), p.Holder(), p.Token(), deadline(p)
+	op.Return, op.Voters = history.Now(), voters(l)
+	w.append(op)
+	w.granted(l, how{mode: history.Exclusive})
+	w.work(ctx, l, w.hold(40))
+	w.Unlock(p.Name(), p.Holder(), func() error { return p.Release(context.Background()) })
+	w.shows(p.Name(), false)
 }
 
 func (w *worker) fenced(ctx context.Context)   { w.update(ctx, Fenced) }

@@ -32,12 +32,13 @@ const (
 	Nest     Kind = "nest"     // one lock, taken again by its holder
 	RW       Kind = "rw"       // one read-write lock, both sides
 	Multi    Kind = "multi"    // pairs of locks as one
+	Permits  Kind = "permits"  // a semaphore of two permits
 	Fenced   Kind = "fenced"   // a register that refuses old tokens: read, pause, write
 	Unfenced Kind = "unfenced" // a register that trusts everybody: read, pause, write
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Hot, Cold, Nest, RW, Multi, Fenced, Unfenced} }
+func Kinds() []Kind { return []Kind{Hot, Cold, Nest, RW, Multi, Permits, Fenced, Unfenced} }
 
 // ParseKinds reads a list such as "hot,rw", or "all". The error names the kinds.
 func ParseKinds(s string) ([]Kind, error) {
@@ -75,6 +76,8 @@ func Locks(kinds []Kind) []string {
 			ls = append(ls, coldLocks...)
 		case Multi:
 			ls = append(ls, multiLocks...)
+		case Permits:
+			ls = append(ls, slots...)
 		default:
 			ls = append(ls, string(k))
 		}
@@ -85,6 +88,7 @@ func Locks(kinds []Kind) []string {
 var (
 	coldLocks  = numbered("cold", 200)
 	multiLocks = numbered("multi", 3)
+	slots      = []string{"permits:slot:1", "permits:slot:2"}
 )
 
 func numbered(name string, n int) []string {

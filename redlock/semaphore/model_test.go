@@ -146,7 +146,7 @@ func (r rules) explore() (states int, course []string) {
 // If masters count, more than k get a majority as soon as the votes suffice for k+1 majorities. The
 // smallest case is three masters and two permits.
 func TestModel_counting_letsMoreIn(t *testing.T) {
-	for _, r := range []rules{{1, 1, 2, true}, {1, 2, 3, true}, {3, 1, 2, true}, {3, 2, 3, true}, {5, 1, 2, true}, {5, 2, 3, true}} {
+	for _, r := range []rules{{1, 1, 2, true}, {1, 2, 3, true}, {3, 1, 2, true}, {3, 2, 3, true}, {5, 2, 3, true}} {
 		states, course := r.explore()
 		t.Logf("%d masters that count to %d: %d states; %s", r.masters, r.k, states, strings.Join(course, ", "))
 		if enough := r.masters*r.k >= (r.k+1)*r.quorum(); (course != nil) != enough {
@@ -161,7 +161,7 @@ func TestModel_counting_letsMoreIn(t *testing.T) {
 
 // With numbered slots, no course lets more than k in, whatever slots the clients choose.
 func TestModel_slots_neverMoreThanK(t *testing.T) {
-	for _, r := range []rules{{1, 2, 3, false}, {3, 1, 2, false}, {3, 2, 3, false}, {5, 1, 2, false}} {
+	for _, r := range []rules{{1, 2, 3, false}, {3, 1, 2, false}, {3, 2, 3, false}} {
 		states, course := r.explore()
 		t.Logf("%d masters, %d slots, %d clients: %d states", r.masters, r.k, r.clients, states)
 		if course != nil {

@@ -49,8 +49,10 @@ const (
 	// turnTTL bounds how long the queue stands still after the process of the first waiter died.
 	// A lock that is handed on must have a TTL of 3 s or more.
 	turnTTL = 3 * time.Second
-	// looks is how many slots Acquire tries before it joins the queue, 1, then 2, then 4 at once.
-	looks = 7
+	// looks is how many slots Acquire tries before it joins the queue: 1, and then 4 at once.
+	looks = 5
+	// growth is how many times as many slots look tries at once after it got none.
+	growth = 4
 )
 
 // Functions of package redlock that are not for its users. See package hook.
@@ -158,7 +160,7 @@ func (s *Semaphore) error(err error) error {
 }
 
 // TryAcquire takes a permit if one is free now. It never waits for a holder, nor goes past the first
-// waiter. It asks for one slot, then for two at once, four and so on: one round trip if the first is
+// waiter. It asks for one slot, then for four at once, 16 and so on: one round trip if the first is
 // free, and nine at most. The errors are those of redlock.Mutex.TryLock: ErrHeld says that each slot
 // was taken when it was asked. As it does not ask for all at the same moment, it may miss a slot
 // that is released while it asks for others, or that another call takes and gives back.
@@ -231,12 +233,12 @@ type result struct {
 }
 
 // look tries up to n slots: the one that was given back last here, then random ones. It asks for one
-// slot, then for two at once, four and so on. So it seldom takes more than one, although it needs few
+// slot, then for four at once, 16 and so on. So it seldom takes more than one, although it needs few
 // round trips if most are taken. It ends at an answer other than ErrHeld.
 func (s *Semaphore) look(ctx context.Context, n int) (*Permit, error) {
 	var refused error
 	order := s.order(n)
-	for n := 1; len(order) > 0; n *= 2 {
+	for n := 1; len(order) > 0; n *= growth {
 		some := order[:min(n, len(order))]
 		order = order[len(some):]
 		results := make([]result, len(some))

@@ -105,6 +105,14 @@ func (w *world) nothingLeft() {
 	}
 }
 
+// forget deletes the votes of a lock on a quorum of masters, once all have voted.
+func (w *world) forget(name string) {
+	synctest.Wait()
+	for _, m := range w.ms[:3] {
+		_ = m.Do(func(db *nodetest.DB) { db.Del(name) })
+	}
+}
+
 func TestAcquire_allTaken_nextWaitsForARelease(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a, b := must(t, w.client(), 3), must(t, w.client(), 3)
@@ -141,7 +149,7 @@ func TestAcquire_allTaken_nextWaitsForARelease(t *testing.T) {
 
 // What a permit costs in trips of 2 ms, and in acquires of a master.
 func TestAcquire_cost(t *testing.T) {
-	for _, k := range []int{1, 10, 100, MaxPermits} {
+	for _, k := range []int{1, 10, 100} {
 		inWorld(t, func(t *testing.T, w *world) {
 			ca, cb, cc := w.client(), w.client(), w.client()
 			asks := 0
@@ -175,8 +183,9 @@ func TestAcquire_cost(t *testing.T) {
 			_, err := b.TryAcquire(t.Context())
 			quorumtest.Is(t, err, redlock.ErrHeld)
 			refused := time.Since(start)
-			first, second := waits(t.Context(), b), waits(t.Context(), c)
 			before := asks
+			first, second := waits(t.Context(), b), waits(t.Context(), c)
+			joined := asks - before
 			start = time.Now()
 			release(t, held[0])
 			p = <-first
@@ -185,7 +194,7 @@ func TestAcquire_cost(t *testing.T) {
 			release(t, p)
 			held[0] = <-second
 			next := time.Since(start)
-			t.Logf("k=%d: free %v, refused %v, handed %v after the release, handed to the next %v, %d commands", k, free, refused, waited, next, asks-before)
+			t.Logf("k=%d: free %v, refused %v, handed %v after the release, handed to the next %v, %d calls of a master to join", k, free, refused, waited, next, joined)
 			if waited > 4*time.Millisecond {
 				t.Errorf("k=%d: handed after %v", k, waited)
 			}
@@ -235,7 +244,7 @@ func TestTryAcquire_otherWaits_neverGoesPast(t *testing.T) {
 		ca, cb := w.client(), w.client()
 		slow(cb, 300*time.Microsecond)
 		a, b, barger := must(t, ca, 4), must(t, cb, 4), must(t, w.client(), 4)
-		for range 20 {
+		for range 5 {
 			held := []*Permit{acquire(t, a), acquire(t, a), acquire(t, a), acquire(t, a)}
 			got := waits(t.Context(), b)
 			done := make(chan struct{})
@@ -248,7 +257,7 @@ func TestTryAcquire_otherWaits_neverGoesPast(t *testing.T) {
 						}
 						release(t, p)
 					}
-					time.Sleep(10 * time.Microsecond)
+					time.Sleep(50 * time.Microsecond)
 				}
 			}()
 			release(t, held[1])
@@ -360,9 +369,7 @@ func TestPermit_lost_contextEnds(t *testing.T) {
 		}
 		bound, stop := p.Bind(t.Context())
 		defer stop()
-		for _, m := range w.ms[:3] {
-			_ = m.Do(func(db *nodetest.DB) { db.Del(p.Name()) })
-		}
+		w.forget(p.Name())
 		<-p.Context().Done()
 		<-bound.Done()
 		quorumtest.Is(t, context.Cause(bound), redlock.ErrLost)
@@ -370,10 +377,7 @@ func TestPermit_lost_contextEnds(t *testing.T) {
 		quorumtest.Is(t, p.Extend(t.Context()), redlock.ErrLost)
 		quorumtest.Is(t, p.Release(t.Context()), redlock.ErrLost)
 		err := a.Do(t.Context(), func(ctx context.Context) error {
-			name := redlock.LeaseFrom(ctx).Name()
-			for _, m := range w.ms[:3] {
-				_ = m.Do(func(db *nodetest.DB) { db.Del(name) })
-			}
+			w.forget(redlock.LeaseFrom(ctx).Name())
 			<-ctx.Done()
 			return nil
 		})
