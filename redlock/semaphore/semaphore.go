@@ -258,12 +258,13 @@ func (s *Semaphore) look(ctx context.Context, n int) (*Permit, error) {
 			case r.lease != nil && p == nil:
 				p = s.permit(r)
 			case r.lease != nil:
-				p.tidy.Go(func() { s.giveBack(ctx, r) })
+				g.Go(func() { s.giveBack(ctx, r) })
 			case refused == nil || errors.Is(refused, redlock.ErrHeld):
 				refused = r.err
 			}
 		}
 		if p != nil {
+			g.Wait() // else the caller's next call could find its own slots taken
 			return p, nil
 		}
 		if !errors.Is(refused, redlock.ErrHeld) {
