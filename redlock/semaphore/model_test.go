@@ -3,10 +3,8 @@
 package semaphore
 
 import (
-	"cmp"
 	"fmt"
 	"math/bits"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -37,7 +35,7 @@ const (
 )
 
 // state is that of all clients, as an array so that it can be a key.
-type state [4]modelClient
+type state [3]modelClient
 
 func (r rules) holders(s *state) (n int) {
 	for i := range r.clients {
@@ -59,8 +57,22 @@ func (r rules) grants(s *state, c, m int) bool {
 	return r.counting && votes < r.k || votes == 0
 }
 
+// event is what happened to a client, at a master or not.
+type event struct {
+	text           string
+	client, master int
+}
+
+func (e event) String() string {
+	words := []any{'A' + e.client, e.master}
+	if !strings.Contains(e.text, "[2]") {
+		words = words[:1]
+	}
+	return fmt.Sprintf(e.text, words...)
+}
+
 // steps calls fn with each state that can follow s, and with what happened.
-func (r rules) steps(s state, fn func(next state, what string)) {
+func (r rules) steps(s state, fn func(next state, what event)) {
 	for c := range r.clients {
 		switch s[c].phase {
 		case idle:
@@ -71,18 +83,18 @@ func (r rules) steps(s state, fn func(next state, what string)) {
 			for slot := range slots {
 				next := s
 				next[c] = modelClient{phase: asking, slot: uint8(slot)}
-				fn(next, fmt.Sprintf("%c begins", 'A'+c))
+				fn(next, event{"%c begins", c, 0})
 			}
 			continue
 		case asking: // it may give up at any time: not every master need be asked
 			next := s
 			next[c].phase = leaving
-			fn(next, fmt.Sprintf("%c gives back", 'A'+c))
+			fn(next, event{"%c gives back", c, 0})
 		case leaving:
 			if s[c].voted == 0 {
 				next := s
 				next[c] = modelClient{}
-				fn(next, fmt.Sprintf("%c has left", 'A'+c))
+				fn(next, event{"%c has left", c, 0})
 			}
 		}
 		for m := range r.masters {
@@ -92,48 +104,56 @@ func (r rules) steps(s state, fn func(next state, what string)) {
 				next[c].asked |= bit
 				if r.grants(&s, c, m) {
 					next[c].voted |= bit
-					fn(next, fmt.Sprintf("m%d votes for %c", m, 'A'+c))
+					fn(next, event{"m%[2]d votes for %[1]c", c, m})
 				} else {
-					fn(next, fmt.Sprintf("m%d refuses %c", m, 'A'+c))
+					fn(next, event{"m%[2]d refuses %[1]c", c, m})
 				}
 			case s[c].phase == leaving && s[c].voted&bit != 0:
 				next[c].voted &^= bit
-				fn(next, fmt.Sprintf("m%d drops the vote for %c", m, 'A'+c))
+				fn(next, event{"m%[2]d drops the vote for %[1]c", c, m})
 			}
 		}
 	}
 }
 
 // alike is the same for states that differ only in which client is which.
-func (s state) alike() state {
-	slices.SortFunc(s[:], func(a, b modelClient) int {
-		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.slot, b.slot), cmp.Compare(a.asked, b.asked), cmp.Compare(a.voted, b.voted))
-	})
-	return s
+func (s *state) alike() (k key) {
+	for i, c := range s {
+		word := uint32(c.phase)<<24 | uint32(c.slot)<<16 | uint32(c.asked)<<8 | uint32(c.voted)
+		for ; i > 0 && k[i-1] > word; i-- {
+			k[i] = k[i-1]
+		}
+		k[i] = word
+	}
+	return k
 }
+
+// key is the clients of a state, in order.
+type key [len(state{})]uint32
 
 // explore visits every state, but for states that are alike. It returns how many there are, and the
 // shortest course to one with more than k holders, if there is one.
 func (r rules) explore() (states int, course []string) {
 	type from struct {
 		state state
-		what  string
+		what  event
 	}
-	seen := map[state]from{{}: {}} // by what is alike
+	seen := map[key]from{{}: {}}
 	for front := []state{{}}; len(front) > 0; {
 		var next []state
 		for _, s := range front {
 			if r.holders(&s) > r.k {
 				for s != (state{}) {
 					before := seen[s.alike()]
-					course = append([]string{before.what}, course...)
+					course = append([]string{before.what.String()}, course...)
 					s = before.state
 				}
 				return len(seen), course
 			}
-			r.steps(s, func(n state, what string) {
-				if _, ok := seen[n.alike()]; !ok {
-					seen[n.alike()] = from{s, what}
+			r.steps(s, func(n state, what event) {
+				k := n.alike()
+				if _, ok := seen[k]; !ok {
+					seen[k] = from{s, what}
 					next = append(next, n)
 				}
 			})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,11 +25,11 @@ type world struct {
 	ms simtest.Masters
 }
 
-// inWorld runs test in a bubble with five masters that vote.
+// inWorld runs test in a bubble with three masters that vote.
 func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t, simtest.New(5)}
+		w := &world{t, simtest.New(3)}
 		quorumtest.NoErr(t, w.ms.Init(t.Context()))
 		test(t, w)
 	})
@@ -108,7 +109,7 @@ func (w *world) nothingLeft() {
 // forget deletes the votes of a lock on a quorum of masters, once all have voted.
 func (w *world) forget(name string) {
 	synctest.Wait()
-	for _, m := range w.ms[:3] {
+	for _, m := range w.ms[:2] {
 		_ = m.Do(func(db *nodetest.DB) { db.Del(name) })
 	}
 }
@@ -130,7 +131,7 @@ func TestAcquire_allTaken_nextWaitsForARelease(t *testing.T) {
 		_, err := b.TryAcquire(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
 		got := waits(t.Context(), b)
-		time.Sleep(time.Minute) // all are renewed
+		time.Sleep(15 * time.Second) // all are renewed
 		if len(got) > 0 {
 			t.Error("a fourth permit")
 		}
@@ -150,15 +151,18 @@ func TestAcquire_allTaken_nextWaitsForARelease(t *testing.T) {
 // What a permit costs in trips of 2 ms, and in acquires of a master.
 func TestAcquire_cost(t *testing.T) {
 	for _, k := range []int{1, 10, 100} {
+		if k > 10 && quorumtest.Race() {
+			break // it takes long, and is the same with more goroutines
+		}
 		inWorld(t, func(t *testing.T, w *world) {
 			ca, cb, cc := w.client(), w.client(), w.client()
-			asks := 0
+			var asks atomic.Int64
 			for _, c := range []*simtest.Client{ca, cb, cc} {
 				slow(c, time.Millisecond)
 			}
 			cb.Ways[0].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 				if cmd.Name == "acquire" {
-					asks++
+					asks.Add(1)
 				}
 				return nodetest.Fault{Delay: time.Millisecond, ReplyDelay: time.Millisecond}
 			})
@@ -183,9 +187,9 @@ func TestAcquire_cost(t *testing.T) {
 			_, err := b.TryAcquire(t.Context())
 			quorumtest.Is(t, err, redlock.ErrHeld)
 			refused := time.Since(start)
-			before := asks
+			before := asks.Load()
 			first, second := waits(t.Context(), b), waits(t.Context(), c)
-			joined := asks - before
+			joined := asks.Load() - before
 			start = time.Now()
 			release(t, held[0])
 			p := <-first
@@ -363,11 +367,11 @@ func TestAcquire_cancelRacesRelease_permitNotLost(t *testing.T) {
 		cb := w.client()
 		slow(cb, time.Millisecond)
 		a, b := must(t, w.client(), 2), must(t, cb, 2)
-		for i := range 40 {
+		for i := range 20 {
 			held := []*Permit{acquire(t, a), acquire(t, a)}
 			ctx, cancel := context.WithCancel(t.Context())
 			got := waits(ctx, b)
-			time.AfterFunc(time.Duration(i)*100*time.Microsecond, cancel)
+			time.AfterFunc(time.Duration(i)*200*time.Microsecond, cancel)
 			release(t, held[0])
 			if p := <-got; p != nil {
 				release(t, p)
@@ -487,7 +491,7 @@ func TestAcquire_slotRefused_saysWhich(t *testing.T) {
 		a := must(t, c, 2)
 		held := acquire(t, a)
 		other := fmt.Sprint("db:slot:", 3-held.Slot())
-		for _, m := range w.ms[:3] {
+		for _, m := range w.ms[:2] {
 			_ = m.Do(func(db *nodetest.DB) { db.Set(other, "a string") })
 		}
 		_, err := a.Acquire(t.Context())
@@ -505,11 +509,11 @@ func TestAcquire_outage_unreachable(t *testing.T) {
 		a, b := must(t, w.client(), 2), must(t, w.client(), 2)
 		held := []*Permit{acquire(t, a), acquire(t, a)}
 		got := waits(t.Context(), b)
-		for _, m := range w.ms[:3] {
+		for _, m := range w.ms[:2] {
 			m.Crash()
 		}
 		if p := <-got; p != nil {
-			t.Error("a permit of two masters")
+			t.Error("a permit of one master")
 		}
 		_, err := b.Acquire(t.Context())
 		quorumtest.Is(t, err, redlock.ErrUnreachable)
