@@ -62,7 +62,8 @@ type Config struct {
 	Messages bool
 	// Downgrade is how many writers in a hundred go on as readers.
 	Downgrade int
-	// Permits is k of a semaphore that is taken as often as its k slots and its turn are among the locks. 0: there is none.
+	// Permits is k of a semaphore that is taken as often as its k slots and its turn are among the locks. 0: there is none. Its waiters act on
+	// several locks at one instant, so a run with it repeats only nearly.
 	Permits int
 	// Left looks for what is left behind once the faults are over: see Left. Every client may kill its old connections then, because an
 	// acquire that was held back on one that it may not kill leaves a vote for a TTL.
