@@ -26,7 +26,7 @@ func TestWithMinHold_unlockedBefore_staysTaken(t *testing.T) {
 		"over":                 {5 * time.Second, 7 * time.Second, 7 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			simulate(t, func(t *testing.T, c *cluster) {
+			simulateWith(t, 3, func(t *testing.T, c *cluster) {
 				c.init()
 				one, other := c.client(), c.client()
 				l := locked(t, one.Mutex("x", redlock.WithMinHold(tc.hold)))
@@ -196,7 +196,7 @@ func TestEvery_faults_atMostOnceAPeriod(t *testing.T) {
 }
 
 func everyWithFaults(t *testing.T, c *cluster, seed uint64) {
-	const period, hosts, last = time.Minute, 3, 10 * time.Minute
+	const period, hosts, last = time.Minute, 3, 6 * time.Minute
 	c.init()
 	begun := time.Now()
 	var mu sync.Mutex
