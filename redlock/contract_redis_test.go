@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -86,7 +87,8 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	everything := func(c *redlock.Client, ctx context.Context) []map[string]error {
 		rw := c.RWMutex("rw")
 		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
-			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free"))}}
+			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free")), "ForceUnlock": c.ForceUnlock(ctx, "free", "nobody"), "Locks": atEnd(c.Locks(ctx, "f")),
+				"Every": c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") })}}
 	}
 	held := locked(t, c.Mutex("held"))
 	members, err := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
@@ -186,6 +188,13 @@ func empty(s string) error {
 	return redlock.ErrConfig
 }
 
+// atEnd is the error at the end of an iteration.
+func atEnd(all iter.Seq2[*redlock.Inspection, error]) (err error) {
+	for _, err = range all {
+	}
+	return err
+}
+
 // The table of the test above covers every method of these types. Add a new method to that table
 // first, and then here.
 func TestPublicAPI_tableIsWhole(t *testing.T) {
@@ -193,7 +202,8 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 		of   any
 		want []string
 	}{
-		{&redlock.Client{}, []string{"Close", "Inspect", "Mutex", "RWMutex", "Stats"}},
+		{&redlock.Client{}, []string{"Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Stats"}},
+		{&redlock.Every{}, []string{"Do", "Name"}},
 		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
 		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
 		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Unlock", "ValidUntil"}},

@@ -94,6 +94,12 @@ func TestNamespace_usersOfTwo_shareNothing(t *testing.T) {
 		soon(t, "topped up", func() bool { return len(ms.keys("redlock:ns:team-a:"+m.Name())) == 3 })
 		noErr(t, l.Unlock(t.Context()))
 	}
+	stuck := locked(t, one.Mutex("stuck"))
+	settled(t, stuck, 3)
+	noErr(t, two.ForceUnlock(t.Context(), "stuck", stuck.Holder()))
+	if n := len(ms.keys("redlock:ns:team-a:redlock:barred:{stuck}:*")); n != 3 {
+		t.Errorf("barred on %d masters", n)
+	}
 	for i, d := range ms.direct {
 		log, err := d.Do(t.Context(), "acl", "log").Slice()
 		noErr(t, err)
