@@ -392,12 +392,14 @@ func (m *Mutex) tellAcquired(ctx context.Context, lease *Lease, err error, began
 	if len(c.tells.acquired) == 0 {
 		return
 	}
-	now := c.clock.Elapsed()
-	e := AcquireEvent{Lock: m.l.Name, Mode: modeName(m.l), Took: now - began, Waited: waited, Rounds: rounds, Err: err}
-	if lease != nil {
+	e := AcquireEvent{Lock: m.l.Name, Mode: modeName(m.l), Waited: waited, Rounds: rounds, Err: err}
+	if lease == nil {
+		e.Took = c.clock.Elapsed() - began
+	} else {
 		h := lease.h
+		e.Took, e.Token, e.Holder = h.granted-began, h.token, h.holder
 		h.mu.Lock()
-		e.Token, e.Holder, e.Validity = h.token, h.holder, h.grant.Until()-now
+		e.Validity = h.grant.Until() - h.granted
 		h.mu.Unlock()
 	}
 	tellOf(ctx, c.tells.acquired, e)
