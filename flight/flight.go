@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package flight has one process load something that many want, while the others wait for it: a
+// cache that has to be filled, a report that has to be built. It is golang.org/x/sync/singleflight
+// over all hosts. The result is in the caller's own store, a cache or a table, from which the
+// others read it. docs/jobs.md compares the two.
+//
+// The package knows the order in which to read, lock and load. It keeps no state, and imports
+// package redlock and nothing else of this module. [Do] is all there is.
+package flight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// Do returns what read finds. If it finds nothing, one process calls load, and the others wait and
+// read again. name is the name of a [redlock.RWMutex] of the client.
+//
+// read looks into the store, and returns false if the value is not there. load makes the value,
+// writes it to the store and returns it. load's context ends when the lock is lost, because another
+// process may load then.
+//
+// Do calls read up to four times, and load once at most. An error of read ends Do. An error of load
+// is returned to its caller only, and the next caller that waits calls load. The other errors are
+// those of [redlock.Mutex.Lock]. If load has succeeded, or read has found the value, Do returns no
+// error, even if the lock could not be given back.
+//
+// A process that dies in load is followed by the next when the TTL of its lock is over.
+func Do[T any](ctx context.Context, client *redlock.Client, name string, read func(ctx context.Context) (value T, found bool, err error),
+	load func(ctx context.Context) (T, error), opts ...redlock.LockOption) (value T, err error) {
+	if ctx == nil || client == nil || read == nil || load == nil {
+		return value, fmt.Errorf("%w: flight: a nil context, client, read or load", redlock.ErrConfig)
+	}
+	value, found, err := read(ctx)
+	if found || err != nil {
+		return value, err
+	}
+	rw := client.RWMutex(name, opts...)
+	entered := false // the lock was had
+	fill := func(ctx context.Context) (err error) {
+		entered = true
+		if value, found, err = read(ctx); found || err != nil { // another may have loaded it since
+			return err
+		}
+		value, err = load(ctx)
+		found = err == nil
+		return err
+	}
+	err = rw.TryDo(ctx, fill)
+	if entered || !errors.Is(err, redlock.ErrHeld) {
+		return finish(value, found, err)
+	}
+	// Readers get the lock together when the loader gives it back.
+	err = rw.RDo(ctx, func(ctx context.Context) (err error) {
+		entered = true
+		value, found, err = read(ctx)
+		return err
+	})
+	if found || err != nil {
+		return finish(value, found, err)
+	}
+	err = rw.Do(ctx, fill) // the loader has failed
+	return finish(value, found, err)
+}
+
+// finish drops the error of giving the lock back if the value is there.
+func finish[T any](value T, found bool, err error) (T, error) {
+	if found {
+		return value, nil
+	}
+	return value, err
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flight_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/flight"
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/redlocktest"
+)
+
+// store is what the processes share.
+type store struct {
+	mu    sync.Mutex
+	value string
+	loads int
+	fails int // so many loads fail first
+}
+
+func (s *store) read(context.Context) (string, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.value, s.value != "", nil
+}
+
+var errLoad = errors.New("the source is down")
+
+func (s *store) load(ctx context.Context) (string, error) {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loads++
+	if s.loads <= s.fails {
+		return "", errLoad
+	}
+	s.value = "loaded"
+	return s.value, nil
+}
+
+// all has many callers of several clients ask at once, and returns how many got the value and how many failed.
+func (s *store) all(t *testing.T, clients []*redlock.Client) (values, failed int) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		for range 4 {
+			wg.Go(func() {
+				got, err := flight.Do(t.Context(), c, "x", s.read, s.load)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil && got == "loaded":
+					values++
+				case errors.Is(err, errLoad):
+					failed++
+				default:
+					t.Errorf("got %q, %v", got, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return values, failed
+}
+
+func TestDo_manyAtOnce_oneLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, masters := redlocktest.New(t)
+		s, began := &store{}, time.Now()
+		if values, _ := s.all(t, []*redlock.Client{c, masters.Client(), masters.Client()}); values != 12 || s.loads != 1 {
+			t.Errorf("%d have it, after %d loads", values, s.loads)
+		}
+		if took := time.Since(began); took > 300*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestDo_loaderFails_nextLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, masters := redlocktest.New(t)
+		s := &store{fails: 2}
+		if values, failed := s.all(t, []*redlock.Client{c, masters.Client(), masters.Client()}); values != 10 || failed != 2 || s.loads != 3 {
+			t.Errorf("%d have it, %d failed, after %d loads", values, failed, s.loads)
+		}
+	})
+}
+
+func TestDo_loaderDies_nextLoadsAfterTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, masters := redlocktest.New(t)
+		dying, s := masters.Client(), &store{}
+		_, err := flight.Do(t.Context(), dying, "x", s.read, func(context.Context) (string, error) { return "", dying.Close() })
+		if err != nil && !errors.Is(err, redlock.ErrClosed) {
+			t.Error(err)
+		}
+		began := time.Now()
+		if got, err := flight.Do(t.Context(), c, "x", s.read, s.load); got != "loaded" || err != nil {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if took := time.Since(began); took > redlock.DefaultTTL+3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestDo_badInputAndReadFails_told(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := redlocktest.New(t)
+		s := &store{}
+		for _, err := range []error{
+			second(flight.Do(nil, c, "x", s.read, s.load)), //nolint:staticcheck // what a caller may do
+			second(flight.Do(t.Context(), nil, "x", s.read, s.load)),
+			second(flight.Do(t.Context(), c, "x", nil, s.load)),
+			second(flight.Do(t.Context(), c, "x", s.read, nil)),
+			second(flight.Do(t.Context(), c, "", s.read, s.load)),
+		} {
+			if !errors.Is(err, redlock.ErrConfig) {
+				t.Errorf("got %v", err)
+			}
+		}
+		broken := func(context.Context) (string, bool, error) { return "", false, errLoad }
+		if _, err := flight.Do(t.Context(), c, "x", broken, s.load); !errors.Is(err, errLoad) || s.loads != 0 {
+			t.Errorf("got %v, after %d loads", err, s.loads)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestDo_realMasters_oneLoads(t *testing.T) {
+	masters := quorumtest.Start(t, 3)
+	s := &store{}
+	if values, _ := s.all(t, []*redlock.Client{masters.Open(), masters.Open()}); values != 8 || s.loads != 1 {
+		t.Errorf("%d have it, after %d loads", values, s.loads)
+	}
+}
