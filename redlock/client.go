@@ -92,6 +92,20 @@ func Open(ctx context.Context, urls []string, opts ...Option) (*Client, error) {
 	if err := s.checkCount(len(urls)); err != nil {
 		return nil, err
 	}
+	nodes, err := s.openNodes(urls)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(ctx, nodes, s)
+	if err != nil {
+		closeAll(nodes)
+		return nil, err
+	}
+	return c, nil
+}
+
+// openNodes makes the nodes of a client. It sends nothing.
+func (s *settings) openNodes(urls []string) ([]node.Node, error) {
 	cfg := s.node
 	cfg.Clock, cfg.StallAfter = s.clock, s.nodeTimeout
 	nodes := make([]node.Node, len(urls))
@@ -103,12 +117,7 @@ func Open(ctx context.Context, urls []string, opts ...Option) (*Client, error) {
 		}
 		nodes[i] = n
 	}
-	c, err := newClient(ctx, nodes, s)
-	if err != nil {
-		closeAll(nodes)
-		return nil, err
-	}
-	return c, nil
+	return nodes, nil
 }
 
 // New is [Open] for nodes that were made elsewhere: of ready go-redis clients
@@ -167,7 +176,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		switch {
 		case !ok || slot.Tag() == "":
 		case c.tag != "" && c.tag != slot.Tag():
-			return nil, fmt.Errorf("%w: masters %s and %s are slots of two tags, {%s} and {%s}, and no lock's name has both: give them one",
+			return nil, fmt.Errorf("%w: masters %s and %s are slots of two tags, {%s} and {%s}, and no lock's name has both: give them one, or open a whole cluster with OpenCluster",
 				ErrConfig, c.tagged, n.Name(), c.tag, slot.Tag())
 		default:
 			c.tag, c.tagged = slot.Tag(), n.Name()
@@ -222,6 +231,8 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 func (c *Client) admit(i int, id protocol.Identity) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Where the node was before it is no more: two slots of a cluster may change places.
+	c.idents[i] = protocol.Identity{}
 	for j, other := range c.idents {
 		if j != i && other.RunID == id.RunID {
 			return fmt.Errorf("%w: %s and %s are the same master (run_id %s): name it once", ErrConfig,

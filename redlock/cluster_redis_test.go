@@ -70,7 +70,8 @@ func TestCluster(t *testing.T) {
 	_ = stage("oneSlotAsMaster_locksAsOnAnyOther", 0, clusterLocks) &&
 		stage("slotIsElsewhere_waitersAreTold", 0, clusterWaits) && // makes 0 the replica, of 3
 		stage("failover_promotedReplicaRecoversFirst", 3, clusterFailover) &&
-		stage("slotMoves_noVoteTwiceAndRecoversFirst", 1, clusterMigration)
+		stage("slotMoves_noVoteTwiceAndRecoversFirst", 1, clusterMigration) &&
+		stage("wholeCluster_oneVoteOfEachMaster", 0, clusterWhole)
 }
 
 // The slot and two plain masters, one of which is down: whatever is locked has a vote

@@ -159,6 +159,35 @@ func ExampleOpen() {
 	// no quorum of masters answered before ctx ended: true
 }
 
+// One Redis Cluster is all there is: its masters are the quorum. docs/cluster.md says what that does not
+// promise.
+func ExampleOpenCluster() {
+	const url = "redis-cluster://10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379" // any of its servers
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	// Once, by an operator:
+	urls, err := redlock.ClusterURLs(url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := redlock.Init(ctx, redlock.List{URLs: urls}, nil, redlock.NothingWasEverLocked); err != nil {
+		log.Fatal(err)
+	}
+
+	client, err := redlock.OpenCluster(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	err = client.Mutex("invoice/4711").Do(ctx, func(ctx context.Context) error {
+		return nil // only one program at a time is here
+	})
+	if err != nil {
+		log.Print(err)
+	}
+}
+
 // A caller that would rather fail than wait for the end of an outage.
 func ExampleWithPatience() {
 	masters, open := inMemory()

@@ -82,6 +82,9 @@ func checkName(name string) error {
 
 // checkSlot returns why the lock called name cannot be on all masters, or nil.
 func (c *Client) checkSlot(name string) error {
+	if c.cluster && strings.HasPrefix(name, clusterTags) {
+		return fmt.Errorf("%w: lock name %q begins with %q, which is the library's own in a cluster", ErrConfig, name, clusterTags)
+	}
 	if c.tag == "" || hashTag(name) == c.tag {
 		return nil
 	}

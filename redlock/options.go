@@ -48,7 +48,8 @@ type settings struct {
 	noRecovery  bool
 	// fixedMasters says that the list of masters is never changed. See WithFixedMasters.
 	fixedMasters bool
-	nodeCount    int // how many masters there must be; 0: an odd number of 3 or more
+	cluster      bool // the masters are one Redis Cluster. See OpenCluster.
+	nodeCount    int  // how many masters there must be; 0: an odd number of 3 or more
 	drift        clock.Drift
 	clock        clock.Clock
 	logger       *slog.Logger
