@@ -37,9 +37,8 @@ const again = 5 * time.Second
 // Locker is a gocron.Locker. Make it with [NewLocker]. It is safe for concurrent use, by several
 // schedulers too.
 type Locker struct {
-	client  *redlock.Client
-	minHold time.Duration
-	opts    []redlock.LockOption
+	client *redlock.Client
+	opts   []redlock.LockOption
 
 	mu   sync.Mutex
 	held map[string]*redlock.Lease
@@ -49,14 +48,15 @@ var _ gocron.Locker = (*Locker)(nil)
 
 // NewLocker returns a Locker on client, which stays the caller's to close.
 //
-// minHold is how long a job's lock stays taken at least, from its grant on. It must be longer than the
-// clocks of the processes are apart: if a job takes less time than that, a process whose clock is
-// behind finds the lock free, and runs the same run of the job again. It must be shorter than the job's
-// interval. If the process ends before minHold is over, the lock ends with its TTL.
+// minHold is how long a job's lock stays taken at least, from its grant on (redlock.WithMinHold). It
+// must be longer than the clocks of the processes are apart: if a job takes less time than that, a
+// process whose clock is behind finds the lock free, and runs the same run of the job again. It must be
+// shorter than the job's interval.
 //
 // Leases are renewed, so a job may take longer than the TTL. opts are options of the locks.
 func NewLocker(client *redlock.Client, minHold time.Duration, opts ...redlock.LockOption) *Locker {
-	return &Locker{client: client, minHold: minHold, opts: opts, held: make(map[string]*redlock.Lease)}
+	opts = append([]redlock.LockOption{redlock.WithMinHold(minHold)}, opts...)
+	return &Locker{client: client, opts: opts, held: make(map[string]*redlock.Lease)}
 }
 
 // Lock implements gocron.Locker. key is the job's name, and the name of the lock: give each job a name
@@ -68,9 +68,6 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	if l == nil || l.held == nil {
 		return nil, fmt.Errorf("%w: a nil or zero Locker; make it with NewLocker", redlock.ErrConfig)
 	}
-	if l.minHold < 0 {
-		return nil, fmt.Errorf("%w: minimum hold %v: want 0 or more", redlock.ErrConfig, l.minHold)
-	}
 	lease, err := l.client.Mutex(key, l.opts...).TryLock(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("gocronlock: job %q is skipped: %w", key, err)
@@ -78,7 +75,7 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held[key] = lease
-	return &lock{l, lease, time.Now().Add(l.minHold)}, nil
+	return &lock{l, lease}, nil
 }
 
 // Lease returns the lease under which the job called key runs in this process, or nil if it does not
@@ -103,7 +100,6 @@ func (l *Locker) Lease(key string) *redlock.Lease {
 type lock struct {
 	l     *Locker
 	lease *redlock.Lease
-	least time.Time // not to be released before
 }
 
 // Unlock implements gocron.Lock. A ctx that has ended, as it has when the scheduler was shut down, does
@@ -114,12 +110,7 @@ func (k *lock) Unlock(ctx context.Context) error {
 		delete(k.l.held, k.lease.Name())
 	}
 	k.l.mu.Unlock()
-	left := time.Until(k.least)
-	if left <= 0 {
-		return k.lease.Unlock(ctx)
-	}
-	time.AfterFunc(left, func() { _ = k.lease.Unlock(context.Background()) })
-	return k.lease.Err()
+	return k.lease.Unlock(ctx)
 }
 
 // Elector is a gocron.Elector. Make it with [NewElector], and close it. It is safe for concurrent use, by
