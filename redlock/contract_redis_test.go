@@ -53,7 +53,7 @@ func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
 func leaseWays(l *redlock.Lease, ctx context.Context) map[string]error {
 	bound, stop := l.Bind(ctx)
 	defer stop()
-	return map[string]error{"Lease.Extend": l.Extend(ctx), "Lease.Reenter": second(l.Reenter(ctx)), "Lease.Unlock": l.Unlock(ctx), "Lease.Bind": context.Cause(bound)}
+	return map[string]error{"Lease.Extend": l.Extend(ctx), "Lease.Handoff": second(l.Handoff(ctx)), "Lease.Reenter": second(l.Reenter(ctx)), "Lease.Unlock": l.Unlock(ctx), "Lease.Bind": context.Cause(bound)}
 }
 
 func multiLeaseWays(l *multilock.Lease, ctx context.Context) map[string]error {
@@ -84,10 +84,12 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 			}
 		}
 	}
+	ticket, err := locked(t, c.Mutex("handed-off")).Handoff(t.Context())
+	noErr(t, err)
 	everything := func(c *redlock.Client, ctx context.Context) []map[string]error {
 		rw := c.RWMutex("rw")
 		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
-			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free")), "ForceUnlock": c.ForceUnlock(ctx, "free", "nobody"), "Locks": atEnd(c.Locks(ctx, "f")),
+			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free")), "Adopt": second(c.Adopt(ctx, ticket)), "ForceUnlock": c.ForceUnlock(ctx, "free", "nobody"), "Locks": atEnd(c.Locks(ctx, "f")),
 				"Every": c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") })}}
 	}
 	held := locked(t, c.Mutex("held"))
@@ -202,11 +204,11 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 		of   any
 		want []string
 	}{
-		{&redlock.Client{}, []string{"Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Stats"}},
+		{&redlock.Client{}, []string{"Adopt", "Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Stats"}},
 		{&redlock.Every{}, []string{"Do", "Name"}},
 		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
 		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
-		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Unlock", "ValidUntil"}},
+		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Handoff", "Holder", "Name", "Reenter", "Token", "Unlock", "ValidUntil"}},
 		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock", "TryLockFor"}},
 		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Unlock", "ValidUntil"}},
 	} {
