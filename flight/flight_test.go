@@ -118,8 +118,9 @@ func TestDo_badInputAndReadFails_told(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := redlocktest.New(t)
 		s := &store{}
+		var none context.Context
 		for _, err := range []error{
-			second(flight.Do(nil, c, "x", s.read, s.load)), //nolint:staticcheck // what a caller may do
+			second(flight.Do(none, c, "x", s.read, s.load)),
 			second(flight.Do(t.Context(), nil, "x", s.read, s.load)),
 			second(flight.Do(t.Context(), c, "x", nil, s.load)),
 			second(flight.Do(t.Context(), c, "x", s.read, nil)),
