@@ -275,7 +275,10 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 	rough := func(m *member, rnd *rand.Rand) {
 		for i, way := range m.Ways {
 			rnd := rand.New(rand.NewPCG(rnd.Uint64(), uint64(i))) // the lanes send by themselves
+			var mu sync.Mutex                                     // a lane has two connections
 			way.SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+				mu.Lock()
+				defer mu.Unlock()
 				f.Delay = time.Duration(rnd.IntN(5)) * time.Millisecond
 				switch {
 				case cmd.Name != "adopt" && cmd.Name != "release" && cmd.Name != "extend":
