@@ -25,7 +25,7 @@ test: setup
 	# and the mutants' own build. One after the other: what only computes slows a
 	# Docker engine down, nice or not.
 	$(GO) test -short -count=1 -vet=off $(MODELS)
-	$(GO) test -count=1 -vet=off -run 'TestSim_slowMasters|TestSim_handOff_cancel|TestSim_tryLock_tenAtOnce' ./redlock
+	$(GO) test -count=1 -vet=off -run '^TestSim_(slowMasters|handOff_cancel|tryLock_tenAtOnce|masterDownUnderLoad|masterBackWithMany)' ./redlock
 	$(GO) test -count=1 -vet=off ./chaos/sim
 	$(GO) test -count=1 -vet=off -run repeatsByThePrintedCommand ./chaos/chaoscli
 	$(GO) test -count=1 -vet=off -run 'everyNemesis|Failover|harnessEndsBadly|twoAtOnce|TestOperator' ./chaos

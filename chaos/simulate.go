@@ -16,8 +16,8 @@ import (
 	"github.com/redlock-go/redlock/chaos/sim"
 )
 
-// Sim is the driver that starts no masters. The library runs on masters in memory and on simulated time (package sim), so a seed repeats
-// exactly. Config.Image, Servers, Persistence, Other, AtOnce, Workloads and TTL do not apply.
+// Sim is the driver that starts no masters. The library runs on masters in memory and on simulated time (package sim), so a seed repeats,
+// unless the machine is so busy that Go's scheduler changes the order of goroutines (docs/chaos.md). Config.Image, Servers, Persistence, Other, AtOnce, Workloads and TTL do not apply.
 const Sim cluster.Driver = "sim"
 
 // SimNemeses returns the names of the nemeses that the driver Sim has. They are the keys of a map; its values are what package sim calls

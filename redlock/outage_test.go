@@ -37,6 +37,7 @@ func (m *member) undoing(i int) *atomic.Int64 {
 // for. Otherwise they would grow with the outage, and the master would have to execute them all
 // when it is back.
 func TestSim_masterDownUnderLoad_nothingPilesUp(t *testing.T) {
+	large(t)
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
@@ -120,6 +121,7 @@ func TestSim_frozenMaster_lateGrantIsReleased(t *testing.T) {
 // The client sends kept releases 64 at a time, so that other operations do not wait behind all of
 // them.
 func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
+	large(t)
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client(redlock.WithTTL(time.Minute), redlock.WithMaxTTL(time.Minute))
 		var leases []*redlock.Lease
@@ -275,6 +277,7 @@ func (m *member) away(i int, d time.Duration) {
 // they are asked again. The limits are wide, because it is chance how often a release and the next
 // acquire go in one pipeline. A client that waited for slow masters lost nine tenths of its locks.
 func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
+	large(t)
 	for _, tc := range []struct {
 		masters, clients, callers int
 		slow                      []int
@@ -287,9 +290,6 @@ func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 		{5, 1, 8, []int{3, 4}, 120 * time.Millisecond},
 		{5, 4, 2, []int{3, 4}, 40 * time.Millisecond},
 	} {
-		if raceEnabled && tc.masters > 3 {
-			continue // make test runs all of them without the race detector
-		}
 		rate := func(slow func(c *cluster, members []*member)) (n int) {
 			simulateWith(t, tc.masters, func(t *testing.T, c *cluster) {
 				var members []*member
@@ -573,4 +573,11 @@ func TestSim_close_mastersSilent_soonDone(t *testing.T) {
 			t.Errorf("closed after %v", took)
 		}
 	})
+}
+
+// large leaves a simulation out that takes long with the race detector. make test runs it without.
+func large(t *testing.T) {
+	if raceEnabled {
+		t.Skip("without the race detector only")
+	}
 }

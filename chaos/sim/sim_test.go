@@ -203,27 +203,27 @@ func count(race, plain, soak uint64) uint64 {
 }
 
 func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
+	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
 }
 
 func TestRun_wildClocks_keepTokens(t *testing.T) {
-	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
+	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
 }
 
 // Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.
 func TestRun_amnesia_keepsExclusion(t *testing.T) {
-	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true, Namespace: "team-a"})
+	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true, Namespace: "team-a"})
 }
 
 // Callers in one process stand in line for each other.
 func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(1_500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
+	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
 }
 
 // Clients die while they hold, wait, take and give back, and their leases then meet other faults.
 func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 	doings := []string{sim.DoingLock, sim.DoingHold, sim.DoingUnlock}
-	n := count(1_500, 6_000, 1_000_000)
+	n := count(500, 6_000, 1_000_000)
 	var missing []string
 	many(t, func(s sim.Stats) bool {
 		missing = slices.DeleteFunc(slices.Clone(doings), func(doing string) bool { return s.Killed[doing] > 0 })
@@ -289,7 +289,7 @@ func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
 
 // One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.
 func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
-	enough := operations(count(1_500, 6_000, 1_000_000))
+	enough := operations(count(500, 6_000, 1_000_000))
 	cfg := sim.Config{Duration: 20 * time.Second, Locks: 1, Clients: 6, Workers: 2}
 	reads, together := 0, 0
 	many(t, enough, cfg, func(h *history.History) {
@@ -366,12 +366,12 @@ func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 
 // Operators change the masters, and let them begin, by processes that are killed or stopped at any point.
 func TestRun_operated_keepsEveryPromise(t *testing.T) {
-	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(3_000, 100_000, 5_000_000))
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(1_000, 100_000, 5_000_000))
 }
 
 // The same where any master may forget everything.
 func TestRun_operated_amnesia_keepsExclusion(t *testing.T) {
-	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(3_000, 100_000, 5_000_000),
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(1_000, 100_000, 5_000_000),
 		sim.ActAbandoned)
 }
 

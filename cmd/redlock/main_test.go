@@ -8,7 +8,9 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +37,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(programVar) != "" {
 		_ = os.Unsetenv(programVar) // not for the command of run
 		main()
+	}
+	// Under nohup, or in the background of a shell, these are ignored, and the programs of the tests would
+	// ignore them too. What is caught has its default in a new program.
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	for _, v := range []string{nodesVar, nodesFileVar} {
 		_ = os.Unsetenv(v)

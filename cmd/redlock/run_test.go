@@ -81,6 +81,8 @@ func startRun(t *testing.T, list, name string, words ...string) *process {
 // line returns the next line of stdout.
 func (p *process) line() string {
 	p.t.Helper()
+	late := time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }) // the guard ends the command, and its output
+	defer late.Stop()
 	s, err := p.out.ReadString('\n')
 	if err != nil {
 		p.t.Fatalf("%v; stderr: %s", err, &p.stderr)
