@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -160,7 +161,7 @@ func again(t *testing.T, seed uint64) string {
 	return command
 }
 
-// many judges seeds, one after the other, until that is enough.
+// many judges seeds, one after the other, until that is enough and each checker has had something to judge, but no more than enough and 20.
 func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
 	t.Helper()
 	judged := map[string]int{}
@@ -173,7 +174,11 @@ func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config, look ...fun
 	start := time.Now()
 	var total sim.Stats
 	runs := uint64(0)
-	for ; !enough(total) && !t.Failed(); runs++ {
+	idle := func() bool { return slices.Contains(slices.Collect(maps.Values(judged)), 0) }
+	for more := 20; (!enough(total) || idle() && more > 0) && !t.Failed(); runs++ {
+		if enough(total) {
+			more--
+		}
 		h, stats := judge(t, first+runs, cfg, judged)
 		total.Add(stats)
 		for _, f := range look {
