@@ -78,7 +78,7 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	status, err := redlock.ReadStatus(ctx, list)
 	v := judge(patients, status, err)
 	if d.namespace != "" && err == nil {
-		v.ACL = "ACL SETUSER " + d.namespace + " reset on >PASSWORD " + strings.Join(protocol.Namespace(d.namespace).ACL(), " ")
+		v.ACL = "ACL SETUSER " + d.namespace + " reset resetchannels on >PASSWORD " + strings.Join(protocol.Namespace(d.namespace).ACL(), " ")
 	}
 	if !d.json {
 		v.print(o.out)

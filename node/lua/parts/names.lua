@@ -20,7 +20,7 @@ local function place_of(holder, mode)
 end
 
 local function is_reader(place)
-  return string.find(place, '/r', 37, true) ~= nil
+  return string.find(string.sub(place, 37), '/r', 1, true) ~= nil
 end
 
 -- state_of returns the record state in which the place was taken, or nil if it must not be

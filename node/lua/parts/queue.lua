@@ -65,7 +65,7 @@ end
 -- wake names the place: its client may have given it up without this master having heard of it, and
 -- takes it out of the queue then. A client of an earlier build understands the lock's name only.
 local function wake(place, lock)
-  call('publish', wake_channel(place), string.find(place, '/', 37, true) and lock .. '\0' .. place or lock)
+  call('publish', wake_channel(place), string.find(string.sub(place, 37), '/', 1, true) and lock .. '\0' .. place or lock)
 end
 
 -- enqueue puts the place into the queue, and sets the sign of life of its client.
