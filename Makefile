@@ -88,7 +88,6 @@ soak: setup
 
 # An hour or two: the large worlds of the membership model, all pairs of operators
 # and fifty times as many random walks. It prints states, seeds, and how to repeat
-# a walk that fails. WALKS=100000 walks longer, SEED=7 walks the same walks again.
+# a walk that fails. SEED=7 walks from that seed instead of those of the list.
 soak-membership: setup
-	REDLOCK_SOAK=1 $(GO) test -count=1 -vet=off -timeout 6h -v ./redlock/membershipmodel \
-		-walks $(or $(WALKS),0) -seed $(or $(SEED),0)
+	REDLOCK_SOAK=1 REDLOCK_TIER=soak REDLOCK_SEED=$(SEED) $(GO) test -count=1 -vet=off -timeout 6h -v ./redlock/membershipmodel
