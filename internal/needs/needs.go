@@ -9,7 +9,7 @@
 // Two variables decide:
 //
 //	REDLOCK_TIER     quick (the default: go test ./...), test (make test), ci (.ci/run), soak (make soak)
-//	REDLOCK_REQUIRE  what must be there, as a list: redis,docker,java,servers
+//	REDLOCK_REQUIRE  what must be there, as a list: redis,docker,java,servers,programs
 package needs
 
 import (
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func ParseTier(name string) (Tier, error) {
 	return 0, fmt.Errorf("%s=%q: no such tier: want one of %s", TierVar, name, strings.Join(tiers, ", "))
 }
 
-var things = []string{"redis", "docker", "java", "servers"}
+var things = []string{"redis", "docker", "java", "servers", "programs"}
 
 // ParseRequire returns what the list names.
 func ParseRequire(list string) ([]string, error) {
@@ -77,6 +78,13 @@ func At(t testing.TB) Tier {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tier
+}
+
+// Now returns the tier that the environment names, for helpers that have no test at hand. It takes a name that is none for quick: the tests
+// of such a run fail by At.
+func Now() Tier {
+	tier, _ := ParseTier(os.Getenv(TierVar))
 	return tier
 }
 
@@ -124,6 +132,7 @@ func NoRace(t testing.TB, why string) {
 // Redis skips the test where there is no redis-server.
 func Redis(t testing.TB) {
 	t.Helper()
+	At(t)
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		missing(t, "redis", "no redis-server in PATH: apt-get install redis-server")
 	}
@@ -131,6 +140,20 @@ func Redis(t testing.TB) {
 
 // EveryServer is Redis, and says that what the test shows depends on the server: the gate runs the test on each version that is supported.
 func EveryServer(t testing.TB) { t.Helper(); Redis(t) }
+
+// Cluster is Redis, and skips the test where the redis-server is of version 6: its cluster takes a fixed port beside each server's, which may be
+// another's.
+func Cluster(t testing.TB) {
+	t.Helper()
+	Redis(t)
+	says, err := exec.CommandContext(t.Context(), "redis-server", "--version").Output()
+	if err != nil {
+		t.Fatalf("redis-server --version: %v", err)
+	}
+	if strings.Contains(string(says), " v=6.") {
+		t.Skipf("redis-server has --cluster-port since 7.0: this is %s", strings.TrimSpace(string(says)))
+	}
+}
 
 // Server returns the program of a server of another version, such as redis-6.2, redis-8.0 or valkey-8.1, which .ci/servers fetches. It is for .ci/run.
 func Server(t testing.TB, name string) (program string) {
@@ -183,5 +206,21 @@ func Java(t testing.TB) {
 		if _, err := exec.LookPath(program); err != nil {
 			missing(t, "java", fmt.Sprintf("no %s in PATH: the Redisson peer needs a JDK and Maven", program))
 		}
+	}
+}
+
+// Program skips the test where the program is not in PATH.
+func Program(t testing.TB, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		missing(t, "programs", fmt.Sprintf("no %s in PATH", name))
+	}
+}
+
+// Linux skips the test on every other system. why says what of Linux it is about, such as "reads /proc".
+func Linux(t testing.TB, why string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skipf("on Linux only: %s", why)
 	}
 }
