@@ -88,12 +88,16 @@ func Now() Tier {
 	return tier
 }
 
-// missing skips the test because thing is not there, or fails it where it must be.
-func missing(t testing.TB, thing, why string) {
+// Missing skips the test because thing is not there, or fails it where it must be. It is for what only an attempt shows, such as a compiler that
+// lacks its headers. thing is a word of REDLOCK_REQUIRE.
+func Missing(t testing.TB, thing, why string) {
 	t.Helper()
 	must, err := ParseRequire(os.Getenv(RequireVar))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(things, thing) {
+		t.Fatalf("needs.Missing: nothing is called %q", thing)
 	}
 	if slices.Contains(must, thing) {
 		t.Fatalf("%s, and %s=%s says that it must be there", why, RequireVar, os.Getenv(RequireVar))
@@ -134,7 +138,7 @@ func Redis(t testing.TB) {
 	t.Helper()
 	At(t)
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		missing(t, "redis", "no redis-server in PATH: apt-get install redis-server")
+		Missing(t, "redis", "no redis-server in PATH: apt-get install redis-server")
 	}
 }
 
@@ -161,7 +165,7 @@ func Server(t testing.TB, name string) (program string) {
 	CI(t)
 	program = filepath.Join(ServersDir(), name, "redis-server")
 	if err := exec.CommandContext(t.Context(), program, "--version").Run(); err != nil {
-		missing(t, "servers", fmt.Sprintf("no server %s: %v: .ci/servers fetches it", name, err))
+		Missing(t, "servers", fmt.Sprintf("no server %s: %v: .ci/servers fetches it", name, err))
 	}
 	return program
 }
@@ -192,7 +196,7 @@ func Docker(t testing.TB) {
 	}
 	conn, err := net.Dial(network, address)
 	if err != nil {
-		missing(t, "docker", fmt.Sprintf("no Docker engine answers: %v", err))
+		Missing(t, "docker", fmt.Sprintf("no Docker engine answers: %v", err))
 		return
 	}
 	_ = conn.Close()
@@ -204,7 +208,7 @@ func Java(t testing.TB) {
 	CI(t)
 	for _, program := range []string{"java", "javac", "mvn"} {
 		if _, err := exec.LookPath(program); err != nil {
-			missing(t, "java", fmt.Sprintf("no %s in PATH: the Redisson peer needs a JDK and Maven", program))
+			Missing(t, "java", fmt.Sprintf("no %s in PATH: the Redisson peer needs a JDK and Maven", program))
 		}
 	}
 }
@@ -213,7 +217,7 @@ func Java(t testing.TB) {
 func Program(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		missing(t, "programs", fmt.Sprintf("no %s in PATH", name))
+		Missing(t, "programs", fmt.Sprintf("no %s in PATH", name))
 	}
 }
 

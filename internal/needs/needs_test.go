@@ -49,6 +49,9 @@ func TestNeeds_tableOfEnvironments(t *testing.T) {
 	}
 	server := func(t testing.TB) { Server(t, "redis-6.2") }
 	program := func(t testing.TB) { Program(t, "redis-server") }
+	broken := func(thing string) func(testing.TB) {
+		return func(t testing.TB) { Missing(t, thing, "cc has no headers") }
+	}
 	for _, test := range []struct {
 		name, tier, require, path string
 		need                      func(testing.TB)
@@ -73,6 +76,9 @@ func TestNeeds_tableOfEnvironments(t *testing.T) {
 		{"a program", "", "programs", with, program, ""},
 		{"a program that is missing", "", "redis", empty, program, "skip: no redis-server in PATH"},
 		{"a program that must be there", "", "programs", empty, program, "fatal: no redis-server in PATH, and REDLOCK_REQUIRE=programs"},
+		{"what an attempt showed", "", "redis", with, broken("programs"), "skip: cc has no headers"},
+		{"what must work", "", "redis programs", with, broken("programs"), "fatal: cc has no headers, and REDLOCK_REQUIRE=redis programs"},
+		{"a thing that nobody can require", "", "", with, broken("headers"), `fatal: needs.Missing: nothing is called "headers"`},
 		{"every server is redis", "", "redis", empty, EveryServer, "fatal: no redis-server"},
 		{"a server that is missing", "ci", "", empty, server, "skip: no server redis-6.2"},
 		{"a server that must be there", "ci", "docker, servers", empty, server, "fatal: no server redis-6.2"},
