@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -184,7 +184,11 @@ func TestEvery_periodNotKept_runsNothing(t *testing.T) {
 // Hosts with timers of their own, which are killed in the middle of a run and cut off. No two runs
 // start within a period, and there are runs.
 func TestEvery_faults_atMostOnceAPeriod(t *testing.T) {
-	for seed := range replay.Many(t, quorumtest.Scale(2, 200)) {
+	runs := 2
+	if needs.InSoak(t) {
+		runs = 200
+	}
+	for seed := range replay.Many(t, runs) {
 		simulateWith(t, 3, func(t *testing.T, c *cluster) { everyWithFaults(t, c, seed) })
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -74,7 +74,7 @@ func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 func tokensWhileHurt(t *testing.T, seed uint64) {
 	rng := replay.RNG(seed)
 	grants, rest := int64(300), 10*time.Millisecond
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		// With a rest now and then: masters that are always hurt grant little.
 		grants, rest = 200_000, time.Second
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
@@ -133,13 +134,11 @@ func (p *pair) ask(i int, req protocol.Request) protocol.Reply {
 // The in-memory master answers, writes and publishes what a real one does,
 // whatever it is asked.
 func TestMaster_randomOps_sameAsRedis(t *testing.T) {
+	needs.Redis(t)
 	replay.Each(t, sameAsRedis)
 }
 
 func sameAsRedis(t *testing.T, seed uint64) {
-	if _, _, err := localredis.Find(); err != nil {
-		t.Skip(err)
-	}
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -12,15 +12,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// often is how many random runs to make: n, a tenth under the race detector, which has nothing to find in a single
-// goroutine, and many in a soak.
+// often is how many random runs to make: n, or many in a soak.
 func often(t *testing.T, n, many int) int {
 	t.Helper()
-	switch {
-	case needs.InSoak(t):
+	if needs.InSoak(t) {
 		return many
-	case needs.Race:
-		return n / 10
 	}
 	return n
 }
+
+// computes is why a test is run without the race detector, which makes it six times slower.
+const computes = "one goroutine that only computes"

@@ -49,12 +49,13 @@ func faulty(w World, list List) World {
 // walks at random with losses, late actions and masters out of reach on top, in lists of the same masters and in lists
 // that share two.
 func TestCheck_operatorPairs_hold(t *testing.T) {
-	limit, walks := 30_000, 40
-	switch {
-	case needs.InSoak(t):
+	needs.NoRace(t, computes)
+	limit, walks := 3_000, 5
+	switch needs.At(t) {
+	case needs.TierCI:
+		limit, walks = 30_000, 40
+	case needs.TierSoak:
 		limit, walks = 3_000_000, 3000
-	case needs.Race || testing.Short():
-		limit, walks = 3_000, 5
 	}
 	for _, w := range operatorPairs() {
 		t.Run(w.Name, func(t *testing.T) {
@@ -78,9 +79,7 @@ func TestCheck_operatorPairs_hold(t *testing.T) {
 // TestWalk_operatorPairs_refuted: walks through the pairs find faults too, with fixed seeds, so that it cannot fail by
 // luck.
 func TestWalk_operatorPairs_refuted(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for _, test := range []struct {
 		pair   string
 		broken func(*World)

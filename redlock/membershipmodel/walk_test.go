@@ -46,17 +46,18 @@ var fiveWorlds = []World{
 }
 
 // TestWalk_fiveMasters_holds takes random walks. It asserts too that those of the list got somewhere. They are the same in each run, so a correct
-// build never misses that. In a soak it takes fifty times as many.
+// build never misses that. A soak takes fifty times as many as .ci/run.
 func TestWalk_fiveMasters_holds(t *testing.T) {
+	needs.NoRace(t, computes)
 	for _, w := range fiveWorlds {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
-			walks := 150
-			switch {
-			case needs.InSoak(t):
+			walks := 20
+			switch needs.At(t) {
+			case needs.TierCI:
+				walks = 150
+			case needs.TierSoak:
 				walks = 7500
-			case needs.Race || testing.Short():
-				walks = 20
 			}
 			won := walk(t, w, walks, walkSteps)
 			if taken := won[0] + won[1] + won[2] + won[3]; replay.Listed() && taken >= 20 && won[2]+won[3] < taken/12 {
@@ -69,9 +70,7 @@ func TestWalk_fiveMasters_holds(t *testing.T) {
 // TestWalk_variants_refuted shows that walks of five masters find faults: with fixed seeds, so that it cannot fail by
 // luck.
 func TestWalk_variants_refuted(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for name, test := range map[string]struct {
 		world  int
 		broken func(*World)

@@ -18,6 +18,7 @@ var five = Model{Masters: 5, Attempts: 3, Starts: Spread(5, 3), Floors: []int64{
 // TestWalk_soundModels_hold asserts too that the walks of the list got somewhere: a tenth of them or more see two grants. A walk is the same in each
 // run, so a correct build never misses that. In a soak it walks until the three models together have granted ten million tokens.
 func TestWalk_soundModels_hold(t *testing.T) {
+	needs.NoRace(t, computes)
 	walks, grants := 3000, 0
 	if needs.InSoak(t) {
 		walks, grants = math.MaxInt, 10_000_000/3+1
@@ -58,6 +59,7 @@ func TestWalk_soundModels_hold(t *testing.T) {
 
 // TestWalk_brokenRules_refuted runs fixed seeds, so it cannot fail by luck.
 func TestWalk_brokenRules_refuted(t *testing.T) {
+	needs.NoRace(t, computes)
 	const walks = 5000
 	for name, rule := range map[string]Rule{
 		"S0": NoWriteBack, "S1": Unconditional, "S3": CompareAndSet, "late vote": LateVote, "sent again": Resent,

@@ -18,6 +18,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// computes is why a test is run without the race detector, which makes it ten times slower.
+const computes = "one goroutine that only computes"
+
 // runs is how much is replayed: all short paths of so many steps, and so many random ones. In them everything must
 // happen so many times at least.
 type runs struct{ short, random, least int }
