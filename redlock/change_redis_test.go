@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -55,6 +56,7 @@ func (r *register) leave(l *redlock.Lease) {
 
 // Issue 14, "Must hold": a change of masters under load from 16 clients.
 func TestReconfigure_underLoadOf16Clients(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	const clients, locks = 16, 4
 	ms := startMasters(t, 8, localredis.Config{})
@@ -166,6 +168,7 @@ const changer = "REDLOCK_TEST_CHANGE"
 // A process that changes the masters is killed with SIGKILL at any point, and another one
 // ends the change.
 func TestReconfigure_killed_anotherProcessEndsIt(t *testing.T) {
+	needs.Test(t)
 	if lists := os.Getenv(changer); lists != "" {
 		from, to, _ := strings.Cut(lists, " ")
 		reconfigure(t, list(strings.Split(from, ","), quick...), list(strings.Split(to, ","), quick...))

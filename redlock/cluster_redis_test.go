@@ -60,6 +60,8 @@ func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), ke
 
 // The stages share one cluster, because a cluster takes three seconds to start.
 func TestCluster(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
 	stage := func(name string, master int, f func(*testing.T, slot)) bool {

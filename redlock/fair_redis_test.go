@@ -113,6 +113,7 @@ func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker
 // However many callers want the lock, all get the same share of it, and each acquire costs the
 // masters the same.
 func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 5)
 	sizes := []int{2, 8, 64}
 	if needs.InSoak(t) {
@@ -208,11 +209,13 @@ func open(masters *quorumtest.Masters, n int) (clients []*redlock.Client) {
 }
 
 func TestLock_fair_orderOfArrival(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 5)
 	arrivals(t, masters, quorumtest.Scale(4, 40), open(masters, 25))
 }
 
 func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 5)
 	clients := open(masters, 25)
 	quorumtest.NoErr(t, masters.Servers[2].Kill())
@@ -222,6 +225,7 @@ func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
 // A client whose time of day is wrong keeps its turn, and its tokens grow as those of other clients
 // do.
 func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 5)
 	var clients []*redlock.Client
 	var mutexes []redlock.Locker
@@ -284,6 +288,7 @@ func TestLock_allAtOnce_makeProgress(t *testing.T) {
 
 // Many waiters die at the same time. The next living waiter gets the lock within seconds.
 func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()
@@ -303,6 +308,7 @@ func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
 
 // Waiters whose processes were killed cost the others nothing: the masters see that nobody hears them.
 func TestLock_fair_killed_arePassedAtOnce(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()

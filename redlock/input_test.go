@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -87,6 +88,7 @@ func TestOpen_badURL_namesWhich(t *testing.T) {
 }
 
 func TestOpen_masterTwice_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	urls := ms.urls()
@@ -128,6 +130,7 @@ func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
 }
 
 func TestOpen_replica_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	replica, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
@@ -140,6 +143,7 @@ func TestOpen_replica_refused(t *testing.T) {
 }
 
 func TestOpen_evictingPolicy_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
@@ -150,6 +154,7 @@ func TestOpen_evictingPolicy_refused(t *testing.T) {
 }
 
 func TestOpen_unreachable_majorityRefusedMinorityTakenInLater(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	for _, i := range []int{0, 1} {
@@ -279,6 +284,7 @@ func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
 }
 
 func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("taken")
@@ -300,6 +306,7 @@ func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
 }
 
 func TestLock_keyWithoutTTL_heldForEverAndSaid(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("immortal")

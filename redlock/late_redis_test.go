@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -37,6 +38,7 @@ func reached(t *testing.T, c *redlock.Client, n int) {
 // that it leaves gives no caller the lock, and lets no second holder in. It blocks its masters for
 // one TTL at most.
 func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	const ttl = 2 * time.Second
 	ms := startProxied(t, 5, localredis.Config{})

@@ -47,6 +47,7 @@ func TestPair_healthyMasters_oneRoundTripEach(t *testing.T) {
 }
 
 func TestPair_healthyMasters_twoScriptsAMasterAtMostAndNothingLeft(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	const pairs = 50
 	ms := startMasters(t, 5, localredis.Config{})
@@ -103,6 +104,7 @@ func TestLock_mastersSilent_returnsAtTheQuorum(t *testing.T) {
 }
 
 func TestLock_quorumSilent_unreachableAndNothingLeft(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	c := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond))
@@ -171,6 +173,7 @@ func pairs(t *testing.T, c *redlock.Client, callers int, stop <-chan struct{}) (
 
 // Not parallel: it counts the process's goroutines and memory.
 func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
+	needs.Test(t)
 	for name, hurt := range map[string]func(s *localredis.Server) error{
 		"stopped": (*localredis.Server).Pause,
 		"dead":    (*localredis.Server).Kill,
@@ -217,6 +220,7 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 // When an attempt is over, however it ended, no master that answers has a key of that attempt. A
 // frozen master loses such keys within a second after it goes on.
 func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	rng := quorumtest.Rand(t, "./redlock")
 	ms := startMasters(t, 5, localredis.Config{})

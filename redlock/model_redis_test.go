@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
@@ -27,6 +28,7 @@ var modelSeed = flag.Uint64("model.seed", 0, "first seed of the model's paths; 0
 // The real scripts execute transitions of the token model on real masters. Every vote, refusal and
 // confirmation must be as in the model, so that the proofs about the model hold for the scripts.
 func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
+	needs.EveryServer(t)
 	masters := modelMasters(t, 3)
 	seed := *modelSeed
 	if seed == 0 {
@@ -59,6 +61,7 @@ func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
 // that do not hold the vote. The token is then granted twice, or after a larger one. The real
 // scripts refuse the write-back, so the first grant does not happen.
 func TestScripts_counterExamples_writeBackRefused(t *testing.T) {
+	needs.EveryServer(t)
 	const a, b = 0, 1 // attempts
 	t.Run("CE-1", func(t *testing.T) {
 		ce := beginExample(t, 9, 0, 0, 1, 1)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -20,6 +21,7 @@ import (
 // A program that starts in an outage waits, logs which masters it waits for, and goes on when the
 // masters are back.
 func TestOpen_outage_waitsForAQuorum(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for _, s := range ms.servers[:2] {
@@ -79,6 +81,7 @@ func (s *syncBuffer) String() string {
 }
 
 func TestOpen_contextEndsFirst_namesWhoDidNotAnswer(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	noErr(t, ms.servers[0].Kill())  // refuses connections

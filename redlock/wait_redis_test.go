@@ -88,6 +88,7 @@ func waitSettled(t *testing.T, c *redlock.Client) {
 // The test measures a round trip beside each hand-off. The median hand-off may take half a round trip more, for noise; two
 // would fail. Other work of the machine changes the mean and the worst, so the test checks those only with REDLOCK_STRICT=1.
 func TestLock_handOff_costsOneRoundTrip(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 5)
 	t.Run("loopback", func(t *testing.T) {
 		typical(t, func() error { return handOffs(t, masters, masters.Probe(), 200, 0, masters.Open(), masters.Open()) })
@@ -199,6 +200,7 @@ func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 // Messages are lost at random, and connections for messages are cut. Every hand-off still happens, and
 // none later than the end of the holder's TTL.
 func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
+	needs.Test(t)
 	const ttl, processes, lost = 500 * time.Millisecond, 4, 0.3
 	rng := quorumtest.Rand(t, "./redlock")
 	masters := quorumtest.Start(t, 5)
@@ -266,6 +268,7 @@ func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
 // No message arrives at all. Each waiter gets the lock when the holder's TTL would be over, at the
 // latest.
 func TestLock_allMessagesLost_waitsForTheTTLAtMost(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	const ttl = 2 * time.Second
 	masters := quorumtest.Start(t, 5)
@@ -279,6 +282,7 @@ func TestLock_allMessagesLost_waitsForTheTTLAtMost(t *testing.T) {
 }
 
 func TestLock_headOfTheQueueDies_nextIsServed(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()
@@ -303,6 +307,7 @@ func TestLock_headOfTheQueueDies_nextIsServed(t *testing.T) {
 }
 
 func TestLock_holderDies_nextHasItAfterTheTTL(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	const ttl = time.Second
 	masters := quorumtest.Start(t, 5)
@@ -362,6 +367,7 @@ func TestLock_minorityFails_handOffGoesOn(t *testing.T) {
 
 // The waiter's subscription is cut when the masters send the message that would wake it.
 func TestLock_subscriptionCut_waiterLooksAgain(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 5)
 	holder, waiter := masters.Open(), masters.Open()
 	for range 3 {
@@ -474,6 +480,7 @@ func TestLock_tenThousandOnOneLock_leaveNothing(t *testing.T) {
 }
 
 func TestLock_oneOnEachOfManyLocks_leavesNothing(t *testing.T) {
+	needs.Test(t)
 	n := quorumtest.Scale(1000, 10_000)
 	crowd(t, n, n, func(i int) string { return fmt.Sprint("lock", i) })
 }
@@ -481,6 +488,7 @@ func TestLock_oneOnEachOfManyLocks_leavesNothing(t *testing.T) {
 // The lock is free, and a caller of another process waits for it. TryLock does not pass that caller,
 // and only a Lock with Unfair does.
 func TestTryLock_freeButWaitedFor_doesNotPass(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()
@@ -627,6 +635,7 @@ func TestLock_givesUp_leavesTheQueueAtOnce(t *testing.T) {
 // A caller at the head or in the middle of the line of a process gives up. The order of the other
 // callers stays the same.
 func TestLock_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open().Mutex("lock"))
 	c := masters.Open()
@@ -696,6 +705,7 @@ func errOf(_ *redlock.Lease, err error) error { return err }
 // If the lock's name or its queue's name is a key of another type, Lock returns an error at once that
 // names the key. The key stays as it is, and a lease that is held can be unlocked.
 func TestLock_foreignKey_isRefused(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 3)
 	holder, c := masters.Open(), masters.Open()
 	set := func(key string) {
@@ -774,6 +784,7 @@ func TestLock_keyWithoutTTL_waitsUntilItIsDeleted(t *testing.T) {
 // Close ends all waits. The masters drop the client's places from their queues when they have had no
 // heartbeat for a few seconds.
 func TestClose_whileWaiting_endsIt(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open().Mutex("lock"))
 	c := masters.Open()

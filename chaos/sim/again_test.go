@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/sim"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 var broken = flag.Bool("broken", false, "leave the unlocks out of all histories, so that claims overlap and the tests fail")
@@ -61,6 +62,8 @@ func TestRun_broken_printsReplay(t *testing.T) {
 
 // The command that a failure prints finds the same failure, in a process of its own, and the same history to the byte.
 func TestReplay_printedCommand_sameFailure(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	if raceEnabled {
 		t.Skip("the race detector's scheduler picks goroutines at random: replay without it")
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/sim"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -208,25 +209,31 @@ func count(race, plain, soak uint64) uint64 {
 }
 
 func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
 }
 
 func TestRun_wildClocks_keepTokens(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
 }
 
 // Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.
 func TestRun_amnesia_keepsExclusion(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true, Namespace: "team-a"})
 }
 
 // Callers in one process stand in line for each other.
 func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
 }
 
 // Clients die while they hold, wait, take and give back, and their leases then meet other faults.
 func TestRun_killedClients_keepEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	doings := []string{sim.DoingLock, sim.DoingHold, sim.DoingUnlock}
 	n := count(500, 6_000, 1_000_000)
 	var missing []string
@@ -242,6 +249,7 @@ func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 // Locks stay taken until their minimum hold is over, whether they are unlocked, lost or left by a client that died. All
 // of them are, because the votes of each last longer than that.
 func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	const least = 50 * time.Millisecond
 	cfg := sim.Config{Duration: 8 * time.Second, Locks: 4, MinHold: least, Nemeses: []string{"kill-client", "N1", "N9", "N10", "N11", "N12", "N17"}}
 	many(t, operations(count(300, 1_000, 500_000)), cfg, func(h *history.History) {
@@ -264,6 +272,7 @@ func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
 
 // A semaphore of two permits that all want. Both must be held at the same time, or it proves nothing of them.
 func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	if raceEnabled {
 		t.Skip("redlock/semaphore has a random test of its own, which runs with the race detector")
 	}
@@ -294,6 +303,8 @@ func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
 
 // One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.
 func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	enough := operations(count(500, 6_000, 1_000_000))
 	cfg := sim.Config{Duration: 20 * time.Second, Locks: 1, Clients: 6, Workers: 2}
 	reads, together := 0, 0
@@ -342,6 +353,8 @@ func readers(h *history.History) (reads, together int) {
 // 60,000 lock operations under faults, or ten million grants in a soak. A process simulates on one processor, so a second one has
 // half of them.
 func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	if raceEnabled || testing.Short() {
 		t.Skip("takes half a minute, and five with the race detector")
 	}
@@ -371,11 +384,14 @@ func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 
 // Operators change the masters, and let them begin, by processes that are killed or stopped at any point.
 func TestRun_operated_keepsEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(1_000, 30_000, 5_000_000))
 }
 
 // The same where any master may forget everything.
 func TestRun_operated_amnesia_keepsExclusion(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(1_000, 30_000, 5_000_000),
 		sim.ActAbandoned)
 }
@@ -398,6 +414,7 @@ func operated(t *testing.T, cfg sim.Config, n uint64, also ...string) {
 
 // One seed, one history.
 func TestRun_sameSeed_sameHistory(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	if raceEnabled {
 		t.Skip("the race detector's scheduler picks goroutines at random: replay without it")
 	}

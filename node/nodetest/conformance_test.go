@@ -138,6 +138,7 @@ func (p *pair) ask(i int, req protocol.Request) protocol.Reply {
 // whatever it is asked.
 func TestMaster_randomOps_sameAsRedis(t *testing.T) {
 	needs.Redis(t)
+	needs.EveryServer(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	if err != nil {
 		t.Fatal(err)
