@@ -131,7 +131,7 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 	}
 }
 
-// twoPrograms returns the redis-server in PATH, and a link to it, for upgrade-server. .ci/test-servers has programs of several versions.
+// twoPrograms returns the redis-server in PATH, and a link to it, for upgrade-server. make ci has programs of several versions.
 func twoPrograms(t *testing.T) []string {
 	t.Helper()
 	path, _, err := localredis.Find()
