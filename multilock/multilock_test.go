@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
@@ -416,7 +417,7 @@ func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
 
 // for a second, or as long as a soak wants it.
 func seconds(soak time.Duration) time.Duration {
-	if quorumtest.Soak() {
+	if needs.Now() == needs.TierSoak {
 		return soak
 	}
 	return 1500 * time.Millisecond

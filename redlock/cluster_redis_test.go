@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
@@ -311,9 +312,7 @@ func (s slot) locksAfter(before *redlock.Lease, c *redlock.Client, i int) {
 // no vote, so every lock has a vote in the slot and lacks one of a plain master. There are never two
 // holders, and tokens grow.
 func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
-	if !quorumtest.Soak() {
-		t.Skip("takes minutes: set REDLOCK_SOAK=1")
-	}
+	needs.Soak(t) // takes minutes
 	rng := quorumtest.Rand(t, "./redlock")
 	const ttl = 4 * time.Second
 	cl := quorumtest.StartCluster(t, localredis.None, 500*time.Millisecond)

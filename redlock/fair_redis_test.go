@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -114,7 +115,7 @@ func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker
 func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	sizes := []int{2, 8, 64}
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		sizes = append(sizes, 256)
 	}
 	for _, n := range sizes {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -242,7 +242,7 @@ type span struct {
 // came by a ticket.
 func TestAdopt_faults_oneAtMost(t *testing.T) {
 	seeds := uint64(1)
-	if os.Getenv("REDLOCK_SOAK") != "" {
+	if needs.InSoak(t) {
 		seeds = 500
 	}
 	adopted := 0

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -486,9 +487,9 @@ func TestLock_manyClients_oneHolderAtATime(t *testing.T) {
 	}
 }
 
-// soak is short, or long with REDLOCK_SOAK set.
+// soak is short, or long in a soak.
 func soak(short, long time.Duration) time.Duration {
-	if quorumtest.Soak() {
+	if needs.Now() == needs.TierSoak {
 		return long
 	}
 	return short

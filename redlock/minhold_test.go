@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -185,7 +185,7 @@ func TestEvery_periodNotKept_runsNothing(t *testing.T) {
 // start within a period, and there are runs.
 func TestEvery_faults_atMostOnceAPeriod(t *testing.T) {
 	seeds := uint64(2)
-	if os.Getenv("REDLOCK_SOAK") != "" {
+	if needs.InSoak(t) {
 		seeds = 200
 	}
 	for seed := range seeds {

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -212,7 +212,7 @@ func TestSim_renewal_keepsALeaseForAnHour(t *testing.T) {
 // Thousands of leases are all renewed in time, by few goroutines, in batches.
 func TestSim_renewal_crowd(t *testing.T) {
 	leases, seconds := 3_000, 8
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		leases, seconds = 100_000, 60
 	}
 	simulate(t, func(t *testing.T, c *cluster) {

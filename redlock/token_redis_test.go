@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node/faultproxy"
@@ -69,7 +70,7 @@ func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 	t.Parallel()
 	rng := quorumtest.Rand(t, "./redlock")
 	grants, rest := int64(300), 10*time.Millisecond
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		// With a rest now and then: masters that are always hurt grant little.
 		grants, rest = 200_000, time.Second
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
@@ -117,7 +118,7 @@ func typical(t *testing.T, measure func() error) {
 func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe, n int, added time.Duration, clients ...*redlock.Client) error {
 	const slack, worst = 200 * time.Microsecond, 20 * time.Millisecond
 	noise := time.Millisecond
-	if quorumtest.Race() {
+	if needs.Race {
 		noise *= 2
 	}
 	lease := lock(t, clients[1].Mutex("lock"))
@@ -431,7 +432,7 @@ func crowd(t *testing.T, n, served int, name func(i int) string) {
 	heap, stack = (heap-heapBefore)/int64(n), (stack-stackBefore)/int64(n)
 	if n >= 10_000 { // with fewer it is the client's own that counts
 		t.Logf("%d waiters on %d locks: each %d bytes of heap, and %d of stack, which its caller brings", n, len(names), heap, stack)
-		if !quorumtest.Race() && heap+stack > maxMemory {
+		if !needs.Race && heap+stack > maxMemory {
 			t.Errorf("want %d bytes or less", maxMemory)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,9 +53,8 @@ func mutantSymbols(t *testing.T, tags string) []string {
 }
 
 func TestBuild_withoutTheTag_holdsNoMutants(t *testing.T) {
-	if quorumtest.Race() {
-		t.Skip("builds a program: once is enough, and the run without the race detector does")
-	}
+	needs.NoRace(t, "builds a program")
+	needs.Program(t, "go")
 	if found := mutantSymbols(t, ""); len(found) > 0 {
 		t.Fatalf("a normal build holds %d symbols of mutants:\n%s", len(found), strings.Join(found, "\n"))
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
@@ -136,9 +137,7 @@ func (p *pair) ask(i int, req protocol.Request) protocol.Reply {
 // The in-memory master answers, writes and publishes what a real one does,
 // whatever it is asked.
 func TestMaster_randomOps_sameAsRedis(t *testing.T) {
-	if _, _, err := localredis.Find(); err != nil {
-		t.Skip(err)
-	}
+	needs.Redis(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random runs; 0 draws one")
@@ -26,14 +26,13 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// often is how many random runs to make: n, a tenth under the race detector, which has nothing to find in a single
-// goroutine, and many with REDLOCK_SOAK=1.
+// often is how many random runs to make: n, or many in a soak.
 func often(n, many int) int {
-	switch {
-	case quorumtest.Soak():
+	if needs.Now() == needs.TierSoak {
 		return many
-	case raceEnabled:
-		return n / 10
 	}
 	return n
 }
+
+// computes is why a test is run without the race detector, which makes it six times slower.
+const computes = "one goroutine that only computes"

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/votesmodel"
 )
@@ -295,6 +296,7 @@ func (f *follower) compare() {
 // TestMaster_everyOp_isAStepOfTheWorld ties the exact masters to the worlds that are explored: the one by which the
 // simulation runs, and the one that is replayed on the scripts that ship.
 func TestMaster_everyOp_isAStepOfTheWorld(t *testing.T) {
+	needs.NoRace(t, computes)
 	for name, fresh := range map[string]func() exact{
 		"of the specification": func() exact {
 			return &Master{State: "V", Listens: map[string]bool{"A": true, "B": true, "C": true}}

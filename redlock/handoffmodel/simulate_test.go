@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 const ms = time.Millisecond
@@ -30,6 +32,7 @@ func simulate(t *testing.T, p setup, seed uint64) *sim {
 // TestSimulation_costs is the table of README.md: trips from an Unlock to the next grant, and commands a master
 // for each acquisition.
 func TestSimulation_costs(t *testing.T) {
+	needs.NoRace(t, computes)
 	tests := []struct {
 		name     string
 		setup    setup
@@ -50,7 +53,6 @@ func TestSimulation_costs(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			begin(t, large)
 			s := simulate(t, test.setup, 7)
 			t.Log(s.report())
 			trip := float64(s.trip + s.jitter/2)
@@ -109,8 +111,9 @@ func (s *sim) unserved() string {
 }
 
 // TestSimulation_faultsCease_everyWaiterIsServed is the rule against standstill: once faults have ceased every live
-// waiter has the lock within a bound, and nothing is left on the masters. With REDLOCK_SOAK=1 it makes 3000 runs.
+// waiter has the lock within a bound, and nothing is left on the masters. In a soak it makes 3000 runs.
 func TestSimulation_faultsCease_everyWaiterIsServed(t *testing.T) {
+	needs.NoRace(t, computes)
 	runs := often(60, 3000)
 	first, locks, longest := seed(t), 0, time.Duration(0)
 	for i := range uint64(runs) {
@@ -132,6 +135,7 @@ func TestSimulation_faultsCease_everyWaiterIsServed(t *testing.T) {
 
 // TestSimulation_anySetUp_everyWaiterIsServed draws the set-up too: masters, trips, TTLs, how much is lost.
 func TestSimulation_anySetUp_everyWaiterIsServed(t *testing.T) {
+	needs.NoRace(t, computes)
 	runs := often(20, 3000)
 	first, locks := seed(t), 0
 	for i := range uint64(runs) {
@@ -159,6 +163,7 @@ func TestSimulation_anySetUp_everyWaiterIsServed(t *testing.T) {
 // TestSimulation_ticketOrYieldDropped_standsStill shows what rule H11 is for: eight clients meet at a free lock, on a
 // network that reorders.
 func TestSimulation_ticketOrYieldDropped_standsStill(t *testing.T) {
+	needs.NoRace(t, computes)
 	meet := with(crowd, func(p *setup) { p.clientCount, p.callers, p.jitter, p.length = 8, 1, 5*ms, 20*time.Second })
 	for _, rule := range []Rule{Sound, H11Ticket, H11Yield} {
 		worst := 1 << 30
@@ -187,6 +192,7 @@ func (s *sim) pause() time.Duration {
 // TestSimulation_waiterDies_pause is how long everybody else waits for a waiter that dies: not at all when its
 // connection is closed (H19), and else for the short TTL of the vote that it was handed (H12).
 func TestSimulation_waiterDies_pause(t *testing.T) {
+	needs.NoRace(t, computes)
 	dies := with(crowd, func(p *setup) { p.clientCount, p.callers, p.length = 8, 1, 15*time.Second })
 	for _, test := range []struct {
 		name        string
@@ -229,6 +235,7 @@ func TestSimulation_deafClient_servedAndBearable(t *testing.T) {
 // TestSimulation_publishMiscounts_clientServed has PUBLISH not count a client that hears its messages, as when it is
 // subscribed at another server of a Redis Cluster. It is passed over until it has been next for long.
 func TestSimulation_publishMiscounts_clientServed(t *testing.T) {
+	needs.NoRace(t, computes)
 	p := with(crowd, func(p *setup) {
 		p.clientCount, p.callers, p.length = 8, 1, 30*time.Second
 		p.faults = func(s *sim) {
@@ -249,6 +256,7 @@ func TestSimulation_publishMiscounts_clientServed(t *testing.T) {
 
 // TestSimulation_wrongTicket_onlyFairnessSuffers has one client estimate the masters' clock too early.
 func TestSimulation_wrongTicket_onlyFairnessSuffers(t *testing.T) {
+	needs.NoRace(t, computes)
 	right := simulate(t, crowd, 7)
 	for _, early := range []time.Duration{ms, 20 * ms, time.Second} {
 		s := simulate(t, with(crowd, func(p *setup) { p.ticketError = early }), 7)

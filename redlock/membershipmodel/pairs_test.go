@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
 	ms "github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -51,12 +51,13 @@ func faulty(w World, list List) World {
 // walks at random with losses, late actions and masters out of reach on top, in lists of the same masters and in lists
 // that share two.
 func TestCheck_operatorPairs_hold(t *testing.T) {
-	limit, walks := 30_000, 40
-	switch {
-	case os.Getenv("REDLOCK_SOAK") != "":
+	needs.NoRace(t, computes)
+	limit, walks := 3_000, 5
+	switch needs.At(t) {
+	case needs.TierCI:
+		limit, walks = 30_000, 40
+	case needs.TierSoak:
 		limit, walks = 3_000_000, 3000
-	case raceEnabled || testing.Short():
-		limit, walks = 3_000, 5
 	}
 	for _, w := range operatorPairs() {
 		t.Run(w.Name, func(t *testing.T) {
@@ -80,9 +81,7 @@ func TestCheck_operatorPairs_hold(t *testing.T) {
 // TestWalk_operatorPairs_refuted: walks through the pairs find faults too, with fixed seeds, so that it cannot fail by
 // luck.
 func TestWalk_operatorPairs_refuted(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for _, test := range []struct {
 		pair   string
 		broken func(*World)

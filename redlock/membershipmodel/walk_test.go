@@ -5,11 +5,12 @@ package membershipmodel
 import (
 	"errors"
 	"flag"
-	"os"
 	"reflect"
 	"testing"
 
 	ms "github.com/redlock-go/redlock/internal/membership"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 var (
@@ -51,17 +52,18 @@ var fiveWorlds = []World{
 }
 
 // TestWalk_fiveMasters_holds takes random walks with a fresh seed, which it prints. It asserts too that the walks got
-// somewhere. With REDLOCK_SOAK=1 it takes fifty times as many.
+// somewhere. A soak takes fifty times as many as .ci/run.
 func TestWalk_fiveMasters_holds(t *testing.T) {
+	needs.NoRace(t, computes)
 	for _, w := range fiveWorlds {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
-			walks := 150
-			switch {
-			case os.Getenv("REDLOCK_SOAK") != "":
+			walks := 20
+			switch needs.At(t) {
+			case needs.TierCI:
+				walks = 150
+			case needs.TierSoak:
 				walks = 7500
-			case raceEnabled || testing.Short():
-				walks = 20
 			}
 			won := walk(t, w, walks, walkSteps)
 			if taken := won[0] + won[1] + won[2] + won[3]; taken >= 20 && won[2]+won[3] < taken/12 {
@@ -74,9 +76,7 @@ func TestWalk_fiveMasters_holds(t *testing.T) {
 // TestWalk_variants_refuted shows that walks of five masters find faults: with fixed seeds, so that it cannot fail by
 // luck.
 func TestWalk_variants_refuted(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for name, test := range map[string]struct {
 		world  int
 		broken func(*World)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
@@ -133,7 +134,7 @@ func (r *run) masters(rng *rand.Rand, until time.Time) {
 
 // runs is how long a random run is.
 func runs() time.Duration {
-	if quorumtest.Race() { // which takes ten times as long
+	if needs.Race { // which takes ten times as long
 		return time.Second
 	}
 	return 3 * time.Second

@@ -4,19 +4,21 @@ package tokenmodel
 
 import (
 	"errors"
-	"os"
 	"reflect"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // five is beyond exhaustion: 5 masters, 3 attempts.
 var five = Model{Masters: 5, Attempts: 3, Starts: Spread(5, 3), Floors: []int64{0, 2, 7}}
 
-// TestWalk_soundModels_hold asserts too that the walks got somewhere: a fifth of them or more see two grants. With
-// REDLOCK_SOAK=1 it walks until the three models together have granted ten million tokens.
+// TestWalk_soundModels_hold asserts too that the walks got somewhere: a fifth of them or more see two grants. In a
+// soak it walks until the three models together have granted ten million tokens.
 func TestWalk_soundModels_hold(t *testing.T) {
+	needs.NoRace(t, computes)
 	walks, grants := uint64(3000), 0
-	if os.Getenv("REDLOCK_SOAK") != "" {
+	if needs.InSoak(t) {
 		walks, grants = 0, 10_000_000/3+1
 	}
 	for name, m := range map[string]Model{
@@ -53,6 +55,7 @@ func TestWalk_soundModels_hold(t *testing.T) {
 
 // TestWalk_brokenRules_refuted runs fixed seeds, so it cannot fail by luck.
 func TestWalk_brokenRules_refuted(t *testing.T) {
+	needs.NoRace(t, computes)
 	const walks = 5000
 	for name, rule := range map[string]Rule{
 		"S0": NoWriteBack, "S1": Unconditional, "S3": CompareAndSet, "late vote": LateVote, "sent again": Resent,

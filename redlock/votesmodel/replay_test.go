@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock/votesmodel"
 )
@@ -21,6 +21,9 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "seed of the first random path; 0 draws one")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// computes is why a test is run without the race detector, which makes it ten times slower.
+const computes = "one goroutine that only computes"
 
 // seed returns the seed of this run, and logs how to repeat it.
 func seed(t *testing.T) uint64 {
@@ -39,7 +42,7 @@ type runs struct{ short, random, least int }
 // check replays paths, and fails at the first step that differs. reset makes the master new.
 func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), first uint64, n runs) {
 	t.Helper()
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		n.short, n.random = n.short+1, n.random*50
 	}
 	short := votesmodel.Short(w, n.short)
