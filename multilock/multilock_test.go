@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -440,8 +441,12 @@ func TestLock_philosophers_allEat(t *testing.T) {
 // deadlock.
 func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 	needs.Test(t)
+	replay.Each(t, shuffledOrders)
+}
+
+func shuffledOrders(t *testing.T, seed uint64) {
 	const clients, forks = 16, 8
-	rng := quorumtest.Rand(t, "./multilock")
+	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 3)
 	var open []*redlock.Client
 	var sources []*rand.Rand

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -222,7 +222,11 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
-	rng := quorumtest.Rand(t, "./redlock")
+	replay.Each(t, hurriedPairs)
+}
+
+func hurriedPairs(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	ms := startMasters(t, 5, localredis.Config{})
 	// The TTL is longer than the test: nothing goes away by itself.
 	c := ms.begin(redlock.WithTTL(30 * time.Second))
@@ -272,7 +276,7 @@ func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 // hurriedPair is a pair by somebody with little time.
 func hurriedPair(c *redlock.Client, rng *rand.Rand) error {
 	m := c.Mutex(fmt.Sprintf("hurried-%d", rng.IntN(8)))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+rand.N(20*time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+time.Duration(rng.Int64N(int64(20*time.Millisecond))))
 	defer cancel()
 	if rng.IntN(2) == 0 {
 		time.AfterFunc(time.Duration(rng.ExpFloat64()*float64(3*time.Millisecond)), cancel)
@@ -354,7 +358,11 @@ func TestLock_deadlineWhileWaiting_isTheCallersError(t *testing.T) {
 
 func TestTryLock_cancelAtRandomTimes_leaseOrNothing(t *testing.T) {
 	t.Parallel()
-	rng := quorumtest.Rand(t, "./redlock")
+	replay.Each(t, cancelAtRandomTimes)
+}
+
+func cancelAtRandomTimes(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	ms := startMasters(t, 5, localredis.Config{})
 	m := ms.begin().Mutex("race")
 	granted, gaveUp := 0, 0

@@ -440,7 +440,10 @@ func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
 func TestSim_tryLock_tenAtOnce_oneWins(t *testing.T) {
 	needs.NoRace(t, "a large simulation")
 	needs.Test(t)
-	seed := replay.Seed(t, "./redlock")
+	replay.Each(t, tenAtOnce)
+}
+
+func tenAtOnce(t *testing.T, seed uint64) {
 	for _, n := range []int{3, 5} {
 		none, most := 0, time.Duration(0)
 		const tries = 300

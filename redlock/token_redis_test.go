@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -69,7 +69,11 @@ func (ts *tokens) lock(ctx context.Context, m redlock.Locker) error {
 func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	rng := quorumtest.Rand(t, "./redlock")
+	replay.Each(t, tokensWhileHurt)
+}
+
+func tokensWhileHurt(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	grants, rest := int64(300), 10*time.Millisecond
 	if needs.InSoak(t) {
 		// With a rest now and then: masters that are always hurt grant little.

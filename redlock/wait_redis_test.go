@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -201,8 +202,12 @@ func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 // none later than the end of the holder's TTL.
 func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
 	needs.Test(t)
+	replay.Each(t, messagesLost)
+}
+
+func messagesLost(t *testing.T, seed uint64) {
 	const ttl, processes, lost = 500 * time.Millisecond, 4, 0.3
-	rng := quorumtest.Rand(t, "./redlock")
+	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 5)
 	handOffs := quorumtest.Scale(600, 100_000)
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +21,7 @@ func TestControl_everyDefence_keepsThePromises(t *testing.T) {
 	needs.NoRace(t, "simulates on one processor")
 	for _, m := range all() {
 		t.Run(m.name, func(t *testing.T) {
-			for seed := range uint64(m.within) {
+			for seed := range replay.Many(t, m.within) {
 				if err := m.control(seed); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}

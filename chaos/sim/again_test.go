@@ -25,7 +25,7 @@ var broken = flag.Bool("broken", false, "leave the unlocks out of all histories,
 // keep writes the history of a run that failed to $REDLOCK_EVIDENCE, or to the folder for temporary files, and returns the file's name.
 func keep(t *testing.T, seed uint64, h *history.History) string {
 	t.Helper()
-	name := filepath.Join(cmp.Or(os.Getenv("REDLOCK_EVIDENCE"), os.TempDir()), fmt.Sprintf("sim-failed-%d.jsonl", seed))
+	name := filepath.Join(cmp.Or(os.Getenv("REDLOCK_EVIDENCE"), os.TempDir()), fmt.Sprintf("sim-failed-%s-%d.jsonl", strings.ReplaceAll(t.Name(), "/", "-"), seed))
 	f, err := os.Create(name)
 	if err == nil {
 		defer f.Close()
@@ -64,9 +64,6 @@ func TestRun_broken_printsReplay(t *testing.T) {
 func TestReplay_printedCommand_sameFailure(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
 	needs.Test(t)
-	if raceEnabled {
-		t.Skip("the race detector's scheduler picks goroutines at random: replay without it")
-	}
 	first := failures(t, "go test -count=1 -vet=off -run TestRun_broken ./chaos/sim -broken")
 	for _, name := range []string{"tended", "operated"} {
 		f, ok := first[name]

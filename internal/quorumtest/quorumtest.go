@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"strconv"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -303,12 +301,6 @@ func Scale(ci, soak int) int {
 		return soak
 	}
 	return ci
-}
-
-// Rand is a random source whose seed is logged with how to replay it.
-func Rand(t testing.TB, pkg string) *rand.Rand {
-	t.Helper()
-	return rand.New(rand.NewPCG(replay.Seed(t, pkg), 0))
 }
 
 // NoErr ends the test at an error.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // with is w changed.
@@ -178,7 +179,8 @@ func stopped(t *testing.T, err error) {
 	}
 }
 
-// TestClocks_walks_hold makes random runs of a world that is too large to explore.
+// TestClocks_walks_hold makes random runs of a world that is too large to explore. Those of the list must get somewhere: four votes are counted in
+// each. They are the same in each run, so a correct build never misses that.
 func TestClocks_walks_hold(t *testing.T) {
 	needs.NoRace(t, computes)
 	worlds := map[string]Clocks{
@@ -186,22 +188,22 @@ func TestClocks_walks_hold(t *testing.T) {
 		"three masters, clocks jump": {Masters: 3, Clients: 3, Attempts: 2, TTL: 3, Short: 2, Life: 3, Beats: true, Claims: true, Restarts: 1, Jumps: 2},
 		"three masters, readers":     {Masters: 3, Clients: 3, Attempts: 2, TTL: 3, Short: 3, Life: 3, Beats: true, Claims: true, Readers: 2, Restarts: 1},
 	}
-	walks := often(1500, 300_000)
+	walks := often(t, 1500, 300_000)
 	for name, world := range worlds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first, heard := seed(t), 0
-			for i := range walks {
-				trace, err := world.Walk(first+uint64(i), 150)
+			heard := 0
+			for seed := range replay.Many(t, walks) {
+				trace, err := world.Walk(seed, 150)
 				if err != nil {
-					t.Fatalf("walk %d: %v", first+uint64(i), err)
+					t.Fatalf("walk %d: %v", seed, err)
 				}
 				for _, step := range trace.Steps {
 					heard += boolTo[int](step.Kind == Hear)
 				}
 			}
 			t.Logf("%d votes counted in %d walks", heard, walks)
-			if heard < 4*walks {
+			if replay.Listed() && heard < 4*walks {
 				t.Errorf("only %d votes counted in %d walks", heard, walks)
 			}
 		})

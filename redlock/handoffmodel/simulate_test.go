@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 const ms = time.Millisecond
@@ -114,32 +115,31 @@ func (s *sim) unserved() string {
 // waiter has the lock within a bound, and nothing is left on the masters. In a soak it makes 3000 runs.
 func TestSimulation_faultsCease_everyWaiterIsServed(t *testing.T) {
 	needs.NoRace(t, computes)
-	runs := often(60, 3000)
-	first, locks, longest := seed(t), 0, time.Duration(0)
-	for i := range uint64(runs) {
+	locks, longest := 0, time.Duration(0)
+	for seed := range replay.Many(t, often(t, 60, 3000)) {
 		p := troubled
-		p.faults, p.java, p.sharedCounter = trouble(first+i), (first+i)%4 == 0, (first+i)%3 == 0
-		s := simulate(t, p, first+i)
+		p.faults, p.java, p.sharedCounter = trouble(seed), seed%4 == 0, seed%3 == 0
+		s := simulate(t, p, seed)
 		if left := s.unserved(); left != "" {
-			t.Fatalf("seed %d: %s\n%s\n%s", first+i, left, s.report(), s.tail(60))
+			t.Fatalf("seed %d: %s\n%s\n%s", seed, left, s.report(), s.tail(60))
 		}
 		locks += s.seen.grants
-		longest = max(longest, s.seen.lastGrant-time.Second-s.quietAt)
+		last := s.seen.lastGrant - time.Second - s.quietAt
+		longest = max(longest, last)
+		// The longest way: the holder dies with a full TTL.
+		if bound := troubled.ttl + Liveness; last > bound {
+			t.Errorf("seed %d: the last waiter was served %v after the faults had ceased, want %v or less", seed, last, bound)
+		}
 	}
-	t.Logf("%d runs, %d locks, the last one %v after the faults had ceased", runs, locks, longest)
-	// The longest way: the holder dies with a full TTL.
-	if bound := troubled.ttl + Liveness; longest > bound {
-		t.Errorf("the last waiter was served %v after the faults had ceased, want %v or less", longest, bound)
-	}
+	t.Logf("%d locks, the last one %v after the faults had ceased", locks, longest)
 }
 
 // TestSimulation_anySetUp_everyWaiterIsServed draws the set-up too: masters, trips, TTLs, how much is lost.
 func TestSimulation_anySetUp_everyWaiterIsServed(t *testing.T) {
 	needs.NoRace(t, computes)
-	runs := often(20, 3000)
-	first, locks := seed(t), 0
-	for i := range uint64(runs) {
-		r := rand.New(rand.NewPCG(first+i, 4))
+	locks := 0
+	for seed := range replay.Many(t, often(t, 20, 3000)) {
+		r := rand.New(rand.NewPCG(seed, 4))
 		p := troubled
 		p.masterCount, p.clientCount, p.callers = []int{3, 5, 5, 7}[r.IntN(4)], 2+r.IntN(8), 1+r.IntN(4)
 		p.ttl = []time.Duration{time.Second, 2 * time.Second, 10 * time.Second}[r.IntN(3)]
@@ -149,15 +149,15 @@ func TestSimulation_anySetUp_everyWaiterIsServed(t *testing.T) {
 		p.hold = []time.Duration{0, ms, 500 * ms}[r.IntN(3)]
 		p.lost = []float64{0, 0.3, 0.9}[r.IntN(3)]
 		p.ticketError = []time.Duration{0, 10 * ms, 5 * time.Second}[r.IntN(3)]
-		p.length, p.faults = 90*time.Second, trouble(first+i)
+		p.length, p.faults = 90*time.Second, trouble(seed)
 		p.java, p.sharedCounter = r.IntN(4) == 0, r.IntN(3) == 0
-		s := simulate(t, p, first+i)
+		s := simulate(t, p, seed)
 		if left := s.unserved(); left != "" {
-			t.Fatalf("seed %d: %s\n%s\n%s", first+i, left, s.report(), s.tail(60))
+			t.Fatalf("seed %d: %s\n%s\n%s", seed, left, s.report(), s.tail(60))
 		}
 		locks += s.seen.grants
 	}
-	t.Logf("%d runs, %d locks", runs, locks)
+	t.Logf("%d locks", locks)
 }
 
 // TestSimulation_ticketOrYieldDropped_standsStill shows what rule H11 is for: eight clients meet at a free lock, on a

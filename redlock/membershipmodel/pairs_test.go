@@ -4,8 +4,6 @@ package membershipmodel
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -110,21 +108,13 @@ func TestWalk_operatorPairs_refuted(t *testing.T) {
 	}
 }
 
-// walk takes random walks from -seed, or from a fresh one, and tells how to repeat one that fails. It returns how many
-// walks took how many locks.
+// walk takes random walks, and returns how many of them took how many locks.
 func walk(t *testing.T, w World, walks, steps int) (won [maxAttempts + 1]int) {
 	t.Helper()
-	first := *seedFlag
-	if *walksFlag > 0 {
-		walks = *walksFlag
-	}
-	if first == 0 {
-		first = rand.Uint64() | 1
-	}
-	for i := range walks {
-		p, err := w.Walk(first+uint64(i), steps)
+	for seed := range replay.Many(t, walks) {
+		p, err := w.Walk(seed, steps)
 		if err != nil {
-			t.Fatalf("%v\nreplay: %s", err, replay.Command(t, "./redlock/membershipmodel", "-walks", "1", "-seed", fmt.Sprint(first+uint64(i))))
+			t.Fatalf("walk %d: %v", seed, err)
 		}
 		last, n := &p.states[len(p.states)-1], 0
 		for a := range w.Attempts {
@@ -134,6 +124,6 @@ func walk(t *testing.T, w World, walks, steps int) (won [maxAttempts + 1]int) {
 		}
 		won[n]++
 	}
-	t.Logf("%d walks of %d steps from seed %d; walks by locks taken: %v", walks, steps, first, won)
+	t.Logf("%d walks of %d steps; walks by locks taken: %v", walks, steps, won)
 	return won
 }

@@ -4,31 +4,15 @@ package tokenmodel
 
 import (
 	"errors"
-	"flag"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/replay"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random walks; 0 takes a fresh one")
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// seed returns the seed of this run and prints how to repeat it.
-func seed(t *testing.T) uint64 {
-	s := *seedFlag
-	if s == 0 {
-		s = rand.Uint64() | 1
-	}
-	t.Logf("seed %d; replay: %s", s, replay.Command(t, "./redlock/tokenmodel", "-seed", fmt.Sprint(s)))
-	return s
-}
 
 // computes is why a test is run without the race detector, which makes it six times slower.
 const computes = "one goroutine that only computes"

@@ -140,10 +140,9 @@ func TestScripts_inMemory_asTheModel(t *testing.T) {
 	needs.NoRace(t, computes)
 	for _, readers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("readers %t", readers), func(t *testing.T) {
-			first := seed(t)
 			inMemory(t, nil, func(d *driver, w votesmodel.World, reset func()) {
 				w.Readers = readers
-				check(t, d, w, reset, first, runs{short: 3, random: 200, least: 10})
+				check(t, d, w, reset, runs{short: 3, random: 200, least: 10})
 			})
 		})
 	}

@@ -170,7 +170,7 @@ func TestScripts_onRedis_asTheModel(t *testing.T) {
 	for _, readers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("readers %t", readers), func(t *testing.T) {
 			w.Readers = readers
-			check(t, d, w, reset, seed(t), runs{short: 2, random: 40})
+			check(t, d, w, reset, runs{short: 2, random: 40})
 		})
 	}
 }
