@@ -4,6 +4,8 @@ package stall
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"testing"
@@ -113,5 +115,29 @@ func TestMeter_busyProcess_held(t *testing.T) {
 	}
 	if m.Held() == 0 {
 		t.Error("held up for 0s")
+	}
+}
+
+// Children that wait for a processor are held up, although this process only sleeps.
+func TestMeter_childrenWait_held(t *testing.T) {
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("this system does not say for how long a process waits for a processor: ", err)
+	}
+	q := newQueue()
+	for range 2 * runtime.NumCPU() {
+		child := exec.Command("sh", "-c", "while :; do :; done")
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		}()
+	}
+	const want = 200 * time.Millisecond // an idle machine shows this in as long, and timers show nothing
+	for end := time.Now().Add(20 * time.Second); q.look() < want; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("held up for %v", q.look())
+		}
 	}
 }
