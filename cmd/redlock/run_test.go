@@ -603,10 +603,11 @@ func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
 	}
 	p.wantCode(3)
 
-	p = startRun(t, list, "a", "--", "sh", "-c", "sleep 600 & exit 3")
-	p.rest()
+	p = program(t, "run", "a", "--nodes", list, "--", "sh", "-c", "sleep 600 & exit 3")
+	p.Env = append(p.Env, straysVar+"=300ms")
+	p.start().rest()
 	p.wantCode(3)
-	p.wantStderr("left processes in its group")
+	p.wantStderr("left processes in its group that did not end within 300ms")
 	free(t, list, "a")
 }
 

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -237,6 +238,7 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 	start(t, Config{}) // skips where there is no server
 	stop := make(chan struct{})
 	var enders, starters sync.WaitGroup
+	var ends atomic.Int64
 	for range 4 {
 		enders.Go(func() {
 			for {
@@ -251,6 +253,8 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 					close(ended)
 				}()
 				<-ended
+				ends.Add(1)
+				time.Sleep(100 * time.Microsecond) // the servers need some of the machine
 			}
 		})
 	}
@@ -265,6 +269,8 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 		})
 	}
 	starters.Wait()
+	for all := ends.Load() + 2000; ends.Load() < all; time.Sleep(time.Millisecond) { // any thread of the pool may be among these
+	}
 	close(stop)
 	enders.Wait()
 	for i, s := range servers {
