@@ -274,7 +274,7 @@ func (t topUpReply) Receive(op *protocol.Op) {
 	}
 }
 
-// release gives back every vote and every place in a queue, and waits until a quorum has confirmed
+// giveBack gives back every vote and every place in a queue, and waits until a quorum has confirmed
 // that for the votes. was is why the hold ended before, or nil. It returns the errors of Unlock.
 //
 // A master may hand the vote to the next waiter if it has answered the acquire, and was believed.
@@ -282,7 +282,7 @@ func (t topUpReply) Receive(op *protocol.Op) {
 // the holder since, it had that from one who was believed. A vote that was missing once, and was put
 // back, is not handed on: the master's clock may have jumped, and another may still count a vote
 // that ended too early there (H17 in docs/handoff.md).
-func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
+func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error {
 	if mutants.NoUnlock {
 		h.c.renewer.remove(h)
 		return was

@@ -273,7 +273,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			err = fmt.Errorf("election %q: %w", term.Name, err)
 		}
 	}()
-	if err != nil && unlocked != nil {
+	if err != nil && errors.Is(unlocked, redlock.ErrLost) {
 		err = errors.Join(err, unlocked)
 	}
 	return lost, err
