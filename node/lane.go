@@ -176,10 +176,10 @@ func (r *redisNode) dialEnded(err error) {
 		r.downErr = downError(err)
 	}
 	r.mu.Unlock()
-	r.endFirstDial()
 	if err == nil && r.binding.Up != nil {
-		r.binding.Up()
+		r.binding.Up() // before Ready returns, so that what is seen of the master next is of this connection
 	}
+	r.endFirstDial()
 }
 
 // connectionFailed opens the breaker after err. It answers all queued ops, and keeps

@@ -38,7 +38,10 @@ type Client struct {
 	epoch   epoch
 	closed  atomic.Bool
 	quit    chan struct{} // closed by Close
-	stats   stats
+	// serving ends when Shutdown or Close begins, with the error of calls for a lock as its cause.
+	serving    context.Context
+	endServing context.CancelCauseFunc
+	stats      stats
 
 	keeper    keeper
 	board     masterBoard
@@ -167,6 +170,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		idents:   make([]protocol.Identity, len(nodes)),
 	}
 	c.trustedFrom.Store(math.MinInt64)
+	c.serving, c.endServing = context.WithCancelCause(context.Background())
 	var err error
 	if c.epoch, err = newEpoch(nodes, &s); err != nil {
 		return nil, err
@@ -243,10 +247,13 @@ func (c *Client) admit(i int, id protocol.Identity) error {
 	return nil
 }
 
-// Close ends renewal and frees the client's connections and goroutines. Leases
+// Close ends renewal and frees the client's connections and goroutines, at once. Leases
 // that are still held are not released, for the code under them may still run:
 // their contexts end with [ErrClosed], and the masters forget them when their
-// TTL is over. Releases under way are sent first, for at most the node timeout.
+// TTL is over. So the next holder waits for the rest of the TTL: a program that ends in good order
+// calls [Client.Shutdown] instead, which waits for its holders and releases what they held.
+//
+// Releases under way are sent first, for at most the node timeout.
 // Everything fails with ErrClosed afterwards. Close is safe twice, and of a nil or zero
 // Client. It returns nil.
 func (c *Client) Close() error {
@@ -265,6 +272,7 @@ func (c *Client) stop() bool {
 	if c.closed.Swap(true) {
 		return false
 	}
+	c.endServing(ErrClosed)
 	close(c.quit)
 	c.renewer.close()
 	c.waiting.close()

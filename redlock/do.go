@@ -5,10 +5,7 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
 
 // Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
@@ -58,16 +55,6 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err
 	held, stop := l.bound(ctx)
 	defer stop(ErrReleased)
 	return fn(held)
-}
-
-// closedLateLocked returns was, why a lease ended before its Unlock at now. If the client was closed,
-// nothing renewed the lease from then on. Once its validity is over another may have the lock, and the
-// error is ErrLost too.
-func (h *hold) closedLateLocked(was error, now time.Duration) error {
-	if !errors.Is(was, ErrClosed) || h.grant.Check(now, h.ls.margin(), h.c.trusted()) == holding.Held {
-		return was
-	}
-	return fmt.Errorf("%w: %q: validity was over before it was unlocked: %w", ErrLost, h.l.Name, was)
 }
 
 // release gives the hold back and tells the Observers. It returns the errors of Unlock.

@@ -58,7 +58,7 @@ var (
 	ErrUnconfirmed = errors.New("redlock: release not confirmed")
 	// ErrNotHolder says that ForceUnlock was told of a holder that does not hold the lock.
 	ErrNotHolder = errors.New("redlock: not the holder")
-	// ErrClosed says that the client was closed.
+	// ErrClosed says that the client was closed, or that its Shutdown has begun.
 	ErrClosed = errors.New("redlock: client closed")
 	// ErrConfig says that the caller must change the program or its settings: an option, a
 	// name or a list of masters cannot work, or a context, a function or a value that Open,

@@ -53,6 +53,7 @@ type hold struct {
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
 	abandoned   bool   // the lock is not to stay taken: its minimum hold does not count
+	surrendered bool   // Shutdown gave it back while it was held
 	queued      bool   // a master may have the holder in the lock's queue
 
 	extending bool          // one extend in flight at most

@@ -350,7 +350,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //	ErrReleased     it was unlocked before
 //	ErrUnconfirmed  too few masters answered within the node timeout, or ctx ended
 //	ErrClosed       the client was closed; the TTL frees the lock. It is ErrLost too if the
-//	                validity was over before Unlock was called
+//	                validity was over before Unlock was called, or Shutdown has released the lock
 //
 // The releases go out whatever the error. A master that does not answer is sent its
 // release again until it acknowledges it or the TTL is over. A ctx that is done
@@ -385,7 +385,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	switch {
 	case errors.Is(was, ErrReleased):
 		return l.already(was)
-	case last:
+	case last && !h.surrendered:
 		return h.release(ctx, was, now)
 	case was != nil:
 		return was

@@ -19,6 +19,7 @@ type masterBoard struct {
 
 type masterOnBoard struct {
 	state MasterState
+	err   error // why it does not vote
 	up    bool
 	upAt  time.Duration // when the connection came
 	voted bool          // it has voted
@@ -85,7 +86,7 @@ func (b *masterBoard) setLocked(i int, e MasterEvent) {
 		e.Away = now - at.last
 	}
 	e.Master, e.From = b.c.nodes[i].Name(), at.state
-	at.state = e.To
+	at.state, at.err = e.To, e.Err
 	if len(b.c.tells.master) > 0 {
 		tell(b.c.tells.master, e)
 	}

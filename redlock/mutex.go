@@ -241,6 +241,9 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
 			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
+				errs[i] = m.c.waiting.enter()
+			}
+			if errs[i] == nil {
 				reqs[i].More, last[m.c] = true, i
 			}
 		}
@@ -253,6 +256,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
 			r.b.send(m.c.all)
 			try(i, func() (*Lease, error) {
+				defer m.c.waiting.callers.Done()
 				lease, err := r.conclude()
 				m.tellAcquired(ctx, lease, err, r.start, 1, false)
 				return lease, err
