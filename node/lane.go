@@ -215,7 +215,7 @@ func (r *redisNode) connectionFailed(err error) bool {
 }
 
 // downError says that the master cannot be used, because of err.
-func downError(err error) error { return fmt.Errorf("%w: %w", ErrDown, err) }
+func downError(err error) error { return fmt.Errorf("%w: %w", ErrDown, protocol.NotOfContext(err)) }
 
 // notSent returns the reply to an op that the lane did not send. Such an op has no effect.
 // A Release is Unknown instead, because the node sends it later.

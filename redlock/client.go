@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -230,6 +231,10 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	return c, nil
 }
 
+// errSameMaster is an [ErrConfig] when a client is opened. Later it is an outage of one master: while a
+// cluster moves slots two names may lead to one server for a moment.
+var errSameMaster = errors.New("are the same master")
+
 // admit refuses a master that is in the list already under another address: it
 // would vote twice (docs/safety.md A25).
 func (c *Client) admit(i int, id protocol.Identity) error {
@@ -239,8 +244,8 @@ func (c *Client) admit(i int, id protocol.Identity) error {
 	c.idents[i] = protocol.Identity{}
 	for j, other := range c.idents {
 		if j != i && other.RunID == id.RunID {
-			return fmt.Errorf("%w: %s and %s are the same master (run_id %s): name it once", ErrConfig,
-				c.nodes[j].Name(), c.nodes[i].Name(), id.RunID)
+			return fmt.Errorf("%s and %s %w (run_id %s): name it once",
+				c.nodes[j].Name(), c.nodes[i].Name(), errSameMaster, id.RunID)
 		}
 	}
 	c.idents[i] = id

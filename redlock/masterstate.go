@@ -75,7 +75,10 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 
 func (b *masterBoard) setLocked(i int, e MasterEvent) {
 	at := &b.states[i]
-	if at.state == e.To || b.over {
+	if b.over {
+		return
+	}
+	if at.err = e.Err; at.state == e.To {
 		return
 	}
 	now := b.c.clock.Elapsed()
@@ -86,7 +89,7 @@ func (b *masterBoard) setLocked(i int, e MasterEvent) {
 		e.Away = now - at.last
 	}
 	e.Master, e.From = b.c.nodes[i].Name(), at.state
-	at.state, at.err = e.To, e.Err
+	at.state = e.To
 	if len(b.c.tells.master) > 0 {
 		tell(b.c.tells.master, e)
 	}
