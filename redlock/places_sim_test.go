@@ -90,6 +90,11 @@ func (m *member) slow(d time.Duration, masters ...int) {
 	}
 }
 
+// slowRelease makes each release of the client reach these masters that much later.
+func (m *member) slowRelease(d time.Duration, masters ...int) {
+	m.faultOn("release", nodetest.Fault{Delay: d}, masters...)
+}
+
 // places returns the lock's queue on master i.
 func (c *cluster) places(i int, lock string) []string {
 	key := "redlock:queue:{" + lock + "}"
