@@ -165,13 +165,14 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
 	if err == nil {
 		silent := h.countLocked()
-		n := bits.OnesCount64(confirmed)
 		switch h.grant.Extended(start, confirmed, missing, silent) {
 		case holding.Lost:
-			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)
+			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", ErrLost,
+				h.l.Name, h.grant.Left(missing, silent), len(h.c.nodes), h.c.need)
 			h.endLocked(EndVotes, err)
 		case holding.Unconfirmed:
-			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable, h.l.Name, n, len(h.c.nodes), h.c.need)
+			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable,
+				h.l.Name, bits.OnesCount64(confirmed), len(h.c.nodes), h.c.need)
 		}
 	}
 	if len(h.c.tells.extended) > 0 {
@@ -192,15 +193,14 @@ func (h *hold) countLocked() (silent uint64) {
 	if h.acquireCall == nil {
 		return 0
 	}
-	granted, maybe, silent := h.acquireCall.sets()
-	places := h.acquireCall.places()
-	h.queued = h.queued || places != 0
-	h.answered |= h.acquireCall.definite()
-	h.grant.CountAcquire(granted, maybe|places, silent)
-	if silent == 0 {
+	answers, definite, queued := h.acquireCall.acquired()
+	h.queued = h.queued || queued
+	h.answered |= definite
+	h.grant.CountAcquire(answers)
+	if answers.Silent == 0 {
 		h.dropAcquireCallLocked()
 	}
-	return silent
+	return answers.Silent
 }
 
 func (h *hold) dropAcquireCallLocked() {
@@ -225,13 +225,13 @@ func (h *hold) count() int {
 	return len(h.leases)
 }
 
-// voters returns the masters whose yes counts in an extend, and the masters whose yes may
-// count later, because they have not answered the acquire.
-func (h *hold) voters() (votes, silent uint64) {
+// voters returns the masters whose yes counts in an extend, with votes that are known and with places, and the masters whose yes
+// may count later, because they have not answered the acquire.
+func (h *hold) voters() (votes, places, silent uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	silent = h.countLocked()
-	return h.grant.Votes(), silent
+	return h.grant.Votes(), h.grant.Places(), silent
 }
 
 // confirm notes a vote that master i confirmed to an extend that won, and that did not count
