@@ -182,7 +182,7 @@ func (s *subscription) finish() bool {
 type listener struct {
 	client *redis.Client
 	pubsub *redis.PubSub
-	unhook func() bool
+	hangUp func()
 	heard  atomic.Int64  // when the master last sent something, in ns
 	broken chan struct{} // closed when the reader has ended
 }
@@ -199,14 +199,14 @@ func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
 			return before(ctx, cn)
 		}
 	}
-	l := &listener{unhook: closeWith(s.life, socket), client: redis.NewClient(opts), broken: make(chan struct{})}
+	l := &listener{hangUp: closeWith(s.life, socket), client: redis.NewClient(opts), broken: make(chan struct{})}
 	l.pubsub = l.client.Subscribe(background)
 	// The greeting comes before the reader starts: go-redis greets under the lock that
 	// the reader needs too, and a goroutine that waits for a lock stops synctest's clock.
 	if err := l.pubsub.Ping(background); err != nil {
 		_ = l.pubsub.Close()
 		_ = l.client.Close()
-		l.unhook()
+		l.hangUp()
 		return nil
 	}
 	l.heard.Store(time.Now().UnixNano())
@@ -221,7 +221,7 @@ func (l *listener) close() {
 	_ = l.pubsub.Close()
 	_ = l.client.Close()
 	<-l.broken
-	l.unhook()
+	l.hangUp()
 }
 
 // update subscribes to add and unsubscribes from drop. It ignores errors, because the
