@@ -4,6 +4,7 @@ package protocol
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,6 +28,16 @@ type Identity struct {
 	NoReaders []string
 
 	recorded string // the incarnation in the master's record
+	hidden   string // the first of neededFields that INFO did not have
+}
+
+// neededFields are the fields of INFO without which a master cannot be believed, and what would
+// go unnoticed without each.
+var neededFields = []struct{ name, tells string }{
+	{"run_id", "a restart that lost locks"},
+	{"role", "a replica"},
+	{"maxmemory_policy", "an eviction of locks"},
+	{"evicted_keys", "an eviction of locks"},
 }
 
 // InfoSections are the sections of INFO that ReadIdentity reads.
@@ -48,6 +59,11 @@ func ReadIdentity(info, state string) Identity {
 	}
 	if rs, err := membership.ParseRecordState(state); err == nil {
 		id.recorded = rs.Incarnation
+	}
+	for _, field := range slices.Backward(neededFields) {
+		if InfoField(info, field.name) == "" {
+			id.hidden = field.name
+		}
 	}
 	return id
 }
@@ -83,10 +99,15 @@ const evictedMark = "+"
 
 // Check returns why a master of this identity must not vote, or nil.
 func (id Identity) Check() error {
+	for _, field := range neededFields {
+		if field.name == id.hidden {
+			return fmt.Errorf("%w: %s, without which %s would go unnoticed; name the redis-server itself, not a proxy or a service that hides the field", ErrHidden, field.name, field.tells)
+		}
+	}
 	if id.Role != "master" {
 		return fmt.Errorf("%w: role is %q; name its master instead", ErrReplica, id.Role)
 	}
-	if id.Eviction != "" && id.Eviction != "noeviction" {
+	if id.Eviction != "noeviction" {
 		return fmt.Errorf("%w: %q; set maxmemory-policy noeviction", ErrEviction, id.Eviction)
 	}
 	return nil

@@ -3,6 +3,8 @@
 package protocol
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +38,30 @@ func TestIdentity_incarnation(t *testing.T) {
 		info := strings.Join([]string{"run_id:" + run, "role:master", "master_replid:" + tc.replid, "master_replid2:" + tc.second, "evicted_keys:" + tc.evicted, ""}, "\r\n")
 		if got := ReadIdentity(info, tc.state).Incarnation(); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A master that hides what the lock must know is refused, with the name of the field.
+func TestIdentity_check(t *testing.T) {
+	fields := []string{"run_id:aaaaaaaaaaaaaaaabbbb", "role:master", "maxmemory_policy:noeviction", "evicted_keys:0"}
+	if err := ReadIdentity(strings.Join(fields, "\r\n"), "").Check(); err != nil {
+		t.Error(err)
+	}
+	for i, line := range fields {
+		name, _, _ := strings.Cut(line, ":")
+		for _, hidden := range []string{"", name + ":"} { // left out, or left empty
+			told := slices.Clone(fields)
+			told[i] = hidden
+			err := ReadIdentity(strings.Join(told, "\r\n"), "").Check()
+			if !errors.Is(err, ErrHidden) || !strings.Contains(err.Error(), name) {
+				t.Errorf("without %s: %v", name, err)
+			}
+		}
+	}
+	for line, want := range map[string]error{"role:slave": ErrReplica, "maxmemory_policy:volatile-ttl": ErrEviction} {
+		if err := ReadIdentity(line+"\r\n"+strings.Join(fields, "\r\n"), "").Check(); !errors.Is(err, want) {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }
