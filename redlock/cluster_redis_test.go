@@ -73,6 +73,7 @@ func TestCluster(t *testing.T) {
 	}
 	_ = stage("oneSlotAsMaster_locksAsOnAnyOther", 0, clusterLocks) &&
 		stage("slotIsElsewhere_waitersAreTold", 0, clusterWaits) && // makes 0 the replica, of 3
+		stage("slotIsElsewhere_whoCameFirstIsServed", 3, clusterServesInOrder) &&
 		stage("failover_promotedReplicaRecoversFirst", 3, clusterFailover) &&
 		stage("slotMoves_noVoteTwiceAndRecoversFirst", 1, clusterMigration) &&
 		stage("wholeCluster_oneVoteOfEachMaster", 0, clusterWhole)

@@ -208,7 +208,7 @@ func TestContention_clientsOnDifferentMasters_violationSeen(t *testing.T) {
 }
 
 func TestRun_mastersNotThere_exit3(t *testing.T) {
-	needs.Test(t)
+	hurry(t)
 	for _, args := range [][]string{
 		{"latency", "--nodes", "redis://127.0.0.1:1"},
 		{"contention", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:1,redis://127.0.0.1:1"},

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,6 +243,7 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 	start(t, Config{}) // skips where there is no server
 	stop := make(chan struct{})
 	var enders, starters sync.WaitGroup
+	var ends atomic.Int64
 	for range 4 {
 		enders.Go(func() {
 			for {
@@ -256,6 +258,8 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 					close(ended)
 				}()
 				<-ended
+				ends.Add(1)
+				time.Sleep(100 * time.Microsecond) // the servers need some of the machine
 			}
 		})
 	}
@@ -270,6 +274,8 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 		})
 	}
 	starters.Wait()
+	for all := ends.Load() + 2000; ends.Load() < all; time.Sleep(time.Millisecond) { // any thread of the pool may be among these
+	}
 	close(stop)
 	enders.Wait()
 	for i, s := range servers {
