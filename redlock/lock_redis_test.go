@@ -199,14 +199,12 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 			done, g0, h0 := count.Load(), 0, uint64(0)
 			g0, h0 = sample()
 			time.Sleep(soak(2*time.Second, time.Minute))
+			soon(t, "a hundred pairs were made", func() bool { return count.Load() >= done+100 })
 			g1, h1 := sample()
 			made := count.Load() - done
 			close(stop)
 			wait()
 			t.Logf("%d pairs; goroutines %d -> %d, heap %d -> %d KB", made, g0, g1, h0>>10, h1>>10)
-			if made < 100 {
-				t.Errorf("only %d pairs were made", made)
-			}
 			if g1 > g0+8 {
 				t.Errorf("goroutines grew from %d to %d", g0, g1)
 			}
@@ -366,18 +364,23 @@ func cancelAtRandomTimes(t *testing.T, seed uint64) {
 	ms := startMasters(t, 5, localredis.Config{})
 	m := ms.begin().Mutex("race")
 	granted, gaveUp := 0, 0
+	// The cancel comes within a time that grows with each that comes too early and shrinks with each that comes too late, so that on a machine of
+	// any speed both come often.
+	most := 2 * time.Millisecond
 	for i := 0; i < 3000 && (granted < 20 || gaveUp < 20); i++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(2*time.Millisecond))), cancel)
+		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(most))), cancel)
 		l, err := m.TryLock(ctx)
 		if err == nil {
 			granted++
+			most = max(most*4/5, 10*time.Microsecond)
 			if err := l.Err(); err != nil {
 				t.Fatalf("a lease that was granted is over: %v", err)
 			}
 			noErr(t, l.Unlock(t.Context()))
 		} else {
 			gaveUp++
+			most = most * 5 / 4
 			wantGaveUp(t, err, context.Canceled)
 			ms.wantNoKeys("race") // at once, not soon
 		}
@@ -385,8 +388,8 @@ func cancelAtRandomTimes(t *testing.T, seed uint64) {
 		cancel()
 	}
 	t.Logf("%d granted, %d gave up", granted, gaveUp)
-	if granted == 0 || gaveUp == 0 {
-		t.Errorf("the race went one way only")
+	if granted < 20 || gaveUp < 20 {
+		t.Errorf("the race went one way only: %d granted, %d gave up", granted, gaveUp)
 	}
 }
 
