@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -56,6 +57,7 @@ func (r *register) leave(l *redlock.Lease) {
 
 // Issue 14, "Must hold": a change of masters under load from 16 clients.
 func TestReconfigure_underLoadOf16Clients(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	replay.Each(t, changeUnderLoad)
 }
@@ -172,6 +174,7 @@ const changer = "REDLOCK_TEST_CHANGE"
 // A process that changes the masters is killed with SIGKILL at any point, and another one
 // ends the change.
 func TestReconfigure_killed_anotherProcessEndsIt(t *testing.T) {
+	needs.Test(t)
 	if lists := os.Getenv(changer); lists != "" {
 		from, to, _ := strings.Cut(lists, " ")
 		reconfigure(t, list(strings.Split(from, ","), quick...), list(strings.Split(to, ","), quick...))

@@ -61,6 +61,8 @@ func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), ke
 
 // The stages share one cluster, because a cluster takes three seconds to start.
 func TestCluster(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
 	stage := func(name string, master int, f func(*testing.T, slot)) bool {
@@ -71,6 +73,7 @@ func TestCluster(t *testing.T) {
 	}
 	_ = stage("oneSlotAsMaster_locksAsOnAnyOther", 0, clusterLocks) &&
 		stage("slotIsElsewhere_waitersAreTold", 0, clusterWaits) && // makes 0 the replica, of 3
+		stage("slotIsElsewhere_whoCameFirstIsServed", 3, clusterServesInOrder) &&
 		stage("failover_promotedReplicaRecoversFirst", 3, clusterFailover) &&
 		stage("slotMoves_noVoteTwiceAndRecoversFirst", 1, clusterMigration) &&
 		stage("wholeCluster_oneVoteOfEachMaster", 0, clusterWhole)

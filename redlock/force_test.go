@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -254,6 +255,8 @@ func forceUnlockUnderFaults(t *testing.T, seed uint64) {
 
 // On real servers: a writer, a reader beside another, and a lock that was re-entered.
 func TestForceUnlock_realMasters_everyKind(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin(redlock.WithTTL(2 * time.Second))

@@ -382,6 +382,7 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 
 // On real masters, and by the errors of callers.
 func TestHandoff_realMasters_oneOfManyAdopts(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	giver := ms.begin()

@@ -261,6 +261,7 @@ func everyWithFaults(t *testing.T, c *cluster, seed uint64) (started int) {
 
 // On real masters: the votes stay, with the rest of the minimum hold as their TTL.
 func TestWithMinHold_realMasters_votesHaveTheRest(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()

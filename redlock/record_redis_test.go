@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -170,6 +171,7 @@ func TestMaxTTL_otherClients_refusedWithBoth(t *testing.T) {
 }
 
 func TestScriptFlush_midRun_costsNothing(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	c := ms.begin(redlock.WithTTL(2 * time.Second))
@@ -212,6 +214,7 @@ func limited(ms *masters, lacks ...any) []string {
 }
 
 func TestACL_missingRight_commandNamed(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	noErr(t, ms.begin().Close())
@@ -250,6 +253,7 @@ func rightsOf(ns protocol.Namespace) []any {
 }
 
 func TestACL_listedRights_areEnough(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	few := append(rightsOf(""), "resetkeys", "~redlock:node", "~redlock:alive:*", "~redlock:queue:*", "~redlock:leader:*", "~redlock:owner:*", "~redlock:barred:*", "~redlock:check", "~{redlock:check}*", "~orders*", "~{orders*")

@@ -27,6 +27,9 @@ import (
 // programVar makes the test binary play redlock.
 const programVar = "REDLOCK_TEST_PROGRAM"
 
+// straysVar is how long it waits for processes that a command left behind.
+const straysVar = "REDLOCK_TEST_STRAYS"
+
 // noWaitAtExit keeps the race detector from waiting for a second at the end of each process.
 const noWaitAtExit = "GORACE=atexit_sleep_ms=0"
 
@@ -34,6 +37,10 @@ const dead = "redis://:topsecret@127.0.0.1:1"
 
 func TestMain(m *testing.M) {
 	supervise.Hidden()
+	if limit, err := time.ParseDuration(os.Getenv(straysVar)); err == nil {
+		supervise.StraysLimit = limit
+		_ = os.Unsetenv(straysVar)
+	}
 	if os.Getenv(programVar) != "" {
 		_ = os.Unsetenv(programVar) // not for the command of run
 		main()

@@ -355,6 +355,22 @@ func TestRun_interruptedWhileItWaits_ownCodeAndNothingLeft(t *testing.T) {
 	p.wantCode(130)
 }
 
+// While masters recover, run waits for them, and says so.
+func TestRun_mastersRecover_saysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	must(t, admin(t, servers[0].URL()).FlushAll(t.Context()).Err())
+	must(t, servers[1].Kill())
+	for _, words := range [][]string{{"run", "a"}, {"elect", "e"}} {
+		p := program(t, append(words, "--nodes", list, "--", "true")...).start()
+		eventually(t, "it says that it waits", func() bool {
+			return strings.Contains(p.stderr.String(), "waiting for masters: masters are recovering: ")
+		})
+		must(t, p.Process.Signal(syscall.SIGTERM))
+		p.wantCode(143)
+	}
+}
+
 // A lease that another holder handed over is short at first: the command must not be ended for that.
 func TestRun_lockHandedOver_commandHasTheWholeTTL(t *testing.T) {
 	t.Parallel()
@@ -591,6 +607,7 @@ func TestRun_redlockStopped_commandEndedBeforeValidityEnds(t *testing.T) {
 
 // The lock is kept for what the command leaves behind in its group, and that is given some time.
 func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	_, list := voting(t)
 	p := startRun(t, list, "a", "--", "sh", "-c", "(trap '' HUP; echo started; while ! test -e $0; do sleep 0.02; done; echo late) & exit 3", filepath.Join(t.TempDir(), "go"))
@@ -603,10 +620,11 @@ func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
 	}
 	p.wantCode(3)
 
-	p = startRun(t, list, "a", "--", "sh", "-c", "sleep 600 & exit 3")
-	p.rest()
+	p = program(t, "run", "a", "--nodes", list, "--", "sh", "-c", "sleep 600 & exit 3")
+	p.Env = append(p.Env, straysVar+"=300ms")
+	p.start().rest()
 	p.wantCode(3)
-	p.wantStderr("left processes in its group")
+	p.wantStderr("left processes in its group that did not end within 300ms")
 	free(t, list, "a")
 }
 

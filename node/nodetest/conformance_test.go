@@ -135,7 +135,7 @@ func (p *pair) ask(i int, req protocol.Request) protocol.Reply {
 // whatever it is asked. Each of what may happen must have happened three times: the operations and their outcomes are the same in each run of the
 // list, in which the rarest comes 13 times.
 func TestMaster_randomOps_sameAsRedis(t *testing.T) {
-	needs.Redis(t)
+	needs.EveryServer(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func withQueue(t *testing.T, fn func(q *queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t: t, m: NewMaster("m")}
-		q.m.SetIdentity(protocol.Identity{RunID: "aaaaaaaaaaaaaaaa", Role: "master"})
+		q.m.SetIdentity(protocol.Identity{RunID: "aaaaaaaaaaaaaaaa", Role: "master", Eviction: "noeviction"})
 		q.m.Subscribe(func(channel, payload string) {
 			if !ofCheck(channel) {
 				q.said = append(q.said, strings.TrimPrefix(channel, "redlock:wake:")+" "+payload)
