@@ -97,7 +97,7 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 		cfg      Config
 		withRace bool
 	}{
-		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
+		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,change-policy,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
 		{"tokens", "step-clock,step-quorum,skew-clocks,delete-lock,three-at-once", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: 3}, false},
 		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: 1}, true},
 	}
