@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -117,7 +119,7 @@ func typical(t *testing.T, measure func() error) {
 func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe, n int, added time.Duration, clients ...*redlock.Client) error {
 	const slack, worst = 200 * time.Microsecond, 20 * time.Millisecond
 	noise := time.Millisecond
-	if quorumtest.Race() {
+	if needs.Race {
 		noise *= 2
 	}
 	lease := lock(t, clients[1].Mutex("lock"))
@@ -198,8 +200,12 @@ func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 // Messages are lost at random, and connections for messages are cut. Every hand-off still happens, and
 // none later than the end of the holder's TTL.
 func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
+	replay.Each(t, messagesLost)
+}
+
+func messagesLost(t *testing.T, seed uint64) {
 	const ttl, processes, lost = 500 * time.Millisecond, 4, 0.3
-	rng := quorumtest.Rand(t, "./redlock")
+	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 5)
 	handOffs := quorumtest.Scale(600, 100_000)
 
@@ -431,7 +437,7 @@ func crowd(t *testing.T, n, served int, name func(i int) string) {
 	heap, stack = (heap-heapBefore)/int64(n), (stack-stackBefore)/int64(n)
 	if n >= 10_000 { // with fewer it is the client's own that counts
 		t.Logf("%d waiters on %d locks: each %d bytes of heap, and %d of stack, which its caller brings", n, len(names), heap, stack)
-		if !quorumtest.Race() && heap+stack > maxMemory {
+		if !needs.Race && heap+stack > maxMemory {
 			t.Errorf("want %d bytes or less", maxMemory)
 		}
 	}

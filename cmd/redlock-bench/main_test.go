@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -36,17 +36,10 @@ func bench(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-func needServer(t *testing.T) {
-	t.Helper()
-	if _, _, err := localredis.Find(); errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
-}
-
 // start starts a master.
 func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	s, err := localredis.Start(context.Background(), cfg)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -55,7 +48,7 @@ func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 
 func startURLs(t *testing.T, n int) []string {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
 	must(t, err)
 	var urls []string

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"os/signal"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -62,17 +62,10 @@ func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-func needServer(t *testing.T) {
-	t.Helper()
-	if _, _, err := localredis.Find(); errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
-}
-
 // start starts a master.
 func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	s, err := localredis.Start(context.Background(), cfg)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -82,7 +75,7 @@ func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 // startMasters starts masters that have no record.
 func startMasters(t *testing.T, n int) []*localredis.Server {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
 	must(t, err)
 	for _, s := range servers {

@@ -10,13 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // process is redlock as a process of its own.
@@ -284,10 +285,9 @@ func TestRun_diskFull_codeIsTheCommands(t *testing.T) {
 // diskFull is a file that cannot be written.
 func diskFull(t *testing.T) *os.File {
 	t.Helper()
+	needs.Linux(t, "/dev/full")
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -394,9 +394,7 @@ func TestRun_killed_commandAndItsChildrenGoneLongBeforeTheLeaseEnds(t *testing.T
 // guards are the guards of a process.
 func guards(t *testing.T, pid int) (guards []int) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("looks for processes in /proc")
-	}
+	needs.Linux(t, "looks for processes in /proc")
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
 	for _, f := range files {
@@ -615,9 +613,7 @@ func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
 // A daemon leaves the group, and is left alone.
 func TestRun_daemon_leftAlone(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("setsid"); err != nil {
-		t.Skip(err)
-	}
+	needs.Program(t, "setsid")
 	_, list := voting(t)
 	p := startRun(t, list, "a", "--", "sh", "-c", "setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & wait $!")
 	daemon := p.number()

@@ -16,6 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -28,10 +30,8 @@ func TestMain(m *testing.M) {
 // start starts a server for the test, or skips the test where there is no redis-server.
 func start(t *testing.T, cfg Config) *Server {
 	t.Helper()
+	needs.Redis(t)
 	s, err := Start(t.Context(), cfg)
-	if errors.Is(err, ErrNoServer) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +77,8 @@ func TestFind_noServerInPath_saysHowToInstall(t *testing.T) {
 }
 
 func TestFind_serverInPath_pathAndVersion(t *testing.T) {
+	needs.Redis(t)
 	path, version, err := Find()
-	if errors.Is(err, ErrNoServer) {
-		t.Skip(err)
-	}
 	must(t, err)
 	if kind, number, _ := strings.Cut(version, " "); !filepath.IsAbs(path) || kind != "redis" && kind != "valkey" || !strings.Contains(number, ".") {
 		t.Fatalf("Find = %q, %q", path, version)
@@ -157,10 +155,8 @@ func TestStart_everyOption_reachesTheServer(t *testing.T) {
 }
 
 func TestStart_binaryAndEnv_used(t *testing.T) {
+	needs.Redis(t)
 	path, _, err := Find()
-	if errors.Is(err, ErrNoServer) {
-		t.Skip(err)
-	}
 	must(t, err)
 	// redis-server overwrites the environment in /proc for its process title, so a script tells.
 	script := filepath.Join(t.TempDir(), "wrapper")
@@ -185,12 +181,10 @@ func TestStart_badOption_errorCarriesLogAndLeavesNothing(t *testing.T) {
 }
 
 func TestStart_contextDone_errorAndNoProcess(t *testing.T) {
+	needs.Redis(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := Start(ctx, Config{})
-	if errors.Is(err, ErrNoServer) {
-		t.Skip(err)
-	}
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("Start: %v", err)
 	}
@@ -224,6 +218,7 @@ func TestStartN_oneCannotStart_none(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	// The fifth process finds its turn taken: the script lets four through.
+	needs.Redis(t)
 	path, _, err := Find()
 	must(t, err)
 	script := filepath.Join(t.TempDir(), "four")
