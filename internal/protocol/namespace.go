@@ -81,7 +81,7 @@ func (ns Namespace) ACL() []string {
 		"+hello", "+ping", "+select", "+info", "+client|id", "+client|kill", "+client|setname",
 		"+script|load", "+eval", "+evalsha", "+subscribe", "+unsubscribe", "+publish", "+pubsub|numsub", "+time",
 		"+exists", "+set", "+get", "+del", "+pttl", "+pexpire",
-		"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel",
+		"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel", "+hrandfield",
 		"+zadd", "+zscore", "+zrank", "+zrange", "+zrem",
 	}
 	if ns == "" {
