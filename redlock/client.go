@@ -196,7 +196,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	if s.logger != nil {
 		s.told = append([]Observer{logObserver(s.logger)}, s.told...)
 	}
-	c.tells = newTelling(s.told)
+	c.tells = newTelling(c, s.told)
 	c.keeper.init(c)
 	c.board.init(c)
 	c.waiting.init(c)
