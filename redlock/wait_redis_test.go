@@ -482,6 +482,7 @@ func memory() (heap, stack int64) {
 }
 
 func TestLock_tenThousandOnOneLock_leaveNothing(t *testing.T) {
+	needs.Test(t)
 	crowd(t, 10_000, quorumtest.Scale(300, 10_000), func(int) string { return "lock" })
 }
 
