@@ -440,6 +440,7 @@ func TestLock_philosophers_allEat(t *testing.T) {
 // Each of sixteen clients takes two to five of eight locks, in any order and any nesting. There is no
 // deadlock.
 func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
+	needs.Test(t)
 	replay.Each(t, shuffledOrders)
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -57,6 +58,7 @@ func (r *register) leave(l *redlock.Lease) {
 
 // Issue 14, "Must hold": a change of masters under load from 16 clients.
 func TestReconfigure_underLoadOf16Clients(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	replay.Each(t, func(t *testing.T, seed uint64) {
 		stall.Try(t, time.Second, func(t testing.TB) { changeUnderLoad(t, seed) })
@@ -175,6 +177,7 @@ const changer = "REDLOCK_TEST_CHANGE"
 // A process that changes the masters is killed with SIGKILL at any point, and another one
 // ends the change.
 func TestReconfigure_killed_anotherProcessEndsIt(t *testing.T) {
+	needs.Test(t)
 	if lists := os.Getenv(changer); lists != "" {
 		from, to, _ := strings.Cut(lists, " ")
 		reconfigure(t, list(strings.Split(from, ","), quick...), list(strings.Split(to, ","), quick...))

@@ -61,6 +61,8 @@ func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), ke
 
 // The stages share one cluster, because a cluster takes three seconds to start.
 func TestCluster(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
 	stage := func(name string, master int, f func(*testing.T, slot)) bool {
@@ -147,7 +149,7 @@ func clusterLocks(t *testing.T, s slot) {
 			t.Errorf("%q is outside of the slot", k)
 		}
 	}
-	for _, k := range []string{lock, s.record(), "redlock:queue:" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
+	for _, k := range []string{lock, s.record(), "redlock:queue::" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
 		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, k) }) {
 			t.Errorf("no %s among %v", k, keys)
 		}

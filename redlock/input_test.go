@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node"
@@ -89,6 +90,7 @@ func TestOpen_badURL_namesWhich(t *testing.T) {
 }
 
 func TestOpen_masterTwice_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	urls := ms.urls()
@@ -130,23 +132,31 @@ func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
 }
 
 func TestOpen_replica_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	replica, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
 	noErr(t, err)
 	defer replica.Close()
-	urls := []string{ms.servers[0].URL(), ms.servers[1].URL(), replica.URL()}
-	wantNotOpened(t, urls, redlock.ErrConfig, []string{replica.Addr(), "slave", "name its master"})
+	noErr(t, ms.servers[1].Kill())
+	second, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
+	noErr(t, err)
+	defer second.Close()
+	urls := []string{ms.servers[0].URL(), second.URL(), replica.URL()}
+	wantNotOpened(t, urls, redlock.ErrConfig, []string{replica.Addr(), second.Addr(), "slave", "name its master"})
 	wantNotOpened(t, urls, node.ErrReplica, nil, redlock.WithUnsafeRecoveryOff())
-	ms.wantNoKeys("*")
+	ms.wantNoKeys("*", 0, 2)
 }
 
 func TestOpen_evictingPolicy_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
-		noErr(t, ms.direct[1].ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
-		wantNotOpened(t, ms.urls(), node.ErrEviction, []string{ms.servers[1].Addr(), policy, "noeviction"})
+		for _, i := range []int{1, 2} {
+			noErr(t, ms.direct[i].ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
+		}
+		wantNotOpened(t, ms.urls(), node.ErrEviction, []string{ms.servers[1].Addr(), ms.servers[2].Addr(), policy, "noeviction"})
 	}
 	wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
 }
@@ -175,6 +185,7 @@ func TestOpen_fieldOfINFOHidden_refused(t *testing.T) {
 }
 
 func TestOpen_unreachable_majorityRefusedMinorityTakenInLater(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, time.Second, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})
@@ -308,6 +319,7 @@ func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
 }
 
 func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("taken")
@@ -329,6 +341,7 @@ func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
 }
 
 func TestLock_keyWithoutTTL_heldForEverAndSaid(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("immortal")

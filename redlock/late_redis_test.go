@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -38,6 +39,7 @@ func reached(t testing.TB, c *redlock.Client, n int) {
 // that it leaves gives no caller the lock, and lets no second holder in. It blocks its masters for
 // one TTL at most.
 func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, time.Second, func(t testing.TB) {
 		const ttl = 2 * time.Second

@@ -94,6 +94,7 @@ func TestLease_notRenewed_lostWithCauseAndGivenBack(t *testing.T) {
 
 // On a busy machine a goroutine may wake too late. So the test takes the earliest of several notices.
 func TestLease_notRenewed_contextEndsBeforeValidUntil(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 10*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})

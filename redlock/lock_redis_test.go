@@ -51,6 +51,7 @@ func TestPair_healthyMasters_oneRoundTripEach(t *testing.T) {
 }
 
 func TestPair_healthyMasters_twoScriptsAMasterAtMostAndNothingLeft(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	const pairs = 50
 	ms := startMasters(t, 5, localredis.Config{})
@@ -109,6 +110,7 @@ func TestLock_mastersSilent_returnsAtTheQuorum(t *testing.T) {
 }
 
 func TestLock_quorumSilent_unreachableAndNothingLeft(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 300*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})
@@ -179,6 +181,7 @@ func pairs(t testing.TB, c *redlock.Client, callers int, stop <-chan struct{}) (
 
 // Not parallel: it counts the process's goroutines and memory.
 func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
+	needs.Test(t)
 	for name, hurt := range map[string]func(s *localredis.Server) error{
 		"stopped": (*localredis.Server).Pause,
 		"dead":    (*localredis.Server).Kill,
@@ -225,6 +228,7 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 // When an attempt is over, however it ended, no master that answers has a key of that attempt. A
 // frozen master loses such keys within a second after it goes on.
 func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	replay.Each(t, hurriedPairs)
 }
@@ -374,21 +378,23 @@ func cancelAtRandomTimes(t *testing.T, seed uint64) {
 	ms := startMasters(t, 5, localredis.Config{})
 	m := ms.begin().Mutex("race")
 	granted, gaveUp := 0, 0
-	limit := 2 * time.Millisecond // twice what a TryLock takes at present
+	// The cancel comes within a time that grows with each that comes too early and shrinks with each that comes too late, so that on a machine of
+	// any speed both come often.
+	most := 2 * time.Millisecond
 	for i := 0; i < 3000 && (granted < 20 || gaveUp < 20); i++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		start := time.Now()
-		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(limit))), cancel)
+		timer := time.AfterFunc(time.Duration(rng.Int64N(int64(most))), cancel)
 		l, err := m.TryLock(ctx)
 		if err == nil {
 			granted++
-			limit = 2 * time.Since(start)
+			most = max(most*4/5, 10*time.Microsecond)
 			if err := l.Err(); err != nil {
 				t.Fatalf("a lease that was granted is over: %v", err)
 			}
 			noErr(t, l.Unlock(t.Context()))
 		} else {
 			gaveUp++
+			most = most * 5 / 4
 			wantGaveUp(t, err, context.Canceled)
 			ms.wantNoKeys("race") // at once, not soon
 		}
@@ -396,8 +402,8 @@ func cancelAtRandomTimes(t *testing.T, seed uint64) {
 		cancel()
 	}
 	t.Logf("%d granted, %d gave up", granted, gaveUp)
-	if granted == 0 || gaveUp == 0 {
-		t.Errorf("the race went one way only")
+	if granted < 20 || gaveUp < 20 {
+		t.Errorf("the race went one way only: %d granted, %d gave up", granted, gaveUp)
 	}
 }
 

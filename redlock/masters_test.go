@@ -93,7 +93,13 @@ func (ms *masters) begin(opts ...redlock.Option) *redlock.Client {
 func initAt(t testing.TB, urls []string, opts ...redlock.Option) {
 	t.Helper()
 	masters := list(urls, append(slices.Clone(opts), redlock.WithNodeTimeout(10*time.Second))...)
-	noErr(t, redlock.Init(context.Background(), masters, nil, redlock.NothingWasEverLocked))
+	for end := time.Now().Add(30 * time.Second); ; {
+		err := redlock.Init(context.Background(), masters, nil, redlock.NothingWasEverLocked)
+		if !errors.Is(err, redlock.ErrUnreachable) || time.Now().After(end) {
+			noErr(t, err)
+			return
+		}
+	}
 }
 
 func list(urls []string, opts ...redlock.Option) redlock.List {

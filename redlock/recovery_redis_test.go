@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -25,6 +26,7 @@ func flush(d *redis.Client) error { return d.FlushAll(context.Background()).Err(
 // Masters that were never used do not begin to vote by themselves, because masters that were emptied
 // or replaced by another list look the same. An operator must call Init.
 func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	wantNotOpened(t, ms.urls(), redlock.ErrNeedsInit, []string{"redlock init", ms.servers[0].Addr()})
@@ -40,6 +42,7 @@ func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
 }
 
 func TestInit_nothingWasEverLocked_votesAtOnce(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	start := time.Now()
@@ -53,6 +56,7 @@ func TestInit_nothingWasEverLocked_votesAtOnce(t *testing.T) {
 // Masters of a list that is never changed begin by themselves after the wait, on first use
 // and when all of them were emptied at once.
 func TestFirstUse_fixedMasters_waitAndSaySo(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})
@@ -77,6 +81,7 @@ func TestFirstUse_fixedMasters_waitAndSaySo(t *testing.T) {
 }
 
 func TestInit_severalAtOnce_allSucceed(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for range 5 {
@@ -102,6 +107,7 @@ func TestInit_severalAtOnce_allSucceed(t *testing.T) {
 // Issue 14, 9: a lock is held, all masters are emptied, and an operator calls Init. Init waits until
 // the lock may not be held any more, so there are never two holders.
 func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})
@@ -118,6 +124,7 @@ func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
 }
 
 func TestInit_quorumVotes_doesNothing(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
@@ -140,6 +147,7 @@ func TestInit_quorumVotes_doesNothing(t *testing.T) {
 // No master votes before its wait is over, however many clients time the wait, and however often
 // clients come and go.
 func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})
@@ -180,6 +188,7 @@ func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 }
 
 func TestRestart_oneOrTwoOfFive_costNothing(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 500*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})
@@ -209,6 +218,7 @@ func TestRestart_oneOrTwoOfFive_costNothing(t *testing.T) {
 }
 
 func TestRestart_threeOfFive_pausesThenComesBackByItself(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})
@@ -337,6 +347,7 @@ func TestKill_byPersistence_allWait(t *testing.T) {
 // A master that loads an old RDB file lost the votes that came later. It has a record, and waits all
 // the same.
 func TestRDB_rolledBack_waits(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
@@ -411,6 +422,8 @@ func (ms *masters) incarnation(i int) string {
 // An operator adds the first replica of each master, or removes all replicas. Clients that start
 // afterwards and clients that ran before agree on the locks.
 func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 500*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 6, localredis.Config{})
@@ -472,6 +485,7 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 
 // After its wait, a master learns its counters from masters that kept theirs.
 func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})
@@ -505,6 +519,7 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 // A lease is held while every master loses its data, one after the other. Each master gets the vote
 // back before the next one loses its data.
 func TestRestart_allInTurn_heldLeaseSurvives(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})

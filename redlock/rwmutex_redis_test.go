@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
@@ -188,6 +189,7 @@ func (v *visitor) stay() { time.Sleep(time.Duration(v.rng.IntN(1000)) * time.Mic
 // and readers are together. Every token is unique, and larger than all tokens that were granted
 // before its Lock began.
 func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
+	needs.Test(t)
 	replay.Each(t, contendedReadersAndWriters)
 }
 
@@ -259,6 +261,7 @@ func TestRWMutex_readers_holdTogether(t *testing.T) {
 // of the dead reader end with their own TTL. So a writer gets the lock as soon as the living reader
 // unlocks.
 func TestRWMutex_readerDies_freesItselfAlone(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
 		const ttl = 1500 * time.Millisecond
@@ -292,6 +295,7 @@ func TestRWMutex_readerDies_freesItselfAlone(t *testing.T) {
 // Of two readers, the one with the longer TTL unlocks, and the other one dies. A writer that waits had
 // seen the longer TTL, and still gets the lock when the shorter one is over.
 func TestRWMutex_lastReaderDies_writerHasItAfterItsTTL(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
 		const ttl = 1500 * time.Millisecond
@@ -318,6 +322,7 @@ func TestRWMutex_lastReaderDies_writerHasItAfterItsTTL(t *testing.T) {
 // A writer becomes a reader. Until it has unlocked both leases, no other caller writes. Writers that
 // wait do not delay the downgrade.
 func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
+	needs.EveryServer(t)
 	stall.Try(t, then/2, func(t testing.TB) {
 		masters := quorumtest.Start(t, 5)
 		c, other := masters.Open(), masters.Open()
@@ -385,6 +390,7 @@ func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 
 // A reader that asks for the lock for writing would wait for itself, so it gets ErrUpgrade at once.
 func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
 	rw := c.RWMutex("lock")
@@ -421,6 +427,7 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 // Readers lock and unlock so that at least one always has the lock. A writer that waits gets the lock
 // after the readers that came before it. No later reader passes the writer.
 func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 5)
 	writer := masters.Open()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -515,6 +522,7 @@ func writerQueued(t *testing.T, masters *quorumtest.Masters, name string) bool {
 
 // On both sides the masters count re-entries, and a re-entered lease has the same token and holder.
 func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
 	rw := c.RWMutex("lock")

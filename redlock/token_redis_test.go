@@ -68,6 +68,7 @@ func (ts *tokens) lock(ctx context.Context, m redlock.Locker) error {
 // Masters are killed, emptied, frozen and replaced by a copy of another, at most two at a time.
 // Messages are delayed. No token is granted twice or out of order, and there are never two holders.
 func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	replay.Each(t, func(t *testing.T, seed uint64) {
 		stall.Try(t, 200*time.Millisecond, func(t testing.TB) { tokensWhileHurt(t, seed) })

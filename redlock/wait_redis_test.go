@@ -90,6 +90,7 @@ func waitSettled(t testing.TB, c *redlock.Client) {
 // The test measures a round trip beside each hand-off. The median hand-off may take half a round trip more, for noise; two
 // would fail. Other work of the machine changes the mean and the worst, so the test checks those only with REDLOCK_STRICT=1.
 func TestLock_handOff_costsOneRoundTrip(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 5)
 	t.Run("loopback", func(t *testing.T) {
 		typical(t, func() error { return handOffs(t, masters, masters.Probe(), 60, 0, masters.Open(), masters.Open()) })
@@ -206,6 +207,7 @@ func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
 // Messages are lost at random, and connections for messages are cut. Every hand-off still happens, and
 // none later than the end of the holder's TTL.
 func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
+	needs.Test(t)
 	replay.Each(t, func(t *testing.T, seed uint64) {
 		stall.Try(t, then/4, func(t testing.TB) { messagesLost(t, seed) }) // the TTL has to outlive it
 	})
@@ -279,6 +281,7 @@ func messagesLost(t testing.TB, seed uint64) {
 // No message arrives at all. Each waiter gets the lock when the holder's TTL would be over, at the
 // latest.
 func TestLock_allMessagesLost_waitsForTheTTLAtMost(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
 		const ttl = time.Second
@@ -294,6 +297,7 @@ func TestLock_allMessagesLost_waitsForTheTTLAtMost(t *testing.T) {
 }
 
 func TestLock_headOfTheQueueDies_nextIsServed(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, then/10, func(t testing.TB) {
 		masters := quorumtest.Start(t, 5)
@@ -320,6 +324,7 @@ func TestLock_headOfTheQueueDies_nextIsServed(t *testing.T) {
 }
 
 func TestLock_holderDies_nextHasItAfterTheTTL(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
 		const ttl = time.Second
@@ -384,6 +389,7 @@ func TestLock_minorityFails_handOffGoesOn(t *testing.T) {
 
 // The waiter's subscription is cut when the masters send the message that would wake it.
 func TestLock_subscriptionCut_waiterLooksAgain(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
 		masters := quorumtest.Start(t, 5)
@@ -457,7 +463,7 @@ func crowd(t testing.TB, n, served int, name func(i int) string) {
 	heap, stack = (heap-heapBefore)/int64(n), (stack-stackBefore)/int64(n)
 	if n >= 10_000 { // with fewer it is the client's own that counts
 		t.Logf("%d waiters on %d locks: each %d bytes of heap, and %d of stack, which its caller brings", n, len(names), heap, stack)
-		if !needs.Race && heap+stack > maxMemory {
+		if heap+stack > maxMemory {
 			t.Errorf("want %d bytes or less", maxMemory)
 		}
 	}
@@ -495,10 +501,13 @@ func memory() (heap, stack int64) {
 }
 
 func TestLock_tenThousandOnOneLock_leaveNothing(t *testing.T) {
+	needs.NoRace(t, "measures memory; TestLock_oneOnEachOfManyLocks_leavesNothing runs with it")
+	needs.Test(t)
 	crowd(t, 10_000, quorumtest.Scale(300, 10_000), func(int) string { return "lock" })
 }
 
 func TestLock_oneOnEachOfManyLocks_leavesNothing(t *testing.T) {
+	needs.Test(t)
 	stall.Try(t, then/2, func(t testing.TB) {
 		n := quorumtest.Scale(300, 10_000) // more than offloadAbove
 		crowd(t, n, n, func(i int) string { return fmt.Sprint("lock", i) })
@@ -508,6 +517,7 @@ func TestLock_oneOnEachOfManyLocks_leavesNothing(t *testing.T) {
 // The lock is free, and a caller of another process waits for it. TryLock does not pass that caller,
 // and only a Lock with Unfair does.
 func TestTryLock_freeButWaitedFor_doesNotPass(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
 		masters := quorumtest.Start(t, 5)
@@ -663,6 +673,7 @@ func TestLock_givesUp_leavesTheQueueAtOnce(t *testing.T) {
 // A caller at the head or in the middle of the line of a process gives up. The order of the other
 // callers stays the same.
 func TestLock_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open().Mutex("lock"))
 	c := masters.Open()
@@ -733,6 +744,7 @@ func errOf(_ *redlock.Lease, err error) error { return err }
 // If the lock's name or its queue's name is a key of another type, Lock returns an error at once that
 // names the key. The key stays as it is, and a lease that is held can be unlocked.
 func TestLock_foreignKey_isRefused(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	masters := quorumtest.Start(t, 3)
 	holder, c := masters.Open(), masters.Open()
@@ -815,6 +827,7 @@ func TestLock_keyWithoutTTL_waitsUntilItIsDeleted(t *testing.T) {
 // Close ends all waits. The masters drop the client's places from their queues when they have had no
 // heartbeat for a few seconds.
 func TestClose_whileWaiting_endsIt(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
 		masters := quorumtest.Start(t, 3)

@@ -607,6 +607,7 @@ func TestRun_redlockStopped_commandEndedBeforeValidityEnds(t *testing.T) {
 
 // The lock is kept for what the command leaves behind in its group, and that is given some time.
 func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	_, list := voting(t)
 	p := startRun(t, list, "a", "--", "sh", "-c", "(trap '' HUP; echo started; while ! test -e $0; do sleep 0.02; done; echo late) & exit 3", filepath.Join(t.TempDir(), "go"))
