@@ -578,3 +578,25 @@ func TestSim_close_mastersSilent_soonDone(t *testing.T) {
 		}
 	})
 }
+
+// All masters fall silent while a caller waits for a lock that was held. Its error says that they are out of reach, also if the TTL
+// leaves each round less than the node timeout.
+func TestSim_outageWhileWaiting_unreachableWithAnyTTL(t *testing.T) {
+	for _, ttl := range []time.Duration{redlock.DefaultTTL, 400 * time.Millisecond} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(time.Second)}
+			a, b := c.client(opts...), c.client(opts...)
+			mustLock(t, a.Mutex("x"))
+			time.AfterFunc(100*time.Millisecond, func() {
+				for _, m := range c.masters {
+					m.Pause()
+				}
+			})
+			_, err := b.Mutex("x").Lock(t.Context())
+			wantErr(t, err, redlock.ErrUnreachable)
+			if errors.Is(err, redlock.ErrHeld) {
+				t.Errorf("TTL %v: nobody knows whether it is held: %v", ttl, err)
+			}
+		})
+	}
+}

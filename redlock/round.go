@@ -188,7 +188,7 @@ func (r *round) failed(end ending, waits bool) *RoundError {
 		r.hearOut(end.took)
 	}
 	err = c.roundError(r.l, b.replies())
-	err.hurried = r.timeout < c.nodeTimeout
+	err.hurried = r.timeout < c.roundTimeout(context.Background(), r.ls.ttl)
 	return err
 }
 
