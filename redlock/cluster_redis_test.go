@@ -149,7 +149,7 @@ func clusterLocks(t *testing.T, s slot) {
 			t.Errorf("%q is outside of the slot", k)
 		}
 	}
-	for _, k := range []string{lock, s.record(), "redlock:queue:" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
+	for _, k := range []string{lock, s.record(), "redlock:queue::" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
 		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, k) }) {
 			t.Errorf("no %s among %v", k, keys)
 		}

@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"errors"
 	"math/bits"
 	"sync"
 	"time"
@@ -21,7 +22,8 @@ type extension struct {
 	mu       sync.Mutex
 	answered uint64
 	items    []extending
-	open     int // items not decided
+	open     int   // items not decided
+	untold   *news // what happened since the mutex was locked
 }
 
 // extending is one hold in an extension.
@@ -62,7 +64,7 @@ func (c *Client) extend(leases []*hold) {
 // Receive implements [protocol.Receiver].
 func (e *extension) Receive(op *protocol.Op) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	bit := uint64(1) << op.Index
 	e.answered |= bit
 	for i := range e.items {
@@ -81,10 +83,18 @@ func (e *extension) Receive(op *protocol.Op) {
 	}
 }
 
+// unlock unlocks the mutex, and tells what happened meanwhile.
+func (e *extension) unlock() {
+	n := e.untold
+	e.untold = nil
+	e.mu.Unlock()
+	n.tell(e.c)
+}
+
 // timeout decides the holds for which the masters that answered were too few.
 func (e *extension) timeout() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	for i := range e.items {
 		if it := &e.items[i]; !it.decided {
 			e.decide(it, true)
@@ -103,11 +113,12 @@ func (e *extension) decide(it *extending, must bool) {
 	it.decided = true
 	e.open--
 	e.c.stats.extends.Add(1)
-	it.renewed = it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
-	if it.renewed {
+	err, told := it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
+	e.untold = e.untold.and(told)
+	if it.renewed = err == nil; it.renewed {
 		it.topUpOrConfirm(e.answered)
 		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
-	} else if it.lease.err() == nil {
+	} else if errors.Is(err, ErrUnreachable) {
 		// Too few masters answered. The old end stands, and there is time to ask again.
 		e.c.renewer.reschedule(it.lease, e.c.clock.Elapsed()+max(it.lease.ls.ttl/20, time.Millisecond))
 	}

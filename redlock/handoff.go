@@ -87,11 +87,11 @@ func (h *hold) handoff() (string, error) {
 	c, now := h.c, h.c.clock.Elapsed()
 	h.mu.Lock()
 	if err := h.errLocked(); err != nil {
-		h.mu.Unlock()
+		h.unlock()
 		return "", err
 	}
 	if n := len(h.leases); n != 1 {
-		h.mu.Unlock()
+		h.unlock()
 		return "", fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", ErrConfig, h.l.Name, n-1)
 	}
 	silent := h.countLocked()
@@ -99,14 +99,14 @@ func (h *hold) handoff() (string, error) {
 	// broke. With it the ticket could be used a second time.
 	votes := h.grant.Votes() &^ h.toppedUp
 	if n := bits.OnesCount64(votes); n < c.need {
-		h.mu.Unlock()
+		h.unlock()
 		return "", fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", ErrUnreachable, h.l.Name, n, len(c.nodes), c.need)
 	}
 	h.endLocked(EndReleased, ErrReleased) // the context of the giver ends before anybody can have the ticket
 	h.dropLocked(h.leases[0])
 	others := h.grant.Release(silent) &^ votes
 	h.dropAcquireCallLocked()
-	h.mu.Unlock()
+	h.unlock()
 	c.renewer.remove(h)
 	if others != 0 {
 		c.poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,

@@ -16,9 +16,14 @@ import (
 
 // waits has m wait for the lock x, and returns the lease when the channel has it: nil if Lock failed.
 func (m *member) waits(ctx context.Context, opts ...redlock.LockOption) chan *redlock.Lease {
+	return m.waitsFor(ctx, "x", opts...)
+}
+
+// waitsFor is waits for another lock.
+func (m *member) waitsFor(ctx context.Context, lock string, opts ...redlock.LockOption) chan *redlock.Lease {
 	got := make(chan *redlock.Lease, 1)
 	go func() {
-		lease, _ := m.Mutex("x", opts...).Lock(ctx)
+		lease, _ := m.Mutex(lock, opts...).Lock(ctx)
 		got <- lease
 	}()
 	time.Sleep(100 * time.Millisecond) // it looks again after subscribing

@@ -52,6 +52,7 @@ type hold struct {
 	acquireCall *quorumCall
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
+	untold      *news  // what happened since the mutex was locked; see unlock
 	abandoned   bool   // the lock is not to stay taken: its minimum hold does not count
 	surrendered bool   // Shutdown gave it back while it was held
 	queued      bool   // a master may have the holder in the lock's queue
@@ -69,7 +70,7 @@ type hold struct {
 
 func (h *hold) err() error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	return h.errLocked()
 }
 
@@ -107,7 +108,7 @@ func (h *hold) endLocked(end End, cause error) {
 	if end.Lost() {
 		h.c.stats.lost.Add(1)
 	}
-	h.tellEndedLocked(end)
+	h.endedLocked(end)
 	for _, l := range h.leases {
 		l.endLocked(cause)
 	}
@@ -115,7 +116,7 @@ func (h *hold) endLocked(end End, cause error) {
 
 func (h *hold) end(end End, cause error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	h.endLocked(end, cause)
 }
 
@@ -124,7 +125,7 @@ func (h *hold) end(end End, cause error) {
 // the number of leases has changed since that extend was sent, the call then makes another.
 func (h *hold) extend(ctx context.Context) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	for want := h.changes; ; {
 		if err := h.errLocked(); err != nil {
 			return err
@@ -155,11 +156,11 @@ func (h *hold) extend(ctx context.Context) error {
 	}
 }
 
-// extended takes the outcome of an extend that began at start, and says whether the hold has
-// a new end. See holding.Grant.Extended for confirmed and missing.
-func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
+// extended takes the outcome of an extend that began at start, and returns why the hold has no new
+// end, or nil. See holding.Grant.Extended for confirmed and missing. The caller tells the news.
+func (h *hold) extended(start time.Duration, confirmed, missing uint64) (over error, told *news) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer func() { told = h.unlockUntold() }()
 	now := h.c.clock.Elapsed()
 	left := h.grant.Until() - now
 	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
@@ -176,14 +177,14 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 		}
 	}
 	if len(h.c.tells.extended) > 0 {
-		tell(h.c.tells.extended, ExtendEvent{Lock: h.l.Name, Token: h.token, Left: max(left, 0), Err: err})
+		h.untold = h.untold.and(&news{extended: []ExtendEvent{{Lock: h.l.Name, Token: h.token, Left: max(left, 0), Err: err}}})
 	}
 	h.extending, h.extendErr = false, err
 	if h.settled != nil {
 		close(h.settled)
 		h.settled = nil
 	}
-	return err == nil
+	return err, nil
 }
 
 // countLocked counts what the masters have answered to the acquire by now, and returns the

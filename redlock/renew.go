@@ -280,7 +280,7 @@ func beginExtend(leases []*hold) []*hold {
 			l.extending = true
 			begun = append(begun, l)
 		}
-		l.mu.Unlock()
+		l.unlock()
 	}
 	return begun
 }

@@ -63,5 +63,6 @@ found = forReaders
 check('set', timeout, 1, 'px', 1000)
 check('pexpire', timeout, 1000)
 check('pttl', timeout)
+check('hrandfield', lock, 1)
 check('del', timeout)
 return {missing, forReaders}

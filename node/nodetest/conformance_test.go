@@ -427,7 +427,7 @@ func (p *pair) meddle() {
 	lock := one(p, conformLocks...)
 	queue := "redlock:queue:{l}"
 	if lock != "l" {
-		queue = "redlock:queue:" + lock
+		queue = "redlock:queue::" + lock
 	}
 	counter := protocol.CounterField(p.rnd.IntN(protocol.Counters))
 	for i := range protocol.Counters { // one that is in use, if there is one

@@ -15,6 +15,6 @@
 //
 // Not modelled: tickets that a master gives (ticket 0), places of earlier builds, readers of Redisson's, errors of Redis,
 // top-up, hold counts above 1, and the counters of several locks in one call. Package nodetest compares those with a real
-// master, or runs them. A master looks at 16 places for one that listens; the queues of the runs are shorter.
+// master, or runs them. A release looks at 16 readers, and at all if there are no more: the runs have fewer.
 // Nothing here starts a goroutine, and a Master may not be shared between goroutines.
 package votesmodel

@@ -226,8 +226,7 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	if op.Wait == nil {
 		turn := free
 		if turn && op.JoinWrite == "" {
-			_, heard := m.firstListening(true)
-			turn = !heard
+			turn = m.head(true, "") == nil
 		}
 		if turn {
 			return protocol.Reply{}
@@ -244,7 +243,7 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		return protocol.Reply{}
 	}
 	m.enqueue(op, p)
-	m.head(true)
+	m.head(true, p.member)
 	ahead := slices.IndexFunc(m.queue, func(q place) bool { return q.member == p.member })
 	if free && !op.Wait.Only && (op.Wait.Unfair && !op.Wait.Again || m.turn(&p, ahead)) {
 		return protocol.Reply{}
@@ -254,19 +253,16 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	case !free:
 		refused.Foreign = m.foreign()
 	case op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry:
-		if first, _ := m.firstListening(true); first.member != p.member {
+		if first := m.head(true, p.member); first.member != p.member {
 			m.wake(first)
 		}
 	}
 	return refused
 }
 
-// turn says whether a place with that many ahead may have a free lock: nobody who listens is ahead, but a reader may pass
-// readers. A writer looks at 15 places only.
+// turn says whether a place with that many ahead, of which the first is waited for, may have a free lock: a reader may pass
+// readers.
 func (m *Master) turn(p *place, ahead int) bool {
-	if !p.reads && ahead >= looksAt {
-		return false
-	}
 	return !slices.ContainsFunc(m.queue[:ahead], func(q place) bool { return !(p.reads && q.reads) && m.listens(&q) })
 }
 

@@ -30,17 +30,17 @@ local function can_join(lock)
   return mode == 'read' or (mode == 'write' and join_write ~= '' and call('hexists', lock, join_write) == 1)
 end
 
--- has_turn says whether a waiter with that many others ahead of it may take a free lock: nobody
--- whom the master waits for is ahead. Readers take the lock together, but a reader does not pass
--- a waiting writer.
+-- has_turn says whether a waiter with that many others ahead of it, of which the first is waited for,
+-- may take a free lock. Readers take the lock together, but a reader does not pass a writer that is
+-- waited for.
 local function has_turn(queue, ahead, mode, barges)
   if ahead == 0 or barges then
     return true
-  elseif mode ~= 'r' and ahead > 15 then
+  elseif mode ~= 'r' then
     return false
   end
   for _, other in ipairs(call('zrange', queue, 0, ahead - 1)) do
-    if mode ~= 'r' or not is_reader(other) then
+    if not is_reader(other) then
       local given = call('get', sign_of_life(other))
       if given and listens(other, given) then
         return false
@@ -69,7 +69,7 @@ local function line_up(queue, place, ticket, mode, free, act)
     ticket = now[1] * 1000000 + now[2]
   end
   enqueue(queue, ticket, place)
-  head(queue, true)
+  head(queue, true, place)
   local ahead = call('zrank', queue, place)
   return ticket, ahead, free and act ~= 'queue' and has_turn(queue, ahead, mode, act == 'barge')
 end
@@ -96,7 +96,7 @@ local function contend(lock, queue, mode, holder, ticket, last, act)
   end
 
   if ticket == '' then
-    if free and ((mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not select(3, first_listening(queue, true))) then
+    if free and ((mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not head(queue, true)) then
       return left
     end
     return nil, {free and -1 or -1 - left, holder_of(lock)}
@@ -116,7 +116,7 @@ local function contend(lock, queue, mode, holder, ticket, last, act)
     if act ~= 'acquire' then
       -- The caller may have been woken for its turn, but another waiter is ahead of it. Wake
       -- that one, so that the wake is not lost.
-      local first = first_listening(queue, true)
+      local first = head(queue, true, place)
       if first and first ~= place then
         wake(first, lock)
       end
