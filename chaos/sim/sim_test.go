@@ -394,6 +394,7 @@ func alternate(seeds iter.Seq[uint64], first bool) iter.Seq[uint64] {
 // Operators change the masters, and let them begin, by processes that are killed or stopped at any point.
 func TestRun_operated_keepsEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(t, 30_000, 5_000_000))
 }
 
