@@ -239,11 +239,11 @@ func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 	}
 }
 
-// Locks stay taken until their minimum hold is over, whether they are unlocked, lost or left by a client that died. All
-// of them are, because the votes of each last longer than that.
+// Locks stay taken until their minimum hold is over, whether they are unlocked, lost or left by a client that died. It is
+// longer than most TTLs, so that votes alone would not do.
 func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
-	const least = 50 * time.Millisecond
+	const least = 700 * time.Millisecond
 	cfg := sim.Config{Duration: 8 * time.Second, Locks: 4, MinHold: least, Nemeses: []string{"kill-client", "N1", "N9", "N10", "N11", "N12", "N17"}}
 	many(t, operations(count(t, 1_000, 500_000)), cfg, func(h *history.History) {
 		last := map[string]history.Op{}
@@ -394,6 +394,7 @@ func alternate(seeds iter.Seq[uint64], first bool) iter.Seq[uint64] {
 // Operators change the masters, and let them begin, by processes that are killed or stopped at any point.
 func TestRun_operated_keepsEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(t, 30_000, 5_000_000))
 }
 

@@ -213,7 +213,7 @@ func (p *pair) op() protocol.Request {
 	}
 	op.Start = p.clock.Elapsed() // one for both: it is the stamp
 	op.Deadline = op.Start + time.Minute
-	switch k := p.rnd.IntN(20); {
+	switch k := p.rnd.IntN(21); {
 	case k < 8:
 		op.Kind, op.Token = protocol.Acquire, p.floor()
 		if p.rnd.IntN(3) > 0 {
@@ -228,8 +228,14 @@ func (p *pair) op() protocol.Request {
 		if p.rnd.IntN(3) > 0 {
 			op.Hand, op.Token = time.Minute, p.floor()
 		}
+		if p.rnd.IntN(2) == 0 {
+			op.Lift = one(p, op.Holder, p.rester(l))
+		}
 	case k < 14:
 		op.Kind, op.Token = protocol.Confirm, p.floor()
+		if p.rnd.IntN(4) == 0 {
+			op.Rest = 30 * time.Second
+		}
 	case k < 15:
 		op.Kind, op.Count = protocol.TopUp, 1+p.rnd.IntN(3)
 	case k < 17:
@@ -246,10 +252,21 @@ func (p *pair) op() protocol.Request {
 		if p.rnd.IntN(2) == 0 {
 			op.Fields = []string{"state", "epoch", "none"}
 		}
-	default:
+	case k < 20:
 		op.Kind, op.CompareAndSet = protocol.CompareAndSetRecord, p.swap()
+	default:
+		op.Kind, op.Token, op.Voted = protocol.Adopt, p.floor(), one(p, p.state.String(), p.state.String(), "")
+		op.From, op.Holder = op.Holder, fmt.Sprintf("%s:%d", client, 3+p.rnd.IntN(2))
 	}
 	return op
+}
+
+// rester is the holder that has the lock rest.
+func (p *pair) rester(l *protocol.Lock) string {
+	put := ""
+	_ = p.mem.Do(func(db *DB) { put, _ = db.Get(l.Rest) })
+	_, holder, _ := strings.Cut(put, " ")
+	return holder
 }
 
 // floor is a proposed token: far below, about, and far above the masters' clock.
@@ -410,7 +427,7 @@ func describe(op protocol.Request, r protocol.Reply) string {
 		s += fmt.Sprintf(", %+v", *op.Wait)
 	}
 	if op.Kind == protocol.Release {
-		s += fmt.Sprintf(", hand %v, leaves %v", op.Hand, op.Leaves)
+		s += fmt.Sprintf(", hand %v, leaves %v, lifts %q", op.Hand, op.Leaves, op.Lift)
 	}
 	if op.CompareAndSet != nil {
 		s += fmt.Sprintf(", %+v", *op.CompareAndSet)
