@@ -137,7 +137,7 @@ func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
 		largest := 0
 		a.Ways[4].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 			if cmd.Name == "release" {
-				largest = max(largest, len(cmd.Keys)/2)
+				largest = max(largest, len(cmd.Keys)/3) // lock, queue and rest of each
 			}
 			return nodetest.Fault{ReplyDelay: time.Millisecond}
 		})

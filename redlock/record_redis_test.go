@@ -260,7 +260,7 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	few := append(rightsOf(""), "resetkeys", "~redlock:node", "~redlock:alive:*", "~redlock:queue:*", "~redlock:leader:*", "~redlock:owner:*", "~redlock:barred:*", "~redlock:check", "~{redlock:check}*", "~orders*", "~{orders*")
+	few := append(rightsOf(""), "resetkeys", "~redlock:node", "~redlock:alive:*", "~redlock:queue:*", "~redlock:rest:*", "~redlock:leader:*", "~redlock:owner:*", "~redlock:barred:*", "~redlock:check", "~{redlock:check}*", "~orders*", "~{orders*")
 	initAt(t, limited(ms, few...))
 	c, err := redlock.Open(t.Context(), limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
 	noErr(t, err)
