@@ -60,7 +60,7 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	if err := check.Err(); err != nil {
 		return err // such as LOADING: the user's rights are not known yet
 	}
-	missing, forReaders := wire.Rights(check.Val())
+	missing, forReaders, refusal := wire.Rights(check.Val())
 	if len(missing) > 0 {
 		return fmt.Errorf("%w %s", wire.ErrRights, strings.Join(missing, ", "))
 	}
@@ -73,10 +73,29 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		return err
 	}
 	c.epoch, c.wire.Voting, c.wire.Quarantined = unknownState, unknownState, unknownState
-	if r.binding.Admit == nil {
-		return nil
+	if r.binding.Admit != nil {
+		if err := r.binding.Admit(ident); err != nil {
+			return err
+		}
 	}
-	return r.binding.Admit(ident)
+	r.noteWrites(refusal)
+	return nil
+}
+
+// noteWrites tells the coordinator when the master begins to refuse writes, and when it takes them
+// again.
+func (r *redisNode) noteWrites(refusal error) {
+	if was := r.refusesWrites; was == (refusal != nil) {
+		return
+	}
+	r.refusesWrites = refusal != nil
+	if r.binding.Writes == nil {
+		return
+	}
+	if refusal != nil {
+		refusal = &Error{Node: r.name, Err: refusal}
+	}
+	r.binding.Writes(refusal)
 }
 
 // meetProcess records the process to which the lane has connected. If it is another
