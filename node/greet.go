@@ -51,9 +51,8 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	if _, err := pipe.Exec(ctx); err != nil && !wire.IsReply(err) {
 		return err
 	}
+	received := r.clock.Elapsed()
 	ident := protocol.ReadIdentity(about, onlyField(state))
-	r.meetProcess(ident.RunID)
-	r.observeClock(sent, r.clock.Elapsed(), now)
 	if err := r.locator.CheckMode(isCluster(about)); err != nil {
 		return err
 	}
@@ -78,6 +77,10 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 			return err
 		}
 	}
+	// Only now is the server known to be the master: a search may meet others before, such as the seed of a
+	// cluster, whose process and clock say nothing about the master's.
+	r.meetProcess(ident.RunID)
+	r.observeClock(sent, received, now)
 	r.noteWrites(refusal)
 	return nil
 }
