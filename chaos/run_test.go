@@ -214,6 +214,7 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 
 // Whatever a run breaks off with, nothing may stay.
 func TestRun_interrupted_leavesNothing(t *testing.T) {
+	needs.Redis(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := 0
@@ -293,6 +294,8 @@ func crashClient(t *testing.T) {
 
 // A run that did too little is no success.
 func TestRun_tooLittle_fails(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	res, err := Run(t.Context(), Config{
 		Driver: cluster.Process, Masters: 3, Clients: 2, Duration: time.Second, Seed: 4, Min: &check.Minimums{Acquisitions: 1e6},
 	})

@@ -48,8 +48,11 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	if conn.epoch != b.epoch {
 		conn.epoch = b.epoch
 		conn.wire.Voting, conn.wire.Quarantined = r.recordStates(conn.ident.Incarnation(), b.epoch)
+		r.mu.Lock()
+		r.votingState = conn.wire.Voting
+		r.mu.Unlock()
 	}
-	conn.wire.MayHand, conn.wire.Deaf = b.mayHand, !r.sub.hears.Load()
+	conn.wire.MayHand, conn.wire.Deaf = b.mayHand, !r.sub.hearsFrom(conn.ident.RunID)
 	about := r.fill(conn, b)
 	err := r.pipe.Do()
 	received := r.clock.Elapsed()

@@ -122,7 +122,7 @@ func (l *Lease) Err() error {
 		return errZeroLease
 	}
 	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
+	defer l.h.unlock()
 	return l.errLocked()
 }
 
@@ -321,11 +321,11 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 	}
 	h.mu.Lock()
 	if err := l.errLocked(); err != nil {
-		h.mu.Unlock()
+		h.unlock()
 		return nil, fmt.Errorf("redlock: re-entering %q: %w", h.l.Name, err)
 	}
 	inner := h.leaseLocked(ctx)
-	h.mu.Unlock()
+	h.unlock()
 	if err := h.extend(ctx); err != nil {
 		h.mu.Lock()
 		h.dropLocked(inner)
@@ -333,9 +333,9 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 		if last { // the others were unlocked meanwhile and left it to this one
 			h.endLocked(EndReleased, ErrReleased)
 		}
-		h.mu.Unlock()
+		h.unlock()
 		if last {
-			_ = h.release(ctx, nil, h.c.clock.Elapsed())
+			_ = h.release(ctx, nil, h.c.clock.Elapsed()) // Observers are told what became of it
 		}
 		return nil, err
 	}
@@ -349,7 +349,8 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //	ErrLost         the lease had ended before, or its quorum was gone
 //	ErrReleased     it was unlocked before
 //	ErrUnconfirmed  too few masters answered within the node timeout, or ctx ended
-//	ErrClosed       the client was closed; the TTL frees the lock
+//	ErrClosed       the client was closed; the TTL frees the lock. It is ErrLost too if the
+//	                validity was over before Unlock was called, or Shutdown has released the lock
 //
 // The releases go out whatever the error. A master that does not answer is sent its
 // release again until it acknowledges it or the TTL is over. A ctx that is done
@@ -373,21 +374,19 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	now := h.c.clock.Elapsed()
 	h.mu.Lock()
 	_ = h.errAtLocked(now)
-	was := l.ended
+	was := h.closedLateLocked(l.ended, now)
 	l.endLocked(ErrReleased)
 	h.dropLocked(l)
 	last := len(h.leases) == 0
 	if last {
 		h.endLocked(EndReleased, ErrReleased)
 	}
-	h.mu.Unlock()
+	h.unlock()
 	switch {
 	case errors.Is(was, ErrReleased):
 		return l.already(was)
-	case last:
-		err := h.release(ctx, was, now)
-		h.tellUnlocked(ctx, now, err)
-		return err
+	case last && !h.surrendered:
+		return h.release(ctx, was, now)
 	case was != nil:
 		return was
 	}
@@ -397,7 +396,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// abandon is Unlock of a lease that was never used, without regard to its minimum hold.
+// abandon is Unlock of a lease that was never used: it lifts the rest of a lock with a minimum hold.
 func (l *Lease) abandon(ctx context.Context) error {
 	l.h.mu.Lock()
 	l.h.abandoned = true

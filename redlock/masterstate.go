@@ -3,7 +3,7 @@
 package redlock
 
 import (
-	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -17,10 +17,15 @@ type masterBoard struct {
 	mu     sync.Mutex
 	states []masterOnBoard // by node
 	over   bool            // the client was closed
+	// untold are changes of which the Observers are to be told, in their order: one for each master at most.
+	untold  []int         // the masters
+	news    []MasterEvent // by node
+	telling bool          // a goroutine tells them
 }
 
 type masterOnBoard struct {
 	state  MasterState
+	err    error // why it does not vote
 	up     bool
 	upAt   time.Duration // when the connection came
 	voted  bool          // it has voted
@@ -31,17 +36,18 @@ type masterOnBoard struct {
 
 func (b *masterBoard) init(c *Client) {
 	b.c = c
-	b.states = make([]masterOnBoard, len(c.nodes))
+	b.states, b.news = make([]masterOnBoard, len(c.nodes)), make([]MasterEvent, len(c.nodes))
 }
 
 // down says that there is no connection to master i. If somebody must change the master before
 // there can be one, the master refuses.
 func (b *masterBoard) down(i int, err error) {
+	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.states[i].up = false
 	e := MasterEvent{To: MasterDown, Err: err}
-	if b.c.unusable(i, err) || errors.Is(err, ErrConfig) {
+	if b.c.unusable(i, err) {
 		e.To = MasterRefuses
 	}
 	b.setLocked(i, e)
@@ -50,6 +56,7 @@ func (b *masterBoard) down(i int, err error) {
 // connected says that there is a connection to master i. Whether the master votes is the keeper's
 // to say, if there is one.
 func (b *masterBoard) connected(i int) {
+	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := &b.states[i]
@@ -65,6 +72,7 @@ func (b *masterBoard) connected(i int) {
 
 // writes says that master i refuses to write because of err, or that it writes, if err is nil.
 func (b *masterBoard) writes(i int, err error) {
+	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.states[i].writes = err
@@ -101,7 +109,8 @@ func (b *masterBoard) showLocked(i int) {
 }
 
 // judge says why master i may not be asked for votes, or nil, by an answer to what was sent at asOf.
-// An answer from before the connection is not of the process that is there now.
+// An answer from before the connection is not of the process that is there now. The caller calls
+// deliver when it has no mutex locked.
 func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +132,10 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 
 func (b *masterBoard) setLocked(i int, e MasterEvent) {
 	at := &b.states[i]
-	if at.state == e.To || b.over {
+	if b.over {
+		return
+	}
+	if at.err = e.Err; at.state == e.To {
 		return
 	}
 	now := b.c.clock.Elapsed()
@@ -135,13 +147,37 @@ func (b *masterBoard) setLocked(i int, e MasterEvent) {
 	}
 	e.Master, e.From = b.c.nodes[i].Name(), at.state
 	at.state = e.To
-	if len(b.c.tells.master) > 0 {
-		tell(b.c.tells.master, e)
+	if len(b.c.tells.master) == 0 {
+		return
 	}
+	if at := slices.Index(b.untold, i); at >= 0 { // an Observer is slow: it is told of both changes as one
+		if e.From = b.news[i].From; e.From == e.To {
+			b.untold = slices.Delete(b.untold, at, at+1)
+		}
+	} else {
+		b.untold = append(b.untold, i)
+	}
+	b.news[i] = e
+}
+
+// deliver tells the Observers of the changes. One goroutine does at a time, so that they hear of each
+// master's changes in their order. Another one does not wait for it.
+func (b *masterBoard) deliver() {
+	b.mu.Lock()
+	for !b.telling && len(b.untold) > 0 {
+		e := b.news[b.untold[0]]
+		b.untold, b.telling = slices.Delete(b.untold, 0, 1), true
+		b.mu.Unlock()
+		tell(b.c.tells.master, e)
+		b.mu.Lock()
+		b.telling = false
+	}
+	b.mu.Unlock()
 }
 
 // close says that nothing more will be known.
 func (b *masterBoard) close() {
+	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.states {

@@ -286,6 +286,7 @@ func (k *keeper) enter(out *members.Outcome) {
 		k.c.board.judge(i, wait, asOf)
 	}
 	k.mu.Unlock()
+	k.c.board.deliver()
 	for _, i := range votes {
 		k.c.waiting.lookAgain(i)
 	}

@@ -79,7 +79,7 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 			a.up |= 1 << i
 			a.count++
 			continue
-		case errors.Is(err, ErrConfig):
+		case errors.Is(err, errSameMaster):
 			return a, fmt.Errorf("%w: %w", ErrConfig, err) // the list has one master twice
 		case !c.unusable(i, err):
 		case errors.Is(err, node.ErrDenied):

@@ -3,7 +3,6 @@
 package redlock
 
 import (
-	"cmp"
 	"container/heap"
 	"maps"
 	"math"
@@ -36,17 +35,20 @@ type renewer struct {
 	armed  time.Duration // when timer fires; never while the timer is not set
 	closed bool
 	ticks  sync.WaitGroup
+	// empty is made when no hold is let in any more. It is closed when none is left, which drained says.
+	empty   chan struct{}
+	drained bool
 }
 
 func newRenewer(c *Client) *renewer { return &renewer{c: c, armed: never} }
 
 // add begins to renew l, at renewAt first. It returns false if the client was closed meanwhile, or if the
-// client's clock has jumped since the round of l began.
+// client's clock has jumped since the round of l began, or if the client is being shut down.
 func (r *renewer) add(l *hold, renewAt time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l.start < r.c.trusted() {
-		return false // endUntrusted has run, and did not find l
+	if l.start < r.c.trusted() || r.empty != nil {
+		return false // endUntrusted or drain has run, and did not find l
 	}
 	l.renewAt = l.renewalAt(renewAt)
 	r.scheduleLocked(l, min(l.renewAt, l.grant.Until()-l.ls.margin()))
@@ -59,6 +61,32 @@ func (l *hold) renewalAt(at time.Duration) time.Duration {
 		return never
 	}
 	return at
+}
+
+// drain lets no hold in from now on. It returns a channel that is closed when none is left.
+func (r *renewer) drain() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.empty == nil {
+		r.empty = make(chan struct{})
+		r.leftLocked()
+	}
+	return r.empty
+}
+
+// leftLocked is called when holds have left.
+func (r *renewer) leftLocked() {
+	if r.empty != nil && len(r.leases) == 0 && !r.drained {
+		r.drained = true
+		close(r.empty)
+	}
+}
+
+// all returns the holds that are there.
+func (r *renewer) all() []*hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.leases)
 }
 
 func (r *renewer) held() int {
@@ -74,6 +102,7 @@ func (r *renewer) remove(l *hold) {
 	l.dropped = true
 	if l.pos >= 0 {
 		heap.Remove(&r.leases, l.pos)
+		r.leftLocked()
 	}
 }
 
@@ -114,8 +143,8 @@ func (r *renewer) tick() {
 	}
 	defer r.ticks.Done()
 	r.endExpired(ended)
-	for _, key := range slices.SortedFunc(maps.Keys(renew), batchKey.compare) { // not in the order of the map, so that a simulation repeats
-		due := renew[key]
+	for _, ttl := range slices.Sorted(maps.Keys(renew)) { // not in the order of the map, so that a simulation repeats
+		due := renew[ttl]
 		for len(due) > 0 {
 			n := min(len(due), maxBatch)
 			r.c.extend(beginExtend(due[:n]))
@@ -124,19 +153,12 @@ func (r *renewer) tick() {
 	}
 }
 
-// batchKey is what the holds of one extend have in common.
-type batchKey struct{ ttl, votes time.Duration }
-
-func (k batchKey) compare(o batchKey) int {
-	return cmp.Or(cmp.Compare(k.ttl, o.ttl), cmp.Compare(k.votes, o.votes))
-}
-
 // take takes out what is due at now, and sets the timer for the rest. ended are the holds
 // whose validity is over. renew are the holds to be extended, by TTL, because a batch has one
 // TTL. Holds that are due a little later join the batch. If ok is false the client was
 // closed; else the caller must call ticks.Done.
-func (r *renewer) take(now time.Duration) (ended []*hold, renew map[batchKey][]*hold, ok bool) {
-	renew = make(map[batchKey][]*hold)
+func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duration][]*hold, ok bool) {
+	renew = make(map[time.Duration][]*hold)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -147,8 +169,7 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[batchKey][]*
 	for len(r.leases) > 0 {
 		l := r.leases[0]
 		if l.renewAt-now <= l.ls.ttl/50 && l.due == l.renewAt {
-			key := batchKey{l.ls.ttl, l.voteTTL(now)}
-			renew[key] = append(renew[key], l)
+			renew[l.ls.ttl] = append(renew[l.ls.ttl], l)
 			l.renewAt = never // until this extend is decided
 			l.due = l.lastCall()
 			heap.Fix(&r.leases, 0)
@@ -162,6 +183,7 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[batchKey][]*
 	if len(r.leases) > 0 {
 		r.armLocked()
 	}
+	r.leftLocked()
 	return ended, renew, true
 }
 
@@ -178,10 +200,7 @@ func (r *renewer) endExpired(leases []*hold) {
 
 // endUntrusted ends the holds whose validity was measured by a clock that has jumped since.
 func (r *renewer) endUntrusted() {
-	r.mu.Lock()
-	leases := slices.Clone(r.leases)
-	r.mu.Unlock()
-	r.endExpired(leases)
+	r.endExpired(r.all())
 }
 
 // lastCall is when the hold ends if it is not extended.
@@ -252,7 +271,7 @@ func beginExtend(leases []*hold) []*hold {
 			l.extending = true
 			begun = append(begun, l)
 		}
-		l.mu.Unlock()
+		l.unlock()
 	}
 	return begun
 }

@@ -149,6 +149,7 @@ func TestContention_ownMasters_JSONAndTable(t *testing.T) {
 }
 
 func TestTour_givenMasters_bothParts(t *testing.T) {
+	needs.Test(t)
 	nodes := startURLs(t, 3)
 	code, stdout, stderr := bench(t, "--nodes", strings.Join(nodes, ","), "--init", "--duration", "300ms", "--json", "-")
 	if code != exitOK {
@@ -207,6 +208,7 @@ func TestContention_clientsOnDifferentMasters_violationSeen(t *testing.T) {
 }
 
 func TestRun_mastersNotThere_exit3(t *testing.T) {
+	hurry(t)
 	for _, args := range [][]string{
 		{"latency", "--nodes", "redis://127.0.0.1:1"},
 		{"contention", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:1,redis://127.0.0.1:1"},

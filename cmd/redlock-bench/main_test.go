@@ -20,12 +20,29 @@ import (
 // programVar makes the test binary play redlock-bench.
 const programVar = "REDLOCK_BENCH_TEST_PROGRAM"
 
+// hurriedVar makes it give up masters that do not answer.
+const hurriedVar = "REDLOCK_BENCH_TEST_HURRIED"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(hurriedVar) != "" {
+		openTimeout = hurried
+	}
 	if os.Getenv(programVar) != "" {
 		main()
 	}
 	logging.Disable()
 	goleak.VerifyTestMain(m)
+}
+
+const hurried = 300 * time.Millisecond
+
+// hurry makes this program, and the processes that it starts, give up masters that do not answer.
+func hurry(t *testing.T) {
+	t.Helper()
+	t.Setenv(hurriedVar, "1")
+	before := openTimeout
+	openTimeout = hurried
+	t.Cleanup(func() { openTimeout = before })
 }
 
 // bench runs the program with a command line and returns what it said.

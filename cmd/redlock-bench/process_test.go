@@ -74,6 +74,7 @@ func TestFleet_processesOnDifferentMasters_overlapsSeen(t *testing.T) {
 }
 
 func TestFleet_processCannotStart_itsErrorAndNothingLeft(t *testing.T) {
+	hurry(t)
 	asProgram(t)
 	_, err := testTask(masterurl.URLs{"redis://:topsecret@127.0.0.1:1"}).fleet(t.Context(), 2)
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: node: master unreachable") || strings.Contains(err.Error(), "topsecret") {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,7 @@ func TestFind_noServerInPath_saysHowToInstall(t *testing.T) {
 
 func TestFind_serverInPath_pathAndVersion(t *testing.T) {
 	needs.Redis(t)
+	needs.EveryServer(t)
 	path, version, err := Find()
 	must(t, err)
 	if kind, number, _ := strings.Cut(version, " "); !filepath.IsAbs(path) || kind != "redis" && kind != "valkey" || !strings.Contains(number, ".") {
@@ -121,6 +123,7 @@ func TestVersionIn_ofEachKind(t *testing.T) {
 }
 
 func TestStart_zeroConfig_emptyMasterOnLoopbackOnly(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, c := t.Context(), client(t, s)
 	for option, want := range map[string]string{"save": "", "appendonly": "no", "bind": "127.0.0.1", "dir": s.Dir()} {
@@ -134,6 +137,7 @@ func TestStart_zeroConfig_emptyMasterOnLoopbackOnly(t *testing.T) {
 }
 
 func TestStart_everyOption_reachesTheServer(t *testing.T) {
+	needs.EveryServer(t)
 	master := start(t, Config{Password: "p:/ @'\"word"})
 	s := start(t, Config{
 		Persistence: Always, Password: "p:/ @'\"word", ReplicaOf: master.Addr(),
@@ -168,6 +172,7 @@ func TestStart_binaryAndEnv_used(t *testing.T) {
 }
 
 func TestStart_badOption_errorCarriesLogAndLeavesNothing(t *testing.T) {
+	needs.EveryServer(t)
 	start(t, Config{}) // skips where there is no server
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -234,9 +239,11 @@ func TestStartN_oneCannotStart_none(t *testing.T) {
 
 // A goroutine that ends while locked to its thread takes the thread with it. A server forked by such a thread would die with it.
 func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
+	needs.Test(t)
 	start(t, Config{}) // skips where there is no server
 	stop := make(chan struct{})
 	var enders, starters sync.WaitGroup
+	var ends atomic.Int64
 	for range 4 {
 		enders.Go(func() {
 			for {
@@ -251,6 +258,8 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 					close(ended)
 				}()
 				<-ended
+				ends.Add(1)
+				time.Sleep(100 * time.Microsecond) // the servers need some of the machine
 			}
 		})
 	}
@@ -265,6 +274,8 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 		})
 	}
 	starters.Wait()
+	for all := ends.Load() + 2000; ends.Load() < all; time.Sleep(time.Millisecond) { // any thread of the pool may be among these
+	}
 	close(stop)
 	enders.Wait()
 	for i, s := range servers {
@@ -280,6 +291,7 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 }
 
 func TestKill_thenRestart_samePortAndNewProcess(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, addr, pid := t.Context(), s.Addr(), s.PID()
 	if err := s.Restart(ctx); err == nil {
@@ -302,6 +314,7 @@ func TestKill_thenRestart_samePortAndNewProcess(t *testing.T) {
 }
 
 func TestKill_withAOF_keepsDataUnlessWiped(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{Persistence: Always})
 	ctx, c := t.Context(), client(t, s)
 	must(t, c.Set(ctx, "k", "v", 0).Err())
@@ -322,6 +335,7 @@ func TestKill_withAOF_keepsDataUnlessWiped(t *testing.T) {
 }
 
 func TestRestart_withoutPersistence_empty(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, c := t.Context(), client(t, s)
 	must(t, c.Set(ctx, "k", "v", 0).Err())
@@ -333,6 +347,7 @@ func TestRestart_withoutPersistence_empty(t *testing.T) {
 }
 
 func TestShutdown_cleanAndAlsoWhenPaused(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{Persistence: EverySec})
 	ctx, c := t.Context(), client(t, s)
 	must(t, c.Set(ctx, "k", "v", 0).Err())
@@ -349,6 +364,7 @@ func TestShutdown_cleanAndAlsoWhenPaused(t *testing.T) {
 }
 
 func TestPause_answersNothingUntilResume(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, c := t.Context(), client(t, s)
 	for range 5 {
@@ -405,6 +421,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestStart_portTaken_triedAgainThenSaid(t *testing.T) {
+	needs.EveryServer(t)
 	first := start(t, Config{})
 	_, port, _ := net.SplitHostPort(first.Addr())
 	_, err := Start(t.Context(), Config{Args: []string{"--port", port}}) // insists, so every try must fail

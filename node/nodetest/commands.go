@@ -17,51 +17,42 @@ import (
 type command struct {
 	min, max int // how many words it takes after its name; max 0: any number
 	run      func(db *DB, args []string) any
-
-	write, grows bool // it writes, and needs memory
-}
-
-func init() {
-	for name, grows := range map[string]bool{"del": false, "set": true, "pexpire": false, "hset": true, "hdel": false, "zadd": true, "zrem": false} {
-		c := commands[name]
-		c.write, c.grows = true, grows
-		commands[name] = c
-	}
 }
 
 // commands are those that scripts and clients may call, by name in lower case: the ones
 // that node's scripts need. A new script that needs more adds them here.
 var commands = map[string]command{
-	"del":     {min: 1, max: 0, run: func(db *DB, args []string) any { return each(args, db.Del) }},
-	"exists":  {min: 1, max: 0, run: func(db *DB, args []string) any { return each(args, db.Exists) }},
-	"get":     {min: 1, max: 1, run: func(db *DB, args []string) any { return orNil(db.Get(args[0])) }},
-	"set":     {min: 2, max: 4, run: set},
-	"pexpire": {min: 2, max: 2, run: pexpire},
-	"pttl":    {min: 1, max: 1, run: func(db *DB, args []string) any { return db.PTTL(args[0]) }},
-	"time":    {min: 0, max: 0, run: timeOf},
+	"del":     {1, 0, func(db *DB, args []string) any { return each(args, db.Del) }},
+	"exists":  {1, 0, func(db *DB, args []string) any { return each(args, db.Exists) }},
+	"get":     {1, 1, func(db *DB, args []string) any { return orNil(db.Get(args[0])) }},
+	"set":     {2, 4, set},
+	"pexpire": {2, 2, pexpire},
+	"pttl":    {1, 1, func(db *DB, args []string) any { return db.PTTL(args[0]) }},
+	"time":    {0, 0, timeOf},
 
-	"hset":    {min: 3, max: 0, run: hset},
-	"hget":    {min: 2, max: 2, run: func(db *DB, args []string) any { return orNil(db.HGet(args[0], args[1])) }},
-	"hmget":   {min: 2, max: 0, run: hmget},
-	"hgetall": {min: 1, max: 1, run: hgetall},
-	"hdel": {min: 2, max: 0, run: func(db *DB, args []string) any {
+	"hset":    {3, 0, hset},
+	"hget":    {2, 2, func(db *DB, args []string) any { return orNil(db.HGet(args[0], args[1])) }},
+	"hmget":   {2, 0, hmget},
+	"hgetall": {1, 1, hgetall},
+	"hdel": {2, 0, func(db *DB, args []string) any {
 		return each(args[1:], func(f string) int { return db.HDel(args[0], f) })
 	}},
-	"hexists": {min: 2, max: 2, run: func(db *DB, args []string) any { return int64(db.HExists(args[0], args[1])) }},
-	"hkeys":   {min: 1, max: 1, run: func(db *DB, args []string) any { return db.HKeys(args[0]) }},
-	"hlen":    {min: 1, max: 1, run: func(db *DB, args []string) any { return int64(db.HLen(args[0])) }},
+	"hexists":    {2, 2, func(db *DB, args []string) any { return int64(db.HExists(args[0], args[1])) }},
+	"hkeys":      {1, 1, func(db *DB, args []string) any { return db.HKeys(args[0]) }},
+	"hlen":       {1, 1, func(db *DB, args []string) any { return int64(db.HLen(args[0])) }},
+	"hrandfield": {2, 2, hrandfield},
 
-	"zadd": {min: 3, max: 3, run: zadd},
-	"zrem": {min: 2, max: 0, run: func(db *DB, args []string) any {
+	"zadd": {3, 3, zadd},
+	"zrem": {2, 0, func(db *DB, args []string) any {
 		return each(args[1:], func(member string) int { return db.ZRem(args[0], member) })
 	}},
-	"zrank":  {min: 2, max: 2, run: zrank},
-	"zscore": {min: 2, max: 2, run: zscore},
-	"zrange": {min: 3, max: 4, run: zrange},
+	"zrank":  {2, 2, zrank},
+	"zscore": {2, 2, zscore},
+	"zrange": {3, 4, zrange},
 
-	"scan":    {min: 1, max: 3, run: scan},
-	"pubsub":  {min: 1, max: 0, run: pubsub},
-	"publish": {min: 2, max: 2, run: func(db *DB, args []string) any { return int64(db.Publish(args[0], args[1])) }},
+	"scan":    {1, 3, scan},
+	"pubsub":  {1, 0, pubsub},
+	"publish": {2, 2, func(db *DB, args []string) any { return int64(db.Publish(args[0], args[1])) }},
 }
 
 var (
@@ -83,8 +74,8 @@ func (db *DB) call(name string, args []string) any {
 	if len(args) < c.min || c.max > 0 && len(args) > c.max {
 		return errArgs
 	}
-	if c.write {
-		if err := db.refusal(c); err != nil {
+	if grows, isWrite := writes[strings.ToLower(name)]; isWrite {
+		if err := db.refusal(grows); err != nil {
 			return err
 		}
 		db.wrote = true
@@ -97,10 +88,13 @@ func (db *DB) call(name string, args []string) any {
 	return reply
 }
 
-// refusal is why the master does not do a write, or nil. As in Redis, a script that has written may go on, and one
-// that is out of memory refuses only what needs more.
-func (db *DB) refusal(c command) error {
-	if db.refuses == nil || db.wrote || strings.HasPrefix(db.refuses.Error(), "OOM") && !c.grows {
+// writes are the commands that write, and whether each needs memory.
+var writes = map[string]bool{"del": false, "set": true, "pexpire": false, "hset": true, "hdel": false, "zadd": true, "zrem": false}
+
+// refusal is why the master does not do a write, which may need memory, or nil. As in Redis, a script that has
+// written may go on, and a master without memory refuses only what needs some.
+func (db *DB) refusal(grows bool) error {
+	if db.refuses == nil || db.wrote || strings.HasPrefix(db.refuses.Error(), "OOM") && !grows {
 		return nil
 	}
 	return db.refuses
@@ -178,6 +172,14 @@ func hgetall(db *DB, args []string) any {
 		all = append(all, field, val)
 	}
 	return all
+}
+
+func hrandfield(db *DB, args []string) any {
+	n, err := strconv.Atoi(args[1])
+	if err != nil || n < 0 { // a negative count may repeat fields; no script asks so
+		return errInt
+	}
+	return db.HRandField(args[0], n)
 }
 
 func zadd(db *DB, args []string) any {
