@@ -193,17 +193,17 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 		}
 		return []*Result{a, b}
 	}
-	if what := tooLittle(enough(), 100, 37); len(what) > 0 {
+	if what := tooLittle(enough(), 100, 38); len(what) > 0 {
 		t.Errorf("enough, and it says %q", what)
 	}
 	for want, change := range map[string]func([]*Result){
 		"99 locks granted under faults, want 100": func(rs []*Result) { rs[0].UnderFaults--; rs[0].Acquisitions++ },
-		"36 faults, want 37":                      func(rs []*Result) { rs[1].Faults["kill-minority"]-- },
+		"37 faults, want 38":                      func(rs []*Result) { rs[1].Faults["kill-minority"]-- },
 		"freeze-masters never struck":             func(rs []*Result) { delete(rs[0].Faults, "freeze-masters"); rs[1].Faults["kill-minority"]++ },
 	} {
 		rs := enough()
 		change(rs)
-		if what := tooLittle(rs, 100, 37); !slices.Equal(what, []string{want}) {
+		if what := tooLittle(rs, 100, 38); !slices.Equal(what, []string{want}) {
 			t.Errorf("it says %q, want %q", what, want)
 		}
 	}

@@ -176,24 +176,30 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 	return cell, ctx.Err()
 }
 
-// trip is how long it takes to give back a lock that nobody else wants: the median of 100 times.
+// trip is how long it takes to give back a lock that nobody else wants: the median of 100 times. A release that no quorum
+// confirmed says nothing of that, and is left out.
 func (c *contention) trip(ctx context.Context, b *backend) (time.Duration, error) {
 	client, err := b.newClient(c.options(b.n)...)
 	if err != nil {
 		return 0, err
 	}
 	defer client.Close()
-	took := make([]time.Duration, 100)
-	for i := range took {
+	var took []time.Duration
+	for range 100 {
 		lease, err := client.Mutex(b.prefix + "trip").Lock(ctx)
 		if err != nil {
 			return 0, err
 		}
 		gave := monotonic()
-		if err := lease.Unlock(ctx); err != nil {
+		switch err := lease.Unlock(ctx); {
+		case err == nil:
+			took = append(took, monotonic()-gave)
+		case !errors.Is(err, redlock.ErrUnconfirmed) || ctx.Err() != nil:
 			return 0, err
 		}
-		took[i] = monotonic() - gave
+	}
+	if len(took) == 0 {
+		return 0, fmt.Errorf("%w: none of 100 releases of a lock that nobody else wants", redlock.ErrUnconfirmed)
 	}
 	slices.Sort(took)
 	return took[len(took)/2], nil
