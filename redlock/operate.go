@@ -38,7 +38,9 @@ type Word uint8
 
 const (
 	// NothingWasEverLocked says that these masters never granted a lock. Init then does not
-	// wait for the end of such locks.
+	// wait for the end of such locks. If a record on a master contradicts it, Init waits all
+	// the same: the master voted before, or a program that saw this list vote has begun to
+	// recover it.
 	NothingWasEverLocked Word = iota + 1
 	// AbandonChange gives up an unfinished change of masters, in favour of the list that
 	// Init begins. The operator must have ended every process that works on that change.
@@ -72,7 +74,8 @@ type Progress func(what string, left time.Duration)
 //	ErrUnreachable  a master does not answer
 //	ErrUnfinished   a change from this list was begun; see [AbandonChange]
 //	ErrConfig       an option or a URL that cannot work; a master belongs to another list, or
-//	                another list took the place of this one
+//	                another list took the place of this one; another database of the same
+//	                servers has records of this list
 //	ctx.Err()       ctx ended
 //
 // After an error some masters may be in quarantine, where they do not vote. Another call goes on
@@ -90,6 +93,9 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 	defer op.close()
 	op.cfg.NeverLocked = slices.Contains(words, NothingWasEverLocked)
 	op.cfg.Abandon = slices.Contains(words, AbandonChange)
+	if err := op.otherDatabases(ctx); err != nil {
+		return fmt.Errorf("redlock: init: %w", err)
+	}
 	if err := op.run(ctx, progress); err != nil {
 		return fmt.Errorf("redlock: init: %w", err)
 	}

@@ -299,7 +299,8 @@ By calling it you say what nothing on the masters tells: that this list is the
 right one, and was never left for another list. It waits until every lock that
 these masters may have granted is over: the maximum TTL and twice its drift.
 --nothing-was-ever-locked skips the wait; said of masters that were emptied
-while a lock was held, it gives that lock to a second holder.
+while a lock was held, it gives that lock to a second holder. If a record on a
+master contradicts it, init waits all the same.
 
 Where a quorum votes it changes nothing. It may be ended and called again.
 

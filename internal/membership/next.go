@@ -30,6 +30,7 @@ const (
 	GuardFixed                             // a fixed list is never changed
 	GuardAbandon                           // init takes retired masters back where a minority votes
 	GuardAbandonNumber                     // init does not go on with the number of an epoch that is given up
+	GuardUnused                            // the word that nothing was ever locked is not believed against the records
 )
 
 // machine is one decision.
@@ -102,7 +103,7 @@ func (m *machine) wait() time.Duration {
 	switch {
 	case !m.keeps(GuardEpochDrift):
 		return v.Terms.MaxTTL
-	case v.Goal == Init && v.NeverLocked && !m.voted:
+	case v.Goal == Init && v.NeverLocked && !m.voted && (m.unused() || !m.keeps(GuardUnused)):
 		return 0
 	case v.Goal == Init:
 		if t := v.longest(); t != nil { // of a list that is abandoned
@@ -110,6 +111,17 @@ func (m *machine) wait() time.Duration {
 		}
 	}
 	return w
+}
+
+// unused: no record contradicts the word that nothing was ever locked. A master that has a record voted before, or
+// somebody quarantined it who saw its list vote. Only what another Init quarantined on the same word says nothing.
+func (m *machine) unused() bool {
+	for i := range m.v.Masters {
+		if r := &m.v.Masters[i].Record; r.State.Phase != None && !r.Unused {
+			return false
+		}
+	}
+	return true
 }
 
 // longest is the list with the longest wait that the records tell of, if it is longer than that of v.Terms.

@@ -39,7 +39,7 @@ var transitions = []struct {
 	{"init gives a change up where a minority votes", "b: X -> R", scene{goal: Init, masters: "VA5+ XA5*+ XA5*+", whole: never, edit: func(v *View) { v.Abandon = true }}},
 	{"init gives a change up, and a master waits for the list before", "b: R before -> R", scene{goal: Init, from: "B", masters: "RA5 VB6* -", whole: never, edit: func(v *View) { v.Abandon = true }}},
 	{"init: all have waited", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}},
-	{"init: nothing was ever locked", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, edit: func(v *View) { v.NeverLocked = true }}},
+	{"init: nothing was ever locked", "a: R -> V", scene{goal: Init, masters: "RA5u RA5u RA5u", whole: never, edit: neverLocked}},
 	{"init: listed masters begin at once", "c: R -> V", scene{goal: Init, masters: "VA5* VA5* RA5", whole: never, edit: listed}},
 	{"init where a minority votes", "b: lost -> R", scene{goal: Init, masters: "VA5 - -", whole: never}},
 
@@ -61,6 +61,8 @@ var transitions = []struct {
 	{"a retired master promises to cancel", "a: X -> X", scene{goal: Cancel, masters: "XA5*+ VA5c VA5c", whole: never}},
 	{"a cancelled master votes again", "a: X -> V", scene{goal: Cancel, masters: "XA5*c VA5c VA5c", whole: never}},
 }
+
+func neverLocked(v *View) { v.NeverLocked = true }
 
 func moved(i int) func(*View) { return func(v *View) { v.Masters[i].Moved = true } }
 
@@ -228,6 +230,7 @@ func TestNext_notYet(t *testing.T) {
 		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
 		{"init: a quorum votes", "done", scene{goal: Init, masters: "- VA5 VA5", whole: never}},
 		{"init: two waited, and the third half as long", "wait 15.302s", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW, edit: halfAsLong(2)}},
+		{"init: nothing was ever locked, but somebody saw this list vote", "wait 30.604s", scene{goal: Init, masters: "RA5u RA5 RA5u", whole: never, edit: neverLocked}},
 		{"init: not all waited", "wait 1ms", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW - time.Millisecond}},
 
 		{"change: to itself", "refuse: the old and the new list", scene{goal: Change, target: "A", masters: "VA5 VA5 VA5", whole: never}},
@@ -377,5 +380,25 @@ func TestMemory_numberGoesBack(t *testing.T) {
 	s.masters, s.edit = "VA4 VA4 VA4", func(v *View) { v.Memory.Left = Epoch{inUse + 1, 99} }
 	if v, a := s.run(t); v.Memory.Number != inUse || a.Why.Code != Moved {
 		t.Errorf("%s with number %d, want %d, and that the list was left", tell(v, a), v.Memory.Number, inUse)
+	}
+}
+
+// TestNext_neverLocked_onlyBelievedOfEmptyMasters: a claim says whether the word was believed, and a record of whatever
+// phase and incarnation contradicts it.
+func TestNext_neverLocked_onlyBelievedOfEmptyMasters(t *testing.T) {
+	for masters, want := range map[string]bool{
+		"- - -": true, "RA5u - -": true, "RA5 - -": false, "- oVA5 -": false, "- - oRA5": false, "RA4u RA5 -": false, "- - VA5": false,
+	} {
+		v, a := scene{goal: Init, masters: masters, whole: never, edit: neverLocked}.run(t)
+		if a.Kind != Swap || a.Unused != want {
+			t.Errorf("%s: %s, believed %v, want %v", masters, tell(v, a), a.Unused, want)
+		}
+		if fields := strings.Join(a.Fields(v, ""), " "); strings.Contains(fields, FieldUnused+" "+v.Nonce.String()) != want {
+			t.Errorf("%s: it writes %s", masters, fields)
+		}
+	}
+	s := scene{goal: Init, masters: "RA5u RA5 RA5u", whole: never, edit: neverLocked}
+	if v, a := s.run(t); !strings.Contains(Explain(v, a), "the records contradict that nothing was ever locked") {
+		t.Errorf("%q", Explain(v, a))
 	}
 }

@@ -168,6 +168,7 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 	}
 	a := m.set(i, Quarantined, e)
 	a.Plan = &Plan{}
+	a.Unused = m.v.Goal == Init && m.v.NeverLocked && m.unused()
 	if rs.Epoch == e { // what is left of a promise is kept
 		a.To.Intent = at.Record.Intent
 	}

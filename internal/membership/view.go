@@ -221,6 +221,7 @@ type Action struct {
 	From, To Head
 	Plan     *Plan // to be set beside the head; nil leaves it as it is
 	Counters Counters
+	Unused   bool // the record state is set on the word that nothing was ever locked: see Record
 	Learn    []int
 	For      time.Duration
 	Why      Why
@@ -248,6 +249,9 @@ func (a *Action) Fields(v *View, urls string) []string {
 	}
 	if a.To.State.Phase == Quarantined {
 		f = append(f, FieldClock, v.Masters[a.Master].Note.String())
+	}
+	if a.Unused {
+		f = append(f, FieldUnused, a.To.State.Nonce.String())
 	}
 	// An Init that gives up a change waits for the locks of both lists, also when it is called again.
 	switch longest := v.longest(); {

@@ -57,6 +57,9 @@ func Explain(v *View, a Action) string {
 	}
 	switch a.Why.Code {
 	case Recovering:
+		if m := (machine{v: v}); v.Goal == Init && v.NeverLocked && !m.unused() {
+			return fmt.Sprintf("the records contradict that nothing was ever locked, so this waits until every lock may be over: %s", v.states())
+		}
 		return fmt.Sprintf("masters recover: %s; run %s to wait for them", v.states(), StatusCommand)
 	case Unreachable:
 		return fmt.Sprintf("%s; start the master, or correct its URL", master)

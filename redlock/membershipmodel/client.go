@@ -139,7 +139,7 @@ func (d *driver) recall(s *state, p int) proc {
 // pack translates what a Swap sets.
 func (d *driver) pack(s *state, a *membership.Action, out *decision) record {
 	from := &d.view.Masters[a.Master].Record
-	r := record{counter: d.counters[out.master]}
+	r := record{counter: d.counters[out.master], unused: a.Unused}
 	if d.w.Jumps > 0 {
 		r.note = d.w.packNote(s, d.view.Masters[a.Master].Note)
 	}
@@ -260,6 +260,7 @@ func (d *driver) unpackRecord(to *membership.Record, r *record) {
 	if r.plan != 0 {
 		to.Plan = d.plans[r.plan-1]
 	}
+	to.Unused = r.unused
 	if r.state.epoch != 0 {
 		to.Terms = d.w.terms[d.w.listOf(r.state.epoch)]
 	}

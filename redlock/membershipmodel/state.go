@@ -51,6 +51,7 @@ type record struct {
 	intent  uint8 // index in state.plans, plus 1
 	plan    uint8 // likewise
 	counter uint8
+	unused  bool // of a quarantined one: Init set it on the word that nothing was ever locked, which was believed
 	note    note
 }
 
@@ -338,7 +339,7 @@ func (s *state) fresh() uint8 {
 
 func compareMessages(a, b *message) int {
 	return cmp.Or(cmp.Compare(a.master, b.master), compareRecordStates(&a.to.state, &b.to.state), compareRecordStates(&a.from, &b.from),
-		cmp.Compare(a.pledged, b.pledged), cmp.Compare(a.to.intent, b.to.intent), cmp.Compare(a.to.counter, b.to.counter))
+		cmp.Compare(a.pledged, b.pledged), cmp.Compare(a.to.intent, b.to.intent), cmp.Compare(a.to.counter, b.to.counter), cmp.Compare(bit(a.to.unused), bit(b.to.unused)))
 }
 
 func compareRecordStates(a, b *recordState) int {

@@ -65,7 +65,7 @@ func (d *driver) next(dst []transition, s *state) []transition {
 	w := d.w
 	dst = d.tick(dst, s)
 	for p := range w.Procs {
-		if s.procs[p].dead {
+		if s.procs[p].dead || w.Procs[p].Informed && !w.recorded(s) {
 			continue
 		}
 		if w.Procs[p].Stepwise {
@@ -87,6 +87,16 @@ func (d *driver) next(dst []transition, s *state) []transition {
 		dst = d.attempt(dst, s, a)
 	}
 	return dst
+}
+
+// recorded: some master has a record.
+func (w *World) recorded(s *state) bool {
+	for i := range w.masters {
+		if s.masters[i].state.phase != membership.None {
+			return true
+		}
+	}
+	return false
 }
 
 // add appends the transition to a copy of s that change makes, unless it leads nowhere.

@@ -106,7 +106,7 @@ func bit(b bool) uint64 {
 }
 
 func (r *record) shape() uint64 {
-	return r.state.shape() | uint64(r.intent)<<32 | uint64(r.plan)<<40 | uint64(r.counter)<<48
+	return r.state.shape() | bit(r.unused)<<26 | uint64(r.intent)<<32 | uint64(r.plan)<<40 | uint64(r.counter)<<48
 }
 
 // signature tells masters apart by all that a state says of them, but not by name.

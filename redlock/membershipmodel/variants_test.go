@@ -41,6 +41,9 @@ var variants = []struct {
 	{"fault 9: init on flushed masters, as new", func(w *World) { w.Procs = procs(initI.neverLocked()) },
 		World{Lists: lists(listA), Procs: procs(initI), Attempts: attempts(lockA, lockA2), Losses: 3}, twoHolders},
 
+	{"init believes against the records that nothing was ever locked", off(ms.GuardUnused),
+		World{Lists: lists(listA), Procs: procs(clientA, initI.neverLocked().informed()), Attempts: attempts(lockA, lockA2), Losses: 3}, twoHolders},
+
 	{"rule 1: sight", off(ms.GuardSight),
 		World{Lists: lists(listA, disjoint), Procs: procs(clientA, toB), Attempts: attempts(lockA, lockB), Losses: 3}, twoHolders},
 	{"rule 2: sight at the finish", off(ms.GuardSightAtFinish),
@@ -144,7 +147,7 @@ func TestVariants_everyGuard(t *testing.T) {
 	for _, test := range variants {
 		out |= with(test.world, test.broken).Off
 	}
-	if all := ms.GuardAbandonNumber<<1 - 1; out != all {
+	if all := ms.GuardUnused<<1 - 1; out != all {
 		t.Errorf("no variant is without guards %b", all&^out)
 	}
 }

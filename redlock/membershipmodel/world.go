@@ -45,6 +45,7 @@ type Proc struct {
 	Fast        bool  // its clock runs twice as fast as the others'
 	Stepwise    bool  // it reads the masters one by one; one process of a world may
 	Cut         []int // masters that it never reaches
+	Informed    bool  // it looks only while some master has a record: its operator has seen that the list was in use
 	Mortal      bool  // a kill ends it; else a kill makes it forget, as when another process goes on
 }
 

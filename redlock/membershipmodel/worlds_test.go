@@ -54,6 +54,7 @@ func (p Proc) stepwise() Proc          { p.Stepwise = true; return p }
 func (p Proc) mortal() Proc            { p.Mortal = true; return p }
 func (p Proc) fast() Proc              { p.Fast = true; return p }
 func (p Proc) abandons() Proc          { p.Abandon = true; return p }
+func (p Proc) informed() Proc          { p.Informed = true; return p }
 func (p Proc) neverLocked() Proc       { p.NeverLocked = true; return p }
 
 func with(w World, change func(*World)) World {

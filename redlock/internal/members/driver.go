@@ -147,7 +147,7 @@ func guardsOff() (off membership.Guard) {
 
 // fields are what a look reads of a record, without the counters.
 var fields = []string{membership.FieldState, membership.FieldIntent, membership.FieldPlan, membership.FieldTerms,
-	membership.FieldClock, membership.FieldTarget, membership.FieldURLs, membership.FieldOver, membership.FieldBefore}
+	membership.FieldClock, membership.FieldTarget, membership.FieldURLs, membership.FieldOver, membership.FieldBefore, membership.FieldUnused}
 
 // look reads all records at once.
 func (d *Driver) look(ctx context.Context) *membership.View {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// Issue 25, 2: all masters are flushed while a lock is held, a program that runs begins their quarantine, and an operator says
+// that nothing was ever locked. The quarantine proves otherwise: Init waits, and there are never two holders.
+func TestInit_neverLockedAfterAClientClaims_waits(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	opts := []redlock.Option{redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second)}
+	a := ms.begin(opts...)
+	held := locked(t, a.Mutex("x", redlock.WithoutRenewal()))
+	settled(t, held, 5)
+	ms.each(ms.all(), flush)
+	soon(t, "the client claims a master", func() bool {
+		_, _ = a.Mutex("other").TryLock(t.Context())
+		return ms.phase(0) == membership.Quarantined || ms.phase(1) == membership.Quarantined
+	})
+	said := ""
+	noErr(t, redlock.Init(t.Context(), list(ms.urls(), opts...), func(what string, _ time.Duration) { said += what }, redlock.NothingWasEverLocked))
+	if err := held.Err(); err == nil {
+		t.Errorf("Init let masters vote while a lease was valid for %v", time.Until(held.ValidUntil()))
+	}
+	wantText(t, errorText(said), "contradict that nothing was ever locked")
+}
+
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
+
+// Issue 25, 2: another database of the same servers looks like new masters, and each would grant every lock once.
+func TestInit_otherDatabase_refused(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	ms.begin(quick...)
+	other := ms.urls()
+	for i := range other {
+		other[i] += "/1"
+	}
+	refused := func(urls []string, opts ...redlock.Option) {
+		t.Helper()
+		err := redlock.Init(t.Context(), list(urls, opts...), nil, redlock.NothingWasEverLocked)
+		wantIs(t, err, redlock.ErrConfig)
+		wantText(t, err, "database 0 of that server has a record of this list", "name database 0 in all URLs", "namespace")
+	}
+	refused(other, quick...)
+	refused(other) // another maximum TTL makes it no other list
+	for i := range ms.servers {
+		if n := ms.inDatabase(i, 1).Exists(t.Context(), protocol.RecordKey).Val(); n != 0 {
+			t.Errorf("master %d has a record in database 1", i)
+		}
+	}
+
+	// It is the other way round with a list that begins in database 1. One name for each server does not hide it.
+	ms.each(ms.all(), flush)
+	named := ms.urls()
+	for i := range named {
+		named[i] += "/1?name=m" + string('a'+rune(i))
+	}
+	noErr(t, redlock.Init(t.Context(), list(named, quick...), nil, redlock.NothingWasEverLocked))
+	for i := range named {
+		named[i] = ms.urls()[i] + "/0?name=m" + string('a'+rune(i))
+	}
+	err := redlock.Init(t.Context(), list(named, quick...), nil, redlock.NothingWasEverLocked)
+	wantIs(t, err, redlock.ErrConfig)
+	wantText(t, err, "database 1 of that server has a record of this list")
+
+	// A namespace is a set of locks of its own. A list that moved to another database is left, and no obstacle.
+	noErr(t, redlock.Init(t.Context(), list(ms.urls(), redlock.WithNamespace("b")), nil, redlock.NothingWasEverLocked))
+	ms.each(ms.all(), flush)
+	initAt(t, ms.urls(), quick...)
+	reconfigure(t, list(ms.urls(), quick...), list(other, quick...))
+	for i := range ms.servers {
+		noErr(t, ms.inDatabase(i, 1).FlushDB(t.Context()).Err())
+	}
+	noErr(t, redlock.Init(t.Context(), list(other, quick...), nil))
+}
+
+// inDatabase is a connection to another database of master i.
+func (ms *masters) inDatabase(i, db int) *redis.Client {
+	opts := *ms.direct[i].Options()
+	opts.DB = db
+	c := redis.NewClient(&opts)
+	ms.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Where the user may not SELECT, Init cannot look into other databases, and goes on.
+func TestInit_otherDatabases_notAllowed_passedOver(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	urls := limited(ms, "-select")
+	noErr(t, ms.inDatabase(0, 1).HSet(context.Background(), protocol.RecordKey, "state", "x").Err())
+	noErr(t, redlock.Init(t.Context(), list(urls), nil, redlock.NothingWasEverLocked))
+}
