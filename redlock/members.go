@@ -186,7 +186,8 @@ const (
 func (k *keeper) pause(out *members.Outcome) time.Duration {
 	idle := k.c.epoch.terms.MaxTTL / 4
 	a := &out.Action
-	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined
+	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined &&
+		a.From.State != a.To.State // else it is stamped
 	progress := a.Kind == membership.Look || a.Kind == membership.Learn || a.Kind == membership.Swap && !requarantined
 	now := out.View.Now
 	if now > k.calm {

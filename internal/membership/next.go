@@ -30,6 +30,9 @@ const (
 	GuardFixed                             // a fixed list is never changed
 	GuardAbandon                           // init takes retired masters back where a minority votes
 	GuardAbandonNumber                     // init does not go on with the number of an epoch that is given up
+	GuardStampStands                       // a stamp is of clocks that were read when the record state stood
+	GuardStampVouched                      // only a process that vouches for a record state stamps it
+	GuardStampQuorum                       // a quorum of clocks says how long a record state has stood
 	GuardUnused                            // the word that nothing was ever locked is not believed against the records
 )
 
@@ -37,6 +40,7 @@ const (
 type machine struct {
 	v     *View
 	off   Guard
+	blind bool // serve: this client knows the epoch from stamps only
 	voted bool // Init: a master votes already
 }
 
@@ -61,6 +65,31 @@ func NextWithout(v *View, off Guard) Action {
 }
 
 func (m *machine) keeps(g Guard) bool { return m.off&g == 0 }
+
+// epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
+// the list. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
+// are stamped, and does nothing else.
+func (m *machine) epoch() Epoch {
+	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
+	if !m.v.Terms.Fixed && m.keeps(GuardSight) {
+		if e.Number == 0 && m.v.Memory.Left == (Epoch{}) {
+			m.blind = true
+			for i := range m.v.Masters {
+				if rs := m.v.Masters[i].state(); rs.Epoch.ID == e.ID && m.stamped(i) {
+					e.Number = max(e.Number, rs.Epoch.Number)
+				}
+			}
+		}
+		return e
+	}
+	e.Number = max(e.Number, 1)
+	for i := range m.v.Masters {
+		if rs := m.v.Masters[i].Record.State; rs.Epoch.ID == e.ID {
+			e.Number = max(e.Number, rs.Epoch.Number)
+		}
+	}
+	return e
+}
 
 // each calls f for the masters, from First on, until f returns an Action.
 func (m *machine) each(f func(i int, at *Master) *Action) *Action {
@@ -144,7 +173,7 @@ func (m *machine) stood(i int) time.Duration {
 	if rs := m.v.Masters[i].state(); rs.Phase == None || s.State != rs {
 		return 0
 	}
-	return s.Last - s.First
+	return s.Last - s.Since
 }
 
 // set is the compare-and-set of master i to a record state of this phase and epoch.

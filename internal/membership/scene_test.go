@@ -78,7 +78,7 @@ func (s scene) view(t *testing.T) *View {
 	for i, word := range words {
 		v.Masters[i].seat(t, word, i, p, lists)
 		if rs := v.Masters[i].state(); rs.Nonce != 0 {
-			m.Sights = append(m.Sights, Sight{rs, atNow - s.stood, atNow - s.stood})
+			m.Sights = append(m.Sights, Sight{State: rs, First: atNow - s.stood, Last: atNow - s.stood})
 		} else {
 			m.Sights = append(m.Sights, Sight{})
 		}

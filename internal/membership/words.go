@@ -122,10 +122,12 @@ func Describe(v *View, i int) string {
 	case rs.Phase == Retired:
 		return "was retired for a change to " + target(&at.Record)
 	}
-	m := machine{v: v}
-	left := max(m.wait()-m.stood(i), 0)
 	if v.Goal == Change || i >= len(v.Memory.Sights) {
 		return "is quarantined"
+	}
+	left, timed := Left(v, i)
+	if !timed {
+		return "is quarantined, and no program times its wait"
 	}
 	return fmt.Sprintf("is quarantined, votes in about %v", left.Round(10*time.Millisecond))
 }

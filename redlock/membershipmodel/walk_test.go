@@ -56,6 +56,7 @@ func TestWalk_fiveMasters_holds(t *testing.T) {
 	for _, w := range fiveWorlds {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
+			w.Stamps = true
 			walks := 150
 			switch {
 			case os.Getenv("REDLOCK_SOAK") != "":
