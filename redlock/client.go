@@ -54,9 +54,7 @@ type Client struct {
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
-
-	mu     sync.Mutex
-	idents []protocol.Identity // by node; zero while it never connected
+	runs        runs
 }
 
 // Open connects to the masters at urls (see [node.Open] for the forms) and returns a
@@ -164,7 +162,6 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		id:       s.newID(),
 		quit:     make(chan struct{}),
 		instants: instants{clock: s.clock},
-		idents:   make([]protocol.Identity, len(nodes)),
 	}
 	c.trustedFrom.Store(math.MinInt64)
 	var err error
@@ -229,17 +226,9 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 // admit refuses a master that is in the list already under another address: it
 // would vote twice (docs/safety.md A25).
 func (c *Client) admit(i int, id protocol.Identity) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	// Where the node was before it is no more: two slots of a cluster may change places.
-	c.idents[i] = protocol.Identity{}
-	for j, other := range c.idents {
-		if j != i && other.RunID == id.RunID {
-			return fmt.Errorf("%w: %s and %s are the same master (run_id %s): name it once", ErrConfig,
-				c.nodes[j].Name(), c.nodes[i].Name(), id.RunID)
-		}
+	if j := c.runs.meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
+		return sameMaster(c.nodes[j], c.nodes[i], id)
 	}
-	c.idents[i] = id
 	return nil
 }
 

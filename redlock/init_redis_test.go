@@ -106,3 +106,36 @@ func TestInit_otherDatabases_notAllowed_passedOver(t *testing.T) {
 	noErr(t, ms.inDatabase(0, 1).HSet(context.Background(), protocol.RecordKey, "state", "x").Err())
 	noErr(t, redlock.Init(t.Context(), list(urls), nil, redlock.NothingWasEverLocked))
 }
+
+// Issue 25, 11: one server under two names would vote twice, so no program can open such a list. Nobody lets it begin, nobody
+// moves to it, and status says so.
+func TestOperate_masterTwice_refusedBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	urls := ms.urls()
+	twice := []string{urls[0], urls[1], urls[0] + "?name=other"}
+	wantTwice := func(err error) {
+		t.Helper()
+		wantIs(t, err, redlock.ErrConfig)
+		wantText(t, err, ms.servers[0].Addr(), "other", "are the same master")
+	}
+	wantTwice(redlock.Init(t.Context(), list(twice), nil, redlock.NothingWasEverLocked))
+	s, err := redlock.ReadStatus(t.Context(), list(twice))
+	noErr(t, err)
+	if s.Standing != redlock.OneMasterTwice {
+		t.Errorf("%v: %s", s.Standing, s.Text)
+	}
+	wantText(t, errorText(s.Text), "are the same master")
+	_, err = redlock.AwaitVotes(t.Context(), list(twice), nil)
+	wantTwice(err)
+	ms.wantNoKeys("*")
+
+	initAt(t, urls)
+	before := ms.recordState(0)
+	wantTwice(redlock.Reconfigure(t.Context(), list(urls), list(twice), nil))
+	// In both lists a master has one name: its record is one.
+	wantTwice(redlock.Reconfigure(t.Context(), list(urls), list([]string{urls[1], urls[2], urls[0] + "?name=other"}), nil))
+	if after := ms.recordState(0); after != before {
+		t.Errorf("the record was %s, is now %s", before, after)
+	}
+}

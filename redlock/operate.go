@@ -75,7 +75,7 @@ type Progress func(what string, left time.Duration)
 //	ErrUnfinished   a change from this list was begun; see [AbandonChange]
 //	ErrConfig       an option or a URL that cannot work; a master belongs to another list, or
 //	                another list took the place of this one; another database of the same
-//	                servers has records of this list
+//	                servers has records of this list; a master is named twice
 //	ctx.Err()       ctx ended
 //
 // After an error some masters may be in quarantine, where they do not vote. Another call goes on
@@ -117,7 +117,7 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 //	ErrUnreachable  too few masters answer or can vote
 //	ErrUnfinished   another change is unfinished; see [CancelReconfigure]
 //	ErrConfig       an option or a URL that cannot work; both lists are the same; one of them
-//	                is fixed (WithFixedMasters); a master belongs to a third list
+//	                is fixed (WithFixedMasters); a master belongs to a third list, or has two names
 //	ctx.Err()       ctx ended
 //
 // The masters keep every step. If Reconfigure fails, or its process dies, any process may call
@@ -154,6 +154,7 @@ func CancelReconfigure(ctx context.Context, list List) error {
 type operation struct {
 	cfg   members.Config
 	owned []node.Node // the nodes that close closes
+	runs  runs
 }
 
 // operate opens the masters of the lists and waits for their first answers. It fails if a master
@@ -235,15 +236,30 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 			k = len(op.cfg.Nodes)
 			op.cfg.Nodes = append(op.cfg.Nodes, n)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
-			n.Bind(protocol.Binding{Namespace: s.namespace, CheckRecordState: true, Drift: s.drift})
+			n.Bind(protocol.Binding{Namespace: s.namespace, CheckRecordState: true, Drift: s.drift,
+				Admit: func(id protocol.Identity) error { return op.admit(k, id) }})
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
 	}
 	return e.terms, nil
 }
 
+// admit refuses a master that is in a list already under another name: no client could open such a list. A change may lead to
+// other databases of the same servers.
+func (op *operation) admit(i int, id protocol.Identity) error {
+	cfg := &op.cfg
+	j := op.runs.meet(i, id.RunID, func(j int) bool {
+		return cfg.Old[i] && cfg.Old[j] || cfg.New[i] && cfg.New[j] ||
+			database.FindString(cfg.Nodes[i].Name()) == database.FindString(cfg.Nodes[j].Name())
+	})
+	if j < 0 {
+		return nil
+	}
+	return sameMaster(cfg.Nodes[j], cfg.Nodes[i], id)
+}
+
 // ready waits for the first answer of each master, for at most the time of one dial. It fails if
-// one of them is a replica, or may evict locks. A master that does not answer is no error here:
+// one of them is a replica, may evict locks, or is the same as another one. A master that does not answer is no error here:
 // the operation finds out whether it needs that master.
 func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
@@ -258,6 +274,16 @@ func (op *operation) ready(ctx context.Context) error {
 	for _, err := range errs {
 		if errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	return wrongList(errs)
+}
+
+// wrongList returns the error of a master that is in the list twice, or nil.
+func wrongList(errs []error) error {
+	for _, err := range errs {
+		if errors.Is(err, ErrConfig) {
+			return err
 		}
 	}
 	return nil
@@ -276,6 +302,9 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		if err := out.BadRecord(); err != nil {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+		if err := wrongList(out.Errs); err != nil {
+			return err
 		}
 		pause := again
 		switch a := &out.Action; a.Kind {

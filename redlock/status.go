@@ -18,17 +18,18 @@ import (
 type Standing uint8
 
 const (
-	AllVote       Standing = iota // every master votes
-	SomeRecover                   // a quorum of masters is reachable, but not every master votes
-	Changing                      // a change of masters is unfinished
-	NeedsInit                     // only an operator knows whether this list is the right one: see [Init]
-	NoQuorum                      // fewer masters than a quorum are reachable
-	NotThisList                   // the masters vote with another list, or another list took the place of this one
-	BadRecord                     // the record of a master cannot be read
-	standingCount = iota
+	AllVote        Standing = iota // every master votes
+	SomeRecover                    // a quorum of masters is reachable, but not every master votes
+	Changing                       // a change of masters is unfinished
+	NeedsInit                      // only an operator knows whether this list is the right one: see [Init]
+	NoQuorum                       // fewer masters than a quorum are reachable
+	NotThisList                    // the masters vote with another list, or another list took the place of this one
+	BadRecord                      // the record of a master cannot be read
+	OneMasterTwice                 // the list names one master twice, so no program can open it
+	standingCount  = iota
 )
 
-var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record"}
+var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record", "one master twice"}
 
 // String returns s in words, for example "needs init".
 func (s Standing) String() string {
@@ -92,7 +93,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 // It returns a Status and a nil error when all masters vote, or when only an operator can help
 // (Standing is NeedsInit or NotThisList). When ctx ends first, it returns ctx.Err() and the last
 // Status that it saw, or nil if it saw none. If an option or a URL cannot work, or if a master is
-// a replica or may evict locks, it returns an [ErrConfig] and no Status.
+// a replica, may evict locks or is in the list twice, it returns an [ErrConfig] and no Status.
 func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, error) {
 	op, err := operate(ctx, membership.Serve, list, nil)
 	if err != nil {
@@ -165,6 +166,8 @@ func newStatus(out *members.Outcome) *Status {
 		s.Text = "a quorum votes, so locks work; " + s.missing()
 	} else if s.Standing == BadRecord {
 		s.Text = out.BadRecord().Error()
+	} else if s.Standing == OneMasterTwice {
+		s.Text = wrongList(out.Errs).Error()
 	}
 	return s
 }
@@ -196,6 +199,8 @@ func standing(out *members.Outcome, all bool, answered int, change bool) Standin
 	switch code := out.Action.Why.Code; {
 	case out.BadRecord() != nil:
 		return BadRecord
+	case wrongList(out.Errs) != nil:
+		return OneMasterTwice
 	case refused && (code == membership.Foreign || code == membership.Moved):
 		return NotThisList
 	case answered < out.View.Terms.Quorum():
