@@ -208,8 +208,9 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Up: func() {
 				c.intro.tell(i)
 				c.board.connected(i)
-				c.keeper.kick(i, nil)
+				c.keeper.back(i)
 			},
+			Back:    func() { c.keeper.back(i) },
 			Down:    func(err error) { c.board.down(i, err) },
 			Trouble: func(err error) { c.keeper.kick(i, err) },
 		})

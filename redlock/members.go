@@ -34,6 +34,7 @@ type keeper struct {
 	// unsteady counts the looks at a clock that moves again and again. It is forgotten at calm.
 	unsteady int
 	calm     time.Duration
+	returned uint64 // the masters that answer again, until a look has seen them
 	// suspects are the masters whose clock the Observers were told of. epoch is the last they were told.
 	suspects uint64
 	epoch    membership.Epoch
@@ -70,6 +71,18 @@ func (k *keeper) kick(i int, why error) {
 	case k.kicked <- struct{}{}:
 	default:
 	}
+}
+
+// back has the callers that wait ask master i, which answers again, as soon as a look has seen that it votes. It never blocks.
+func (k *keeper) back(i int) {
+	if k.driver == nil {
+		k.c.waiting.lookAgain(i)
+		return
+	}
+	k.mu.Lock()
+	k.returned |= 1 << i
+	k.mu.Unlock()
+	k.kick(i, nil)
 }
 
 // suspect tells the Observers that the clock of master i seems to have jumped, once until the master
@@ -264,10 +277,10 @@ func (k *keeper) enter(out *members.Outcome) {
 			asOf = out.View.Now
 		}
 		n.Enter(text, asError(wait), asOf)
-		if wait == nil && k.waits[i] != nil {
+		if wait == nil && (k.waits[i] != nil || k.returned&(1<<i) != 0) {
 			votes = append(votes, i)
 		}
-		k.waits[i] = wait
+		k.waits[i], k.returned = wait, k.returned&^(1<<i)
 		if wait == nil {
 			k.suspects &^= 1 << i
 		}
@@ -358,42 +371,4 @@ func (k *keeper) explain(i int, err error) error {
 	}
 	// The master has refused since the last look.
 	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
-}
-
-func textOf(err error) string {
-	var on *node.Error
-	if errors.As(err, &on) {
-		return on.Err.Error()
-	}
-	return err.Error()
-}
-
-// waitError is why a master may not be asked for votes.
-type waitError struct {
-	c     *Client
-	err   error         // may be nil
-	text  string        // what the master is
-	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
-	final bool          // the master will not vote again by itself
-}
-
-func (w *waitError) Error() string { return w.text }
-
-// after is how much of the wait is left, if that is known.
-func (w *waitError) after() (d time.Duration, known bool) {
-	if w.until == 0 || w.final {
-		return 0, false
-	}
-	return max(w.until-w.c.clock.Elapsed(), 0), true
-}
-
-func (w *waitError) Unwrap() []error {
-	var errs []error
-	if !w.final {
-		errs = append(errs, ErrRecovering)
-	}
-	if w.err != nil {
-		errs = append(errs, w.err)
-	}
-	return errs
 }
