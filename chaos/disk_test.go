@@ -13,7 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -26,9 +26,10 @@ type disks struct {
 
 func openDisks(t *testing.T, p cluster.Persistence) *disks {
 	t.Helper()
+	needs.Redis(t)
 	c, err := cluster.Open(t.Context(), cluster.Config{Driver: cluster.Process, Masters: 3, Persistence: p, Clocks: true})
-	if errors.Is(err, localredis.ErrNoServer) || errors.Is(err, clockshim.ErrUnavailable) {
-		t.Skip(err)
+	if errors.Is(err, clockshim.ErrUnavailable) {
+		needs.Missing(t, "programs", err.Error())
 	}
 	d := &disks{t: t}
 	d.must(err)

@@ -19,9 +19,6 @@ const otherVar = "REDLOCK_OTHER"
 // otherBuild makes a client for rolling-upgrade, of the first tree of earlier that builds, else of this one.
 func otherBuild(t *testing.T) string {
 	t.Helper()
-	if raceEnabled {
-		return ""
-	}
 	bin := filepath.Join(t.TempDir(), "client")
 	commits := []string{os.Getenv(otherVar)}
 	if commits[0] == "" {

@@ -16,8 +16,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -69,6 +71,7 @@ func TestCluster(t *testing.T) {
 	}
 	_ = stage("oneSlotAsMaster_locksAsOnAnyOther", 0, clusterLocks) &&
 		stage("slotIsElsewhere_waitersAreTold", 0, clusterWaits) && // makes 0 the replica, of 3
+		stage("slotIsElsewhere_whoCameFirstIsServed", 3, clusterServesInOrder) &&
 		stage("failover_promotedReplicaRecoversFirst", 3, clusterFailover) &&
 		stage("slotMoves_noVoteTwiceAndRecoversFirst", 1, clusterMigration) &&
 		stage("wholeCluster_oneVoteOfEachMaster", 0, clusterWhole)
@@ -77,7 +80,6 @@ func TestCluster(t *testing.T) {
 // The slot and two plain masters, one of which is down: whatever is locked has a vote
 // in the slot.
 func clusterLocks(t *testing.T, s slot) {
-	rng := quorumtest.Rand(t, "./redlock")
 	ms := startMasters(t, 2, localredis.Config{})
 	patient := redlock.WithNodeTimeout(time.Second)
 	urls := append(ms.urls(), s.URL(s.tag, 2, 3)) // neither has the slot
@@ -133,21 +135,7 @@ func clusterLocks(t *testing.T, s slot) {
 	t.Cleanup(func() { _ = mixed.Close() })
 
 	lock := s.lock("lock")
-	l := &library{t: t, tokens: make(map[int64]bool)}
-	var wg sync.WaitGroup
-	for _, c := range []*redlock.Client{c, mixed, openAt(t, urls, patient)} {
-		for range 3 {
-			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), c.RWMutex(lock, redlock.Reentrant())}
-			wg.Go(func() {
-				for l.visits() < quorumtest.Scale(150, 20_000) && !t.Failed() {
-					if err := v.visit(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
+	visited(t, lock, quorumtest.Scale(150, 20_000), c, mixed, openAt(t, urls, patient))
 
 	// Every kind of key at once.
 	reader := locked(t, c.RWMutex(lock).RLocker())
@@ -171,6 +159,29 @@ func clusterLocks(t *testing.T, s slot) {
 	unlock(t, must(t, got, 3*time.Second).lease)
 	soon(t, "the votes are given back", func() bool {
 		return !slices.ContainsFunc(s.Keys(0), func(k string) bool { return strings.HasPrefix(k, lock) })
+	})
+}
+
+// visited has three visitors of each client use the lock on both sides, n times in all.
+func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
+	t.Helper()
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		rng := replay.RNG(seed)
+		l := &library{t: t, tokens: make(map[int64]bool)}
+		var wg sync.WaitGroup
+		for _, c := range clients {
+			for range 3 {
+				v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.Reentrant())}
+				wg.Go(func() {
+					for l.visits() < n && !t.Failed() {
+						if err := v.visit(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
 	})
 }
 
@@ -311,10 +322,12 @@ func (s slot) locksAfter(before *redlock.Lease, c *redlock.Client, i int) {
 // no vote, so every lock has a vote in the slot and lacks one of a plain master. There are never two
 // holders, and tokens grow.
 func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
-	if !quorumtest.Soak() {
-		t.Skip("takes minutes: set REDLOCK_SOAK=1")
-	}
-	rng := quorumtest.Rand(t, "./redlock")
+	needs.Soak(t) // takes minutes
+	replay.Each(t, failsOverAgainAndAgain)
+}
+
+func failsOverAgainAndAgain(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	const ttl = 4 * time.Second
 	cl := quorumtest.StartCluster(t, localredis.None, 500*time.Millisecond)
 	s := slot{cl, t, cl.Tag(0)}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -114,7 +116,7 @@ func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker
 func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	sizes := []int{2, 8, 64}
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		sizes = append(sizes, 256)
 	}
 	for _, n := range sizes {
@@ -156,8 +158,8 @@ func fair(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker, q
 
 // arrivals has clients line up for a lock, 6 ms apart and in shuffled order, rounds
 // times, and wants the grants in the order of arrival.
-func arrivals(t *testing.T, masters *quorumtest.Masters, rounds int, clients []*redlock.Client) {
-	rng := quorumtest.Rand(t, "./redlock")
+func arrivals(t *testing.T, seed uint64, masters *quorumtest.Masters, rounds int, clients []*redlock.Client) {
+	rng := replay.RNG(seed)
 	holder := masters.Open()
 	wrong := 0
 	for range rounds {
@@ -207,20 +209,32 @@ func open(masters *quorumtest.Masters, n int) (clients []*redlock.Client) {
 }
 
 func TestLock_fair_orderOfArrival(t *testing.T) {
+	replay.Each(t, orderOfArrival)
+}
+
+func orderOfArrival(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
-	arrivals(t, masters, quorumtest.Scale(4, 40), open(masters, 25))
+	arrivals(t, seed, masters, quorumtest.Scale(4, 40), open(masters, 25))
 }
 
 func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
+	replay.Each(t, oneMasterDownOrderOfArrival)
+}
+
+func oneMasterDownOrderOfArrival(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
 	clients := open(masters, 25)
 	quorumtest.NoErr(t, masters.Servers[2].Kill())
-	arrivals(t, masters, quorumtest.Scale(4, 40), clients)
+	arrivals(t, seed, masters, quorumtest.Scale(4, 40), clients)
 }
 
 // A client whose time of day is wrong keeps its turn, and its tokens grow as those of other clients
 // do.
 func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
+	replay.Each(t, wrongTimeOfDay)
+}
+
+func wrongTimeOfDay(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
 	var clients []*redlock.Client
 	var mutexes []redlock.Locker
@@ -230,7 +244,7 @@ func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
 		clients = append(clients, c)
 		mutexes = append(mutexes, c.Mutex("contended"))
 	}
-	arrivals(t, masters, quorumtest.Scale(3, 30), clients)
+	arrivals(t, seed, masters, quorumtest.Scale(3, 30), clients)
 	if c := contend(t, masters, mutexes, len(mutexes), 8, clients...); c.jain() < 0.99 {
 		t.Errorf("shares are %v", c.shares)
 	}

@@ -155,7 +155,10 @@ func TestForceUnlock_whoDoesNotHoldIt_isNotTouched(t *testing.T) {
 // ForceUnlock has returned nil, that lease is over within a third of its TTL of its holder's time, or
 // when its validity ends, and its votes never come back. Tokens grow in the order of the grants.
 func TestForceUnlock_faults_holderStaysOverAndTokensGrow(t *testing.T) {
-	seed := replay.Seed(t, "./redlock")
+	replay.Each(t, forceUnlockUnderFaults)
+}
+
+func forceUnlockUnderFaults(t *testing.T, seed uint64) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		rng := rand.New(rand.NewPCG(seed, 18))
 		withRand := hook.WithRand.(func(func() uint64) redlock.Option)

@@ -313,3 +313,34 @@ func TestSim_handOff_headDies_nextIsServed(t *testing.T) {
 		}
 	})
 }
+
+// A round ends at the refusals of a quorum. The masters that have not answered by then may have less time left than those that
+// refused, so the waiter does not sleep until the last of the refusals is over.
+func TestSim_lateRepliesEndSooner_waiterIsThere(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		const short = 3 * time.Second
+		lost := nodetest.Fault{Lose: nodetest.LoseCommand}
+		dead, late, waiter := c.client(), c.client(), c.client()
+		for i := range 2 {
+			dead.Ways[i].SetFault(func(nodetest.Command) nodetest.Fault { return lost })
+		}
+		mustLock(t, dead.Mutex("x", redlock.WithTTL(short), redlock.WithoutRenewal())) // of masters 2, 3 and 4
+		late.faultOn("release", lost, 0, 1)
+		_, err := late.Mutex("x").TryLock(t.Context()) // leaves votes on masters 0 and 1, for longer
+		wantErr(t, err, redlock.ErrHeld)
+		c.wantVotes("x", "", 0)
+		for i := range 2 {
+			waiter.away(3+i, 3*time.Millisecond)
+		}
+		start := time.Now()
+		lease, err := waiter.Mutex("x").Lock(t.Context())
+		wantErr(t, err, nil)
+		if took := time.Since(start); took > short+20*time.Millisecond {
+			t.Errorf("it had the lock after %v, and three of five masters were free after %v", took, short)
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		late.heal()
+		dead.heal()
+	})
+}

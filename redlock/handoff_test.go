@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -241,17 +242,11 @@ type span struct {
 // lock meanwhile. No two leases overlap, a ticket gives one lease at most, and a token is larger than all before unless it
 // came by a ticket.
 func TestAdopt_faults_oneAtMost(t *testing.T) {
-	seeds := uint64(1)
-	if os.Getenv("REDLOCK_SOAK") != "" {
-		seeds = 500
+	adopted, runs := 0, quorumtest.Scale(1, 500)
+	for seed := range replay.Many(t, runs) {
+		simulate(t, func(t *testing.T, c *cluster) { adopted += adoptWithFaults(t, c, seed) })
 	}
-	adopted := 0
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			simulate(t, func(t *testing.T, c *cluster) { adopted += adoptWithFaults(t, c, seed) })
-		})
-	}
-	if adopted < int(seeds) {
+	if replay.Listed() && adopted < runs {
 		t.Errorf("only %d tickets were adopted", adopted)
 	}
 }

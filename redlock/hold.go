@@ -53,6 +53,7 @@ type hold struct {
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
 	abandoned   bool   // the lock is not to stay taken: its minimum hold does not count
+	surrendered bool   // Shutdown gave it back while it was held
 	queued      bool   // a master may have the holder in the lock's queue
 
 	extending bool          // one extend in flight at most
@@ -164,13 +165,14 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
 	if err == nil {
 		silent := h.countLocked()
-		n := bits.OnesCount64(confirmed)
 		switch h.grant.Extended(start, confirmed, missing, silent) {
 		case holding.Lost:
-			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)
+			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", ErrLost,
+				h.l.Name, h.grant.Left(missing, silent), len(h.c.nodes), h.c.need)
 			h.endLocked(EndVotes, err)
 		case holding.Unconfirmed:
-			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable, h.l.Name, n, len(h.c.nodes), h.c.need)
+			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable,
+				h.l.Name, bits.OnesCount64(confirmed), len(h.c.nodes), h.c.need)
 		}
 	}
 	if len(h.c.tells.extended) > 0 {
@@ -191,15 +193,14 @@ func (h *hold) countLocked() (silent uint64) {
 	if h.acquireCall == nil {
 		return 0
 	}
-	granted, maybe, silent := h.acquireCall.sets()
-	places := h.acquireCall.places()
-	h.queued = h.queued || places != 0
-	h.answered |= h.acquireCall.definite()
-	h.grant.CountAcquire(granted, maybe|places, silent)
-	if silent == 0 {
+	answers, definite, queued := h.acquireCall.acquired()
+	h.queued = h.queued || queued
+	h.answered |= definite
+	h.grant.CountAcquire(answers)
+	if answers.Silent == 0 {
 		h.dropAcquireCallLocked()
 	}
-	return silent
+	return answers.Silent
 }
 
 func (h *hold) dropAcquireCallLocked() {
@@ -224,13 +225,13 @@ func (h *hold) count() int {
 	return len(h.leases)
 }
 
-// voters returns the masters whose yes counts in an extend, and the masters whose yes may
-// count later, because they have not answered the acquire.
-func (h *hold) voters() (votes, silent uint64) {
+// voters returns the masters whose yes counts in an extend, with votes that are known and with places, and the masters whose yes
+// may count later, because they have not answered the acquire.
+func (h *hold) voters() (votes, places, silent uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	silent = h.countLocked()
-	return h.grant.Votes(), silent
+	return h.grant.Votes(), h.grant.Places(), silent
 }
 
 // confirm notes a vote that master i confirmed to an extend that won, and that did not count
@@ -274,7 +275,7 @@ func (t topUpReply) Receive(op *protocol.Op) {
 	}
 }
 
-// release gives back every vote and every place in a queue, and waits until a quorum has confirmed
+// giveBack gives back every vote and every place in a queue, and waits until a quorum has confirmed
 // that for the votes. was is why the hold ended before, or nil. It returns the errors of Unlock.
 //
 // A master may hand the vote to the next waiter if it has answered the acquire, and was believed.
@@ -282,7 +283,7 @@ func (t topUpReply) Receive(op *protocol.Op) {
 // the holder since, it had that from one who was believed. A vote that was missing once, and was put
 // back, is not handed on: the master's clock may have jumped, and another may still count a vote
 // that ended too early there (H17 in docs/handoff.md).
-func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
+func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error {
 	if mutants.NoUnlock {
 		h.c.renewer.remove(h)
 		return was

@@ -2,7 +2,11 @@
 
 package redlock
 
-import "github.com/redlock-go/redlock/internal/hook"
+import (
+	"context"
+
+	"github.com/redlock-go/redlock/internal/hook"
+)
 
 func init() {
 	hook.TryAll = tryAll
@@ -19,12 +23,13 @@ func init() {
 	hook.Observe = observe
 	hook.Jitter = (*Client).jitter
 	hook.Abandon = (*Lease).abandon
+	hook.Serving = func(c *Client) context.Context { return c.serving }
 	hook.Namespace = func(c *Client) string { return string(c.namespace) }
 }
 
 // voterNames is hook.Voters.
 func voterNames(l *Lease) (names []string) {
-	votes, _ := l.h.voters()
+	votes, _, _ := l.h.voters()
 	for i, n := range l.h.c.nodes {
 		if votes>>i&1 == 1 {
 			names = append(names, n.Name())

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -147,6 +148,29 @@ func TestOpen_evictingPolicy_refused(t *testing.T) {
 		wantNotOpened(t, ms.urls(), node.ErrEviction, []string{ms.servers[1].Addr(), policy, "noeviction"})
 	}
 	wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
+}
+
+// A master that does not tell which process it is could restart without its locks, and nobody would
+// notice. One that does not tell its policy could evict them.
+func TestOpen_fieldOfINFOHidden_refused(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	for _, field := range []string{"run_id", "role", "maxmemory_policy", "evicted_keys"} {
+		var urls []string
+		for _, s := range ms.servers {
+			urls = append(urls, "redis://"+quorumtest.Hiding(t, s.Addr(), field))
+		}
+		words := []string{field, strings.TrimPrefix(urls[0], "redis://"), "proxy"}
+		for _, want := range []error{redlock.ErrConfig, node.ErrHidden} {
+			wantNotOpened(t, urls[:1], want, words, redlock.WithNodeCount(1))
+			wantNotOpened(t, urls, want, words)
+			wantNotOpened(t, urls, want, words, redlock.WithUnsafeRecoveryOff())
+			err := redlock.Init(t.Context(), list(urls), nil, redlock.NothingWasEverLocked)
+			wantIs(t, err, want)
+			wantText(t, err, field)
+		}
+	}
+	ms.wantNoKeys("*")
 }
 
 func TestOpen_unreachable_majorityRefusedMinorityTakenInLater(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -416,9 +416,7 @@ func TestDo_eachEnding(t *testing.T) {
 // Every lease of a crowd is renewed in time on real masters, by few goroutines, in
 // batches. TestSim_renewal_crowd is the same where time is not real.
 func TestRenewal_crowd_allInTimeInBatches(t *testing.T) {
-	if !quorumtest.Soak() {
-		t.Skip("REDLOCK_SOAK=1 takes minutes and the whole machine")
-	}
+	needs.Soak(t) // takes minutes and the whole machine
 	const leases, ttl = 100_000, 30 * time.Second
 	ms := startMasters(t, 5, localredis.Config{})
 	c := ms.begin(redlock.WithTTL(ttl))

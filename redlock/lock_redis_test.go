@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -217,7 +218,11 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 // frozen master loses such keys within a second after it goes on.
 func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 	t.Parallel()
-	rng := quorumtest.Rand(t, "./redlock")
+	replay.Each(t, hurriedPairs)
+}
+
+func hurriedPairs(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	ms := startMasters(t, 5, localredis.Config{})
 	// The TTL is longer than the test: nothing goes away by itself.
 	c := ms.begin(redlock.WithTTL(30 * time.Second))
@@ -267,7 +272,7 @@ func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 // hurriedPair is a pair by somebody with little time.
 func hurriedPair(c *redlock.Client, rng *rand.Rand) error {
 	m := c.Mutex(fmt.Sprintf("hurried-%d", rng.IntN(8)))
-	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+rand.N(20*time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond+time.Duration(rng.Int64N(int64(20*time.Millisecond))))
 	defer cancel()
 	if rng.IntN(2) == 0 {
 		time.AfterFunc(time.Duration(rng.ExpFloat64()*float64(3*time.Millisecond)), cancel)
@@ -349,7 +354,11 @@ func TestLock_deadlineWhileWaiting_isTheCallersError(t *testing.T) {
 
 func TestTryLock_cancelAtRandomTimes_leaseOrNothing(t *testing.T) {
 	t.Parallel()
-	rng := quorumtest.Rand(t, "./redlock")
+	replay.Each(t, cancelAtRandomTimes)
+}
+
+func cancelAtRandomTimes(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	ms := startMasters(t, 5, localredis.Config{})
 	m := ms.begin().Mutex("race")
 	granted, gaveUp := 0, 0
@@ -486,9 +495,9 @@ func TestLock_manyClients_oneHolderAtATime(t *testing.T) {
 	}
 }
 
-// soak is short, or long with REDLOCK_SOAK set.
+// soak is short, or long in a soak.
 func soak(short, long time.Duration) time.Duration {
-	if quorumtest.Soak() {
+	if needs.Now() == needs.TierSoak {
 		return long
 	}
 	return short

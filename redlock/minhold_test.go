@@ -5,14 +5,14 @@ package redlock_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -184,14 +184,8 @@ func TestEvery_periodNotKept_runsNothing(t *testing.T) {
 // Hosts with timers of their own, which are killed in the middle of a run and cut off. No two runs
 // start within a period, and there are runs.
 func TestEvery_faults_atMostOnceAPeriod(t *testing.T) {
-	seeds := uint64(2)
-	if os.Getenv("REDLOCK_SOAK") != "" {
-		seeds = 200
-	}
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			simulateWith(t, 3, func(t *testing.T, c *cluster) { everyWithFaults(t, c, seed) })
-		})
+	for seed := range replay.Many(t, quorumtest.Scale(2, 200)) {
+		simulateWith(t, 3, func(t *testing.T, c *cluster) { everyWithFaults(t, c, seed) })
 	}
 }
 

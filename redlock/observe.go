@@ -51,7 +51,9 @@ type Observer struct {
 	// Ended is called once for each grant: when its last lease was unlocked or when it was lost,
 	// whichever comes first.
 	Ended func(EndEvent)
-	// Unlocked is called when the Unlock of a grant's last lease returns.
+	// Unlocked is called when the Unlock of a grant's last lease returns, and when a Do has given its
+	// lock back. It is the only one who hears from a Do that the release was not confirmed
+	// ([ErrUnconfirmed]).
 	Unlocked func(context.Context, UnlockEvent)
 
 	// Master is called when the state of a master changes, as far as the client knows. A master

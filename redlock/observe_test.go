@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -280,7 +281,7 @@ func TestObserver_master_isToldOfEachState(t *testing.T) {
 // TestObserver_randomFaults_nothingIsForgotten lets clients take locks while masters crash and come
 // back, and callers give up.
 func TestObserver_randomFaults_nothingIsForgotten(t *testing.T) {
-	for seed := range uint64(1) {
+	for seed := range replay.Many(t, 1) {
 		simulateWith(t, 3, func(t *testing.T, c *cluster) {
 			c.init(redlock.WithMaxTTL(time.Second))
 			rnd := rand.New(rand.NewPCG(seed, 18))

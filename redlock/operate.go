@@ -259,8 +259,9 @@ func (op *operation) admit(i int, id protocol.Identity) error {
 }
 
 // ready waits for the first answer of each master, for at most the time of one dial. It fails if
-// one of them is a replica, may evict locks, or is the same as another one. A master that does not answer is no error here:
-// the operation finds out whether it needs that master.
+// one of them is a replica, may evict locks, does not tell, or is the same as another one. A
+// master that does not answer is no error here: the operation finds out whether it needs that
+// master.
 func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
 	var g errgroup.Group
@@ -272,7 +273,7 @@ func (op *operation) ready(ctx context.Context) error {
 	}
 	_ = g.Wait()
 	for _, err := range errs {
-		if errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) {
+		if errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) || errors.Is(err, node.ErrHidden) {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
@@ -282,8 +283,8 @@ func (op *operation) ready(ctx context.Context) error {
 // wrongList returns the error of a master that is in the list twice, or nil.
 func wrongList(errs []error) error {
 	for _, err := range errs {
-		if errors.Is(err, ErrConfig) {
-			return err
+		if errors.Is(err, errSameMaster) {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
 	return nil
@@ -302,9 +303,6 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		if err := out.BadRecord(); err != nil {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-		if err := wrongList(out.Errs); err != nil {
-			return err
 		}
 		pause := again
 		switch a := &out.Action; a.Kind {

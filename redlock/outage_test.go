@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -436,11 +437,14 @@ func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
 
 // Ten callers try a free lock at the same moment: one of them has it.
 func TestSim_tryLock_tenAtOnce_oneWins(t *testing.T) {
-	seed := replay.Seed(t, "./redlock")
+	replay.Each(t, tenAtOnce)
+}
+
+func tenAtOnce(t *testing.T, seed uint64) {
 	for _, n := range []int{3, 5} {
 		none, most := 0, time.Duration(0)
 		tries := 300
-		if raceEnabled {
+		if needs.Race {
 			tries = 80
 		}
 		simulateWith(t, n, func(t *testing.T, c *cluster) {

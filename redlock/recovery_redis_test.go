@@ -387,7 +387,7 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 // incarnation is what master i says of itself now.
 func (ms *masters) incarnation(i int) string {
 	ms.t.Helper()
-	info := ms.direct[i].Info(context.Background(), "server").Val() + ms.direct[i].Info(context.Background(), "replication").Val()
+	info := ms.direct[i].Info(context.Background()).Val()
 	return protocol.ReadIdentity(info, ms.recordState(i)).Incarnation()
 }
 

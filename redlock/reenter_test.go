@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -44,6 +45,10 @@ func wantCount(t *testing.T, masters *quorumtest.Masters, name string, n int) {
 }
 
 func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
+	replay.Each(t, reenterInAnyOrder)
+}
+
+func reenterInAnyOrder(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
 	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
 	m := c.Mutex("lock")
@@ -86,8 +91,7 @@ func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
 		ctx = inner.Context() // the next one goes deeper
 	}
 
-	rng := quorumtest.Rand(t, "./redlock")
-	rng.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
+	replay.RNG(seed).Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 	for len(leases) > 1 {
 		unlock(t, leases[0])
 		quorumtest.Is(t, leases[0].Err(), redlock.ErrReleased)

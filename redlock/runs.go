@@ -37,5 +37,5 @@ func (r *runs) meet(i int, runID string, counts func(j int) bool) int {
 }
 
 func sameMaster(a, b node.Node, id protocol.Identity) error {
-	return fmt.Errorf("%w: %s and %s are the same master (run_id %s): name it once", ErrConfig, a.Name(), b.Name(), id.RunID)
+	return fmt.Errorf("%s and %s %w (run_id %s): name it once", a.Name(), b.Name(), errSameMaster, id.RunID)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -186,7 +187,11 @@ func (v *visitor) stay() { time.Sleep(time.Duration(v.rng.IntN(1000)) * time.Mic
 // and readers are together. Every token is unique, and larger than all tokens that were granted
 // before its Lock began.
 func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
-	rng := quorumtest.Rand(t, "./redlock")
+	replay.Each(t, contendedReadersAndWriters)
+}
+
+func contendedReadersAndWriters(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 5)
 	visits := quorumtest.Scale(400, 50_000)
 	l := &library{t: t, tokens: make(map[int64]bool)}

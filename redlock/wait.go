@@ -30,7 +30,7 @@ type waiters struct {
 
 	mu              sync.Mutex
 	contenders      map[lockKey]*contender
-	callers         sync.WaitGroup // all who are in a line
+	callers         sync.WaitGroup // all who are in a line, and all rounds of callers that do not wait
 	listening       int            // contenders that hear the masters' wakes
 	subscribed      bool
 	foreignChannels map[string]int
@@ -76,11 +76,28 @@ type ignore struct{}
 
 func (ignore) Receive(*protocol.Op) {}
 
+// enter counts a round of a caller that does not wait, until callers.Done. It returns the error of the
+// call if the client is over.
+func (w *waiters) enter() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return w.c.over()
+	}
+	w.callers.Add(1)
+	return nil
+}
+
 // close wakes all callers, and returns when they have left the lines and given back their rounds.
-// The nodes must still take ops. Each caller gives back its own, because a round that is under way
+// It is called when the client is over, and may be called again. The nodes must still take ops. Each caller gives back its own, because a round that is under way
 // could queue it again.
 func (w *waiters) close() {
+	defer w.callers.Wait() // each has at most a round left
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
 	w.closed = true
 	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
 		ct.wakeLocked(0)
@@ -94,8 +111,6 @@ func (w *waiters) close() {
 	if w.heartbeats != nil {
 		w.heartbeats.Stop()
 	}
-	w.mu.Unlock()
-	w.callers.Wait() // each has at most a round left
 }
 
 // lock is Mutex.Lock. It waits for its turn in this process, then contends with other
@@ -136,8 +151,8 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 		select {
 		case <-next:
 			switch {
-			case m.c.closed.Load():
-				err = ErrClosed
+			case m.c.over() != nil:
+				err = m.c.over()
 				continue
 			case mine && !ct.wokenUp():
 				continue

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -16,9 +17,10 @@ import (
 // starting again.
 func startsOnly(t *testing.T, n int) (program string) {
 	t.Helper()
+	needs.Redis(t)
 	path, _, err := localredis.Find()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	program = filepath.Join(t.TempDir(), "redis-server")
 	text := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && exec %[1]s --version\necho start >>%[2]s.starts\n"+

@@ -38,6 +38,8 @@ func TestDoctor(t *testing.T) {
 	_, version, err := localredis.Find()
 	must(t, err)
 	replica := start(t, localredis.Config{ReplicaOf: strings.TrimPrefix(good[0], "redis://")})
+	hiding := quorumtest.Hiding(t, strings.TrimPrefix(durable.URL(), "redis://"), "run_id")
+	hidingPolicy := quorumtest.Hiding(t, strings.TrimPrefix(durable.URL(), "redis://"), "maxmemory_policy")
 	for name, tc := range map[string]struct {
 		nodes []string
 		code  int
@@ -48,6 +50,10 @@ func TestDoctor(t *testing.T) {
 		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, 5, []string{"noeviction always ", "noeviction unknown "}},
 		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitRefused, []string{
 			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},
+		"run_id hidden": {[]string{good[0], good[1], "redis://" + hiding}, exitRefused, []string{
+			"refused " + hiding, "INFO lacks a field that the lock needs: run_id", "not a proxy"}},
+		"policy hidden": {[]string{good[0], good[1], "redis://" + hidingPolicy}, exitRefused, []string{
+			hidingPolicy + " " + version + " unknown ", "refused " + hidingPolicy, "maxmemory_policy"}},
 		"replica": {[]string{good[0], good[1], replica.URL()}, exitRefused, []string{
 			"silent", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
 		"password wrong": {[]string{good[0], good[1], "redis://:topsecret2@" + locked.Addr()}, exitRefused, []string{

@@ -9,7 +9,7 @@
 // Two variables decide:
 //
 //	REDLOCK_TIER     quick (the default: go test ./...), test (make test), ci (.ci/run), soak (make soak)
-//	REDLOCK_REQUIRE  what must be there, as a list: redis,docker,java,servers
+//	REDLOCK_REQUIRE  what must be there, as a list: redis,docker,java,servers,programs
 package needs
 
 import (
@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func ParseTier(name string) (Tier, error) {
 	return 0, fmt.Errorf("%s=%q: no such tier: want one of %s", TierVar, name, strings.Join(tiers, ", "))
 }
 
-var things = []string{"redis", "docker", "java", "servers"}
+var things = []string{"redis", "docker", "java", "servers", "programs"}
 
 // ParseRequire returns what the list names.
 func ParseRequire(list string) ([]string, error) {
@@ -80,12 +81,23 @@ func At(t testing.TB) Tier {
 	return tier
 }
 
-// missing skips the test because thing is not there, or fails it where it must be.
-func missing(t testing.TB, thing, why string) {
+// Now returns the tier that the environment names, for helpers that have no test at hand. It takes a name that is none for quick: the tests
+// of such a run fail by At.
+func Now() Tier {
+	tier, _ := ParseTier(os.Getenv(TierVar))
+	return tier
+}
+
+// Missing skips the test because thing is not there, or fails it where it must be. It is for what only an attempt shows, such as a compiler that
+// lacks its headers. thing is a word of REDLOCK_REQUIRE.
+func Missing(t testing.TB, thing, why string) {
 	t.Helper()
 	must, err := ParseRequire(os.Getenv(RequireVar))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(things, thing) {
+		t.Fatalf("needs.Missing: nothing is called %q", thing)
 	}
 	if slices.Contains(must, thing) {
 		t.Fatalf("%s, and %s=%s says that it must be there", why, RequireVar, os.Getenv(RequireVar))
@@ -124,13 +136,28 @@ func NoRace(t testing.TB, why string) {
 // Redis skips the test where there is no redis-server.
 func Redis(t testing.TB) {
 	t.Helper()
+	At(t)
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		missing(t, "redis", "no redis-server in PATH: apt-get install redis-server")
+		Missing(t, "redis", "no redis-server in PATH: apt-get install redis-server")
 	}
 }
 
 // EveryServer is Redis, and says that what the test shows depends on the server: the gate runs the test on each version that is supported.
 func EveryServer(t testing.TB) { t.Helper(); Redis(t) }
+
+// Cluster is Redis, and skips the test where the redis-server is of version 6: its cluster takes a fixed port beside each server's, which may be
+// another's.
+func Cluster(t testing.TB) {
+	t.Helper()
+	Redis(t)
+	says, err := exec.CommandContext(t.Context(), "redis-server", "--version").Output()
+	if err != nil {
+		t.Fatalf("redis-server --version: %v", err)
+	}
+	if strings.Contains(string(says), " v=6.") {
+		t.Skipf("redis-server has --cluster-port since 7.0: this is %s", strings.TrimSpace(string(says)))
+	}
+}
 
 // Server returns the program of a server of another version, such as redis-6.2, redis-8.0 or valkey-8.1, which .ci/servers fetches. It is for .ci/run.
 func Server(t testing.TB, name string) (program string) {
@@ -138,7 +165,7 @@ func Server(t testing.TB, name string) (program string) {
 	CI(t)
 	program = filepath.Join(ServersDir(), name, "redis-server")
 	if err := exec.CommandContext(t.Context(), program, "--version").Run(); err != nil {
-		missing(t, "servers", fmt.Sprintf("no server %s: %v: .ci/servers fetches it", name, err))
+		Missing(t, "servers", fmt.Sprintf("no server %s: %v: .ci/servers fetches it", name, err))
 	}
 	return program
 }
@@ -169,7 +196,7 @@ func Docker(t testing.TB) {
 	}
 	conn, err := net.Dial(network, address)
 	if err != nil {
-		missing(t, "docker", fmt.Sprintf("no Docker engine answers: %v", err))
+		Missing(t, "docker", fmt.Sprintf("no Docker engine answers: %v", err))
 		return
 	}
 	_ = conn.Close()
@@ -181,7 +208,23 @@ func Java(t testing.TB) {
 	CI(t)
 	for _, program := range []string{"java", "javac", "mvn"} {
 		if _, err := exec.LookPath(program); err != nil {
-			missing(t, "java", fmt.Sprintf("no %s in PATH: the Redisson peer needs a JDK and Maven", program))
+			Missing(t, "java", fmt.Sprintf("no %s in PATH: the Redisson peer needs a JDK and Maven", program))
 		}
+	}
+}
+
+// Program skips the test where the program is not in PATH.
+func Program(t testing.TB, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		Missing(t, "programs", fmt.Sprintf("no %s in PATH", name))
+	}
+}
+
+// Linux skips the test on every other system. why says what of Linux it is about, such as "reads /proc".
+func Linux(t testing.TB, why string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skipf("on Linux only: %s", why)
 	}
 }

@@ -43,7 +43,15 @@ func TestNeeds_tableOfEnvironments(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(with, "redis-server"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	six := t.TempDir()
+	if err := os.WriteFile(filepath.Join(six, "redis-server"), []byte("#!/bin/sh\necho 'Redis server v=6.2.14 sha=0'\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	server := func(t testing.TB) { Server(t, "redis-6.2") }
+	program := func(t testing.TB) { Program(t, "redis-server") }
+	broken := func(thing string) func(testing.TB) {
+		return func(t testing.TB) { Missing(t, thing, "cc has no headers") }
+	}
 	for _, test := range []struct {
 		name, tier, require, path string
 		need                      func(testing.TB)
@@ -61,6 +69,16 @@ func TestNeeds_tableOfEnvironments(t *testing.T) {
 		{"redis is not there", "", "", empty, Redis, "skip: no redis-server in PATH"},
 		{"redis must be there", "", "redis", empty, Redis, "fatal: no redis-server in PATH: apt-get install redis-server, and REDLOCK_REQUIRE=redis"},
 		{"nothing of that name", "", "redis,dokcer", empty, Redis, `fatal: REDLOCK_REQUIRE="redis,dokcer": nothing is called "dokcer"`},
+		{"no such tier, and a test of every tier", "fast", "", with, Redis, `fatal: REDLOCK_TIER="fast": no such tier`},
+		{"a cluster", "", "", with, Cluster, ""},
+		{"a cluster without redis", "", "", empty, Cluster, "skip: no redis-server in PATH"},
+		{"a cluster of version 6", "", "redis", six, Cluster, "skip: redis-server has --cluster-port since 7.0: this is Redis server v=6.2.14"},
+		{"a program", "", "programs", with, program, ""},
+		{"a program that is missing", "", "redis", empty, program, "skip: no redis-server in PATH"},
+		{"a program that must be there", "", "programs", empty, program, "fatal: no redis-server in PATH, and REDLOCK_REQUIRE=programs"},
+		{"what an attempt showed", "", "redis", with, broken("programs"), "skip: cc has no headers"},
+		{"what must work", "", "redis programs", with, broken("programs"), "fatal: cc has no headers, and REDLOCK_REQUIRE=redis programs"},
+		{"a thing that nobody can require", "", "", with, broken("headers"), `fatal: needs.Missing: nothing is called "headers"`},
 		{"every server is redis", "", "redis", empty, EveryServer, "fatal: no redis-server"},
 		{"a server that is missing", "ci", "", empty, server, "skip: no server redis-6.2"},
 		{"a server that must be there", "ci", "docker, servers", empty, server, "fatal: no server redis-6.2"},
@@ -88,5 +106,19 @@ func TestNeeds_tableOfEnvironments(t *testing.T) {
 func TestNoRace(t *testing.T) {
 	if got := ends(t, func(t testing.TB) { NoRace(t, "computes") }); (got != "") != Race {
 		t.Errorf("race %v, and it ended with %q", Race, got)
+	}
+}
+
+func TestLinux(t *testing.T) {
+	if got := ends(t, func(t testing.TB) { Linux(t, "reads /proc") }); (got == "") != (runtime.GOOS == "linux") {
+		t.Errorf("%s, and it ended with %q", runtime.GOOS, got)
+	}
+}
+
+func TestNow_unknownTier_quick(t *testing.T) {
+	for name, want := range map[string]Tier{"": TierQuick, "soak": TierSoak, "fast": TierQuick} {
+		if t.Setenv(TierVar, name); Now() != want {
+			t.Errorf("%q is %v, want %v", name, Now(), want)
+		}
 	}
 }

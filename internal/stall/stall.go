@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stall notes how long a test's process was held up by its machine, so that a bound in real time can tell a slow machine from a fault. It is
+// Package stall notes how long a test was held up by its machine, so that a bound in real time can tell a slow machine from a fault. It is
 // for tests only.
+//
+// A [Meter] adds up two things: how late the timers of the test's process fire, and for how long its threads and those of its child processes have
+// waited for a processor. The first sees a machine that stands still. The second sees a redis-server that has to wait while the test does not.
+// Threads that wait at the same time count each, so no chain of events was held up for longer than the sum.
 package stall
 
 import (
@@ -16,24 +20,27 @@ import (
 const (
 	beat  = time.Millisecond     // how often a meter looks
 	slack = 2 * time.Millisecond // a look that comes no later than this is not held up
+	every = 50                   // beats between two looks at the processors' queue
 	tries = 3                    // how often Try runs a test at the most
 )
 
-// A Meter notes how long its process was held up. Any goroutine may ask it.
+// A Meter notes how long its process and its child processes were held up. Any goroutine may ask it.
 type Meter struct {
 	mu            sync.Mutex
-	total         time.Duration
+	total         time.Duration // that timers were late
+	queue         *queue
 	stop, stopped chan struct{}
 }
 
 // Start starts a meter. Stop ends its goroutine.
 func Start() *Meter {
-	m := &Meter{stop: make(chan struct{}), stopped: make(chan struct{})}
+	m := &Meter{queue: newQueue(), stop: make(chan struct{}), stopped: make(chan struct{})}
 	go func() {
 		defer close(m.stopped)
 		ticker := time.NewTimer(beat)
 		defer ticker.Stop()
-		for {
+		for n := 1; ; n++ {
+			ticker.Reset(beat)
 			began := time.Now()
 			select {
 			case <-m.stop:
@@ -41,7 +48,9 @@ func Start() *Meter {
 			case <-ticker.C:
 			}
 			m.add(time.Since(began) - beat)
-			ticker.Reset(beat)
+			if n%every == 0 { // a child may end any time, and what it waited ends with it
+				m.Held()
+			}
 		}
 	}()
 	return m
@@ -56,11 +65,11 @@ func (m *Meter) add(late time.Duration) {
 	m.total += late
 }
 
-// Held returns for how long the process was held up since Start, all stalls together.
+// Held returns for how long the process and its children were held up since Start, all stalls together.
 func (m *Meter) Held() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.total
+	return m.total + m.queue.look()
 }
 
 // Stop ends the meter.
@@ -69,7 +78,7 @@ func (m *Meter) Stop() {
 	<-m.stopped
 }
 
-// Try runs test. If it fails and the process was held up meanwhile for longer than margin, the machine may have been the reason: Try
+// Try runs test. If it fails and was held up meanwhile for longer than margin, the machine may have been the reason: Try
 // runs it again, at most twice, and logs that it did. A failure without such a stall counts at once, and so does a third one. margin is what
 // the tightest bound in the test leaves to a correct build on an idle machine.
 //
@@ -93,9 +102,9 @@ func try(t testing.TB, margin time.Duration, start func() *Meter, test func(t te
 		case !one.failed:
 			return
 		case held <= margin || n == tries:
-			t.Fatalf("try %d failed, the process was held up for %v (margin %v):\n%s", n, held, margin, one.text())
+			t.Fatalf("try %d failed, it was held up for %v (margin %v):\n%s", n, held, margin, one.text())
 		}
-		t.Logf("try %d failed while the process was held up for %v, more than its margin of %v; it runs again:\n%s", n, held, margin, one.text())
+		t.Logf("try %d failed while it was held up for %v, more than its margin of %v; it runs again:\n%s", n, held, margin, one.text())
 	}
 }
 

@@ -4,8 +4,11 @@ package stall
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,5 +116,37 @@ func TestMeter_busyProcess_held(t *testing.T) {
 	}
 	if m.Held() == 0 {
 		t.Error("held up for 0s")
+	}
+}
+
+// Children that wait for a processor are held up, although this process only sleeps.
+func TestMeter_childrenWait_held(t *testing.T) {
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("this system does not say for how long a process waits for a processor: ", err)
+	}
+	q := newQueue()
+	for range 2 * runtime.NumCPU() {
+		child := exec.Command("sh", "-c", "while :; do :; done")
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		}()
+	}
+	children := func() (sum time.Duration) {
+		q.look()
+		for thread, d := range q.waited {
+			if !strings.HasPrefix(thread, fmt.Sprintf("/proc/%d/", os.Getpid())) {
+				sum += d
+			}
+		}
+		return sum
+	}
+	for end := time.Now().Add(20 * time.Second); children() < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("held up for %v, the children for %v", q.look(), children())
+		}
 	}
 }

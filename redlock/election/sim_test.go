@@ -763,9 +763,12 @@ func TestRun_masterRestarts_announcementIsPutBack(t *testing.T) {
 // Masters pause, candidates lose their ways, resign, give up, and are stopped. By the clocks of the
 // leaders no two terms overlap, and tokens grow with the terms.
 func TestRun_faults_termsNeverOverlapAndTokensGrow(t *testing.T) {
-	seed := replay.Seed(t, "./redlock/election")
+	replay.Each(t, termsUnderFaults)
+}
+
+func termsUnderFaults(t *testing.T, seed uint64) {
 	simulate(t, func(t *testing.T, w *world) {
-		rng := rand.New(rand.NewPCG(seed, 18))
+		rng := replay.RNG(seed)
 		type turn struct {
 			token      int64
 			began, end time.Time

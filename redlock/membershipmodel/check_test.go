@@ -11,28 +11,32 @@ import (
 	"sync"
 	"testing"
 	"unsafe"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
-// raceStates is how many states are explored under the race detector, which makes a world six times slower and has
-// nothing to find in a single goroutine. The whole is explored without it: see the Makefile.
-const raceStates = 10_000
+// computes is why a test is run without the race detector, which makes a world six times slower.
+const computes = "one goroutine that only computes"
 
-// TestCheck_soundWorlds_exhausted visits every state of every world and finds nothing. REDLOCK_SOAK=1 adds worlds
-// of up to 3 million states.
+// TestCheck_soundWorlds_exhausted visits every state of every world and finds nothing. A soak adds worlds of up to 3
+// million states.
 //
 // It also holds the table of package membership against what the machine did in these worlds.
 func TestCheck_soundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
 	var mu sync.Mutex
 	moves, left := make(map[Move]int), len(soundWorlds)
 	t.Run("worlds", func(t *testing.T) {
 		for _, test := range soundWorlds {
 			t.Run(test.Name, func(t *testing.T) {
-				switch {
-				case test.size == soak && os.Getenv("REDLOCK_SOAK") == "":
-					left--
-					t.Skip("only with REDLOCK_SOAK=1")
-				case test.size > small && testing.Short(), raceEnabled && test.states > raceStates:
-					t.Skip("large")
+				switch test.size {
+				case large:
+					needs.CI(t)
+				case soak:
+					if !needs.InSoak(t) {
+						left--
+					}
+					needs.Soak(t)
 				}
 				t.Parallel()
 				result, err := test.Check()
@@ -101,9 +105,7 @@ func TestState_hasNoGaps(t *testing.T) {
 // TestCheck_symmetry_losesNothing explores some worlds with and without exchanging masters. Every state of the raw
 // exploration must be one of those that the reduced one has visited, up to the names of masters.
 func TestCheck_symmetry_losesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for _, w := range []World{
 		{Name: "recovery", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 2, Late: 1},
 		{Name: "tokens", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA), Losses: 2, Late: 1, Tokens: true},

@@ -13,15 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
-
-// pkg is this package's folder, for the command that repeats a test.
-const pkg = "./redlock/semaphore"
 
 // rough makes the ways of a client slow and unsafe: of a thousand commands and messages some are held
 // back for up to 300 ms, and some are lost with their connection.
@@ -133,7 +131,7 @@ func (r *run) masters(rng *rand.Rand, until time.Time) {
 
 // runs is how long a random run is.
 func runs() time.Duration {
-	if quorumtest.Race() { // which takes ten times as long
+	if needs.Race { // which takes ten times as long
 		return time.Second
 	}
 	return 3 * time.Second
@@ -183,11 +181,9 @@ func (r *run) clients(i int, seed uint64, until time.Time) {
 // Four processes at a time, each of which dies and is replaced, on a rough network, with masters one of which
 // crashes, freezes or loses its data: never more than k permits at once, and when all is over nothing is left.
 func TestRandom_faults_neverMoreThanK(t *testing.T) {
-	seed := replay.Seed(t, pkg)
-	for i := range quorumtest.Scale(1, 2000) {
-		seed := seed + uint64(i)
+	for seed := range replay.Many(t, quorumtest.Scale(1, 2000)) {
 		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 0))
+			rng := replay.RNG(seed)
 			r := &run{world: &world{t, simtest.New(3)}, k: 1 + rng.IntN(4)}
 			quorumtest.NoErr(t, r.ms.Init(t.Context(), redlock.WithMaxTTL(4*time.Second)))
 			until := time.Now().Add(runs())
@@ -207,15 +203,15 @@ func TestRandom_faults_neverMoreThanK(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			r.nothingLeft()
 		})
-		if t.Failed() {
-			t.Fatalf("failed with the seed %d", seed)
-		}
 	}
 }
 
 // While everybody wants a permit, each waiter gets one: none is passed for ever.
 func TestRandom_saturated_everybodyIsServed(t *testing.T) {
-	seed := replay.Seed(t, pkg)
+	replay.Each(t, everybodyIsServed)
+}
+
+func everybodyIsServed(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t, simtest.New(3)}
 		quorumtest.NoErr(t, w.ms.Init(t.Context()))

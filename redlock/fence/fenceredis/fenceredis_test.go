@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock/fence"
 	"github.com/redlock-go/redlock/redlock/fence/internal/fencetest"
@@ -25,10 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // dial starts a redis-server of its own for the test, or skips it where none is installed.
 func dial(t *testing.T, args ...string) *redis.Client {
 	t.Helper()
+	needs.Redis(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{Args: args})
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
@@ -176,9 +175,7 @@ func TestDo_badInput_namedInTheError(t *testing.T) {
 
 // The server itself says in which slot a key is, and refuses a script over two slots.
 func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
-	if _, version, _ := localredis.Find(); strings.HasPrefix(version, "redis 6.") {
-		t.Skip("redis-server has --cluster-port since 7.0")
-	}
+	needs.Cluster(t)
 	// The bus listens on port+10000 if not told otherwise, which may be taken or above 65535.
 	bus, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
