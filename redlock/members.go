@@ -122,6 +122,10 @@ func (k *keeper) look(ctx context.Context) (out members.Outcome, err error) {
 	return out, k.hopeless(&out)
 }
 
+// saw reports whether a look has seen what a quorum of the masters is. A look at masters whose answers are late sees
+// nothing, and no vote is asked of a master that was not seen.
+func (k *keeper) saw(out *members.Outcome) bool { return k.driver == nil || out.Reachable() }
+
 // begin looks at the masters from now on, until the client is closed.
 func (k *keeper) begin(out *members.Outcome) {
 	if k.driver != nil {

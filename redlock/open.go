@@ -35,7 +35,7 @@ func (c *Client) open(ctx context.Context) error {
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
 				return c.openGaveUp(ctx, a)
-			case a.count >= c.need:
+			case a.count >= c.need && c.keeper.saw(&out):
 				c.keeper.begin(&out)
 				return nil
 			}
