@@ -75,7 +75,8 @@ type Client struct {
 //
 //	ErrConfig     an option or a URL that cannot work; a replica, or one master under two
 //	              addresses; an [EpochError]: a master votes with another list
-//	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]
+//	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]. Open looks for
+//	              a second first, because a client that runs may be about to recover them
 //	ErrRefused    so many masters refuse the user or its rights that no quorum is left
 //
 // When ctx ends first, the error is both [ErrUnreachable] and ctx.Err(), and names the

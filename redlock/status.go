@@ -68,7 +68,8 @@ type ChangeStatus struct {
 	Since    time.Time // when that process did so, on its clock
 }
 
-// ReadStatus reads the records of the masters once and changes nothing. Masters that do not
+// ReadStatus reads the records of the masters and changes nothing. If they seem to need an operator's
+// word, it reads them for a second, because a program that runs may be about to recover them. Masters that do not
 // answer, or that cannot be used (a replica, for example), are not an error: their MasterStatus
 // says so. The error is an [ErrConfig] if an option or a URL cannot work, or ctx.Err(). ReadStatus
 // waits for one attempt to connect and one answer of each master, of all masters at the same time.
@@ -80,11 +81,22 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	defer op.close()
 	_ = op.ready(ctx) // MasterStatus.Err has the errors
 	op.cfg.ReadOnly = true
-	out := members.New(op.cfg).Step(ctx)
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	d := members.New(op.cfg)
+	for twice := (secondLook{}); ; {
+		out := d.Step(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s := newStatus(&out)
+		if s.Standing != NeedsInit || !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
+			return s, nil
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return s, nil
+		}
 	}
-	return newStatus(&out), nil
 }
 
 // AwaitVotes recovers the masters of a list, as an open client does. It is for deploy scripts
@@ -102,6 +114,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 	defer op.close()
 	d := members.New(op.cfg)
 	var s *Status
+	var twice secondLook
 	for {
 		out := d.Step(ctx)
 		if err := ctx.Err(); err != nil {
@@ -112,10 +125,14 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 		switch a := &out.Action; a.Kind {
 		case membership.Look, membership.Learn, membership.Swap:
 		default:
-			if s.Standing == AllVote || s.Standing == NeedsInit || s.Standing == NotThisList {
+			if s.Standing == AllVote || s.Standing == NotThisList ||
+				s.Standing == NeedsInit && !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
 				return s, nil
 			}
 			pause = progressEvery
+			if s.Standing == NeedsInit {
+				pause = lookAgain
+			}
 			if a.For > 0 {
 				pause = min(pause, a.For)
 			}
