@@ -139,3 +139,45 @@ func TestOperate_masterTwice_refusedBeforeAnythingIsWritten(t *testing.T) {
 		t.Errorf("the record was %s, is now %s", before, after)
 	}
 }
+
+// Issue 25, 12: the power failed, two of five masters are gone for good, and no program is left that saw the list vote. Starting
+// masters does not help, and the list cannot be changed. status, the error of a program and the error of reconfigure say what
+// does: empty servers under the old names, and init.
+func TestStatus_majorityForgotAndMastersGone_saysTheCure(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 5, localredis.Config{})
+	noErr(t, ms.begin(quick...).Close())
+	urls := ms.urls()
+	for i := range ms.servers {
+		noErr(t, ms.servers[i].Kill())
+		if i < 3 {
+			noErr(t, ms.servers[i].Restart(t.Context()))
+		}
+	}
+	cure := []string{"3 of 5 masters", "2 of 5 masters", ms.servers[4].Addr(), "start an empty server under its old name", "redlock init --nodes URLS"}
+	s, err := redlock.ReadStatus(t.Context(), list(urls, quick...))
+	noErr(t, err)
+	if s.Standing != redlock.NeedsMasters {
+		t.Errorf("%v", s.Standing)
+	}
+	wantText(t, errorText(s.Text), cure...)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if s, err = redlock.AwaitVotes(ctx, list(urls, quick...), nil); err != nil || s.Standing != redlock.NeedsMasters {
+		t.Errorf("%+v, %v", s, err)
+	}
+	wantNotOpened(t, urls, redlock.ErrNeedsInit, cure, quick...)
+	err = redlock.Reconfigure(t.Context(), list(urls, quick...), list(urls[:3], quick...), nil)
+	wantIs(t, err, redlock.ErrUnreachable)
+	wantText(t, err, "redlock status --wait", "says what to do if they cannot recover")
+	wantText(t, redlock.Init(t.Context(), list(urls, quick...), nil), "if it is gone for good, start an empty server under its old name")
+
+	others := startMasters(t, 2, localredis.Config{})
+	for i := range others.servers {
+		urls[3+i] = others.servers[i].URL() + "?name=" + ms.servers[3+i].Addr()
+	}
+	start := time.Now()
+	noErr(t, redlock.Init(t.Context(), list(urls, quick...), nil))
+	t.Logf("init took %v", time.Since(start))
+	noErr(t, locked(t, openAt(t, urls, quick...).Mutex("x")).Unlock(t.Context()))
+}

@@ -143,10 +143,15 @@ func (k *keeper) hopeless(out *members.Outcome) error {
 			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
 		}
 	}
-	if out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.NeedsWord {
+	if needsWord(&out.Action) {
 		return fmt.Errorf("%w: %s", ErrNeedsInit, membership.Explain(out.View, out.Action))
 	}
 	return nil
+}
+
+// needsWord reports whether only an operator can help.
+func needsWord(a *membership.Action) bool {
+	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
 }
 
 // epochError returns an EpochError if the master at place p votes, or waits to vote, with another
@@ -258,7 +263,7 @@ func (k *keeper) enter(out *members.Outcome) {
 	}
 	why := ""
 	switch out.Action.Why.Code {
-	case membership.NeedsWord, membership.BeingChanged, membership.Moved:
+	case membership.NeedsWord, membership.NeedsMasters, membership.BeingChanged, membership.Moved:
 		why = membership.Explain(out.View, out.Action)
 	}
 	var votes []int
@@ -329,7 +334,7 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 	}
 	left, waits := membership.Left(v, p)
 	switch a := &out.Action; {
-	case a.Kind == membership.Refuse && a.Why.Code == membership.NeedsWord:
+	case needsWord(a):
 		w.final = true
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:

@@ -341,7 +341,7 @@ func refusedError(out *members.Outcome) error {
 		}
 	}
 	switch out.Action.Why.Code {
-	case membership.NeedsWord:
+	case membership.NeedsWord, membership.NeedsMasters:
 		return fmt.Errorf("%w: %s", ErrNeedsInit, text)
 	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady:
 		return fmt.Errorf("%w: %s", ErrUnreachable, text)

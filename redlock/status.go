@@ -25,11 +25,12 @@ const (
 	NoQuorum                       // fewer masters than a quorum are reachable
 	NotThisList                    // the masters vote with another list, or another list took the place of this one
 	BadRecord                      // the record of a master cannot be read
+	NeedsMasters                   // as NeedsInit, and masters that are out of reach must be started or replaced first
 	OneMasterTwice                 // the list names one master twice, so no program can open it
 	standingCount  = iota
 )
 
-var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record", "one master twice"}
+var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record", "needs masters", "one master twice"}
 
 // String returns s in words, for example "needs init".
 func (s Standing) String() string {
@@ -38,6 +39,9 @@ func (s Standing) String() string {
 	}
 	return standings[s]
 }
+
+// needsWord reports whether only an operator can help.
+func (s Standing) needsWord() bool { return s == NeedsInit || s == NeedsMasters }
 
 // Status is the state of a list of masters when they were read.
 type Status struct {
@@ -88,7 +92,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 			return nil, err
 		}
 		s := newStatus(&out)
-		if s.Standing != NeedsInit || !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
+		if !s.Standing.needsWord() || !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
 			return s, nil
 		}
 		select {
@@ -103,7 +107,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 // that run while there is no client.
 //
 // It returns a Status and a nil error when all masters vote, or when only an operator can help
-// (Standing is NeedsInit or NotThisList). When ctx ends first, it returns ctx.Err() and the last
+// (Standing is NeedsInit, NeedsMasters or NotThisList). When ctx ends first, it returns ctx.Err() and the last
 // Status that it saw, or nil if it saw none. If an option or a URL cannot work, or if a master is
 // a replica, may evict locks, does not tell ([node.ErrHidden]) or is in the list twice, it returns an [ErrConfig] and no Status.
 func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, error) {
@@ -126,11 +130,11 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 		case membership.Look, membership.Learn, membership.Swap:
 		default:
 			if s.Standing == AllVote || s.Standing == NotThisList ||
-				s.Standing == NeedsInit && !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
+				s.Standing.needsWord() && !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
 				return s, nil
 			}
 			pause = progressEvery
-			if s.Standing == NeedsInit {
+			if s.Standing.needsWord() {
 				pause = lookAgain
 			}
 			if a.For > 0 {
@@ -228,6 +232,8 @@ func standing(out *members.Outcome, all bool, answered int, change bool) Standin
 		return AllVote
 	case refused && code == membership.NeedsWord:
 		return NeedsInit
+	case refused && code == membership.NeedsMasters:
+		return NeedsMasters
 	}
 	return SomeRecover
 }

@@ -62,7 +62,7 @@ func TestDoctor(t *testing.T) {
 		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitRefused, []string{
 			"refused 127.0.0.1:" + port(good[1]) + " and localhost:" + port(good[1]) + " are the same master: name it once"}},
 		"an even number": {good[:2], exitRefused, []string{"refused ", "2 masters", "WithNodeCount(2)"}},
-		"one silent":     {[]string{good[0], good[1], dead}, exitRecovers, []string{"silent 127.0.0.1:1", "recovering: 127.0.0.1:1 is out of reach; start the master"}},
+		"one silent":     {[]string{good[0], good[1], dead}, exitNeedsMasters, []string{"silent 127.0.0.1:1", "needs masters: 2 of 3 masters (", "(127.0.0.1:1) are out of reach"}},
 		"two silent": {[]string{good[0], dead, "redis://127.0.0.1:2"}, exitMasters, []string{
 			"silent 127.0.0.1:1", "no quorum", "is out of reach"}},
 	} {

@@ -95,14 +95,16 @@ func newOperation(o output, use, summary, help, example string, op operation) *c
 
 // The exit codes that the commands of masters have besides those of every command.
 const (
-	exitChanging  = 4
-	exitNeedsInit = 5
-	exitRecovers  = 6
+	exitChanging     = 4
+	exitNeedsInit    = 5
+	exitRecovers     = 6
+	exitNeedsMasters = 7
 )
 
 const exitCodesOfMasters = `exit code: 0 all masters vote, 1 the masters belong to another list, 2 usage,
 3 fewer masters than a quorum answer, 4 a change of masters is unfinished, 5 an
-operator's word is needed, 6 some recover, or a minority is out of reach
+operator's word is needed, 6 some recover, or a minority is out of reach, 7 as 5,
+and masters that are gone must be replaced first
 `
 
 // exitOf is the exit code of what the masters are in.
@@ -116,6 +118,8 @@ func exitOf(s redlock.Standing) int {
 		return exitChanging
 	case redlock.NeedsInit:
 		return exitNeedsInit
+	case redlock.NeedsMasters:
+		return exitNeedsMasters
 	case redlock.NoQuorum:
 		return exitMasters
 	}

@@ -223,6 +223,8 @@ func TestNext_notYet(t *testing.T) {
 		{"a list that was left", "refuse: these masters were left for another list: 3 masters b c d", scene{masters: "- VB6* VB6*", whole: time.Hour}},
 		{"a change that goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ XA5*+ VA5+", whole: 0}},
 		{"another list's master", "refuse: b belongs to another epoch: 3 masters b c d,", scene{masters: "VA5 VB4 -", whole: time.Hour}},
+		{"two forgot, and whatever the third is, no quorum can vote again", "refuse: 2 of 3 masters (a b) have no valid record, nobody here saw a quorum vote in the last 30s, and 1 of 3 masters (c) are out of reach; no quorum can vote again by itself", scene{masters: "oVA5 - ?", whole: never}},
+		{"init: one is gone", "refuse: c is out of reach; start the master, or correct its URL; if it is gone for good, start an empty server under its old name", scene{goal: Init, masters: "oVA5 - ?", whole: never}},
 		{"too few answer", "refuse: b is out of reach", scene{masters: "VA5 ? -", whole: time.Hour}},
 
 		{"init: one is silent", "refuse: c is out of reach; start the master", scene{goal: Init, masters: "- - ?", whole: never}},

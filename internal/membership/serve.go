@@ -336,7 +336,7 @@ const slowest = 5 * time.Second
 // report says how it stands when nothing can be done now.
 func (m *machine) report(e Epoch) Action {
 	v, soonest, others := m.v, time.Duration(0), time.Duration(0)
-	silent, retired, lost, foreign := -1, -1, -1, -1
+	silent, retired, lost, foreign, forgot := -1, -1, -1, -1, 0
 	for i := range v.Masters {
 		at := &v.Masters[i]
 		rs := at.state()
@@ -356,6 +356,7 @@ func (m *machine) report(e Epoch) Action {
 		case rs.Phase == Voting && rs.Epoch.ID == e.ID:
 		case rs.Phase == None || rs.Phase == Quarantined || rs.Epoch.ID == e.ID:
 			lost = i
+			forgot++
 		default:
 			foreign = i
 		}
@@ -373,6 +374,8 @@ func (m *machine) report(e Epoch) Action {
 		return refuse(Foreign, foreign)
 	case others > 0:
 		return Action{Kind: Wait, For: others}
+	case silent >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():
+		return refuse(NeedsMasters, silent) // whatever the silent ones are
 	case silent >= 0:
 		return refuse(Unreachable, silent)
 	}
