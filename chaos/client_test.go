@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // badVar makes the test binary a client that is bad in the way that the variable names.
@@ -55,6 +56,8 @@ func own(program string) Config {
 
 // The checkers judge clients of the user's: those of the example keep what is promised.
 func TestRun_ownClient_holds(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	program := filepath.Join(t.TempDir(), "example")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./client/example").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -66,6 +69,8 @@ func TestRun_ownClient_holds(t *testing.T) {
 
 // Bad programs are found out, by the checkers that are there for it.
 func TestRun_badClient_isFoundOut(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -112,6 +112,7 @@ func (d *disks) soon(what string, ok func() bool) {
 // docs/safety.md A8. With an fsync each second a master grants votes that are on no
 // disk yet. All three forget one; nobody else gets the lock before its lease is over.
 func TestStalledDisk_everysecKilled_forgetsVotesAndWaits(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	d := openDisks(t, cluster.EverySec)
 	const ttl = 4 * time.Second
@@ -165,6 +166,7 @@ func TestStalledDisk_everysecKilled_forgetsVotesAndWaits(t *testing.T) {
 // is forgotten: a lease that is held outlives a restart of all masters at once, while they
 // wait.
 func TestStalledDisk_alwaysKilled_grantsNothingAndForgetsNothing(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	d := openDisks(t, cluster.Always)
 	opts := []redlock.Option{redlock.WithTTL(3 * time.Second), redlock.WithMaxTTL(3 * time.Second)}

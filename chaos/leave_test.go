@@ -59,6 +59,7 @@ const exitDoomed = 3
 func TestRun_harnessEndsBadly_leavesNothing(t *testing.T) {
 	needs.NoRace(t, aboutTime)
 	needs.Redis(t)
+	needs.Test(t)
 	codes := map[string]int{"panics": exitDoomed, "panics elsewhere": 2, "killed": -1, "interrupted": exitDoomed}
 	for driver, ends := range map[cluster.Driver][]string{
 		cluster.Process: {"panics", "panics elsewhere", "killed", "interrupted"},

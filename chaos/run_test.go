@@ -112,7 +112,7 @@ func everyNemesisHolds(t *testing.T, seed uint64) {
 		name, nemeses string
 		cfg           Config
 	}{
-		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: seed + 1}},
+		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,change-policy,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: seed + 1}},
 		{"tokens", "step-clock,step-quorum,skew-clocks,delete-lock,three-at-once", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: seed + 2}},
 		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: seed}},
 	}
@@ -214,6 +214,7 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 
 // Whatever a run breaks off with, nothing may stay.
 func TestRun_interrupted_leavesNothing(t *testing.T) {
+	needs.Redis(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := 0
@@ -293,6 +294,8 @@ func crashClient(t *testing.T) {
 
 // A run that did too little is no success.
 func TestRun_tooLittle_fails(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	res, err := Run(t.Context(), Config{
 		Driver: cluster.Process, Masters: 3, Clients: 2, Duration: time.Second, Seed: 4, Min: &check.Minimums{Acquisitions: 1e6},
 	})

@@ -136,6 +136,7 @@ func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 var errAdmit = errors.New("not admitted")
 
 func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	s := startMaster(t, localredis.Config{Password: "right"})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "right"})
@@ -174,6 +175,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 
 // A client was idle while its master restarted. Its first op gets an answer, because the lane notices before it sends anything.
 func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
+	needs.EveryServer(t)
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
@@ -220,6 +222,7 @@ func TestLane_idle_keepsItsConnection(t *testing.T) {
 // Clients with wrong clocks push the tokens no further than a minute ahead of the master's
 // clock: neither at once, nor in many steps of less than a minute.
 func TestAcquire_wildProposals_staysAMinuteAheadAtMost(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	r := bound(t, "redis://"+startMaster(t, localredis.Config{}).Addr(), protocol.Binding{})
 	ahead := func(d time.Duration) int64 { return time.Now().Add(d).UnixMicro() }

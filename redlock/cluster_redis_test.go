@@ -61,6 +61,8 @@ func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), ke
 
 // The stages share one cluster, because a cluster takes three seconds to start.
 func TestCluster(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
 	stage := func(name string, master int, f func(*testing.T, slot)) bool {
@@ -147,7 +149,7 @@ func clusterLocks(t *testing.T, s slot) {
 			t.Errorf("%q is outside of the slot", k)
 		}
 	}
-	for _, k := range []string{lock, s.record(), "redlock:queue:" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
+	for _, k := range []string{lock, s.record(), "redlock:queue::" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
 		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, k) }) {
 			t.Errorf("no %s among %v", k, keys)
 		}
@@ -188,7 +190,8 @@ func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
 // A client whose only master is the slot is told by its servers, whichever have it:
 // where the slot is, or where it was when it subscribed.
 func clusterWaits(t *testing.T, s slot) {
-	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second)}
+	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second),
+		redlock.WithPatience(20 * time.Second)} // the slot may be on its way to a server for a while
 	a, b := openAt(t, []string{s.URL(s.tag, 1)}, opts...), openAt(t, []string{s.URL(s.tag, 2)}, opts...)
 	handOver := func(from, to *redlock.Client, meanwhile func()) {
 		t.Helper()

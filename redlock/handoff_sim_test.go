@@ -9,15 +9,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
 // waits has m wait for the lock x, and returns the lease when the channel has it: nil if Lock failed.
 func (m *member) waits(ctx context.Context, opts ...redlock.LockOption) chan *redlock.Lease {
+	return m.waitsFor(ctx, "x", opts...)
+}
+
+// waitsFor is waits for another lock.
+func (m *member) waitsFor(ctx context.Context, lock string, opts ...redlock.LockOption) chan *redlock.Lease {
 	got := make(chan *redlock.Lease, 1)
 	go func() {
-		lease, _ := m.Mutex("x", opts...).Lock(ctx)
+		lease, _ := m.Mutex(lock, opts...).Lock(ctx)
 		got <- lease
 	}()
 	time.Sleep(100 * time.Millisecond) // it looks again after subscribing
@@ -229,11 +235,17 @@ func TestSim_handOff_messagesLost_theTurnIsKept(t *testing.T) {
 // H4 and H5: a cancel meets the grant at any moment. Either Lock returns the lease, or nothing is
 // left, and the next waiter has the lock soon.
 func TestSim_handOff_cancelMeetsTheGrant_nothingLeft(t *testing.T) {
+	needs.NoRace(t, "a large simulation: TestSim_handOff_cancelMeetsTheGrant_seldom has fewer moments")
+	cancelMeetsTheGrant(t, 100*time.Microsecond)
+}
+
+func TestSim_handOff_cancelMeetsTheGrant_seldom(t *testing.T) {
+	cancelMeetsTheGrant(t, 300*time.Microsecond)
+}
+
+// cancelMeetsTheGrant cancels at moments a step apart.
+func cancelMeetsTheGrant(t *testing.T, step time.Duration) {
 	leases, runs := 0, 0
-	step := 100 * time.Microsecond
-	if raceEnabled {
-		step *= 3
-	}
 	for at := time.Duration(0); at <= 3*time.Millisecond; at += step {
 		runs++
 		simulate(t, func(t *testing.T, c *cluster) {

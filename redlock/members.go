@@ -133,8 +133,18 @@ func (k *keeper) begin(out *members.Outcome) {
 	}
 }
 
-// hopeless returns why no client can be opened with these masters, or nil.
+// hopeless returns why no client can be opened with these masters, or nil. If a quorum of them
+// votes for this client's list, the others are what is wrong, and not the list.
 func (k *keeper) hopeless(out *members.Outcome) error {
+	votes := 0
+	for p := range out.View.Masters {
+		if membership.Votes(out.View, p, k.driver.Epoch()) {
+			votes++
+		}
+	}
+	if votes >= k.c.need {
+		return nil
+	}
 	if err := out.BadRecord(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -296,6 +306,7 @@ func (k *keeper) enter(out *members.Outcome) {
 		k.c.board.judge(i, wait, asOf)
 	}
 	k.mu.Unlock()
+	k.c.board.deliver()
 	for _, i := range votes {
 		k.c.waiting.lookAgain(i)
 	}

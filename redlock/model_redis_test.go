@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
@@ -23,6 +24,7 @@ import (
 // The real scripts execute transitions of the token model on real masters. Every vote, refusal and
 // confirmation must be as in the model, so that the proofs about the model hold for the scripts.
 func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
+	needs.EveryServer(t)
 	replay.Each(t, modelPaths)
 }
 
@@ -54,6 +56,7 @@ func modelPaths(t *testing.T, seed uint64) {
 // that do not hold the vote. The token is then granted twice, or after a larger one. The real
 // scripts refuse the write-back, so the first grant does not happen.
 func TestScripts_counterExamples_writeBackRefused(t *testing.T) {
+	needs.EveryServer(t)
 	const a, b = 0, 1 // attempts
 	t.Run("CE-1", func(t *testing.T) {
 		ce := beginExample(t, 9, 0, 0, 1, 1)

@@ -259,8 +259,8 @@ func (op *operation) admit(i int, id protocol.Identity) error {
 }
 
 // ready waits for the first answer of each master, for at most the time of one dial. It fails if
-// one of them is a replica, may evict locks, does not tell, or is the same as another one. A
-// master that does not answer is no error here: the operation finds out whether it needs that
+// one of them is the same as another one, or may not vote until somebody changes it, unless the operation takes that master
+// away. A master that does not answer is no error here: the operation finds out whether it needs that
 // master.
 func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
@@ -272,8 +272,9 @@ func (op *operation) ready(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
-	for _, err := range errs {
-		if errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) || errors.Is(err, node.ErrHidden) {
+	for i, err := range errs {
+		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
+		if !leaves && isUnusable(err) && !errors.Is(err, node.ErrDenied) {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}

@@ -116,7 +116,7 @@ func (w *whole) countsAHandOnce(t *testing.T) {
 	settled(t, held, 3)
 	got := waitFor(t.Context(), b.Mutex("handed"))
 	waitSettled(t, b)
-	places, err := w.Direct[0].ZRange(t.Context(), "redlock:queue:{"+w.tags[0]+"}:handed", 0, -1).Result()
+	places, err := w.Direct[0].ZRange(t.Context(), "redlock:queue::{"+w.tags[0]+"}:handed", 0, -1).Result()
 	noErr(t, err)
 	if len(places) != 1 {
 		t.Fatalf("places %q", places)

@@ -128,6 +128,8 @@ func TestRun_noImage_cannotRun(t *testing.T) {
 }
 
 func TestRun_interrupted_cannotSay(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	code, _, stderr := cli(t, ctx, "--driver", "process", "--masters", "3", "--duration", "1m")
@@ -147,6 +149,8 @@ func TestList_namesAll(t *testing.T) {
 
 // A short run writes what it was asked for, and its history can be judged again.
 func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	code, out, stderr := cli(t, t.Context(), "--driver", "process", "--masters", "3", "--clients", "2", "--duration", "4s", "--seed", "7",

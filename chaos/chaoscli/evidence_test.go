@@ -33,6 +33,8 @@ func startsOnly(t *testing.T, n int) (program string) {
 
 // A fault that cannot be healed ends with 1. What was recorded is judged, and one folder has history, result and logs.
 func TestRun_masterStaysDown_keepsEvidence(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	evidence := t.TempDir()
 	t.Setenv("REDLOCK_EVIDENCE", evidence)
 	// Three masters and the registers' server start. Nothing that is killed does.

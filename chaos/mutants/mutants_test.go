@@ -18,6 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Every schedule is a regression test of the lock with all its defences.
 func TestControl_everyDefence_keepsThePromises(t *testing.T) {
+	needs.NoRace(t, "simulates on one processor")
 	for _, m := range all() {
 		t.Run(m.name, func(t *testing.T) {
 			for seed := range replay.Many(t, m.within) {
@@ -56,6 +57,7 @@ func mutantSymbols(t *testing.T, tags string) []string {
 func TestBuild_withoutTheTag_holdsNoMutants(t *testing.T) {
 	needs.NoRace(t, "builds a program")
 	needs.Program(t, "go")
+	needs.Test(t)
 	if found := mutantSymbols(t, ""); len(found) > 0 {
 		t.Fatalf("a normal build holds %d symbols of mutants:\n%s", len(found), strings.Join(found, "\n"))
 	}

@@ -149,6 +149,7 @@ func TestContention_ownMasters_JSONAndTable(t *testing.T) {
 }
 
 func TestTour_givenMasters_bothParts(t *testing.T) {
+	needs.Test(t)
 	nodes := startURLs(t, 3)
 	code, stdout, stderr := bench(t, "--nodes", strings.Join(nodes, ","), "--init", "--duration", "300ms", "--json", "-")
 	if code != exitOK {

@@ -194,6 +194,7 @@ func TestComeback_look(t *testing.T) {
 // All of it, on three masters and in a hurry.
 func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 	needs.Redis(t)
+	needs.Test(t)
 	file := filepath.Join(t.TempDir(), "result.json")
 	o := &outage{}
 	fs := flag.NewFlagSet("", flag.ContinueOnError)

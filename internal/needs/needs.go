@@ -208,7 +208,7 @@ func Java(t testing.TB) {
 	CI(t)
 	for _, program := range []string{"java", "javac", "mvn"} {
 		if _, err := exec.LookPath(program); err != nil {
-			Missing(t, "java", fmt.Sprintf("no %s in PATH: the Redisson peer needs a JDK and Maven", program))
+			Missing(t, "java", fmt.Sprintf("no %s in PATH: apt-get install -y openjdk-17-jdk-headless maven", program))
 		}
 	}
 }

@@ -118,6 +118,18 @@ func Each(t *testing.T, f func(t *testing.T, seed uint64)) {
 // SeedVar they are that seed and the ones that follow it. A run that fails is the last one, and its seed is reported.
 func Many(t testing.TB, n int) iter.Seq[uint64] {
 	t.Helper()
+	return yields(t, n, func(int) bool { return false })
+}
+
+// Until is Many for runs that must show something together: after the list it goes on until enough, which gets the number of runs so far, and it
+// yields most seeds at most. With SeedVar it yields that seed alone.
+func Until(t testing.TB, most int, enough func(runs int) bool) iter.Seq[uint64] {
+	t.Helper()
+	return yields(t, most, func(runs int) bool { return !Listed() || enough(runs) })
+}
+
+func yields(t testing.TB, n int, enough func(runs int) bool) iter.Seq[uint64] {
+	t.Helper()
 	seeds := Seeds(t)
 	running, seed := false, seeds[0]
 	t.Cleanup(func() {
@@ -136,7 +148,7 @@ func Many(t testing.TB, n int) iter.Seq[uint64] {
 			if t.Failed() && !before {
 				return // and the seed is reported
 			}
-			if !more {
+			if !more || i+1 >= len(seeds) && enough(i+1) {
 				break
 			}
 		}

@@ -193,6 +193,22 @@ func TestMany_listThenTheNext_reportsTheOneThatFailed(t *testing.T) {
 			t.Errorf("%d from %q: %v, want %v; it said %q", test.n, test.one, got, test.want, s.said)
 		}
 	}
+	for _, test := range []struct {
+		one        string
+		most, till int
+		want       []uint64
+	}{
+		{"", 9, 1, []uint64{7, 100}},
+		{"", 9, 4, []uint64{7, 100, 8, 9}},
+		{"", 3, 4, []uint64{7, 100, 8}},
+		{"5", 9, 4, []uint64{5}},
+	} {
+		t.Setenv(SeedVar, test.one)
+		if got := slices.Collect(Until(&spy{TB: t, name: "TestA"}, test.most, func(runs int) bool { return runs >= test.till })); !slices.Equal(got, test.want) {
+			t.Errorf("until %d of %d from %q: %v, want %v", test.till, test.most, test.one, got, test.want)
+		}
+	}
+	t.Setenv(SeedVar, "")
 	s := (&spy{TB: t, name: "TestA"}).in(func(s *spy) {
 		for range Many(s, 4) {
 		}

@@ -79,6 +79,7 @@ func TestFind_noServerInPath_saysHowToInstall(t *testing.T) {
 
 func TestFind_serverInPath_pathAndVersion(t *testing.T) {
 	needs.Redis(t)
+	needs.EveryServer(t)
 	path, version, err := Find()
 	must(t, err)
 	if kind, number, _ := strings.Cut(version, " "); !filepath.IsAbs(path) || kind != "redis" && kind != "valkey" || !strings.Contains(number, ".") {
@@ -122,6 +123,7 @@ func TestVersionIn_ofEachKind(t *testing.T) {
 }
 
 func TestStart_zeroConfig_emptyMasterOnLoopbackOnly(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, c := t.Context(), client(t, s)
 	for option, want := range map[string]string{"save": "", "appendonly": "no", "bind": "127.0.0.1", "dir": s.Dir()} {
@@ -135,6 +137,7 @@ func TestStart_zeroConfig_emptyMasterOnLoopbackOnly(t *testing.T) {
 }
 
 func TestStart_everyOption_reachesTheServer(t *testing.T) {
+	needs.EveryServer(t)
 	master := start(t, Config{Password: "p:/ @'\"word"})
 	s := start(t, Config{
 		Persistence: Always, Password: "p:/ @'\"word", ReplicaOf: master.Addr(),
@@ -169,6 +172,7 @@ func TestStart_binaryAndEnv_used(t *testing.T) {
 }
 
 func TestStart_badOption_errorCarriesLogAndLeavesNothing(t *testing.T) {
+	needs.EveryServer(t)
 	start(t, Config{}) // skips where there is no server
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -235,6 +239,7 @@ func TestStartN_oneCannotStart_none(t *testing.T) {
 
 // A goroutine that ends while locked to its thread takes the thread with it. A server forked by such a thread would die with it.
 func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
+	needs.Test(t)
 	start(t, Config{}) // skips where there is no server
 	stop := make(chan struct{})
 	var enders, starters sync.WaitGroup
@@ -286,6 +291,7 @@ func TestStart_threadsEndAllTheTime_serversLive(t *testing.T) {
 }
 
 func TestKill_thenRestart_samePortAndNewProcess(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, addr, pid := t.Context(), s.Addr(), s.PID()
 	if err := s.Restart(ctx); err == nil {
@@ -308,6 +314,7 @@ func TestKill_thenRestart_samePortAndNewProcess(t *testing.T) {
 }
 
 func TestKill_withAOF_keepsDataUnlessWiped(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{Persistence: Always})
 	ctx, c := t.Context(), client(t, s)
 	must(t, c.Set(ctx, "k", "v", 0).Err())
@@ -328,6 +335,7 @@ func TestKill_withAOF_keepsDataUnlessWiped(t *testing.T) {
 }
 
 func TestRestart_withoutPersistence_empty(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, c := t.Context(), client(t, s)
 	must(t, c.Set(ctx, "k", "v", 0).Err())
@@ -339,6 +347,7 @@ func TestRestart_withoutPersistence_empty(t *testing.T) {
 }
 
 func TestShutdown_cleanAndAlsoWhenPaused(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{Persistence: EverySec})
 	ctx, c := t.Context(), client(t, s)
 	must(t, c.Set(ctx, "k", "v", 0).Err())
@@ -355,6 +364,7 @@ func TestShutdown_cleanAndAlsoWhenPaused(t *testing.T) {
 }
 
 func TestPause_answersNothingUntilResume(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	ctx, c := t.Context(), client(t, s)
 	for range 5 {
@@ -411,6 +421,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 func TestStart_portTaken_triedAgainThenSaid(t *testing.T) {
+	needs.EveryServer(t)
 	first := start(t, Config{})
 	_, port, _ := net.SplitHostPort(first.Addr())
 	_, err := Start(t.Context(), Config{Args: []string{"--port", port}}) // insists, so every try must fail

@@ -75,6 +75,7 @@ var versioned = []string{
 // The interpreter runs Lua, calls commands and turns values into replies as Redis does.
 func TestScript_snippets_sameAsRedis(t *testing.T) {
 	needs.Redis(t)
+	needs.EveryServer(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	if err != nil {
 		t.Fatal(err)

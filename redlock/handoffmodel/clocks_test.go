@@ -36,15 +36,10 @@ const (
 	soak              // in a soak
 )
 
-// begin skips a test of a world that is not to be explored now, or lets it run beside others.
-func begin(t *testing.T, s size) {
-	switch s {
-	case small:
+// beside lets tests of small worlds run beside each other. Large ones take too much memory for that.
+func beside(t *testing.T, s size) {
+	if s == small {
 		t.Parallel()
-	case large:
-		needs.CI(t)
-	case soak:
-		needs.Soak(t)
 	}
 }
 
@@ -52,6 +47,22 @@ func begin(t *testing.T, s size) {
 // keep a broken explorer, or a change of the model that nobody noticed, from passing.
 func TestClocks_soundWorlds_exhausted(t *testing.T) {
 	needs.NoRace(t, computes)
+	clocksExhausted(t, small)
+}
+
+func TestClocks_largeSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	clocksExhausted(t, large)
+}
+
+func TestClocks_largestSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.Soak(t)
+	clocksExhausted(t, soak)
+}
+
+func clocksExhausted(t *testing.T, of size) {
 	tests := []struct {
 		name            string
 		world           Clocks
@@ -81,8 +92,11 @@ func TestClocks_soundWorlds_exhausted(t *testing.T) {
 		{"one master, TTL bound to the sign of life, three clients", with(oneMaster, func(w *Clocks) { w.Bound, w.Restarts = true, 1 }), 372_636, 103_620, soak},
 	}
 	for _, test := range tests {
+		if test.size != of {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
-			begin(t, test.size)
+			beside(t, of)
 			result, err := test.world.Check()
 			t.Logf("%+v", result)
 			if err != nil {
@@ -102,6 +116,17 @@ var handed = with(threeMasters, func(w *Clocks) { w.Handed = true })
 // the sound world must not allow.
 func TestClocks_droppedRules_refuted(t *testing.T) {
 	needs.NoRace(t, computes)
+	clocksRefuted(t, small)
+}
+
+// TestClocks_droppedRules_largeWorlds_refuted finds what TestClocks_droppedRules_refuted finds, in larger worlds too.
+func TestClocks_droppedRules_largeWorlds_refuted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.Soak(t) // each of these rules has a small world as well
+	clocksRefuted(t, soak)
+}
+
+func clocksRefuted(t *testing.T, of size) {
 	const two, behind = "hold the lock at once", "something of it is there still"
 	one := with(oneMaster, func(w *Clocks) { w.Clients, w.Attempts, w.TTL, w.Handed = 2, 1, 2, true })
 	tests := []struct {
@@ -121,17 +146,20 @@ func TestClocks_droppedRules_refuted(t *testing.T) {
 		{H5, with(handed, oneTick), two, 19_383, small},
 		{H6, one, two, 867, small},
 		{H6, with(handed, oneTick), two, 397_324, soak},
-		{H9Settle, with(handed, func(w *Clocks) { oneTick(w); w.Restarts, w.Keeps = 1, true }), two, 53_089, large},
+		{H9Settle, with(handed, func(w *Clocks) { oneTick(w); w.Restarts, w.Keeps = 1, true }), two, 53_089, small},
 		{H9Claim, with(handed, func(w *Clocks) { w.Epochs, w.Claims = true, true }), two, 23_080, small},
 		{H10Epoch, with(handed, func(w *Clocks) { oneTick(w); w.Epochs, w.Beats = true, true }), two, 3_998, small},
 		{H13, with(handed, func(w *Clocks) { oneTick(w); w.Restarts = 1 }), two, 28_772, small},
 		{H14, handed, behind, 17, small},
-		{H16, with(threeMasters, func(w *Clocks) { oneTick(w); w.Jumps = 1 }), two, 75_456, large},
+		{H16, with(threeMasters, func(w *Clocks) { oneTick(w); w.Jumps = 1 }), two, 75_456, small},
 		{H17, with(oneMaster, func(w *Clocks) { w.Clients, w.TTL, w.Jumps = 2, 2, 1 }), two, 5_880, small},
 	}
 	for _, test := range tests {
+		if test.size != of {
+			continue
+		}
 		t.Run(test.rule.String(), func(t *testing.T) {
-			begin(t, test.size)
+			beside(t, of)
 			world := with(test.world, func(w *Clocks) { w.Drop = test.rule })
 			result, err := world.Check()
 			refuted(t, result, err, test.reason, test.states)

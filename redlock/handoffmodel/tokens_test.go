@@ -25,6 +25,22 @@ func anyClock(w *Tokens) { w.VotesMayVanish, w.Properties = true, nil }
 // TestClocks_soundWorlds_exhausted for the counts.
 func TestTokens_soundWorlds_exhausted(t *testing.T) {
 	needs.NoRace(t, computes)
+	tokensExhausted(t, small)
+}
+
+func TestTokens_largeSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	tokensExhausted(t, large)
+}
+
+func TestTokens_largestSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.Soak(t)
+	tokensExhausted(t, soak)
+}
+
+func tokensExhausted(t *testing.T, of size) {
 	starts := func(n int, most int64) func(*Tokens) {
 		return func(w *Tokens) { w.Masters, w.Starts = n, tokenmodel.Spread(n, most) }
 	}
@@ -55,8 +71,11 @@ func TestTokens_soundWorlds_exhausted(t *testing.T) {
 		{"five masters, votes vanish", with(with(noRaise, anyClock), starts(5, 0)), 3_164_505, 296_400, soak},
 	}
 	for _, test := range tests {
+		if test.size != of {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
-			begin(t, test.size)
+			beside(t, of)
 			result, err := test.world.Check()
 			t.Logf("%+v", result)
 			if err != nil {

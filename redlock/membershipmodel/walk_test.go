@@ -46,20 +46,27 @@ var fiveWorlds = []World{
 }
 
 // TestWalk_fiveMasters_holds takes random walks. It asserts too that those of the list got somewhere. They are the same in each run, so a correct
-// build never misses that. A soak takes fifty times as many as .ci/run.
+// build never misses that. .ci/run takes more (TestWalk_fiveMastersFurther_hold), and a soak fifty times as many as that.
 func TestWalk_fiveMasters_holds(t *testing.T) {
 	needs.NoRace(t, computes)
+	if needs.InSoak(t) {
+		fiveMastersHold(t, 7500)
+	} else {
+		fiveMastersHold(t, 20)
+	}
+}
+
+func TestWalk_fiveMastersFurther_hold(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	fiveMastersHold(t, 150)
+}
+
+func fiveMastersHold(t *testing.T, walks int) {
 	for _, w := range fiveWorlds {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
 			w.Stamps = true
-			walks := 20
-			switch needs.At(t) {
-			case needs.TierCI:
-				walks = 150
-			case needs.TierSoak:
-				walks = 7500
-			}
 			won := walk(t, w, walks, walkSteps)
 			if taken := won[0] + won[1] + won[2] + won[3]; replay.Listed() && taken >= 20 && won[2]+won[3] < taken/12 {
 				t.Errorf("too few walks in which two attempts took the lock: %v", won)

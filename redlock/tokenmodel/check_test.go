@@ -78,6 +78,16 @@ var ce2 = Path{
 // two attempts with clocks right: they need what a dead attempt left behind.
 func TestCheck_soundModels_exhausted(t *testing.T) {
 	needs.NoRace(t, computes)
+	exhausted(t, false)
+}
+
+func TestCheck_largeSoundModels_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	exhausted(t, true)
+}
+
+func exhausted(t *testing.T, large bool) {
 	three := Model{Masters: 3, Attempts: 2, Starts: Spread(3, 3), Properties: withOrder}
 	starts := func(s ...[]int64) func(*Model) { return func(m *Model) { m.Starts = s } }
 	floors := func(m *Model) { m.Starts, m.Floors = Spread(3, 1), []int64{0, 2, 4} }
@@ -104,10 +114,11 @@ func TestCheck_soundModels_exhausted(t *testing.T) {
 		{"five masters, from the counters of CE-1", with(fiveMasters, starts(ce1.Start)), 2_813_524, 181_762, true},
 	}
 	for _, test := range tests {
+		if test.large != large {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
-			if test.large {
-				needs.CI(t)
-			} else {
+			if !large {
 				t.Parallel()
 			}
 			result, err := test.model.Check()

@@ -4,6 +4,7 @@ package votesmodel_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,11 +52,15 @@ func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), n
 		return
 	}
 	// What is never answered is not compared. The paths of the list are the same in each run.
-	for _, what := range []string{
+	all := []string{
 		"acquire granted", "acquire held", "acquire refused", "release granted", "release absent", "extend granted", "extend refused",
 		"confirm granted", "confirm absent", "confirm refused", "queued", "several ops in a call", "hand", "wake", "Redisson",
 		"dequeue granted", "dequeue absent", "passed over",
-	} {
+	}
+	if !w.Readers { // only plain locks rest, and are handed off
+		all = append(all, "adopt granted", "adopt absent", "adopt refused", "put to rest", "rest lifted", "rest over")
+	}
+	for _, what := range all {
 		if seen[what] < n.least {
 			t.Errorf("%q happened %d times, want %d", what, seen[what], n.least)
 		}
@@ -76,8 +81,22 @@ func again(w votesmodel.World, path votesmodel.Path, at votesmodel.Real, reset f
 
 // count counts what happens in a path.
 func count(seen map[string]int, path votesmodel.Path) {
-	for _, s := range path {
+	rests := false
+	for i, s := range path {
 		seen["steps"]++
+		_, rest := s.Keys[protocol.NewLock(lockName, protocol.Plain).Rest]
+		switch {
+		case rest && !rests:
+			seen["put to rest"]++
+		case !rest && rests && s.Event == votesmodel.Called && s.Call.Ops[0].Lift != "":
+			seen["rest lifted"]++
+		case !rest && rests && s.Event == votesmodel.Called:
+			seen["rest over"]++
+		}
+		rests = rest
+		if i > 0 && len(s.Call.Ops) > 0 {
+			seen["passed over"] += passedOver(path[i-1].Keys, s)
+		}
 		if len(s.Call.Ops) > 1 {
 			seen["several ops in a call"]++
 		}
@@ -95,12 +114,28 @@ func count(seen map[string]int, path votesmodel.Path) {
 				seen["hand"]++
 			case place != "":
 				seen["wake"]++
-				if queue := s.Keys[protocol.NewLock(lockName, protocol.Plain).Queue].Items; len(queue) > 0 && !strings.HasPrefix(queue[0], place+"@") {
-					seen["passed over"]++
-				}
 			default:
 				seen["Redisson"]++
 			}
 		}
 	}
+}
+
+// passedOver is how many places of living clients step s took out of the queue without an op or a vote for their holder: their
+// clients hear no messages.
+func passedOver(before votesmodel.Keys, s votesmodel.Step) (n int) {
+	queue := protocol.NewLock(lockName, protocol.Plain).Queue
+	for _, item := range before[queue].Items {
+		member, _, _ := strings.Cut(item, "@")
+		field, _ := protocol.ParsePlace(member)
+		_, lives := s.Keys[votesmodel.SignOfLife(member[:36])]
+		about := slices.ContainsFunc(s.Call.Ops, func(op protocol.Request) bool {
+			return op.Place == member || op.Lock != nil && op.Lock.Field(op.Holder) == field
+		})
+		handed := slices.ContainsFunc(s.Said, func(m votesmodel.Message) bool { return strings.Contains(m.Text, "\x00"+field+"\x00") })
+		if lives && !about && !handed && !slices.Contains(s.Keys[queue].Items, item) {
+			n++
+		}
+	}
+	return n
 }

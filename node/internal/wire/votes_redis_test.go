@@ -18,6 +18,7 @@ import (
 // and their counters are raised.
 func TestVotes_timeDenied_failsOneOp(t *testing.T) {
 	needs.Redis(t)
+	needs.EveryServer(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	noErr(t, err)
 	t.Cleanup(func() { _ = s.Close() })
