@@ -85,6 +85,9 @@ func (r *redisNode) serve(conn *conn) error {
 		if err := r.exec(conn, batch); err != nil {
 			return err
 		}
+		if r.binding.Back != nil && r.clock.Elapsed()-batch.at > r.cfg.StallAfter {
+			r.binding.Back()
+		}
 		if len(batch.ops) > 1 {
 			// The callers that just got answers may submit more ops at once. Letting them
 			// run first puts these ops into the next pipeline, which saves a system call.

@@ -90,7 +90,7 @@ func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
 	}
 	cfg = cfg.withDefaults()
 	r := &redisNode{
-		name: opts.Addr, opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf("", cfg.Tag), cfg: cfg, clock: cfg.Clock,
+		name: withDatabase(opts.Addr, opts.DB), opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf("", cfg.Tag), cfg: cfg, clock: cfg.Clock,
 		wake:      make(chan struct{}, 1),
 		quit:      make(chan struct{}),
 		done:      make(chan struct{}),
@@ -100,6 +100,15 @@ func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
 	r.sub = subscription{node: r, want: make(map[string]bool), changed: make(chan struct{}, 1)}
 	r.sub.life, r.sub.endLife = context.WithCancel(background)
 	return r, nil
+}
+
+// withDatabase returns the name of a master at addr. Two databases of one server share no key, so each is a master of its
+// own, and the number of the database is part of the name.
+func withDatabase(addr string, db int) string {
+	if db == 0 {
+		return addr
+	}
+	return fmt.Sprintf("%s/%d", addr, db)
 }
 
 // laneOptions returns opts with the settings that a lock needs.

@@ -77,7 +77,8 @@ type redisNode struct {
 
 var _ Node = (*redisNode)(nil)
 
-// Name is the master's address, "sentinel:NAME" or "cluster:TAG".
+// Name is the master's address, "sentinel:NAME" or "cluster:TAG", with /N for a database
+// N other than 0, unless the URL has a name.
 func (r *redisNode) Name() string { return r.name }
 
 // Tag implements [Node].

@@ -36,8 +36,9 @@ import (
 // If one master of a client is a cluster, all locks of the client are named {TAG}:name, on
 // all its masters.
 //
-// In all forms ?name=m1 gives the node a name instead of its address. It is for clients
-// that reach one master at different addresses: they must all use the same name.
+// A node is named after its address and its database: "h:6379", or "h:6379/2" in database
+// 2. In all forms ?name=m1 gives the node that name instead. It is for clients that reach
+// one master at different addresses: they must all use the same name.
 //
 // The first three forms accept the other query parameters of redis.ParseURL too. Open
 // ignores those that set timeouts, retries or pools, because the node has its own. Any
@@ -190,7 +191,7 @@ func openSentinel(rawURL, rest string, cfg Config) (*redisNode, error) {
 		_ = client.Close()
 		return nil, err
 	}
-	r.name, r.owned = "sentinel:"+name, client
+	r.name, r.owned = withDatabase("sentinel:"+name, fo.DB), client
 	return r, nil
 }
 

@@ -15,13 +15,13 @@ import (
 func TestOpen_eachForm_understood(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://localhost":                                    "localhost:6379",
-		"redis://localhost:1234/3":                             "localhost:1234",
+		"redis://localhost:1234/3":                             "localhost:1234/3",
 		"redis://user:pass@10.0.0.1:1234":                      "10.0.0.1:1234",
 		"redis://[::1]:1234":                                   "[::1]:1234",
 		"rediss://host:1234":                                   "host:1234",
-		"unix://user:pass@/tmp/redis.sock?db=2":                "/tmp/redis.sock",
+		"unix://user:pass@/tmp/redis.sock?db=2":                "/tmp/redis.sock/2",
 		"redis-sentinel://a,b:1,c/mine":                        "sentinel:mine",
-		"redis-sentinel://user:p%40ss@a:1,[::1]:2/my%2Fname/4": "sentinel:my/name",
+		"redis-sentinel://user:p%40ss@a:1,[::1]:2/my%2Fname/4": "sentinel:my/name/4",
 		"rediss-sentinel://a/mine?sentinel_password=x":         "sentinel:mine",
 		"redis-cluster://a,b:1,[::1]:2/?tag=locks":             "cluster:locks",
 		"redis-cluster://a?tag=locks&name=m1":                  "m1",

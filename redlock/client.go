@@ -58,9 +58,7 @@ type Client struct {
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
-
-	mu     sync.Mutex
-	idents []protocol.Identity // by node; zero while it never connected
+	runs        runs
 }
 
 // Open connects to the masters at urls (see [node.Open] for the forms) and returns a
@@ -79,7 +77,8 @@ type Client struct {
 //	              replicas, or masters that may evict locks, that no quorum is left; or, while no
 //	              quorum votes, a record that cannot be read, or an [EpochError]: a master votes
 //	              with another list
-//	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]
+//	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]. Open looks for
+//	              a second first, because a client that runs may be about to recover them
 //	ErrRefused    so many masters refuse the user or its rights that no quorum is left
 //
 // A minority of masters that are wrong in such a way costs what a minority of dead masters does.
@@ -173,7 +172,6 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		id:       s.newID(),
 		quit:     make(chan struct{}),
 		instants: instants{clock: s.clock},
-		idents:   make([]protocol.Identity, len(nodes)),
 	}
 	c.trustedFrom.Store(math.MinInt64)
 	c.serving, c.endServing = context.WithCancelCause(context.Background())
@@ -221,8 +219,9 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Up: func() {
 				c.intro.tell(i)
 				c.board.connected(i)
-				c.keeper.kick(i, nil)
+				c.keeper.back(i)
 			},
+			Back:    func() { c.keeper.back(i) },
 			Down:    func(err error) { c.board.down(i, err) },
 			Writes:  func(err error) { c.writes(i, err) },
 			Trouble: func(err error) { c.keeper.kick(i, err) },
@@ -252,17 +251,9 @@ var errSameMaster = errors.New("are the same master")
 // admit refuses a master that is in the list already under another address: it
 // would vote twice (docs/safety.md A25).
 func (c *Client) admit(i int, id protocol.Identity) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	// Where the node was before it is no more: two slots of a cluster may change places.
-	c.idents[i] = protocol.Identity{}
-	for j, other := range c.idents {
-		if j != i && other.RunID == id.RunID {
-			return fmt.Errorf("%s and %s %w (run_id %s): name it once",
-				c.nodes[j].Name(), c.nodes[i].Name(), errSameMaster, id.RunID)
-		}
+	if j := c.runs.meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
+		return sameMaster(c.nodes[j], c.nodes[i], id)
 	}
-	c.idents[i] = id
 	return nil
 }
 

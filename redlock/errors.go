@@ -117,6 +117,7 @@ type RoundError struct {
 	why   string // why no lock can be taken on these masters, or empty
 	// votes counts, for each other holder, the masters that named it.
 	votes   map[string]int
+	silent  int  // masters that did not answer, and are not known to recover
 	hurried bool // the round had less time than others, because the caller's time was nearly over
 }
 
@@ -189,6 +190,9 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 			never++
 		}
 		if wait == nil {
+			if o := replies[i].Outcome; o == protocol.Unknown || o == protocol.NotSent {
+				e.silent++
+			}
 			continue
 		}
 		if !wait.final {

@@ -3,9 +3,12 @@
 package redlock
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/node"
 )
 
 // masterBoard has the state of each master, and tells the Observers of each change. The nodes say
@@ -226,4 +229,12 @@ func (w *waitError) Unwrap() []error {
 		errs = append(errs, w.err)
 	}
 	return errs
+}
+
+func textOf(err error) string {
+	var on *node.Error
+	if errors.As(err, &on) {
+		return on.Err.Error()
+	}
+	return err.Error()
 }

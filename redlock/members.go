@@ -34,6 +34,7 @@ type keeper struct {
 	// unsteady counts the looks at a clock that moves again and again. It is forgotten at calm.
 	unsteady int
 	calm     time.Duration
+	returned uint64 // the masters that answer again, until a look has seen them
 	// suspects are the masters whose clock the Observers were told of. epoch is the last they were told.
 	suspects uint64
 	epoch    membership.Epoch
@@ -73,6 +74,18 @@ func (k *keeper) kick(i int, why error) {
 	}
 }
 
+// back has the callers that wait ask master i, which answers again, as soon as a look has seen that it votes. It never blocks.
+func (k *keeper) back(i int) {
+	if k.driver == nil {
+		k.c.waiting.lookAgain(i)
+		return
+	}
+	k.mu.Lock()
+	k.returned |= 1 << i
+	k.mu.Unlock()
+	k.kick(i, nil)
+}
+
 // suspect tells the Observers that the clock of master i seems to have jumped, once until the master
 // votes again: each op that meets such a clock says so.
 func (k *keeper) suspect(i int) {
@@ -110,6 +123,10 @@ func (k *keeper) look(ctx context.Context) (out members.Outcome, err error) {
 	return out, k.hopeless(&out)
 }
 
+// saw reports whether a look has seen what a quorum of the masters is. A look at masters whose answers are late sees
+// nothing, and no vote is asked of a master that was not seen.
+func (k *keeper) saw(out *members.Outcome) bool { return k.driver == nil || out.Reachable() }
+
 // begin looks at the masters from now on, until the client is closed.
 func (k *keeper) begin(out *members.Outcome) {
 	if k.driver != nil {
@@ -137,10 +154,15 @@ func (k *keeper) hopeless(out *members.Outcome) error {
 			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
 		}
 	}
-	if out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.NeedsWord {
+	if needsWord(&out.Action) {
 		return fmt.Errorf("%w: %s", ErrNeedsInit, membership.Explain(out.View, out.Action))
 	}
 	return nil
+}
+
+// needsWord reports whether only an operator can help.
+func needsWord(a *membership.Action) bool {
+	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
 }
 
 // epochError returns an EpochError if the master at place p votes, or waits to vote, with another
@@ -197,7 +219,8 @@ const (
 func (k *keeper) pause(out *members.Outcome) time.Duration {
 	idle := k.c.epoch.terms.MaxTTL / 4
 	a := &out.Action
-	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined
+	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined &&
+		a.From.State != a.To.State // else it is stamped
 	progress := a.Kind == membership.Look || a.Kind == membership.Learn || a.Kind == membership.Swap && !requarantined
 	now := out.View.Now
 	if now > k.calm {
@@ -253,7 +276,7 @@ func (k *keeper) enter(out *members.Outcome) {
 	}
 	why := ""
 	switch out.Action.Why.Code {
-	case membership.NeedsWord, membership.BeingChanged, membership.Moved:
+	case membership.NeedsWord, membership.NeedsMasters, membership.BeingChanged, membership.Moved:
 		why = membership.Explain(out.View, out.Action)
 	}
 	var votes []int
@@ -276,10 +299,10 @@ func (k *keeper) enter(out *members.Outcome) {
 			asOf = out.View.Now
 		}
 		n.Enter(text, asError(wait), asOf)
-		if wait == nil && k.waits[i] != nil {
+		if wait == nil && (k.waits[i] != nil || k.returned&(1<<i) != 0) {
 			votes = append(votes, i)
 		}
-		k.waits[i] = wait
+		k.waits[i], k.returned = wait, k.returned&^(1<<i)
 		if wait == nil {
 			k.suspects &^= 1 << i
 		}
@@ -325,7 +348,7 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 	}
 	left, waits := membership.Left(v, p)
 	switch a := &out.Action; {
-	case a.Kind == membership.Refuse && a.Why.Code == membership.NeedsWord:
+	case needsWord(a):
 		w.final = true
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
@@ -371,12 +394,4 @@ func (k *keeper) explain(i int, err error) error {
 	}
 	// The master has refused since the last look.
 	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
-}
-
-func textOf(err error) string {
-	var on *node.Error
-	if errors.As(err, &on) {
-		return on.Err.Error()
-	}
-	return err.Error()
 }

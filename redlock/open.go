@@ -22,6 +22,7 @@ const openLook = 20 * time.Millisecond
 // error that waiting cannot cure at once.
 func (c *Client) open(ctx context.Context) error {
 	seen := uint64(0) // the masters that had answered at the last look
+	var twice secondLook
 	for told := false; ; {
 		a, err := c.answers(ctx)
 		if err != nil {
@@ -31,11 +32,12 @@ func (c *Client) open(ctx context.Context) error {
 			seen = a.up
 			out, err := c.keeper.look(ctx)
 			switch {
+			case errors.Is(err, ErrNeedsInit) && ctx.Err() == nil && twice.goOn(c.clock.Elapsed(), c.epoch.terms.MaxTTL):
 			case err != nil:
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
 				return c.openGaveUp(ctx, a)
-			case a.count >= c.need:
+			case a.count >= c.need && c.keeper.saw(&out):
 				c.keeper.begin(&out)
 				return nil
 			}

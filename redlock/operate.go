@@ -39,7 +39,9 @@ type Word uint8
 
 const (
 	// NothingWasEverLocked says that these masters never granted a lock. Init then does not
-	// wait for the end of such locks.
+	// wait for the end of such locks. If a record on a master contradicts it, Init waits all
+	// the same: the master voted before, or a program that saw this list vote has begun to
+	// recover it.
 	NothingWasEverLocked Word = iota + 1
 	// AbandonChange gives up an unfinished change of masters, in favour of the list that
 	// Init begins. The operator must have ended every process that works on that change.
@@ -73,7 +75,8 @@ type Progress func(what string, left time.Duration)
 //	ErrUnreachable  a master does not answer
 //	ErrUnfinished   a change from this list was begun; see [AbandonChange]
 //	ErrConfig       an option or a URL that cannot work; a master belongs to another list, or
-//	                another list took the place of this one
+//	                another list took the place of this one; another database of the same
+//	                servers has records of this list; a master is named twice
 //	ctx.Err()       ctx ended
 //
 // After an error some masters may be in quarantine, where they do not vote. Another call goes on
@@ -91,6 +94,9 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 	defer op.close()
 	op.cfg.NeverLocked = slices.Contains(words, NothingWasEverLocked)
 	op.cfg.Abandon = slices.Contains(words, AbandonChange)
+	if err := op.otherDatabases(ctx); err != nil {
+		return fmt.Errorf("redlock: init: %w", err)
+	}
 	if err := op.run(ctx, progress); err != nil {
 		return fmt.Errorf("redlock: init: %w", err)
 	}
@@ -112,7 +118,7 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 //	ErrUnreachable  too few masters answer or can vote
 //	ErrUnfinished   another change is unfinished; see [CancelReconfigure]
 //	ErrConfig       an option or a URL that cannot work; both lists are the same; one of them
-//	                is fixed (WithFixedMasters); a master belongs to a third list
+//	                is fixed (WithFixedMasters); a master belongs to a third list, or has two names
 //	ctx.Err()       ctx ended
 //
 // The masters keep every step. If Reconfigure fails, or its process dies, any process may call
@@ -149,6 +155,7 @@ func CancelReconfigure(ctx context.Context, list List) error {
 type operation struct {
 	cfg    members.Config
 	owned  []node.Node // the nodes that close closes
+	runs   runs
 	writes refusals
 }
 
@@ -245,6 +252,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 			op.cfg.Nodes = append(op.cfg.Nodes, n)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
 			n.Bind(protocol.Binding{Namespace: s.namespace, CheckRecordState: true, Drift: s.drift,
+				Admit:  func(id protocol.Identity) error { return op.admit(k, id) },
 				Writes: func(err error) { op.writes.Store(n.Name(), err) }})
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
@@ -252,9 +260,23 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 	return e.terms, nil
 }
 
+// admit refuses a master that is in a list already under another name: no client could open such a list. A change may lead to
+// other databases of the same servers.
+func (op *operation) admit(i int, id protocol.Identity) error {
+	cfg := &op.cfg
+	j := op.runs.meet(i, id.RunID, func(j int) bool {
+		return cfg.Old[i] && cfg.Old[j] || cfg.New[i] && cfg.New[j] ||
+			database.FindString(cfg.Nodes[i].Name()) == database.FindString(cfg.Nodes[j].Name())
+	})
+	if j < 0 {
+		return nil
+	}
+	return sameMaster(cfg.Nodes[j], cfg.Nodes[i], id)
+}
+
 // ready waits for the first answer of each master, for at most the time of one dial. It fails if
-// one of them may not vote until somebody changes it, unless the operation takes that master away.
-// A master that does not answer is no error here: the operation finds out whether it needs that
+// one of them is the same as another one, or may not vote until somebody changes it, unless the operation takes that master
+// away. A master that does not answer is no error here: the operation finds out whether it needs that
 // master.
 func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
@@ -269,6 +291,16 @@ func (op *operation) ready(ctx context.Context) error {
 	for i, err := range errs {
 		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
 		if !leaves && isUnusable(err) && !errors.Is(err, node.ErrDenied) {
+			return fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	return wrongList(errs)
+}
+
+// wrongList returns the error of a master that is in the list twice, or nil.
+func wrongList(errs []error) error {
+	for _, err := range errs {
+		if errors.Is(err, errSameMaster) {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
@@ -335,7 +367,7 @@ func refusedError(out *members.Outcome) error {
 		}
 	}
 	switch out.Action.Why.Code {
-	case membership.NeedsWord:
+	case membership.NeedsWord, membership.NeedsMasters:
 		return fmt.Errorf("%w: %s", ErrNeedsInit, text)
 	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady:
 		return fmt.Errorf("%w: %s", ErrUnreachable, text)

@@ -18,17 +18,19 @@ import (
 type Standing uint8
 
 const (
-	AllVote       Standing = iota // every master votes
-	SomeRecover                   // a quorum of masters is reachable, but not every master votes
-	Changing                      // a change of masters is unfinished
-	NeedsInit                     // only an operator knows whether this list is the right one: see [Init]
-	NoQuorum                      // fewer masters than a quorum are reachable
-	NotThisList                   // the masters vote with another list, or another list took the place of this one
-	BadRecord                     // the record of a master cannot be read
-	standingCount = iota
+	AllVote        Standing = iota // every master votes
+	SomeRecover                    // a quorum of masters is reachable, but not every master votes
+	Changing                       // a change of masters is unfinished
+	NeedsInit                      // only an operator knows whether this list is the right one: see [Init]
+	NoQuorum                       // fewer masters than a quorum are reachable
+	NotThisList                    // the masters vote with another list, or another list took the place of this one
+	BadRecord                      // the record of a master cannot be read
+	NeedsMasters                   // as NeedsInit, and masters that are out of reach must be started or replaced first
+	OneMasterTwice                 // the list names one master twice, so no program can open it
+	standingCount  = iota
 )
 
-var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record"}
+var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record", "needs masters", "one master twice"}
 
 // String returns s in words, for example "needs init".
 func (s Standing) String() string {
@@ -37,6 +39,9 @@ func (s Standing) String() string {
 	}
 	return standings[s]
 }
+
+// needsWord reports whether only an operator can help.
+func (s Standing) needsWord() bool { return s == NeedsInit || s == NeedsMasters }
 
 // Status is the state of a list of masters when they were read.
 type Status struct {
@@ -67,7 +72,8 @@ type ChangeStatus struct {
 	Since    time.Time // when that process did so, on its clock
 }
 
-// ReadStatus reads the records of the masters once and changes nothing. Masters that do not
+// ReadStatus reads the records of the masters and changes nothing. If they seem to need an operator's
+// word, it reads them for a second, because a program that runs may be about to recover them. Masters that do not
 // answer, or that cannot be used (a replica, for example), are not an error: their MasterStatus
 // says so. The error is an [ErrConfig] if an option or a URL cannot work, or ctx.Err(). ReadStatus
 // waits for one attempt to connect and one answer of each master, of all masters at the same time.
@@ -79,20 +85,31 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	defer op.close()
 	_ = op.ready(ctx) // MasterStatus.Err has the errors
 	op.cfg.ReadOnly = true
-	out := members.New(op.cfg).Step(ctx)
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	d := members.New(op.cfg)
+	for twice := (secondLook{}); ; {
+		out := d.Step(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s := op.status(&out)
+		if !s.Standing.needsWord() || !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
+			return s, nil
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return s, nil
+		}
 	}
-	return op.status(&out), nil
 }
 
 // AwaitVotes recovers the masters of a list, as an open client does. It is for deploy scripts
 // that run while there is no client.
 //
 // It returns a Status and a nil error when all masters vote, or when only an operator can help
-// (Standing is NeedsInit or NotThisList). When ctx ends first, it returns ctx.Err() and the last
+// (Standing is NeedsInit, NeedsMasters or NotThisList). When ctx ends first, it returns ctx.Err() and the last
 // Status that it saw, or nil if it saw none. If an option or a URL cannot work, or if a master is
-// a replica, may evict locks or does not tell ([node.ErrHidden]), it returns an [ErrConfig] and no Status.
+// a replica, may evict locks, does not tell ([node.ErrHidden]) or is in the list twice, it returns an [ErrConfig] and no Status.
 func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, error) {
 	op, err := operate(ctx, membership.Serve, list, nil)
 	if err != nil {
@@ -101,6 +118,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 	defer op.close()
 	d := members.New(op.cfg)
 	var s *Status
+	var twice secondLook
 	for {
 		out := d.Step(ctx)
 		if err := ctx.Err(); err != nil {
@@ -111,10 +129,14 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 		switch a := &out.Action; {
 		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
 		default:
-			if s.Standing == AllVote || s.Standing == NeedsInit || s.Standing == NotThisList {
+			if s.Standing == AllVote || s.Standing == NotThisList ||
+				s.Standing.needsWord() && !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
 				return s, nil
 			}
 			pause = progressEvery
+			if s.Standing.needsWord() {
+				pause = lookAgain
+			}
 			if a.For > 0 {
 				pause = min(pause, a.For)
 			}
@@ -170,6 +192,8 @@ func (op *operation) status(out *members.Outcome) *Status {
 		s.Text = "no quorum takes writes, so nothing can be locked; " + s.missing()
 	} else if s.Standing == BadRecord {
 		s.Text = out.BadRecord().Error()
+	} else if s.Standing == OneMasterTwice {
+		s.Text = wrongList(out.Errs).Error()
 	}
 	return s
 }
@@ -204,6 +228,8 @@ func standing(out *members.Outcome, all bool, answered int, change bool) Standin
 	switch code := out.Action.Why.Code; {
 	case out.BadRecord() != nil:
 		return BadRecord
+	case wrongList(out.Errs) != nil:
+		return OneMasterTwice
 	case refused && (code == membership.Foreign || code == membership.Moved):
 		return NotThisList
 	case answered < out.View.Terms.Quorum():
@@ -214,6 +240,8 @@ func standing(out *members.Outcome, all bool, answered int, change bool) Standin
 		return AllVote
 	case refused && code == membership.NeedsWord:
 		return NeedsInit
+	case refused && code == membership.NeedsMasters:
+		return NeedsMasters
 	}
 	return SomeRecover
 }

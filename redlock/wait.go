@@ -250,7 +250,7 @@ func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duratio
 	behind := waiting.Behind(replies, m.c.need)
 	ct.listen(replies, behind)
 	ct.sleep(ct.place.Patience(&waiting.Round{
-		Replies: replies, Need: m.c.need, Behind: behind, RetryAfter: round.RetryAfter, Granted: round.Granted > 0,
+		Replies: replies, Need: m.c.need, Behind: behind, RetryAfter: round.RetryAfter, Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
 		Held: errors.Is(round, ErrHeld), Recovering: errors.Is(round, ErrRecovering),
 	}, m.c.jitter))
 	return nil, nil

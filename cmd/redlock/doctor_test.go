@@ -64,7 +64,7 @@ func TestDoctor(t *testing.T) {
 		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitRefused, []string{
 			"refused 127.0.0.1:" + port(good[1]) + " and localhost:" + port(good[1]) + " are the same master: name it once"}},
 		"an even number": {good[:2], exitRefused, []string{"refused ", "2 masters", "WithNodeCount(2)"}},
-		"one silent":     {[]string{good[0], good[1], dead}, exitRecovers, []string{"silent 127.0.0.1:1", "recovering: 127.0.0.1:1 is out of reach; start the master"}},
+		"one silent":     {[]string{good[0], good[1], dead}, exitNeedsMasters, []string{"silent 127.0.0.1:1", "needs masters: 2 of 3 masters (", "(127.0.0.1:1) are out of reach"}},
 		"two silent": {[]string{good[0], dead, "redis://127.0.0.1:2"}, exitMasters, []string{
 			"silent 127.0.0.1:1", "no quorum", "is out of reach"}},
 	} {
@@ -138,7 +138,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
 	set(t, three[0], func(rs *membership.RecordState) { rs.Phase, rs.Nonce = membership.Quarantined, 5 })
-	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "votes in about 30.")
+	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "no program times its wait: a client of this list recovers it")
 	set(t, three[0], func(rs *membership.RecordState) { rs.Incarnation = "another" })
 	expect("one restarted", exitRecovers, three, "restarted", "may have forgotten votes")
 	set(t, three[1], func(rs *membership.RecordState) { rs.Incarnation = "another" })

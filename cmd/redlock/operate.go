@@ -95,14 +95,16 @@ func newOperation(o output, use, summary, help, example string, op operation) *c
 
 // The exit codes that the commands of masters have besides those of every command.
 const (
-	exitChanging  = 4
-	exitNeedsInit = 5
-	exitRecovers  = 6
+	exitChanging     = 4
+	exitNeedsInit    = 5
+	exitRecovers     = 6
+	exitNeedsMasters = 7
 )
 
 const exitCodesOfMasters = `exit code: 0 all masters vote, 1 the masters belong to another list, 2 usage,
 3 fewer masters than a quorum answer, 4 a change of masters is unfinished, 5 an
-operator's word is needed, 6 some recover, or a minority is out of reach
+operator's word is needed, 6 some recover, or a minority is out of reach, 7 as 5,
+and masters that are gone must be replaced first
 `
 
 // exitOf is the exit code of what the masters are in.
@@ -116,6 +118,8 @@ func exitOf(s redlock.Standing) int {
 		return exitChanging
 	case redlock.NeedsInit:
 		return exitNeedsInit
+	case redlock.NeedsMasters:
+		return exitNeedsMasters
 	case redlock.NoQuorum:
 		return exitMasters
 	}
@@ -299,7 +303,8 @@ By calling it you say what nothing on the masters tells: that this list is the
 right one, and was never left for another list. It waits until every lock that
 these masters may have granted is over: the maximum TTL and twice its drift.
 --nothing-was-ever-locked skips the wait; said of masters that were emptied
-while a lock was held, it gives that lock to a second holder.
+while a lock was held, it gives that lock to a second holder. If a record on a
+master contradicts it, init waits all the same.
 
 Where a quorum votes it changes nothing. It may be ended and called again.
 

@@ -230,6 +230,22 @@ func TestTerms_wait(t *testing.T) {
 	}
 }
 
+// TestParseRecord_unused_boundToItsRecordState: what was said of one record state is not said of the next one.
+func TestParseRecord_unused_boundToItsRecordState(t *testing.T) {
+	state := RecordState{Phase: Quarantined, Epoch: Epoch{1, 2}, Incarnation: "i", Nonce: 7}
+	voting := RecordState{Phase: Voting, Epoch: Epoch{1, 2}, Incarnation: "i"}
+	for _, test := range []struct {
+		state  RecordState
+		unused Nonce
+		want   bool
+	}{{state, 7, true}, {state, 8, false}, {voting, 7, false}} {
+		r, err := ParseRecord(map[string]string{FieldState: test.state.String(), FieldUnused: test.unused.String()})
+		if err != nil || r.Unused != test.want {
+			t.Errorf("%v with %v: %v, %v", test.state, test.unused, r.Unused, err)
+		}
+	}
+}
+
 func TestParseRecord(t *testing.T) {
 	base := terms(t, "a", "b", "c")
 	want := RecordState{Phase: Retired, Epoch: epochA, Incarnation: inc, Nonce: 7, Ballot: planB.Ballot}

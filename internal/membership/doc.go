@@ -37,11 +37,11 @@
 //	| X        | R       | init   | the operator abandons the change, and a minority votes still |
 //	| X before | R       | change | the master is in the new list only, and was retired by an earlier change |
 //	| V before | R       | change | the same, for a master that an earlier change left behind in the same list |
-//	| R        | V       | serve  | this state stood for W, and the client vouches for it; or a plan lists its nonce and its epoch has begun |
+//	| R        | V       | serve  | this state stood for W, and the client vouches for it, or its stamp says both; or a plan lists its nonce and its epoch has begun |
 //	| R        | V       | init   | all masters stood so for W; or a master votes already |
 //	| R        | V       | change | the plan lists its nonce, and the epoch before is over or the new one has begun |
-//	| R        | R       | serve  | its clock moved: the wait begins anew |
-//	| R whole  | R whole | serve  | the same |
+//	| R        | R       | serve  | its clock moved: the wait begins anew; or the client vouches and stamps it |
+//	| R whole  | R whole | serve  | the same; any client of the epoch stamps it |
 //	| V        | R whole | serve  | its clock moved |
 //	| R whole  | V       | serve  | this state stood for W |
 //	| V        | V       | change | promise |
@@ -89,6 +89,8 @@
 //     is kept so that a client of a list that was left writes nothing.
 //   - An init that gives up a change takes a new number, and takes back masters of an epoch in which a minority votes
 //     still. Without either, a change that died after it had retired two of three masters could not be given up.
+//   - Whoever vouches for a quarantined master stamps it: it writes what the clocks of a quorum show. Without stamps a
+//     master never votes again where no process lives for W.
 //   - Clock notes share a frame, and not a round. Two holders were found where a round was written to some masters
 //     and not yet to others.
 //   - Where as many clocks say one thing as another, their votes do not count until another clock can be compared, or

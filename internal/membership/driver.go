@@ -31,14 +31,19 @@ func Word(v *View, i int) string {
 	return "waits"
 }
 
-// Left is how long master i is still to wait before it may vote in its epoch again, if it is quarantined and waits.
-func Left(v *View, i int) (left time.Duration, waits bool) {
+// Left is how long master i is still to wait before it may vote in its epoch again. timed is false if the master does not
+// wait, and if nobody is known to time its wait: it has no stamp, and this process does not let it vote.
+func Left(v *View, i int) (left time.Duration, timed bool) {
 	rs := v.Masters[i].state()
 	if rs.Phase != Quarantined || rs.Epoch.ID != v.Terms.ID || i >= len(v.Memory.Sights) {
 		return 0, false
 	}
 	m := machine{v: v}
-	return max(m.wait()-m.stood(i), 0), true
+	stood := m.stood(i)
+	if v.Goal != Init && !m.stamped(i) && (stood <= 0 || !rs.Whole && !m.vouched(i)) {
+		return 0, false
+	}
+	return max(m.wait()-stood, 0), true
 }
 
 // Belongs says whether master i votes or waits in an epoch of other terms, and names them.

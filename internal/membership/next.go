@@ -30,12 +30,17 @@ const (
 	GuardFixed                             // a fixed list is never changed
 	GuardAbandon                           // init takes retired masters back where a minority votes
 	GuardAbandonNumber                     // init does not go on with the number of an epoch that is given up
+	GuardStampStands                       // a stamp is of clocks that were read when the record state stood
+	GuardStampVouched                      // only a process that vouches for a record state stamps it
+	GuardStampQuorum                       // a quorum of clocks says how long a record state has stood
+	GuardUnused                            // the word that nothing was ever locked is not believed against the records
 )
 
 // machine is one decision.
 type machine struct {
 	v     *View
 	off   Guard
+	blind bool // serve: this client knows the epoch from stamps only
 	voted bool // Init: a master votes already
 }
 
@@ -60,6 +65,31 @@ func NextWithout(v *View, off Guard) Action {
 }
 
 func (m *machine) keeps(g Guard) bool { return m.off&g == 0 }
+
+// epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
+// the list. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
+// are stamped, and does nothing else.
+func (m *machine) epoch() Epoch {
+	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
+	if !m.v.Terms.Fixed && m.keeps(GuardSight) {
+		if e.Number == 0 && m.v.Memory.Left == (Epoch{}) {
+			m.blind = true
+			for i := range m.v.Masters {
+				if rs := m.v.Masters[i].state(); rs.Epoch.ID == e.ID && m.stamped(i) {
+					e.Number = max(e.Number, rs.Epoch.Number)
+				}
+			}
+		}
+		return e
+	}
+	e.Number = max(e.Number, 1)
+	for i := range m.v.Masters {
+		if rs := m.v.Masters[i].Record.State; rs.Epoch.ID == e.ID {
+			e.Number = max(e.Number, rs.Epoch.Number)
+		}
+	}
+	return e
+}
 
 // each calls f for the masters, from First on, until f returns an Action.
 func (m *machine) each(f func(i int, at *Master) *Action) *Action {
@@ -102,7 +132,7 @@ func (m *machine) wait() time.Duration {
 	switch {
 	case !m.keeps(GuardEpochDrift):
 		return v.Terms.MaxTTL
-	case v.Goal == Init && v.NeverLocked && !m.voted:
+	case v.Goal == Init && v.NeverLocked && !m.voted && (m.unused() || !m.keeps(GuardUnused)):
 		return 0
 	case v.Goal == Init:
 		if t := v.longest(); t != nil { // of a list that is abandoned
@@ -110,6 +140,17 @@ func (m *machine) wait() time.Duration {
 		}
 	}
 	return w
+}
+
+// unused: no record contradicts the word that nothing was ever locked. A master that has a record voted before, or
+// somebody quarantined it who saw its list vote. Only what another Init quarantined on the same word says nothing.
+func (m *machine) unused() bool {
+	for i := range m.v.Masters {
+		if r := &m.v.Masters[i].Record; r.State.Phase != None && !r.Unused {
+			return false
+		}
+	}
+	return true
 }
 
 // longest is the list with the longest wait that the records tell of, if it is longer than that of v.Terms.
@@ -132,7 +173,7 @@ func (m *machine) stood(i int) time.Duration {
 	if rs := m.v.Masters[i].state(); rs.Phase == None || s.State != rs {
 		return 0
 	}
-	return s.Last - s.First
+	return s.Last - s.Since
 }
 
 // set is the compare-and-set of master i to a record state of this phase and epoch.

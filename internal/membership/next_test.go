@@ -39,7 +39,7 @@ var transitions = []struct {
 	{"init gives a change up where a minority votes", "b: X -> R", scene{goal: Init, masters: "VA5+ XA5*+ XA5*+", whole: never, edit: func(v *View) { v.Abandon = true }}},
 	{"init gives a change up, and a master waits for the list before", "b: R before -> R", scene{goal: Init, from: "B", masters: "RA5 VB6* -", whole: never, edit: func(v *View) { v.Abandon = true }}},
 	{"init: all have waited", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW}},
-	{"init: nothing was ever locked", "a: R -> V", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, edit: func(v *View) { v.NeverLocked = true }}},
+	{"init: nothing was ever locked", "a: R -> V", scene{goal: Init, masters: "RA5u RA5u RA5u", whole: never, edit: neverLocked}},
 	{"init: listed masters begin at once", "c: R -> V", scene{goal: Init, masters: "VA5* VA5* RA5", whole: never, edit: listed}},
 	{"init where a minority votes", "b: lost -> R", scene{goal: Init, masters: "VA5 - -", whole: never}},
 
@@ -61,6 +61,8 @@ var transitions = []struct {
 	{"a retired master promises to cancel", "a: X -> X", scene{goal: Cancel, masters: "XA5*+ VA5c VA5c", whole: never}},
 	{"a cancelled master votes again", "a: X -> V", scene{goal: Cancel, masters: "XA5*c VA5c VA5c", whole: never}},
 }
+
+func neverLocked(v *View) { v.NeverLocked = true }
 
 func moved(i int) func(*View) { return func(v *View) { v.Masters[i].Moved = true } }
 
@@ -221,6 +223,8 @@ func TestNext_notYet(t *testing.T) {
 		{"a list that was left", "refuse: these masters were left for another list: 3 masters b c d", scene{masters: "- VB6* VB6*", whole: time.Hour}},
 		{"a change that goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ XA5*+ VA5+", whole: 0}},
 		{"another list's master", "refuse: b belongs to another epoch: 3 masters b c d,", scene{masters: "VA5 VB4 -", whole: time.Hour}},
+		{"two forgot, and whatever the third is, no quorum can vote again", "refuse: 2 of 3 masters (a b) have no valid record, nobody here saw a quorum vote in the last 30s, and 1 of 3 masters (c) are out of reach; no quorum can vote again by itself", scene{masters: "oVA5 - ?", whole: never}},
+		{"init: one is gone", "refuse: c is out of reach; start the master, or correct its URL; if it is gone for good, start an empty server under its old name", scene{goal: Init, masters: "oVA5 - ?", whole: never}},
 		{"too few answer", "refuse: b is out of reach", scene{masters: "VA5 ? -", whole: time.Hour}},
 
 		{"init: one is silent", "refuse: c is out of reach; start the master", scene{goal: Init, masters: "- - ?", whole: never}},
@@ -228,6 +232,7 @@ func TestNext_notYet(t *testing.T) {
 		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
 		{"init: a quorum votes", "done", scene{goal: Init, masters: "- VA5 VA5", whole: never}},
 		{"init: two waited, and the third half as long", "wait 15.302s", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW, edit: halfAsLong(2)}},
+		{"init: nothing was ever locked, but somebody saw this list vote", "wait 30.604s", scene{goal: Init, masters: "RA5u RA5 RA5u", whole: never, edit: neverLocked}},
 		{"init: not all waited", "wait 1ms", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW - time.Millisecond}},
 
 		{"change: to itself", "refuse: the old and the new list", scene{goal: Change, target: "A", masters: "VA5 VA5 VA5", whole: never}},

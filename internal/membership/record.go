@@ -20,6 +20,8 @@ const (
 	FieldClock  = "note"   // the clock note
 	FieldTarget = "target" // during a change: the text of the terms of its target
 	FieldURLs   = "urls"   // during a change: both lists of URLs without passwords, as the driver gives them
+	FieldSince  = "since"  // of R: its stamp
+	FieldUnused = "unused" // of R: its nonce, if Init set it on the word that nothing was ever locked, and no record said otherwise
 	FieldOver   = "over"   // of X: the ballot of the change when it was finished, so that clients of the old list are told
 )
 
@@ -137,6 +139,8 @@ type Record struct {
 	Target   string
 	URLs     string
 	Over     string
+	Stamp    Stamp // of the record state that stands
+	Unused   bool  // the record state was set on the word that nothing was ever locked, which was believed
 	Clock    Note
 	Counters bool // the read found counters
 }
@@ -165,6 +169,14 @@ func ParseRecord(fields map[string]string) (Record, error) {
 		}
 	}
 	r.Target, r.URLs, r.Over = fields[FieldTarget], fields[FieldURLs], fields[FieldOver]
+	if r.Stamp, err = ParseStamp(fields[FieldSince]); err != nil {
+		return Record{}, err
+	}
+	if r.State.Phase != Quarantined || r.Stamp.Nonce != r.State.Nonce {
+		r.Stamp = Stamp{}
+	}
+	// What is left of another record state has the nonce of that one.
+	r.Unused = r.State.Phase == Quarantined && fields[FieldUnused] == r.State.Nonce.String()
 	for f := range fields {
 		if n, isCounter := strings.CutPrefix(f, "c"); isCounter && n != "" && n[0] >= '0' && n[0] <= '9' {
 			r.Counters = true

@@ -26,7 +26,8 @@ const (
 //	XA5    is retired for the ballot of the plan
 //
 // Before a word, "o" says that the record state is of another incarnation. After it, "*" says that the record has the
-// plan, "+" that the master promised it, and "c" that it promised to cancel it with a larger ballot.
+// plan, "+" that the master promised it, and "c" that it promised to cancel it with a larger ballot,
+// "u" that it was quarantined on the word that nothing was ever locked.
 type scene struct {
 	goal    Goal
 	from    string // the letter of Terms: A when empty
@@ -77,7 +78,7 @@ func (s scene) view(t *testing.T) *View {
 	for i, word := range words {
 		v.Masters[i].seat(t, word, i, p, lists)
 		if rs := v.Masters[i].state(); rs.Nonce != 0 {
-			m.Sights = append(m.Sights, Sight{rs, atNow - s.stood, atNow - s.stood})
+			m.Sights = append(m.Sights, Sight{State: rs, First: atNow - s.stood, Last: atNow - s.stood})
 		} else {
 			m.Sights = append(m.Sights, Sight{})
 		}
@@ -122,6 +123,8 @@ func (at *Master) seat(t *testing.T, word string, i int, p Plan, lists map[strin
 		switch mark {
 		case '*':
 			at.Record.Plan = p
+		case 'u':
+			at.Record.Unused = true
 		case '+':
 			at.Record.Intent = Intent{Plan: p, Who: "other"}
 		case 'c':

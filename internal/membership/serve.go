@@ -12,7 +12,7 @@ func (m *machine) serve() Action {
 		wild := func(at *Master) bool { return at.Moved && at.state().Phase == Quarantined }
 		for _, last := range []bool{false, true} {
 			a := m.each(func(i int, at *Master) *Action {
-				if wild(at) != last {
+				if wild(at) != last || m.blind && (at.state().Phase != Quarantined || at.state().Epoch != e) {
 					return nil
 				}
 				return m.advance(e, i, at)
@@ -23,22 +23,6 @@ func (m *machine) serve() Action {
 		}
 	}
 	return m.report(e)
-}
-
-// epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
-// the list.
-func (m *machine) epoch() Epoch {
-	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
-	if !m.v.Terms.Fixed && m.keeps(GuardSight) {
-		return e
-	}
-	e.Number = max(e.Number, 1)
-	for i := range m.v.Masters {
-		if rs := m.v.Masters[i].Record.State; rs.Epoch.ID == e.ID {
-			e.Number = max(e.Number, rs.Epoch.Number)
-		}
-	}
-	return e
 }
 
 // begin is Init: recovery on the operator's word instead of sight. Of two inits the higher number wins, and either only
@@ -137,7 +121,10 @@ func (m *machine) advance(e Epoch, i int, at *Master) *Action {
 		if m.listed(e, i, rs.Nonce) {
 			return m.advanceRecord(e, i)
 		}
-		return m.finish(e, i, at)
+		if a := m.finish(e, i, at); a != nil {
+			return a
+		}
+		return m.stamp(i, at)
 	case rs.Phase == Retired && m.v.Goal == Init && m.v.Abandon:
 		return m.claim(e, i, at)
 	case rs.Phase == Voting || rs.Phase == Retired:
@@ -168,6 +155,10 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 	}
 	a := m.set(i, Quarantined, e)
 	a.Plan = &Plan{}
+	if !m.keeps(GuardStampStands) {
+		a.Stamp = m.times(a.To.State.Nonce)
+	}
+	a.Unused = m.v.Goal == Init && m.v.NeverLocked && m.unused()
 	if rs.Epoch == e { // what is left of a promise is kept
 		a.To.Intent = at.Record.Intent
 	}
@@ -181,7 +172,7 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 }
 
 // vouched: somebody saw e whole less than a maximum TTL before this client first saw the record state of master i, or
-// later.
+// later. Whoever stamps a record state vouches for it, for good: that it was seen so is said of this nonce alone.
 //
 // Invariant: a process that finds that an epoch is over has seen a quorum of it retired, without a break, for W. W is
 // more than a maximum TTL. From then on every sight of that epoch is too old to vouch for a record state. A record
@@ -191,7 +182,7 @@ func (m *machine) vouched(i int) bool {
 	if v.Goal == Init || v.Terms.Fixed || !m.keeps(GuardSight) || !m.keeps(GuardSightAtFinish) {
 		return true
 	}
-	return v.Memory.Whole != Never && v.Memory.Whole > v.Memory.Sights[i].First-v.Terms.MaxTTL
+	return m.stamped(i) || v.Memory.Whole != Never && v.Memory.Whole > v.Memory.Sights[i].First-v.Terms.MaxTTL
 }
 
 // intact picks the masters that have all counters and intents of e: none of them lost its record since it began.
@@ -245,7 +236,7 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 		}
 		a.Counters, pick = RaiseCountersToFloor, func(_ int, o *Master) bool { return o.Old }
 	}
-	after := m.v.Memory.Sights[i].First + m.wait()
+	after := m.v.Memory.Sights[i].Since + m.wait()
 	if !m.keeps(GuardWaitQuarantined) {
 		after = Never
 	}
@@ -345,7 +336,7 @@ const slowest = 5 * time.Second
 // report says how it stands when nothing can be done now.
 func (m *machine) report(e Epoch) Action {
 	v, soonest, others := m.v, time.Duration(0), time.Duration(0)
-	silent, retired, lost, foreign := -1, -1, -1, -1
+	silent, retired, lost, foreign, forgot := -1, -1, -1, -1, 0
 	for i := range v.Masters {
 		at := &v.Masters[i]
 		rs := at.state()
@@ -365,6 +356,7 @@ func (m *machine) report(e Epoch) Action {
 		case rs.Phase == Voting && rs.Epoch.ID == e.ID:
 		case rs.Phase == None || rs.Phase == Quarantined || rs.Epoch.ID == e.ID:
 			lost = i
+			forgot++
 		default:
 			foreign = i
 		}
@@ -382,6 +374,8 @@ func (m *machine) report(e Epoch) Action {
 		return refuse(Foreign, foreign)
 	case others > 0:
 		return Action{Kind: Wait, For: others}
+	case silent >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():
+		return refuse(NeedsMasters, silent) // whatever the silent ones are
 	case silent >= 0:
 		return refuse(Unreachable, silent)
 	}

@@ -27,9 +27,10 @@ type Master struct {
 	Received    time.Duration // ...answered, on the client's elapsed clock
 	Incarnation string        // what the master is now
 	Record      Record
-	Learned     bool // the driver read all counters with the record, and keeps them
-	Moved       bool // its clock moved: see Judge, or the watch of the connection
-	Note        Note // what its clock note is to be when it is quarantined: see Judge
+	Time        time.Duration // of the master's clock, since 1970; 0 if it was not read
+	Learned     bool          // the driver read all counters with the record, and keeps them
+	Moved       bool          // its clock moved: see Judge, or the watch of the connection
+	Note        Note          // what its clock note is to be when it is quarantined: see Judge
 }
 
 // View is all that a decision rests on: what one look saw, what the client remembers, and what is wanted. NewView makes
@@ -90,10 +91,11 @@ type Memory struct {
 	at     time.Duration // the View that was observed last
 }
 
-// Sight says from when to when a client has seen one record state. It stood from First to Last without a break.
+// Sight says from when to when a client has seen one record state. It stood from First to Last without a break. Since is
+// First, or earlier if the stamp of the record state proves that: then it stood from Since on.
 type Sight struct {
-	State       RecordState
-	First, Last time.Duration
+	State              RecordState
+	First, Last, Since time.Duration
 }
 
 // NewMemory is that of a client that has seen nothing.
@@ -122,7 +124,11 @@ func (m *Memory) ObserveWithout(v *View, off Guard) {
 		case s.State == state:
 			s.Last = max(s.Last, at.Sent)
 		case off&GuardLookAgain == 0 || s.State.Phase != Retired:
-			*s = Sight{state, at.Received, at.Sent}
+			*s = Sight{State: state, First: at.Received, Last: at.Sent}
+		}
+		s.Since = s.First
+		if d, ok := v.standing(i, off); ok && s.State == state {
+			s.Since = min(s.First, v.Now-d)
 		}
 	}
 	if m.Doubt != v.Doubt {
@@ -221,6 +227,8 @@ type Action struct {
 	From, To Head
 	Plan     *Plan // to be set beside the head; nil leaves it as it is
 	Counters Counters
+	Stamp    *Stamp // to be set beside the head, which stays; nil leaves it as it is
+	Unused   bool   // the record state is set on the word that nothing was ever locked: see Record
 	Learn    []int
 	For      time.Duration
 	Why      Why
@@ -230,6 +238,9 @@ type Action struct {
 // of URLs without passwords.
 func (a *Action) Fields(v *View, urls string) []string {
 	var f []string
+	if a.Stamp != nil && a.Stamp.Nonce == a.From.State.Nonce {
+		return []string{FieldSince, a.Stamp.String()}
+	}
 	if a.Plan != nil {
 		f = append(f, FieldPlan, a.Plan.String())
 	}
@@ -248,6 +259,9 @@ func (a *Action) Fields(v *View, urls string) []string {
 	}
 	if a.To.State.Phase == Quarantined {
 		f = append(f, FieldClock, v.Masters[a.Master].Note.String())
+	}
+	if a.Unused {
+		f = append(f, FieldUnused, a.To.State.Nonce.String())
 	}
 	// An Init that gives up a change waits for the locks of both lists, also when it is called again.
 	switch longest := v.longest(); {

@@ -17,6 +17,9 @@ const (
 	CancelCommand = "redlock cancel --nodes URLS"
 )
 
+// replaceIt is what to do about a master that is gone for good, while no quorum can change the list.
+const replaceIt = "start an empty server under its old name (?name=OLD_ADDRESS in the URL of all programs)"
+
 // Code is why an Action waits or refuses.
 type Code uint8
 
@@ -28,6 +31,7 @@ const (
 	Moved                       // a change from this list was finished
 	BeingChanged                // locks have stopped for a change
 	NeedsWord                   // only the operator knows whether this list is the right one: exit code 5
+	NeedsMasters                // likewise, and first all masters must be there again: exit code 7
 	NothingToChange             // both lists are one
 	FixedList                   // such a list is never changed
 	OtherChange                 // a change to another list is unfinished
@@ -57,8 +61,14 @@ func Explain(v *View, a Action) string {
 	}
 	switch a.Why.Code {
 	case Recovering:
+		if m := (machine{v: v}); v.Goal == Init && v.NeverLocked && !m.unused() {
+			return fmt.Sprintf("the records contradict that nothing was ever locked, so this waits until every lock may be over: %s", v.states())
+		}
 		return fmt.Sprintf("masters recover: %s; run %s to wait for them", v.states(), StatusCommand)
 	case Unreachable:
+		if v.Goal == Init {
+			return fmt.Sprintf("%s; start the master, or correct its URL; if it is gone for good, %s", master, replaceIt)
+		}
 		return fmt.Sprintf("%s; start the master, or correct its URL", master)
 	case Unfinished:
 		return fmt.Sprintf("%s; finish that change with %s, or give it up with %s; if neither can go on, end every process of that change and add %s",
@@ -76,6 +86,11 @@ func Explain(v *View, a Action) string {
 	case NeedsWord:
 		return fmt.Sprintf("%s have no valid record, and nobody here saw a quorum vote in the last %v; if this list is still the right one, and no other list took its place: %s",
 			lost, v.Terms.MaxTTL, InitCommand)
+	case NeedsMasters:
+		silent := v.names(func(at *Master) bool { return at.Old && !at.Answered })
+		return fmt.Sprintf("%s have no valid record, nobody here saw a quorum vote in the last %v, and %s are out of reach; no quorum can vote again by itself, and the list cannot be changed; "+
+			"start those that are out of reach, and in place of each that is gone for good %s; then, if this list is still the right one, and no other list took its place: %s",
+			lost, v.Terms.MaxTTL, silent, replaceIt, InitCommand)
 	case NothingToChange:
 		return "the old and the new list, maximum TTL and drift are the same; there is nothing to change"
 	case FixedList:
@@ -83,7 +98,7 @@ func Explain(v *View, a Action) string {
 	case OtherChange:
 		return fmt.Sprintf("another change is unfinished %s; finish it with %s, or give it up with %s", v.unfinished(), ChangeCommand, CancelCommand)
 	case NoQuorum:
-		return fmt.Sprintf("too few of the old masters have their record: %s; recover them first: %s", v.states(), StatusCommand)
+		return fmt.Sprintf("too few of the old masters have their record: %s; recover them first: %s, which says what to do if they cannot recover", v.states(), StatusCommand)
 	case NotReady:
 		return fmt.Sprintf("%s; nothing has stopped: the change begins when all masters of the new list are ready", master)
 	case TooFewReady:
@@ -119,10 +134,12 @@ func Describe(v *View, i int) string {
 	case rs.Phase == Retired:
 		return "was retired for a change to " + target(&at.Record)
 	}
-	m := machine{v: v}
-	left := max(m.wait()-m.stood(i), 0)
 	if v.Goal == Change || i >= len(v.Memory.Sights) {
 		return "is quarantined"
+	}
+	left, timed := Left(v, i)
+	if !timed {
+		return "is quarantined, and no program times its wait"
 	}
 	return fmt.Sprintf("is quarantined, votes in about %v", left.Round(10*time.Millisecond))
 }

@@ -97,6 +97,9 @@ type Binding struct {
 	Admit func(Identity) error
 	// Up is called after each new connection, when Submit accepts ops again.
 	Up func()
+	// Back is called when the master answers that had not answered for longer than a node waits before
+	// it sends no more ([ErrStalled]).
+	Back func()
 	// Down is called with the reason after each connection that broke, and after each attempt to
 	// connect that failed, until the node is closed. Up follows if an attempt succeeds.
 	Down func(error)

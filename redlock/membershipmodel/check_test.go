@@ -130,6 +130,8 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 		{Name: "change, a master out of its reach", Lists: lists(listA, disjoint), Procs: procs(toB.cut(2)), Attempts: attempts(lockA)},
 		{Name: "change, a loss", Lists: lists(listA, shares2), Procs: procs(clientA, toB), Losses: 1},
 		{Name: "clocks", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA), Jumps: 1},
+		{Name: "stamps", Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA), Losses: 1, Late: 1, Stamps: true},
+		{Name: "stamps, a clock", Lists: lists(listA), Procs: procs(clientA.brief()), Jumps: 1, Stamps: true},
 	} {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()

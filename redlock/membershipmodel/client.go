@@ -36,6 +36,7 @@ func newDriver(w *World) *driver { return &driver{w: w} }
 type decision struct {
 	proc   proc              // what the process remembers now
 	action membership.Action // its masters are those of the view
+	who    int               // the process
 	master int
 	to     record // of a Swap: what it sets
 	plan   plan   // the plan that it makes, if it makes one
@@ -68,6 +69,10 @@ func (d *driver) prepare(s *state, p int, answered uint16, reads func(i int) (*r
 			at.Sent = now - time.Duration(age)*tick
 			at.Received = at.Sent
 			d.unpackRecord(&at.Record, r)
+			if w.Stamps {
+				at.Time = w.clock(s, i) - time.Duration(age)*tick
+				d.unpackStamp(s, &at.Record, r, age, who.List)
+			}
 			d.counters[i] = r.counter
 		}
 		d.view.Masters = append(d.view.Masters, at)
@@ -95,7 +100,7 @@ func (d *driver) remember(p *proc, list int) {
 	m.Sights = m.Sights[:len(d.index)]
 	for k, i := range d.index {
 		first := now - time.Duration(p.sights[i].age)*tick
-		m.Sights[k] = membership.Sight{State: d.unpackRecordState(p.sights[i].state), First: first, Last: first}
+		m.Sights[k] = membership.Sight{State: d.unpackRecordState(p.sights[i].state), First: first, Last: first, Since: first}
 		if p.sights[i].state == (recordState{}) {
 			m.Sights[k] = membership.Sight{}
 		}
@@ -110,7 +115,7 @@ func (d *driver) decide(s *state, p, first int) (decision, []int) {
 	if a.Kind == membership.Learn {
 		return decision{}, a.Learn
 	}
-	out := decision{action: a, proc: d.recall(s, p)}
+	out := decision{action: a, who: p, proc: d.recall(s, p)}
 	if a.Kind == membership.Swap {
 		out.master = d.index[a.Master]
 		out.to = d.pack(s, &a, &out)
@@ -139,7 +144,15 @@ func (d *driver) recall(s *state, p int) proc {
 // pack translates what a Swap sets.
 func (d *driver) pack(s *state, a *membership.Action, out *decision) record {
 	from := &d.view.Masters[a.Master].Record
-	r := record{counter: d.counters[out.master]}
+	r := record{counter: d.counters[out.master], unused: a.Unused}
+	if a.Stamp != nil {
+		if r.unused = from.Unused; a.Stamp.Nonce != from.State.Nonce {
+			r.unused = a.Unused
+		}
+		for k, i := range d.w.Lists[d.w.Procs[out.who].List].Masters {
+			r.stamped |= uint16(bit(a.Stamp.Times[k] != 0)) << i
+		}
+	}
 	if d.w.Jumps > 0 {
 		r.note = d.w.packNote(s, d.view.Masters[a.Master].Note)
 	}
@@ -252,6 +265,23 @@ func (d *driver) unpackRecordState(rs recordState) membership.RecordState {
 	return out
 }
 
+// unpackStamp makes the stamp of a record that was read by a process with this list.
+func (d *driver) unpackStamp(s *state, to *membership.Record, r *record, age uint8, list int) {
+	if r.stamped == 0 || d.w.listOf(r.state.epoch) != list {
+		return
+	}
+	to.Stamp.Nonce = to.State.Nonce
+	for _, i := range d.w.Lists[list].Masters {
+		at := time.Duration(0)
+		if r.stamped&(1<<i) != 0 {
+			if at = d.w.clock(s, i) - time.Duration(r.stampAge+age)*tick; r.leapt&(1<<i) != 0 {
+				at -= jump
+			}
+		}
+		to.Stamp.Times = append(to.Stamp.Times, at)
+	}
+}
+
 func (d *driver) unpackRecord(to *membership.Record, r *record) {
 	to.State = d.unpackRecordState(r.state)
 	if r.intent != 0 {
@@ -260,6 +290,7 @@ func (d *driver) unpackRecord(to *membership.Record, r *record) {
 	if r.plan != 0 {
 		to.Plan = d.plans[r.plan-1]
 	}
+	to.Unused = r.unused
 	if r.state.epoch != 0 {
 		to.Terms = d.w.terms[d.w.listOf(r.state.epoch)]
 	}

@@ -52,6 +52,44 @@ func mask(of []bool) (m uint16) {
 	return m
 }
 
+// clock is what the clock of master i shows now.
+func (w *World) clock(s *state, i int) time.Duration {
+	return epochOfClocks + time.Duration(s.masters[i].jumped)*jump
+}
+
+// stampAge is from when on the age of a stamp does not matter any more.
+func (w *World) stampAge() (most uint8) {
+	for list := range w.Lists {
+		most = max(most, w.wait(list))
+	}
+	return most
+}
+
+// tickStamps lets the stamps of a state grow older, those in delayed actions too.
+func (w *World) tickStamps(s *state) {
+	grow := func(r *record) {
+		if r.stamped != 0 {
+			r.stampAge = min(r.stampAge+1, w.stampAge())
+		}
+	}
+	for i := range w.masters {
+		grow(&s.masters[i].record)
+	}
+	for k := range s.messages {
+		grow(&s.messages[k].to)
+	}
+}
+
+// jumpStamps notes that the clock of master i is ahead of what the stamps of a state say.
+func (s *state) jumpStamps(i int) {
+	for k := range s.masters {
+		s.masters[k].leapt |= s.masters[k].stamped & (1 << i)
+	}
+	for k := range s.messages {
+		s.messages[k].to.leapt |= s.messages[k].to.stamped & (1 << i)
+	}
+}
+
 // compare compares the clocks of the masters in answered, of which a quorum of this list is needed.
 func (w *World) compare(s *state, answered uint16, list int, overdue bool) membership.Judgement {
 	readings := make([]membership.Reading, len(w.masters))

@@ -161,7 +161,7 @@ func (x *explorer) visit(s *state, parent int32) (int32, bool) {
 	return id, true
 }
 
-// lockable: a quorum of some list votes in one epoch. Any client with that list can lock then.
+// lockable: a quorum of some list votes in one epoch. Any client with that list can lock then. With All every master does.
 func (d *driver) lockable(s *state) bool {
 	found := false
 	for list := range d.w.Lists {
@@ -172,7 +172,7 @@ func (d *driver) lockable(s *state) bool {
 					n++
 				}
 			}
-			found = found || n >= d.w.quorum(list)
+			found = found || n >= d.w.quorum(list) && (!d.w.All || n == len(d.w.Lists[list].Masters))
 		})
 	}
 	return found

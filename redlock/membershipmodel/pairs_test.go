@@ -27,7 +27,7 @@ func operatorPairs() (worlds []World) {
 	for i, p := range operators {
 		for _, q := range operators[i:] {
 			w := World{Name: p.name + " and " + q.name, Lists: lists(listA, longer), Procs: procs(p.proc, q.proc), Attempts: attempts(lockA, lockB),
-				Kills: 2, Jumps: 1, Numbers: 4}
+				Kills: 2, Jumps: 1, Numbers: 4, Stamps: true}
 			if p.name != "change" && q.name != "change" {
 				w.Procs = procs(p.proc, q.proc, toB.mortal())
 				w.Kills++

@@ -51,7 +51,12 @@ type record struct {
 	intent  uint8 // index in state.plans, plus 1
 	plan    uint8 // likewise
 	counter uint8
+	unused  bool // of a quarantined one: Init set it on the word that nothing was ever locked, which was believed
 	note    note
+	// The stamp of a quarantined one: how many ticks ago it was made, the masters whose clocks it has, and those of them
+	// whose clocks have jumped since.
+	stampAge       uint8
+	stamped, leapt uint16
 }
 
 type master struct {
@@ -99,6 +104,7 @@ type message struct {
 	setPlan bool
 	setNote bool
 	leap    bool
+	_       bool // so that a state has no gaps
 }
 
 type phase uint8
@@ -139,6 +145,7 @@ type looking struct {
 type read struct {
 	record record
 	age    uint8
+	_      uint8 // so that a state has no gaps
 }
 
 // tidy renames what only has a name: nonces are numbered in the order in which the state mentions them, plans by
@@ -338,7 +345,8 @@ func (s *state) fresh() uint8 {
 
 func compareMessages(a, b *message) int {
 	return cmp.Or(cmp.Compare(a.master, b.master), compareRecordStates(&a.to.state, &b.to.state), compareRecordStates(&a.from, &b.from),
-		cmp.Compare(a.pledged, b.pledged), cmp.Compare(a.to.intent, b.to.intent), cmp.Compare(a.to.counter, b.to.counter))
+		cmp.Compare(a.pledged, b.pledged), cmp.Compare(a.to.intent, b.to.intent), cmp.Compare(a.to.counter, b.to.counter), cmp.Compare(bit(a.to.unused), bit(b.to.unused)),
+		cmp.Compare(a.to.stampAge, b.to.stampAge))
 }
 
 func compareRecordStates(a, b *recordState) int {

@@ -65,7 +65,7 @@ func (d *driver) next(dst []transition, s *state) []transition {
 	w := d.w
 	dst = d.tick(dst, s)
 	for p := range w.Procs {
-		if s.procs[p].dead {
+		if s.procs[p].dead || w.Procs[p].Informed && !w.recorded(s) {
 			continue
 		}
 		if w.Procs[p].Stepwise {
@@ -87,6 +87,16 @@ func (d *driver) next(dst []transition, s *state) []transition {
 		dst = d.attempt(dst, s, a)
 	}
 	return dst
+}
+
+// recorded: some master has a record.
+func (w *World) recorded(s *state) bool {
+	for i := range w.masters {
+		if s.masters[i].state.phase != membership.None {
+			return true
+		}
+	}
+	return false
 }
 
 // add appends the transition to a copy of s that change makes, unless it leads nowhere.
@@ -116,8 +126,13 @@ func (d *driver) tick(dst []transition, s *state) []transition {
 				at.note.age++
 			}
 		}
+		if d.w.Stamps {
+			d.w.tickStamps(to)
+		}
 		for p := range d.w.Procs {
-			to.procs[p].tick(d.w, p)
+			if to.procs[p].tick(d.w, p); d.w.Procs[p].Brief {
+				to.procs[p] = proc{whole: d.w.never(p)}
+			}
 		}
 		for a := range d.w.Attempts {
 			to.attempts[a].tick(d.w)
@@ -234,7 +249,7 @@ func (d *driver) message(s *state, out *decision) message {
 	from := &d.view.Masters[k].Record
 	a := &out.action
 	return message{leap: out.leaped, master: uint8(out.master + 1), to: out.to, from: d.packRecordState(s, from.State), pledged: d.packBallot(s, from.Intent.Ballot),
-		setPlan: a.Plan != nil, setNote: d.w.Jumps > 0 && a.To.State.Phase == membership.Quarantined}
+		setPlan: a.Plan != nil, setNote: d.w.Jumps > 0 && a.To.State.Phase == membership.Quarantined && a.To.State != a.From.State}
 }
 
 // make puts the plan of a decision among the plans and names it in the message. Where there are too many plans the
@@ -355,6 +370,7 @@ func (d *driver) masterFaults(dst []transition, s *state, i int) []transition {
 		dst = d.add(dst, s, Step{Kind: Jump, Master: i}, func(to *state) {
 			to.left.jumps--
 			to.masters[i].jumped++
+			to.jumpStamps(i)
 			to.masters[i].owner, to.masters[i].left = 0, 0
 			for a := range to.attempts { // a client that waits for votes watches the clocks of its connections
 				if me := &to.attempts[a]; me.phase == asking {

@@ -58,6 +58,16 @@ func (w *World) exchange(s *state, order *[maxMasters]int) {
 			}
 		}
 	}
+	for k := range n {
+		mask(&s.masters[k].stamped)
+		mask(&s.masters[k].leapt)
+		mask(&s.looking.reads[k].record.stamped)
+		mask(&s.looking.reads[k].record.leapt)
+	}
+	for k := range s.messages {
+		mask(&s.messages[k].to.stamped)
+		mask(&s.messages[k].to.leapt)
+	}
 	for a := range w.Attempts {
 		mask(&s.attempts[a].voted)
 		mask(&s.attempts[a].support)
@@ -106,7 +116,18 @@ func bit(b bool) uint64 {
 }
 
 func (r *record) shape() uint64 {
-	return r.state.shape() | uint64(r.intent)<<32 | uint64(r.plan)<<40 | uint64(r.counter)<<48
+	return r.state.shape() | bit(r.unused)<<26 | uint64(r.intent)<<32 | uint64(r.plan)<<40 | uint64(r.counter)<<48
+}
+
+// stampsOf tells apart what stamps say of master i, and its own stamp.
+func (w *World) stampsOf(s *state, i int) uint64 {
+	r := &s.masters[i].record
+	of, leapt := uint64(0), uint64(0)
+	for k := range w.masters {
+		of += uint64(s.masters[k].stamped >> i & 1)
+		leapt += uint64(s.masters[k].leapt >> i & 1)
+	}
+	return uint64(r.stampAge) | uint64(count(r.stamped))<<8 | uint64(count(r.leapt))<<16 | of<<24 | leapt<<32
 }
 
 // signature tells masters apart by all that a state says of them, but not by name.
@@ -115,6 +136,9 @@ func (w *World) signature(s *state, i int) uint64 {
 	at := &s.masters[i]
 	h.add(at.shape(), uint64(at.note.frame)|uint64(at.note.offset)<<8|uint64(at.note.age)<<16|bit(at.down)<<24|
 		uint64(at.owner)<<32|uint64(at.left)<<40|uint64(at.jumped)<<48)
+	if w.Stamps {
+		h.add(w.stampsOf(s, i))
+	}
 	for p := range w.Procs {
 		if v := &s.procs[p].sights[i]; v.state.phase != 0 || s.procs[p].doubted != 0 {
 			h.add(v.state.shape()|bit(s.procs[p].doubted>>i&1 != 0)<<32|bit(v.state.nonce == at.state.nonce)<<33|uint64(v.age)<<40, uint64(p))

@@ -225,6 +225,8 @@ func tellSwap(before, after *teller, i int, s, to *state, r *record, label int) 
 	switch rs := r.state; {
 	case promises(was, r):
 		return fmt.Sprintf("%s is %s and promises %s", m, is, after.plan(to, r.intent))
+	case rs.phase == membership.Quarantined && r.stamped != 0 && rs == was.state:
+		return fmt.Sprintf("%s is %s; stamps it", m, is)
 	case rs.phase == membership.Quarantined && rs.whole:
 		return fmt.Sprintf("%s is %s and its clock moved; it is R n%d, whole", m, is, label)
 	case rs.phase == membership.Quarantined:

@@ -43,6 +43,17 @@ var variants = []struct {
 	{"fault 9: init on flushed masters, as new", func(w *World) { w.Procs = procs(initI.neverLocked()) },
 		World{Lists: lists(listA), Procs: procs(initI), Attempts: attempts(lockA, lockA2), Losses: 3}, twoHolders},
 
+	{"nobody writes down since when a master waits", func(w *World) { w.Stamps = false },
+		World{Lists: lists(listA), Procs: procs(clientA.brief()), Losses: 1, Stamps: true, Recovered: true, All: true}, deadEnd},
+	{"a stamp comes with the claim", off(ms.GuardStampStands),
+		World{Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 2, Late: 1, Posts: 1, Stamps: true}, twoHolders},
+	{"a process stamps what it does not vouch for", off(ms.GuardStampVouched),
+		World{Lists: lists(listA, single), Procs: procs(clientA, toB.cut(2)), Attempts: attempts(lockA, lockB), Losses: 2, Late: 1, Posts: 1, Stamps: true}, twoHolders},
+	{"one clock says how long a master has waited", off(ms.GuardStampQuorum),
+		World{Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA, lockA2), Losses: 1, Jumps: 1, Stamps: true}, twoHolders},
+	{"init believes against the records that nothing was ever locked", off(ms.GuardUnused),
+		World{Lists: lists(listA), Procs: procs(clientA, initI.neverLocked().informed()), Attempts: attempts(lockA, lockA2), Losses: 3}, twoHolders},
+
 	{"rule 1: sight", off(ms.GuardSight),
 		World{Lists: lists(listA, disjoint), Procs: procs(clientA, toB), Attempts: attempts(lockA, lockB), Losses: 3}, twoHolders},
 	{"rule 2: sight at the finish", off(ms.GuardSightAtFinish),
@@ -149,7 +160,7 @@ func TestVariants_everyGuard(t *testing.T) {
 	for _, test := range variants {
 		out |= with(test.world, test.broken).Off
 	}
-	if all := ms.GuardAbandonNumber<<1 - 1; out != all {
+	if all := ms.GuardUnused<<1 - 1; out != all {
 		t.Errorf("no variant is without guards %b", all&^out)
 	}
 }

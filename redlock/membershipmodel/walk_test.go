@@ -66,6 +66,7 @@ func fiveMastersHold(t *testing.T, walks int) {
 	for _, w := range fiveWorlds {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
+			w.Stamps = true
 			won := walk(t, w, walks, walkSteps)
 			if taken := won[0] + won[1] + won[2] + won[3]; replay.Listed() && taken >= 20 && won[2]+won[3] < taken/12 {
 				t.Errorf("too few walks in which two attempts took the lock: %v", won)

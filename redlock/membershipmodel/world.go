@@ -45,6 +45,8 @@ type Proc struct {
 	Fast        bool  // its clock runs twice as fast as the others'
 	Stepwise    bool  // it reads the masters one by one; one process of a world may
 	Cut         []int // masters that it never reaches
+	Informed    bool  // it looks only while some master has a record: its operator has seen that the list was in use
+	Brief       bool  // it lives for less than a tick: at each tick another one goes on, which remembers nothing
 	Mortal      bool  // a kill ends it; else a kill makes it forget, as when another process goes on
 }
 
@@ -85,7 +87,9 @@ type World struct {
 	Late      int  // at most so many actions are decided and not yet executed
 	Posts     int  // so many actions are delayed at all; 0 means any number
 	Tokens    bool // count tokens, with an acquire and a confirmation per master; else a grant is one step
+	Stamps    bool // processes read the masters' clocks when they look at records, and stamp what waits
 	Steps     bool // acquire and extend master by master
+	All       bool // of Recovered: what can come back is that every master votes, and not only a quorum
 	Recovered bool // only serve what can come back: see Check
 
 	Off membership.Guard // guards taken out of the machine

@@ -54,6 +54,8 @@ func (p Proc) stepwise() Proc          { p.Stepwise = true; return p }
 func (p Proc) mortal() Proc            { p.Mortal = true; return p }
 func (p Proc) fast() Proc              { p.Fast = true; return p }
 func (p Proc) abandons() Proc          { p.Abandon = true; return p }
+func (p Proc) brief() Proc             { p.Brief = true; return p }
+func (p Proc) informed() Proc          { p.Informed = true; return p }
 func (p Proc) neverLocked() Proc       { p.NeverLocked = true; return p }
 
 func with(w World, change func(*World)) World {
@@ -93,6 +95,21 @@ var soundWorlds = []struct {
 	{World{Name: "recovery: tokens, proposals ahead of the clock", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(floor4, floor8, lockA), Losses: 2, Tokens: true}, soak, 388_631},
 	{World{Name: "fixed list: first use, two losses", Lists: lists(fixedA), Procs: procs(clientA, clientA), Attempts: attempts(lockA, lockA2), Start: Empty, Losses: 2}, small, 39_802},
 	{World{Name: "fixed list: first use, two losses, a late action", Lists: lists(fixedA), Procs: procs(clientA, clientA), Attempts: attempts(lockA, lockA2), Start: Empty, Losses: 2, Late: 1}, soak, 342_986},
+
+	// One list: stamps.
+	{World{Name: "stamps: three losses, a late action", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 3, Late: 1, Stamps: true}, small, 17_736},
+	{World{Name: "stamps: brief processes, two losses, two late actions", Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA, lockA2), Losses: 2, Late: 2, Stamps: true}, small, 7_536},
+	{World{Name: "stamps: brief processes and one that stays, a client's clock jumps", Lists: lists(listA), Procs: procs(clientA, clientA.brief()), Attempts: attempts(lockA, lockA2), Losses: 2, OwnJumps: 1, Stamps: true}, small, 12_416},
+	{World{Name: "stamps: fixed list, brief processes", Lists: lists(fixedA), Procs: procs(clientA.brief()), Attempts: attempts(lockA, lockA2), Start: Empty, Losses: 2, Stamps: true}, small, 1_639},
+	{World{Name: "stamps: masters restart with old data", Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA, lockA2), Losses: 1, Restarts: 2, Late: 1, Stamps: true}, small, 18_180},
+	{World{Name: "stamps: reads one by one", Lists: lists(listA), Procs: procs(clientA.stepwise().brief()), Attempts: attempts(lockA, lockA2), Losses: 2, Stamps: true}, small, 31_608},
+	{World{Name: "stamps: tokens", Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA, lockA2), Losses: 2, Tokens: true, Stamps: true}, small, 8_064},
+	{World{Name: "stamps: a clock jumps, a loss", Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA, lockA2), Jumps: 1, Losses: 1, Stamps: true}, large, 64_300},
+	{World{Name: "stamps: two clocks jump", Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA, lockA2), Jumps: 2, Stamps: true}, large, 54_220},
+	{World{Name: "stamps: init against brief processes", Lists: lists(listA), Procs: procs(clientA.brief(), initI), Attempts: attempts(lockA, lockA2), Losses: 2, Late: 1, Posts: 1, Stamps: true}, large, 46_588},
+	{World{Name: "stamps: a change, two losses, a late action", Lists: lists(listA, longer), Procs: procs(clientA.brief(), toB), Attempts: attempts(lockA, lockB), Losses: 2, Late: 1, Posts: 1, Stamps: true}, large, 86_257},
+	{World{Name: "stamps: a change, no master stays, two losses", Lists: lists(listA, disjoint), Procs: procs(clientA.brief(), toB), Attempts: attempts(lockA, lockB), Losses: 2, Stamps: true}, large, 16_479},
+	{World{Name: "stamps: there and back, a loss", Lists: lists(listA, longer), Procs: procs(clientA.brief(), toB, backToA), Attempts: attempts(lockA, lockB), Losses: 1, Numbers: 3, Stamps: true}, large, 13_459},
 
 	// One list: init.
 	{World{Name: "init: two at once, a loss", Lists: lists(listA), Procs: procs(initI, initJ), Attempts: attempts(lockA, lockA2), Start: Empty, Losses: 1, Late: 1, Posts: 1}, small, 48_196},
@@ -138,6 +155,9 @@ var soundWorlds = []struct {
 
 	// What comes back: no state is a dead end.
 	{World{Name: "live: recovery, a kill, a late action", Lists: lists(listA), Procs: procs(clientA), Losses: 1, Kills: 1, Late: 2, Recovered: true}, small, 166},
+	{World{Name: "live: brief processes", Lists: lists(listA), Procs: procs(clientA.brief()), Losses: 1, Late: 2, Stamps: true, Recovered: true, All: true}, small, 98},
+	{World{Name: "live: brief processes, with init", Lists: lists(listA), Procs: procs(clientA.brief(), initI), Losses: 3, Stamps: true, Recovered: true, All: true}, small, 4_451},
+	{World{Name: "live: brief processes, a clock jumps", Lists: lists(listA), Procs: procs(clientA.brief()), Jumps: 1, Stamps: true, Recovered: true, All: true}, small, 760},
 	{World{Name: "live: recovery, a master is gone", Lists: lists(listA), Procs: procs(clientA), Downs: 1, Gone: true, Kills: 1, Recovered: true}, small, 18},
 	{World{Name: "live: any losses, with init", Lists: lists(listA), Procs: procs(clientA, initI), Losses: 3, Kills: 1, Recovered: true}, small, 18_842},
 	{World{Name: "live: init, two at once", Lists: lists(listA), Procs: procs(clientA, initI, initJ), Start: Empty, Late: 1, Recovered: true}, small, 63_682},

@@ -151,7 +151,7 @@ func guardsOff() (off membership.Guard) {
 
 // fields are what a look reads of a record, without the counters.
 var fields = []string{membership.FieldState, membership.FieldIntent, membership.FieldPlan, membership.FieldTerms,
-	membership.FieldClock, membership.FieldTarget, membership.FieldURLs, membership.FieldOver, membership.FieldBefore}
+	membership.FieldClock, membership.FieldTarget, membership.FieldURLs, membership.FieldOver, membership.FieldBefore, membership.FieldUnused, membership.FieldSince}
 
 // look reads all records at once.
 func (d *Driver) look(ctx context.Context) *membership.View {
@@ -196,7 +196,7 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 		return r
 	}
 	at.Answered, at.Record, at.Incarnation = true, rec, reply.Seen.Incarnation
-	at.Sent, at.Received = reply.Seen.Sent, reply.Seen.Received
+	at.Sent, at.Received, at.Time = reply.Seen.Sent, reply.Seen.Received, reply.Seen.Time
 	d.times[k] = reply.Seen.Time
 	if at.Learned {
 		d.known[k] = counters(reply.Record)

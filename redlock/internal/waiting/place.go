@@ -22,6 +22,9 @@ const (
 	// recoveryLook is the longest time until a waiter looks at masters that recover again.
 	// Another client may end the recovery, and this one need not notice.
 	recoveryLook = 5 * time.Second
+	// silentLook is the same while masters that do not answer could make the quorum. One that
+	// answers again wakes the contender.
+	silentLook = time.Second
 )
 
 // Place is the contender's place in the masters' queues. Each round takes it under a holder id of
@@ -77,6 +80,8 @@ type Round struct {
 	Behind  bool // see [Behind]
 	// Held and Recovering are the round's error. Granted says whether a master granted.
 	Held, Recovering, Granted bool
+	// MayVote is how many masters vote, or did not answer and may vote.
+	MayVote int
 	// RetryAfter is when a quorum could be free; 0 when that is not known.
 	RetryAfter time.Duration
 }
@@ -124,7 +129,11 @@ func (p *Place) Patience(r *Round, jitter func(time.Duration) time.Duration) tim
 	switch {
 	case r.Recovering && r.RetryAfter > 0:
 		// The masters say when. Each that votes sooner wakes the contender.
-		return min(r.RetryAfter, recoveryLook) + jitter(10*time.Millisecond)
+		look := recoveryLook
+		if r.MayVote >= r.Need {
+			look = silentLook
+		}
+		return min(r.RetryAfter, look) + jitter(10*time.Millisecond)
 	case r.split():
 		// Half fixed, half random: contenders that split the votes must not meet
 		// again (docs/safety.md A23).

@@ -43,9 +43,10 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 		r    Round
 		want time.Duration
 	}{
-		{"recovering", Round{Recovering: true, RetryAfter: 2 * s}, 2 * s},
+		{"recovering", Round{Recovering: true, RetryAfter: 2 * s, Need: 3}, 2 * s},
 		{"recovering, and nobody says until when", Round{Recovering: true, Granted: true, Need: 3}, PauseMin / 2},
-		{"recovering for long", Round{Recovering: true, RetryAfter: time.Hour}, recoveryLook},
+		{"recovering for long", Round{Recovering: true, RetryAfter: time.Hour, Need: 3, MayVote: 2}, recoveryLook},
+		{"recovering, and silent masters could make the quorum", Round{Recovering: true, RetryAfter: time.Hour, Need: 3, MayVote: 3}, silentLook},
 		{"split", Round{Held: true, Granted: true, RetryAfter: s, Replies: []protocol.Reply{free, held(1, 0, s), held(1, 0, s)}, Need: 3}, PauseMin / 2},
 		{"nobody answered", Round{Need: 3}, PauseMin / 2},
 		{"too few answered, and those say when", Round{RetryAfter: s, Behind: true, Replies: []protocol.Reply{held(1, 1, s)}, Need: 3}, PauseMin / 2},

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/simtest"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// opening opens a client whose messages to and from some masters take this long in the first moments.
+func (c *cluster) opening(trip, first time.Duration, masters ...int) *member {
+	c.t.Helper()
+	start := time.Now()
+	m, err := c.masters.Open(c.t.Context(), func(m *simtest.Client) {
+		for _, i := range masters {
+			m.Ways[i].SetFault(func(cmd nodetest.Command) nodetest.Fault {
+				if d := time.Since(start); cmd.Name != "dial" && d < first {
+					return nodetest.Fault{Delay: trip / 2, ReplyDelay: trip / 2}
+				}
+				return nodetest.Fault{}
+			})
+		}
+	})
+	wantErr(c.t, err, nil)
+	c.t.Cleanup(func() { _ = m.Close() })
+	return &member{m}
+}
+
+// Issue 25, 8: messages take 200 ms while a client opens, longer than it waits for an answer. Open returns when a quorum was seen to
+// vote, so a lock that is free is had at once, and not at the next look of an idle client, 7 s later.
+func TestSim_open_slowAtFirst_locksAtOnce(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		for _, first := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second} {
+			start := time.Now()
+			m := c.opening(200*time.Millisecond, first, 0, 1, 2)
+			opened := time.Since(start)
+			wantErr(t, mustLock(t, m.Mutex("free")).Unlock(t.Context()), nil)
+			if opened > first+time.Second {
+				t.Errorf("slow for %v: opened after %v", first, opened)
+			}
+		}
+	})
+}
+
+// Issue 25, 14: all masters are restarted, and a client that runs will recover them as soon as it has looked. A program that starts
+// in that moment waits for that, and calls no operator. Nor does status.
+func TestSim_open_allRestartedAndAClientLives_noOperatorIsCalled(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		a := c.client()
+		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
+		slow := func(name string) { // the client that lives is connected again some tenths of a second later
+			for i := range c.masters {
+				a.Ways[i].SetFault(func(cmd nodetest.Command) nodetest.Fault { return nodetest.Fault{Cut: true} })
+				a.Ways[i].Cut()
+				c.masters[i].Restart()
+			}
+			time.AfterFunc(500*time.Millisecond, a.heal)
+			t.Log(name)
+		}
+		slow("open")
+		m, err := c.masters.Open(t.Context(), nil)
+		wantErr(t, err, nil)
+		_, err = m.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrRecovering)
+		wantErr(t, m.Close(), nil)
+		time.Sleep(40 * time.Second) // they vote again
+		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
+		slow("status")
+		clk := clock.Monotonic()
+		list := redlock.List{Options: []redlock.Option{redlock.WithClock(clk)}}
+		for _, m := range c.masters {
+			n := m.Node(node.Config{Clock: clk})
+			defer n.Close()
+			list.Nodes = append(list.Nodes, n)
+		}
+		if s, err := redlock.ReadStatus(t.Context(), list); err != nil || s.Standing != redlock.SomeRecover {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// With nobody who vouches the operator is called, a second later.
+func TestSim_open_allRestarted_operatorIsCalled(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		for _, m := range c.masters {
+			m.Restart()
+		}
+		start := time.Now()
+		_, err := c.masters.Open(t.Context(), nil)
+		wantErr(t, err, redlock.ErrNeedsInit)
+		if d := time.Since(start); d < time.Second || d > 1500*time.Millisecond {
+			t.Errorf("called after %v", d)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = c.masters.Open(ctx, nil)
+		wantErr(t, err, redlock.ErrNeedsInit)
+	})
+}
