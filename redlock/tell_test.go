@@ -141,7 +141,7 @@ func TestWithLogger_handlerPanics_clientGoesOn(t *testing.T) {
 func TestObserver_isTold_noMutexLocked(t *testing.T) {
 	t.Parallel()
 	masters := simtest.New(3)
-	wantErr(t, masters.Init(t.Context()), nil)
+	wantErr(t, masters.Init(t.Context(), redlock.WithNodeTimeout(10*time.Second)), nil) // the machine may be busy
 	var client atomic.Pointer[redlock.Client]
 	var lease atomic.Pointer[redlock.Lease]
 	var mu sync.Mutex

@@ -71,7 +71,13 @@ func Start(t testing.TB, n int) *Masters {
 func Begin(t testing.TB, urls []string, opts ...redlock.Option) {
 	t.Helper()
 	list := redlock.List{URLs: urls, Options: append(slices.Clone(opts), redlock.WithNodeTimeout(openTimeout/3))} // the machine may be busy
-	NoErr(t, redlock.Init(context.Background(), list, nil, redlock.NothingWasEverLocked))
+	for end := time.Now().Add(openTimeout); ; {
+		err := redlock.Init(context.Background(), list, nil, redlock.NothingWasEverLocked)
+		if !errors.Is(err, redlock.ErrUnreachable) || time.Now().After(end) {
+			NoErr(t, err)
+			return
+		}
+	}
 }
 
 // URLs are where the masters are, each with the name that all clients know it by.
