@@ -189,6 +189,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 		rounds = ct.rounds
 	}
 	ct.leaveLine(e, lease != nil)
+	ct.nameHolder(err)
 	m.tellAcquired(ctx, lease, err, began, rounds, waits)
 	return lease, err
 }
@@ -225,8 +226,8 @@ func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) 
 	if last := ct.lastRound(); ctx.Err() != nil && last != nil {
 		return nil, gaveUp(ctx, m.l, last)
 	}
-	var round *RoundError
-	if !errors.As(err, &round) || errors.Is(err, ErrRefused) {
+	round := failedRound(err)
+	if round == nil || errors.Is(err, ErrRefused) {
 		return nil, err
 	}
 	ct.setLast(round)
