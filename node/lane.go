@@ -43,7 +43,9 @@ func (r *redisNode) run() {
 		r.dialEnded(err)
 		if err == nil {
 			probe = probeMin
+			r.sub.follow(conn.ident.RunID)
 			err = r.serve(conn)
+			r.sub.follow("")
 			// If broken still names a connection to this process, killPrevious failed and
 			// nothing was sent on conn: then the older connection must be killed.
 			if r.broken.id == 0 || r.broken.runID != conn.ident.RunID {

@@ -58,18 +58,20 @@ type redisNode struct {
 	downErr     error
 	closed      bool
 	epoch       string        // the epoch with which scripts compare the record; see Enter
+	votingState string        // see VotingState
 	voteRefusal error         // why the node asks for no vote; nil: it does
 	doubtedAt   time.Duration // when the lane itself last set voteRefusal
 	live        *redis.Client // the lane's connection, for Close
 
 	// The lane alone uses the fields below.
-	broken       brokenConn
-	clockMonitor clock.Watch   // of the master's clock, over all connections to one process
-	clockReadAt  time.Duration // when the lane last asked for TIME
-	clockRunID   string        // run_id of the process whose clock that is
-	spareOps     []*protocol.Op
-	spareEntries []*unacked.Entry
-	pipe         wire.Pipeline
+	broken        brokenConn
+	clockMonitor  clock.Watch   // of the master's clock, over all connections to one process
+	clockReadAt   time.Duration // when the lane last asked for TIME
+	clockRunID    string        // run_id of the process whose clock that is
+	evictedReadAt time.Duration // when the lane last asked for the number of evicted keys
+	spareOps      []*protocol.Op
+	spareEntries  []*unacked.Entry
+	pipe          wire.Pipeline
 }
 
 var _ Node = (*redisNode)(nil)
@@ -82,6 +84,13 @@ func (r *redisNode) Tag() string { return r.cfg.Tag }
 
 // BehindFailover implements [Node].
 func (r *redisNode) BehindFailover() bool { return r.locator.BehindFailover() }
+
+// VotingState implements [Node].
+func (r *redisNode) VotingState() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.votingState
+}
 
 // ClockOffset implements [Node].
 func (r *redisNode) ClockOffset() (offset time.Duration, ok bool) {

@@ -31,9 +31,12 @@ type subscription struct {
 	life    context.Context // close ends it, and with it the connection
 	endLife context.CancelFunc
 
-	hears atomic.Bool // the master has confirmed the channel of the client's wakes
+	// hears is the run_id of the server that has confirmed the channel of the client's wakes; nil: none. That need not be the
+	// master of the lane: in a Redis Cluster a slot moves to another server, and a subscription does not break.
+	hears atomic.Pointer[string]
 
 	mu      sync.Mutex
+	lane    string // run_id of the server that the lane is connected to; empty: none
 	want    map[string]bool
 	running bool
 	closed  bool
@@ -63,6 +66,27 @@ func (s *subscription) set(channel string, want bool) {
 		s.wg.Go(s.run)
 	}
 	s.signalLocked()
+}
+
+// hearsFrom says whether messages of the server with that run_id reach the client.
+func (s *subscription) hearsFrom(runID string) bool {
+	on := s.hears.Load()
+	return on != nil && *on == runID
+}
+
+// follow has the subscription be on the server that the lane is connected to. runID is empty while the lane has no connection.
+func (s *subscription) follow(runID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lane = runID
+	s.signalLocked()
+}
+
+// astray says whether the lane is connected to another server than l.
+func (s *subscription) astray(l *listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lane != "" && l.runID != s.lane
 }
 
 func (s *subscription) signalLocked() {
@@ -105,7 +129,7 @@ func (s *subscription) session() bool {
 		return !s.finish()
 	}
 	defer l.close()
-	defer s.hears.Store(false)
+	defer s.hears.Store(nil)
 
 	have := make(map[string]bool)
 	// The jitter keeps clients that started together from pinging together, which would
@@ -114,6 +138,9 @@ func (s *subscription) session() bool {
 	defer tick.Stop()
 	emptySince := time.Time{} // zero while a channel is wanted
 	for {
+		if s.astray(l) {
+			return true
+		}
 		add, drop, closed := s.diff(have)
 		l.update(add, drop)
 		var idle <-chan time.Time
@@ -182,7 +209,8 @@ func (s *subscription) finish() bool {
 type listener struct {
 	client *redis.Client
 	pubsub *redis.PubSub
-	unhook func() bool
+	runID  string // of the server
+	hangUp func()
 	heard  atomic.Int64  // when the master last sent something, in ns
 	broken chan struct{} // closed when the reader has ended
 }
@@ -190,23 +218,29 @@ type listener struct {
 // listen greets the master on socket and starts a listener. It returns nil if the master
 // does not answer.
 func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
-	if owner, before := s.node.binding.Owner, opts.OnConnect; owner != "" {
-		opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+	l := &listener{hangUp: closeWith(s.life, socket), broken: make(chan struct{})}
+	before := opts.OnConnect
+	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		if owner := s.node.binding.Owner; owner != "" {
 			_ = cn.ClientSetName(ctx, owner).Err() // without the right the connection has no name
-			if before == nil {
-				return nil
-			}
-			return before(ctx, cn)
 		}
+		if before != nil {
+			if err := before(ctx, cn); err != nil {
+				return err
+			}
+		}
+		server, err := cn.Info(ctx, "server").Result()
+		l.runID = protocol.InfoField(server, "run_id")
+		return err
 	}
-	l := &listener{unhook: closeWith(s.life, socket), client: redis.NewClient(opts), broken: make(chan struct{})}
+	l.client = redis.NewClient(opts)
 	l.pubsub = l.client.Subscribe(background)
 	// The greeting comes before the reader starts: go-redis greets under the lock that
 	// the reader needs too, and a goroutine that waits for a lock stops synctest's clock.
 	if err := l.pubsub.Ping(background); err != nil {
 		_ = l.pubsub.Close()
 		_ = l.client.Close()
-		l.unhook()
+		l.hangUp()
 		return nil
 	}
 	l.heard.Store(time.Now().UnixNano())
@@ -221,7 +255,7 @@ func (l *listener) close() {
 	_ = l.pubsub.Close()
 	_ = l.client.Close()
 	<-l.broken
-	l.unhook()
+	l.hangUp()
 }
 
 // update subscribes to add and unsubscribes from drop. It ignores errors, because the
@@ -265,7 +299,10 @@ func (s *subscription) receive(l *listener) {
 		case *redis.Subscription:
 			subscribed := msg.Kind == "subscribe"
 			if protocol.IsWake(msg.Channel) {
-				s.hears.Store(subscribed)
+				s.hears.Store(nil)
+				if subscribed {
+					s.hears.Store(&l.runID)
+				}
 			}
 			if subscribed && b.Subscribed != nil {
 				b.Subscribed(msg.Channel)

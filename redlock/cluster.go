@@ -272,12 +272,9 @@ func (v *voter) Unsubscribe(channel string) {
 // channel is the slot's channel for one of the client's: the name of a lock in it has the prefix. A client
 // has one channel for all its wakes, which have the locks' names in them.
 func (v *voter) channel(channel string) string {
-	lock, found := strings.CutPrefix(channel, strings.TrimSuffix(v.namespace.Lock("", protocol.Plain).Observed(), "{}"))
-	if !found {
+	lock, observed := v.namespace.ObservedName(channel)
+	if !observed {
 		return channel
-	}
-	if inner, braced := strings.CutPrefix(lock, "{"); braced && strings.Index(inner, "}") == len(inner)-1 {
-		lock = strings.TrimSuffix(inner, "}")
 	}
 	return v.namespace.Lock(v.prefix+lock, protocol.Plain).Observed()
 }

@@ -16,8 +16,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -59,6 +61,8 @@ func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), ke
 
 // The stages share one cluster, because a cluster takes three seconds to start.
 func TestCluster(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
 	stage := func(name string, master int, f func(*testing.T, slot)) bool {
@@ -69,6 +73,7 @@ func TestCluster(t *testing.T) {
 	}
 	_ = stage("oneSlotAsMaster_locksAsOnAnyOther", 0, clusterLocks) &&
 		stage("slotIsElsewhere_waitersAreTold", 0, clusterWaits) && // makes 0 the replica, of 3
+		stage("slotIsElsewhere_whoCameFirstIsServed", 3, clusterServesInOrder) &&
 		stage("failover_promotedReplicaRecoversFirst", 3, clusterFailover) &&
 		stage("slotMoves_noVoteTwiceAndRecoversFirst", 1, clusterMigration) &&
 		stage("wholeCluster_oneVoteOfEachMaster", 0, clusterWhole)
@@ -77,7 +82,6 @@ func TestCluster(t *testing.T) {
 // The slot and two plain masters, one of which is down: whatever is locked has a vote
 // in the slot.
 func clusterLocks(t *testing.T, s slot) {
-	rng := quorumtest.Rand(t, "./redlock")
 	ms := startMasters(t, 2, localredis.Config{})
 	patient := redlock.WithNodeTimeout(time.Second)
 	urls := append(ms.urls(), s.URL(s.tag, 2, 3)) // neither has the slot
@@ -133,21 +137,7 @@ func clusterLocks(t *testing.T, s slot) {
 	t.Cleanup(func() { _ = mixed.Close() })
 
 	lock := s.lock("lock")
-	l := &library{t: t, tokens: make(map[int64]bool)}
-	var wg sync.WaitGroup
-	for _, c := range []*redlock.Client{c, mixed, openAt(t, urls, patient)} {
-		for range 3 {
-			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), c.RWMutex(lock, redlock.Reentrant())}
-			wg.Go(func() {
-				for l.visits() < quorumtest.Scale(150, 20_000) && !t.Failed() {
-					if err := v.visit(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
+	visited(t, lock, quorumtest.Scale(150, 20_000), c, mixed, openAt(t, urls, patient))
 
 	// Every kind of key at once.
 	reader := locked(t, c.RWMutex(lock).RLocker())
@@ -159,7 +149,7 @@ func clusterLocks(t *testing.T, s slot) {
 			t.Errorf("%q is outside of the slot", k)
 		}
 	}
-	for _, k := range []string{lock, s.record(), "redlock:queue:" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
+	for _, k := range []string{lock, s.record(), "redlock:queue::" + lock, "redlock:alive:" + braced + ":", lock + ":" + reader.Holder() + ":rwlock_timeout:1"} {
 		if !slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, k) }) {
 			t.Errorf("no %s among %v", k, keys)
 		}
@@ -174,10 +164,34 @@ func clusterLocks(t *testing.T, s slot) {
 	})
 }
 
+// visited has three visitors of each client use the lock on both sides, n times in all.
+func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
+	t.Helper()
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		rng := replay.RNG(seed)
+		l := &library{t: t, tokens: make(map[int64]bool)}
+		var wg sync.WaitGroup
+		for _, c := range clients {
+			for range 3 {
+				v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.Reentrant())}
+				wg.Go(func() {
+					for l.visits() < n && !t.Failed() {
+						if err := v.visit(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+	})
+}
+
 // A client whose only master is the slot is told by its servers, whichever have it:
 // where the slot is, or where it was when it subscribed.
 func clusterWaits(t *testing.T, s slot) {
-	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second)}
+	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second),
+		redlock.WithPatience(20 * time.Second)} // the slot may be on its way to a server for a while
 	a, b := openAt(t, []string{s.URL(s.tag, 1)}, opts...), openAt(t, []string{s.URL(s.tag, 2)}, opts...)
 	handOver := func(from, to *redlock.Client, meanwhile func()) {
 		t.Helper()
@@ -311,10 +325,12 @@ func (s slot) locksAfter(before *redlock.Lease, c *redlock.Client, i int) {
 // no vote, so every lock has a vote in the slot and lacks one of a plain master. There are never two
 // holders, and tokens grow.
 func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
-	if !quorumtest.Soak() {
-		t.Skip("takes minutes: set REDLOCK_SOAK=1")
-	}
-	rng := quorumtest.Rand(t, "./redlock")
+	needs.Soak(t) // takes minutes
+	replay.Each(t, failsOverAgainAndAgain)
+}
+
+func failsOverAgainAndAgain(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	const ttl = 4 * time.Second
 	cl := quorumtest.StartCluster(t, localredis.None, 500*time.Millisecond)
 	s := slot{cl, t, cl.Tag(0)}

@@ -99,13 +99,6 @@ func TestVoter_requests_nameOfTheSlot(t *testing.T) {
 			t.Errorf("extends %+v", got)
 		}
 	}
-	keep := &protocol.Op{Request: &protocol.Request{Kind: protocol.Keep, Lock: lock, Items: items[:1]}}
-	for range 2 {
-		v.Submit(keep)
-		if keep.Lock.Name != "{a}:orders" || keep.Items[0].Lock.Name != "{a}:orders" {
-			t.Errorf("keeps %s, %s", keep.Lock.Name, keep.Items[0].Lock.Name)
-		}
-	}
 	lists := &protocol.Op{Request: &protocol.Request{Kind: protocol.ListLocks, Prefix: "or"}, To: ignore{}}
 	v.Submit(lists)
 	if lists.Prefix != "{a}:or" {
@@ -144,28 +137,34 @@ func voterHears(t *testing.T, namespace protocol.Namespace, ns string) {
 	wake, observed := namespace.Wake("client"), namespace.Lock("orders", protocol.Plain).Observed()
 	v.Subscribe(wake)
 	v.Subscribe(observed)
-	if want := []string{wake, ns + "redlock:wake:leader:{a}:orders"}; !slices.Equal(master.subscribed, want) {
+	if want := []string{wake, ns + "redlock:wake:leader::{a}:orders"}; !slices.Equal(master.subscribed, want) {
 		t.Fatalf("subscribed to %q, want %q", master.subscribed, want)
 	}
 	for _, m := range [][2]string{
 		{wake, ns + "{a}:orders"}, {wake, ns + "{a}:orders\x00place"}, {wake, ns + "{a}:orders\x00h\x007\x001000\x003000"},
 		{wake, ns + "{b}:orders"}, {wake, ns + "{b}:orders\x00h\x007\x001000\x003000"}, {wake, ns + "orders"}, {wake, ""}, {wake, "x{a}:orders"},
-		{ns + "redlock:wake:leader:{a}:orders", "x"}, {ns + "redlock:wake:leader:{b}:orders", "x"}, {observed, "x"},
+		{ns + "redlock:wake:leader::{a}:orders", "x"}, {ns + "redlock:wake:leader::{b}:orders", "x"}, {observed, "x"},
 	} {
 		master.b.Message(m[0], m[1])
 	}
 	if ns != "" {
 		master.b.Message(wake, "{a}:orders") // of another namespace
 	}
-	master.b.Subscribed(ns + "redlock:wake:leader:{a}:orders")
+	master.b.Subscribed(ns + "redlock:wake:leader::{a}:orders")
 	want := []string{wake + " " + ns + "orders", wake + " " + ns + "orders\x00place", wake + " " + ns + "orders\x00h\x007\x001000\x003000", observed + " x", "subscribed " + observed}
 	if !slices.Equal(got, want) {
 		t.Errorf("heard %q, want %q", got, want)
 	}
 	v.Unsubscribe(observed)
-	master.b.Message(ns+"redlock:wake:leader:{a}:orders", "x")
-	if len(got) != len(want) || master.subscribed[2] != "-"+ns+"redlock:wake:leader:{a}:orders" {
+	master.b.Message(ns+"redlock:wake:leader::{a}:orders", "x")
+	if len(got) != len(want) || master.subscribed[2] != "-"+ns+"redlock:wake:leader::{a}:orders" {
 		t.Errorf("heard %q after unsubscribing %q", got, master.subscribed)
+	}
+	for _, name := range []string{"b", "{b}", ":{b}", "{{b}}", "b}", "{tag}:b", ""} {
+		channel, own := namespace.Lock(name, protocol.Plain).Observed(), namespace.Lock("{a}:"+name, protocol.Plain).Observed()
+		if v.Subscribe(channel); master.subscribed[len(master.subscribed)-1] != own {
+			t.Errorf("observers of %q are subscribed to %q, want %q", name, master.subscribed[len(master.subscribed)-1], own)
+		}
 	}
 	if err := master.b.Admit(protocol.Identity{}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "reshard") {
 		t.Error(err)

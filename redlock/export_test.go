@@ -19,7 +19,7 @@ func AnnounceLate(ctx context.Context, l *Lease, since time.Time, value string) 
 // CountedVotes is how many votes the client knows l to have. A vote may be on a
 // master before its answer has come in, and only what has come in is counted.
 func CountedVotes(l *Lease) int {
-	votes, _ := l.h.voters()
+	votes, _, _ := l.h.voters()
 	return bits.OnesCount64(votes)
 }
 

@@ -33,8 +33,7 @@ type extending struct {
 	decided, renewed bool
 }
 
-// extend renews holds in one round trip. All have the same TTL, their votes' too, and were marked by
-// beginExtend. Each hold is decided separately: see holding.Extension.
+// extend renews holds in one round trip. All have the same TTL and were marked by beginExtend. Each hold is decided separately: see holding.Extension.
 func (c *Client) extend(leases []*hold) {
 	if len(leases) == 0 {
 		return
@@ -51,7 +50,7 @@ func (c *Client) extend(leases []*hold) {
 	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
-	req := &protocol.Request{Kind: protocol.Extend, TTL: leases[0].voteTTL(e.start), Items: votes, Start: e.start, Deadline: e.start + timeout}
+	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
 	for i, n := range c.nodes {
 		op := &e.ops[i]
 		*op = protocol.Op{Request: req, To: e, Index: i}

@@ -121,6 +121,19 @@ func (q *quorumCall) definite() (set uint64) {
 	return set
 }
 
+// acquired returns what the masters have answered by now for a lease of the call, the masters of [quorumCall.definite], and whether
+// a master may have the holder in its queue.
+func (q *quorumCall) acquired() (a holding.Answers, definite uint64, queued bool) {
+	granted, maybe, silent := q.sets()
+	places := q.places()
+	definite = q.definite()
+	a = holding.Answers{Granted: granted, Maybe: maybe | places, Silent: silent}
+	if q.handable() {
+		a.Places = definite &^ granted
+	}
+	return a, definite, places != 0
+}
+
 // lasts returns from when the earliest of the votes of the masters in the set counts, and until
 // when a quorum of them does. A vote in a reply counts from start, for full.
 func (q *quorumCall) lasts(set uint64, start, full time.Duration) (from, until time.Duration) {

@@ -27,8 +27,6 @@ type hold struct {
 	holder string
 	token  int64
 	start  time.Duration // when the round that won began
-	// taken is until when the masters keep the lock taken, even if it is unlocked before. 0: until it is unlocked.
-	taken time.Duration
 	// granted is when the lease was made.
 	granted time.Duration
 
@@ -53,7 +51,7 @@ type hold struct {
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
 	untold      *news  // what happened since the mutex was locked; see unlock
-	abandoned   bool   // the lock is not to stay taken: its minimum hold does not count
+	abandoned   bool   // the lease was never used: the release lifts the rest of the lock
 	surrendered bool   // Shutdown gave it back while it was held
 	queued      bool   // a master may have the holder in the lock's queue
 
@@ -166,13 +164,14 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) (over er
 	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
 	if err == nil {
 		silent := h.countLocked()
-		n := bits.OnesCount64(confirmed)
 		switch h.grant.Extended(start, confirmed, missing, silent) {
 		case holding.Lost:
-			err = fmt.Errorf("%w: %q: %d of %d masters still had the vote, quorum is %d", ErrLost, h.l.Name, n, len(h.c.nodes), h.c.need)
+			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", ErrLost,
+				h.l.Name, h.grant.Left(missing, silent), len(h.c.nodes), h.c.need)
 			h.endLocked(EndVotes, err)
 		case holding.Unconfirmed:
-			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable, h.l.Name, n, len(h.c.nodes), h.c.need)
+			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable,
+				h.l.Name, bits.OnesCount64(confirmed), len(h.c.nodes), h.c.need)
 		}
 	}
 	if len(h.c.tells.extended) > 0 {
@@ -193,15 +192,14 @@ func (h *hold) countLocked() (silent uint64) {
 	if h.acquireCall == nil {
 		return 0
 	}
-	granted, maybe, silent := h.acquireCall.sets()
-	places := h.acquireCall.places()
-	h.queued = h.queued || places != 0
-	h.answered |= h.acquireCall.definite()
-	h.grant.CountAcquire(granted, maybe|places, silent)
-	if silent == 0 {
+	answers, definite, queued := h.acquireCall.acquired()
+	h.queued = h.queued || queued
+	h.answered |= definite
+	h.grant.CountAcquire(answers)
+	if answers.Silent == 0 {
 		h.dropAcquireCallLocked()
 	}
-	return silent
+	return answers.Silent
 }
 
 func (h *hold) dropAcquireCallLocked() {
@@ -226,13 +224,13 @@ func (h *hold) count() int {
 	return len(h.leases)
 }
 
-// voters returns the masters whose yes counts in an extend, and the masters whose yes may
-// count later, because they have not answered the acquire.
-func (h *hold) voters() (votes, silent uint64) {
+// voters returns the masters whose yes counts in an extend, with votes that are known and with places, and the masters whose yes
+// may count later, because they have not answered the acquire.
+func (h *hold) voters() (votes, places, silent uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	silent = h.countLocked()
-	return h.grant.Votes(), silent
+	return h.grant.Votes(), h.grant.Places(), silent
 }
 
 // confirm notes a vote that master i confirmed to an extend that won, and that did not count
@@ -292,10 +290,8 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	h.mu.Lock()
 	silent := h.countLocked()
 	may := h.answered &^ h.toppedUp
-	votes := h.grant.Votes()
 	set, queued := h.grant.Release(silent), h.queued
 	abandoned := h.abandoned
-	waits := silent != 0 && h.acquireCall.waits() // a place may be on its way to a silent master
 	h.dropAcquireCallLocked()
 	h.mu.Unlock()
 	if mutants.HandDoubted {
@@ -305,12 +301,6 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	if set == 0 || errors.Is(was, ErrClosed) {
 		return was
 	}
-	if rest := h.taken - now; rest > 0 && !abandoned {
-		if !queued && !waits {
-			votes = set // a master that has not answered has a vote, or nothing
-		}
-		return h.stayTaken(ctx, was, now, rest, votes, set)
-	}
 	req := protocol.Request{
 		Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
 		// An extend that is in flight may give the vote one more TTL.
@@ -318,6 +308,9 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	}
 	if queued {
 		req.Deadline = max(req.Deadline, now+leaveFor)
+	}
+	if abandoned && h.ls.minHold > 0 {
+		req.Lift, req.Deadline = h.holder, max(req.Deadline, h.c.restOver(h.ls.minHold))
 	}
 	if was == nil && h.l.Mode != protocol.Read {
 		req.Hand, req.Token = waiting.Liveness, h.c.tokens.Propose(h.c.clock.Wall())
@@ -340,40 +333,14 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	return h.unconfirmed(ctx, b)
 }
 
-// stayTaken is a release after which the lock stays taken for the rest of its minimum hold. The votes
-// stay, and end with the rest. They are still the votes of this holder, so no rule about votes
-// changes: nobody has a lease by them any more, and no other holder can have them.
-//
-// The masters in votes keep theirs. What the others in set may have is released: a place in a
-// queue there must not become a vote.
-func (h *hold) stayTaken(ctx context.Context, was error, now, rest time.Duration, votes, set uint64) error {
-	c := h.c
-	if others := set &^ votes; others != 0 {
-		c.poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
-			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).done()
-	}
-	q := c.poll(votes, c.need, &protocol.Request{Kind: protocol.Keep, Lock: h.l, TTL: roundUp(rest),
-		Items: []protocol.Item{{Lock: h.l, Holder: h.holder}}, Start: now, Deadline: now + c.nodeTimeout})
-	defer q.done()
-	v := q.await(ctx, c.nodeTimeout)
-	switch {
-	case was != nil:
-		return was
-	case v == counting.Won:
-		return nil
-	}
-	return h.unconfirmed(ctx, q)
-}
-
 // roundUp is d in whole milliseconds, as the masters get it.
 func roundUp(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// voteTTL is the TTL that an extend gives the votes: the lock's own, or what is left of the minimum
-// hold. The lease is as long as the lock's TTL allows in both cases.
-func (h *hold) voteTTL(now time.Duration) time.Duration {
-	return max(h.ls.ttl, roundUp(h.taken-now))
+// restOver is when a rest that a master puts now is over for sure.
+func (c *Client) restOver(rest time.Duration) time.Duration {
+	return c.clock.Elapsed() + rest + c.drift.Of(rest)
 }
 
 // unconfirmed is the error of a release that no quorum confirmed: ErrLost if a quorum had no

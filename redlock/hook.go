@@ -30,7 +30,7 @@ func init() {
 
 // voterNames is hook.Voters.
 func voterNames(l *Lease) (names []string) {
-	votes, _ := l.h.voters()
+	votes, _, _ := l.h.voters()
 	for i, n := range l.h.c.nodes {
 		if votes>>i&1 == 1 {
 			names = append(names, n.Name())

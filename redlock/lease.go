@@ -396,7 +396,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// abandon is Unlock of a lease that was never used, without regard to its minimum hold.
+// abandon is Unlock of a lease that was never used: it lifts the rest of a lock with a minimum hold.
 func (l *Lease) abandon(ctx context.Context) error {
 	l.h.mu.Lock()
 	l.h.abandoned = true

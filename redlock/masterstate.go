@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -36,13 +37,18 @@ func (b *masterBoard) init(c *Client) {
 	b.states, b.news = make([]masterOnBoard, len(c.nodes)), make([]MasterEvent, len(c.nodes))
 }
 
-// down says that there is no connection to master i.
+// down says that there is no connection to master i. If somebody must change the master before
+// there can be one, the master refuses.
 func (b *masterBoard) down(i int, err error) {
 	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.states[i].up = false
-	b.setLocked(i, MasterEvent{To: MasterDown, Err: err})
+	e := MasterEvent{To: MasterDown, Err: err}
+	if b.c.unusable(i, err) || errors.Is(err, ErrConfig) {
+		e.To = MasterRefuses
+	}
+	b.setLocked(i, e)
 }
 
 // connected says that there is a connection to master i. Whether the master votes is the keeper's
@@ -142,9 +148,39 @@ func (b *masterBoard) isDown() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.states {
-		if b.states[i].state == MasterDown {
+		if at := &b.states[i]; !at.up && (at.state == MasterDown || at.state == MasterRefuses) {
 			n++
 		}
 	}
 	return n
+}
+
+// waitError is why a master may not be asked for votes.
+type waitError struct {
+	c     *Client
+	err   error         // may be nil
+	text  string        // what the master is
+	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
+	final bool          // the master will not vote again by itself
+}
+
+func (w *waitError) Error() string { return w.text }
+
+// after is how much of the wait is left, if that is known.
+func (w *waitError) after() (d time.Duration, known bool) {
+	if w.until == 0 || w.final {
+		return 0, false
+	}
+	return max(w.until-w.c.clock.Elapsed(), 0), true
+}
+
+func (w *waitError) Unwrap() []error {
+	var errs []error
+	if !w.final {
+		errs = append(errs, ErrRecovering)
+	}
+	if w.err != nil {
+		errs = append(errs, w.err)
+	}
+	return errs
 }

@@ -39,6 +39,9 @@ type quorumCall struct {
 	votes  []handedVote
 	// woken are the masters that woke the contender while they were being asked.
 	woken uint64
+	// again are the masters that are being asked a second time, and first what they answered before: that they queue the holder.
+	again uint64
+	first []protocol.Reply
 	// closed: the call asks no master a second time, because its round is decided.
 	closed bool
 	// over: nothing counts any more, because what the call took is given back, or is about to be
@@ -76,6 +79,7 @@ func (c *Client) newQuorumCall(need int, req *protocol.Request) *quorumCall {
 	if need == 0 {
 		q.want = everybody
 	}
+	q.again = 0
 	q.answered, q.handed, q.woken, q.closed, q.over, q.users = 0, 0, 0, false, false, len(c.nodes)+1
 	q.parked, q.before, q.beforeAt = nil, nil, 0
 	return q
@@ -152,12 +156,15 @@ func (q *quorumCall) retryLocked(i int) bool {
 		again.Again = true // the holder has a place in this master's queue
 		r.Wait = &again
 	})
-	first := op.Reply
-	op.Reply = protocol.Reply{}
+	if q.first == nil {
+		q.first = make([]protocol.Reply, len(q.ops))
+	}
+	q.first[i], op.Reply = op.Reply, protocol.Reply{}
 	if !q.c.nodes[i].Submit(op) {
-		op.Reply = first
+		op.Reply = q.first[i]
 		return false
 	}
+	q.again |= bit
 	q.answered &^= bit
 	q.tally.Retract()
 	q.heard--
@@ -180,10 +187,15 @@ func (q *quorumCall) Receive(op *protocol.Op) {
 		q.c.tellVoted(op.Index, op.Lock, &op.Reply)
 	}
 	q.mu.Lock()
-	q.answered |= 1 << op.Index
+	bit := uint64(1) << op.Index
+	if q.again&bit != 0 && op.Reply.Outcome == protocol.NotSent {
+		op.Reply = q.first[op.Index] // the second ask changed nothing: the master still queues the holder
+	}
+	q.again &^= bit
+	q.answered |= bit
 	late := q.doneLocked()
 	granted := op.Reply.Outcome == protocol.Granted
-	if q.handed&(1<<op.Index) == 0 { // else the vote was counted with the message, which came before
+	if q.handed&bit == 0 { // else the vote was counted with the message, which came before
 		q.tally.Add(granted)
 	}
 	if op.Reply.Outcome != protocol.Unknown && op.Reply.Outcome != protocol.NotSent {

@@ -23,6 +23,7 @@ var (
 	ErrReplica    = errors.New("node: not a master")
 	ErrDenied     = errors.New("node: access denied")
 	ErrEviction   = errors.New("node: maxmemory-policy evicts keys")
+	ErrHidden     = errors.New("node: INFO lacks a field that the lock needs")
 	ErrRecord     = membership.ErrRecord
 	ErrProtocol   = membership.ErrProtocol
 )

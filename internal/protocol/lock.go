@@ -22,6 +22,7 @@ type Lock struct {
 	ModeText     string // Mode as an argument of a script
 	Channel      string // the channel on which Redisson announces a release
 	Queue        string // the key of the lock's queue
+	Rest         string // the key that keeps the lock from everybody for a while: see [Request]
 	Counter      string // the field of the lock's counter in the node record
 	CounterIndex int    // which of the Counters that is
 }
@@ -53,19 +54,19 @@ func IsWake(channel string) bool {
 // Observed is the channel on which the masters tell that the announcement of the lock has changed.
 // It begins as a client's [Namespace.Wake] does, so that who may lock may observe. What a message
 // says proves nothing: whoever hears one asks the masters.
-func (l *Lock) Observed() string { return l.prefix() + redissonName(observedPrefix, l.Name) }
+func (l *Lock) Observed() string { return l.prefix() + companion(observedPrefix, l.Name) }
 
 const observedPrefix = wakePrefix + "leader"
 
 // AnnouncementKey is the key of the lock's [Announcement].
-func (l *Lock) AnnouncementKey() string { return l.prefix() + redissonName("redlock:leader", l.Name) }
+func (l *Lock) AnnouncementKey() string { return l.prefix() + companion("redlock:leader", l.Name) }
 
 // prefix is that of the lock's namespace.
 func (l *Lock) prefix() string { return strings.TrimSuffix(l.Key, l.Name) }
 
 // BarKey is the key that keeps the holder's vote from being put back on a master: see [Bar].
 func (l *Lock) BarKey(holder string) string {
-	return l.prefix() + redissonName("redlock:barred", l.Name) + ":" + l.Field(holder)
+	return l.prefix() + companion("redlock:barred", l.Name) + ":" + l.Field(holder)
 }
 
 // redissonName derives the name of a companion key or channel from a lock's name, as
@@ -77,4 +78,22 @@ func redissonName(prefix, name string) string {
 		return prefix + ":" + name
 	}
 	return prefix + ":{" + name + "}"
+}
+
+// companion derives the name of a key or a channel of our own from a lock's name. Its cluster slot is that of the lock's
+// [redissonName]. Other than those, the companions of two locks differ: "b" and "{b}" have a queue each.
+func companion(prefix, name string) string {
+	if strings.Contains(name, "{") {
+		return prefix + "::" + name
+	}
+	return prefix + ":{" + name + "}"
+}
+
+// ofCompanion returns the name from which [companion] with that prefix derived the companion.
+func ofCompanion(prefix, companion string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(companion, prefix+":")
+	if name, braced := strings.CutPrefix(rest, ":"); braced {
+		return name, ok
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(rest, "{"), "}"), ok
 }

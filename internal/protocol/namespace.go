@@ -28,7 +28,8 @@ func (ns Namespace) Lock(name string, mode Mode) *Lock {
 	l := &Lock{
 		Name: name, Key: key, Mode: mode, ModeText: string(mode),
 		Channel:      redissonName("redisson_lock__channel", key),
-		Queue:        ns.prefix() + redissonName("redlock:queue", name),
+		Queue:        ns.prefix() + companion("redlock:queue", name),
+		Rest:         ns.prefix() + companion("redlock:rest", name),
 		CounterIndex: counterIndex(name),
 	}
 	l.Counter = CounterField(l.CounterIndex)
@@ -41,6 +42,11 @@ func (ns Namespace) Lock(name string, mode Mode) *Lock {
 // NameOf returns the name of the lock at key. ok is false if the key is outside of the namespace.
 func (ns Namespace) NameOf(key string) (name string, ok bool) {
 	return strings.CutPrefix(key, ns.prefix())
+}
+
+// ObservedName returns the name of the lock whose [Lock.Observed] the channel is. ok is false if it is none of the namespace.
+func (ns Namespace) ObservedName(channel string) (name string, ok bool) {
+	return ofCompanion(ns.prefix()+observedPrefix, channel)
 }
 
 // Wake is the channel on which the masters wake the waiters of a client. A message is a [Hand], or
@@ -81,7 +87,7 @@ func (ns Namespace) ACL() []string {
 		"+hello", "+ping", "+select", "+info", "+client|id", "+client|kill", "+client|setname",
 		"+script|load", "+eval", "+evalsha", "+subscribe", "+unsubscribe", "+publish", "+pubsub|numsub", "+time",
 		"+exists", "+set", "+get", "+del", "+pttl", "+pexpire",
-		"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel",
+		"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel", "+hrandfield",
 		"+zadd", "+zscore", "+zrank", "+zrange", "+zrem",
 	}
 	if ns == "" {

@@ -37,9 +37,10 @@ var commands = map[string]command{
 	"hdel": {2, 0, func(db *DB, args []string) any {
 		return each(args[1:], func(f string) int { return db.HDel(args[0], f) })
 	}},
-	"hexists": {2, 2, func(db *DB, args []string) any { return int64(db.HExists(args[0], args[1])) }},
-	"hkeys":   {1, 1, func(db *DB, args []string) any { return db.HKeys(args[0]) }},
-	"hlen":    {1, 1, func(db *DB, args []string) any { return int64(db.HLen(args[0])) }},
+	"hexists":    {2, 2, func(db *DB, args []string) any { return int64(db.HExists(args[0], args[1])) }},
+	"hkeys":      {1, 1, func(db *DB, args []string) any { return db.HKeys(args[0]) }},
+	"hlen":       {1, 1, func(db *DB, args []string) any { return int64(db.HLen(args[0])) }},
+	"hrandfield": {2, 2, hrandfield},
 
 	"zadd": {3, 3, zadd},
 	"zrem": {2, 0, func(db *DB, args []string) any {
@@ -153,6 +154,14 @@ func hgetall(db *DB, args []string) any {
 		all = append(all, field, val)
 	}
 	return all
+}
+
+func hrandfield(db *DB, args []string) any {
+	n, err := strconv.Atoi(args[1])
+	if err != nil || n < 0 { // a negative count may repeat fields; no script asks so
+		return errInt
+	}
+	return db.HRandField(args[0], n)
 }
 
 func zadd(db *DB, args []string) any {

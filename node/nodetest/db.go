@@ -251,6 +251,12 @@ func (db *DB) HKeys(key string) []string {
 	return slices.Clone(v.hash.order)
 }
 
+// HRandField returns the first n fields of the hash at key, where Redis returns any n: all if there are no more.
+func (db *DB) HRandField(key string, n int) []string {
+	fields := db.HKeys(key)
+	return fields[:min(n, len(fields))]
+}
+
 // HLen is how many fields the hash at key has.
 func (db *DB) HLen(key string) int {
 	v := db.typed(key, isHash)

@@ -4,7 +4,6 @@ package nodetest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -40,7 +40,7 @@ func withQueue(t *testing.T, fn func(q *queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t: t, m: NewMaster("m")}
-		q.m.SetIdentity(protocol.Identity{RunID: "aaaaaaaaaaaaaaaa", Role: "master"})
+		q.m.SetIdentity(protocol.Identity{RunID: "aaaaaaaaaaaaaaaa", Role: "master", Eviction: "noeviction"})
 		q.m.Subscribe(func(channel, payload string) {
 			if !ofCheck(channel) {
 				q.said = append(q.said, strings.TrimPrefix(channel, "redlock:wake:")+" "+payload)
@@ -260,20 +260,21 @@ func TestHand_redissonListens_leavesTheLockFree(t *testing.T) {
 }
 
 // H19: a place whose client no message reaches is passed over, unless the client says that it is to be
-// waited for. Its place stays, and it has the lock if nobody else waits who hears.
+// waited for. It is out of the queue then, so that it is looked at once. If nobody is left, the lock is free.
 func TestHand_headHearsNothing_passedOver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		listens string // the client that is subscribed
 		says    string // the client that says that it is to be waited for
 		behind  bool   // carol waits too
 		heir    string
+		left    int // places
 	}{
-		"the next listens":             {carol, "", true, carol},
-		"the next is to be waited for": {"", carol, true, carol},
-		"the head listens":             {bob, carol, true, bob},
-		"the head is to be waited for": {carol, bob, true, bob},
-		"nobody hears anything":        {"", "", true, bob},
-		"nobody else waits":            {carol, "", false, bob},
+		"the next listens":             {carol, "", true, carol, 0},
+		"the next is to be waited for": {"", carol, true, carol, 0},
+		"the head listens":             {bob, carol, true, bob, 1},
+		"the head is to be waited for": {carol, bob, true, bob, 1},
+		"nobody hears anything":        {"", "", true, "", 0},
+		"nobody else waits":            {carol, "", false, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withQueue(t, func(q *queue) {
@@ -285,15 +286,43 @@ func TestHand_headHearsNothing_passedOver(t *testing.T) {
 				q.hears(tc.listens, tc.says)
 				q.hands()
 				q.release(alice + ":1")
-				if hands, wakes := q.hands(); len(hands) != 1 || !strings.HasPrefix(hands[0].Field, tc.heir) || len(wakes) != 0 {
+				heir := ""
+				hands, wakes := q.hands()
+				if len(hands) == 1 {
+					heir = hands[0].Field[:36]
+				}
+				if heir != tc.heir || len(hands) > 1 || len(wakes) != 0 {
 					t.Errorf("hands %+v, wakes %q", hands, wakes)
 				}
-				if got, want := len(q.places()), map[bool]int{true: 1}[tc.behind]; got != want {
+				if len(q.places()) != tc.left {
 					t.Errorf("in the queue: %q", q.places())
+				}
+				if held := q.m.Holder(handLock); !strings.HasPrefix(held, tc.heir) || tc.heir == "" && held != "" {
+					t.Errorf("%q has the lock", held)
 				}
 			})
 		})
 	}
+}
+
+// However many waiters were killed, they cost the others nothing: each is looked at once.
+func TestHand_manyWereKilled_theNextIsHandedTheLock(t *testing.T) {
+	withQueue(t, func(q *queue) {
+		q.acquire(alice+":1", 5)
+		for i := range 100 {
+			q.acquire(fmt.Sprintf("%s%02d:7", bob[:34], i), int64(10+i))
+		}
+		q.acquire(carol+":9", 500)
+		q.hears(carol, "")
+		q.hands()
+		q.release(alice + ":1")
+		if hands, wakes := q.hands(); len(hands) != 1 || hands[0].Field != carol+":9" || len(wakes) != 0 {
+			t.Errorf("hands %+v, wakes %q", hands, wakes)
+		}
+		if len(q.places()) != 0 {
+			t.Errorf("%d places are left", len(q.places()))
+		}
+	})
 }
 
 // hears makes listens the only client that is subscribed, and says the only one that says that it is to be waited for.
@@ -304,7 +333,11 @@ func (q *queue) hears(listens, says string) {
 		time.Sleep(time.Millisecond)
 	}
 	_ = q.m.Do(func(db *DB) {
-		for _, client := range []string{alice, bob, carol} {
+		for _, key := range append(db.Keys(), "redlock:alive:"+alice, "redlock:alive:"+bob, "redlock:alive:"+carol) {
+			client, alive := strings.CutPrefix(key, "redlock:alive:")
+			if !alive {
+				continue
+			}
 			sign := "12345"
 			if client == says {
 				sign += protocol.Deaf
@@ -447,10 +480,12 @@ func TestAgain_findsVoteOrPlace_createsNone(t *testing.T) {
 // Ops of one call raise one counter: by hands, and by acquires before and behind them. It never
 // falls, and no token of a lock is given twice. The calls are put together at random.
 func TestHand_manyOpsInACall_tokensGrow(t *testing.T) {
+	replay.Each(t, tokensGrow)
+}
+
+func tokensGrow(t *testing.T, seed uint64) {
 	withQueue(t, func(q *queue) {
-		seed := uint64(time.Now().UnixNano())
-		t.Logf("seed %d", seed)
-		rnd := rand.New(rand.NewPCG(seed, 1))
+		rnd := replay.RNG(seed)
 		clients := []string{alice, bob, carol}
 		// The locks share a counter.
 		locks := []*protocol.Lock{protocol.NewLock(handLock, protocol.Plain)}

@@ -46,6 +46,7 @@ type Master struct {
 	queue    []place
 	queueEnd time.Duration // until when the queue is there
 	signs    map[string]sign
+	rest     rest
 
 	said  []Message
 	deaf  bool // the call's
@@ -84,6 +85,9 @@ func (m *Master) At(now time.Duration) {
 	m.now = now
 	if m.until <= now {
 		m.Empty()
+	}
+	if m.rest.until <= now {
+		m.EndRest()
 	}
 	if m.queueEnd <= now {
 		m.queue = nil
@@ -137,6 +141,8 @@ func (m *Master) Do(now time.Duration, c Call) ([]protocol.Reply, []Message) {
 			replies[i] = m.extend(c.State, op)
 		case protocol.Confirm:
 			replies[i] = m.confirm(c.State, op)
+		case protocol.Adopt:
+			replies[i] = m.adopt(c.State, op)
 		case protocol.Heartbeat:
 			m.signal(op.Holder, op.Start, op.TTL)
 			replies[i].Outcome = protocol.Granted
@@ -161,7 +167,7 @@ func (m *Master) acquire(state string, op *protocol.Request) protocol.Reply {
 	if state != m.State {
 		return m.refusal()
 	}
-	contended := op.Wait != nil && (op.Wait.Again || op.Wait.Only) || m.held() || len(m.queue) > 0
+	contended := op.Wait != nil && (op.Wait.Again || op.Wait.Only) || m.held() || len(m.queue) > 0 || m.rest.until > 0
 	if contended {
 		if r := m.contend(op); r.Outcome != protocol.Unknown {
 			return r
@@ -223,16 +229,23 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	if !free {
 		refused.Remaining = m.until - m.now
 	}
+	left, rests := m.Rest(m.State)
+	if left > 0 {
+		free, refused.Remaining = false, max(refused.Remaining, left)
+	} else {
+		m.EndRest() // if there is one it is of an epoch that is over
+	}
 	if op.Wait == nil {
 		turn := free
 		if turn && op.JoinWrite == "" {
-			_, heard := m.firstListening(true)
-			turn = !heard
+			turn = m.head(true, "") == nil
 		}
 		if turn {
 			return protocol.Reply{}
 		}
-		refused.Holder = m.holder()
+		if refused.Holder = m.holder(); left > 0 {
+			refused.Holder = rests
+		}
 		return refused
 	}
 	p := m.placeOf(op)
@@ -244,7 +257,7 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		return protocol.Reply{}
 	}
 	m.enqueue(op, p)
-	m.head(true)
+	m.head(true, p.member)
 	ahead := slices.IndexFunc(m.queue, func(q place) bool { return q.member == p.member })
 	if free && !op.Wait.Only && (op.Wait.Unfair && !op.Wait.Again || m.turn(&p, ahead)) {
 		return protocol.Reply{}
@@ -254,19 +267,16 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	case !free:
 		refused.Foreign = m.foreign()
 	case op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry:
-		if first, _ := m.firstListening(true); first.member != p.member {
+		if first := m.head(true, p.member); first.member != p.member {
 			m.wake(first)
 		}
 	}
 	return refused
 }
 
-// turn says whether a place with that many ahead may have a free lock: nobody who listens is ahead, but a reader may pass
-// readers. A writer looks at 15 places only.
+// turn says whether a place with that many ahead, of which the first is waited for, may have a free lock: a reader may pass
+// readers.
 func (m *Master) turn(p *place, ahead int) bool {
-	if !p.reads && ahead >= looksAt {
-		return false
-	}
 	return !slices.ContainsFunc(m.queue[:ahead], func(q place) bool { return !(p.reads && q.reads) && m.listens(&q) })
 }
 
@@ -314,10 +324,13 @@ func (m *Master) confirm(state string, op *protocol.Request) protocol.Reply {
 	case state != m.State:
 		return m.refusal()
 	case m.Has(op.Lock.Field(op.Holder)) == 0:
-	case m.Counter < op.Token:
-		m.Counter = op.Token
-		r.Outcome = protocol.Granted
-	case op.Lock.Mode != protocol.Read:
+		return r
+	}
+	if op.Rest > 0 {
+		m.rest = rest{epochOf(state), op.Lock.Field(op.Holder), m.now + op.Rest}
+	}
+	if m.Counter < op.Token || op.Lock.Mode != protocol.Read {
+		m.Counter = max(m.Counter, op.Token)
 		r.Outcome = protocol.Granted
 	}
 	return r

@@ -57,11 +57,12 @@ func (m *Master) drop(member string) (had bool) {
 	return len(m.queue) < n
 }
 
-// head drops places at the head: of clients without a sign of life and, if the call knows that the record has the state
-// that it names, of another state (H10). It returns the first that is left.
-func (m *Master) head(fits bool) *place {
+// head takes places at the head out of the queue that nobody waits for: of clients without a sign of life, of clients that do not
+// listen (H19) and, if the call knows that the record has the state that it names, of another state (H10). It returns the first that
+// is left. own is the caller's place, which need not listen.
+func (m *Master) head(fits bool, own string) *place {
 	for len(m.queue) > 0 {
-		if first := m.queue[0]; m.lives(&first, fits) {
+		if first := m.queue[0]; m.lives(&first, fits) && (first.member == own || m.listens(&first)) {
 			return &first
 		}
 		m.queue = m.queue[1:]
@@ -80,20 +81,6 @@ func (m *Master) listens(p *place) bool {
 	return lives && (m.Hears[p.client()] || strings.HasSuffix(s.text, protocol.Deaf))
 }
 
-// looksAt is how many places are asked whether they listen.
-const looksAt = 16
-
-// firstListening is the first place that listens (H19), or the head if none of the first does; heard says which.
-func (m *Master) firstListening(fits bool) (first *place, heard bool) {
-	head := m.head(fits)
-	for _, p := range m.queue[:min(len(m.queue), looksAt)] {
-		if m.lives(&p, fits) && m.listens(&p) {
-			return &p, true
-		}
-	}
-	return head, false
-}
-
 // wake names the place, so that a client that has given it up can take it out of the queue.
 func (m *Master) wake(p *place) { m.say(protocol.Wake(p.client()), m.lock+"\x00"+p.member) }
 
@@ -106,7 +93,7 @@ func (m *Master) dequeue(op *protocol.Request) {
 	if op.Lock.Mode != protocol.Read || !had && !asked {
 		return
 	}
-	if behind := m.head(true); behind != nil && behind.reads {
+	if behind := m.head(true, ""); behind != nil && behind.reads {
 		m.wake(behind)
 	}
 }
@@ -120,11 +107,12 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 	if gone {
 		r.Outcome = protocol.Granted
 	}
+	lifted := m.lift(op.Lift)
 	hands := op.Hand != 0 && !op.Leaves && gone
 	m.knows = m.knows || hands && (mode != protocol.Plain || len(m.queue) > 0)
 	fits := m.knows && state == m.State
 
-	free, wakes, heard := false, gone, false
+	free, wakes, heard := false, gone || lifted, false
 	if gone {
 		switch mode {
 		case protocol.Plain:
@@ -149,10 +137,10 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 	if !wakes || op.Leaves {
 		return r
 	}
-	first, _ := m.firstListening(fits)
+	first := m.head(fits, "")
 	switch {
 	case first == nil:
-	case hands && fits && free && mode != protocol.Read && !heard && first.state != "":
+	case hands && fits && free && mode != protocol.Read && !heard && m.rest.until == 0 && first.state != "":
 		m.hand(op, first)
 	default:
 		m.wake(first)
@@ -180,28 +168,42 @@ func (m *Master) leave(state string, op *protocol.Request) bool {
 	return first == member || first == member+"/"+state
 }
 
-// afterReader ends the hash when the last of the readers ends that remain. Without one the lock is free. The head of
-// the queue sleeps for the TTL that it last got, and is woken if the lock ends a second sooner.
+// tolerated is by how much the hash may outlive the readers that remain.
+const tolerated = time.Second
+
+// afterReader ends the hash when the last of the readers ends that remain, unless it outlives them by less than tolerated. Without
+// one the lock is free. The head of the queue sleeps for the TTL that it last got, and is woken if the lock ends sooner now.
 func (m *Master) afterReader(reader string) (free, wakes bool) {
+	mine, timed := m.timeouts[reader]
 	delete(m.timeouts, reader)
-	longest := time.Duration(0)
-	for _, field := range slices.Clone(m.fields) {
-		if strings.HasSuffix(field, ":write") {
-			return false, false
-		}
-		until, there := m.timeouts[field]
-		if !there {
-			m.fields = slices.DeleteFunc(m.fields, func(f string) bool { return f == field })
-			continue
-		}
-		longest = max(longest, until-m.now)
-	}
-	if longest == 0 {
+	switch {
+	case m.mode == "write":
+		return false, false
+	case len(m.fields) == 0:
 		return true, true
 	}
-	wakes = m.until-m.now-longest >= time.Second
-	m.until = m.now + longest
-	return false, wakes
+	if !timed {
+		mine = m.now - 2*time.Millisecond // what PTTL says of no key
+	}
+	if mine <= m.until-tolerated {
+		return false, false
+	}
+	longest, all := time.Duration(0), slices.Clone(m.fields) // so few that the script looks at all
+	for i := 0; i < len(all) && longest <= m.until-tolerated; i++ {
+		until, there := m.timeouts[all[i]]
+		if !there {
+			m.fields = slices.DeleteFunc(m.fields, func(f string) bool { return f == all[i] })
+		}
+		longest = max(longest, until)
+	}
+	switch {
+	case longest == 0:
+		return true, true
+	case longest <= m.until-tolerated:
+		m.until = longest
+		return false, true
+	}
+	return false, false
 }
 
 // hand gives the vote to a place, for a short TTL (H12), and tells its client its sign of life.

@@ -3,43 +3,33 @@
 package votesmodel_test
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock/votesmodel"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the first random path; 0 draws one")
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// seed returns the seed of this run, and logs how to repeat it.
-func seed(t *testing.T) uint64 {
-	s := *seedFlag
-	if s == 0 {
-		s = rand.Uint64N(1<<40) | 1
-	}
-	t.Logf("replay: %s", replay.Command(t, "./redlock/votesmodel", "-seed", fmt.Sprint(s)))
-	return s
-}
+// computes is why a test is run without the race detector, which makes it ten times slower.
+const computes = "one goroutine that only computes"
 
 // runs is how much is replayed: all short paths of so many steps, and so many random ones. In them everything must
 // happen so many times at least.
 type runs struct{ short, random, least int }
 
 // check replays paths, and fails at the first step that differs. reset makes the master new.
-func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), first uint64, n runs) {
+func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), n runs) {
 	t.Helper()
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		n.short, n.random = n.short+1, n.random*50
 	}
 	short := votesmodel.Short(w, n.short)
@@ -50,20 +40,27 @@ func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), f
 		}
 		count(seen, path)
 	}
-	for i := range uint64(n.random) {
-		path := votesmodel.Paths(w, first+i, 1, 60)[0]
+	for seed := range replay.Many(t, n.random) {
+		path := votesmodel.Paths(w, seed, 1, 60)[0]
 		if err := again(w, path, at, reset); err != nil {
-			t.Fatalf("path of seed %d: %v", first+i, err)
+			t.Fatalf("path of seed %d: %v", seed, err)
 		}
 		count(seen, path)
 	}
 	t.Logf("%d short paths, %d random ones; in them %v", len(short), n.random, seen)
-	// What is never answered is not compared.
-	for _, what := range []string{
+	if !replay.Listed() {
+		return
+	}
+	// What is never answered is not compared. The paths of the list are the same in each run.
+	all := []string{
 		"acquire granted", "acquire held", "acquire refused", "release granted", "release absent", "extend granted", "extend refused",
 		"confirm granted", "confirm absent", "confirm refused", "queued", "several ops in a call", "hand", "wake", "Redisson",
 		"dequeue granted", "dequeue absent", "passed over",
-	} {
+	}
+	if !w.Readers { // only plain locks rest, and are handed off
+		all = append(all, "adopt granted", "adopt absent", "adopt refused", "put to rest", "rest lifted", "rest over")
+	}
+	for _, what := range all {
 		if seen[what] < n.least {
 			t.Errorf("%q happened %d times, want %d", what, seen[what], n.least)
 		}
@@ -84,8 +81,22 @@ func again(w votesmodel.World, path votesmodel.Path, at votesmodel.Real, reset f
 
 // count counts what happens in a path.
 func count(seen map[string]int, path votesmodel.Path) {
-	for _, s := range path {
+	rests := false
+	for i, s := range path {
 		seen["steps"]++
+		_, rest := s.Keys[protocol.NewLock(lockName, protocol.Plain).Rest]
+		switch {
+		case rest && !rests:
+			seen["put to rest"]++
+		case !rest && rests && s.Event == votesmodel.Called && s.Call.Ops[0].Lift != "":
+			seen["rest lifted"]++
+		case !rest && rests && s.Event == votesmodel.Called:
+			seen["rest over"]++
+		}
+		rests = rest
+		if i > 0 && len(s.Call.Ops) > 0 {
+			seen["passed over"] += passedOver(path[i-1].Keys, s)
+		}
 		if len(s.Call.Ops) > 1 {
 			seen["several ops in a call"]++
 		}
@@ -103,12 +114,28 @@ func count(seen map[string]int, path votesmodel.Path) {
 				seen["hand"]++
 			case place != "":
 				seen["wake"]++
-				if queue := s.Keys[protocol.NewLock(lockName, protocol.Plain).Queue].Items; len(queue) > 0 && !strings.HasPrefix(queue[0], place+"@") {
-					seen["passed over"]++
-				}
 			default:
 				seen["Redisson"]++
 			}
 		}
 	}
+}
+
+// passedOver is how many places of living clients step s took out of the queue without an op or a vote for their holder: their
+// clients hear no messages.
+func passedOver(before votesmodel.Keys, s votesmodel.Step) (n int) {
+	queue := protocol.NewLock(lockName, protocol.Plain).Queue
+	for _, item := range before[queue].Items {
+		member, _, _ := strings.Cut(item, "@")
+		field, _ := protocol.ParsePlace(member)
+		_, lives := s.Keys[votesmodel.SignOfLife(member[:36])]
+		about := slices.ContainsFunc(s.Call.Ops, func(op protocol.Request) bool {
+			return op.Place == member || op.Lock != nil && op.Lock.Field(op.Holder) == field
+		})
+		handed := slices.ContainsFunc(s.Said, func(m votesmodel.Message) bool { return strings.Contains(m.Text, "\x00"+field+"\x00") })
+		if lives && !about && !handed && !slices.Contains(s.Keys[queue].Items, item) {
+			n++
+		}
+	}
+	return n
 }

@@ -1,4 +1,4 @@
--- Part contend: who is granted a lock that is held or queued for, and what the others get as
+-- Part contend: who is granted a lock that is held, queued for or resting, and what the others get as
 -- their answer.
 
 -- holder_of returns a holder of the lock: * for readers, empty if nobody holds it.
@@ -30,17 +30,17 @@ local function can_join(lock)
   return mode == 'read' or (mode == 'write' and join_write ~= '' and call('hexists', lock, join_write) == 1)
 end
 
--- has_turn says whether a waiter with that many others ahead of it may take a free lock: nobody
--- whom the master waits for is ahead. Readers take the lock together, but a reader does not pass
--- a waiting writer.
+-- has_turn says whether a waiter with that many others ahead of it, of which the first is waited for,
+-- may take a free lock. Readers take the lock together, but a reader does not pass a writer that is
+-- waited for.
 local function has_turn(queue, ahead, mode, barges)
   if ahead == 0 or barges then
     return true
-  elseif mode ~= 'r' and ahead > 15 then
+  elseif mode ~= 'r' then
     return false
   end
   for _, other in ipairs(call('zrange', queue, 0, ahead - 1)) do
-    if mode ~= 'r' or not is_reader(other) then
+    if not is_reader(other) then
       local given = call('get', sign_of_life(other))
       if given and listens(other, given) then
         return false
@@ -69,14 +69,14 @@ local function line_up(queue, place, ticket, mode, free, act)
     ticket = now[1] * 1000000 + now[2]
   end
   enqueue(queue, ticket, place)
-  head(queue, true)
+  head(queue, true, place)
   local ahead = call('zrank', queue, place)
   return ticket, ahead, free and act ~= 'queue' and has_turn(queue, ahead, mode, act == 'barge')
 end
 
 -- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer. last
 -- is the value of the lock's counter.
-local function contend(lock, queue, mode, holder, ticket, last, act)
+local function contend(lock, queue, rest, mode, holder, ticket, last, act)
   local left = call('pttl', lock)
   local free = left == -2
   if not free then
@@ -94,12 +94,18 @@ local function contend(lock, queue, mode, holder, ticket, last, act)
     end
     free = mode == 'r' and can_join(lock)
   end
+  local rests, rest_left = rest_of(rest, state)
+  if rests then
+    free, left = false, left == -1 and left or math.max(left, rest_left)
+  elseif rest_left then
+    call('del', rest) -- its epoch is over for good, because the record has a later one
+  end
 
   if ticket == '' then
-    if free and ((mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not select(3, first_listening(queue, true))) then
+    if free and ((mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not head(queue, true)) then
       return left
     end
-    return nil, {free and -1 or -1 - left, holder_of(lock)}
+    return nil, {free and -1 or -1 - left, rests or holder_of(lock)}
   end
 
   local place = place_of(holder, mode)
@@ -116,7 +122,7 @@ local function contend(lock, queue, mode, holder, ticket, last, act)
     if act ~= 'acquire' then
       -- The caller may have been woken for its turn, but another waiter is ahead of it. Wake
       -- that one, so that the wake is not lost.
-      local first = first_listening(queue, true)
+      local first = head(queue, true, place)
       if first and first ~= place then
         wake(first, lock)
       end

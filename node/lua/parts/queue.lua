@@ -16,24 +16,6 @@ local function wake_channel(place)
   return prefix .. 'redlock:wake:' .. client_of(place)
 end
 
--- head removes dead places from the front of the queue. It returns the first live place and its
--- client's stamp, or nil. If fits is set, the record has the state that this call names; then a
--- place that was taken in another state is dead too: it must not be granted in this one (H10 in
--- docs/handoff.md).
-local function head(queue, fits)
-  while true do
-    local first = call('zrange', queue, 0, 0)[1]
-    if not first then
-      return nil
-    end
-    local given = call('get', sign_of_life(first))
-    if given and not (fits and (state_of(first) or state) ~= state) then
-      return first, given
-    end
-    call('zrem', queue, first)
-  end
-end
-
 -- listens says whether the place is waited for: its client, whose sign of life is given, hears the
 -- messages of this master, or says by a w that it is to be waited for all the same. A client that
 -- was killed does not, and would cost the others the life of a handed vote (H19 in docs/handoff.md).
@@ -46,20 +28,24 @@ local function listens(place, given)
   return count[2] ~= 0
 end
 
--- first_listening is like head, but looks among the first 16 for one that listens. It returns the head
--- if there is none. Its third value says whether there is one.
-local function first_listening(queue, fits)
-  local first, given = head(queue, fits)
-  if not first or listens(first, given) then
-    return first, given, first ~= nil
-  end
-  for _, place in ipairs(call('zrange', queue, 0, 15)) do
-    local sign = call('get', sign_of_life(place))
-    if sign and not (fits and (state_of(place) or state) ~= state) and listens(place, sign) then
-      return place, sign, true
+-- head returns the first place that is waited for and its client's stamp, or nil. It removes the
+-- places before it, so each is looked at once: places of clients without a sign of life, and of
+-- clients that do not listen. A client that is alive all the same asks again as soon as it listens.
+-- own is the place of the caller, if it has one; it gets a reply, and need not listen. If fits is
+-- set, the record has the state that this call names; then a place that was taken in another state
+-- is removed too: it must not be granted in this one (H10 in docs/handoff.md).
+local function head(queue, fits, own)
+  while true do
+    local first = call('zrange', queue, 0, 0)[1]
+    if not first then
+      return nil
     end
+    local given = call('get', sign_of_life(first))
+    if given and not (fits and (state_of(first) or state) ~= state) and (first == own or listens(first, given)) then
+      return first, given
+    end
+    call('zrem', queue, first)
   end
-  return first, given, false
 end
 
 -- wake names the place: its client may have given it up without this master having heard of it, and

@@ -4,42 +4,67 @@
 -- expired. A reader of Redisson's has a timeout key for each hold, each with its own TTL.
 local function longest_hold(lock, reader)
   local left = 0
-  for hold = 1, tonumber(call('hget', lock, reader)) or 1 do
+  for hold = 1, is_foreign(reader) and tonumber(call('hget', lock, reader)) or 1 do
     left = math.max(left, call('pttl', timeout_key(lock, reader, hold)))
   end
   return left
 end
 
+-- The hash may outlive its readers by less than NEAR, in ms, so that a release need not look at all
+-- of them. It looks at SOME, which HRANDFIELD chooses, and at all if there are no more.
+local NEAR, SOME = 1000, 16
+
 -- after_reader adjusts the lock after a reader has released it. The hash must not outlive the
 -- readers that remain: if they died, writers would wait for the TTL of the reader that released.
 -- It returns whether the lock is free, and whether the head of the queue must be woken.
-local function after_reader(lock, holder)
-  call('del', timeout_key(lock, holder, 1))
-  local longest, foreign = 0, false
-  for _, field in ipairs(call('hkeys', lock)) do
-    if string.sub(field, -6) == ':write' then
-      return false, false
-    elseif field ~= 'mode' then
-      local left = longest_hold(lock, field)
-      if left == 0 then
-        call('hdel', lock, field)
-      else
-        foreign = foreign or is_foreign(field)
-      end
-      longest = math.max(longest, left)
-    end
-  end
-  if longest == 0 then
+local function after_reader(lock, queue, holder)
+  local own = timeout_key(lock, holder, 1)
+  local mine, near = call('pttl', own), call('pttl', lock) - NEAR
+  call('del', own)
+  local fields = call('hlen', lock)
+  if call('hget', lock, 'mode') == 'write' then
+    return false, false
+  elseif fields <= 1 then
     call('del', lock)
     return true, true
   end
-  -- The head of the queue sleeps for the TTL that it last got, so it must be woken if the lock
-  -- ends much sooner now. It must also be woken if a reader of Redisson's holds the lock: that
-  -- reader may have joined after the head last looked, and Redisson announces its release on
-  -- its own channel only.
-  local wakes = foreign or call('pttl', lock) - longest >= 1000
-  call('pexpire', lock, longest)
-  return false, wakes
+  -- If this reader ended sooner, another one lives nearly as long as the hash, which stays as it is.
+  local last = mine > near
+  if not last and call('exists', queue) == 0 then
+    return false, false
+  end
+  local longest, foreign = 0, false
+  local function look(at)
+    for _, field in ipairs(at) do
+      if field ~= 'mode' then
+        foreign = foreign or is_foreign(field)
+        if last and longest <= near then
+          local lives = longest_hold(lock, field)
+          if lives == 0 then
+            call('hdel', lock, field)
+          end
+          longest = math.max(longest, lives)
+        end
+      end
+    end
+  end
+  look(call('hrandfield', lock, SOME))
+  if last and longest <= near then
+    if fields > SOME then
+      look(call('hkeys', lock))
+    end
+    if longest == 0 then
+      call('del', lock)
+      return true, true
+    elseif longest <= near then
+      -- The head of the queue sleeps for the TTL that it last got.
+      call('pexpire', lock, longest)
+      return false, true
+    end
+  end
+  -- The head is also woken if a reader of Redisson's holds the lock: that reader may have joined after
+  -- the head last looked, and Redisson announces its release on its own channel only.
+  return false, foreign
 end
 
 -- after_writer adjusts the lock after a writer has released it. If the writer also holds a read
@@ -58,16 +83,17 @@ end
 -- settle follows the release of a holder that had gone votes, 0 or 1. It removes the holder's
 -- place, and wakes the head of the queue if the lock is free for it. It does not wake a place
 -- that is to be handed the lock: it returns that place, and the stamp of its client. fits says
--- that the record has the state that this call names.
+-- that the record has the state that this call names. lifted says that this op has lifted the rest.
 --
 -- Only a lock that this very op has set free is handed (H16 in docs/handoff.md). One that was
--- free before may have been set free by a clock that jumped, and a message has no TIME with it.
-local function settle(lock, queue, mode, holder, act, gone, fits)
-  local free, wakes, heard = false, gone == 1, 0
+-- free before may have been set free by a clock that jumped, and a message has no TIME with it. A lock
+-- that rests is not handed either: the head is woken, and is told how long the lock rests.
+local function settle(lock, queue, rest, mode, holder, act, gone, fits, lifted)
+  local free, wakes, heard = false, gone == 1 or lifted, 0
   if gone == 1 then
     local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
     if mode == 'r' then
-      free, wakes = after_reader(lock, holder)
+      free, wakes = after_reader(lock, queue, holder)
     else
       free = mode == 'x' or after_writer(lock, channel)
     end
@@ -86,8 +112,8 @@ local function settle(lock, queue, mode, holder, act, gone, fits)
   if not wakes or act == 'leave' then
     return
   end
-  local first, given = first_listening(queue, fits)
-  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and state_of(first) then
+  local first, given = head(queue, fits)
+  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and call('exists', rest) == 0 and state_of(first) then
     return first, given
   elseif first then
     wake(first, lock)

@@ -8,24 +8,26 @@ import "math/bits"
 // concurrent use.
 type Extension struct {
 	voters    uint64 // the masters whose yes counts
+	known     uint64 // those of them that are known to have voted: see Grant.Places for the others
 	silent    uint64 // the masters whose yes will count if they answer the acquire with a vote
 	confirmed uint64 // the masters that had the vote
 	missing   uint64 // the masters that did not have it
 }
 
-// NewExtension returns an extend that nobody has answered. votes are the masters whose yes
-// counts. silent are the masters that have not answered the acquire.
-func NewExtension(votes, silent uint64) Extension {
-	return Extension{voters: votes, silent: silent}
+// NewExtension returns an extend that nobody has answered. votes and places are those of the grant. silent are the masters
+// that have not answered the acquire.
+func NewExtension(votes, places, silent uint64) Extension {
+	return Extension{voters: votes | places, known: votes, silent: silent}
 }
 
 // Silent are the masters of which it is open whether their yes counts.
 func (e *Extension) Silent() uint64 { return e.silent }
 
-// Recount takes in what masters have answered to the acquire since the extend began: votes
+// Recount takes in what masters have answered to the acquire since the extend began: votes, places
 // and silent are those of now. A master answers the acquire before it answers the extend.
-func (e *Extension) Recount(votes, silent uint64) {
-	e.voters |= votes & e.silent
+func (e *Extension) Recount(votes, places, silent uint64) {
+	e.voters |= (votes | places) & e.silent
+	e.known |= votes & e.silent
 	e.silent &= silent
 }
 
@@ -55,7 +57,7 @@ func (e *Extension) Decided(answered uint64, need int) bool {
 
 // Follow says what an extend that won does to the masters in set. The vote is put back on
 // the masters in topUp, where it is missing. The vote of the masters in confirm counts from
-// now on: they have it although it did not count before.
+// now on: they have it although it was not known, or did not count.
 func (e *Extension) Follow(set uint64) (topUp, confirm uint64) {
-	return set & e.missing, set & e.confirmed &^ e.voters &^ e.missing
+	return set & e.missing, set & e.confirmed &^ e.known &^ e.missing
 }

@@ -29,12 +29,17 @@ import (
 // since a round that won. The master granted in that round, or it confirmed its vote to an
 // extend that won, or it acknowledged a top-up after an extend that won.
 //
+// Places are the masters that answered that they queue the holder, and that may hand it their vote. A place is an acquire that the
+// master has not executed yet, and becomes a vote once. So a vote that an extend finds there has never broken, and counts in that
+// extend, whether or not its message came. Until the vote is put back there: what an extend finds then may be that.
+//
 // Invariants (see [Grant.Valid]):
 //
 //  1. Only votes count when the grant is extended. A vote that was put back by a round that
 //     failed proves nothing about the time before (docs/safety.md A19).
-//  2. votes is a subset of maybe, the masters that may hold a vote and so get a release.
-//  3. After Release both are empty and stay empty.
+//  2. votes and places are subsets of maybe, the masters that may hold a vote or a place and so get a release.
+//  3. votes and places have no master in common.
+//  4. After Release all three are empty and stay empty.
 type Grant struct {
 	need     int           // the quorum
 	span     time.Duration // how long an extend that won is valid, from its beginning
@@ -43,6 +48,7 @@ type Grant struct {
 	all      uint64        // all masters
 	counted  uint64        // the masters whose answer to the acquire was counted
 	votes    uint64
+	places   uint64
 	maybe    uint64
 	failed   int // extends that no quorum confirmed
 	released bool
@@ -90,23 +96,36 @@ func (g *Grant) Check(now, margin, trusted time.Duration) Standing {
 	return Held
 }
 
-// CountAcquire counts what the masters have answered to the acquire by now: granted gave a
-// vote, maybe may have given one, silent have not answered. A vote of the round that won
+// Answers are what the masters have answered to the acquire by now: Granted gave a vote, Places may hand the holder one, Maybe may
+// have given one or have the holder in their queue, Silent have not answered.
+type Answers struct{ Granted, Places, Maybe, Silent uint64 }
+
+// CountAcquire counts the answers to the acquire. A vote of the round that won
 // counts, however late the answer. Each master's answer is counted once.
 //
 // A master answers the acquire before anything that was sent to it later. Call CountAcquire
 // before the grant is told of later answers, so that it undoes none of them.
-func (g *Grant) CountAcquire(granted, maybe, silent uint64) {
-	fresh := g.all &^ (g.counted | silent)
+func (g *Grant) CountAcquire(a Answers) {
+	fresh := g.all &^ (g.counted | a.Silent)
 	g.counted |= fresh
 	if !g.released {
-		g.votes |= granted & fresh
-		g.maybe |= (granted | maybe) & fresh
+		g.votes |= a.Granted & fresh
+		g.places |= a.Places &^ a.Granted & fresh
+		g.maybe |= (a.Granted | a.Places | a.Maybe) & fresh
 	}
 }
 
-// Votes are the masters whose yes counts in an extend.
+// Votes are the masters whose vote is known. Their yes counts in an extend.
 func (g *Grant) Votes() uint64 { return g.votes }
+
+// Places are the other masters whose yes counts in an extend.
+func (g *Grant) Places() uint64 { return g.places }
+
+// Left is how many masters may have a vote that counts, now or later, when the masters in missing have said that they have none, and
+// those in silent have not answered the acquire.
+func (g *Grant) Left(missing, silent uint64) int {
+	return bits.OnesCount64((g.votes|silent)&^missing | g.places)
+}
 
 // Result is what an extend came to.
 type Result uint8
@@ -118,7 +137,7 @@ const (
 )
 
 // Extended takes the outcome of an extend that began at start. confirmed are the masters of
-// Votes that still had their vote, missing are those that had not. silent are the masters
+// Votes and Places that had the vote, missing are those that had not. silent are the masters
 // that have not answered the acquire yet: they may have voted.
 func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64) Result {
 	n := bits.OnesCount64(confirmed)
@@ -126,7 +145,7 @@ func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64)
 	case n >= g.need || mutants.ExtendMinority && n > 0:
 		g.from, g.until = start, start+g.span
 		return Renewed
-	case bits.OnesCount64((g.votes|silent)&^missing) < g.need:
+	case g.Left(missing, silent) < g.need:
 		g.failed++
 		return Lost
 	}
@@ -139,6 +158,7 @@ func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64)
 func (g *Grant) Confirm(i int) {
 	if !g.released {
 		g.votes |= 1 << i
+		g.places &^= 1 << i
 		g.maybe |= 1 << i
 	}
 }
@@ -151,6 +171,7 @@ type Proof struct{ failed int }
 func (g *Grant) TopUp(i int) Proof {
 	if !g.released {
 		g.votes &^= 1 << i
+		g.places &^= 1 << i
 		g.maybe |= 1 << i
 	}
 	return Proof{g.failed}
@@ -169,11 +190,11 @@ func (g *Grant) ToppedUp(i int, sent Proof) {
 // may hold a vote, and those in silent, which have not answered the acquire.
 func (g *Grant) Release(silent uint64) uint64 {
 	set := silent | g.maybe
-	g.votes, g.maybe, g.released = 0, 0, true
+	g.votes, g.places, g.maybe, g.released = 0, 0, 0, true
 	return set
 }
 
 // Valid checks the invariants.
 func (g *Grant) Valid() bool {
-	return g.votes&^g.maybe == 0 && (g.votes|g.maybe|g.counted)&^g.all == 0 && (!g.released || g.maybe == 0)
+	return (g.votes|g.places)&^g.maybe == 0 && g.votes&g.places == 0 && (g.votes|g.maybe|g.counted)&^g.all == 0 && (!g.released || g.maybe == 0)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/walks"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 const (
@@ -32,6 +32,7 @@ const (
 	topUp
 	toppedUp
 	failed
+	queued // the master answered the acquire with a place
 	released
 )
 
@@ -59,12 +60,30 @@ func counts(history []event, i int) bool {
 	return vote
 }
 
+// mayHand says by the words of the definition whether master i has a place that may become a vote which counts.
+func mayHand(history []event, i int) bool {
+	place := false
+	for _, e := range history {
+		switch {
+		case e.kind == released:
+			return false
+		case e.master != i:
+		case e.kind == queued:
+			place = true
+		case e.kind == confirmed, e.kind == topUp:
+			place = false
+		}
+	}
+	return place
+}
+
 // world is a grant, with its history and what the masters have answered to the acquire.
 type world struct {
 	t       *testing.T
 	g       Grant
 	history []event
 	granted uint64
+	places  uint64
 	maybe   uint64
 	silent  uint64
 	now     time.Duration
@@ -83,10 +102,12 @@ func (w *world) log(kind byte, master int) {
 }
 
 // count is what package redlock does before it looks at a grant.
-func (w *world) count() { w.g.CountAcquire(w.granted, w.maybe|w.silent, w.silent) }
+func (w *world) count() {
+	w.g.CountAcquire(Answers{Granted: w.granted, Places: w.places, Maybe: w.maybe | w.silent, Silent: w.silent})
+}
 
 // answer has master i answer the acquire, if it has not.
-func (w *world) answer(i int, vote, unknown bool) {
+func (w *world) answer(i int, vote, place, unknown bool) {
 	bit := uint64(1) << i
 	if w.silent&bit == 0 {
 		return
@@ -97,23 +118,31 @@ func (w *world) answer(i int, vote, unknown bool) {
 		w.granted |= bit
 		w.maybe |= bit
 		w.log(granted, i)
+	case place:
+		w.places |= bit
+		w.maybe |= bit
+		w.log(queued, i)
 	case unknown:
 		w.maybe |= bit
 	}
 	w.count()
 }
 
-// extend has a set of masters confirm, and others say that the vote is missing.
+// extend has a set of masters confirm, and others say that the vote is missing. Of the masters that confirm those count whose vote
+// counts, and those that have handed the holder their vote, which no message told of.
 func (w *world) extend(confirmedBy, missing uint64) {
-	votes := w.g.Votes()
-	result := w.g.Extended(w.now, confirmedBy&votes, missing, w.silent)
-	n := bits.OnesCount64(confirmedBy & votes)
+	confirmedBy &= w.g.Votes() | w.g.Places()
+	result := w.g.Extended(w.now, confirmedBy, missing, w.silent)
+	n := bits.OnesCount64(confirmedBy)
 	left := 0
 	for i := range masters {
 		bit := uint64(1) << i
-		if (counts(w.history, i) || w.silent&bit != 0) && missing&bit == 0 {
+		if (counts(w.history, i) || w.silent&bit != 0) && missing&bit == 0 || mayHand(w.history, i) {
 			left++
 		}
+	}
+	if got := w.g.Left(missing, w.silent); got != left {
+		w.t.Fatalf("%d votes are left, want %d", got, left)
 	}
 	want := Unconfirmed
 	if n >= need {
@@ -149,6 +178,9 @@ func (w *world) check() {
 		if got, want := w.g.Votes()&(1<<i) != 0, counts(w.history, i); got != want {
 			w.t.Fatalf("master %d counts: %v, want %v, after %v", i, got, want, w.history)
 		}
+		if got, want := w.g.Places()&(1<<i) != 0, mayHand(w.history, i); got != want {
+			w.t.Fatalf("master %d may hand: %v, want %v, after %v", i, got, want, w.history)
+		}
 	}
 	if w.g.Until() != w.from+span {
 		w.t.Fatalf("valid until %v, want %v", w.g.Until(), w.from+span)
@@ -167,14 +199,16 @@ func FuzzGrant(f *testing.F) {
 
 // The same steps, drawn at random.
 func TestGrant_randomWalks_countsWhatTheModelCounts(t *testing.T) {
-	walks.Random(t, "./redlock/internal/holding", 5000, 40, walk)
+	for seed := range replay.Many(t, 5000) {
+		walk(t, replay.Bytes(seed, 40))
+	}
 }
 
 // walk takes a grant through steps.
 func walk(t *testing.T, steps []byte) {
 	w := &world{t: t, g: New(need, all, 0, span, span), silent: all}
 	for i := range need {
-		w.answer(i, true, false)
+		w.answer(i, true, false, false)
 	}
 	for len(steps) >= 2 && len(w.history) < 200 {
 		step, arg := steps[0], steps[1]
@@ -182,7 +216,7 @@ func walk(t *testing.T, steps []byte) {
 		w.now += time.Second
 		switch step % 5 {
 		case 0:
-			w.answer(int(arg)%masters, arg&0x80 != 0, arg&0x40 != 0)
+			w.answer(int(arg)%masters, arg&0x80 != 0, arg&0x20 != 0, arg&0x40 != 0)
 		case 1: // a master in neither set is silent
 			w.count()
 			confirmedBy := uint64(arg) & all &^ w.silent
@@ -250,7 +284,7 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 		"an extend that lost":        {func(g *Grant) { g.Extended(2*time.Second, 0b10000, 0b01100, 0) }, false},
 	} {
 		g := New(need, all, 0, span, span)
-		g.CountAcquire(all, all, 0)
+		g.CountAcquire(Answers{Granted: all})
 		g.Extended(time.Second, 0b11110, 0b00001, 0)
 		sent := g.TopUp(0)
 		if g.Votes() != 0b11110 {
@@ -286,24 +320,27 @@ func TestGrant_check_endsAMarginEarlyAndWithTheClock(t *testing.T) {
 // still to come cannot change the outcome.
 func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 	const n = 4
-	// Each master: whose vote counts, may count, or does not; and what it answered.
-	const states = 3 * 4
+	// Each master: whose vote counts, may count, does not, or counts though only its place is known; and what it answered.
+	const states = 4 * 4
 	total := 1
 	for range n {
 		total *= states
 	}
 	for s := range total {
 		var e Extension
-		var answered, missing, back uint64 // back: it has a vote that did not count
+		var answered, missing, back uint64 // back: it has a vote that was not known, or did not count
 		fewest, most := 0, 0
 		for i, rest := 0, s; i < n; i, rest = i+1, rest/states {
 			bit := uint64(1) << i
-			vote, answer := rest%states%3, rest%states/3
+			vote, answer := rest%states%4, rest%states/4
 			switch vote {
 			case 0:
 				e.voters |= bit
+				e.known |= bit
 			case 1:
 				e.silent |= bit
+			case 3:
+				e.voters |= bit
 			}
 			if vote == 1 && answer != 3 {
 				answer = 3 // it answers the acquire before it answers the extend
@@ -318,13 +355,13 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 			if answer != 3 {
 				answered |= bit
 			}
-			if vote == 2 && answer == 0 {
+			if vote >= 2 && answer == 0 {
 				back |= bit
 			}
-			if vote == 0 && answer == 0 {
+			if (vote == 0 || vote == 3) && answer == 0 {
 				fewest++
 			}
-			if vote == 0 && answer == 0 || vote != 2 && answer == 3 {
+			if (vote == 0 || vote == 3) && answer == 0 || vote != 2 && answer == 3 {
 				most++
 			}
 		}
@@ -343,9 +380,9 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 // Masters answer the acquire while the extend is under way. The yes of one that voted counts from then on. A vote
 // that was put back meanwhile does not: it proves nothing about the time before.
 func TestExtension_acquireAnsweredMeanwhile_votesCount(t *testing.T) {
-	e := NewExtension(0b00011, 0b01100)
-	e.Recount(0b00111, 0b01000) // master 2 voted
-	e.Recount(0b10111, 0)       // master 3 did not; the vote of master 4 was put back
+	e := NewExtension(0b00011, 0, 0b01100)
+	e.Recount(0b00111, 0, 0b01000) // master 2 voted
+	e.Recount(0b10111, 0, 0)       // master 3 did not; the vote of master 4 was put back
 	if e.Silent() != 0 {
 		t.Errorf("silent %05b", e.Silent())
 	}
