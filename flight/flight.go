@@ -51,7 +51,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return err
 	}
 	err = rw.TryDo(ctx, fill)
-	if entered || !errors.Is(err, redlock.ErrHeld) {
+	if entered || !waits(err) {
 		return finish(value, found, err)
 	}
 	// Readers get the lock together when the loader gives it back.
@@ -65,6 +65,11 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 	}
 	err = rw.Do(ctx, fill) // the loader has failed
 	return finish(value, found, err)
+}
+
+// waits says whether a Lock would wait where a TryLock fails with err, at least for its patience.
+func waits(err error) bool {
+	return errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrUnreachable)
 }
 
 // finish drops the error of giving the lock back if the value is there.

@@ -43,6 +43,7 @@ type contender struct {
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone.
 	last    *RoundError
+	naming  *naming     // nil: nobody asks who has the lock
 	call    *quorumCall // of the round under way, or of the open one
 	listens bool        // the client hears the masters' wakes for this contender
 	wakes   waiting.Wakes

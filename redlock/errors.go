@@ -87,7 +87,9 @@ var errNoAnswer = errors.New("no answer in time")
 
 // RoundError says why a round over all masters gave no lease. It wraps one of [ErrHeld],
 // [ErrUnreachable], [ErrRecovering] and [ErrRefused], and the [node.Error] of each master that
-// failed. Ask for it with errors.As. Nothing of the round is left on a master that granted in
+// failed. Ask for it with errors.As. A Lock whose context ended has the last round that was made, by
+// it or by a caller before it in this process: errors.As finds that, and errors.Is does not
+// find its kind. Nothing of the round is left on a master that granted in
 // time. The other masters are sent the release until they acknowledge it or the TTL is over.
 type RoundError struct {
 	Name string // of the lock
@@ -99,10 +101,11 @@ type RoundError struct {
 	Quorum int
 	// Holder is the id of the other holder, as [Lease.Holder] returns it, if a quorum of
 	// masters named the same one. Otherwise it is empty: the votes are split, or others wait
-	// for a lock that nobody holds.
+	// for a lock that nobody holds. A Lock whose time is over asks for it with its last message, and
+	// waits for the answer for two trips, or for 10 ms if that is longer.
 	Holder string
-	// Owner is the label of that holder's client ([WithOwner]), if both clients have one. Only
-	// TryLock asks for it, and the calls that end in a TryLock. Otherwise it is empty.
+	// Owner is the label of that holder's client ([WithOwner]), if it has one and the masters told it in
+	// time. A TryLock asks for it only if its own client has a label too. Otherwise it is empty.
 	Owner string
 	// RetryAfter is the shortest wait after which another round may win: a quorum of masters
 	// is free then, if no vote is renewed and every master that recovers votes in time. It is
@@ -265,7 +268,8 @@ func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *waitError {
 }
 
 // gaveUpError is the error of a caller whose context ended. Its text says what the last round
-// saw. It wraps none of ErrHeld, ErrUnreachable, ErrRecovering and ErrRefused.
+// saw. It wraps none of ErrHeld, ErrUnreachable, ErrRecovering and ErrRefused. errors.As finds the last
+// round all the same: who had the lock is worth knowing when the time is over.
 type gaveUpError struct {
 	name string
 	err  error       // ctx.Err(), with its cause
@@ -294,3 +298,19 @@ func (e *gaveUpError) Error() string {
 }
 
 func (e *gaveUpError) Unwrap() error { return e.err }
+
+// As is errors.As for a *RoundError.
+func (e *gaveUpError) As(target any) bool {
+	round, ok := target.(**RoundError)
+	if !ok || e.last == nil {
+		return false
+	}
+	*round = e.last
+	return true
+}
+
+// failedRound returns err if it is of a round that failed and whose caller did not give up, else nil.
+func failedRound(err error) *RoundError {
+	round, _ := err.(*RoundError) // what wraps one is another error
+	return round
+}

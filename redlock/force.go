@@ -28,7 +28,8 @@ import (
 // many masters, and these refuse to take them back. The first that waits is woken. Otherwise it
 // returns one of
 //
-//	ErrNotHolder    the holder has no quorum; nothing was done
+//	ErrNotHolder    the holder has no quorum, and another may have the lock: one to whom it handed its
+//	                lease off while ForceUnlock was under way, for example. Inspect says who
 //	ErrUnreachable  the masters do not tell; nothing was done
 //	ErrUnconfirmed  too few masters confirmed it. The lease may go on, with fewer votes, or be lost. A
 //	                master that did not answer is sent the release again until it acknowledges it, or
@@ -92,31 +93,54 @@ func (c *Client) force(ctx context.Context, l *protocol.Lock, holder string, res
 	defer release.done()
 	bar.send(c.all)
 	release.send(c.all)
-	over := func() int {
+	// over is how many masters have no vote of the holder any more and take none back. taken is on how many of
+	// them this release took it.
+	over := func() (n, taken int) {
 		barred, _, _ := bar.sets()
-		n := 0
 		for i, r := range release.replies() {
-			if r.Outcome == protocol.Granted || r.Outcome == protocol.Absent && had&(1<<i) != 0 {
-				n += int(barred >> i & 1)
+			is := int(barred >> i & 1)
+			switch {
+			case r.Outcome == protocol.Granted:
+				n, taken = n+is, taken+is
+			case r.Outcome == protocol.Absent && had&(1<<i) != 0:
+				n += is
 			}
 		}
-		return n
+		return n, taken
 	}
 	enough := len(c.nodes) - c.need + 1 // so that the others are no quorum
 	bar.await(ctx, c.nodeTimeout)
 	release.await(ctx, c.nodeTimeout)
 	took := c.clock.Elapsed() - now
-	if over() < enough {
+	if n, _ := over(); n < enough {
 		release.hear(ctx, everybody, c.nodeTimeout-took)
 		bar.hear(ctx, everybody, c.nodeTimeout-took)
 	}
-	n := over()
-	if n >= enough {
+	n, taken := over()
+	switch {
+	case taken >= enough, n >= enough && l.Mode != protocol.Plain: // only the lease of a Mutex is handed off
 		return nil
+	case n >= enough:
+		return c.wentOn(ctx, l, holder)
 	}
 	err := fmt.Errorf("%w: forcing %q: %d of the %d masters that have the vote of %s gave it up, %d must", ErrUnconfirmed, l.Name, n, bits.OnesCount64(had), holder, enough)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}
 	return err
+}
+
+// wentOn is what ForceUnlock returns when the holder gave its votes up by itself before they could be
+// taken away. If it handed its lease off, the adopter has the lock now: nobody took that away.
+func (c *Client) wentOn(ctx context.Context, l *protocol.Lock, holder string) error {
+	in, _, err := c.inquire(l).conclude(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: forcing %q: %s gave it up or handed it off, and the masters do not tell who has it now: %w", ErrUnconfirmed, l.Name, holder, err)
+	case in.Free:
+		return nil
+	case len(in.Holders) == 0:
+		return fmt.Errorf("%w: forcing %q: %s gave it up or handed it off, and the masters do not tell who has it now", ErrUnconfirmed, l.Name, holder)
+	}
+	return fmt.Errorf("%w: %s gave %q up or handed it off meanwhile; now %s has it", ErrNotHolder, holder, l.Name, in.Holders[0].ID)
 }

@@ -157,8 +157,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 		return outer.Reenter(ctx)
 	}
 	lease, err := m.try(ctx, joinWrite)
-	if err != nil {
-		err = m.c.nameHolder(ctx, m.l, err)
+	if round := failedRound(err); round != nil && m.c.owner != "" && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
+		err = m.c.nameHolder(ctx, m.l, round, m.c.roundTimeout(ctx, m.c.nodeTimeout*time.Duration(len(m.c.nodes))))
 	}
 	return lease, err
 }
@@ -182,8 +182,7 @@ func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
 
 // splitRound returns err if it is of a round that found the votes split, else nil.
 func splitRound(err error) *RoundError {
-	var round *RoundError
-	if errors.As(err, &round) && round.split() {
+	if round := failedRound(err); round != nil && round.split() {
 		return round
 	}
 	return nil
@@ -268,7 +267,8 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 }
 
 // Lock waits until it has the lock or ctx ends. Its errors are TryLock's, but for
-// ErrHeld and ErrRecovering, which it waits out. When no
+// ErrHeld and ErrRecovering, which it waits out. When ctx ends, errors.As finds the last round
+// in the error, as a *RoundError: who has the lock. When no
 // quorum of masters has answered for as long as [WithPatience] says, 1 s by default, it
 // returns ErrUnreachable.
 //
@@ -301,7 +301,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 // TryLockFor is Lock that waits for at most wait, I/O included and a few
 // milliseconds for giving back excluded. After that it returns what the last round
 // found: ErrHeld, ErrUnreachable or ErrRecovering. ctx may end it earlier, with ctx's
-// own error.
+// own error, as it ends Lock.
 //
 // When no round was made within wait, TryLockFor makes one all the same, as TryLock
 // does: it never calls a lock held that no quorum of masters said is held.

@@ -300,7 +300,8 @@ func WithLogger(l *slog.Logger) Option {
 // WithOwner labels the client, for people: "billing/pod-7". [Client.Inspect] shows the label of a
 // holder and of a waiter, and the client's connections have it as their name on the masters (CLIENT
 // LIST). A TryLock of this client that fails with [ErrHeld] asks the masters for the holder's label,
-// which costs a trip: see Owner of [RoundError]. Default: no label.
+// which costs a trip: see Owner of [RoundError]. A Lock whose time is over always asks who has the
+// lock. Default: no label.
 //
 // A label is 1 to 128 bytes of printable ASCII without spaces. It need not be unique, and proves
 // nothing. The client tells it to each master when it connects, and every 15 to 20 s. It is not in

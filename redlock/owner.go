@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -71,27 +72,71 @@ func (in *introducer) close() {
 	}
 }
 
-// nameHolder returns err with the label of the holder that refused, if that is known. It costs a
-// trip, so only a client that has a label itself asks.
-func (c *Client) nameHolder(ctx context.Context, l *protocol.Lock, err error) error {
-	var round *RoundError
-	if c.owner == "" || ctx.Err() != nil || !errors.As(err, &round) || !errors.Is(round, ErrHeld) || len(round.Holder) <= 36 {
-		return err
-	}
-	now := c.clock.Elapsed()
-	timeout := c.roundTimeout(ctx, c.nodeTimeout*time.Duration(len(c.nodes)))
-	q := c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: now, Deadline: now + timeout})
+// nameHolder returns the round with the holder that refused and its label, as far as the masters tell
+// them within timeout, or until ctx ends. It costs a trip. The round that it is given is not changed:
+// others may have it.
+func (c *Client) nameHolder(ctx context.Context, l *protocol.Lock, round *RoundError, timeout time.Duration) *RoundError {
+	began := c.clock.Elapsed()
+	q := c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: began, Deadline: began + timeout})
+	defer q.done()
 	q.await(ctx, timeout)
-	replies := q.replies()
-	q.done()
-	for i := range replies {
-		if at := replies[i].Inspected; at != nil {
-			for _, v := range at.Votings {
-				if idOf(v.Field) == round.Holder && v.Owner != "" {
-					round.Owner = v.Owner
-				}
+	named := *round
+	if in := (Inspection{Quorum: c.need}); named.Holder == "" {
+		if in.read(q.replies()); len(in.Holders) == 0 && !in.Free {
+			q.hear(ctx, everybody, timeout-(c.clock.Elapsed()-began)) // the others may tell
+			in.read(q.replies())
+		}
+		if len(in.Holders) == 0 {
+			return round
+		}
+		named.Holder = in.Holders[0].ID
+	}
+	for _, r := range q.replies() {
+		if r.Inspected == nil {
+			continue
+		}
+		for _, v := range r.Inspected.Votings {
+			if idOf(v.Field) == named.Holder {
+				named.Owner = cmp.Or(named.Owner, v.Owner)
 			}
 		}
 	}
-	return err
+	return &named
+}
+
+// naming is the question who has a contender's lock, on its way.
+type naming struct {
+	done  chan struct{} // closed when named is there
+	named *RoundError
+}
+
+// nameHolder has err, that of a caller whose context ended, name the holder. The answers to an acquire that waits do not:
+// they say what is needed to wait. So it asks once more. Callers whose contexts end together ask together.
+func (ct *contender) nameHolder(err error) {
+	over, ok := err.(*gaveUpError) // no other error has a last round to be changed
+	if !ok || over.last == nil || !errors.Is(over.last, ErrHeld) {
+		return
+	}
+	c, w := ct.w.c, ct.w
+	if over.last.Holder != "" && (over.last.Owner != "" || c.owner == "") || c.closed.Load() {
+		return
+	}
+	w.mu.Lock()
+	n := ct.naming
+	if n != nil {
+		w.mu.Unlock()
+		<-n.done // soon: see below
+		over.last = n.named
+		return
+	}
+	n = &naming{done: make(chan struct{})}
+	ct.naming = n
+	timeout := min(max(hearOutMax, 2*ct.trip), c.nodeTimeout)
+	w.mu.Unlock()
+	n.named = c.nameHolder(context.Background(), ct.l, over.last, timeout)
+	over.last = n.named
+	w.mu.Lock()
+	ct.naming = nil
+	w.mu.Unlock()
+	close(n.done)
 }

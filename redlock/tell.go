@@ -106,7 +106,10 @@ func (c *Client) logPanic(what string, p any) (logged bool) {
 	return true
 }
 
-// tell calls the functions with e.
+// tell calls the functions with e. It and tellOf are not inlined, so that what they need is not on
+// the stack of the goroutines that wait in [Mutex.Lock].
+//
+//go:noinline
 func tell[E any](functions []func(E), e E) {
 	for _, f := range functions {
 		f(e)
@@ -114,6 +117,8 @@ func tell[E any](functions []func(E), e E) {
 }
 
 // tellOf is tell for an event of a caller.
+//
+//go:noinline
 func tellOf[E any](ctx context.Context, functions []func(context.Context, E), e E) {
 	for _, f := range functions {
 		f(ctx, e)

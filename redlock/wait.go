@@ -179,6 +179,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 		call.rounds = ct.rounds
 	}
 	ct.leaveLine(e, lease != nil)
+	ct.nameHolder(err)
 	m.tellServed(ctx, lease, err, call)
 	return lease, err
 }
@@ -232,8 +233,8 @@ func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duratio
 	if last := ct.lastRound(); ctx.Err() != nil && last != nil {
 		return nil, gaveUp(ctx, m.l, last)
 	}
-	var round *RoundError
-	if !errors.As(err, &round) || errors.Is(err, ErrRefused) {
+	round := failedRound(err)
+	if round == nil || errors.Is(err, ErrRefused) {
 		return nil, err
 	}
 	ct.setLast(round)

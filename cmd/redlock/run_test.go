@@ -184,7 +184,7 @@ func TestRun_exitCodes(t *testing.T) {
 		"a directory":          {"f LIST", []string{dir}, 126, []string{dir}},
 		"no program":           {"f LIST", []string{junk}, 126, []string{"junk: exec format error"}},
 		"held, no wait":        {"held -n LIST", []string{"true"}, 75, []string{`lock "held" is held by another`}},
-		"held, wait":           {"held --wait 300ms LIST", []string{"true"}, 75, []string{"still after 300ms"}},
+		"held, wait":           {"held --wait 300ms LIST", []string{"true"}, 75, []string{"still after 300ms", "/" + strconv.Itoa(holder.Process.Pid)}},
 		"masters away":         {"g --wait 300ms --nodes " + dead + "," + dead + "2," + dead + "3", []string{"true"}, 3, []string{"127.0.0.1:1"}},
 		"masters new":          {"g --nodes " + fresh, []string{"true"}, 3, []string{"operator's word"}},
 		"other maximum TTL":    {"g --max-ttl 20s LIST", []string{"true"}, 2, []string{"another epoch"}},

@@ -118,6 +118,7 @@ type Election struct {
 type leading struct {
 	resign context.CancelCauseFunc
 	over   chan struct{} // closed when the lock was given back
+	err    error         // of that; it is there when over is closed
 }
 
 // New returns the election called name. The name is that of a lock, as in [redlock.Client.Mutex]: a
@@ -246,7 +247,7 @@ func (e *Election) stop() {
 func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(context.Context, Term) error) (lost bool, err error) {
 	term := Term{Name: e.Name(), Token: lease.Token(), Value: e.set.value, Since: time.Now().Truncate(time.Millisecond)}
 	candidate, resign := context.WithCancelCause(ctx)
-	now := &leading{resign, make(chan struct{})}
+	now := &leading{resign: resign, over: make(chan struct{})}
 	e.mu.Lock()
 	e.leads = now
 	e.mu.Unlock()
@@ -262,6 +263,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			resign(context.Canceled)
 			hush()
 			unlocked = lease.Unlock(ctx)
+			now.err = unlocked
 			retract(lease)
 			e.mu.Lock()
 			e.leads = nil
@@ -326,9 +328,17 @@ func (e *Election) announce(ctx context.Context, lease *redlock.Lease, term Term
 // its cause, and when the function has returned, the next candidate leads. Run goes on, and campaigns
 // again after the pause ([WithPause]). To stop being a candidate, end Run's context.
 //
-// Resign returns nil when the lock was given back. If this Election does not lead it returns
-// [ErrNotLeader]. If ctx ends first it returns ctx's error, and the term ends when the function
-// returns. Called with the context of the term, it does not wait for the function that calls it.
+// Resign returns nil when a quorum of the masters has confirmed that the lock was given back. Otherwise
+// it returns one of
+//
+//	ErrNotLeader            this Election does not lead
+//	redlock.ErrUnconfirmed  the term is over, and too few masters confirmed it: the next leader may have
+//	                        to wait for the TTL
+//	redlock.ErrLost         the term was lost before; another may lead
+//	redlock.ErrClosed       the client was closed
+//	ctx.Err()               the function has not returned yet; the term ends when it does
+//
+// Called with the context of the term, it does not wait for the function that calls it, and returns nil.
 func (e *Election) Resign(ctx context.Context) error {
 	if err := e.check(ctx); err != nil {
 		return err
@@ -342,18 +352,26 @@ func (e *Election) Resign(ctx context.Context) error {
 	now.resign(ErrResigned)
 	select {
 	case <-now.over:
-		return nil
+		return e.resigned(now)
 	case <-ctx.Done():
 	}
 	select {
 	case <-now.over: // both came; which of them select chose is no matter then
-		return nil
+		return e.resigned(now)
 	default:
 	}
 	if errors.Is(context.Cause(ctx), ErrResigned) {
 		return nil
 	}
 	return fmt.Errorf("election %q: resigned, and the leader's function has not returned: %w", e.Name(), ctx.Err())
+}
+
+// resigned is what Resign returns when the term is over.
+func (e *Election) resigned(was *leading) error {
+	if was.err == nil || errors.Is(was.err, redlock.ErrReleased) { // the function may have handed its lease off
+		return nil
+	}
+	return fmt.Errorf("election %q: resigned: %w", e.Name(), was.err)
 }
 
 // sleep waits for d. It says whether ctx has not ended by then.

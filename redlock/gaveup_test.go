@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// wantHolder fails unless err has the round that saw holder, of the client with that label.
+func wantHolder(t *testing.T, what string, err error, holder, owner string) {
+	t.Helper()
+	var round *redlock.RoundError
+	switch {
+	case !errors.As(err, &round):
+		t.Errorf("%s: no RoundError in %v", what, err)
+	case round.Holder != holder || round.Owner != owner:
+		t.Errorf("%s: held by %q of %q, want %q of %q: %v", what, round.Holder, round.Owner, holder, owner, err)
+	case owner != "" && !strings.Contains(err.Error(), "held by "+owner):
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// A call that waited in vain says who had the lock, however it ended.
+func TestLock_timeOver_saysWhoHasTheLock(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client(redlock.WithOwner("billing/1"))
+		b, quiet := c.client(redlock.WithOwner("shop/1")), c.client()
+		for _, by := range []*member{b, quiet} {
+			for _, way := range by.Ways { // a trip of 2 ms
+				way.SetFault(func(nodetest.Command) nodetest.Fault {
+					return nodetest.Fault{Delay: time.Millisecond, ReplyDelay: time.Millisecond}
+				})
+			}
+		}
+		lease, write := mustLock(t, a.Mutex("x")), mustLock(t, a.RWMutex("rw"))
+		bounded := func(lock func(context.Context) (*redlock.Lease, error)) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			_, err := lock(ctx)
+			if took := time.Since(start); took > 115*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+			return err
+		}
+		for _, tc := range []struct {
+			name, holder, owner string
+			err, is             error
+		}{
+			{"Lock", lease.Holder(), "billing/1", bounded(b.Mutex("x").Lock), context.DeadlineExceeded},
+			{"TryLockFor", lease.Holder(), "billing/1", second(b.Mutex("x").TryLockFor(t.Context(), 100*time.Millisecond)), redlock.ErrHeld},
+			{"TryLock", lease.Holder(), "billing/1", bounded(b.Mutex("x").TryLock), redlock.ErrHeld},
+			{"RWMutex.Lock", write.Holder(), "billing/1", bounded(b.RWMutex("rw").Lock), context.DeadlineExceeded},
+			{"RWMutex.RLock", write.Holder(), "billing/1", bounded(b.RWMutex("rw").RLock), context.DeadlineExceeded},
+			{"Lock without a label", lease.Holder(), "billing/1", bounded(quiet.Mutex("x").Lock), context.DeadlineExceeded},
+			{"TryLockFor without a label", lease.Holder(), "billing/1", second(quiet.Mutex("x").TryLockFor(t.Context(), 100*time.Millisecond)), redlock.ErrHeld},
+		} {
+			wantErr(t, tc.err, tc.is)
+			wantHolder(t, tc.name, tc.err, tc.holder, tc.owner)
+			if tc.is == context.DeadlineExceeded && errors.Is(tc.err, redlock.ErrHeld) {
+				t.Errorf("%s: %v is ErrHeld too", tc.name, tc.err)
+			}
+		}
+		wantErr(t, bounded(func(ctx context.Context) (*redlock.Lease, error) { // a cancel
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(50*time.Millisecond, cancel)
+			_, err := b.Mutex("x").Lock(ctx)
+			wantHolder(t, "cancelled", err, lease.Holder(), "billing/1")
+			return nil, err
+		}), context.Canceled)
+	})
+}
+
+// Many callers of one process give up at the same moment. They ask together who has the lock.
+func TestLock_manyGiveUp_askTogether(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(redlock.WithOwner("billing/1")), c.client(redlock.WithOwner("shop/1"))
+		lease := mustLock(t, a.Mutex("x"))
+		var asked atomic.Int64
+		for _, way := range b.Ways {
+			way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+				if cmd.Name == "inspect" {
+					asked.Add(1)
+				}
+				return nodetest.Fault{Delay: time.Millisecond}
+			})
+		}
+		const callers = 50
+		errs := make(chan error, callers)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range callers {
+			go func() { errs <- second(b.Mutex("x").Lock(ctx)) }()
+			synctest.Wait()
+		}
+		for range callers {
+			wantHolder(t, "Lock", <-errs, lease.Holder(), "billing/1")
+		}
+		if n := asked.Load(); n < 1 || n > 5*callers/5 {
+			t.Errorf("%d masters were asked", n)
+		}
+	})
+}
+
+// Masters that do not answer the question for the label keep the caller for a moment only.
+func TestLock_timeOverAndMastersSilent_returnsSoon(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(redlock.WithOwner("billing/1")), c.client(redlock.WithOwner("shop/1"))
+		mustLock(t, a.Mutex("x"))
+		b.faultOn("inspect", nodetest.Fault{Lose: nodetest.LoseCommand}, 0, 1, 2, 3, 4)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := b.Mutex("x").Lock(ctx)
+		wantHolder(t, "Lock", err, "", "")
+		if took := time.Since(start); took > 1050*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		// Nothing is known before the first round.
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		var round *redlock.RoundError
+		if _, err := b.Mutex("x").Lock(over); errors.As(err, &round) || !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+	})
+}
