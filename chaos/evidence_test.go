@@ -13,10 +13,13 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // A nemesis that hangs, and holds a master while it does, ends the run. What was recorded until then is judged, and the logs are there.
 func TestRun_nemesisHangs_judgesWhatIsThere(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	limit := hangTime
 	hangTime = time.Second

@@ -3,28 +3,23 @@
 package chaos
 
 import (
-	"errors"
-	"os"
 	"testing"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
-// engine skips a test of the docker driver where no engine answers, unless one must.
-func engine(t *testing.T, err error) {
-	t.Helper()
-	if errors.Is(err, cluster.ErrNoEngine) && os.Getenv("REDLOCK_REQUIRE_DOCKER") != "1" {
-		t.Skip(err)
-	}
-}
-
 func TestFailover_lostWithoutRecovery_keptWithIt(t *testing.T) {
-	notWithRace(t)
+	needs.NoRace(t, aboutTime)
+	needs.Test(t) // mostly waits
 	for _, d := range []cluster.Driver{cluster.Process, cluster.Docker} {
 		t.Run(string(d), func(t *testing.T) {
+			if d == cluster.Docker {
+				needs.Docker(t)
+			}
+			needs.Redis(t)
 			t.Parallel() // it is mostly waiting for leases to end
 			res, h, checks, err := Failover(t.Context(), FailoverConfig{Driver: d, Out: t.Output()})
-			engine(t, err)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // doomedVar makes the test binary a harness that comes to a bad end: its driver, and how it ends.
@@ -56,7 +57,9 @@ const exitDoomed = 3
 
 // Whatever a harness ends by, nothing of its run stays: no file, no process, no container, no network.
 func TestRun_harnessEndsBadly_leavesNothing(t *testing.T) {
-	notWithRace(t)
+	needs.NoRace(t, aboutTime)
+	needs.Redis(t)
+	needs.Test(t)
 	codes := map[string]int{"panics": exitDoomed, "panics elsewhere": 2, "killed": -1, "interrupted": exitDoomed}
 	for driver, ends := range map[cluster.Driver][]string{
 		cluster.Process: {"panics", "panics elsewhere", "killed", "interrupted"},
@@ -66,7 +69,8 @@ func TestRun_harnessEndsBadly_leavesNothing(t *testing.T) {
 			t.Run(string(driver)+" "+end, func(t *testing.T) {
 				code := codes[end]
 				if driver == cluster.Docker {
-					needDocker(t)
+					needs.Docker(t)
+					needs.Program(t, "docker")
 				}
 				dir := t.TempDir()
 				var stderr bytes.Buffer
@@ -166,26 +170,14 @@ func labelled(list, flag string, pid int) (found []string) {
 	return found
 }
 
-// notWithRace skips a test that is about time or other processes: make test runs it without the race detector.
-func notWithRace(t *testing.T) {
-	t.Helper()
-	if raceEnabled {
-		t.Skip("is run without the race detector")
-	}
-}
-
-// needDocker skips a test where no engine answers, unless one must.
-func needDocker(t *testing.T) {
-	t.Helper()
-	if out, err := exec.CommandContext(t.Context(), "docker", "info").CombinedOutput(); err != nil {
-		engine(t, cluster.ErrNoEngine)
-		t.Fatalf("%v: %s", err, out)
-	}
-}
+// aboutTime is why a test is run without the race detector.
+const aboutTime = "is about time, and about other processes"
 
 // Two runs at once, with the same seed and the same names of everything, do not meet.
 func TestRun_twoAtOnce_doNotMeet(t *testing.T) {
-	notWithRace(t)
+	needs.NoRace(t, aboutTime)
+	needs.Test(t) // two chaos runs
+	needs.Redis(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var wg sync.WaitGroup
 	holders := make([]map[string]bool, 2)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -21,6 +22,7 @@ const password = "swordfish"
 // someones starts servers that stand for masters of somebody else's, and returns clients of them.
 func someones(t *testing.T, n int, cfg localredis.Config) (urls []string, cs []*redis.Client) {
 	t.Helper()
+	needs.Redis(t)
 	servers, err := localredis.StartN(t.Context(), n, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -59,6 +61,7 @@ func dump(t *testing.T, c *redis.Client) map[string]string {
 
 // Masters of somebody else's are as they were after a run with faults: each key, and no other one.
 func TestRun_nodes_leavesThemAsTheyWere(t *testing.T) {
+	needs.Test(t)
 	urls, cs := someones(t, 3, localredis.Config{Password: password})
 	var before []map[string]string
 	for i, c := range cs {

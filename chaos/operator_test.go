@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -251,7 +252,9 @@ func underUsers(t *testing.T, lists [][]string, f func(granted func() int64)) {
 
 // An operator's Reconfigure is killed at each of its writes, in turn, while clients lock. Another process ends the change.
 func TestOperator_reconfigureKilledAtEachWrite_keepsPromises(t *testing.T) {
-	notWithRace(t)
+	needs.NoRace(t, aboutTime)
+	needs.Test(t)
+	needs.Redis(t)
 	o, a, b, lists := masters(t)
 	o.process("init "+a+" "+b, 0)
 	underUsers(t, lists, func(func() int64) {
@@ -273,7 +276,8 @@ func TestOperator_reconfigureKilledAtEachWrite_keepsPromises(t *testing.T) {
 
 // The same with an operator who cancels what another began, and is killed as well.
 func TestOperator_cancelKilledAtEachWrite_keepsPromises(t *testing.T) {
-	notWithRace(t)
+	needs.NoRace(t, aboutTime)
+	needs.Redis(t)
 	o, a, b, lists := masters(t)
 	old := &office{t, o.links[:3]}
 	o.process("init "+a+" "+b, 0)
@@ -296,7 +300,8 @@ func TestOperator_cancelKilledAtEachWrite_keepsPromises(t *testing.T) {
 
 // Init is killed at each of its writes, on new masters each time. Clients wait for them.
 func TestOperator_initKilledAtEachWrite_keepsPromises(t *testing.T) {
-	notWithRace(t)
+	needs.NoRace(t, aboutTime)
+	needs.Redis(t)
 	for n, killed := int64(1), true; killed; n++ {
 		o, a, b, lists := masters(t)
 		underUsers(t, lists[:1], func(granted func() int64) {

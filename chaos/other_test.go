@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // otherVar names the commit or tag of the other build for rolling-upgrade, in the place of the one that earlier chooses.
@@ -19,9 +21,6 @@ const otherVar = "REDLOCK_OTHER"
 // otherBuild makes a client for rolling-upgrade, of the first tree of earlier that builds, else of this one.
 func otherBuild(t *testing.T) string {
 	t.Helper()
-	if raceEnabled {
-		return ""
-	}
 	bin := filepath.Join(t.TempDir(), "client")
 	commits := []string{os.Getenv(otherVar)}
 	if commits[0] == "" {
@@ -101,6 +100,7 @@ func git(t *testing.T, repo string, args ...string) ([]byte, error) {
 
 // The other build is of the last release as soon as there is one.
 func TestEarlier_releaseFirst(t *testing.T) {
+	needs.Program(t, "git")
 	repo := t.TempDir()
 	do := func(args ...string) string {
 		t.Helper()

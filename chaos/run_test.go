@@ -21,6 +21,8 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -55,7 +57,6 @@ func held(t *testing.T, cfg Config) *Result {
 		return o.Keep(evidence)
 	}
 	res, err := Run(ctx, cfg)
-	engine(t, err)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,32 +86,44 @@ const (
 	leastFaults       = 100
 )
 
-// Every nemesis strikes, in this run or that, and every promise holds. The race detector's runs are short: it leaves a tenth of the speed.
+// Shorter than by default: more faults in the same time.
+const ttl, maxTTL = 400 * time.Millisecond, 700 * time.Millisecond
+
+// Every promise holds on real masters under faults, with the race detector too.
+func TestRun_someNemeses_holds(t *testing.T) {
+	needs.Redis(t)
+	held(t, Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 4 * time.Second, Seed: 1, AtOnce: 3, TTL: ttl, MaxTTL: maxTTL,
+		Nemeses: parse(t, "kill-minority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies", cluster.EverySec)})
+}
+
+// Every nemesis strikes, in this run or that, and every promise holds.
 func TestRun_everyNemesis_holds(t *testing.T) {
-	const ttl, maxTTL = 400 * time.Millisecond, 700 * time.Millisecond // shorter than by default: more faults in the same time
+	needs.NoRace(t, "the race detector leaves a tenth of the speed: TestRun_someNemeses_holds has it")
+	needs.Test(t) // three quarters of a minute
+	needs.Redis(t)
+	replay.Each(t, everyNemesisHolds)
+}
+
+func everyNemesisHolds(t *testing.T, seed uint64) {
 	other, programs := otherBuild(t), twoPrograms(t)
 	sum, faults := 0, 0
 	var done []*Result
 	tests := []struct {
-		name     string
-		nemeses  string
-		cfg      Config
-		withRace bool
+		name, nemeses string
+		cfg           Config
 	}{
-		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: 2}, false},
-		{"tokens", "step-clock,step-quorum,skew-clocks,delete-lock,three-at-once", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: 3}, false},
-		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: 1}, true},
+		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: seed + 1}},
+		{"tokens", "step-clock,step-quorum,skew-clocks,delete-lock,three-at-once", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: seed + 2}},
+		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: seed}},
 	}
 	for i, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			if test.cfg.Driver == cluster.Docker {
+				needs.Docker(t)
+			}
 			cfg := test.cfg
 			cfg.AtOnce, cfg.TTL, cfg.MaxTTL, cfg.Other = 3, ttl, maxTTL, other
-			if raceEnabled {
-				if !test.withRace {
-					t.Skip("too slow with the race detector: run without")
-				}
-				cfg.Duration, test.nemeses = 4*time.Second, "kill-minority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies"
-			} else if i == len(tests)-1 {
+			if i == len(tests)-1 {
 				cfg.Servers = programs
 				// How much is done in a time depends on the machine.
 				cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
@@ -124,14 +137,14 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 			done = append(done, res)
 		})
 	}
-	if len(done) == len(tests) {
+	if len(done) == len(tests) && replay.Listed() {
 		for _, what := range tooLittle(done, leastAcquisitions, leastFaults) {
 			t.Errorf("the runs together mean nothing: %s", what)
 		}
 	}
 }
 
-// twoPrograms returns the redis-server in PATH, and a link to it, for upgrade-server. .ci/test-servers has programs of several versions.
+// twoPrograms returns the redis-server in PATH, and a link to it, for upgrade-server. make ci has programs of several versions.
 func twoPrograms(t *testing.T) []string {
 	t.Helper()
 	path, _, err := localredis.Find()
@@ -201,6 +214,7 @@ func TestTooLittle_saysWhatIsMissing(t *testing.T) {
 
 // Whatever a run breaks off with, nothing may stay.
 func TestRun_interrupted_leavesNothing(t *testing.T) {
+	needs.Redis(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := 0
@@ -220,9 +234,8 @@ func TestRun_interrupted_leavesNothing(t *testing.T) {
 
 // A client that crashes ends the run. What was recorded until then is judged, and the logs are kept.
 func TestRun_clientCrashes_judgesWhatIsThere(t *testing.T) {
-	if _, err := os.Stat("/proc/self/environ"); err != nil {
-		t.Skip("finds the client by /proc")
-	}
+	needs.Linux(t, "finds the client by /proc")
+	needs.Redis(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var out Outcome
 	seen := 0
@@ -281,6 +294,8 @@ func crashClient(t *testing.T) {
 
 // A run that did too little is no success.
 func TestRun_tooLittle_fails(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	res, err := Run(t.Context(), Config{
 		Driver: cluster.Process, Masters: 3, Clients: 2, Duration: time.Second, Seed: 4, Min: &check.Minimums{Acquisitions: 1e6},
 	})

@@ -174,16 +174,22 @@ func (r *run) appendCounters(v history.Vote, incarnation string, record map[stri
 
 // state reads a master's incarnation and its node record in one transaction.
 func state(ctx context.Context, c *redis.Client) (incarnation string, record map[string]string, err error) {
-	var server, replication *redis.StringCmd
+	var info []*redis.StringCmd
 	var rec *redis.MapStringStringCmd
 	_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		server, replication = p.Info(ctx, "server"), p.Info(ctx, "replication")
+		for _, section := range protocol.InfoSections {
+			info = append(info, p.Info(ctx, section))
+		}
 		rec = p.HGetAll(ctx, protocol.RecordKey)
 		return nil
 	})
 	if err != nil {
 		return "", nil, err
 	}
-	id := protocol.ReadIdentity(server.Val()+replication.Val(), rec.Val()[membership.FieldState])
+	text := ""
+	for _, section := range info {
+		text += section.Val()
+	}
+	id := protocol.ReadIdentity(text, rec.Val()[membership.FieldState])
 	return id.Incarnation(), rec.Val(), nil
 }

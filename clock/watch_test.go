@@ -3,7 +3,6 @@
 package clock
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -68,7 +67,11 @@ func TestWatch_noDriftAllowed_goodClocksPass(t *testing.T) {
 
 // However slow the network, a good clock is never suspected.
 func TestWatch_delayIsNoStep(t *testing.T) {
-	rng := rand.New(rand.NewPCG(replay.Seed(t, "./clock"), 0))
+	replay.Each(t, delayIsNoStep)
+}
+
+func delayIsNoStep(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	var w Watch
 	at := time.Duration(0)
 	for range 10_000 {

@@ -15,9 +15,17 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// do runs fn under the lease and unlocks the lease.
+// do runs fn under the lease and unlocks the lease. Of the errors of Unlock it returns ErrLost only, as
+// redlock.Mutex.Do does.
 func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
-	defer func() { err = errors.Join(err, l.Unlock(ctx)) }()
+	defer func() {
+		err = errors.Join(err, l.end(func(m *redlock.Lease) error {
+			if gone := m.Unlock(ctx); errors.Is(gone, redlock.ErrLost) {
+				return gone
+			}
+			return nil
+		}))
+	}()
 	held, stop := l.bound(ctx)
 	defer stop(redlock.ErrReleased)
 	return fn(held)
@@ -188,11 +196,16 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	}
+	return l.end(func(m *redlock.Lease) error { return m.Unlock(ctx) })
+}
+
+// end ends the lease and its context, and calls unlock for every member.
+func (l *Lease) end(unlock func(*redlock.Lease) error) error {
 	for _, stop := range l.stops {
 		stop()
 	}
 	l.cancel(redlock.ErrReleased)
-	return l.each(func(m *redlock.Lease) error { return m.Unlock(ctx) })
+	return l.each(unlock)
 }
 
 func (l *Lease) each(fn func(*redlock.Lease) error) error {

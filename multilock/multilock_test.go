@@ -15,7 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -416,7 +418,7 @@ func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
 
 // for a second, or as long as a soak wants it.
 func seconds(soak time.Duration) time.Duration {
-	if quorumtest.Soak() {
+	if needs.Now() == needs.TierSoak {
 		return soak
 	}
 	return 1500 * time.Millisecond
@@ -438,8 +440,13 @@ func TestLock_philosophers_allEat(t *testing.T) {
 // Each of sixteen clients takes two to five of eight locks, in any order and any nesting. There is no
 // deadlock.
 func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
+	needs.Test(t)
+	replay.Each(t, shuffledOrders)
+}
+
+func shuffledOrders(t *testing.T, seed uint64) {
 	const clients, forks = 16, 8
-	rng := quorumtest.Rand(t, "./multilock")
+	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 3)
 	var open []*redlock.Client
 	var sources []*rand.Rand

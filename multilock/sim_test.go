@@ -41,9 +41,12 @@ func three(t *testing.T, c *redlock.Client, try int) *multilock.Lock {
 
 // Ten callers try three free locks at the same moment: one of them has them all.
 func TestTryLock_tenAtOnce_oneWins(t *testing.T) {
-	seed := replay.Seed(t, "./multilock")
+	replay.Each(t, tenAtOnce)
+}
+
+func tenAtOnce(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(seed, 0))
+		rng := replay.RNG(seed)
 		ms := simtest.New(5)
 		var clients []*redlock.Client
 		for range 10 {

@@ -26,14 +26,14 @@ type conn struct {
 	epoch   string    // the epoch of the record states in wire
 	id      int64     // CLIENT ID; 0 if the master refused to tell
 	ident   protocol.Identity
-	refused error // why greet failed
-	unhook  func() bool
+	refused error  // why greet failed
+	hangUp  func() // closes socket
 }
 
 func (c *conn) close() {
-	c.unhook()
 	_ = c.Conn.Close()
 	_ = c.client.Close()
+	c.hangUp()
 }
 
 // connect searches for the master, dials it, greets it and calls Binding.Admit.
@@ -66,7 +66,7 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{socket: socket, unhook: closeWith(r.life, socket)}
+	c := &conn{socket: socket, hangUp: closeWith(r.life, socket)}
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if r.opts.OnConnect != nil {
 			if err := r.opts.OnConnect(ctx, cn); err != nil {
@@ -142,10 +142,15 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	return opts, c, nil
 }
 
-// closeWith closes socket when ctx ends, unless unhook is called first.
-func closeWith(ctx context.Context, socket net.Conn) (unhook func() bool) {
+// closeWith closes socket when ctx ends, or when hangUp is called. go-redis closes no socket
+// whose greeting failed.
+func closeWith(ctx context.Context, socket net.Conn) (hangUp func()) {
 	if socket == nil { // go-redis dials itself
-		return func() bool { return true }
+		return func() {}
 	}
-	return context.AfterFunc(ctx, func() { _ = socket.Close() })
+	unhook := context.AfterFunc(ctx, func() { _ = socket.Close() })
+	return func() {
+		unhook()
+		_ = socket.Close()
+	}
 }

@@ -28,18 +28,15 @@ const unknownState = "?"
 // one sends a script, and does not say why; INFO gets an answer.
 func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	pipe := cn.Pipeline()
-	// One call a section: Redis 6.2 takes no more.
-	server := pipe.Info(ctx, "server")
-	replication := pipe.Info(ctx, "replication")
-	memory := pipe.Info(ctx, "memory")
+	r.evictedReadAt = r.clock.Elapsed()
+	info := wire.NewInfo(protocol.InfoSections...).AddTo(ctx, pipe)
 	id := pipe.ClientID(ctx)
 	if _, err := pipe.Exec(ctx); err != nil && !wire.IsReply(err) {
 		return err
 	}
-	for _, info := range []*redis.StringCmd{server, replication, memory} {
-		if err := info.Err(); err != nil {
-			return err
-		}
+	about, err := info.Text()
+	if err != nil {
+		return err
 	}
 	for _, src := range wire.Sources() {
 		pipe.ScriptLoad(ctx, src)
@@ -54,10 +51,10 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	if _, err := pipe.Exec(ctx); err != nil && !wire.IsReply(err) {
 		return err
 	}
-	ident := protocol.ReadIdentity(server.Val()+replication.Val()+memory.Val(), onlyField(state))
+	ident := protocol.ReadIdentity(about, onlyField(state))
 	r.meetProcess(ident.RunID)
 	r.observeClock(sent, r.clock.Elapsed(), now)
-	if err := r.locator.CheckMode(isCluster(server.Val())); err != nil {
+	if err := r.locator.CheckMode(isCluster(about)); err != nil {
 		return err
 	}
 	if err := check.Err(); err != nil {
@@ -96,7 +93,7 @@ func (r *redisNode) meetProcess(runID string) {
 	r.mu.Unlock()
 }
 
-// isCluster reports whether a server is part of a Redis Cluster, from its INFO server.
+// isCluster reports whether a server is part of a Redis Cluster, from its INFO.
 func isCluster(info string) bool {
 	mode := protocol.InfoField(info, "redis_mode")
 	if mode == "" {
@@ -128,25 +125,47 @@ func (c *conn) incarnationChanged(refusal error) bool {
 // verify reads the master's identity again, after its record was replaced.
 func (c *conn) verify() error {
 	pipe := c.Pipeline()
-	server, replication := pipe.Info(background, "server"), pipe.Info(background, "replication")
+	info := wire.NewInfo(protocol.InfoSections...).AddTo(background, pipe)
 	state := pipe.HMGet(background, c.wire.Keys.Record, membership.FieldState)
 	if _, err := pipe.Exec(background); err != nil && !wire.IsReply(err) {
 		return err
 	}
-	return c.checkSame(protocol.ReadIdentity(server.Val()+replication.Val(), onlyField(state)))
+	return c.checkSame(info, onlyField(state))
 }
 
-var errReplaced = errors.New("node: the master's data set was replaced")
+var (
+	errReplaced = errors.New("node: the master's data set was replaced")
+	errEvicted  = errors.New("node: the master has evicted keys, and locks may be among them")
+)
 
-// checkSame returns an error if the master is no longer a master, or has another data set
-// than at the greeting. REPLICAOF followed by REPLICAOF NO ONE replaces the data set under
-// an open connection. Clients that connected before and after would then never agree on
-// what the record must contain.
-func (c *conn) checkSame(now protocol.Identity) error {
-	if now.Role != "master" {
-		return ErrReplica
+// checkEvicted returns an error if the master has evicted keys since the greeting, as info
+// says, which has the section stats.
+func (c *conn) checkEvicted(info wire.Info) error {
+	text, err := info.Text()
+	if err == nil && protocol.Evicted(text) != c.ident.Evicted {
+		err = errEvicted
 	}
-	if now.Incarnation() != c.ident.Incarnation() {
+	return err
+}
+
+// checkSame returns an error if the master may not vote any more, or has another data set
+// than at the greeting. info has all of InfoSections; state is that of the record.
+//
+// An operator can change the policy of a running master. REPLICAOF followed by REPLICAOF NO
+// ONE replaces the data set under an open connection. Clients that connected before and
+// after would then never agree on what the record must contain.
+func (c *conn) checkSame(info wire.Info, state string) error {
+	text, err := info.Text()
+	if err != nil {
+		return err
+	}
+	now := protocol.ReadIdentity(text, state)
+	switch err := now.Check(); {
+	case err != nil:
+		return err
+	case now.Evicted != c.ident.Evicted:
+		return errEvicted
+	case now.Incarnation() != c.ident.Incarnation():
 		return errReplaced
 	}
 	return nil

@@ -178,10 +178,10 @@ func (r *redisNode) dialEnded(err error) {
 		r.downErr = downError(err)
 	}
 	r.mu.Unlock()
-	r.endFirstDial()
 	if err == nil && r.binding.Up != nil {
-		r.binding.Up()
+		r.binding.Up() // before Ready returns, so that what is seen of the master next is of this connection
 	}
+	r.endFirstDial()
 }
 
 // connectionFailed opens the breaker after err. It answers all queued ops, and keeps
@@ -217,7 +217,7 @@ func (r *redisNode) connectionFailed(err error) bool {
 }
 
 // downError says that the master cannot be used, because of err.
-func downError(err error) error { return fmt.Errorf("%w: %w", ErrDown, err) }
+func downError(err error) error { return fmt.Errorf("%w: %w", ErrDown, protocol.NotOfContext(err)) }
 
 // notSent returns the reply to an op that the lane did not send. Such an op has no effect.
 // A Release is Unknown instead, because the node sends it later.

@@ -40,6 +40,9 @@ var (
 	// ErrEviction: the master may evict locks when memory runs short
 	// (docs/safety.md A10).
 	ErrEviction = protocol.ErrEviction
+	// ErrHidden: INFO does not tell what the lock must know of its master, as behind a proxy
+	// that leaves fields out.
+	ErrHidden = protocol.ErrHidden
 	// ErrRecord: the node record is not one of this library's.
 	ErrRecord = protocol.ErrRecord
 	// ErrProtocol: the node record was written by another version of this library.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -22,10 +24,8 @@ import (
 // there is none.
 func startMaster(t testing.TB, cfg localredis.Config) *localredis.Server {
 	t.Helper()
+	needs.Redis(t)
 	s, err := localredis.Start(context.Background(), cfg)
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
 	noErr(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
@@ -136,6 +136,7 @@ func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 var errAdmit = errors.New("not admitted")
 
 func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	s := startMaster(t, localredis.Config{Password: "right"})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr(), Password: "right"})
@@ -174,6 +175,7 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 
 // A client was idle while its master restarted. Its first op gets an answer, because the lane notices before it sends anything.
 func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
+	needs.EveryServer(t)
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
@@ -220,6 +222,7 @@ func TestLane_idle_keepsItsConnection(t *testing.T) {
 // Clients with wrong clocks push the tokens no further than a minute ahead of the master's
 // clock: neither at once, nor in many steps of less than a minute.
 func TestAcquire_wildProposals_staysAMinuteAheadAtMost(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	r := bound(t, "redis://"+startMaster(t, localredis.Config{}).Addr(), protocol.Binding{})
 	ahead := func(d time.Duration) int64 { return time.Now().Add(d).UnixMicro() }
@@ -248,4 +251,58 @@ func TestAcquire_wildProposals_staysAMinuteAheadAtMost(t *testing.T) {
 			t.Fatalf("after %d proposals the token is %v ahead", i, time.Until(time.UnixMicro(token)))
 		}
 	}
+}
+
+// A node that cannot use its master tries again and again. It closes the socket of each attempt.
+func TestNode_refusedGreeting_closesItsSocket(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
+	var mu sync.Mutex
+	dialled, open := 0, 0
+	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		dialled, open = dialled+1, open+1
+		return &countedConn{Conn: c, closed: sync.OnceFunc(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			open--
+		})}, nil
+	}})
+	defer client.Close()
+	r, err := openClient(client, Config{})
+	noErr(t, err)
+	r.Bind(protocol.Binding{})
+	defer r.Close()
+	if err := r.Ready(t.Context()); !errors.Is(err, ErrEviction) {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		mu.Lock()
+		n, left := dialled, open
+		mu.Unlock()
+		if left > 1 {
+			t.Fatalf("%d of %d sockets are open", left, n)
+		}
+		if n >= 4 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d attempts", n)
+		}
+	}
+}
+
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }

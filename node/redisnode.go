@@ -63,13 +63,14 @@ type redisNode struct {
 	live        *redis.Client // the lane's connection, for Close
 
 	// The lane alone uses the fields below.
-	broken       brokenConn
-	clockMonitor clock.Watch   // of the master's clock, over all connections to one process
-	clockReadAt  time.Duration // when the lane last asked for TIME
-	clockRunID   string        // run_id of the process whose clock that is
-	spareOps     []*protocol.Op
-	spareEntries []*unacked.Entry
-	pipe         wire.Pipeline
+	broken        brokenConn
+	clockMonitor  clock.Watch   // of the master's clock, over all connections to one process
+	clockReadAt   time.Duration // when the lane last asked for TIME
+	clockRunID    string        // run_id of the process whose clock that is
+	evictedReadAt time.Duration // when the lane last asked for the number of evicted keys
+	spareOps      []*protocol.Op
+	spareEntries  []*unacked.Entry
+	pipe          wire.Pipeline
 }
 
 var _ Node = (*redisNode)(nil)

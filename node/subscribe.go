@@ -210,7 +210,7 @@ type listener struct {
 	client *redis.Client
 	pubsub *redis.PubSub
 	runID  string // of the server
-	unhook func() bool
+	hangUp func()
 	heard  atomic.Int64  // when the master last sent something, in ns
 	broken chan struct{} // closed when the reader has ended
 }
@@ -218,7 +218,7 @@ type listener struct {
 // listen greets the master on socket and starts a listener. It returns nil if the master
 // does not answer.
 func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
-	l := &listener{unhook: closeWith(s.life, socket), broken: make(chan struct{})}
+	l := &listener{hangUp: closeWith(s.life, socket), broken: make(chan struct{})}
 	before := opts.OnConnect
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if owner := s.node.binding.Owner; owner != "" {
@@ -240,7 +240,7 @@ func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
 	if err := l.pubsub.Ping(background); err != nil {
 		_ = l.pubsub.Close()
 		_ = l.client.Close()
-		l.unhook()
+		l.hangUp()
 		return nil
 	}
 	l.heard.Store(time.Now().UnixNano())
@@ -255,7 +255,7 @@ func (l *listener) close() {
 	_ = l.pubsub.Close()
 	_ = l.client.Close()
 	<-l.broken
-	l.unhook()
+	l.hangUp()
 }
 
 // update subscribes to add and unsubscribes from drop. It ignores errors, because the

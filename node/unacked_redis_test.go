@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -17,6 +18,7 @@ import (
 // A waiter gives up its place while the master is out of reach, and takes a new place later,
 // under another holder id. The first place goes, and the second stays.
 func TestLane_leaveKeptOverAnOutage_laterPlaceStays(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), protocol.Binding{})
@@ -75,6 +77,7 @@ func TestLane_leaveKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 
 // Whichever command a master refuses in the middle of a script, no key is left without a TTL.
 func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
@@ -131,6 +134,7 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 // A user without rights to the keys that are derived from a read lock's name can take plain
 // locks. The error of a read lock names the missing right, and no key is left.
 func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
@@ -159,6 +163,7 @@ func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
 
 // A master that cannot check the user's rights at first checks them later.
 func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
@@ -186,6 +191,7 @@ func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 
 // Every path through the script refuses a counter below 0.
 func TestAcquire_negativeCounter_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	s := startMaster(t, localredis.Config{})
 	r := bound(t, s.URL(), protocol.Binding{})

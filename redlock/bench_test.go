@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -18,9 +19,10 @@ import (
 // profiles and allocations. redlock-bench measures the speed as a ratio to the floor. Without an
 // Observer it allocates what it did before there were any, and with one no more.
 func BenchmarkPair(b *testing.B) {
+	needs.Redis(b)
 	servers, err := localredis.StartN(context.Background(), 5, localredis.Config{})
 	if err != nil {
-		b.Skip(err)
+		b.Fatal(err)
 	}
 	var urls []string
 	for _, s := range servers {

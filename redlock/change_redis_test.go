@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -55,8 +57,14 @@ func (r *register) leave(l *redlock.Lease) {
 
 // Issue 14, "Must hold": a change of masters under load from 16 clients.
 func TestReconfigure_underLoadOf16Clients(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
+	replay.Each(t, changeUnderLoad)
+}
+
+func changeUnderLoad(t *testing.T, seed uint64) {
 	const clients, locks = 16, 4
+	rng := replay.RNG(seed)
 	ms := startMasters(t, 8, localredis.Config{})
 	lists := [][]string{ms.pick(0, 1, 2), ms.pick(2, 3, 4), ms.pick(5, 6, 7, 0, 1)}
 	initAt(t, lists[0], quick...)
@@ -67,8 +75,9 @@ func TestReconfigure_underLoadOf16Clients(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
-	for i := range clients {
-		wg.Go(func() { underLoad(ctx, t, i, lists, registers) })
+	for range clients {
+		own := replay.RNG(rng.Uint64())
+		wg.Go(func() { underLoad(ctx, t, own, lists, registers) })
 	}
 	soon(t, "all locks are taken", func() bool { return total(registers) > 500 })
 	longest := time.Duration(0)
@@ -78,7 +87,7 @@ func TestReconfigure_underLoadOf16Clients(t *testing.T) {
 		for { // as an operator whose process dies now and then
 			try, end := context.WithTimeout(t.Context(), time.Minute)
 			if i > 0 {
-				try, end = context.WithTimeout(t.Context(), time.Duration(rand.Int64N(int64(3*quickWait))))
+				try, end = context.WithTimeout(t.Context(), time.Duration(rng.Int64N(int64(3*quickWait))))
 			}
 			err := redlock.Reconfigure(try, from, to, nil)
 			end()
@@ -115,8 +124,7 @@ func total(rs []*register) (n int) {
 
 // underLoad takes locks until ctx ends. When it is told that its masters were left it starts
 // again with the next list, as a deploy does.
-func underLoad(ctx context.Context, t *testing.T, seed int, lists [][]string, registers []*register) {
-	rnd := rand.New(rand.NewPCG(uint64(seed), 0))
+func underLoad(ctx context.Context, t *testing.T, rnd *rand.Rand, lists [][]string, registers []*register) {
 	for at := range lists {
 		var c *redlock.Client
 		for c == nil && ctx.Err() == nil {
@@ -166,12 +174,18 @@ const changer = "REDLOCK_TEST_CHANGE"
 // A process that changes the masters is killed with SIGKILL at any point, and another one
 // ends the change.
 func TestReconfigure_killed_anotherProcessEndsIt(t *testing.T) {
+	needs.Test(t)
 	if lists := os.Getenv(changer); lists != "" {
 		from, to, _ := strings.Cut(lists, " ")
 		reconfigure(t, list(strings.Split(from, ","), quick...), list(strings.Split(to, ","), quick...))
 		return
 	}
 	t.Parallel()
+	replay.Each(t, killedInAChange)
+}
+
+func killedInAChange(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	ms := startMasters(t, 6, localredis.Config{})
 	a, b := ms.pick(0, 1, 2), ms.pick(2, 3, 4)
 	initAt(t, a, quick...)
@@ -193,7 +207,7 @@ func TestReconfigure_killed_anotherProcessEndsIt(t *testing.T) {
 			var err error
 			select {
 			case err = <-done:
-			case <-time.After(time.Duration(rand.Int64N(int64(3 * quickWait * time.Duration(1+tries))))):
+			case <-time.After(time.Duration(rng.Int64N(int64(3 * quickWait * time.Duration(1+tries))))):
 				noErr(t, cmd.Process.Kill())
 				killed++
 				err = <-done

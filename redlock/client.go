@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
@@ -38,7 +39,10 @@ type Client struct {
 	epoch   epoch
 	closed  atomic.Bool
 	quit    chan struct{} // closed by Close
-	stats   stats
+	// serving ends when Shutdown or Close begins, with the error of calls for a lock as its cause.
+	serving    context.Context
+	endServing context.CancelCauseFunc
+	stats      stats
 
 	keeper    keeper
 	board     masterBoard
@@ -167,6 +171,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		idents:   make([]protocol.Identity, len(nodes)),
 	}
 	c.trustedFrom.Store(math.MinInt64)
+	c.serving, c.endServing = context.WithCancelCause(context.Background())
 	var err error
 	if c.epoch, err = newEpoch(nodes, &s); err != nil {
 		return nil, err
@@ -226,6 +231,10 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	return c, nil
 }
 
+// errSameMaster is an [ErrConfig] when a client is opened. Later it is an outage of one master: while a
+// cluster moves slots two names may lead to one server for a moment.
+var errSameMaster = errors.New("are the same master")
+
 // admit refuses a master that is in the list already under another address: it
 // would vote twice (docs/safety.md A25).
 func (c *Client) admit(i int, id protocol.Identity) error {
@@ -235,18 +244,21 @@ func (c *Client) admit(i int, id protocol.Identity) error {
 	c.idents[i] = protocol.Identity{}
 	for j, other := range c.idents {
 		if j != i && other.RunID == id.RunID {
-			return fmt.Errorf("%w: %s and %s are the same master (run_id %s): name it once", ErrConfig,
-				c.nodes[j].Name(), c.nodes[i].Name(), id.RunID)
+			return fmt.Errorf("%s and %s %w (run_id %s): name it once",
+				c.nodes[j].Name(), c.nodes[i].Name(), errSameMaster, id.RunID)
 		}
 	}
 	c.idents[i] = id
 	return nil
 }
 
-// Close ends renewal and frees the client's connections and goroutines. Leases
+// Close ends renewal and frees the client's connections and goroutines, at once. Leases
 // that are still held are not released, for the code under them may still run:
 // their contexts end with [ErrClosed], and the masters forget them when their
-// TTL is over. Releases under way are sent first, for at most the node timeout.
+// TTL is over. So the next holder waits for the rest of the TTL: a program that ends in good order
+// calls [Client.Shutdown] instead, which waits for its holders and releases what they held.
+//
+// Releases under way are sent first, for at most the node timeout.
 // Everything fails with ErrClosed afterwards. Close is safe twice, and of a nil or zero
 // Client. It returns nil.
 func (c *Client) Close() error {
@@ -265,6 +277,7 @@ func (c *Client) stop() bool {
 	if c.closed.Swap(true) {
 		return false
 	}
+	c.endServing(ErrClosed)
 	close(c.quit)
 	c.renewer.close()
 	c.waiting.close()

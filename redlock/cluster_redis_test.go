@@ -16,8 +16,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -59,6 +61,8 @@ func (s slot) has(i int, key string) bool { return slices.Contains(s.Keys(i), ke
 
 // The stages share one cluster, because a cluster takes three seconds to start.
 func TestCluster(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.Always, time.Minute)
 	stage := func(name string, master int, f func(*testing.T, slot)) bool {
@@ -78,7 +82,6 @@ func TestCluster(t *testing.T) {
 // The slot and two plain masters, one of which is down: whatever is locked has a vote
 // in the slot.
 func clusterLocks(t *testing.T, s slot) {
-	rng := quorumtest.Rand(t, "./redlock")
 	ms := startMasters(t, 2, localredis.Config{})
 	patient := redlock.WithNodeTimeout(time.Second)
 	urls := append(ms.urls(), s.URL(s.tag, 2, 3)) // neither has the slot
@@ -134,21 +137,7 @@ func clusterLocks(t *testing.T, s slot) {
 	t.Cleanup(func() { _ = mixed.Close() })
 
 	lock := s.lock("lock")
-	l := &library{t: t, tokens: make(map[int64]bool)}
-	var wg sync.WaitGroup
-	for _, c := range []*redlock.Client{c, mixed, openAt(t, urls, patient)} {
-		for range 3 {
-			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), c.RWMutex(lock, redlock.Reentrant())}
-			wg.Go(func() {
-				for l.visits() < quorumtest.Scale(150, 20_000) && !t.Failed() {
-					if err := v.visit(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
+	visited(t, lock, quorumtest.Scale(150, 20_000), c, mixed, openAt(t, urls, patient))
 
 	// Every kind of key at once.
 	reader := locked(t, c.RWMutex(lock).RLocker())
@@ -172,6 +161,29 @@ func clusterLocks(t *testing.T, s slot) {
 	unlock(t, must(t, got, 3*time.Second).lease)
 	soon(t, "the votes are given back", func() bool {
 		return !slices.ContainsFunc(s.Keys(0), func(k string) bool { return strings.HasPrefix(k, lock) })
+	})
+}
+
+// visited has three visitors of each client use the lock on both sides, n times in all.
+func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
+	t.Helper()
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		rng := replay.RNG(seed)
+		l := &library{t: t, tokens: make(map[int64]bool)}
+		var wg sync.WaitGroup
+		for _, c := range clients {
+			for range 3 {
+				v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.Reentrant())}
+				wg.Go(func() {
+					for l.visits() < n && !t.Failed() {
+						if err := v.visit(t.Context()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
 	})
 }
 
@@ -312,10 +324,12 @@ func (s slot) locksAfter(before *redlock.Lease, c *redlock.Client, i int) {
 // no vote, so every lock has a vote in the slot and lacks one of a plain master. There are never two
 // holders, and tokens grow.
 func TestCluster_failsOverAgainAndAgain_oneHolder(t *testing.T) {
-	if !quorumtest.Soak() {
-		t.Skip("takes minutes: set REDLOCK_SOAK=1")
-	}
-	rng := quorumtest.Rand(t, "./redlock")
+	needs.Soak(t) // takes minutes
+	replay.Each(t, failsOverAgainAndAgain)
+}
+
+func failsOverAgainAndAgain(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	const ttl = 4 * time.Second
 	cl := quorumtest.StartCluster(t, localredis.None, 500*time.Millisecond)
 	s := slot{cl, t, cl.Tag(0)}

@@ -104,7 +104,8 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	all(redlock.ErrConfig, everything(c, none)...)
 	all(redlock.ErrConfig, multiWays(other, none), leaseWays(held, none), multiLeaseWays(multi, none), map[string]error{
 		"Open": second(redlock.Open(none, ms.urls())), "New": second(redlock.New(none, nil)),
-		"Init": redlock.Init(none, list(ms.urls()), nil), "Reconfigure": redlock.Reconfigure(none, list(ms.urls()), list(ms.urls()), nil),
+		"Shutdown": c.Shutdown(none),
+		"Init":     redlock.Init(none, list(ms.urls()), nil), "Reconfigure": redlock.Reconfigure(none, list(ms.urls()), list(ms.urls()), nil),
 		"CancelReconfigure": redlock.CancelReconfigure(none, list(ms.urls())),
 		"ReadStatus":        second(redlock.ReadStatus(none, list(ms.urls()))), "AwaitVotes": second(redlock.AwaitVotes(none, list(ms.urls()), nil)),
 	})
@@ -132,7 +133,9 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	for _, zero := range []*redlock.Client{nil, {}} {
 		all(redlock.ErrConfig, everything(zero, t.Context())...)
 		all(redlock.ErrConfig, map[string]error{"multilock.New": second(multilock.New(zero.Mutex("free")))})
+		all(redlock.ErrConfig, map[string]error{"Ready": zero.Ready()})
 		noErr(t, zero.Close())
+		noErr(t, zero.Shutdown(t.Context()))
 		if zero.Stats() != (redlock.Stats{}) {
 			t.Errorf("stats %+v", zero.Stats())
 		}
@@ -173,8 +176,11 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	ms.wantNoKeys("free")
 
 	// A closed client.
+	noErr(t, c.Ready())
 	noErr(t, c.Close())
 	noErr(t, c.Close())
+	noErr(t, c.Shutdown(t.Context()))
+	all(redlock.ErrClosed, map[string]error{"Ready": c.Ready()})
 	all(redlock.ErrClosed, everything(c, t.Context())...)
 	all(redlock.ErrClosed, multiWays(other, t.Context()), leaseWays(held, t.Context()), multiLeaseWays(multi, t.Context()),
 		map[string]error{"Lease.Err": held.Err(), "multilock.Lease.Err": multi.Err(), "Context": context.Cause(held.Context())})
@@ -204,7 +210,7 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 		of   any
 		want []string
 	}{
-		{&redlock.Client{}, []string{"Adopt", "Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Stats"}},
+		{&redlock.Client{}, []string{"Adopt", "Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Ready", "Shutdown", "Stats"}},
 		{&redlock.Every{}, []string{"Do", "Name"}},
 		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
 		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},

@@ -3,18 +3,19 @@
 package redlock
 
 import (
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // Each wait ends at its own time, in whatever order the waits began. A wait that was removed is not
 // ended.
 func TestDeadlines_eachEndsAtItsTime(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range replay.Many(t, 20) {
 		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 0))
+			rng := replay.RNG(seed)
 			var d deadlines
 			type waits struct {
 				b       *quorumCall

@@ -18,7 +18,9 @@ import (
 
 // The errors of this package. Ask for them with errors.Is. If the caller's context ended, the
 // error wraps ctx.Err(), and none of ErrHeld, ErrUnreachable, ErrRefused and ErrRecovering. Open
-// is the exception: its error wraps ErrUnreachable too.
+// is the exception: its error wraps ErrUnreachable too. No error of a master is
+// context.DeadlineExceeded or context.Canceled, so an error that is one of these is of the caller's
+// own context.
 var (
 	// ErrHeld says that a quorum of masters answered, and that on one of them or more
 	// another holder has the lock or another caller waits for it. It comes as a
@@ -58,7 +60,7 @@ var (
 	ErrUnconfirmed = errors.New("redlock: release not confirmed")
 	// ErrNotHolder says that ForceUnlock was told of a holder that does not hold the lock.
 	ErrNotHolder = errors.New("redlock: not the holder")
-	// ErrClosed says that the client was closed.
+	// ErrClosed says that the client was closed, or that its Shutdown has begun.
 	ErrClosed = errors.New("redlock: client closed")
 	// ErrConfig says that the caller must change the program or its settings: an option, a
 	// name or a list of masters cannot work, or a context, a function or a value that Open,

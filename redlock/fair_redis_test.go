@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -112,9 +114,10 @@ func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker
 // However many callers want the lock, all get the same share of it, and each acquire costs the
 // masters the same.
 func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 5)
 	sizes := []int{2, 8, 64}
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		sizes = append(sizes, 256)
 	}
 	for _, n := range sizes {
@@ -156,8 +159,8 @@ func fair(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker, q
 
 // arrivals has clients line up for a lock, 6 ms apart and in shuffled order, rounds
 // times, and wants the grants in the order of arrival.
-func arrivals(t *testing.T, masters *quorumtest.Masters, rounds int, clients []*redlock.Client) {
-	rng := quorumtest.Rand(t, "./redlock")
+func arrivals(t *testing.T, seed uint64, masters *quorumtest.Masters, rounds int, clients []*redlock.Client) {
+	rng := replay.RNG(seed)
 	holder := masters.Open()
 	wrong := 0
 	for range rounds {
@@ -207,20 +210,35 @@ func open(masters *quorumtest.Masters, n int) (clients []*redlock.Client) {
 }
 
 func TestLock_fair_orderOfArrival(t *testing.T) {
+	needs.EveryServer(t)
+	replay.Each(t, orderOfArrival)
+}
+
+func orderOfArrival(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
-	arrivals(t, masters, quorumtest.Scale(4, 40), open(masters, 25))
+	arrivals(t, seed, masters, quorumtest.Scale(4, 40), open(masters, 25))
 }
 
 func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
+	needs.EveryServer(t)
+	replay.Each(t, oneMasterDownOrderOfArrival)
+}
+
+func oneMasterDownOrderOfArrival(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
 	clients := open(masters, 25)
 	quorumtest.NoErr(t, masters.Servers[2].Kill())
-	arrivals(t, masters, quorumtest.Scale(4, 40), clients)
+	arrivals(t, seed, masters, quorumtest.Scale(4, 40), clients)
 }
 
 // A client whose time of day is wrong keeps its turn, and its tokens grow as those of other clients
 // do.
 func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
+	needs.EveryServer(t)
+	replay.Each(t, wrongTimeOfDay)
+}
+
+func wrongTimeOfDay(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
 	var clients []*redlock.Client
 	var mutexes []redlock.Locker
@@ -230,7 +248,7 @@ func TestLock_fair_wrongTimeOfDay_changesNothing(t *testing.T) {
 		clients = append(clients, c)
 		mutexes = append(mutexes, c.Mutex("contended"))
 	}
-	arrivals(t, masters, quorumtest.Scale(3, 30), clients)
+	arrivals(t, seed, masters, quorumtest.Scale(3, 30), clients)
 	if c := contend(t, masters, mutexes, len(mutexes), 8, clients...); c.jain() < 0.99 {
 		t.Errorf("shares are %v", c.shares)
 	}
@@ -283,6 +301,7 @@ func TestLock_allAtOnce_makeProgress(t *testing.T) {
 
 // Many waiters die at the same time. The next living waiter gets the lock within seconds.
 func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()
@@ -302,6 +321,7 @@ func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
 
 // Waiters whose processes were killed cost the others nothing: the masters see that nobody hears them.
 func TestLock_fair_killed_arePassedAtOnce(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	masters := quorumtest.Start(t, 5)
 	path := masters.Path()

@@ -41,7 +41,7 @@ func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
 	case holder == "":
 		return fmt.Errorf("%w: forcing %q: an empty holder; Inspect returns its id", ErrConfig, name)
 	}
-	if err := c.mayLock(ctx, m.l); err != nil {
+	if err := c.mayAsk(ctx, m.l); err != nil {
 		return err
 	}
 	in, replies, err := c.inquire(m.l).conclude(ctx)

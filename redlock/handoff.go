@@ -162,6 +162,10 @@ func (c *Client) Adopt(ctx context.Context, ticket string, opts ...LockOption) (
 	if err := c.mayLock(ctx, m.l); err != nil {
 		return nil, err
 	}
+	if err := c.waiting.enter(); err != nil {
+		return nil, err
+	}
+	defer c.waiting.callers.Done()
 	m.ls.minHold = t.Keep
 	r := round{c: c, ctx: ctx, l: m.l, ls: &m.ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, m.ls.ttl)}
 	r.asked = r.start

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -234,11 +235,17 @@ func TestSim_handOff_messagesLost_theTurnIsKept(t *testing.T) {
 // H4 and H5: a cancel meets the grant at any moment. Either Lock returns the lease, or nothing is
 // left, and the next waiter has the lock soon.
 func TestSim_handOff_cancelMeetsTheGrant_nothingLeft(t *testing.T) {
+	needs.NoRace(t, "a large simulation: TestSim_handOff_cancelMeetsTheGrant_seldom has fewer moments")
+	cancelMeetsTheGrant(t, 100*time.Microsecond)
+}
+
+func TestSim_handOff_cancelMeetsTheGrant_seldom(t *testing.T) {
+	cancelMeetsTheGrant(t, 300*time.Microsecond)
+}
+
+// cancelMeetsTheGrant cancels at moments a step apart.
+func cancelMeetsTheGrant(t *testing.T, step time.Duration) {
 	leases, runs := 0, 0
-	step := 100 * time.Microsecond
-	if raceEnabled {
-		step *= 3
-	}
 	for at := time.Duration(0); at <= 3*time.Millisecond; at += step {
 		runs++
 		simulate(t, func(t *testing.T, c *cluster) {
@@ -316,5 +323,36 @@ func TestSim_handOff_headDies_nextIsServed(t *testing.T) {
 		if lease != nil {
 			wantErr(t, lease.Unlock(t.Context()), nil)
 		}
+	})
+}
+
+// A round ends at the refusals of a quorum. The masters that have not answered by then may have less time left than those that
+// refused, so the waiter does not sleep until the last of the refusals is over.
+func TestSim_lateRepliesEndSooner_waiterIsThere(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		const short = 3 * time.Second
+		lost := nodetest.Fault{Lose: nodetest.LoseCommand}
+		dead, late, waiter := c.client(), c.client(), c.client()
+		for i := range 2 {
+			dead.Ways[i].SetFault(func(nodetest.Command) nodetest.Fault { return lost })
+		}
+		mustLock(t, dead.Mutex("x", redlock.WithTTL(short), redlock.WithoutRenewal())) // of masters 2, 3 and 4
+		late.faultOn("release", lost, 0, 1)
+		_, err := late.Mutex("x").TryLock(t.Context()) // leaves votes on masters 0 and 1, for longer
+		wantErr(t, err, redlock.ErrHeld)
+		c.wantVotes("x", "", 0)
+		for i := range 2 {
+			waiter.away(3+i, 3*time.Millisecond)
+		}
+		start := time.Now()
+		lease, err := waiter.Mutex("x").Lock(t.Context())
+		wantErr(t, err, nil)
+		if took := time.Since(start); took > short+20*time.Millisecond {
+			t.Errorf("it had the lock after %v, and three of five masters were free after %v", took, short)
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		late.heal()
+		dead.heal()
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -240,18 +241,22 @@ type span struct {
 // Tickets are given to several processes at once, whose commands are slow, lost, or executed without an answer; others take the
 // lock meanwhile. No two leases overlap, a ticket gives one lease at most, and a token is larger than all before unless it
 // came by a ticket.
+//
+// Most tickets are lost to the faults: in 60 runs of one seed each 10 had none that was adopted, and the mean was 1.5. So it goes on until one was: 12
+// runs without one come once in 10^9 times.
 func TestAdopt_faults_oneAtMost(t *testing.T) {
-	seeds := uint64(1)
-	if os.Getenv("REDLOCK_SOAK") != "" {
-		seeds = 500
+	adopted, least := 0, 1
+	if needs.InSoak(t) {
+		least = 500
 	}
-	adopted := 0
-	for seed := range seeds {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			simulate(t, func(t *testing.T, c *cluster) { adopted += adoptWithFaults(t, c, seed) })
+	for seed := range replay.Until(t, least+11, func(runs int) bool { return runs >= least && adopted >= least }) {
+		simulate(t, func(t *testing.T, c *cluster) {
+			n := adoptWithFaults(t, c, seed)
+			t.Logf("%d adopted", n)
+			adopted += n
 		})
 	}
-	if adopted < int(seeds) {
+	if replay.Listed() && adopted < least {
 		t.Errorf("only %d tickets were adopted", adopted)
 	}
 }
@@ -377,6 +382,7 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 
 // On real masters, and by the errors of callers.
 func TestHandoff_realMasters_oneOfManyAdopts(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	giver := ms.begin()

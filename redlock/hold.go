@@ -53,6 +53,7 @@ type hold struct {
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
 	abandoned   bool   // the lock is not to stay taken: its minimum hold does not count
+	surrendered bool   // Shutdown gave it back while it was held
 	queued      bool   // a master may have the holder in the lock's queue
 
 	extending bool          // one extend in flight at most
@@ -274,7 +275,7 @@ func (t topUpReply) Receive(op *protocol.Op) {
 	}
 }
 
-// release gives back every vote and every place in a queue, and waits until a quorum has confirmed
+// giveBack gives back every vote and every place in a queue, and waits until a quorum has confirmed
 // that for the votes. was is why the hold ended before, or nil. It returns the errors of Unlock.
 //
 // A master may hand the vote to the next waiter if it has answered the acquire, and was believed.
@@ -282,7 +283,7 @@ func (t topUpReply) Receive(op *protocol.Op) {
 // the holder since, it had that from one who was believed. A vote that was missing once, and was put
 // back, is not handed on: the master's clock may have jumped, and another may still count a vote
 // that ended too early there (H17 in docs/handoff.md).
-func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
+func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error {
 	if mutants.NoUnlock {
 		h.c.renewer.remove(h)
 		return was

@@ -2,7 +2,11 @@
 
 package redlock
 
-import "github.com/redlock-go/redlock/internal/hook"
+import (
+	"context"
+
+	"github.com/redlock-go/redlock/internal/hook"
+)
 
 func init() {
 	hook.TryAll = tryAll
@@ -19,6 +23,7 @@ func init() {
 	hook.Observe = observe
 	hook.Jitter = (*Client).jitter
 	hook.Abandon = (*Lease).abandon
+	hook.Serving = func(c *Client) context.Context { return c.serving }
 	hook.Namespace = func(c *Client) string { return string(c.namespace) }
 }
 

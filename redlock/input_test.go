@@ -14,6 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -21,7 +24,7 @@ import (
 )
 
 // wantNotOpened fails unless Open fails with want and says words.
-func wantNotOpened(t *testing.T, urls []string, want error, words []string, opts ...redlock.Option) {
+func wantNotOpened(t testing.TB, urls []string, want error, words []string, opts ...redlock.Option) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
@@ -87,6 +90,7 @@ func TestOpen_badURL_namesWhich(t *testing.T) {
 }
 
 func TestOpen_masterTwice_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	urls := ms.urls()
@@ -128,6 +132,7 @@ func TestOpen_masterTwiceButDownAtFirst_neverVotesTwice(t *testing.T) {
 }
 
 func TestOpen_replica_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	replica, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
@@ -140,6 +145,7 @@ func TestOpen_replica_refused(t *testing.T) {
 }
 
 func TestOpen_evictingPolicy_refused(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
@@ -149,42 +155,70 @@ func TestOpen_evictingPolicy_refused(t *testing.T) {
 	wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
 }
 
-func TestOpen_unreachable_majorityRefusedMinorityTakenInLater(t *testing.T) {
+// A master that does not tell which process it is could restart without its locks, and nobody would
+// notice. One that does not tell its policy could evict them.
+func TestOpen_fieldOfINFOHidden_refused(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	for _, i := range []int{0, 1} {
-		noErr(t, ms.servers[i].Kill())
+	ms := startMasters(t, 3, localredis.Config{})
+	for _, field := range []string{"run_id", "role", "maxmemory_policy", "evicted_keys"} {
+		var urls []string
+		for _, s := range ms.servers {
+			urls = append(urls, "redis://"+quorumtest.Hiding(t, s.Addr(), field))
+		}
+		words := []string{field, strings.TrimPrefix(urls[0], "redis://"), "proxy"}
+		for _, want := range []error{redlock.ErrConfig, node.ErrHidden} {
+			wantNotOpened(t, urls[:1], want, words, redlock.WithNodeCount(1))
+			wantNotOpened(t, urls, want, words)
+			wantNotOpened(t, urls, want, words, redlock.WithUnsafeRecoveryOff())
+			err := redlock.Init(t.Context(), list(urls), nil, redlock.NothingWasEverLocked)
+			wantIs(t, err, want)
+			wantText(t, err, field)
+		}
 	}
-	c := ms.open(redlock.WithUnsafeRecoveryOff())
-	l := locked(t, c.Mutex("minority"))
-	noErr(t, l.Unlock(t.Context()))
+	ms.wantNoKeys("*")
+}
 
-	noErr(t, ms.servers[2].Kill())
-	start := time.Now()
-	wantNotOpened(t, ms.urls(), redlock.ErrUnreachable, []string{"2 of 5", "quorum is 3", ms.servers[0].Addr(), ms.servers[1].Addr(), ms.servers[2].Addr()})
-	if d := time.Since(start); d > 3*time.Second {
-		t.Errorf("Open took %v to say so", d)
-	}
-	for _, i := range []int{0, 1, 2} {
-		noErr(t, ms.servers[i].Restart(t.Context()))
-	}
-	noErr(t, ms.servers[3].Kill())
-	noErr(t, ms.servers[4].Kill())
-	l = locked(t, c.Mutex("minority"))
-	noErr(t, l.Unlock(t.Context()))
+func TestOpen_unreachable_majorityRefusedMinorityTakenInLater(t *testing.T) {
+	needs.Test(t)
+	t.Parallel()
+	stall.Try(t, time.Second, func(t testing.TB) {
+		ms := startMasters(t, 5, localredis.Config{})
+		for _, i := range []int{0, 1} {
+			noErr(t, ms.servers[i].Kill())
+		}
+		c := ms.open(redlock.WithUnsafeRecoveryOff())
+		l := locked(t, c.Mutex("minority"))
+		noErr(t, l.Unlock(t.Context()))
+
+		noErr(t, ms.servers[2].Kill())
+		start := time.Now()
+		wantNotOpened(t, ms.urls(), redlock.ErrUnreachable, []string{"2 of 5", "quorum is 3", ms.servers[0].Addr(), ms.servers[1].Addr(), ms.servers[2].Addr()})
+		if d := time.Since(start); d > 3*time.Second {
+			t.Errorf("Open took %v to say so", d)
+		}
+		for _, i := range []int{0, 1, 2} {
+			noErr(t, ms.servers[i].Restart(t.Context()))
+		}
+		noErr(t, ms.servers[3].Kill())
+		noErr(t, ms.servers[4].Kill())
+		l = locked(t, c.Mutex("minority"))
+		noErr(t, l.Unlock(t.Context()))
+	})
 }
 
 // A frozen master accepts connections and says nothing.
 func TestOpen_frozenMaster_doesNotHoldItUpForLong(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 3, localredis.Config{})
-	noErr(t, ms.servers[0].Pause())
-	start := time.Now()
-	c := ms.open(redlock.WithUnsafeRecoveryOff())
-	if d := time.Since(start); d > 4*time.Second {
-		t.Errorf("Open took %v", d)
-	}
-	noErr(t, locked(t, c.Mutex("frozen")).Unlock(t.Context()))
+	stall.Try(t, time.Second, func(t testing.TB) {
+		ms := startMasters(t, 3, localredis.Config{})
+		noErr(t, ms.servers[0].Pause())
+		start := time.Now()
+		c := ms.open(redlock.WithUnsafeRecoveryOff())
+		if d := time.Since(start); d > 4*time.Second {
+			t.Errorf("Open took %v", d)
+		}
+		noErr(t, locked(t, c.Mutex("frozen")).Unlock(t.Context()))
+	})
 }
 
 func TestMutex_badName_refusedByEveryCall(t *testing.T) {
@@ -279,6 +313,7 @@ func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
 }
 
 func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("taken")
@@ -300,6 +335,7 @@ func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
 }
 
 func TestLock_keyWithoutTTL_heldForEverAndSaid(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("immortal")

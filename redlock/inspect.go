@@ -97,7 +97,7 @@ func (c *Client) Inspect(ctx context.Context, name string) (*Inspection, error) 
 	case ctx == nil:
 		return nil, errNilContext
 	}
-	if err := c.mayLock(ctx, m.l); err != nil {
+	if err := c.mayAsk(ctx, m.l); err != nil {
 		return nil, err
 	}
 	in, _, err := c.inquire(m.l).conclude(ctx)
@@ -132,7 +132,7 @@ func (iq *inquiry) conclude(ctx context.Context) (*Inspection, []protocol.Reply,
 		q.hear(ctx, everybody, c.nodeTimeout-took()) // the others may tell
 		in.read(q.replies())
 	}
-	if err := c.mayLock(ctx, iq.l); err != nil {
+	if err := c.mayAsk(ctx, iq.l); err != nil {
 		return nil, nil, err
 	}
 	replies := q.replies()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -221,6 +222,7 @@ func ended(t *testing.T) context.Context {
 // On real servers: holders of every kind, a reader whose vote has expired, and what inspect.lua and
 // announce.lua answer there.
 func TestInspect_realMasters_holdersOfEveryKind(t *testing.T) {
+	needs.EveryServer(t)
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
 	ctx := t.Context()
@@ -282,6 +284,7 @@ func TestInspect_realMasters_holdersOfEveryKind(t *testing.T) {
 
 // An announcement counts where its holder has the vote, and is not replaced by one that comes late.
 func TestAnnouncement_realMasters_isTheHolders(t *testing.T) {
+	needs.EveryServer(t)
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
 	ctx, since := t.Context(), time.Now().Truncate(time.Millisecond)

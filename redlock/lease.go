@@ -335,7 +335,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 		}
 		h.mu.Unlock()
 		if last {
-			_ = h.release(ctx, nil, h.c.clock.Elapsed())
+			_ = h.release(ctx, nil, h.c.clock.Elapsed()) // Observers are told what became of it
 		}
 		return nil, err
 	}
@@ -349,7 +349,8 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //	ErrLost         the lease had ended before, or its quorum was gone
 //	ErrReleased     it was unlocked before
 //	ErrUnconfirmed  too few masters answered within the node timeout, or ctx ended
-//	ErrClosed       the client was closed; the TTL frees the lock
+//	ErrClosed       the client was closed; the TTL frees the lock. It is ErrLost too if the
+//	                validity was over before Unlock was called, or Shutdown has released the lock
 //
 // The releases go out whatever the error. A master that does not answer is sent its
 // release again until it acknowledges it or the TTL is over. A ctx that is done
@@ -373,7 +374,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	now := h.c.clock.Elapsed()
 	h.mu.Lock()
 	_ = h.errAtLocked(now)
-	was := l.ended
+	was := h.closedLateLocked(l.ended, now)
 	l.endLocked(ErrReleased)
 	h.dropLocked(l)
 	last := len(h.leases) == 0
@@ -384,10 +385,8 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	switch {
 	case errors.Is(was, ErrReleased):
 		return l.already(was)
-	case last:
-		err := h.release(ctx, was, now)
-		h.tellUnlocked(ctx, now, err)
-		return err
+	case last && !h.surrendered:
+		return h.release(ctx, was, now)
 	case was != nil:
 		return was
 	}

@@ -15,7 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -63,84 +64,91 @@ func TestLease_context_valuesOfTheParentButNotItsEnd(t *testing.T) {
 
 func TestLease_notRenewed_lostWithCauseAndGivenBack(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 3, localredis.Config{})
-	c := ms.begin()
-	const ttl = 600 * time.Millisecond
-	before := time.Now()
-	l, err := c.Mutex("fixed", redlock.WithTTL(ttl), redlock.WithoutRenewal()).Lock(t.Context())
-	noErr(t, err)
-	until := l.ValidUntil()
-	if until.After(before.Add(ttl)) || until.Before(before.Add(ttl/2)) {
-		t.Errorf("asked at %v, valid until %v", before, until)
-	}
-	settled(t, l, 3)
-	// The votes outlive the lease, so that only Unlock can end them.
-	ms.each(ms.all(), func(d *redis.Client) error { return d.PExpire(t.Context(), "fixed", time.Minute).Err() })
-	ctx := l.Context()
-	<-ctx.Done()
-	wantIs(t, context.Cause(ctx), redlock.ErrLost)
-	wantIs(t, l.Err(), redlock.ErrLost)
-	wantIs(t, l.Extend(t.Context()), redlock.ErrLost)
-	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-	ms.givenBack("fixed")
-	wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
-	if s := c.Stats(); s.Lost != 1 || s.Held != 0 {
-		t.Errorf("stats: %+v", s)
-	}
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 3, localredis.Config{})
+		c := ms.begin()
+		const ttl = 600 * time.Millisecond
+		before := time.Now()
+		l, err := c.Mutex("fixed", redlock.WithTTL(ttl), redlock.WithoutRenewal()).Lock(t.Context())
+		noErr(t, err)
+		until := l.ValidUntil()
+		if until.After(before.Add(ttl)) || until.Before(before.Add(ttl/2)) {
+			t.Errorf("asked at %v, valid until %v", before, until)
+		}
+		settled(t, l, 3)
+		// The votes outlive the lease, so that only Unlock can end them.
+		ms.each(ms.all(), func(d *redis.Client) error { return d.PExpire(t.Context(), "fixed", time.Minute).Err() })
+		ctx := l.Context()
+		<-ctx.Done()
+		wantIs(t, context.Cause(ctx), redlock.ErrLost)
+		wantIs(t, l.Err(), redlock.ErrLost)
+		wantIs(t, l.Extend(t.Context()), redlock.ErrLost)
+		wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		ms.givenBack("fixed")
+		wantIs(t, l.Unlock(t.Context()), redlock.ErrLost)
+		if s := c.Stats(); s.Lost != 1 || s.Held != 0 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
 }
 
 // On a busy machine a goroutine may wake too late. So the test takes the earliest of several notices.
 func TestLease_notRenewed_contextEndsBeforeValidUntil(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 3, localredis.Config{})
-	c := ms.begin(redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
-	ahead := make(chan time.Duration, 10)
-	for i := range cap(ahead) {
-		l := locked(t, c.Mutex(fmt.Sprint("fixed-", i)))
-		until := l.ValidUntil()
-		context.AfterFunc(l.Context(), func() { ahead <- time.Until(until) })
-		time.Sleep(10 * time.Millisecond)
-	}
-	best := time.Duration(math.MinInt64)
-	for range cap(ahead) {
-		best = max(best, <-ahead)
-	}
-	if best <= 0 || best > 500*time.Millisecond {
-		t.Errorf("contexts ended %v before validity at best", best)
-	}
+	stall.Try(t, 10*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 3, localredis.Config{})
+		c := ms.begin(redlock.WithTTL(2*time.Second), redlock.WithoutRenewal())
+		ahead := make(chan time.Duration, 10)
+		for i := range cap(ahead) {
+			l := locked(t, c.Mutex(fmt.Sprint("fixed-", i)))
+			until := l.ValidUntil()
+			context.AfterFunc(l.Context(), func() { ahead <- time.Until(until) })
+			time.Sleep(10 * time.Millisecond)
+		}
+		best := time.Duration(math.MinInt64)
+		for range cap(ahead) {
+			best = max(best, <-ahead)
+		}
+		if best <= 0 || best > 500*time.Millisecond {
+			t.Errorf("contexts ended %v before validity at best", best)
+		}
+	})
 }
 
 func TestLease_extend_movesValidity(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 3, localredis.Config{})
-	l, err := ms.begin().Mutex("fixed", redlock.WithTTL(2*time.Second), redlock.WithoutRenewal()).Lock(t.Context())
-	noErr(t, err)
-	for range 3 {
-		before := l.ValidUntil()
-		time.Sleep(20 * time.Millisecond)
-		asked := time.Now()
-		noErr(t, l.Extend(t.Context()))
-		after := l.ValidUntil()
-		if after.Sub(before) < 15*time.Millisecond || after.Before(asked.Add(1900*time.Millisecond)) || after.After(time.Now().Add(2*time.Second)) {
-			t.Errorf("extend at %v moved the end from %v to %v", asked, before, after)
-		}
-	}
-	token := l.Token()
-	var wg sync.WaitGroup
-	for range 20 { // calls at the same time share an outcome
-		wg.Go(func() {
-			if err := l.Extend(context.Background()); err != nil {
-				t.Error(err)
+	stall.Try(t, 10*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 3, localredis.Config{})
+		l, err := ms.begin().Mutex("fixed", redlock.WithTTL(2*time.Second), redlock.WithoutRenewal()).Lock(t.Context())
+		noErr(t, err)
+		for range 3 {
+			before := l.ValidUntil()
+			time.Sleep(20 * time.Millisecond)
+			asked := time.Now()
+			noErr(t, l.Extend(t.Context()))
+			after := l.ValidUntil()
+			if after.Sub(before) < 15*time.Millisecond || after.Before(asked.Add(1900*time.Millisecond)) || after.After(time.Now().Add(2*time.Second)) {
+				t.Errorf("extend at %v moved the end from %v to %v", asked, before, after)
 			}
-		})
-	}
-	wg.Wait()
-	if l.Token() != token {
-		t.Errorf("extends changed the token from %d to %d", token, l.Token())
-	}
-	noErr(t, l.Unlock(t.Context()))
-	wantIs(t, l.Extend(t.Context()), redlock.ErrReleased)
-	ms.givenBack("fixed")
+		}
+		token := l.Token()
+		var wg sync.WaitGroup
+		for range 20 { // calls at the same time share an outcome
+			wg.Go(func() {
+				if err := l.Extend(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if l.Token() != token {
+			t.Errorf("extends changed the token from %d to %d", token, l.Token())
+		}
+		noErr(t, l.Unlock(t.Context()))
+		wantIs(t, l.Extend(t.Context()), redlock.ErrReleased)
+		ms.givenBack("fixed")
+	})
 }
 
 // When a quorum of the votes is gone, Extend ends the lease at once, however much validity is left.
@@ -208,21 +216,23 @@ func TestLease_unlockManyAtOnce_oneReleases(t *testing.T) {
 
 func TestUnlock_quorumSilent_unconfirmedThenSettled(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	l, err := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond)).Mutex("owed").Lock(t.Context())
-	noErr(t, err)
-	settled(t, l, 5)
-	for i := range 3 {
-		noErr(t, ms.servers[i].Pause())
-	}
-	err = l.Unlock(t.Context())
-	wantIs(t, err, redlock.ErrUnconfirmed)
-	wantText(t, err, "2 of 5", "quorum is 3")
-	ms.wantNoKeys("owed", 3, 4)
-	for i := range 3 {
-		noErr(t, ms.servers[i].Resume())
-	}
-	ms.givenBack("owed") // behind the resume
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 5, localredis.Config{})
+		l, err := ms.begin(redlock.WithNodeTimeout(100 * time.Millisecond)).Mutex("owed").Lock(t.Context())
+		noErr(t, err)
+		settled(t, l, 5)
+		for i := range 3 {
+			noErr(t, ms.servers[i].Pause())
+		}
+		err = l.Unlock(t.Context())
+		wantIs(t, err, redlock.ErrUnconfirmed)
+		wantText(t, err, "2 of 5", "quorum is 3")
+		ms.wantNoKeys("owed", 3, 4)
+		for i := range 3 {
+			noErr(t, ms.servers[i].Resume())
+		}
+		ms.givenBack("owed") // behind the resume
+	})
 }
 
 func TestUnlock_votesWereGone_lost(t *testing.T) {
@@ -237,34 +247,38 @@ func TestUnlock_votesWereGone_lost(t *testing.T) {
 
 func TestMaxHold_renewalEndsThenTheLease(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 3, localredis.Config{})
-	const ttl, hold = 500 * time.Millisecond, 900 * time.Millisecond
-	start := time.Now()
-	l, err := ms.begin().Mutex("max", redlock.WithTTL(ttl), redlock.WithMaxHold(hold)).Lock(t.Context())
-	noErr(t, err)
-	<-l.Context().Done()
-	wantIs(t, context.Cause(l.Context()), redlock.ErrLost)
-	if d := time.Since(start); d < ttl || d > hold+ttl+500*time.Millisecond {
-		t.Errorf("lost after %v, want after %v and before %v", d, ttl, hold+ttl)
-	}
-	soon(t, "the lock is free", func() bool { return len(ms.keys("max")) == 0 })
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 3, localredis.Config{})
+		const ttl, hold = 500 * time.Millisecond, 900 * time.Millisecond
+		start := time.Now()
+		l, err := ms.begin().Mutex("max", redlock.WithTTL(ttl), redlock.WithMaxHold(hold)).Lock(t.Context())
+		noErr(t, err)
+		<-l.Context().Done()
+		wantIs(t, context.Cause(l.Context()), redlock.ErrLost)
+		if d := time.Since(start); d < ttl || d > hold+ttl+500*time.Millisecond {
+			t.Errorf("lost after %v, want after %v and before %v", d, ttl, hold+ttl)
+		}
+		soon(t, "the lock is free", func() bool { return len(ms.keys("max")) == 0 })
+	})
 }
 
 func TestMinValidity_slowMasters_refusedAndGivenBack(t *testing.T) {
 	t.Parallel()
-	ms := startProxied(t, 3, localredis.Config{})
-	m := ms.begin(redlock.WithTTL(2*time.Second)).Mutex("late", redlock.WithMinValidity(1900*time.Millisecond))
-	for _, p := range ms.proxies {
-		p.SlowReply(acquires(t), 200*time.Millisecond)
-	}
-	_, err := m.TryLock(t.Context())
-	wantIs(t, err, redlock.ErrUnreachable)
-	var round *redlock.RoundError
-	if !errors.As(err, &round) || round.Elapsed < 200*time.Millisecond || round.Granted < 2 {
-		t.Errorf("%+v", round)
-	}
-	wantText(t, err, "too late")
-	ms.givenBack("late")
+	stall.Try(t, 10*time.Millisecond, func(t testing.TB) {
+		ms := startProxied(t, 3, localredis.Config{})
+		m := ms.begin(redlock.WithTTL(2*time.Second)).Mutex("late", redlock.WithMinValidity(1900*time.Millisecond))
+		for _, p := range ms.proxies {
+			p.SlowReply(acquires(t), 200*time.Millisecond)
+		}
+		_, err := m.TryLock(t.Context())
+		wantIs(t, err, redlock.ErrUnreachable)
+		var round *redlock.RoundError
+		if !errors.As(err, &round) || round.Elapsed < 200*time.Millisecond || round.Granted < 2 {
+			t.Errorf("%+v", round)
+		}
+		wantText(t, err, "too late")
+		ms.givenBack("late")
+	})
 }
 
 func TestClose_leasesEndAndEverythingSaysSo(t *testing.T) {
@@ -416,9 +430,7 @@ func TestDo_eachEnding(t *testing.T) {
 // Every lease of a crowd is renewed in time on real masters, by few goroutines, in
 // batches. TestSim_renewal_crowd is the same where time is not real.
 func TestRenewal_crowd_allInTimeInBatches(t *testing.T) {
-	if !quorumtest.Soak() {
-		t.Skip("REDLOCK_SOAK=1 takes minutes and the whole machine")
-	}
+	needs.Soak(t) // takes minutes and the whole machine
 	const leases, ttl = 100_000, 30 * time.Second
 	ms := startMasters(t, 5, localredis.Config{})
 	c := ms.begin(redlock.WithTTL(ttl))

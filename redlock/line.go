@@ -22,7 +22,7 @@ func (w *waiters) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 		ct.wakes.Turn()
 		w.contenders[k] = ct
 	}
-	c := &caller{turn: readyTurn, ticket: w.ticketLocked()}
+	c := &caller{turn: readyTurn, ticket: w.ticketLocked(), began: w.c.began()}
 	if ct.line.Len() > 0 {
 		c.turn = make(chan struct{})
 	} else {
@@ -44,6 +44,12 @@ type caller struct {
 	turn chan struct{} // closed when its turn has come
 	// ticket is its place in the order of all callers of all processes: when it came, on the masters' clocks.
 	ticket int64
+
+	// The rest is its own. began is when it called, and told when the Observers were told of it last, if there are any. joined is when it
+	// began to wait, and waits says that it did. rounds is how many rounds it made.
+	began, told, joined time.Duration
+	waits               bool
+	rounds              int
 }
 
 // A hold of less than briefHold is over before a round trip is: see contender.passing. passAfter is how long the next caller

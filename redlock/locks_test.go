@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -147,6 +148,7 @@ func TestLocks_badInput_errors(t *testing.T) {
 
 // On real servers: SCAN goes on over many keys, which come and go, and Redisson's layout is known.
 func TestLocks_realMasters_amongOtherKeys(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()

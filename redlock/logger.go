@@ -67,6 +67,11 @@ func logObserver(to *slog.Logger) Observer {
 					slog.Duration("held", e.Held.Round(time.Millisecond)), slog.String("cause", e.End.String()), why(e.Err))
 			}
 		},
+		Unlocked: func(ctx context.Context, e UnlockEvent) {
+			if errors.Is(e.Err, ErrUnconfirmed) {
+				line(ctx, &leases, slog.LevelWarn, "redlock: a release is not confirmed", slog.String("lock", e.Lock), slog.Int64("token", e.Token), why(e.Err))
+			}
+		},
 		Waits: func(ctx context.Context, e WaitEvent) {
 			recovering := e.First && e.Last != nil && errors.Is(e.Last, ErrRecovering)
 			if !recovering && doublings(e.Waited) == doublings(e.Before) {

@@ -19,6 +19,7 @@ type masterBoard struct {
 
 type masterOnBoard struct {
 	state MasterState
+	err   error // why it does not vote
 	up    bool
 	upAt  time.Duration // when the connection came
 	voted bool          // it has voted
@@ -74,7 +75,10 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 
 func (b *masterBoard) setLocked(i int, e MasterEvent) {
 	at := &b.states[i]
-	if at.state == e.To || b.over {
+	if b.over {
+		return
+	}
+	if at.err = e.Err; at.state == e.To {
 		return
 	}
 	now := b.c.clock.Elapsed()

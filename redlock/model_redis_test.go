@@ -4,10 +4,8 @@ package redlock_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
@@ -22,17 +21,15 @@ import (
 	"github.com/redlock-go/redlock/redlock/tokenmodel"
 )
 
-var modelSeed = flag.Uint64("model.seed", 0, "first seed of the model's paths; 0 draws one")
-
 // The real scripts execute transitions of the token model on real masters. Every vote, refusal and
 // confirmation must be as in the model, so that the proofs about the model hold for the scripts.
 func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
+	needs.EveryServer(t)
+	replay.Each(t, modelPaths)
+}
+
+func modelPaths(t *testing.T, seed uint64) {
 	masters := modelMasters(t, 3)
-	seed := *modelSeed
-	if seed == 0 {
-		seed = rand.Uint64N(1 << 40)
-	}
-	t.Logf("replay: %s", replay.Command(t, "./redlock", "-model.seed", fmt.Sprint(seed)))
 	for _, m := range []tokenmodel.Model{
 		{Masters: 3, Attempts: 2, VotesMayVanish: true, Floors: []int64{0, 2, 40}, Starts: [][]int64{{3, 3, 0}, {0, 1, 9}}},
 		{Masters: 3, Attempts: 3, VotesMayVanish: true, Starts: [][]int64{{0, 0, 0}, {9, 0, 1}}},
@@ -59,6 +56,7 @@ func TestScripts_modelPaths_replyAsTheModel(t *testing.T) {
 // that do not hold the vote. The token is then granted twice, or after a larger one. The real
 // scripts refuse the write-back, so the first grant does not happen.
 func TestScripts_counterExamples_writeBackRefused(t *testing.T) {
+	needs.EveryServer(t)
 	const a, b = 0, 1 // attempts
 	t.Run("CE-1", func(t *testing.T) {
 		ce := beginExample(t, 9, 0, 0, 1, 1)

@@ -241,6 +241,9 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
 			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
+				errs[i] = m.c.waiting.enter()
+			}
+			if errs[i] == nil {
 				reqs[i].More, last[m.c] = true, i
 			}
 		}
@@ -253,6 +256,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
 			r.b.send(m.c.all)
 			try(i, func() (*Lease, error) {
+				defer m.c.waiting.callers.Done()
 				lease, err := r.conclude()
 				m.tellAcquired(ctx, lease, err, r.start, 1, false)
 				return lease, err
@@ -353,45 +357,4 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 		return nil, held.Field(outer.h.holder), nil
 	}
 	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
-}
-
-// Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
-// ctx, ended early by the loss of the lease, with [ErrLost] as its cause, before validity
-// is over. fn should return then, because another may have the lock. [LeaseFrom] finds the
-// lease in fn's context, with its fencing token.
-//
-// Do returns when fn has returned and the lock is given back: fn's error, joined with
-// ErrLost if the lease was lost meanwhile, or with the error of Unlock. If the lock
-// cannot be had, fn does not run and Do returns Lock's error. A panic in fn gives the lock
-// back and goes on.
-func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return errNilFunc
-	}
-	lease, err := m.Lock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.do(ctx, fn)
-}
-
-// TryDo is Do that does not wait: if the lock is not free, fn does not run, and TryDo
-// returns TryLock's error, for instance [ErrHeld].
-func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
-	if fn == nil {
-		return errNilFunc
-	}
-	lease, err := m.TryLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.do(ctx, fn)
-}
-
-// do runs fn under the lease and gives the lease back.
-func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
-	defer func() { err = errors.Join(err, l.Unlock(ctx)) }()
-	held, stop := l.bound(ctx)
-	defer stop(ErrReleased)
-	return fn(held)
 }

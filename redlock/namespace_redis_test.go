@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -28,6 +29,7 @@ func userOf(ms *masters, ns string) (urls []string) {
 
 // Two teams on the same masters, each with a user that the ACL limits to its namespace.
 func TestNamespace_usersOfTwo_shareNothing(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	a, b := userOf(ms, "team-a"), userOf(ms, "team-b")

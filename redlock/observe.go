@@ -51,7 +51,9 @@ type Observer struct {
 	// Ended is called once for each grant: when its last lease was unlocked or when it was lost,
 	// whichever comes first.
 	Ended func(EndEvent)
-	// Unlocked is called when the Unlock of a grant's last lease returns.
+	// Unlocked is called when the Unlock of a grant's last lease returns, and when a Do has given its
+	// lock back. It is the only one who hears from a Do that the release was not confirmed
+	// ([ErrUnconfirmed]).
 	Unlocked func(context.Context, UnlockEvent)
 
 	// Master is called when the state of a master changes, as far as the client knows. A master
@@ -367,23 +369,26 @@ func (c *Client) began() time.Duration {
 	return c.clock.Elapsed()
 }
 
-// notYet stands for the time of a first time that has not come.
-const notYet = time.Duration(-1)
-
-// tellWaits tells of a caller that waits and that called at began. The Observers were told of it
-// at before, or notYet. It returns the time.
-func (m *Mutex) tellWaits(ctx context.Context, ct *contender, began, before time.Duration) time.Duration {
+// tellWaits tells of a caller that waits, and notes when it did.
+func (m *Mutex) tellWaits(ctx context.Context, ct *contender, call *caller) {
 	c := m.c
 	if len(c.tells.waits) == 0 {
-		return 0
+		return
 	}
 	now := c.clock.Elapsed()
-	e := WaitEvent{Lock: m.l.Name, Mode: modeName(m.l), First: before == notYet, Waited: now - began, Last: ct.lastRound()}
+	e := WaitEvent{Lock: m.l.Name, Mode: modeName(m.l), First: !call.waits, Waited: now - call.began, Last: ct.lastRound()}
 	if !e.First {
-		e.Before = before - began
+		e.Before = call.told - call.began
 	}
 	tellOf(ctx, c.tells.waits, e)
-	return now
+	call.told = now
+}
+
+// tellServed is tellAcquired for a caller that was in a line.
+//
+//go:noinline // what it passes on would be in the frame of lock
+func (m *Mutex) tellServed(ctx context.Context, lease *Lease, err error, call *caller) {
+	m.tellAcquired(ctx, lease, err, call.began, call.rounds, call.waits)
 }
 
 // tellAcquired tells of a call for the lock that has ended.

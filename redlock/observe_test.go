@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -277,57 +278,85 @@ func TestObserver_master_isToldOfEachState(t *testing.T) {
 	})
 }
 
+func allVote(books []simtest.Balance) bool {
+	for i := range books {
+		for _, state := range books[i].States() {
+			if state != redlock.MasterVotes {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // TestObserver_randomFaults_nothingIsForgotten lets clients take locks while masters crash and come
 // back, and callers give up.
+//
+// Each client must be granted 10 locks for each seed of the list. In 240 runs of one seed each they were granted 13 to 30, 24.0 in the mean with a
+// standard deviation of 2.4: four seeds together give fewer than 40 once in 10^30 times (11 sigma).
 func TestObserver_randomFaults_nothingIsForgotten(t *testing.T) {
-	for seed := range uint64(1) {
-		simulateWith(t, 3, func(t *testing.T, c *cluster) {
-			c.init(redlock.WithMaxTTL(time.Second))
-			rnd := rand.New(rand.NewPCG(seed, 18))
-			var books [2]simtest.Balance
-			var clients [2]*member
-			var wg sync.WaitGroup
-			for i := range clients {
-				clients[i] = c.client(redlock.WithMaxTTL(time.Second), redlock.WithObserver(books[i].Observer()))
-				for k := range 2 {
-					own := rand.New(rand.NewPCG(seed, uint64(10*i+k)))
-					wg.Go(func() {
-						for range 15 {
-							ctx, cancel := context.WithTimeout(t.Context(), time.Duration(own.IntN(3000))*time.Millisecond)
-							m := clients[i].RWMutex(fmt.Sprintf("x%d", own.IntN(2)))
-							lock := []func(context.Context) (*redlock.Lease, error){m.Lock, m.TryLock, m.RLock, m.Lock}[own.IntN(4)]
-							if l, err := lock(ctx); err == nil {
-								time.Sleep(time.Duration(own.IntN(100)) * time.Millisecond)
-								_ = l.Unlock(ctx)
-							}
-							cancel()
-						}
-					})
-				}
-			}
-			for range 5 {
-				m := c.masters[rnd.IntN(len(c.masters))]
-				m.Crash()
-				time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
-				m.Restart()
-				time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
-			}
-			wg.Wait()
-			time.Sleep(3 * time.Second)
-			for i, cl := range clients {
-				stats, states := cl.Stats(), books[i].States()
-				_ = cl.Close()
-				wantErr(t, books[i].Err(), nil)
-				if granted, lost := books[i].Counts(); uint64(granted) != stats.Granted || uint64(lost) != stats.Lost || granted < 10 {
-					t.Errorf("seed %d, client %d: %d granted and %d lost; %+v", seed, i, granted, lost, stats)
-				}
-				for name, state := range states {
-					if state != redlock.MasterVotes {
-						t.Errorf("seed %d: %s %s", seed, name, state)
+	var granted [2]int
+	runs := 0
+	for seed := range replay.Many(t, 1) {
+		simulateWith(t, 3, func(t *testing.T, c *cluster) { observed(t, c, seed, &granted) })
+		runs++
+	}
+	if replay.Listed() && min(granted[0], granted[1]) < 10*runs {
+		t.Errorf("only %v were granted in %d runs", granted, runs)
+	}
+}
+
+func observed(t *testing.T, c *cluster, seed uint64, granted *[2]int) {
+	c.init(redlock.WithMaxTTL(time.Second))
+	rnd := rand.New(rand.NewPCG(seed, 18))
+	var books [2]simtest.Balance
+	var clients [2]*member
+	var wg sync.WaitGroup
+	for i := range clients {
+		clients[i] = c.client(redlock.WithMaxTTL(time.Second), redlock.WithObserver(books[i].Observer()))
+		for k := range 2 {
+			own := rand.New(rand.NewPCG(seed, uint64(10*i+k)))
+			wg.Go(func() {
+				for range 15 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(own.IntN(3000))*time.Millisecond)
+					m := clients[i].RWMutex(fmt.Sprintf("x%d", own.IntN(2)))
+					lock := []func(context.Context) (*redlock.Lease, error){m.Lock, m.TryLock, m.RLock, m.Lock}[own.IntN(4)]
+					if l, err := lock(ctx); err == nil {
+						time.Sleep(time.Duration(own.IntN(100)) * time.Millisecond)
+						_ = l.Unlock(ctx)
 					}
+					cancel()
 				}
+			})
+		}
+	}
+	for range 5 {
+		// A second master that may have forgotten votes makes both refuse, until an operator calls Init.
+		for end := time.Now().Add(10 * time.Second); !allVote(books[:]) && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		m := c.masters[rnd.IntN(len(c.masters))]
+		m.Crash()
+		time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
+		m.Restart()
+		time.Sleep(time.Duration(rnd.IntN(500)) * time.Millisecond)
+	}
+	wg.Wait()
+	time.Sleep(3 * time.Second)
+	for i, cl := range clients {
+		stats, states := cl.Stats(), books[i].States()
+		_ = cl.Close()
+		wantErr(t, books[i].Err(), nil)
+		n, lost := books[i].Counts()
+		granted[i] += n
+		if uint64(n) != stats.Granted || uint64(lost) != stats.Lost {
+			t.Errorf("seed %d, client %d: %d granted and %d lost; %+v", seed, i, n, lost, stats)
+		}
+		for name, state := range states {
+			if state != redlock.MasterVotes {
+				t.Errorf("seed %d: %s %s", seed, name, state)
 			}
-		})
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 			a.up |= 1 << i
 			a.count++
 			continue
-		case errors.Is(err, ErrConfig), errors.Is(err, node.ErrEviction), errors.Is(err, node.ErrReplica) && !behindFailover(c.nodes[i]):
+		case errors.Is(err, errSameMaster), errors.Is(err, node.ErrEviction), errors.Is(err, node.ErrHidden), errors.Is(err, node.ErrReplica) && !behindFailover(c.nodes[i]):
 			return a, fmt.Errorf("%w: %w", ErrConfig, err)
 		case errors.Is(err, node.ErrDenied):
 			denied++

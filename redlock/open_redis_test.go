@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -20,6 +22,7 @@ import (
 // A program that starts in an outage waits, logs which masters it waits for, and goes on when the
 // masters are back.
 func TestOpen_outage_waitsForAQuorum(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for _, s := range ms.servers[:2] {
@@ -79,118 +82,125 @@ func (s *syncBuffer) String() string {
 }
 
 func TestOpen_contextEndsFirst_namesWhoDidNotAnswer(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	noErr(t, ms.servers[0].Kill())  // refuses connections
-	noErr(t, ms.servers[1].Pause()) // accepts them and says nothing
-	noErr(t, ms.servers[2].Pause())
-	shutdown := errors.New("shutting down")
-	gaveUp := func(ctx context.Context, within time.Duration, want ...error) {
-		t.Helper()
-		start := time.Now()
-		var nodes []node.Node
-		for _, u := range ms.urls() {
-			n, err := node.Open(u, node.Config{})
-			noErr(t, err)
-			defer n.Close()
-			nodes = append(nodes, n)
-		}
-		_, newErr := redlock.New(ctx, nodes, redlock.WithUnsafeRecoveryOff())
-		_, openErr := redlock.Open(ctx, ms.urls(), redlock.WithUnsafeRecoveryOff())
-		if d := time.Since(start); d > within {
-			t.Errorf("it took %v to give up", d)
-		}
-		for _, err := range []error{newErr, openErr} {
-			for _, w := range append(want, redlock.ErrUnreachable) {
-				wantIs(t, err, w)
+	stall.Try(t, 2*time.Second, func(t testing.TB) {
+		ms := startMasters(t, 5, localredis.Config{})
+		noErr(t, ms.servers[0].Kill())  // refuses connections
+		noErr(t, ms.servers[1].Pause()) // accepts them and says nothing
+		noErr(t, ms.servers[2].Pause())
+		shutdown := errors.New("shutting down")
+		gaveUp := func(ctx context.Context, within time.Duration, want ...error) {
+			t.Helper()
+			start := time.Now()
+			var nodes []node.Node
+			for _, u := range ms.urls() {
+				n, err := node.Open(u, node.Config{})
+				noErr(t, err)
+				defer n.Close()
+				nodes = append(nodes, n)
 			}
-			wantText(t, err, "quorum is 3", ms.servers[0].Addr(), ms.servers[1].Addr(), ms.servers[2].Addr())
-			for _, not := range []error{redlock.ErrHeld, redlock.ErrConfig, redlock.ErrRefused} {
-				if errors.Is(err, not) {
-					t.Errorf("%v is %v", err, not)
+			_, newErr := redlock.New(ctx, nodes, redlock.WithUnsafeRecoveryOff())
+			_, openErr := redlock.Open(ctx, ms.urls(), redlock.WithUnsafeRecoveryOff())
+			if d := time.Since(start); d > within {
+				t.Errorf("it took %v to give up", d)
+			}
+			for _, err := range []error{newErr, openErr} {
+				for _, w := range append(want, redlock.ErrUnreachable) {
+					wantIs(t, err, w)
+				}
+				wantText(t, err, "quorum is 3", ms.servers[0].Addr(), ms.servers[1].Addr(), ms.servers[2].Addr())
+				for _, not := range []error{redlock.ErrHeld, redlock.ErrConfig, redlock.ErrRefused} {
+					if errors.Is(err, not) {
+						t.Errorf("%v is %v", err, not)
+					}
 				}
 			}
+			if strings.Contains(newErr.Error(), ms.servers[4].Addr()) {
+				t.Errorf("%v names one that answered", newErr)
+			}
 		}
-		if strings.Contains(newErr.Error(), ms.servers[4].Addr()) {
-			t.Errorf("%v names one that answered", newErr)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	gaveUp(ctx, 3*time.Second, context.DeadlineExceeded)
-	stopped, stop := context.WithCancelCause(t.Context())
-	time.AfterFunc(300*time.Millisecond, func() { stop(shutdown) })
-	gaveUp(stopped, 3*time.Second, context.Canceled, shutdown)
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		gaveUp(ctx, 3*time.Second, context.DeadlineExceeded)
+		stopped, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(300*time.Millisecond, func() { stop(shutdown) })
+		gaveUp(stopped, 3*time.Second, context.Canceled, shutdown)
+	})
 }
 
 // If a quorum has answered, Open succeeds when the deadline passes, and fails when ctx is cancelled.
 func TestOpen_contextEndsWithAQuorum(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 3, localredis.Config{})
-	noErr(t, ms.servers[0].Pause())
-	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	c, err := redlock.Open(ctx, ms.urls(), redlock.WithUnsafeRecoveryOff())
-	noErr(t, err)
-	if d := time.Since(start); d > 900*time.Millisecond { // a dial takes a second
-		t.Errorf("Open took %v", d)
-	}
-	noErr(t, locked(t, c.Mutex("deadline")).Unlock(t.Context()))
-	noErr(t, c.Close())
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 3, localredis.Config{})
+		noErr(t, ms.servers[0].Pause())
+		ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		c, err := redlock.Open(ctx, ms.urls(), redlock.WithUnsafeRecoveryOff())
+		noErr(t, err)
+		if d := time.Since(start); d > 900*time.Millisecond { // a dial takes a second
+			t.Errorf("Open took %v", d)
+		}
+		noErr(t, locked(t, c.Mutex("deadline")).Unlock(t.Context()))
+		noErr(t, c.Close())
 
-	gone, stop := context.WithCancel(t.Context())
-	time.AfterFunc(200*time.Millisecond, stop)
-	_, err = redlock.Open(gone, ms.urls(), redlock.WithUnsafeRecoveryOff())
-	wantIs(t, err, context.Canceled)
-	if errors.Is(err, redlock.ErrUnreachable) {
-		t.Errorf("%v, although a quorum answered", err)
-	}
+		gone, stop := context.WithCancel(t.Context())
+		time.AfterFunc(200*time.Millisecond, stop)
+		_, err = redlock.Open(gone, ms.urls(), redlock.WithUnsafeRecoveryOff())
+		wantIs(t, err, context.Canceled)
+		if errors.Is(err, redlock.ErrUnreachable) {
+			t.Errorf("%v, although a quorum answered", err)
+		}
+	})
 }
 
 // Open returns an error that waiting cannot cure at once, even if only one master of an outage
 // reports it.
 func TestOpen_outage_whatWaitingCannotMendComesAtOnce(t *testing.T) {
 	t.Parallel()
-	ms := startMasters(t, 3, localredis.Config{})
-	noErr(t, ms.begin(redlock.WithMaxTTL(20*time.Second)).Close())
-	urls := ms.urls()
-	denied := func(n int) (of []string) {
-		for i, u := range urls {
-			if i < n {
-				u = strings.Replace(u, "redis://", "redis://nobody:wrong@", 1)
+	stall.Try(t, 2*time.Second, func(t testing.TB) {
+		ms := startMasters(t, 3, localredis.Config{})
+		noErr(t, ms.begin(redlock.WithMaxTTL(20*time.Second)).Close())
+		urls := ms.urls()
+		denied := func(n int) (of []string) {
+			for i, u := range urls {
+				if i < n {
+					u = strings.Replace(u, "redis://", "redis://nobody:wrong@", 1)
+				}
+				of = append(of, u)
 			}
-			of = append(of, u)
+			return of
 		}
-		return of
-	}
-	atOnce := func(urls []string, want error, opts ...redlock.Option) {
-		t.Helper()
-		start := time.Now()
-		_, err := redlock.Open(t.Context(), urls, opts...)
-		wantIs(t, err, want)
-		if d := time.Since(start); d > 4*time.Second {
-			t.Errorf("%v took %v", err, d)
+		atOnce := func(urls []string, want error, opts ...redlock.Option) {
+			t.Helper()
+			start := time.Now()
+			_, err := redlock.Open(t.Context(), urls, opts...)
+			wantIs(t, err, want)
+			if d := time.Since(start); d > 4*time.Second {
+				t.Errorf("%v took %v", err, d)
+			}
 		}
-	}
-	atOnce(denied(2), redlock.ErrRefused)
-	c, err := redlock.Open(t.Context(), denied(1), redlock.WithMaxTTL(20*time.Second))
-	noErr(t, err)
-	noErr(t, c.Close())
-	for _, s := range ms.servers[1:] {
-		noErr(t, s.Kill())
-	}
-	var epoch *redlock.EpochError
-	_, err = redlock.Open(t.Context(), urls, redlock.WithMaxTTL(25*time.Second))
-	if !errors.As(err, &epoch) {
-		t.Errorf("%v, want an EpochError", err)
-	}
-	atOnce(urls, redlock.ErrConfig, redlock.WithTTL(-1))
-	noErr(t, ms.direct[0].ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-	atOnce(urls, node.ErrEviction)
-	var none context.Context
-	for _, err := range []error{second(redlock.Open(none, urls)), second(redlock.New(none, nil))} {
-		wantIs(t, err, redlock.ErrConfig)
-		wantText(t, err, "nil context")
-	}
+		atOnce(denied(2), redlock.ErrRefused)
+		c, err := redlock.Open(t.Context(), denied(1), redlock.WithMaxTTL(20*time.Second))
+		noErr(t, err)
+		noErr(t, c.Close())
+		for _, s := range ms.servers[1:] {
+			noErr(t, s.Kill())
+		}
+		var epoch *redlock.EpochError
+		_, err = redlock.Open(t.Context(), urls, redlock.WithMaxTTL(25*time.Second))
+		if !errors.As(err, &epoch) {
+			t.Errorf("%v, want an EpochError", err)
+		}
+		atOnce(urls, redlock.ErrConfig, redlock.WithTTL(-1))
+		noErr(t, ms.direct[0].ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+		atOnce(urls, node.ErrEviction)
+		var none context.Context
+		for _, err := range []error{second(redlock.Open(none, urls)), second(redlock.New(none, nil))} {
+			wantIs(t, err, redlock.ErrConfig)
+			wantText(t, err, "nil context")
+		}
+	})
 }

@@ -237,7 +237,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 }
 
 // ready waits for the first answer of each master, for at most the time of one dial. It fails if
-// one of them is a replica, or may evict locks. A master that does not answer is no error here:
+// one of them is a replica, may evict locks, or does not tell. A master that does not answer is no error here:
 // the operation finds out whether it needs that master.
 func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
@@ -250,7 +250,7 @@ func (op *operation) ready(ctx context.Context) error {
 	}
 	_ = g.Wait()
 	for _, err := range errs {
-		if errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) {
+		if errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) || errors.Is(err, node.ErrHidden) {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -37,7 +38,7 @@ func (m *member) undoing(i int) *atomic.Int64 {
 // for. Otherwise they would grow with the outage, and the master would have to execute them all
 // when it is back.
 func TestSim_masterDownUnderLoad_nothingPilesUp(t *testing.T) {
-	large(t)
+	needs.NoRace(t, "a large simulation")
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
@@ -121,7 +122,7 @@ func TestSim_frozenMaster_lateGrantIsReleased(t *testing.T) {
 // The client sends kept releases 64 at a time, so that other operations do not wait behind all of
 // them.
 func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
-	large(t)
+	needs.NoRace(t, "a large simulation")
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client(redlock.WithTTL(time.Minute), redlock.WithMaxTTL(time.Minute))
 		var leases []*redlock.Lease
@@ -277,7 +278,8 @@ func (m *member) away(i int, d time.Duration) {
 // they are asked again. The limits are wide, because it is chance how often a release and the next
 // acquire go in one pipeline. A client that waited for slow masters lost nine tenths of its locks.
 func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
-	large(t)
+	needs.Test(t)
+	needs.NoRace(t, "a large simulation")
 	for _, tc := range []struct {
 		masters, clients, callers int
 		slow                      []int
@@ -436,13 +438,15 @@ func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
 
 // Ten callers try a free lock at the same moment: one of them has it.
 func TestSim_tryLock_tenAtOnce_oneWins(t *testing.T) {
-	seed := replay.Seed(t, "./redlock")
+	needs.NoRace(t, "a large simulation")
+	needs.Test(t)
+	replay.Each(t, tenAtOnce)
+}
+
+func tenAtOnce(t *testing.T, seed uint64) {
 	for _, n := range []int{3, 5} {
 		none, most := 0, time.Duration(0)
-		tries := 300
-		if raceEnabled {
-			tries = 80
-		}
+		const tries = 300
 		simulateWith(t, n, func(t *testing.T, c *cluster) {
 			rng := rand.New(rand.NewPCG(seed, uint64(n)))
 			var members []*member
@@ -573,11 +577,4 @@ func TestSim_close_mastersSilent_soonDone(t *testing.T) {
 			t.Errorf("closed after %v", took)
 		}
 	})
-}
-
-// large leaves a simulation out that takes long with the race detector. make test runs it without.
-func large(t *testing.T) {
-	if raceEnabled {
-		t.Skip("without the race detector only")
-	}
 }

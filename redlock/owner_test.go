@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -148,6 +149,7 @@ func TestWithOwner_badLabel_isRefused(t *testing.T) {
 // On real servers: the connections have the label as their name, and a user without the right to name
 // them locks all the same.
 func TestWithOwner_realMasters_connectionsAreNamed(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin(redlock.WithOwner("billing/pod-7"))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -178,6 +179,7 @@ func TestReconfigure_otherMaxTTL_oldClientsRefused(t *testing.T) {
 }
 
 func TestReconfigure_interrupted_anotherProcessGoesOn(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	initAt(t, ms.pick(0, 1, 2), quick...)
@@ -245,6 +247,7 @@ func TestCancel_beforeAMajorityStopped_locksGoOn(t *testing.T) {
 // Issue 14, 1: the old masters are emptied and restarted after the change, and a client
 // of the old list is still there. It must not claim them for its own epoch.
 func TestReconfigure_oldMastersRestartedEmpty_oldClientGrantsNothing(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 6, localredis.Config{})
 	initAt(t, ms.pick(0, 1, 2), quick...)
@@ -271,6 +274,7 @@ func TestReconfigure_oldMastersRestartedEmpty_oldClientGrantsNothing(t *testing.
 // The same as above, on the same masters with another maximum TTL. The wait of the old list is then
 // too short.
 func TestReconfigure_sameMastersRestartedEmpty_oldClientGrantsNothing(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	o := ms.begin(quick...)
@@ -298,6 +302,7 @@ func TestReconfigure_sameMastersRestartedEmpty_oldClientGrantsNothing(t *testing
 
 // Issue 14, 8: a client that is started with the new list early claims nothing.
 func TestReconfigure_newClientsEarly_grantNothing(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	initAt(t, ms.pick(0, 1, 2), quick...)
@@ -348,6 +353,7 @@ func TestReconfigure_membersDown(t *testing.T) {
 }
 
 func TestReconfigure_newClient_recoversItsMasters(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	from := ms.begin(quick...)

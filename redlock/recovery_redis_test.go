@@ -14,7 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -24,6 +26,7 @@ func flush(d *redis.Client) error { return d.FlushAll(context.Background()).Err(
 // Masters that were never used do not begin to vote by themselves, because masters that were emptied
 // or replaced by another list look the same. An operator must call Init.
 func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	wantNotOpened(t, ms.urls(), redlock.ErrNeedsInit, []string{"redlock init", ms.servers[0].Addr()})
@@ -39,6 +42,7 @@ func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
 }
 
 func TestInit_nothingWasEverLocked_votesAtOnce(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	start := time.Now()
@@ -52,6 +56,7 @@ func TestInit_nothingWasEverLocked_votesAtOnce(t *testing.T) {
 // Masters of a list that is never changed begin by themselves after the wait, on first use
 // and when all of them were emptied at once.
 func TestFirstUse_fixedMasters_waitAndSaySo(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	opts := append(slices.Clone(quick), redlock.WithFixedMasters())
@@ -74,6 +79,7 @@ func TestFirstUse_fixedMasters_waitAndSaySo(t *testing.T) {
 }
 
 func TestInit_severalAtOnce_allSucceed(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for range 5 {
@@ -99,6 +105,7 @@ func TestInit_severalAtOnce_allSucceed(t *testing.T) {
 // Issue 14, 9: a lock is held, all masters are emptied, and an operator calls Init. Init waits until
 // the lock may not be held any more, so there are never two holders.
 func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	opts := []redlock.Option{redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second)}
@@ -113,6 +120,7 @@ func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
 }
 
 func TestInit_quorumVotes_doesNothing(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
@@ -135,6 +143,7 @@ func TestInit_quorumVotes_doesNothing(t *testing.T) {
 // No master votes before its wait is over, however many clients time the wait, and however often
 // clients come and go.
 func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin(quick...)
@@ -173,33 +182,37 @@ func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 }
 
 func TestRestart_oneOrTwoOfFive_costNothing(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	// A lease is to outlive a machine that is busy; a pair takes no time. An Unlock is to outlive one that
-	// stands still for a second: it waits as long as the node timeout.
-	const ttl = time.Second
-	c := ms.begin(redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(5*time.Second))
-	stop := make(chan struct{})
-	count, wait := pairs(t, c, 2, stop) // any failure is one of the test
-	for _, down := range [][]int{{0}, {1, 2}, {3, 4}} {
-		before := count.Load()
-		for _, i := range down {
-			ms.restart(i)
+	stall.Try(t, 500*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 5, localredis.Config{})
+		// A lease is to outlive a machine that is busy; a pair takes no time. An Unlock is to outlive one that
+		// stands still for a second: it waits as long as the node timeout.
+		const ttl = time.Second
+		c := ms.begin(redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithNodeTimeout(5*time.Second))
+		stop := make(chan struct{})
+		count, wait := pairs(t, c, 2, stop) // any failure is one of the test
+		for _, down := range [][]int{{0}, {1, 2}, {3, 4}} {
+			before := count.Load()
+			for _, i := range down {
+				ms.restart(i)
+			}
+			restarted := time.Now()
+			soon(t, "locks go on", func() bool { return count.Load() > before+10 })
+			for _, i := range down {
+				soon(t, "it votes again", func() bool { return ms.phase(i) == membership.Voting })
+			}
+			if d := time.Since(restarted); d < ttl {
+				t.Errorf("masters that forgot their votes vote again after %v", d)
+			}
 		}
-		restarted := time.Now()
-		soon(t, "locks go on", func() bool { return count.Load() > before+10 })
-		for _, i := range down {
-			soon(t, "it votes again", func() bool { return ms.phase(i) == membership.Voting })
-		}
-		if d := time.Since(restarted); d < ttl {
-			t.Errorf("masters that forgot their votes vote again after %v", d)
-		}
-	}
-	close(stop)
-	wait()
+		close(stop)
+		wait()
+	})
 }
 
 func TestRestart_threeOfFive_pausesThenComesBackByItself(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	c := ms.begin(quick...)
@@ -322,6 +335,7 @@ func TestKill_byPersistence_allWait(t *testing.T) {
 // A master that loads an old RDB file lost the votes that came later. It has a record, and waits all
 // the same.
 func TestRDB_rolledBack_waits(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
@@ -387,72 +401,77 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 // incarnation is what master i says of itself now.
 func (ms *masters) incarnation(i int) string {
 	ms.t.Helper()
-	info := ms.direct[i].Info(context.Background(), "server").Val() + ms.direct[i].Info(context.Background(), "replication").Val()
+	info := ms.direct[i].Info(context.Background()).Val()
 	return protocol.ReadIdentity(info, ms.recordState(i)).Incarnation()
 }
 
 // An operator adds the first replica of each master, or removes all replicas. Clients that start
 // afterwards and clients that ran before agree on the locks.
 func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 6, localredis.Config{})
-	opts := append(quick, redlock.WithMaxTTL(time.Second))
-	initAt(t, ms.pick(0, 1, 2), opts...)
-	agree := func(what string, old *redlock.Client) {
-		t.Helper()
-		start := time.Now()
-		c := openAt(t, ms.pick(0, 1, 2), opts...)
-		l := locked(t, c.Mutex("replicas"))
-		_, err := old.Mutex("replicas").TryLock(t.Context())
-		wantIs(t, err, redlock.ErrHeld)
-		noErr(t, l.Unlock(t.Context()))
-		if d := time.Since(start); d > 900*time.Millisecond {
-			t.Errorf("%s: a new client had to wait %v", what, d)
-		}
-	}
-	old := openAt(t, ms.pick(0, 1, 2), opts...)
-	noErr(t, locked(t, old.Mutex("replicas")).Unlock(t.Context()))
-	for i := range 3 {
-		noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
-		host, port, _ := strings.Cut(ms.servers[i].Addr(), ":")
-		noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), host, port).Err())
-		soon(t, "synchronised", func() bool {
-			return strings.Contains(ms.direct[i+3].Info(t.Context(), "replication").Val(), "master_link_status:up")
-		})
-	}
-	agree("with replicas", old)
-	// The masters restart from disk as what they were, and have a data set from elsewhere then.
-	for i := range 3 {
-		soon(t, "saved", func() bool { // not while it saves for its replica
-			return ms.direct[i].Save(t.Context()).Err() == nil
-		})
-		ms.restart(i)
-		noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
-		soon(t, "it votes again", func() bool {
-			_ = locked(t, old.Mutex("replicas")).Unlock(t.Context()) // for the look; a master may be at its start
-			return strings.HasSuffix(ms.recordState(i), ms.incarnation(i)+"|V")
-		})
-	}
-	for i := range 3 {
-		noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), "no", "one").Err())
-	}
-	named := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " ")
-	soon(t, "all have forgotten where their data came from", func() bool {
-		for i := range 3 {
-			if !strings.Contains(ms.direct[i].Info(t.Context(), "replication").Val(), "master_replid2:0000000000000000000000000000000000000000") {
-				return false
+	stall.Try(t, 500*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 6, localredis.Config{})
+		opts := append(quick, redlock.WithMaxTTL(time.Second))
+		initAt(t, ms.pick(0, 1, 2), opts...)
+		agree := func(what string, old *redlock.Client) {
+			t.Helper()
+			start := time.Now()
+			c := openAt(t, ms.pick(0, 1, 2), opts...)
+			l := locked(t, c.Mutex("replicas"))
+			_, err := old.Mutex("replicas").TryLock(t.Context())
+			wantIs(t, err, redlock.ErrHeld)
+			noErr(t, l.Unlock(t.Context()))
+			if d := time.Since(start); d > 900*time.Millisecond {
+				t.Errorf("%s: a new client had to wait %v", what, d)
 			}
 		}
-		return true
+		old := openAt(t, ms.pick(0, 1, 2), opts...)
+		noErr(t, locked(t, old.Mutex("replicas")).Unlock(t.Context()))
+		for i := range 3 {
+			noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
+			host, port, _ := strings.Cut(ms.servers[i].Addr(), ":")
+			noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), host, port).Err())
+			soon(t, "synchronised", func() bool {
+				return strings.Contains(ms.direct[i+3].Info(t.Context(), "replication").Val(), "master_link_status:up")
+			})
+		}
+		agree("with replicas", old)
+		// The masters restart from disk as what they were, and have a data set from elsewhere then.
+		for i := range 3 {
+			soon(t, "saved", func() bool { // not while it saves for its replica
+				return ms.direct[i].Save(t.Context()).Err() == nil
+			})
+			ms.restart(i)
+			noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
+			soon(t, "it votes again", func() bool {
+				_ = locked(t, old.Mutex("replicas")).Unlock(t.Context()) // for the look; a master may be at its start
+				return strings.HasSuffix(ms.recordState(i), ms.incarnation(i)+"|V")
+			})
+		}
+		for i := range 3 {
+			noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), "no", "one").Err())
+		}
+		named := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " ")
+		soon(t, "all have forgotten where their data came from", func() bool {
+			for i := range 3 {
+				if !strings.Contains(ms.direct[i].Info(t.Context(), "replication").Val(), "master_replid2:0000000000000000000000000000000000000000") {
+					return false
+				}
+			}
+			return true
+		})
+		agree("without replicas", old)
+		if now := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " "); now != named {
+			t.Errorf("the records were %s, and are %s", named, now)
+		}
 	})
-	agree("without replicas", old)
-	if now := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " "); now != named {
-		t.Errorf("the records were %s, and are %s", named, now)
-	}
 }
 
 // After its wait, a master learns its counters from masters that kept theirs.
 func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	c := ms.begin(quick...)
@@ -484,31 +503,34 @@ func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 // A lease is held while every master loses its data, one after the other. Each master gets the vote
 // back before the next one loses its data.
 func TestRestart_allInTurn_heldLeaseSurvives(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	opts := []redlock.Option{redlock.WithTTL(600 * time.Millisecond), redlock.WithMaxTTL(600 * time.Millisecond), redlock.WithNodeTimeout(time.Second)}
-	c, other := ms.begin(opts...), ms.open(opts...)
-	l := locked(t, c.Mutex("rolling"))
-	settled(t, l, 5)
-	for i := range 5 {
-		ms.restart(i)
-		soon(t, "it votes again, and has the vote", func() bool {
-			if err := l.Err(); err != nil {
-				t.Fatalf("restart of master %d: %v", i, err)
-			}
-			if got, err := other.Mutex("rolling").TryLock(t.Context()); err == nil {
-				t.Fatalf("%s has it too", got.Holder())
-			}
-			return ms.phase(i) == membership.Voting && redlock.CountedVotes(l) == 5
-		})
-	}
-	if n := ms.votes("rolling", l.Holder()); n != 5 {
-		t.Errorf("%d votes: %v", n, ms.holders("rolling"))
-	}
-	noErr(t, l.Unlock(t.Context()))
-	next, err := other.Mutex("rolling").Lock(t.Context())
-	noErr(t, err)
-	if next.Token() <= l.Token() {
-		t.Errorf("token %d after %d", next.Token(), l.Token())
-	}
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
+		ms := startMasters(t, 5, localredis.Config{})
+		opts := []redlock.Option{redlock.WithTTL(600 * time.Millisecond), redlock.WithMaxTTL(600 * time.Millisecond), redlock.WithNodeTimeout(time.Second)}
+		c, other := ms.begin(opts...), ms.open(opts...)
+		l := locked(t, c.Mutex("rolling"))
+		settled(t, l, 5)
+		for i := range 5 {
+			ms.restart(i)
+			soon(t, "it votes again, and has the vote", func() bool {
+				if err := l.Err(); err != nil {
+					t.Fatalf("restart of master %d: %v", i, err)
+				}
+				if got, err := other.Mutex("rolling").TryLock(t.Context()); err == nil {
+					t.Fatalf("%s has it too", got.Holder())
+				}
+				return ms.phase(i) == membership.Voting && redlock.CountedVotes(l) == 5
+			})
+		}
+		if n := ms.votes("rolling", l.Holder()); n != 5 {
+			t.Errorf("%d votes: %v", n, ms.holders("rolling"))
+		}
+		noErr(t, l.Unlock(t.Context()))
+		next, err := other.Mutex("rolling").Lock(t.Context())
+		noErr(t, err)
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+	})
 }

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/redlock"
 )
 
 // wantCount wants the hold count of the lock called name to be n on all masters,
 // soon: those that did not make the quorum follow.
-func wantCount(t *testing.T, masters *quorumtest.Masters, name string, n int) {
+func wantCount(t testing.TB, masters *quorumtest.Masters, name string, n int) {
 	t.Helper()
 	var got []map[string]string
 	for end := time.Now().Add(2 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -44,6 +46,10 @@ func wantCount(t *testing.T, masters *quorumtest.Masters, name string, n int) {
 }
 
 func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
+	replay.Each(t, reenterInAnyOrder)
+}
+
+func reenterInAnyOrder(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
 	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
 	m := c.Mutex("lock")
@@ -86,8 +92,7 @@ func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
 		ctx = inner.Context() // the next one goes deeper
 	}
 
-	rng := quorumtest.Rand(t, "./redlock")
-	rng.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
+	replay.RNG(seed).Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })
 	for len(leases) > 1 {
 		unlock(t, leases[0])
 		quorumtest.Is(t, leases[0].Err(), redlock.ErrReleased)
@@ -205,31 +210,33 @@ func TestReenter_leaseIsOver_isRefused(t *testing.T) {
 
 // A re-entry that finds no quorum changes nothing.
 func TestReenter_noQuorum_changesNothing(t *testing.T) {
-	masters := quorumtest.Start(t, 3)
-	c := masters.Open(redlock.WithoutRenewal(), redlock.WithNodeTimeout(100*time.Millisecond))
-	lease := lock(t, c.Mutex("lock"))
-	wantCount(t, masters, "lock", 1)
-	for _, s := range masters.Servers[:2] {
-		quorumtest.NoErr(t, s.Pause())
-	}
-	until := lease.ValidUntil()
-	_, err := lease.Reenter(t.Context())
-	quorumtest.Is(t, err, redlock.ErrUnreachable)
-	quorumtest.NoErr(t, lease.Err())
-	if moved := lease.ValidUntil().Sub(until); moved > 10*time.Millisecond {
-		t.Errorf("validity moved by %v", moved)
-	}
-	for _, s := range masters.Servers[:2] {
-		quorumtest.NoErr(t, s.Resume())
-	}
-	// A master that was paused may set the count of the failed re-entry when it wakes; any extend that reaches it puts that right.
-	quorumtest.Soon(t, "it extends again, with a count of 1", func() bool {
-		return lease.Extend(t.Context()) == nil && !slices.ContainsFunc(masters.Fields("lock"), func(f map[string]string) bool {
-			return f[lease.Holder()] != "1"
+	stall.Try(t, 10*time.Millisecond, func(t testing.TB) {
+		masters := quorumtest.Start(t, 3)
+		c := masters.Open(redlock.WithoutRenewal(), redlock.WithNodeTimeout(100*time.Millisecond))
+		lease := lock(t, c.Mutex("lock"))
+		wantCount(t, masters, "lock", 1)
+		for _, s := range masters.Servers[:2] {
+			quorumtest.NoErr(t, s.Pause())
+		}
+		until := lease.ValidUntil()
+		_, err := lease.Reenter(t.Context())
+		quorumtest.Is(t, err, redlock.ErrUnreachable)
+		quorumtest.NoErr(t, lease.Err())
+		if moved := lease.ValidUntil().Sub(until); moved > 10*time.Millisecond {
+			t.Errorf("validity moved by %v", moved)
+		}
+		for _, s := range masters.Servers[:2] {
+			quorumtest.NoErr(t, s.Resume())
+		}
+		// A master that was paused may set the count of the failed re-entry when it wakes; any extend that reaches it puts that right.
+		quorumtest.Soon(t, "it extends again, with a count of 1", func() bool {
+			return lease.Extend(t.Context()) == nil && !slices.ContainsFunc(masters.Fields("lock"), func(f map[string]string) bool {
+				return f[lease.Holder()] != "1"
+			})
 		})
+		unlock(t, lease)
+		wantCount(t, masters, "lock", 0)
 	})
-	unlock(t, lease)
-	wantCount(t, masters, "lock", 0)
 }
 
 // When a master lost the vote, the top-up puts it back with its count of re-entries.
@@ -286,40 +293,42 @@ func TestDo_nested_reenters(t *testing.T) {
 // Without Reentrant, a Lock with the context of a lease fails with ErrNotReentrant. No master is
 // asked, and the lease stays as it is.
 func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
-	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
-	for name, m := range lockers(c) {
-		outer := lock(t, m)
-		inside, stop := outer.Bind(t.Context())
-		before := c.Stats().Rounds
-		start := time.Now()
-		never := func(context.Context) error { t.Errorf("%s: it ran", name); return nil }
-		for _, ctx := range []context.Context{inside, outer.Context(), context.WithValue(outer.Context(), leasesKey{}, 1)} {
-			for way, err := range map[string]error{
-				"Lock": errOf(m.Lock(ctx)), "TryLock": errOf(m.TryLock(ctx)), "TryLockFor": errOf(m.TryLockFor(ctx, time.Hour)),
-				"Do": m.Do(ctx, never), "TryDo": m.TryDo(ctx, never),
-			} {
-				if !errors.Is(err, redlock.ErrNotReentrant) || errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrConfig) {
-					t.Errorf("%s.%s: %v, want ErrNotReentrant", name, way, err)
+	stall.Try(t, time.Second, func(t testing.TB) {
+		masters := quorumtest.Start(t, 3)
+		c, other := masters.Open(redlock.WithoutRenewal()), masters.Open()
+		for name, m := range lockers(c) {
+			outer := lock(t, m)
+			inside, stop := outer.Bind(t.Context())
+			before := c.Stats().Rounds
+			start := time.Now()
+			never := func(context.Context) error { t.Errorf("%s: it ran", name); return nil }
+			for _, ctx := range []context.Context{inside, outer.Context(), context.WithValue(outer.Context(), leasesKey{}, 1)} {
+				for way, err := range map[string]error{
+					"Lock": errOf(m.Lock(ctx)), "TryLock": errOf(m.TryLock(ctx)), "TryLockFor": errOf(m.TryLockFor(ctx, time.Hour)),
+					"Do": m.Do(ctx, never), "TryDo": m.TryDo(ctx, never),
+				} {
+					if !errors.Is(err, redlock.ErrNotReentrant) || errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrConfig) {
+						t.Errorf("%s.%s: %v, want ErrNotReentrant", name, way, err)
+					}
 				}
 			}
-		}
-		if n := c.Stats().Rounds - before; n != 0 || time.Since(start) > 3*time.Second {
-			t.Errorf("%s: %d rounds, %v", name, n, time.Since(start))
-		}
-		stop()
-		quorumtest.NoErr(t, outer.Err())
+			if n := c.Stats().Rounds - before; n != 0 || time.Since(start) > 3*time.Second {
+				t.Errorf("%s: %d rounds, %v", name, n, time.Since(start))
+			}
+			stop()
+			quorumtest.NoErr(t, outer.Err())
 
-		// To call Reenter is to ask for it, and another lock is another matter.
-		again, err := outer.Reenter(t.Context())
-		quorumtest.NoErr(t, err)
-		unlock(t, again)
-		unlock(t, lock(t, c.Mutex("another")))
-		unlock(t, outer)
-	}
-	masters.GivenBack("lock", "rw")
-	unlock(t, lock(t, other.Mutex("lock")))
-	unlock(t, lock(t, other.RWMutex("rw")))
+			// To call Reenter is to ask for it, and another lock is another matter.
+			again, err := outer.Reenter(t.Context())
+			quorumtest.NoErr(t, err)
+			unlock(t, again)
+			unlock(t, lock(t, c.Mutex("another")))
+			unlock(t, outer)
+		}
+		masters.GivenBack("lock", "rw")
+		unlock(t, lock(t, other.Mutex("lock")))
+		unlock(t, lock(t, other.RWMutex("rw")))
+	})
 }
 
 type leasesKey struct{}

@@ -36,17 +36,20 @@ type renewer struct {
 	armed  time.Duration // when timer fires; never while the timer is not set
 	closed bool
 	ticks  sync.WaitGroup
+	// empty is made when no hold is let in any more. It is closed when none is left, which drained says.
+	empty   chan struct{}
+	drained bool
 }
 
 func newRenewer(c *Client) *renewer { return &renewer{c: c, armed: never} }
 
 // add begins to renew l, at renewAt first. It returns false if the client was closed meanwhile, or if the
-// client's clock has jumped since the round of l began.
+// client's clock has jumped since the round of l began, or if the client is being shut down.
 func (r *renewer) add(l *hold, renewAt time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l.start < r.c.trusted() {
-		return false // endUntrusted has run, and did not find l
+	if l.start < r.c.trusted() || r.empty != nil {
+		return false // endUntrusted or drain has run, and did not find l
 	}
 	l.renewAt = l.renewalAt(renewAt)
 	r.scheduleLocked(l, min(l.renewAt, l.grant.Until()-l.ls.margin()))
@@ -59,6 +62,32 @@ func (l *hold) renewalAt(at time.Duration) time.Duration {
 		return never
 	}
 	return at
+}
+
+// drain lets no hold in from now on. It returns a channel that is closed when none is left.
+func (r *renewer) drain() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.empty == nil {
+		r.empty = make(chan struct{})
+		r.leftLocked()
+	}
+	return r.empty
+}
+
+// leftLocked is called when holds have left.
+func (r *renewer) leftLocked() {
+	if r.empty != nil && len(r.leases) == 0 && !r.drained {
+		r.drained = true
+		close(r.empty)
+	}
+}
+
+// all returns the holds that are there.
+func (r *renewer) all() []*hold {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.leases)
 }
 
 func (r *renewer) held() int {
@@ -74,6 +103,7 @@ func (r *renewer) remove(l *hold) {
 	l.dropped = true
 	if l.pos >= 0 {
 		heap.Remove(&r.leases, l.pos)
+		r.leftLocked()
 	}
 }
 
@@ -162,6 +192,7 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[batchKey][]*
 	if len(r.leases) > 0 {
 		r.armLocked()
 	}
+	r.leftLocked()
 	return ended, renew, true
 }
 
@@ -178,10 +209,7 @@ func (r *renewer) endExpired(leases []*hold) {
 
 // endUntrusted ends the holds whose validity was measured by a clock that has jumped since.
 func (r *renewer) endUntrusted() {
-	r.mu.Lock()
-	leases := slices.Clone(r.leases)
-	r.mu.Unlock()
-	r.endExpired(leases)
+	r.endExpired(r.all())
 }
 
 // lastCall is when the hold ends if it is not extended.

@@ -52,6 +52,10 @@ func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings
 	if err := c.mayLock(ctx, l); err != nil {
 		return nil, err
 	}
+	if err := c.waiting.enter(); err != nil {
+		return nil, err
+	}
+	defer c.waiting.callers.Done()
 	r := c.prepare(ctx, l, ls, req)
 	r.b.send(c.all)
 	return r.conclude()
@@ -59,6 +63,14 @@ func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings
 
 // mayLock returns why no round may begin, or nil.
 func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
+	if ctx.Err() != nil {
+		return gaveUp(ctx, l, nil)
+	}
+	return c.over()
+}
+
+// mayAsk returns why the masters may not be asked about a lock, or nil.
+func (c *Client) mayAsk(ctx context.Context, l *protocol.Lock) error {
 	switch {
 	case ctx.Err() != nil:
 		return gaveUp(ctx, l, nil)
@@ -185,8 +197,8 @@ func (r *round) why(end ending, err *RoundError) error {
 	switch {
 	case r.ctx.Err() != nil:
 		return gaveUp(r.ctx, r.l, err)
-	case r.c.closed.Load():
-		return ErrClosed
+	case r.c.over() != nil:
+		return r.c.over()
 	case end.verdict == counting.Won:
 		err.Elapsed = end.took
 	case end.overtaken != nil && err.Granted >= r.c.need:

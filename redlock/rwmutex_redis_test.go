@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -102,7 +105,7 @@ func (l *library) visits() int {
 
 // noVotes waits until nobody has a vote for the lock called "lock", for reading or for
 // writing. Votes that did not make the quorum are given back a little later.
-func noVotes(t *testing.T, masters *quorumtest.Masters) {
+func noVotes(t testing.TB, masters *quorumtest.Masters) {
 	t.Helper()
 	masters.GivenBack("lock", "*rwlock_timeout*")
 }
@@ -186,7 +189,12 @@ func (v *visitor) stay() { time.Sleep(time.Duration(v.rng.IntN(1000)) * time.Mic
 // and readers are together. Every token is unique, and larger than all tokens that were granted
 // before its Lock began.
 func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
-	rng := quorumtest.Rand(t, "./redlock")
+	needs.Test(t)
+	replay.Each(t, contendedReadersAndWriters)
+}
+
+func contendedReadersAndWriters(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 5)
 	visits := quorumtest.Scale(400, 50_000)
 	l := &library{t: t, tokens: make(map[int64]bool)}
@@ -218,159 +226,171 @@ func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
 // When the writer unlocks, all waiting readers get the lock together. When the last reader unlocks, a
 // writer can get it.
 func TestRWMutex_readers_holdTogether(t *testing.T) {
-	const n = 6
-	masters := quorumtest.Start(t, 5)
-	c := masters.Open()
-	writer := lock(t, c.RWMutex("lock").Locker())
-	var waiting []<-chan outcome
-	for i := range n {
-		waiting = append(waiting, waitFor(t.Context(), masters.Open().RWMutex("lock").RLocker()))
-		waiting = append(waiting, waitFor(t.Context(), c.RWMutex("lock").RLocker()))
-		masters.Waits("lock", i+2)
-	}
-	_, err := c.RWMutex("lock").TryRLock(t.Context())
-	quorumtest.Is(t, err, redlock.ErrHeld)
-	_, err = c.RWMutex("lock").TryLock(t.Context())
-	quorumtest.Is(t, err, redlock.ErrHeld)
-	unlock(t, writer)
-	var readers []*redlock.Lease
-	for _, got := range waiting {
-		readers = append(readers, must(t, got, then).lease) // nobody has left yet
-	}
-	for _, r := range readers {
-		quorumtest.NoErr(t, r.Err())
-		_, err := c.RWMutex("lock").TryLock(t.Context())
+	stall.Try(t, then/2, func(t testing.TB) {
+		const n = 6
+		masters := quorumtest.Start(t, 5)
+		c := masters.Open()
+		writer := lock(t, c.RWMutex("lock").Locker())
+		var waiting []<-chan outcome
+		for i := range n {
+			waiting = append(waiting, waitFor(t.Context(), masters.Open().RWMutex("lock").RLocker()))
+			waiting = append(waiting, waitFor(t.Context(), c.RWMutex("lock").RLocker()))
+			masters.Waits("lock", i+2)
+		}
+		_, err := c.RWMutex("lock").TryRLock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
-		unlock(t, r)
-	}
-	unlock(t, lock(t, c.RWMutex("lock").Locker()))
-	noVotes(t, masters)
+		_, err = c.RWMutex("lock").TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		unlock(t, writer)
+		var readers []*redlock.Lease
+		for _, got := range waiting {
+			readers = append(readers, must(t, got, then).lease) // nobody has left yet
+		}
+		for _, r := range readers {
+			quorumtest.NoErr(t, r.Err())
+			_, err := c.RWMutex("lock").TryLock(t.Context())
+			quorumtest.Is(t, err, redlock.ErrHeld)
+			unlock(t, r)
+		}
+		unlock(t, lock(t, c.RWMutex("lock").Locker()))
+		noVotes(t, masters)
+	})
 }
 
 // The host of one reader loses its power, and another reader goes on and renews its lease. The votes
 // of the dead reader end with their own TTL. So a writer gets the lock as soon as the living reader
 // unlocks.
 func TestRWMutex_readerDies_freesItselfAlone(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	const ttl = 1500 * time.Millisecond
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	doomed := lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").RLocker())
-	alive := lock(t, masters.Open(redlock.WithTTL(3*ttl)).RWMutex("lock").RLocker())
-	writer := waitFor(t.Context(), masters.Open().RWMutex("lock").Locker())
-	masters.Waits("lock", 1)
+	stall.Try(t, then/2, func(t testing.TB) {
+		const ttl = 1500 * time.Millisecond
+		masters := quorumtest.Start(t, 5)
+		path := masters.Path()
+		doomed := lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").RLocker())
+		alive := lock(t, masters.Open(redlock.WithTTL(3*ttl)).RWMutex("lock").RLocker())
+		writer := waitFor(t.Context(), masters.Open().RWMutex("lock").Locker())
+		masters.Waits("lock", 1)
 
-	path.Vanish()
-	<-doomed.Context().Done()
-	quorumtest.Is(t, doomed.Err(), redlock.ErrLost)
-	quorumtest.Soon(t, "its TTL is over", func() bool { return len(masters.Keys("*rwlock_timeout*")) == 5 })
-	quorumtest.NoErr(t, alive.Extend(t.Context()))
-	select {
-	case <-writer:
-		t.Fatal("a writer beside a reader")
-	default:
-	}
-	released := time.Now()
-	unlock(t, alive)
-	o := must(t, writer, 3*ttl)
-	if took := o.at.Sub(released); took > then {
-		t.Errorf("the writer had it %v after the last living reader", took)
-	}
-	unlock(t, o.lease)
+		path.Vanish()
+		<-doomed.Context().Done()
+		quorumtest.Is(t, doomed.Err(), redlock.ErrLost)
+		quorumtest.Soon(t, "its TTL is over", func() bool { return len(masters.Keys("*rwlock_timeout*")) == 5 })
+		quorumtest.NoErr(t, alive.Extend(t.Context()))
+		select {
+		case <-writer:
+			t.Fatal("a writer beside a reader")
+		default:
+		}
+		released := time.Now()
+		unlock(t, alive)
+		o := must(t, writer, 3*ttl)
+		if took := o.at.Sub(released); took > then {
+			t.Errorf("the writer had it %v after the last living reader", took)
+		}
+		unlock(t, o.lease)
+	})
 }
 
 // Of two readers, the one with the longer TTL unlocks, and the other one dies. A writer that waits had
 // seen the longer TTL, and still gets the lock when the shorter one is over.
 func TestRWMutex_lastReaderDies_writerHasItAfterItsTTL(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	const ttl = 1500 * time.Millisecond
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	leaving := lock(t, masters.Open(redlock.WithTTL(20*ttl)).RWMutex("lock").RLocker())
-	lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").RLocker())
-	w := masters.Open()
-	writer := waitFor(t.Context(), w.RWMutex("lock").Locker())
-	masters.Waits("lock", 1)
-	waitSettled(t, w)
+	stall.Try(t, then/2, func(t testing.TB) {
+		const ttl = 1500 * time.Millisecond
+		masters := quorumtest.Start(t, 5)
+		path := masters.Path()
+		leaving := lock(t, masters.Open(redlock.WithTTL(20*ttl)).RWMutex("lock").RLocker())
+		lock(t, path.Open(redlock.WithTTL(ttl)).RWMutex("lock").RLocker())
+		w := masters.Open()
+		writer := waitFor(t.Context(), w.RWMutex("lock").Locker())
+		masters.Waits("lock", 1)
+		waitSettled(t, w)
 
-	path.Vanish()
-	died := time.Now()
-	unlock(t, leaving)
-	o := must(t, writer, 10*ttl)
-	if took := o.at.Sub(died); took > ttl+then {
-		t.Errorf("the writer waited %v, want %v or less", took, ttl+then)
-	}
-	unlock(t, o.lease)
+		path.Vanish()
+		died := time.Now()
+		unlock(t, leaving)
+		o := must(t, writer, 10*ttl)
+		if took := o.at.Sub(died); took > ttl+then {
+			t.Errorf("the writer waited %v, want %v or less", took, ttl+then)
+		}
+		unlock(t, o.lease)
+	})
 }
 
 // A writer becomes a reader. Until it has unlocked both leases, no other caller writes. Writers that
 // wait do not delay the downgrade.
 func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
-	masters := quorumtest.Start(t, 5)
-	c, other := masters.Open(), masters.Open()
-	rw := c.RWMutex("lock")
-	writing := lock(t, rw.Locker())
-	waiting := waitFor(t.Context(), other.RWMutex("lock").Locker())
-	masters.Waits("lock", 1)
+	needs.EveryServer(t)
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 5)
+		c, other := masters.Open(), masters.Open()
+		rw := c.RWMutex("lock")
+		writing := lock(t, rw.Locker())
+		waiting := waitFor(t.Context(), other.RWMutex("lock").Locker())
+		masters.Waits("lock", 1)
 
-	type way func(ctx context.Context) (*redlock.Lease, error)
-	var reading []*redlock.Lease
-	last := writing.Token()
-	for name, enter := range map[string]way{
-		"Lock": rw.RLocker().Lock, "TryLock": rw.RLocker().TryLock,
-		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return rw.TryRLockFor(ctx, then) },
-	} {
-		r, err := enter(writing.Context())
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+		type way func(ctx context.Context) (*redlock.Lease, error)
+		var reading []*redlock.Lease
+		last := writing.Token()
+		for name, enter := range map[string]way{
+			"Lock": rw.RLocker().Lock, "TryLock": rw.RLocker().TryLock,
+			"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return rw.TryRLockFor(ctx, then) },
+		} {
+			r, err := enter(writing.Context())
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if r.Token() <= last || r.Holder() == writing.Holder() {
+				t.Errorf("%s: token %d after %d, holder %s", name, r.Token(), last, r.Holder())
+			}
+			last = r.Token()
+			reading = append(reading, r)
 		}
-		if r.Token() <= last || r.Holder() == writing.Holder() {
-			t.Errorf("%s: token %d after %d, holder %s", name, r.Token(), last, r.Holder())
+		unlock(t, writing)
+		quorumtest.Soon(t, "it is held for reading everywhere", func() bool {
+			return !slices.ContainsFunc(masters.Fields("lock"), func(f map[string]string) bool { return f["mode"] != "read" })
+		})
+		for _, r := range reading {
+			select {
+			case <-waiting:
+				t.Fatal("a writer beside a reader")
+			default:
+			}
+			quorumtest.NoErr(t, r.Extend(t.Context()))
+			_, err := other.RWMutex("lock").TryLock(t.Context())
+			quorumtest.Is(t, err, redlock.ErrHeld)
+			unlock(t, r)
 		}
-		last = r.Token()
-		reading = append(reading, r)
-	}
-	unlock(t, writing)
-	quorumtest.Soon(t, "it is held for reading everywhere", func() bool {
-		return !slices.ContainsFunc(masters.Fields("lock"), func(f map[string]string) bool { return f["mode"] != "read" })
-	})
-	for _, r := range reading {
-		select {
-		case <-waiting:
-			t.Fatal("a writer beside a reader")
-		default:
+		o := must(t, waiting, then)
+		if o.lease.Token() <= last {
+			t.Errorf("token %d after %d", o.lease.Token(), last)
 		}
-		quorumtest.NoErr(t, r.Extend(t.Context()))
-		_, err := other.RWMutex("lock").TryLock(t.Context())
-		quorumtest.Is(t, err, redlock.ErrHeld)
+		unlock(t, o.lease)
+
+		// Other readers may join as soon as it has.
+		writing = lock(t, rw.Locker())
+		r, err := rw.RLock(writing.Context())
+		quorumtest.NoErr(t, err)
+		waiting = waitFor(t.Context(), other.RWMutex("lock").RLocker())
+		masters.Waits("lock", 1)
+		unlock(t, writing)
+		unlock(t, must(t, waiting, then).lease)
 		unlock(t, r)
-	}
-	o := must(t, waiting, then)
-	if o.lease.Token() <= last {
-		t.Errorf("token %d after %d", o.lease.Token(), last)
-	}
-	unlock(t, o.lease)
 
-	// Other readers may join as soon as it has.
-	writing = lock(t, rw.Locker())
-	r, err := rw.RLock(writing.Context())
-	quorumtest.NoErr(t, err)
-	waiting = waitFor(t.Context(), other.RWMutex("lock").RLocker())
-	masters.Waits("lock", 1)
-	unlock(t, writing)
-	unlock(t, must(t, waiting, then).lease)
-	unlock(t, r)
-
-	// What is over is no reason to read.
-	for _, ctx := range []context.Context{writing.Context(), r.Context()} {
-		_, err = rw.RLock(ctx)
-		quorumtest.Is(t, err, redlock.ErrReleased)
-	}
-	unlock(t, lock(t, rw.Locker()))
+		// What is over is no reason to read.
+		for _, ctx := range []context.Context{writing.Context(), r.Context()} {
+			_, err = rw.RLock(ctx)
+			quorumtest.Is(t, err, redlock.ErrReleased)
+		}
+		unlock(t, lock(t, rw.Locker()))
+	})
 }
 
 // A reader that asks for the lock for writing would wait for itself, so it gets ErrUpgrade at once.
 func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
 	rw := c.RWMutex("lock")
@@ -407,6 +427,7 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 // Readers lock and unlock so that at least one always has the lock. A writer that waits gets the lock
 // after the readers that came before it. No later reader passes the writer.
 func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 5)
 	writer := masters.Open()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -501,6 +522,7 @@ func writerQueued(t *testing.T, masters *quorumtest.Masters, name string) bool {
 
 // On both sides the masters count re-entries, and a re-entered lease has the same token and holder.
 func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
+	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
 	rw := c.RWMutex("lock")
@@ -546,21 +568,23 @@ func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 // Unlock of a lease that was lost returns ErrLost, and does not change the leases of others on the
 // same lock.
 func TestRWMutex_unlockAfterLoss_leavesTheOthers(t *testing.T) {
-	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithTTL(300*time.Millisecond)), masters.Open()
-	for name, side := range map[string]func(*redlock.RWMutex) redlock.Locker{
-		"read": (*redlock.RWMutex).RLocker, "write": (*redlock.RWMutex).Locker,
-	} {
-		mine := lock(t, side(c.RWMutex("lock")))
-		<-mine.Context().Done()
-		theirs := lock(t, side(other.RWMutex("lock"))) // a reader at once, a writer when the TTL is over
-		quorumtest.Is(t, mine.Unlock(t.Context()), redlock.ErrLost)
-		quorumtest.NoErr(t, theirs.Extend(t.Context()))
-		_, err := c.RWMutex("lock").TryLock(t.Context())
-		quorumtest.Is(t, err, redlock.ErrHeld)
-		if err := theirs.Unlock(t.Context()); err != nil {
-			t.Errorf("%s: %v", name, err)
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
+		masters := quorumtest.Start(t, 3)
+		c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithTTL(300*time.Millisecond)), masters.Open()
+		for name, side := range map[string]func(*redlock.RWMutex) redlock.Locker{
+			"read": (*redlock.RWMutex).RLocker, "write": (*redlock.RWMutex).Locker,
+		} {
+			mine := lock(t, side(c.RWMutex("lock")))
+			<-mine.Context().Done()
+			theirs := lock(t, side(other.RWMutex("lock"))) // a reader at once, a writer when the TTL is over
+			quorumtest.Is(t, mine.Unlock(t.Context()), redlock.ErrLost)
+			quorumtest.NoErr(t, theirs.Extend(t.Context()))
+			_, err := c.RWMutex("lock").TryLock(t.Context())
+			quorumtest.Is(t, err, redlock.ErrHeld)
+			if err := theirs.Unlock(t.Context()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			noVotes(t, masters)
 		}
-		noVotes(t, masters)
-	}
+	})
 }

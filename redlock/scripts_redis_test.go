@@ -7,12 +7,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
 // The masters forget their scripts before one step. The pipeline that is sent again may also have
 // commands that are no scripts: an acquire is sent with a TIME.
 func TestPair_scriptsFlushed_runAllTheSame(t *testing.T) {
+	needs.EveryServer(t)
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
 	for _, flushedBefore := range []string{"acquire", "extend", "release"} {

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -79,6 +80,8 @@ func startSentinel(t *testing.T, master *localredis.Server) string {
 // docs/safety.md A11. One of the masters is behind redis-sentinel. It freezes with a vote that its
 // replica does not have. The replica is promoted, and votes only when it has recovered.
 func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
+	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	replica, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})

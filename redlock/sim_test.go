@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -17,8 +16,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -212,7 +212,7 @@ func TestSim_renewal_keepsALeaseForAnHour(t *testing.T) {
 // Thousands of leases are all renewed in time, by few goroutines, in batches.
 func TestSim_renewal_crowd(t *testing.T) {
 	leases, seconds := 3_000, 8
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		leases, seconds = 100_000, 60
 	}
 	simulate(t, func(t *testing.T, c *cluster) {
@@ -1139,14 +1139,20 @@ type fastClock struct {
 func (c fastClock) Elapsed() time.Duration { return time.Duration(float64(c.Clock.Elapsed()) * c.rate) }
 
 // fast is a client whose clock runs at such a rate, at the end of a network with jitter.
-func (c *cluster) fast(rate float64) *redlock.Client {
+func (c *cluster) fast(rate float64, seed uint64) *redlock.Client {
 	c.t.Helper()
+	rng := replay.RNG(seed)
 	slewed := fastClock{clock.Monotonic(), rate}
 	var nodes []node.Node
 	for _, m := range c.masters {
 		n := m.Node(node.Config{Clock: slewed})
+		var mu sync.Mutex // a lane has two connections
+		own := replay.RNG(rng.Uint64())
+		jitter := func() time.Duration { return time.Duration(own.Int64N(int64(time.Millisecond))) }
 		n.SetFault(func(nodetest.Command) nodetest.Fault {
-			return nodetest.Fault{Delay: rand.N(time.Millisecond), ReplyDelay: rand.N(time.Millisecond)}
+			mu.Lock()
+			defer mu.Unlock()
+			return nodetest.Fault{Delay: jitter(), ReplyDelay: jitter()}
 		})
 		nodes = append(nodes, n)
 	}
@@ -1161,12 +1167,16 @@ func (c *cluster) fast(rate float64) *redlock.Client {
 // The same for a client whose clock runs too fast or too slow. The client does not see this at all
 // masters at the same moment.
 func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
+	replay.Each(t, clockRunsWrong)
+}
+
+func clockRunsWrong(t *testing.T, seed uint64) {
 	for _, rate := range []float64{1.02, 1.083, 0.95} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
 				c.init()
 				a := c.client()
-				b := c.fast(rate)
+				b := c.fast(rate, seed)
 				refused := 0
 				for start := time.Now(); time.Since(start) < 2*time.Second; {
 					if l, err := b.Mutex("y").TryLock(t.Context()); err == nil {

@@ -92,7 +92,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 // It returns a Status and a nil error when all masters vote, or when only an operator can help
 // (Standing is NeedsInit or NotThisList). When ctx ends first, it returns ctx.Err() and the last
 // Status that it saw, or nil if it saw none. If an option or a URL cannot work, or if a master is
-// a replica or may evict locks, it returns an [ErrConfig] and no Status.
+// a replica, may evict locks or does not tell ([node.ErrHidden]), it returns an [ErrConfig] and no Status.
 func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, error) {
 	op, err := operate(ctx, membership.Serve, list, nil)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Status) missing() string {
 		m := &s.Masters[i]
 		switch {
 		case m.Votes:
-		case errors.Is(m.Err, node.ErrDenied), errors.Is(m.Err, node.ErrEviction), errors.Is(m.Err, node.ErrReplica):
+		case errors.Is(m.Err, node.ErrDenied), errors.Is(m.Err, node.ErrEviction), errors.Is(m.Err, node.ErrHidden), errors.Is(m.Err, node.ErrReplica):
 			// The error says what to do. Each layer that wrapped it added a prefix.
 			parts = append(parts, fmt.Sprintf("%s cannot be used: %s", m.Name,
 				strings.TrimPrefix(strings.ReplaceAll(m.Err.Error(), "node: ", ""), m.Name+": master unreachable: ")))

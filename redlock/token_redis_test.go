@@ -16,8 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -66,10 +67,15 @@ func (ts *tokens) lock(ctx context.Context, m redlock.Locker) error {
 // Masters are killed, emptied, frozen and replaced by a copy of another, at most two at a time.
 // Messages are delayed. No token is granted twice or out of order, and there are never two holders.
 func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
-	rng := quorumtest.Rand(t, "./redlock")
+	replay.Each(t, tokensWhileHurt)
+}
+
+func tokensWhileHurt(t *testing.T, seed uint64) {
+	rng := replay.RNG(seed)
 	grants, rest := int64(300), 10*time.Millisecond
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		// With a rest now and then: masters that are always hurt grant little.
 		grants, rest = 200_000, time.Second
 	}

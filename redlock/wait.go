@@ -30,7 +30,7 @@ type waiters struct {
 
 	mu              sync.Mutex
 	contenders      map[lockKey]*contender
-	callers         sync.WaitGroup // all who are in a line
+	callers         sync.WaitGroup // all who are in a line, and all rounds of callers that do not wait
 	listening       int            // contenders that hear the masters' wakes
 	subscribed      bool
 	foreignChannels map[string]int
@@ -76,11 +76,28 @@ type ignore struct{}
 
 func (ignore) Receive(*protocol.Op) {}
 
+// enter counts a round of a caller that does not wait, until callers.Done. It returns the error of the
+// call if the client is over.
+func (w *waiters) enter() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return w.c.over()
+	}
+	w.callers.Add(1)
+	return nil
+}
+
 // close wakes all callers, and returns when they have left the lines and given back their rounds.
-// The nodes must still take ops. Each caller gives back its own, because a round that is under way
+// It is called when the client is over, and may be called again. The nodes must still take ops. Each caller gives back its own, because a round that is under way
 // could queue it again.
 func (w *waiters) close() {
+	defer w.callers.Wait() // each has at most a round left
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
 	w.closed = true
 	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
 		ct.wakeLocked(0)
@@ -94,8 +111,6 @@ func (w *waiters) close() {
 	if w.heartbeats != nil {
 		w.heartbeats.Stop()
 	}
-	w.mu.Unlock()
-	w.callers.Wait() // each has at most a round left
 }
 
 // lock is Mutex.Lock. It waits for its turn in this process, then contends with other
@@ -105,7 +120,8 @@ func (w *waiters) close() {
 // may be lost.
 //
 // The waiting is in this one function, and everything else is called from it. So the stack of
-// a goroutine that waits is small: one more frame would double it.
+// a goroutine that waits is small: one more frame would double it, and so would a hundred bytes more in this one. What the
+// waiting has to remember is in the caller.
 func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	w := &m.c.waiting
 	w.mu.Lock()
@@ -115,17 +131,14 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 	}
 	ct, e := w.joinLocked(m.l)
 	w.mu.Unlock()
-	next, mine, began := e.Value.(*caller).turn, false, m.c.began()
-	var joined, told time.Duration          // when the caller began to wait, and when the Observers were told of that last
+	call := e.Value.(*caller)
+	next, mine := call.turn, false
 	if next == readyTurn && !ct.offloaded { // nearly always
 		mine = true
-		lease, err = m.round(ctx, ct, 0)
+		lease, err = m.round(ctx, ct, call)
 		next = ct.wake
-	}
-	waits := lease == nil && err == nil
-	if waits {
-		joined = m.c.clock.Elapsed()
-		told = m.tellWaits(ctx, ct, began, notYet)
+	} else {
+		m.waits(ctx, ct, call)
 	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
 	for lease == nil && err == nil {
@@ -136,14 +149,14 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 		select {
 		case <-next:
 			switch {
-			case m.c.closed.Load():
-				err = ErrClosed
+			case m.c.over() != nil:
+				err = m.c.over()
 				continue
 			case mine && !ct.wokenUp():
 				continue
 			case !mine:
 				mine = true
-				if err = ct.outage(joined, m.ls.patience); err != nil {
+				if err = ct.outage(call.joined, m.ls.patience); err != nil {
 					continue // the callers before got the same error
 				}
 			}
@@ -151,49 +164,58 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 				next, free = nil, w.offloaded
 				continue
 			}
-			lease, err = m.round(ctx, ct, joined)
+			lease, err = m.round(ctx, ct, call)
 			next = ct.wake
-			if lease == nil && err == nil {
-				told = m.tellWaits(ctx, ct, began, told)
-			}
 		case free <- struct{}{}:
-			lease, err = m.roundOffloaded(ctx, ct, joined)
+			lease, err = m.roundOffloaded(ctx, ct, call)
 			next, free = ct.wake, nil
-			if lease == nil && err == nil {
-				told = m.tellWaits(ctx, ct, began, told)
-			}
 		case <-ctx.Done():
-			err = gaveUp(ctx, ct.l, ct.lastRound())
 		}
 	}
-	if err != nil && mine {
-		ct.giveUp()
-	}
-	rounds := 0
 	if mine {
-		rounds = ct.rounds
+		if err != nil {
+			ct.giveUp()
+		}
+		call.rounds = ct.rounds
 	}
 	ct.leaveLine(e, lease != nil)
-	m.tellAcquired(ctx, lease, err, began, rounds, waits)
+	m.tellServed(ctx, lease, err, call)
 	return lease, err
 }
 
+// waits notes that a call waits, and tells of it: when it begins to, and after each round.
+func (m *Mutex) waits(ctx context.Context, ct *contender, call *caller) {
+	if !call.waits {
+		call.joined = m.c.clock.Elapsed()
+	}
+	m.tellWaits(ctx, ct, call)
+	call.waits = true
+}
+
 // roundOffloaded runs round on a goroutine of its own.
-func (m *Mutex) roundOffloaded(ctx context.Context, ct *contender, joined time.Duration) (lease *Lease, err error) {
+func (m *Mutex) roundOffloaded(ctx context.Context, ct *contender, call *caller) (lease *Lease, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		lease, err = m.round(ctx, ct, joined)
+		lease, err = m.round(ctx, ct, call)
 		<-ct.w.offloaded
 	}()
 	<-done
 	return lease, err
 }
 
-// round makes one round of the contender, for a caller that has waited since joined, unless the
-// open round has won by now. It returns a lease, or an error that waiting cannot cure, or neither
-// if the caller is to wait.
-func (m *Mutex) round(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
+// round makes one round of the contender for the caller, unless the open round has won by now. It
+// returns a lease, or an error that waiting cannot cure, or neither if the caller is to wait.
+func (m *Mutex) round(ctx context.Context, ct *contender, call *caller) (*Lease, error) {
+	lease, err := m.tryRound(ctx, ct, call.joined)
+	if lease == nil && err == nil {
+		m.waits(ctx, ct, call)
+	}
+	return lease, err
+}
+
+// tryRound is round for a caller that has waited since joined.
+func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
 	if lease := m.takeOpen(ctx, ct); lease != nil {
 		return lease, nil
 	}

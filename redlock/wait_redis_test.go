@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -43,7 +46,7 @@ func waitFor(ctx context.Context, m redlock.Locker) <-chan outcome {
 }
 
 // must is the lease of an outcome that comes within limit.
-func must(t *testing.T, got <-chan outcome, limit time.Duration) outcome {
+func must(t testing.TB, got <-chan outcome, limit time.Duration) outcome {
 	t.Helper()
 	select {
 	case o := <-got:
@@ -55,21 +58,21 @@ func must(t *testing.T, got <-chan outcome, limit time.Duration) outcome {
 	}
 }
 
-func lock(t *testing.T, m redlock.Locker) *redlock.Lease {
+func lock(t testing.TB, m redlock.Locker) *redlock.Lease {
 	t.Helper()
 	lease, err := m.Lock(t.Context())
 	quorumtest.NoErr(t, err)
 	return lease
 }
 
-func unlock(t *testing.T, lease *redlock.Lease) {
+func unlock(t testing.TB, lease *redlock.Lease) {
 	t.Helper()
 	quorumtest.NoErr(t, lease.Unlock(t.Context()))
 }
 
 // waitSettled waits until c's waiters have nothing more to ask the masters: they only
 // wait.
-func waitSettled(t *testing.T, c *redlock.Client) {
+func waitSettled(t testing.TB, c *redlock.Client) {
 	t.Helper()
 	last, since := c.Stats().Rounds, time.Now()
 	quorumtest.Soon(t, "waiters are idle", func() bool {
@@ -87,21 +90,22 @@ func waitSettled(t *testing.T, c *redlock.Client) {
 // The test measures a round trip beside each hand-off. The median hand-off may take half a round trip more, for noise; two
 // would fail. Other work of the machine changes the mean and the worst, so the test checks those only with REDLOCK_STRICT=1.
 func TestLock_handOff_costsOneRoundTrip(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 5)
 	t.Run("loopback", func(t *testing.T) {
-		typical(t, func() error { return handOffs(t, masters, masters.Probe(), 200, 0, masters.Open(), masters.Open()) })
+		typical(t, func() error { return handOffs(t, masters, masters.Probe(), 60, 0, masters.Open(), masters.Open()) })
 	})
 	t.Run("10ms added", func(t *testing.T) {
 		const added = 10 * time.Millisecond
 		path := masters.Path()
 		path.Delay(added)
-		typical(t, func() error { return handOffs(t, masters, path.Probe(), 100, added, path.Open(), path.Open()) })
+		typical(t, func() error { return handOffs(t, masters, path.Probe(), 40, added, path.Open(), path.Open()) })
 	})
 }
 
 // typical wants what measure measures to be good once in three times: other things that a machine does only ever make it slower, for a
 // while.
-func typical(t *testing.T, measure func() error) {
+func typical(t testing.TB, measure func() error) {
 	t.Helper()
 	var errs error
 	for range 3 {
@@ -114,10 +118,10 @@ func typical(t *testing.T, measure func() error) {
 	t.Error(errs)
 }
 
-func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe, n int, added time.Duration, clients ...*redlock.Client) error {
+func handOffs(t testing.TB, masters *quorumtest.Masters, probe *quorumtest.Probe, n int, added time.Duration, clients ...*redlock.Client) error {
 	const slack, worst = 200 * time.Microsecond, 20 * time.Millisecond
 	noise := time.Millisecond
-	if quorumtest.Race() {
+	if needs.Race {
 		noise *= 2
 	}
 	lease := lock(t, clients[1].Mutex("lock"))
@@ -156,52 +160,64 @@ func handOffs(t *testing.T, masters *quorumtest.Masters, probe *quorumtest.Probe
 
 // The next caller of the same process asks 2 to 4 ms after the release when no message comes.
 func TestLock_handOverInOneProcess_needsNoMessage(t *testing.T) {
-	masters := quorumtest.Start(t, 5)
-	c := masters.Lossy(func(int) bool { return true }, redlock.WithTTL(20*time.Second))
-	for _, m := range []redlock.Locker{c.Mutex("lock"), c.RWMutex("rw").Locker()} {
-		lease := lock(t, m)
-		for range 10 {
-			got := waitFor(t.Context(), m)
-			masters.Waits(m.Name(), 1)
-			waitSettled(t, c)
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 5)
+		c := masters.Lossy(func(int) bool { return true }, redlock.WithTTL(20*time.Second))
+		for _, m := range []redlock.Locker{c.Mutex("lock"), c.RWMutex("rw").Locker()} {
+			lease := lock(t, m)
+			for range 10 {
+				got := waitFor(t.Context(), m)
+				masters.Waits(m.Name(), 1)
+				waitSettled(t, c)
+				unlock(t, lease)
+				lease = must(t, got, time.Second).lease
+			}
 			unlock(t, lease)
-			lease = must(t, got, time.Second).lease
 		}
-		unlock(t, lease)
-	}
+	})
 }
 
 // A master that has no vote of the holder grants the lock to a waiter. The waiter has no quorum, so it
 // releases that vote and keeps its place. These are no split votes, so the waiter does not ask again.
 func TestLock_holderLacksAVote_isNotPolled(t *testing.T) {
-	masters := quorumtest.Start(t, 5)
-	holder, waiter := masters.Open(), masters.Open()
-	lease := lock(t, holder.Mutex("lock", redlock.WithoutRenewal()))
-	for _, d := range masters.Direct[:2] {
-		quorumtest.NoErr(t, d.Del(t.Context(), "lock").Err())
-	}
-	got := waitFor(t.Context(), waiter.Mutex("lock"))
-	masters.Waits("lock", 1)
-	waitSettled(t, waiter)
-	// It keeps its place where it was granted in vain, too: nobody passes it there.
-	quorumtest.Soon(t, "it is in all queues", func() bool { return len(masters.Keys(quorumtest.Queue("lock"))) == 5 })
-	waitSettled(t, waiter)
-	before := waiter.Stats().Rounds
-	time.Sleep(time.Second) // what must not happen has this long
-	if n := waiter.Stats().Rounds - before; n > 1 {
-		t.Errorf("%d rounds in a second of waiting", n)
-	}
-	unlock(t, lease)
-	must(t, got, then)
+	t.Parallel()
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 5)
+		holder, waiter := masters.Open(), masters.Open()
+		lease := lock(t, holder.Mutex("lock", redlock.WithoutRenewal()))
+		for _, d := range masters.Direct[:2] {
+			quorumtest.NoErr(t, d.Del(t.Context(), "lock").Err())
+		}
+		got := waitFor(t.Context(), waiter.Mutex("lock"))
+		masters.Waits("lock", 1)
+		waitSettled(t, waiter)
+		// It keeps its place where it was granted in vain, too: nobody passes it there.
+		quorumtest.Soon(t, "it is in all queues", func() bool { return len(masters.Keys(quorumtest.Queue("lock"))) == 5 })
+		waitSettled(t, waiter)
+		before := waiter.Stats().Rounds
+		time.Sleep(400 * time.Millisecond) // who polls has made a dozen rounds by then
+		if n := waiter.Stats().Rounds - before; n > 1 {
+			t.Errorf("%d rounds in 400 ms of waiting", n)
+		}
+		unlock(t, lease)
+		must(t, got, then)
+	})
 }
 
 // Messages are lost at random, and connections for messages are cut. Every hand-off still happens, and
 // none later than the end of the holder's TTL.
 func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
+	needs.Test(t)
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		stall.Try(t, then/4, func(t testing.TB) { messagesLost(t, seed) }) // the TTL has to outlive it
+	})
+}
+
+func messagesLost(t testing.TB, seed uint64) {
 	const ttl, processes, lost = 500 * time.Millisecond, 4, 0.3
-	rng := quorumtest.Rand(t, "./redlock")
+	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 5)
-	handOffs := quorumtest.Scale(600, 100_000)
+	handOffs := quorumtest.Scale(300, 100_000)
 
 	var mu sync.Mutex // rng, and what follows
 	var released time.Time
@@ -265,125 +281,141 @@ func TestLock_messagesLost_noHandOffHangs(t *testing.T) {
 // No message arrives at all. Each waiter gets the lock when the holder's TTL would be over, at the
 // latest.
 func TestLock_allMessagesLost_waitsForTheTTLAtMost(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	const ttl = 2 * time.Second
-	masters := quorumtest.Start(t, 5)
-	lease := lock(t, masters.Open().Mutex("lock", redlock.WithTTL(ttl)))
-	waiter := masters.Lossy(func(int) bool { return true })
-	got := waitFor(t.Context(), waiter.Mutex("lock"))
-	masters.Waits("lock", 1)
-	waitSettled(t, waiter)
-	unlock(t, lease)
-	must(t, got, ttl+then)
+	stall.Try(t, then/2, func(t testing.TB) {
+		const ttl = time.Second
+		masters := quorumtest.Start(t, 5)
+		lease := lock(t, masters.Open().Mutex("lock", redlock.WithTTL(ttl)))
+		waiter := masters.Lossy(func(int) bool { return true })
+		got := waitFor(t.Context(), waiter.Mutex("lock"))
+		masters.Waits("lock", 1)
+		waitSettled(t, waiter)
+		unlock(t, lease)
+		must(t, got, ttl+then)
+	})
 }
 
 func TestLock_headOfTheQueueDies_nextIsServed(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	holder, doomed, next := masters.Open(), path.Open(), masters.Open()
-	lease := lock(t, holder.Mutex("lock"))
-	waitFor(t.Context(), doomed.Mutex("lock"))
-	masters.Waits("lock", 1)
-	got := waitFor(t.Context(), next.Mutex("lock"))
-	masters.Waits("lock", 2)
-	waitSettled(t, doomed)
-	waitSettled(t, next)
+	stall.Try(t, then/10, func(t testing.TB) {
+		masters := quorumtest.Start(t, 5)
+		path := masters.Path()
+		holder, doomed, next := masters.Open(), path.Open(), masters.Open()
+		lease := lock(t, holder.Mutex("lock"))
+		waitFor(t.Context(), doomed.Mutex("lock"))
+		masters.Waits("lock", 1)
+		got := waitFor(t.Context(), next.Mutex("lock"))
+		masters.Waits("lock", 2)
+		waitSettled(t, doomed)
+		waitSettled(t, next)
 
-	path.Vanish()
-	died := time.Now()
-	unlock(t, lease)
-	o := must(t, got, 2*(liveness+then))
-	took := o.at.Sub(died)
-	t.Logf("the next had it after %v", took)
-	if took > liveness+then {
-		t.Errorf("the next waited %v, want %v or less", took, liveness+then)
-	}
+		path.Vanish()
+		died := time.Now()
+		unlock(t, lease)
+		o := must(t, got, 2*(liveness+then))
+		took := o.at.Sub(died)
+		t.Logf("the next had it after %v", took)
+		if took > liveness+then {
+			t.Errorf("the next waited %v, want %v or less", took, liveness+then)
+		}
+	})
 }
 
 func TestLock_holderDies_nextHasItAfterTheTTL(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	const ttl = time.Second
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	lease := lock(t, path.Open(redlock.WithTTL(ttl)).Mutex("lock"))
-	ended := make(chan time.Time, 1)
-	context.AfterFunc(lease.Context(), func() { ended <- time.Now() })
-	got := waitFor(t.Context(), masters.Open().Mutex("lock"))
-	masters.Waits("lock", 1)
+	stall.Try(t, then/2, func(t testing.TB) {
+		const ttl = time.Second
+		masters := quorumtest.Start(t, 5)
+		path := masters.Path()
+		lease := lock(t, path.Open(redlock.WithTTL(ttl)).Mutex("lock"))
+		ended := make(chan time.Time, 1)
+		context.AfterFunc(lease.Context(), func() { ended <- time.Now() })
+		got := waitFor(t.Context(), masters.Open().Mutex("lock"))
+		masters.Waits("lock", 1)
 
-	path.Vanish()
-	died := time.Now()
-	o := must(t, got, 2*(ttl+then))
-	if took := o.at.Sub(died); took > ttl+then {
-		t.Errorf("the next waited %v, want %v or less", took, ttl+then)
-	}
-	if told := <-ended; told.After(o.at) {
-		t.Errorf("the holder was told %v after the next had the lock", told.Sub(o.at))
-	}
-	quorumtest.Is(t, lease.Err(), redlock.ErrLost)
+		path.Vanish()
+		died := time.Now()
+		o := must(t, got, 2*(ttl+then))
+		if took := o.at.Sub(died); took > ttl+then {
+			t.Errorf("the next waited %v, want %v or less", took, ttl+then)
+		}
+		if told := <-ended; told.After(o.at) {
+			t.Errorf("the holder was told %v after the next had the lock", told.Sub(o.at))
+		}
+		quorumtest.Is(t, lease.Err(), redlock.ErrLost)
+	})
 }
 
 func TestLock_minorityFails_handOffGoesOn(t *testing.T) {
-	for name, fail := range map[string]func(*testing.T, *quorumtest.Masters){
-		"dies": func(t *testing.T, m *quorumtest.Masters) {
+	for name, fail := range map[string]func(testing.TB, *quorumtest.Masters){
+		"dies": func(t testing.TB, m *quorumtest.Masters) {
 			quorumtest.NoErr(t, m.Servers[0].Kill())
 			quorumtest.NoErr(t, m.Servers[1].Kill())
 		},
-		"freezes": func(t *testing.T, m *quorumtest.Masters) {
+		"freezes": func(t testing.TB, m *quorumtest.Masters) {
 			quorumtest.NoErr(t, m.Servers[0].Pause())
 			quorumtest.NoErr(t, m.Servers[1].Pause())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			masters := quorumtest.Start(t, 5)
-			clients := []*redlock.Client{masters.Open(), masters.Open()}
-			lease := lock(t, clients[1].Mutex("lock"))
-			for i := range 6 {
-				next := clients[i%2]
-				before := next.Stats().Rounds
-				got := waitFor(t.Context(), next.Mutex("lock"))
-				quorumtest.Soon(t, "it waits", func() bool { return next.Stats().Rounds > before })
-				waitSettled(t, next)
-				if i == 1 {
-					fail(t, masters)
+			t.Parallel()
+			stall.Try(t, then/2, func(t testing.TB) {
+				masters := quorumtest.Start(t, 5)
+				clients := []*redlock.Client{masters.Open(), masters.Open()}
+				lease := lock(t, clients[1].Mutex("lock"))
+				for i := range 6 {
+					next := clients[i%2]
+					before := next.Stats().Rounds
+					got := waitFor(t.Context(), next.Mutex("lock"))
+					quorumtest.Soon(t, "it waits", func() bool { return next.Stats().Rounds > before })
+					waitSettled(t, next)
+					if i == 1 {
+						fail(t, masters)
+					}
+					// A holder whose votes were just a quorum cannot have a release confirmed
+					// by those that failed.
+					if err := lease.Unlock(t.Context()); err != nil && !errors.Is(err, redlock.ErrUnconfirmed) {
+						t.Fatal(err)
+					}
+					lease = must(t, got, then).lease
 				}
-				// A holder whose votes were just a quorum cannot have a release confirmed
-				// by those that failed.
-				if err := lease.Unlock(t.Context()); err != nil && !errors.Is(err, redlock.ErrUnconfirmed) {
-					t.Fatal(err)
-				}
-				lease = must(t, got, then).lease
-			}
+			})
 		})
 	}
 }
 
 // The waiter's subscription is cut when the masters send the message that would wake it.
 func TestLock_subscriptionCut_waiterLooksAgain(t *testing.T) {
-	masters := quorumtest.Start(t, 5)
-	holder, waiter := masters.Open(), masters.Open()
-	for range 3 {
-		lease := lock(t, holder.Mutex("lock"))
-		got := waitFor(t.Context(), waiter.Mutex("lock"))
-		masters.Waits("lock", 1)
-		quorumtest.Soon(t, "it listens everywhere", func() bool { return masters.Channels() == 5 })
-		waitSettled(t, waiter)
-		for _, d := range masters.Direct {
-			n, err := d.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Result()
-			quorumtest.NoErr(t, err)
-			if n == 0 {
-				t.Error("no subscription there to cut")
+	needs.EveryServer(t)
+	t.Parallel()
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 5)
+		holder, waiter := masters.Open(), masters.Open()
+		for range 3 {
+			lease := lock(t, holder.Mutex("lock"))
+			got := waitFor(t.Context(), waiter.Mutex("lock"))
+			masters.Waits("lock", 1)
+			quorumtest.Soon(t, "it listens everywhere", func() bool { return masters.Channels() == 5 })
+			waitSettled(t, waiter)
+			for _, d := range masters.Direct {
+				n, err := d.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Result()
+				quorumtest.NoErr(t, err)
+				if n == 0 {
+					t.Error("no subscription there to cut")
+				}
 			}
+			unlock(t, lease)
+			unlock(t, must(t, got, then).lease)
 		}
-		unlock(t, lease)
-		unlock(t, must(t, got, then).lease)
-	}
+	})
 }
 
 // crowd has n goroutines wait for the locks that name names, and then serves some
 // and cancels the rest.
-func crowd(t *testing.T, n, served int, name func(i int) string) {
+func crowd(t testing.TB, n, served int, name func(i int) string) {
 	masters := quorumtest.Start(t, 5)
 	holder, c := masters.Open(), masters.Open(redlock.WithNodeTimeout(2*time.Second))
 	names := make(map[string]*redlock.Lease)
@@ -431,7 +463,7 @@ func crowd(t *testing.T, n, served int, name func(i int) string) {
 	heap, stack = (heap-heapBefore)/int64(n), (stack-stackBefore)/int64(n)
 	if n >= 10_000 { // with fewer it is the client's own that counts
 		t.Logf("%d waiters on %d locks: each %d bytes of heap, and %d of stack, which its caller brings", n, len(names), heap, stack)
-		if !quorumtest.Race() && heap+stack > maxMemory {
+		if !needs.Race && heap+stack > maxMemory {
 			t.Errorf("want %d bytes or less", maxMemory)
 		}
 	}
@@ -473,48 +505,55 @@ func TestLock_tenThousandOnOneLock_leaveNothing(t *testing.T) {
 }
 
 func TestLock_oneOnEachOfManyLocks_leavesNothing(t *testing.T) {
-	n := quorumtest.Scale(1000, 10_000)
-	crowd(t, n, n, func(i int) string { return fmt.Sprint("lock", i) })
+	needs.Test(t)
+	stall.Try(t, then/2, func(t testing.TB) {
+		n := quorumtest.Scale(300, 10_000) // more than offloadAbove
+		crowd(t, n, n, func(i int) string { return fmt.Sprint("lock", i) })
+	})
 }
 
 // The lock is free, and a caller of another process waits for it. TryLock does not pass that caller,
 // and only a Lock with Unfair does.
 func TestTryLock_freeButWaitedFor_doesNotPass(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	holder, doomed, other := masters.Open(), path.Open(), masters.Open()
-	lease := lock(t, holder.Mutex("lock"))
-	waitFor(t.Context(), doomed.Mutex("lock"))
-	masters.Waits("lock", 1)
-	waitSettled(t, doomed)
-	path.Vanish() // so that it keeps its place and does not take its turn
-	died := time.Now()
-	unlock(t, lease)
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 5)
+		path := masters.Path()
+		holder, doomed, other := masters.Open(), path.Open(), masters.Open()
+		lease := lock(t, holder.Mutex("lock"))
+		waitFor(t.Context(), doomed.Mutex("lock"))
+		masters.Waits("lock", 1)
+		waitSettled(t, doomed)
+		path.Vanish() // so that it keeps its place and does not take its turn
+		died := time.Now()
+		unlock(t, lease)
 
-	_, err := other.Mutex("lock").TryLock(t.Context())
-	quorumtest.Is(t, err, redlock.ErrHeld)
-	_, err = other.Mutex("lock").TryLockFor(t.Context(), 50*time.Millisecond)
-	quorumtest.Is(t, err, redlock.ErrHeld)
-	// The dead one was handed the lock. It has it for as long as a handed vote lives.
-	barger := lock(t, other.Mutex("lock", redlock.Unfair()))
-	if took := time.Since(died); took > liveness+then {
-		t.Errorf("the unfair one needed %v", took)
-	}
-	unlock(t, barger)
-	quorumtest.Soon(t, "the dead one is out", func() bool {
-		lease, err := other.Mutex("lock").TryLock(t.Context())
-		if err == nil {
-			unlock(t, lease)
+		_, err := other.Mutex("lock").TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		_, err = other.Mutex("lock").TryLockFor(t.Context(), 50*time.Millisecond)
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		// The dead one was handed the lock. It has it for as long as a handed vote lives.
+		barger := lock(t, other.Mutex("lock", redlock.Unfair()))
+		if took := time.Since(died); took > liveness+then {
+			t.Errorf("the unfair one needed %v", took)
 		}
-		return err == nil
+		unlock(t, barger)
+		quorumtest.Soon(t, "the dead one is out", func() bool {
+			lease, err := other.Mutex("lock").TryLock(t.Context())
+			if err == nil {
+				unlock(t, lease)
+			}
+			return err == nil
+		})
+		if took := time.Since(died); took > liveness+then {
+			t.Errorf("the dead one was in the way for %v, want %v or less", took, liveness+then)
+		}
 	})
-	if took := time.Since(died); took > liveness+then {
-		t.Errorf("the dead one was in the way for %v, want %v or less", took, liveness+then)
-	}
 }
 
 func TestTryLock_held_doesNotWait(t *testing.T) {
+	t.Parallel()
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open().Mutex("lock"))
 	c := masters.Open()
@@ -532,100 +571,107 @@ func TestTryLock_held_doesNotWait(t *testing.T) {
 }
 
 func TestTryLockFor_boundsEverything(t *testing.T) {
-	const wait = 200 * time.Millisecond
-	// What a round gives back when its caller's time is over is not waited for, or
-	// this would show.
-	const nodeTimeout = time.Second
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	holder, c := masters.Open(), path.Open(redlock.WithNodeTimeout(nodeTimeout))
-	lease := lock(t, holder.Mutex("held"))
-	bounded := func(name string, want error) {
-		t.Helper()
-		start := time.Now()
-		_, err := c.Mutex(name).TryLockFor(t.Context(), wait)
-		took := time.Since(start)
-		quorumtest.Is(t, err, want)
-		if errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the caller's own time was not over: %v", err)
+	t.Parallel()
+	stall.Try(t, then/5, func(t testing.TB) {
+		const wait = 200 * time.Millisecond
+		// What a round gives back when its caller's time is over is not waited for, or
+		// this would show.
+		const nodeTimeout = time.Second
+		masters := quorumtest.Start(t, 5)
+		path := masters.Path()
+		holder, c := masters.Open(), path.Open(redlock.WithNodeTimeout(nodeTimeout))
+		lease := lock(t, holder.Mutex("held"))
+		bounded := func(name string, want error) {
+			t.Helper()
+			start := time.Now()
+			_, err := c.Mutex(name).TryLockFor(t.Context(), wait)
+			took := time.Since(start)
+			quorumtest.Is(t, err, want)
+			if errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the caller's own time was not over: %v", err)
+			}
+			if took < wait*9/10 || took > wait+300*time.Millisecond {
+				t.Errorf("%q took %v of %v", name, took, wait)
+			}
 		}
-		if took < wait*9/10 || took > wait+300*time.Millisecond {
-			t.Errorf("%q took %v of %v", name, took, wait)
+		bounded("held", redlock.ErrHeld)
+
+		// Its own process is ahead of it.
+		got := waitFor(t.Context(), c.Mutex("held"))
+		masters.Waits("held", 1)
+		bounded("held", redlock.ErrHeld)
+		unlock(t, lease)
+		unlock(t, must(t, got, then).lease)
+
+		for _, p := range path.Proxies[:3] {
+			p.Set(faultproxy.ToClient, faultproxy.Fault{Stall: true})
 		}
-	}
-	bounded("held", redlock.ErrHeld)
+		bounded("free", redlock.ErrUnreachable)
+		for _, p := range path.Proxies {
+			quorumtest.NoErr(t, p.Heal())
+		}
+		masters.GivenBack("free")
 
-	// Its own process is ahead of it.
-	got := waitFor(t.Context(), c.Mutex("held"))
-	masters.Waits("held", 1)
-	bounded("held", redlock.ErrHeld)
-	unlock(t, lease)
-	unlock(t, must(t, got, then).lease)
+		// The caller's own deadline is the caller's own error.
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		lease = lock(t, holder.Mutex("held"))
+		_, err := c.Mutex("held").TryLockFor(ctx, time.Hour)
+		quorumtest.Is(t, err, context.DeadlineExceeded)
+		if errors.Is(err, redlock.ErrHeld) {
+			t.Errorf("a caller who gave up is told of the lock: %v", err)
+		}
+		unlock(t, lease)
 
-	for _, p := range path.Proxies[:3] {
-		p.Set(faultproxy.ToClient, faultproxy.Fault{Stall: true})
-	}
-	bounded("free", redlock.ErrUnreachable)
-	for _, p := range path.Proxies {
-		quorumtest.NoErr(t, p.Heal())
-	}
-	masters.GivenBack("free")
-
-	// The caller's own deadline is the caller's own error.
-	ctx, cancel := context.WithTimeout(t.Context(), wait)
-	defer cancel()
-	lease = lock(t, holder.Mutex("held"))
-	_, err := c.Mutex("held").TryLockFor(ctx, time.Hour)
-	quorumtest.Is(t, err, context.DeadlineExceeded)
-	if errors.Is(err, redlock.ErrHeld) {
-		t.Errorf("a caller who gave up is told of the lock: %v", err)
-	}
-	unlock(t, lease)
-
-	// A lease outlives the time that was given to get it.
-	lease, err = c.Mutex("held").TryLockFor(t.Context(), wait)
-	quorumtest.NoErr(t, err)
-	time.Sleep(wait + 50*time.Millisecond)
-	quorumtest.NoErr(t, lease.Context().Err())
-	if _, bounded := lease.Context().Deadline(); bounded {
-		t.Error("the lease's context has the wait's deadline")
-	}
-	unlock(t, lease)
+		// A lease outlives the time that was given to get it.
+		lease, err = c.Mutex("held").TryLockFor(t.Context(), wait)
+		quorumtest.NoErr(t, err)
+		time.Sleep(wait + 50*time.Millisecond)
+		quorumtest.NoErr(t, lease.Context().Err())
+		if _, bounded := lease.Context().Deadline(); bounded {
+			t.Error("the lease's context has the wait's deadline")
+		}
+		unlock(t, lease)
+	})
 }
 
 func TestLock_givesUp_leavesTheQueueAtOnce(t *testing.T) {
-	masters := quorumtest.Start(t, 5)
-	holder := masters.Open()
-	lease := lock(t, holder.Mutex("lock"))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	first := waitFor(ctx, masters.Open().Mutex("lock"))
-	masters.Waits("lock", 1)
-	second := waitFor(t.Context(), masters.Open().Mutex("lock"))
-	masters.Waits("lock", 2)
+	t.Parallel()
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 5)
+		holder := masters.Open()
+		lease := lock(t, holder.Mutex("lock"))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		first := waitFor(ctx, masters.Open().Mutex("lock"))
+		masters.Waits("lock", 1)
+		second := waitFor(t.Context(), masters.Open().Mutex("lock"))
+		masters.Waits("lock", 2)
 
-	why := errors.New("no more interest")
-	cancel(why)
-	o := <-first
-	quorumtest.Is(t, o.err, context.Canceled)
-	quorumtest.Is(t, o.err, why)
-	quorumtest.Soon(t, "it is out of all queues", func() bool {
-		for _, d := range masters.Direct {
-			if n, err := d.ZCard(t.Context(), quorumtest.Queue("lock")).Result(); err != nil || n != 1 {
-				return false
+		why := errors.New("no more interest")
+		cancel(why)
+		o := <-first
+		quorumtest.Is(t, o.err, context.Canceled)
+		quorumtest.Is(t, o.err, why)
+		quorumtest.Soon(t, "it is out of all queues", func() bool {
+			for _, d := range masters.Direct {
+				if n, err := d.ZCard(t.Context(), quorumtest.Queue("lock")).Result(); err != nil || n != 1 {
+					return false
+				}
 			}
+			return true
+		})
+		if took := time.Since(o.at); took > then {
+			t.Errorf("it was in a queue for %v more", took)
 		}
-		return true
+		unlock(t, lease)
+		unlock(t, must(t, second, then).lease)
 	})
-	if took := time.Since(o.at); took > then {
-		t.Errorf("it was in a queue for %v more", took)
-	}
-	unlock(t, lease)
-	unlock(t, must(t, second, then).lease)
 }
 
 // A caller at the head or in the middle of the line of a process gives up. The order of the other
 // callers stays the same.
 func TestLock_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
+	needs.Test(t)
 	masters := quorumtest.Start(t, 3)
 	lease := lock(t, masters.Open().Mutex("lock"))
 	c := masters.Open()
@@ -661,6 +707,7 @@ func TestLock_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
 // A call with a context that has ended gets no lease, whether the lock is free or held, and asks no
 // master.
 func TestLock_deadContext_isRefused(t *testing.T) {
+	t.Parallel()
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
 	lease := lock(t, c.Mutex("held"))
@@ -695,6 +742,8 @@ func errOf(_ *redlock.Lease, err error) error { return err }
 // If the lock's name or its queue's name is a key of another type, Lock returns an error at once that
 // names the key. The key stays as it is, and a lease that is held can be unlocked.
 func TestLock_foreignKey_isRefused(t *testing.T) {
+	needs.Test(t)
+	t.Parallel()
 	masters := quorumtest.Start(t, 3)
 	holder, c := masters.Open(), masters.Open()
 	set := func(key string) {
@@ -747,49 +796,56 @@ func TestLock_foreignKey_isRefused(t *testing.T) {
 // A lock key without TTL never ends by itself, so Lock waits for as long as its caller does. No message
 // tells the waiter that an operator deleted the key.
 func TestLock_keyWithoutTTL_waitsUntilItIsDeleted(t *testing.T) {
-	masters := quorumtest.Start(t, 3)
-	c := masters.Open()
-	for _, d := range masters.Direct {
-		quorumtest.NoErr(t, d.HSet(t.Context(), "lock", "36c38c26-ab52-4a4e-a5f0-1b1a1c1d1e1f:1", 1).Err())
-	}
-	_, err := c.Mutex("lock").TryLock(t.Context())
-	quorumtest.Is(t, err, redlock.ErrHeld)
-	_, err = c.Mutex("lock").TryLockFor(t.Context(), 300*time.Millisecond)
-	quorumtest.Is(t, err, redlock.ErrHeld)
+	t.Parallel()
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 3)
+		c := masters.Open()
+		for _, d := range masters.Direct {
+			quorumtest.NoErr(t, d.HSet(t.Context(), "lock", "36c38c26-ab52-4a4e-a5f0-1b1a1c1d1e1f:1", 1).Err())
+		}
+		_, err := c.Mutex("lock").TryLock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		_, err = c.Mutex("lock").TryLockFor(t.Context(), 300*time.Millisecond)
+		quorumtest.Is(t, err, redlock.ErrHeld)
 
-	got := waitFor(t.Context(), c.Mutex("lock"))
-	masters.Waits("lock", 1)
-	before := c.Stats().Rounds
-	time.Sleep(500 * time.Millisecond)
-	if n := c.Stats().Rounds - before; n > 25 {
-		t.Errorf("%d rounds in half a second", n)
-	}
-	for _, d := range masters.Direct {
-		quorumtest.NoErr(t, d.Del(t.Context(), "lock").Err())
-	}
-	unlock(t, must(t, got, then).lease)
+		got := waitFor(t.Context(), c.Mutex("lock"))
+		masters.Waits("lock", 1)
+		before := c.Stats().Rounds
+		time.Sleep(500 * time.Millisecond)
+		if n := c.Stats().Rounds - before; n > 25 {
+			t.Errorf("%d rounds in half a second", n)
+		}
+		for _, d := range masters.Direct {
+			quorumtest.NoErr(t, d.Del(t.Context(), "lock").Err())
+		}
+		unlock(t, must(t, got, then).lease)
+	})
 }
 
 // Close ends all waits. The masters drop the client's places from their queues when they have had no
 // heartbeat for a few seconds.
 func TestClose_whileWaiting_endsIt(t *testing.T) {
-	masters := quorumtest.Start(t, 3)
-	lease := lock(t, masters.Open().Mutex("lock"))
-	c := masters.Open()
-	var got []<-chan outcome
-	for range 3 {
-		got = append(got, waitFor(t.Context(), c.Mutex("lock")))
-	}
-	masters.Waits("lock", 1)
-	quorumtest.NoErr(t, c.Close())
-	for _, g := range got {
-		select {
-		case o := <-g:
-			quorumtest.Is(t, o.err, redlock.ErrClosed)
-		case <-time.After(then):
-			t.Fatal("a waiter outlives its client")
+	needs.Test(t)
+	t.Parallel()
+	stall.Try(t, then/2, func(t testing.TB) {
+		masters := quorumtest.Start(t, 3)
+		lease := lock(t, masters.Open().Mutex("lock"))
+		c := masters.Open()
+		var got []<-chan outcome
+		for range 3 {
+			got = append(got, waitFor(t.Context(), c.Mutex("lock")))
 		}
-	}
-	unlock(t, lease)
-	masters.NothingLeft()
+		masters.Waits("lock", 1)
+		quorumtest.NoErr(t, c.Close())
+		for _, g := range got {
+			select {
+			case o := <-g:
+				quorumtest.Is(t, o.err, redlock.ErrClosed)
+			case <-time.After(then):
+				t.Fatal("a waiter outlives its client")
+			}
+		}
+		unlock(t, lease)
+		masters.NothingLeft()
+	})
 }

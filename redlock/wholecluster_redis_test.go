@@ -5,11 +5,9 @@ package redlock_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -68,22 +66,7 @@ func clusterWhole(t *testing.T, s slot) {
 // vote only.
 func (w *whole) excludes(t *testing.T) {
 	a, b := w.mustOpen(t), w.mustOpen(t)
-	rng := quorumtest.Rand(t, "./redlock")
-	l := &library{t: t, tokens: make(map[int64]bool)}
-	var wg sync.WaitGroup
-	for _, c := range []*redlock.Client{a, b} {
-		for range 3 {
-			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), c.RWMutex("books", redlock.Reentrant())}
-			wg.Go(func() {
-				for l.visits() < quorumtest.Scale(60, 20_000) && !t.Failed() {
-					if err := v.visit(t.Context()); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
+	visited(t, "books", quorumtest.Scale(60, 20_000), a, b)
 
 	held := locked(t, a.Mutex("{tag}:lock"))
 	settled(t, held, 3)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -119,16 +120,16 @@ func TestRun_noEngine_cannotRun(t *testing.T) {
 }
 
 func TestRun_noImage_cannotRun(t *testing.T) {
+	needs.Docker(t)
 	code, _, stderr := cli(t, t.Context(), "--driver", "docker", "--image", "127.0.0.1:1/nobody:nothing")
-	if strings.Contains(stderr, "no docker engine") && os.Getenv("REDLOCK_REQUIRE_DOCKER") != "1" {
-		t.Skip(stderr)
-	}
 	if code != exitNothing || !strings.Contains(stderr, "docker pull") {
 		t.Errorf("exit code %d, want %d and the remedy: %s", code, exitNothing, stderr)
 	}
 }
 
 func TestRun_interrupted_cannotSay(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	code, _, stderr := cli(t, ctx, "--driver", "process", "--masters", "3", "--duration", "1m")
@@ -148,6 +149,8 @@ func TestList_namesAll(t *testing.T) {
 
 // A short run writes what it was asked for, and its history can be judged again.
 func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	code, out, stderr := cli(t, t.Context(), "--driver", "process", "--masters", "3", "--clients", "2", "--duration", "4s", "--seed", "7",
@@ -187,6 +190,7 @@ func TestRun_files_areWrittenAndJudgedAlike(t *testing.T) {
 
 // A seed of the simulation gives the same history to the byte, and what it prints repeats it.
 func TestRun_sim_repeatsByThePrintedCommand(t *testing.T) {
+	needs.NoRace(t, "the race detector's scheduler picks goroutines at random: a seed does not repeat")
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	args := strings.Fields("--driver sim --seed 3 --duration 10s --clients 4 --nemesis suspend-client,partition,wipe-minority --json - --html " + at("a.html") + " --history " + at("a"))
@@ -208,9 +212,6 @@ func TestRun_sim_repeatsByThePrintedCommand(t *testing.T) {
 	for range 4 {
 		if code, _, stderr := cli(t, t.Context(), append(strings.Fields(again), "--history", at("b"))...); code != exitHeld {
 			t.Fatalf("exit code %d: %s", code, stderr)
-		}
-		if raceEnabled {
-			t.Skip("the race detector's scheduler picks goroutines at random: compare without it")
 		}
 		b := string(read(t, at("b")))
 		if seen[b] {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -16,9 +17,10 @@ import (
 // starting again.
 func startsOnly(t *testing.T, n int) (program string) {
 	t.Helper()
+	needs.Redis(t)
 	path, _, err := localredis.Find()
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	program = filepath.Join(t.TempDir(), "redis-server")
 	text := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && exec %[1]s --version\necho start >>%[2]s.starts\n"+
@@ -31,6 +33,8 @@ func startsOnly(t *testing.T, n int) (program string) {
 
 // A fault that cannot be healed ends with 1. What was recorded is judged, and one folder has history, result and logs.
 func TestRun_masterStaysDown_keepsEvidence(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	evidence := t.TempDir()
 	t.Setenv("REDLOCK_EVIDENCE", evidence)
 	// Three masters and the registers' server start. Nothing that is killed does.

@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
 // Without a terminal and --yes nothing is done. What is said has the masters and the keys, and no password.
 func TestRun_nodes_saysWhatItWillDo(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
 	const password = "swordfish"
 	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{Password: password})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // verdicts is what must not depend on how a history is cut into chapters.
@@ -95,12 +96,16 @@ func TestJudge_knownHistoriesInChapters_asWhole(t *testing.T) {
 
 // Good histories, and each known way to make one bad.
 func TestJudge_randomHistoriesInChapters_asWhole(t *testing.T) {
-	r, s := rng(t)
+	replay.Each(t, randomHistoriesInChapters)
+}
+
+func randomHistoriesInChapters(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
 	shape := short()
 	shape.Duration = 8 * time.Second
 	most := 0
 	for i := range uint64(2) {
-		good := historytest.Generate(s+i, shape)
+		good := historytest.Generate(seed+i, shape)
 		suspendSome(r, good)
 		most = max(most, sameInChapters(t, good, expect(), 1+r.IntN(200)))
 		for _, m := range mutants {
@@ -131,7 +136,11 @@ func suspendSome(r *rand.Rand, h *history.History) {
 
 // Short histories in which most things are wrong, cut everywhere.
 func TestJudge_denseHistoriesInChapters_asWhole(t *testing.T) {
-	r, _ := rng(t)
+	replay.Each(t, denseHistoriesInChapters)
+}
+
+func denseHistoriesInChapters(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
 	e := Expect{X: true, T: true, Heal: 100, Timeout: 10 * time.Second}
 	for i := range 1500 {
 		var h *history.History
@@ -155,8 +164,12 @@ func TestJudge_denseHistoriesInChapters_asWhole(t *testing.T) {
 
 // A checker that is a function of one chapter.
 func TestEach_chapters_addedUp(t *testing.T) {
-	r, s := rng(t)
-	h := historytest.Generate(s, short())
+	replay.Each(t, chaptersAddedUp)
+}
+
+func chaptersAddedUp(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
+	h := historytest.Generate(seed, short())
 	if !overlapNext(r, h, history.Exclusive) {
 		t.Fatal("no place to overlap")
 	}
@@ -178,8 +191,12 @@ func TestEach_chapters_addedUp(t *testing.T) {
 
 // Invariant: a chapter begins where the one before ends, and every operation, key and counter belongs to one chapter.
 func TestChapters_everyRecord_inOneChapter(t *testing.T) {
-	r, s := rng(t)
-	h := historytest.Generate(s, short())
+	replay.Each(t, everyRecordInOneChapter)
+}
+
+func everyRecordInOneChapter(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
+	h := historytest.Generate(seed, short())
 	size := 1 + r.IntN(1000)
 	from, ops, keys, counters, most := int64(history.Beginning), 0, 0, 0, 0
 	for part, err := range Chapters(history.Whole(h), size) {
@@ -202,8 +219,12 @@ func TestChapters_everyRecord_inOneChapter(t *testing.T) {
 
 // A claim that does not end for a long time does not keep the whole history in memory, and nothing is missed.
 func TestChapters_claimThatDoesNotEnd_cutAllTheSame(t *testing.T) {
-	r, s := rng(t)
-	h := historytest.Generate(s, short())
+	replay.Each(t, claimThatDoesNotEnd)
+}
+
+func claimThatDoesNotEnd(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
+	h := historytest.Generate(seed, short())
 	if !overlapNext(r, h, history.Exclusive) {
 		t.Fatal("no place to overlap")
 	}

@@ -8,28 +8,27 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // longHistory names the files of a history, for the process that judges them.
 const longHistory = "REDLOCK_LONG_HISTORY"
 
-// A history of any length is judged in the memory of a chapter. With REDLOCK_SOAK=1 it has a million locks.
+// A history of any length is judged in the memory of a chapter. In a soak it has a million locks.
 func TestJudge_longHistory_littleMemory(t *testing.T) {
 	if pattern := os.Getenv(longHistory); pattern != "" {
 		judgeLong(t, pattern)
 		return
 	}
-	if raceEnabled || runtime.GOOS != "linux" {
-		t.Skip("measures the memory of a program without the race detector, on Linux")
-	}
+	needs.NoRace(t, "measures the memory of a program")
+	needs.Linux(t, "kilobytes in getrusage")
 	locks, most := 60_000, int64(200)
-	if os.Getenv("REDLOCK_SOAK") != "" {
+	if needs.InSoak(t) {
 		locks, most = 1_000_000, 500
 	}
 	dir := t.TempDir()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // dumbOverlaps is the checker exclusion as its definition reads: every pair of claims on one lock, in O(n^2). It gives the claims that begin while
@@ -57,7 +58,11 @@ func randomLock(r *rand.Rand, n int) *history.History {
 }
 
 func TestExclusion_randomHistories_agreesWithDumbVersion(t *testing.T) {
-	r, _ := rng(t)
+	replay.Each(t, exclusionAgrees)
+}
+
+func exclusionAgrees(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
 	illegal := 0
 	for range 3000 {
 		h := randomLock(r, 1+r.IntN(12))
@@ -86,7 +91,11 @@ func TestExclusion_randomHistories_agreesWithDumbVersion(t *testing.T) {
 // The claims themselves, once more from the definition: at an instant a client claims a lock if its grant has returned, it has
 // not called Unlock, and the deadline in force is still ahead.
 func TestClaims_randomHistories_agreeWithDefinition(t *testing.T) {
-	r, _ := rng(t)
+	replay.Each(t, claimsAgree)
+}
+
+func claimsAgree(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
 	for range 1000 {
 		h := randomLock(r, 1+r.IntN(3))
 		claims := Claims(h)["L"]
@@ -121,11 +130,15 @@ func claimsAt(h *history.History, g history.Op, at int64) bool {
 
 // A lock with more grants than a piece is judged across the cuts too.
 func TestLinearizable_longLock_cutIsExact(t *testing.T) {
-	r, s := rng(t)
+	replay.Each(t, cutIsExact)
+}
+
+func cutIsExact(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
 	shape := historytest.Small()
 	shape.Duration, shape.Locks, shape.ReadWrite, shape.Faults, shape.PauseOneIn = 2*time.Minute, 1, 0, false, 0
 	shape.Think, shape.Hold = time.Millisecond, 5*time.Millisecond
-	h := historytest.Generate(s, shape)
+	h := historytest.Generate(seed, shape)
 	if n := len(pieces(lives(h), pieceGrants)); n < 3 {
 		t.Fatalf("only %d pieces", n)
 	}
@@ -153,7 +166,11 @@ func TestLinearizable_longLock_cutIsExact(t *testing.T) {
 // Ordering the grants by token and cutting must not change the verdict: here every grant is a piece of its own, if it may be, and
 // porcupine is asked again with neither.
 func TestLinearizable_randomHistories_agreesWithPlainSearch(t *testing.T) {
-	r, _ := rng(t)
+	replay.Each(t, linearizableAgrees)
+}
+
+func linearizableAgrees(t *testing.T, seed uint64) {
+	r := replay.RNG(seed)
 	illegal := 0
 	for range 3000 {
 		h := randomTurns(r, 2+r.IntN(6))

@@ -13,14 +13,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // openClocks opens one master with a clock, or skips the test where there is no compiler.
 func openClocks(t *testing.T, driver Driver, p Persistence) *Master {
 	t.Helper()
 	if err := clockshim.Build(t.Context(), t.TempDir()); errors.Is(err, clockshim.ErrUnavailable) {
-		t.Skip(err)
+		needs.Missing(t, "programs", err.Error())
 	}
 	return open(t, Config{Driver: driver, Masters: 1, Persistence: p, Clocks: true}).Masters()[0]
 }
@@ -127,9 +127,7 @@ func TestMaster_stallDisk_holdsRepliesUntilCalledOff(t *testing.T) {
 }
 
 func TestMaster_snapshotOnSlowDisk_hasAllAcknowledged(t *testing.T) {
-	if _, _, err := localredis.Find(); err != nil {
-		t.Skip(err)
-	}
+	needs.Redis(t)
 	ctx := t.Context()
 	m := openClocks(t, Process, EverySec)
 	must(t, m.StallDisk(time.Second))
@@ -147,9 +145,7 @@ func TestMaster_snapshotOnSlowDisk_hasAllAcknowledged(t *testing.T) {
 }
 
 func TestMaster_proveClock_libraryNotLoaded_fails(t *testing.T) {
-	if _, _, err := localredis.Find(); err != nil {
-		t.Skip(err)
-	}
+	needs.Redis(t)
 	m := open(t, Config{Driver: Process, Masters: 1}).Masters()[0]
 	clock, err := clockshim.New(t.TempDir())
 	must(t, err)

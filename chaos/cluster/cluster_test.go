@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -35,25 +35,18 @@ func eachDriver(t *testing.T, f func(t *testing.T, driver Driver)) {
 		f(t, Docker)
 	})
 	t.Run("process", func(t *testing.T) {
-		if _, _, err := localredis.Find(); err != nil {
-			t.Skip(err)
-		}
+		needs.Redis(t)
 		f(t, Process)
 	})
 }
 
-// needEngine skips the test where no engine answers, or fails it if one is required.
+// needEngine returns the engine, or skips the test where none answers.
 func needEngine(t *testing.T) *dockertest.Pool {
 	t.Helper()
+	needs.Docker(t)
 	pool, _, err := connectEngine()
-	switch {
-	case err == nil:
-		return pool
-	case os.Getenv("REDLOCK_REQUIRE_DOCKER") == "1":
-		t.Fatal(err)
-	}
-	t.Skipf("%v (REDLOCK_REQUIRE_DOCKER=1 makes this a failure)", err)
-	return nil
+	must(t, err)
+	return pool
 }
 
 // open opens a cluster; at the end of the test it closes it and looks for leftovers.

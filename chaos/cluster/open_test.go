@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -68,9 +69,7 @@ func TestOpen_badPersistence_showsServersWords(t *testing.T) {
 }
 
 func TestOpen_auto_saysWhichAndWhy(t *testing.T) {
-	if _, _, err := localredis.Find(); err != nil {
-		t.Skip(err)
-	}
+	needs.Redis(t)
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
 	var out bytes.Buffer
 	c := open(t, Config{Masters: 1, Out: &out})
@@ -90,10 +89,9 @@ func TestOpen_autoWithEngine_docker(t *testing.T) {
 
 // Masters run the given programs in turn, and keep their own over a restart.
 func TestOpen_servers_inTurn(t *testing.T) {
+	needs.Redis(t)
 	path, version, err := localredis.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	must(t, err)
 	var programs []string
 	for i := range 2 {
 		program := filepath.Join(t.TempDir(), "server")

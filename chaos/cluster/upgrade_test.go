@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -38,10 +39,9 @@ func TestReads_newerReadsOlder(t *testing.T) {
 // twoPrograms returns two programs of one version: the redis-server in PATH, and a link to it.
 func twoPrograms(t *testing.T) []string {
 	t.Helper()
+	needs.Redis(t)
 	path, _, err := localredis.Find()
-	if err != nil {
-		t.Skip(err)
-	}
+	must(t, err)
 	link := filepath.Join(t.TempDir(), "redis-server")
 	must(t, os.Symlink(path, link))
 	return []string{path, link}
@@ -86,13 +86,7 @@ func TestUpgrade_keepsWhatWasSaved(t *testing.T) {
 
 // Real versions, where .ci/servers has put them: 6.2 to 8.0 keeps the data, and the way back starts empty.
 func TestUpgrade_realVersions(t *testing.T) {
-	dir := os.Getenv("REDLOCK_SERVERS")
-	programs := []string{filepath.Join(dir, "redis-6.2", "redis-server"), filepath.Join(dir, "redis-8.0", "redis-server")}
-	for _, program := range programs {
-		if _, err := os.Stat(program); dir == "" || err != nil {
-			t.Skipf("REDLOCK_SERVERS=%q has no %s", dir, program)
-		}
-	}
+	programs := []string{needs.Server(t, "redis-6.2"), needs.Server(t, "redis-8.0")}
 	for _, p := range []Persistence{None, EverySec, Always} {
 		t.Run("persistence "+string(p), func(t *testing.T) {
 			m := open(t, Config{Masters: 1, Persistence: p, Servers: programs}).Masters()[0]

@@ -4,9 +4,7 @@ package history_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,9 +15,8 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/replay"
 )
-
-var seed = flag.Uint64("seed", 0, "seed of the random tests; 0: by the clock")
 
 // recorded writes h as a run does: a file for each client process and one for the harness, with a line when an operation ends, and one before
 // it for unlocks.
@@ -108,25 +105,19 @@ func readAll(t *testing.T, paths []string) *history.History {
 	return h
 }
 
-func generated(t *testing.T) (*history.History, *rand.Rand) {
-	t.Helper()
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay: go test ./chaos/history -run '^%s$' -seed %d", t.Name(), s)
-		}
-	})
+func generated(seed uint64) *history.History {
 	shape := historytest.Small()
 	shape.Duration = 30 * time.Second
-	return historytest.Generate(s, shape), rand.New(rand.NewPCG(s, 3))
+	return historytest.Generate(seed, shape)
 }
 
 // Batches of any size have every record once, in order, and each is complete.
 func TestFiles_batches_asReadWhole(t *testing.T) {
-	h, r := generated(t)
+	replay.Each(t, batchesAsReadWhole)
+}
+
+func batchesAsReadWhole(t *testing.T, seed uint64) {
+	h, r := generated(seed), replay.RNG(seed)
 	// One call waits for most of the run: its line comes many blocks after lines with later calls.
 	long := history.Op{Kind: history.KindLock, Client: "p0/patient", Lock: "lock-00", Mode: history.Exclusive, Outcome: history.Failed, Error: "gave up"}
 	long.Call, long.Return = h.Ops[10].Call, h.Ops[len(h.Ops)-100].Return
@@ -170,8 +161,11 @@ func TestFiles_batches_asReadWhole(t *testing.T) {
 }
 
 func TestCopy_files_oneFile(t *testing.T) {
-	h, _ := generated(t)
-	paths := recorded(t, h)
+	replay.Each(t, copyFiles)
+}
+
+func copyFiles(t *testing.T, seed uint64) {
+	paths := recorded(t, generated(seed))
 	fs, err := history.Open(paths...)
 	if err != nil {
 		t.Fatal(err)

@@ -10,16 +10,18 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Every schedule is a regression test of the lock with all its defences.
 func TestControl_everyDefence_keepsThePromises(t *testing.T) {
+	needs.NoRace(t, "simulates on one processor")
 	for _, m := range all() {
 		t.Run(m.name, func(t *testing.T) {
-			for seed := range uint64(m.within) {
+			for seed := range replay.Many(t, m.within) {
 				if err := m.control(seed); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
@@ -53,9 +55,9 @@ func mutantSymbols(t *testing.T, tags string) []string {
 }
 
 func TestBuild_withoutTheTag_holdsNoMutants(t *testing.T) {
-	if quorumtest.Race() {
-		t.Skip("builds a program: once is enough, and the run without the race detector does")
-	}
+	needs.NoRace(t, "builds a program")
+	needs.Program(t, "go")
+	needs.Test(t)
 	if found := mutantSymbols(t, ""); len(found) > 0 {
 		t.Fatalf("a normal build holds %d symbols of mutants:\n%s", len(found), strings.Join(found, "\n"))
 	}

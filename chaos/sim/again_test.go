@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/sim"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 var broken = flag.Bool("broken", false, "leave the unlocks out of all histories, so that claims overlap and the tests fail")
@@ -24,7 +25,7 @@ var broken = flag.Bool("broken", false, "leave the unlocks out of all histories,
 // keep writes the history of a run that failed to $REDLOCK_EVIDENCE, or to the folder for temporary files, and returns the file's name.
 func keep(t *testing.T, seed uint64, h *history.History) string {
 	t.Helper()
-	name := filepath.Join(cmp.Or(os.Getenv("REDLOCK_EVIDENCE"), os.TempDir()), fmt.Sprintf("sim-failed-%d.jsonl", seed))
+	name := filepath.Join(cmp.Or(os.Getenv("REDLOCK_EVIDENCE"), os.TempDir()), fmt.Sprintf("sim-failed-%s-%d.jsonl", strings.ReplaceAll(t.Name(), "/", "-"), seed))
 	f, err := os.Create(name)
 	if err == nil {
 		defer f.Close()
@@ -61,9 +62,8 @@ func TestRun_broken_printsReplay(t *testing.T) {
 
 // The command that a failure prints finds the same failure, in a process of its own, and the same history to the byte.
 func TestReplay_printedCommand_sameFailure(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector's scheduler picks goroutines at random: replay without it")
-	}
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	first := failures(t, "go test -count=1 -vet=off -run TestRun_broken ./chaos/sim -broken")
 	for _, name := range []string{"tended", "operated"} {
 		f, ok := first[name]

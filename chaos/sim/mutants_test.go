@@ -5,10 +5,8 @@
 package sim_test
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"syscall"
 	"testing"
@@ -135,18 +133,6 @@ func TestMutants_randomWorlds_findThem(t *testing.T) {
 			}
 			t.Errorf("not found in world %s with seeds %d to %d", w.name, hunt.seed, hunt.seed+within-1)
 		})
-	}
-}
-
-// What one random seed finds, for some of the mutants, is reported only.
-func TestMutants_randomSeeds_report(t *testing.T) {
-	seed, start := uint64(time.Now().UnixNano()), cpu()
-	for _, i := range rand.Perm(len(hunts)) {
-		if cpu()-start > 10*time.Second {
-			break
-		}
-		by := finds(t, hunts[i].mutant, worldOf(t, hunts[i].world), seed)
-		t.Logf("%s in world %s, seed %d: %s", hunts[i].mutant, hunts[i].world, seed, cmp.Or(by, "not found"))
 	}
 }
 

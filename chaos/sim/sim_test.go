@@ -6,9 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -25,10 +26,9 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/sim"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "replay the run of this seed alone")
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{})
@@ -53,9 +53,6 @@ type outcome struct {
 // run runs one seed in a bubble of its own, and checks what cfg promises.
 func run(t *testing.T, seed uint64, cfg sim.Config) (o outcome) {
 	t.Helper()
-	if raceEnabled {
-		cfg.Duration = min(cfg.Duration, 3*time.Second)
-	}
 	var err error
 	synctest.Test(t, func(*testing.T) { o.h, o.stats, err = sim.Run(seed, cfg) })
 	if err != nil {
@@ -122,21 +119,21 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (*h
 	t.Helper()
 	o := run(t, seed, cfg)
 	if len(o.faults) > 0 {
-		command := again(t, seed)
-		if !raceEnabled {
+		// The race detector changes the schedule: it picks goroutines at random.
+		often := "the race detector's scheduler picks at random: repeat it several times"
+		if !needs.Race {
 			same, ok := repeated(t, o, func() outcome { return run(t, seed, cfg) })
-			if ok && len(same.faults) > 0 {
-				o = same
-			} else {
-				command += " (several times: it failed once, and not when it was run again)"
+			if often = "it failed once, and not when it was run again: repeat it several times"; ok && len(same.faults) > 0 {
+				o, often = same, "it fails each time"
 			}
 		}
 		for _, what := range o.faults {
-			t.Errorf("%s\nreplay: %s", what, command)
+			t.Errorf("seed %d: %s", seed, what)
 		}
+		t.Log(often)
 		defer func() { t.Logf("history: %s", keep(t, seed, o.h)) }()
 	}
-	if *seedFlag != 0 {
+	if !replay.Listed() {
 		for _, f := range o.h.Faults {
 			t.Logf("%v to %v: %s: %s", time.Duration(f.Start), time.Duration(f.End), f.Nemesis, f.Detail)
 		}
@@ -150,45 +147,42 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (*h
 	return o.h, o.stats
 }
 
-// again is the command that runs one seed again. The race detector changes the schedule: it picks goroutines at random, and its runs are
-// shorter. So such a run is repeated with it, and may need several tries.
-func again(t *testing.T, seed uint64) string {
-	t.Helper()
-	command := replay.Command(t, "./chaos/sim", "-seed", fmt.Sprint(seed))
-	if raceEnabled {
-		command += " (several times: the race detector's scheduler picks at random)"
-	}
-	return command
-}
-
-// many judges seeds, one after the other, until that is enough and each checker has had something to judge, but no more than enough and 20.
+// many judges the seeds of the list and those after it, until that is enough and each checker has had something to judge, but no more than enough
+// and 20: a checker that is idle in half of the runs is idle in all of 20 once in a million. A seed of REDLOCK_SEED is judged alone.
+//
+// On a quiet machine a seed has one course, and what the list shows is always the same. On a busy one a long run takes another course (see
+// repeated). So what a test asserts of all runs together is a bound that other seeds keep too.
 func many(t *testing.T, enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
 	t.Helper()
+	judgeAll(t, func(enough func(int) bool) iter.Seq[uint64] { return replay.Until(t, math.MaxInt, enough) }, enough, cfg, look...)
+}
+
+// judgeAll is many with the seeds that until yields.
+func judgeAll(t *testing.T, until func(enough func(int) bool) iter.Seq[uint64], enough func(sim.Stats) bool, cfg sim.Config, look ...func(*history.History)) {
+	t.Helper()
 	judged := map[string]int{}
-	if *seedFlag != 0 {
-		_, stats := judge(t, *seedFlag, cfg, judged)
-		t.Logf("%+v", stats)
-		return
-	}
-	first := uint64(time.Now().UnixNano())
 	start := time.Now()
 	var total sim.Stats
-	runs := uint64(0)
+	more, runs := 20, 0
 	idle := func() bool { return slices.Contains(slices.Collect(maps.Values(judged)), 0) }
-	for more := 20; (!enough(total) || idle() && more > 0) && !t.Failed(); runs++ {
-		if enough(total) {
-			more--
+	for seed := range until(func(int) bool {
+		if !enough(total) {
+			return false
 		}
-		h, stats := judge(t, first+runs, cfg, judged)
+		more--
+		return !idle() || more < 0
+	}) {
+		h, stats := judge(t, seed, cfg, judged)
+		runs++
 		total.Add(stats)
 		for _, f := range look {
 			f(h)
 		}
 	}
-	t.Logf("%d runs from seed %d in %v: %+v", runs, first, time.Since(start).Round(time.Millisecond), total)
+	t.Logf("%d runs in %v: %+v", runs, time.Since(start).Round(time.Millisecond), total)
 	for id, n := range judged {
-		if n == 0 {
-			t.Errorf("%s saw nothing that it could have judged, in %d runs from seed %d", id, runs, first)
+		if n == 0 && replay.Listed() && !t.Failed() {
+			t.Errorf("%s saw nothing that it could have judged, in %d runs", id, runs)
 		}
 	}
 }
@@ -197,44 +191,49 @@ func operations(n uint64) func(sim.Stats) bool {
 	return func(s sim.Stats) bool { return s.Operations >= n }
 }
 
-func count(race, plain, soak uint64) uint64 {
-	switch {
-	case os.Getenv("REDLOCK_SOAK") != "":
+func count(t *testing.T, plain, soak uint64) uint64 {
+	if needs.InSoak(t) {
 		return soak
-	case raceEnabled:
-		return race
 	}
 	return plain
 }
 
 func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
+	needs.NoRace(t, oneProcessor)
+	many(t, operations(count(t, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
 }
 
 func TestRun_wildClocks_keepTokens(t *testing.T) {
-	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
+	needs.NoRace(t, oneProcessor)
+	many(t, operations(count(t, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
 }
 
 // Every master may forget everything, all of them at once: the wait of recovery alone keeps holders apart.
 func TestRun_amnesia_keepsExclusion(t *testing.T) {
-	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true, Namespace: "team-a"})
+	needs.NoRace(t, oneProcessor)
+	many(t, operations(count(t, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Amnesia: true, Namespace: "team-a"})
 }
 
 // Callers in one process stand in line for each other.
 func TestRun_manyWorkersAClient_keepEveryPromise(t *testing.T) {
-	many(t, operations(count(500, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
+	needs.NoRace(t, oneProcessor)
+	many(t, operations(count(t, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Clients: 3, Workers: 4})
 }
 
-// Clients die while they hold, wait, take and give back, and their leases then meet other faults.
+// Clients die while they hold, wait, take and give back, and their leases then meet other faults. The seed of the list has all of these in one run.
+// The rarest, to die while it holds and while it gives back, came 11 times each in 30 runs of one seed each: 900,000 operations, 60 runs, miss one
+// of them once in 10^9 times.
 func TestRun_killedClients_keepEveryPromise(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	doings := []string{sim.DoingLock, sim.DoingHold, sim.DoingUnlock}
-	n := count(500, 6_000, 1_000_000)
+	n := count(t, 6_000, 1_000_000)
 	var missing []string
 	many(t, func(s sim.Stats) bool {
 		missing = slices.DeleteFunc(slices.Clone(doings), func(doing string) bool { return s.Killed[doing] > 0 })
-		return s.Operations >= n && (raceEnabled || len(missing) == 0 || s.Operations >= 40*n)
+		return s.Operations >= n && (len(missing) == 0 || s.Operations >= 150*n)
 	}, sim.Config{Duration: 20 * time.Second, Nemeses: []string{"kill-client", "N1", "N9", "N10", "N11", "N17"}})
-	if len(missing) > 0 && !raceEnabled && *seedFlag == 0 && !t.Failed() {
+	if len(missing) > 0 && replay.Listed() && !t.Failed() {
 		t.Errorf("never killed while %q", missing)
 	}
 }
@@ -242,9 +241,10 @@ func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 // Locks stay taken until their minimum hold is over, whether they are unlocked, lost or left by a client that died. All
 // of them are, because the votes of each last longer than that.
 func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
+	needs.NoRace(t, oneProcessor)
 	const least = 50 * time.Millisecond
 	cfg := sim.Config{Duration: 8 * time.Second, Locks: 4, MinHold: least, Nemeses: []string{"kill-client", "N1", "N9", "N10", "N11", "N12", "N17"}}
-	many(t, operations(count(300, 1_000, 500_000)), cfg, func(h *history.History) {
+	many(t, operations(count(t, 1_000, 500_000)), cfg, func(h *history.History) {
 		last := map[string]history.Op{}
 		granted := slices.DeleteFunc(slices.Clone(h.Ops), func(o history.Op) bool {
 			return o.Kind != history.KindLock || o.Mode != history.Exclusive || o.Outcome != history.OK || o.Client == "probe"
@@ -262,12 +262,12 @@ func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
 	})
 }
 
-// A semaphore of two permits that all want. Both must be held at the same time, or it proves nothing of them.
+// A semaphore of two permits that all want. Both must be held at the same time, or it proves nothing of them: in 40 runs of one seed each, 19 % to
+// 71 % of the permits were granted beside another. The logarithm of that share has the mean -0.94 (39 %) and the standard deviation 0.33, so a run
+// has less than 5 % once in 10^9 times (6.2 sigma). With permits that keep each other out it is none of 111.
 func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
-	if raceEnabled {
-		t.Skip("redlock/semaphore has a random test of its own, which runs with the race detector")
-	}
-	enough := operations(count(0, 2_000, 500_000))
+	needs.NoRace(t, oneProcessor)
+	enough := operations(count(t, 2_000, 500_000))
 	cfg := sim.Config{Duration: 4 * time.Second, Locks: 1, Clients: 8, Permits: 2}
 	permits, together := 0, 0
 	many(t, enough, cfg, func(h *history.History) {
@@ -287,14 +287,18 @@ func TestRun_semaphore_keepsEveryPromise(t *testing.T) {
 		}
 	})
 	t.Logf("%d permits, %d of them beside another", permits, together)
-	if together < permits/5 {
+	if replay.Listed() && (together == 0 || together < permits/20) {
 		t.Error("the permits keep each other out")
 	}
 }
 
-// One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them.
+// One read-write lock that all want, on both sides. Readers must be seen together, or it proves nothing of them: in 10 runs of one seed each, 35 % to
+// 96 % of the reads began beside another. The logarithm of that share has the mean -0.59 (55 %) and the standard deviation 0.31: 5 % is 7.8 sigma
+// away.
 func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
-	enough := operations(count(500, 6_000, 1_000_000))
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
+	enough := operations(count(t, 6_000, 1_000_000))
 	cfg := sim.Config{Duration: 20 * time.Second, Locks: 1, Clients: 6, Workers: 2}
 	reads, together := 0, 0
 	many(t, enough, cfg, func(h *history.History) {
@@ -302,7 +306,7 @@ func TestRun_readersAndWriters_keepEveryPromise(t *testing.T) {
 		reads, together = reads+r, together+s
 	})
 	t.Logf("%d reads, %d of them beside another", reads, together)
-	if together < reads/20 {
+	if replay.Listed() && !needs.Race && (together == 0 || together < reads/20) { // with the race detector there are too few
 		t.Error("readers keep each other out")
 	}
 }
@@ -342,11 +346,10 @@ func readers(h *history.History) (reads, together int) {
 // 60,000 lock operations under faults, or ten million grants in a soak. A process simulates on one processor, so a second one has
 // half of them.
 func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
-	if raceEnabled || testing.Short() {
-		t.Skip("takes half a minute, and five with the race detector")
-	}
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	const half = "REDLOCK_SIM_HALF"
-	if os.Getenv(half) == "" && *seedFlag == 0 {
+	if os.Getenv(half) == "" && replay.Listed() {
 		other := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=0", "-test.run=^"+t.Name()+"$")
 		other.Env = append(os.Environ(), half+"=1")
 		var out bytes.Buffer
@@ -363,24 +366,46 @@ func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 		}()
 	}
 	enough := operations(30_000)
-	if os.Getenv("REDLOCK_SOAK") != "" {
+	if needs.InSoak(t) {
 		enough = func(s sim.Stats) bool { return s.Grants >= 5_000_000 }
 	}
-	many(t, enough, sim.Config{Duration: time.Minute})
+	judgeAll(t, func(enough func(int) bool) iter.Seq[uint64] {
+		seeds := replay.Until(t, math.MaxInt, func(runs int) bool { return runs > 1 && enough(runs) })
+		if !replay.Listed() {
+			return seeds
+		}
+		return alternate(seeds, os.Getenv(half) == "")
+	}, enough, sim.Config{Duration: time.Minute})
+}
+
+// alternate yields every second of the seeds.
+func alternate(seeds iter.Seq[uint64], first bool) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for seed := range seeds {
+			if first && !yield(seed) {
+				return
+			}
+			first = !first
+		}
+	}
 }
 
 // Operators change the masters, and let them begin, by processes that are killed or stopped at any point.
 func TestRun_operated_keepsEveryPromise(t *testing.T) {
-	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(1_000, 30_000, 5_000_000))
+	needs.NoRace(t, oneProcessor)
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(t, 30_000, 5_000_000))
 }
 
 // The same where any master may forget everything.
 func TestRun_operated_amnesia_keepsExclusion(t *testing.T) {
-	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(1_000, 30_000, 5_000_000),
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(t, 30_000, 5_000_000),
 		sim.ActAbandoned)
 }
 
-// operated goes on until there were n operations and each act was seen, or very many operations.
+// operated goes on until there were n operations and each act was seen, or very many operations. The rarest act, a change that is abandoned, comes
+// once in 16,000 operations (2 in 32,665): it is missed in 400,000 once in 10^10 times.
 func operated(t *testing.T, cfg sim.Config, n uint64, also ...string) {
 	t.Helper()
 	acts := append(also, sim.ActChanged, sim.ActResumed, sim.ActCancelled, sim.ActRival, sim.ActKilled, sim.ActHeld, sim.ActInit,
@@ -389,19 +414,17 @@ func operated(t *testing.T, cfg sim.Config, n uint64, also ...string) {
 	var missing []string
 	many(t, func(s sim.Stats) bool {
 		missing = slices.DeleteFunc(slices.Clone(acts), func(act string) bool { return s.Acts[act] > 0 })
-		return s.Operations >= n && (raceEnabled || len(missing) == 0 || s.Operations >= max(4*n, 400_000))
+		return s.Operations >= n && (len(missing) == 0 || s.Operations >= max(4*n, 400_000))
 	}, cfg)
-	if len(missing) > 0 && !raceEnabled && *seedFlag == 0 && !t.Failed() {
+	if len(missing) > 0 && replay.Listed() && !t.Failed() {
 		t.Errorf("never seen: %q", missing)
 	}
 }
 
 // One seed, one history.
 func TestRun_sameSeed_sameHistory(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector's scheduler picks goroutines at random: replay without it")
-	}
-	for seed := range uint64(5) {
+	needs.NoRace(t, oneProcessor)
+	for seed := range replay.Many(t, 5) {
 		cfg := sim.Config{Duration: 3 * time.Second, Operated: seed%2 == 1}
 		first := run(t, seed, cfg)
 		if _, ok := repeated(t, first, func() outcome { return run(t, seed, cfg) }); !ok {

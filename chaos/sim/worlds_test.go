@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/sim"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // world is a simulation that is made for finding mutants: little time, much of what a missing defence needs.
@@ -64,10 +65,9 @@ var worlds = []world{
 
 // The lock with every defence keeps the promises in the worlds in which its mutants are hunted.
 func TestRun_worldsOfTheMutants_keepEveryPromise(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the other simulations have the same code, and the race detector leaves a tenth of the speed")
-	}
+	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	for _, w := range worlds {
-		t.Run(w.name, func(t *testing.T) { many(t, operations(count(800, 3_000, 1_000_000)), w.cfg) })
+		t.Run(w.name, func(t *testing.T) { many(t, operations(count(t, 3_000, 1_000_000)), w.cfg) })
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -51,6 +52,7 @@ func spec(t *testing.T) Spec {
 }
 
 func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
+	needs.Redis(t)
 	s := spec(t)
 	p, err := Start(t.Context(), s)
 	if err != nil {
@@ -114,6 +116,7 @@ func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
 
 // Killed at any time, a client leaves a history that can be read.
 func TestProcess_killed_leavesARecord(t *testing.T) {
+	needs.Redis(t)
 	s := spec(t)
 	p, err := Start(t.Context(), s)
 	if err != nil {

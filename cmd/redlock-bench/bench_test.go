@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -65,7 +66,7 @@ func checkHead(t *testing.T, m map[string]any, command, backend string, masters 
 }
 
 func TestLatency_ownMasters_JSONAndTable(t *testing.T) {
-	needServer(t)
+	needs.Redis(t)
 	file := filepath.Join(t.TempDir(), "result.json")
 	code, stdout, stderr := bench(t, strings.Fields("latency --callers 1,4 "+brief+file)...)
 	if code != exitOK || stderr != "" {
@@ -98,7 +99,7 @@ func TestLatency_ownMasters_JSONAndTable(t *testing.T) {
 }
 
 func TestLatency_masterHurt_measuredAllTheSame(t *testing.T) {
-	needServer(t)
+	needs.Redis(t)
 	for _, how := range []string{hurtStop, hurtKill} {
 		code, stdout, stderr := bench(t, strings.Fields("latency --callers 4 --hurt "+how+" "+brief+"-")...)
 		if code != exitOK || !strings.Contains(stderr, "hurt: "+how+" of one master") {
@@ -117,7 +118,7 @@ func TestLatency_masterHurt_measuredAllTheSame(t *testing.T) {
 }
 
 func TestContention_ownMasters_JSONAndTable(t *testing.T) {
-	needServer(t)
+	needs.Redis(t)
 	code, stdout, stderr := bench(t, strings.Fields("contention --waiters 1,8 "+brief+"-")...)
 	if code != exitOK {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
@@ -148,6 +149,7 @@ func TestContention_ownMasters_JSONAndTable(t *testing.T) {
 }
 
 func TestTour_givenMasters_bothParts(t *testing.T) {
+	needs.Test(t)
 	nodes := startURLs(t, 3)
 	code, stdout, stderr := bench(t, "--nodes", strings.Join(nodes, ","), "--init", "--duration", "300ms", "--json", "-")
 	if code != exitOK {
@@ -206,6 +208,7 @@ func TestContention_clientsOnDifferentMasters_violationSeen(t *testing.T) {
 }
 
 func TestRun_mastersNotThere_exit3(t *testing.T) {
+	hurry(t)
 	for _, args := range [][]string{
 		{"latency", "--nodes", "redis://127.0.0.1:1"},
 		{"contention", "--nodes", "redis://127.0.0.1:1,redis://127.0.0.1:1,redis://127.0.0.1:1"},

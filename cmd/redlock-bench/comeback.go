@@ -64,11 +64,7 @@ func (c *comeback) watch(ctx context.Context, limit time.Duration) {
 
 // incarnation is the master's, as its record has it once it votes.
 func (c *comeback) incarnation(ctx context.Context) (string, error) {
-	server, err := c.admin.Info(ctx, "server").Result()
-	if err != nil {
-		return "", err
-	}
-	replication, err := c.admin.Info(ctx, "replication").Result()
+	info, err := c.admin.Info(ctx).Result()
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +72,7 @@ func (c *comeback) incarnation(ctx context.Context) (string, error) {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", err
 	}
-	return protocol.ReadIdentity(server+replication, state).Incarnation(), nil
+	return protocol.ReadIdentity(info, state).Incarnation(), nil
 }
 
 // look is whether the master's record lets it vote, and how many locks it has a vote for.

@@ -10,11 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // program is redlock-bench as a process of its own, with a directory of its own for what it might leave behind.
@@ -30,10 +31,8 @@ type program struct {
 // startProgram returns when the masters are up.
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
-	needServer(t)
-	if runtime.GOOS != "linux" {
-		t.Skip("looks for processes in /proc")
-	}
+	needs.Redis(t)
+	needs.Linux(t, "looks for processes in /proc")
 	p := &program{Cmd: exec.Command(os.Args[0], args...), tmp: t.TempDir()}
 	p.Env = append(os.Environ(), programVar+"=1", "TMPDIR="+p.tmp)
 	p.Stderr = &p.stderr
@@ -137,7 +136,7 @@ func TestProgram_nobodyReads_mastersStopped(t *testing.T) {
 
 // A context that is over before anything began.
 func TestRun_cancelledBefore_interrupted(t *testing.T) {
-	needServer(t)
+	needs.Redis(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, stderr strings.Builder

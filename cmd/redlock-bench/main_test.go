@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -14,18 +13,36 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
 // programVar makes the test binary play redlock-bench.
 const programVar = "REDLOCK_BENCH_TEST_PROGRAM"
 
+// hurriedVar makes it give up masters that do not answer.
+const hurriedVar = "REDLOCK_BENCH_TEST_HURRIED"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(hurriedVar) != "" {
+		openTimeout = hurried
+	}
 	if os.Getenv(programVar) != "" {
 		main()
 	}
 	logging.Disable()
 	goleak.VerifyTestMain(m)
+}
+
+const hurried = 300 * time.Millisecond
+
+// hurry makes this program, and the processes that it starts, give up masters that do not answer.
+func hurry(t *testing.T) {
+	t.Helper()
+	t.Setenv(hurriedVar, "1")
+	before := openTimeout
+	openTimeout = hurried
+	t.Cleanup(func() { openTimeout = before })
 }
 
 // bench runs the program with a command line and returns what it said.
@@ -36,17 +53,10 @@ func bench(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-func needServer(t *testing.T) {
-	t.Helper()
-	if _, _, err := localredis.Find(); errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
-}
-
 // start starts a master.
 func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	s, err := localredis.Start(context.Background(), cfg)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -55,7 +65,7 @@ func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 
 func startURLs(t *testing.T, n int) []string {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
 	must(t, err)
 	var urls []string

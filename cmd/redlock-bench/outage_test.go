@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -192,7 +193,8 @@ func TestComeback_look(t *testing.T) {
 
 // All of it, on three masters and in a hurry.
 func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
-	needServer(t)
+	needs.Redis(t)
+	needs.Test(t)
 	file := filepath.Join(t.TempDir(), "result.json")
 	o := &outage{}
 	fs := flag.NewFlagSet("", flag.ContinueOnError)

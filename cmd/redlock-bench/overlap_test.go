@@ -5,9 +5,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 func w(from, to time.Duration) span { return span{From: from, To: to} }
@@ -45,8 +46,11 @@ func TestOverlaps(t *testing.T) {
 
 // The sweep against the definition, pair by pair.
 func TestOverlaps_random_asByDefinition(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
+	replay.Each(t, overlapsAsByDefinition)
+}
+
+func overlapsAsByDefinition(t *testing.T, seed uint64) {
+	random := replay.RNG(seed)
 	for range 4000 {
 		spans := make([]span, random.IntN(8))
 		for i := range spans {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -17,7 +18,7 @@ import (
 func asProgram(t *testing.T) { t.Setenv(programVar, "1") }
 
 func TestContention_processes_JSONAndTable(t *testing.T) {
-	needServer(t)
+	needs.Redis(t)
 	asProgram(t)
 	code, stdout, stderr := bench(t, strings.Fields("contention --waiters 4 --processes 3 --unfair "+brief+"-")...)
 	if code != exitOK {
@@ -35,7 +36,7 @@ func TestContention_processes_JSONAndTable(t *testing.T) {
 }
 
 func TestContention_readers_shareAndNoOverlap(t *testing.T) {
-	needServer(t)
+	needs.Redis(t)
 	asProgram(t)
 	for _, where := range []string{"--clients 2", "--processes 2"} {
 		code, stdout, stderr := bench(t, strings.Fields("contention --waiters 8 --readers 7 --hold 5ms "+where+" "+brief+"-")...)
@@ -73,6 +74,7 @@ func TestFleet_processesOnDifferentMasters_overlapsSeen(t *testing.T) {
 }
 
 func TestFleet_processCannotStart_itsErrorAndNothingLeft(t *testing.T) {
+	hurry(t)
 	asProgram(t)
 	_, err := testTask(masterurl.URLs{"redis://:topsecret@127.0.0.1:1"}).fleet(t.Context(), 2)
 	if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: node: master unreachable") || strings.Contains(err.Error(), "topsecret") {

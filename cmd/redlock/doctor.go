@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,7 +232,7 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 	p.reached = err == nil || errors.As(err, &reply)
 	if err == nil {
 		p.runID = protocol.InfoField(info, "run_id")
-		p.Server, p.Eviction = localredis.VersionIn(info), protocol.InfoField(info, "maxmemory_policy")
+		p.Server, p.Eviction = localredis.VersionIn(info), cmp.Or(protocol.InfoField(info, "maxmemory_policy"), unknown)
 		p.AOF = aof(ctx, c, info)
 		p.Clock = clockOffset(ctx, c)
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -29,6 +30,7 @@ func diagnose(t *testing.T, nodes ...string) (code int, said string) {
 }
 
 func TestDoctor(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	good := startURLs(t, 3)
 	evicting := start(t, localredis.Config{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
@@ -38,6 +40,8 @@ func TestDoctor(t *testing.T) {
 	_, version, err := localredis.Find()
 	must(t, err)
 	replica := start(t, localredis.Config{ReplicaOf: strings.TrimPrefix(good[0], "redis://")})
+	hiding := quorumtest.Hiding(t, strings.TrimPrefix(durable.URL(), "redis://"), "run_id")
+	hidingPolicy := quorumtest.Hiding(t, strings.TrimPrefix(durable.URL(), "redis://"), "maxmemory_policy")
 	for name, tc := range map[string]struct {
 		nodes []string
 		code  int
@@ -48,6 +52,10 @@ func TestDoctor(t *testing.T) {
 		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, 5, []string{"noeviction always ", "noeviction unknown "}},
 		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitRefused, []string{
 			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},
+		"run_id hidden": {[]string{good[0], good[1], "redis://" + hiding}, exitRefused, []string{
+			"refused " + hiding, "INFO lacks a field that the lock needs: run_id", "not a proxy"}},
+		"policy hidden": {[]string{good[0], good[1], "redis://" + hidingPolicy}, exitRefused, []string{
+			hidingPolicy + " " + version + " unknown ", "refused " + hidingPolicy, "maxmemory_policy"}},
 		"replica": {[]string{good[0], good[1], replica.URL()}, exitRefused, []string{
 			"silent", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
 		"password wrong": {[]string{good[0], good[1], "redis://:topsecret2@" + locked.Addr()}, exitRefused, []string{
@@ -77,6 +85,7 @@ func TestDoctor(t *testing.T) {
 
 // A slot of a Redis Cluster, and a master with a name of its own.
 func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
 	tag := cl.Tag(0)
@@ -100,6 +109,7 @@ func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
 
 // What doctor says of masters that are in use, which it must leave as they are.
 func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	nodes := startURLs(t, 4)
 	three := nodes[:3]
@@ -148,6 +158,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 
 // The line that doctor prints makes a user that doctor, init and status find good.
 func TestDoctor_namespace_printsTheLineOfItsUser(t *testing.T) {
+	needs.EveryServer(t)
 	nodes := startURLs(t, 3)
 	_, stdout, _ := cli(t, "doctor", "--namespace", "team-a", "--nodes", strings.Join(nodes, ","))
 	_, line, _ := strings.Cut(stdout, "ACL SETUSER ")

@@ -87,7 +87,8 @@ func (e *elector) run() (err error) {
 	e.signals = supervise.Catch()
 	e.watch()
 	if e.client, err = e.open(ctx, mastersPatience); err == nil {
-		defer e.client.Close()
+		defer e.leave(e.client)
+		e.warn(e.client)
 		e.more("stands for election %q", e.name)
 		// Run calls lead in this goroutine, which supervise needs.
 		err = election.New(e.client, e.name, election.WithValue(e.value)).Run(ctx, e.lead)

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"os/signal"
@@ -20,12 +19,16 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
 // programVar makes the test binary play redlock.
 const programVar = "REDLOCK_TEST_PROGRAM"
+
+// straysVar is how long it waits for processes that a command left behind.
+const straysVar = "REDLOCK_TEST_STRAYS"
 
 // noWaitAtExit keeps the race detector from waiting for a second at the end of each process.
 const noWaitAtExit = "GORACE=atexit_sleep_ms=0"
@@ -34,6 +37,10 @@ const dead = "redis://:topsecret@127.0.0.1:1"
 
 func TestMain(m *testing.M) {
 	supervise.Hidden()
+	if limit, err := time.ParseDuration(os.Getenv(straysVar)); err == nil {
+		supervise.StraysLimit = limit
+		_ = os.Unsetenv(straysVar)
+	}
 	if os.Getenv(programVar) != "" {
 		_ = os.Unsetenv(programVar) // not for the command of run
 		main()
@@ -62,17 +69,10 @@ func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-func needServer(t *testing.T) {
-	t.Helper()
-	if _, _, err := localredis.Find(); errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
-}
-
 // start starts a master.
 func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	s, err := localredis.Start(context.Background(), cfg)
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
@@ -82,7 +82,7 @@ func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 // startMasters starts masters that have no record.
 func startMasters(t *testing.T, n int) []*localredis.Server {
 	t.Helper()
-	needServer(t)
+	needs.Redis(t)
 	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
 	must(t, err)
 	for _, s := range servers {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -39,6 +40,7 @@ func wantSaid(t *testing.T, said string, want ...string) {
 }
 
 func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
@@ -61,6 +63,7 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 // Issue 14, 9: masters that were emptied while a lock is held look like new ones. Nothing
 // begins them at once without the operator's word.
 func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
@@ -88,6 +91,7 @@ func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
 
 // Masters of which some vote: those that do not may have forgotten what they granted.
 func TestInit_oneRestarted_leftToRecover(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
@@ -97,6 +101,7 @@ func TestInit_oneRestarted_leftToRecover(t *testing.T) {
 }
 
 func TestInit_masterSilent_error(t *testing.T) {
+	needs.EveryServer(t)
 	t.Parallel()
 	nodes := startURLs(t, 2)
 	said := expectCode(t, exitMasters, "init", never, "--nodes", strings.Join(append(nodes, dead), ","))

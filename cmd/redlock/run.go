@@ -174,7 +174,7 @@ func (r *runner) run() (err error) {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer r.leave(client)
 	r.more("took lock %q, token %d", r.name, lease.Token())
 	ended, err := supervise.Run(supervise.Command{Path: r.path, Args: r.argv, Env: r.environment(lease)}, lease, r.ttl, signals, r.say)
 	unlockErr := lease.Unlock(context.Background())
@@ -274,8 +274,7 @@ func (r *runner) take(signals supervise.Signals) (*redlock.Client, *redlock.Leas
 	client, lease, err := r.acquire(ctx)
 	if sig := stop(); sig != 0 {
 		if err == nil {
-			_ = lease.Unlock(context.Background())
-			_ = client.Close()
+			r.leave(client)
 		}
 		return nil, nil, interruptedBy(sig)
 	}
@@ -299,6 +298,20 @@ func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Cli
 	return redlock.Open(opening, list.URLs, opts...)
 }
 
+// warn says why the masters do not vote yet, if that is so: to wait for them in silence would look like a hang.
+func (r *runner) warn(client *redlock.Client) {
+	if err := client.Ready(); err != nil {
+		r.say("waiting for masters: " + err.Error())
+	}
+}
+
+// leave ends the client, and gives back what it still holds.
+func (r *runner) leave(client *redlock.Client) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = client.Shutdown(now)
+}
+
 // acquire returns a lease that has its whole TTL before it. On an error nothing is left behind.
 func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, error) {
 	patience, began := mastersPatience, time.Now()
@@ -308,6 +321,9 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 	client, err := r.open(ctx, patience)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !r.noWait {
+		r.warn(client)
 	}
 	mutex := client.Mutex(r.name)
 	var lease *redlock.Lease
@@ -322,11 +338,11 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 	}
 	if err == nil {
 		if err = r.lengthen(ctx, lease); err != nil {
-			_ = lease.Unlock(context.Background())
+			_ = lease.Unlock(context.Background()) // also if it is lost: a minority may have its votes
 		}
 	}
 	if err != nil {
-		_ = client.Close()
+		r.leave(client)
 		return nil, nil, err
 	}
 	return client, lease, nil

@@ -10,13 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // process is redlock as a process of its own.
@@ -284,10 +285,9 @@ func TestRun_diskFull_codeIsTheCommands(t *testing.T) {
 // diskFull is a file that cannot be written.
 func diskFull(t *testing.T) *os.File {
 	t.Helper()
+	needs.Linux(t, "/dev/full")
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
@@ -355,6 +355,22 @@ func TestRun_interruptedWhileItWaits_ownCodeAndNothingLeft(t *testing.T) {
 	p.wantCode(130)
 }
 
+// While masters recover, run waits for them, and says so.
+func TestRun_mastersRecover_saysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	must(t, admin(t, servers[0].URL()).FlushAll(t.Context()).Err())
+	must(t, servers[1].Kill())
+	for _, words := range [][]string{{"run", "a"}, {"elect", "e"}} {
+		p := program(t, append(words, "--nodes", list, "--", "true")...).start()
+		eventually(t, "it says that it waits", func() bool {
+			return strings.Contains(p.stderr.String(), "waiting for masters: masters are recovering: ")
+		})
+		must(t, p.Process.Signal(syscall.SIGTERM))
+		p.wantCode(143)
+	}
+}
+
 // A lease that another holder handed over is short at first: the command must not be ended for that.
 func TestRun_lockHandedOver_commandHasTheWholeTTL(t *testing.T) {
 	t.Parallel()
@@ -394,9 +410,7 @@ func TestRun_killed_commandAndItsChildrenGoneLongBeforeTheLeaseEnds(t *testing.T
 // guards are the guards of a process.
 func guards(t *testing.T, pid int) (guards []int) {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("looks for processes in /proc")
-	}
+	needs.Linux(t, "looks for processes in /proc")
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)
 	for _, f := range files {
@@ -593,6 +607,7 @@ func TestRun_redlockStopped_commandEndedBeforeValidityEnds(t *testing.T) {
 
 // The lock is kept for what the command leaves behind in its group, and that is given some time.
 func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	_, list := voting(t)
 	p := startRun(t, list, "a", "--", "sh", "-c", "(trap '' HUP; echo started; while ! test -e $0; do sleep 0.02; done; echo late) & exit 3", filepath.Join(t.TempDir(), "go"))
@@ -605,19 +620,18 @@ func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
 	}
 	p.wantCode(3)
 
-	p = startRun(t, list, "a", "--", "sh", "-c", "sleep 600 & exit 3")
-	p.rest()
+	p = program(t, "run", "a", "--nodes", list, "--", "sh", "-c", "sleep 600 & exit 3")
+	p.Env = append(p.Env, straysVar+"=300ms")
+	p.start().rest()
 	p.wantCode(3)
-	p.wantStderr("left processes in its group")
+	p.wantStderr("left processes in its group that did not end within 300ms")
 	free(t, list, "a")
 }
 
 // A daemon leaves the group, and is left alone.
 func TestRun_daemon_leftAlone(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("setsid"); err != nil {
-		t.Skip(err)
-	}
+	needs.Program(t, "setsid")
 	_, list := voting(t)
 	p := startRun(t, list, "a", "--", "sh", "-c", "setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & wait $!")
 	daemon := p.number()

@@ -12,6 +12,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // terminal is a terminal with a program that runs on it.
@@ -75,11 +77,8 @@ func (p *process) onNothing() *exec.Cmd {
 // shell starts a shell with job control. In its commands, REDLOCK stands for "redlock run a".
 func shell(t *testing.T, list string) *terminal {
 	t.Helper()
-	path, err := exec.LookPath("bash")
-	if err != nil {
-		t.Skip(err)
-	}
-	cmd := exec.Command(path, "--norc", "--noprofile", "-i")
+	needs.Program(t, "bash")
+	cmd := exec.Command("bash", "--norc", "--noprofile", "-i")
 	cmd.Env = append(os.Environ(), programVar+"=1", noWaitAtExit, nodesVar+"="+list, "PS1=ready> ", "REDLOCK="+os.Args[0]+" run a", "ELECT="+os.Args[0]+" elect a", "TERM=dumb")
 	x := onTerminal(t, cmd)
 	x.expect("ready> ")

@@ -43,6 +43,11 @@ var (
 	//
 	//	func(*redlock.Client) string
 	Namespace any
+	// Serving is a context that ends when a client's Shutdown or Close begins, with the error of calls
+	// for a lock as its cause.
+	//
+	//	func(*redlock.Client) context.Context
+	Serving any
 	// Voters are the names of the masters that are known to have given a lease their votes.
 	//
 	//	func(*redlock.Lease) []string

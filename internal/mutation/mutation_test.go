@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -131,6 +133,7 @@ func TestMutants_ofThisModule(t *testing.T) {
 
 // A trial tells a test that fails from source that does not compile, from a test that hangs, and from tests that pass.
 func TestTrial_eachVerdict(t *testing.T) {
+	needs.Test(t)
 	module := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()

@@ -3,6 +3,7 @@
 package protocol
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -22,18 +23,39 @@ var (
 	ErrReplica    = errors.New("node: not a master")
 	ErrDenied     = errors.New("node: access denied")
 	ErrEviction   = errors.New("node: maxmemory-policy evicts keys")
+	ErrHidden     = errors.New("node: INFO lacks a field that the lock needs")
 	ErrRecord     = membership.ErrRecord
 	ErrProtocol   = membership.ErrProtocol
 )
 
-// Error is an error of one master, with the master's name.
+// Error is an error of one master, with the master's name. What it wraps is no context's: see
+// NotOfContext.
 type Error struct {
 	Node string
 	Err  error
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Node, e.Err) }
-func (e *Error) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return NotOfContext(e.Err) }
+
+// NotOfContext returns err, which a master caused, as an error that is no context's: package net
+// says of a dial that took too long that it is context.DeadlineExceeded, and a caller would take it
+// for the end of its own context. The text and everything else in err stay.
+func NotOfContext(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return notOfContext{err}
+	}
+	return err
+}
+
+// notOfContext has no Unwrap, so errors.Is and errors.As ask its methods.
+type notOfContext struct{ error }
+
+func (e notOfContext) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.error, target)
+}
+
+func (e notOfContext) As(target any) bool { return errors.As(e.error, target) }
 
 // RecordStateError is a master's refusal: the state in its node record is not the state
 // that the script expected. Got is the state in the record, as text.

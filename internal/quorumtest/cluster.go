@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -33,9 +34,7 @@ type Cluster struct {
 // can. Timeout is after which silence one of its servers is taken for dead.
 func StartCluster(t testing.TB, p localredis.Persistence, timeout time.Duration) *Cluster {
 	t.Helper()
-	if _, version, err := localredis.Find(); err == nil && strings.HasPrefix(version, "redis 6.") {
-		t.Skipf("%s: a cluster on any ports needs 7", version)
-	}
+	needs.Cluster(t)
 	c := &Cluster{t: t, tags: new(int)}
 	c.Servers, c.Direct = Servers(t, 4, localredis.Config{Persistence: p, Cluster: true, Args: []string{"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds())}})
 	for i := range c.Servers {

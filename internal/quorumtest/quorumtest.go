@@ -9,19 +9,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"regexp"
-	"runtime/debug"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -40,10 +37,8 @@ type Masters struct {
 // with, or skips the test where there is no redis-server.
 func Servers(t testing.TB, n int, cfg localredis.Config) (servers []*localredis.Server, direct []*redis.Client) {
 	t.Helper()
+	needs.Redis(t)
 	servers, err := localredis.StartN(context.Background(), n, cfg)
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
 	NoErr(t, err)
 	for _, s := range servers {
 		opt, err := redis.ParseURL(s.URL())
@@ -297,24 +292,15 @@ func (l lossy) Bind(b protocol.Binding) {
 	l.Node.Bind(b)
 }
 
-// Soak says whether the long variants of tests were asked for.
-func Soak() bool { return os.Getenv("REDLOCK_SOAK") != "" }
-
 // Strict says whether bounds are to hold that only a quiet machine can keep.
 func Strict() bool { return os.Getenv("REDLOCK_STRICT") != "" }
 
 // Scale is ci, or soak in a soak.
 func Scale(ci, soak int) int {
-	if Soak() {
+	if needs.Now() == needs.TierSoak {
 		return soak
 	}
 	return ci
-}
-
-// Rand is a random source whose seed is logged with how to replay it.
-func Rand(t testing.TB, pkg string) *rand.Rand {
-	t.Helper()
-	return rand.New(rand.NewPCG(replay.Seed(t, pkg), 0))
 }
 
 // NoErr ends the test at an error.
@@ -323,15 +309,6 @@ func NoErr(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Race says whether the race detector is on, which makes memory and time other
-// than they are.
-func Race() bool {
-	info, _ := debug.ReadBuildInfo()
-	return info != nil && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
-		return s.Key == "-race" && s.Value == "true"
-	})
 }
 
 // Is ends the test unless err is want.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // two starts n masters and two Java processes on them.
@@ -70,6 +72,7 @@ func contend(t *testing.T, l Loop, handles ...Handle) [][]Interval {
 
 // Two processes with two threads each, on every kind of exclusive lock.
 func TestLoop_exclusiveKinds_neverTwoHolders(t *testing.T) {
+	needs.Java(t)
 	_, a, b := two(t, 3)
 	for _, kind := range []Kind{Plain, Fair, Write, Multi, Red, RedWrite} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -103,6 +106,7 @@ func TestLoop_exclusiveKinds_neverTwoHolders(t *testing.T) {
 
 // Readers share, a writer is alone, on one master and over three.
 func TestLock_readersAndWriters_readersShareWriterAlone(t *testing.T) {
+	needs.Java(t)
 	_, a, b := two(t, 3)
 	for _, kinds := range [][2]Kind{{Read, Write}, {RedRead, RedWrite}} {
 		read := Lock{Kind: kinds[0], Names: []string{t.Name()}}
@@ -134,6 +138,7 @@ func TestLock_readersAndWriters_readersShareWriterAlone(t *testing.T) {
 }
 
 func TestLoop_unlockFails_spanBeforeItReported(t *testing.T) {
+	needs.Java(t)
 	p := Need(t, Config{Masters: masters(t, 1)})
 	held, err := p.Handle("s", plain("L")).Loop(t.Context(), Loop{Times: 3, Hold: 60 * time.Millisecond, Lease: 20 * time.Millisecond})
 	if _, ok := err.(*JavaError); !ok || len(held) != 1 {
@@ -142,6 +147,7 @@ func TestLoop_unlockFails_spanBeforeItReported(t *testing.T) {
 }
 
 func TestLoop_waitTooShort_fewerSpansNoError(t *testing.T) {
+	needs.Java(t)
 	p := Need(t, Config{Masters: masters(t, 1)})
 	if _, err := p.Handle("holder", plain("L")).Lock(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
@@ -178,6 +184,7 @@ func receive(t *testing.T, got <-chan Reply) Reply {
 }
 
 func TestFair_threeWaiters_servedInOrder(t *testing.T) {
+	needs.Java(t)
 	addrs, a, b := two(t, 1)
 	lock := Lock{Kind: Fair, Names: []string{"F"}}
 	master := client(t, addrs[0])
@@ -205,6 +212,7 @@ func TestFair_threeWaiters_servedInOrder(t *testing.T) {
 
 // The TTL is half a minute: who has the lock soon after the release was told, and did not find out.
 func TestLock_released_waiterWokenByPush(t *testing.T) {
+	needs.Java(t)
 	addrs, a, b := two(t, 3)
 	for _, lock := range []Lock{
 		{Kind: Plain, Names: []string{"plain"}},
@@ -250,6 +258,7 @@ func refusedTwice(t *testing.T, addr string) func() bool {
 // What a Go lock has to do: a foreign holder with our own words on the master keeps Java out, and its release wakes
 // Java. Without the message Java sleeps until the TTL it was told is over, so it is the message that woke it.
 func TestLock_heldByForeignClient_javaWaitsForMessageOrTTL(t *testing.T) {
+	needs.Java(t)
 	addrs := masters(t, 1)
 	p, master := Need(t, Config{Masters: addrs}), client(t, addrs[0])
 	const ttl = 2 * time.Second
@@ -278,6 +287,7 @@ func TestLock_heldByForeignClient_javaWaitsForMessageOrTTL(t *testing.T) {
 }
 
 func TestLock_noLease_renewedByTheWatchdog(t *testing.T) {
+	needs.Java(t)
 	addrs := masters(t, 3)
 	h := Need(t, Config{Masters: addrs, Watchdog: 900 * time.Millisecond}).Handle("s", Lock{Kind: Red, Names: []string{"L"}})
 	if _, err := h.Lock(t.Context(), 0); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/redissontest"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
@@ -156,6 +157,7 @@ func contend(t *testing.T, members ...member) (shared int, between handOffs) {
 // Two Java processes with three threads and two Go clients with three goroutines want one lock. A hand-off that missed
 // its message would take 5 s and more.
 func TestMixed_exclusiveLocks_neverTwoHoldersAndAllTurns(t *testing.T) {
+	needs.Java(t)
 	addrs := redissontest.Masters(t, 3)
 	a := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	b := redissontest.Need(t, redissontest.Config{Masters: addrs})
@@ -191,6 +193,7 @@ func TestMixed_exclusiveLocks_neverTwoHoldersAndAllTurns(t *testing.T) {
 
 // Readers and writers of both languages, on one master and over three.
 func TestMixed_readersAndWriters_readersShareWritersAlone(t *testing.T) {
+	needs.Java(t)
 	addrs := redissontest.Masters(t, 3)
 	a := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	one, all := ours(t, addrs[:1]), ours(t, addrs)
@@ -239,6 +242,7 @@ func tryOurs(t *testing.T, m redlock.Locker) try {
 
 // What one side holds, the other side may share or not, on one master and over three.
 func TestMixed_tryLock_readersJoinOthersExcluded(t *testing.T) {
+	needs.Java(t)
 	addrs := redissontest.Masters(t, 3)
 	peer := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	one, all := ours(t, addrs[:1]), ours(t, addrs)
@@ -292,6 +296,7 @@ func TestMixed_tryLock_readersJoinOthersExcluded(t *testing.T) {
 // A Java reader that re-entered has a timeout key a hold. When that of the first is over, our reader that leaves must
 // not take it for dead.
 func TestMixed_javaReaderReentered_livesByItsLongestLease(t *testing.T) {
+	needs.Java(t)
 	addrs := redissontest.Masters(t, 1)
 	java := redissontest.Need(t, redissontest.Config{Masters: addrs}).Handle("s", redissontest.Lock{Kind: redissontest.Read, Names: []string{"L"}})
 	rw, master := ours(t, addrs).RWMutex("L"), redissontest.Client(t, addrs[0])
@@ -318,6 +323,7 @@ func TestMixed_javaReaderReentered_livesByItsLongestLease(t *testing.T) {
 // One side holds it for long, the other sleeps for it and is woken, there and back again. The TTLs are 30 s, the timer
 // behind our waiters' wakes 5 s.
 func TestMixed_handOff_wokenByPush(t *testing.T) {
+	needs.Java(t)
 	addrs := redissontest.Masters(t, 3)
 	peer := redissontest.Need(t, redissontest.Config{Masters: addrs})
 	ttl := redlock.WithTTL(30 * time.Second)

@@ -27,6 +27,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // ErrClosed is returned by every call on a peer that was closed or whose process has ended by itself. In the latter
@@ -92,14 +94,12 @@ type Interval struct {
 	From, To time.Time // From: lock() had returned. To: unlock() was not yet called.
 }
 
-// Need starts a peer for a test and closes it at the test's end. Without a JDK it skips the test and says what is
-// missing; any other failure is the test's.
+// Need starts a peer for a test and closes it at the test's end. Where there is no Java, and below .ci/run, it skips
+// the test: see needs.Java.
 func Need(t testing.TB, config Config) *Peer {
 	t.Helper()
+	needs.Java(t)
 	peer, err := Start(t.Context(), config)
-	if errors.Is(err, ErrNoJava) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package redissontest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"go.uber.org/goleak"
 )
@@ -24,10 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // masters starts n empty masters for the test's time.
 func masters(t *testing.T, n int) []string {
 	t.Helper()
+	needs.Redis(t)
 	servers, err := localredis.StartN(t.Context(), n, localredis.Config{})
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,12 +65,14 @@ type skipRecorder struct {
 }
 
 func (r *skipRecorder) Skip(args ...any) {
-	r.skipped = args[0].(error).Error()
+	r.skipped = fmt.Sprint(args...)
 	runtime.Goexit() // as the real one does
 }
 
 func TestNeed_emptyPath_skipsAndSaysWhatIsMissing(t *testing.T) {
 	t.Setenv("PATH", "")
+	t.Setenv(needs.TierVar, needs.TierCI.String())
+	t.Setenv(needs.RequireVar, "")
 	r := &skipRecorder{TB: t}
 	done := make(chan struct{})
 	go func() {
@@ -78,7 +80,7 @@ func TestNeed_emptyPath_skipsAndSaysWhatIsMissing(t *testing.T) {
 		Need(r, Config{Masters: []string{"127.0.0.1:1"}})
 	}()
 	<-done
-	if !strings.Contains(r.skipped, "java is missing") || !strings.Contains(r.skipped, install) {
+	if !strings.Contains(r.skipped, "no java in PATH") || !strings.Contains(r.skipped, install) {
 		t.Errorf("skipped with %q", r.skipped)
 	}
 }
@@ -89,7 +91,7 @@ func onlyTools(t *testing.T, tools ...string) {
 	for _, tool := range tools {
 		path, err := exec.LookPath(tool)
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		if err := os.Symlink(path, filepath.Join(dir, tool)); err != nil {
 			t.Fatal(err)
@@ -99,6 +101,7 @@ func onlyTools(t *testing.T, tools ...string) {
 }
 
 func TestStart_neverBuiltAndToolMissing_namesIt(t *testing.T) {
+	needs.Java(t)
 	for missing, have := range map[string][]string{"mvn": {"java", "javac"}, "javac": {"java", "mvn"}} {
 		t.Run(missing, func(t *testing.T) {
 			onlyTools(t, have...)
@@ -112,6 +115,7 @@ func TestStart_neverBuiltAndToolMissing_namesIt(t *testing.T) {
 }
 
 func TestStart_builtBefore_needsJavaAlone(t *testing.T) {
+	needs.Java(t)
 	addrs := masters(t, 1)
 	Need(t, Config{Masters: addrs}).Close()
 	onlyTools(t, "java")
@@ -123,9 +127,7 @@ func TestStart_builtBefore_needsJavaAlone(t *testing.T) {
 }
 
 func TestStart_sourcesThatDoNotCompile_errorShowsMavensOutput(t *testing.T) {
-	if _, err := find("mvn"); err != nil {
-		t.Skip(err)
-	}
+	needs.Java(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "pom.xml"), []byte("<nonsense/>"), 0o644); err != nil {
 		t.Fatal(err)
@@ -137,9 +139,7 @@ func TestStart_sourcesThatDoNotCompile_errorShowsMavensOutput(t *testing.T) {
 }
 
 func TestStart_addressJavaRefuses_javasErrorAndNoProcessLeft(t *testing.T) {
-	if _, err := find("java"); err != nil {
-		t.Skip(err)
-	}
+	needs.Java(t)
 	_, err := Start(t.Context(), Config{Masters: []string{"no port"}})
 	if java := (*JavaError)(nil); !errors.As(err, &java) {
 		t.Errorf("error %v", err)
@@ -202,6 +202,7 @@ func TestMonotonic_check_refusesAClockThatIsOff(t *testing.T) {
 
 // Java's instants compare with ours: every call of many lies within our own bounds of it.
 func TestDo_manyCalls_eachWithinItsSendAndReceive(t *testing.T) {
+	needs.Java(t)
 	h := Need(t, Config{Masters: masters(t, 1)}).Handle("s", plain("L"))
 	shortest := time.Hour
 	for range 200 {
@@ -220,6 +221,7 @@ func TestDo_manyCalls_eachWithinItsSendAndReceive(t *testing.T) {
 }
 
 func TestHandle_ownerIsTheSession(t *testing.T) {
+	needs.Java(t)
 	ctx := t.Context()
 	p := Need(t, Config{Masters: masters(t, 1)})
 	a, b := p.Handle("a", plain("a name & more=ü")), p.Handle("b", plain("a name & more=ü"))
@@ -254,6 +256,7 @@ func TestHandle_ownerIsTheSession(t *testing.T) {
 }
 
 func TestDo_nonsense_javaErrorAndPeerGoesOn(t *testing.T) {
+	needs.Java(t)
 	p := Need(t, Config{Masters: masters(t, 1)})
 	for name, r := range map[string]Request{
 		"op":         {Op: "x", Session: "s", Lock: plain("L")},
@@ -273,6 +276,7 @@ func TestDo_nonsense_javaErrorAndPeerGoesOn(t *testing.T) {
 }
 
 func TestDo_contextEnds_callerGoesJavaWaitsOn(t *testing.T) {
+	needs.Java(t)
 	p := Need(t, Config{Masters: masters(t, 1)})
 	holder, waiter := p.Handle("holder", plain("L")), p.Handle("waiter", plain("L"))
 	if _, err := holder.Lock(t.Context(), time.Minute); err != nil {
@@ -299,6 +303,7 @@ func TestDo_contextEnds_callerGoesJavaWaitsOn(t *testing.T) {
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
 func TestClose_lockHeldAndCallUnderWay_processGoneLockStays(t *testing.T) {
+	needs.Java(t)
 	addrs := masters(t, 1)
 	p := Need(t, Config{Masters: addrs})
 	held, waiter := p.Handle("a", plain("L")), p.Handle("b", plain("L"))
@@ -333,6 +338,7 @@ func TestClose_lockHeldAndCallUnderWay_processGoneLockStays(t *testing.T) {
 }
 
 func TestPeer_processKilled_callsFailAndSayHow(t *testing.T) {
+	needs.Java(t)
 	p := Need(t, Config{Masters: masters(t, 1)})
 	if err := syscall.Kill(p.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -346,6 +352,7 @@ func TestPeer_processKilled_callsFailAndSayHow(t *testing.T) {
 
 // The driver's death ends the peer: its stdin ends with it.
 func TestPeer_stdinEnds_processEnds(t *testing.T) {
+	needs.Java(t)
 	p := Need(t, Config{Masters: masters(t, 1)})
 	p.stdin.Close()
 	select {

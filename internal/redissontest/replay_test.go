@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/redissontest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -34,6 +35,7 @@ func ours(t *testing.T, addrs []string, opts ...redlock.Option) *redlock.Client 
 // After each call of each scene our locks on the same master, and our quorum lock on all three, agree with what the
 // Java clients believed then.
 func TestReplay_everyScene_oursRefusedExactlyWhileJavaHolds(t *testing.T) {
+	needs.Test(t)
 	addrs := redissontest.Masters(t, 3)
 	quorum := ours(t, addrs)
 	var each []*redlock.Client

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // childVar makes the test binary play the program that is killed.
@@ -34,9 +35,7 @@ func childMain() {
 }
 
 func TestSpawn_parentSIGKILLed_noServerLeft(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("promised on Linux only")
-	}
+	needs.Linux(t, "promised there alone")
 	start(t, Config{}) // skips where there is no server
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), childVar+"=1", "TMPDIR="+t.TempDir())
@@ -73,9 +72,7 @@ func TestSpawn_parentSIGKILLed_noServerLeft(t *testing.T) {
 
 // A server at work needs a moment to stop: without waiting for it Pause returns while the process still runs.
 func TestPause_busyServer_stoppedOnReturn(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("reads /proc")
-	}
+	needs.Linux(t, "reads /proc")
 	s := start(t, Config{})
 	// The script outlives the test's patience for an answer, so its reply (an error, when Close kills the server) is not waited for here.
 	busy := make(chan struct{})
@@ -96,9 +93,7 @@ func TestPause_busyServer_stoppedOnReturn(t *testing.T) {
 }
 
 func TestClose_afterKill_portOursUntilThen(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("promised on Linux only")
-	}
+	needs.Linux(t, "promised there alone")
 	s := start(t, Config{})
 	bind := func() error {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // After Use a Restart starts the other program. A running server is not touched.
 func TestUse_nextRestartStartsIt(t *testing.T) {
+	needs.EveryServer(t)
 	s := start(t, Config{})
 	path, _, err := Find()
 	if err != nil {

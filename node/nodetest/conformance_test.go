@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -21,13 +20,12 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "replay the random runs of this seed")
 
 // near is how far apart two readings of one TTL or clock may be: both masters
 // run in real time, one after the other.
@@ -136,19 +134,17 @@ func (p *pair) ask(i int, req protocol.Request) protocol.Reply {
 // The in-memory master answers, writes and publishes what a real one does,
 // whatever it is asked.
 func TestMaster_randomOps_sameAsRedis(t *testing.T) {
-	if _, _, err := localredis.Find(); err != nil {
-		t.Skip(err)
-	}
+	needs.Redis(t)
+	needs.EveryServer(t)
+	replay.Each(t, sameAsRedis)
+}
+
+func sameAsRedis(t *testing.T, seed uint64) {
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("replay: %s", replay.Command(t, "./node/nodetest", "-seed", fmt.Sprint(seed)))
 	seen := make(map[string]int)
 	for run := range uint64(12) {
 		checksState := run%3 > 0

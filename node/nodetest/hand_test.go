@@ -4,7 +4,6 @@ package nodetest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -40,7 +40,7 @@ func withQueue(t *testing.T, fn func(q *queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{t: t, m: NewMaster("m")}
-		q.m.SetIdentity(protocol.Identity{RunID: "aaaaaaaaaaaaaaaa", Role: "master"})
+		q.m.SetIdentity(protocol.Identity{RunID: "aaaaaaaaaaaaaaaa", Role: "master", Eviction: "noeviction"})
 		q.m.Subscribe(func(channel, payload string) {
 			if !ofCheck(channel) {
 				q.said = append(q.said, strings.TrimPrefix(channel, "redlock:wake:")+" "+payload)
@@ -480,10 +480,12 @@ func TestAgain_findsVoteOrPlace_createsNone(t *testing.T) {
 // Ops of one call raise one counter: by hands, and by acquires before and behind them. It never
 // falls, and no token of a lock is given twice. The calls are put together at random.
 func TestHand_manyOpsInACall_tokensGrow(t *testing.T) {
+	replay.Each(t, tokensGrow)
+}
+
+func tokensGrow(t *testing.T, seed uint64) {
 	withQueue(t, func(q *queue) {
-		seed := uint64(time.Now().UnixNano())
-		t.Logf("seed %d", seed)
-		rnd := rand.New(rand.NewPCG(seed, 1))
+		rnd := replay.RNG(seed)
 		clients := []string{alice, bob, carol}
 		// The locks share a counter.
 		locks := []*protocol.Lock{protocol.NewLock(handLock, protocol.Plain)}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
@@ -73,9 +74,8 @@ var versioned = []string{
 
 // The interpreter runs Lua, calls commands and turns values into replies as Redis does.
 func TestScript_snippets_sameAsRedis(t *testing.T) {
-	if _, _, err := localredis.Find(); err != nil {
-		t.Skip(err)
-	}
+	needs.Redis(t)
+	needs.EveryServer(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -108,7 +108,7 @@ func (m *Master) Restart() {
 	defer m.mu.Unlock()
 	m.up, m.paused = true, false
 	m.renewLocked(&m.id.RunID, "run", &m.runs)
-	m.id.ReplID = ""
+	m.id.ReplID, m.id.Evicted = "", 0
 }
 
 // Pause stops the master, as SIGSTOP does. It answers nothing; connections stay open,
@@ -132,6 +132,17 @@ func (m *Master) Resume() {
 
 // Flush removes all keys. The identity does not change (docs/safety.md A9).
 func (m *Master) Flush() { m.replace(newData(), false) }
+
+// Evict removes these keys, as a master does that is short of memory and whose policy allows it, and counts
+// them.
+func (m *Master) Evict(keys ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	db := m.dbLocked()
+	for _, key := range keys {
+		m.id.Evicted += int64(db.Del(key))
+	}
+}
 
 // Snapshot is a copy of the data as it is now.
 func (m *Master) Snapshot() *Data {

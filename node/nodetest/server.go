@@ -64,8 +64,8 @@ func (m *Master) infoLocked() string {
 		second = "1"
 	}
 	program, version, _ := strings.Cut(m.id.Version, " ")
-	return fmt.Sprintf("run_id:%s\r\nserver_name:%s\r\n%s_version:%s\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\nmaxmemory_policy:%s\r\n",
-		m.id.RunID, program, program, version, m.id.Role, m.id.ReplID, second, m.id.Eviction)
+	return fmt.Sprintf("run_id:%s\r\nserver_name:%s\r\n%s_version:%s\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\nmaxmemory_policy:%s\r\nevicted_keys:%d\r\n",
+		m.id.RunID, program, program, version, m.id.Role, m.id.ReplID, second, m.id.Eviction, m.id.Evicted)
 }
 
 func (m *Master) killLocked(by *conn, id string) int {

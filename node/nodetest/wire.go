@@ -46,6 +46,17 @@ const (
 	LoseReply        // executed, but the client gets no reply
 )
 
+// errDialTimeout is what package net returns when a dial takes too long. Like that one it is a
+// context.DeadlineExceeded, although nobody's context ended.
+var errDialTimeout = &net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string        { return "i/o timeout" }
+func (timeoutError) Timeout() bool        { return true }
+func (timeoutError) Temporary() bool      { return true }
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+
 // conn is the client's end of one connection, and the wire behind it. It has no
 // goroutine: Write executes the commands that arrive at once, timers execute the others.
 type conn struct {
@@ -91,13 +102,13 @@ func (n *Node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	fault := n.faultFor(Command{Name: "dial"})
 	if fault.Lose != LoseNothing {
 		<-ctx.Done()
-		return nil, os.ErrDeadlineExceeded
+		return nil, errDialTimeout
 	}
 	if wait := fault.Delay + fault.ReplyDelay; wait > 0 {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, os.ErrDeadlineExceeded
+			return nil, errDialTimeout
 		}
 	}
 	m := n.m

@@ -58,6 +58,7 @@ var (
 	announce = hook.Announce.(func(context.Context, *redlock.Lease, time.Time, string) time.Duration)
 	retract  = hook.Retract.(func(*redlock.Lease))
 	jitter   = hook.Jitter.(func(*redlock.Client, time.Duration) time.Duration)
+	serving  = hook.Serving.(func(*redlock.Client) context.Context)
 	observe  = hook.Observe.(func(*redlock.Client, string) (<-chan struct{}, func()))
 )
 
@@ -180,8 +181,8 @@ func (e *Election) check(ctx context.Context) error {
 // or fn fails.
 //
 // fn's context is ctx, ended early by the end of the term: with [redlock.ErrLost] as its cause if the
-// lease was lost, before another process can lead, or with [ErrResigned]. [redlock.LeaseFrom] finds
-// the lease in it. When it ends fn must stop what only a leader may do, and return. Run never
+// lease was lost, before another process can lead, with [ErrResigned], or with redlock.ErrClosed when
+// redlock.Client.Shutdown begins. [redlock.LeaseFrom] finds the lease in it. When it ends fn must stop what only a leader may do, and return. Run never
 // calls fn while an earlier call has not returned, so a fn that ignores its context does not lead
 // again. As long as such a fn runs after ctx ended or the leader resigned, the term goes on and nobody
 // else leads ([redlock.WithMaxHold] bounds that).
@@ -211,6 +212,7 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, term Te
 		return fmt.Errorf("%w: %q; make another Election to be two candidates", ErrRunning, e.Name())
 	}
 	defer e.stop()
+	served := serving(e.client)
 	for {
 		lease, err := e.mutex.Lock(ctx)
 		if err != nil {
@@ -220,7 +222,7 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, term Te
 		if err != nil {
 			return err
 		}
-		if !lost && !sleep(ctx, e.set.pause-e.jitter(e.set.pause/2)) {
+		if !lost && served.Err() == nil && !sleep(ctx, e.set.pause-e.jitter(e.set.pause/2)) {
 			return e.ended(ctx, nil)
 		}
 	}
@@ -248,12 +250,15 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 	e.mu.Lock()
 	e.leads = now
 	e.mu.Unlock()
+	served := serving(e.client)
+	unhook := context.AfterFunc(served, func() { resign(context.Cause(served)) }) // else Shutdown would wait for a leader that knows nothing
 	hush := e.announce(ctx, lease, term)
 	leader, stop := lease.Bind(candidate)
 	var unlocked error
 	func() {
 		defer func() { // after a panic too
 			stop()
+			unhook()
 			resign(context.Canceled)
 			hush()
 			unlocked = lease.Unlock(ctx)
@@ -273,7 +278,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			err = fmt.Errorf("election %q: %w", term.Name, err)
 		}
 	}()
-	if err != nil && unlocked != nil {
+	if err != nil && errors.Is(unlocked, redlock.ErrLost) {
 		err = errors.Join(err, unlocked)
 	}
 	return lost, err

@@ -38,6 +38,9 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	v := newView(time.Now(), e.jitter)
 	for {
 		s := e.look(ctx)
+		if ctx.Err() != nil {
+			return Leader{}, e.ended(ctx, nil)
+		}
 		show, pause := v.next(s, time.Now())
 		if show || final(s.err) {
 			return v.shown.result()
@@ -89,10 +92,11 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// final says whether err does not go away by itself.
+// final says whether err, that of a look, does not go away by itself. An error that is ErrUnreachable
+// does, whatever one of the masters said.
 func final(err error) bool {
-	return errors.Is(err, redlock.ErrConfig) || errors.Is(err, redlock.ErrClosed) || errors.Is(err, redlock.ErrRefused) ||
-		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	return !errors.Is(err, redlock.ErrUnreachable) &&
+		(errors.Is(err, redlock.ErrConfig) || errors.Is(err, redlock.ErrClosed) || errors.Is(err, redlock.ErrRefused))
 }
 
 // sight is what one look at the masters found: a leader, or why there is none.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // HoldsUntil by its definition: the last instant before which a quorum counts.
@@ -193,9 +194,14 @@ func TestAttempt_Next_decisions(t *testing.T) {
 
 // Whatever an attempt knows, what Next says can be done, and it is never asked again at the same instant for nothing.
 func TestAttempt_Next_anyKnowledge_goesOn(t *testing.T) {
-	r := rand.New(rand.NewPCG(seed(t), 0))
+	for seed := range replay.Many(t, 200) {
+		attemptGoesOn(t, replay.RNG(seed))
+	}
+}
+
+func attemptGoesOn(t *testing.T, r *rand.Rand) {
 	soon := func() time.Duration { return at10 + time.Duration(r.IntN(5)-2)*time.Second }
-	for range 200_000 {
+	for range 1000 {
 		a := attempt()
 		a.Luck, a.Retries, a.Deaf = r.Float64(), r.IntN(3), r.IntN(5) == 0
 		for n := range a.Seen {

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // with is w changed.
@@ -31,25 +32,37 @@ type size uint8
 
 const (
 	small size = iota // always, side by side
-	large             // not under the race detector, which makes it six times slower and has nothing to find here, nor with -short
-	soak              // with REDLOCK_SOAK=1 only
+	large             // in .ci/run
+	soak              // in a soak
 )
 
-// begin skips a test of a world that is not to be explored now, or lets it run beside others.
-func begin(t *testing.T, s size) {
-	switch {
-	case s == small:
+// beside lets tests of small worlds run beside each other. Large ones take too much memory for that.
+func beside(t *testing.T, s size) {
+	if s == small {
 		t.Parallel()
-	case s == soak && !quorumtest.Soak():
-		t.Skip("set REDLOCK_SOAK=1")
-	case raceEnabled || testing.Short():
-		t.Skip("large")
 	}
 }
 
 // TestClocks_soundWorlds_exhausted visits every state of worlds in which the protocol is as it is specified. The counts
 // keep a broken explorer, or a change of the model that nobody noticed, from passing.
 func TestClocks_soundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	clocksExhausted(t, small)
+}
+
+func TestClocks_largeSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	clocksExhausted(t, large)
+}
+
+func TestClocks_largestSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.Soak(t)
+	clocksExhausted(t, soak)
+}
+
+func clocksExhausted(t *testing.T, of size) {
 	tests := []struct {
 		name            string
 		world           Clocks
@@ -79,8 +92,11 @@ func TestClocks_soundWorlds_exhausted(t *testing.T) {
 		{"one master, TTL bound to the sign of life, three clients", with(oneMaster, func(w *Clocks) { w.Bound, w.Restarts = true, 1 }), 372_636, 103_620, soak},
 	}
 	for _, test := range tests {
+		if test.size != of {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
-			begin(t, test.size)
+			beside(t, of)
 			result, err := test.world.Check()
 			t.Logf("%+v", result)
 			if err != nil {
@@ -99,6 +115,18 @@ var handed = with(threeMasters, func(w *Clocks) { w.Handed = true })
 // TestClocks_droppedRules_refuted finds the counter-example of every rule that time is needed for. What happens in it
 // the sound world must not allow.
 func TestClocks_droppedRules_refuted(t *testing.T) {
+	needs.NoRace(t, computes)
+	clocksRefuted(t, small)
+}
+
+// TestClocks_droppedRules_largeWorlds_refuted finds what TestClocks_droppedRules_refuted finds, in larger worlds too.
+func TestClocks_droppedRules_largeWorlds_refuted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.Soak(t) // each of these rules has a small world as well
+	clocksRefuted(t, soak)
+}
+
+func clocksRefuted(t *testing.T, of size) {
 	const two, behind = "hold the lock at once", "something of it is there still"
 	one := with(oneMaster, func(w *Clocks) { w.Clients, w.Attempts, w.TTL, w.Handed = 2, 1, 2, true })
 	tests := []struct {
@@ -118,17 +146,20 @@ func TestClocks_droppedRules_refuted(t *testing.T) {
 		{H5, with(handed, oneTick), two, 19_383, small},
 		{H6, one, two, 867, small},
 		{H6, with(handed, oneTick), two, 397_324, soak},
-		{H9Settle, with(handed, func(w *Clocks) { oneTick(w); w.Restarts, w.Keeps = 1, true }), two, 53_089, large},
+		{H9Settle, with(handed, func(w *Clocks) { oneTick(w); w.Restarts, w.Keeps = 1, true }), two, 53_089, small},
 		{H9Claim, with(handed, func(w *Clocks) { w.Epochs, w.Claims = true, true }), two, 23_080, small},
 		{H10Epoch, with(handed, func(w *Clocks) { oneTick(w); w.Epochs, w.Beats = true, true }), two, 3_998, small},
 		{H13, with(handed, func(w *Clocks) { oneTick(w); w.Restarts = 1 }), two, 28_772, small},
 		{H14, handed, behind, 17, small},
-		{H16, with(threeMasters, func(w *Clocks) { oneTick(w); w.Jumps = 1 }), two, 75_456, large},
+		{H16, with(threeMasters, func(w *Clocks) { oneTick(w); w.Jumps = 1 }), two, 75_456, small},
 		{H17, with(oneMaster, func(w *Clocks) { w.Clients, w.TTL, w.Jumps = 2, 2, 1 }), two, 5_880, small},
 	}
 	for _, test := range tests {
+		if test.size != of {
+			continue
+		}
 		t.Run(test.rule.String(), func(t *testing.T) {
-			begin(t, test.size)
+			beside(t, of)
 			world := with(test.world, func(w *Clocks) { w.Drop = test.rule })
 			result, err := world.Check()
 			refuted(t, result, err, test.reason, test.states)
@@ -176,29 +207,31 @@ func stopped(t *testing.T, err error) {
 	}
 }
 
-// TestClocks_walks_hold makes random runs of a world that is too large to explore.
+// TestClocks_walks_hold makes random runs of a world that is too large to explore. Those of the list must get somewhere: four votes are counted in
+// each. They are the same in each run, so a correct build never misses that.
 func TestClocks_walks_hold(t *testing.T) {
+	needs.NoRace(t, computes)
 	worlds := map[string]Clocks{
 		"five masters":               {Masters: 5, Clients: 3, Attempts: 2, TTL: 3, Short: 2, Life: 2, Delay: 1, Beats: true, Claims: true, Strange: true, Restarts: 2},
 		"three masters, clocks jump": {Masters: 3, Clients: 3, Attempts: 2, TTL: 3, Short: 2, Life: 3, Beats: true, Claims: true, Restarts: 1, Jumps: 2},
 		"three masters, readers":     {Masters: 3, Clients: 3, Attempts: 2, TTL: 3, Short: 3, Life: 3, Beats: true, Claims: true, Readers: 2, Restarts: 1},
 	}
-	walks := often(1500, 300_000)
+	walks := often(t, 1500, 300_000)
 	for name, world := range worlds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			first, heard := seed(t), 0
-			for i := range walks {
-				trace, err := world.Walk(first+uint64(i), 150)
+			heard := 0
+			for seed := range replay.Many(t, walks) {
+				trace, err := world.Walk(seed, 150)
 				if err != nil {
-					t.Fatalf("walk %d: %v", first+uint64(i), err)
+					t.Fatalf("walk %d: %v", seed, err)
 				}
 				for _, step := range trace.Steps {
 					heard += boolTo[int](step.Kind == Hear)
 				}
 			}
 			t.Logf("%d votes counted in %d walks", heard, walks)
-			if heard < 4*walks {
+			if replay.Listed() && heard < 4*walks {
 				t.Errorf("only %d votes counted in %d walks", heard, walks)
 			}
 		})
@@ -207,6 +240,7 @@ func TestClocks_walks_hold(t *testing.T) {
 
 // TestClocks_walks_refuteToo makes sure that walks get where things go wrong. Fixed seeds: it cannot fail by luck.
 func TestClocks_walks_refuteToo(t *testing.T) {
+	needs.NoRace(t, computes)
 	for _, rule := range []Rule{H1, H2, H3, H4Leave, H4Unlock, H5, H6, H9Settle, H13, H14, H16, H17} {
 		world := Clocks{Masters: 3, Clients: 3, Attempts: 2, TTL: 2, Short: 2, Life: 2, Beats: true, Drop: rule}
 		switch rule {

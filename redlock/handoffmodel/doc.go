@@ -49,7 +49,7 @@
 //
 // H1 to H15 are those of the design note; H16 to H19 were found here.
 //
-// The sound protocol holds in every state of these worlds; the soak is REDLOCK_SOAK=1:
+// The sound protocol holds in every state of these worlds; the large ones in .ci/run, and some in make soak alone (REDLOCK_TIER=soak):
 //
 //	Clocks, three masters and two clients, in seven worlds    225,000 to 1,450,000 states   TestClocks_soundWorlds_exhausted
 //	the same with ticks of one, and where an epoch ends       60,000 to 1,030,000

@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 const ms = time.Millisecond
@@ -30,6 +33,7 @@ func simulate(t *testing.T, p setup, seed uint64) *sim {
 // TestSimulation_costs is the table of README.md: trips from an Unlock to the next grant, and commands a master
 // for each acquisition.
 func TestSimulation_costs(t *testing.T) {
+	needs.NoRace(t, computes)
 	tests := []struct {
 		name     string
 		setup    setup
@@ -50,7 +54,6 @@ func TestSimulation_costs(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			begin(t, large)
 			s := simulate(t, test.setup, 7)
 			t.Log(s.report())
 			trip := float64(s.trip + s.jitter/2)
@@ -109,33 +112,34 @@ func (s *sim) unserved() string {
 }
 
 // TestSimulation_faultsCease_everyWaiterIsServed is the rule against standstill: once faults have ceased every live
-// waiter has the lock within a bound, and nothing is left on the masters. With REDLOCK_SOAK=1 it makes 3000 runs.
+// waiter has the lock within a bound, and nothing is left on the masters. In a soak it makes 3000 runs.
 func TestSimulation_faultsCease_everyWaiterIsServed(t *testing.T) {
-	runs := often(60, 3000)
-	first, locks, longest := seed(t), 0, time.Duration(0)
-	for i := range uint64(runs) {
+	needs.NoRace(t, computes)
+	locks, longest := 0, time.Duration(0)
+	for seed := range replay.Many(t, often(t, 60, 3000)) {
 		p := troubled
-		p.faults, p.java, p.sharedCounter = trouble(first+i), (first+i)%4 == 0, (first+i)%3 == 0
-		s := simulate(t, p, first+i)
+		p.faults, p.java, p.sharedCounter = trouble(seed), seed%4 == 0, seed%3 == 0
+		s := simulate(t, p, seed)
 		if left := s.unserved(); left != "" {
-			t.Fatalf("seed %d: %s\n%s\n%s", first+i, left, s.report(), s.tail(60))
+			t.Fatalf("seed %d: %s\n%s\n%s", seed, left, s.report(), s.tail(60))
 		}
 		locks += s.seen.grants
-		longest = max(longest, s.seen.lastGrant-time.Second-s.quietAt)
+		last := s.seen.lastGrant - time.Second - s.quietAt
+		longest = max(longest, last)
+		// The longest way: the holder dies with a full TTL.
+		if bound := troubled.ttl + Liveness; last > bound {
+			t.Errorf("seed %d: the last waiter was served %v after the faults had ceased, want %v or less", seed, last, bound)
+		}
 	}
-	t.Logf("%d runs, %d locks, the last one %v after the faults had ceased", runs, locks, longest)
-	// The longest way: the holder dies with a full TTL.
-	if bound := troubled.ttl + Liveness; longest > bound {
-		t.Errorf("the last waiter was served %v after the faults had ceased, want %v or less", longest, bound)
-	}
+	t.Logf("%d locks, the last one %v after the faults had ceased", locks, longest)
 }
 
 // TestSimulation_anySetUp_everyWaiterIsServed draws the set-up too: masters, trips, TTLs, how much is lost.
 func TestSimulation_anySetUp_everyWaiterIsServed(t *testing.T) {
-	runs := often(20, 3000)
-	first, locks := seed(t), 0
-	for i := range uint64(runs) {
-		r := rand.New(rand.NewPCG(first+i, 4))
+	needs.NoRace(t, computes)
+	locks := 0
+	for seed := range replay.Many(t, often(t, 20, 3000)) {
+		r := rand.New(rand.NewPCG(seed, 4))
 		p := troubled
 		p.masterCount, p.clientCount, p.callers = []int{3, 5, 5, 7}[r.IntN(4)], 2+r.IntN(8), 1+r.IntN(4)
 		p.ttl = []time.Duration{time.Second, 2 * time.Second, 10 * time.Second}[r.IntN(3)]
@@ -145,20 +149,21 @@ func TestSimulation_anySetUp_everyWaiterIsServed(t *testing.T) {
 		p.hold = []time.Duration{0, ms, 500 * ms}[r.IntN(3)]
 		p.lost = []float64{0, 0.3, 0.9}[r.IntN(3)]
 		p.ticketError = []time.Duration{0, 10 * ms, 5 * time.Second}[r.IntN(3)]
-		p.length, p.faults = 90*time.Second, trouble(first+i)
+		p.length, p.faults = 90*time.Second, trouble(seed)
 		p.java, p.sharedCounter = r.IntN(4) == 0, r.IntN(3) == 0
-		s := simulate(t, p, first+i)
+		s := simulate(t, p, seed)
 		if left := s.unserved(); left != "" {
-			t.Fatalf("seed %d: %s\n%s\n%s", first+i, left, s.report(), s.tail(60))
+			t.Fatalf("seed %d: %s\n%s\n%s", seed, left, s.report(), s.tail(60))
 		}
 		locks += s.seen.grants
 	}
-	t.Logf("%d runs, %d locks", runs, locks)
+	t.Logf("%d locks", locks)
 }
 
 // TestSimulation_ticketOrYieldDropped_standsStill shows what rule H11 is for: eight clients meet at a free lock, on a
 // network that reorders.
 func TestSimulation_ticketOrYieldDropped_standsStill(t *testing.T) {
+	needs.NoRace(t, computes)
 	meet := with(crowd, func(p *setup) { p.clientCount, p.callers, p.jitter, p.length = 8, 1, 5*ms, 20*time.Second })
 	for _, rule := range []Rule{Sound, H11Ticket, H11Yield} {
 		worst := 1 << 30
@@ -187,6 +192,7 @@ func (s *sim) pause() time.Duration {
 // TestSimulation_waiterDies_pause is how long everybody else waits for a waiter that dies: not at all when its
 // connection is closed (H19), and else for the short TTL of the vote that it was handed (H12).
 func TestSimulation_waiterDies_pause(t *testing.T) {
+	needs.NoRace(t, computes)
 	dies := with(crowd, func(p *setup) { p.clientCount, p.callers, p.length = 8, 1, 15*time.Second })
 	for _, test := range []struct {
 		name        string
@@ -229,6 +235,7 @@ func TestSimulation_deafClient_servedAndBearable(t *testing.T) {
 // TestSimulation_publishMiscounts_clientServed has PUBLISH not count a client that hears its messages, as when it is
 // subscribed at another server of a Redis Cluster. It is passed over until it has been next for long.
 func TestSimulation_publishMiscounts_clientServed(t *testing.T) {
+	needs.NoRace(t, computes)
 	p := with(crowd, func(p *setup) {
 		p.clientCount, p.callers, p.length = 8, 1, 30*time.Second
 		p.faults = func(s *sim) {
@@ -249,6 +256,7 @@ func TestSimulation_publishMiscounts_clientServed(t *testing.T) {
 
 // TestSimulation_wrongTicket_onlyFairnessSuffers has one client estimate the masters' clock too early.
 func TestSimulation_wrongTicket_onlyFairnessSuffers(t *testing.T) {
+	needs.NoRace(t, computes)
 	right := simulate(t, crowd, 7)
 	for _, early := range []time.Duration{ms, 20 * ms, time.Second} {
 		s := simulate(t, with(crowd, func(p *setup) { p.ticketError = early }), 7)

@@ -11,29 +11,51 @@ import (
 	"sync"
 	"testing"
 	"unsafe"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
-// raceStates is how many states are explored under the race detector, which makes a world six times slower and has
-// nothing to find in a single goroutine. The whole is explored without it: see the Makefile.
-const raceStates = 10_000
+// computes is why a test is run without the race detector, which makes a world six times slower.
+const computes = "one goroutine that only computes"
 
-// TestCheck_soundWorlds_exhausted visits every state of every world and finds nothing. REDLOCK_SOAK=1 adds worlds
-// of up to 3 million states.
+// TestCheck_soundWorlds_exhausted visits every state of every small world and finds nothing.
 //
-// It also holds the table of package membership against what the machine did in these worlds.
+// It also holds what the machine did in these worlds against the table of package membership.
 func TestCheck_soundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	if moves := exhausted(t, small); !t.Failed() {
+		checkTable(t, moves, false)
+	}
+}
+
+// TestCheck_largeSoundWorlds_exhausted does the same with the large worlds. Each row of the table must have been seen in these or in the small ones.
+func TestCheck_largeSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	if moves := exhausted(t, small, large); !t.Failed() {
+		checkTable(t, moves, true)
+	}
+}
+
+// TestCheck_largestSoundWorlds_exhausted does the same with worlds of up to 3 million states.
+func TestCheck_largestSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.Soak(t)
+	if moves := exhausted(t, soak); !t.Failed() {
+		checkTable(t, moves, false)
+	}
+}
+
+// exhausted visits every state of the worlds of these sizes, and returns how often the machine made each move.
+func exhausted(t *testing.T, sizes ...size) map[Move]int {
 	var mu sync.Mutex
-	moves, left := make(map[Move]int), len(soundWorlds)
+	moves := make(map[Move]int)
 	t.Run("worlds", func(t *testing.T) {
 		for _, test := range soundWorlds {
+			if !slices.Contains(sizes, test.size) {
+				continue
+			}
 			t.Run(test.Name, func(t *testing.T) {
-				switch {
-				case test.size == soak && os.Getenv("REDLOCK_SOAK") == "":
-					left--
-					t.Skip("only with REDLOCK_SOAK=1")
-				case test.size > small && testing.Short(), raceEnabled && test.states > raceStates:
-					t.Skip("large")
-				}
 				t.Parallel()
 				result, err := test.Check()
 				t.Log(result)
@@ -45,16 +67,13 @@ func TestCheck_soundWorlds_exhausted(t *testing.T) {
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				left--
 				for m, n := range result.Moves {
 					moves[m] += n
 				}
 			})
 		}
 	})
-	if !t.Failed() {
-		checkTable(t, moves, left == 0)
-	}
+	return moves
 }
 
 // checkTable compares the moves that the machine made with the table in the documentation of package membership. all
@@ -101,9 +120,7 @@ func TestState_hasNoGaps(t *testing.T) {
 // TestCheck_symmetry_losesNothing explores some worlds with and without exchanging masters. Every state of the raw
 // exploration must be one of those that the reduced one has visited, up to the names of masters.
 func TestCheck_symmetry_losesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for _, w := range []World{
 		{Name: "recovery", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 2, Late: 1},
 		{Name: "tokens", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA), Losses: 2, Late: 1, Tokens: true},

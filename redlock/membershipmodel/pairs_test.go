@@ -4,13 +4,11 @@ package membershipmodel
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 
 	ms "github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -51,13 +49,21 @@ func faulty(w World, list List) World {
 // walks at random with losses, late actions and masters out of reach on top, in lists of the same masters and in lists
 // that share two.
 func TestCheck_operatorPairs_hold(t *testing.T) {
-	limit, walks := 30_000, 40
-	switch {
-	case os.Getenv("REDLOCK_SOAK") != "":
-		limit, walks = 3_000_000, 3000
-	case raceEnabled || testing.Short():
-		limit, walks = 3_000, 5
+	needs.NoRace(t, computes)
+	if needs.InSoak(t) {
+		pairsHold(t, 3_000_000, 3000)
+	} else {
+		pairsHold(t, 3_000, 5)
 	}
+}
+
+func TestCheck_operatorPairsFurther_hold(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	pairsHold(t, 30_000, 40)
+}
+
+func pairsHold(t *testing.T, limit, walks int) {
 	for _, w := range operatorPairs() {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
@@ -80,9 +86,7 @@ func TestCheck_operatorPairs_hold(t *testing.T) {
 // TestWalk_operatorPairs_refuted: walks through the pairs find faults too, with fixed seeds, so that it cannot fail by
 // luck.
 func TestWalk_operatorPairs_refuted(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for _, test := range []struct {
 		pair   string
 		broken func(*World)
@@ -111,21 +115,13 @@ func TestWalk_operatorPairs_refuted(t *testing.T) {
 	}
 }
 
-// walk takes random walks from -seed, or from a fresh one, and tells how to repeat one that fails. It returns how many
-// walks took how many locks.
+// walk takes random walks, and returns how many of them took how many locks.
 func walk(t *testing.T, w World, walks, steps int) (won [maxAttempts + 1]int) {
 	t.Helper()
-	first := *seedFlag
-	if *walksFlag > 0 {
-		walks = *walksFlag
-	}
-	if first == 0 {
-		first = rand.Uint64() | 1
-	}
-	for i := range walks {
-		p, err := w.Walk(first+uint64(i), steps)
+	for seed := range replay.Many(t, walks) {
+		p, err := w.Walk(seed, steps)
 		if err != nil {
-			t.Fatalf("%v\nreplay: %s", err, replay.Command(t, "./redlock/membershipmodel", "-walks", "1", "-seed", fmt.Sprint(first+uint64(i))))
+			t.Fatalf("walk %d: %v", seed, err)
 		}
 		last, n := &p.states[len(p.states)-1], 0
 		for a := range w.Attempts {
@@ -135,6 +131,6 @@ func walk(t *testing.T, w World, walks, steps int) (won [maxAttempts + 1]int) {
 		}
 		won[n]++
 	}
-	t.Logf("%d walks of %d steps from seed %d; walks by locks taken: %v", walks, steps, first, won)
+	t.Logf("%d walks of %d steps; walks by locks taken: %v", walks, steps, won)
 	return won
 }

@@ -4,17 +4,12 @@ package membershipmodel
 
 import (
 	"errors"
-	"flag"
-	"os"
 	"reflect"
 	"testing"
 
 	ms "github.com/redlock-go/redlock/internal/membership"
-)
-
-var (
-	seedFlag  = flag.Uint64("seed", 0, "seed of the first random walk; 0 takes a fresh one")
-	walksFlag = flag.Int("walks", 0, "random walks in each world; 0 takes the usual number")
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // walkSteps is long enough for two changes of five masters one after the other.
@@ -50,21 +45,29 @@ var fiveWorlds = []World{
 		Attempts: attempts(lockA, lockB, lockC), Losses: 2, Downs: 1, Blind: 6, Late: 2},
 }
 
-// TestWalk_fiveMasters_holds takes random walks with a fresh seed, which it prints. It asserts too that the walks got
-// somewhere. With REDLOCK_SOAK=1 it takes fifty times as many.
+// TestWalk_fiveMasters_holds takes random walks. It asserts too that those of the list got somewhere. They are the same in each run, so a correct
+// build never misses that. .ci/run takes more (TestWalk_fiveMastersFurther_hold), and a soak fifty times as many as that.
 func TestWalk_fiveMasters_holds(t *testing.T) {
+	needs.NoRace(t, computes)
+	if needs.InSoak(t) {
+		fiveMastersHold(t, 7500)
+	} else {
+		fiveMastersHold(t, 20)
+	}
+}
+
+func TestWalk_fiveMastersFurther_hold(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	fiveMastersHold(t, 150)
+}
+
+func fiveMastersHold(t *testing.T, walks int) {
 	for _, w := range fiveWorlds {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
-			walks := 150
-			switch {
-			case os.Getenv("REDLOCK_SOAK") != "":
-				walks = 7500
-			case raceEnabled || testing.Short():
-				walks = 20
-			}
 			won := walk(t, w, walks, walkSteps)
-			if taken := won[0] + won[1] + won[2] + won[3]; taken >= 20 && won[2]+won[3] < taken/12 {
+			if taken := won[0] + won[1] + won[2] + won[3]; replay.Listed() && taken >= 20 && won[2]+won[3] < taken/12 {
 				t.Errorf("too few walks in which two attempts took the lock: %v", won)
 			}
 		})
@@ -74,9 +77,7 @@ func TestWalk_fiveMasters_holds(t *testing.T) {
 // TestWalk_variants_refuted shows that walks of five masters find faults: with fixed seeds, so that it cannot fail by
 // luck.
 func TestWalk_variants_refuted(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one goroutine that only computes")
-	}
+	needs.NoRace(t, computes)
 	for name, test := range map[string]struct {
 		world  int
 		broken func(*World)

@@ -61,8 +61,7 @@ func with(w World, change func(*World)) World {
 	return w
 }
 
-// size says when a world is explored: always; not with -short; or with REDLOCK_SOAK=1. Under the race detector only
-// worlds of up to raceStates are.
+// size says when a world is explored: always, in .ci/run, or in a soak.
 type size uint8
 
 const (

@@ -19,6 +19,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/metrics"
@@ -238,9 +239,10 @@ func BenchmarkObserver(b *testing.B) {
 // BenchmarkOverhead takes locks on five real masters with and without metrics in turns, and reports
 // how much more processor time of this process a lock takes with them: the median of all turns.
 func BenchmarkOverhead(b *testing.B) {
+	needs.Redis(b)
 	servers, err := localredis.StartN(context.Background(), 5, localredis.Config{})
 	if err != nil {
-		b.Skip(err)
+		b.Fatal(err)
 	}
 	var urls []string
 	for _, s := range servers {

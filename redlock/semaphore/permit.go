@@ -86,9 +86,14 @@ func (p *Permit) Release(ctx context.Context) error {
 	return err
 }
 
-// do runs fn under the permit and gives it back.
+// do runs fn under the permit and gives it back. Of the errors of Release it returns ErrLost only, as
+// redlock.Mutex.Do does.
 func (p *Permit) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
-	defer func() { err = errors.Join(err, p.Release(ctx)) }()
+	defer func() {
+		if gone := p.Release(ctx); errors.Is(gone, redlock.ErrLost) {
+			err = errors.Join(err, gone)
+		}
+	}()
 	held, stop := p.Bind(ctx)
 	defer stop()
 	return fn(held)

@@ -13,15 +13,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
-
-// pkg is this package's folder, for the command that repeats a test.
-const pkg = "./redlock/semaphore"
 
 // rough makes the ways of a client slow and unsafe: of a thousand commands and messages some are held
 // back for up to 300 ms, and some are lost with their connection.
@@ -133,7 +131,7 @@ func (r *run) masters(rng *rand.Rand, until time.Time) {
 
 // runs is how long a random run is.
 func runs() time.Duration {
-	if quorumtest.Race() { // which takes ten times as long
+	if needs.Race { // which takes ten times as long
 		return time.Second
 	}
 	return 3 * time.Second
@@ -182,12 +180,14 @@ func (r *run) clients(i int, seed uint64, until time.Time) {
 
 // Four processes at a time, each of which dies and is replaced, on a rough network, with masters one of which
 // crashes, freezes or loses its data: never more than k permits at once, and when all is over nothing is left.
+//
+// There must be 10 permits, or the runs show nothing. In 60 runs of one seed each there were 15 to 215. The logarithm has the mean 4.2 (67) and the standard
+// deviation 0.63, so one run has fewer than 10 once in 800 times, and 10 runs together once in 10^9 times at the most.
 func TestRandom_faults_neverMoreThanK(t *testing.T) {
-	seed := replay.Seed(t, pkg)
-	for i := range quorumtest.Scale(1, 2000) {
-		seed := seed + uint64(i)
+	acquired, least := 0, quorumtest.Scale(1, 2000)
+	for seed := range replay.Until(t, least+9, func(runs int) bool { return runs >= least && acquired >= 10*least }) {
 		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 0))
+			rng := replay.RNG(seed)
 			r := &run{world: &world{t, simtest.New(3)}, k: 1 + rng.IntN(4)}
 			quorumtest.NoErr(t, r.ms.Init(t.Context(), redlock.WithMaxTTL(4*time.Second)))
 			until := time.Now().Add(runs())
@@ -201,21 +201,23 @@ func TestRandom_faults_neverMoreThanK(t *testing.T) {
 			if err := r.check(r.k); err != nil {
 				t.Errorf("k=%d: %v", r.k, err)
 			}
-			if r.acquired < 10 {
-				t.Errorf("%d permits: the run shows nothing", r.acquired)
-			}
+			acquired += r.acquired
 			time.Sleep(2 * time.Minute)
 			r.nothingLeft()
 		})
-		if t.Failed() {
-			t.Fatalf("failed with the seed %d", seed)
-		}
+	}
+	if replay.Listed() && acquired < 10*least {
+		t.Errorf("%d permits: the runs show nothing", acquired)
 	}
 }
 
-// While everybody wants a permit, each waiter gets one: none is passed for ever.
+// While everybody wants a permit, each waiter gets one: none is passed for ever. Places in a queue decide who is next, so the shares hardly differ: in 60
+// runs of one seed each the least was 10, the most 15 and the longest wait 48 ms.
 func TestRandom_saturated_everybodyIsServed(t *testing.T) {
-	seed := replay.Seed(t, pkg)
+	replay.Each(t, everybodyIsServed)
+}
+
+func everybodyIsServed(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t, simtest.New(3)}
 		quorumtest.NoErr(t, w.ms.Init(t.Context()))

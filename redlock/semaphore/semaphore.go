@@ -356,9 +356,10 @@ func (c *outside) Value(key any) any {
 // ctx, ended early by the loss of the permit, with redlock.ErrLost as its cause. redlock.LeaseFrom
 // finds the slot's lease in it, with its fencing token.
 //
-// Do returns when fn has returned and the permit is given back: fn's error, joined with the error of
-// Release. If no permit can be had, fn does not run and Do returns Acquire's error. A panic in fn
-// gives the permit back and goes on.
+// Do returns when fn has returned and the permit is given back: fn's error, joined with
+// redlock.ErrLost if the permit was lost before that. It returns no other error of Release: a release
+// that was not confirmed is told to the client's Observers. If no permit can be had, fn does not run
+// and Do returns Acquire's error. A panic in fn gives the permit back and goes on.
 func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	if fn == nil {
 		return errNilFunc

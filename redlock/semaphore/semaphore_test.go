@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -151,7 +152,7 @@ func TestAcquire_allTaken_nextWaitsForARelease(t *testing.T) {
 // What a permit costs in trips of 2 ms, and in acquires of a master.
 func TestAcquire_cost(t *testing.T) {
 	for _, k := range []int{1, 10, 100} {
-		if k > 10 && quorumtest.Race() {
+		if k > 10 && needs.Race {
 			break // it takes long, and is the same with more goroutines
 		}
 		inWorld(t, func(t *testing.T, w *world) {

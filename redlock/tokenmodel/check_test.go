@@ -4,30 +4,18 @@ package tokenmodel
 
 import (
 	"errors"
-	"flag"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
 
-	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/needs"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "seed of the random walks; 0 takes a fresh one")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// seed returns the seed of this run and prints how to repeat it.
-func seed(t *testing.T) uint64 {
-	s := *seedFlag
-	if s == 0 {
-		s = rand.Uint64() | 1
-	}
-	t.Logf("seed %d; replay: %s", s, replay.Command(t, "./redlock/tokenmodel", "-seed", fmt.Sprint(s)))
-	return s
-}
+// computes is why a test is run without the race detector, which makes it six times slower.
+const computes = "one goroutine that only computes"
 
 var withOrder = []Property{Unique, RealTime, GrantOrder}
 
@@ -89,6 +77,17 @@ var ce2 = Path{
 // with votes vanishing (334,805), 391,889 with one amnesia (442,185). From 0 only, S0, S1 and S3 hold for three masters and
 // two attempts with clocks right: they need what a dead attempt left behind.
 func TestCheck_soundModels_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	exhausted(t, false)
+}
+
+func TestCheck_largeSoundModels_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	exhausted(t, true)
+}
+
+func exhausted(t *testing.T, large bool) {
 	three := Model{Masters: 3, Attempts: 2, Starts: Spread(3, 3), Properties: withOrder}
 	starts := func(s ...[]int64) func(*Model) { return func(m *Model) { m.Starts = s } }
 	floors := func(m *Model) { m.Starts, m.Floors = Spread(3, 1), []int64{0, 2, 4} }
@@ -98,7 +97,7 @@ func TestCheck_soundModels_exhausted(t *testing.T) {
 		name           string
 		model          Model
 		states, grants int  // all states, and those with two grants or more
-		large          bool // not with -race or -short
+		large          bool // in .ci/run
 	}{
 		{"clocks right", three, 136_953, 10_260, false},
 		{"floors", with(three, floors), 76_392, 6_120, false},
@@ -115,12 +114,12 @@ func TestCheck_soundModels_exhausted(t *testing.T) {
 		{"five masters, from the counters of CE-1", with(fiveMasters, starts(ce1.Start)), 2_813_524, 181_762, true},
 	}
 	for _, test := range tests {
+		if test.large != large {
+			continue
+		}
 		t.Run(test.name, func(t *testing.T) {
-			switch {
-			case !test.large:
+			if !large {
 				t.Parallel()
-			case raceEnabled || testing.Short():
-				t.Skip("large")
 			}
 			result, err := test.model.Check()
 			t.Logf("%+v", result)
@@ -148,6 +147,7 @@ func anyClock(m Model) Model {
 // TestCheck_brokenModels_refuted finds the counter-example of every variant. What a broken rule did, the sound one
 // must not be able to do.
 func TestCheck_brokenModels_refuted(t *testing.T) {
+	needs.NoRace(t, computes)
 	three := Model{Masters: 3, Attempts: 2, Starts: Spread(3, 1)}
 	rule := func(r Rule) Model { return with(three, func(m *Model) { m.Rule = r }) }
 	recovery := func(r Recovery) Model {
@@ -301,6 +301,7 @@ func TestProperties_knownAwards(t *testing.T) {
 // TestCheck_symmetry_losesNothing explores one model without the reduction and compares: every raw state must be an
 // image of a canonical one, and the classes must add up to the raw count. On the way it checks the invariant of a counter.
 func TestCheck_symmetry_losesNothing(t *testing.T) {
+	needs.NoRace(t, computes)
 	for _, m := range []Model{
 		{Masters: 3, Attempts: 2, Starts: [][]int64{{0, 0, 1}}, Floors: []int64{0, 2}},
 		{Masters: 2, Attempts: 2, Starts: Spread(2, 0), Amnesia: 1, VotesMayVanish: true},

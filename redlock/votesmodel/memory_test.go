@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/lua"
@@ -136,12 +137,12 @@ func (s *memory) subscribe(on bool, channels ...string) {
 
 // The same scripts on a master in memory, which is quicker, and where no time passes.
 func TestScripts_inMemory_asTheModel(t *testing.T) {
+	needs.NoRace(t, computes)
 	for _, readers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("readers %t", readers), func(t *testing.T) {
-			first := seed(t)
 			inMemory(t, nil, func(d *driver, w votesmodel.World, reset func()) {
 				w.Readers = readers
-				check(t, d, w, reset, first, runs{short: 3, random: 200, least: 10})
+				check(t, d, w, reset, runs{short: 3, random: 200, least: 10})
 			})
 		})
 	}
@@ -211,6 +212,7 @@ var breaks = []struct{ name, sound, broken string }{
 }
 
 func TestScripts_broken_diverge(t *testing.T) {
+	needs.NoRace(t, computes)
 	votes := lua.Source("votes")
 	for _, b := range breaks {
 		t.Run(b.name, func(t *testing.T) {

@@ -3,9 +3,7 @@
 package votesmodel_test
 
 import (
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,34 +11,25 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock/votesmodel"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the first random path; 0 draws one")
-
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// seed returns the seed of this run, and logs how to repeat it.
-func seed(t *testing.T) uint64 {
-	s := *seedFlag
-	if s == 0 {
-		s = rand.Uint64N(1<<40) | 1
-	}
-	t.Logf("replay: %s", replay.Command(t, "./redlock/votesmodel", "-seed", fmt.Sprint(s)))
-	return s
-}
+// computes is why a test is run without the race detector, which makes it ten times slower.
+const computes = "one goroutine that only computes"
 
 // runs is how much is replayed: all short paths of so many steps, and so many random ones. In them everything must
 // happen so many times at least.
 type runs struct{ short, random, least int }
 
 // check replays paths, and fails at the first step that differs. reset makes the master new.
-func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), first uint64, n runs) {
+func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), n runs) {
 	t.Helper()
-	if quorumtest.Soak() {
+	if needs.InSoak(t) {
 		n.short, n.random = n.short+1, n.random*50
 	}
 	short := votesmodel.Short(w, n.short)
@@ -51,15 +40,18 @@ func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), f
 		}
 		count(seen, path)
 	}
-	for i := range uint64(n.random) {
-		path := votesmodel.Paths(w, first+i, 1, 60)[0]
+	for seed := range replay.Many(t, n.random) {
+		path := votesmodel.Paths(w, seed, 1, 60)[0]
 		if err := again(w, path, at, reset); err != nil {
-			t.Fatalf("path of seed %d: %v", first+i, err)
+			t.Fatalf("path of seed %d: %v", seed, err)
 		}
 		count(seen, path)
 	}
 	t.Logf("%d short paths, %d random ones; in them %v", len(short), n.random, seen)
-	// What is never answered is not compared.
+	if !replay.Listed() {
+		return
+	}
+	// What is never answered is not compared. The paths of the list are the same in each run.
 	for _, what := range []string{
 		"acquire granted", "acquire held", "acquire refused", "release granted", "release absent", "extend granted", "extend refused",
 		"confirm granted", "confirm absent", "confirm refused", "queued", "several ops in a call", "hand", "wake", "Redisson",

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,8 +25,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newClock(t *testing.T) (*Clock, string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := Build(t.Context(), dir); err != nil {
-		t.Skip(err)
+	if err := Build(t.Context(), dir); errors.Is(err, ErrUnavailable) {
+		needs.Missing(t, "programs", err.Error())
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	c, err := New(dir)
 	if err != nil {

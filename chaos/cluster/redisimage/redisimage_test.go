@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,11 +40,9 @@ func untar(t *testing.T, archive []byte) map[string][]byte {
 }
 
 func TestArchive_installedServer_selfContained(t *testing.T) {
+	needs.Redis(t)
 	labels := map[string]string{"who": "test"}
 	archive, err := Archive(t.Context(), "x:y", labels)
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

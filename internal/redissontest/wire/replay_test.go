@@ -8,16 +8,15 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 )
 
 // Played on real masters, call by call, the effects never show a lock without a TTL, publish what was recorded, and
 // leave nothing behind but the fencing counter, which Redisson never deletes.
 func TestEffects_playedOnRealMasters_noLockWithoutTTLAndNothingLeft(t *testing.T) {
+	needs.Redis(t)
 	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{})
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"context"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -81,13 +82,46 @@ func (p *Pipeline) Time() *redis.TimeCmd {
 	return cmd
 }
 
-// Info adds requests for two sections of INFO, after all ops added so far.
-func (p *Pipeline) Info() (server, replication *redis.StringCmd) {
+// Info adds a request for each of these sections of INFO, after all ops added so far.
+func (p *Pipeline) Info(sections ...string) Info {
 	p.closeCall()
-	server = redis.NewStringCmd(background, "info", "server")
-	replication = redis.NewStringCmd(background, "info", "replication")
-	p.cmds = append(p.cmds, server, replication)
-	return server, replication
+	info := NewInfo(sections...)
+	for _, cmd := range info {
+		p.cmds = append(p.cmds, cmd)
+	}
+	return info
+}
+
+// Info is a request for sections of INFO: a call for each, because Redis 6.2 takes no more.
+type Info []*redis.StringCmd
+
+// NewInfo returns the request, which is not sent.
+func NewInfo(sections ...string) Info {
+	info := make(Info, len(sections))
+	for i, section := range sections {
+		info[i] = redis.NewStringCmd(background, "info", section)
+	}
+	return info
+}
+
+// AddTo adds the request to pipe.
+func (in Info) AddTo(ctx context.Context, pipe redis.Pipeliner) Info {
+	for _, cmd := range in {
+		_ = pipe.Process(ctx, cmd)
+	}
+	return in
+}
+
+// Text returns the sections one after the other, or the first error.
+func (in Info) Text() (string, error) {
+	text := ""
+	for _, cmd := range in {
+		if err := cmd.Err(); err != nil {
+			return "", err
+		}
+		text += cmd.Val()
+	}
+	return text, nil
 }
 
 // closeCall ends the call of votes.lua that is being gathered.

@@ -4,7 +4,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -21,10 +21,8 @@ import (
 // of them go in one call. us-cpu/pair is the server's own CPU time. To compare two builds,
 // run them in turn: the machine makes more difference than the scripts.
 func BenchmarkVotes(b *testing.B) {
+	needs.Redis(b)
 	s, err := localredis.Start(context.Background(), localredis.Config{})
-	if errors.Is(err, localredis.ErrNoServer) {
-		b.Skip(err)
-	}
 	noErr(b, err)
 	b.Cleanup(func() { _ = s.Close() })
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})

@@ -3,13 +3,13 @@
 package wire
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/localredis"
 )
@@ -17,10 +17,9 @@ import (
 // A command that fails for one op of a call is that op's answer. The votes of the others stand,
 // and their counters are raised.
 func TestVotes_timeDenied_failsOneOp(t *testing.T) {
+	needs.Redis(t)
+	needs.EveryServer(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{})
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
 	noErr(t, err)
 	t.Cleanup(func() { _ = s.Close() })
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock/fence"
 	"github.com/redlock-go/redlock/redlock/fence/internal/fencetest"
@@ -25,10 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // dial starts a redis-server of its own for the test, or skips it where none is installed.
 func dial(t *testing.T, args ...string) *redis.Client {
 	t.Helper()
+	needs.Redis(t)
 	s, err := localredis.Start(t.Context(), localredis.Config{Args: args})
-	if errors.Is(err, localredis.ErrNoServer) {
-		t.Skip(err)
-	}
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
@@ -53,6 +52,7 @@ func wantStale(t *testing.T, err error, want fence.StaleError) {
 }
 
 func TestPresent_sequenceOfTokens_largestKept(t *testing.T) {
+	needs.EveryServer(t)
 	c := dial(t)
 	for _, token := range []int64{5, 5, 6, 10, 1790000000123456, fence.MaxToken - 1, fence.MaxToken, fence.MaxToken} {
 		must(t, Present(t.Context(), c, "account", token))
@@ -69,6 +69,7 @@ func TestPresent_sequenceOfTokens_largestKept(t *testing.T) {
 }
 
 func TestPresent_tokensOfDifferentLength_comparedAsNumbers(t *testing.T) {
+	needs.EveryServer(t)
 	c := dial(t)
 	must(t, Present(t.Context(), c, "account", 10))
 	wantStale(t, Present(t.Context(), c, "account", 9), fence.StaleError{Resource: "account", Token: 9, Seen: 10})
@@ -76,6 +77,7 @@ func TestPresent_tokensOfDifferentLength_comparedAsNumbers(t *testing.T) {
 }
 
 func TestPresent_fenceWithTTL_madePermanent(t *testing.T) {
+	needs.EveryServer(t)
 	c := dial(t)
 	must(t, c.Set(t.Context(), "redlock_fence:{account}", 5, time.Hour).Err())
 	must(t, Present(t.Context(), c, "account", 5))
@@ -85,6 +87,7 @@ func TestPresent_fenceWithTTL_madePermanent(t *testing.T) {
 }
 
 func TestSet_afterPresent_byWhoWasSeen(t *testing.T) {
+	needs.EveryServer(t)
 	c := dial(t)
 	if err := Set(t.Context(), c, "account", 5, "x"); !errors.Is(err, fence.ErrNotPresented) {
 		t.Errorf("no fence: %v", err)
@@ -102,6 +105,7 @@ func TestSet_afterPresent_byWhoWasSeen(t *testing.T) {
 }
 
 func TestDo_replies_asTheCommandGivesThem(t *testing.T) {
+	needs.EveryServer(t)
 	c := dial(t)
 	must(t, Present(t.Context(), c, "k", 5))
 	do := func(want any, command string, args ...any) {
@@ -127,6 +131,7 @@ func TestDo_replies_asTheCommandGivesThem(t *testing.T) {
 }
 
 func TestFence_keyHoldsSomethingElse_namedInTheError(t *testing.T) {
+	needs.EveryServer(t)
 	c := dial(t)
 	for _, value := range []string{"soon", "", "0x10", "-7", "1e3", "99999999999999999999"} {
 		must(t, c.Set(t.Context(), "redlock_fence:{account}", value, 0).Err())
@@ -176,9 +181,8 @@ func TestDo_badInput_namedInTheError(t *testing.T) {
 
 // The server itself says in which slot a key is, and refuses a script over two slots.
 func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
-	if _, version, _ := localredis.Find(); strings.HasPrefix(version, "redis 6.") {
-		t.Skip("redis-server has --cluster-port since 7.0")
-	}
+	needs.Cluster(t)
+	needs.EveryServer(t)
 	// The bus listens on port+10000 if not told otherwise, which may be taken or above 65535.
 	bus, err := net.Listen("tcp4", "127.0.0.1:0")
 	must(t, err)
@@ -222,6 +226,7 @@ func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
 }
 
 func TestPresent_concurrentFirstPresenters_largestWins(t *testing.T) {
+	needs.EveryServer(t)
 	const presenters = 8
 	c := dial(t)
 	for r := range 20 {
@@ -268,6 +273,7 @@ func (r register) Overwrite(value string) error {
 }
 
 func TestFence_randomInterleavings_noLostUpdate(t *testing.T) {
+	needs.EveryServer(t)
 	c := dial(t)
 	fencetest.Verify(t, 200, func(t *testing.T, run int) fencetest.Register {
 		return register{t: t, c: c, key: fmt.Sprintf("%s-%d", t.Name(), run)}

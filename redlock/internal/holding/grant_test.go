@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/walks"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 const (
@@ -199,7 +199,9 @@ func FuzzGrant(f *testing.F) {
 
 // The same steps, drawn at random.
 func TestGrant_randomWalks_countsWhatTheModelCounts(t *testing.T) {
-	walks.Random(t, "./redlock/internal/holding", 5000, 40, walk)
+	for seed := range replay.Many(t, 5000) {
+		walk(t, replay.Bytes(seed, 40))
+	}
 }
 
 // walk takes a grant through steps.

@@ -94,6 +94,29 @@ func (r *Round) split() bool {
 	return taken < r.Need && (r.Granted || !r.Held || r.RetryAfter == 0 && !r.Behind)
 }
 
+// soonest is when a quorum could be free if each master that has not answered yet is free by then. A round ends at the refusals of
+// a quorum, and the other masters may have less time left than those.
+func (r *Round) soonest() time.Duration {
+	var left []time.Duration
+	at, open := r.Need-1, 0
+	for i := range r.Replies {
+		switch reply := &r.Replies[i]; {
+		case reply.Outcome == protocol.Unknown && reply.Err == nil:
+			open++
+		case reply.Outcome == protocol.Granted:
+			at--
+		case reply.Outcome == protocol.Held && reply.Remaining > 0:
+			left = append(left, reply.Remaining)
+		}
+	}
+	at -= open
+	if open == 0 || at < 0 || at >= len(left) {
+		return r.RetryAfter
+	}
+	slices.Sort(left)
+	return min(r.RetryAfter, left[at])
+}
+
 // Patience is how long to wait without being woken. jitter(d) is a random time below d.
 func (p *Place) Patience(r *Round, jitter func(time.Duration) time.Duration) time.Duration {
 	pause := p.pause
@@ -108,7 +131,7 @@ func (p *Place) Patience(r *Round, jitter func(time.Duration) time.Duration) tim
 		p.pause = min(max(2*pause, PauseMin), PauseMax)
 		return p.pause/2 + jitter(p.pause/2)
 	case !r.Behind:
-		return min(r.RetryAfter, nextMax) + time.Millisecond + jitter(time.Millisecond)
+		return min(r.soonest(), nextMax) + time.Millisecond + jitter(time.Millisecond)
 	}
 	// The waiter right behind a dead head finds that out first. Waiters further back give
 	// it time to.

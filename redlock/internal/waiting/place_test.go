@@ -3,11 +3,14 @@
 package waiting
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 )
+
+var errDown = errors.New("down")
 
 // held is the reply of a master that holds the lock for another.
 func held(ticket int64, ahead int, remaining time.Duration) protocol.Reply {
@@ -51,6 +54,8 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 		{"free in a moment", Round{Held: true, RetryAfter: 1, Replies: []protocol.Reply{held(1, 0, 1), held(1, 0, 0)}, Need: 2}, time.Millisecond + 1},
 		{"held by others further ahead", Round{Held: true, Behind: true, Replies: []protocol.Reply{held(1, 1, 0), held(1, 1, 0)}, Need: 2}, 3 * s / 4},
 		{"a quorum is taken, and the rest is free", Round{Held: true, Granted: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
+		{"next in line, and two masters have not answered", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s/2), held(1, 0, s), {}, {}}, Need: 3}, s/2 + time.Millisecond},
+		{"next in line, and two masters are down", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s/2), held(1, 0, s), {Err: errDown}, {Err: errDown}}, Need: 3}, s + time.Millisecond},
 		{"next in line", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
 		{"held for long", Round{Held: true, RetryAfter: time.Hour, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s)}, Need: 2}, nextMax + time.Millisecond},
 		{"right behind", Round{Held: true, Behind: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 1, s), held(1, 2, s)}, Need: 2}, 3 * s / 4},

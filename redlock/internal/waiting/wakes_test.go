@@ -5,7 +5,7 @@ package waiting
 import (
 	"testing"
 
-	"github.com/redlock-go/redlock/internal/walks"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 const (
@@ -88,7 +88,9 @@ func FuzzWakes(f *testing.F) {
 
 // The same steps, drawn at random.
 func TestWakes_randomWalks_asksWhomTheModelNames(t *testing.T) {
-	walks.Random(t, "./redlock/internal/waiting", 5000, 60, walk)
+	for seed := range replay.Many(t, 5000) {
+		walk(t, replay.Bytes(seed, 60))
+	}
 }
 
 // contenderModel is a contender's wakes, with their history.

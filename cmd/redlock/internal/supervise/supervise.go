@@ -36,11 +36,12 @@ const (
 	// The guard kills later than Run does, because Run can say why.
 	guardShare = 40
 
-	// straysLimit is how long a process that the command left behind in its group may take to end by itself.
-	straysLimit = 5 * time.Second
-	// straysEvery is how often Run looks whether they have ended.
+	// straysEvery is how often Run looks whether the processes that the command left behind have ended.
 	straysEvery = 10 * time.Millisecond
 )
+
+// StraysLimit is how long a process that the command left behind in its group may take to end by itself. Tests make it shorter.
+var StraysLimit = 5 * time.Second
 
 // Lease is what the command must not outlive. A *redlock.Lease is one.
 type Lease interface {
@@ -183,11 +184,11 @@ func (r *run) look() time.Duration {
 		return again
 	}
 	if r.straysTo.IsZero() {
-		r.straysTo = time.Now().Add(straysLimit)
+		r.straysTo = time.Now().Add(StraysLimit)
 	}
 	if time.Now().After(r.straysTo) {
 		r.kill()
-		r.say(fmt.Sprintf("the command has ended, and left processes in its group that did not end within %v: they were killed", straysLimit))
+		r.say(fmt.Sprintf("the command has ended, and left processes in its group that did not end within %v: they were killed", StraysLimit))
 	}
 	return min(again, straysEvery)
 }

@@ -6,17 +6,14 @@ package fencetest
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/redlock/fence"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "first seed of the random interleavings; 0 takes one from the clock")
 
 // Register is one resource: a string, empty at first, and its fence, never shown a token. Its methods are called from one goroutine.
 type Register interface {
@@ -150,20 +147,16 @@ func interleave(rng *rand.Rand, r Register, p Protocol) (History, error) {
 }
 
 // search runs p on as many fresh registers as runs says and returns how many lost an update. Where p must not lose one it fails t with
-// the seed, the history and the command that replays it.
+// the seed and the history.
 func search(t *testing.T, p Protocol, runs int, fresh func(t *testing.T, run int) Register) (lost int) {
 	t.Helper()
-	first := *seedFlag
-	if first == 0 {
-		first = uint64(time.Now().UnixNano())
-	}
-	t.Logf("%s: seeds %d to %d", p, first, first+uint64(runs)-1)
-	for run := range runs {
-		seed := first + uint64(run)
-		history, err := interleave(rand.New(rand.NewPCG(seed, 0)), fresh(t, run), p)
+	run := 0
+	for seed := range replay.Many(t, runs) {
+		history, err := interleave(replay.RNG(seed), fresh(t, run), p)
+		run++
 		loss := history.LostUpdate()
 		if err != nil || loss != nil && p == BeforeRead {
-			t.Fatalf("%s: seed %d: %v %v\n%sreplay: go test -run '^%s$' ./redlock/fence/... -seed=%d", p, seed, loss, err, history, t.Name(), seed)
+			t.Fatalf("%s: seed %d: %v %v\n%s", p, seed, loss, err, history)
 		}
 		if loss != nil {
 			lost++
@@ -174,12 +167,12 @@ func search(t *testing.T, p Protocol, runs int, fresh func(t *testing.T, run int
 }
 
 // Verify is the whole property test of one kind of register: BeforeRead never loses an update, and the judge sees the losses of the
-// two broken protocols.
+// two broken protocols in the seeds of the list, which interleave the same in each run.
 func Verify(t *testing.T, runs int, fresh func(t *testing.T, run int) Register) {
 	t.Helper()
 	for _, p := range []Protocol{NoFence, AtWrite, BeforeRead} {
 		t.Run(string(p), func(t *testing.T) {
-			if lost := search(t, p, runs, fresh); (lost > 0) == (p == BeforeRead) {
+			if lost := search(t, p, runs, fresh); replay.Listed() && (lost > 0) == (p == BeforeRead) {
 				t.Errorf("%s: %d of %d runs lost an update", p, lost, runs)
 			}
 		})

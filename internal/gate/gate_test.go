@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/needs"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == spinWord { // flaky starts its own program
+		spin()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// repository writes a small repository that stands for ours and makes it the working folder.
+func repository(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	files["go.mod"] = "module " + module + "\n\ngo 1.25\n"
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv(needs.TierVar, "")
+}
+
+func TestScan_whatTestsSayOfThemselves(t *testing.T) {
+	repository(t, map[string]string{
+		"a/a_test.go": `package a
+import "testing"
+func TestPlain(t *testing.T) {}
+func TestServer(t *testing.T) { needs.EveryServer(t); for range 3 { needs.NoRace(t, "why") } }
+func TestMain(m *testing.M) {}
+func helper(t *testing.T) { needs.InSoak(t) }
+func FuzzA(f *testing.F) {}
+`,
+		"a/testdata/seeds":    "TestServer 17\n",
+		"a/tagged_test.go":    "//go:build mutants\n\npackage a\n\nimport \"testing\"\n\nfunc TestTagged(t *testing.T) {}\n",
+		"b/b.go":              "package b\n\nfunc Start() { needs.Java(nil) }\n",
+		"b/b_test.go":         "package b\n\nimport \"testing\"\n\nfunc TestJava(t *testing.T) {}\n",
+		"own/go.mod":          "module own\n",
+		"own/sub/own_test.go": "package sub\n\nimport \"testing\"\n\nfunc TestOwn(t *testing.T) {}\n",
+	})
+	tests, err := scan(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]testFunc{}
+	for _, f := range tests {
+		found[f.name] = f
+	}
+	if len(found) != 6 {
+		t.Errorf("found %v", tests)
+	}
+	if f := found["TestServer"]; !f.calls("EveryServer") || !f.calls("NoRace") || f.calls("InSoak") || !f.seeds || f.pkg != "./a" || f.module != "." {
+		t.Errorf("TestServer: %+v", f)
+	}
+	if f := found["TestPlain"]; len(f.needs) > 0 || f.seeds || !slices.Contains(f.around, "InSoak") {
+		t.Errorf("TestPlain: %+v", f)
+	}
+	if f := found["TestTagged"]; f.tags != "mutants" {
+		t.Errorf("TestTagged: %+v", f)
+	}
+	if f := found["TestJava"]; !f.calls("Java") {
+		t.Errorf("TestJava: %+v", f)
+	}
+	if f := found["TestOwn"]; f.module != "own" || f.pkg != "./sub" {
+		t.Errorf("TestOwn: %+v", f)
+	}
+	if got := pattern([]testFunc{found["TestPlain"], found["TestJava"], found["TestPlain"]}); got != "^(TestJava|TestPlain)$" {
+		t.Errorf("pattern %s", got)
+	}
+}
+
+func TestGate_badCalls_exit2(t *testing.T) {
+	repository(t, map[string]string{"a/a_test.go": "package a\n"})
+	for _, test := range []struct{ args, err string }{
+		{"", "want one of test, ci"},
+		{"fast", `"fast": want one of test, ci`},
+		{"flaky -tier fast", `REDLOCK_TIER="fast": no such tier`},
+		{"flaky -tier soak", "soak is not a tier that runs as one"},
+		{"flaky -n 0", "want at least 1"},
+		{"test ./a", `"./a": want flags only after test`},
+		{"hunt -budget tomorrow", "invalid value"},
+		{"hunt -only nobody", "no random test has \"nobody\""},
+	} {
+		var out bytes.Buffer
+		code, err := run(t.Context(), strings.Fields(test.args), &out)
+		if code != 2 || err == nil || !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%q: code %d, %v, want %q", test.args, code, err, test.err)
+		}
+	}
+}
+
+func TestGate_badSeedList_exit2AndItsLine(t *testing.T) {
+	repository(t, map[string]string{"a/a_test.go": "package a\n", "a/testdata/seeds": "TestA 1\nTestA one\n"})
+	code, err := run(t.Context(), []string{"test"}, &bytes.Buffer{})
+	if code != 2 || err == nil || !strings.Contains(err.Error(), `a: testdata/seeds:2: "one" is no seed of TestA`) {
+		t.Errorf("code %d, %v", code, err)
+	}
+}
+
+func TestGate_serverMissingButRequired_exit2(t *testing.T) {
+	repository(t, map[string]string{"a/a_test.go": "package a\n"})
+	t.Setenv(needs.RequireVar, "servers")
+	t.Setenv(needs.ServersVar, t.TempDir())
+	code, err := run(t.Context(), []string{"ci"}, &bytes.Buffer{})
+	if code != 2 || err == nil || !strings.Contains(err.Error(), "server redis-6.2 is missing") || !strings.Contains(err.Error(), ".ci/servers") {
+		t.Errorf("code %d, %v", code, err)
+	}
+}
+
+const mixed = `package a
+import ("testing"; "os")
+func TestGood(t *testing.T) { t.Run("seed=7", func(t *testing.T) {}) }
+func TestSkips(t *testing.T) { t.Skip("no such thing here") }
+func TestBad(t *testing.T) { t.Run("part", func(t *testing.T) { if os.Getenv("GOOD") == "" { t.Error("this is why") } }) }
+`
+
+// A run with a failed test, a package that does not build and one that breaks off is red, and says each.
+func TestGate_quick_countsAndSays(t *testing.T) {
+	needs.Test(t)
+	repository(t, map[string]string{
+		"a/a_test.go": mixed,
+		"b/b_test.go": "package b\n\nvar x int = \"no number\"\n",
+		"c/c_test.go": "package c\n\nimport (\"os\"; \"testing\")\n\nfunc TestEnds(t *testing.T) { os.Exit(3) }\n",
+	})
+	var out bytes.Buffer
+	code, err := run(t.Context(), []string{"quick"}, &out)
+	if code != 1 || err != nil {
+		t.Errorf("code %d, %v", code, err)
+	}
+	for _, want := range []string{"this is why", "no number", "no such thing here", "a TestBad/part\n", "quick: RED", "\n1 passed, "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("does not say %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+	t.Setenv("GOOD", "1")
+	for _, name := range []string{"b", "c"} {
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out.Reset()
+	if code, err := run(t.Context(), []string{"quick"}, &out); code != 0 || err != nil || !strings.Contains(out.String(), "\n2 passed, 0 failed, 1 skipped\n") {
+		t.Errorf("code %d, %v: %s", code, err, &out)
+	}
+}
+
+// A test that is red in one run of three is listed with the log of that run.
+func TestFlaky_listsWhatWasEverRed(t *testing.T) {
+	needs.Test(t)
+	repository(t, map[string]string{"a/a_test.go": `package a
+import ("testing"; "os")
+func TestSometimes(t *testing.T) {
+	runs, _ := os.ReadFile("runs")
+	_ = os.WriteFile("runs", append(runs, '.'), 0o644)
+	if len(runs) == 1 { t.Error("red") }
+}
+`})
+	var out bytes.Buffer
+	code, err := run(t.Context(), strings.Fields("flaky -n 3 -load 1 -tier quick"), &out)
+	if code != 1 || err != nil || !strings.Contains(out.String(), "red 1 of 3  a TestSometimes") || !strings.Contains(out.String(), "run-02.log") {
+		t.Errorf("code %d, %v: %s", code, err, &out)
+	}
+	log, err := os.ReadFile(filepath.Join("flaky", "run-02.log"))
+	if err != nil || !strings.Contains(string(log), "quick: RED") {
+		t.Errorf("%v: %s", err, log)
+	}
+}
+
+// A hunt prints the seed that failed, its command and the line for the list.
+func TestHunt_saysWhichSeedFailed(t *testing.T) {
+	needs.Test(t)
+	repository(t, map[string]string{
+		"a/a_test.go":      "package a\n\nimport (\"os\"; \"testing\")\n\nfunc TestRandom(t *testing.T) { t.Error(os.Getenv(\"REDLOCK_SEED\")) }\n\nfunc TestOther(t *testing.T) {}\n",
+		"a/testdata/seeds": "TestRandom 1\n",
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	g, err := open(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	green, err := g.hunt(ctx, options{budget: 6 * time.Second})
+	if green || err != nil {
+		t.Errorf("green %v, %v", green, err)
+	}
+	_, after, ok := strings.Cut(out.String(), "\nseed ")
+	seed, _, _ := strings.Cut(after, ":")
+	if !ok || !strings.Contains(after, "REDLOCK_SEED="+seed+" REDLOCK_TIER=test go test -count=1 -run '^TestRandom$' ./a") ||
+		!strings.Contains(after, "TestRandom "+seed+" name the fault") {
+		t.Errorf("said %s", &out)
+	}
+}
+
+// A soak that has no time says what it did not reach.
+func TestSoak_saysWhatItDidNotReach(t *testing.T) {
+	repository(t, map[string]string{"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestLong(t *testing.T) { needs.InSoak(t) }\n"})
+	var out bytes.Buffer
+	if _, err := run(t.Context(), strings.Fields("soak -budget 1s"), &out); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("soak", "report.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"not reached    chaos-default-none", "not reached    tests-a", "not reached    mutation", "not reached    hunt"} {
+		if !strings.Contains(string(text), want) || !strings.Contains(out.String(), want) {
+			t.Errorf("does not say %q: %s", want, text)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/build/constraint"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/replay"
+)
+
+// A testFunc is one test function of the repository, and what its source says of it.
+type testFunc struct {
+	module string // the folder of its go.mod, "." for the root
+	pkg    string // its folder as go test takes it in that module, such as ./redlock
+	name   string
+	needs  []string // the functions of package needs that its body calls
+	tags   string   // the build constraint of its file, or empty
+	seeds  bool     // the package's list has a seed for it
+	around []string // the functions of package needs that anything in its folder calls
+}
+
+// calls reports whether the test calls one of these functions of package needs.
+func (f testFunc) calls(names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.needs, n) })
+}
+
+// scan reads every test file below root. Fuzz tests are among the functions.
+func scan(root string) ([]testFunc, error) {
+	var found []testFunc
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if name := d.Name(); path != root && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")) {
+			return filepath.SkipDir
+		}
+		here, err := scanFolder(root, path)
+		found = append(found, here...)
+		return err
+	})
+	return found, err
+}
+
+func scanFolder(root, folder string) ([]testFunc, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	module := moduleOf(root, folder)
+	rel, err := filepath.Rel(filepath.Join(root, module), folder)
+	if err != nil {
+		return nil, err
+	}
+	var found []testFunc
+	var around, shared []string // what its functions need; helpers outside of test files need, and so every test does
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		tags := constraintOf(parsed)
+		for _, decl := range parsed.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			around = append(around, needsOf(f.Body)...)
+			switch {
+			case !strings.HasSuffix(file, "_test.go"):
+				shared = append(shared, needsOf(f.Body)...)
+			case isTest(f):
+				found = append(found, testFunc{module: module, pkg: "./" + filepath.ToSlash(rel), name: f.Name.Name, needs: needsOf(f.Body), tags: tags})
+			}
+		}
+	}
+	lines, err := seedsOf(folder)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		if folder != filepath.Join(root, "internal", "needs") {
+			found[i].needs = append(found[i].needs, shared...)
+		}
+		found[i].around = around
+		found[i].seeds = slices.ContainsFunc(lines, func(l replay.Line) bool { return l.Test == found[i].name })
+	}
+	return found, nil
+}
+
+// moduleOf returns the folder, relative to root, of the go.mod that rules folder.
+func moduleOf(root, folder string) string {
+	for ; folder != root; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			rel, _ := filepath.Rel(root, folder)
+			return filepath.ToSlash(rel)
+		}
+	}
+	return "."
+}
+
+func isTest(f *ast.FuncDecl) bool {
+	name := f.Name.Name
+	return f.Recv == nil && len(f.Type.Params.List) == 1 && name != "TestMain" &&
+		(strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz"))
+}
+
+// needsOf returns the names of the functions of package needs that body calls.
+func needsOf(body ast.Node) (names []string) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+			if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "needs" {
+				names = append(names, s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// constraintOf returns the build constraint of a file as go build's -tags takes it where that is a single tag, or the constraint itself.
+func constraintOf(file *ast.File) string {
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if expr, err := constraint.Parse(c.Text); err == nil && group.Pos() < file.Package {
+				return expr.String()
+			}
+		}
+	}
+	return ""
+}
+
+func seedsOf(folder string) ([]replay.Line, error) {
+	text, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(replay.List)))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines, err := replay.ParseList(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return lines, nil
+}
+
+// pick returns the tests that want keeps.
+func pick(tests []testFunc, want func(testFunc) bool) []testFunc {
+	return slices.DeleteFunc(slices.Clone(tests), func(f testFunc) bool { return !want(f) })
+}
+
+// packages returns the packages of tests, each once, sorted.
+func packages(tests []testFunc) []string {
+	var pkgs []string
+	for _, f := range tests {
+		pkgs = append(pkgs, f.pkg)
+	}
+	slices.Sort(pkgs)
+	return slices.Compact(pkgs)
+}
+
+// pattern matches the names of tests, and no others.
+func pattern(tests []testFunc) string {
+	var names []string
+	for _, f := range tests {
+		names = append(names, f.name)
+	}
+	slices.Sort(names)
+	return "^(" + strings.Join(slices.Compact(names), "|") + ")$"
+}

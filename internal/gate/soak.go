@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
+)
+
+// A part of a soak gets a share of the budget. One that is over before leaves the rest to those behind it.
+type part struct {
+	name    string
+	share   float64
+	command command
+}
+
+// soak runs what takes hours within a budget: chaos on real masters with each persistence, mutants of the source, the long variants of tests,
+// and a hunt with what is left. A part that has passed in the same folder before is not run again. It ends with what it did and did not reach.
+func (g *gate) soak(ctx context.Context, o options) (green bool, err error) {
+	dir := o.dir
+	if dir == "" {
+		dir = filepath.Join(g.root, "soak")
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return false, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return false, err
+	}
+	end := time.Now().Add(o.budget)
+	parts := g.soakParts(o.budget, dir)
+	var report []string
+	for i, p := range parts {
+		left := 0.0
+		for _, q := range parts[i:] {
+			left += q.share
+		}
+		note, err := g.soakPart(ctx, p, time.Duration(float64(time.Until(end))*p.share/(left+huntShare)), dir)
+		if err != nil {
+			return false, err
+		}
+		report = append(report, note)
+		g.res.say("%s\n", note)
+	}
+	if left := time.Until(end); left > time.Minute && ctx.Err() == nil {
+		o.budget = left
+		if _, err := g.hunt(ctx, o); err != nil {
+			return false, err
+		}
+	} else {
+		report = append(report, "not reached    hunt")
+	}
+	green = g.res.print("soak") && ctx.Err() == nil
+	text := strings.Join(report, "\n") + "\n"
+	g.res.say("\n%s", text)
+	return green, os.WriteFile(filepath.Join(dir, "report.txt"), []byte(text), 0o644)
+}
+
+// huntShare is what the hunt gets of the budget at the least.
+const huntShare = 0.15
+
+func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
+	chaos := func(name, nemesis, persistence string) {
+		const share = 0.1
+		strike := time.Duration(float64(budget) * share * 0.8).Round(time.Second)
+		parts = append(parts, part{name, share, command{name: name, args: []string{"go", "run", "./cmd/redlock-bench", "chaos",
+			"--duration", strike.String(), "--nemesis", nemesis, "--persistence", persistence, "--html", filepath.Join(dir, name+".html")}}})
+	}
+	chaos("chaos-default-none", "default", "none")
+	chaos("chaos-default-everysec", "default", "everysec")
+	chaos("chaos-default-always", "default", "always")
+	chaos("chaos-all-everysec", "all", "everysec")
+	long := packages(pick(g.tests, func(f testFunc) bool {
+		return root(f) && f.tags == "" && (slices.Contains(f.around, "InSoak") || slices.Contains(f.around, "Soak"))
+	}))
+	for _, pkg := range long {
+		c := goTest(needs.TierSoak, pkg)
+		c.args[slices.Index(c.args, "10m")] = "0"
+		parts = append(parts, part{"tests-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"), 0.35 / float64(len(long)), c})
+	}
+	mutation := part{"mutation", 0.1, command{name: "mutation", args: []string{"go", "run", "./internal/mutation", "-seed", "1",
+		"-budget", (budget / 12).Round(time.Second).String()}}}
+	return append(parts, mutation)
+}
+
+// soakPart runs one part for at most limit, and returns its line of the report.
+func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir string) (string, error) {
+	passed := filepath.Join(dir, p.name+".passed")
+	if _, err := os.Stat(passed); err == nil {
+		return fmt.Sprintf("passed before  %s", p.name), nil
+	}
+	if ctx.Err() != nil || limit < time.Second {
+		return fmt.Sprintf("not reached    %s", p.name), nil
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c := p.command
+	c.dir = g.root
+	began := time.Now()
+	g.res.begin(p.name)
+	before := len(g.res.reds())
+	if err := g.res.run(limited, p.name, c); err != nil && limited.Err() == nil {
+		return "", fmt.Errorf("%s: %w", p.name, err)
+	}
+	took := brief(time.Since(began))
+	switch {
+	case limited.Err() != nil:
+		return fmt.Sprintf("not finished   %s: ended after %s, its share of the budget", p.name, took), nil
+	case len(g.res.reds()) > before:
+		return fmt.Sprintf("FAILED         %s, after %s", p.name, took), nil
+	}
+	return fmt.Sprintf("passed         %s, %s", p.name, took), os.WriteFile(passed, nil, 0o644)
+}

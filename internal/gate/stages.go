@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redlock-go/redlock/internal/needs"
+)
+
+// A stage is a list of commands that run one after the other. Stages of one group run at the same time.
+type stage struct {
+	name     string
+	commands []command
+}
+
+// A gate knows the repository and runs stages of it.
+type gate struct {
+	root  string
+	tests []testFunc
+	res   *results
+}
+
+// goTest is a call of go test in the tier, in the root module.
+func goTest(tier needs.Tier, args ...string) command {
+	return command{
+		args: append([]string{"go", "test", "-json", "-count=1", "-vet=off", "-timeout", "10m"}, args...),
+		env:  []string{needs.TierVar + "=" + tier.String()}, json: true,
+	}
+}
+
+// selected is goTest for some tests only: none if there are none.
+func selected(tier needs.Tier, tests []testFunc, flags ...string) []command {
+	if len(tests) == 0 {
+		return nil
+	}
+	return []command{goTest(tier, append(append(flags, "-run", pattern(tests)), packages(tests)...)...)}
+}
+
+func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
+
+// testStages are those of make test.
+func (g *gate) testStages() [][]stage {
+	noRace := pick(g.tests, func(f testFunc) bool {
+		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
+	})
+	mutants := pick(g.tests, func(f testFunc) bool { return root(f) && f.tags == "mutants" && !f.calls("CI", "Soak") })
+	modules := stage{name: "modules"}
+	for _, dir := range g.modules() {
+		c := goTest(needs.TierTest, "./...")
+		c.dir = filepath.Join(g.root, dir)
+		modules.commands = append(modules.commands, c)
+	}
+	return [][]stage{
+		{{"with the race detector", []command{goTest(needs.TierTest, "-race", "./...")}}},
+		{{"without it", selected(needs.TierTest, noRace)}},
+		{{"mutants", selected(needs.TierTest, mutants, "-tags", "mutants")}},
+		{modules},
+	}
+}
+
+// modules are the folders of the nested modules.
+func (g *gate) modules() (dirs []string) {
+	for _, f := range g.tests {
+		if f.module != "." && !slices.Contains(dirs, f.module) {
+			dirs = append(dirs, f.module)
+		}
+	}
+	return dirs
+}
+
+// ciStages are what .ci/run has besides make test.
+func (g *gate) ciStages() ([][]stage, error) {
+	ci := pick(g.tests, func(f testFunc) bool {
+		return root(f) && f.tags == "" && f.calls("CI", "Java", "Server") && !f.calls("Soak")
+	})
+	servers, err := g.serverStage()
+	if err != nil {
+		return nil, err
+	}
+	fuzz := stage{name: "fuzz"}
+	for _, f := range g.tests {
+		if strings.HasPrefix(f.name, "Fuzz") {
+			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", "3s", "-parallel", "2", f.pkg)
+			fuzz.commands = append(fuzz.commands, named(c, f.name))
+		}
+	}
+	return [][]stage{
+		{{"Java, and what is for CI", selected(needs.TierCI, ci)}, {"lint", []command{{name: "lint", args: []string{"nice", "make", "lint"}}}}},
+		{servers, fuzz},
+		{{"bench", []command{{name: "bench", args: []string{".ci/bench-check"}}}}},
+	}, nil
+}
+
+// named makes a command without events of its result, by that name: go test -fuzz has no event for a target that found nothing.
+func named(c command, name string) command {
+	c.name, c.json = name, false
+	c.args = slices.DeleteFunc(c.args, func(a string) bool { return a == "-json" })
+	return c
+}
+
+// serverStage runs what depends on the server against each other version, and chaos on masters of all versions at once. A server that is
+// missing is left out, or an error where it is required.
+func (g *gate) serverStage() (stage, error) {
+	s := stage{name: "servers of other versions"}
+	tests := pick(g.tests, func(f testFunc) bool {
+		return root(f) && f.tags == "" && f.calls("EveryServer") && !f.calls("Soak", "CI")
+	})
+	must, err := needs.ParseRequire(os.Getenv(needs.RequireVar))
+	if err != nil {
+		return s, err
+	}
+	own, _ := exec.LookPath("redis-server")
+	all := []string{own}
+	for _, name := range []string{"redis-6.2", "redis-8.0", "valkey-8.1"} {
+		dir := filepath.Join(needs.ServersDir(), name)
+		if err := exec.Command(filepath.Join(dir, "redis-server"), "--version").Run(); err != nil {
+			if slices.Contains(must, "servers") {
+				return s, fmt.Errorf("server %s is missing, and %s=%s says that it must be there: %w: .ci/servers fetches it",
+					name, needs.RequireVar, os.Getenv(needs.RequireVar), err)
+			}
+			g.res.say("left out: server %s is missing: .ci/servers fetches it\n", name)
+			continue
+		}
+		all = append(all, filepath.Join(dir, "redis-server"))
+		for _, c := range selected(needs.TierTest, tests) {
+			c.env = append(c.env, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+			s.commands = append(s.commands, c)
+		}
+	}
+	if len(all) > 1 {
+		list := strings.Join(all, ",")
+		chaos := []string{"go", "run", "./cmd/redlock-bench", "chaos", "--servers", list}
+		s.commands = append(s.commands,
+			command{name: "chaos on masters of all versions", args: append(slices.Clone(chaos), "--duration", "15s", "--seed", "1")},
+			command{name: "masters that are upgraded", args: append(slices.Clone(chaos), "--nemesis", "upgrade-server", "--persistence", "everysec", "--duration", "8s", "--seed", "1")})
+	}
+	return s, nil
+}
+
+// runAll runs groups one after the other, and what is in a group at the same time. It goes on after a red stage.
+func (g *gate) runAll(ctx context.Context, groups [][]stage) error {
+	for _, group := range groups {
+		var wg sync.WaitGroup
+		errs := make([]error, len(group))
+		for i, s := range group {
+			if len(s.commands) == 0 {
+				continue
+			}
+			g.res.begin(s.name)
+			wg.Go(func() {
+				for _, c := range s.commands {
+					if c.dir == "" {
+						c.dir = g.root
+					}
+					if errs[i] == nil && ctx.Err() == nil {
+						errs[i] = g.res.run(ctx, s.name, c)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for i, err := range errs {
+			if err != nil {
+				return fmt.Errorf("%s: %w", group[i].name, err)
+			}
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package stall notes how long a test was held up by its machine, so that a bound in real time can tell a slow machine from a fault. It is
+// for tests only.
+//
+// A [Meter] adds up two things: how late the timers of the test's process fire, and for how long its threads and those of its child processes have
+// waited for a processor. The first sees a machine that stands still. The second sees a redis-server that has to wait while the test does not.
+// Threads that wait at the same time count each, so no chain of events was held up for longer than the sum.
+package stall
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	beat  = time.Millisecond     // how often a meter looks
+	slack = 2 * time.Millisecond // a look that comes no later than this is not held up
+	every = 50                   // beats between two looks at the processors' queue
+	tries = 3                    // how often Try runs a test at the most
+)
+
+// A Meter notes how long its process and its child processes were held up. Any goroutine may ask it.
+type Meter struct {
+	mu            sync.Mutex
+	total         time.Duration // that timers were late
+	queue         *queue
+	stop, stopped chan struct{}
+}
+
+// Start starts a meter. Stop ends its goroutine.
+func Start() *Meter {
+	m := &Meter{queue: newQueue(), stop: make(chan struct{}), stopped: make(chan struct{})}
+	go func() {
+		defer close(m.stopped)
+		ticker := time.NewTimer(beat)
+		defer ticker.Stop()
+		for n := 1; ; n++ {
+			ticker.Reset(beat)
+			began := time.Now()
+			select {
+			case <-m.stop:
+				return
+			case <-ticker.C:
+			}
+			m.add(time.Since(began) - beat)
+			if n%every == 0 { // a child may end any time, and what it waited ends with it
+				m.Held()
+			}
+		}
+	}()
+	return m
+}
+
+func (m *Meter) add(late time.Duration) {
+	if late <= slack {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total += late
+}
+
+// Held returns for how long the process and its children were held up since Start, all stalls together.
+func (m *Meter) Held() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.total + m.queue.look()
+}
+
+// Stop ends the meter.
+func (m *Meter) Stop() {
+	close(m.stop)
+	<-m.stopped
+}
+
+// Try runs test. If it fails and was held up meanwhile for longer than margin, the machine may have been the reason: Try
+// runs it again, at most twice, and logs that it did. A failure without such a stall counts at once, and so does a third one. margin is what
+// the tightest bound in the test leaves to a correct build on an idle machine.
+//
+// test gets a testing.TB of its own. What it registers with Cleanup runs at the end of each try.
+func Try(t *testing.T, margin time.Duration, test func(t testing.TB)) {
+	t.Helper()
+	try(t, margin, Start, test)
+}
+
+func try(t testing.TB, margin time.Duration, start func() *Meter, test func(t testing.TB)) {
+	t.Helper()
+	for n := 1; ; n++ {
+		meter := start()
+		one := newAttempt(t)
+		one.run(test)
+		held := meter.Held()
+		meter.Stop()
+		switch {
+		case one.skipped:
+			t.Skip(one.text())
+		case !one.failed:
+			return
+		case held <= margin || n == tries:
+			t.Fatalf("try %d failed, it was held up for %v (margin %v):\n%s", n, held, margin, one.text())
+		}
+		t.Logf("try %d failed while it was held up for %v, more than its margin of %v; it runs again:\n%s", n, held, margin, one.text())
+	}
+}
+
+// attempt is the testing.TB of one try. It keeps what the test says.
+type attempt struct {
+	testing.TB // for what a try shares with its test, such as its name
+	ctx        context.Context
+	cancel     context.CancelFunc
+
+	mu       sync.Mutex
+	failed   bool
+	skipped  bool
+	log      []string
+	cleanups []func()
+}
+
+func newAttempt(t testing.TB) *attempt {
+	a := &attempt{TB: t}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	return a
+}
+
+// run runs test and what it cleans up, each in a goroutine that a Fatal may end.
+func (a *attempt) run(test func(testing.TB)) {
+	apart(func() { test(a) })
+	a.cancel()
+	for {
+		a.mu.Lock()
+		n := len(a.cleanups)
+		if n == 0 {
+			a.mu.Unlock()
+			return
+		}
+		last := a.cleanups[n-1]
+		a.cleanups = a.cleanups[:n-1]
+		a.mu.Unlock()
+		apart(last)
+	}
+}
+
+func apart(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	<-done
+}
+
+func (a *attempt) say(failed bool, text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.failed = a.failed || failed
+	a.log = append(a.log, text)
+}
+
+func (a *attempt) text() (text string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, line := range a.log {
+		text += "    " + line + "\n"
+	}
+	return text
+}
+
+func (a *attempt) Helper()                           {}
+func (a *attempt) Context() context.Context          { return a.ctx }
+func (a *attempt) Log(args ...any)                   { a.say(false, fmt.Sprint(args...)) }
+func (a *attempt) Logf(format string, args ...any)   { a.say(false, fmt.Sprintf(format, args...)) }
+func (a *attempt) Error(args ...any)                 { a.say(true, fmt.Sprint(args...)) }
+func (a *attempt) Errorf(format string, args ...any) { a.say(true, fmt.Sprintf(format, args...)) }
+func (a *attempt) Fatal(args ...any)                 { a.say(true, fmt.Sprint(args...)); runtime.Goexit() }
+func (a *attempt) Fatalf(format string, args ...any) {
+	a.say(true, fmt.Sprintf(format, args...))
+	runtime.Goexit()
+}
+func (a *attempt) Fail()                            { a.say(true, "failed") }
+func (a *attempt) FailNow()                         { a.say(true, "failed"); runtime.Goexit() }
+func (a *attempt) Skip(args ...any)                 { a.skip(fmt.Sprint(args...)) }
+func (a *attempt) Skipf(format string, args ...any) { a.skip(fmt.Sprintf(format, args...)) }
+func (a *attempt) SkipNow()                         { a.skip("skipped") }
+
+func (a *attempt) skip(why string) {
+	a.say(false, why)
+	a.mu.Lock()
+	a.skipped = true
+	a.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (a *attempt) Failed() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failed
+}
+
+func (a *attempt) Cleanup(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cleanups = append(a.cleanups, f)
+}

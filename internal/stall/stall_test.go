@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stall
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// spy is the test that Try runs in, and keeps how it ended.
+type spy struct {
+	testing.TB
+	end  string
+	logs int
+}
+
+func (s *spy) Helper()                   {}
+func (s *spy) Logf(string, ...any)       { s.logs++ }
+func (s *spy) Fatalf(f string, a ...any) { s.end = "fatal: " + fmt.Sprintf(f, a...); runtime.Goexit() }
+func (s *spy) Skip(a ...any)             { s.end = "skip"; runtime.Goexit() }
+
+// held starts a meter that says that the process was held up for d.
+func held(d time.Duration) func() *Meter {
+	return func() *Meter {
+		m := Start()
+		m.add(d)
+		return m
+	}
+}
+
+func TestTry_table(t *testing.T) {
+	const margin = 10 * time.Second // no machine stalls for that long: what counts here is what the test adds
+	for _, test := range []struct {
+		name  string
+		held  time.Duration
+		fails int // the first so many tries fail
+		runs  int
+		end   string
+	}{
+		{"passes", 0, 0, 1, ""},
+		{"passes although held up", 20 * time.Second, 0, 1, ""},
+		{"fails", 0, 9, 1, "fatal"},
+		{"held up once", 20 * time.Second, 1, 2, ""},
+		{"held up twice", 20 * time.Second, 2, 3, ""},
+		{"held up each time", 20 * time.Second, 9, 3, "fatal"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, runs := &spy{TB: t}, 0
+			var cleaned []int
+			apart(func() {
+				try(s, margin, held(test.held), func(t testing.TB) {
+					runs++
+					n := runs
+					t.Cleanup(func() { cleaned = append(cleaned, n) })
+					if n <= test.fails {
+						t.Fatalf("try %d", n)
+					}
+				})
+			})
+			if runs != test.runs || s.logs != max(runs-1, 0) || (test.end == "") != (s.end == "") {
+				t.Errorf("%d runs, %d logs, ended with %q", runs, s.logs, s.end)
+			}
+			if len(cleaned) != runs || !slices.IsSorted(cleaned) {
+				t.Errorf("%d runs cleaned up %v", runs, cleaned)
+			}
+		})
+	}
+}
+
+func TestTry_contextEndsAndSkips(t *testing.T) {
+	s := &spy{TB: t}
+	apart(func() {
+		try(s, 0, Start, func(t testing.TB) {
+			ctx := t.Context()
+			t.Cleanup(func() {
+				if ctx.Err() == nil {
+					s.end = "context goes on in Cleanup"
+				}
+			})
+			t.Skip("why")
+		})
+	})
+	if s.end != "skip" {
+		t.Errorf("ended with %q", s.end)
+	}
+}
+
+// A process that computes on all its processors is held up.
+func TestMeter_busyProcess_held(t *testing.T) {
+	m := Start()
+	defer m.Stop()
+	end := time.Now().Add(20 * time.Second)
+	n := 4 * runtime.GOMAXPROCS(0)
+	done := make(chan bool, n)
+	for range n {
+		go func() {
+			for time.Now().Before(end) && m.Held() == 0 {
+				for range 1_000_000 {
+				}
+			}
+			done <- true
+		}()
+	}
+	for range n {
+		<-done
+	}
+	if m.Held() == 0 {
+		t.Error("held up for 0s")
+	}
+}
+
+// Children that wait for a processor are held up, although this process only sleeps.
+func TestMeter_childrenWait_held(t *testing.T) {
+	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
+		t.Skip("this system does not say for how long a process waits for a processor: ", err)
+	}
+	q := newQueue()
+	for range 2 * runtime.NumCPU() {
+		child := exec.Command("sh", "-c", "while :; do :; done")
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = child.Process.Kill()
+			_ = child.Wait()
+		}()
+	}
+	children := func() (sum time.Duration) {
+		q.look()
+		for thread, d := range q.waited {
+			if !strings.HasPrefix(thread, fmt.Sprintf("/proc/%d/", os.Getpid())) {
+				sum += d
+			}
+		}
+		return sum
+	}
+	for end := time.Now().Add(20 * time.Second); children() < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("held up for %v, the children for %v", q.look(), children())
+		}
+	}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
+// ctx, ended early by the loss of the lease, with [ErrLost] as its cause, before validity
+// is over. fn should return then, because another may have the lock. [LeaseFrom] finds the
+// lease in fn's context, with its fencing token.
+//
+// Do returns when fn has returned and the lock is given back: fn's error, joined with ErrLost if
+// the lease was lost before that. Another may have had the lock then. It returns no other error of
+// Unlock, because fn has done its work: a release that no quorum confirmed is told to
+// [Observer.Unlocked] and logged, and the lock is free when its TTL is over. fn may hand its lease
+// off ([Lease.Handoff]); there is nothing to give back then.
+//
+// If the lock cannot be had, fn does not run and Do returns Lock's error. A panic in fn gives the
+// lock back and goes on.
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	lease, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, fn)
+}
+
+// TryDo is Do that does not wait: if the lock is not free, fn does not run, and TryDo
+// returns TryLock's error, for instance [ErrHeld].
+func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	lease, err := m.TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.do(ctx, fn)
+}
+
+// do runs fn under the lease and gives the lease back. Of Unlock's errors it returns ErrLost only.
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+	defer func() {
+		if gone := l.Unlock(ctx); errors.Is(gone, ErrLost) {
+			err = errors.Join(err, gone)
+		}
+	}()
+	held, stop := l.bound(ctx)
+	defer stop(ErrReleased)
+	return fn(held)
+}
+
+// release gives the hold back and tells the Observers. It returns the errors of Unlock.
+func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
+	err := h.giveBack(ctx, was, now)
+	h.tellUnlocked(ctx, now, err)
+	return err
+}

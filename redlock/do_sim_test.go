@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/flight"
+	"github.com/redlock-go/redlock/multilock"
+	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/election"
+	"github.com/redlock-go/redlock/redlock/semaphore"
+)
+
+// work is what runs under a lock.
+type work = func(context.Context) error
+
+// undertakings are all calls that run a function under a lock, by name.
+func undertakings(t *testing.T, c *redlock.Client) map[string]func(context.Context, work) error {
+	t.Helper()
+	both, err := multilock.New(c.Mutex("a"), c.Mutex("b"))
+	wantErr(t, err, nil)
+	permits, err := semaphore.New(c, "permits", 2)
+	wantErr(t, err, nil)
+	m, rw := c.Mutex("x"), c.RWMutex("rw")
+	return map[string]func(context.Context, work) error{
+		"Mutex.Do": m.Do, "Mutex.TryDo": m.TryDo, "RWMutex.Do": rw.Do, "RWMutex.TryDo": rw.TryDo, "RWMutex.RDo": rw.RDo, "RWMutex.TryRDo": rw.TryRDo,
+		"RLocker.Do": rw.RLocker().Do, "minimum hold": c.Mutex("kept", redlock.WithMinHold(10*time.Second)).Do,
+		"Every.Do": c.Every("every", 10*time.Second).Do, "multilock.Do": both.Do, "multilock.TryDo": both.TryDo,
+		"Semaphore.Do": permits.Do, "Semaphore.TryDo": permits.TryDo,
+	}
+}
+
+// A quorum of masters freezes while the function works: what it did is done, and Do says so. The release
+// that nobody confirmed is told and logged.
+func TestDo_releaseUnconfirmed_returnsTheFunctionsError(t *testing.T) {
+	failed := errors.New("failed")
+	simulate(t, func(t *testing.T, c *cluster) {
+		var out syncBuffer
+		var unconfirmed atomic.Int64
+		told := &redlock.Observer{Unlocked: func(_ context.Context, e redlock.UnlockEvent) {
+			if errors.Is(e.Err, redlock.ErrUnconfirmed) {
+				unconfirmed.Add(1)
+			}
+		}}
+		a := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&out, nil))), redlock.WithObserver(told))
+		for name, do := range undertakings(t, a.Client.Client) {
+			for _, want := range []error{nil, failed} {
+				before := unconfirmed.Load()
+				err := do(t.Context(), func(context.Context) error {
+					for _, m := range c.masters[:3] {
+						m.Pause()
+					}
+					return want
+				})
+				if fmt.Sprint(err) != fmt.Sprint(want) {
+					t.Errorf("%s: %v, want %v", name, err, want)
+				}
+				if unconfirmed.Load() == before {
+					t.Errorf("%s: no Observer was told of the release", name)
+				}
+				for _, m := range c.masters[:3] {
+					m.Resume()
+				}
+				time.Sleep(30 * time.Second) // all votes are over
+			}
+		}
+		if got := out.String(); !strings.Contains(got, `level=WARN msg="redlock: a release is not confirmed" lock=`) {
+			t.Errorf("the log:\n%.2000s", got)
+		}
+	})
+}
+
+// A lease that is lost while the function works is reported, whatever the function returns.
+func TestDo_lost_isJoined(t *testing.T) {
+	failed := errors.New("failed")
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		for name, do := range undertakings(t, a.Client.Client) {
+			for _, want := range []error{nil, failed} {
+				err := do(t.Context(), func(ctx context.Context) error {
+					for _, m := range c.masters {
+						m.Flush()
+					}
+					<-ctx.Done()
+					return want
+				})
+				wantErr(t, err, redlock.ErrLost)
+				if !errors.Is(err, want) && want != nil {
+					t.Errorf("%s: %v, want %v too", name, err, want)
+				}
+				time.Sleep(30 * time.Second)
+			}
+		}
+	})
+}
+
+// A function that hands its lease off has done its work: nothing is left to give back.
+func TestDo_handsItsLeaseOff_returnsTheFunctionsError(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		ticket := ""
+		handOff := func(ctx context.Context) (err error) {
+			ticket, err = redlock.LeaseFrom(ctx).Handoff(context.WithoutCancel(ctx))
+			return err
+		}
+		permits, err := semaphore.New(a.Client.Client, "permits", 1)
+		wantErr(t, err, nil)
+		for name, do := range map[string]func(context.Context, work) error{"Do": a.Mutex("x").Do, "TryDo": a.Mutex("y").TryDo, "Semaphore.Do": permits.Do} {
+			if err := do(t.Context(), handOff); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			lease, err := b.Adopt(t.Context(), ticket)
+			wantErr(t, err, nil)
+			wantErr(t, lease.Unlock(t.Context()), nil)
+		}
+	})
+}
+
+// The client is closed while the function works. If the function returns while its lease is still valid
+// nobody else can have had the lock. Later another may have it, and Do says that it was lost.
+func TestDo_clientClosedMeanwhile_lostWhenValidityIsOver(t *testing.T) {
+	for _, tc := range []struct {
+		goesOn time.Duration
+		lost   bool
+	}{{time.Second, false}, {redlock.DefaultTTL, true}} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			a := c.client()
+			err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+				_ = a.Close()
+				wantErr(t, context.Cause(ctx), redlock.ErrClosed)
+				time.Sleep(tc.goesOn)
+				return nil
+			})
+			if tc.lost {
+				wantErr(t, err, redlock.ErrLost)
+				wantErr(t, err, redlock.ErrClosed)
+			} else if err != nil {
+				t.Errorf("after %v: %v", tc.goesOn, err)
+			}
+		})
+	}
+}
+
+// The end of an election is the error of its function, or that of ctx, and says nothing of a release that
+// was not confirmed.
+func TestElectionRun_releaseUnconfirmed_returnsTheFunctionsError(t *testing.T) {
+	failed := errors.New("failed")
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := election.New(a.Client.Client, "x").Run(ctx, func(context.Context, election.Term) error {
+			for _, m := range c.masters[:3] {
+				m.Pause()
+			}
+			return failed
+		})
+		wantErr(t, err, failed)
+		if errors.Is(err, redlock.ErrUnconfirmed) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+// flight.Do returns the value that is there, or load's error, and nothing about the release.
+func TestFlightDo_releaseUnconfirmed_returnsLoadsError(t *testing.T) {
+	failed := errors.New("failed")
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		for _, want := range []error{nil, failed} {
+			got, err := flight.Do(t.Context(), a.Client.Client, "x", func(context.Context) (int, bool, error) { return 0, false, nil },
+				func(context.Context) (int, error) {
+					for _, m := range c.masters[:3] {
+						m.Pause()
+					}
+					return 7, want
+				})
+			if fmt.Sprint(err) != fmt.Sprint(want) || want == nil && got != 7 {
+				t.Errorf("%d, %v, want %v", got, err, want)
+			}
+			for _, m := range c.masters[:3] {
+				m.Resume()
+			}
+			time.Sleep(30 * time.Second)
+			synctest.Wait()
+		}
+	})
+}

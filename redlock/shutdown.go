@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/internal/holding"
+)
+
+// errShutdown is the error of a call for a lock after Shutdown was called.
+var errShutdown = fmt.Errorf("%w: it is being shut down and grants nothing new", ErrClosed)
+
+// partingTime is how long Shutdown waits for masters to confirm the leases that it gives back, if the
+// node timeout is not longer.
+const partingTime = time.Second
+
+// Shutdown ends the client in good order, and then closes it:
+//
+//   - It grants nothing new. Each call for a lock fails with [ErrClosed], those that wait leave their
+//     queues, and so do campaigns of package election. The term of a leader ends.
+//   - It waits until the holders have given their leases back, or until ctx ends. Leases are
+//     renewed meanwhile, and Extend, Unlock, Reenter, Handoff and Inspect work.
+//   - When ctx ends, it releases the leases that are still held, so that the next holder
+//     need not wait for the TTL. Their contexts end with ErrClosed first. Code that goes on
+//     regardless may run beside the next holder; its Do and its Unlock return an error that is both
+//     ErrLost and ErrClosed.
+//
+// If ctx has ended already, Shutdown releases everything at once. It takes up to a second, or
+// the node timeout, for that. A minimum hold ([WithMinHold]) counts on.
+//
+// Shutdown returns nil when every lease was given back in time. It returns an error that is ctx.Err()
+// if it had to release leases, and [ErrUnconfirmed] too if a quorum of masters did not confirm each of them.
+// If the client is closed while Shutdown waits, it returns ErrClosed. Shutdown is safe twice, and of
+// a nil or zero Client.
+func (c *Client) Shutdown(ctx context.Context) error {
+	switch {
+	case c.isZero():
+		return nil
+	case ctx == nil:
+		return errNilContext
+	case c.closed.Load():
+		return nil
+	}
+	c.endServing(errShutdown)
+	empty := c.renewer.drain()
+	c.waiting.close()
+	var err error
+	select {
+	case <-empty:
+	case <-c.quit:
+		return fmt.Errorf("%w: while Shutdown waited for the holders of leases, which the TTL frees", ErrClosed)
+	case <-ctx.Done():
+		err = c.surrender(ctx)
+	}
+	_ = c.Close()
+	return err
+}
+
+// surrender gives back what is still held when ctx has ended.
+func (c *Client) surrender(ctx context.Context) error {
+	var ended []*hold
+	for _, h := range c.renewer.all() {
+		if h.surrender() {
+			ended = append(ended, h)
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	parting, cancel := context.WithTimeout(context.Background(), max(c.nodeTimeout, partingTime))
+	defer cancel()
+	var unconfirmed atomic.Int64
+	var g errgroup.Group
+	g.SetLimit(maxBatch)
+	for _, h := range ended {
+		g.Go(func() error {
+			if errors.Is(h.release(parting, nil, c.clock.Elapsed()), ErrUnconfirmed) {
+				unconfirmed.Add(1)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), contextError(ctx))
+	if n := unconfirmed.Load(); n > 0 {
+		err = fmt.Errorf("%w: of %d the masters have not confirmed it: %w", err, n, ErrUnconfirmed)
+	}
+	return err
+}
+
+// surrender ends a hold that is to be released although its leases were not unlocked. It says whether it
+// was held.
+func (h *hold) surrender() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.errLocked() != nil {
+		return false
+	}
+	h.surrendered = true
+	h.endLocked(EndClosed, ErrClosed)
+	return true
+}
+
+// closedLateLocked returns was, why a lease ended before its Unlock at now. Another may have the lock if
+// Shutdown released it. The same goes for a client that was closed, which renews nothing, once the
+// validity is over. The error is ErrLost too then.
+func (h *hold) closedLateLocked(was error, now time.Duration) error {
+	switch {
+	case !errors.Is(was, ErrClosed):
+		return was
+	case h.surrendered:
+		return fmt.Errorf("%w: %q: Shutdown released it while it was held: %w", ErrLost, h.l.Name, was)
+	case h.grant.Check(now, h.ls.margin(), h.c.trusted()) != holding.Held:
+		return fmt.Errorf("%w: %q: validity was over before it was unlocked: %w", ErrLost, h.l.Name, was)
+	}
+	return was
+}
+
+// over returns why the client grants nothing any more, or nil.
+func (c *Client) over() error {
+	switch {
+	case c.closed.Load():
+		return ErrClosed
+	case c.serving.Err() != nil:
+		return context.Cause(c.serving)
+	}
+	return nil
+}
+
+// Ready says whether a call for a lock can succeed, as far as the client knows: it returns nil if a
+// quorum of the masters votes. It asks no master, and is for a readiness probe. Otherwise it returns one of
+//
+//	ErrUnreachable  too few masters are connected
+//	ErrRecovering   enough are, and some recover; that ends by itself
+//	ErrRefused      an operator must do something about some of them
+//	ErrClosed       Shutdown has begun, or the client was closed
+//
+// with the reason of each master. The client knows of a master what [Observer.Master] was told
+// last. While it is in use it looks at its masters every second, and else four times in a maximum
+// TTL.
+func (c *Client) Ready() error {
+	if c.isZero() {
+		return errZeroClient
+	}
+	if err := c.over(); err != nil {
+		return err
+	}
+	return c.board.ready()
+}
+
+// ready is Client.Ready of a client that serves.
+func (b *masterBoard) ready() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var in [masterStateCount]int
+	errs := collect()
+	for i := range b.states {
+		at := &b.states[i]
+		in[at.state]++
+		if at.state != MasterVotes {
+			err := at.err
+			if err == nil {
+				err = errNoAnswer
+			}
+			errs.Errors = append(errs.Errors, &node.Error{Node: b.c.nodes[i].Name(), Err: err})
+		}
+	}
+	kind := ErrUnreachable
+	switch votes, need := in[MasterVotes], b.c.need; {
+	case votes >= need:
+		return nil
+	case votes+in[MasterRecovers] >= need:
+		kind = ErrRecovering
+	case votes+in[MasterRecovers]+in[MasterRefuses] >= need:
+		kind = ErrRefused
+	}
+	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[MasterVotes], len(b.states), b.c.need, errs)
+}

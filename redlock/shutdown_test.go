@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/multilock"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/election"
+	"github.com/redlock-go/redlock/redlock/semaphore"
+)
+
+// Shutdown waits for the holder, who can do with its lease what it could before. Nothing new is granted.
+func TestShutdown_waitsForHolders_grantsNothingNew(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		lease, theirs := mustLock(t, a.Mutex("x")), mustLock(t, b.Mutex("y"))
+		waiter := make(chan error, 1)
+		go func() {
+			_, err := a.Mutex("y").Lock(context.Background())
+			waiter <- err
+		}()
+		time.Sleep(time.Second)
+		shut, began := make(chan error, 1), time.Now()
+		go func() { shut <- a.Shutdown(t.Context()) }()
+		wantErr(t, <-waiter, redlock.ErrClosed)
+		synctest.Wait()
+		for name, do := range undertakings(t, a.Client.Client) {
+			err := do(t.Context(), func(context.Context) error { return errors.New("it ran") })
+			if !errors.Is(err, redlock.ErrClosed) || !strings.Contains(err.Error(), "being shut down") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		wantErr(t, a.Ready(), redlock.ErrClosed)
+		time.Sleep(20 * time.Second) // the lease is renewed meanwhile
+		wantErr(t, lease.Extend(t.Context()), nil)
+		inner, err := lease.Reenter(t.Context())
+		wantErr(t, err, nil)
+		in, err := a.Inspect(t.Context(), "x")
+		if err != nil || len(in.Holders) != 1 {
+			t.Errorf("%v, %v", in, err)
+		}
+		wantErr(t, inner.Unlock(t.Context()), nil)
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		wantErr(t, <-shut, nil)
+		if took := time.Since(began); took < 20*time.Second || took > 21*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		c.wantVotes("x", "", 5)
+		wantErr(t, theirs.Unlock(t.Context()), nil)
+		wantErr(t, a.Shutdown(t.Context()), nil)
+		_, err = a.Inspect(t.Context(), "x")
+		wantErr(t, err, redlock.ErrClosed)
+	})
+}
+
+// When ctx ends, Shutdown gives back what is still held, so the next holder has it at once. Close does not.
+func TestShutdown_ctxEnds_nextHolderDoesNotWaitForTheTTL(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(c *redlock.Client) error
+		want error
+		most time.Duration
+	}{
+		{"Shutdown", func(c *redlock.Client) error {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			return c.Shutdown(ctx)
+		}, context.DeadlineExceeded, 1100 * time.Millisecond},
+		{"Shutdown at once", func(c *redlock.Client) error {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			return c.Shutdown(ctx)
+		}, context.Canceled, 100 * time.Millisecond},
+		{"Close", (*redlock.Client).Close, nil, redlock.DefaultTTL},
+	} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			a, b := c.client(), c.client()
+			lease, held := mustLock(t, a.Mutex("x")), lockAll(t, a, 300)
+			next := make(chan error, 1)
+			go func() { next <- second(b.Mutex("x").Lock(context.Background())) }()
+			time.Sleep(100 * time.Millisecond)
+			began := time.Now()
+			if err := tc.end(a.Client.Client); !errors.Is(err, tc.want) || errors.Is(err, redlock.ErrUnconfirmed) {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+			wantErr(t, context.Cause(lease.Context()), redlock.ErrClosed)
+			wantErr(t, <-next, nil)
+			if took := time.Since(began); took > tc.most || tc.want == nil && took < 9*time.Second {
+				t.Errorf("%s: the next holder waited %v", tc.name, took)
+			}
+			wantErr(t, lease.Unlock(t.Context()), redlock.ErrClosed)
+			for _, l := range held {
+				if tc.want != nil {
+					c.wantVotes(l.Name(), "", 5)
+					wantErr(t, l.Unlock(t.Context()), redlock.ErrLost)
+				}
+			}
+		})
+	}
+}
+
+// lockAll takes n locks.
+func lockAll(t *testing.T, a *member, n int) (all []*redlock.Lease) {
+	t.Helper()
+	for i := range n {
+		all = append(all, mustLock(t, a.Mutex(fmt.Sprint("more", i))))
+	}
+	return all
+}
+
+// Do's function goes on although Shutdown took its lock away: Do says that the lock was lost.
+func TestShutdown_functionGoesOn_doSaysLost(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		for range 2 {
+			err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+				over, cancel := context.WithCancel(t.Context())
+				cancel()
+				wantErr(t, a.Shutdown(over), context.Canceled)
+				wantErr(t, context.Cause(ctx), redlock.ErrClosed)
+				return nil
+			})
+			wantErr(t, err, redlock.ErrLost)
+			wantErr(t, err, redlock.ErrClosed)
+			a = c.client()
+		}
+	})
+}
+
+// Masters that do not answer do not keep Shutdown for long, and it says what it could not do.
+func TestShutdown_mastersGone_bounded(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lockAll(t, a, 1000)
+		for _, m := range c.masters[:3] {
+			m.Pause()
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		err := a.Shutdown(over)
+		wantErr(t, err, context.Canceled)
+		wantErr(t, err, redlock.ErrUnconfirmed)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for _, m := range c.masters[:3] {
+			m.Resume()
+		}
+	})
+}
+
+// A round that wins while Shutdown begins gives no lease, and leaves nothing behind.
+func TestShutdown_roundUnderWay_givesNoLease(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		for i := range 5 {
+			a.faultOn("acquire", nodetest.Fault{ReplyDelay: 20 * time.Millisecond}, i)
+		}
+		tried := make(chan error, 1)
+		go func() { tried <- second(a.Mutex("x").TryLock(context.Background())) }()
+		time.Sleep(10 * time.Millisecond)
+		wantErr(t, a.Shutdown(t.Context()), nil)
+		wantErr(t, <-tried, redlock.ErrClosed)
+		time.Sleep(time.Second)
+		c.wantVotes("x", "", 5)
+	})
+}
+
+// Everything that waits or leads leaves, and Shutdown does not need its deadline.
+func TestShutdown_whatStandsOnLocks_leaves(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		for _, name := range []string{"x", "permits:slot:1", "other"} {
+			mustLock(t, b.Mutex(name))
+		}
+		permits, err := semaphore.New(a.Client.Client, "permits", 1)
+		wantErr(t, err, nil)
+		both, err := multilock.New(a.Mutex("x"), a.Mutex("free"))
+		wantErr(t, err, nil)
+		ends := make(chan error, 4)
+		go func() { ends <- permits.Do(context.Background(), nothing) }()
+		go func() { ends <- both.Do(context.Background(), nothing) }()
+		go func() {
+			ends <- election.New(a.Client.Client, "other").Run(context.Background(), func(context.Context, election.Term) error { return nil })
+		}()
+		go func() {
+			ends <- election.New(a.Client.Client, "leads").Run(context.Background(), func(ctx context.Context, _ election.Term) error {
+				<-ctx.Done()
+				wantErr(t, context.Cause(ctx), redlock.ErrClosed)
+				return ctx.Err()
+			})
+		}()
+		time.Sleep(5 * time.Second)
+		began := time.Now()
+		wantErr(t, a.Shutdown(t.Context()), nil)
+		for range cap(ends) {
+			wantErr(t, <-ends, redlock.ErrClosed)
+		}
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		c.wantVotes("leads", "", 5)
+	})
+}
+
+func nothing(context.Context) error { return nil }
+
+// Close while Shutdown waits ends it, and two Shutdowns wait together.
+func TestShutdown_twiceAndWithClose(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		lease := mustLock(t, a.Mutex("x"))
+		ends := make(chan error, 2)
+		for range 2 {
+			go func() { ends <- a.Shutdown(context.Background()) }()
+		}
+		time.Sleep(time.Second)
+		wantErr(t, lease.Err(), nil)
+		wantErr(t, a.Close(), nil)
+		wantErr(t, <-ends, redlock.ErrClosed)
+		wantErr(t, <-ends, redlock.ErrClosed)
+		wantErr(t, lease.Err(), redlock.ErrClosed)
+	})
+}
+
+// Ready says what a call for a lock would find, without one.
+func TestReady_followsTheMasters(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a := c.client()
+		wantErr(t, a.Ready(), nil)
+		for _, m := range c.masters[:2] {
+			m.Crash()
+		}
+		time.Sleep(10 * time.Second)
+		wantErr(t, a.Ready(), nil)
+		c.masters[2].Pause()
+		time.Sleep(10 * time.Second)
+		err := a.Ready()
+		wantErr(t, err, redlock.ErrUnreachable)
+		for _, name := range []string{"m0", "m1", "m2"} {
+			if !strings.Contains(err.Error(), name+":") {
+				t.Errorf("%s is not in: %v", name, err)
+			}
+		}
+		c.masters[2].Resume()
+		time.Sleep(10 * time.Second)
+		wantErr(t, a.Ready(), nil)
+		for _, m := range c.masters[:3] {
+			m.Crash()
+			m.Flush()
+			m.Restart()
+		}
+		time.Sleep(2 * time.Second)
+		wantErr(t, a.Ready(), redlock.ErrRecovering)
+		_, err = a.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrRecovering)
+		time.Sleep(redlock.DefaultMaxTTL + 5*time.Second)
+		wantErr(t, a.Ready(), nil)
+		wantErr(t, second(a.Mutex("x").TryLock(t.Context())), nil)
+		synctest.Wait()
+		sent := 0
+		for _, n := range a.Ways {
+			n.SetFault(func(nodetest.Command) nodetest.Fault { sent++; return nodetest.Fault{} })
+		}
+		for range 100 {
+			wantErr(t, a.Ready(), nil)
+		}
+		if synctest.Wait(); sent != 0 {
+			t.Errorf("%d commands", sent)
+		}
+	})
+}
