@@ -207,6 +207,9 @@ var breaks = []struct{ name, sound, broken string }{
 	{"H19: readers pass a writer that listens", "if given and listens(other, given) then", "if given == '' then"},
 	{"H19: one that tries is refused though nobody listens", "or not head(queue, true)", "or false"},
 	{"H19: a release hands to the first, whoever it is", "local first, given = head(queue, fits)", "local first = call('zrange', queue, 0, 0)[1] local given = first and call('get', sign_of_life(first))"},
+	{"oust: takes away a vote of one that listens", "or not given or listens(holder, given) then", "or not given then"},
+	{"oust: leaves the vote of one that does not listen", "if act == 'oust' and mode == 'x' and is_deserted(lock) then", "if act == 'oust' and mode == 'r' then"},
+	{"oust: any act takes the vote away", "if act == 'oust' and", "if"},
 	{"a wake does not name the place", "lock .. '\\0' .. place or lock", "lock or lock"},
 	{"does not tell that Redisson holds the lock", "has_foreign_holder(lock) and 1 or 0", "0"},
 }

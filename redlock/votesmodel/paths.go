@@ -112,7 +112,7 @@ func opText(op *protocol.Request) string {
 		text string
 		on   bool
 	}{
-		{"unfair", w != nil && w.Unfair}, {"retry", w != nil && w.Retry}, {"only", w != nil && w.Only}, {"again", w != nil && w.Again},
+		{"unfair", w != nil && w.Unfair}, {"retry", w != nil && w.Retry}, {"only", w != nil && w.Only}, {"again", w != nil && w.Again}, {"ousts", w != nil && w.Oust},
 		{"hands", op.Hand != 0}, {"leaves", op.Leaves}, {"joins", op.JoinWrite != ""}, {"brief", op.Kind == protocol.Acquire && op.TTL == briefTTL},
 	} {
 		if mark.on {
