@@ -20,8 +20,7 @@ const misfitLock = "misconfigured"
 // misconfigured opens a client whose settings differ from those of the other clients, tries to lock, and records what came of it. See
 // nemesis.Target.
 func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
-	good := urls(r.target.Spare[0], r.cluster.Masters())
-	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
+	good, opts := r.fitting()
 	var what string
 	bad := good
 	switch rnd.IntN(3) {
@@ -56,6 +55,24 @@ func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 	if !shown {
 		return fmt.Errorf("no quorum could refuse %s: %w", what, err)
 	}
+	return nil
+}
+
+// fitting are the masters and the settings of the run.
+func (r *run) fitting() (masters []string, opts []redlock.Option) {
+	return urls(r.target.Spare[0], r.cluster.Masters()), []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
+}
+
+// opened opens a client of the run's settings, and closes it. See nemesis.Target. Masters that are down are no fault of theirs.
+func (r *run) opened(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	masters, opts := r.fitting()
+	c, err := redlock.Open(ctx, masters, opts...)
+	if errors.Is(err, redlock.ErrConfig) || errors.Is(err, redlock.ErrRefused) {
+		return fmt.Errorf("a new client is not opened: %w", err)
+	}
+	_ = c.Close()
 	return nil
 }
 

@@ -125,7 +125,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.target = &nemesis.Target{
 		TTL: r.cfg.TTL, NodeTimeout: nodeTimeout, Has: r.cfg.Has(), Clocks: cc.Clocks,
-		Locks: r.lockNames(), Misconfigured: r.misconfigured,
+		Locks: r.lockNames(), Misconfigured: r.misconfigured, Opened: r.opened,
 	}
 	for i, m := range r.cluster.Masters() {
 		r.target.Nodes = append(r.target.Nodes, nemesis.NewNode(fmt.Sprintf("m%d", i+1), m))

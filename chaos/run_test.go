@@ -112,7 +112,7 @@ func everyNemesisHolds(t *testing.T, seed uint64) {
 		name, nemeses string
 		cfg           Config
 	}{
-		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: seed + 1}},
+		{"docker", "kill-minority,kill-majority,wipe-minority,wipe-majority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies,slow-replies,flush-data,fill-memory,change-policy,fail-over,administer,misconfigure,waiter-storm", Config{Driver: cluster.Docker, Duration: 12 * time.Second, Seed: seed + 1}},
 		{"tokens", "step-clock,step-quorum,skew-clocks,delete-lock,three-at-once", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 6 * time.Second, Seed: seed + 2}},
 		{"process", "default", Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 12 * time.Second, Seed: seed}},
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -31,21 +32,21 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-func mustNew(t *testing.T, members ...multilock.Member) *multilock.Lock {
+func mustNew(t testing.TB, members ...multilock.Member) *multilock.Lock {
 	t.Helper()
 	l, err := multilock.New(members...)
 	quorumtest.NoErr(t, err)
 	return l
 }
 
-func lock(t *testing.T, l *multilock.Lock) *multilock.Lease {
+func lock(t testing.TB, l *multilock.Lock) *multilock.Lease {
 	t.Helper()
 	lease, err := l.Lock(t.Context())
 	quorumtest.NoErr(t, err)
 	return lease
 }
 
-func unlock(t *testing.T, lease interface{ Unlock(context.Context) error }) {
+func unlock(t testing.TB, lease interface{ Unlock(context.Context) error }) {
 	t.Helper()
 	quorumtest.NoErr(t, lease.Unlock(t.Context()))
 }
@@ -186,38 +187,40 @@ func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 
 // The path makes a round trip so long that the test can tell one from two.
 func TestLock_allFree_oneRoundTrip(t *testing.T) {
-	const k, trip = 8, 100 * time.Millisecond
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	c := path.Open()
-	var members []multilock.Member
-	for i := range k {
-		members = append(members, c.Mutex(fmt.Sprint("lock", i)))
-	}
-	all := mustNew(t, members...)
-	unlock(t, lock(t, all)) // all connections are there
-	path.Delay(trip)
-	before, scripts := c.Stats(), masters.Calls(0, "evalsha")
-	best := time.Hour // of a few, for the machine may be busy
-	const times = 3
-	for range times {
-		start := time.Now()
-		lease := lock(t, all)
-		best = min(best, time.Since(start))
-		unlock(t, lease)
-	}
-	after := c.Stats()
-	t.Logf("Lock of %d took %v, a round trip is %v", k, best, trip)
-	if best < trip || best >= 2*trip {
-		t.Errorf("Lock took %v, want one round trip of %v", best, trip)
-	}
-	if got := after.Rounds - before.Rounds; got != times*k || after.SecondRounds != before.SecondRounds {
-		t.Errorf("%d rounds for %d locks, %d of them needed a second round trip", got, times*k, after.SecondRounds-before.SecondRounds)
-	}
-	if got := masters.Calls(0, "evalsha") - scripts; got > 2*times*k {
-		t.Errorf("a master ran %d scripts for %d pairs", got, times*k)
-	}
-	masters.GivenBack("lock*", "redlock:queue:*")
+	stall.Try(t, 50*time.Millisecond, func(t testing.TB) {
+		const k, trip = 8, 100 * time.Millisecond
+		masters := quorumtest.Start(t, 5)
+		path := masters.Path()
+		c := path.Open()
+		var members []multilock.Member
+		for i := range k {
+			members = append(members, c.Mutex(fmt.Sprint("lock", i)))
+		}
+		all := mustNew(t, members...)
+		unlock(t, lock(t, all)) // all connections are there
+		path.Delay(trip)
+		before, scripts := c.Stats(), masters.Calls(0, "evalsha")
+		best := time.Hour // of a few, for the machine may be busy
+		const times = 3
+		for range times {
+			start := time.Now()
+			lease := lock(t, all)
+			best = min(best, time.Since(start))
+			unlock(t, lease)
+		}
+		after := c.Stats()
+		t.Logf("Lock of %d took %v, a round trip is %v", k, best, trip)
+		if best < trip || best >= 2*trip {
+			t.Errorf("Lock took %v, want one round trip of %v", best, trip)
+		}
+		if got := after.Rounds - before.Rounds; got != times*k || after.SecondRounds != before.SecondRounds {
+			t.Errorf("%d rounds for %d locks, %d of them needed a second round trip", got, times*k, after.SecondRounds-before.SecondRounds)
+		}
+		if got := masters.Calls(0, "evalsha") - scripts; got > 2*times*k {
+			t.Errorf("a master ran %d scripts for %d pairs", got, times*k)
+		}
+		masters.GivenBack("lock*", "redlock:queue:*")
+	})
 }
 
 // A multilock's lease is valid for as long as its shortest member, ends with the first member that
@@ -329,17 +332,16 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 
 // table is what several hold at the same time, and how it went on.
 type table struct {
-	t *testing.T
+	t testing.TB
 
 	mu      sync.Mutex
 	holders map[string]int
 	eaten   []int
 	last    time.Time
 	gap     time.Duration // the longest without anybody eating
-	lag     time.Duration // the longest that this process did not run, of which it is no fault
 }
 
-func newTable(t *testing.T, guests int) *table {
+func newTable(t testing.TB, guests int) *table {
 	return &table{t: t, holders: make(map[string]int), eaten: make([]int, guests), last: time.Now()}
 }
 
@@ -364,7 +366,8 @@ func (b *table) eat(guest int, lease *multilock.Lease) {
 }
 
 // seat has each guest eat with the locks that want draws, for as long as d, and on a
-// machine that is busy until everybody has eaten: 30s more at most.
+// machine that is busy until everybody has eaten: 30s more at most. So that nobody starves is no
+// matter of chance: in 30 s a fair queue has thousands of turns.
 func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(b.t.Context(), d+30*time.Second)
@@ -391,10 +394,9 @@ func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
 	}
 	wg.Go(func() {
 		const beat = 10 * time.Millisecond
-		for last := time.Now(); ctx.Err() == nil; {
+		for ctx.Err() == nil {
 			time.Sleep(beat)
 			b.mu.Lock()
-			b.lag, last = max(b.lag, time.Since(last)-beat), time.Now()
 			switch {
 			case time.Since(b.last) > 15*time.Second:
 				b.t.Error("nobody has eaten for 15s")
@@ -408,7 +410,7 @@ func (b *table) seat(d time.Duration, want func(guest int) *multilock.Lock) {
 	wg.Wait()
 	b.gap = max(b.gap, time.Since(b.last))
 	b.t.Logf("%v ate; %v at most without anybody eating", b.eaten, b.gap)
-	if b.gap > time.Second+b.lag {
+	if b.gap > time.Second {
 		b.t.Errorf("nobody ate for %v", b.gap)
 	}
 	if slices.Min(b.eaten) == 0 {
@@ -427,24 +429,28 @@ func seconds(soak time.Duration) time.Duration {
 // Five philosophers sit at a round table. Each needs the forks on both sides, and names the left one
 // first. All of them eat, because the order in which a caller names its members does not matter.
 func TestLock_philosophers_allEat(t *testing.T) {
-	masters := quorumtest.Start(t, 3)
-	var philosophers []*multilock.Lock
-	for i := range 5 {
-		c := masters.Open()
-		philosophers = append(philosophers, mustNew(t, c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
-	}
-	newTable(t, 5).seat(seconds(time.Minute), func(i int) *multilock.Lock { return philosophers[i] })
-	masters.GivenBack("fork*")
+	stall.Try(t, time.Second, func(t testing.TB) {
+		masters := quorumtest.Start(t, 3)
+		var philosophers []*multilock.Lock
+		for i := range 5 {
+			c := masters.Open()
+			philosophers = append(philosophers, mustNew(t, c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
+		}
+		newTable(t, 5).seat(seconds(time.Minute), func(i int) *multilock.Lock { return philosophers[i] })
+		masters.GivenBack("fork*")
+	})
 }
 
 // Each of sixteen clients takes two to five of eight locks, in any order and any nesting. There is no
 // deadlock.
 func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 	needs.Test(t)
-	replay.Each(t, shuffledOrders)
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		stall.Try(t, time.Second, func(t testing.TB) { shuffledOrders(t, seed) })
+	})
 }
 
-func shuffledOrders(t *testing.T, seed uint64) {
+func shuffledOrders(t testing.TB, seed uint64) {
 	const clients, forks = 16, 8
 	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 3)

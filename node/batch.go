@@ -48,6 +48,9 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	if conn.epoch != b.epoch {
 		conn.epoch = b.epoch
 		conn.wire.Voting, conn.wire.Quarantined = r.recordStates(conn.ident.Incarnation(), b.epoch)
+		r.mu.Lock()
+		r.votingState = conn.wire.Voting
+		r.mu.Unlock()
 	}
 	conn.wire.MayHand, conn.wire.Deaf = b.mayHand, !r.sub.hearsFrom(conn.ident.RunID)
 	about := r.fill(conn, b)

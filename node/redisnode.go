@@ -58,6 +58,7 @@ type redisNode struct {
 	downErr     error
 	closed      bool
 	epoch       string        // the epoch with which scripts compare the record; see Enter
+	votingState string        // see VotingState
 	voteRefusal error         // why the node asks for no vote; nil: it does
 	doubtedAt   time.Duration // when the lane itself last set voteRefusal
 	live        *redis.Client // the lane's connection, for Close
@@ -83,6 +84,13 @@ func (r *redisNode) Tag() string { return r.cfg.Tag }
 
 // BehindFailover implements [Node].
 func (r *redisNode) BehindFailover() bool { return r.locator.BehindFailover() }
+
+// VotingState implements [Node].
+func (r *redisNode) VotingState() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.votingState
+}
 
 // ClockOffset implements [Node].
 func (r *redisNode) ClockOffset() (offset time.Duration, ok bool) {

@@ -75,10 +75,15 @@ type Client struct {
 //
 // An error that waiting cannot cure is returned at once:
 //
-//	ErrConfig     an option or a URL that cannot work; a replica, or one master under two
-//	              addresses; an [EpochError]: a master votes with another list
+//	ErrConfig     an option or a URL that cannot work; one master under two addresses; so many
+//	              replicas, or masters that may evict locks, that no quorum is left; or, while no
+//	              quorum votes, a record that cannot be read, or an [EpochError]: a master votes
+//	              with another list
 //	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]
 //	ErrRefused    so many masters refuse the user or its rights that no quorum is left
+//
+// A minority of masters that are wrong in such a way costs what a minority of dead masters does.
+// The log has an error for each, and its state is [MasterRefuses].
 //
 // When ctx ends first, the error is both [ErrUnreachable] and ctx.Err(), and names the
 // masters that did not answer. A ctx that was cancelled is an error even if a quorum
@@ -191,7 +196,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	if s.logger != nil {
 		s.told = append([]Observer{logObserver(s.logger)}, s.told...)
 	}
-	c.tells = newTelling(s.told)
+	c.tells = newTelling(c, s.told)
 	c.keeper.init(c)
 	c.board.init(c)
 	c.waiting.init(c)

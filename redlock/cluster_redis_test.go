@@ -190,7 +190,8 @@ func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
 // A client whose only master is the slot is told by its servers, whichever have it:
 // where the slot is, or where it was when it subscribed.
 func clusterWaits(t *testing.T, s slot) {
-	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second)}
+	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second),
+		redlock.WithPatience(20 * time.Second)} // the slot may be on its way to a server for a while
 	a, b := openAt(t, []string{s.URL(s.tag, 1)}, opts...), openAt(t, []string{s.URL(s.tag, 2)}, opts...)
 	handOver := func(from, to *redlock.Client, meanwhile func()) {
 		t.Helper()

@@ -99,13 +99,6 @@ func TestVoter_requests_nameOfTheSlot(t *testing.T) {
 			t.Errorf("extends %+v", got)
 		}
 	}
-	keep := &protocol.Op{Request: &protocol.Request{Kind: protocol.Keep, Lock: lock, Items: items[:1]}}
-	for range 2 {
-		v.Submit(keep)
-		if keep.Lock.Name != "{a}:orders" || keep.Items[0].Lock.Name != "{a}:orders" {
-			t.Errorf("keeps %s, %s", keep.Lock.Name, keep.Items[0].Lock.Name)
-		}
-	}
 	lists := &protocol.Op{Request: &protocol.Request{Kind: protocol.ListLocks, Prefix: "or"}, To: ignore{}}
 	v.Submit(lists)
 	if lists.Prefix != "{a}:or" {

@@ -116,7 +116,7 @@ type RoundError struct {
 	why   string // why no lock can be taken on these masters, or empty
 	// votes counts, for each other holder, the masters that named it.
 	votes   map[string]int
-	hurried bool // the round had less than the node timeout, because the caller's time was nearly over
+	hurried bool // the round had less time than others, because the caller's time was nearly over
 }
 
 // split says whether another round may win although no holder releases the lock. This is so in

@@ -17,9 +17,9 @@ type Every struct {
 }
 
 // Every returns an Every for the lock called name: at least d passes between two runs under that
-// name, whichever hosts they are on. d counts from the grant of the run's lock, which is a trip to
-// the masters before fn begins. The hosts need no common clock. d is 10 ms to a year. A name, a period or an option that cannot work is reported by the first call, as
-// [ErrConfig].
+// name, whichever hosts they are on. d counts from when the masters were told of the run, which is a trip
+// before fn begins. The hosts need no common clock. d is 10 ms to a year. A name, a period or an option that cannot work is reported
+// by the first call, as [ErrConfig].
 //
 // Call [Every.Do] from a timer on each host. Choose d shorter than the time between two ticks,
 // for example half of it: a host whose timer fires a little before d is over runs nothing, and
@@ -36,17 +36,17 @@ func (c *Client) Every(name string, d time.Duration, opts ...LockOption) *Every 
 // Do runs fn, unless a run was started less than a period ago, here or elsewhere, or goes on. Then
 // Do returns [ErrHeld] at once. Do never waits for the next period.
 //
-// Do asks the masters twice before fn runs: for the lock, and to keep it taken for the whole
-// period. So the period holds even if this process is killed in the middle of fn. It is used up
+// Do asks the masters twice before fn runs: for the lock, and to have it rest for the whole
+// period ([WithMinHold]). So the period holds even if this process is killed in the middle of fn. It is used up
 // when fn fails too, because fn may have done its work in part.
 //
 // fn's context is that of the lock's lease, as in [Mutex.Do]: it ends when the lease is lost. fn
 // may take longer than the period: nobody else starts meanwhile. The fencing token,
 // LeaseFrom(ctx).Token(), grows from run to run.
 //
-// The errors are those of [Mutex.TryDo]. With an error of TryLock fn did not run, and the period is
-// not used up. If a quorum of masters loses its data within the period, fn may run twice: see
-// [WithMinHold].
+// The errors are those of [Mutex.TryDo]. With an error of TryLock fn did not run. The period is not used up then, with one exception: the
+// masters were told of the run, their answers were lost, and this process ends, or stays cut off, before it could take that back.
+// If a quorum of masters loses its data within the period, fn may run twice: see [WithMinHold].
 func (e *Every) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	switch {
 	case e == nil || e.m == nil:
@@ -58,11 +58,6 @@ func (e *Every) Do(ctx context.Context, fn func(ctx context.Context) error) erro
 	}
 	lease, err := e.m.TryLock(ctx)
 	if err != nil {
-		return err
-	}
-	// A quorum of masters must know the end of the period before fn begins.
-	if err := lease.Extend(ctx); err != nil {
-		_ = lease.abandon(ctx) // nothing was done yet
 		return err
 	}
 	return lease.do(ctx, fn)

@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"errors"
 	"math/bits"
 	"sync"
 	"time"
@@ -21,7 +22,8 @@ type extension struct {
 	mu       sync.Mutex
 	answered uint64
 	items    []extending
-	open     int // items not decided
+	open     int   // items not decided
+	untold   *news // what happened since the mutex was locked
 }
 
 // extending is one hold in an extension.
@@ -31,8 +33,7 @@ type extending struct {
 	decided, renewed bool
 }
 
-// extend renews holds in one round trip. All have the same TTL, their votes' too, and were marked by
-// beginExtend. Each hold is decided separately: see holding.Extension.
+// extend renews holds in one round trip. All have the same TTL and were marked by beginExtend. Each hold is decided separately: see holding.Extension.
 func (c *Client) extend(leases []*hold) {
 	if len(leases) == 0 {
 		return
@@ -49,7 +50,7 @@ func (c *Client) extend(leases []*hold) {
 	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
-	req := &protocol.Request{Kind: protocol.Extend, TTL: leases[0].voteTTL(e.start), Items: votes, Start: e.start, Deadline: e.start + timeout}
+	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
 	for i, n := range c.nodes {
 		op := &e.ops[i]
 		*op = protocol.Op{Request: req, To: e, Index: i}
@@ -62,7 +63,7 @@ func (c *Client) extend(leases []*hold) {
 // Receive implements [protocol.Receiver].
 func (e *extension) Receive(op *protocol.Op) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	bit := uint64(1) << op.Index
 	e.answered |= bit
 	for i := range e.items {
@@ -81,10 +82,18 @@ func (e *extension) Receive(op *protocol.Op) {
 	}
 }
 
+// unlock unlocks the mutex, and tells what happened meanwhile.
+func (e *extension) unlock() {
+	n := e.untold
+	e.untold = nil
+	e.mu.Unlock()
+	n.tell(e.c)
+}
+
 // timeout decides the holds for which the masters that answered were too few.
 func (e *extension) timeout() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	for i := range e.items {
 		if it := &e.items[i]; !it.decided {
 			e.decide(it, true)
@@ -103,11 +112,12 @@ func (e *extension) decide(it *extending, must bool) {
 	it.decided = true
 	e.open--
 	e.c.stats.extends.Add(1)
-	it.renewed = it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
-	if it.renewed {
+	err, told := it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
+	e.untold = e.untold.and(told)
+	if it.renewed = err == nil; it.renewed {
 		it.topUpOrConfirm(e.answered)
 		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
-	} else if it.lease.err() == nil {
+	} else if errors.Is(err, ErrUnreachable) {
 		// Too few masters answered. The old end stands, and there is time to ask again.
 		e.c.renewer.reschedule(it.lease, e.c.clock.Elapsed()+max(it.lease.ls.ttl/20, time.Millisecond))
 	}

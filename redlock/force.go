@@ -21,6 +21,9 @@ import (
 // them apart: the token of the next holder is larger. A lock that nobody renews ends by itself
 // within its TTL, so wait for that if you can.
 //
+// A rest of the lock ([WithMinHold]) ends with it. If the lease is over and only the rest is left, holder is the id of the
+// [Holder] that is Resting.
+//
 // ForceUnlock returns nil when the holder cannot have a quorum any more: its votes are gone from so
 // many masters, and these refuse to take them back. The first that waits is woken. Otherwise it
 // returns one of
@@ -48,11 +51,17 @@ func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
 	if err != nil {
 		return err
 	}
-	var vote protocol.Voting
-	var had uint64 // the masters that have its vote
+	var vote, rest protocol.Voting
+	var had uint64 // the masters that have its vote or its rest
 	left := c.maxTTL
 	for i := range replies {
 		if at := replies[i].Inspected; at != nil {
+			if at.Rest.Left > rest.Left {
+				rest = at.Rest
+			}
+			if at.Rest.Field == holder {
+				vote, had = at.Rest, had|1<<i
+			}
 			for _, v := range at.Votings {
 				if idOf(v.Field) == holder {
 					vote, left, had = v, max(left, v.Left), had|1<<i
@@ -66,19 +75,20 @@ func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
 	case had == 0:
 		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", ErrUnreachable, name, holder)
 	}
-	return c.force(ctx, c.namespace.Lock(name, vote.Mode), holder, had, 2*(left+c.drift.Of(left)))
+	return c.force(ctx, c.namespace.Lock(name, vote.Mode), holder, rest, had, 2*(left+c.drift.Of(left)))
 }
 
-// force bars the holder on every master from coming back, and releases what it has. had are the
-// masters that were seen with its vote.
+// force bars the holder on every master from coming back, releases what it has, and lifts the rest. had are the
+// masters that were seen with its vote or rest. The rest may be that of a holder before it, which has handed its lease off.
 //
 // The bar is there before the release, because a top-up may be on its way. An acquire may be on its
 // way too, but not where the vote was: so only these masters count.
-func (c *Client) force(ctx context.Context, l *protocol.Lock, holder string, had uint64, lives time.Duration) error {
+func (c *Client) force(ctx context.Context, l *protocol.Lock, holder string, rest protocol.Voting, had uint64, lives time.Duration) error {
 	now := c.clock.Elapsed()
 	bar := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: lives, Start: now, Deadline: now + lives, More: true})
 	defer bar.done()
-	release := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Start: now, Deadline: now + lives})
+	release := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Lift: rest.Field, Start: now,
+		Deadline: now + max(lives, rest.Left+c.drift.Of(rest.Left))})
 	defer release.done()
 	bar.send(c.all)
 	release.send(c.all)

@@ -9,23 +9,27 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
 // ticketMark begins every ticket, and says how the rest is to be read.
-const ticketMark = "redlock1."
+const ticketMark = "redlock2."
 
 // ticket is what an adopter must know about a lease that was handed off.
 type ticket struct {
-	Namespace string        `json:"ns,omitempty"`
-	Name      string        `json:"name"`
-	Holder    string        `json:"holder"`
-	Token     int64         `json:"token"`
-	Voters    []string      `json:"voters"`         // the masters whose vote counts, by name
-	Keep      time.Duration `json:"keep,omitempty"` // what was left of the minimum hold
+	Namespace string       `json:"ns,omitempty"`
+	Name      string       `json:"name"`
+	Holder    string       `json:"holder"`
+	Token     int64        `json:"token"`  // the adopter's is larger
+	Voters    []ticketVote `json:"voters"` // the masters whose vote counts
+}
+
+// ticketVote is one master that has the vote of a ticket.
+type ticketVote struct {
+	Master string `json:"m"` // its name
+	State  string `json:"s"` // its record state when the ticket was made
 }
 
 func (t *ticket) String() string {
@@ -43,7 +47,7 @@ func parseTicket(text string) (*ticket, error) {
 	if err == nil {
 		err = json.Unmarshal(plain, t)
 	}
-	if err == nil && (t.Holder == "" || t.Token <= 0 || t.Token >= 1<<53 || t.Keep < 0 || t.Keep > longest) {
+	if err == nil && (t.Holder == "" || t.Token <= 0 || t.Token > counting.MaxToken) {
 		err = fmt.Errorf("holder %q, token %d", t.Holder, t.Token)
 	}
 	if err != nil {
@@ -53,15 +57,16 @@ func parseTicket(text string) (*ticket, error) {
 }
 
 // Handoff ends the lease in this process and returns a ticket, with which another process can have
-// it: see [Client.Adopt]. The lock is not free in between, and the fencing token stays the same.
-// It is for work that begins in one process and goes on in another.
+// it: see [Client.Adopt]. The lock is not free in between. The adopter gets a fencing token of its own, which is larger:
+// a resource that has seen it refuses what this process sent and is still on its way.
+// Handoff is for work that begins in one process and goes on in another.
 //
 // Handoff extends the lease first. If that fails, Handoff returns the error of [Lease.Extend],
 // and the lease goes on. Then the lease and its context end, with [ErrReleased]: whoever works
 // under the lease must stop before the ticket is given away. When Handoff returns a ticket
 // the lease is over.
 //
-// The ticket is a text of ASCII letters, digits, '.', '-' and '_', of some hundred bytes. Keep it as secret
+// The ticket is a text of ASCII letters, digits, '.', '-' and '_', of 150 to 200 bytes for each master. Keep it as secret
 // as the right to take the lock. It can be used once, and while a quorum of masters keeps the votes: for
 // the TTL, counted from the call of Handoff, less the drift. If nobody uses it the lock is free after that.
 //
@@ -87,11 +92,11 @@ func (h *hold) handoff() (string, error) {
 	c, now := h.c, h.c.clock.Elapsed()
 	h.mu.Lock()
 	if err := h.errLocked(); err != nil {
-		h.mu.Unlock()
+		h.unlock()
 		return "", err
 	}
 	if n := len(h.leases); n != 1 {
-		h.mu.Unlock()
+		h.unlock()
 		return "", fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", ErrConfig, h.l.Name, n-1)
 	}
 	silent := h.countLocked()
@@ -99,31 +104,33 @@ func (h *hold) handoff() (string, error) {
 	// broke. With it the ticket could be used a second time.
 	votes := h.grant.Votes() &^ h.toppedUp
 	if n := bits.OnesCount64(votes); n < c.need {
-		h.mu.Unlock()
+		h.unlock()
 		return "", fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", ErrUnreachable, h.l.Name, n, len(c.nodes), c.need)
 	}
 	h.endLocked(EndReleased, ErrReleased) // the context of the giver ends before anybody can have the ticket
 	h.dropLocked(h.leases[0])
 	others := h.grant.Release(silent) &^ votes
 	h.dropAcquireCallLocked()
-	h.mu.Unlock()
+	h.unlock()
 	c.renewer.remove(h)
 	if others != 0 {
 		c.poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
 			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).done()
 	}
-	t := &ticket{Namespace: string(c.namespace), Name: h.l.Name, Holder: h.holder, Token: h.token, Keep: max(h.taken-now, 0)}
+	t := &ticket{Namespace: string(c.namespace), Name: h.l.Name, Holder: h.holder, Token: h.token}
 	for i, n := range c.nodes {
 		if votes>>i&1 == 1 {
-			t.Voters = append(t.Voters, n.Name())
+			t.Voters = append(t.Voters, ticketVote{n.Name(), n.VotingState()})
 		}
 	}
 	return t.String(), nil
 }
 
-// Adopt returns the lease that another process has handed off, with the same fencing token. It
-// asks the masters once and does not wait. The lease has the TTL and the other options of this
-// client, or of opts, as one of [Mutex.Lock] has. What is left of a minimum hold counts on.
+// Adopt returns the lease that another process has handed off. It has a fencing token of its own, larger than the giver's
+// and smaller than that of every later lease: present it to the resource before the first read, as after a Lock. Adopt
+// asks the masters once, and once more if their numbers differ, and does not wait. The lease has the TTL and the other options of this
+// client, or of opts, as one of [Mutex.Lock] has. A minimum hold of the lock counts from its grant on, wherever its lease is;
+// [WithMinHold] has no effect here.
 //
 // Of several calls with one ticket, in whatever processes, one at most succeeds. The errors are
 //
@@ -152,12 +159,12 @@ func (c *Client) Adopt(ctx context.Context, ticket string, opts ...LockOption) (
 	if m.err != nil {
 		return nil, m.err
 	}
-	voters := c.named(t.Voters)
+	voters, states := c.named(t.Voters)
 	switch n := bits.OnesCount64(voters); {
 	case t.Namespace != string(c.namespace):
 		return nil, fmt.Errorf("%w: the ticket of %q is of namespace %q, this client has %q", ErrConfig, t.Name, t.Namespace, c.namespace)
 	case n != len(t.Voters) || n < c.need:
-		return nil, fmt.Errorf("%w: the ticket of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, strings.Join(t.Voters, " "), c.epoch.masters)
+		return nil, fmt.Errorf("%w: the ticket of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, t.masters(), c.epoch.masters)
 	}
 	if err := c.mayLock(ctx, m.l); err != nil {
 		return nil, err
@@ -166,12 +173,19 @@ func (c *Client) Adopt(ctx context.Context, ticket string, opts ...LockOption) (
 		return nil, err
 	}
 	defer c.waiting.callers.Done()
-	m.ls.minHold = t.Keep
+	m.ls.minHold = 0 // the lock rests already, since its grant
+	c.tokens.Saw(t.Token)
 	r := round{c: c, ctx: ctx, l: m.l, ls: &m.ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, m.ls.ttl)}
 	r.asked = r.start
-	// Only masters that have had the giver's vote since the grant.
-	r.b = c.poll(voters, c.need, &protocol.Request{Kind: protocol.Adopt, Lock: m.l, Holder: r.holder, From: t.Holder, Token: t.Token,
-		TTL: m.ls.ttl, Start: r.start, Deadline: r.start + r.timeout})
+	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the ticket was
+	// made: one with another state may have older data, in which the ticket was not used yet.
+	r.b = c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Adopt, Lock: m.l, Holder: r.holder, From: t.Holder,
+		Token: c.tokens.Propose(c.clock.Wall()), TTL: m.ls.ttl, Start: r.start, Deadline: r.start + r.timeout})
+	for i, state := range states {
+		r.b.change(i, func(req *protocol.Request) { req.Voted = state })
+	}
+	r.b.send(voters)
+	r.b.skip(c.all &^ voters)
 	v := r.b.await(ctx, r.timeout)
 	lease, end := r.win(v)
 	if lease == nil {
@@ -193,14 +207,25 @@ func (r *round) notAdopted(end ending, voters int) error {
 	return r.why(end, r.c.roundError(r.l, r.b.replies()))
 }
 
-// named returns the masters with these names.
-func (c *Client) named(names []string) (set uint64) {
+// named returns the masters that voted, and the record state of each.
+func (c *Client) named(votes []ticketVote) (set uint64, states []string) {
+	states = make([]string, len(c.nodes))
 	for i, n := range c.nodes {
-		for _, name := range names {
-			if n.Name() == name {
+		for _, v := range votes {
+			if n.Name() == v.Master {
 				set |= 1 << i
+				states[i] = v.State
 			}
 		}
 	}
-	return set
+	return set, states
+}
+
+// masters are the names of the masters that voted.
+func (t *ticket) masters() string {
+	var names []string
+	for _, v := range t.Voters {
+		names = append(names, v.Master)
+	}
+	return strings.Join(names, " ")
 }

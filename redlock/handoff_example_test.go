@@ -32,13 +32,13 @@ func ExampleLease_Handoff() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("same token:", adopted.Token() == lease.Token())
+	fmt.Println("larger token:", adopted.Token() > lease.Token())
 	_, err = worker.Adopt(ctx, ticket)
 	fmt.Println("once only:", errors.Is(err, redlock.ErrLost))
 	fmt.Println(adopted.Unlock(ctx))
 
 	// Output:
-	// same token: true
+	// larger token: true
 	// once only: true
 	// <nil>
 }

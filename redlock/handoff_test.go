@@ -54,7 +54,7 @@ func TestHandoff_adopted_oneLeaseThatGoesOn(t *testing.T) {
 		time.Sleep(5 * time.Second) // the ticket travels
 		adopted, err := heir.Adopt(t.Context(), ticket)
 		noErr(t, err)
-		if adopted.Token() != l.Token() || adopted.Name() != "x" || adopted.Holder() == l.Holder() {
+		if adopted.Token() <= l.Token() || adopted.Name() != "x" || adopted.Holder() == l.Holder() {
 			t.Errorf("token %d, name %q, holder %s", adopted.Token(), adopted.Name(), adopted.Holder())
 		}
 		_, err = heir.Adopt(t.Context(), ticket)
@@ -239,8 +239,7 @@ type span struct {
 }
 
 // Tickets are given to several processes at once, whose commands are slow, lost, or executed without an answer; others take the
-// lock meanwhile. No two leases overlap, a ticket gives one lease at most, and a token is larger than all before unless it
-// came by a ticket.
+// lock meanwhile. No two leases overlap, a ticket gives one lease at most, and a token is larger than all before.
 //
 // Most tickets are lost to the faults: in 60 runs of one seed each 10 had none that was adopted, and the mean was 1.5. So it goes on until one was: 12
 // runs without one come once in 10^9 times.
@@ -340,7 +339,7 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 		for i, heir := range members[1:] {
 			heirs.Go(func() {
 				for range 2 {
-					time.Sleep(time.Duration(i) * time.Millisecond)
+					time.Sleep(time.Duration(i*(1+19*(round%2))) * time.Millisecond) // every other time they meet
 					l, err := heir.Adopt(t.Context(), ticket)
 					if err != nil {
 						continue
@@ -373,7 +372,7 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 		if s.from.Before(before.until) {
 			t.Errorf("%s has it from %v, %s until %v", s.who, s.from, before.who, before.until)
 		}
-		if s.token < before.token || s.token == before.token && s.ticket == 0 {
+		if s.token <= before.token {
 			t.Errorf("%s has token %d, after %d of %s", s.who, s.token, before.token, before.who)
 		}
 	}
@@ -412,8 +411,8 @@ func TestHandoff_realMasters_oneOfManyAdopts(t *testing.T) {
 		t.Fatalf("%d have adopted one ticket", len(won))
 	}
 	for _, adopted := range won {
-		if adopted.Token() != l.Token() {
-			t.Errorf("token %d, want %d", adopted.Token(), l.Token())
+		if adopted.Token() <= l.Token() {
+			t.Errorf("token %d, want one above %d", adopted.Token(), l.Token())
 		}
 		noErr(t, adopted.Extend(t.Context()))
 		noErr(t, adopted.Unlock(t.Context()))

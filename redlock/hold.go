@@ -27,8 +27,6 @@ type hold struct {
 	holder string
 	token  int64
 	start  time.Duration // when the round that won began
-	// taken is until when the masters keep the lock taken, even if it is unlocked before. 0: until it is unlocked.
-	taken time.Duration
 	// granted is when the lease was made.
 	granted time.Duration
 
@@ -52,7 +50,8 @@ type hold struct {
 	acquireCall *quorumCall
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
-	abandoned   bool   // the lock is not to stay taken: its minimum hold does not count
+	untold      *news  // what happened since the mutex was locked; see unlock
+	abandoned   bool   // the lease was never used: the release lifts the rest of the lock
 	surrendered bool   // Shutdown gave it back while it was held
 	queued      bool   // a master may have the holder in the lock's queue
 
@@ -69,7 +68,7 @@ type hold struct {
 
 func (h *hold) err() error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	return h.errLocked()
 }
 
@@ -107,7 +106,7 @@ func (h *hold) endLocked(end End, cause error) {
 	if end.Lost() {
 		h.c.stats.lost.Add(1)
 	}
-	h.tellEndedLocked(end)
+	h.endedLocked(end)
 	for _, l := range h.leases {
 		l.endLocked(cause)
 	}
@@ -115,7 +114,7 @@ func (h *hold) endLocked(end End, cause error) {
 
 func (h *hold) end(end End, cause error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	h.endLocked(end, cause)
 }
 
@@ -124,7 +123,7 @@ func (h *hold) end(end End, cause error) {
 // the number of leases has changed since that extend was sent, the call then makes another.
 func (h *hold) extend(ctx context.Context) error {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	for want := h.changes; ; {
 		if err := h.errLocked(); err != nil {
 			return err
@@ -155,11 +154,11 @@ func (h *hold) extend(ctx context.Context) error {
 	}
 }
 
-// extended takes the outcome of an extend that began at start, and says whether the hold has
-// a new end. See holding.Grant.Extended for confirmed and missing.
-func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
+// extended takes the outcome of an extend that began at start, and returns why the hold has no new
+// end, or nil. See holding.Grant.Extended for confirmed and missing. The caller tells the news.
+func (h *hold) extended(start time.Duration, confirmed, missing uint64) (over error, told *news) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer func() { told = h.unlockUntold() }()
 	now := h.c.clock.Elapsed()
 	left := h.grant.Until() - now
 	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
@@ -176,14 +175,14 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) bool {
 		}
 	}
 	if len(h.c.tells.extended) > 0 {
-		tell(h.c.tells.extended, ExtendEvent{Lock: h.l.Name, Token: h.token, Left: max(left, 0), Err: err})
+		h.untold = h.untold.and(&news{extended: []ExtendEvent{{Lock: h.l.Name, Token: h.token, Left: max(left, 0), Err: err}}})
 	}
 	h.extending, h.extendErr = false, err
 	if h.settled != nil {
 		close(h.settled)
 		h.settled = nil
 	}
-	return err == nil
+	return err, nil
 }
 
 // countLocked counts what the masters have answered to the acquire by now, and returns the
@@ -291,10 +290,8 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	h.mu.Lock()
 	silent := h.countLocked()
 	may := h.answered &^ h.toppedUp
-	votes := h.grant.Votes()
 	set, queued := h.grant.Release(silent), h.queued
 	abandoned := h.abandoned
-	waits := silent != 0 && h.acquireCall.waits() // a place may be on its way to a silent master
 	h.dropAcquireCallLocked()
 	h.mu.Unlock()
 	if mutants.HandDoubted {
@@ -304,12 +301,6 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	if set == 0 || errors.Is(was, ErrClosed) {
 		return was
 	}
-	if rest := h.taken - now; rest > 0 && !abandoned {
-		if !queued && !waits {
-			votes = set // a master that has not answered has a vote, or nothing
-		}
-		return h.stayTaken(ctx, was, now, rest, votes, set)
-	}
 	req := protocol.Request{
 		Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
 		// An extend that is in flight may give the vote one more TTL.
@@ -317,6 +308,9 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	}
 	if queued {
 		req.Deadline = max(req.Deadline, now+leaveFor)
+	}
+	if abandoned && h.ls.minHold > 0 {
+		req.Lift, req.Deadline = h.holder, max(req.Deadline, h.c.restOver(h.ls.minHold))
 	}
 	if was == nil && h.l.Mode != protocol.Read {
 		req.Hand, req.Token = waiting.Liveness, h.c.tokens.Propose(h.c.clock.Wall())
@@ -339,40 +333,14 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	return h.unconfirmed(ctx, b)
 }
 
-// stayTaken is a release after which the lock stays taken for the rest of its minimum hold. The votes
-// stay, and end with the rest. They are still the votes of this holder, so no rule about votes
-// changes: nobody has a lease by them any more, and no other holder can have them.
-//
-// The masters in votes keep theirs. What the others in set may have is released: a place in a
-// queue there must not become a vote.
-func (h *hold) stayTaken(ctx context.Context, was error, now, rest time.Duration, votes, set uint64) error {
-	c := h.c
-	if others := set &^ votes; others != 0 {
-		c.poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
-			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).done()
-	}
-	q := c.poll(votes, c.need, &protocol.Request{Kind: protocol.Keep, Lock: h.l, TTL: roundUp(rest),
-		Items: []protocol.Item{{Lock: h.l, Holder: h.holder}}, Start: now, Deadline: now + c.nodeTimeout})
-	defer q.done()
-	v := q.await(ctx, c.nodeTimeout)
-	switch {
-	case was != nil:
-		return was
-	case v == counting.Won:
-		return nil
-	}
-	return h.unconfirmed(ctx, q)
-}
-
 // roundUp is d in whole milliseconds, as the masters get it.
 func roundUp(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// voteTTL is the TTL that an extend gives the votes: the lock's own, or what is left of the minimum
-// hold. The lease is as long as the lock's TTL allows in both cases.
-func (h *hold) voteTTL(now time.Duration) time.Duration {
-	return max(h.ls.ttl, roundUp(h.taken-now))
+// restOver is when a rest that a master puts now is over for sure.
+func (c *Client) restOver(rest time.Duration) time.Duration {
+	return c.clock.Elapsed() + rest + c.drift.Of(rest)
 }
 
 // unconfirmed is the error of a release that no quorum confirmed: ErrLost if a quorum had no

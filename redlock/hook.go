@@ -25,6 +25,7 @@ func init() {
 	hook.Observe = observe
 	hook.Jitter = (*Client).jitter
 	hook.Abandon = (*Lease).abandon
+	hook.LogPanic = (*Client).logPanic
 	hook.Serving = func(c *Client) context.Context { return c.serving }
 	hook.Namespace = func(c *Client) string { return string(c.namespace) }
 }

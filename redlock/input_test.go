@@ -138,10 +138,14 @@ func TestOpen_replica_refused(t *testing.T) {
 	replica, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
 	noErr(t, err)
 	defer replica.Close()
-	urls := []string{ms.servers[0].URL(), ms.servers[1].URL(), replica.URL()}
-	wantNotOpened(t, urls, redlock.ErrConfig, []string{replica.Addr(), "slave", "name its master"})
+	noErr(t, ms.servers[1].Kill())
+	second, err := localredis.Start(t.Context(), localredis.Config{ReplicaOf: ms.servers[0].Addr()})
+	noErr(t, err)
+	defer second.Close()
+	urls := []string{ms.servers[0].URL(), second.URL(), replica.URL()}
+	wantNotOpened(t, urls, redlock.ErrConfig, []string{replica.Addr(), second.Addr(), "slave", "name its master"})
 	wantNotOpened(t, urls, node.ErrReplica, nil, redlock.WithUnsafeRecoveryOff())
-	ms.wantNoKeys("*")
+	ms.wantNoKeys("*", 0, 2)
 }
 
 func TestOpen_evictingPolicy_refused(t *testing.T) {
@@ -149,8 +153,10 @@ func TestOpen_evictingPolicy_refused(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
-		noErr(t, ms.direct[1].ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
-		wantNotOpened(t, ms.urls(), node.ErrEviction, []string{ms.servers[1].Addr(), policy, "noeviction"})
+		for _, i := range []int{1, 2} {
+			noErr(t, ms.direct[i].ConfigSet(t.Context(), "maxmemory-policy", policy).Err())
+		}
+		wantNotOpened(t, ms.urls(), node.ErrEviction, []string{ms.servers[1].Addr(), ms.servers[2].Addr(), policy, "noeviction"})
 	}
 	wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
 }

@@ -18,7 +18,7 @@ import (
 type Inspection struct {
 	Name string // of the lock
 	// Holders are those of whom a quorum of masters has a vote: one, or the readers of an
-	// [RWMutex], sorted by id. It is empty if there is none.
+	// [RWMutex], sorted by id. If there is none it is the one after whom the lock rests ([WithMinHold]), or empty.
 	Holders []Holder
 	// Free says that no holder can have a quorum of votes. If there are no Holders and Free is
 	// false, the answers do not tell: the votes are split at this moment, or too few masters
@@ -42,6 +42,9 @@ type Holder struct {
 	Left time.Duration
 
 	Read bool // the holder reads: others may too
+	// Resting says that the lease is over, and the lock stays taken for Left ([WithMinHold]). Votes is how many masters keep it
+	// so, and Count is 0.
+	Resting bool
 	// Owner is the label of the holder's client ([WithOwner]), or empty.
 	Owner string
 
@@ -72,6 +75,7 @@ type MasterInspection struct {
 	Votes   bool          // the master may vote; else it may have forgotten a vote
 	Holders []string      // the ids of the holders of whom it has a vote
 	Left    time.Duration // the rest of the TTL of the longest of these votes
+	Rest    time.Duration // for how long the lock rests there ([WithMinHold]); 0: it does not
 	Counter int64         // the lock's counter: at least the token of every lease that the master voted for
 }
 
@@ -170,15 +174,45 @@ func (in *Inspection) read(replies []protocol.Reply) {
 	in.Holders, in.Free = nil, in.possible("", replies) < in.Quorum
 	for field, h := range holders {
 		if h.Votes >= in.Quorum {
-			left := lefts[field]
-			slices.Sort(left)
-			h.Left = left[len(left)-in.Quorum]
+			h.Left = lastOf(lefts[field], in.Quorum)
 			in.Holders = append(in.Holders, *h)
 		}
 		in.Free = in.Free && in.possible(field, replies) < in.Quorum
 	}
+	in.readRests(replies)
 	slices.SortFunc(in.Holders, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
 	in.Waiters = waitersOf(replies)
+}
+
+// readRests adds the holder that put a quorum of rests, if nobody has a quorum of votes.
+func (in *Inspection) readRests(replies []protocol.Reply) {
+	rests, lefts := make(map[string]*Holder), make(map[string][]time.Duration)
+	for i := range replies {
+		if at := replies[i].Inspected; at != nil && at.Rest.Field != "" {
+			h := rests[at.Rest.Field]
+			if h == nil {
+				h = &Holder{ID: at.Rest.Field, Resting: true}
+				rests[at.Rest.Field] = h
+			}
+			h.Votes++
+			h.Owner = cmp.Or(h.Owner, at.Rest.Owner)
+			lefts[at.Rest.Field] = append(lefts[at.Rest.Field], at.Rest.Left)
+		}
+	}
+	held := len(in.Holders) > 0
+	for field, h := range rests {
+		in.Free = in.Free && in.possible(field, replies) < in.Quorum
+		if !held && h.Votes >= in.Quorum {
+			h.Left = lastOf(lefts[field], in.Quorum)
+			in.Holders = append(in.Holders, *h)
+		}
+	}
+}
+
+// lastOf is how long a quorum of the times lasts.
+func lastOf(left []time.Duration, quorum int) time.Duration {
+	slices.Sort(left)
+	return left[len(left)-quorum]
 }
 
 // waitersOf puts the masters' queues together. A caller has the same ticket on every master, and in
@@ -220,7 +254,7 @@ func waitersOf(replies []protocol.Reply) []Waiter {
 	return all
 }
 
-// possible is how many votes the holder may have: those that were seen, those of masters that did
+// possible is how many votes or rests the holder may have: those that were seen, those of masters that did
 // not answer, and those that a master may have forgotten.
 func (in *Inspection) possible(field string, replies []protocol.Reply) (n int) {
 	for i := range replies {
@@ -232,7 +266,7 @@ func (in *Inspection) possible(field string, replies []protocol.Reply) (n int) {
 }
 
 func has(at *protocol.Inspected, field string) bool {
-	return slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return v.Field == field })
+	return field != "" && at.Rest.Field == field || slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return v.Field == field })
 }
 
 // idOf is the holder's id. The vote of a writer of an RWMutex has a mark behind it.
@@ -248,7 +282,7 @@ func (in *Inspection) identify(c *Client, replies []protocol.Reply) error {
 		switch at := r.Inspected; {
 		case at != nil:
 			told++
-			m.Votes, m.Counter = at.Votes, at.Counter
+			m.Votes, m.Counter, m.Rest = at.Votes, at.Counter, max(at.Rest.Left, 0)
 			for _, v := range at.Votings {
 				m.Holders = append(m.Holders, idOf(v.Field))
 				m.Left = max(m.Left, v.Left)
@@ -284,7 +318,11 @@ func (in *Inspection) String() string {
 		return fmt.Sprintf("the masters do not tell who has %q", in.Name)
 	}
 	h := in.Holders[0]
-	s := fmt.Sprintf("%q is held by %s, by %d of %d masters for %v", in.Name, strings.TrimSpace(h.Owner+" "+h.ID), h.Votes, len(in.Masters), h.Left)
+	how := "is held by"
+	if h.Resting {
+		how = "rests after"
+	}
+	s := fmt.Sprintf("%q %s %s, by %d of %d masters for %v", in.Name, how, strings.TrimSpace(h.Owner+" "+h.ID), h.Votes, len(in.Masters), h.Left)
 	if more := len(in.Holders) - 1; more > 0 {
 		s += fmt.Sprintf(", and by %d more", more)
 	}

@@ -122,7 +122,7 @@ func (l *Lease) Err() error {
 		return errZeroLease
 	}
 	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
+	defer l.h.unlock()
 	return l.errLocked()
 }
 
@@ -321,11 +321,11 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 	}
 	h.mu.Lock()
 	if err := l.errLocked(); err != nil {
-		h.mu.Unlock()
+		h.unlock()
 		return nil, fmt.Errorf("redlock: re-entering %q: %w", h.l.Name, err)
 	}
 	inner := h.leaseLocked(ctx)
-	h.mu.Unlock()
+	h.unlock()
 	if err := h.extend(ctx); err != nil {
 		h.mu.Lock()
 		h.dropLocked(inner)
@@ -333,7 +333,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 		if last { // the others were unlocked meanwhile and left it to this one
 			h.endLocked(EndReleased, ErrReleased)
 		}
-		h.mu.Unlock()
+		h.unlock()
 		if last {
 			_ = h.release(ctx, nil, h.c.clock.Elapsed()) // Observers are told what became of it
 		}
@@ -381,7 +381,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	if last {
 		h.endLocked(EndReleased, ErrReleased)
 	}
-	h.mu.Unlock()
+	h.unlock()
 	switch {
 	case errors.Is(was, ErrReleased):
 		return l.already(was)
@@ -396,7 +396,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// abandon is Unlock of a lease that was never used, without regard to its minimum hold.
+// abandon is Unlock of a lease that was never used: it lifts the rest of a lock with a minimum hold.
 func (l *Lease) abandon(ctx context.Context) error {
 	l.h.mu.Lock()
 	l.h.abandoned = true

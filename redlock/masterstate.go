@@ -3,6 +3,8 @@
 package redlock
 
 import (
+	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,6 +17,10 @@ type masterBoard struct {
 	mu     sync.Mutex
 	states []masterOnBoard // by node
 	over   bool            // the client was closed
+	// untold are changes of which the Observers are to be told, in their order: one for each master at most.
+	untold  []int         // the masters
+	news    []MasterEvent // by node
+	telling bool          // a goroutine tells them
 }
 
 type masterOnBoard struct {
@@ -28,20 +34,27 @@ type masterOnBoard struct {
 
 func (b *masterBoard) init(c *Client) {
 	b.c = c
-	b.states = make([]masterOnBoard, len(c.nodes))
+	b.states, b.news = make([]masterOnBoard, len(c.nodes)), make([]MasterEvent, len(c.nodes))
 }
 
-// down says that there is no connection to master i.
+// down says that there is no connection to master i. If somebody must change the master before
+// there can be one, the master refuses.
 func (b *masterBoard) down(i int, err error) {
+	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.states[i].up = false
-	b.setLocked(i, MasterEvent{To: MasterDown, Err: err})
+	e := MasterEvent{To: MasterDown, Err: err}
+	if b.c.unusable(i, err) || errors.Is(err, ErrConfig) {
+		e.To = MasterRefuses
+	}
+	b.setLocked(i, e)
 }
 
 // connected says that there is a connection to master i. Whether the master votes is the keeper's
 // to say, if there is one.
 func (b *masterBoard) connected(i int) {
+	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := &b.states[i]
@@ -55,7 +68,8 @@ func (b *masterBoard) connected(i int) {
 }
 
 // judge says why master i may not be asked for votes, or nil, by an answer to what was sent at asOf.
-// An answer from before the connection is not of the process that is there now.
+// An answer from before the connection is not of the process that is there now. The caller calls
+// deliver when it has no mutex locked.
 func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,13 +104,37 @@ func (b *masterBoard) setLocked(i int, e MasterEvent) {
 	}
 	e.Master, e.From = b.c.nodes[i].Name(), at.state
 	at.state = e.To
-	if len(b.c.tells.master) > 0 {
-		tell(b.c.tells.master, e)
+	if len(b.c.tells.master) == 0 {
+		return
 	}
+	if at := slices.Index(b.untold, i); at >= 0 { // an Observer is slow: it is told of both changes as one
+		if e.From = b.news[i].From; e.From == e.To {
+			b.untold = slices.Delete(b.untold, at, at+1)
+		}
+	} else {
+		b.untold = append(b.untold, i)
+	}
+	b.news[i] = e
+}
+
+// deliver tells the Observers of the changes. One goroutine does at a time, so that they hear of each
+// master's changes in their order. Another one does not wait for it.
+func (b *masterBoard) deliver() {
+	b.mu.Lock()
+	for !b.telling && len(b.untold) > 0 {
+		e := b.news[b.untold[0]]
+		b.untold, b.telling = slices.Delete(b.untold, 0, 1), true
+		b.mu.Unlock()
+		tell(b.c.tells.master, e)
+		b.mu.Lock()
+		b.telling = false
+	}
+	b.mu.Unlock()
 }
 
 // close says that nothing more will be known.
 func (b *masterBoard) close() {
+	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.states {
@@ -110,9 +148,39 @@ func (b *masterBoard) isDown() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.states {
-		if b.states[i].state == MasterDown {
+		if at := &b.states[i]; !at.up && (at.state == MasterDown || at.state == MasterRefuses) {
 			n++
 		}
 	}
 	return n
+}
+
+// waitError is why a master may not be asked for votes.
+type waitError struct {
+	c     *Client
+	err   error         // may be nil
+	text  string        // what the master is
+	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
+	final bool          // the master will not vote again by itself
+}
+
+func (w *waitError) Error() string { return w.text }
+
+// after is how much of the wait is left, if that is known.
+func (w *waitError) after() (d time.Duration, known bool) {
+	if w.until == 0 || w.final {
+		return 0, false
+	}
+	return max(w.until-w.c.clock.Elapsed(), 0), true
+}
+
+func (w *waitError) Unwrap() []error {
+	var errs []error
+	if !w.final {
+		errs = append(errs, ErrRecovering)
+	}
+	if w.err != nil {
+		errs = append(errs, w.err)
+	}
+	return errs
 }

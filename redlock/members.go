@@ -116,8 +116,18 @@ func (k *keeper) begin(out *members.Outcome) {
 	}
 }
 
-// hopeless returns why no client can be opened with these masters, or nil.
+// hopeless returns why no client can be opened with these masters, or nil. If a quorum of them
+// votes for this client's list, the others are what is wrong, and not the list.
 func (k *keeper) hopeless(out *members.Outcome) error {
+	votes := 0
+	for p := range out.View.Masters {
+		if membership.Votes(out.View, p, k.driver.Epoch()) {
+			votes++
+		}
+	}
+	if votes >= k.c.need {
+		return nil
+	}
 	if err := out.BadRecord(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -273,6 +283,7 @@ func (k *keeper) enter(out *members.Outcome) {
 		k.c.board.judge(i, wait, asOf)
 	}
 	k.mu.Unlock()
+	k.c.board.deliver()
 	for _, i := range votes {
 		k.c.waiting.lookAgain(i)
 	}
@@ -365,34 +376,4 @@ func textOf(err error) string {
 		return on.Err.Error()
 	}
 	return err.Error()
-}
-
-// waitError is why a master may not be asked for votes.
-type waitError struct {
-	c     *Client
-	err   error         // may be nil
-	text  string        // what the master is
-	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
-	final bool          // the master will not vote again by itself
-}
-
-func (w *waitError) Error() string { return w.text }
-
-// after is how much of the wait is left, if that is known.
-func (w *waitError) after() (d time.Duration, known bool) {
-	if w.until == 0 || w.final {
-		return 0, false
-	}
-	return max(w.until-w.c.clock.Elapsed(), 0), true
-}
-
-func (w *waitError) Unwrap() []error {
-	var errs []error
-	if !w.final {
-		errs = append(errs, ErrRecovering)
-	}
-	if w.err != nil {
-		errs = append(errs, w.err)
-	}
-	return errs
 }

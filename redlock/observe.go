@@ -4,11 +4,7 @@ package redlock
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
-
-	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // Observer has a function for each thing that a client does and that its operator may want to
@@ -18,12 +14,12 @@ import (
 // The client calls the functions from whatever goroutine does the thing: a caller's, the one that
 // renews leases, or the one that talks to a master. Several may run at the same time, and several
 // clients may have the same Observer. A function must return soon and must not block: the client
-// waits for it, and holds locks of its own meanwhile, so a function that blocks delays renewals.
-// For the same reason it must not call a method of a client or of a lease. Events have all that is
-// known.
+// waits for it, so a function that blocks delays renewals. For the same reason it must not call
+// what asks the masters. It may call what does not: Stats, Ready, and a lease's Err, Token and
+// ValidUntil. Events have all that is known.
 //
-// If a function panics the program ends, even if the caller of Lock or Unlock would recover. A
-// program that went on could hold a lock of which nobody knows.
+// If a function panics, the client recovers, logs the panic once ([WithLogger]), counts it
+// ([Stats]) and calls no function of that Observer any more. Locks and other Observers go on.
 //
 // The context of an event is the caller's. An event without one comes from the client itself.
 // An error in an event is the one that the caller gets, so errors.Is finds the same in it.
@@ -210,7 +206,7 @@ const (
 	MasterUnknown    MasterState = iota // the client has not heard of it yet
 	MasterVotes                         // all is well
 	MasterRecovers                      // it may not vote for a while, after a restart, for instance
-	MasterRefuses                       // it will not vote until somebody does something about it
+	MasterRefuses                       // it will not vote until somebody does something about it: its policy, its role or its rights are wrong, or its record is another's
 	MasterDown                          // there is no connection to it
 	masterStateCount = iota
 )
@@ -261,186 +257,4 @@ func WithObserver(o *Observer) Option {
 			s.told = append(s.told[:len(s.told):len(s.told)], *o)
 		}
 	})
-}
-
-// telling has the functions of all Observers of a client, by event. A list that is empty is all
-// that an event costs then: the event is not even made.
-type telling struct {
-	opening  []func(context.Context, OpeningEvent)
-	opened   []func(*Client)
-	closed   []func(*Client)
-	waits    []func(context.Context, WaitEvent)
-	acquired []func(context.Context, AcquireEvent)
-	voted    []func(VoteEvent)
-	extended []func(ExtendEvent)
-	ended    []func(EndEvent)
-	unlocked []func(context.Context, UnlockEvent)
-	master   []func(MasterEvent)
-	clock    []func(ClockEvent)
-	epoch    []func(EpochEvent)
-}
-
-func newTelling(observers []Observer) (t telling) {
-	for i := range observers {
-		o := &observers[i]
-		if o.Opening != nil {
-			t.opening = append(t.opening, o.Opening)
-		}
-		if o.Opened != nil {
-			t.opened = append(t.opened, o.Opened)
-		}
-		if o.Closed != nil {
-			t.closed = append(t.closed, o.Closed)
-		}
-		if o.Waits != nil {
-			t.waits = append(t.waits, o.Waits)
-		}
-		if o.Acquired != nil {
-			t.acquired = append(t.acquired, o.Acquired)
-		}
-		if o.Voted != nil {
-			t.voted = append(t.voted, o.Voted)
-		}
-		if o.Extended != nil {
-			t.extended = append(t.extended, o.Extended)
-		}
-		if o.Ended != nil {
-			t.ended = append(t.ended, o.Ended)
-		}
-		if o.Unlocked != nil {
-			t.unlocked = append(t.unlocked, o.Unlocked)
-		}
-		if o.Master != nil {
-			t.master = append(t.master, o.Master)
-		}
-		if o.Clock != nil {
-			t.clock = append(t.clock, o.Clock)
-		}
-		if o.Epoch != nil {
-			t.epoch = append(t.epoch, o.Epoch)
-		}
-	}
-	return t
-}
-
-// tell calls the functions with e.
-func tell[E any](functions []func(E), e E) {
-	defer endOnPanic()
-	for _, f := range functions {
-		f(e)
-	}
-}
-
-// tellOf is tell for an event of a caller.
-func tellOf[E any](ctx context.Context, functions []func(context.Context, E), e E) {
-	defer endOnPanic()
-	for _, f := range functions {
-		f(ctx, e)
-	}
-}
-
-// endOnPanic ends the program if an Observer panics. A panic on the caller's goroutine might be
-// recovered, with mutexes locked, or with a lease that is renewed for ever and that nobody has.
-func endOnPanic() {
-	p := recover()
-	if p == nil {
-		return
-	}
-	text := fmt.Sprintf("redlock: an Observer panicked: %v\n\n%s", p, debug.Stack())
-	go func() { panic(text) }()
-	select {} // until the program has ended
-}
-
-func modeName(l *protocol.Lock) string {
-	switch l.Mode {
-	case protocol.Read:
-		return "read"
-	case protocol.Write:
-		return "write"
-	}
-	return "mutex"
-}
-
-// began is when a call began, for tellAcquired. It is 0 if nobody wants to know.
-func (c *Client) began() time.Duration {
-	if len(c.tells.acquired) == 0 && len(c.tells.waits) == 0 {
-		return 0
-	}
-	return c.clock.Elapsed()
-}
-
-// tellWaits tells of a caller that waits, and notes when it did.
-func (m *Mutex) tellWaits(ctx context.Context, ct *contender, call *caller) {
-	c := m.c
-	if len(c.tells.waits) == 0 {
-		return
-	}
-	now := c.clock.Elapsed()
-	e := WaitEvent{Lock: m.l.Name, Mode: modeName(m.l), First: !call.waits, Waited: now - call.began, Last: ct.lastRound()}
-	if !e.First {
-		e.Before = call.told - call.began
-	}
-	tellOf(ctx, c.tells.waits, e)
-	call.told = now
-}
-
-// tellServed is tellAcquired for a caller that was in a line.
-//
-//go:noinline // what it passes on would be in the frame of lock
-func (m *Mutex) tellServed(ctx context.Context, lease *Lease, err error, call *caller) {
-	m.tellAcquired(ctx, lease, err, call.began, call.rounds, call.waits)
-}
-
-// tellAcquired tells of a call for the lock that has ended.
-func (m *Mutex) tellAcquired(ctx context.Context, lease *Lease, err error, began time.Duration, rounds int, waited bool) {
-	c := m.c
-	if len(c.tells.acquired) == 0 {
-		return
-	}
-	e := AcquireEvent{Lock: m.l.Name, Mode: modeName(m.l), Waited: waited, Rounds: rounds, Err: err}
-	if lease == nil {
-		e.Took = c.clock.Elapsed() - began
-	} else {
-		h := lease.h
-		e.Took, e.Token, e.Holder = h.granted-began, h.token, h.holder
-		h.mu.Lock()
-		e.Validity = h.grant.Until() - h.granted
-		h.mu.Unlock()
-	}
-	tellOf(ctx, c.tells.acquired, e)
-}
-
-// tellVoted tells of the reply of master i to an acquire.
-func (c *Client) tellVoted(i int, l *protocol.Lock, r *protocol.Reply) {
-	e := VoteEvent{Master: c.nodes[i].Name(), Lock: l.Name, Err: r.Err}
-	switch r.Outcome {
-	case protocol.Granted:
-		e.Vote = VoteGranted
-	case protocol.Held:
-		e.Vote = VoteHeld
-	case protocol.Refused:
-		e.Vote = VoteRefused
-	case protocol.NotSent:
-		e.Vote = VoteNotAsked
-	}
-	tell(c.tells.voted, e)
-}
-
-// tellEndedLocked tells of the end of h. It runs before the leases learn it.
-func (h *hold) tellEndedLocked(end End) {
-	if len(h.c.tells.ended) == 0 {
-		return
-	}
-	now := h.c.clock.Elapsed()
-	tell(h.c.tells.ended, EndEvent{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token, Holder: h.holder,
-		End: end, Held: now - h.granted, Left: max(h.grant.Until()-now, 0), Err: h.ended})
-}
-
-// tellUnlocked tells of an Unlock that began at start.
-func (h *hold) tellUnlocked(ctx context.Context, start time.Duration, err error) {
-	if len(h.c.tells.unlocked) == 0 {
-		return
-	}
-	tellOf(ctx, h.c.tells.unlocked, UnlockEvent{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token,
-		Took: h.c.clock.Elapsed() - start, Err: err})
 }

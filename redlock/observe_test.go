@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -358,27 +356,6 @@ func observed(t *testing.T, c *cluster, seed uint64, granted *[2]int) {
 			}
 		}
 	}
-}
-
-// panicky is set in the process that TestObserver_panic starts.
-const panicky = "REDLOCK_TEST_OBSERVER_PANICS"
-
-// A panic of an Observer ends the program, although the caller recovers.
-func TestObserver_panic_endsTheProgram(t *testing.T) {
-	if os.Getenv(panicky) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestObserver_panic_endsTheProgram$")
-		cmd.Env = append(os.Environ(), panicky+"=1")
-		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "redlock: an Observer panicked: ouch") || !strings.Contains(string(out), "observe_test.go") {
-			t.Errorf("%v: %.2000s", err, out)
-		}
-		return
-	}
-	simulate(t, func(t *testing.T, c *cluster) {
-		a := c.client(redlock.WithObserver(&redlock.Observer{Acquired: func(context.Context, redlock.AcquireEvent) { panic("ouch") }}))
-		defer func() { _ = recover() }()
-		mustLock(t, a.Mutex("x"))
-	})
 }
 
 // TestWithLogger_aBadDay says what an operator reads: times and reasons.

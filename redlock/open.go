@@ -72,24 +72,39 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 	}
 	_ = g.Wait()
 	a := answers{errs: collect()}
-	denied := 0
+	unusable, kind := 0, ErrRefused
 	for i, err := range errs {
 		switch {
 		case err == nil:
 			a.up |= 1 << i
 			a.count++
 			continue
-		case errors.Is(err, errSameMaster), errors.Is(err, node.ErrEviction), errors.Is(err, node.ErrHidden), errors.Is(err, node.ErrReplica) && !behindFailover(c.nodes[i]):
-			return a, fmt.Errorf("%w: %w", ErrConfig, err)
+		case errors.Is(err, errSameMaster):
+			return a, fmt.Errorf("%w: %w", ErrConfig, err) // the list has one master twice
+		case !c.unusable(i, err):
 		case errors.Is(err, node.ErrDenied):
-			denied++
+			unusable++
+		default:
+			unusable, kind = unusable+1, ErrConfig
 		}
 		a.errs = multierror.Append(a.errs, err)
 	}
-	if len(c.nodes)-denied < c.need {
-		return a, fmt.Errorf("%w: %d of %d masters deny access, and a quorum is %d: %w", ErrRefused, denied, len(c.nodes), c.need, a.errs)
+	if len(c.nodes)-unusable < c.need {
+		return a, fmt.Errorf("%w: %d of %d masters cannot be used until somebody acts, and a quorum is %d: %w", kind, unusable, len(c.nodes), c.need, a.errs)
 	}
 	return a, nil
+}
+
+// unusable says whether err, why there is no connection to master i, stays until somebody changes
+// the master: its rights, its policy or its role. A minority of such masters costs what a minority
+// of dead ones does.
+func (c *Client) unusable(i int, err error) bool {
+	return isUnusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(c.nodes[i]))
+}
+
+// isUnusable is unusable for a master that is not behind failover.
+func isUnusable(err error) bool {
+	return errors.Is(err, node.ErrDenied) || errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) || errors.Is(err, node.ErrHidden)
 }
 
 // behindFailover says whether n finds its master through Sentinel or Cluster, and may reach a

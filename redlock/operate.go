@@ -237,8 +237,9 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 }
 
 // ready waits for the first answer of each master, for at most the time of one dial. It fails if
-// one of them is a replica, may evict locks, or does not tell. A master that does not answer is no error here:
-// the operation finds out whether it needs that master.
+// one of them may not vote until somebody changes it, unless the operation takes that master away.
+// A master that does not answer is no error here: the operation finds out whether it needs that
+// master.
 func (op *operation) ready(ctx context.Context) error {
 	errs := make([]error, len(op.cfg.Nodes))
 	var g errgroup.Group
@@ -249,8 +250,9 @@ func (op *operation) ready(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
-	for _, err := range errs {
-		if errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) || errors.Is(err, node.ErrHidden) {
+	for i, err := range errs {
+		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
+		if !leaves && isUnusable(err) && !errors.Is(err, node.ErrDenied) {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}

@@ -128,23 +128,24 @@ func WithMaxHold(d time.Duration) LockOption {
 }
 
 // WithMinHold makes a lock stay taken until d has passed since it was granted. [Lease.Unlock] then
-// ends the lease and returns at once, and the masters free the lock when the rest of d is over.
-// So work that takes a moment is not done again by the next host whose timer fires a little later.
-// Default 0: Unlock frees the lock. The range is 0 to a year. See [Client.Every] for a function
+// ends the lease and returns at once, and the masters free the lock when d is over. So work that takes a moment is not done again by the next host
+// whose timer fires a little later. Default 0: Unlock frees the lock. The range is 0 to a year. See [Client.Every] for a function
 // that is to run at most once a period.
 //
-// No message tells a waiter that d is over. A waiter knows when that is, and asks then; if Unlock
-// has just said so, it asks up to 2 s later. The masters measure d, on clocks that may run apart
+// A grant of such a lock takes one more trip: each master that gave its vote has the lock rest for d, which is a key of its own beside the
+// vote. A quorum of masters must confirm that before Lock returns, so d holds even if the process dies right after. If too few
+// confirm it, the round fails with [ErrUnreachable], and the rests are taken back as soon as the masters can be reached. If the process
+// ends before that, the lock may rest although nobody had it.
+//
+// Waiters are told how long the lock rests, and ask when that is over. The masters measure d, on clocks that may run apart
 // from this host's by the drift.
 //
-// If the process dies, the lock stays taken until d is over if an extend had succeeded ([Lease.Extend],
-// or the first renewal), and else until the TTL is over. If Unlock returns [ErrUnconfirmed], the
-// lock may be free before d is over. Masters that lose their data forget that the lock is taken:
-// they vote again after the maximum TTL, so a longer d needs masters that keep their data. A change
-// of masters ([Reconfigure]) ends every minimum hold.
+// The lock rests while a quorum of masters knows it. A master that loses its data forgets it, and one that was out of reach at the grant never
+// knew it: such a master votes for others, once it has waited as after a restart. So a d that is longer than the maximum TTL needs
+// masters that keep their data. A change of masters ([Reconfigure]) and [Client.ForceUnlock] end a rest. A Redisson client does not know rests, and can take the lock.
 //
-// A [Reentrant] lock counts d from its first lease. [RWMutex] has no minimum hold: its calls fail
-// with [ErrConfig].
+// A [Reentrant] lock counts d from its first lease. Only a [Mutex] can have a minimum hold: calls of an [RWMutex] fail
+// with [ErrConfig], and so does [Open] when WithMinHold is to be a client's default.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minHold = d })
 }
@@ -326,6 +327,9 @@ func apply(opts []Option) (settings, error) {
 	}
 	if !s.lock.ttlSet {
 		s.lock.ttl = min(s.lock.ttl, s.maxTTL)
+	}
+	if s.lock.minHold != 0 {
+		return s, fmt.Errorf("%w: a minimum hold of %v as a client's default: not every lock can have one; give WithMinHold to Client.Mutex", ErrConfig, s.lock.minHold)
 	}
 	return s, s.check()
 }

@@ -137,7 +137,7 @@ func TestSim_masterBackWithManyReleasesKept_liveOpsAreAnswered(t *testing.T) {
 		largest := 0
 		a.Ways[4].SetFault(func(cmd nodetest.Command) nodetest.Fault {
 			if cmd.Name == "release" {
-				largest = max(largest, len(cmd.Keys)/2)
+				largest = max(largest, len(cmd.Keys)/3) // lock, queue and rest of each
 			}
 			return nodetest.Fault{ReplyDelay: time.Millisecond}
 		})
@@ -577,4 +577,26 @@ func TestSim_close_mastersSilent_soonDone(t *testing.T) {
 			t.Errorf("closed after %v", took)
 		}
 	})
+}
+
+// All masters fall silent while a caller waits for a lock that was held. Its error says that they are out of reach, also if the TTL
+// leaves each round less than the node timeout.
+func TestSim_outageWhileWaiting_unreachableWithAnyTTL(t *testing.T) {
+	for _, ttl := range []time.Duration{redlock.DefaultTTL, 400 * time.Millisecond} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithNodeTimeout(time.Second)}
+			a, b := c.client(opts...), c.client(opts...)
+			mustLock(t, a.Mutex("x"))
+			time.AfterFunc(100*time.Millisecond, func() {
+				for _, m := range c.masters {
+					m.Pause()
+				}
+			})
+			_, err := b.Mutex("x").Lock(t.Context())
+			wantErr(t, err, redlock.ErrUnreachable)
+			if errors.Is(err, redlock.ErrHeld) {
+				t.Errorf("TTL %v: nobody knows whether it is held: %v", ttl, err)
+			}
+		})
+	}
 }

@@ -3,7 +3,6 @@
 package redlock
 
 import (
-	"cmp"
 	"container/heap"
 	"maps"
 	"math"
@@ -144,8 +143,8 @@ func (r *renewer) tick() {
 	}
 	defer r.ticks.Done()
 	r.endExpired(ended)
-	for _, key := range slices.SortedFunc(maps.Keys(renew), batchKey.compare) { // not in the order of the map, so that a simulation repeats
-		due := renew[key]
+	for _, ttl := range slices.Sorted(maps.Keys(renew)) { // not in the order of the map, so that a simulation repeats
+		due := renew[ttl]
 		for len(due) > 0 {
 			n := min(len(due), maxBatch)
 			r.c.extend(beginExtend(due[:n]))
@@ -154,19 +153,12 @@ func (r *renewer) tick() {
 	}
 }
 
-// batchKey is what the holds of one extend have in common.
-type batchKey struct{ ttl, votes time.Duration }
-
-func (k batchKey) compare(o batchKey) int {
-	return cmp.Or(cmp.Compare(k.ttl, o.ttl), cmp.Compare(k.votes, o.votes))
-}
-
 // take takes out what is due at now, and sets the timer for the rest. ended are the holds
 // whose validity is over. renew are the holds to be extended, by TTL, because a batch has one
 // TTL. Holds that are due a little later join the batch. If ok is false the client was
 // closed; else the caller must call ticks.Done.
-func (r *renewer) take(now time.Duration) (ended []*hold, renew map[batchKey][]*hold, ok bool) {
-	renew = make(map[batchKey][]*hold)
+func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duration][]*hold, ok bool) {
+	renew = make(map[time.Duration][]*hold)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -177,8 +169,7 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[batchKey][]*
 	for len(r.leases) > 0 {
 		l := r.leases[0]
 		if l.renewAt-now <= l.ls.ttl/50 && l.due == l.renewAt {
-			key := batchKey{l.ls.ttl, l.voteTTL(now)}
-			renew[key] = append(renew[key], l)
+			renew[l.ls.ttl] = append(renew[l.ls.ttl], l)
 			l.renewAt = never // until this extend is decided
 			l.due = l.lastCall()
 			heap.Fix(&r.leases, 0)
@@ -280,7 +271,7 @@ func beginExtend(leases []*hold) []*hold {
 			l.extending = true
 			begun = append(begun, l)
 		}
-		l.mu.Unlock()
+		l.unlock()
 	}
 	return begun
 }

@@ -43,7 +43,8 @@ type round struct {
 	asked   time.Duration // when the last master was asked
 	timeout time.Duration
 	b       *quorumCall
-	slept   bool // its caller slept while it was open: the masters were given their time to answer
+	slept   bool   // its caller slept while it was open: the masters were given their time to answer
+	lift    string // the holder, if masters were asked to have the lock rest; else empty
 }
 
 // acquire makes one round of a caller that does not wait: see conclude. req has what the kind of
@@ -126,7 +127,7 @@ func (r *round) win(v counting.Verdict) (*Lease, ending) {
 	var stand uint64
 	var overtaken error
 	if v == counting.Won {
-		token, stand, v, overtaken = c.settleToken(r.ctx, r.b, r.l, r.holder, r.timeout)
+		token, stand, v, overtaken = r.settleToken()
 	}
 	now := c.clock.Elapsed() // after the last counted reply (Redlock page, step 3)
 	if mutants.NoElapsedCheck {
@@ -158,9 +159,6 @@ func (r *round) grant(token int64, stand uint64, now time.Duration) *Lease {
 	}
 	h := &hold{c: c, l: r.l, ls: *ls, holder: r.holder, token: token, acquireCall: r.b,
 		start: from, granted: now, grant: holding.New(c.need, c.all, from, until, full), pos: -1}
-	if ls.minHold > 0 {
-		h.taken = now + ls.minHold
-	}
 	lease := h.leaseLocked(r.ctx)
 	renewAt := from + ls.every()
 	if short {
@@ -188,7 +186,7 @@ func (r *round) failed(end ending, waits bool) *RoundError {
 		r.hearOut(end.took)
 	}
 	err = c.roundError(r.l, b.replies())
-	err.hurried = r.timeout < c.nodeTimeout
+	err.hurried = r.timeout < c.roundTimeout(context.Background(), r.ls.ttl)
 	return err
 }
 
@@ -229,9 +227,13 @@ func (r *round) giveBack() {
 	b.done()
 }
 
-// releases is the request that gives back what the round took.
+// releases is the request that gives back what the round took. A rest that masters may have put is lifted: nobody has used the
+// lock. That is tried for as long as the rest lasts, because else nobody could have the lock although nothing was done.
 func (r *round) releases(places bool) *protocol.Request {
-	req := &protocol.Request{Kind: protocol.Release, Lock: r.l, Holder: r.holder, Deadline: r.start + r.ls.ttl + r.c.drift.Of(r.ls.ttl)}
+	req := &protocol.Request{Kind: protocol.Release, Lock: r.l, Holder: r.holder, Lift: r.lift, Deadline: r.start + r.ls.ttl + r.c.drift.Of(r.ls.ttl)}
+	if r.lift != "" {
+		req.Deadline = max(req.Deadline, r.c.restOver(r.ls.minHold))
+	}
 	if places {
 		req.Deadline = max(req.Deadline, r.c.clock.Elapsed()+leaveFor)
 	}

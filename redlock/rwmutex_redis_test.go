@@ -188,6 +188,9 @@ func (v *visitor) stay() { time.Sleep(time.Duration(v.rng.IntN(1000)) * time.Mic
 // Four clients with four goroutines each take both sides, with every method. A writer is always alone,
 // and readers are together. Every token is unique, and larger than all tokens that were granted
 // before its Lock began.
+//
+// Readers must be together, and there must be writers, or it shows nothing. In 14 runs beside 20 busy processes 47 % of the reads (standard deviation
+// 3 %) found another inside, 4 or more at one time, and there were 38 writes (standard deviation 3.7): the bounds are 11 and 7 sigma away.
 func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
 	needs.Test(t)
 	replay.Each(t, contendedReadersAndWriters)

@@ -100,7 +100,7 @@ func (c *Client) surrender(ctx context.Context) error {
 // was held.
 func (h *hold) surrender() bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	defer h.unlock()
 	if h.errLocked() != nil {
 		return false
 	}

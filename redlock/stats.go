@@ -23,12 +23,14 @@ type Stats struct {
 	// Dropped is how many releases the client gave up because too many waited for one master.
 	// A vote whose release was dropped ends with its TTL. A place dies with the client's sign of life.
 	Dropped uint64
+	// Panics is how many Observers were switched off because a function of theirs panicked.
+	Panics uint64
 
 	_ struct{}
 }
 
 type stats struct {
-	rounds, granted, secondRounds, extends, lost atomic.Uint64
+	rounds, granted, secondRounds, extends, lost, panics atomic.Uint64
 }
 
 // Stats returns the client's counts. It does no I/O. The counts are read one after the other, so
@@ -44,6 +46,7 @@ func (c *Client) Stats() Stats {
 		SecondRounds: c.stats.secondRounds.Load(),
 		Extends:      c.stats.extends.Load(),
 		Lost:         c.stats.lost.Load(),
+		Panics:       c.stats.panics.Load(),
 		Held:         c.renewer.held(),
 		Recovering:   c.keeper.recovering(),
 		Down:         c.board.isDown(),

@@ -4,13 +4,11 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
 
@@ -176,7 +174,7 @@ func (s *Status) missing() string {
 		m := &s.Masters[i]
 		switch {
 		case m.Votes:
-		case errors.Is(m.Err, node.ErrDenied), errors.Is(m.Err, node.ErrEviction), errors.Is(m.Err, node.ErrHidden), errors.Is(m.Err, node.ErrReplica):
+		case isUnusable(m.Err):
 			// The error says what to do. Each layer that wrapped it added a prefix.
 			parts = append(parts, fmt.Sprintf("%s cannot be used: %s", m.Name,
 				strings.TrimPrefix(strings.ReplaceAll(m.Err.Error(), "node: ", ""), m.Name+": master unreachable: ")))

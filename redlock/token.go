@@ -3,7 +3,7 @@
 package redlock
 
 import (
-	"context"
+	"fmt"
 	"math/bits"
 	"time"
 
@@ -22,10 +22,13 @@ import (
 //
 // Readers of one lock raise the counters at the same time, so another reader's token may pass
 // this one. The attempt is lost then, and the error is ErrHeld.
-func (c *Client) settleToken(ctx context.Context, b *quorumCall, l *protocol.Lock, holder string, timeout time.Duration) (token int64, stand uint64, v counting.Verdict, overtaken error) {
-	t := b.tokens()
+func (r *round) settleToken() (token int64, stand uint64, v counting.Verdict, overtaken error) {
+	c, t := r.c, r.b.tokens()
 	c.tokens.Saw(t.Max)
 	missing := c.need - bits.OnesCount64(t.Agree)
+	if r.ls.minHold > 0 {
+		return r.settleAtRest(t)
+	}
 	if missing <= 0 {
 		return t.Max, t.Agree, counting.Won, nil
 	}
@@ -33,12 +36,8 @@ func (c *Client) settleToken(ctx context.Context, b *quorumCall, l *protocol.Loc
 		return t.Max, t.Agree | t.Below, counting.Won, nil
 	}
 	c.stats.secondRounds.Add(1)
-	now := c.clock.Elapsed()
-	confirm := c.poll(t.Below, missing, &protocol.Request{
-		Kind: protocol.Confirm, Lock: l, Holder: holder, Token: t.Max,
-		Start: now, Deadline: now + timeout,
-	})
-	v = confirm.await(ctx, timeout)
+	confirm := r.confirm(t.Below, missing, t.Max, 0)
+	v = confirm.await(r.ctx, r.timeout)
 	if v == counting.Lost && confirm.absent() > 0 {
 		// The vote is gone, or another reader's token has passed this one. These
 		// masters have answered, so the error must not call them silent.
@@ -49,15 +48,65 @@ func (c *Client) settleToken(ctx context.Context, b *quorumCall, l *protocol.Loc
 	return t.Max, t.Agree | confirmed, v, overtaken
 }
 
+// settleAtRest settles the token of a lock with a minimum hold. By the same trip each master that gave its vote has the lock rest:
+// it gives no vote to anybody else before the minimum hold is over, whatever becomes of this one. A quorum of masters must have
+// said so. All masters are asked: one that has not answered the acquire yet may have voted by the time that it reads this.
+//
+// A master stands for the token if its vote is the token, or if it confirmed and its vote is smaller (R3 and R4).
+func (r *round) settleAtRest(t counting.Tokens) (token int64, stand uint64, v counting.Verdict, overtaken error) {
+	c := r.c
+	r.lift = r.holder
+	confirm := r.confirm(c.all, c.need, t.Max, roundUp(r.ls.minHold))
+	defer confirm.done()
+	v = confirm.await(r.ctx, r.timeout)
+	rests, _, _ := confirm.sets()
+	stand = t.Agree | rests&r.b.votesUpTo(t.Max)
+	if v == counting.Won && bits.OnesCount64(stand) >= c.need {
+		return t.Max, stand, v, nil
+	}
+	return t.Max, stand, counting.Lost, errNoRest
+}
+
+// errNoRest is why a round with enough votes gave no lease of a lock with a minimum hold.
+var errNoRest = fmt.Errorf("%w: too few confirmed that the lock rests for its minimum hold", ErrUnreachable)
+
+// confirm asks the masters in the set to confirm the round's votes with the token, and to have the lock rest for rests.
+func (r *round) confirm(set uint64, need int, token int64, rests time.Duration) *quorumCall {
+	now := r.c.clock.Elapsed()
+	return r.c.poll(set, need, &protocol.Request{Kind: protocol.Confirm, Lock: r.l, Holder: r.holder, Token: token, Rest: rests,
+		Start: now, Deadline: now + r.timeout})
+}
+
+// votesUpTo returns the masters whose vote is known, and is no larger than the token.
+func (q *quorumCall) votesUpTo(token int64) (set uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.ops {
+		if vote, ok := q.voteLocked(i); ok && vote <= token {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// voteLocked returns the vote of master i.
+func (q *quorumCall) voteLocked(i int) (token int64, ok bool) {
+	switch r := &q.ops[i].Reply; {
+	case q.handed&(1<<i) != 0:
+		return q.votes[i].token, true
+	case q.answered&(1<<i) != 0 && r.Outcome == protocol.Granted:
+		return r.Token, true
+	}
+	return 0, false
+}
+
 // tokens counts the tokens of the votes that were granted by now.
 func (q *quorumCall) tokens() (t counting.Tokens) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.ops {
-		if r := &q.ops[i].Reply; q.handed&(1<<i) != 0 {
-			t.Add(i, q.votes[i].token)
-		} else if q.answered&(1<<i) != 0 && r.Outcome == protocol.Granted {
-			t.Add(i, r.Token)
+		if vote, ok := q.voteLocked(i); ok {
+			t.Add(i, vote)
 		}
 	}
 	return t

@@ -19,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/node/faultproxy"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -69,10 +70,12 @@ func (ts *tokens) lock(ctx context.Context, m redlock.Locker) error {
 func TestTokens_mastersAndMessagesHurt_uniqueAndInOrder(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	replay.Each(t, tokensWhileHurt)
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		stall.Try(t, 200*time.Millisecond, func(t testing.TB) { tokensWhileHurt(t, seed) })
+	})
 }
 
-func tokensWhileHurt(t *testing.T, seed uint64) {
+func tokensWhileHurt(t testing.TB, seed uint64) {
 	rng := replay.RNG(seed)
 	grants, rest := int64(300), 10*time.Millisecond
 	if needs.InSoak(t) {

@@ -463,7 +463,7 @@ func crowd(t testing.TB, n, served int, name func(i int) string) {
 	heap, stack = (heap-heapBefore)/int64(n), (stack-stackBefore)/int64(n)
 	if n >= 10_000 { // with fewer it is the client's own that counts
 		t.Logf("%d waiters on %d locks: each %d bytes of heap, and %d of stack, which its caller brings", n, len(names), heap, stack)
-		if !needs.Race && heap+stack > maxMemory {
+		if heap+stack > maxMemory {
 			t.Errorf("want %d bytes or less", maxMemory)
 		}
 	}
@@ -501,6 +501,8 @@ func memory() (heap, stack int64) {
 }
 
 func TestLock_tenThousandOnOneLock_leaveNothing(t *testing.T) {
+	needs.NoRace(t, "measures memory; TestLock_oneOnEachOfManyLocks_leavesNothing runs with it")
+	needs.Test(t)
 	crowd(t, 10_000, quorumtest.Scale(300, 10_000), func(int) string { return "lock" })
 }
 

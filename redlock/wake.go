@@ -117,6 +117,13 @@ func (ct *contender) followLocked(did bool) {
 
 // message takes a message from master i.
 func (w *waiters) message(i int, channel, payload string) {
+	for _, e := range w.receive(i, channel, payload) {
+		tell(w.c.tells.voted, e)
+	}
+}
+
+// receive is message that returns the votes of which the Observers are to be told.
+func (w *waiters) receive(i int, channel, payload string) []VoteEvent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if channel != w.c.namespace.Wake(w.c.id) {
@@ -127,16 +134,15 @@ func (w *waiters) message(i int, channel, payload string) {
 			ct.wakes.Heard(i)
 			ct.wakeLocked(0)
 		}
-		return
+		return nil
 	}
 	if h, ok := protocol.ParseHand(payload); ok {
-		w.handedLocked(i, h)
-		return
+		return w.handedLocked(i, h)
 	}
 	key, place := protocol.ParseWake(payload)
 	lock, ok := w.c.namespace.NameOf(key)
 	if !ok {
-		return
+		return nil
 	}
 	field, of := protocol.ParsePlace(place)
 	known := place == ""
@@ -151,6 +157,7 @@ func (w *waiters) message(i int, channel, payload string) {
 	if !known {
 		w.dequeue(i, lock, place)
 	}
+	return nil
 }
 
 // dequeue takes a place that nobody of this client has any more out of a queue of master i. The
@@ -172,11 +179,11 @@ func (w *waiters) dequeue(i int, lock, place string) {
 // A vote for a holder that is over is ignored: its release is on its way, or is kept until the
 // master acknowledges it. A vote for a holder that has its quorum without it stays, and counts when
 // an extend has found it.
-func (w *waiters) handedLocked(i int, h protocol.Hand) {
+func (w *waiters) handedLocked(i int, h protocol.Hand) (told []VoteEvent) {
 	c := w.c
 	lock, ok := c.namespace.NameOf(h.Key)
 	if !ok || h.Stamp > c.clock.Elapsed() || h.Stamp < c.trusted() {
-		return
+		return nil
 	}
 	if mutants.HandOnArrival {
 		h.Stamp = c.clock.Elapsed()
@@ -185,11 +192,12 @@ func (w *waiters) handedLocked(i int, h protocol.Hand) {
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {
 		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.hand(i, h.Field, v) {
 			if len(c.tells.voted) > 0 {
-				tell(c.tells.voted, VoteEvent{Master: c.nodes[i].Name(), Lock: lock, Vote: VoteGranted, Handed: true})
+				told = append(told, VoteEvent{Master: c.nodes[i].Name(), Lock: lock, Vote: VoteGranted, Handed: true})
 			}
 			ct.votedLocked()
 		}
 	}
+	return told
 }
 
 // lookAgain wakes all contenders for master i, which votes again, or whose message may have been

@@ -200,7 +200,7 @@ func settles(nemesis string, ttl time.Duration) time.Duration {
 	switch nemesis {
 	case "cut-replies", "waiter-storm", "misconfigure", "fill-memory", "slow-replies":
 		return giveBack // connections are made again at once, or were never lost
-	case "partition", "freeze-masters", "freeze-client", "administer":
+	case "partition", "freeze-masters", "freeze-client", "administer", "change-policy":
 		return reconnect
 	}
 	return max(reconnect, ttl+giveBack)

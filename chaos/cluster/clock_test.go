@@ -115,7 +115,7 @@ func TestMaster_stallDisk_holdsRepliesUntilCalledOff(t *testing.T) {
 		go func() {
 			done <- withRedis(t.Context(), m.Addr(), func(c *redis.Client) error { return c.Set(t.Context(), "key", "stalled", 0).Err() })
 		}()
-		for limit := time.Now().Add(5 * time.Second); answers(t, m); { // the write has reached the server once it hangs
+		for limit := time.Now().Add(aWhile); answers(t, m, aMoment); { // the write has reached the server once it hangs
 			if time.Now().After(limit) {
 				t.Fatal("the server answers on a stalled disk")
 			}

@@ -30,6 +30,7 @@ var nemeses = []struct{ name, number string }{
 	{"flush-data", "N17"},
 	{"delete-lock", "N17-del"}, // older histories have N17 for both
 	{"fill-memory", "N18"},
+	{"change-policy", "change-policy"}, // never had a number
 	{"fail-over", "N19"},
 	{"administer", "N20"},
 	{"rolling-upgrade", "N21"},

@@ -290,6 +290,30 @@ func fill(s *strike) error {
 	return err
 }
 
+// changePolicy makes masters ones that no client may use, and puts them right again. Nothing is evicted, because there is no limit to the memory.
+func changePolicy(s *strike) error {
+	nodes, err := s.take(s.some(s.target.tolerated()), false)
+	if err != nil {
+		return err
+	}
+	policy := []string{"allkeys-lru", "volatile-lru", "volatile-ttl"}[s.rand.IntN(3)]
+	s.say("%s", policy)
+	set := func(policy string) func(n *Node) error {
+		return func(n *Node) error {
+			return n.Admin(context.WithoutCancel(s.ctx), func(ctx context.Context, c *redis.Client, _ int) error {
+				return c.ConfigSet(ctx, "maxmemory-policy", policy).Err()
+			})
+		}
+	}
+	s.heal(func(context.Context) error { return each(nodes, set("noeviction")) })
+	err = each(nodes, set(policy))
+	if err == nil {
+		err = s.target.Opened(s.ctx)
+	}
+	s.last(s.between(s.target.TTL/2, 2*s.target.TTL))
+	return err
+}
+
 // refusesWrites returns an error unless the master refuses a write because its memory is full.
 func refusesWrites(ctx context.Context, c *redis.Client, _ int) error {
 	err := c.Set(ctx, "redlock:chaos:full", "", time.Millisecond).Err()

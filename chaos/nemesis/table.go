@@ -42,6 +42,7 @@ func Table() []Nemesis {
 		{Name: "flush-data", Does: "empties or swaps a minority's data sets under the running process", Promises: both, Floor: floor, strike: flush},
 		{Name: "delete-lock", Does: "deletes or renames locks on a master", Promises: tokens, Floor: floor, strike: deleteLock},
 		{Name: "fill-memory", Does: "lets a master's memory run full, without eviction", Promises: both, Floor: floor, strike: fill},
+		{Name: "change-policy", Does: "gives a minority of the masters a maxmemory-policy that evicts, for a while, and opens a client meanwhile, which must not mind", Promises: both, Needs: Need{Own: true}, Floor: floor, strike: changePolicy},
 		{Name: "fail-over", Does: "makes a master a replica and a master again, or fails it over to a replica", Promises: both, Floor: floor, strike: failOver},
 		{Name: "administer", Does: "flushes scripts, pauses and kills connections, keeps a master busy with a script", Promises: both, Floor: floor, strike: administer},
 		{Name: "rolling-upgrade", Does: "replaces a client by one of another build of this library, or back, as a rolling upgrade does", Promises: both, Needs: Need{Other: true}, strike: upgrade},

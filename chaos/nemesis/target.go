@@ -52,6 +52,8 @@ type Target struct {
 	// Misconfigured opens a client that the masters must refuse, for example with another list of masters. It records a violation if the
 	// masters grant the client a lock.
 	Misconfigured func(ctx context.Context, r *rand.Rand) error
+	// Opened opens one more client with the settings of the run, and closes it. It returns an error if the client finds fault with the masters.
+	Opened func(ctx context.Context) error
 
 	mu    sync.Mutex                     // guards busy and forgot of all nodes
 	links map[*faultproxy.Proxy]struct{} // links that have a fault; guarded by mu

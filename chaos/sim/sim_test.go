@@ -148,7 +148,8 @@ func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (*h
 }
 
 // many judges the seeds of the list and those after it, until that is enough and each checker has had something to judge, but no more than enough
-// and 20: a checker that is idle in half of the runs is idle in all of 20 once in a million. A seed of REDLOCK_SEED is judged alone.
+// and 20: a checker that is idle in half of the runs is idle in all of 20 once in a million, and in 134 runs of one seed each none was idle. A seed of
+// REDLOCK_SEED is judged alone.
 //
 // On a quiet machine a seed has one course, and what the list shows is always the same. On a busy one a long run takes another course (see
 // repeated). So what a test asserts of all runs together is a bound that other seeds keep too.
@@ -238,11 +239,11 @@ func TestRun_killedClients_keepEveryPromise(t *testing.T) {
 	}
 }
 
-// Locks stay taken until their minimum hold is over, whether they are unlocked, lost or left by a client that died. All
-// of them are, because the votes of each last longer than that.
+// Locks stay taken until their minimum hold is over, whether they are unlocked, lost or left by a client that died. It is
+// longer than most TTLs, so that votes alone would not do.
 func TestRun_minimumHold_noGrantWithinIt(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
-	const least = 50 * time.Millisecond
+	const least = 700 * time.Millisecond
 	cfg := sim.Config{Duration: 8 * time.Second, Locks: 4, MinHold: least, Nemeses: []string{"kill-client", "N1", "N9", "N10", "N11", "N12", "N17"}}
 	many(t, operations(count(t, 1_000, 500_000)), cfg, func(h *history.History) {
 		last := map[string]history.Op{}
@@ -393,6 +394,7 @@ func alternate(seeds iter.Seq[uint64], first bool) iter.Seq[uint64] {
 // Operators change the masters, and let them begin, by processes that are killed or stopped at any point.
 func TestRun_operated_keepsEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(t, 30_000, 5_000_000))
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // diagnose runs doctor and returns its exit code and all it said, in lines without breaks.
-func diagnose(t *testing.T, nodes ...string) (code int, said string) {
+func diagnose(t testing.TB, nodes ...string) (code int, said string) {
 	t.Helper()
 	code, stdout, stderr := cli(t, "doctor", "--nodes", strings.Join(nodes, ","))
 	tidy(t, stdout)
@@ -187,7 +187,7 @@ func TestDoctor_namespace_printsTheLineOfItsUser(t *testing.T) {
 }
 
 // set makes a master vote, but for what change makes of its record state.
-func set(t *testing.T, url string, change func(rs *membership.RecordState)) {
+func set(t testing.TB, url string, change func(rs *membership.RecordState)) {
 	t.Helper()
 	was, err := membership.ParseRecordState(records(t, []string{url})[0]["state"])
 	must(t, err)
@@ -199,7 +199,7 @@ func set(t *testing.T, url string, change func(rs *membership.RecordState)) {
 }
 
 // records is the node record of each master.
-func records(t *testing.T, nodes []string) (all []map[string]string) {
+func records(t testing.TB, nodes []string) (all []map[string]string) {
 	t.Helper()
 	for _, n := range nodes {
 		r, err := admin(t, n).HGetAll(t.Context(), protocol.RecordKey).Result()
@@ -210,7 +210,7 @@ func records(t *testing.T, nodes []string) (all []map[string]string) {
 }
 
 // writesNothing complains of keys on masters that doctor has seen many times.
-func writesNothing(t *testing.T, nodes []string) {
+func writesNothing(t testing.TB, nodes []string) {
 	t.Helper()
 	for _, n := range nodes {
 		if n, err := admin(t, n).DBSize(t.Context()).Result(); n != 0 || err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // candidate starts "redlock elect a" on the masters of list.
-func candidate(t *testing.T, list string, words ...string) *process {
+func candidate(t testing.TB, list string, words ...string) *process {
 	t.Helper()
 	return program(t, append([]string{"elect", "a", "-v", "--nodes", list}, words...)...).start()
 }

@@ -152,15 +152,17 @@ type lockJSON struct {
 }
 
 type holderJSON struct {
-	ID     string     `json:"id"`
-	Owner  string     `json:"owner,omitempty"`
-	Read   bool       `json:"read"`
-	Votes  int        `json:"votes"`
-	Count  int        `json:"count"`
-	LeftMS int64      `json:"left_ms"`
-	Token  int64      `json:"token,omitempty"` // that of a leader, as are the next ones
-	Since  *time.Time `json:"since,omitempty"`
-	Value  string     `json:"value,omitempty"`
+	ID    string `json:"id"`
+	Owner string `json:"owner,omitempty"`
+	Read  bool   `json:"read"`
+	// Resting: the lease is over, and the lock stays taken for left_ms
+	Resting bool       `json:"resting,omitempty"`
+	Votes   int        `json:"votes"`
+	Count   int        `json:"count"`
+	LeftMS  int64      `json:"left_ms"`
+	Token   int64      `json:"token,omitempty"` // that of a leader, as are the next ones
+	Since   *time.Time `json:"since,omitempty"`
+	Value   string     `json:"value,omitempty"`
 }
 
 type waiterJSON struct {
@@ -184,7 +186,7 @@ func newLockJSON(in *redlock.Inspection, code int) lockJSON {
 	out := lockJSON{Name: in.Name, Verdict: verdictOf(in), ExitCode: code, AsOf: in.AsOf, Quorum: in.Quorum,
 		Holders: []holderJSON{}, Waiters: []waiterJSON{}}
 	for _, h := range in.Holders {
-		j := holderJSON{ID: h.ID, Owner: h.Owner, Read: h.Read, Votes: h.Votes, Count: h.Count, LeftMS: h.Left.Milliseconds(), Token: h.Token, Value: h.Value}
+		j := holderJSON{ID: h.ID, Owner: h.Owner, Read: h.Read, Resting: h.Resting, Votes: h.Votes, Count: h.Count, LeftMS: h.Left.Milliseconds(), Token: h.Token, Value: h.Value}
 		if !h.Since.IsZero() {
 			j.Since = &h.Since
 		}
@@ -212,7 +214,11 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		text.Paragraph(w, "unknown", "the masters do not tell: too few answered or vote, or the votes are split at this moment")
 	}
 	for i := range in.Holders {
-		text.Paragraph(w, lockHeld, describe(&in.Holders[i], len(in.Masters)))
+		verdict := lockHeld
+		if in.Holders[i].Resting {
+			verdict = "rests"
+		}
+		text.Paragraph(w, verdict, describe(&in.Holders[i], len(in.Masters)))
 	}
 	for i, waiter := range in.Waiters {
 		text.Paragraph(w, "waits", fmt.Sprintf("%d. %s for %v%s", i+1, labelOf(waiter.Owner, "client "+waiter.Client), short(in.AsOf.Sub(waiter.Since)), reads(waiter.Read)))
@@ -229,6 +235,8 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 			vote = "does not answer"
 		case len(m.Holders) > 0:
 			left, vote = short(m.Left), strings.Join(m.Holders, ", ")
+		case m.Rest > 0:
+			left, vote = short(m.Rest), "rests"
 		case !m.Votes:
 			vote = "does not vote, and may have forgotten one"
 		}
@@ -247,6 +255,9 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 
 // describe is all that is known of a holder. masters is how many there are.
 func describe(h *redlock.Holder, masters int) string {
+	if h.Resting {
+		return fmt.Sprintf("after %s, on %d of %d masters, for another %v; id %s", labelOf(h.Owner, "a client without a label"), h.Votes, masters, short(h.Left), h.ID)
+	}
 	s := fmt.Sprintf("by %s, with %d of %d votes, for another %v unless it renews them%s", labelOf(h.Owner, "a client without a label"), h.Votes, masters, short(h.Left), reads(h.Read))
 	if h.Count > 1 {
 		s += fmt.Sprintf(", hold count %d", h.Count)

@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 }
 
 // cli runs the program in this process and returns what it said. The command run needs a process of its own: see startRun.
-func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
+func cli(t testing.TB, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(args, &out, &err)
@@ -70,7 +70,7 @@ func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 // start starts a master.
-func start(t *testing.T, cfg localredis.Config) *localredis.Server {
+func start(t testing.TB, cfg localredis.Config) *localredis.Server {
 	t.Helper()
 	needs.Redis(t)
 	s, err := localredis.Start(context.Background(), cfg)
@@ -80,7 +80,7 @@ func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 }
 
 // startMasters starts masters that have no record.
-func startMasters(t *testing.T, n int) []*localredis.Server {
+func startMasters(t testing.TB, n int) []*localredis.Server {
 	t.Helper()
 	needs.Redis(t)
 	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
@@ -91,7 +91,7 @@ func startMasters(t *testing.T, n int) []*localredis.Server {
 	return servers
 }
 
-func startURLs(t *testing.T, n int) (urls []string) {
+func startURLs(t testing.TB, n int) (urls []string) {
 	t.Helper()
 	for _, s := range startMasters(t, n) {
 		urls = append(urls, s.URL())
@@ -100,7 +100,7 @@ func startURLs(t *testing.T, n int) (urls []string) {
 }
 
 // voting starts three masters that vote.
-func voting(t *testing.T) (servers []*localredis.Server, list string) {
+func voting(t testing.TB) (servers []*localredis.Server, list string) {
 	t.Helper()
 	servers = startMasters(t, 3)
 	var urls []string
@@ -112,7 +112,7 @@ func voting(t *testing.T) (servers []*localredis.Server, list string) {
 }
 
 // admin is a connection to a master.
-func admin(t *testing.T, url string) *redis.Client {
+func admin(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	o, err := masterurl.Connection(url)
 	must(t, err)
@@ -121,7 +121,7 @@ func admin(t *testing.T, url string) *redis.Client {
 	return c
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func must(t *testing.T, err error) {
 }
 
 // eventually polls for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if ok() {
@@ -140,7 +140,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // tidy complains of what would look bad on a terminal of 80 columns.
-func tidy(t *testing.T, text string) {
+func tidy(t testing.TB, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

@@ -19,7 +19,7 @@ import (
 const never = "--nothing-was-ever-locked"
 
 // expectCode runs a command, and returns all it said, in lines without breaks.
-func expectCode(t *testing.T, want int, args ...string) string {
+func expectCode(t testing.TB, want int, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := cli(t, args...)
 	tidy(t, stdout)
@@ -30,7 +30,7 @@ func expectCode(t *testing.T, want int, args ...string) string {
 	return said
 }
 
-func wantSaid(t *testing.T, said string, want ...string) {
+func wantSaid(t testing.TB, said string, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		if !strings.Contains(said, w) {

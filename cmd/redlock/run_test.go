@@ -18,12 +18,13 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/stall"
 )
 
 // process is redlock as a process of its own.
 type process struct {
 	*exec.Cmd
-	t      *testing.T
+	t      testing.TB
 	out    *bufio.Reader // its stdout
 	pipe   io.ReadCloser // the same
 	stderr syncBuffer
@@ -48,7 +49,7 @@ func (s *syncBuffer) String() string {
 }
 
 // program is a process of redlock that was not started.
-func program(t *testing.T, args ...string) *process {
+func program(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0], args...), t: t}
 	p.Env = append(os.Environ(), programVar+"=1", noWaitAtExit)
@@ -74,7 +75,7 @@ func (p *process) start() *process {
 }
 
 // startRun starts "redlock run" on the masters of list.
-func startRun(t *testing.T, list, name string, words ...string) *process {
+func startRun(t testing.TB, list, name string, words ...string) *process {
 	t.Helper()
 	return program(t, append([]string{"run", name, "--nodes", list}, words...)...).start()
 }
@@ -147,7 +148,7 @@ func (p *process) wantStderr(want ...string) {
 }
 
 // free checks that a lock can be had at once.
-func free(t *testing.T, list, name string) {
+func free(t testing.TB, list, name string) {
 	t.Helper()
 	p := startRun(t, list, name, "-n", "--", "true")
 	p.wantCode(0)
@@ -283,7 +284,7 @@ func TestRun_diskFull_codeIsTheCommands(t *testing.T) {
 }
 
 // diskFull is a file that cannot be written.
-func diskFull(t *testing.T) *os.File {
+func diskFull(t testing.TB) *os.File {
 	t.Helper()
 	needs.Linux(t, "/dev/full")
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -408,7 +409,7 @@ func TestRun_killed_commandAndItsChildrenGoneLongBeforeTheLeaseEnds(t *testing.T
 }
 
 // guards are the guards of a process.
-func guards(t *testing.T, pid int) (guards []int) {
+func guards(t testing.TB, pid int) (guards []int) {
 	t.Helper()
 	needs.Linux(t, "looks for processes in /proc")
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -479,9 +480,12 @@ func TestRun_commandKilled_lockFreeAtOnce(t *testing.T) {
 // ttl is that of the tests that lose a lease.
 const ttl = 2 * time.Second
 
+// endMargin is how long before the end of the validity the group gets SIGKILL: what they leave to a machine that stands still.
+const endMargin = ttl / 20
+
 // endsInTime checks that all processes of p have ended before a lease could end that was renewed for the last time at the latest when
 // lost was.
-func endsInTime(t *testing.T, p *process, lost time.Time) (said string) {
+func endsInTime(t testing.TB, p *process, lost time.Time) (said string) {
 	t.Helper()
 	said, gone := p.rest()
 	if d := gone.Sub(lost); d >= ttl-ttl/100-2*time.Millisecond {
@@ -502,19 +506,21 @@ func TestRun_mastersKilled_commandEndedBeforeValidityEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers, list := voting(t)
-			p := startRun(t, list, "a", "--ttl", ttl.String(), "--", "sh", "-c", tc.script)
-			p.line()
-			var lost time.Time
-			for _, s := range servers[:2] {
-				must(t, s.Kill())
-				lost = time.Now()
-			}
-			if said := endsInTime(t, p, lost); said != tc.said {
-				t.Errorf("%q, want %q", said, tc.said)
-			}
-			p.wantCode(74)
-			p.wantStderr("the lease cannot be renewed: the command got SIGTERM", `lost lock "a"`)
+			stall.Try(t, endMargin, func(t testing.TB) {
+				servers, list := voting(t)
+				p := startRun(t, list, "a", "--ttl", ttl.String(), "--", "sh", "-c", tc.script)
+				p.line()
+				var lost time.Time
+				for _, s := range servers[:2] {
+					must(t, s.Kill())
+					lost = time.Now()
+				}
+				if said := endsInTime(t, p, lost); said != tc.said {
+					t.Errorf("%q, want %q", said, tc.said)
+				}
+				p.wantCode(74)
+				p.wantStderr("the lease cannot be renewed: the command got SIGTERM", `lost lock "a"`)
+			})
 		})
 	}
 }
@@ -538,20 +544,22 @@ func TestRun_votesGone_commandKilledAtOnce(t *testing.T) {
 // A command that is stopped is continued, so that it hears SIGTERM.
 func TestRun_commandStoppedAndMastersKilled_endedBeforeValidityEnds(t *testing.T) {
 	t.Parallel()
-	servers, list := voting(t)
-	p := startRun(t, list, "a", "--ttl", ttl.String(), "--", "sh", "-c", "echo $$; "+restless)
-	command := p.number()
-	p.line()
-	must(t, syscall.Kill(-command, syscall.SIGSTOP))
-	var lost time.Time
-	for _, s := range servers[:2] {
-		must(t, s.Kill())
-		lost = time.Now()
-	}
-	if said := endsInTime(t, p, lost); said != "term\n" {
-		t.Errorf("%q", said)
-	}
-	p.wantCode(74)
+	stall.Try(t, endMargin, func(t testing.TB) {
+		servers, list := voting(t)
+		p := startRun(t, list, "a", "--ttl", ttl.String(), "--", "sh", "-c", "echo $$; "+restless)
+		command := p.number()
+		p.line()
+		must(t, syscall.Kill(-command, syscall.SIGSTOP))
+		var lost time.Time
+		for _, s := range servers[:2] {
+			must(t, s.Kill())
+			lost = time.Now()
+		}
+		if said := endsInTime(t, p, lost); said != "term\n" {
+			t.Errorf("%q", said)
+		}
+		p.wantCode(74)
+	})
 }
 
 // A command that is stopped keeps its lock, and goes on when it is continued.
@@ -585,24 +593,26 @@ func TestRun_commandStoppedAndRedlockKilled_commandGone(t *testing.T) {
 // redlock is stopped, and so cannot renew the lease: the guard kills the command in time.
 func TestRun_redlockStopped_commandEndedBeforeValidityEnds(t *testing.T) {
 	t.Parallel()
-	_, list := voting(t)
-	// A pipe that only the command has: redlock has stdout too, and is not to end.
-	fifo := filepath.Join(t.TempDir(), "fifo")
-	must(t, syscall.Mkfifo(fifo, 0o600))
-	p := startRun(t, list, "a", "--ttl", ttl.String(), "--", "sh", "-c", `exec >"$0"; `+restless, fifo)
-	out, err := os.Open(fifo)
-	must(t, err)
-	defer out.Close()
-	q := &process{t: t, out: bufio.NewReader(out)}
-	q.line()
-	must(t, p.Process.Signal(syscall.SIGSTOP))
-	if said := endsInTime(t, q, time.Now()); said != "" {
-		t.Errorf("%q", said)
-	}
-	must(t, p.Process.Signal(syscall.SIGCONT))
-	p.wantCode(74)
-	p.wantStderr(`lost lock "a"`)
-	free(t, list, "a")
+	stall.Try(t, endMargin, func(t testing.TB) {
+		_, list := voting(t)
+		// A pipe that only the command has: redlock has stdout too, and is not to end.
+		fifo := filepath.Join(t.TempDir(), "fifo")
+		must(t, syscall.Mkfifo(fifo, 0o600))
+		p := startRun(t, list, "a", "--ttl", ttl.String(), "--", "sh", "-c", `exec >"$0"; `+restless, fifo)
+		out, err := os.Open(fifo)
+		must(t, err)
+		defer out.Close()
+		q := &process{t: t, out: bufio.NewReader(out)}
+		q.line()
+		must(t, p.Process.Signal(syscall.SIGSTOP))
+		if said := endsInTime(t, q, time.Now()); said != "" {
+			t.Errorf("%q", said)
+		}
+		must(t, p.Process.Signal(syscall.SIGCONT))
+		p.wantCode(74)
+		p.wantStderr(`lost lock "a"`)
+		free(t, list, "a")
+	})
 }
 
 // The lock is kept for what the command leaves behind in its group, and that is given some time.

@@ -18,7 +18,7 @@ import (
 
 // terminal is a terminal with a program that runs on it.
 type terminal struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	file   *os.File
 	output chan string
@@ -31,7 +31,7 @@ const (
 )
 
 // onTerminal starts a program as a terminal emulator does.
-func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
 	file, err := pty.StartWithAttrs(cmd, nil, &syscall.SysProcAttr{Setsid: true, Setctty: true})
 	must(t, err)
@@ -63,7 +63,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 }
 
 // redlockOnTerminal starts redlock without a shell: it leads the session, as in a container.
-func redlockOnTerminal(t *testing.T, list string, argv ...string) *terminal {
+func redlockOnTerminal(t testing.TB, list string, argv ...string) *terminal {
 	t.Helper()
 	return onTerminal(t, program(t, append([]string{"run", "a", "--nodes", list, "--"}, argv...)...).onNothing())
 }
@@ -75,7 +75,7 @@ func (p *process) onNothing() *exec.Cmd {
 }
 
 // shell starts a shell with job control. In its commands, REDLOCK stands for "redlock run a".
-func shell(t *testing.T, list string) *terminal {
+func shell(t testing.TB, list string) *terminal {
 	t.Helper()
 	needs.Program(t, "bash")
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-i")

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -214,6 +215,22 @@ func TestHunt_saysWhichSeedFailed(t *testing.T) {
 	if !ok || !strings.Contains(after, "REDLOCK_SEED="+seed+" REDLOCK_TIER=test go test -count=1 -run '^TestRandom$' ./a") ||
 		!strings.Contains(after, "TestRandom "+seed+" name the fault") {
 		t.Errorf("said %s", &out)
+	}
+}
+
+// A test of many short runs fails at a seed after the one that was drawn, and names it.
+func TestHunt_culprit_isTheSeedThatTheTestNames(t *testing.T) {
+	r := newResults(io.Discard)
+	if got := r.culprit(7); got != 7 {
+		t.Errorf("nothing is red: %d", got)
+	}
+	r.red["a TestA"] = "--- FAIL: TestA\n    replay.go:130: replay: REDLOCK_SEED=18446744073709551615 go test -count=1 -run '^TestA$' ./a # go1.26.8\n"
+	if got := r.culprit(7); got != 1<<64-1 {
+		t.Errorf("the test names its seed: %d", got)
+	}
+	r.red["a TestA"] = "--- FAIL: TestA\n    replay: REDLOCK_SEED=99999999999999999999 go test\n"
+	if got := r.culprit(7); got != 7 {
+		t.Errorf("a seed that is no number of 64 bits: %d", got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -43,6 +44,7 @@ func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 			}
 			if ctx.Err() == nil && len(g.res.reds()) > n {
 				found++
+				seed = g.res.culprit(seed)
 				g.res.say("\nseed %d: again with\n    %s=%d %s=test go test -count=1 -run '^%s$' %s\nline for %s/%s:\n    %s %d name the fault here\n\n",
 					seed, replay.SeedVar, seed, needs.TierVar, f.name, f.pkg, f.pkg, replay.List, f.name, seed)
 				g.res.forget()
@@ -54,4 +56,20 @@ func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 		return false, ctx.Err()
 	}
 	return found == 0, nil
+}
+
+var replayed = regexp.MustCompile(`replay: ` + replay.SeedVar + `=(\d+) `)
+
+// culprit returns the seed that a red test names in its command, or the drawn one: a test of many short runs goes on with the seeds after it.
+func (r *results) culprit(drawn uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range r.red {
+		if m := replayed.FindStringSubmatch(text); m != nil {
+			if seed, err := strconv.ParseUint(m[1], 10, 64); err == nil {
+				return seed
+			}
+		}
+	}
+	return drawn
 }

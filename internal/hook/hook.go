@@ -48,6 +48,11 @@ var (
 	//
 	//	func(*redlock.Client) string
 	Namespace any
+	// LogPanic logs with a client's logger, if it has one, that a function of the program panicked
+	// with p and is not called any more. The function that recovered p calls it.
+	//
+	//	func(c *redlock.Client, what string, p any) (logged bool)
+	LogPanic any
 	// Serving is a context that ends when a client's Shutdown or Close begins, with the error of calls
 	// for a lock as its cause.
 	//

@@ -44,6 +44,7 @@ type Inspected struct {
 	Counter      int64  // of the lock, and of the locks that share it: no smaller than any token that the master gave
 	Announcement string // as the master keeps it; empty if there is none
 	Votings      []Voting
+	Rest         Voting    // the rest of the lock, whose Field is empty if there is none
 	Waiting      []Waiting // the first in the lock's queue whose clients are alive, in its order
 }
 

@@ -22,6 +22,7 @@ type Lock struct {
 	ModeText     string // Mode as an argument of a script
 	Channel      string // the channel on which Redisson announces a release
 	Queue        string // the key of the lock's queue
+	Rest         string // the key that keeps the lock from everybody for a while: see [Request]
 	Counter      string // the field of the lock's counter in the node record
 	CounterIndex int    // which of the Counters that is
 }

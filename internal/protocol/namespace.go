@@ -29,6 +29,7 @@ func (ns Namespace) Lock(name string, mode Mode) *Lock {
 		Name: name, Key: key, Mode: mode, ModeText: string(mode),
 		Channel:      redissonName("redisson_lock__channel", key),
 		Queue:        ns.prefix() + companion("redlock:queue", name),
+		Rest:         ns.prefix() + companion("redlock:rest", name),
 		CounterIndex: counterIndex(name),
 	}
 	l.Counter = CounterField(l.CounterIndex)

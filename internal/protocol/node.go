@@ -24,6 +24,9 @@ type Node interface {
 	// ClockOffset returns how far the master's clock is ahead of the client's: the middle of
 	// what all readings allow. ok is false before the first.
 	ClockOffset() (offset time.Duration, ok bool)
+	// VotingState returns the record state in which the master voted when the node last sent it
+	// anything: its epoch and its incarnation. It is empty before, and without recovery.
+	VotingState() string
 	// Unacknowledged returns how many releases the node keeps because the master has not
 	// acknowledged them. The node keeps 16384 at most and then drops the
 	// oldest; dropped counts those. A vote whose release was dropped ends with its TTL.

@@ -16,7 +16,7 @@ const (
 	Acquire Kind = iota + 1
 	// Release gives back what the holder has: a vote, or a place in the queue. The
 	// outcome is Granted if a vote was there, else Absent. With Op.Hand the master may
-	// hand the lock to the head of the queue.
+	// hand the lock to the head of the queue. With Op.Lift it also ends the lock's rest.
 	Release
 	// TopUp restores a vote of a live lease on a master that lost it. The outcome is
 	// Granted or Held; Held too if the holder is barred. Only a coordinator that has just proved its lease on a quorum
@@ -26,7 +26,8 @@ const (
 	// Reply.Intact says which are. It never creates a vote.
 	Extend
 	// Confirm raises the lock's counter to Op.Token if the holder's vote is still
-	// there. The outcome is Granted or Absent.
+	// there. With Op.Rest the lock then rests for so long: the master gives no vote to any other
+	// holder, also when this one is over. The outcome is Granted or Absent.
 	Confirm
 	// ReadRecord reads the node record, or Fields of it, into Reply.Record. The
 	// outcome is Granted.
@@ -58,15 +59,13 @@ const (
 	// Inspect reads who has the lock on this master, into Reply.Inspected. It changes nothing. The
 	// outcome is Granted.
 	Inspect
-	// Keep gives the vote of its one item the TTL, as Extend does. The outcome is Granted, or Absent
-	// if the vote is not there. It is how a holder leaves a lock that stays taken.
-	Keep
-	// Adopt gives Holder the vote of the holder From. The outcome is Granted with Op.Token as the
-	// Token, or Absent if From has no vote, maybe because another has adopted it.
+	// Adopt gives Holder the vote of the holder From. The outcome is Granted with the vote's Token, as
+	// of an Acquire, or Absent if From has no vote, maybe because another has adopted it, or because
+	// the master had another record state than Op.Voted when From had its vote confirmed.
 	Adopt
 )
 
-var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "introduce", "dequeue", "announce", "bar", "list locks", "inspect", "keep", "adopt"}
+var kinds = [...]string{"?", "acquire", "release", "top-up", "extend", "confirm", "read record", "compare-and-set record", "heartbeat", "introduce", "dequeue", "announce", "bar", "list locks", "inspect", "adopt"}
 
 func (k Kind) String() string {
 	if int(k) >= len(kinds) {
@@ -81,14 +80,18 @@ type Request struct {
 	Kind   Kind
 	Lock   *Lock
 	Holder string        // id of the attempt that the vote belongs to
-	TTL    time.Duration // Acquire, TopUp, Extend, Keep, Adopt, Heartbeat, Introduce, Announce, Bar; the master gets whole milliseconds
-	Token  int64         // Acquire, Release with Hand: the proposed least token; Confirm, Adopt: the token
+	TTL    time.Duration // Acquire, TopUp, Extend, Adopt, Heartbeat, Introduce, Announce, Bar; the master gets whole milliseconds
+	Token  int64         // Acquire, Adopt, Release with Hand: the proposed least token; Confirm: the token
 	Count  int           // TopUp: the hold count
-	Items  []Item        // Extend, Keep
+	Rest   time.Duration // Confirm: how long the lock rests from now on; 0: it does not
+	Items  []Item        // Extend
 
 	Wait  *Wait  // Acquire of a waiter
 	Place string // Dequeue: what a wake named
 	From  string // Adopt: the id of the holder whose vote it takes
+	Voted string // Adopt: [Node.VotingState] when that vote was last confirmed
+	// Lift is the holder whose rest of the lock a Release ends; empty: none.
+	Lift string
 	// Announce is the text of an [Announcement].
 	Announce string
 	Owner    string // Introduce

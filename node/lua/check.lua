@@ -5,7 +5,7 @@
 -- KEYS[1] the check's lock, which no other client uses
 -- ARGV[1] its queue   ARGV[2] a reader's timeout key of it   ARGV[3] a sign of life
 -- ARGV[4] the node record   ARGV[5] the label of a client   ARGV[6] a key that bars a holder
--- ARGV[7] ... the channels that the scripts publish to
+-- ARGV[7] a rest   ARGV[8] ... the channels that the scripts publish to
 -- The other keys are in ARGV: if the user may not touch a key in KEYS, Redis refuses the
 -- whole script and does not name the command.
 --
@@ -13,7 +13,7 @@
 -- those that only read locks need. Each right is a text: the command, and its key or channel.
 -- The script ignores other errors, such as out of memory.
 local lock, queue, timeout, alive, record = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local owner, bar = ARGV[5], ARGV[6]
+local owner, bar, rest = ARGV[5], ARGV[6], ARGV[7]
 local missing, forReaders = {}, {}
 local found = missing
 local function check(...)
@@ -49,14 +49,18 @@ check('set', owner, 1, 'px', 1)
 check('get', owner)
 check('set', bar, 1, 'px', 1)
 check('exists', bar)
+check('set', rest, 1, 'px', 1)
+check('get', rest)
+check('exists', rest)
+check('pttl', rest)
 check('hmget', record, 'state')
 check('hget', record, 'state')
 check('hgetall', record)
 check('hdel', record, 'none') -- needs the right to write, and writes nothing
-for i = 7, #ARGV do
+for i = 8, #ARGV do
   check('publish', ARGV[i], '')
 end
-check('del', lock, queue, alive, owner, bar) -- last, because it removes what the commands above have written
+check('del', lock, queue, alive, owner, bar, rest) -- last, because it removes what the commands above have written
 -- A user may have rights to these keys for some locks only, and a connection does not know
 -- for which.
 found = forReaders

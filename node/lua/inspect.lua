@@ -1,6 +1,7 @@
 -- inspect.lua: reads who has a lock on this master, and who waits for it. It writes nothing.
 --
 -- KEYS[1] the lock   KEYS[2] the record   KEYS[3] the key of the announcement   KEYS[4] the queue
+-- KEYS[5] the lock's rest
 -- ARGV[1] the state of a record whose master votes   ARGV[2] the lock's counter, a field of the record
 --
 -- Returns an array of
@@ -12,12 +13,14 @@
 --     its client. A reader's vote has the PTTL of its timeout key, and is left out when that has expired.
 --   three values for each of the first 64 places in the queue, in their order: the place, its ticket
 --     as text, and the label of its client. A place whose client gives no sign of life is left out.
+--   three values if the lock rests: the holder that put the rest, its PTTL, and the label of its client.
 
 local call = redis.call
-local lock, record, key, queue = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, record, key, queue, rest = unpack(KEYS)
 
 -- @part redisson
 -- @part names
+-- @part rest
 
 -- The record's name is the prefix of the namespace, redlock:node, and in a cluster the slot's tag. These
 -- keys have the same prefix and the same tag.
@@ -55,4 +58,6 @@ for i = 1, #members, 2 do
     places[n + 1], places[n + 2], places[n + 3] = members[i], members[i + 1], of_client('owner', members[i]) or ''
   end
 end
-return {(found[1] or '') == ARGV[1] and 1 or 0, found[2] or '0', call('get', key) or '', mode, votes, places}
+local rests, rest_left = rest_of(rest, ARGV[1])
+return {(found[1] or '') == ARGV[1] and 1 or 0, found[2] or '0', call('get', key) or '', mode, votes, places,
+  rests and {rests, rest_left, of_client('owner', rests) or ''} or {}}

@@ -5,18 +5,26 @@
 -- ARGV[1] the cursor: 0 to begin, and then what the call before returned   ARGV[2] how the names begin
 --
 -- Returns an array of the next cursor, 0 at the end, and the names. A step looks at about 256 keys.
--- A lock is a hash of a thousand fields or fewer with a holder. SCAN may give a name more than once.
+-- A lock is a hash of a thousand fields or fewer with a holder, or a rest. SCAN may give a name more than once.
 -- An error of a key is ignored: it is no lock then, or none that the user may read.
 
 local call, try = redis.call, redis.pcall
 local namespace, prefix = string.match(KEYS[1], '^(.-)redlock:node'), ARGV[2]
 
--- name_of returns the name of the lock that key would be, or nil.
+-- name_of returns the name of the lock that key would be, or nil, and whether key is that lock's rest.
 local function name_of(key)
-  local name = string.sub(key, #namespace + 1)
-  if string.sub(key, 1, #namespace) == namespace and string.sub(name, 1, #prefix) == prefix
-    and string.sub(name, 1, 8) ~= 'redlock:' then
-    return name
+  if string.sub(key, 1, #namespace) ~= namespace then
+    return nil
+  end
+  local name, rests = string.sub(key, #namespace + 1), false
+  local resting = string.match(name, '^redlock:rest:(.*)$')
+  if resting then
+    name, rests = string.match(resting, '^{(.*)}$') or string.sub(resting, 2), true -- {name}, or a colon and a name with braces
+  elseif string.sub(name, 1, 8) == 'redlock:' then
+    return nil
+  end
+  if string.sub(name, 1, #prefix) == prefix then
+    return name, rests
   end
 end
 
@@ -39,8 +47,8 @@ if found.err then
 end
 local names = {}
 for _, key in ipairs(found[2]) do
-  local name = name_of(key)
-  if name and is_lock(key) then
+  local name, rests = name_of(key)
+  if name and (rests or is_lock(key)) then
     names[#names + 1] = name
   end
 end

@@ -2,7 +2,7 @@
 -- are on their way to this master, in the order of their submission, because starting a script
 -- costs as much as five of the commands in it.
 --
--- KEYS[2i - 1], KEYS[2i] the i-th op's lock and the lock's queue   the last key: the record
+-- KEYS[3i - 2] ... KEYS[3i] the i-th op's lock, the lock's queue and its rest   the last key: the record
 -- ARGV[1] n, how many of the ops may raise a counter: acquires, and releases that may hand
 -- ARGV[2] TTL in ms of a waiting client's sign of life, and of a vote that is handed
 -- ARGV[3] the stamp of the sign of life   ARGV[4] the state that the record must have
@@ -25,13 +25,14 @@
 --   mode    x plain, w write, r read
 --   holder  the holder's field in the lock's hash
 --   ticket  of an acquire, its place in the queue: 0 for a new one, empty if it does not queue
+--           of a release, the holder whose rest of the lock is lifted, empty for none
 --
 -- Returns the answer of each op, in an array if there are several ops.
 -- An acquire answers
 --   the token, above 0: granted. A holder that has the vote gets the counter, and the full TTL.
 --   {-1 - PTTL, holder}: not granted, and the caller does not queue. The number is 0 when the
 --     lock has no TTL. The holder is * for readers. It is empty when nobody holds the lock and
---     others queue for it.
+--     others queue for it. While the lock rests the PTTL is that of the rest, if that ends later.
 --   {-1 - PTTL, ticket, ahead, foreign}: not granted, and the caller has this place in the
 --     queue. foreign is 1 when Redisson holds the lock. A release by Redisson wakes no waiter
 --     of the queue.
@@ -59,6 +60,7 @@ local function make_contention()
   local call, try = redis.call, redis.pcall
   local record, liveness, stamp, state, ttl, join_write = KEYS[#KEYS], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 -- @part redisson
+-- @part rest
 -- @part names
 -- @part queue
 -- @part contend
@@ -86,10 +88,10 @@ if raises > 0 then
 end
 
 -- A lone op answers without an array, because an array costs more than a command.
-local answers, answer = KEYS[4] and {false}, nil
+local answers, answer = KEYS[5] and {false}, nil
 local nth = 0 -- of the ops that may raise a counter, the one that is executed
-for i = 1, #KEYS - 1, 2 do
-  local lock, queue = KEYS[i], KEYS[i + 1]
+for i = 1, #KEYS - 1, 3 do
+  local lock, queue, rest = KEYS[i], KEYS[i + 1], KEYS[i + 2]
   local act, mode, holder, ticket = unpack(ARGV, at + 1, at + STRIDE)
   at = at + STRIDE
   if act == 'hand' or act == 'release' or act == 'leave' then
@@ -109,7 +111,7 @@ for i = 1, #KEYS - 1, 2 do
     end
   end
   if answers then
-    answers[(i + 1) / 2] = answer
+    answers[(i + 2) / 3] = answer
   end
 end
 

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -34,7 +36,9 @@ import (
 type Config struct {
 	// Class returns the class of the lock called name, for the label "class": "orders" for
 	// "orders/4711", for instance. It is called for each event, from many goroutines. Default: nil,
-	// and all locks have the class "default".
+	// and all locks have the class "default". If it panics, it is not called any more: a client with a
+	// logger logs that, redlock_panics_total counts it, and all locks have the class "other" from then on,
+	// also those that are held.
 	Class func(name string) string
 	// MaxClasses bounds how many classes there are. Locks of further classes have the class
 	// "other". Default 0: 50.
@@ -42,6 +46,9 @@ type Config struct {
 
 	_ struct{}
 }
+
+// logPanic is not for users of package redlock. See package hook.
+var logPanic = hook.LogPanic.(func(*redlock.Client, string, any) bool)
 
 const (
 	defaultClass      = "default"
@@ -53,8 +60,9 @@ const (
 // it once. To tell clients of one process apart, make a Metrics for each, and register each through
 // prometheus.WrapRegistererWith. All methods are safe for concurrent use.
 type Metrics struct {
-	class func(string) string
-	most  int
+	class    func(string) string
+	classOff atomic.Bool // it panicked
+	most     int
 
 	vecs     []prometheus.Collector
 	acquires *prometheus.CounterVec
@@ -152,14 +160,40 @@ func New(cfg Config) *Metrics {
 
 // classOf returns the metrics of the class of the lock called name.
 func (m *Metrics) classOf(name string) *class {
-	of := defaultClass
-	if m.class != nil {
-		of = m.class(name)
-	}
+	of := m.nameOf(name)
 	if c := (*m.classes.Load())[of]; c != nil {
 		return c
 	}
 	return m.newClass(of)
+}
+
+// nameOf is the name of the class of the lock called name.
+func (m *Metrics) nameOf(name string) (of string) {
+	switch {
+	case m.class == nil:
+		return defaultClass
+	case m.classOff.Load():
+		return otherClass
+	}
+	of = otherClass
+	defer func() {
+		if p := recover(); p != nil && !m.classOff.Swap(true) {
+			m.logPanic(p)
+		}
+	}()
+	return m.class(name)
+}
+
+// logPanic has one of the clients that have a logger log that Class panicked with p.
+func (m *Metrics) logPanic(p any) {
+	m.mu.Lock()
+	clients := slices.Collect(maps.Keys(m.open))
+	m.mu.Unlock()
+	for _, c := range clients {
+		if logPanic(c, "metrics.Config.Class", p) {
+			return
+		}
+	}
 }
 
 func (m *Metrics) newClass(of string) *class {
@@ -353,6 +387,7 @@ func sum(s *redlock.Stats, o redlock.Stats) {
 	s.Rounds += o.Rounds
 	s.SecondRounds += o.SecondRounds
 	s.Dropped += o.Dropped
+	s.Panics += o.Panics
 }
 
 // These are read from the clients' Stats when Prometheus asks.
@@ -361,6 +396,7 @@ var (
 	secondDesc  = prometheus.NewDesc("redlock_second_rounds_total", "Acquire rounds that needed a second round trip for the token.", nil, nil)
 	unackedDesc = prometheus.NewDesc("redlock_unacknowledged_releases", "Releases that masters have not acknowledged yet.", nil, nil)
 	droppedDesc = prometheus.NewDesc("redlock_dropped_releases_total", "Releases given up because a master had too many unacknowledged.", nil, nil)
+	panicsDesc  = prometheus.NewDesc("redlock_panics_total", "Functions of the program (Observers, Config.Class) that panicked and are not called any more.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -368,7 +404,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, v := range m.vecs {
 		v.Describe(ch)
 	}
-	for _, d := range []*prometheus.Desc{roundsDesc, secondDesc, unackedDesc, droppedDesc} {
+	for _, d := range []*prometheus.Desc{roundsDesc, secondDesc, unackedDesc, droppedDesc, panicsDesc} {
 		ch <- d
 	}
 }
@@ -379,12 +415,11 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		v.Collect(ch)
 	}
 	m.mu.Lock()
-	total := m.closed
-	clients := make([]*redlock.Client, 0, len(m.open))
-	for c := range m.open {
-		clients = append(clients, c)
+	total, clients := m.closed, slices.Collect(maps.Keys(m.open))
+	m.mu.Unlock()
+	if m.classOff.Load() {
+		total.Panics++
 	}
-	m.mu.Unlock() // an Observer's function may hold a lock that Stats takes
 	for _, c := range clients {
 		s := c.Stats()
 		sum(&total, s)
@@ -399,6 +434,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 		{secondDesc, prometheus.CounterValue, float64(total.SecondRounds)},
 		{unackedDesc, prometheus.GaugeValue, float64(total.Unacknowledged)},
 		{droppedDesc, prometheus.CounterValue, float64(total.Dropped)},
+		{panicsDesc, prometheus.CounterValue, float64(total.Panics)},
 	} {
 		ch <- prometheus.MustNewConstMetric(v.desc, v.kind, v.value)
 	}

@@ -59,8 +59,9 @@ const (
 
 // Functions of package redlock that are not for its users. See package hook.
 var (
-	check  = hook.Check.(func(redlock.Locker) error)
-	random = hook.Rand.(func(*redlock.Client) uint64)
+	check   = hook.Check.(func(redlock.Locker) error)
+	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
+	random  = hook.Rand.(func(*redlock.Client) uint64)
 	// forOrder is for the turn: two callers that both believe that they have it wait for the same slots.
 	forOrder = hook.ForOrder.(func(time.Duration) redlock.LockOption)
 )
@@ -114,7 +115,7 @@ func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption)
 		return nil, fmt.Errorf("semaphore %q: %w", name, err)
 	}
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
-	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinValidity(0), forOrder(turnLook))
+	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), forOrder(turnLook))
 	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
 	if check(s.turn) != nil { // the maximum TTL is below turnTTL
 		s.turn = client.Mutex(name+":turn", kept...)
@@ -332,9 +333,9 @@ func (s *Semaphore) await(ctx context.Context) (*Permit, error) {
 	return p, nil
 }
 
-// giveBack unlocks a slot that was taken in vain.
+// giveBack unlocks a slot that was taken in vain. It does not stay taken for a minimum hold.
 func (s *Semaphore) giveBack(ctx context.Context, r result) {
-	if r.lease.Unlock(context.WithoutCancel(ctx)) == nil {
+	if abandon(r.lease, context.WithoutCancel(ctx)) == nil {
 		s.wasFreed(r.slot)
 	}
 }

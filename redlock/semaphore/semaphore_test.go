@@ -643,3 +643,62 @@ func TestNew_badInput_errConfig(t *testing.T) {
 		}
 	})
 }
+
+// A minimum hold is that of a permit. The queue has none, so that free slots are given to those who wait, and a slot that was taken
+// besides another is free at once.
+func TestAcquire_minimumHold_ofThePermitOnly(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const k = 3
+		holder := must(t, w.client(), k)
+		var held []*Permit
+		for range k {
+			held = append(held, acquire(t, holder))
+		}
+		var got []chan *Permit
+		for range k {
+			got = append(got, waits(t.Context(), must(t, w.client(), k, redlock.WithMinHold(time.Minute))))
+			time.Sleep(100 * time.Millisecond)
+		}
+		begun := time.Now()
+		release(t, held...)
+		var mine []*Permit
+		for i, ch := range got {
+			select {
+			case p := <-ch:
+				mine = append(mine, p)
+			case <-time.After(5 * time.Second):
+				t.Fatalf("waiter %d has no permit after %v", i, time.Since(begun))
+			}
+		}
+		release(t, mine...)
+		if p, err := holder.TryAcquire(t.Context()); err == nil {
+			t.Errorf("%s is free before its minimum hold is over", p.Name())
+		}
+		time.Sleep(time.Minute)
+		for range k {
+			held = append(held, acquire(t, holder))
+		}
+		release(t, held[k:]...)
+	})
+}
+
+// Of the slots that a call asks for at once it keeps one. The others do not stay taken.
+func TestTryAcquire_minimumHoldSlotTakenInVain_isFree(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const k, taken, used = 10, 6, 3
+		holder, one := must(t, w.client(), k), must(t, w.client(), k, redlock.WithMinHold(time.Hour))
+		for range taken {
+			acquire(t, holder)
+		}
+		for range used {
+			p, err := one.TryAcquire(t.Context())
+			quorumtest.NoErr(t, err)
+			release(t, p)
+		}
+		for range k - taken - used {
+			if _, err := holder.TryAcquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -3,8 +3,8 @@
 // Package votesmodel says what the scripts that ship do to one lock on one master: which reply each op gets, which
 // messages are published, and which keys are there afterwards. It is docs/handoff.md, in the requests and replies of package protocol.
 //
-//   - [Master] is exact: votes.lua with all its acts, and what extend.lua, confirm.lua, signs of life and
-//     Dequeue do to the lock. Time stands still between calls unless the caller moves it.
+//   - [Master] is exact: votes.lua with all its acts, and what extend.lua, confirm.lua, adopt.lua, signs of life and
+//     Dequeue do to the lock and its rest. Time stands still between calls unless the caller moves it.
 //   - [Short] are all shortest runs to every state within some steps, and [Paths] long random runs.
 //   - [Replay] holds a real master against a run, step by step: replies, messages and keys.
 //

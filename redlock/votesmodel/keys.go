@@ -57,6 +57,9 @@ func (m *Master) Keys() Keys {
 		slices.Sort(items)
 		all[m.lock] = Key{items, m.until - m.now}
 	}
+	if m.rest.until > 0 {
+		all[l.Rest] = Key{[]string{m.rest.epoch + " " + m.rest.holder}, m.rest.until - m.now}
+	}
 	for reader, until := range m.timeouts {
 		all[TimeoutKey(m.lock, reader)] = Key{[]string{"1"}, until - m.now}
 	}

@@ -46,6 +46,7 @@ type Master struct {
 	queue    []place
 	queueEnd time.Duration // until when the queue is there
 	signs    map[string]sign
+	rest     rest
 
 	said  []Message
 	deaf  bool // the call's
@@ -84,6 +85,9 @@ func (m *Master) At(now time.Duration) {
 	m.now = now
 	if m.until <= now {
 		m.Empty()
+	}
+	if m.rest.until <= now {
+		m.EndRest()
 	}
 	if m.queueEnd <= now {
 		m.queue = nil
@@ -137,6 +141,8 @@ func (m *Master) Do(now time.Duration, c Call) ([]protocol.Reply, []Message) {
 			replies[i] = m.extend(c.State, op)
 		case protocol.Confirm:
 			replies[i] = m.confirm(c.State, op)
+		case protocol.Adopt:
+			replies[i] = m.adopt(c.State, op)
 		case protocol.Heartbeat:
 			m.signal(op.Holder, op.Start, op.TTL)
 			replies[i].Outcome = protocol.Granted
@@ -161,7 +167,7 @@ func (m *Master) acquire(state string, op *protocol.Request) protocol.Reply {
 	if state != m.State {
 		return m.refusal()
 	}
-	contended := op.Wait != nil && (op.Wait.Again || op.Wait.Only) || m.held() || len(m.queue) > 0
+	contended := op.Wait != nil && (op.Wait.Again || op.Wait.Only) || m.held() || len(m.queue) > 0 || m.rest.until > 0
 	if contended {
 		if r := m.contend(op); r.Outcome != protocol.Unknown {
 			return r
@@ -227,6 +233,12 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	if !free {
 		refused.Remaining = m.until - m.now
 	}
+	left, rests := m.Rest(m.State)
+	if left > 0 {
+		free, refused.Remaining = false, max(refused.Remaining, left)
+	} else {
+		m.EndRest() // if there is one it is of an epoch that is over
+	}
 	if op.Wait == nil {
 		turn := free
 		if turn && op.JoinWrite == "" {
@@ -235,7 +247,9 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		if turn {
 			return protocol.Reply{}
 		}
-		refused.Holder = m.holder()
+		if refused.Holder = m.holder(); left > 0 {
+			refused.Holder = rests
+		}
 		return refused
 	}
 	p := m.placeOf(op)
@@ -320,10 +334,13 @@ func (m *Master) confirm(state string, op *protocol.Request) protocol.Reply {
 	case state != m.State:
 		return m.refusal()
 	case m.Has(op.Lock.Field(op.Holder)) == 0:
-	case m.Counter < op.Token:
-		m.Counter = op.Token
-		r.Outcome = protocol.Granted
-	case op.Lock.Mode != protocol.Read:
+		return r
+	}
+	if op.Rest > 0 {
+		m.rest = rest{epochOf(state), op.Lock.Field(op.Holder), m.now + op.Rest}
+	}
+	if m.Counter < op.Token || op.Lock.Mode != protocol.Read {
+		m.Counter = max(m.Counter, op.Token)
 		r.Outcome = protocol.Granted
 	}
 	return r

@@ -23,6 +23,7 @@ const (
 	RedissonListens              // a client of Redisson's subscribes (On) or unsubscribes its channels of the lock
 	RedissonTakes                // a client of Redisson's takes the lock
 	StateBecomes                 // the record's state becomes State
+	Rested                       // the rest of the lock expires
 	ClientListens                // somebody subscribes (On) or unsubscribes the channel of Client
 )
 
@@ -79,6 +80,8 @@ func (s Step) String() string {
 		return "the lock's key expires"
 	case TimedOut:
 		return "the vote of reader " + short(s.Holder) + " expires"
+	case Rested:
+		return "the lock's rest is over"
 	case Lapsed:
 		return "the sign of life of " + short(s.Client) + " expires"
 	case RedissonListens:
@@ -104,6 +107,12 @@ func opText(op *protocol.Request) string {
 	case op.Lock != nil:
 		text += fmt.Sprintf(" (%c), token %d", op.Lock.Mode, op.Token)
 	}
+	if op.From != "" {
+		text += fmt.Sprintf(", from %s in %s", short(op.From), op.Voted)
+	}
+	if op.Lift != "" {
+		text += ", lifts that of " + short(op.Lift)
+	}
 	if op.Wait != nil {
 		text += fmt.Sprintf(", ticket %d", op.Wait.Ticket)
 	}
@@ -112,8 +121,9 @@ func opText(op *protocol.Request) string {
 		text string
 		on   bool
 	}{
-		{"unfair", w != nil && w.Unfair}, {"retry", w != nil && w.Retry}, {"only", w != nil && w.Only}, {"again", w != nil && w.Again}, {"ousts", w != nil && w.Oust},
-		{"hands", op.Hand != 0}, {"leaves", op.Leaves}, {"joins", op.JoinWrite != ""}, {"brief", op.Kind == protocol.Acquire && op.TTL == briefTTL},
+		{"unfair", w != nil && w.Unfair}, {"retry", w != nil && w.Retry}, {"only", w != nil && w.Only}, {"again", w != nil && w.Again},
+		{"ousts", w != nil && w.Oust}, {"hands", op.Hand != 0}, {"leaves", op.Leaves}, {"joins", op.JoinWrite != ""}, {"rests", op.Rest > 0},
+		{"brief", op.Kind == protocol.Acquire && op.TTL == briefTTL},
 	} {
 		if mark.on {
 			text += ", " + mark.text

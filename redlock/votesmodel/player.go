@@ -24,6 +24,7 @@ type World struct {
 const (
 	Liveness = time.Hour        // of a sign of life and of a handed vote
 	fullTTL  = 2 * time.Hour    // of the votes, as a rule
+	restTTL  = 4 * time.Hour    // of a rest
 	briefTTL = 30 * time.Minute // of some: shorter than a handed vote, so their places are not handed the lock
 )
 
@@ -181,6 +182,9 @@ func (p *player) calls(i int) (all []move) {
 			add(2, begin(func(a *attempt) { a.waits = false }))
 			add(1, begin(func(*attempt) {}, func(w *protocol.Wait) { w.Unfair = true }))
 			add(1, begin(func(a *attempt) { a.retried = true }))
+			if !p.w.Readers {
+				all = append(all, p.adoptions(i)...)
+			}
 		}
 		return all
 	}
@@ -198,6 +202,16 @@ func (p *player) calls(i int) (all []move) {
 		token := p.m.Counter + int64(p.any(4, 3)) - 1
 		return []protocol.Request{{Kind: protocol.Confirm, Lock: p.lock(a.mode), Holder: a.holder, Token: max(token, 1)}}
 	})
+	if a.mode == protocol.Plain {
+		add(3, func(p *player) []protocol.Request {
+			return []protocol.Request{{Kind: protocol.Confirm, Lock: p.lock(a.mode), Holder: a.holder, Token: max(p.m.Counter, 1), Rest: restTTL}}
+		})
+		add(2, func(p *player) []protocol.Request {
+			r := p.giveBack(end(p), p.chance(50))
+			r.Lift = a.holder
+			return []protocol.Request{r}
+		})
+	}
 	if writer, joined := strings.CutSuffix(a.joins, ":write"); joined {
 		add(8, func(p *player) []protocol.Request {
 			return []protocol.Request{p.giveBack(attempt{holder: writer, mode: protocol.Write}, true)}
@@ -239,14 +253,41 @@ func (p *player) calls(i int) (all []move) {
 	return all
 }
 
+// adoptions are the moves by which client i adopts the vote of another, which is over with that.
+func (p *player) adoptions(i int) (all []move) {
+	for j := range clients {
+		from := p.now[j]
+		if from.holder == "" {
+			continue
+		}
+		all = append(all, move{2, func(p *player) Step {
+			p.old, p.now[j] = append(p.old, from), attempt{}
+			p.now[i] = p.fresh(i, attempt{})
+			c := p.call(i, protocol.Request{Kind: protocol.Adopt, Lock: p.lock(protocol.Plain), Holder: p.now[i].holder, From: from.holder,
+				Voted: p.state(i), TTL: p.now[i].ttl, Token: p.proposal(i)})
+			return Step{Event: Called, Call: c}
+		}})
+	}
+	return all
+}
+
 // late are give-backs that come late, or once more, and what clients do about places that they gave up.
 func (p *player) late() (all []move) {
 	if len(p.old) == 0 {
 		return nil
 	}
+	lifts := func(r protocol.Request) protocol.Request { // of the rest that is there, mostly
+		if r.Lift = r.Holder; p.chance(60) {
+			r.Lift = p.m.rest.holder
+		}
+		return r
+	}
 	some := func(p *player) attempt { return p.old[len(p.old)-1-p.any(min(len(p.old), 3), 0)] }
 	return []move{
 		{3, func(p *player) Step { return Step{Event: Called, Call: p.call(0, p.giveBack(some(p), !p.chance(30)))} }},
+		{2, func(p *player) Step {
+			return Step{Event: Called, Call: p.call(0, lifts(p.giveBack(some(p), p.chance(30))))}
+		}},
 		{1, func(p *player) Step {
 			a := some(p)
 			return p.dequeue(fmt.Sprintf("%s/%c/%s", p.lock(a.mode).Field(a.holder), a.mode, p.m.State))
@@ -300,6 +341,9 @@ func (p *player) events() (all []move) {
 	for _, q := range p.m.queue {
 		all = append(all, move{1, func(p *player) Step { return p.dequeue(q.member) }})
 	}
+	if p.m.rest.until > 0 {
+		add(4, Step{Event: Rested})
+	}
 	add(1, Step{Event: RedissonListens, On: !p.m.Listens})
 	switch {
 	case p.m.foreign():
@@ -311,7 +355,11 @@ func (p *player) events() (all []move) {
 		switch {
 		case state == p.m.State:
 		case p.m.State == p.w.Voting(1).String():
-			add(1, Step{Event: StateBecomes, State: state})
+			weight := 1
+			if p.m.rest.until > 0 { // which ends with its epoch
+				weight = 4
+			}
+			add(weight, Step{Event: StateBecomes, State: state})
 		default: // and soon back: nothing much can be done elsewhere
 			add(5, Step{Event: StateBecomes, State: state})
 		}
@@ -338,6 +386,8 @@ func (p *player) play(s Step) Step {
 		clear(m.timeouts)
 	case TimedOut:
 		m.TimeOut(s.Holder)
+	case Rested:
+		m.EndRest()
 	case Lapsed:
 		m.Lapse(s.Client)
 	case RedissonListens:

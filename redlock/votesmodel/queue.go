@@ -107,11 +107,12 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 	if gone {
 		r.Outcome = protocol.Granted
 	}
+	lifted := m.lift(op.Lift)
 	hands := op.Hand != 0 && !op.Leaves && gone
 	m.knows = m.knows || hands && (mode != protocol.Plain || len(m.queue) > 0)
 	fits := m.knows && state == m.State
 
-	free, wakes, heard := false, gone, false
+	free, wakes, heard := false, gone || lifted, false
 	if gone {
 		switch mode {
 		case protocol.Plain:
@@ -139,7 +140,7 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 	first := m.head(fits, "")
 	switch {
 	case first == nil:
-	case hands && fits && free && mode != protocol.Read && !heard && first.state != "":
+	case hands && fits && free && mode != protocol.Read && !heard && m.rest.until == 0 && first.state != "":
 		m.hand(op, first)
 	default:
 		m.wake(first)

@@ -80,6 +80,8 @@ func deliver(w World, step Step, at Real) (got Step, err error) {
 		err = at.Delete(gone...)
 	case TimedOut:
 		err = at.Delete(TimeoutKey(w.Lock, step.Holder))
+	case Rested:
+		err = at.Delete(protocol.NewLock(w.Lock, protocol.Plain).Rest)
 	case Lapsed:
 		err = at.Delete(SignOfLife(step.Client))
 	case RedissonListens:

@@ -52,11 +52,15 @@ func check(t *testing.T, at votesmodel.Real, w votesmodel.World, reset func(), n
 		return
 	}
 	// What is never answered is not compared. The paths of the list are the same in each run.
-	for _, what := range []string{
+	all := []string{
 		"acquire granted", "acquire held", "acquire refused", "release granted", "release absent", "extend granted", "extend refused",
 		"confirm granted", "confirm absent", "confirm refused", "queued", "several ops in a call", "hand", "wake", "Redisson",
 		"dequeue granted", "dequeue absent", "passed over",
-	} {
+	}
+	if !w.Readers { // only plain locks rest, and are handed off
+		all = append(all, "adopt granted", "adopt absent", "adopt refused", "put to rest", "rest lifted", "rest over")
+	}
+	for _, what := range all {
 		if seen[what] < n.least {
 			t.Errorf("%q happened %d times, want %d", what, seen[what], n.least)
 		}
@@ -77,8 +81,19 @@ func again(w votesmodel.World, path votesmodel.Path, at votesmodel.Real, reset f
 
 // count counts what happens in a path.
 func count(seen map[string]int, path votesmodel.Path) {
+	rests := false
 	for i, s := range path {
 		seen["steps"]++
+		_, rest := s.Keys[protocol.NewLock(lockName, protocol.Plain).Rest]
+		switch {
+		case rest && !rests:
+			seen["put to rest"]++
+		case !rest && rests && s.Event == votesmodel.Called && s.Call.Ops[0].Lift != "":
+			seen["rest lifted"]++
+		case !rest && rests && s.Event == votesmodel.Called:
+			seen["rest over"]++
+		}
+		rests = rest
 		if i > 0 && len(s.Call.Ops) > 0 {
 			seen["passed over"] += passedOver(path[i-1].Keys, s)
 		}

@@ -10,6 +10,7 @@
 package unacked
 
 import (
+	"cmp"
 	"container/list"
 	"time"
 
@@ -71,8 +72,8 @@ type Entry struct {
 	sent   bool          // it is in the pipeline that is on its way
 }
 
-// KeyOf is the key of what r asks for, restores or gives back. r is an Acquire, a Release or a
-// TopUp.
+// KeyOf is the key of what r asks for, restores, confirms or gives back. r is an Acquire, an Adopt, a Release,
+// a TopUp or a Confirm.
 func KeyOf(r *protocol.Request) Key { return Key{r.Lock.Name, r.Lock.Mode, r.Holder} }
 
 // Len returns how many entries there are.
@@ -88,10 +89,11 @@ func (l *List) CountDropped() { l.dropped++ }
 // nobody: by the time that it is sent, the holder may have had the vote for the second time.
 func (l *List) Add(r *protocol.Request) {
 	key := KeyOf(r)
-	kept := protocol.Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Deadline: r.Deadline}
+	kept := protocol.Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Lift: r.Lift, Deadline: r.Deadline}
 	if e := l.byKey[key]; e != nil {
 		had := e.Value.(*Entry)
 		kept.Deadline = max(kept.Deadline, had.Req.Deadline)
+		kept.Lift = cmp.Or(kept.Lift, had.Req.Lift)
 		had.Req = kept
 		return
 	}
@@ -111,19 +113,19 @@ func (l *List) remove(e *list.Element) {
 }
 
 // Broke records that r was sent on a connection that broke before the master answered:
-// the master may still execute r.
+// the master may still execute r, and give a vote, take a place or put a rest.
 func (l *List) Broke(r *protocol.Request) {
-	if r.Kind != protocol.Acquire && r.Kind != protocol.Adopt && r.Kind != protocol.TopUp {
+	if r.Kind != protocol.Acquire && r.Kind != protocol.Adopt && r.Kind != protocol.TopUp && r.Rest == 0 {
 		return
 	}
 	if l.unread == nil {
 		l.unread = make(map[Key]time.Duration)
 	}
-	life := max(r.TTL, 1)
+	life := max(r.TTL, r.Rest, 1)
 	if r.Wait != nil {
 		life = max(life, placeLife)
 	}
-	l.unread[KeyOf(r)] = life
+	l.unread[KeyOf(r)] = max(life, l.unread[KeyOf(r)])
 }
 
 // Connected records that the master can no longer execute anything of the previous

@@ -42,6 +42,32 @@ func TestList_add_handsNothing(t *testing.T) {
 	}
 }
 
+// A rest that is to be lifted is lifted by whatever is sent again for its holder, and while a confirm may put it yet.
+func TestList_rest_isLiftedHoweverLate(t *testing.T) {
+	var u List
+	u.Broke(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", TTL: second})
+	u.Broke(&protocol.Request{Kind: protocol.Confirm, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Rest: 100 * second})
+	u.Broke(&protocol.Request{Kind: protocol.Confirm, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h"})
+	r := release("x", "h", 5*second)
+	r.Lift = "h"
+	u.Add(r)
+	u.Add(release("x", "h", second)) // one that lifts nothing
+	u.Expire(10 * second)
+	if e := u.Take(0, nil); len(e) != 1 || e[0].Req.Lift != "h" {
+		t.Fatalf("%+v", e)
+	}
+	u.PutBack(u.Take(0, nil))
+	u.Connected(10 * second)
+	u.Expire(200 * second)
+	if u.Len() != 1 {
+		t.Error("forgotten while the rest may be there")
+	}
+	u.Expire(211 * second)
+	if u.Len() != 0 {
+		t.Error("kept for ever")
+	}
+}
+
 func TestList_tooMany_oldestDroppedAndCounted(t *testing.T) {
 	var u List
 	for i := range Max + 3 {

@@ -29,7 +29,7 @@ func KeysOf(ns protocol.Namespace, tag string) *Keys {
 
 // checkArgs are the keys and channels on which check.lua tries commands, in its order.
 func (k *Keys) checkArgs() []any {
-	return []any{k.check.Queue, timeoutKey(k.check.Key, "check"), k.alive + "check", k.Record, k.owner + "check", k.check.BarKey("check"),
+	return []any{k.check.Queue, timeoutKey(k.check.Key, "check"), k.alive + "check", k.Record, k.owner + "check", k.check.BarKey("check"), k.check.Rest,
 		k.wake, k.check.Channel, k.plain}
 }
 

@@ -27,7 +27,7 @@ func init() {
 	votes(&mutants.UndatedAnswer, "which does not renew a vote that it finds", "        call('pexpire', lock, ttl)\n", "")
 	votes(&mutants.AgainQueues, "which creates a place for a holder that asks again",
 		"if act == 'again' and not call('zscore', queue, place) then", "if false then")
-	votes(&mutants.HandAnyState, "which hands in any record state", "found and not refusal)", "found)")
+	votes(&mutants.HandAnyState, "which hands in any record state", "found and not refusal, lifted", "found, lifted")
 	votes(&mutants.OldPlaces, "which keeps places of other record states",
 		"given and not (fits and (state_of(first) or state) ~= state)", "given")
 	votes(&mutants.LongHand, "which hands votes of 30 s", "local ttl, left, count, timeout = ARGV[2],", "local ttl, left, count, timeout = 10 * ARGV[2],")

@@ -27,16 +27,9 @@ func answer(op *protocol.Request, cmd redis.Cmder) protocol.Reply {
 	case *redis.IntCmd:
 		var r protocol.Reply
 		decode(&r, op.Kind, cmd.Val())
-		if op.Kind == protocol.Adopt && r.Outcome == protocol.Granted {
-			r.Token = op.Token
-		}
 		return r
 	case *redis.IntSliceCmd:
-		r := decodeExtend(len(op.Items), cmd.Val())
-		if op.Kind == protocol.Keep && r.Outcome == protocol.Granted && !r.Intact[0] {
-			r.Outcome = protocol.Absent
-		}
-		return r
+		return decodeExtend(len(op.Items), cmd.Val())
 	case *redis.StatusCmd:
 		return protocol.Reply{Outcome: protocol.Granted}
 	case *redis.SliceCmd:
@@ -85,7 +78,7 @@ func failure(op *protocol.Request, err error) protocol.Reply {
 func decode(r *protocol.Reply, kind protocol.Kind, n int64) {
 	*r = protocol.Reply{}
 	switch {
-	case kind == protocol.Acquire && n > 0:
+	case (kind == protocol.Acquire || kind == protocol.Adopt) && n > 0:
 		r.Outcome, r.Token = protocol.Granted, n
 	case kind != protocol.Acquire && n == 1:
 		r.Outcome = protocol.Granted
@@ -117,7 +110,7 @@ func decodeCompareAndSet(vals []any) protocol.Reply {
 // decodeInspect reads what inspect.lua returns.
 func decodeInspect(vals []any) protocol.Reply {
 	bad := protocol.Reply{Err: errReply}
-	if len(vals) != 6 {
+	if len(vals) != 7 {
 		return bad
 	}
 	votes, is0 := vals[0].(int64)
@@ -126,7 +119,8 @@ func decodeInspect(vals []any) protocol.Reply {
 	mode, is3 := vals[3].(string)
 	votings, is4 := vals[4].([]any)
 	places, is5 := vals[5].([]any)
-	if !is0 || !is1 || !is2 || !is3 || !is4 || !is5 || len(votings)%4 != 0 || len(places)%3 != 0 {
+	rest, is6 := vals[6].([]any)
+	if !is0 || !is1 || !is2 || !is3 || !is4 || !is5 || !is6 || len(rest)%3 != 0 || len(votings)%4 != 0 || len(places)%3 != 0 {
 		return bad
 	}
 	in := &protocol.Inspected{Votes: votes == 1, Announcement: text}
@@ -140,7 +134,7 @@ func decodeInspect(vals []any) protocol.Reply {
 			return bad
 		}
 		held := protocol.Voting{Field: field, Mode: modeOf(mode, field), Owner: owner,
-			Left: time.Duration(min(left, int64(maxRemaining/time.Millisecond))) * time.Millisecond}
+			Left: millisLeft(left)}
 		held.Count, _ = strconv.Atoi(count)
 		in.Votings = append(in.Votings, held)
 	}
@@ -154,7 +148,21 @@ func decodeInspect(vals []any) protocol.Reply {
 		n, _ := strconv.ParseFloat(ticket, 64) // as Redis prints a score; 0 if it is no number
 		in.Waiting = append(in.Waiting, protocol.Waiting{Place: place, Ticket: int64(n), Owner: owner})
 	}
+	for v := range slices.Chunk(rest, 3) {
+		field, is0 := v[0].(string)
+		left, is1 := v[1].(int64)
+		owner, is2 := v[2].(string)
+		if !is0 || !is1 || !is2 {
+			return bad
+		}
+		in.Rest = protocol.Voting{Field: field, Mode: protocol.Plain, Owner: owner, Left: millisLeft(left)}
+	}
 	return protocol.Reply{Outcome: protocol.Granted, Inspected: in}
+}
+
+// millisLeft is a PTTL that a script returned.
+func millisLeft(left int64) time.Duration {
+	return time.Duration(min(left, int64(maxRemaining/time.Millisecond))) * time.Millisecond
 }
 
 // decodeList reads what locks.lua returns.

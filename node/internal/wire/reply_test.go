@@ -36,6 +36,10 @@ func TestDecode_eachKind_classAndValue(t *testing.T) {
 		{protocol.Confirm, 1, protocol.Reply{Outcome: protocol.Granted}},
 		{protocol.Confirm, 0, protocol.Reply{Outcome: protocol.Absent}},
 		{protocol.Confirm, 2, protocol.Reply{Err: errReply}},
+		{protocol.Adopt, 1, protocol.Reply{Outcome: protocol.Granted, Token: 1}},
+		{protocol.Adopt, 1<<53 - 1, protocol.Reply{Outcome: protocol.Granted, Token: 1<<53 - 1}},
+		{protocol.Adopt, 0, protocol.Reply{Outcome: protocol.Absent}},
+		{protocol.Adopt, -1, protocol.Reply{Err: errReply}},
 		{protocol.Announce, 1, protocol.Reply{Outcome: protocol.Granted}},
 		{protocol.Announce, 0, protocol.Reply{Outcome: protocol.Absent}},
 		{protocol.Announce, 2, protocol.Reply{Err: errReply}},
@@ -52,25 +56,28 @@ func TestDecodeInspect_whatTheScriptReturns(t *testing.T) {
 	type list = []any
 	got := decodeInspect(list{int64(1), "17", "said", "",
 		list{"a:1", "2", int64(1500), "billing", "b:1", "1", int64(-1), "", "c:1", "x", int64(math.MaxInt64), ""},
-		list{"d:1/x/state", "1700000000000001", "", "e:1", "1.7e+15", "shop"}})
+		list{"d:1/x/state", "1700000000000001", "", "e:1", "1.7e+15", "shop"}, list{"f:1", int64(2500), "hr"}})
 	want := protocol.Inspected{Votes: true, Counter: 17, Announcement: "said", Votings: []protocol.Voting{
 		{Field: "a:1", Mode: protocol.Plain, Count: 2, Left: 1500 * time.Millisecond, Owner: "billing"},
 		{Field: "b:1", Mode: protocol.Plain, Count: 1, Left: -time.Millisecond},
 		{Field: "c:1", Mode: protocol.Plain, Left: maxRemaining},
 	}, Waiting: []protocol.Waiting{
-		{Place: "d:1/x/state", Ticket: 1700000000000001}, {Place: "e:1", Ticket: 1700000000000000, Owner: "shop"}}}
+		{Place: "d:1/x/state", Ticket: 1700000000000001}, {Place: "e:1", Ticket: 1700000000000000, Owner: "shop"}},
+		Rest: protocol.Voting{Field: "f:1", Mode: protocol.Plain, Left: 2500 * time.Millisecond, Owner: "hr"}}
 	if got.Outcome != protocol.Granted || got.Err != nil || !reflect.DeepEqual(*got.Inspected, want) {
 		t.Errorf("%+v", got)
 	}
-	got = decodeInspect(list{int64(0), "0", "", "write", list{"a:1:write", "1", int64(1), "", "a:2", "1", int64(1), ""}, list{}})
+	got = decodeInspect(list{int64(0), "0", "", "write", list{"a:1:write", "1", int64(1), "", "a:2", "1", int64(1), ""}, list{}, list{}})
 	if vs := got.Inspected.Votings; got.Inspected.Votes || vs[0].Mode != protocol.Write || vs[1].Mode != protocol.Read {
 		t.Errorf("%+v", got.Inspected)
 	}
-	for _, bad := range []list{nil, {int64(1), "17"}, {"1", "17", "", "", list{}, list{}}, {int64(1), int64(17), "", "", list{}, list{}},
-		{int64(1), "17", nil, "", list{}, list{}}, {int64(1), "17", "", nil, list{}, list{}}, {int64(1), "17", "", "", "", list{}},
-		{int64(1), "17", "", "", list{}, int64(0)}, {int64(1), "17", "", "", list{"a:1", "1", int64(7)}, list{}},
-		{int64(1), "17", "", "", list{"a:1", "1", "7", ""}, list{}}, {int64(1), "17", "", "", list{}, list{"a:1", "1"}},
-		{int64(1), "17", "", "", list{}, list{"a:1", int64(1), ""}}} {
+	for _, bad := range []list{nil, {int64(1), "17"}, {"1", "17", "", "", list{}, list{}, list{}}, {int64(1), int64(17), "", "", list{}, list{}, list{}},
+		{int64(1), "17", nil, "", list{}, list{}, list{}}, {int64(1), "17", "", nil, list{}, list{}, list{}}, {int64(1), "17", "", "", "", list{}, list{}},
+		{int64(1), "17", "", "", list{}, int64(0), list{}}, {int64(1), "17", "", "", list{"a:1", "1", int64(7)}, list{}, list{}},
+		{int64(1), "17", "", "", list{"a:1", "1", "7", ""}, list{}, list{}}, {int64(1), "17", "", "", list{}, list{"a:1", "1"}, list{}},
+		{int64(1), "17", "", "", list{}, list{"a:1", int64(1), ""}, list{}}, {int64(1), "17", "", "", list{}, list{}},
+		{int64(1), "17", "", "", list{}, list{}, ""}, {int64(1), "17", "", "", list{}, list{}, list{"a:1", "1", ""}},
+		{int64(1), "17", "", "", list{}, list{}, list{"a:1", int64(1)}}} {
 		if got := decodeInspect(bad); !errors.Is(got.Err, errReply) || got.Outcome != protocol.Unknown || got.Inspected != nil {
 			t.Errorf("%v: %+v", bad, got)
 		}

@@ -63,11 +63,11 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	l := op.Lock
 	switch op.Kind {
 	case protocol.Confirm:
-		return redis.NewIntCmd(background, "evalsha", confirmSHA, 2, l.Key, &c.Keys.Record,
-			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText)
+		return redis.NewIntCmd(background, "evalsha", confirmSHA, 3, l.Key, &c.Keys.Record, l.Rest,
+			l.Field(op.Holder), c.Voting, l.Counter, op.Token, l.ModeText, op.Rest.Milliseconds())
 	case protocol.Adopt:
 		return redis.NewIntCmd(background, "evalsha", adoptSHA, 2, l.Key, &c.Keys.Record,
-			l.Field(op.Holder), l.Field(op.From), millis(op.TTL), c.Voting)
+			l.Field(op.Holder), l.Field(op.From), millis(op.TTL), c.Voting, op.Voted, l.Counter, op.Token)
 	case protocol.Heartbeat:
 		return redis.NewStatusCmd(background, "set", c.Keys.alive+op.Holder, c.stampOf(&op.Start), "px", millis(op.TTL))
 	case protocol.Introduce:
@@ -82,12 +82,12 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	case protocol.ListLocks:
 		return redis.NewSliceCmd(background, "evalsha", locksSHA, 1, &c.Keys.Record, op.Cursor, op.Prefix)
 	case protocol.Inspect:
-		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 4, l.Key, &c.Keys.Record, l.AnnouncementKey(), l.Queue,
+		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 5, l.Key, &c.Keys.Record, l.AnnouncementKey(), l.Queue, l.Rest,
 			c.Voting, l.Counter)
 	case protocol.TopUp:
 		return redis.NewIntCmd(background, "evalsha", topUpSHA, 3, l.Key, &c.Keys.Record, l.BarKey(op.Holder),
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)
-	case protocol.Extend, protocol.Keep:
+	case protocol.Extend:
 		return redis.NewIntSliceCmd(background, c.extendArgs(op)...)
 	case protocol.ReadRecord:
 		if len(op.Fields) == 0 {

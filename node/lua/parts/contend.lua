@@ -1,4 +1,4 @@
--- Part contend: who is granted a lock that is held or queued for, and what the others get as
+-- Part contend: who is granted a lock that is held, queued for or resting, and what the others get as
 -- their answer.
 
 -- holder_of returns a holder of the lock: * for readers, empty if nobody holds it.
@@ -88,7 +88,7 @@ end
 
 -- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer. last
 -- is the value of the lock's counter.
-local function contend(lock, queue, mode, holder, ticket, last, act)
+local function contend(lock, queue, rest, mode, holder, ticket, last, act)
   local left = call('pttl', lock)
   local free = left == -2
   if not free then
@@ -110,12 +110,18 @@ local function contend(lock, queue, mode, holder, ticket, last, act)
       left, free = -2, true
     end
   end
+  local rests, rest_left = rest_of(rest, state)
+  if rests then
+    free, left = false, left == -1 and left or math.max(left, rest_left)
+  elseif rest_left then
+    call('del', rest) -- its epoch is over for good, because the record has a later one
+  end
 
   if ticket == '' then
     if free and ((mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not head(queue, true)) then
       return left
     end
-    return nil, {free and -1 or -1 - left, holder_of(lock)}
+    return nil, {free and -1 or -1 - left, rests or holder_of(lock)}
   end
 
   local place = place_of(holder, mode)

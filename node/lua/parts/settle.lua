@@ -83,12 +83,13 @@ end
 -- settle follows the release of a holder that had gone votes, 0 or 1. It removes the holder's
 -- place, and wakes the head of the queue if the lock is free for it. It does not wake a place
 -- that is to be handed the lock: it returns that place, and the stamp of its client. fits says
--- that the record has the state that this call names.
+-- that the record has the state that this call names. lifted says that this op has lifted the rest.
 --
 -- Only a lock that this very op has set free is handed (H16 in docs/handoff.md). One that was
--- free before may have been set free by a clock that jumped, and a message has no TIME with it.
-local function settle(lock, queue, mode, holder, act, gone, fits)
-  local free, wakes, heard = false, gone == 1, 0
+-- free before may have been set free by a clock that jumped, and a message has no TIME with it. A lock
+-- that rests is not handed either: the head is woken, and is told how long the lock rests.
+local function settle(lock, queue, rest, mode, holder, act, gone, fits, lifted)
+  local free, wakes, heard = false, gone == 1 or lifted, 0
   if gone == 1 then
     local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
     if mode == 'r' then
@@ -112,7 +113,7 @@ local function settle(lock, queue, mode, holder, act, gone, fits)
     return
   end
   local first, given = head(queue, fits)
-  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and state_of(first) then
+  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and call('exists', rest) == 0 and state_of(first) then
     return first, given
   elseif first then
     wake(first, lock)

@@ -1,5 +1,5 @@
-        -- Part token: the fencing token of a grant. It is a piece of votes.lua. It reads last, the
-        -- lock's counter, and floor, the caller's proposal. It sets token, a number, and stored,
+        -- Part token: the fencing token of a grant. It is a piece of votes.lua and adopt.lua. It reads
+        -- last, the lock's counter, and floor, the caller's proposal. It sets token, a number, and stored,
         -- the value to store as the counter. If that fails both are nil, and it sets answer.
         -- A counter never falls, and each token is above all tokens that the counter gave before
         -- (docs/safety.md, rule R2). Numbers stay below 2^53, up to which Lua's are exact.

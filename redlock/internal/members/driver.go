@@ -197,7 +197,9 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 	if at.Learned {
 		d.known[k] = counters(reply.Record)
 	}
-	live := rec.State.Incarnation == at.Incarnation && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
+	// The clock note of a master that belongs to another list is not this process's to compare or to replace.
+	ours := rec.State.Epoch.ID == d.cfg.Terms.ID || d.cfg.Target != nil && rec.State.Epoch.ID == d.cfg.Target.ID
+	live := ours && rec.State.Incarnation == at.Incarnation && (rec.State.Phase == membership.Voting || rec.State.Phase == membership.Quarantined)
 	return membership.Reading{Sent: at.Sent, Received: at.Received, Time: reply.Seen.Time, Live: live, Note: rec.Clock}
 }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// One master of three is wrong. A program that starts costs that no more than one master that is down: it
+// opens, it locks, and its log has an error that names the master and says what to do.
+func TestOpen_misconfiguredMinority_opensAndSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil func(t *testing.T, ms *masters, urls []string) // the last master
+		says  []string
+		text  string // of status
+	}{
+		"policy": {func(t *testing.T, ms *masters, _ []string) {
+			noErr(t, ms.direct[2].ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+		}, []string{"allkeys-lru", "set maxmemory-policy noeviction"}, "cannot be used"},
+		"replica": {func(t *testing.T, ms *masters, _ []string) {
+			host, port, _ := strings.Cut(ms.servers[0].Addr(), ":")
+			noErr(t, ms.direct[2].SlaveOf(t.Context(), host, port).Err())
+		}, []string{"not a master", "name its master instead"}, "cannot be used"},
+		"run_id hidden": {func(t *testing.T, ms *masters, urls []string) {
+			urls[2] = "redis://" + quorumtest.Hiding(t, ms.servers[2].Addr(), "run_id") + "?name=" + ms.servers[2].Addr()
+		}, []string{"run_id", "not a proxy"}, "cannot be used"},
+		"another list": {func(t *testing.T, ms *masters, _ []string) {
+			others := startMasters(t, 2, localredis.Config{})
+			noErr(t, ms.direct[2].FlushAll(t.Context()).Err())
+			initAt(t, append(others.urls(), ms.urls()[2]))
+		}, []string{"belongs to another epoch"}, "belongs to another epoch"},
+		"record": {func(t *testing.T, ms *masters, _ []string) {
+			noErr(t, ms.direct[2].HSet(t.Context(), protocol.RecordKey, "state", "of something else").Err())
+		}, []string{"the node record cannot be read"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ms := startMasters(t, 3, localredis.Config{})
+			noErr(t, ms.begin().Close())
+			urls := ms.urls()
+			tc.spoil(t, ms, urls)
+			var log syncBuffer
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			c, err := redlock.Open(ctx, urls, redlock.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))))
+			noErr(t, err)
+			defer c.Close()
+			noErr(t, locked(t, c.Mutex("x")).Unlock(t.Context()))
+			soon(t, "the error is in the log", func() bool {
+				return wantLogged(t, log.String(), ms.servers[2].Addr(), append(tc.says, "will not vote until somebody acts")...)
+			})
+			status, err := redlock.ReadStatus(t.Context(), list(urls))
+			noErr(t, err)
+			for _, m := range status.Masters {
+				if m.Votes == (m.Name == ms.servers[2].Addr()) {
+					t.Errorf("status says %+v", m)
+				}
+			}
+			if !strings.Contains(status.Text, tc.text) {
+				t.Errorf("status says %s", status.Text)
+			}
+		})
+	}
+}
+
+// wantLogged says whether log has a line of level error about the master with all of says in it.
+func wantLogged(t *testing.T, log, master string, says ...string) bool {
+	t.Helper()
+next:
+	for line := range strings.Lines(log) {
+		var fields struct{ Level, Msg, Master, Why string }
+		noErr(t, json.NewDecoder(bytes.NewBufferString(line)).Decode(&fields))
+		if fields.Level != "ERROR" || fields.Master != master {
+			continue
+		}
+		for _, s := range says {
+			if !strings.Contains(fields.Msg+fields.Why, s) {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// A master that is wrong is no hindrance to the change that takes it away.
+func TestReconfigure_awayFromAMisconfiguredMaster(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 4, localredis.Config{})
+	opts := []redlock.Option{redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second)}
+	initAt(t, ms.urls()[:3], opts...)
+	noErr(t, ms.direct[2].ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	from, to := ms.urls()[:3], []string{ms.urls()[0], ms.urls()[1], ms.urls()[3]}
+	noErr(t, redlock.Reconfigure(t.Context(), list(from, opts...), list(to, opts...), nil))
+	// A master that is to vote from now on must be fit for it.
+	err := redlock.Reconfigure(t.Context(), list(to, opts...), list(from, opts...), nil)
+	wantIs(t, err, redlock.ErrConfig, node.ErrEviction)
+}

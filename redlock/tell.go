@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// This file calls the Observers. No function of theirs is called while a mutex of the client is locked:
+// what happens under one is kept as news, and told when it is unlocked.
+
+// telling has the functions of all Observers of a client, by event. A list that is empty is all
+// that an event costs then: the event is not even made.
+type telling struct {
+	opening  []func(context.Context, OpeningEvent)
+	opened   []func(*Client)
+	closed   []func(*Client)
+	waits    []func(context.Context, WaitEvent)
+	acquired []func(context.Context, AcquireEvent)
+	voted    []func(VoteEvent)
+	extended []func(ExtendEvent)
+	ended    []func(EndEvent)
+	unlocked []func(context.Context, UnlockEvent)
+	master   []func(MasterEvent)
+	clock    []func(ClockEvent)
+	epoch    []func(EpochEvent)
+}
+
+func newTelling(c *Client, observers []Observer) (t telling) {
+	for i := range observers {
+		o, g := &observers[i], &guard{c: c}
+		t.opening = guardedOf(t.opening, g, "Opening", o.Opening)
+		t.opened = guarded(t.opened, g, "Opened", o.Opened)
+		t.closed = guarded(t.closed, g, "Closed", o.Closed)
+		t.waits = guardedOf(t.waits, g, "Waits", o.Waits)
+		t.acquired = guardedOf(t.acquired, g, "Acquired", o.Acquired)
+		t.voted = guarded(t.voted, g, "Voted", o.Voted)
+		t.extended = guarded(t.extended, g, "Extended", o.Extended)
+		t.ended = guarded(t.ended, g, "Ended", o.Ended)
+		t.unlocked = guardedOf(t.unlocked, g, "Unlocked", o.Unlocked)
+		t.master = guarded(t.master, g, "Master", o.Master)
+		t.clock = guarded(t.clock, g, "Clock", o.Clock)
+		t.epoch = guarded(t.epoch, g, "Epoch", o.Epoch)
+	}
+	return t
+}
+
+// guard is what a client knows of one Observer.
+type guard struct {
+	c   *Client
+	off atomic.Bool // a function panicked: none is called any more
+}
+
+// guarded appends f to list, if there is one, as a function that recovers.
+func guarded[E any](list []func(E), g *guard, name string, f func(E)) []func(E) {
+	if f == nil {
+		return list
+	}
+	return append(list, func(e E) {
+		if !g.off.Load() {
+			defer g.recover(name)
+			f(e)
+		}
+	})
+}
+
+// guardedOf is guarded for an event of a caller.
+func guardedOf[E any](list []func(context.Context, E), g *guard, name string, f func(context.Context, E)) []func(context.Context, E) {
+	if f == nil {
+		return list
+	}
+	return append(list, func(ctx context.Context, e E) {
+		if !g.off.Load() {
+			defer g.recover(name)
+			f(ctx, e)
+		}
+	})
+}
+
+// recover is deferred. If the function called name panics, the Observer is switched off: half of its
+// functions would tell half of what happened.
+func (g *guard) recover(name string) {
+	p := recover()
+	if p == nil || g.off.Swap(true) {
+		return
+	}
+	g.c.stats.panics.Add(1)
+	g.c.logPanic("Observer."+name, p)
+}
+
+// logPanic is hook.LogPanic. It is called by the function that recovered p.
+func (c *Client) logPanic(what string, p any) (logged bool) {
+	if c.isZero() || c.logger == nil {
+		return false
+	}
+	defer func() { _ = recover() }() // it may be the logger that panics
+	c.logger.LogAttrs(context.Background(), slog.LevelError, "redlock: a function of the program panicked and is not called any more",
+		slog.String("function", what), slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
+	return true
+}
+
+// tell calls the functions with e.
+func tell[E any](functions []func(E), e E) {
+	for _, f := range functions {
+		f(e)
+	}
+}
+
+// tellOf is tell for an event of a caller.
+func tellOf[E any](ctx context.Context, functions []func(context.Context, E), e E) {
+	for _, f := range functions {
+		f(ctx, e)
+	}
+}
+
+// news is what happened to holds while a mutex was locked. Nil: nothing.
+type news struct {
+	ended    []EndEvent
+	extended []ExtendEvent
+}
+
+func (n *news) tell(c *Client) {
+	if n == nil {
+		return
+	}
+	for _, e := range n.ended {
+		tell(c.tells.ended, e)
+	}
+	for _, e := range n.extended {
+		tell(c.tells.extended, e)
+	}
+}
+
+// and returns the news of both.
+func (n *news) and(o *news) *news {
+	switch {
+	case n == nil:
+		return o
+	case o != nil:
+		n.ended, n.extended = append(n.ended, o.ended...), append(n.extended, o.extended...)
+	}
+	return n
+}
+
+// unlock unlocks h.mu and tells what happened meanwhile. Who may have ended the hold calls it instead of
+// h.mu.Unlock, and has no other mutex locked.
+func (h *hold) unlock() { h.unlockUntold().tell(h.c) }
+
+// unlockUntold is unlock for a caller that has another mutex locked, and tells the news later.
+func (h *hold) unlockUntold() *news {
+	n := h.untold
+	h.untold = nil
+	h.mu.Unlock()
+	return n
+}
+
+func modeName(l *protocol.Lock) string {
+	switch l.Mode {
+	case protocol.Read:
+		return "read"
+	case protocol.Write:
+		return "write"
+	}
+	return "mutex"
+}
+
+// began is when a call began, for tellAcquired. It is 0 if nobody wants to know.
+func (c *Client) began() time.Duration {
+	if len(c.tells.acquired) == 0 && len(c.tells.waits) == 0 {
+		return 0
+	}
+	return c.clock.Elapsed()
+}
+
+// tellWaits tells of a caller that waits, and notes when it did.
+func (m *Mutex) tellWaits(ctx context.Context, ct *contender, call *caller) {
+	c := m.c
+	if len(c.tells.waits) == 0 {
+		return
+	}
+	now := c.clock.Elapsed()
+	e := WaitEvent{Lock: m.l.Name, Mode: modeName(m.l), First: !call.waits, Waited: now - call.began, Last: ct.lastRound()}
+	if !e.First {
+		e.Before = call.told - call.began
+	}
+	tellOf(ctx, c.tells.waits, e)
+	call.told = now
+}
+
+// tellServed is tellAcquired for a caller that was in a line.
+//
+//go:noinline // what it passes on would be in the frame of lock
+func (m *Mutex) tellServed(ctx context.Context, lease *Lease, err error, call *caller) {
+	m.tellAcquired(ctx, lease, err, call.began, call.rounds, call.waits)
+}
+
+// tellAcquired tells of a call for the lock that has ended.
+func (m *Mutex) tellAcquired(ctx context.Context, lease *Lease, err error, began time.Duration, rounds int, waited bool) {
+	c := m.c
+	if len(c.tells.acquired) == 0 {
+		return
+	}
+	e := AcquireEvent{Lock: m.l.Name, Mode: modeName(m.l), Waited: waited, Rounds: rounds, Err: err}
+	if lease == nil {
+		e.Took = c.clock.Elapsed() - began
+	} else {
+		h := lease.h
+		e.Took, e.Token, e.Holder = h.granted-began, h.token, h.holder
+		h.mu.Lock()
+		e.Validity = h.grant.Until() - h.granted
+		h.mu.Unlock()
+	}
+	tellOf(ctx, c.tells.acquired, e)
+}
+
+// tellVoted tells of the reply of master i to an acquire.
+func (c *Client) tellVoted(i int, l *protocol.Lock, r *protocol.Reply) {
+	e := VoteEvent{Master: c.nodes[i].Name(), Lock: l.Name, Err: r.Err}
+	switch r.Outcome {
+	case protocol.Granted:
+		e.Vote = VoteGranted
+	case protocol.Held:
+		e.Vote = VoteHeld
+	case protocol.Refused:
+		e.Vote = VoteRefused
+	case protocol.NotSent:
+		e.Vote = VoteNotAsked
+	}
+	tell(c.tells.voted, e)
+}
+
+// endedLocked is the news of the end of h.
+func (h *hold) endedLocked(end End) {
+	if len(h.c.tells.ended) == 0 {
+		return
+	}
+	now := h.c.clock.Elapsed()
+	h.untold = h.untold.and(&news{ended: []EndEvent{{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token, Holder: h.holder,
+		End: end, Held: now - h.granted, Left: max(h.grant.Until()-now, 0), Err: h.ended}}})
+}
+
+// tellUnlocked tells of an Unlock that began at start.
+func (h *hold) tellUnlocked(ctx context.Context, start time.Duration, err error) {
+	if len(h.c.tells.unlocked) == 0 {
+		return
+	}
+	tellOf(ctx, h.c.tells.unlocked, UnlockEvent{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token,
+		Took: h.c.clock.Elapsed() - start, Err: err})
+}

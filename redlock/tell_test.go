@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/simtest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// onEach is an Observer that calls f with the name of each of its functions.
+func onEach(f func(name string)) *redlock.Observer {
+	return &redlock.Observer{
+		Opening:  func(context.Context, redlock.OpeningEvent) { f("Opening") },
+		Opened:   func(*redlock.Client) { f("Opened") },
+		Closed:   func(*redlock.Client) { f("Closed") },
+		Waits:    func(context.Context, redlock.WaitEvent) { f("Waits") },
+		Acquired: func(context.Context, redlock.AcquireEvent) { f("Acquired") },
+		Voted:    func(redlock.VoteEvent) { f("Voted") },
+		Extended: func(redlock.ExtendEvent) { f("Extended") },
+		Ended:    func(redlock.EndEvent) { f("Ended") },
+		Unlocked: func(context.Context, redlock.UnlockEvent) { f("Unlocked") },
+		Master:   func(redlock.MasterEvent) { f("Master") },
+		Clock:    func(redlock.ClockEvent) { f("Clock") },
+		Epoch:    func(redlock.EpochEvent) { f("Epoch") },
+	}
+}
+
+// A function of an Observer panics, whichever it is: the client goes on, logs that once, and calls that
+// Observer no more. The other Observer hears everything.
+func TestObserver_panics_isSwitchedOffAndLoggedOnce(t *testing.T) {
+	heard := live(t, nil)
+	if len(heard) != 12 {
+		t.Errorf("heard of %v", slices.Sorted(maps.Keys(heard)))
+	}
+	for name := range heard {
+		calls, after := 0, 0
+		var at time.Time
+		var out syncBuffer
+		others := live(t, func(n string) {
+			calls++
+			if !at.IsZero() && time.Now().After(at) { // at the same moment calls may be under way
+				after++
+			}
+			if n == name {
+				at = time.Now()
+				panic("ouch")
+			}
+		}, redlock.WithLogger(slog.New(slog.NewTextHandler(&out, nil))))
+		for n := range heard {
+			if others[n] == 0 {
+				t.Errorf("%s panicked: the other Observer does not hear of %s", name, n)
+			}
+		}
+		if got := out.String(); strings.Count(got, "panicked") != 1 || !strings.Contains(got, "function=Observer."+name+" panic=ouch") || !strings.Contains(got, "tell_test.go") {
+			t.Errorf("%s panicked: the log:\n%.2000s", name, got)
+		}
+		if calls == 0 || after != 0 {
+			t.Errorf("%s panicked: %d calls, %d of them later", name, calls, after)
+		}
+	}
+}
+
+// live is a life of a client with all events. It returns how often an Observer heard of each. first, if there is
+// one, is another Observer that hears of them before.
+func live(t *testing.T, first func(name string), opts ...redlock.Option) map[string]int {
+	t.Helper()
+	var mu sync.Mutex // the functions of first are called one at a time
+	heard := make(map[string]int)
+	one := func(f func(string)) *redlock.Observer {
+		return onEach(func(name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			f(name)
+		})
+	}
+	if first != nil {
+		opts = append(opts, redlock.WithObserver(one(first)))
+	}
+	opts = append(opts, redlock.WithObserver(one(func(name string) { heard[name]++ })))
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		for _, m := range c.masters {
+			m.Pause()
+		}
+		go func() {
+			time.Sleep(5 * time.Second)
+			for _, m := range c.masters {
+				m.Resume()
+			}
+		}()
+		a, b := c.client(opts...), c.client()
+		held := mustLock(t, b.Mutex("x"))
+		go func() {
+			time.Sleep(time.Second)
+			wantErr(t, held.Unlock(context.Background()), nil)
+		}()
+		lease, err := a.Mutex("x").Lock(t.Context())
+		wantErr(t, err, nil)
+		time.Sleep(4 * time.Second)
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		c.masters[0].StepClock(time.Minute)
+		mustLock(t, a.Mutex("y"))
+		time.Sleep(2 * time.Second)
+		lost := mustLock(t, a.Mutex("z", redlock.WithoutRenewal(), redlock.WithTTL(time.Second)))
+		<-lost.Context().Done()
+		if first != nil && a.Stats().Panics > 1 {
+			t.Errorf("%d panics", a.Stats().Panics)
+		}
+		wantErr(t, a.Close(), nil)
+		if first != nil && a.Stats().Panics != 1 {
+			t.Errorf("%d panics", a.Stats().Panics)
+		}
+		synctest.Wait()
+	})
+	return heard
+}
+
+// The handler of the logger panics. There is nobody to tell, and the client goes on.
+func TestWithLogger_handlerPanics_clientGoesOn(t *testing.T) {
+	calls := 0
+	live(t, nil, redlock.WithLogger(slog.New(slog.NewTextHandler(&syncBuffer{}, &slog.HandlerOptions{
+		ReplaceAttr: func([]string, slog.Attr) slog.Attr { calls++; panic("ouch") }}))))
+	if calls == 0 || calls > 2 {
+		t.Errorf("called %d times", calls)
+	}
+}
+
+// While an Observer is told, no mutex of the client is locked: what needs one is done at once on another
+// goroutine. In real time, because a goroutine that waits for a mutex stops a bubble.
+func TestObserver_isTold_noMutexLocked(t *testing.T) {
+	t.Parallel()
+	masters := simtest.New(3)
+	wantErr(t, masters.Init(t.Context()), nil)
+	var client atomic.Pointer[redlock.Client]
+	var lease atomic.Pointer[redlock.Lease]
+	var mu sync.Mutex
+	probed := make(map[string]bool)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	probe := func(name string) {
+		c := client.Load()
+		if c == nil {
+			return
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = lease.Load().Err() // the hold's
+			lease.Load().ValidUntil()
+			_ = c.Stats() // the renewer's, the keeper's, that of the masters' states
+			_ = c.Ready()
+			_, _ = c.Mutex("x").Lock(over) // that of the waiters
+		}()
+		select {
+		case <-done:
+			mu.Lock()
+			defer mu.Unlock()
+			probed[name] = true
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s is told with a mutex locked", name)
+		}
+	}
+	quiet := onEach(probe)
+	quiet.Waits = func(ctx context.Context, _ redlock.WaitEvent) {
+		if ctx != over { // else of the probe itself
+			probe("Waits")
+		}
+	}
+	quiet.Acquired = func(ctx context.Context, _ redlock.AcquireEvent) {
+		if ctx != over {
+			probe("Acquired")
+		}
+	}
+	quiet.Voted = func(e redlock.VoteEvent) {
+		if e.Handed {
+			probe("handed")
+		}
+		probe("Voted")
+	}
+	quiet.Master = func(e redlock.MasterEvent) {
+		if e.To == redlock.MasterRecovers { // that is the keeper's to say
+			probe("recovers")
+		}
+		probe("Master")
+	}
+	open := func(opts ...redlock.Option) *redlock.Client {
+		c, err := masters.Open(t.Context(), nil, opts...)
+		wantErr(t, err, nil)
+		t.Cleanup(func() { _ = c.Close() })
+		return c.Client
+	}
+	a, b := open(redlock.WithObserver(quiet)), open()
+	client.Store(a)
+	lease.Store(new(redlock.Lease))
+	was := func(name string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return probed[name]
+	}
+	for tries := 0; tries < 50 && !was("handed") && !t.Failed(); tries++ { // a message needs the subscription to be there
+		held, err := b.Mutex("x").Lock(t.Context())
+		wantErr(t, err, nil)
+		time.AfterFunc(50*time.Millisecond, func() { _ = held.Unlock(context.Background()) })
+		got, err := a.Mutex("x").Lock(t.Context())
+		wantErr(t, err, nil)
+		lease.Store(got)
+		_ = got.Extend(t.Context())
+		_ = got.Unlock(t.Context())
+	}
+	masters[0].Crash()
+	masters[0].Restart()
+	for began := time.Now(); !was("recovers") && time.Since(began) < 10*time.Second; {
+		time.Sleep(10 * time.Millisecond)
+		_, _ = a.Inspect(t.Context(), "x")
+	}
+	short, err := a.Mutex("y", redlock.WithTTL(100*time.Millisecond), redlock.WithoutRenewal()).Lock(t.Context())
+	wantErr(t, err, nil)
+	lease.Store(short)
+	<-short.Context().Done()
+	wantErr(t, a.Close(), nil)
+	mu.Lock()
+	defer mu.Unlock()
+	for _, name := range []string{"Waits", "Acquired", "Voted", "handed", "Extended", "Ended", "Unlocked", "Master", "recovers", "Closed"} {
+		if !probed[name] {
+			t.Errorf("%s was not told", name)
+		}
+	}
+}
+
+// A function that hears of an extend from one master's goroutine keeps no other master's waiting: the lock is to be had.
+func TestObserver_extendedBlocks_otherMastersGoOn(t *testing.T) {
+	t.Parallel()
+	masters := simtest.New(3)
+	told, locked := make(chan struct{}, 10), make(chan struct{})
+	c, err := masters.Open(t.Context(), nil, redlock.WithUnsafeRecoveryOff(), redlock.WithObserver(&redlock.Observer{Extended: func(redlock.ExtendEvent) {
+		told <- struct{}{}
+		select {
+		case <-locked:
+		case <-time.After(10 * time.Second):
+			t.Error("no lock while Extended is told")
+		}
+	}}))
+	wantErr(t, err, nil)
+	t.Cleanup(func() { _ = c.Close() })
+	lease, err := c.Mutex("x").Lock(t.Context())
+	wantErr(t, err, nil)
+	extended := make(chan error, 1)
+	go func() { extended <- lease.Extend(context.Background()) }()
+	<-told
+	for second(c.Mutex("y", redlock.WithTTL(time.Second)).TryLock(t.Context())) != nil {
+	}
+	close(locked)
+	wantErr(t, <-extended, nil)
+}

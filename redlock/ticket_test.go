@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// The ticket of a lock with a minimum hold is used, an operator ends the heir's lease, another has the lock, and a master that
+// gave the heir its vote restarts with older data. The giver's votes must not last that long.
+func TestAdopt_minimumHoldAndOlderData_refused(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		giver, heir, other := c.client(), c.client(), c.client()
+		ticket := handedOff(t, locked(t, giver.Mutex("x", redlock.WithMinHold(5*time.Minute))))
+		before := c.masters[0].Snapshot()
+		heir.faultOn("adopt", nodetest.Fault{Lose: nodetest.LoseCommand}, 2)
+		adopted, err := heir.Adopt(t.Context(), ticket)
+		noErr(t, err)
+		noErr(t, other.ForceUnlock(t.Context(), "x", adopted.Holder()))
+		noErr(t, heir.Close())
+		next, err := other.Mutex("x").TryLockFor(t.Context(), time.Minute)
+		noErr(t, err)
+		c.masters[0].Promote(before)
+		c.masters[0].Restart()
+		time.Sleep(40 * time.Second) // it votes again
+		if l, err := c.client().Adopt(t.Context(), ticket); err == nil {
+			t.Fatalf("adopted with token %d, after %d was granted", l.Token(), next.Token())
+		}
+	})
+}
+
+// All masters lose their last second: the votes of a ticket that was used are back.
+func TestAdopt_minimumHoldAllLoseTheLastSecond_refused(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		giver, heir := c.client(), c.client()
+		ticket := handedOff(t, locked(t, giver.Mutex("x", redlock.WithMinHold(5*time.Minute))))
+		var before []*nodetest.Data
+		for _, m := range c.masters {
+			before = append(before, m.Snapshot())
+		}
+		adopted, err := heir.Adopt(t.Context(), ticket)
+		noErr(t, err)
+		noErr(t, adopted.Unlock(t.Context())) // the job is done
+		for i, m := range c.masters {
+			m.Promote(before[i])
+			m.Restart()
+		}
+		for range 100 {
+			time.Sleep(time.Second)
+			if _, err := heir.Adopt(t.Context(), ticket); err == nil {
+				t.Fatal("the job is done again")
+			}
+		}
+		_, err = heir.Mutex("x").TryLock(t.Context()) // and it rests on, because the masters have their data
+		wantIs(t, err, redlock.ErrHeld)
+	})
+}
+
+// The minimum hold is not longer because its lease was under way as a ticket.
+func TestHandoff_minimumHold_runsOnWhileTheTicketTravels(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		begun := time.Now()
+		l := locked(t, c.client().Mutex("x", redlock.WithMinHold(30*time.Second), redlock.WithTTL(30*time.Second)))
+		ticket := handedOff(t, l)
+		time.Sleep(25 * time.Second)
+		adopted, err := c.client().Adopt(t.Context(), ticket)
+		noErr(t, err)
+		noErr(t, adopted.Unlock(t.Context()))
+		noErr(t, locked(t, c.client().Mutex("x")).Unlock(t.Context()))
+		if took := time.Since(begun); took < 30*time.Second || took > 33*time.Second {
+			t.Errorf("free after %v", took)
+		}
+	})
+}
+
+// G has handed its lease off, and a write of G is on its way. Once the adopter has shown its token the resource refuses that write.
+func TestAdopt_giversLateWrite_isFenced(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		giver, heir, third := c.client(), c.client(), c.client()
+		largest := int64(0) // what the resource has been shown
+		present := func(token int64) bool {
+			if token < largest {
+				return false
+			}
+			largest = token
+			return true
+		}
+		g := locked(t, giver.Mutex("x"))
+		present(g.Token())
+		a, err := heir.Adopt(t.Context(), handedOff(t, g))
+		noErr(t, err)
+		if !present(a.Token()) {
+			t.Errorf("the adopter is refused with %d after %d", a.Token(), g.Token())
+		}
+		if present(g.Token()) {
+			t.Errorf("the giver's late write with %d is accepted after %d", g.Token(), a.Token())
+		}
+		b, err := third.Adopt(t.Context(), handedOff(t, a))
+		noErr(t, err)
+		if b.Token() <= a.Token() {
+			t.Errorf("token %d after %d", b.Token(), a.Token())
+		}
+		noErr(t, b.Unlock(t.Context()))
+		next := locked(t, giver.Mutex("x"))
+		if next.Token() <= b.Token() {
+			t.Errorf("token %d after %d", next.Token(), b.Token())
+		}
+		noErr(t, next.Unlock(t.Context()))
+	})
+}
+
+// Masters whose counters differ give the adopter different numbers: it has the largest confirmed, as any attempt does.
+func TestAdopt_countersDiffer_tokenIsConfirmed(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		giver, heir, third := c.client(), c.client(), c.client()
+		g := locked(t, giver.Mutex("x"))
+		far := time.Now().Add(30 * time.Second).UnixMicro()
+		synctest.Wait()
+		noErr(t, c.masters[1].Do(func(db *nodetest.DB) {
+			for field := range db.HGetAll("redlock:node") {
+				if len(field) > 1 && field[0] == 'c' && field[1] >= '0' && field[1] <= '9' {
+					db.HSet("redlock:node", field, fmt.Sprint(far))
+				}
+			}
+		}))
+		a, err := heir.Adopt(t.Context(), handedOff(t, g))
+		noErr(t, err)
+		heir.faultOn("release", nodetest.Fault{Lose: nodetest.LoseCommand}, 1)
+		_ = a.Unlock(t.Context())
+		// The next holder does not reach the master with the far counter.
+		third.Ways[1].SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} })
+		next, err := third.Mutex("x").TryLockFor(t.Context(), time.Minute)
+		noErr(t, err)
+		if next.Token() <= a.Token() || a.Token() <= g.Token() {
+			t.Errorf("tokens %d, %d, %d", g.Token(), a.Token(), next.Token())
+		}
+	})
+}
+
+// An operator lifts the rest that a lease has left, by the id that Inspect shows, and waiters are told.
+func TestForceUnlock_resting_isFreeAtOnce(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		one, other := c.client(redlock.WithOwner("billing")), c.client()
+		l := locked(t, one.Mutex("x", redlock.WithMinHold(time.Hour)))
+		begun := time.Now()
+		noErr(t, l.Unlock(t.Context()))
+		got := make(chan error, 1)
+		go func() {
+			next, err := other.Mutex("x").Lock(t.Context())
+			if err == nil {
+				err = next.Unlock(t.Context())
+			}
+			got <- err
+		}()
+		time.Sleep(20 * time.Second)
+		in, err := other.Inspect(t.Context(), "x")
+		noErr(t, err)
+		if in.Free || len(in.Holders) != 1 || in.Holders[0].ID != l.Holder() || in.Holders[0].Left < 50*time.Minute || in.Holders[0].Owner != "billing" {
+			t.Fatalf("%+v", in)
+		}
+		var names []string
+		for in, err := range other.Locks(t.Context(), "") {
+			noErr(t, err)
+			names = append(names, in.Name)
+		}
+		if !slices.Equal(names, []string{"x"}) {
+			t.Errorf("listed: %q", names)
+		}
+		wantIs(t, other.ForceUnlock(t.Context(), "x", "nobody:1"), redlock.ErrNotHolder)
+		noErr(t, other.ForceUnlock(t.Context(), "x", l.Holder()))
+		noErr(t, <-got)
+		if took := time.Since(begun); took > 25*time.Second {
+			t.Errorf("free after %v", took)
+		}
+	})
+}
+
+// The lease that an operator ends was handed off to its holder: the rest is of the one before.
+func TestForceUnlock_adopted_liftsTheRest(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		one, heir := c.client(), c.client()
+		l := locked(t, one.Mutex("x", redlock.WithMinHold(time.Hour)))
+		adopted, err := heir.Adopt(t.Context(), handedOff(t, l))
+		noErr(t, err)
+		noErr(t, one.ForceUnlock(t.Context(), "x", adopted.Holder()))
+		noErr(t, mustLock(t, one.Mutex("x")).Unlock(t.Context()))
+	})
+}
