@@ -90,6 +90,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	}
 	r.mu.Unlock()
 
+	r.heardOfWrites(b.ops)
 	r.deliver(b.ops)
 	switch {
 	case err != nil:
@@ -182,6 +183,27 @@ func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration,
 	if wire.Undoes(op.Request) && (op.Reply.Outcome == protocol.Unknown || op.Reply.Outcome == protocol.Refused) {
 		r.unacked.Add(op.Request)
 		r.unacked.PauseFrom(now)
+	}
+}
+
+// heardOfWrites looks whether the master has refused a write of these ops, or done one.
+func (r *redisNode) heardOfWrites(ops []*protocol.Op) {
+	wrote := false
+	for _, op := range ops {
+		if op.Reply.Err != nil {
+			if no := wire.NoWrites(op.Reply.Err); no != nil {
+				r.noteWrites(no)
+				return
+			}
+		}
+		// The other kinds write nothing, or need no memory for it.
+		switch op.Kind {
+		case protocol.Acquire, protocol.TopUp, protocol.CompareAndSetRecord, protocol.Heartbeat, protocol.Introduce:
+			wrote = wrote || op.Reply.Outcome == protocol.Granted
+		}
+	}
+	if wrote {
+		r.noteWrites(nil)
 	}
 }
 

@@ -51,16 +51,15 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 	if _, err := pipe.Exec(ctx); err != nil && !wire.IsReply(err) {
 		return err
 	}
+	received := r.clock.Elapsed()
 	ident := protocol.ReadIdentity(about, onlyField(state))
-	r.meetProcess(ident.RunID)
-	r.observeClock(sent, r.clock.Elapsed(), now)
 	if err := r.locator.CheckMode(isCluster(about)); err != nil {
 		return err
 	}
 	if err := check.Err(); err != nil {
 		return err // such as LOADING: the user's rights are not known yet
 	}
-	missing, forReaders := wire.Rights(check.Val())
+	missing, forReaders, refusal := wire.Rights(check.Val())
 	if len(missing) > 0 {
 		return fmt.Errorf("%w %s", wire.ErrRights, strings.Join(missing, ", "))
 	}
@@ -73,10 +72,33 @@ func (r *redisNode) greet(ctx context.Context, cn *redis.Conn, c *conn) error {
 		return err
 	}
 	c.epoch, c.wire.Voting, c.wire.Quarantined = unknownState, unknownState, unknownState
-	if r.binding.Admit == nil {
-		return nil
+	if r.binding.Admit != nil {
+		if err := r.binding.Admit(ident); err != nil {
+			return err
+		}
 	}
-	return r.binding.Admit(ident)
+	// Only now is the server known to be the master: a search may meet others before, such as the seed of a
+	// cluster, whose process and clock say nothing about the master's.
+	r.meetProcess(ident.RunID)
+	r.observeClock(sent, received, now)
+	r.noteWrites(refusal)
+	return nil
+}
+
+// noteWrites tells the coordinator when the master begins to refuse writes, and when it takes them
+// again.
+func (r *redisNode) noteWrites(refusal error) {
+	if was := r.refusesWrites; was == (refusal != nil) {
+		return
+	}
+	r.refusesWrites = refusal != nil
+	if r.binding.Writes == nil {
+		return
+	}
+	if refusal != nil {
+		refusal = &Error{Node: r.name, Err: refusal}
+	}
+	r.binding.Writes(refusal)
 }
 
 // meetProcess records the process to which the lane has connected. If it is another

@@ -43,6 +43,9 @@ var (
 	// ErrHidden: INFO does not tell what the lock must know of its master, as behind a proxy
 	// that leaves fields out.
 	ErrHidden = protocol.ErrHidden
+	// ErrNoWrites: the master is up and refuses to write, because its memory is full (OOM), its
+	// disk is (MISCONF), or it has too few replicas (NOREPLICAS).
+	ErrNoWrites = protocol.ErrNoWrites
 	// ErrRecord: the node record is not one of this library's.
 	ErrRecord = protocol.ErrRecord
 	// ErrProtocol: the node record was written by another version of this library.

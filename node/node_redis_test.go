@@ -306,3 +306,51 @@ func (c *countedConn) Close() error {
 	c.closed()
 	return c.Conn.Close()
 }
+
+// A master that refuses to write says so in its answer, leaves nothing behind, and owes no release. The node tells when
+// that begins and when it ends.
+func TestNode_masterRefusesWrites_refusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	direct := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer direct.Close()
+	told := make(chan error, 10)
+	writes := func(err error) { told <- err }
+	r := bound(t, s.URL(), protocol.Binding{Writes: writes})
+	acquire := func(r *redisNode, mode protocol.Mode) protocol.Reply {
+		return ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", mode), Holder: "h", Token: 1})
+	}
+	for _, tc := range []struct{ option, bad, good, code string }{
+		{"min-replicas-to-write", "1", "0", "NOREPLICAS"}, {"maxmemory", "1", "0", "OOM"},
+	} {
+		noErr(t, direct.ConfigSet(t.Context(), tc.option, tc.bad).Err())
+		for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
+			reply := acquire(r, mode)
+			if reply.Outcome != protocol.Refused || !errors.Is(reply.Err, ErrNoWrites) || !strings.Contains(reply.Err.Error(), ": "+tc.code+" ") {
+				t.Errorf("%s, mode %v: %v, %v", tc.code, mode, reply.Outcome, reply.Err)
+			}
+		}
+		later := bound(t, s.URL(), protocol.Binding{Writes: writes}) // learns it from the greeting
+		noErr(t, later.Ready(t.Context()))
+		for range 2 {
+			if err := <-told; !errors.Is(err, ErrNoWrites) || !strings.Contains(err.Error(), tc.code) {
+				t.Errorf("told of %v", err)
+			}
+		}
+		noErr(t, direct.ConfigSet(t.Context(), tc.option, tc.good).Err())
+		for _, r := range []*redisNode{r, later} {
+			if reply := acquire(r, protocol.Plain); reply.Outcome != protocol.Granted {
+				t.Errorf("%v, %v", reply.Outcome, reply.Err)
+			}
+			if err := <-told; err != nil {
+				t.Errorf("told of %v", err)
+			}
+		}
+		if reply := ask(t, r, protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h"}); reply.Outcome != protocol.Granted {
+			t.Errorf("%v, %v", reply.Outcome, reply.Err)
+		}
+		if len(told) > 0 {
+			t.Errorf("told twice: %v", <-told)
+		}
+	}
+}

@@ -69,6 +69,7 @@ type redisNode struct {
 	clockReadAt   time.Duration // when the lane last asked for TIME
 	clockRunID    string        // run_id of the process whose clock that is
 	evictedReadAt time.Duration // when the lane last asked for the number of evicted keys
+	refusesWrites bool          // what Binding.Writes was told last
 	spareOps      []*protocol.Op
 	spareEntries  []*unacked.Entry
 	pipe          wire.Pipeline

@@ -224,6 +224,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 				c.keeper.kick(i, nil)
 			},
 			Down:    func(err error) { c.board.down(i, err) },
+			Writes:  func(err error) { c.writes(i, err) },
 			Trouble: func(err error) { c.keeper.kick(i, err) },
 		})
 	}
@@ -234,6 +235,14 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.intro.begin()
 	tell(c.tells.opened, c)
 	return c, nil
+}
+
+// writes says that master i refuses to write because of err, or that it writes again, if err is nil.
+func (c *Client) writes(i int, err error) {
+	c.board.writes(i, err)
+	if err != nil {
+		c.keeper.kick(i, nil) // which looks more often then
+	}
 }
 
 // errSameMaster is an [ErrConfig] when a client is opened. Later it is an outage of one master: while a

@@ -450,3 +450,21 @@ func (c closing) Submit(op *protocol.Op) bool {
 	}
 	return c.Node.Submit(op)
 }
+
+// A connection to a slot is given up after 1.5 s of idleness, and the search for the master begins at another server of the
+// cluster. That server is not the master: what it says of itself must not make the client doubt the master that it finds then.
+func TestCluster_idleForLongerThanAConnectionLasts_nextLockAtOnce(t *testing.T) {
+	t.Parallel()
+	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
+	tag := cl.Tag(0)
+	urls := []string{cl.URL(tag, 1, 2)} // none of the seeds is the slot's master
+	opts := []redlock.Option{redlock.WithNodeCount(1)}
+	initAt(t, urls, opts...)
+	c := openAt(t, urls, opts...)
+	m := c.Mutex("{" + tag + "}:x")
+	noErr(t, locked(t, m).Unlock(t.Context()))
+	time.Sleep(1600 * time.Millisecond)
+	l, err := m.TryLock(t.Context())
+	noErr(t, err)
+	noErr(t, l.Unlock(t.Context()))
+}

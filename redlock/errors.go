@@ -29,8 +29,9 @@ var (
 	// ErrUnreachable says that fewer masters than a quorum answered in time. The chain has
 	// the [node.Error] of each master that failed. Trying again may help.
 	ErrUnreachable = errors.New("redlock: no quorum of masters answered")
-	// ErrRefused says that masters answered and will not vote. Waiting does not change that:
-	// for example, the lock's name is a key of another type, or the user lacks a right.
+	// ErrRefused says that masters answered and will not vote, so many that no quorum is left.
+	// Waiting does not change that: for example, the lock's name is a key of another type, the user
+	// lacks a right, or the masters' memory is full.
 	ErrRefused = errors.New("redlock: masters refuse to vote")
 
 	// ErrRecovering says that too many masters are in quarantine: they may not vote yet,
@@ -179,11 +180,14 @@ func collect() *multierror.Error {
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
 	e := &RoundError{Name: l.Name, Quorum: c.need, nodes: collect()}
-	recovering := 0
+	recovering, never := 0, 0 // never: masters that will not vote until somebody acts
 	var waits []time.Duration // of the masters that recover and know how long
 	for i := range replies {
 		e.count(c, i, &replies[i])
 		wait := e.explain(c, i, &replies[i])
+		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.final {
+			never++
+		}
 		if wait == nil {
 			continue
 		}
@@ -202,7 +206,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.kind = ErrHeld
 	case recovering > 0 && n-(e.Refused+e.Unknown-recovering) >= c.need:
 		e.kind = ErrRecovering
-	case e.Refused > 0:
+	case n-never < c.need:
 		e.kind = ErrRefused
 	default:
 		e.kind = ErrUnreachable

@@ -5,6 +5,7 @@ package redlock_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,46 @@ func TestSim_handOff_orderOfArrivalOverAllProcesses(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("served in the order %v", got)
+		}
+	})
+}
+
+// A caller at the head or in the middle of the line of a process gives up. The order of the other callers stays the same.
+func TestSim_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		first := mustLock(t, a.Mutex("x"))
+		var cancels []context.CancelFunc
+		var got []chan *redlock.Lease
+		for range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			cancels = append(cancels, cancel)
+			got = append(got, b.waits(ctx)) // they line up in this order
+		}
+		for _, i := range []int{0, 2} {
+			cancels[i]()
+			if lease := <-got[i]; lease != nil {
+				t.Errorf("caller %d has given up, and has the lock", i)
+			}
+		}
+		wantErr(t, first.Unlock(t.Context()), nil)
+		for _, i := range []int{1, 3, 4} {
+			lease := <-got[i]
+			synctest.Wait()
+			for _, k := range []int{1, 3, 4} {
+				if k > i && len(got[k]) > 0 {
+					t.Errorf("caller %d came before its turn", k)
+				}
+			}
+			wantErr(t, lease.Unlock(t.Context()), nil)
+		}
+		time.Sleep(time.Minute)
+		for i, m := range c.masters {
+			if left := m.Keys(); slices.ContainsFunc(left, func(k string) bool { return strings.Contains(k, "queue") || strings.Contains(k, "alive") }) {
+				t.Errorf("master %d has %q", i, left)
+			}
 		}
 	})
 }

@@ -485,40 +485,6 @@ func TestTryLock_cancelBeforeTheReplies_votesGivenBack(t *testing.T) {
 	})
 }
 
-// Many clients take one lock in turn. There are never two holders.
-func TestLock_manyClients_oneHolderAtATime(t *testing.T) {
-	t.Parallel()
-	ms := startMasters(t, 5, localredis.Config{})
-	ms.begin()
-	var inside, entries atomic.Int32
-	var wg sync.WaitGroup
-	for range 4 {
-		m := ms.open().Mutex("one")
-		for range 2 {
-			wg.Go(func() {
-				for range 10 {
-					err := m.Do(context.Background(), func(context.Context) error {
-						if inside.Add(1) != 1 {
-							t.Error("two holders")
-						}
-						entries.Add(1)
-						time.Sleep(time.Millisecond) // a second holder would come in now
-						inside.Add(-1)
-						return nil
-					})
-					if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if n := entries.Load(); n != 80 {
-		t.Errorf("%d entries, want 80", n)
-	}
-}
-
 // soak is short, or long in a soak.
 func soak(short, long time.Duration) time.Duration {
 	if needs.Now() == needs.TierSoak {

@@ -3,14 +3,14 @@
 package redlock
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"time"
 )
 
 // masterBoard has the state of each master, and tells the Observers of each change. The nodes say
-// whether there is a connection, and the keeper whether the master may be asked for votes.
+// whether there is a connection and whether the master writes, and the keeper whether the master may
+// be asked for votes.
 type masterBoard struct {
 	c *Client
 
@@ -24,12 +24,14 @@ type masterBoard struct {
 }
 
 type masterOnBoard struct {
-	state MasterState
-	err   error // why it does not vote
-	up    bool
-	upAt  time.Duration // when the connection came
-	voted bool          // it has voted
-	last  time.Duration // when it was known to vote last, if it has
+	state  MasterState
+	err    error // why it does not vote
+	up     bool
+	upAt   time.Duration // when the connection came
+	voted  bool          // it has voted
+	last   time.Duration // when it was known to vote last, if it has
+	judged MasterEvent   // what the keeper says, since upAt; To is MasterUnknown before it has
+	writes error         // why the master refuses to write; nil: it writes
 }
 
 func (b *masterBoard) init(c *Client) {
@@ -45,7 +47,7 @@ func (b *masterBoard) down(i int, err error) {
 	defer b.mu.Unlock()
 	b.states[i].up = false
 	e := MasterEvent{To: MasterDown, Err: err}
-	if b.c.unusable(i, err) || errors.Is(err, ErrConfig) {
+	if b.c.unusable(i, err) {
 		e.To = MasterRefuses
 	}
 	b.setLocked(i, e)
@@ -61,9 +63,48 @@ func (b *masterBoard) connected(i int) {
 	if at.up {
 		return
 	}
-	at.up, at.upAt = true, b.c.clock.Elapsed()
+	at.up, at.upAt, at.judged = true, b.c.clock.Elapsed(), MasterEvent{}
 	if b.c.keeper.driver == nil {
-		b.setLocked(i, MasterEvent{To: MasterVotes})
+		at.judged.To = MasterVotes
+		b.showLocked(i)
+	}
+}
+
+// writes says that master i refuses to write because of err, or that it writes, if err is nil.
+func (b *masterBoard) writes(i int, err error) {
+	defer b.deliver()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.states[i].writes = err
+	b.showLocked(i)
+}
+
+// refusesWrites says whether master i refuses to write, as far as the client knows.
+func (b *masterBoard) refusesWrites(i int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.states[i].up && b.states[i].writes != nil
+}
+
+// anyRefusesWrites says whether a master does. The keeper looks more often then.
+func (b *masterBoard) anyRefusesWrites() bool {
+	for i := range b.states {
+		if b.refusesWrites(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// showLocked sets the state of a master that is connected and that the keeper has judged.
+func (b *masterBoard) showLocked(i int) {
+	at := &b.states[i]
+	switch {
+	case !at.up || at.judged.To == MasterUnknown:
+	case at.writes != nil:
+		b.setLocked(i, MasterEvent{To: MasterRefuses, Err: at.writes})
+	default:
+		b.setLocked(i, at.judged)
 	}
 }
 
@@ -73,7 +114,8 @@ func (b *masterBoard) connected(i int) {
 func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if at := &b.states[i]; !at.up || asOf < at.upAt {
+	at := &b.states[i]
+	if !at.up || asOf < at.upAt {
 		return
 	}
 	e := MasterEvent{To: MasterVotes}
@@ -84,7 +126,8 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 		}
 		e.Left, _ = wait.after()
 	}
-	b.setLocked(i, e)
+	at.judged = e
+	b.showLocked(i)
 }
 
 func (b *masterBoard) setLocked(i int, e MasterEvent) {

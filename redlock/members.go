@@ -54,6 +54,7 @@ func (k *keeper) init(c *Client) {
 	k.driver = members.New(members.Config{
 		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.nodes, Old: old, New: make([]bool, len(c.nodes)),
 		Clock: c.clock, Rand: c.rand64, Timeout: max(c.nodeTimeout, DefaultNodeTimeout), Who: c.id,
+		Probe: c.board.refusesWrites,
 	})
 }
 
@@ -203,6 +204,8 @@ func (k *keeper) pause(out *members.Outcome) time.Duration {
 		k.unsteady = 0
 	}
 	switch {
+	case out.Unwritten != nil:
+		return activeLook
 	case progress:
 		return again
 	case requarantined, slices.Contains(out.Pending, true):
@@ -212,7 +215,7 @@ func (k *keeper) pause(out *members.Outcome) time.Duration {
 		idle = min(idle, max(a.For, again))
 	}
 	rounds := k.c.stats.rounds.Load()
-	active := rounds != k.rounds || k.c.renewer.held() > 0
+	active := rounds != k.rounds || k.c.renewer.held() > 0 || k.c.board.anyRefusesWrites()
 	k.rounds = rounds
 	if active {
 		idle = min(idle, activeLook)

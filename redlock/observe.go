@@ -206,7 +206,7 @@ const (
 	MasterUnknown    MasterState = iota // the client has not heard of it yet
 	MasterVotes                         // all is well
 	MasterRecovers                      // it may not vote for a while, after a restart, for instance
-	MasterRefuses                       // it will not vote until somebody does something about it: its policy, its role or its rights are wrong, or its record is another's
+	MasterRefuses                       // it will not vote until somebody does something about it: its policy, its role or its rights are wrong, its record is another's, or it refuses writes
 	MasterDown                          // there is no connection to it
 	masterStateCount = iota
 )

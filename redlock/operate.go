@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -146,8 +147,21 @@ func CancelReconfigure(ctx context.Context, list List) error {
 // operation is one call of an operator's function, such as Init. It has the masters of one or
 // two lists.
 type operation struct {
-	cfg   members.Config
-	owned []node.Node // the nodes that close closes
+	cfg    members.Config
+	owned  []node.Node // the nodes that close closes
+	writes refusals
+}
+
+// refusals has why masters refuse to write, by name.
+type refusals struct{ sync.Map }
+
+// of returns why the master called name refuses to write, or nil.
+func (r *refusals) of(name string) error {
+	err, _ := r.Load(name)
+	if err, ok := err.(error); ok {
+		return err
+	}
+	return nil
 }
 
 // operate opens the masters of the lists and waits for their first answers. It fails if a master
@@ -188,6 +202,7 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 		op.close()
 		return nil, err
 	}
+	op.cfg.Probe = func(i int) bool { return op.writes.of(op.cfg.Nodes[i].Name()) != nil }
 	op.cfg.URLs = "from " + shown(from) + " to "
 	if to != nil {
 		op.cfg.URLs += shown(*to)
@@ -229,7 +244,8 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 			k = len(op.cfg.Nodes)
 			op.cfg.Nodes = append(op.cfg.Nodes, n)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
-			n.Bind(protocol.Binding{Namespace: s.namespace, CheckRecordState: true, Drift: s.drift})
+			n.Bind(protocol.Binding{Namespace: s.namespace, CheckRecordState: true, Drift: s.drift,
+				Writes: func(err error) { op.writes.Store(n.Name(), err) }})
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
 	}
@@ -274,6 +290,15 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 			return fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 		pause := again
+		if err := out.Unwritten; err != nil {
+			if op.cfg.Goal != membership.Change { // it needs this master
+				return fmt.Errorf("%w: %w", ErrRefused, err)
+			}
+			pause = lookAgain // others may be enough
+			if progress != nil {
+				progress(err.Error(), 0)
+			}
+		}
 		switch a := &out.Action; a.Kind {
 		case membership.Done:
 			return nil

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -1230,6 +1231,10 @@ func TestSim_minValidity_refusesASlowWin(t *testing.T) {
 				wantErr(t, err, want)
 				if err != nil {
 					c.wantVotes("x", "", 5)
+					var round *redlock.RoundError
+					if !errors.As(err, &round) || round.Elapsed < reply || round.Granted < 3 || !strings.Contains(err.Error(), "too late") {
+						t.Errorf("%+v: %v", round, err)
+					}
 				}
 			})
 		})

@@ -4,11 +4,13 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
 
@@ -52,10 +54,10 @@ type Status struct {
 type MasterStatus struct {
 	Name  string
 	Votes bool          // the master votes in the epoch of the list
-	State string        // one of: votes, waits, no record, restarted, retired, other list, silent
+	State string        // one of: votes, waits, no record, restarted, retired, other list, refuses, silent
 	Text  string        // State in more words
 	Left  time.Duration // until the master may vote, if it is quarantined; else 0
-	Err   error         // why the master did not answer, or why its record cannot be read; else nil
+	Err   error         // why the master did not answer, refuses writes, or has a record that cannot be read; else nil
 }
 
 // ChangeStatus is an unfinished change of masters.
@@ -81,7 +83,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return newStatus(&out), nil
+	return op.status(&out), nil
 }
 
 // AwaitVotes recovers the masters of a list, as an open client does. It is for deploy scripts
@@ -104,10 +106,10 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 		if err := ctx.Err(); err != nil {
 			return s, err
 		}
-		s = newStatus(&out)
+		s = op.status(&out)
 		pause := again
-		switch a := &out.Action; a.Kind {
-		case membership.Look, membership.Learn, membership.Swap:
+		switch a := &out.Action; {
+		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
 		default:
 			if s.Standing == AllVote || s.Standing == NeedsInit || s.Standing == NotThisList {
 				return s, nil
@@ -128,11 +130,11 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 	}
 }
 
-// newStatus returns the Status that out shows.
-func newStatus(out *members.Outcome) *Status {
+// status returns the Status that out shows.
+func (op *operation) status(out *members.Outcome) *Status {
 	v := out.View
 	s := &Status{Text: membership.Explain(v, out.Action)}
-	votes, answered := 0, 0
+	votes, answered, mute := 0, 0, 0 // mute: refuse writes
 	if n := v.Memory.Number; n != 0 {
 		s.Epoch = membership.Epoch{Number: n, ID: v.Terms.ID}.String()
 	}
@@ -140,6 +142,9 @@ func newStatus(out *members.Outcome) *Status {
 		at := &v.Masters[i]
 		m := MasterStatus{Name: at.Name, State: membership.Word(v, i), Text: membership.Describe(v, i), Err: out.Errs[i],
 			Votes: membership.Votes(v, i, membership.Epoch{Number: v.Memory.Number, ID: v.Terms.ID})}
+		if no := op.writes.of(at.Name); no != nil && at.Answered {
+			m.State, m.Text, m.Err, m.Votes, mute = "refuses", "refuses writes", no, false, mute+1
+		}
 		m.Left, _ = membership.Left(v, i)
 		s.Left = max(s.Left, m.Left)
 		if m.Votes {
@@ -161,6 +166,8 @@ func newStatus(out *members.Outcome) *Status {
 		s.Text = fmt.Sprintf("all %d masters vote", len(v.Masters))
 	} else if s.Standing == SomeRecover && votes >= v.Terms.Quorum() {
 		s.Text = "a quorum votes, so locks work; " + s.missing()
+	} else if s.Standing == SomeRecover && len(v.Masters)-mute < v.Terms.Quorum() {
+		s.Text = "no quorum takes writes, so nothing can be locked; " + s.missing()
 	} else if s.Standing == BadRecord {
 		s.Text = out.BadRecord().Error()
 	}
@@ -175,9 +182,9 @@ func (s *Status) missing() string {
 		switch {
 		case m.Votes:
 		case isUnusable(m.Err):
-			// The error says what to do. Each layer that wrapped it added a prefix.
-			parts = append(parts, fmt.Sprintf("%s cannot be used: %s", m.Name,
-				strings.TrimPrefix(strings.ReplaceAll(m.Err.Error(), "node: ", ""), m.Name+": master unreachable: ")))
+			parts = append(parts, fmt.Sprintf("%s cannot be used: %s", m.Name, strings.TrimPrefix(plain(m.Err), m.Name+": master unreachable: ")))
+		case errors.Is(m.Err, node.ErrNoWrites):
+			parts = append(parts, plain(m.Err))
 		case m.Err != nil:
 			parts = append(parts, fmt.Sprintf("%s %s: start it, or correct its URL", m.Name, m.Text))
 		default:
@@ -186,6 +193,9 @@ func (s *Status) missing() string {
 	}
 	return strings.Join(parts, "; ")
 }
+
+// plain is the text of an error that says what to do, without the prefixes that each layer added.
+func plain(err error) string { return strings.ReplaceAll(err.Error(), "node: ", "") }
 
 // standing returns the Standing of the first condition that holds, the most serious first. all
 // says that all masters vote, answered how many answered, and change that a change is unfinished.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -146,6 +147,25 @@ func TestAdopt_countersDiffer_tokenIsConfirmed(t *testing.T) {
 		if next.Token() <= a.Token() || a.Token() <= g.Token() {
 			t.Errorf("tokens %d, %d, %d", g.Token(), a.Token(), next.Token())
 		}
+	})
+}
+
+// A counter that cannot be raised gives no token, and the vote is left where it is.
+func TestAdopt_counterBeyondLimit_refusedAndNothingTaken(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		giver, heir := c.client(), c.client()
+		l := locked(t, giver.Mutex("x"))
+		synctest.Wait()
+		ticket := handedOff(t, l)
+		counter := protocol.NewLock("x", protocol.Plain).Counter
+		for _, m := range c.masters {
+			noErr(t, m.Do(func(db *nodetest.DB) { db.HSet("redlock:node", counter, "9007199254740990") }))
+		}
+		_, err := heir.Adopt(t.Context(), ticket)
+		wantIs(t, err, redlock.ErrRefused)
+		wantText(t, err, "9007199254740990")
+		c.wantVotes("x", l.Holder(), 3)
 	})
 }
 

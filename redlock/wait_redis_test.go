@@ -296,33 +296,6 @@ func TestLock_allMessagesLost_waitsForTheTTLAtMost(t *testing.T) {
 	})
 }
 
-func TestLock_headOfTheQueueDies_nextIsServed(t *testing.T) {
-	needs.Test(t)
-	t.Parallel()
-	stall.Try(t, then/10, func(t testing.TB) {
-		masters := quorumtest.Start(t, 5)
-		path := masters.Path()
-		holder, doomed, next := masters.Open(), path.Open(), masters.Open()
-		lease := lock(t, holder.Mutex("lock"))
-		waitFor(t.Context(), doomed.Mutex("lock"))
-		masters.Waits("lock", 1)
-		got := waitFor(t.Context(), next.Mutex("lock"))
-		masters.Waits("lock", 2)
-		waitSettled(t, doomed)
-		waitSettled(t, next)
-
-		path.Vanish()
-		died := time.Now()
-		unlock(t, lease)
-		o := must(t, got, 2*(liveness+then))
-		took := o.at.Sub(died)
-		t.Logf("the next had it after %v", took)
-		if took > liveness+then {
-			t.Errorf("the next waited %v, want %v or less", took, liveness+then)
-		}
-	})
-}
-
 func TestLock_holderDies_nextHasItAfterTheTTL(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
@@ -668,42 +641,6 @@ func TestLock_givesUp_leavesTheQueueAtOnce(t *testing.T) {
 		unlock(t, lease)
 		unlock(t, must(t, second, then).lease)
 	})
-}
-
-// A caller at the head or in the middle of the line of a process gives up. The order of the other
-// callers stays the same.
-func TestLock_oneOfAProcessGivesUp_othersKeepTheirOrder(t *testing.T) {
-	needs.Test(t)
-	masters := quorumtest.Start(t, 3)
-	lease := lock(t, masters.Open().Mutex("lock"))
-	c := masters.Open()
-	var cancels []context.CancelFunc
-	var got []<-chan outcome
-	for range 5 {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		cancels = append(cancels, cancel)
-		got = append(got, waitFor(ctx, c.Mutex("lock")))
-		time.Sleep(5 * time.Millisecond) // they line up in this order
-	}
-	masters.Waits("lock", 1)
-	cancels[0]()
-	cancels[2]()
-	for _, i := range []int{0, 2} {
-		o := <-got[i]
-		quorumtest.Is(t, o.err, context.Canceled)
-	}
-	unlock(t, lease)
-	var last time.Time
-	for _, i := range []int{1, 3, 4} {
-		o := must(t, got[i], then)
-		if o.at.Before(last) {
-			t.Errorf("waiter %d came before its turn", i)
-		}
-		last = o.at
-		unlock(t, o.lease)
-	}
-	masters.NothingLeft()
 }
 
 // A call with a context that has ended gets no lease, whether the lock is free or held, and asks no

@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) {
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 
 // Without faults every library excludes, and its locks are granted: an overlap under a nemesis is then the work of the nemesis.
 func TestMeasure_noFaults_noOverlaps(t *testing.T) {
+	needs.Redis(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

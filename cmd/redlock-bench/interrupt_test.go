@@ -29,7 +29,7 @@ type program struct {
 }
 
 // startProgram returns when the masters are up.
-func startProgram(t *testing.T, args ...string) *program {
+func startProgram(t testing.TB, args ...string) *program {
 	t.Helper()
 	needs.Redis(t)
 	needs.Linux(t, "looks for processes in /proc")
@@ -77,7 +77,7 @@ func (p *program) serversLeft() (n int) {
 }
 
 // clean complains of what is left when the program has ended.
-func (p *program) clean(t *testing.T) {
+func (p *program) clean(t testing.TB) {
 	t.Helper()
 	eventually(t, "no redis-server left", func() bool { return p.serversLeft() == 0 })
 	left, err := os.ReadDir(p.tmp)
@@ -147,7 +147,7 @@ func TestRun_cancelledBefore_interrupted(t *testing.T) {
 }
 
 // pids are the processes whose first argument is arg.
-func pids(t *testing.T, arg string) (pids []string) {
+func pids(t testing.TB, arg string) (pids []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	must(t, err)

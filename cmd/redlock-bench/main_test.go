@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 const hurried = 300 * time.Millisecond
 
 // hurry makes this program, and the processes that it starts, give up masters that do not answer.
-func hurry(t *testing.T) {
+func hurry(t testing.TB) {
 	t.Helper()
 	t.Setenv(hurriedVar, "1")
 	before := openTimeout
@@ -46,7 +46,7 @@ func hurry(t *testing.T) {
 }
 
 // bench runs the program with a command line and returns what it said.
-func bench(t *testing.T, args ...string) (code int, stdout, stderr string) {
+func bench(t testing.TB, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(t.Context(), args, &out, &err)
@@ -54,7 +54,7 @@ func bench(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 // start starts a master.
-func start(t *testing.T, cfg localredis.Config) *localredis.Server {
+func start(t testing.TB, cfg localredis.Config) *localredis.Server {
 	t.Helper()
 	needs.Redis(t)
 	s, err := localredis.Start(context.Background(), cfg)
@@ -63,7 +63,7 @@ func start(t *testing.T, cfg localredis.Config) *localredis.Server {
 	return s
 }
 
-func startURLs(t *testing.T, n int) []string {
+func startURLs(t testing.TB, n int) []string {
 	t.Helper()
 	needs.Redis(t)
 	servers, err := localredis.StartN(context.Background(), n, localredis.Config{})
@@ -76,7 +76,7 @@ func startURLs(t *testing.T, n int) []string {
 	return urls
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func must(t *testing.T, err error) {
 }
 
 // eventually polls for a condition.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if ok() {
@@ -95,7 +95,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // tidy complains of what would look bad on a terminal of 80 columns.
-func tidy(t *testing.T, text string) {
+func tidy(t testing.TB, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")

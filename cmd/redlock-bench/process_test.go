@@ -15,7 +15,7 @@ import (
 )
 
 // asProgram makes processes that the test starts of its own binary play the program.
-func asProgram(t *testing.T) { t.Setenv(programVar, "1") }
+func asProgram(t testing.TB) { t.Setenv(programVar, "1") }
 
 func TestContention_processes_JSONAndTable(t *testing.T) {
 	needs.Redis(t)
@@ -105,7 +105,7 @@ func testTask(nodes []string) *task {
 }
 
 // begun makes masters vote.
-func begun(t *testing.T, nodes []string) {
+func begun(t testing.TB, nodes []string) {
 	t.Helper()
 	list := redlock.List{URLs: nodes, Options: []redlock.Option{redlock.WithNodeCount(len(nodes))}}
 	must(t, redlock.Init(t.Context(), list, nil, redlock.NothingWasEverLocked))

@@ -40,6 +40,7 @@ when a program starts. It only reads: no key is written, nothing begins.
             no record   it is new, or was flushed: the two look alike
             retired     its list is being left for another one
             other list  votes or waits with another list, maximum TTL or drift
+            refuses     refuses to write: memory or disk is full, for example
 
 With --namespace it also prints the command that makes a Redis user which can
 touch the keys and channels of that namespace, and nothing else.
@@ -219,7 +220,13 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 		return p
 	}
 	defer n.Close()
-	n.Bind(protocol.Binding{Namespace: ns})
+	writes := make(chan error, 1) // why the master refuses to write
+	n.Bind(protocol.Binding{Namespace: ns, Writes: func(err error) {
+		select {
+		case writes <- err:
+		default:
+		}
+	}})
 	p.Name, p.record = n.Name(), ns.Record(n.Tag())
 	c, err := p.connect(ctx, url)
 	var reply redis.Error
@@ -241,6 +248,9 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 	}
 	if p.err == nil {
 		p.err = n.Ready(ctx) // what the library itself says, so that we never say anything else
+	}
+	if p.err == nil && len(writes) > 0 {
+		p.err = <-writes
 	}
 	return p
 }

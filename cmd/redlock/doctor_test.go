@@ -220,3 +220,25 @@ func writesNothing(t testing.TB, nodes []string) {
 }
 
 func port(url string) string { return url[strings.LastIndexByte(url, ':')+1:] }
+
+// Masters that refuse to write do not vote, whatever their records say.
+func TestDoctor_masterRefusesWrites(t *testing.T) {
+	t.Parallel()
+	nodes := startURLs(t, 3)
+	must(t, redlock.Init(t.Context(), redlock.List{URLs: nodes}, nil, redlock.NothingWasEverLocked))
+	addr := strings.TrimPrefix(nodes[1], "redis://")
+	must(t, admin(t, nodes[1]).ConfigSet(t.Context(), "maxmemory", "1").Err())
+	code, said := diagnose(t, nodes...)
+	for _, want := range []string{"refused " + addr + ": node: the master refuses writes: OOM", "raise maxmemory", " refuses"} {
+		if code != exitRefused || !strings.Contains(said, want) {
+			t.Errorf("exit code %d, no %q in %s", code, want, said)
+		}
+	}
+	code, stdout, _ := cli(t, "status", "--nodes", strings.Join(nodes, ","))
+	said = strings.Join(strings.Fields(stdout), " ")
+	for _, want := range []string{addr + " refuses ", "a quorum votes, so locks work; " + addr + ": the master refuses writes: OOM"} {
+		if code != exitRecovers || !strings.Contains(said, want) {
+			t.Errorf("exit code %d, no %q in %s", code, want, said)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // clocks are masters whose clocks are wide apart and run a little fast or slow, as a client sees them.
@@ -59,7 +61,7 @@ func (c *clocks) write(j Judgement, only ...int) {
 // TestJudge_honestClocks_nobodyAccused: clocks as far apart as they like, read by many clients that write some notes
 // and not others.
 func TestJudge_honestClocks_nobodyAccused(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range replay.Many(t, 300) {
 		c := newClocks(rand.New(rand.NewPCG(seed, 1)), 3+2*int(seed%2))
 		for round := range 50 {
 			own := time.Duration(c.random.Int64N(int64(time.Hour)))
@@ -91,7 +93,7 @@ func TestJudge_honestClocks_nobodyAccused(t *testing.T) {
 // TestJudge_jump_told: a newcomer finds the master whose clock jumped, and nobody else. It finds it again when the note
 // was not replaced, and no more when it was.
 func TestJudge_jump_told(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range replay.Many(t, 300) {
 		c := newClocks(rand.New(rand.NewPCG(seed, 2)), 3+2*int(seed%2))
 		q := len(c.offset)/2 + 1
 		c.write(judge(c.read(0), q, 1, false))

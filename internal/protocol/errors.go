@@ -24,6 +24,7 @@ var (
 	ErrDenied     = errors.New("node: access denied")
 	ErrEviction   = errors.New("node: maxmemory-policy evicts keys")
 	ErrHidden     = errors.New("node: INFO lacks a field that the lock needs")
+	ErrNoWrites   = errors.New("node: the master refuses writes")
 	ErrRecord     = membership.ErrRecord
 	ErrProtocol   = membership.ErrProtocol
 )

@@ -100,6 +100,9 @@ type Binding struct {
 	// Down is called with the reason after each connection that broke, and after each attempt to
 	// connect that failed, until the node is closed. Up follows if an attempt succeeds.
 	Down func(error)
+	// Writes is called with an [ErrNoWrites] when the master begins to refuse writes, and with nil
+	// when it takes them again. It may be called before Up.
+	Writes func(error)
 	// Message is called with each message on a subscribed channel.
 	Message func(channel, payload string)
 	// Subscribed is called when messages on channel may have been missed: after the

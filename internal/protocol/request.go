@@ -61,7 +61,7 @@ const (
 	Inspect
 	// Adopt gives Holder the vote of the holder From. The outcome is Granted with the vote's Token, as
 	// of an Acquire, or Absent if From has no vote, maybe because another has adopted it, or because
-	// the master had another record state than Op.Voted when From had its vote confirmed.
+	// the master has another record state than Op.Voted.
 	Adopt
 )
 
@@ -89,7 +89,7 @@ type Request struct {
 	Wait  *Wait  // Acquire of a waiter
 	Place string // Dequeue: what a wake named
 	From  string // Adopt: the id of the holder whose vote it takes
-	Voted string // Adopt: [Node.VotingState] when that vote was last confirmed
+	Voted string // Adopt: [Node.VotingState] when the ticket for that vote was made
 	// Lift is the holder whose rest of the lock a Release ends; empty: none.
 	Lift string
 	// Announce is the text of an [Announcement].

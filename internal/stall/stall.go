@@ -20,7 +20,7 @@ import (
 const (
 	beat  = time.Millisecond     // how often a meter looks
 	slack = 2 * time.Millisecond // a look that comes no later than this is not held up
-	every = 50                   // beats between two looks at the processors' queue
+	every = 100                  // beats between two looks at the processors' queue
 	tries = 3                    // how often Try runs a test at the most
 )
 

@@ -4,7 +4,7 @@
 -- KEYS[1] the lock   KEYS[2] the record
 -- ARGV[1] the holder that adopts   ARGV[2] the holder that had the vote
 -- ARGV[3] TTL in ms   ARGV[4] the state that the record must have
--- ARGV[5] the state that the record had when the first holder last had its vote confirmed
+-- ARGV[5] the state that the record had when the other holder gave its vote away
 -- ARGV[6] the lock's counter, a field of the record   ARGV[7] the proposed token
 --
 -- Returns the token, above 0, if the vote is the first holder's now, else 0: the other holder has no
@@ -27,8 +27,10 @@ if state ~= voted then
   return 0
 end
 local latest, last = tonumber(found[2] or 0) or 0, found[3] or '0'
-local token = tonumber(last)
-if call('hexists', lock, heir) == 0 then
+local token
+if call('hexists', lock, heir) == 1 then
+  token = tonumber(last)
+else
   if call('hexists', lock, holder) == 0 then
     return 0
   end

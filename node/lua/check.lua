@@ -11,10 +11,11 @@
 --
 -- Returns two lists of the rights that the user lacks: those that every lock needs, and
 -- those that only read locks need. Each right is a text: the command, and its key or channel.
--- The script ignores other errors, such as out of memory.
+-- Then the error with which the master refuses to write, or an empty text. The script ignores
+-- other errors.
 local lock, queue, timeout, alive, record = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local owner, bar, rest = ARGV[5], ARGV[6], ARGV[7]
-local missing, forReaders = {}, {}
+local missing, forReaders, refusal = {}, {}, ''
 local found = missing
 local function check(...)
   local reply = redis.pcall(...)
@@ -24,6 +25,9 @@ local function check(...)
      string.find(err, 'ermissions', 1, true)) then
     local command, on = ...
     found[#found + 1] = command .. (on and ' on ' .. on or '')
+  elseif err and refusal == '' and (string.find(err, 'OOM ', 1, true) or string.find(err, 'MISCONF ', 1, true) or
+     string.find(err, 'NOREPLICAS ', 1, true)) then
+    refusal = err
   end
 end
 check('time')
@@ -69,4 +73,4 @@ check('pexpire', timeout, 1000)
 check('pttl', timeout)
 check('hrandfield', lock, 1)
 check('del', timeout)
-return {missing, forReaders}
+return {missing, forReaders, refusal}

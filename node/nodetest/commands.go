@@ -74,12 +74,30 @@ func (db *DB) call(name string, args []string) any {
 	if len(args) < c.min || c.max > 0 && len(args) > c.max {
 		return errArgs
 	}
+	if grows, isWrite := writes[strings.ToLower(name)]; isWrite {
+		if err := db.refusal(grows); err != nil {
+			return err
+		}
+		db.wrote = true
+	}
 	reply := c.run(db, args)
 	if err := db.err; err != nil {
 		db.err = nil
 		return err
 	}
 	return reply
+}
+
+// writes are the commands that write, and whether each needs memory.
+var writes = map[string]bool{"del": false, "set": true, "pexpire": false, "hset": true, "hdel": false, "zadd": true, "zrem": false}
+
+// refusal is why the master does not do a write, which may need memory, or nil. As in Redis, a script that has
+// written may go on, and a master without memory refuses only what needs some.
+func (db *DB) refusal(grows bool) error {
+	if db.refuses == nil || db.wrote || strings.HasPrefix(db.refuses.Error(), "OOM") && !grows {
+		return nil
+	}
+	return db.refuses
 }
 
 func each(args []string, fn func(string) int) int64 {

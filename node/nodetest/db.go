@@ -74,6 +74,8 @@ type DB struct {
 	err     error
 	publish func(channel, payload string) int
 	hears   func(channel string) int
+	refuses error // what writes are answered; nil: they are done
+	wrote   bool  // a write of this script was done
 }
 
 // Time is the master's clock, in microseconds since 1970.

@@ -52,6 +52,7 @@ type Master struct {
 	conns   []*conn            // on which a command may still arrive, oldest first
 	scripts map[string]*script // by SHA-1
 	edit    func(string) string
+	refuses error
 	subs    []func(channel, payload string)
 
 	// The master's clock: it showed shown when the host's was at anchor, and
@@ -144,6 +145,14 @@ func (m *Master) Evict(keys ...string) {
 	}
 }
 
+// RefuseWrites makes the master answer err to what writes, until it is called with nil. The first word of err is
+// Redis's code: MISCONF, NOREPLICAS, or OOM, which only commands get that need memory.
+func (m *Master) RefuseWrites(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.refuses = err
+}
+
 // Snapshot is a copy of the data as it is now.
 func (m *Master) Snapshot() *Data {
 	m.mu.Lock()
@@ -216,7 +225,7 @@ func (m *Master) nowLocked() time.Duration {
 // dbLocked returns the data as of now, on the master's clock.
 func (m *Master) dbLocked() *DB {
 	now := m.nowLocked()
-	return &DB{data: m.data, time: now, now: now.Milliseconds(), publish: m.publishLocked, hears: m.subscribersLocked}
+	return &DB{data: m.data, time: now, now: now.Milliseconds(), publish: m.publishLocked, hears: m.subscribersLocked, refuses: m.refuses}
 }
 
 // publishLocked pushes to the oldest connection first, so that the order is the same in

@@ -55,6 +55,30 @@ func NotServing(err error) error {
 	return nil
 }
 
+// noWrites are the codes with which a master refuses to write, and what to do about each.
+var noWrites = []struct{ code, remedy string }{
+	{"OOM", "find what fills its memory, or raise maxmemory"},
+	{"MISCONF", "look into its log: it cannot write to its disk"},
+	{"NOREPLICAS", "start its replicas, or lower min-replicas-to-write"},
+}
+
+// NoWrites returns err as an ErrNoWrites if with it the master refused to write, and else nil.
+func NoWrites(err error) error {
+	if err == nil || errors.Is(err, protocol.ErrNoWrites) {
+		return err
+	}
+	if !IsReply(err) {
+		return nil
+	}
+	text := stripOrigin(scriptError(strings.TrimPrefix(err.Error(), "REDLOCK UNDO "))).Error()
+	for _, no := range noWrites {
+		if strings.HasPrefix(text, no.code+" ") {
+			return fmt.Errorf("%w: %s (%s)", protocol.ErrNoWrites, text, no.remedy)
+		}
+	}
+	return nil
+}
+
 // isPartlyExecuted reports whether a script ended in the middle because a key that it
 // derives is in a slot that is being moved.
 func isPartlyExecuted(err error) bool {
@@ -81,6 +105,9 @@ const recordRemedy = "if nothing else uses the key " + protocol.RecordKey + " (i
 
 // refusal gives the errors that the scripts themselves write their Go types.
 func refusal(err error) error {
+	if no := NoWrites(err); no != nil {
+		return no
+	}
 	switch text, ok := strings.CutPrefix(err.Error(), "REDLOCK "); {
 	case !ok:
 		return Explain(err)

@@ -278,10 +278,15 @@ func decodeNotGranted(vals []any) protocol.Reply {
 	return r
 }
 
-// Rights reads the two lists that check.lua returns: the rights that the user lacks for
-// every lock, and those that it lacks for read locks.
-func Rights(reply any) (missing, forReaders []string) {
+// Rights reads what check.lua returns: the rights that the user lacks for every lock, those that
+// it lacks for read locks, and an ErrNoWrites if the master refuses to write.
+func Rights(reply any) (missing, forReaders []string, refusal error) {
 	lists, _ := reply.([]any)
+	if len(lists) > 2 {
+		if text, _ := lists[2].(string); text != "" {
+			refusal = NoWrites(scriptError(text))
+		}
+	}
 	var texts [2][]string
 	for i, list := range lists[:min(len(lists), 2)] {
 		words, _ := list.([]any)
@@ -289,5 +294,5 @@ func Rights(reply any) (missing, forReaders []string) {
 			texts[i] = append(texts[i], fmt.Sprint(w))
 		}
 	}
-	return texts[0], texts[1]
+	return texts[0], texts[1], refusal
 }

@@ -21,7 +21,8 @@ else
   end
   if type(done) ~= 'number' then
     local undone = 0
-    if left == -2 then
+    if type(added) ~= 'number' then -- nothing was written
+    elseif left == -2 then
       undone = try('del', lock)
     elseif added == 1 then
       undone = try('hdel', lock, holder)

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +38,9 @@ type Config struct {
 
 	NeverLocked, Abandon bool // see membership.View
 	ReadOnly             bool // nothing is written
+	// Probe says that node i has refused a write: each look then writes something to it that changes nothing, to
+	// learn whether it writes again. It may be nil.
+	Probe func(i int) bool
 }
 
 // Driver takes one process through the states of its masters. Its methods are for one goroutine at a time, but for
@@ -85,6 +87,8 @@ type Outcome struct {
 	Pending []bool
 	// Errs says of a master that did not answer, or whose record cannot be read, why.
 	Errs []error
+	// Unwritten is why a master refused to write what this step has decided. Another step would decide the same.
+	Unwritten error
 }
 
 // Epoch is the epoch of Terms as this process knows it. Its number is 0 as long as the process has seen no quorum vote.
@@ -115,7 +119,7 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 	case membership.Learn:
 		d.learn = a.Learn
 	case membership.Swap:
-		d.swap(ctx, v, a)
+		out.Unwritten = d.swap(ctx, v, a)
 	case membership.Done:
 		if d.cfg.Goal == membership.Change {
 			d.writeOver(ctx, v)
@@ -224,8 +228,9 @@ func (d *Driver) judge(v *membership.View, readings []membership.Reading) {
 	}
 }
 
-// swap carries out a compare-and-set. What comes of it is seen by the next look.
-func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Action) {
+// swap carries out a compare-and-set. What comes of it is seen by the next look, but for an error if the master refuses
+// all writes.
+func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Action) error {
 	set := append([]string{membership.FieldState, a.To.State.String(), membership.FieldIntent, a.To.Intent.String()}, a.Fields(v, d.cfg.URLs)...)
 	if a.Counters != membership.KeepCounters {
 		set = appendCounters(set, d.largest(a.Counters == membership.RaiseCountersToFloor))
@@ -235,7 +240,10 @@ func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Act
 		If:  []string{membership.FieldState, a.From.State.String(), membership.FieldIntent, a.From.Intent.String()},
 		Set: set,
 	}}
-	d.callEach(ctx, reqs)
+	if err := d.callEach(ctx, reqs)[a.Master].Err; errors.Is(err, protocol.ErrNoWrites) {
+		return err
+	}
+	return nil
 }
 
 // writeOver tells the masters that only the old list has that the change is finished.
@@ -258,12 +266,20 @@ func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
 	}
 }
 
-// writeNotes replaces clock notes that are old.
+// writeNotes replaces clock notes that are old. To a master that has refused a write, and whose note is not old, it writes
+// the record state that is there.
 func (d *Driver) writeNotes(ctx context.Context, v *membership.View) {
 	reqs, some := make([]*protocol.Request, len(d.order)), false
 	for k := range v.Masters {
 		r := &v.Masters[k].Record
-		if !v.Masters[k].Answered || !d.seen.Due[k] {
+		if !v.Masters[k].Answered {
+			continue
+		}
+		if !d.seen.Due[k] {
+			if d.cfg.Probe != nil && r.State.Phase != membership.None && d.cfg.Probe(d.order[k]) {
+				same := []string{membership.FieldState, r.State.String()}
+				some, reqs[k] = true, &protocol.Request{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{If: same, Set: same}}
+			}
 			continue
 		}
 		some = true
@@ -275,44 +291,6 @@ func (d *Driver) writeNotes(ctx context.Context, v *membership.View) {
 	if some {
 		d.callEach(ctx, reqs)
 	}
-}
-
-// largest are the counters that were learned with the last look, raised to the clocks' floor if leap says so. The
-// clocks are the masters': a script takes no proposal that is more than a minute ahead of its own master's, and this
-// client's may be anything.
-func (d *Driver) largest(leap bool) map[string]int64 {
-	most := make(map[string]int64)
-	for _, known := range d.known {
-		for f, n := range known {
-			most[f] = max(most[f], n)
-		}
-	}
-	if leap {
-		floor := membership.Floor(time.Unix(0, int64(slices.Max(d.times))))
-		for i := range protocol.Counters {
-			f := protocol.CounterField(i)
-			most[f] = max(most[f], floor)
-		}
-	}
-	return most
-}
-
-// counters are those of a record.
-func counters(record map[string]string) map[string]int64 {
-	known := make(map[string]int64)
-	for f, text := range record {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && strings.HasPrefix(f, "c") {
-			known[f] = n
-		}
-	}
-	return known
-}
-
-func appendCounters(set []string, counters map[string]int64) []string {
-	for f, n := range counters {
-		set = append(set, f, strconv.FormatInt(n, 10))
-	}
-	return set
 }
 
 // nonce is 48 random bits, not 0.
