@@ -4,6 +4,7 @@ package redlock
 
 import (
 	"context"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/hook"
 )
@@ -17,6 +18,7 @@ func init() {
 	hook.Check = func(l Locker) error { return l.core().check() }
 	hook.Rand = func(c *Client) uint64 { return c.rand64() }
 	hook.WithRand = withRand
+	hook.ForOrder = func(every time.Duration) LockOption { return lockOption(func(s *lockSettings) { s.forOrder = every }) }
 	hook.Voters = voterNames
 	hook.Announce = announce
 	hook.Retract = retract

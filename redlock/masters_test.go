@@ -263,7 +263,7 @@ func votes(t testing.TB, acquires bool) faultproxy.Match {
 		raises, _ := strconv.Atoi(string(args[0]))
 		for at := header + 2*raises; at < len(args); at += stride {
 			switch string(args[at]) {
-			case "acquire", "barge", "retry", "again":
+			case "acquire", "barge", "retry", "oust", "again":
 				return acquires
 			}
 		}

@@ -71,6 +71,7 @@ type lockSettings struct {
 	maxHold     time.Duration // 0: no limit
 	minHold     time.Duration // 0: Unlock frees the lock
 	unfair      bool
+	forOrder    time.Duration // not 0: see hook.ForOrder
 	reentrant   bool
 	patience    time.Duration // how long Lock goes on without a quorum
 }

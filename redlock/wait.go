@@ -251,7 +251,7 @@ func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duratio
 	behind := waiting.Behind(replies, m.c.need)
 	ct.listen(replies, behind)
 	ct.sleep(ct.place.Patience(&waiting.Round{
-		Replies: replies, Need: m.c.need, Behind: behind, RetryAfter: round.RetryAfter, Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
+		Replies: replies, Need: m.c.need, Behind: behind, Within: m.ls.forOrder, RetryAfter: round.RetryAfter, Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
 		Held: errors.Is(round, ErrHeld), Recovering: errors.Is(round, ErrRecovering),
 	}, m.c.jitter))
 	return nil, nil
@@ -286,7 +286,8 @@ func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Repl
 		return nil, nil, err
 	}
 	r := ct.begin(c.prepare(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
-		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: ct.place.Asked}}))
+		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: ct.place.Asked,
+		Oust: ct.place.Asked && m.ls.forOrder > 0}}))
 	ct.place.Asked = true
 	ct.rounds++
 	ct.askWhenWoken(r)

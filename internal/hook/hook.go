@@ -34,6 +34,11 @@ var (
 	//
 	//	func(next func() uint64) redlock.Option
 	WithRand any
+	// ForOrder is an option for a lock that excludes nobody, and is for an order only: a holder whose process was killed loses the
+	// lock when the waiter that is next looks, which it does after every. Two holders are possible.
+	//
+	//	func(every time.Duration) redlock.LockOption
+	ForOrder any
 	// Abandon is Unlock of a lease that its caller never used: the lock is free, even if it has a
 	// minimum hold.
 	//

@@ -63,7 +63,7 @@ func TestLock_keysOfItsOwn_differByName(t *testing.T) {
 	for _, name := range names {
 		for _, ns := range []Namespace{"", "team-a"} {
 			l := ns.Lock(name, Plain)
-			for _, key := range []string{l.Queue, l.AnnouncementKey(), l.Observed(), l.BarKey("h")} {
+			for _, key := range []string{l.Queue, l.Rest, l.AnnouncementKey(), l.Observed(), l.BarKey("h")} {
 				if other, taken := seen[key]; taken {
 					t.Fatalf("%q is of %q and of %q in the namespace %q", key, other, name, ns)
 				}

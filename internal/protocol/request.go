@@ -149,7 +149,10 @@ type Wait struct {
 	Unfair   bool          // take the lock when it is free, although others are ahead
 	Retry    bool          // the caller has asked before, with this ticket: if others are ahead of it, wake them
 	Only     bool          // take the place and no vote, though the lock may be free
-	Again    bool          // this holder has asked before: find its vote or its place, and create no place
+	// Oust is a Retry for a lock that is for an order only: the master takes the vote of a holder away whose client gave a sign of
+	// life and does not listen. Where a lock excludes, that is a second holder.
+	Oust  bool
+	Again bool // this holder has asked before: find its vote or its place, and create no place
 }
 
 // CompareAndSet is a conditional change of a node record. Both lists are field, value,

@@ -15,6 +15,8 @@
 --   act     acquire
 --           barge    an acquire that passes the waiters ahead of it
 --           retry    an acquire of a caller that has asked before
+--           oust     a retry of a lock that is for an order only. It takes away the vote of a holder
+--                    whose client gave a sign of life and does not listen
 --           queue    takes a place, and no vote even if the lock is free
 --           again    an acquire of a holder that has asked before: it creates no place
 --           release

@@ -305,6 +305,34 @@ func TestHand_headHearsNothing_passedOver(t *testing.T) {
 	}
 }
 
+// A release of a reader removes readers that died, and frees the lock if no other is left.
+func TestRelease_reader_removesReadersThatDied(t *testing.T) {
+	withQueue(t, func(q *queue) {
+		read := func(r *protocol.Request) { r.Lock = protocol.NewLock(handLock, protocol.Read) }
+		for i, client := range []string{alice, bob, carol} {
+			q.acquire(client+":1", int64(5+i), read)
+		}
+		dies := func(client string) {
+			_ = q.m.Do(func(db *DB) { db.Del("{" + handLock + "}:" + client + ":1:rwlock_timeout:1") })
+		}
+		fields := func() (all []string) {
+			_ = q.m.Do(func(db *DB) { all = db.HKeys(handLock) })
+			return all
+		}
+		dies(alice)
+		q.release(bob+":1", read)
+		if got := fields(); !slices.Equal(got, []string{"mode", carol + ":1"}) {
+			t.Errorf("the lock has %q", got)
+		}
+		q.acquire(bob+":2", 8, read)
+		dies(carol)
+		q.release(bob+":2", read)
+		if got := fields(); got != nil {
+			t.Errorf("the lock has %q, and nobody holds it", got)
+		}
+	})
+}
+
 // However many waiters were killed, they cost the others nothing: each is looked at once.
 func TestHand_manyWereKilled_theNextIsHandedTheLock(t *testing.T) {
 	withQueue(t, func(q *queue) {

@@ -134,7 +134,7 @@ func (m *Master) commandOf(words []string) Command {
 	raises, _ := strconv.Atoi(argv[0])
 	for i := header + 2*raises; i < len(argv); i += stride {
 		switch argv[i] {
-		case "acquire", "barge", "retry", "again":
+		case "acquire", "barge", "retry", "oust", "again":
 			return Command{"acquire", keys, argv}
 		}
 	}

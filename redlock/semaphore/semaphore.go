@@ -46,9 +46,11 @@ import (
 const MaxPermits = 256
 
 const (
-	// turnTTL bounds how long the queue stands still after the process of the first waiter died.
+	// turnTTL bounds how long the queue stands still after the host of the first waiter died.
 	// A lock that is handed on must have a TTL of 3 s or more.
 	turnTTL = 3 * time.Second
+	// turnLook is how often the waiter that is next looks whether the first waiter's process was killed.
+	turnLook = 250 * time.Millisecond
 	// looks is how many slots Acquire tries before it joins the queue: 1, and then 4 at once.
 	looks = 5
 	// growth is how many times as many slots look tries at once after it got none.
@@ -60,6 +62,8 @@ var (
 	check   = hook.Check.(func(redlock.Locker) error)
 	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
 	random  = hook.Rand.(func(*redlock.Client) uint64)
+	// forOrder is for the turn: two callers that both believe that they have it wait for the same slots.
+	forOrder = hook.ForOrder.(func(time.Duration) redlock.LockOption)
 )
 
 // Semaphore is k permits by name. Make one with [New] and share it in the process: all methods are
@@ -111,7 +115,7 @@ func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption)
 		return nil, fmt.Errorf("semaphore %q: %w", name, err)
 	}
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
-	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0))
+	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), forOrder(turnLook))
 	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
 	if check(s.turn) != nil { // the maximum TTL is below turnTTL
 		s.turn = client.Mutex(name+":turn", kept...)

@@ -298,7 +298,58 @@ func TestAcquire_freeSlotsBetweenTurns_queuedProcessKeepsItsOrder(t *testing.T) 
 	})
 }
 
-// The process of the first waiter dies. The queue goes on when the turn's TTL is over.
+// The process of the first waiter is killed. The next one has the turn within a moment, and permits that are released then go to it.
+func TestAcquire_firstWaiterIsKilled_permitsGoOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		dead := w.client()
+		a, b, c, d := must(t, w.client(), 2), must(t, dead, 2), must(t, w.client(), 2), must(t, w.client(), 2)
+		held := []*Permit{acquire(t, a), acquire(t, a)}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first, second, third := waits(ctx, b), waits(t.Context(), c), waits(t.Context(), d)
+		time.Sleep(5 * time.Second) // the turn is held, and renewed
+		for _, n := range dead.Ways {
+			n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} })
+			n.Cut()
+		}
+		start := time.Now()
+		release(t, held[0])
+		p := <-second
+		if took := time.Since(start); p == nil || took > 2*turnLook {
+			t.Errorf("%v after %v", p, took)
+		}
+		select {
+		case <-third:
+			t.Error("one that came later has a permit")
+		default:
+		}
+		release(t, p)
+		release(t, <-third, held[1])
+		cancel()
+		<-first
+	})
+}
+
+// A first waiter that lives keeps the turn, however long it waits.
+func TestAcquire_firstWaiterLives_keepsTheTurn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a, b, c := must(t, w.client(), 1), must(t, w.client(), 1), must(t, w.client(), 1)
+		held := acquire(t, a)
+		first, second := waits(t.Context(), b), waits(t.Context(), c)
+		turn := w.ms[0].Holder("db:turn")
+		for range 50 {
+			time.Sleep(turnLook)
+			if now := w.ms[0].Holder("db:turn"); now != turn || now == "" {
+				t.Fatalf("the turn went from %q to %q", turn, now)
+			}
+		}
+		release(t, held)
+		release(t, <-first)
+		release(t, <-second)
+	})
+}
+
+// The host of the first waiter dies. The queue goes on when the turn's TTL is over.
 func TestAcquire_firstWaiterDies_nextIsServed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		dead := w.client()

@@ -224,6 +224,10 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	}
 	if !free {
 		free = mode == protocol.Read && (m.mode == "read" || m.mode == "write" && slices.Contains(m.fields, op.JoinWrite))
+		if op.Wait != nil && op.Wait.Oust && mode == protocol.Plain && m.mode == "" && !slices.ContainsFunc(m.fields, m.stays) {
+			m.Empty()
+			free = true
+		}
 	}
 	refused := protocol.Reply{Outcome: protocol.Held}
 	if !free {
@@ -266,7 +270,7 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	switch {
 	case !free:
 		refused.Foreign = m.foreign()
-	case op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry:
+	case op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry || op.Wait.Oust:
 		if first := m.head(true, p.member); first.member != p.member {
 			m.wake(first)
 		}
@@ -278,6 +282,12 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 // readers.
 func (m *Master) turn(p *place, ahead int) bool {
 	return !slices.ContainsFunc(m.queue[:ahead], func(q place) bool { return !(p.reads && q.reads) && m.listens(&q) })
+}
+
+// stays says whether a vote is one that Oust leaves: Redisson's, or of a client that would be waited for, or that gave no sign of life.
+func (m *Master) stays(field string) bool {
+	_, signed := m.signs[field[:36]]
+	return field[14] != '8' || !signed || m.listens(&place{field: field})
 }
 
 // holder is the holder that one who does not wait is told.

@@ -192,7 +192,6 @@ var breaks = []struct{ name, sound, broken string }{
 	{"the hash outlives the readers that remain: the last to end is not looked at", "local last = mine > near", "local last = mine > near + NEAR"},
 	{"the hash ends with the oldest reader", "look(call('hrandfield', lock, SOME))", "look({call('hkeys', lock)[2]})"},
 	{"the lock ends sooner, and nobody is woken", "call('pexpire', lock, longest)\n      return false, true", "call('pexpire', lock, longest)\n      return false, false"},
-	{"a reader that died keeps the lock", "call('hdel', lock, field)", "local kept = field"},
 	{"a reader leaves its timeout key", "call('del', own)", "local kept = own"},
 	{"a queue without a TTL", "local lives = try('pexpire', queue, 60000)", "local lives = 1"},
 	{"H19: everybody listens", "return count[2] ~= 0", "return true"},
@@ -207,6 +206,9 @@ var breaks = []struct{ name, sound, broken string }{
 	{"H19: readers pass a writer that listens", "if given and listens(other, given) then", "if given == '' then"},
 	{"H19: one that tries is refused though nobody listens", "or not head(queue, true)", "or false"},
 	{"H19: a release hands to the first, whoever it is", "local first, given = head(queue, fits)", "local first = call('zrange', queue, 0, 0)[1] local given = first and call('get', sign_of_life(first))"},
+	{"oust: takes away a vote of one that listens", "or not given or listens(holder, given) then", "or not given then"},
+	{"oust: leaves the vote of one that does not listen", "if act == 'oust' and mode == 'x' and is_deserted(lock) then", "if act == 'oust' and mode == 'r' then"},
+	{"oust: any act takes the vote away", "if act == 'oust' and", "if"},
 	{"a wake does not name the place", "lock .. '\\0' .. place or lock", "lock or lock"},
 	{"does not tell that Redisson holds the lock", "has_foreign_holder(lock) and 1 or 0", "0"},
 }
@@ -258,7 +260,7 @@ func TestScripts_broken_diverge(t *testing.T) {
 				return text
 			}
 			inMemory(t, edit, func(d *driver, w votesmodel.World, reset func()) {
-				for i := range uint64(400) {
+				for i := range uint64(600) {
 					w.Readers = i%2 == 1
 					reset()
 					err := votesmodel.Replay(w, votesmodel.Paths(w, 1+i, 1, 60)[0], d)

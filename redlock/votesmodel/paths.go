@@ -122,7 +122,8 @@ func opText(op *protocol.Request) string {
 		on   bool
 	}{
 		{"unfair", w != nil && w.Unfair}, {"retry", w != nil && w.Retry}, {"only", w != nil && w.Only}, {"again", w != nil && w.Again},
-		{"hands", op.Hand != 0}, {"leaves", op.Leaves}, {"joins", op.JoinWrite != ""}, {"rests", op.Rest > 0}, {"brief", op.Kind == protocol.Acquire && op.TTL == briefTTL},
+		{"ousts", w != nil && w.Oust}, {"hands", op.Hand != 0}, {"leaves", op.Leaves}, {"joins", op.JoinWrite != ""}, {"rests", op.Rest > 0},
+		{"brief", op.Kind == protocol.Acquire && op.TTL == briefTTL},
 	} {
 		if mark.on {
 			text += ", " + mark.text

@@ -234,6 +234,7 @@ func (p *player) calls(i int) (all []move) {
 	add(5, next())
 	add(3, next(func(w *protocol.Wait) { w.Only = true }))
 	add(1, next(func(w *protocol.Wait) { w.Unfair = true }))
+	add(1, next(func(w *protocol.Wait) { w.Oust = true }))
 	add(3, func(p *player) []protocol.Request { // the next caller of the process
 		p.now[i] = p.fresh(i, attempt{})
 		p.now[i].ticket += 5

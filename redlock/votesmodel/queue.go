@@ -89,7 +89,7 @@ func (m *Master) say(channel, text string) { m.said = append(m.said, Message{cha
 // dequeue removes the place of one that was granted the lock. A reader that had its turn wakes the reader behind it.
 func (m *Master) dequeue(op *protocol.Request) {
 	had := m.drop(m.placeOf(op).member)
-	asked := op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry
+	asked := op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry || op.Wait.Oust
 	if op.Lock.Mode != protocol.Read || !had && !asked {
 		return
 	}

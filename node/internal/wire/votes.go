@@ -55,7 +55,7 @@ func (b *boxed) of(n int64) any {
 var (
 	votesCall                                  any = votesSHA
 	actAcquire, actBarge, actRetry, actQueue   any = "acquire", "barge", "retry", "queue"
-	actAgain                                   any = "again"
+	actAgain, actOust                          any = "again", "oust"
 	actRelease, actLeave, actHand, empty, zero any = "release", "leave", "hand", "", 0
 )
 
@@ -132,6 +132,8 @@ func actOf(op *protocol.Request, mayHand bool) any {
 		return actAgain
 	case op.Wait.Only:
 		return actQueue
+	case op.Wait.Oust:
+		return actOust
 	case op.Wait.Unfair:
 		return actBarge
 	case op.Wait.Retry:
@@ -174,7 +176,7 @@ func askAgain(args []any) {
 	raises := int(args[at].(int64))
 	for at += header + 2*raises; at < len(args); at += stride {
 		switch act, ticket := args[at], args[at+3]; act {
-		case actAcquire, actBarge, actRetry, actQueue:
+		case actAcquire, actBarge, actRetry, actQueue, actOust:
 			if ticket != empty {
 				args[at] = actAgain
 			}

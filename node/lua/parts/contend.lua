@@ -30,6 +30,18 @@ local function can_join(lock)
   return mode == 'read' or (mode == 'write' and join_write ~= '' and call('hexists', lock, join_write) == 1)
 end
 
+-- is_deserted says whether the lock's holder was killed while it waited for other locks: its client's
+-- sign of life is still there, and the client does not listen.
+local function is_deserted(lock)
+  for _, holder in ipairs(call('hkeys', lock)) do
+    local given = call('get', sign_of_life(holder))
+    if is_foreign(holder) or not given or listens(holder, given) then
+      return false
+    end
+  end
+  return true
+end
+
 -- has_turn says whether a waiter with that many others ahead of it, of which the first is waited for,
 -- may take a free lock. Readers take the lock together, but a reader does not pass a writer that is
 -- waited for.
@@ -93,6 +105,10 @@ local function contend(lock, queue, rest, mode, holder, ticket, last, act)
       return nil, token
     end
     free = mode == 'r' and can_join(lock)
+    if act == 'oust' and mode == 'x' and is_deserted(lock) then
+      call('del', lock)
+      left, free = -2, true
+    end
   end
   local rests, rest_left = rest_of(rest, state)
   if rests then

@@ -82,6 +82,8 @@ type Round struct {
 	Held, Recovering, Granted bool
 	// MayVote is how many masters vote, or did not answer and may vote.
 	MayVote int
+	// Within is how long a waiter that is next sleeps at most; 0: for as long as it may rely on being woken.
+	Within time.Duration
 	// RetryAfter is when a quorum could be free; 0 when that is not known.
 	RetryAfter time.Duration
 }
@@ -140,7 +142,11 @@ func (p *Place) Patience(r *Round, jitter func(time.Duration) time.Duration) tim
 		p.pause = min(max(2*pause, PauseMin), PauseMax)
 		return p.pause/2 + jitter(p.pause/2)
 	case !r.Behind:
-		return min(r.soonest(), nextMax) + time.Millisecond + jitter(time.Millisecond)
+		within := nextMax
+		if r.Within > 0 {
+			within = min(within, r.Within)
+		}
+		return min(r.soonest(), within) + time.Millisecond + jitter(time.Millisecond)
 	}
 	// The waiter right behind a dead head finds that out first. Waiters further back give
 	// it time to.
