@@ -457,8 +457,8 @@ func TestTryLock_cancelBeforeTheReplies_votesGivenBack(t *testing.T) {
 	t.Parallel()
 	stall.Try(t, 300*time.Millisecond, func(t testing.TB) {
 		ms := startProxied(t, 5, localredis.Config{})
-		// The round outlives the slow replies, so only the cancel can end it.
-		m := ms.begin(redlock.WithNodeTimeout(5*time.Second), redlock.WithTTL(time.Minute), redlock.WithMaxTTL(time.Minute)).Mutex("race")
+		// The cancel ends the round. What gives the votes back then waits for a node timeout at most.
+		m := ms.begin(redlock.WithNodeTimeout(400 * time.Millisecond)).Mutex("race")
 		ctx, cancel := context.WithCancel(t.Context())
 		var rules []*faultproxy.Rule
 		for _, p := range ms.proxies {

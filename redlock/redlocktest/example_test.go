@@ -94,7 +94,7 @@ func ExampleMasters_Outage() {
 func ExampleMasters_Restart() {
 	t := new(exampleT)
 	defer t.end()
-	client, masters := redlocktest.New(t, redlock.WithMaxTTL(100*time.Millisecond))
+	client, masters := redlocktest.New(t, redlock.WithMaxTTL(time.Second))
 	ctx := context.Background()
 
 	masters.Restart(redlocktest.All)
