@@ -54,6 +54,7 @@ func Build(ctx context.Context, dir string) error {
 	out := filepath.Join(dir, Library)
 	cmd := exec.CommandContext(ctx, cc, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-fno-stack-protector", "-nostdlib", "-x", "c", "-o", out, "-")
 	cmd.Stdin = bytes.NewReader(source)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir) // what the compiler leaves goes with the folder
 	if msg, err := cmd.CombinedOutput(); err != nil {
 		_ = os.Remove(out) // half a library, if any
 		return fmt.Errorf("%w: cc: %w\n%s(a missing header means: apt-get install -y libc6-dev)", ErrUnavailable, err, msg)
