@@ -82,11 +82,24 @@ func TestInit_otherDatabase_refused(t *testing.T) {
 	noErr(t, redlock.Init(t.Context(), list(ms.urls(), redlock.WithNamespace("b")), nil, redlock.NothingWasEverLocked))
 	ms.each(ms.all(), flush)
 	initAt(t, ms.urls(), quick...)
+	var before []string
+	for _, d := range ms.direct {
+		before = append(before, d.Dump(t.Context(), protocol.RecordKey).Val())
+	}
+	stood := func(i int) { // a master that did not hear that the list was left
+		noErr(t, ms.direct[i].RestoreReplace(t.Context(), protocol.RecordKey, 0, before[i]).Err())
+	}
 	reconfigure(t, list(ms.urls(), quick...), list(other, quick...))
 	for i := range ms.servers {
 		noErr(t, ms.inDatabase(i, 1).FlushDB(t.Context()).Err())
 	}
+	stood(2)
 	noErr(t, redlock.Init(t.Context(), list(other, quick...), nil))
+	for i := range ms.servers {
+		noErr(t, ms.inDatabase(i, 1).FlushDB(t.Context()).Err())
+	}
+	stood(1)
+	refused(other, quick...) // the list of database 0 has a quorum
 }
 
 // inDatabase is a connection to another database of master i.
