@@ -348,7 +348,7 @@ func readers(h *history.History) (reads, together int) {
 // half of them.
 func TestRun_manyOperations_keepEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
-	needs.Test(t)
+	needs.CI(t)
 	const half = "REDLOCK_SIM_HALF"
 	if os.Getenv(half) == "" && replay.Listed() {
 		other := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=0", "-test.run=^"+t.Name()+"$")

@@ -66,7 +66,7 @@ var worlds = []world{
 // The lock with every defence keeps the promises in the worlds in which its mutants are hunted.
 func TestRun_worldsOfTheMutants_keepEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
-	needs.Test(t)
+	needs.CI(t)
 	for _, w := range worlds {
 		t.Run(w.name, func(t *testing.T) { many(t, operations(count(t, 3_000, 1_000_000)), w.cfg) })
 	}

@@ -59,7 +59,8 @@ func (g *gate) testStages() [][]stage {
 		modules.commands = append(modules.commands, c)
 	}
 	return [][]stage{
-		{{"with the race detector", []command{goTest(needs.TierTest, "-race", "./...")}}},
+		// Many of these wait for servers and for time-outs most of the time.
+		{{"with the race detector", []command{goTest(needs.TierTest, "-race", "-p", "3", "-parallel", "4", "./...")}}},
 		{{"without it", selected(needs.TierTest, noRace)}},
 		{{"mutants", selected(needs.TierTest, mutants, "-tags", "mutants")}},
 		{modules},
