@@ -185,7 +185,8 @@ func leftPlace(w *world) error {
 	return nil
 }
 
-// deadHead: b dies while it waits, and is handed the lock.
+// deadHead: b dies while it waits, and is handed the lock. Its host does not say so: its connections stand half open, so the masters still count it
+// among those who listen.
 func deadHead(w *world) error {
 	a, b, err := w.pair()
 	if err != nil {
@@ -194,15 +195,21 @@ func deadHead(w *world) error {
 	b.renews = true
 	lease := a.try(context.Background())
 	got := b.waits(ttl)
-	healed := w.fault("kill-client", "b dead")
-	b.reach()
+	healed := w.fault("kill-client", "b dead, its connections half open")
+	b.hurt(func(_ int, cmd nodetest.Command) nodetest.Fault {
+		if cmd.Name == "message" {
+			return nodetest.Fault{Lose: nodetest.LoseReply}
+		}
+		return nodetest.Fault{Lose: nodetest.LoseCommand}
+	})
 	a.unlock(lease)
 	got() // it gives up
 	healed()
 	return nil
 }
 
-// restartedQueue: all masters restart with their data, and so with the place that b has in their queues.
+// restartedQueue: all masters restart with their data, and so with the place that b has in their queues. They vote again, and b has the lock by another
+// request. b goes on listening, because it waits for another lock, so its old place looks alive. What b hears is late.
 func restartedQueue(w *world) error {
 	a, b, err := w.pair()
 	if err != nil {
@@ -210,14 +217,22 @@ func restartedQueue(w *world) error {
 	}
 	lease := a.try(context.Background())
 	got := b.waits(3 * ttl)
-	healed := w.fault("N2", "all masters restarted with their data")
+	healed := w.fault("N2", "all masters restarted with their data; messages to b held for 3s")
+	b.hurt(on("message", nodetest.Fault{ReplyDelay: 3 * time.Second}, 0, 1, 2, 3, 4))
 	for _, m := range w.masters {
 		m.Crash()
 		m.Restart()
 	}
-	healed()
-	b.use(got())
+	late := got()
+	ctx, cancel := context.WithTimeout(context.Background(), ttl)
+	defer cancel()
+	if _, err := a.Mutex("other").Lock(ctx); err != nil { // some masters vote a moment later
+		return err
+	}
+	go func() { _, _ = b.Mutex("other").Lock(context.Background()) }() // until the world is closed
+	b.use(late)
 	a.unlock(lease)
+	healed()
 	return nil
 }
 
