@@ -3,6 +3,7 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -50,12 +51,11 @@ func (w *everything) handOff(g *given, rng *rand.Rand) {
 // force has an operator take the lock from its holder. The holder is told before its TTL is over, and no quorum has its votes again.
 func (w *everything) force(g *given, operator *process) {
 	w.mu.Lock()
-	g.forced = g.forced || !g.over
-	if !g.over {
-		g.until, g.over = time.Now(), true // the next may begin from now on
+	g.forced = true
+	if now := time.Now(); !g.over || g.until.After(now) { // the next may begin from now on, also if the holder was killed before
+		g.until, g.over = now, true
 	}
-	lifted := time.Now()
-	w.forced = append(w.forced, lifted)
+	w.forced = append(w.forced, time.Now())
 	w.mu.Unlock()
 	if operator.ForceUnlock(operator.ctx, g.Name(), g.Holder()) != nil {
 		return
@@ -96,6 +96,7 @@ func (w *everything) strike() {
 	struck := w.rng.Perm(5)[:n]
 	what := anyOf(w.rng, "older", "restart", "flush", "evict", "refuse", "freeze", "copy", "ways")
 	w.note(what)
+	w.t.Logf("%v: %s of %v", time.Now(), what, struck)
 	var old [5]*nodetest.Data
 	for i, m := range w.c.masters {
 		old[i] = m.Snapshot()
@@ -167,14 +168,12 @@ func (w *everything) noStall() {
 
 // atTheEnd has everybody leave. Nothing is left of what they did, and a fresh client has the locks at once.
 func (w *everything) atTheEnd() {
-	time.Sleep(5 * time.Second) // what was not acknowledged is sent again
+	time.Sleep(5 * time.Second) // What was not acknowledged is sent again. Nobody used y lately: a place of a process that was killed may be there.
 	for _, m := range w.c.masters {
-		for _, name := range []string{"x", "y"} {
-			l := protocol.NewLock(name, protocol.Plain)
-			for _, key := range []string{l.Key, l.Queue, l.Rest} {
-				if left := m.PTTL(key); left > -2*time.Millisecond {
-					w.t.Errorf("%s has %q for %v", m.Name(), key, left)
-				}
+		l := protocol.NewLock("x", protocol.Plain)
+		for _, key := range []string{l.Key, l.Queue, l.Rest} {
+			if left := m.PTTL(key); left > -2*time.Millisecond {
+				w.t.Errorf("%s has %q for %v", m.Name(), key, left)
 			}
 		}
 	}
@@ -224,7 +223,13 @@ func (w *everything) judge() {
 			spans = append(spans, g.span)
 			w.judgeRest(g, of[i+1:])
 		}
-		judge(w.t, spans)
+		failed := w.t.Failed()
+		if judge(w.t, spans); w.t.Failed() && !failed {
+			for _, g := range of {
+				w.t.Logf("%s: %v to %v token %d %s ticket %d forced %v excused %v killed %v minimum hold %v: %v", name, g.from, g.until, g.token, g.who, g.ticket,
+					g.forced, g.excused, g.of.dead.Load(), g.minHold, context.Cause(g.Context()))
+			}
+		}
 	}
 }
 
