@@ -30,10 +30,7 @@ func (w *everything) handOff(g *given, rng *rand.Rand) {
 	defer heirs.Wait()
 	for i := range 3 {
 		heir, rng := w.slots[rng.IntN(3)].Load(), replay.RNG(rng.Uint64())
-		late := time.Duration(rng.IntN(3_000_000))
-		if !w.calm.Load() {
-			late = time.Duration(rng.IntN(anyOf(rng, 3, 3, 8000))) * time.Millisecond
-		}
+		late := time.Duration(rng.IntN(anyOf(rng, 3, 3, 8000))) * time.Millisecond
 		heirs.Go(func() {
 			time.Sleep(late * time.Duration(i))
 			l, err := heir.Adopt(heir.ctx, text)
