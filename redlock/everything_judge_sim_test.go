@@ -73,7 +73,10 @@ func (w *everything) force(g *given, operator *process) {
 		}
 		time.Sleep(longest / 12)
 	}
-	if g.Err() == nil {
+	w.mu.Lock()
+	excused := g.excused // a majority with older data has the votes again, and does not know the bar
+	w.mu.Unlock()
+	if g.Err() == nil && !excused {
 		w.t.Errorf("the lease with token %d goes on after it was forced", g.Token())
 	}
 }

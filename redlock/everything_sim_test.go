@@ -305,14 +305,14 @@ func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
 	}
 	switch rng.IntN(8) {
 	case 0:
-		if !calm { // held until something ends it
+		if !w.calm.Load() { // held until something ends it
 			select {
 			case <-l.Context().Done():
 			case <-time.After(time.Duration(rng.IntN(12_000)) * time.Millisecond):
 			}
 		}
 	case 1:
-		if !calm { // a connection that breaks may use a ticket up, and then the lock is free when its TTL is over
+		if !w.calm.Load() { // a connection that breaks may use a ticket up, and then the lock is free when its TTL is over
 			w.handOff(g, rng)
 		}
 	}
