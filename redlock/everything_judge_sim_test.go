@@ -102,6 +102,7 @@ func (w *everything) strike() {
 		old[i] = m.Snapshot()
 	}
 	time.Sleep(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+	w.someoneIsNew()
 	for _, i := range struck {
 		m := w.c.masters[i]
 		w.mu.Lock()
@@ -140,6 +141,20 @@ func (w *everything) strike() {
 	w.mu.Lock()
 	w.major = false
 	w.mu.Unlock()
+}
+
+// someoneIsNew waits, for a second at most, until a lease was granted a moment ago: its client may not have heard of all its votes.
+func (w *everything) someoneIsNew() {
+	for range 1000 {
+		w.mu.Lock()
+		last := w.grants[max(0, len(w.grants)-1):]
+		is := len(last) == 1 && !last[0].over && time.Since(last[0].from) > 10*time.Millisecond
+		w.mu.Unlock()
+		if is {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // noStall is a while in which no process dies and no master is struck, but connections break. Somebody always waits, and has the lock soon

@@ -304,14 +304,14 @@ func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
 		w.use(g, m, rng)
 	}
 	switch rng.IntN(8) {
-	case 0:
+	case 0, 1:
 		if !w.calm.Load() { // held until something ends it
 			select {
 			case <-l.Context().Done():
-			case <-time.After(time.Duration(rng.IntN(12_000)) * time.Millisecond):
+			case <-time.After(time.Duration(rng.IntN(anyOf(rng, 2_000, 12_000))) * time.Millisecond):
 			}
 		}
-	case 1:
+	case 2:
 		if !w.calm.Load() { // a connection that breaks may use a ticket up, and then the lock is free when its TTL is over
 			w.handOff(g, rng)
 		}
