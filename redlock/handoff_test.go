@@ -355,6 +355,12 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 	}
 	close(stop)
 	work.Wait()
+	return judge(t, spans)
+}
+
+// judge checks the spans of one lock: no two overlap, tokens grow, and each ticket was adopted once at most. It returns how many were adopted.
+func judge(t *testing.T, spans []span) (adopted int) {
+	t.Helper()
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from.UnixNano(), b.from.UnixNano()) })
 	used := map[int]bool{}
 	for i, s := range spans {

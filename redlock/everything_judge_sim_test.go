@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/node/nodetest"
+)
+
+// handOff gives a lease to other processes, of which several may try to adopt it, some of them late.
+func (w *everything) handOff(g *given, rng *rand.Rand) {
+	text, err := g.Handoff(g.of.ctx)
+	if err != nil {
+		return
+	}
+	w.note("handoff")
+	w.mu.Lock()
+	w.tickets++
+	ticket := w.tickets
+	w.mu.Unlock()
+	var heirs sync.WaitGroup
+	defer heirs.Wait()
+	for i := range 3 {
+		heir, rng := w.slots[rng.IntN(3)].Load(), replay.RNG(rng.Uint64())
+		late := time.Duration(rng.IntN(anyOf(rng, 3, 3, 8000))) * time.Millisecond
+		heirs.Go(func() {
+			time.Sleep(late * time.Duration(i))
+			l, err := heir.Adopt(heir.ctx, text)
+			if err != nil {
+				return
+			}
+			w.note("adopt")
+			w.granted(heir, l, true, 0, ticket)
+			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
+			_ = l.Unlock(heir.ctx)
+		})
+	}
+}
+
+// force has an operator take the lock from its holder. The holder is told before its TTL is over, and no quorum has its votes again.
+func (w *everything) force(g *given, operator *process) {
+	w.mu.Lock()
+	g.forced = true
+	if now := time.Now(); !g.over || g.until.After(now) { // the next may begin from now on, also if the holder was killed before
+		g.until, g.over = now, true
+	}
+	w.forced = append(w.forced, time.Now())
+	w.mu.Unlock()
+	if operator.ForceUnlock(operator.ctx, g.Name(), g.Holder()) != nil {
+		return
+	}
+	w.note("force")
+	for range 12 {
+		n := 0
+		for _, m := range w.c.masters {
+			if m.Holder(g.Name()) == g.Holder() {
+				n++
+			}
+		}
+		w.mu.Lock()
+		major := w.major
+		w.mu.Unlock()
+		if n > 2 && !major {
+			w.t.Errorf("%d votes of a holder that was forced", n)
+		}
+		time.Sleep(longest / 12)
+	}
+	w.mu.Lock()
+	excused := g.excused // a majority with older data has the votes again, and does not know the bar
+	w.mu.Unlock()
+	if g.Err() == nil && !excused {
+		w.t.Errorf("the lease with token %d goes on after it was forced", g.Token())
+	}
+}
+
+// strike hurts masters, heals them, and waits until that is over. Most times they are a minority.
+func (w *everything) strike() {
+	n := 1 + w.rng.IntN(2)
+	if w.rng.IntN(3) == 0 {
+		n = 3 + w.rng.IntN(3)
+		w.mu.Lock()
+		w.major = true
+		for _, g := range w.grants {
+			g.excused = true
+		}
+		w.mu.Unlock()
+	}
+	struck := w.rng.Perm(5)[:n]
+	what := anyOf(w.rng, "older", "restart", "flush", "evict", "refuse", "freeze", "copy", "ways")
+	w.note(what)
+	w.t.Logf("%v: %s of %v", time.Now(), what, struck)
+	var old [5]*nodetest.Data
+	for i, m := range w.c.masters {
+		old[i] = m.Snapshot()
+	}
+	time.Sleep(time.Duration(w.rng.IntN(3000)) * time.Millisecond)
+	w.someoneIsNew()
+	for _, i := range struck {
+		m := w.c.masters[i]
+		w.mu.Lock()
+		w.losses[i] = append(w.losses[i], time.Now())
+		w.mu.Unlock()
+		switch what {
+		case "older":
+			fallBack(m, old[i])
+		case "restart":
+			m.Restart()
+		case "flush":
+			m.Flush()
+		case "evict":
+			m.Evict(slices.DeleteFunc(m.Keys(), func(k string) bool { return k == protocol.RecordKey })...)
+		case "refuse":
+			m.RefuseWrites(anyOf(w.rng, errors.New("OOM command not allowed when used memory > 'maxmemory'."), errors.New("READONLY You can't write against a read only replica.")))
+		case "freeze":
+			m.Pause()
+		case "copy":
+			m.Promote(old[(i+1)%5]) // of another master: one whose own data go back while it runs is not promised (A12)
+		case "ways":
+			w.rough[i].Store(true)
+		}
+		time.Sleep(time.Duration(30+w.rng.IntN(70)) * time.Millisecond) // A10: evictions within 10 ms are not promised
+	}
+	time.Sleep(time.Duration(w.rng.IntN(4000)) * time.Millisecond)
+	for _, i := range struck {
+		m := w.c.masters[i]
+		m.RefuseWrites(nil)
+		w.rough[i].Store(false)
+		if what == "freeze" {
+			m.Resume()
+		}
+	}
+	time.Sleep(healed)
+	w.mu.Lock()
+	w.major = false
+	w.mu.Unlock()
+}
+
+// someoneIsNew waits, for a second at most, until a lease was granted a moment ago: its client may not have heard of all its votes.
+func (w *everything) someoneIsNew() {
+	for range 1000 {
+		w.mu.Lock()
+		last := w.grants[max(0, len(w.grants)-1):]
+		is := len(last) == 1 && !last[0].over && time.Since(last[0].from) > 10*time.Millisecond
+		w.mu.Unlock()
+		if is {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// noStall is a while in which no process dies and no master is struck, but connections break. Somebody always waits, and has the lock soon
+// after it is free.
+func (w *everything) noStall() {
+	begun := time.Now()
+	for time.Since(begun) < 10*time.Second {
+		time.Sleep(time.Duration(600+w.rng.IntN(400)) * time.Millisecond) // one at a time: it is dialled again within 250 ms
+		i := w.rng.IntN(3)
+		w.slots[i].Load().Ways[w.rng.IntN(5)].Cut()
+	}
+	ended := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var last time.Time
+	for _, g := range w.sorted("x") {
+		if gap := g.from.Sub(last); last.After(begun) && g.from.Before(ended) && gap > stalled {
+			w.t.Errorf("%v: the lock was free for %v", g.from, gap)
+		}
+		last = g.until
+		if !g.over {
+			last = g.from
+		}
+	}
+}
+
+// atTheEnd has everybody leave. Nothing is left of what they did, and a fresh client has the locks at once.
+func (w *everything) atTheEnd() {
+	time.Sleep(5 * time.Second) // What was not acknowledged is sent again. Nobody used y lately: a place of a process that was killed may be there.
+	for _, m := range w.c.masters {
+		l := protocol.NewLock("x", protocol.Plain)
+		for _, key := range []string{l.Key, l.Queue, l.Rest} {
+			if left := m.PTTL(key); left > -2*time.Millisecond {
+				w.t.Errorf("%s has %q for %v", m.Name(), key, left)
+			}
+		}
+	}
+	for i := range w.slots {
+		wantErr(w.t, w.slots[i].Load().Shutdown(w.t.Context()), nil)
+	}
+	fresh := w.start(0)
+	for _, name := range []string{"x", "y"} {
+		l, err := fresh.Mutex(name).TryLock(w.t.Context())
+		if err != nil {
+			w.t.Errorf("a fresh client: %v", err)
+			continue
+		}
+		w.granted(fresh, l, true, 0, 0)
+		wantErr(w.t, l.Unlock(w.t.Context()), nil)
+	}
+	wantErr(w.t, fresh.Shutdown(w.t.Context()), nil)
+	time.Sleep(6 * longest)
+	for _, m := range w.c.masters {
+		if left := slices.DeleteFunc(m.Keys(), func(k string) bool { return k == protocol.RecordKey }); len(left) > 0 {
+			w.t.Errorf("%s has %q", m.Name(), left)
+		}
+	}
+}
+
+// sorted returns the grants of a lock in the order of time.
+func (w *everything) sorted(lock string) (of []*given) {
+	for _, g := range w.grants {
+		if g.Name() == lock {
+			of = append(of, g)
+		}
+	}
+	slices.SortStableFunc(of, func(a, b *given) int { return a.from.Compare(b.from) })
+	return of
+}
+
+// judge checks what holds whatever happens: no two leases of a lock are valid at one time, tokens grow, a ticket is adopted once, and a lock rests
+// while a quorum of masters knows it.
+func (w *everything) judge() {
+	for _, name := range []string{"x", "y"} {
+		of := w.sorted(name)
+		var spans []span
+		for i, g := range of {
+			if !g.over {
+				w.t.Errorf("a lease with token %d never ends", g.token)
+			}
+			spans = append(spans, g.span)
+			w.judgeRest(g, of[i+1:])
+		}
+		failed := w.t.Failed()
+		if judge(w.t, spans); w.t.Failed() && !failed {
+			for _, g := range of {
+				w.t.Logf("%s: %v to %v token %d %s ticket %d forced %v excused %v killed %v minimum hold %v: %v", name, g.from, g.until, g.token, g.who, g.ticket,
+					g.forced, g.excused, g.of.dead.Load(), g.minHold, context.Cause(g.Context()))
+			}
+		}
+	}
+}
+
+// judgeRest checks that nobody after g was granted the lock while it was to rest.
+func (w *everything) judgeRest(g *given, after []*given) {
+	for _, next := range after {
+		know := 0
+		for _, i := range g.rests {
+			if !slices.ContainsFunc(w.losses[i], func(at time.Time) bool { return !at.Before(g.from) && at.Before(next.from) }) {
+				know++
+			}
+		}
+		lifted := slices.ContainsFunc(w.forced, func(at time.Time) bool { return at.After(g.from) && at.Before(next.from) })
+		if rest := next.from.Sub(g.from); next.ticket == 0 && know > 2 && !lifted && rest < g.minHold {
+			w.t.Errorf("token %d after %d: granted %v after the grant, and the minimum hold is %v", next.token, g.token, rest, g.minHold)
+		}
+	}
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// longest is the maximum TTL, and so the wait of a master that lost its data. After healed each master votes, and each lease that goes on
+// has its vote there again.
+const (
+	longest = 6 * time.Second
+	healed  = 2*longest + 5*time.Second
+	stalled = 2500 * time.Millisecond // for how long a lock may be free while somebody waits: who hears no message asks after 2.1 s
+)
+
+// All that a lock can do goes on at once: it is locked, tried, re-entered, extended, handed off, adopted twice and late, forced and has a
+// minimum hold. Its processes are closed, shut down and killed. Masters restart with older data, are flushed, evict, refuse writes, freeze,
+// are replaced by a copy, and lose what is on its way. The promises are those of everything.judge, and what is said where they are checked.
+func TestSim_everything_keepsItsPromises(t *testing.T) {
+	n := 0
+	if needs.InSoak(t) {
+		n = 400
+	}
+	did := make(map[string]int)
+	for seed := range replay.Many(t, n) {
+		simulate(t, func(t *testing.T, c *cluster) {
+			w := &everything{t: t, c: c, rng: replay.RNG(seed), did: did}
+			w.run()
+		})
+	}
+	t.Log(did)
+	for _, what := range []string{"lock", "try", "cancel", "reenter", "extend", "handoff", "adopt", "force", "minhold", "close", "shutdown", "kill"} {
+		if replay.Listed() && did[what] == 0 {
+			t.Errorf("nobody did %q: %v", what, did)
+		}
+	}
+}
+
+// everything is one run. Its lists are guarded by mu.
+type everything struct {
+	t       *testing.T
+	c       *cluster
+	rng     *rand.Rand     // the nemesis's
+	rough   [5]atomic.Bool // what is on its way to the master is late or lost now and then
+	calm    atomic.Bool    // nobody dies, is forced, or keeps a lock for long
+	done    atomic.Bool
+	slots   [3]atomic.Pointer[process]
+	mu      sync.Mutex
+	major   bool // more masters than a minority are struck, or were not long ago
+	grants  []*given
+	tickets int
+	forced  []time.Time    // when a lock was taken from its holder
+	losses  [5][]time.Time // when a master lost data
+	did     map[string]int
+}
+
+// given is a lease, and what is known of it.
+type given struct {
+	span
+	*redlock.Lease
+	of      *process
+	over    bool // until says when
+	excused bool // it may be lost
+	forced  bool
+	minHold time.Duration
+	rests   []int // the masters that knew the rest when it was granted
+}
+
+// process is a client until it is closed or killed.
+type process struct {
+	*member
+	ctx  context.Context
+	end  func()
+	dead atomic.Bool
+}
+
+func (w *everything) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.did[what]++
+}
+
+func (w *everything) run() {
+	w.c.init(redlock.WithMaxTTL(longest))
+	var work sync.WaitGroup
+	stop := make(chan struct{})
+	w.start(w.rng.Uint64()) // one process lives: without any that saw the masters vote, they need Init when a majority lost its data
+	for i := range w.slots {
+		w.slots[i].Store(w.start(w.rng.Uint64()))
+		for range 2 {
+			rng := replay.RNG(w.rng.Uint64())
+			work.Go(func() {
+				for !w.done.Load() {
+					w.act(&w.slots[i], rng)
+					time.Sleep(time.Duration(rng.IntN(20_000_000)))
+				}
+			})
+		}
+	}
+	work.Go(func() { // processes end, and others take their places
+		rng := replay.RNG(w.rng.Uint64())
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Duration(rng.IntN(8000)) * time.Millisecond):
+			}
+			slot := &w.slots[rng.IntN(len(w.slots))]
+			p := slot.Load()
+			w.finish(p, rng)
+			slot.Store(w.start(rng.Uint64()))
+		}
+	})
+	for range 6 {
+		w.strike()
+	}
+	stop <- struct{}{}
+	w.calm.Store(true)
+	time.Sleep(healed)
+	w.noStall()
+	w.done.Store(true)
+	work.Wait()
+	w.atTheEnd()
+	w.judge()
+}
+
+// start opens a client, as soon as the masters let it.
+func (w *everything) start(seed uint64) *process {
+	p := &process{}
+	p.ctx, p.end = context.WithCancel(w.t.Context())
+	var mu sync.Mutex
+	ids := rand.NewPCG(seed, 5)
+	withRand := hook.WithRand.(func(func() uint64) redlock.Option)(func() uint64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return ids.Uint64()
+	})
+	for {
+		m, err := w.c.masters.Open(p.ctx, nil, redlock.WithMaxTTL(longest), redlock.WithTTL(longest), withRand)
+		if err == nil {
+			p.member = &member{m}
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	for i, way := range p.Ways {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		var mu sync.Mutex // a lane has two connections
+		way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			return w.fault(p, i, cmd, rng)
+		})
+	}
+	w.t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// fault is what happens on the way to master i.
+func (w *everything) fault(p *process, i int, cmd nodetest.Command, rng *rand.Rand) (f nodetest.Fault) {
+	if p.dead.Load() {
+		switch cmd.Name {
+		case "message":
+			return nodetest.Fault{Lose: nodetest.LoseReply}
+		case "dial":
+			return nodetest.Fault{Cut: true}
+		}
+		return nodetest.Fault{Lose: nodetest.LoseCommand, Cut: true}
+	}
+	late := time.Duration(rng.IntN(2_000_000))
+	if w.rough[i].Load() && rng.IntN(10) == 0 {
+		switch rng.IntN(4) {
+		case 0:
+			f.Lose = nodetest.LoseReply
+		case 1:
+			f.Lose = nodetest.LoseCommand
+		case 2:
+			f.Cut = true
+		default:
+			late += time.Duration(rng.IntN(1000)) * time.Millisecond
+		}
+	}
+	if cmd.Name == "message" {
+		f.ReplyDelay = late
+	} else {
+		f.Delay = late
+	}
+	return f
+}
+
+// finish ends a process: it is closed, shut down or killed.
+func (w *everything) finish(p *process, rng *rand.Rand) {
+	switch rng.IntN(4) {
+	case 0:
+		w.note("close")
+		_ = p.Close()
+	case 1:
+		w.note("shutdown")
+		ctx, cancel := context.WithTimeout(p.ctx, time.Duration(rng.IntN(2000))*time.Millisecond)
+		_ = p.Shutdown(ctx)
+		cancel()
+	default:
+		w.note("kill")
+		w.mu.Lock()
+		for _, g := range w.grants {
+			if g.of == p && !g.over { // what it claimed stands
+				g.over, g.until = true, g.ValidUntil()
+			}
+		}
+		p.dead.Store(true)
+		w.mu.Unlock()
+		for _, way := range p.Ways {
+			way.Cut()
+		}
+		_ = p.Close()
+	}
+	p.end()
+}
+
+// granted records a lease that the process p was granted. minHold is of a lease that was locked, ticket of one that was adopted.
+func (w *everything) granted(p *process, l *redlock.Lease, renewed bool, minHold time.Duration, ticket int) *given {
+	g := &given{span: span{from: time.Now(), token: l.Token(), ticket: ticket, who: l.Holder()}, Lease: l, of: p, minHold: minHold}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.dead.Load() { // nobody hears of it
+		return g
+	}
+	g.excused = w.major || !renewed
+	if minHold > 0 {
+		for i, m := range w.c.masters {
+			_ = m.Do(func(db *nodetest.DB) {
+				if rest, _ := db.Get(protocol.NewLock(l.Name(), protocol.Plain).Rest); strings.Contains(rest, l.Holder()) {
+					g.rests = append(g.rests, i)
+				}
+			})
+		}
+	}
+	w.grants = append(w.grants, g)
+	context.AfterFunc(l.Context(), func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if cause := context.Cause(l.Context()); !g.over && !g.excused && !g.forced && errors.Is(cause, redlock.ErrLost) {
+			w.t.Errorf("%v: a lease of %v was lost with a minority of the masters struck: %v", time.Now(), time.Since(g.from), cause)
+		}
+		if !g.over {
+			g.over, g.until = true, time.Now()
+			if until := l.ValidUntil(); until.Before(g.until) {
+				g.until = until
+			}
+		}
+	})
+	return g
+}
+
+func anyOf[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
+
+// act has a caller in the process of a slot take a lock in some way, do something with it, and give it back.
+func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
+	p, calm := slot.Load(), w.calm.Load()
+	opts := []redlock.LockOption{redlock.Reentrant()}
+	renewed, minHold := true, time.Duration(0)
+	if !calm {
+		opts = append(opts, redlock.WithTTL(anyOf(rng, 2*time.Second, longest, longest)))
+		if renewed = rng.IntN(4) > 0; !renewed {
+			opts = append(opts, redlock.WithoutRenewal())
+		}
+		if rng.IntN(4) == 0 {
+			minHold = time.Duration(rng.IntN(5000)) * time.Millisecond
+			opts = append(opts, redlock.WithMinHold(minHold))
+		}
+	}
+	if rng.IntN(5) == 0 {
+		opts = append(opts, redlock.Unfair())
+	}
+	name := "x" // in the calm, so that somebody always waits for it
+	if !calm {
+		name = anyOf(rng, "x", "x", "x", "y")
+	}
+	m := p.Mutex(name, opts...)
+	l, err := w.take(p, m, rng)
+	if err != nil {
+		return
+	}
+	g := w.granted(p, l, renewed, minHold, 0)
+	if minHold > 0 {
+		w.note("minhold")
+	}
+	for range rng.IntN(3) {
+		w.use(g, m, rng)
+	}
+	switch rng.IntN(8) {
+	case 0, 1:
+		if !w.calm.Load() { // held until something ends it
+			select {
+			case <-l.Context().Done():
+			case <-time.After(time.Duration(rng.IntN(anyOf(rng, 2_000, 12_000))) * time.Millisecond):
+			}
+		}
+	case 2:
+		if !w.calm.Load() { // a connection that breaks may use a ticket up, and then the lock is free when its TTL is over
+			w.handOff(g, rng)
+		}
+	}
+	_ = l.Unlock(p.ctx)
+}
+
+func (w *everything) take(p *process, m *redlock.Mutex, rng *rand.Rand) (*redlock.Lease, error) {
+	switch rng.IntN(6) {
+	case 0:
+		w.note("try")
+		return m.TryLock(p.ctx)
+	case 1:
+		w.note("try")
+		return m.TryLockFor(p.ctx, time.Duration(rng.IntN(2000))*time.Millisecond)
+	case 2:
+		w.note("cancel")
+		ctx, cancel := context.WithTimeout(p.ctx, time.Duration(rng.IntN(anyOf(rng, 5_000, 100_000)))*time.Microsecond)
+		defer cancel()
+		return m.Lock(ctx)
+	}
+	w.note("lock")
+	return m.Lock(p.ctx)
+}
+
+// use does something with a lease.
+func (w *everything) use(g *given, m *redlock.Mutex, rng *rand.Rand) {
+	time.Sleep(time.Duration(rng.IntN(anyOf(rng, 2_000, 200_000))) * time.Microsecond)
+	switch rng.IntN(6) {
+	case 0:
+		w.note("extend")
+		_ = g.Extend(g.of.ctx)
+	case 1:
+		if inner, err := m.Lock(g.Context()); err == nil {
+			w.note("reenter")
+			time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond)
+			_ = inner.Unlock(g.of.ctx)
+		}
+	case 2:
+		if !w.calm.Load() {
+			w.force(g, w.slots[rng.IntN(3)].Load())
+		}
+	}
+}
