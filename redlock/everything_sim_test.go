@@ -112,8 +112,8 @@ func (w *everything) run() {
 			})
 		}
 	}
+	rng := replay.RNG(w.rng.Uint64())
 	work.Go(func() { // processes end, and others take their places
-		rng := replay.RNG(w.rng.Uint64())
 		for {
 			select {
 			case <-stop:
