@@ -5,18 +5,17 @@ package redlock
 import "time"
 
 // secondLook says for how long masters that seem to need an operator's word are looked at before an operator is called. When all
-// masters were restarted, a client that runs vouches for them as soon as it is connected again, which takes it some tenths of a
-// second.
+// masters were restarted, a client that is in use vouches for them as soon as it is connected again and has looked at them.
 type secondLook struct {
 	began time.Duration
 	some  bool
 }
 
 // goOn reports whether to look again at now. A client that uses its masters looks at them each second, or four times in a
-// maximum TTL.
+// maximum TTL. Before that it has to connect again, which may take it as long.
 func (s *secondLook) goOn(now, maxTTL time.Duration) bool {
 	if !s.some {
 		s.began, s.some = now, true
 	}
-	return now-s.began < min(activeLook, maxTTL/4)+lookAgain
+	return now-s.began < min(2*activeLook, maxTTL/4)+lookAgain
 }
