@@ -12,10 +12,10 @@ type secondLook struct {
 }
 
 // goOn reports whether to look again at now. A client that uses its masters looks at them each second, or four times in a
-// maximum TTL. Before that it has to connect again, which may take it as long.
+// maximum TTL.
 func (s *secondLook) goOn(now, maxTTL time.Duration) bool {
 	if !s.some {
 		s.began, s.some = now, true
 	}
-	return now-s.began < min(2*activeLook, maxTTL/4)+lookAgain
+	return now-s.began < min(activeLook, maxTTL/4)+lookAgain
 }
