@@ -125,8 +125,9 @@ func (r *results) ended(s *tally, e event, key string) {
 	}
 }
 
-// packageEnded prints a line for a package. A package that fails without a failed test did not build, or broke off.
+// packageEnded prints a line for a package, which may run again in the stage on another server. A package that fails without a failed test did not build, or broke off.
 func (r *results) packageEnded(s, p *tally, e event, text string) {
+	delete(s.packages, e.Package)
 	if e.Action == "fail" && p.failed == 0 {
 		s.failed++
 		fmt.Fprint(r.out, text)
