@@ -112,7 +112,7 @@ func (e *extension) decide(it *extending, must bool) {
 	it.decided = true
 	e.open--
 	e.c.stats.extends.Add(1)
-	err, told := it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
+	told, err := it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
 	e.untold = e.untold.and(told)
 	if it.renewed = err == nil; it.renewed {
 		it.topUpOrConfirm(e.answered)

@@ -156,7 +156,7 @@ func (h *hold) extend(ctx context.Context) error {
 
 // extended takes the outcome of an extend that began at start, and returns why the hold has no new
 // end, or nil. See holding.Grant.Extended for confirmed and missing. The caller tells the news.
-func (h *hold) extended(start time.Duration, confirmed, missing uint64) (over error, told *news) {
+func (h *hold) extended(start time.Duration, confirmed, missing uint64) (told *news, over error) {
 	h.mu.Lock()
 	defer func() { told = h.unlockUntold() }()
 	now := h.c.clock.Elapsed()
@@ -182,7 +182,7 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) (over er
 		close(h.settled)
 		h.settled = nil
 	}
-	return err, nil
+	return nil, err
 }
 
 // countLocked counts what the masters have answered to the acquire by now, and returns the

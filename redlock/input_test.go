@@ -26,7 +26,7 @@ import (
 // wantNotOpened fails unless Open fails with want and says words.
 func wantNotOpened(t testing.TB, urls []string, want error, words []string, opts ...redlock.Option) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	c, err := redlock.Open(ctx, urls, opts...)
 	if err == nil {

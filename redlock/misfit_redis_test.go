@@ -32,7 +32,7 @@ func TestOpen_misconfiguredMinority_opensAndSaysSo(t *testing.T) {
 		}, []string{"allkeys-lru", "set maxmemory-policy noeviction"}, "cannot be used"},
 		"replica": {func(t *testing.T, ms *masters, _ []string) {
 			host, port, _ := strings.Cut(ms.servers[0].Addr(), ":")
-			noErr(t, ms.direct[2].SlaveOf(t.Context(), host, port).Err())
+			noErr(t, ms.direct[2].Do(t.Context(), "replicaof", host, port).Err())
 		}, []string{"not a master", "name its master instead"}, "cannot be used"},
 		"run_id hidden": {func(t *testing.T, ms *masters, urls []string) {
 			urls[2] = "redis://" + quorumtest.Hiding(t, ms.servers[2].Addr(), "run_id") + "?name=" + ms.servers[2].Addr()

@@ -23,8 +23,10 @@ import (
 
 // What masters answer to a write that they refuse.
 var (
-	errOOM        = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
-	errMisconf    = errors.New("MISCONF Errors writing to the AOF file: No space left on device")
+	//lint:ignore ST1005 Redis says it so
+	errOOM     = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
+	errMisconf = errors.New("MISCONF Errors writing to the AOF file: No space left on device")
+	//lint:ignore ST1005 Redis says it so
 	errNoReplicas = errors.New("NOREPLICAS Not enough good replicas to write.")
 )
 

@@ -259,13 +259,6 @@ func (q *quorumCall) places() (set uint64) {
 	return set
 }
 
-// waits says whether the call takes places in queues.
-func (q *quorumCall) waits() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.req.Wait != nil
-}
-
 // absent is how many masters have answered Absent: the vote is not there.
 func (q *quorumCall) absent() (n int) {
 	for _, r := range q.replies() {
