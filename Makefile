@@ -1,8 +1,8 @@
 # The commands of this project. Everything they need they install, or say how. Three tiers:
 #
-#   go test ./...   what a change of a line wants to know: no flags, no Docker, under 3 minutes
-#   make test       the same and more with the race detector, on real redis-servers, in Docker or processes: under 8 minutes
-#   .ci/run         that, servers of other versions, Java, fuzz, lint, bench: under 15 minutes
+#   go test ./...   what a change of a line wants to know: no flags, no Docker; budget 3 minutes
+#   make test       the same and more with the race detector, on real redis-servers, in Docker or processes; budget 8 minutes
+#   .ci/run         that, servers of other versions, Java, fuzz, lint, bench; budget 15 minutes
 #
 # What takes longer is make soak. docs/testing-this.md says what each of them notices.
 
