@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -96,6 +97,7 @@ func TestJudge_knownHistoriesInChapters_asWhole(t *testing.T) {
 
 // Good histories, and each known way to make one bad.
 func TestJudge_randomHistoriesInChapters_asWhole(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	replay.Each(t, randomHistoriesInChapters)
 }
 
@@ -136,6 +138,7 @@ func suspendSome(r *rand.Rand, h *history.History) {
 
 // Short histories in which most things are wrong, cut everywhere.
 func TestJudge_denseHistoriesInChapters_asWhole(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	replay.Each(t, denseHistoriesInChapters)
 }
 

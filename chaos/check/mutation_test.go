@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -249,6 +250,7 @@ func clone(h *history.History) *history.History {
 
 // Each fault put into a good history is found, by the checker whose business it is and by no other.
 func TestAll_mutants_caughtByTheRightChecker(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	replay.Each(t, mutantsCaught)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -130,6 +131,7 @@ func claimsAt(h *history.History, g history.Op, at int64) bool {
 
 // A lock with more grants than a piece is judged across the cuts too.
 func TestLinearizable_longLock_cutIsExact(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	replay.Each(t, cutIsExact)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -113,6 +114,7 @@ func generated(seed uint64) *history.History {
 
 // Batches of any size have every record once, in order, and each is complete.
 func TestFiles_batches_asReadWhole(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	replay.Each(t, batchesAsReadWhole)
 }
 
@@ -161,6 +163,7 @@ func batchesAsReadWhole(t *testing.T, seed uint64) {
 }
 
 func TestCopy_files_oneFile(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	replay.Each(t, copyFiles)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // keep leaves the reports that the tests make where somebody can look at them.
@@ -176,6 +177,7 @@ func TestWrite_goodRun_saysSo(t *testing.T) {
 }
 
 func TestWrite_badRun_showsOverlaps(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	h := historytest.Generate(3, historytest.Small())
 	spoil(h, 3)
 	rs := check.All(h, expect())
@@ -195,6 +197,7 @@ func TestWrite_badRun_showsOverlaps(t *testing.T) {
 
 // An overlap in the time for which a fault suspends exclusion is told, and decides nothing.
 func TestWrite_overlapWhileSuspended_told(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	h := historytest.Generate(3, historytest.Small())
 	for i, cs := 0, byLock(h); i < len(cs); i++ { // a grant returns during the claim before; its token stays in order
 		a, b := cs[i][0], cs[i][1]
@@ -221,6 +224,7 @@ func TestWrite_overlapNotPromised_told(t *testing.T) {
 }
 
 func TestWrite_runWithoutEffort_provesNothing(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	h := historytest.Generate(3, historytest.Small())
 	e := expect()
 	e.Min.Acquisitions = 1 << 30
@@ -259,6 +263,7 @@ func TestWrite_strangeHistories_shown(t *testing.T) {
 
 // A large history stays small, and no overlap is lost in it.
 func TestWrite_hugeRun_smallFile(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	shape := historytest.Small()
 	shape.Duration, shape.Clients, shape.Locks, shape.ReadWrite, shape.Think, shape.Hold = 30*time.Second, 40, 60, 10, 3*time.Millisecond, 2*time.Millisecond
 	h := historytest.Generate(5, shape)

@@ -11,10 +11,12 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // How a history is cut into chapters does not show in the report.
 func TestWrite_inChapters_asWhole(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	for _, overlaps := range []int{0, 1, 12} {
 		h := historytest.Generate(3, historytest.Small())
 		spoil(h, overlaps)

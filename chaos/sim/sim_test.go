@@ -395,19 +395,19 @@ func alternate(seeds iter.Seq[uint64], first bool) iter.Seq[uint64] {
 func TestRun_operated_keepsEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
 	needs.Test(t)
-	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(t, 30_000, 5_000_000))
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true}, count(t, 15_000, 5_000_000))
 }
 
 // The same where any master may forget everything.
 func TestRun_operated_amnesia_keepsExclusion(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
 	needs.Test(t)
-	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(t, 30_000, 5_000_000),
+	operated(t, sim.Config{Duration: 20 * time.Second, Operated: true, Amnesia: true}, count(t, 15_000, 5_000_000),
 		sim.ActAbandoned)
 }
 
-// operated goes on until there were n operations and each act was seen, or very many operations. The rarest act, a change that is abandoned, comes
-// once in 16,000 operations (2 in 32,665): it is missed in 400,000 once in 10^10 times.
+// operated goes on until there were n operations and each act was seen, or very many operations. The two seeds of each list were chosen because they
+// see all of them. The rarest act, a change that is abandoned, comes once in 16,000 operations (2 in 32,665): it is missed in 400,000 once in 10^10 times.
 func operated(t *testing.T, cfg sim.Config, n uint64, also ...string) {
 	t.Helper()
 	acts := append(also, sim.ActChanged, sim.ActResumed, sim.ActCancelled, sim.ActRival, sim.ActKilled, sim.ActHeld, sim.ActInit,

@@ -102,6 +102,7 @@ func TestLuaMutants_eachKindOfChange(t *testing.T) {
 
 // Every file that a lock rests on has mutants and suites, and every line of equivalent.txt is of one mutant that exists.
 func TestMutants_ofThisModule(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	root, err := moduleRoot("go")
 	if err != nil {
 		t.Fatal(err)

@@ -10,11 +10,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestGenerate_sameSeed_sameHistory(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	a, b := Generate(7, Small()), Generate(7, Small())
 	if !reflect.DeepEqual(a, b) {
 		t.Error("two histories of one seed differ")
@@ -26,6 +28,7 @@ func TestGenerate_sameSeed_sameHistory(t *testing.T) {
 
 // What the other tests count on: something of everything, and nothing that the strict reader refuses.
 func TestGenerate_small_hasEverything(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	h := Generate(1, Small())
 	type key struct {
 		kind history.Kind
