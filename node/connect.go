@@ -62,7 +62,7 @@ func (r *redisNode) connect() (*conn, error) {
 func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 	ctx, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
-	opts, socket, err := r.dial(ctx)
+	opts, socket, said, err := r.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +97,7 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 		if c.refused != nil {
 			err = c.refused
 		}
+		err = said.or(err)
 		if r.locator.Several() && socket != nil {
 			err = fmt.Errorf("at %v: %w", socket.RemoteAddr(), err)
 		}
@@ -108,10 +109,10 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 // dial opens one socket, and returns options that make go-redis use that socket and no
 // other. go-redis would write a line to stderr for each dial that fails, and would dial
 // again without the lane's knowledge.
-func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, error) {
+func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWords, error) {
 	opts := r.opts
 	if mutants.LibraryRetries {
-		return opts, nil, nil
+		return opts, nil, nil, nil
 	}
 	dial := opts.Dialer
 	if dial == nil {
@@ -127,19 +128,20 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	}
 	c, err := dial(ctx, network, r.locator.Addr())
 	if err != nil {
-		return opts, nil, err
+		return opts, nil, nil, err
 	}
-	var once atomic.Pointer[net.Conn]
-	once.Store(&c)
+	said := &lastWords{Conn: c}
+	var once atomic.Pointer[lastWords]
+	once.Store(said)
 	opts.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if c := once.Swap(nil); c != nil {
-			return *c, nil
+			return c, nil
 		}
 		dead, other := net.Pipe()
 		_ = other.Close()
 		return dead, nil // go-redis would log an error
 	}
-	return opts, c, nil
+	return opts, c, said, nil
 }
 
 // closeWith closes socket when ctx ends, or when hangUp is called. go-redis closes no socket
