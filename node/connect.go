@@ -56,16 +56,24 @@ func (r *redisNode) connect() (*conn, error) {
 	}
 }
 
+// greetTrips is how many round trips a greeting may take. It takes five: HELLO, what go-redis sends, greet's two, and the PING.
+const greetTrips = 8
+
 // attempt makes one connection to the server that the locator names. Each connection has
 // a go-redis client of its own. A pool could hand out another connection, or remember that
 // the last dial failed.
 func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
-	ctx, cancel := context.WithTimeout(r.life, limit)
+	dialing, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
-	opts, socket, said, err := r.dial(ctx)
+	began := r.clock.Elapsed()
+	opts, socket, said, err := r.dial(dialing)
 	if err != nil {
 		return nil, err
 	}
+	took := r.clock.Elapsed() - began
+	r.trip.CompareAndSwap(0, int64(max(took, 1)))
+	ctx, cancel := context.WithTimeout(r.life, max(limit-took, greetTrips*took))
+	defer cancel()
 	c := &conn{socket: socket, hangUp: closeWith(r.life, socket)}
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if r.opts.OnConnect != nil {

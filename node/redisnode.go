@@ -48,6 +48,8 @@ type redisNode struct {
 
 	clockOffset atomic.Int64 // of the master's clock against the client's, by the last reading
 	clockRead   atomic.Bool  // there was a reading
+	reachable   atomic.Bool  // the breaker is closed, and a connection was made
+	trip        atomic.Int64 // how long a round trip takes; 0 before the first
 
 	mu          sync.Mutex // guards the fields below
 	queue       []*protocol.Op
@@ -191,7 +193,7 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 		return ErrClosed
 	case r.down:
 		return r.downErr
-	case r.busy && op.Start-r.busySince > r.cfg.StallAfter:
+	case r.busy && op.Start-r.busySince > r.stallAfter():
 		return ErrStalled
 	case r.voteRefusal != nil && r.binding.CheckRecordState && (op.Kind == protocol.Acquire || op.Kind == protocol.Confirm || op.Kind == protocol.Adopt):
 		return r.voteRefusal
@@ -238,7 +240,7 @@ func (r *redisNode) Close() error {
 	}
 	r.sub.close()
 	defer r.endLife()
-	patience := time.NewTimer(r.cfg.StallAfter)
+	patience := time.NewTimer(r.stallAfter())
 	defer patience.Stop()
 	select {
 	case <-r.done:

@@ -256,7 +256,7 @@ func (h *hold) topUp(i int) {
 	now := h.c.clock.Elapsed()
 	h.c.nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
 		Kind: protocol.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
-		Start: now, Deadline: now + h.c.nodeTimeout,
+		Start: now, Deadline: now + h.c.timeout(),
 	}})
 }
 
@@ -323,7 +323,7 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	b.skip(h.c.all &^ set)
 	defer b.done()
 	h.c.waiting.handOver(h.l)
-	v := b.await(ctx, h.c.nodeTimeout)
+	v := b.await(ctx, h.c.timeout())
 	switch {
 	case was != nil:
 		return was
