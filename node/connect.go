@@ -93,7 +93,6 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 	}
 	r.mu.Lock()
 	closed := r.closed
-	r.live = c.client
 	r.mu.Unlock()
 	if closed {
 		err = ErrClosed

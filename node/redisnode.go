@@ -63,7 +63,6 @@ type redisNode struct {
 	votingState string        // see VotingState
 	voteRefusal error         // why the node asks for no vote; nil: it does
 	doubtedAt   time.Duration // when the lane itself last set voteRefusal
-	live        *redis.Client // the lane's connection, for Close
 
 	// The lane alone uses the fields below.
 	broken        brokenConn
@@ -247,12 +246,9 @@ func (r *redisNode) Close() error {
 		return nil
 	case <-patience.C:
 	}
-	r.endLife() // breaks the dial or the read in which the lane sits
-	r.mu.Lock()
-	if r.live != nil {
-		_ = r.live.Close()
-	}
-	r.mu.Unlock()
+	// This closes the lane's socket, which breaks the dial or the read in which the lane sits. The lane closes its go-redis client
+	// itself: go-redis prints a line if a client is closed while a connection is returned to it.
+	r.endLife()
 	<-r.done
 	return nil
 }
