@@ -85,6 +85,8 @@ func (h *hold) errAtLocked(now time.Duration) error {
 		text := "validity is over"
 		if why := h.c.keeper.reason(); why != "" {
 			text += ": " + why
+		} else if stood := h.c.renewer.stoodStill(h.grant.Until()-h.ls.ttl, now, h.ls.ttl/10); stood > 0 {
+			text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))
 		}
 		end := EndExpired
 		if h.ls.fixed || h.ls.maxHold > 0 && now-h.start > h.ls.maxHold {
