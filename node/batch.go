@@ -38,8 +38,9 @@ type batch struct {
 // aboutMaster is what a batch asks about the master itself, behind its ops. A field is nil
 // if it was not asked for.
 type aboutMaster struct {
-	time *redis.TimeCmd
-	info wire.Info // all of InfoSections for a read of the record, else stats alone
+	asked bool // anything was sent: not all ops were too late
+	time  *redis.TimeCmd
+	info  wire.Info // all of InfoSections for a read of the record, else stats alone
 }
 
 // exec sends b as one pipeline and answers its ops. It returns an error if the lane needs
@@ -56,6 +57,9 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	about := r.fill(conn, b)
 	err := r.pipe.Do()
 	received := r.clock.Elapsed()
+	if err == nil && about.asked {
+		r.trip.Store(int64(protocol.NextTrip(time.Duration(r.trip.Load()), received-b.at)))
+	}
 	doubt, notServing := r.doubts(conn, &about, b.at, received, err)
 
 	r.mu.Lock()
@@ -129,6 +133,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	for _, entry := range b.releases {
 		pipe.Add(&entry.Req)
 	}
+	about.asked = len(b.releases) > 0
 	votes, reads := false, false
 	for _, op := range b.ops {
 		if b.at >= op.Deadline && !wire.Undoes(op.Request) {
@@ -136,6 +141,7 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 			continue
 		}
 		pipe.Add(op.Request)
+		about.asked = true
 		votes = votes || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Extend
 		reads = reads || op.Kind == protocol.ReadRecord
 	}

@@ -23,7 +23,7 @@ type Config struct {
 	IOTimeout time.Duration
 	// StallAfter is how long a pipeline may stay unanswered before the node turns new
 	// operations away. A master that hangs then costs its callers nothing. Default
-	// 150 ms.
+	// 150 ms, or three round trips to the master if that is longer, up to IOTimeout.
 	StallAfter time.Duration
 	// QueueLimit is how many operations may wait. Default 16384.
 	QueueLimit int
@@ -45,9 +45,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.IOTimeout <= 0 {
 		c.IOTimeout = 2 * time.Second
-	}
-	if c.StallAfter <= 0 {
-		c.StallAfter = 150 * time.Millisecond
 	}
 	if c.QueueLimit <= 0 {
 		c.QueueLimit = 16384

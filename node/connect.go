@@ -56,16 +56,24 @@ func (r *redisNode) connect() (*conn, error) {
 	}
 }
 
+// greetTrips is how many round trips a greeting may take. It takes five: HELLO, what go-redis sends, greet's two, and the PING.
+const greetTrips = 8
+
 // attempt makes one connection to the server that the locator names. Each connection has
 // a go-redis client of its own. A pool could hand out another connection, or remember that
 // the last dial failed.
 func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
-	ctx, cancel := context.WithTimeout(r.life, limit)
+	dialing, cancel := context.WithTimeout(r.life, limit)
 	defer cancel()
-	opts, socket, err := r.dial(ctx)
+	began := r.clock.Elapsed()
+	opts, socket, said, err := r.dial(dialing)
 	if err != nil {
 		return nil, err
 	}
+	took := r.clock.Elapsed() - began
+	r.trip.CompareAndSwap(0, int64(max(took, 1)))
+	ctx, cancel := context.WithTimeout(r.life, max(limit-took, greetTrips*took))
+	defer cancel()
 	c := &conn{socket: socket, hangUp: closeWith(r.life, socket)}
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if r.opts.OnConnect != nil {
@@ -85,7 +93,6 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 	}
 	r.mu.Lock()
 	closed := r.closed
-	r.live = c.client
 	r.mu.Unlock()
 	if closed {
 		err = ErrClosed
@@ -97,6 +104,7 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 		if c.refused != nil {
 			err = c.refused
 		}
+		err = said.or(err)
 		if r.locator.Several() && socket != nil {
 			err = fmt.Errorf("at %v: %w", socket.RemoteAddr(), err)
 		}
@@ -108,10 +116,10 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 // dial opens one socket, and returns options that make go-redis use that socket and no
 // other. go-redis would write a line to stderr for each dial that fails, and would dial
 // again without the lane's knowledge.
-func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, error) {
+func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWords, error) {
 	opts := r.opts
 	if mutants.LibraryRetries {
-		return opts, nil, nil
+		return opts, nil, nil, nil
 	}
 	dial := opts.Dialer
 	if dial == nil {
@@ -127,19 +135,20 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, error) {
 	}
 	c, err := dial(ctx, network, r.locator.Addr())
 	if err != nil {
-		return opts, nil, err
+		return opts, nil, nil, err
 	}
-	var once atomic.Pointer[net.Conn]
-	once.Store(&c)
+	said := &lastWords{Conn: c}
+	var once atomic.Pointer[lastWords]
+	once.Store(said)
 	opts.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if c := once.Swap(nil); c != nil {
-			return *c, nil
+			return c, nil
 		}
 		dead, other := net.Pipe()
 		_ = other.Close()
 		return dead, nil // go-redis would log an error
 	}
-	return opts, c, nil
+	return opts, c, said, nil
 }
 
 // closeWith closes socket when ctx ends, or when hangUp is called. go-redis closes no socket

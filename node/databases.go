@@ -25,7 +25,7 @@ func (r *redisNode) OtherRecords(ctx context.Context) (map[int]map[string]string
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*r.cfg.DialTimeout)
 	defer cancel()
-	opts, socket, err := r.dial(ctx)
+	opts, socket, _, err := r.dial(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -82,10 +82,11 @@ func (r *redisNode) serve(conn *conn) error {
 			r.putBack(batch)
 			return errStale
 		}
+		patience := r.stallAfter() // before the answer to this batch changes it
 		if err := r.exec(conn, batch); err != nil {
 			return err
 		}
-		if r.binding.Back != nil && r.clock.Elapsed()-batch.at > r.cfg.StallAfter {
+		if r.binding.Back != nil && r.clock.Elapsed()-batch.at > patience {
 			r.binding.Back()
 		}
 		if len(batch.ops) > 1 {
@@ -176,6 +177,7 @@ func (r *redisNode) putBack(b batch) {
 
 // dialEnded records the result of connect for Submit and Ready.
 func (r *redisNode) dialEnded(err error) {
+	r.reachable.Store(err == nil)
 	r.mu.Lock()
 	if r.down = err != nil; r.down {
 		r.downErr = downError(err)
@@ -190,6 +192,7 @@ func (r *redisNode) dialEnded(err error) {
 // connectionFailed opens the breaker after err. It answers all queued ops, and keeps
 // releases for the next connection. It reports whether the lane goes on.
 func (r *redisNode) connectionFailed(err error) bool {
+	r.reachable.Store(false)
 	r.mu.Lock()
 	if err == nil {
 		err = ErrClosed

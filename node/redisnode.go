@@ -48,6 +48,8 @@ type redisNode struct {
 
 	clockOffset atomic.Int64 // of the master's clock against the client's, by the last reading
 	clockRead   atomic.Bool  // there was a reading
+	reachable   atomic.Bool  // the breaker is closed, and a connection was made
+	trip        atomic.Int64 // how long a round trip takes; 0 before the first
 
 	mu          sync.Mutex // guards the fields below
 	queue       []*protocol.Op
@@ -61,7 +63,6 @@ type redisNode struct {
 	votingState string        // see VotingState
 	voteRefusal error         // why the node asks for no vote; nil: it does
 	doubtedAt   time.Duration // when the lane itself last set voteRefusal
-	live        *redis.Client // the lane's connection, for Close
 
 	// The lane alone uses the fields below.
 	broken        brokenConn
@@ -191,7 +192,7 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 		return ErrClosed
 	case r.down:
 		return r.downErr
-	case r.busy && op.Start-r.busySince > r.cfg.StallAfter:
+	case r.busy && op.Start-r.busySince > r.stallAfter():
 		return ErrStalled
 	case r.voteRefusal != nil && r.binding.CheckRecordState && (op.Kind == protocol.Acquire || op.Kind == protocol.Confirm || op.Kind == protocol.Adopt):
 		return r.voteRefusal
@@ -238,19 +239,16 @@ func (r *redisNode) Close() error {
 	}
 	r.sub.close()
 	defer r.endLife()
-	patience := time.NewTimer(r.cfg.StallAfter)
+	patience := time.NewTimer(r.stallAfter())
 	defer patience.Stop()
 	select {
 	case <-r.done:
 		return nil
 	case <-patience.C:
 	}
-	r.endLife() // breaks the dial or the read in which the lane sits
-	r.mu.Lock()
-	if r.live != nil {
-		_ = r.live.Close()
-	}
-	r.mu.Unlock()
+	// This closes the lane's socket, which breaks the dial or the read in which the lane sits. The lane closes its go-redis client
+	// itself: go-redis prints a line if a client is closed while a connection is returned to it.
+	r.endLife()
 	<-r.done
 	return nil
 }

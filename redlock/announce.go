@@ -28,8 +28,8 @@ func (h *hold) announce(ctx context.Context, since time.Time, value string, ttl 
 	now := h.c.clock.Elapsed()
 	said := protocol.Announcement{Field: h.l.Field(h.holder), Token: h.token, Since: since, Value: value}
 	q := h.c.poll(h.c.all, h.c.need, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder, Announce: said.String(),
-		TTL: ttl, Start: now, Deadline: now + h.c.nodeTimeout})
-	q.await(ctx, h.c.nodeTimeout)
+		TTL: ttl, Start: now, Deadline: now + h.c.timeout()})
+	q.await(ctx, h.c.timeout())
 	q.done()
 }
 

@@ -115,7 +115,10 @@ func Open(ctx context.Context, urls []string, opts ...Option) (*Client, error) {
 // openNodes makes the nodes of a client. It sends nothing.
 func (s *settings) openNodes(urls []string) ([]node.Node, error) {
 	cfg := s.node
-	cfg.Clock, cfg.StallAfter = s.clock, s.nodeTimeout
+	cfg.Clock = s.clock
+	if s.nodeTimeoutSet {
+		cfg.StallAfter = s.nodeTimeout
+	}
 	nodes := make([]node.Node, len(urls))
 	for i, u := range urls {
 		n, err := node.Open(u, cfg)

@@ -3,11 +3,18 @@
 // Package redlock is a distributed lock over several independent Redis masters. A lock is
 // held when a majority of the masters, the quorum, has a vote of its holder.
 //
-//	client, err := redlock.Open(ctx, []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"})
+//	opening, cancel := context.WithTimeout(ctx, 30*time.Second) // without a deadline Open waits for ever
+//	defer cancel()
+//	client, err := redlock.Open(opening, []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"},
+//		redlock.WithLogger(slog.Default())) // without a logger it waits without a word
 //	...
 //	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context) error {
 //		return pay(ctx, redlock.LeaseFrom(ctx).Token())
 //	})
+//
+// The function's context ends with ctx and with the lease. [Lease.Context], for programs that call Lock
+// and Unlock themselves, ends with the lease alone: the context that Lock got bounds the wait. [Lease.Bind] makes
+// a context that ends with both.
 //
 // # Guarantees
 //

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -52,7 +53,7 @@ func Example() {
 	defer cancel()
 	client, err := redlock.Open(ctx, []string{
 		"redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379",
-	})
+	}, redlock.WithLogger(slog.Default())) // which says whom Open waits for
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (c *Client) extend(leases []*hold) {
 		e.items[i].lease, e.items[i].answers = l, holding.NewExtension(l.voters())
 	}
 	ttl := leases[0].ls.ttl
-	timeout := min(ttl/time.Duration(len(c.nodes)), c.nodeTimeout)
+	timeout := min(ttl/time.Duration(len(c.nodes)), c.timeout())
 	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()

@@ -109,12 +109,12 @@ func (c *Client) force(ctx context.Context, l *protocol.Lock, holder string, res
 		return n, taken
 	}
 	enough := len(c.nodes) - c.need + 1 // so that the others are no quorum
-	bar.await(ctx, c.nodeTimeout)
-	release.await(ctx, c.nodeTimeout)
+	bar.await(ctx, c.timeout())
+	release.await(ctx, c.timeout())
 	took := c.clock.Elapsed() - now
 	if n, _ := over(); n < enough {
-		release.hear(ctx, everybody, c.nodeTimeout-took)
-		bar.hear(ctx, everybody, c.nodeTimeout-took)
+		release.hear(ctx, everybody, c.timeout()-took)
+		bar.hear(ctx, everybody, c.timeout()-took)
 	}
 	n, taken := over()
 	switch {

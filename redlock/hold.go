@@ -85,6 +85,8 @@ func (h *hold) errAtLocked(now time.Duration) error {
 		text := "validity is over"
 		if why := h.c.keeper.reason(); why != "" {
 			text += ": " + why
+		} else if stood := h.c.renewer.stoodStill(h.grant.Until()-h.ls.ttl, now, h.ls.ttl/10); stood > 0 {
+			text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))
 		}
 		end := EndExpired
 		if h.ls.fixed || h.ls.maxHold > 0 && now-h.start > h.ls.maxHold {
@@ -256,7 +258,7 @@ func (h *hold) topUp(i int) {
 	now := h.c.clock.Elapsed()
 	h.c.nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
 		Kind: protocol.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
-		Start: now, Deadline: now + h.c.nodeTimeout,
+		Start: now, Deadline: now + h.c.timeout(),
 	}})
 }
 
@@ -323,7 +325,7 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	b.skip(h.c.all &^ set)
 	defer b.done()
 	h.c.waiting.handOver(h.l)
-	v := b.await(ctx, h.c.nodeTimeout)
+	v := b.await(ctx, h.c.timeout())
 	switch {
 	case was != nil:
 		return was

@@ -121,7 +121,7 @@ type inquiry struct {
 func (c *Client) inquire(l *protocol.Lock) *inquiry {
 	now := c.clock.Elapsed()
 	return &inquiry{c: c, l: l, in: &Inspection{Name: l.Name, AsOf: c.clock.Wall(), Quorum: c.need}, start: now,
-		q: c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: now, Deadline: now + c.nodeTimeout})}
+		q: c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: now, Deadline: now + c.timeout()})}
 }
 
 // conclude waits for the answers. It returns what Inspect returns, and the answers.
@@ -129,11 +129,11 @@ func (iq *inquiry) conclude(ctx context.Context) (*Inspection, []protocol.Reply,
 	c, in, q := iq.c, iq.in, iq.q
 	defer q.done()
 	took := func() time.Duration { return c.clock.Elapsed() - iq.start }
-	q.await(ctx, c.nodeTimeout)
+	q.await(ctx, c.timeout())
 	// A little longer, so that a slow master does not look silent.
-	q.hear(ctx, everybody, min(max(3*took(), hearOutMax), c.nodeTimeout-took()))
+	q.hear(ctx, everybody, min(max(3*took(), hearOutMax), c.timeout()-took()))
 	if in.read(q.replies()); len(in.Holders) == 0 && !in.Free {
-		q.hear(ctx, everybody, c.nodeTimeout-took()) // the others may tell
+		q.hear(ctx, everybody, c.timeout()-took()) // the others may tell
 		in.read(q.replies())
 	}
 	if err := c.mayAsk(ctx, iq.l); err != nil {

@@ -88,8 +88,8 @@ func (l *listing) scan(i int, yield func(*Inspection, error) bool) error {
 	c := l.c
 	for cursor := "0"; ; {
 		now := c.clock.Elapsed()
-		q := c.poll(1<<i, 0, &protocol.Request{Kind: protocol.ListLocks, Cursor: cursor, Prefix: l.prefix, Start: now, Deadline: now + c.nodeTimeout})
-		q.await(l.ctx, c.nodeTimeout)
+		q := c.poll(1<<i, 0, &protocol.Request{Kind: protocol.ListLocks, Cursor: cursor, Prefix: l.prefix, Start: now, Deadline: now + c.timeout()})
+		q.await(l.ctx, c.timeout())
 		r := q.replies()[i]
 		q.done()
 		switch {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -50,7 +51,7 @@ func (b *masterBoard) down(i int, err error) {
 	defer b.mu.Unlock()
 	b.states[i].up = false
 	e := MasterEvent{To: MasterDown, Err: err}
-	if b.c.unusable(i, err) {
+	if b.c.unusable(i, err) || errors.Is(err, protocol.ErrTurnedAway) {
 		e.To = MasterRefuses
 	}
 	b.setLocked(i, e)

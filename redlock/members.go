@@ -38,6 +38,7 @@ type keeper struct {
 	// suspects are the masters whose clock the Observers were told of. epoch is the last they were told.
 	suspects uint64
 	epoch    membership.Epoch
+	far      bool // the log says that the masters are too far away
 }
 
 func (k *keeper) init(c *Client) {
@@ -54,7 +55,7 @@ func (k *keeper) init(c *Client) {
 	}
 	k.driver = members.New(members.Config{
 		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.nodes, Old: old, New: make([]bool, len(c.nodes)),
-		Clock: c.clock, Rand: c.rand64, Timeout: max(c.nodeTimeout, DefaultNodeTimeout), Who: c.id,
+		Clock: c.clock, Rand: c.rand64, Timeout: func() time.Duration { return max(c.timeout(), DefaultNodeTimeout) }, Who: c.id,
 		Probe: c.board.refusesWrites,
 	})
 }
@@ -259,6 +260,7 @@ func (k *keeper) step() members.Outcome {
 		k.c.invalidateBefore(k.c.clock.Elapsed())
 	}
 	k.enter(&out)
+	k.sayIfFar()
 	return out
 }
 

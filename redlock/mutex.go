@@ -158,7 +158,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	}
 	lease, err := m.try(ctx, joinWrite)
 	if round := failedRound(err); round != nil && m.c.owner != "" && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
-		err = m.c.nameHolder(ctx, m.l, round, m.c.roundTimeout(ctx, m.c.nodeTimeout*time.Duration(len(m.c.nodes))))
+		err = m.c.nameHolder(ctx, m.l, round, m.c.roundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.nodes))))
 	}
 	return lease, err
 }
@@ -198,7 +198,7 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 	for pause := 2 * waiting.PauseMin; ; pause = min(2*pause, waiting.PauseMax) {
 		wait := max(waiting.PauseMin/2, 2*took) + m.c.jitter(pause)
 		start := m.c.clock.Elapsed() + wait
-		if start-began >= m.c.nodeTimeout {
+		if start-began >= m.c.timeout() {
 			return nil, rounds, round
 		}
 		select {

@@ -49,6 +49,10 @@ func (s *masterStates) observer() redlock.Option {
 
 func (s *masterStates) of(master string) redlock.MasterEvent {
 	synctest.Wait()
+	return s.now(master)
+}
+
+func (s *masterStates) now(master string) redlock.MasterEvent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last[master]

@@ -16,7 +16,7 @@ import (
 // Defaults of the settings.
 const (
 	DefaultTTL         = 10 * time.Second
-	DefaultNodeTimeout = 150 * time.Millisecond
+	DefaultNodeTimeout = protocol.DefaultNodeTimeout // 150 ms
 	DefaultMaxTTL      = 30 * time.Second
 	DefaultPatience    = time.Second
 
@@ -42,10 +42,11 @@ type LockOption interface {
 
 // settings are the settings of a client. The durations must fit each other: see check.
 type settings struct {
-	lock        lockSettings
-	nodeTimeout time.Duration
-	maxTTL      time.Duration
-	noRecovery  bool
+	lock           lockSettings
+	nodeTimeout    time.Duration
+	nodeTimeoutSet bool // WithNodeTimeout was given: trips do not change it
+	maxTTL         time.Duration
+	noRecovery     bool
 	// fixedMasters says that the list of masters is never changed. See WithFixedMasters.
 	fixedMasters bool
 	cluster      bool // the masters are one Redis Cluster. See OpenCluster.
@@ -189,14 +190,17 @@ func WithPatience(d time.Duration) LockOption {
 }
 
 // WithNodeTimeout sets the longest time that a round waits for masters that do not answer.
-// Default 150 ms. The range is 1 ms to a year.
+// The range is 1 ms to a year. Default: 150 ms, or three round trips to the quorum's farthest master if that is longer, and never
+// more than the client's TTL divided by the number of masters. Masters that are down, and a minority that is farther away, do not
+// count. A WithNodeTimeout is not changed: it must be longer than two round trips, because an op may have to wait for
+// the one ahead of it. If the time is too short for the trips, the log says so.
 //
 // A round waits for the caller's remaining time or the TTL, whichever is less, divided by the
 // number of masters. It waits for 1 ms or more, and for the node timeout or less. So the wait
 // is short against the TTL (Redlock page, step 2). A round that a quorum grants ends with the
 // answer that completes the quorum.
 func WithNodeTimeout(d time.Duration) Option {
-	return clientOption(func(s *settings) { s.nodeTimeout = d })
+	return clientOption(func(s *settings) { s.nodeTimeout, s.nodeTimeoutSet = d, true })
 }
 
 // WithDrift sets how far the clocks of clients and masters may run apart. Default

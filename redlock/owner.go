@@ -131,7 +131,7 @@ func (ct *contender) nameHolder(err error) {
 	}
 	n = &naming{done: make(chan struct{})}
 	ct.naming = n
-	timeout := min(max(hearOutMax, 2*ct.trip), c.nodeTimeout)
+	timeout := min(max(hearOutMax, 2*ct.trip), c.timeout())
 	w.mu.Unlock()
 	n.named = c.nameHolder(context.Background(), ct.l, over.last, timeout)
 	over.last = n.named

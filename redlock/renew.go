@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -35,6 +36,8 @@ type renewer struct {
 	armed  time.Duration // when timer fires; never while the timer is not set
 	closed bool
 	ticks  sync.WaitGroup
+	// due is armed, for readers without the mutex; 0 while the timer is not set. stood is how late the timer last came, and at when.
+	due, stood, at atomic.Int64
 	// empty is made when no hold is let in any more. It is closed when none is left, which drained says.
 	empty   chan struct{}
 	drained bool
@@ -128,6 +131,7 @@ func (r *renewer) armLocked() {
 	now := r.c.clock.Elapsed()
 	wait := max(min(r.leases[0].due-now, maxTick), 0)
 	r.armed = now + wait
+	r.due.Store(int64(r.armed))
 	if r.timer == nil {
 		r.timer = time.AfterFunc(wait, r.tick)
 	} else {
@@ -165,7 +169,12 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duratio
 		return nil, nil, false
 	}
 	r.ticks.Add(1)
+	if late := now - r.armed; late > 0 {
+		r.stood.Store(int64(late))
+		r.at.Store(int64(now))
+	}
 	r.armed = never
+	r.due.Store(0)
 	for len(r.leases) > 0 {
 		l := r.leases[0]
 		if l.renewAt-now <= l.ls.ttl/50 && l.due == l.renewAt {
@@ -185,6 +194,22 @@ func (r *renewer) take(now time.Duration) (ended []*hold, renew map[time.Duratio
 	}
 	r.leftLocked()
 	return ended, renew, true
+}
+
+// stoodStill is for how long this process stood still after since, as its own timer tells, which came late or is late. It is 0 if
+// that was shorter than least.
+func (r *renewer) stoodStill(since, now, least time.Duration) time.Duration {
+	late := time.Duration(0)
+	if due := time.Duration(r.due.Load()); due != 0 {
+		late = now - due
+	}
+	if time.Duration(r.at.Load()) >= since {
+		late = max(late, time.Duration(r.stood.Load()))
+	}
+	if late < least {
+		return 0
+	}
+	return late
 }
 
 // endExpired ends the holds among leases whose validity is over. A hold may have been

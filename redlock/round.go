@@ -29,7 +29,7 @@ func (c *Client) roundTimeout(ctx context.Context, ttl time.Duration) time.Durat
 	if deadline, ok := ctx.Deadline(); ok {
 		remain = min(remain, time.Until(deadline))
 	}
-	return max(min(remain/time.Duration(len(c.nodes)), c.nodeTimeout), time.Millisecond)
+	return max(min(remain/time.Duration(len(c.nodes)), c.timeout()), time.Millisecond)
 }
 
 // round is one acquire on its way (docs/algorithm.md).
@@ -261,7 +261,7 @@ func (c *Client) release(ctx context.Context, req *protocol.Request, granted, ot
 	if granted == 0 {
 		return
 	}
-	timeout := c.nodeTimeout
+	timeout := c.timeout()
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
 	}

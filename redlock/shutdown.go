@@ -75,7 +75,7 @@ func (c *Client) surrender(ctx context.Context) error {
 	if len(ended) == 0 {
 		return nil
 	}
-	parting, cancel := context.WithTimeout(context.Background(), max(c.nodeTimeout, partingTime))
+	parting, cancel := context.WithTimeout(context.Background(), max(c.timeout(), partingTime))
 	defer cancel()
 	var unconfirmed atomic.Int64
 	var g errgroup.Group

@@ -169,7 +169,7 @@ func (w *waiters) dequeue(i int, lock, place string) {
 	_, mode := protocol.ParsePlace(place)
 	now := w.c.clock.Elapsed()
 	w.c.nodes[i].Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{
-		Kind: protocol.Dequeue, Lock: w.c.namespace.Lock(lock, mode), Place: place, Start: now, Deadline: now + w.c.nodeTimeout}})
+		Kind: protocol.Dequeue, Lock: w.c.namespace.Lock(lock, mode), Place: place, Start: now, Deadline: now + w.c.timeout()}})
 }
 
 // handedLocked takes the vote that master i has given to a place of this client's. The vote counts

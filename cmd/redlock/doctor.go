@@ -108,7 +108,7 @@ type verdict struct {
 
 // complaint is what is wrong with single masters.
 type complaint struct {
-	Kind string `json:"kind"` // refused or silent
+	Kind string `json:"kind"` // refused, silent or far
 	Text string `json:"text"`
 }
 
@@ -118,6 +118,7 @@ func judge(patients []patient, status *redlock.Status, err error) verdict {
 	}
 	v := verdict{Masters: patients}
 	bad := v.complain()
+	v.Complaints = append(v.Complaints, far(patients)...)
 	switch {
 	case err != nil:
 		v.Standing, v.ExitCode, v.Text = refused, exitRefused, text.OneLine(err)

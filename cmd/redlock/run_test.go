@@ -610,7 +610,7 @@ func TestRun_redlockStopped_commandEndedBeforeValidityEnds(t *testing.T) {
 		}
 		must(t, p.Process.Signal(syscall.SIGCONT))
 		p.wantCode(74)
-		p.wantStderr(`lost lock "a"`)
+		p.wantStderr(`lost lock "a"`, "this process ")
 		free(t, list, "a")
 	})
 }

@@ -22,6 +22,8 @@ var (
 	ErrLate       = errors.New("node: too late to send")
 	ErrReplica    = errors.New("node: not a master")
 	ErrDenied     = errors.New("node: access denied")
+	// ErrTurnedAway: the server wants no client now. It has too many, or is in protected mode.
+	ErrTurnedAway = errors.New("node: the master turns clients away")
 	ErrEviction   = errors.New("node: maxmemory-policy evicts keys")
 	ErrHidden     = errors.New("node: INFO lacks a field that the lock needs")
 	ErrNoWrites   = errors.New("node: the master refuses writes")

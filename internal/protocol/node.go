@@ -31,6 +31,9 @@ type Node interface {
 	// acknowledged them. The node keeps 16384 at most and then drops the
 	// oldest; dropped counts those. A vote whose release was dropped ends with its TTL.
 	Unacknowledged() (kept int, dropped uint64)
+	// Trip is how long a round trip to the master takes, by its latest answers. It is 0 before the first connection, and while
+	// the master cannot be reached. It does no I/O.
+	Trip() time.Duration
 	// Subscribe makes the node call Binding.Message for each message on channel, until
 	// Unsubscribe. The node calls Binding.Subscribed when the subscription is active,
 	// and again after each time it was lost and restored. Subscribe and Unsubscribe

@@ -87,7 +87,8 @@ type Metrics struct {
 
 	mu     sync.Mutex // guards changes of the maps, and all below
 	open   map[*redlock.Client]bool
-	closed redlock.Stats // of the clients that were closed: the counters alone
+	seen   map[string]int // in how many clients a master has a state
+	closed redlock.Stats  // of the clients that were closed: the counters alone
 }
 
 // class is the metrics of one class of locks. They are looked up once.
@@ -118,7 +119,7 @@ var (
 
 // New returns metrics that no client has yet.
 func New(cfg Config) *Metrics {
-	m := &Metrics{class: cfg.Class, most: cfg.MaxClasses, open: make(map[*redlock.Client]bool)}
+	m := &Metrics{class: cfg.Class, most: cfg.MaxClasses, open: make(map[*redlock.Client]bool), seen: make(map[string]int)}
 	if m.most <= 0 {
 		m.most = defaultMaxClasses
 	}
@@ -155,6 +156,10 @@ func New(cfg Config) *Metrics {
 	m.vecs = append(m.vecs, m.handed, m.epoch)
 	m.classes.Store(&map[string]*class{})
 	m.voters.Store(&map[string]*masterVotes{})
+	m.clocks.WithLabelValues("") // this host
+	if m.class == nil {
+		m.newClass(defaultClass)
+	}
 	return m
 }
 
@@ -219,10 +224,14 @@ func (m *Metrics) newClass(of string) *class {
 		waiters: m.waiters.WithLabelValues(label), held: m.held.WithLabelValues(label),
 		extended: m.extends.WithLabelValues(label, "confirmed"), released: m.unlocks.WithLabelValues(label, "released"),
 	}
+	// Each counter is there with 0 before it counts, because rate() and increase() do not see a series begin.
 	for end := redlock.EndReleased; end <= redlock.EndClock; end++ {
 		if end.Lost() {
-			m.lost.WithLabelValues(label, end.String()) // 0 is there before the first: rate() sees it
+			m.lost.WithLabelValues(label, end.String())
 		}
+	}
+	for _, result := range []string{"held", "unreachable", "recovering", "refused", "gave_up", "closed", "error"} {
+		m.acquires.WithLabelValues(label, result)
 	}
 	more := maps.Clone(known)
 	more[of] = c
@@ -311,7 +320,7 @@ func (m *Metrics) voted(e redlock.VoteEvent) {
 	}
 }
 
-// newMaster returns the votes of a master, which has all outcomes and states from the beginning.
+// newMaster returns the votes of a master, which has all outcomes from the beginning.
 func (m *Metrics) newMaster(name string) *masterVotes {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -323,9 +332,7 @@ func (m *Metrics) newMaster(name string) *masterVotes {
 	for vote := range of {
 		of[vote] = m.votes.WithLabelValues(label, redlock.Vote(vote).String())
 	}
-	for state := redlock.MasterVotes; state <= redlock.MasterDown; state++ {
-		m.masters.WithLabelValues(label, state.String())
-	}
+	m.clocks.WithLabelValues(label)
 	more := maps.Clone(known)
 	more[name] = of
 	m.voters.Store(&more)
@@ -363,13 +370,27 @@ func (m *Metrics) unlocked(_ context.Context, e redlock.UnlockEvent) {
 	m.unlocks.WithLabelValues(of.name, result(e.Err)).Inc()
 }
 
+// master moves one client's view of a master from one state to another. A master that no client of this
+// process sees any more has no state: its series would say for ever that it does not vote.
 func (m *Metrics) master(e redlock.MasterEvent) {
 	m.newMaster(e.Master)
+	label := label(e.Master)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if e.From != redlock.MasterUnknown {
-		m.masters.WithLabelValues(label(e.Master), e.From.String()).Dec()
+		m.seen[label]--
+		m.masters.WithLabelValues(label, e.From.String()).Dec()
 	}
 	if e.To != redlock.MasterUnknown {
-		m.masters.WithLabelValues(label(e.Master), e.To.String()).Inc()
+		m.seen[label]++
+		for state := redlock.MasterVotes; state <= redlock.MasterDown; state++ {
+			m.masters.WithLabelValues(label, state.String())
+		}
+		m.masters.WithLabelValues(label, e.To.String()).Inc()
+	}
+	if m.seen[label] == 0 {
+		delete(m.seen, label)
+		m.masters.DeletePartialMatch(prometheus.Labels{"master": label})
 	}
 }
 

@@ -79,6 +79,21 @@ func NoWrites(err error) error {
 	return nil
 }
 
+// TurnedAway returns the error of a server that said text and hung up, as one that wants no client now, or nil.
+func TurnedAway(text string) error {
+	remedy := ""
+	switch {
+	case strings.HasPrefix(text, "ERR max number of clients"):
+		remedy = "raise maxclients, or find what keeps connections open"
+	case strings.HasPrefix(text, "DENIED "):
+		text, _, _ = strings.Cut(text, " because ")
+		remedy = "give it a password, or set protected-mode no"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %w (%s)", protocol.ErrTurnedAway, scriptError(text), remedy)
+}
+
 // isPartlyExecuted reports whether a script ended in the middle because a key that it
 // derives is in a slot that is being moved.
 func isPartlyExecuted(err error) bool {

@@ -32,9 +32,9 @@ type Config struct {
 	Old, New []bool
 	Clock    clock.Clock
 	Rand     func() uint64
-	Timeout  time.Duration // for an answer of one master
-	Who      string        // this process, for people
-	URLs     string        // of both lists, without passwords, for people
+	Timeout  func() time.Duration // for an answer of one master
+	Who      string               // this process, for people
+	URLs     string               // of both lists, without passwords, for people
 
 	NeverLocked, Abandon bool // see membership.View
 	ReadOnly             bool // nothing is written
@@ -301,12 +301,12 @@ func (d *Driver) nonce() membership.Nonce { return membership.Nonce(d.cfg.Rand()
 func (d *Driver) callEach(ctx context.Context, reqs []*protocol.Request) []protocol.Reply {
 	replies, open := make([]protocol.Reply, len(reqs)), 0
 	got := make(answers, len(reqs))
-	start := d.cfg.Clock.Elapsed()
+	start, timeout := d.cfg.Clock.Elapsed(), d.cfg.Timeout()
 	for k, req := range reqs {
 		if req == nil {
 			continue
 		}
-		req.Start, req.Deadline = start, start+d.cfg.Timeout
+		req.Start, req.Deadline = start, start+timeout
 		op := &protocol.Op{Request: req, To: got, Index: k}
 		if d.cfg.Nodes[d.order[k]].Submit(op) {
 			open++
@@ -314,7 +314,7 @@ func (d *Driver) callEach(ctx context.Context, reqs []*protocol.Request) []proto
 			replies[k] = op.Reply
 		}
 	}
-	timer := time.NewTimer(d.cfg.Timeout)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	for ; open > 0; open-- {
 		select {

@@ -140,6 +140,7 @@ type run struct {
 	group    int // the process group, which is also the process id of the command
 
 	guardAt  time.Duration // when the guard kills the group, on sharedClock; 0: it was told nothing
+	due      time.Duration // when the lease is looked at next, on sharedClock
 	guardDue bool          // such a time came
 
 	killAt time.Time // when SIGKILL follows on SIGTERM; zero before SIGTERM
@@ -180,6 +181,7 @@ func (r *run) supervise(children <-chan child) {
 // shorter intervals, so that it needs no message from a lease that was renewed.
 func (r *run) look() time.Duration {
 	again := r.lookAtLease()
+	r.due = sharedClock() + again
 	if !r.exited || r.killed {
 		return again
 	}
@@ -205,6 +207,9 @@ func (r *run) lookAtLease() time.Duration {
 		}
 		r.killAt = until.Add(-r.ttl / killShare)
 		r.lost = errors.New("no quorum of masters renewed the lease in time")
+		if late := sharedClock() - r.due; r.due != 0 && late > r.ttl/10 {
+			r.lost = fmt.Errorf("this process stood still for %v, so nothing renewed the lease", late.Round(time.Millisecond))
+		}
 		r.signal(syscall.SIGTERM)
 		r.say("the lease cannot be renewed: the command got SIGTERM")
 	}

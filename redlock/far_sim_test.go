@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// far are masters in memory whose round trip takes a while, and that can be silent. Clients have no WithNodeTimeout.
+type far struct {
+	t       *testing.T
+	masters []*nodetest.Master
+	trip    atomic.Int64
+	silent  atomic.Int64 // how many of the first masters
+}
+
+func farMasters(t *testing.T, n int, trip time.Duration, opts ...redlock.Option) *far {
+	f := &far{t: t}
+	for i := range n {
+		f.masters = append(f.masters, nodetest.NewMaster(fmt.Sprint("m", i)))
+	}
+	nodes := f.nodes()
+	clk := redlock.WithClock(clock.Monotonic())
+	noErr(t, redlock.Init(t.Context(), redlock.List{Nodes: nodes, Options: append(opts, clk)}, nil, redlock.NothingWasEverLocked))
+	for _, n := range nodes {
+		noErr(t, n.Close())
+	}
+	f.trip.Store(int64(trip))
+	return f
+}
+
+func (f *far) nodes() (nodes []node.Node) {
+	for i, m := range f.masters {
+		n := m.Node(node.Config{Clock: clock.Monotonic()})
+		n.SetFault(func(nodetest.Command) nodetest.Fault {
+			half := time.Duration(f.trip.Load()) / 2
+			fault := nodetest.Fault{Delay: half, ReplyDelay: half}
+			if i < int(f.silent.Load()) {
+				fault.Lose = nodetest.LoseCommand
+			}
+			return fault
+		})
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func (f *far) open(opts ...redlock.Option) *redlock.Client {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	c, err := redlock.New(ctx, f.nodes(), append(opts, redlock.WithClock(clock.Monotonic()))...)
+	noErr(f.t, err)
+	f.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Issue 26, 5: masters are far away. Calls do not fail, and leases are held, with the defaults.
+func TestSim_farMasters_defaultsSuffice(t *testing.T) {
+	for _, trip := range []time.Duration{0, 70 * time.Millisecond, 120 * time.Millisecond, 300 * time.Millisecond} {
+		t.Run(trip.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := farMasters(t, 5, trip)
+				var log syncBuffer
+				c := f.open(redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+				held := locked(t, c.Mutex("held"))
+				var work sync.WaitGroup
+				for w := range 8 {
+					work.Go(func() {
+						time.Sleep(time.Duration(w) * 13 * time.Millisecond) // ops meet pipelines that are under way
+						for i := range 20 {
+							lease, err := c.Mutex(fmt.Sprintf("job/%d", w)).TryLock(t.Context())
+							if err != nil {
+								t.Errorf("lock %d of %d: %v", i, w, err)
+								return
+							}
+							if err := lease.Unlock(t.Context()); err != nil {
+								t.Errorf("unlock %d of %d: %v", i, w, err)
+							}
+						}
+					})
+				}
+				work.Wait()
+				time.Sleep(time.Minute)
+				noErr(t, held.Err())
+				noErr(t, held.Unlock(t.Context()))
+				if log.String() != "" {
+					t.Errorf("the log says\n%s", log.String())
+				}
+			})
+		})
+	}
+}
+
+// The way to the masters becomes longer while a lease is held. The client learns it in time.
+func TestSim_wayBecomesLonger_leaseIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := farMasters(t, 3, time.Millisecond)
+		c := f.open()
+		held := locked(t, c.Mutex("held"))
+		f.trip.Store(int64(300 * time.Millisecond))
+		time.Sleep(time.Minute)
+		noErr(t, held.Err())
+		noErr(t, locked(t, c.Mutex("other")).Unlock(t.Context()))
+	})
+}
+
+// Masters that are silent cost callers no more than 150 ms on a fast network: not when they were silent before, and not when they
+// answer late.
+func TestSim_nearMasters_silentOnesCostNoMoreThanBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := farMasters(t, 3, time.Millisecond)
+		c := f.open()
+		m := c.Mutex("x")
+		for range 5 {
+			for i := range f.masters { // all hang for a moment, and their answers come late
+				f.masters[i].Pause()
+			}
+			_, _ = m.TryLock(t.Context())
+			time.Sleep(1200 * time.Millisecond)
+			for i := range f.masters {
+				f.masters[i].Resume()
+			}
+			time.Sleep(100 * time.Millisecond)
+			lease, err := m.TryLock(t.Context())
+			noErr(t, err)
+			noErr(t, lease.Unlock(t.Context()))
+			f.silent.Store(2)
+			start := time.Now()
+			if _, err := m.TryLock(t.Context()); err == nil {
+				t.Error("locked with one of three masters")
+			}
+			if took := time.Since(start); took > 155*time.Millisecond {
+				t.Errorf("two silent masters cost %v", took)
+			}
+			f.silent.Store(0)
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
+// Trips that no timeout within the TTL can bridge are in the log, once.
+func TestSim_tripsTooLongForTheTTL_logSaysSo(t *testing.T) {
+	for name, opts := range map[string][]redlock.Option{
+		"short TTL":        {redlock.WithTTL(time.Second)},
+		"WithNodeTimeout":  {redlock.WithNodeTimeout(250 * time.Millisecond)},
+		"nothing is wrong": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := farMasters(t, 5, 140*time.Millisecond)
+				var log syncBuffer
+				_ = f.open(append(opts, redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))...)
+				time.Sleep(time.Minute)
+				n := strings.Count(log.String(), "round trips are too long for the node timeout")
+				if want := min(len(opts), 1); n != want {
+					t.Errorf("%d lines, want %d:\n%s", n, want, log.String())
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// trip is the round trip that decides how fast a quorum answers; 0 if it is not known.
+func (c *Client) trip() time.Duration {
+	var all [64]time.Duration
+	trips := all[:0]
+	for _, t := range c.nodes {
+		trips = append(trips, t.Trip())
+	}
+	return protocol.QuorumTrip(trips, c.need)
+}
+
+// timeout is how long the client waits for masters that do not answer: see WithNodeTimeout. A longer wait makes no lock unsafe, because
+// validity counts from before the requests.
+func (c *Client) timeout() time.Duration {
+	if c.nodeTimeoutSet {
+		return c.nodeTimeout
+	}
+	near := 0 // masters so near that their trips change nothing, as most are
+	for _, t := range c.nodes {
+		if trip := t.Trip(); trip > 0 && protocol.TripsToWait*trip <= c.nodeTimeout {
+			near++
+		}
+	}
+	if near >= c.need {
+		return c.nodeTimeout
+	}
+	return c.farTimeout()
+}
+
+//go:noinline // what trip needs would be on the stacks of the goroutines that wait in Lock
+func (c *Client) farTimeout() time.Duration {
+	return protocol.NodeTimeout(c.trip(), c.nodeTimeout, c.lock.ttl/time.Duration(len(c.nodes)))
+}
+
+// sayIfFar logs once that the masters are too far away for the timeout, and again after they were near.
+func (k *keeper) sayIfFar() {
+	c := k.c
+	trip, timeout := c.trip(), c.timeout()
+	far := 2*trip > timeout // an op may have to wait for the pipeline ahead of it
+	if far == k.far || c.logger == nil {
+		return
+	}
+	k.far = far
+	if !far {
+		return
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.logPanic("the handler of the logger", p)
+		}
+	}()
+	c.logger.LogAttrs(context.Background(), slog.LevelWarn, "redlock: round trips are too long for the node timeout",
+		slog.Duration("trip", trip.Round(time.Millisecond)), slog.Duration("node_timeout", timeout), slog.Duration("ttl", c.lock.ttl),
+		slog.String("remedy", "a longer TTL (WithTTL), a longer WithNodeTimeout if that is set, or masters that are nearer"))
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// stoppable is the clock of a process that can be stopped: time goes on, and its timers do not fire.
+type stoppable struct {
+	clock.Clock
+	stood atomic.Int64
+}
+
+func (c *stoppable) Elapsed() time.Duration {
+	return c.Clock.Elapsed() + time.Duration(c.stood.Load())
+}
+
+// Issue 26: a process that was stopped hears that it stood still, and not that the masters were out of reach. One whose masters were
+// out of reach does not hear that it stood still.
+func TestLost_processStoodStill_saysSo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happens func(clk *stoppable, masters []*nodetest.Master)
+		says    bool
+	}{
+		"stopped": {func(clk *stoppable, _ []*nodetest.Master) { clk.stood.Add(int64(12 * time.Second)) }, true},
+		"masters": {func(_ *stoppable, ms []*nodetest.Master) {
+			for _, m := range ms {
+				m.Crash()
+			}
+			time.Sleep(12 * time.Second)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clk := &stoppable{Clock: clock.Monotonic()}
+				var masters []*nodetest.Master
+				var nodes []node.Node
+				for _, name := range []string{"m0", "m1", "m2"} {
+					m := nodetest.NewMaster(name)
+					masters, nodes = append(masters, m), append(nodes, m.Node(node.Config{Clock: clk}))
+				}
+				c, err := redlock.New(t.Context(), nodes, redlock.WithClock(clk), redlock.WithUnsafeRecoveryOff())
+				noErr(t, err)
+				defer c.Close()
+				lease := locked(t, c.Mutex("x"))
+				tc.happens(clk, masters)
+				err = lease.Err()
+				wantIs(t, err, redlock.ErrLost)
+				if says := strings.Contains(err.Error(), "this process stood still for 1"); says != tc.says {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
