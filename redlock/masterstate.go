@@ -127,7 +127,9 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 		if wait.final {
 			e.To = MasterRefuses
 		}
-		e.Left, _ = wait.after()
+		if !wait.unclear {
+			e.Left, _ = wait.after()
+		}
 	}
 	at.judged = e
 	b.showLocked(i)
@@ -208,6 +210,9 @@ type waitError struct {
 	text  string        // what the master is
 	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
 	final bool          // the master will not vote again by itself
+	// unclear says that until is when more will be known, and not when the master votes.
+	unclear bool
+	minor   bool // it is an error of a round that does not wait for this master
 }
 
 func (w *waitError) Error() string { return w.text }
@@ -222,7 +227,7 @@ func (w *waitError) after() (d time.Duration, known bool) {
 
 func (w *waitError) Unwrap() []error {
 	var errs []error
-	if !w.final {
+	if !w.final && !w.minor {
 		errs = append(errs, ErrRecovering)
 	}
 	if w.err != nil {

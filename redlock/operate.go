@@ -362,7 +362,7 @@ const progressEvery = time.Second
 func refusedError(out *members.Outcome) error {
 	text := membership.Explain(out.View, out.Action)
 	for i, err := range out.Errs {
-		if err != nil && i == out.Action.Why.Master {
+		if err != nil && i == out.Action.Why.Master && out.View.Masters[i].Silence.Text == "" {
 			text += ": " + err.Error()
 		}
 	}

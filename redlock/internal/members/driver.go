@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -158,7 +159,7 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 	v := &membership.View{
 		Goal: d.cfg.Goal, Terms: d.cfg.Terms, Target: d.cfg.Target,
 		Masters: make([]membership.Master, len(d.order)),
-		Nonce:   d.nonce(), Who: d.cfg.Who, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
+		Nonce:   d.nonce(), Who: d.cfg.Who, ReadOnly: d.cfg.ReadOnly, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
 		NeverLocked: d.cfg.NeverLocked, Abandon: d.cfg.Abandon,
 	}
 	reqs := make([]*protocol.Request, len(d.order))
@@ -175,6 +176,9 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 		at.Name, at.Old, at.New = d.cfg.Nodes[i].Name(), d.cfg.Old[i], d.cfg.New[i]
 		at.Learned = reqs[k].Fields == nil
 		readings[k] = d.read(k, at, &reply)
+		if why := cause.Of(d.errs[k]); !at.Answered {
+			at.Silence = membership.Silence{Text: why.Text, Remedy: why.Remedy}
+		}
 	}
 	v.Now, v.Wall = d.cfg.Clock.Elapsed(), d.cfg.Clock.Wall()
 	d.judge(v, readings)
