@@ -53,3 +53,49 @@ func TestSim_heldWhileAMasterRecovers_isHeld(t *testing.T) {
 		wantErr(t, lease.Unlock(t.Context()), nil)
 	})
 }
+
+// The log of a clock that jumped says when the master votes again, and not when the client looks at it again.
+func TestSim_clockJumped_logSaysTheWholeWait(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		var said strings.Builder
+		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+		wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
+		c.masters[0].StepClock(20 * time.Second)
+		for range 5 {
+			time.Sleep(time.Second)
+			wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
+		}
+		for line := range strings.Lines(said.String()) {
+			if strings.Contains(line, "a master recovers") && (!strings.Contains(line, "30.6s") || strings.Contains(line, "for=50ms")) {
+				t.Error(line)
+			}
+		}
+		if !strings.Contains(said.String(), "votes again after 30.6s") {
+			t.Error(said.String())
+		}
+	})
+}
+
+// A client whose masters lost their records for good logs the command that helps.
+func TestSim_needsInit_logHasTheCommand(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		var said strings.Builder
+		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+		wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
+		for _, m := range c.masters {
+			m.Pause()
+		}
+		time.Sleep(2 * time.Minute) // nobody saw the list vote in the last maximum TTL
+		for _, m := range c.masters {
+			m.Flush()
+			m.Restart()
+			m.Resume()
+		}
+		time.Sleep(time.Minute)
+		if text := said.String(); !strings.Contains(text, "will not vote until somebody acts") || !strings.Contains(text, "redlock init --nothing-was-ever-locked --nodes URLS") {
+			t.Error(text)
+		}
+	})
+}
