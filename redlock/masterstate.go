@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -242,4 +243,19 @@ func textOf(err error) string {
 		return on.Err.Error()
 	}
 	return err.Error()
+}
+
+// explain adds to the refusal of master i why it does not vote, and until when.
+func (k *keeper) explain(i int, err error) error {
+	var state *protocol.RecordStateError
+	if k.driver == nil || !errors.As(err, &state) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w := k.waits[i]; w != nil {
+		return &node.Error{Node: k.c.nodes[i].Name(), Err: w}
+	}
+	// The master has refused since the last look.
+	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
 }

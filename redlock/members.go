@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
@@ -55,7 +54,7 @@ func (k *keeper) init(c *Client) {
 	k.driver = members.New(members.Config{
 		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.nodes, Old: old, New: make([]bool, len(c.nodes)),
 		Clock: c.clock, Rand: c.rand64, Timeout: max(c.nodeTimeout, DefaultNodeTimeout), Who: c.id,
-		Probe: c.board.refusesWrites,
+		Probe: c.board.refusesWrites, Namespace: string(c.namespace),
 	})
 }
 
@@ -390,19 +389,4 @@ func (k *keeper) reason() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.why
-}
-
-// explain adds to the refusal of master i why it does not vote, and until when.
-func (k *keeper) explain(i int, err error) error {
-	var state *protocol.RecordStateError
-	if k.driver == nil || !errors.As(err, &state) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if w := k.waits[i]; w != nil {
-		return &node.Error{Node: k.c.nodes[i].Name(), Err: w}
-	}
-	// The master has refused since the last look.
-	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
 }

@@ -200,7 +200,7 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 		}
 	}
 	host, _ := os.Hostname()
-	op := &operation{cfg: members.Config{Goal: goal, Clock: s.clock, Timeout: max(s.nodeTimeout, answerTimeout),
+	op := &operation{cfg: members.Config{Goal: goal, Namespace: string(s.namespace), Clock: s.clock, Timeout: max(s.nodeTimeout, answerTimeout),
 		Rand: s.rand64, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
 	if op.cfg.Terms, err = op.add(from, true); err == nil && to != nil {
 		op.cfg.Target, err = op.add(*to, false)

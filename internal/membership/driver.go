@@ -70,7 +70,7 @@ func Votes(v *View, i int, e Epoch) bool {
 
 // Remedy is what to do about master i, which answered and does not vote.
 func Remedy(v *View, i int) string {
-	status := StatusCommand + v.Terms.flags()
+	status := v.statusCommand()
 	switch _, timed := Left(v, i); Word(v, i) {
 	case "no record", "restarted":
 		return "a program of this list recovers it; if none runs: " + status

@@ -176,21 +176,18 @@ func (v *View) fill(text string, a Action) string {
 		if at.Silence.Remedy != "" {
 			cure = at.Silence.Remedy
 		} else if at.Answered {
-			cure = StatusCommand + v.Terms.flags() + " says what to do about it"
+			cure = v.statusCommand() + " says what to do about it"
 		}
 	}
 	lost := func(at *Master) bool {
 		return at.Old && at.Answered && (at.state().Phase == None || at.state().Phase == Quarantined)
 	}
-	var target string
-	if v.Target != nil {
-		target = strings.ReplaceAll(v.Target.flags(), "--", "--to-")
-	}
+	flags := v.flags()
 	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
 		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(), "{unfinished}", v.unfinished(),
 		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", v.Terms.Wait().Round(100*time.Millisecond).String(),
-		"{initnew}", InitNewCommand+v.Terms.flags(), "{init}", InitCommand+v.Terms.flags(), "{status}", StatusCommand+v.Terms.flags(),
-		"{change}", ChangeCommand+v.Terms.flags()+target, "{cancel}", CancelCommand+v.Terms.flags()).Replace(text)
+		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{status}", v.statusCommand(),
+		"{change}", ChangeCommand+flags+v.targetFlags(), "{cancel}", CancelCommand+flags).Replace(text)
 }
 
 // defaultCure is what helps where no error tells more.
@@ -230,6 +227,48 @@ func (t *Terms) flags() (s string) {
 	}
 	if t.Factor != usualFactor || t.Constant != usualConstant {
 		s += fmt.Sprintf(" --drift %v+%v", t.Factor, t.Constant)
+	}
+	if n := len(t.Masters); n < 3 || n%2 == 0 {
+		s += fmt.Sprintf(" --node-count %d", n)
+	}
+	return s
+}
+
+// flags are those of v.Terms, and the namespace.
+func (v *View) flags() string {
+	if v.Namespace != "" {
+		return v.Terms.flags() + " --namespace " + v.Namespace
+	}
+	return v.Terms.flags()
+}
+
+// targetFlags are those of the list that a change leads to, where they are not those of v.Terms, which they are by default.
+func (v *View) targetFlags() (s string) {
+	t := v.Target
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; t == nil && r.Intent.Target != (Epoch{}) {
+			t, _ = ParseTerms(r.Target)
+		}
+	}
+	if t == nil {
+		return ""
+	}
+	if t.MaxTTL != v.Terms.MaxTTL {
+		s += " --to-max-ttl " + t.MaxTTL.String()
+	}
+	if t.Factor != v.Terms.Factor || t.Constant != v.Terms.Constant {
+		s += fmt.Sprintf(" --to-drift %v+%v", t.Factor, t.Constant)
+	}
+	if n := len(t.Masters); n < 3 || n%2 == 0 {
+		s += fmt.Sprintf(" --to-node-count %d", n)
+	}
+	return s
+}
+
+func (v *View) statusCommand() string {
+	s := StatusCommand + v.flags()
+	if v.Terms.Fixed {
+		s += " --fixed" // init and reconfigure have no use for such a list
 	}
 	return s
 }

@@ -92,7 +92,15 @@ func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := NewView(Serve, terms, nil, NewMemory())
-	if got := v.fill("{init}", Action{}); got != "redlock init --nodes URLS --max-ttl 500ms --drift 0.02+1ms" {
+	v.Namespace = "team"
+	if got := v.fill("{init}", Action{}); got != "redlock init --nodes URLS --max-ttl 500ms --drift 0.02+1ms --namespace team" {
+		t.Error(got)
+	}
+	even, err := NewTerms([]string{"a", "b", "c", "d"}, 30*time.Second, 0.01, 2*time.Millisecond, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := NewView(Serve, even, nil, NewMemory()).fill("{status}", Action{}); got != "redlock status --wait --nodes URLS --node-count 4 --fixed" {
 		t.Error(got)
 	}
 }

@@ -52,7 +52,9 @@ type View struct {
 	Who     string // this process, for people
 	// ReadOnly: this process only looks, and lets no master vote. Only words rest on it.
 	ReadOnly bool
-	Memory   *Memory
+	// Namespace of the masters' records. Only words rest on it.
+	Namespace string
+	Memory    *Memory
 
 	// The operator's words. NeverLocked: nothing was ever locked with these masters. Abandon: an unfinished change is
 	// given up for the list that Init begins.

@@ -36,6 +36,8 @@ type Config struct {
 	Timeout  time.Duration // for an answer of one master
 	Who      string        // this process, for people
 	URLs     string        // of both lists, without passwords, for people
+	// Namespace of the records, for people.
+	Namespace string
 
 	NeverLocked, Abandon bool // see membership.View
 	ReadOnly             bool // nothing is written
@@ -159,7 +161,7 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 	v := &membership.View{
 		Goal: d.cfg.Goal, Terms: d.cfg.Terms, Target: d.cfg.Target,
 		Masters: make([]membership.Master, len(d.order)),
-		Nonce:   d.nonce(), Who: d.cfg.Who, ReadOnly: d.cfg.ReadOnly, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
+		Nonce:   d.nonce(), Who: d.cfg.Who, ReadOnly: d.cfg.ReadOnly, Namespace: d.cfg.Namespace, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
 		NeverLocked: d.cfg.NeverLocked, Abandon: d.cfg.Abandon,
 	}
 	reqs := make([]*protocol.Request, len(d.order))
