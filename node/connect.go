@@ -100,11 +100,11 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 		err = c.Ping(ctx).Err() // makes go-redis connect, and so greet
 	}
 	if err != nil {
-		c.close()
 		if c.refused != nil {
 			err = c.refused
 		}
-		err = said.or(err)
+		c.close()
+		err = r.whyHungUp(ctx, said.or(err))
 		if r.locator.Several() && socket != nil {
 			err = fmt.Errorf("at %v: %w", socket.RemoteAddr(), err)
 		}
@@ -126,7 +126,13 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 		plain := &net.Dialer{Timeout: r.cfg.DialTimeout, KeepAlive: time.Minute}
 		dial = plain.DialContext
 		if opts.TLSConfig != nil {
-			dial = (&tls.Dialer{NetDialer: plain, Config: opts.TLSConfig}).DialContext
+			dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := plain.DialContext(ctx, network, addr)
+				if err != nil {
+					return nil, err
+				}
+				return handshake(ctx, c, addr, opts.TLSConfig, r.cfg.DialTimeout)
+			}
 		}
 	}
 	network := opts.Network
@@ -162,4 +168,24 @@ func closeWith(ctx context.Context, socket net.Conn) (hangUp func()) {
 		unhook()
 		_ = socket.Close()
 	}
+}
+
+// handshake returns TLS on c, or closes c. Its error is an ErrTLS: a server that speaks no TLS does not answer it, and
+// would else look like one that is out of reach.
+func handshake(ctx context.Context, c net.Conn, addr string, cfg *tls.Config, limit time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if cfg.ServerName == "" {
+		cfg = cfg.Clone()
+		cfg.ServerName = addr
+		if host, _, err := net.SplitHostPort(addr); err == nil {
+			cfg.ServerName = host
+		}
+	}
+	t := tls.Client(c, cfg)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("%w: %w", protocol.ErrTLS, err)
+	}
+	return t, nil
 }

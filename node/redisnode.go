@@ -74,6 +74,7 @@ type redisNode struct {
 	spareOps      []*protocol.Op
 	spareEntries  []*unacked.Entry
 	pipe          wire.Pipeline
+	asked         time.Time // when the lane last asked the server why it hung up
 }
 
 var _ Node = (*redisNode)(nil)

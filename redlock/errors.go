@@ -221,10 +221,27 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	if e.kind == ErrRecovering || e.kind == ErrRefused {
 		e.why = c.keeper.reason()
 	}
+	if e.kind != ErrRecovering {
+		e.ofOneKind()
+	}
 	if e.kind == ErrHeld || e.kind == ErrRecovering {
 		e.RetryAfter = counting.FreeAfter(replies, waits, c.need)
 	}
 	return e
+}
+
+// ofOneKind keeps a minority of masters that recover from making this an ErrRecovering too: a lock that another has is held, and
+// nobody waits for those masters.
+func (e *RoundError) ofOneKind() {
+	for i, err := range e.nodes.WrappedErrors() {
+		var on *node.Error
+		var wait *waitError
+		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.final {
+			minor := *wait
+			minor.minor = true
+			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: &minor}
+		}
+	}
 }
 
 // count counts the vote of master i.

@@ -167,7 +167,7 @@ func TestStatus_majorityForgotAndMastersGone_saysTheCure(t *testing.T) {
 			noErr(t, ms.servers[i].Restart(t.Context()))
 		}
 	}
-	cure := []string{"3 of 5 masters", "2 of 5 masters", ms.servers[4].Addr(), "start an empty server under its old name", "redlock init --nodes URLS"}
+	cure := []string{"3 of 5 masters", ms.servers[3].Addr() + " is out of reach", ms.servers[4].Addr() + " is out of reach", "start an empty server under its old name", "redlock init --nodes URLS"}
 	s, err := redlock.ReadStatus(t.Context(), list(urls, quick...))
 	noErr(t, err)
 	if s.Standing != redlock.NeedsMasters {
@@ -182,8 +182,8 @@ func TestStatus_majorityForgotAndMastersGone_saysTheCure(t *testing.T) {
 	wantNotOpened(t, urls, redlock.ErrNeedsInit, cure, quick...)
 	err = redlock.Reconfigure(t.Context(), list(urls, quick...), list(urls[:3], quick...), nil)
 	wantIs(t, err, redlock.ErrUnreachable)
-	wantText(t, err, "redlock status --wait", "says what to do if they cannot recover")
-	wantText(t, redlock.Init(t.Context(), list(urls, quick...), nil), "if it is gone for good, start an empty server under its old name")
+	wantText(t, err, "redlock status --wait", "hear what to do if they cannot recover")
+	wantText(t, redlock.Init(t.Context(), list(urls, quick...), nil), "if one is gone for good, start an empty server under its old name")
 
 	others := startMasters(t, 2, localredis.Config{})
 	for i := range others.servers {

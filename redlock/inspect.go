@@ -149,8 +149,8 @@ func (in *Inspection) read(replies []protocol.Reply) {
 	lefts := make(map[string][]time.Duration)
 	for i := range replies {
 		at := replies[i].Inspected
-		if at == nil {
-			continue
+		if at == nil || !at.Votes {
+			continue // the vote of a master in quarantine counts for nobody: possible has it
 		}
 		for _, v := range at.Votings {
 			h := holders[v.Field]

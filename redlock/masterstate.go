@@ -128,7 +128,9 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 		if wait.final {
 			e.To = MasterRefuses
 		}
-		e.Left, _ = wait.after()
+		if !wait.unclear {
+			e.Left, _ = wait.after()
+		}
 	}
 	at.judged = e
 	b.showLocked(i)
@@ -209,6 +211,9 @@ type waitError struct {
 	text  string        // what the master is
 	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
 	final bool          // the master will not vote again by itself
+	// unclear says that until is when more will be known, and not when the master votes.
+	unclear bool
+	minor   bool // it is an error of a round that does not wait for this master
 }
 
 func (w *waitError) Error() string { return w.text }
@@ -223,7 +228,7 @@ func (w *waitError) after() (d time.Duration, known bool) {
 
 func (w *waitError) Unwrap() []error {
 	var errs []error
-	if !w.final {
+	if !w.final && !w.minor {
 		errs = append(errs, ErrRecovering)
 	}
 	if w.err != nil {
@@ -238,4 +243,19 @@ func textOf(err error) string {
 		return on.Err.Error()
 	}
 	return err.Error()
+}
+
+// explain adds to the refusal of master i why it does not vote, and until when.
+func (k *keeper) explain(i int, err error) error {
+	var state *protocol.RecordStateError
+	if k.driver == nil || !errors.As(err, &state) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w := k.waits[i]; w != nil {
+		return &node.Error{Node: k.c.nodes[i].Name(), Err: w}
+	}
+	// The master has refused since the last look.
+	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
 }

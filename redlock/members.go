@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
@@ -56,7 +55,7 @@ func (k *keeper) init(c *Client) {
 	k.driver = members.New(members.Config{
 		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.nodes, Old: old, New: make([]bool, len(c.nodes)),
 		Clock: c.clock, Rand: c.rand64, Timeout: func() time.Duration { return max(c.timeout(), DefaultNodeTimeout) }, Who: c.id,
-		Probe: c.board.refusesWrites,
+		Probe: c.board.refusesWrites, Namespace: string(c.namespace),
 	})
 }
 
@@ -338,9 +337,13 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 		return &waitError{c: k.c, err: err, text: err.Error(), final: true}
 	}
 	switch {
-	case out.Pending[p], v.Masters[p].Moved:
-		w.err, w.text = node.ErrClock, "its clock jumped"
-		w.until = v.Now + lookAgain
+	case v.Masters[p].Moved:
+		w.err, w.text = node.ErrClock, fmt.Sprintf("its clock jumped: it votes again after %v", k.wait())
+		w.until = v.Now + v.Terms.Wait()
+		return w
+	case out.Pending[p]:
+		w.err, w.text = node.ErrClock, fmt.Sprintf("its clock jumped, or this host's did: if it was its own, it votes again after %v", k.wait())
+		w.until, w.unclear = v.Now+lookAgain, true
 		return w
 	case out.Clocks.Doubted[p]:
 		w.err, w.text = node.ErrClock, "its clock and another one have moved apart, and no third one tells which of them"
@@ -351,17 +354,24 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 	left, waits := membership.Left(v, p)
 	switch a := &out.Action; {
 	case needsWord(a):
-		w.final = true
+		w.text, w.final = membership.Explain(v, *a), true
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
 		w.err, w.until = ErrUnfinished, k.change+k.c.epoch.terms.Wait()
-		w.final = v.Now > w.until+DefaultPatience // its process may have died
+		if w.final = v.Now > w.until+DefaultPatience; w.final { // its process may have died
+			w.text = membership.Explain(v, *a)
+		}
 	case waits && left > 0:
 		w.until = v.Now + left
 	case !waits:
 		w.until = v.Now + k.c.epoch.terms.Wait()
 	}
 	return w
+}
+
+// wait is how long a master must not vote after its clock jumped, for people.
+func (k *keeper) wait() time.Duration {
+	return k.c.epoch.terms.Wait().Round(100 * time.Millisecond)
 }
 
 // recovering is how many masters do not vote, by the last look.
@@ -381,19 +391,4 @@ func (k *keeper) reason() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.why
-}
-
-// explain adds to the refusal of master i why it does not vote, and until when.
-func (k *keeper) explain(i int, err error) error {
-	var state *protocol.RecordStateError
-	if k.driver == nil || !errors.As(err, &state) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if w := k.waits[i]; w != nil {
-		return &node.Error{Node: k.c.nodes[i].Name(), Err: w}
-	}
-	// The master has refused since the last look.
-	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
 }

@@ -29,14 +29,14 @@ func TestOpen_misconfiguredMinority_opensAndSaysSo(t *testing.T) {
 	}{
 		"policy": {func(t *testing.T, ms *masters, _ []string) {
 			noErr(t, ms.direct[2].ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-		}, []string{"allkeys-lru", "set maxmemory-policy noeviction"}, "cannot be used"},
+		}, []string{"allkeys-lru", "set maxmemory-policy noeviction"}, "may evict locks: run CONFIG SET maxmemory-policy noeviction"},
 		"replica": {func(t *testing.T, ms *masters, _ []string) {
 			host, port, _ := strings.Cut(ms.servers[0].Addr(), ":")
 			noErr(t, ms.direct[2].Do(t.Context(), "replicaof", host, port).Err())
-		}, []string{"not a master", "name its master instead"}, "cannot be used"},
+		}, []string{"not a master", "name its master instead"}, "is a replica: name its master instead"},
 		"run_id hidden": {func(t *testing.T, ms *masters, urls []string) {
 			urls[2] = "redis://" + quorumtest.Hiding(t, ms.servers[2].Addr(), "run_id") + "?name=" + ms.servers[2].Addr()
-		}, []string{"run_id", "not a proxy"}, "cannot be used"},
+		}, []string{"run_id", "not a proxy"}, "does not tell what the lock must know"},
 		"another list": {func(t *testing.T, ms *masters, _ []string) {
 			others := startMasters(t, 2, localredis.Config{})
 			noErr(t, ms.direct[2].FlushAll(t.Context()).Err())

@@ -222,7 +222,7 @@ func TestStatus_masterRefusesWrites(t *testing.T) {
 		noErr(t, err)
 		want := map[bool][]string{false: {"nothing can be locked", "OOM", "NOREPLICAS", "min-replicas-to-write"}, true: {"a quorum votes", ms.servers[1].Addr(), "OOM"}}[minority]
 		wantText(t, errors.New(s.Text), want...)
-		if s.Standing != redlock.SomeRecover {
+		if want := map[bool]redlock.Standing{false: redlock.TooFewVote, true: redlock.SomeRecover}[minority]; s.Standing != want {
 			t.Errorf("%v: %s", s.Standing, s.Text)
 		}
 		for _, m := range s.Masters {

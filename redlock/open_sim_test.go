@@ -91,7 +91,7 @@ func TestSim_open_allRestartedAndAClientLives_noOperatorIsCalled(t *testing.T) {
 			defer n.Close()
 			list.Nodes = append(list.Nodes, n)
 		}
-		if s, err := redlock.ReadStatus(t.Context(), list); err != nil || s.Standing != redlock.SomeRecover {
+		if s, err := redlock.ReadStatus(t.Context(), list); err != nil || s.Standing != redlock.TooFewVote {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})

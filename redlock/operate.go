@@ -200,8 +200,9 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 		}
 	}
 	host, _ := os.Hostname()
-	op := &operation{cfg: members.Config{Goal: goal, Clock: s.clock, Timeout: func() time.Duration { return max(s.nodeTimeout, answerTimeout) },
-		Rand: s.rand64, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
+	op := &operation{cfg: members.Config{Goal: goal, Namespace: string(s.namespace), Clock: s.clock,
+		Timeout: func() time.Duration { return max(s.nodeTimeout, answerTimeout) },
+		Rand:    s.rand64, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
 	if op.cfg.Terms, err = op.add(from, true); err == nil && to != nil {
 		op.cfg.Target, err = op.add(*to, false)
 	}
@@ -362,7 +363,7 @@ const progressEvery = time.Second
 func refusedError(out *members.Outcome) error {
 	text := membership.Explain(out.View, out.Action)
 	for i, err := range out.Errs {
-		if err != nil && i == out.Action.Why.Master {
+		if err != nil && i == out.Action.Why.Master && out.View.Masters[i].Silence.Text == "" {
 			text += ": " + err.Error()
 		}
 	}

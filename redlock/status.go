@@ -4,13 +4,12 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/internal/members"
 )
 
@@ -19,7 +18,7 @@ type Standing uint8
 
 const (
 	AllVote        Standing = iota // every master votes
-	SomeRecover                    // a quorum of masters is reachable, but not every master votes
+	SomeRecover                    // a quorum votes, so locks work; not every master votes
 	Changing                       // a change of masters is unfinished
 	NeedsInit                      // only an operator knows whether this list is the right one: see [Init]
 	NoQuorum                       // fewer masters than a quorum are reachable
@@ -27,10 +26,11 @@ const (
 	BadRecord                      // the record of a master cannot be read
 	NeedsMasters                   // as NeedsInit, and masters that are out of reach must be started or replaced first
 	OneMasterTwice                 // the list names one master twice, so no program can open it
+	TooFewVote                     // a quorum of masters is reachable, and fewer than a quorum vote: nothing can be locked yet
 	standingCount  = iota
 )
 
-var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record", "needs masters", "one master twice"}
+var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record", "needs masters", "one master twice", "too few vote"}
 
 // String returns s in words, for example "needs init".
 func (s Standing) String() string {
@@ -46,11 +46,13 @@ func (s Standing) needsWord() bool { return s == NeedsInit || s == NeedsMasters 
 // Status is the state of a list of masters when they were read.
 type Status struct {
 	Standing Standing
-	Text     string         // one line: what is wrong, on which master, and what to do
-	Left     time.Duration  // until the last quarantined master may vote; 0 if that is not known
-	Epoch    string         // "number.id"; empty if no quorum was seen to vote
-	Masters  []MasterStatus // sorted by name
-	Change   *ChangeStatus  // nil if no change is unfinished
+	// Reason names what Text says, in words that never change; docs/messages.md lists them. It is empty if all masters vote.
+	Reason  string
+	Text    string         // one line: what is wrong, on which master, and what to do
+	Left    time.Duration  // until the last quarantined master may vote; 0 if that is not known
+	Epoch   string         // "number.id"; empty if no quorum was seen to vote
+	Masters []MasterStatus // sorted by name
+	Change  *ChangeStatus  // nil if no change is unfinished
 
 	_ struct{}
 }
@@ -63,6 +65,9 @@ type MasterStatus struct {
 	Text  string        // State in more words
 	Left  time.Duration // until the master may vote, if it is quarantined; else 0
 	Err   error         // why the master did not answer, refuses writes, or has a record that cannot be read; else nil
+	// Cause names why the master does not vote, in words that never change; docs/messages.md lists them. Remedy is what to do
+	// about it. Both are empty for a master that votes.
+	Cause, Remedy string
 }
 
 // ChangeStatus is an unfinished change of masters.
@@ -130,7 +135,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
 		default:
 			if s.Standing == AllVote || s.Standing == NotThisList ||
-				s.Standing.needsWord() && !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
+				s.Standing.needsWord() && a.Kind == membership.Refuse && !twice.goOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
 				return s, nil
 			}
 			pause = progressEvery
@@ -155,7 +160,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 // status returns the Status that out shows.
 func (op *operation) status(out *members.Outcome) *Status {
 	v := out.View
-	s := &Status{Text: membership.Explain(v, out.Action)}
+	s := &Status{Text: membership.Explain(v, out.Action), Reason: membership.Situation(v, out.Action)}
 	votes, answered, mute := 0, 0, 0 // mute: refuse writes
 	if n := v.Memory.Number; n != 0 {
 		s.Epoch = membership.Epoch{Number: n, ID: v.Terms.ID}.String()
@@ -165,8 +170,9 @@ func (op *operation) status(out *members.Outcome) *Status {
 		m := MasterStatus{Name: at.Name, State: membership.Word(v, i), Text: membership.Describe(v, i), Err: out.Errs[i],
 			Votes: membership.Votes(v, i, membership.Epoch{Number: v.Memory.Number, ID: v.Terms.ID})}
 		if no := op.writes.of(at.Name); no != nil && at.Answered {
-			m.State, m.Text, m.Err, m.Votes, mute = "refuses", "refuses writes", no, false, mute+1
+			m.State, m.Text, m.Err, m.Votes, mute = "refuses", cause.Of(no).Text, no, false, mute+1
 		}
+		m.Cause, m.Remedy = op.remedy(v, i, &m)
 		m.Left, _ = membership.Left(v, i)
 		s.Left = max(s.Left, m.Left)
 		if m.Votes {
@@ -183,47 +189,60 @@ func (op *operation) status(out *members.Outcome) *Status {
 			}
 		}
 	}
-	s.Standing = standing(out, votes == len(v.Masters), answered, s.Change != nil)
-	if s.Standing == AllVote {
-		s.Text = fmt.Sprintf("all %d masters vote", len(v.Masters))
-	} else if s.Standing == SomeRecover && votes >= v.Terms.Quorum() {
-		s.Text = "a quorum votes, so locks work; " + s.missing()
-	} else if s.Standing == SomeRecover && len(v.Masters)-mute < v.Terms.Quorum() {
-		s.Text = "no quorum takes writes, so nothing can be locked; " + s.missing()
-	} else if s.Standing == BadRecord {
-		s.Text = out.BadRecord().Error()
-	} else if s.Standing == OneMasterTwice {
-		s.Text = wrongList(out.Errs).Error()
+	s.Standing = standing(out, votes, answered, s.Change != nil)
+	switch s.Standing {
+	case AllVote:
+		s.Reason, s.Text = "", fmt.Sprintf("all %d masters vote", len(v.Masters))
+	case SomeRecover:
+		s.say(cause.LocksWork, s.missing())
+	case TooFewVote:
+		word := cause.LocksWait
+		if len(v.Masters)-mute < v.Terms.Quorum() {
+			word = cause.NoWrites
+		}
+		s.say(word, s.missing())
+	case NoQuorum:
+		s.say(cause.NoQuorum, s.missing())
+	case BadRecord:
+		s.say(cause.BadRecord, out.BadRecord().Error())
+	case OneMasterTwice:
+		s.say(cause.OneMasterTwice, wrongList(out.Errs).Error())
 	}
 	return s
+}
+
+func (s *Status) say(word, masters string) { s.Reason, s.Text = word, cause.Verdict(word, masters) }
+
+// remedy is why master i, which m describes, does not vote, and what to do about it.
+func (op *operation) remedy(v *membership.View, i int, m *MasterStatus) (word, remedy string) {
+	switch {
+	case m.Votes:
+		return "", ""
+	case m.Err != nil:
+		c := cause.Of(m.Err)
+		return c.Word, c.Remedy
+	}
+	return m.State, membership.Remedy(v, i)
 }
 
 // missing says which masters do not vote, and what to do about each.
 func (s *Status) missing() string {
 	var parts []string
 	for i := range s.Masters {
-		m := &s.Masters[i]
-		switch {
-		case m.Votes:
-		case isUnusable(m.Err):
-			parts = append(parts, fmt.Sprintf("%s cannot be used: %s", m.Name, strings.TrimPrefix(plain(m.Err), m.Name+": master unreachable: ")))
-		case errors.Is(m.Err, node.ErrNoWrites):
-			parts = append(parts, plain(m.Err))
-		case m.Err != nil:
-			parts = append(parts, fmt.Sprintf("%s %s: start it, or correct its URL", m.Name, m.Text))
-		default:
-			parts = append(parts, fmt.Sprintf("%s %s: a client of this list recovers it, or %s", m.Name, m.Text, membership.StatusCommand))
+		if m := &s.Masters[i]; !m.Votes {
+			part := m.Name + " " + m.Text
+			if m.Remedy != "" {
+				part += ": " + m.Remedy
+			}
+			parts = append(parts, part)
 		}
 	}
 	return strings.Join(parts, "; ")
 }
 
-// plain is the text of an error that says what to do, without the prefixes that each layer added.
-func plain(err error) string { return strings.ReplaceAll(err.Error(), "node: ", "") }
-
-// standing returns the Standing of the first condition that holds, the most serious first. all
-// says that all masters vote, answered how many answered, and change that a change is unfinished.
-func standing(out *members.Outcome, all bool, answered int, change bool) Standing {
+// standing returns the Standing of the first condition that holds, the most serious first. votes and answered
+// say how many masters do, and change that a change is unfinished.
+func standing(out *members.Outcome, votes, answered int, change bool) Standing {
 	refused := out.Action.Kind == membership.Refuse
 	switch code := out.Action.Why.Code; {
 	case out.BadRecord() != nil:
@@ -236,12 +255,14 @@ func standing(out *members.Outcome, all bool, answered int, change bool) Standin
 		return NoQuorum
 	case change:
 		return Changing
-	case all:
+	case votes == len(out.View.Masters):
 		return AllVote
-	case refused && code == membership.NeedsWord:
+	case refused && code == membership.NeedsWord, code == membership.Begun:
 		return NeedsInit
 	case refused && code == membership.NeedsMasters:
 		return NeedsMasters
+	case votes < out.View.Terms.Quorum():
+		return TooFewVote
 	}
 	return SomeRecover
 }

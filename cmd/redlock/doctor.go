@@ -18,6 +18,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
@@ -75,9 +76,7 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	list := d.list()
-	list.Options = append(list.Options, redlock.WithNodeCount(0)) // how many there are is judged too
-	status, err := redlock.ReadStatus(ctx, list)
+	status, err := redlock.ReadStatus(ctx, d.list())
 	v := judge(patients, status, err)
 	if d.namespace != "" && err == nil {
 		v.ACL = "ACL SETUSER " + d.namespace + " reset resetchannels on >PASSWORD " + strings.Join(protocol.Namespace(d.namespace).ACL(), " ")
@@ -100,6 +99,7 @@ const refused = "refused"
 type verdict struct {
 	Standing   string      `json:"standing"` // refused, or as status says
 	ExitCode   int         `json:"exit_code"`
+	Reason     string      `json:"reason,omitempty"`
 	Text       string      `json:"text,omitempty"`
 	Complaints []complaint `json:"complaints,omitempty"`
 	Masters    []patient   `json:"masters"`
@@ -108,8 +108,16 @@ type verdict struct {
 
 // complaint is what is wrong with single masters.
 type complaint struct {
-	Kind string `json:"kind"` // refused, silent or far
-	Text string `json:"text"`
+	Kind   string `json:"kind"` // refused, silent or far
+	Text   string `json:"text"`
+	Cause  string `json:"cause,omitempty"` // a word that never changes: docs/messages.md
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// complaintOf is err of one master, with what to do about it.
+func complaintOf(kind string, err error) complaint {
+	c := cause.Of(err)
+	return complaint{kind, text.OneLine(err), c.Word, c.Remedy}
 }
 
 func judge(patients []patient, status *redlock.Status, err error) verdict {
@@ -121,13 +129,13 @@ func judge(patients []patient, status *redlock.Status, err error) verdict {
 	v.Complaints = append(v.Complaints, far(patients)...)
 	switch {
 	case err != nil:
-		v.Standing, v.ExitCode, v.Text = refused, exitRefused, text.OneLine(err)
+		v.Standing, v.ExitCode, v.Text = refused, exitRefused, plain(err)
 	case bad && status.Standing != redlock.NoQuorum:
 		v.Standing, v.ExitCode = refused, exitRefused
 	case status.Standing == redlock.NotThisList:
 		v.Standing, v.ExitCode, v.Text = refused, exitRefused, status.Text
 	default:
-		v.Standing, v.ExitCode, v.Text = status.Standing.String(), exitOf(status.Standing), status.Text
+		v.Standing, v.ExitCode, v.Reason, v.Text = status.Standing.String(), exitOf(status.Standing), status.Reason, status.Text
 	}
 	return v
 }
@@ -151,6 +159,9 @@ func (v *verdict) print(w io.Writer) {
 	}
 	for _, c := range v.Complaints {
 		text.Paragraph(w, c.Kind, c.Text)
+		if !strings.Contains(c.Text, c.Remedy) {
+			text.Paragraph(w, "do", c.Remedy)
+		}
 	}
 	switch {
 	case v.Standing != refused:
@@ -179,12 +190,12 @@ func (v *verdict) complain() (bad bool) {
 	for _, p := range v.Masters {
 		switch first, ok := names[p.runID]; {
 		case p.err != nil && !p.reached:
-			v.Complaints = append(v.Complaints, complaint{"silent", text.OneLine(p.err)})
+			v.Complaints = append(v.Complaints, complaintOf("silent", p.err))
 			continue
 		case p.err != nil:
-			v.Complaints, bad = append(v.Complaints, complaint{refused, text.OneLine(p.err)}), true
+			v.Complaints, bad = append(v.Complaints, complaintOf(refused, p.err)), true
 		case ok:
-			v.Complaints = append(v.Complaints, complaint{refused, fmt.Sprintf("%s and %s are the same master: name it once", first, p.Name)})
+			v.Complaints = append(v.Complaints, complaint{refused, fmt.Sprintf("%s and %s are the same master: name it once", first, p.Name), "same master", "name it once"})
 			bad = true
 		}
 		names[p.runID] = p.Name

@@ -48,7 +48,7 @@ func TestDoctor(t *testing.T) {
 		want  []string
 	}{
 		"good masters": {good, 5, []string{
-			"master server eviction aof clock state", " " + version + " noeviction off ", " ±", " no record", "needs init: 3 of 3 masters", "if this list is still the right one", "redlock init --nodes URLS"}},
+			"master server eviction aof clock state", " " + version + " noeviction off ", " ±", " no record", "needs init: 3 of 3 masters", "if they are new: redlock init --nothing-was-ever-locked --nodes URLS"}},
 		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, 5, []string{"noeviction always ", "noeviction unknown "}},
 		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitRefused, []string{
 			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},
@@ -63,8 +63,8 @@ func TestDoctor(t *testing.T) {
 		"password right": {[]string{good[0], good[1], locked.URL()}, 5, []string{"needs init"}},
 		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitRefused, []string{
 			"refused 127.0.0.1:" + port(good[1]) + " and localhost:" + port(good[1]) + " are the same master: name it once"}},
-		"an even number": {good[:2], exitRefused, []string{"refused ", "2 masters", "WithNodeCount(2)"}},
-		"one silent":     {[]string{good[0], good[1], dead}, exitNeedsMasters, []string{"silent 127.0.0.1:1", "needs masters: 2 of 3 masters (", "(127.0.0.1:1) are out of reach"}},
+		"an even number": {good[:2], exitRefused, []string{"refused ", "2 masters", "--node-count 2"}},
+		"one silent":     {[]string{good[0], good[1], dead}, exitNeedsMasters, []string{"silent 127.0.0.1:1", "needs masters: 2 of 3 masters (", "127.0.0.1:1 is out of reach (connection refused)"}},
 		"two silent": {[]string{good[0], dead, "redis://127.0.0.1:2"}, exitMasters, []string{
 			"silent 127.0.0.1:1", "no quorum", "is out of reach"}},
 	} {
@@ -138,7 +138,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
 	set(t, three[0], func(rs *membership.RecordState) { rs.Phase, rs.Nonce = membership.Quarantined, 5 })
-	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "no program times its wait: a client of this list recovers it")
+	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "no program times its wait: a program of this list lets it vote then; if none runs: redlock status --wait")
 	set(t, three[0], func(rs *membership.RecordState) { rs.Incarnation = "another" })
 	expect("one restarted", exitRecovers, three, "restarted", "may have forgotten votes")
 	set(t, three[1], func(rs *membership.RecordState) { rs.Incarnation = "another" })
@@ -236,7 +236,7 @@ func TestDoctor_masterRefusesWrites(t *testing.T) {
 	}
 	code, stdout, _ := cli(t, "status", "--nodes", strings.Join(nodes, ","))
 	said = strings.Join(strings.Fields(stdout), " ")
-	for _, want := range []string{addr + " refuses ", "a quorum votes, so locks work; " + addr + ": the master refuses writes: OOM"} {
+	for _, want := range []string{addr + " refuses ", "a quorum votes, so locks work; " + addr + " refuses writes: its memory is full (OOM)"} {
 		if code != exitRecovers || !strings.Contains(said, want) {
 			t.Errorf("exit code %d, no %q in %s", code, want, said)
 		}

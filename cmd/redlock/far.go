@@ -22,6 +22,6 @@ func far(patients []patient) []complaint {
 	if 2*trip <= protocol.DefaultNodeTimeout {
 		return nil
 	}
-	return []complaint{{"far", fmt.Sprintf("a round trip to a quorum of the masters takes %v: a TTL below %v is too short for it, and so is a WithNodeTimeout below %v",
+	return []complaint{{Kind: "far", Cause: "far", Remedy: "use a longer TTL, and no shorter WithNodeTimeout", Text: fmt.Sprintf("a round trip to a quorum of the masters takes %v: a TTL below %v is too short for it, and so is a WithNodeTimeout below %v",
 		trip.Round(time.Millisecond), (2 * trip * time.Duration(n)).Round(10*time.Millisecond), (2 * trip).Round(time.Millisecond))}}
 }

@@ -234,7 +234,9 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		case m.Err != nil:
 			vote = "does not answer"
 		case len(m.Holders) > 0:
-			left, vote = short(m.Left), strings.Join(m.Holders, ", ")
+			if left, vote = short(m.Left), strings.Join(m.Holders, ", "); !m.Votes {
+				vote += " (not counted: this master waits)"
+			}
 		case m.Rest > 0:
 			left, vote = short(m.Rest), "rests"
 		case !m.Votes:

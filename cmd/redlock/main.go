@@ -23,6 +23,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -122,15 +123,31 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock: interrupted")
 	default:
-		fmt.Fprintf(stderr, "redlock: %s\n", plain(err))
+		complain(stderr, cmd, "redlock: "+plain(err))
 	}
 	return exitCode(err)
 }
 
+// complain prints an error. A long one has line breaks, except where the lines of another command are around it.
+func complain(w io.Writer, cmd *cobra.Command, said string) {
+	if len(said) > longLine && cmd.Name() != "run" && cmd.Name() != "elect" {
+		text.Say(w, said)
+		return
+	}
+	fmt.Fprintln(w, said)
+}
+
+// longLine is how long a line may be that programs may read.
+const longLine = 200
+
 // plain is err's text in one line, without the library's name before each part: the program has the same.
 func plain(err error) string {
-	return strings.ReplaceAll(strings.TrimPrefix(text.OneLine(err), "redlock: "), ": redlock: ", ": ")
+	s := strings.ReplaceAll(strings.TrimPrefix(text.OneLine(err), "redlock: "), ": redlock: ", ": ")
+	return nodeCount.ReplaceAllString(s, "--node-count $1")
 }
+
+// nodeCount is the option that the flag --node-count is, in errors of the library.
+var nodeCount = regexp.MustCompile(`WithNodeCount\((\d+)\)`)
 
 // newRoot returns the commands. began becomes true when the command line was good and a command begins: every error before that is one of
 // the command line.

@@ -58,6 +58,7 @@ type masters struct {
 	maxTTL    time.Duration
 	drift     drift
 	fixed     bool
+	count     int    // how many masters are wanted; 0: an odd number of 3 or more
 	namespace string // empty: none
 }
 
@@ -67,6 +68,7 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	fs.Var(&m.nodes, name, what)
 	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
 	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
+	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, knowingly: 2 or 4 (default: any odd number of 3 or more)")
 	if prefix == "" { // a change stays within its namespace
 		fs.StringVar(&m.namespace, "namespace", "", "`NAME` of the namespace of its clients (default none)")
 	}
@@ -101,6 +103,9 @@ func (m *masters) verify(where func(i int) string) error {
 	}
 	if m.maxTTL < minTime {
 		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
+	}
+	if m.count < 0 {
+		return fmt.Errorf("--%snode-count %d: want 1 or more", m.prefix, m.count)
 	}
 	return nil
 }
@@ -147,7 +152,7 @@ func (m *masters) read(flag, file string) (where func(i int) string, err error) 
 
 func (m *masters) list() redlock.List {
 	// The default TTL must fit below a smaller maximum; none is taken.
-	opts := []redlock.Option{redlock.WithNodeCount(len(m.nodes)), redlock.WithMaxTTL(m.maxTTL),
+	opts := []redlock.Option{redlock.WithNodeCount(m.count), redlock.WithMaxTTL(m.maxTTL),
 		redlock.WithTTL(min(m.maxTTL, redlock.DefaultTTL)), redlock.WithDrift(clock.Drift(m.drift))}
 	if m.fixed {
 		opts = append(opts, redlock.WithFixedMasters())

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -99,12 +100,14 @@ const (
 	exitNeedsInit    = 5
 	exitRecovers     = 6
 	exitNeedsMasters = 7
+	exitTooFewVote   = 8
 )
 
 const exitCodesOfMasters = `exit code: 0 all masters vote, 1 the masters belong to another list, 2 usage,
 3 fewer masters than a quorum answer, 4 a change of masters is unfinished, 5 an
-operator's word is needed, 6 some recover, or a minority is out of reach, 7 as 5,
-and masters that are gone must be replaced first
+operator's word is needed, 6 locks work, and a minority does not vote, 7 as 5, and
+masters that are gone must be replaced first, 8 no lock can be taken until masters
+vote again
 `
 
 // exitOf is the exit code of what the masters are in.
@@ -114,6 +117,8 @@ func exitOf(s redlock.Standing) int {
 		return exitOK
 	case redlock.SomeRecover:
 		return exitRecovers
+	case redlock.TooFewVote:
+		return exitTooFewVote
 	case redlock.Changing:
 		return exitChanging
 	case redlock.NeedsInit:
@@ -141,21 +146,6 @@ func errorCode(err error) error {
 		return &exitError{exitRefused, err.Error()}
 	}
 	return err
-}
-
-// progress tells on w what is waited for: when the words change, and each few seconds.
-func progress(w io.Writer) redlock.Progress {
-	said, at := "", time.Time{}
-	return func(what string, left time.Duration) {
-		if strings.EqualFold(what, said) || time.Since(at) < 2*time.Second {
-			return
-		}
-		said, at = what, time.Now()
-		if left > 0 {
-			what = fmt.Sprintf("%v left: %s", left.Round(100*time.Millisecond), what)
-		}
-		fmt.Fprintln(w, what)
-	}
 }
 
 // status is what deploy scripts call.
@@ -191,11 +181,14 @@ func (c *status) run(ctx context.Context, o output) error {
 	var s *redlock.Status
 	var err error
 	if c.wait {
+		p := newProgress(o.err)
+		defer p.end()
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
-		s, err = redlock.AwaitVotes(limited, c.list(), progress(o.err))
+		s, err = redlock.AwaitVotes(limited, c.list(), p.tell)
+		p.end()
 		if s != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			err = nil // the exit code says it
+			s, err = redlock.ReadStatus(ctx, c.list()) // from now on nobody waits
 		}
 	} else {
 		s, err = redlock.ReadStatus(ctx, c.list())
@@ -215,6 +208,7 @@ func (c *status) run(ctx context.Context, o output) error {
 // statusJSON is what --json writes: the masters, and what the command did.
 type statusJSON struct {
 	Standing string       `json:"standing"`
+	Reason   string       `json:"reason,omitempty"` // in words that never change, as are causes: docs/messages.md
 	ExitCode int          `json:"exit_code"`
 	Text     string       `json:"text"`
 	LeftMS   int64        `json:"left_ms"` // until every master that recovers votes
@@ -228,6 +222,8 @@ type masterJSON struct {
 	Votes  bool   `json:"votes"`
 	State  string `json:"state"`
 	LeftMS int64  `json:"left_ms"`
+	Cause  string `json:"cause,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
 
@@ -249,9 +245,9 @@ func (c *status) write(w io.Writer, s *redlock.Status) error {
 }
 
 func newStatusJSON(s *redlock.Status, code int, said string) statusJSON {
-	out := statusJSON{Standing: s.Standing.String(), ExitCode: code, Text: said, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
+	out := statusJSON{Standing: s.Standing.String(), Reason: s.Reason, ExitCode: code, Text: said, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
 	for _, m := range s.Masters {
-		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.Text, LeftMS: m.Left.Milliseconds()}
+		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.Text, LeftMS: m.Left.Milliseconds(), Cause: m.Cause, Remedy: m.Remedy}
 		if m.Err != nil {
 			j.Error = text.OneLine(m.Err)
 		}
@@ -351,9 +347,14 @@ func (c *initial) run(ctx context.Context, o output) error {
 	if c.abandon {
 		words = append(words, redlock.AbandonChange)
 	}
-	if err := redlock.Init(ctx, c.list(), progress(o.err), words...); err != nil {
-		return errorCode(err)
+	p := newProgress(o.err)
+	defer p.end()
+	if err := redlock.Init(ctx, c.list(), p.tell, words...); err != nil {
+		p.end()
+		return c.ended(o, errorCode(err))
 	}
+	c.finish(ctx, p)
+	p.end()
 	return showDone(ctx, o.out, c.list(), c.json, func(s *redlock.Status) (int, string) {
 		said := fmt.Sprintf("%v: the list has begun, with a maximum TTL of %v; give every program the same list and the same maximum TTL", s.Standing, c.maxTTL)
 		if s.Standing != redlock.AllVote {
@@ -362,3 +363,24 @@ func (c *initial) run(ctx context.Context, o output) error {
 		return exitOf(s.Standing), said
 	})
 }
+
+// finish lets the masters vote that still wait when a quorum votes: nobody else may be there to do so. One that lost its record is left
+// to the programs.
+func (c *initial) finish(ctx context.Context, p *progress) {
+	s, err := redlock.ReadStatus(ctx, c.list())
+	if err != nil || s.Standing != redlock.SomeRecover {
+		return
+	}
+	for i := range s.Masters {
+		if m := &s.Masters[i]; !m.Votes && m.State != "waits" {
+			return
+		}
+	}
+	wait := c.maxTTL + 2*clock.Drift(c.drift).Of(c.maxTTL)
+	limited, cancel := context.WithTimeout(ctx, wait+finishSlack)
+	defer cancel()
+	_, _ = redlock.AwaitVotes(limited, c.list(), p.tell) // the status after it says how it ended
+}
+
+// finishSlack is how long after the end of its wait a master may take to vote.
+const finishSlack = 5 * time.Second

@@ -81,7 +81,7 @@ func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
 	flush()
 	must(t, client.Close())
 	flush() // nobody who saw them vote is left, nor what the client wrote between the first time and its end
-	wantSaid(t, expectCode(t, exitNeedsInit, "doctor", "--nodes", list, "--max-ttl", "1s"), "no valid record", "if this list is still the right one")
+	wantSaid(t, expectCode(t, exitNeedsInit, "doctor", "--nodes", list, "--max-ttl", "1s"), "no record", "if they were emptied and no other list took their place, wait 1s with: redlock init --nodes URLS --max-ttl 1s")
 	start := time.Now()
 	wantSaid(t, expectCode(t, exitOK, "init", "--nodes", list, "--max-ttl", "1s"), "no record", "left: ")
 	if d := time.Since(start); d < time.Second {
@@ -105,7 +105,7 @@ func TestInit_masterSilent_error(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 2)
 	said := expectCode(t, exitMasters, "init", never, "--nodes", strings.Join(append(nodes, dead), ","))
-	wantSaid(t, said, "127.0.0.1:1 is out of reach; start the master, or correct its URL")
+	wantSaid(t, said, "127.0.0.1:1 is out of reach (connection refused): start the master, or correct its URL")
 	if strings.Contains(said, "topsecret") {
 		t.Error("shows the password")
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/pflag"
 
@@ -34,7 +35,7 @@ func (c *reconfigure) define(fs *pflag.FlagSet) {
 	c.to.define(fs, "to", "to-", "those that shall vote (default --from)")
 	c.to.maxTTL = 0
 	fs.Lookup("to-max-ttl").DefValue, fs.Lookup("to-max-ttl").Usage = "", "`TIME`, the new maximum TTL (default --max-ttl)"
-	c.to.drift = drift{}
+	c.to.drift, c.to.count = drift{}, 0
 	fs.Lookup("to-drift").DefValue, fs.Lookup("to-drift").Usage = "", "`DRIFT`, the new one (default --drift)"
 	defineJSON(fs, &c.json)
 }
@@ -52,14 +53,25 @@ func (c *reconfigure) check() error {
 	if c.to.drift == (drift{}) {
 		c.to.drift = c.from.drift
 	}
+	if c.to.count == 0 && len(c.to.nodes) == len(c.from.nodes) {
+		c.to.count = c.from.count
+	}
 	c.to.namespace = c.from.namespace
 	return c.to.verify(at("--to"))
 }
 
 func (c *reconfigure) run(ctx context.Context, o output) error {
-	if err := redlock.Reconfigure(ctx, c.from.list(), c.to.list(), progress(o.err)); err != nil {
+	p := newProgress(o.err)
+	defer p.end()
+	if err := redlock.Reconfigure(ctx, c.from.list(), c.to.list(), p.tell); err != nil {
+		p.end()
+		if errors.Is(err, context.Canceled) {
+			sayWhatStands(o.err, c.from.list(), "interrupted: while the old masters are retired, all locks are stopped; to go on, call the same reconfigure again; "+
+				"to give the change up, if no majority is retired yet: redlock cancel")
+		}
 		return errorCode(err)
 	}
+	p.end()
 	return showDone(ctx, o.out, c.to.list(), c.json, func(*redlock.Status) (int, string) {
 		return exitOK, "done: the new list votes; start the clients with it, then take away the masters that only the old list has"
 	})

@@ -309,3 +309,18 @@ func TestTerminal_commandKilled_modesRestored(t *testing.T) {
 	x.send("exit\n")
 	x.wantCode(0)
 }
+
+// What a command waits for is one line on a terminal, that is drawn again.
+func TestTerminal_progress_isOneLine(t *testing.T) {
+	t.Parallel()
+	nodes := startURLs(t, 3)
+	x := onTerminal(t, program(t, "init", "--max-ttl", "2500ms", "--nodes", strings.Join(nodes, ",")).onNothing())
+	before := x.expect("all vote: the list has begun")
+	if n := strings.Count(before, "\r\x1b[K"); n < 3 {
+		t.Errorf("drawn %d times: %q", n, before)
+	}
+	if _, drawn, _ := strings.Cut(before, "\x1b[K"); strings.Count(drawn, "left: ") < 2 || strings.Contains(drawn[:strings.LastIndex(drawn, "\x1b[K")], "\n") {
+		t.Errorf("line breaks between: %q", before)
+	}
+	x.wantCode(exitOK)
+}

@@ -67,3 +67,22 @@ func Votes(v *View, i int, e Epoch) bool {
 	rs := v.Masters[i].state()
 	return rs.Phase == Voting && rs.Epoch == e
 }
+
+// Remedy is what to do about master i, which answered and does not vote.
+func Remedy(v *View, i int) string {
+	status := v.statusCommand()
+	switch _, timed := Left(v, i); Word(v, i) {
+	case "no record", "restarted":
+		return "a program of this list recovers it; if none runs: " + status
+	case "waits":
+		if timed && !v.ReadOnly {
+			return "" // this process lets it vote
+		}
+		return "a program of this list lets it vote then; if none runs: " + status
+	case "other list":
+		return "take it out of this list, or use its list"
+	case "retired":
+		return "finish the change, or give it up"
+	}
+	return ""
+}

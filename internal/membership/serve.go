@@ -335,7 +335,7 @@ const slowest = 5 * time.Second
 
 // report says how it stands when nothing can be done now.
 func (m *machine) report(e Epoch) Action {
-	v, soonest, others := m.v, time.Duration(0), time.Duration(0)
+	v, soonest, others, vouched := m.v, time.Duration(0), time.Duration(0), false
 	silent, retired, lost, foreign, forgot := -1, -1, -1, -1, 0
 	for i := range v.Masters {
 		at := &v.Masters[i]
@@ -351,6 +351,7 @@ func (m *machine) report(e Epoch) Action {
 		case rs.Phase == Quarantined && rs.Epoch.ID == v.Terms.ID && m.stood(i) < m.wait()+slowest:
 			// This client may not vouch for the master. The client that claimed it may.
 			others = max(others, m.wait()+slowest-m.stood(i))
+			vouched = vouched || m.stamped(i)
 		case rs.Phase == Retired && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number:
 			retired = i
 		case rs.Phase == Voting && rs.Epoch.ID == e.ID:
@@ -372,6 +373,8 @@ func (m *machine) report(e Epoch) Action {
 		return Action{Kind: Wait, For: soonest}
 	case foreign >= 0:
 		return refuse(Foreign, foreign)
+	case others > 0 && !vouched && v.Memory.Number == 0:
+		return Action{Kind: Wait, For: others, Why: Why{Begun, -1}} // a program would have stamped them at once
 	case others > 0:
 		return Action{Kind: Wait, For: others}
 	case silent >= 0 && len(v.Terms.Masters)-forgot < v.Terms.Quorum():

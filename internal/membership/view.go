@@ -31,7 +31,11 @@ type Master struct {
 	Learned     bool          // the driver read all counters with the record, and keeps them
 	Moved       bool          // its clock moved: see Judge, or the watch of the connection
 	Note        Note          // what its clock note is to be when it is quarantined: see Judge
+	Silence     Silence       // why it did not answer, for people
 }
+
+// Silence is what the driver knows of a master that did not answer. Only words rest on it.
+type Silence struct{ Text, Remedy string }
 
 // View is all that a decision rests on: what one look saw, what the client remembers, and what is wanted. NewView makes
 // it, the driver fills it in.
@@ -46,7 +50,11 @@ type View struct {
 	Doubt   uint64 // about the clocks: see Judge
 	Nonce   Nonce  // fresh for every View
 	Who     string // this process, for people
-	Memory  *Memory
+	// ReadOnly: this process only looks, and lets no master vote. Only words rest on it.
+	ReadOnly bool
+	// Namespace of the masters' records. Only words rest on it.
+	Namespace string
+	Memory    *Memory
 
 	// The operator's words. NeverLocked: nothing was ever locked with these masters. Abandon: an unfinished change is
 	// given up for the list that Init begins.

@@ -10,11 +10,12 @@ import (
 
 // What an operator runs. The words below name these commands and no others.
 const (
-	InitCommand   = "redlock init --nodes URLS"
-	AbandonFlag   = "--abandon-change"
-	StatusCommand = "redlock status --wait --nodes URLS"
-	ChangeCommand = "redlock reconfigure --from URLS --to URLS"
-	CancelCommand = "redlock cancel --nodes URLS"
+	InitCommand    = "redlock init --nodes URLS"
+	InitNewCommand = "redlock init --nothing-was-ever-locked --nodes URLS"
+	AbandonFlag    = "--abandon-change"
+	StatusCommand  = "redlock status --wait --nodes URLS"
+	ChangeCommand  = "redlock reconfigure --from URLS --to URLS"
+	CancelCommand  = "redlock cancel --nodes URLS"
 )
 
 // replaceIt is what to do about a master that is gone for good, while no quorum can change the list.
@@ -25,6 +26,7 @@ type Code uint8
 
 const (
 	Recovering      Code = iota // masters wait, or learn
+	Begun                       // masters wait, and only the init that quarantined them can let them vote
 	Unreachable                 // too few masters answer
 	Unfinished                  // Init: a change from this list was begun
 	Foreign                     // a master belongs to other terms
@@ -50,73 +52,13 @@ type Why struct {
 
 func refuse(code Code, master int) Action { return Action{Kind: Refuse, Why: Why{code, master}} }
 
-// Explain says in one line why a waits or refuses: what is wrong, on which master, and what to do.
-func Explain(v *View, a Action) string {
-	lost := v.names(func(at *Master) bool {
-		return at.Old && at.Answered && (at.state().Phase == None || at.state().Phase == Quarantined)
-	})
-	master := "a master"
-	if i := a.Why.Master; i >= 0 && i < len(v.Masters) {
-		master = v.Masters[i].Name + " " + Describe(v, i)
-	}
-	switch a.Why.Code {
-	case Recovering:
-		if m := (machine{v: v}); v.Goal == Init && v.NeverLocked && !m.unused() {
-			return fmt.Sprintf("the records contradict that nothing was ever locked, so this waits until every lock may be over: %s", v.states())
-		}
-		return fmt.Sprintf("masters recover: %s; run %s to wait for them", v.states(), StatusCommand)
-	case Unreachable:
-		if v.Goal == Init {
-			return fmt.Sprintf("%s; start the master, or correct its URL; if it is gone for good, %s", master, replaceIt)
-		}
-		return fmt.Sprintf("%s; start the master, or correct its URL", master)
-	case Unfinished:
-		return fmt.Sprintf("%s; finish that change with %s, or give it up with %s; if neither can go on, end every process of that change and add %s",
-			master, ChangeCommand, CancelCommand, AbandonFlag)
-	case Foreign:
-		return fmt.Sprintf("%s; take that master out of this list, or start this program with the list that the master belongs to; delete the key of its record only when no program uses that other list any more: two lists on one master can each grant the same lock", master)
-	case Moved:
-		if v.Goal == Init {
-			return fmt.Sprintf("these masters were left for another list: %s; to use them again, change back: %s", v.leftFor(), ChangeCommand)
-		}
-		return fmt.Sprintf("these masters were left for another list: %s; start this client with the new list", v.leftFor())
-	case BeingChanged:
-		return fmt.Sprintf("the masters are being changed %s; locks begin again on the new list in about %v; if the change has no process any more, run %s again",
-			v.unfinished(), v.Terms.Wait().Round(time.Second), ChangeCommand)
-	case NeedsWord:
-		return fmt.Sprintf("%s have no valid record, and nobody here saw a quorum vote in the last %v; if this list is still the right one, and no other list took its place: %s",
-			lost, v.Terms.MaxTTL, InitCommand)
-	case NeedsMasters:
-		silent := v.names(func(at *Master) bool { return at.Old && !at.Answered })
-		return fmt.Sprintf("%s have no valid record, nobody here saw a quorum vote in the last %v, and %s are out of reach; no quorum can vote again by itself, and the list cannot be changed; "+
-			"start those that are out of reach, and in place of each that is gone for good %s; then, if this list is still the right one, and no other list took its place: %s",
-			lost, v.Terms.MaxTTL, silent, replaceIt, InitCommand)
-	case NothingToChange:
-		return "the old and the new list, maximum TTL and drift are the same; there is nothing to change"
-	case FixedList:
-		return "one of the lists is fixed (WithFixedMasters); a fixed list cannot be changed, and no list can be changed to it"
-	case OtherChange:
-		return fmt.Sprintf("another change is unfinished %s; finish it with %s, or give it up with %s", v.unfinished(), ChangeCommand, CancelCommand)
-	case NoQuorum:
-		return fmt.Sprintf("too few of the old masters have their record: %s; recover them first: %s, which says what to do if they cannot recover", v.states(), StatusCommand)
-	case NotReady:
-		return fmt.Sprintf("%s; nothing has stopped: the change begins when all masters of the new list are ready", master)
-	case TooFewReady:
-		return fmt.Sprintf("too few of the new masters can begin: %s; start those that are out of reach; if their records are lost, end this command and begin the list that you want with %s %s",
-			v.states(), InitCommand, AbandonFlag)
-	case BothVote:
-		return "both lists vote, and no change leads from the old one to the new one; use one of them on all clients"
-	case TooLate:
-		return fmt.Sprintf("the change cannot be given up, because too few masters of the old list still vote: %s; finish it with %s, then change back", v.states(), ChangeCommand)
-	}
-	return "unknown reason"
-}
-
 // Describe says in a few words what state master i is in.
 func Describe(v *View, i int) string {
 	at := &v.Masters[i]
 	rs := at.state()
 	switch {
+	case !at.Answered && at.Silence.Text != "":
+		return at.Silence.Text
 	case !at.Answered:
 		return "is out of reach"
 	case rs.Phase == None && at.Record.State.Phase == None:
@@ -138,10 +80,18 @@ func Describe(v *View, i int) string {
 		return "is quarantined"
 	}
 	left, timed := Left(v, i)
-	if !timed {
+	left = left.Round(10 * time.Millisecond)
+	switch {
+	case !timed:
 		return "is quarantined, and no program times its wait"
+	case left <= 0 && v.ReadOnly:
+		return "is quarantined, and its wait is over"
+	case left <= 0:
+		return "is quarantined, its wait is over, and it votes when a quorum tells its counters"
+	case v.ReadOnly:
+		return fmt.Sprintf("is quarantined for another %v", left)
 	}
-	return fmt.Sprintf("is quarantined, votes in about %v", left.Round(10*time.Millisecond))
+	return fmt.Sprintf("is quarantined, votes in about %v", left)
 }
 
 func target(r *Record) string {

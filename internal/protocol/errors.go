@@ -27,6 +27,8 @@ var (
 	ErrEviction   = errors.New("node: maxmemory-policy evicts keys")
 	ErrHidden     = errors.New("node: INFO lacks a field that the lock needs")
 	ErrNoWrites   = errors.New("node: the master refuses writes")
+	ErrTLS        = errors.New("node: the TLS handshake failed")
+	ErrSpeaksTLS  = errors.New("node: the server speaks TLS, and the URL says redis:// and not rediss://")
 	ErrRecord     = membership.ErrRecord
 	ErrProtocol   = membership.ErrProtocol
 )

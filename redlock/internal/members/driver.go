@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -35,6 +36,8 @@ type Config struct {
 	Timeout  func() time.Duration // for an answer of one master
 	Who      string               // this process, for people
 	URLs     string               // of both lists, without passwords, for people
+	// Namespace of the records, for people.
+	Namespace string
 
 	NeverLocked, Abandon bool // see membership.View
 	ReadOnly             bool // nothing is written
@@ -158,7 +161,7 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 	v := &membership.View{
 		Goal: d.cfg.Goal, Terms: d.cfg.Terms, Target: d.cfg.Target,
 		Masters: make([]membership.Master, len(d.order)),
-		Nonce:   d.nonce(), Who: d.cfg.Who, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
+		Nonce:   d.nonce(), Who: d.cfg.Who, ReadOnly: d.cfg.ReadOnly, Namespace: d.cfg.Namespace, Memory: d.memory, First: int(d.cfg.Rand() % uint64(len(d.order))),
 		NeverLocked: d.cfg.NeverLocked, Abandon: d.cfg.Abandon,
 	}
 	reqs := make([]*protocol.Request, len(d.order))
@@ -175,6 +178,9 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 		at.Name, at.Old, at.New = d.cfg.Nodes[i].Name(), d.cfg.Old[i], d.cfg.New[i]
 		at.Learned = reqs[k].Fields == nil
 		readings[k] = d.read(k, at, &reply)
+		if why := cause.Of(d.errs[k]); !at.Answered {
+			at.Silence = membership.Silence{Text: why.Text, Remedy: why.Remedy}
+		}
 	}
 	v.Now, v.Wall = d.cfg.Clock.Elapsed(), d.cfg.Clock.Wall()
 	d.judge(v, readings)

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// The maximum TTL of the scenes, and of those in which a command is interrupted while it waits.
+const adviceTTL, interruptTTL = 300 * time.Millisecond, time.Second
+
+// advised is a scene: masters of which something is wrong, and somebody who does what the program says.
+type advised struct {
+	t       *testing.T
+	servers []*localredis.Server
+	urls    []string // what the program is given
+	ttl     time.Duration
+	kept    *redis.Client // a connection to master 2 from before
+}
+
+func (a *advised) list() string { return strings.Join(a.urls, ",") }
+
+// status calls status, and returns its JSON.
+func (a *advised) status() (s statusJSON) {
+	a.t.Helper()
+	code, stdout, stderr := cli(a.t, "status", "--json", "--max-ttl", a.ttl.String(), "--nodes", a.list())
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || s.ExitCode != code {
+		a.t.Fatalf("exit code %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	return s
+}
+
+var command = regexp.MustCompile(`redlock (init|status|reconfigure|cancel)((?: --[a-z-]+(?: (?:URLS|[0-9][^ ;,:]*))?)*)`)
+
+// obey runs the first advised command of that kind, as it stands there, with the lists in place of URLS.
+func (a *advised) obey(said, kind string, to ...string) {
+	a.t.Helper()
+	for _, m := range command.FindAllStringSubmatch(said, -1) {
+		if m[1] != kind {
+			continue
+		}
+		words := strings.Fields(m[1] + m[2])
+		for i, list := 0, append([]string{a.list()}, to...); i < len(words); i++ {
+			if words[i] == "URLS" {
+				words[i], list = list[0], list[1:]
+			}
+		}
+		if code, stdout, stderr := cli(a.t, words...); code != exitOK {
+			a.t.Errorf("%v: exit code %d: %s%s", words, code, stdout, stderr)
+		}
+		return
+	}
+	a.t.Errorf("no command %s in %q", kind, said)
+}
+
+// works locks with the list, after what was advised was done.
+func (a *advised) works(urls []string) {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), 20*time.Second)
+	defer cancel()
+	c, err := redlock.Open(ctx, urls, redlock.WithMaxTTL(a.ttl), redlock.WithNodeTimeout(time.Second))
+	must(a.t, err)
+	defer c.Close()
+	lease, err := c.Mutex("x").Lock(ctx)
+	must(a.t, err)
+	must(a.t, lease.Unlock(ctx))
+}
+
+// interrupt ends a command with Ctrl-C when it has said something, and returns what it said.
+func (a *advised) interrupt(said string, words ...string) string {
+	a.t.Helper()
+	p := program(a.t, words...).start()
+	eventually(a.t, said, func() bool { return strings.Contains(strings.Join(strings.Fields(p.stderr.String()), " "), said) })
+	must(a.t, p.Process.Signal(syscall.SIGINT))
+	p.wantCode(exitSignal + int(syscall.SIGINT))
+	return strings.Join(strings.Fields(p.stderr.String()), " ")
+}
+
+// adviceScenes: what is wrong, what status says of it, and who does what it says.
+var adviceScenes = []struct {
+	name, standing, reason, cause string // of status --json; cause is that of master 2
+	code                          int
+	spoil                         func(a *advised)
+	obey                          func(a *advised, s *statusJSON)
+}{
+	{"never initialised", "needs init", "new masters", "no record", exitNeedsInit, func(a *advised) {
+		for _, u := range a.urls {
+			must(a.t, admin(a.t, u).FlushAll(a.t.Context()).Err())
+		}
+	}, func(a *advised, s *statusJSON) { a.obey(s.Text, "init") }},
+	{"quarantined", "recovering", "locks work", "no record", exitRecovers, func(a *advised) {
+		must(a.t, admin(a.t, a.urls[2]).FlushAll(a.t.Context()).Err())
+	}, func(a *advised, s *statusJSON) { a.obey(s.Text, "status") }},
+	{"down", "recovering", "locks work", "no server", exitRecovers, func(a *advised) {
+		must(a.t, a.servers[2].Kill())
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Masters[2].Remedy, "start the master")
+		must(a.t, a.servers[2].Restart(a.t.Context()))
+		again := a.status()
+		a.obey(again.Text, "status")
+	}},
+	{"two down", "no quorum", "no quorum", "no server", exitMasters, func(a *advised) {
+		must(a.t, a.servers[1].Kill())
+		must(a.t, a.servers[2].Kill())
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, a.servers[1].Addr()+" is out of reach", a.servers[2].Addr()+" is out of reach", "start the master")
+		must(a.t, a.servers[1].Restart(a.t.Context()))
+		must(a.t, a.servers[2].Restart(a.t.Context()))
+		again := a.status()
+		a.obey(again.Text, "init")
+	}},
+	{"wrong password", "recovering", "locks work", "password", exitRecovers, func(a *advised) {
+		must(a.t, admin(a.t, a.urls[2]).ConfigSet(a.t.Context(), "requirepass", "right").Err())
+		a.urls[2] = strings.Replace(a.urls[2], "redis://", "redis://:topsecret@", 1)
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Masters[2].Remedy, "correct the user and the password in its URL")
+		a.urls[2] = strings.Replace(a.urls[2], "topsecret", "right", 1)
+	}},
+	{"eviction policy", "recovering", "locks work", "eviction", exitRecovers, func(a *advised) {
+		must(a.t, admin(a.t, a.urls[2]).ConfigSet(a.t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Masters[2].Remedy, "CONFIG SET maxmemory-policy noeviction")
+		must(a.t, admin(a.t, a.urls[2]).ConfigSet(a.t.Context(), "maxmemory-policy", "noeviction").Err())
+	}},
+	{"memory full", "recovering", "locks work", "memory", exitRecovers, func(a *advised) {
+		must(a.t, admin(a.t, a.urls[2]).ConfigSet(a.t.Context(), "maxmemory", "1").Err())
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Masters[2].Remedy, "raise maxmemory")
+		must(a.t, admin(a.t, a.urls[2]).ConfigSet(a.t.Context(), "maxmemory", "0").Err())
+	}},
+	{"replica", "recovering", "locks work", "replica", exitRecovers, func(a *advised) {
+		host, port, _ := strings.Cut(a.servers[0].Addr(), ":")
+		must(a.t, admin(a.t, a.urls[2]).Do(a.t.Context(), "replicaof", host, port).Err())
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Masters[2].Remedy, "REPLICAOF NO ONE")
+		must(a.t, admin(a.t, a.urls[2]).Do(a.t.Context(), "replicaof", "no", "one").Err())
+		again := a.status()
+		if again.ExitCode != exitOK {
+			a.obey(again.Text, "status")
+		}
+	}},
+	{"TLS to a server without", "recovering", "locks work", "TLS", exitRecovers, func(a *advised) {
+		a.urls[2] = strings.Replace(a.urls[2], "redis://", "rediss://", 1)
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Masters[2].Remedy, "write redis:// and not rediss:// in its URL")
+		a.urls[2] = strings.Replace(a.urls[2], "rediss://", "redis://", 1)
+	}},
+	{"no more clients", "recovering", "locks work", "clients", exitRecovers, func(a *advised) {
+		a.kept = admin(a.t, a.urls[2])
+		must(a.t, a.kept.ConfigSet(a.t.Context(), "maxclients", "1").Err())
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Masters[2].State+s.Masters[2].Remedy, "max number of clients", "raise its maxclients")
+		must(a.t, a.kept.ConfigSet(a.t.Context(), "maxclients", "1000").Err())
+	}},
+	{"too few vote", "too few vote", "locks wait", "waits", exitTooFewVote, func(a *advised) {
+		c, err := redlock.Open(a.t.Context(), a.urls, redlock.WithMaxTTL(a.ttl), redlock.WithNodeTimeout(time.Second))
+		must(a.t, err)
+		defer c.Close()
+		for _, u := range a.urls[1:] {
+			must(a.t, admin(a.t, u).Del(a.t.Context(), protocol.RecordKey).Err())
+		}
+		eventually(a.t, "a program waits for them", func() bool {
+			return !slices.ContainsFunc(records(a.t, a.urls[1:]), func(r map[string]string) bool { return r["since"] == "" })
+		})
+	}, func(a *advised, s *statusJSON) { a.obey(s.Text, "status") }},
+	{"no writes", "too few vote", "no writes", "memory", exitTooFewVote, func(a *advised) {
+		for _, u := range a.urls[1:] {
+			must(a.t, admin(a.t, u).ConfigSet(a.t.Context(), "maxmemory", "1").Err())
+		}
+	}, func(a *advised, s *statusJSON) {
+		for _, u := range a.urls[1:] {
+			must(a.t, admin(a.t, u).ConfigSet(a.t.Context(), "maxmemory", "0").Err())
+		}
+	}},
+	{"record of something else", "bad record", "bad record", "record", exitRefused, func(a *advised) {
+		must(a.t, admin(a.t, a.urls[2]).HSet(a.t.Context(), protocol.RecordKey, "state", "rubbish").Err())
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, "rubbish", "delete it: the master then recovers")
+		must(a.t, admin(a.t, a.urls[2]).Del(a.t.Context(), protocol.RecordKey).Err())
+		again := a.status()
+		a.obey(again.Text, "status")
+	}},
+	{"one master twice", "one master twice", "one master twice", "same master", exitRefused, func(a *advised) {
+		a.urls[2] = strings.Replace(a.urls[1], "127.0.0.1", "localhost", 1)
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, "name it once")
+		a.urls[2] = a.servers[2].URL()
+	}},
+	{"wrong list", "not this list", "other list", "", exitRefused, func(a *advised) {
+		a.urls[2] = a.servers[3].URL()
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, "you gave 3 masters", a.servers[2].Addr(), "use the list that it belongs to")
+		a.urls[2] = a.servers[2].URL()
+	}},
+	{"renamed", "not this list", "renamed master", "", exitRefused, func(a *advised) {
+		a.urls[2] = strings.Replace(a.urls[2], "127.0.0.1", "localhost", 1)
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, "names cannot change in place", "redis://NEW_ADDRESS?name="+a.servers[2].Addr())
+		a.urls[2] += "?name=" + a.servers[2].Addr()
+	}},
+	{"init interrupted", "needs init", "init unfinished", "waits", exitNeedsInit, func(a *advised) {
+		for _, u := range a.urls {
+			must(a.t, admin(a.t, u).FlushAll(a.t.Context()).Err())
+		}
+		said := a.interrupt("left: masters recover", "init", "--max-ttl", a.ttl.String(), "--nodes", a.list())
+		wantSaid(a.t, said, "interrupted: the list has not begun; to go on, call the same init again")
+	}, func(a *advised, s *statusJSON) { a.obey(s.Text, "init") }},
+	{"reconfigure interrupted", "changing", "locks stopped", "retired", exitChanging, func(a *advised) {
+		said := a.interrupt("all locks are stopped", "reconfigure", "--max-ttl", a.ttl.String(), "--to-max-ttl", "2s", "--from", a.list())
+		wantSaid(a.t, said, "all locks are stopped; to go on, call the same reconfigure again")
+	}, func(a *advised, s *statusJSON) {
+		wantSaid(a.t, s.Text, "all locks are stopped")
+		a.obey(s.Text, "reconfigure", a.list())
+		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", "2s", "--to-max-ttl", a.ttl.String(), "--from", a.list())
+	}},
+}
+
+// What status says is true: the cause is the one that the scene has, and who does what it advises has locks that work, within the
+// time that it names. This is the operator at night, who reads and does as told.
+func TestAdvice_isTrue(t *testing.T) {
+	t.Parallel()
+	servers := startMasters(t, 4)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	for _, scene := range adviceScenes {
+		t.Run(scene.name, func(t *testing.T) {
+			a := &advised{t: t, servers: servers, urls: slices.Clone(urls[:3]), ttl: adviceTTL}
+			if strings.Contains(scene.name, "interrupted") {
+				a.ttl = interruptTTL
+			}
+			for _, u := range urls {
+				must(t, admin(t, u).FlushAll(t.Context()).Err())
+			}
+			expectCode(t, exitOK, "init", never, "--max-ttl", a.ttl.String(), "--nodes", a.list())
+			scene.spoil(a)
+			s := a.status()
+			if s.Standing != scene.standing || s.Reason != scene.reason || s.ExitCode != scene.code {
+				t.Errorf("%s (%s), %d: %s\nwant %s (%s), %d", s.Standing, s.Reason, s.ExitCode, s.Text, scene.standing, scene.reason, scene.code)
+			}
+			i := slices.IndexFunc(s.Masters, func(m masterJSON) bool { return m.Cause == scene.cause })
+			if scene.cause != "" && i < 0 {
+				t.Errorf("no master has the cause %q: %+v", scene.cause, s.Masters)
+			}
+			if i >= 0 {
+				s.Masters[2], s.Masters[i] = s.Masters[i], s.Masters[2]
+			}
+			began := time.Now()
+			scene.obey(a, &s)
+			a.works(a.urls)
+			if took := time.Since(began); took > 3*a.ttl+10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			must(t, admin(t, a.urls[2]).ConfigSet(t.Context(), "requirepass", "").Err())
+			a.urls[2] = strings.Replace(a.urls[2], ":right@", "", 1)
+			if s := a.status(); s.ExitCode != exitOK {
+				t.Errorf("afterwards %d: %s", s.ExitCode, s.Text)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/termline"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// progress says what a command waits for: in one line that is drawn again on a terminal, else in a line for each change.
+type progress struct {
+	w    io.Writer
+	line *termline.Line
+	said string
+}
+
+func newProgress(w io.Writer) *progress { return &progress{w: w, line: termline.New(w)} }
+
+// times are what changes while nothing happens.
+var times = regexp.MustCompile(`[0-9.]+(ms|s|m|h)\b`)
+
+// tell is a redlock.Progress.
+func (p *progress) tell(what string, left time.Duration) {
+	if left > 0 {
+		what = fmt.Sprintf("%v left: %s", left.Round(100*time.Millisecond), what)
+	}
+	if p.line.Shows() {
+		if r := []rune(what); len(r) > text.LabelWidth+text.Width {
+			what = string(r[:text.LabelWidth+text.Width-3]) + "..."
+		}
+		p.line.Show("%s", what)
+		return
+	}
+	if same := times.ReplaceAllString(strings.ToLower(what), ""); same != p.said {
+		p.said = same
+		text.Say(p.w, what)
+	}
+}
+
+// end removes the line. It may be called twice.
+func (p *progress) end() { p.line.Clear() }
+
+// standsTime is how long an interrupted command asks the masters what stands.
+const standsTime = 3 * time.Second
+
+// sayWhatStands says, after an interrupt, in what the command has left the masters, and what to do next.
+func sayWhatStands(w io.Writer, list redlock.List, next string) {
+	ctx, cancel := context.WithTimeout(context.Background(), standsTime)
+	defer cancel()
+	if s, err := redlock.ReadStatus(ctx, list); err == nil {
+		text.Say(w, s.Standing.String()+": "+s.Text)
+	}
+	text.Say(w, next)
+}
+
+// ended is err of init, which has said what stands if it was interrupted.
+func (c *initial) ended(o output, err error) error {
+	if errors.Is(err, context.Canceled) {
+		sayWhatStands(o.err, c.list(), "interrupted: the list has not begun; to go on, call the same init again, which waits from the beginning")
+	}
+	return err
+}

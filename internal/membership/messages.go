@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Message is what the commands and the errors of programs say in one situation. {words} in Text and Remedy are filled in.
+type Message struct {
+	Word   string // names the situation for programs that read --json, and never changes
+	Text   string // what is wrong, and on which master
+	Remedy string // what to do; empty if waiting is enough, or if Text says it all
+}
+
+// say names a Message.
+type say uint8
+
+const (
+	sayRecovers say = iota
+	sayRecoversUnseen
+	sayContradicted
+	sayInitUnfinished
+	sayUnreachable
+	sayUnreachableInit
+	sayUnfinished
+	sayForeign
+	sayRenamed
+	sayMoved
+	sayMovedInit
+	sayBeingChanged
+	sayNew
+	sayForgot
+	sayNeedsMasters
+	sayNothingToChange
+	sayFixedList
+	sayOtherChange
+	sayTooFewRecords
+	sayNotReady
+	sayTooFewReady
+	sayBothVote
+	sayTooLate
+	sayCount
+)
+
+var messages = [sayCount]Message{
+	sayRecovers: {"masters recover", "masters recover: {states}", ""},
+	sayRecoversUnseen: {"masters recover, seen by no program", "masters recover: {states}",
+		"a program of this list lets them vote; if none runs: {status}"},
+	sayContradicted: {"records contradict", "the records contradict that nothing was ever locked, so this waits until every lock may be over: {states}", ""},
+	sayInitUnfinished: {"init unfinished", "an init of this list has not ended, and no program votes for it: {states}",
+		"if that init runs, wait for it; if it was ended, run it again, which takes {wait}: {init}"},
+	sayUnreachable:     {"too few masters", "{silent}", ""},
+	sayUnreachableInit: {"init needs every master", "init needs every master: {silent}", "if one is gone for good, {replace}"},
+	sayUnfinished: {"change unfinished", "{master}",
+		"finish that change with {change}, or give it up with {cancel}; if neither can go on, end every process of that change and add {abandon}"},
+	sayForeign: {"other list", "{master}; you gave {ours}",
+		"take that master out of this list, or use the list that it belongs to; " +
+			"delete the key of its record only when no program uses that other list: two lists on one master can each grant the same lock"},
+	sayRenamed: {"renamed master", "{master}; that list has this server under another name; you gave {ours}; names cannot change in place",
+		"keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name={old}"},
+	sayMoved:     {"list left", "these masters were left for another list: {left}", "start this client with the new list"},
+	sayMovedInit: {"list left, init", "these masters were left for another list: {left}", "to use them again, change back: {change}"},
+	sayBeingChanged: {"locks stopped", "the masters are being changed {unfinished}; all locks are stopped until that ends, about {wait} after it stopped them",
+		"if the change has no process any more, run it again: {change}"},
+	sayNew: {"new masters", "{lost} have no record, so they are new or were emptied",
+		"if they are new: {initnew}; if they were emptied and no other list took their place, wait {wait} with: {init}"},
+	sayForgot: {"masters forgot", "{lost} have no valid record, and nobody here saw a quorum vote in the last {maxttl}",
+		"if this list is still the right one, and no other list took its place, run this, which takes {wait}: {init}"},
+	sayNeedsMasters: {"needs masters", "{lost} have no valid record, and nobody here saw a quorum vote in the last {maxttl}; no quorum can vote again by itself: {silent}",
+		"mend these, and in place of each that is gone for good {replace}; then, if no other list took the place of this one: {init}"},
+	sayNothingToChange: {"nothing to change", "the old and the new list, maximum TTL and drift are the same; there is nothing to change", ""},
+	sayFixedList:       {"fixed list", "one of the lists is fixed (WithFixedMasters); a fixed list cannot be changed, and no list can be changed to it", ""},
+	sayOtherChange:     {"other change", "another change is unfinished {unfinished}", "finish it with {change}, or give it up with {cancel}"},
+	sayTooFewRecords: {"too few records", "too few of the old masters have their record: {states}",
+		"recover them first, or hear what to do if they cannot recover: {status}"},
+	sayNotReady: {"master not ready", "{master}; nothing has stopped: the change begins when all masters of the new list are ready", "{cure}"},
+	sayTooFewReady: {"too few ready", "too few of the new masters can begin, and all locks are stopped: {states}",
+		"start those that are out of reach; if their records are lost, end this command and begin the list that you want with {init} {abandon}"},
+	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
+	sayTooLate: {"too late to cancel", "the change cannot be given up, because too few masters of the old list still vote: {states}",
+		"finish it with {change}, then change back"},
+}
+
+// Messages are all that Explain can say, for the table of the docs.
+func Messages() []Message { return messages[:] }
+
+// says finds the message of a.
+func says(v *View, a Action) say {
+	init := v.Goal == Init
+	switch a.Why.Code {
+	case Recovering:
+		if m := (machine{v: v}); init && v.NeverLocked && !m.unused() {
+			return sayContradicted
+		}
+		if v.ReadOnly {
+			return sayRecoversUnseen
+		}
+		return sayRecovers
+	case Begun:
+		return sayInitUnfinished
+	case Unreachable:
+		if init {
+			return sayUnreachableInit
+		}
+		return sayUnreachable
+	case Unfinished:
+		return sayUnfinished
+	case Foreign:
+		if v.renamed() >= 0 {
+			return sayRenamed
+		}
+		return sayForeign
+	case Moved:
+		if init {
+			return sayMovedInit
+		}
+		return sayMoved
+	case BeingChanged:
+		return sayBeingChanged
+	case NeedsWord:
+		if v.allNew() {
+			return sayNew
+		}
+		return sayForgot
+	case NeedsMasters:
+		return sayNeedsMasters
+	case NothingToChange:
+		return sayNothingToChange
+	case FixedList:
+		return sayFixedList
+	case OtherChange:
+		return sayOtherChange
+	case NoQuorum:
+		return sayTooFewRecords
+	case NotReady:
+		return sayNotReady
+	case TooFewReady:
+		return sayTooFewReady
+	case BothVote:
+		return sayBothVote
+	}
+	return sayTooLate
+}
+
+// Situation is the word of what Explain says of a.
+func Situation(v *View, a Action) string { return messages[says(v, a)].Word }
+
+// Explain says in one line why a waits or refuses: what is wrong, on which master, and what to do.
+func Explain(v *View, a Action) string {
+	m := messages[says(v, a)]
+	text := m.Text
+	if m.Remedy != "" {
+		text += "; " + m.Remedy
+	}
+	return v.fill(text, a)
+}
+
+// fill puts what v says in place of the {words} of text.
+func (v *View) fill(text string, a Action) string {
+	master, cure, old, ours := "a master", defaultCure, "", v.Terms
+	i := a.Why.Master
+	if a.Why.Code == Foreign && v.renamed() >= 0 {
+		i = v.renamed()
+	}
+	if i >= 0 && i < len(v.Masters) {
+		at := &v.Masters[i]
+		master = at.Name + " " + Describe(v, i)
+		old = Renamed(v, i)
+		if at.New && !at.Old {
+			ours = v.Target
+		}
+		if at.Silence.Remedy != "" {
+			cure = at.Silence.Remedy
+		} else if at.Answered {
+			cure = v.statusCommand() + " says what to do about it"
+		}
+	}
+	lost := func(at *Master) bool {
+		return at.Old && at.Answered && (at.state().Phase == None || at.state().Phase == Quarantined)
+	}
+	flags := v.flags()
+	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
+		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(), "{unfinished}", v.unfinished(),
+		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", v.Terms.Wait().Round(100*time.Millisecond).String(),
+		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{status}", v.statusCommand(),
+		"{change}", ChangeCommand+flags+v.targetFlags(), "{cancel}", CancelCommand+flags).Replace(text)
+}
+
+// defaultCure is what helps where no error tells more.
+const defaultCure = "start the master, or correct its URL"
+
+// allNew reports whether no master that answered has a record of any time.
+func (v *View) allNew() bool {
+	return !slices.ContainsFunc(v.Masters, func(at Master) bool { return at.Old && at.Answered && at.Record.State.Phase != None })
+}
+
+// silent is what each master that did not answer is, and what to do about it.
+func (v *View) silent() string {
+	var parts []string
+	for i := range v.Masters {
+		if at := &v.Masters[i]; at.Old && !at.Answered {
+			cure := defaultCure
+			if at.Silence.Remedy != "" {
+				cure = at.Silence.Remedy
+			}
+			parts = append(parts, at.Name+" "+Describe(v, i)+": "+cure)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// The maximum TTL and the drift that the commands have by themselves.
+const (
+	usualMaxTTL   = 30 * time.Second
+	usualFactor   = 0.01
+	usualConstant = 2 * time.Millisecond
+)
+
+// flags are those that a command needs besides the URLs to mean these terms.
+func (t *Terms) flags() (s string) {
+	if t.MaxTTL != usualMaxTTL {
+		s += " --max-ttl " + t.MaxTTL.String()
+	}
+	if t.Factor != usualFactor || t.Constant != usualConstant {
+		s += fmt.Sprintf(" --drift %v+%v", t.Factor, t.Constant)
+	}
+	if n := len(t.Masters); n < 3 || n%2 == 0 {
+		s += fmt.Sprintf(" --node-count %d", n)
+	}
+	return s
+}
+
+// flags are those of v.Terms, and the namespace.
+func (v *View) flags() string {
+	if v.Namespace != "" {
+		return v.Terms.flags() + " --namespace " + v.Namespace
+	}
+	return v.Terms.flags()
+}
+
+// targetFlags are those of the list that a change leads to, where they are not those of v.Terms, which they are by default.
+func (v *View) targetFlags() (s string) {
+	t := v.Target
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; t == nil && r.Intent.Target != (Epoch{}) {
+			t, _ = ParseTerms(r.Target)
+		}
+	}
+	if t == nil {
+		return ""
+	}
+	if t.MaxTTL != v.Terms.MaxTTL {
+		s += " --to-max-ttl " + t.MaxTTL.String()
+	}
+	if t.Factor != v.Terms.Factor || t.Constant != v.Terms.Constant {
+		s += fmt.Sprintf(" --to-drift %v+%v", t.Factor, t.Constant)
+	}
+	if n := len(t.Masters); n < 3 || n%2 == 0 {
+		s += fmt.Sprintf(" --to-node-count %d", n)
+	}
+	return s
+}
+
+func (v *View) statusCommand() string {
+	s := StatusCommand + v.flags()
+	if v.Terms.Fixed {
+		s += " --fixed" // init and reconfigure have no use for such a list
+	}
+	return s
+}
+
+// Renamed is the name that the list of master i has for the server, if that list does not have its name here: the
+// server wrote its record itself, so it is no copy. It is OLD_NAME if several names may be meant, and empty for a master that was
+// not renamed.
+func Renamed(v *View, i int) string {
+	at := &v.Masters[i]
+	t := at.Record.Terms
+	if at.state().Phase == None || t == nil || slices.Contains(t.Masters, at.Name) {
+		return ""
+	}
+	var gone []string
+	for _, name := range t.Masters {
+		if !slices.Contains(v.Terms.Masters, name) {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) == 1 {
+		return gone[0]
+	}
+	return "OLD_NAME"
+}
+
+// renamed is the first master that was renamed, or -1.
+func (v *View) renamed() int {
+	for i := range v.Masters {
+		if Renamed(v, i) != "" {
+			return i
+		}
+	}
+	return -1
+}

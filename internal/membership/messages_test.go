@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// messageScenes has a scene for each message, with a part of what it says.
+var messageScenes = []struct {
+	word, want string
+	scene
+}{
+	{"masters recover", "a is quarantined, votes in about", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: time.Second}},
+	{"masters recover, seen by no program", "if none runs: redlock status --wait --nodes URLS", scene{masters: "VA5 RA5 RA5", whole: 0, stood: time.Second, edit: readOnly}},
+	{"records contradict", "waits until every lock may be over", scene{goal: Init, masters: "RA5u RA5 RA5u", whole: never, edit: neverLocked}},
+	{"init unfinished", "run it again, which takes 30.6s: redlock init --nodes URLS", scene{masters: "RA5 RA5 RA5", whole: never, stood: time.Second}},
+	{"too few masters", "b refuses the password: correct it", scene{masters: "VA5 ? -", whole: time.Hour, edit: silentFor("b", "refuses the password", "correct it")}},
+	{"init needs every master", "init needs every master: c is out of reach: start the master, or correct its URL; if one is gone for good, start", scene{goal: Init, masters: "- - ?", whole: never}},
+	{"change unfinished", "a was retired", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
+	{"other list", "b belongs to another epoch: 3 masters b c d, maximum TTL 30s, drift 0.01 + 2ms; you gave 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; take", scene{masters: "VA5 VB4 -", whole: time.Hour}},
+	{"renamed master", "a belongs to another epoch: 3 masters b c d, maximum TTL 30s, drift 0.01 + 2ms; that list has this server under another name; you gave 3 masters a b c, maximum TTL 30s, drift 0.01 + 2ms; names cannot change in place; keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name=d", scene{masters: "VB5 VB5 VB5", whole: never}},
+	{"list left", "start this client with the new list", scene{masters: "- VB6* VB6*", whole: time.Hour}},
+	{"list left, init", "change back", scene{goal: Init, masters: "XA5*+ XA5*+ -", whole: never, edit: finished}},
+	{"locks stopped", "all locks are stopped until that ends, about 30.6s after", scene{masters: "XA5*+ XA5*+ VA5+", whole: 0}},
+	{"new masters", "if they are new: redlock init --nothing-was-ever-locked --nodes URLS; if they were emptied", scene{masters: "- - -", whole: never}},
+	{"masters forgot", "run this, which takes 30.6s: redlock init --nodes URLS", scene{masters: "oVA5 - VA5", whole: never}},
+	{"needs masters", "c is out of reach: start the master, or correct its URL; mend these", scene{masters: "oVA5 - ?", whole: never}},
+	{"nothing to change", "are the same", scene{goal: Change, target: "A", masters: "VA5 VA5 VA5", whole: never}},
+	{"fixed list", "is fixed", scene{goal: Change, from: "F", target: "C", masters: "VF5 VF5 VF5 - - -", whole: never}},
+	{"other change", "another change is unfinished", scene{goal: Change, target: "B", masters: "XA5*+ XA5*+ VA5+ -", whole: never, edit: otherTarget}},
+	{"too few records", "recover them first", scene{goal: Change, target: "C", masters: "VA5 - RA5 - - -", whole: never}},
+	{"master not ready", "nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 ?", whole: never}},
+	{"too few ready", "all locks are stopped", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
+	{"both lists vote", "use one of them", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
+	{"too late to cancel", "finish it with redlock reconfigure", scene{goal: Cancel, masters: "XA5*+ XA5*+ VA5+", whole: never}},
+}
+
+func readOnly(v *View) {
+	v.ReadOnly = true
+	stampedFor(time.Second, time.Second, time.Second)(v)
+}
+
+func silentFor(name, text, remedy string) func(*View) {
+	return func(v *View) {
+		for i := range v.Masters {
+			if v.Masters[i].Name == name {
+				v.Masters[i].Silence = Silence{text, remedy}
+			}
+		}
+	}
+}
+
+func otherTarget(v *View) {
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; r.Intent.Target != (Epoch{}) {
+			r.Intent.Target.ID++
+			r.Plan.Target.ID++
+		}
+	}
+}
+
+// Each message is short, is said in one situation only, and has a scene that leads to it.
+func TestMessages_shortUniqueAndShown(t *testing.T) {
+	words, texts, shown := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, test := range messageScenes {
+		t.Run(test.word, func(t *testing.T) {
+			v, a := test.run(t)
+			shown[test.word] = true
+			if got := Explain(v, a); Situation(v, a) != test.word || !strings.Contains(got, test.want) || strings.ContainsAny(got, "{}") {
+				t.Errorf("%s: %s\nwant %s: %s", Situation(v, a), got, test.word, test.want)
+			}
+		})
+	}
+	for _, m := range Messages() {
+		if len(m.Text) > 200 || len(m.Remedy) > 200 {
+			t.Errorf("%s: %d and %d characters", m.Word, len(m.Text), len(m.Remedy))
+		}
+		if words[m.Word] || texts[m.Text+m.Remedy] || !shown[m.Word] || m.Text == "" {
+			t.Errorf("%q: said twice (%v, %v), or has no scene (%v)", m.Word, words[m.Word], texts[m.Text+m.Remedy], !shown[m.Word])
+		}
+		words[m.Word], texts[m.Text+m.Remedy] = true, true
+	}
+}
+
+// A command that is advised has the flags without which it would mean another list.
+func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
+	terms, err := NewTerms([]string{"a", "b", "c"}, 500*time.Millisecond, 0.02, time.Millisecond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := NewView(Serve, terms, nil, NewMemory())
+	v.Namespace = "team"
+	if got := v.fill("{init}", Action{}); got != "redlock init --nodes URLS --max-ttl 500ms --drift 0.02+1ms --namespace team" {
+		t.Error(got)
+	}
+	even, err := NewTerms([]string{"a", "b", "c", "d"}, 30*time.Second, 0.01, 2*time.Millisecond, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := NewView(Serve, even, nil, NewMemory()).fill("{status}", Action{}); got != "redlock status --wait --nodes URLS --node-count 4 --fixed" {
+		t.Error(got)
+	}
+}

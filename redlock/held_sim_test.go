@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// One master of five recovers, and a lock is held: a caller is told that it is held, and by errors.Is of nothing else. A caller
+// that waits for it does not wait for that master. Nor does Inspect count a vote that was put back there.
+func TestSim_heldWhileAMasterRecovers_isHeld(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		var said strings.Builder
+		a := c.client()
+		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+		lease := mustLock(t, a.Mutex("x"))
+		c.masters[0].Flush()
+		c.masters[0].Restart()
+		_, _ = b.Inspect(t.Context(), "x") // finds its connection broken
+		time.Sleep(5 * time.Second)        // the lease was renewed, and put its vote back
+		_, err := b.Mutex("x").TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+		for _, not := range []error{redlock.ErrRecovering, redlock.ErrUnreachable, redlock.ErrRefused} {
+			if errors.Is(err, not) {
+				t.Errorf("%v is %v too", err, not)
+			}
+		}
+		wantText(t, err, "m0", "quarantined")
+		for range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := b.Mutex("x").Lock(ctx)
+			cancel()
+			wantErr(t, err, context.DeadlineExceeded)
+		}
+		if strings.Contains(said.String(), "waits for masters that recover") {
+			t.Errorf("the log says: %s", said.String())
+		}
+		in := inspected(t, b)
+		if len(in.Masters[0].Holders) != 1 || in.Masters[0].Votes {
+			t.Fatalf("no vote was put back: %+v", in.Masters[0])
+		}
+		if len(in.Holders) != 1 || in.Holders[0].Votes != 4 {
+			t.Errorf("%+v", in.Holders)
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
+	})
+}
+
+// The log of a clock that jumped says when the master votes again, and not when the client looks at it again.
+func TestSim_clockJumped_logSaysTheWholeWait(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		var said strings.Builder
+		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+		wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
+		c.masters[0].StepClock(20 * time.Second)
+		for range 5 {
+			time.Sleep(time.Second)
+			wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
+		}
+		for line := range strings.Lines(said.String()) {
+			if strings.Contains(line, "a master recovers") && (!strings.Contains(line, "30.6s") || strings.Contains(line, "for=50ms")) {
+				t.Error(line)
+			}
+		}
+		if !strings.Contains(said.String(), "votes again after 30.6s") {
+			t.Error(said.String())
+		}
+	})
+}
+
+// A client whose masters lost their records for good logs the command that helps.
+func TestSim_needsInit_logHasTheCommand(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		var said strings.Builder
+		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
+		wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
+		for _, m := range c.masters {
+			m.Pause()
+		}
+		time.Sleep(2 * time.Minute) // nobody saw the list vote in the last maximum TTL
+		for _, m := range c.masters {
+			m.Flush()
+			m.Restart()
+			m.Resume()
+		}
+		time.Sleep(time.Minute)
+		if text := said.String(); !strings.Contains(text, "will not vote until somebody acts") || !strings.Contains(text, "redlock init --nothing-was-ever-locked --nodes URLS") {
+			t.Error(text)
+		}
+	})
+}
