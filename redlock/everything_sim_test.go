@@ -59,15 +59,26 @@ type everything struct {
 	rng     *rand.Rand     // the nemesis's
 	rough   [5]atomic.Bool // what is on its way to the master is late or lost now and then
 	calm    atomic.Bool    // nobody dies, is forced, or keeps a lock for long
+	lively  atomic.Bool    // callers come fast, because masters are struck now
+	keep    atomic.Bool    // who has a lock keeps it for a moment, or for as long as the nemesis says
 	done    atomic.Bool
+	work    sync.WaitGroup
 	slots   [3]atomic.Pointer[process]
 	mu      sync.Mutex
 	major   bool // more masters than a minority are struck, or were not long ago
+	struck  []int
+	before  map[string][]string // the holders of each master's votes when the strike began, by lock
 	grants  []*given
 	tickets int
 	forced  []time.Time    // when a lock was taken from its holder
+	evicted []time.Time    // when a master evicted keys
 	losses  [5][]time.Time // when a master lost data
 	did     map[string]int
+	seen    [5][2]struct { // by keptByNobody: the vote and the place that each master has
+		by    string
+		since time.Time
+		told  bool
+	}
 }
 
 // given is a lease, and what is known of it.
@@ -78,8 +89,10 @@ type given struct {
 	over    bool // until says when
 	excused bool // it may be lost
 	forced  bool
+	mayLast bool // it is kept for some seconds if the nemesis
+	lasts   bool // says so
 	minHold time.Duration
-	rests   []int // the masters that knew the rest when it was granted
+	rests   [5]time.Time // until when each master has the lock rest
 }
 
 // process is a client until it is closed or killed.
@@ -98,23 +111,26 @@ func (w *everything) note(what string) {
 
 func (w *everything) run() {
 	w.c.init(redlock.WithMaxTTL(longest))
-	var work sync.WaitGroup
 	stop := make(chan struct{})
 	w.start(w.rng.Uint64()) // one process lives: without any that saw the masters vote, they need Init when a majority lost its data
 	for i := range w.slots {
 		w.slots[i].Store(w.start(w.rng.Uint64()))
 		for range 2 {
 			rng := replay.RNG(w.rng.Uint64())
-			work.Go(func() {
+			w.work.Go(func() {
 				for !w.done.Load() {
 					w.act(&w.slots[i], rng)
-					time.Sleep(time.Duration(rng.IntN(20_000_000)))
+					pause := 400 * time.Millisecond
+					if w.lively.Load() || w.calm.Load() {
+						pause = 20 * time.Millisecond
+					}
+					time.Sleep(time.Duration(rng.Int64N(int64(pause))))
 				}
 			})
 		}
 	}
 	rng := replay.RNG(w.rng.Uint64())
-	work.Go(func() { // processes end, and others take their places
+	w.work.Go(func() { // processes end, and others take their places
 		for {
 			select {
 			case <-stop:
@@ -135,7 +151,7 @@ func (w *everything) run() {
 	time.Sleep(healed)
 	w.noStall()
 	w.done.Store(true)
-	work.Wait()
+	w.work.Wait()
 	w.atTheEnd()
 	w.judge()
 }
@@ -161,11 +177,12 @@ func (w *everything) start(seed uint64) *process {
 	}
 	for i, way := range p.Ways {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		far := anyOf(rng, time.Millisecond, 2*time.Millisecond, 2*time.Millisecond, 10*time.Millisecond)
 		var mu sync.Mutex // a lane has two connections
 		way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
-			return w.fault(p, i, cmd, rng)
+			return w.fault(p, i, cmd, far, rng)
 		})
 	}
 	w.t.Cleanup(func() { _ = p.Close() })
@@ -173,7 +190,7 @@ func (w *everything) start(seed uint64) *process {
 }
 
 // fault is what happens on the way to master i.
-func (w *everything) fault(p *process, i int, cmd nodetest.Command, rng *rand.Rand) (f nodetest.Fault) {
+func (w *everything) fault(p *process, i int, cmd nodetest.Command, far time.Duration, rng *rand.Rand) (f nodetest.Fault) {
 	if p.dead.Load() {
 		switch cmd.Name {
 		case "message":
@@ -183,7 +200,7 @@ func (w *everything) fault(p *process, i int, cmd nodetest.Command, rng *rand.Ra
 		}
 		return nodetest.Fault{Lose: nodetest.LoseCommand, Cut: true}
 	}
-	late := time.Duration(rng.IntN(2_000_000))
+	late := time.Duration(rng.Int64N(int64(far)))
 	if w.rough[i].Load() && rng.IntN(10) == 0 {
 		switch rng.IntN(4) {
 		case 0:
@@ -246,7 +263,7 @@ func (w *everything) granted(p *process, l *redlock.Lease, renewed bool, minHold
 		for i, m := range w.c.masters {
 			_ = m.Do(func(db *nodetest.DB) {
 				if rest, _ := db.Get(protocol.NewLock(l.Name(), protocol.Plain).Rest); strings.Contains(rest, l.Holder()) {
-					g.rests = append(g.rests, i)
+					g.rests[i] = time.Now().Add(time.Duration(db.PTTL(protocol.NewLock(l.Name(), protocol.Plain).Rest)) * time.Millisecond)
 				}
 			})
 		}
@@ -255,8 +272,9 @@ func (w *everything) granted(p *process, l *redlock.Lease, renewed bool, minHold
 	context.AfterFunc(l.Context(), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if cause := context.Cause(l.Context()); !g.over && !g.excused && !g.forced && errors.Is(cause, redlock.ErrLost) {
-			w.t.Errorf("%v: a lease of %v was lost with a minority of the masters struck: %v", time.Now(), time.Since(g.from), cause)
+		if cause := context.Cause(l.Context()); !g.over && !g.excused && !g.forced && errors.Is(cause, redlock.ErrLost) && w.spared(l) > 2 {
+			w.t.Errorf("%v: a lease of %v was lost with a minority of the masters struck: %v; the votes are of %q, before the strike %q, its holder is %q", time.Now(), time.Since(g.from), cause,
+				w.holders(l.Name()), w.before[l.Name()], l.Holder())
 		}
 		if !g.over {
 			g.over, g.until = true, time.Now()
@@ -274,9 +292,10 @@ func anyOf[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
 	p, calm := slot.Load(), w.calm.Load()
 	opts := []redlock.LockOption{redlock.Reentrant()}
-	renewed, minHold := true, time.Duration(0)
+	renewed, minHold, ttl := true, time.Duration(0), longest
 	if !calm {
-		opts = append(opts, redlock.WithTTL(anyOf(rng, 2*time.Second, longest, longest)))
+		ttl = anyOf(rng, 2*time.Second, longest, longest)
+		opts = append(opts, redlock.WithTTL(ttl))
 		if renewed = rng.IntN(4) > 0; !renewed {
 			opts = append(opts, redlock.WithoutRenewal())
 		}
@@ -300,6 +319,21 @@ func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
 	g := w.granted(p, l, renewed, minHold, 0)
 	if minHold > 0 {
 		w.note("minhold")
+	}
+	if w.keep.Load() && renewed && ttl == longest && name == "x" {
+		w.mu.Lock()
+		g.mayLast = true
+		w.mu.Unlock()
+		time.Sleep(50 * time.Millisecond)
+		w.mu.Lock()
+		lasts := g.lasts
+		w.mu.Unlock()
+		if lasts {
+			select {
+			case <-l.Context().Done():
+			case <-time.After(3 * time.Second):
+			}
+		}
 	}
 	for range rng.IntN(3) {
 		w.use(g, m, rng)

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/internal/counting"
 	"github.com/redlock-go/redlock/redlock/internal/holding"
@@ -128,7 +129,7 @@ func (q *quorumCall) acquired() (a holding.Answers, definite uint64, queued bool
 	places := q.places()
 	definite = q.definite()
 	a = holding.Answers{Granted: granted, Maybe: maybe | places, Silent: silent}
-	if q.handable() {
+	if q.handable() && !mutants.LateHands {
 		a.Places = definite &^ granted
 	}
 	return a, definite, places != 0

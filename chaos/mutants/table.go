@@ -58,26 +58,30 @@ func all() []mutant {
 		{name: "long-hand", nemesis: "kill-client", checker: "healed", within: 3, schedule: deadHead},
 		{name: "hand-held", nemesis: "none", checker: "exclusion", within: 3, schedule: downgradedWriter},
 		{name: "hand-doubted", nemesis: "step-clock", checker: "exclusion", within: 3, schedule: unseenVote},
+		{name: "eviction-not-seen", nemesis: "fill-memory", checker: "exclusion", within: 3, schedule: evictedQuorum},
+		{name: "late-hands-not-counted", nemesis: "wipe-minority", checker: "kept", within: 3, schedule: lateHands},
+		{name: "rest-not-looked-at", nemesis: "none", checker: "exclusion", within: 3, schedule: restingLock},
+		{name: "adopter-keeps-token", nemesis: "none", checker: "tokens", within: 3, schedule: adoptedLease},
 	}
 }
 
 // run plays the schedule once, with the switches as they are, and returns the results of all checkers.
 func (m mutant) run(seed uint64) ([]check.Result, error) {
 	var h *history.History
-	var debts check.Result
+	var debts, kept check.Result
 	var err error
 	// synctest.Test needs a testing.T, and only tests have one. An empty one is enough: synctest.Test uses it for failures only.
 	synctest.Test(new(testing.T), func(*testing.T) {
 		w := newWorld(seed)
 		err = errors.Join(m.schedule(w), w.probe())
-		debts = w.debts()
+		debts, kept = w.debts(), w.kept()
 		h = w.close()
 	})
 	if err != nil {
 		return nil, err
 	}
-	debts.Promised = m.checker == debts.ID
-	return append(check.All(h, check.Expect{X: !m.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), debts), nil
+	debts.Promised, kept.Promised = m.checker == debts.ID, m.checker == kept.ID
+	return append(check.All(h, check.Expect{X: !m.tokensOnly, T: true, Heal: heal, Timeout: 10 * time.Second}), debts, kept), nil
 }
 
 // control plays the schedule once. All switches must be off. It returns an error if a promise was broken, or if the checker that must find the

@@ -38,6 +38,8 @@ type world struct {
 	clients []*client
 	moves   bool // an operator changes the masters
 	ttl     time.Duration
+	looked  int      // how often look was called
+	lost    []string // what it found
 
 	mu sync.Mutex
 	h  history.History
@@ -115,6 +117,31 @@ func (w *world) debts() check.Result {
 	}
 	r.Summary = fmt.Sprintf("clients that owe a release: %d of %d", len(r.Violations), len(w.clients))
 	return r
+}
+
+// kept is another checker of this package alone: no lease is lost while a quorum of masters has its vote.
+func (w *world) kept() check.Result {
+	r := check.Result{ID: "kept", Question: "Is no lease lost while a quorum has its vote?", Verdict: check.Ok, Observed: w.looked}
+	for _, text := range w.lost {
+		r.Verdict = check.Illegal
+		r.Violations = append(r.Violations, check.Violation{Text: text, From: now(), To: now()})
+	}
+	r.Summary = fmt.Sprintf("leases that were lost although a quorum had the vote: %d of %d", len(w.lost), w.looked)
+	return r
+}
+
+// look notes for kept whether a lease was lost although a quorum of masters has its vote.
+func (w *world) look(lease *redlock.Lease) {
+	votes := 0
+	for _, m := range w.masters {
+		if m.Holder(lock) == lease.Holder() {
+			votes++
+		}
+	}
+	w.looked++
+	if err := lease.Err(); err != nil && 2*votes > masters {
+		w.lost = append(w.lost, fmt.Sprintf("%d masters have the vote of %s: %v", votes, lease.Holder(), err))
+	}
 }
 
 func (w *world) scan() {

@@ -65,8 +65,12 @@ var hunts = []struct {
 
 // unhunted are the mutants that no world finds, with the reason.
 var unhunted = map[string]string{
-	"no-notice":       "the simulation does not record when a holder was told: chaos on real masters does",
-	"library-retries": "go-redis dials under a mutex then, and the clock of a bubble stands still while a goroutine waits for one",
+	"no-notice":              "the simulation does not record when a holder was told: chaos on real masters does",
+	"eviction-not-seen":      "no master evicts: TestSim_everything_keepsItsPromises of package redlock finds it",
+	"late-hands-not-counted": "it judges no lease that is lost: TestSim_everything_keepsItsPromises does",
+	"rest-not-looked-at":     "it has no minimum holds: TestSim_everything_keepsItsPromises does",
+	"adopter-keeps-token":    "nothing is handed off to another process: in TestSim_everything_keepsItsPromises it is",
+	"library-retries":        "go-redis dials under a mutex then, and the clock of a bubble stands still while a goroutine waits for one",
 }
 
 // within is how many seeds a mutant that is found quickly is given: several times the median of docs/chaos.md.

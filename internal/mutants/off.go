@@ -30,4 +30,6 @@ const (
 	HandOnArrival   = false
 	KeepPlaces      = false
 	HandDoubted     = false
+	EvictionUnseen  = false
+	LateHands       = false
 )

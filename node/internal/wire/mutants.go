@@ -21,8 +21,10 @@ func init() {
 		"  local held = call('hexists', lock, holder)\n",
 		"  if call('exists', lock) == 0 then call('hset', lock, holder, '1') end\n"+
 			"  local held = call('hexists', lock, holder)\n")
-	votes := func(on *bool, title, defence, instead string) {
-		breakScript(on, &votesSHA, lua.Source("votes"), "-- votes.lua, "+title, defence, instead)
+	breakScript(&mutants.SameToken, &adoptSHA, lua.Source("adopt"), "-- adopt.lua, which does not raise the counter",
+		"call('hset', record, field, stored, 'latest', latest)", "token = tonumber(last)")
+	votes := func(on *bool, title string, changes ...string) {
+		breakScript(on, &votesSHA, lua.Source("votes"), "-- votes.lua, "+title, changes...)
 	}
 	votes(&mutants.UndatedAnswer, "which does not renew a vote that it finds", "        call('pexpire', lock, ttl)\n", "")
 	votes(&mutants.AgainQueues, "which creates a place for a holder that asks again",
@@ -32,16 +34,22 @@ func init() {
 		"given and not (fits and (state_of(first) or state) ~= state)", "given")
 	votes(&mutants.LongHand, "which hands votes of 30 s", "local ttl, left, count, timeout = ARGV[2],", "local ttl, left, count, timeout = 10 * ARGV[2],")
 	votes(&mutants.HandHeld, "which hands a lock that is not free", "fits and free and", "fits and")
+	votes(&mutants.RestUnseen, "which does not look whether the lock rests",
+		"try('exists', lock, queue, rest) ~= 0", "try('exists', lock, queue) ~= 0", "if rests then\n    free,", "if false then\n    free,",
+		"call('exists', rest) == 0 and state_of(first)", "state_of(first)")
 	mutants.OnSet(func() { votesCall = votesSHA })
 }
 
-// breakScript replaces defence in the script while on is set. If the script does not contain the defence exactly once, breakScript
-// panics: the mutant would be the same as the lock.
-func breakScript(on *bool, sha *string, source, title, defence, instead string) {
-	if strings.Count(source, defence) != 1 {
-		panic("mutants: no such defence: " + title)
+// breakScript changes the script while on is set. changes are pairs: a part of the script, and what stands there instead. If the script does
+// not contain a part exactly once, breakScript panics: the mutant would be the same as the lock.
+func breakScript(on *bool, sha *string, source, title string, changes ...string) {
+	for i := 0; i < len(changes); i += 2 {
+		if strings.Count(source, changes[i]) != 1 {
+			panic("mutants: no such defence: " + title)
+		}
+		source = strings.Replace(source, changes[i], changes[i+1], 1)
 	}
-	sound, broken := *sha, register(title+"\n"+strings.Replace(source, defence, instead, 1))
+	sound, broken := *sha, register(title+"\n"+source)
 	mutants.OnSet(func() {
 		if *on {
 			*sha = broken
