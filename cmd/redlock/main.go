@@ -23,7 +23,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -32,14 +31,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
-	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 )
 
-// In init, so that main has the main thread for itself: see supervise.Run.
-func init() { runtime.LockOSThread() }
-
 func main() {
-	supervise.Hidden()
+	hidden()
 	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
 	// Caught, not ignored: that would be inherited by the command of run. A reader that has gone is an error of the write.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -157,7 +152,7 @@ written (a full disk), 130 interrupted; each command's help has the others.`,
 	}
 	root.SetOut(o.out)
 	root.SetErr(o.err)
-	root.AddCommand(newRun(o), newElect(o))
+	root.AddCommand(locking(o)...)
 	root.AddCommand(operations(o)...)
 	return root, began
 }
