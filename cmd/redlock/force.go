@@ -46,6 +46,7 @@ func (c *forceUnlock) define(fs *pflag.FlagSet) {
 	c.masters.define(fs, "nodes", "", "all the masters")
 	c.defineFile(fs)
 	c.defineFixed(fs)
+	c.defineCount(fs)
 	fs.StringVar(&c.holder, "holder", "", "`ID` of the holder, as inspect shows it (default: who holds the lock now)")
 	fs.BoolVar(&c.yes, "yes", false, "do not ask; needs --holder")
 	defineJSON(fs, &c.json)

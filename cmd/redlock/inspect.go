@@ -81,6 +81,7 @@ func (c *inspect) define(fs *pflag.FlagSet) {
 	c.masters.define(fs, "nodes", "", "all the masters")
 	c.defineFile(fs)
 	c.defineFixed(fs)
+	c.defineCount(fs)
 	defineJSON(fs, &c.json)
 }
 

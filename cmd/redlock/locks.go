@@ -46,6 +46,7 @@ func (c *list) define(fs *pflag.FlagSet) {
 	c.masters.define(fs, "nodes", "", "all the masters")
 	c.defineFile(fs)
 	c.defineFixed(fs)
+	c.defineCount(fs)
 	defineJSON(fs, &c.json)
 }
 

@@ -47,10 +47,12 @@ type output struct{ out, err io.Writer }
 // results is a writer that remembers its first error, so that a command need not look at each write.
 type results struct {
 	io.Writer
-	err error
+	began bool // something was written
+	err   error
 }
 
 func (r *results) Write(p []byte) (int, error) {
+	r.began = true
 	n, err := r.Writer.Write(p)
 	if r.err == nil {
 		r.err = err
@@ -104,6 +106,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err != nil && !*began {
 		err = usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+	}
+	if err != nil && !written.began {
+		writeErrorJSON(written, args, err)
 	}
 	switch {
 	case errors.Is(written.err, syscall.EPIPE):

@@ -59,6 +59,8 @@ type masters struct {
 	drift     drift
 	fixed     bool
 	namespace string // empty: none
+	counted   bool   // the list must be one that redlock.Open takes
+	count     int    // as WithNodeCount of the clients; 0: not given
 }
 
 // define declares the flags. name is the flag of the URLs, prefix begins the names of the others, and what says which masters they are.
@@ -75,6 +77,12 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 // defineFile declares the flag of a file that has the URLs.
 func (m *masters) defineFile(fs *pflag.FlagSet) {
 	fs.StringVar(&m.file, "nodes-file", "", "`FILE` that has the URLs of all the masters, one a line")
+}
+
+// defineCount declares the flag of a list that redlock.Open takes only by its number of masters, and has check refuse other such lists.
+func (m *masters) defineCount(fs *pflag.FlagSet) {
+	m.counted = true
+	fs.IntVar(&m.count, "node-count", 0, "`NUMBER` of masters, if its clients have WithNodeCount: for one master, or an even number")
 }
 
 func (m *masters) defineFixed(fs *pflag.FlagSet) {
@@ -98,6 +106,12 @@ func (m *masters) verify(where func(i int) string) error {
 			return fmt.Errorf("%s: %w", where(i), err)
 		}
 		_ = n.Close()
+	}
+	switch n := len(m.nodes); {
+	case m.count != 0 && m.count != n:
+		return fmt.Errorf("--node-count %d, and %d masters are named: name all of them", m.count, n)
+	case m.counted && m.count == 0 && (n < 3 || n%2 == 0):
+		return fmt.Errorf("%d masters are named, and programs refuse such a list: name an odd number of 3 or more; or give --node-count %d, if every program has WithNodeCount(%d)", n, n, n)
 	}
 	if m.maxTTL < minTime {
 		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)

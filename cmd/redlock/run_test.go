@@ -350,7 +350,7 @@ func TestRun_interruptedWhileItWaits_ownCodeAndNothingLeft(t *testing.T) {
 	}
 	must(t, holder.Process.Kill())
 	// While masters do not answer.
-	p := program(t, "run", "a", "-v", "--nodes", dead, "--", "true").start()
+	p := program(t, "run", "a", "-v", "--nodes", dead, "--node-count", "1", "--", "true").start()
 	eventually(t, "it connects", func() bool { return strings.Contains(p.stderr.String(), "connecting to the masters") })
 	must(t, p.Process.Signal(syscall.SIGINT))
 	p.wantCode(130)
