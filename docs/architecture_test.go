@@ -27,6 +27,9 @@ func TestArchitecture_tables_asTheCodeImports(t *testing.T) {
 	}
 	told := make(map[string][]string)
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		if _, twice := told[m[1]]; twice {
+			t.Errorf("two rows for %s", m[1])
+		}
 		told[m[1]] = []string{}
 		for _, im := range name.FindAllStringSubmatch(m[2], -1) {
 			told[m[1]] = append(told[m[1]], im[1])

@@ -39,7 +39,7 @@ func TestJudge_longHistory_littleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	used := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss / 1024
+	used := int64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024 // of 32 bits where the machine is
 	t.Logf("%d locks, %d MB on disk, judged in %d MB and %v of processor time", locks, size>>20, used, cmd.ProcessState.UserTime())
 	if used > most {
 		t.Errorf("took %d MB, want at most %d", used, most)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +16,7 @@ func Now() int64 {
 	var ts unix.Timespec
 	// CLOCK_MONOTONIC exists wherever this builds; the only failures are a bad clock id and a bad pointer.
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
-	return ts.Sec*int64(time.Second) + ts.Nsec
+	return ts.Nano()
 }
 
 // Writer appends records to one file. Its methods may be called by any goroutine.

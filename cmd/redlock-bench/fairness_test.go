@@ -18,7 +18,7 @@ func TestJainAndShares(t *testing.T) {
 		"1 2 3":                  {[]int{1, 2, 3}, 36.0 / (3 * 14), 0.5, 1.5},
 		"one waiter":             {[]int{7}, 1, 1, 1},
 		"nobody got anything":    {[]int{0, 0}, 1, 1, 1},
-		"large numbers, 1 and 3": {[]int{1e9, 3e9}, 0.8, 0.5, 1.5},
+		"large numbers, 1 and 3": {[]int{5e8, 15e8}, 0.8, 0.5, 1.5},
 	} {
 		j := jain(tc.got)
 		least, most := shares(tc.got)

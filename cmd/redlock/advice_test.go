@@ -162,7 +162,7 @@ var adviceScenes = []struct {
 		a.kept = admin(a.t, a.urls[2])
 		must(a.t, a.kept.ConfigSet(a.t.Context(), "maxclients", "1").Err())
 	}, func(a *advised, s *statusJSON) {
-		wantSaid(a.t, s.Masters[2].State+s.Masters[2].Remedy, "max number of clients", "raise its maxclients")
+		wantSaid(a.t, s.Masters[2].Text+s.Masters[2].Remedy, "max number of clients", "raise its maxclients")
 		must(a.t, a.kept.ConfigSet(a.t.Context(), "maxclients", "1000").Err())
 	}},
 	{"too few vote", "too few vote", "locks wait", "waits", exitTooFewVote, func(a *advised) {

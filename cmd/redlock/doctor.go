@@ -21,7 +21,6 @@ import (
 	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -58,6 +57,7 @@ type doctor struct {
 
 func (d *doctor) define(fs *pflag.FlagSet) {
 	d.masters.define(fs, "nodes", "", "the masters")
+	d.masters.anyCount = true
 	d.defineFile(fs)
 	d.defineFixed(fs)
 	defineJSON(fs, &d.json)
@@ -251,7 +251,7 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 	p.reached = err == nil || errors.As(err, &reply)
 	if err == nil {
 		p.runID = protocol.InfoField(info, "run_id")
-		p.Server, p.Eviction = localredis.VersionIn(info), cmp.Or(protocol.InfoField(info, "maxmemory_policy"), unknown)
+		p.Server, p.Eviction = protocol.ReadIdentity(info, "").Version, cmp.Or(protocol.InfoField(info, "maxmemory_policy"), unknown)
 		p.AOF = aof(ctx, c, info)
 		p.Clock = clockOffset(ctx, c)
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {

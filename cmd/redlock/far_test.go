@@ -14,8 +14,8 @@ func TestFar_saysWhichTTLIsTooShort(t *testing.T) {
 	}{
 		{[]float64{1, 2, 70}, "[]"},
 		{[]float64{1, 2, 300}, "[]"},
-		{[]float64{1, 0, 300}, "[{far a round trip to a quorum of the masters takes 300ms: a TTL below 1.8s is too short for it, and so is a WithNodeTimeout below 600ms}]"},
-		{[]float64{120, 120, 120, 120, 120}, "[{far a round trip to a quorum of the masters takes 120ms: a TTL below 1.2s is too short for it, and so is a WithNodeTimeout below 240ms}]"},
+		{[]float64{1, 0, 300}, "[{far a round trip to a quorum of the masters takes 300ms: a TTL below 1.8s is too short for it, and so is a WithNodeTimeout below 600ms far use a longer TTL, and no shorter WithNodeTimeout}]"},
+		{[]float64{120, 120, 120, 120, 120}, "[{far a round trip to a quorum of the masters takes 120ms: a TTL below 1.2s is too short for it, and so is a WithNodeTimeout below 240ms far use a longer TTL, and no shorter WithNodeTimeout}]"},
 		{[]float64{0, 0, 0}, "[]"},
 	} {
 		var patients []patient

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
-	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -56,7 +55,7 @@ func (c *forceUnlock) check() error {
 	switch {
 	case c.yes && c.holder == "":
 		return errors.New("--yes without --holder: give the id that redlock inspect shows, so that a later holder is not hit")
-	case !c.yes && !supervise.IsTerminal(os.Stdin.Fd()):
+	case !c.yes && !isTerminal(os.Stdin):
 		return errors.New("standard input is no terminal to ask at: give --yes and --holder ID")
 	}
 	return c.masters.check()

@@ -24,7 +24,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -33,14 +32,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
-	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 )
 
-// In init, so that main has the main thread for itself: see supervise.Run.
-func init() { runtime.LockOSThread() }
-
 func main() {
-	supervise.Hidden()
+	hidden()
 	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
 	// Caught, not ignored: that would be inherited by the command of run. A reader that has gone is an error of the write.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -53,10 +48,12 @@ type output struct{ out, err io.Writer }
 // results is a writer that remembers its first error, so that a command need not look at each write.
 type results struct {
 	io.Writer
-	err error
+	began bool // something was written
+	err   error
 }
 
 func (r *results) Write(p []byte) (int, error) {
+	r.began = true
 	n, err := r.Writer.Write(p)
 	if r.err == nil {
 		r.err = err
@@ -110,6 +107,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err != nil && !*began {
 		err = usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+	}
+	if err != nil && !written.began {
+		writeErrorJSON(written, args, err)
 	}
 	switch {
 	case errors.Is(written.err, syscall.EPIPE):
@@ -174,7 +174,7 @@ written (a full disk), 130 interrupted; each command's help has the others.`,
 	}
 	root.SetOut(o.out)
 	root.SetErr(o.err)
-	root.AddCommand(newRun(o), newElect(o))
+	root.AddCommand(locking(o)...)
 	root.AddCommand(operations(o)...)
 	return root, began
 }

@@ -58,7 +58,8 @@ type masters struct {
 	maxTTL    time.Duration
 	drift     drift
 	fixed     bool
-	count     int    // how many masters are wanted; 0: an odd number of 3 or more
+	count     int    // as WithNodeCount of the clients; 0: not given, an odd number of 3 or more
+	anyCount  bool   // the command itself says what is wrong with their number
 	namespace string // empty: none
 }
 
@@ -68,7 +69,7 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	fs.Var(&m.nodes, name, what)
 	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
 	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
-	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, knowingly: 2 or 4 (default: any odd number of 3 or more)")
+	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, if its clients have WithNodeCount: one, two or four (default: any odd number of 3 or more)")
 	if prefix == "" { // a change stays within its namespace
 		fs.StringVar(&m.namespace, "namespace", "", "`NAME` of the namespace of its clients (default none)")
 	}
@@ -101,11 +102,17 @@ func (m *masters) verify(where func(i int) string) error {
 		}
 		_ = n.Close()
 	}
+	switch n := len(m.nodes); {
+	case m.count < 0:
+		return fmt.Errorf("--%snode-count %d: want 1 or more", m.prefix, m.count)
+	case m.count != 0 && m.count != n:
+		return fmt.Errorf("--%snode-count %d, and %d masters are named: name all of them", m.prefix, m.count, n)
+	case m.count == 0 && !m.anyCount && (n < 3 || n%2 == 0):
+		return fmt.Errorf("%d masters, and programs refuse such a list: name an odd number of 3 or more; --%snode-count %d takes it, if that is what every program has",
+			n, m.prefix, n)
+	}
 	if m.maxTTL < minTime {
 		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
-	}
-	if m.count < 0 {
-		return fmt.Errorf("--%snode-count %d: want 1 or more", m.prefix, m.count)
 	}
 	return nil
 }

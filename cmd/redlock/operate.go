@@ -220,7 +220,8 @@ type statusJSON struct {
 type masterJSON struct {
 	Name   string `json:"name"`
 	Votes  bool   `json:"votes"`
-	State  string `json:"state"`
+	State  string `json:"state"` // a word, as redlock.MasterStatus.State has it
+	Text   string `json:"text,omitempty"`
 	LeftMS int64  `json:"left_ms"`
 	Cause  string `json:"cause,omitempty"`
 	Remedy string `json:"remedy,omitempty"`
@@ -247,7 +248,7 @@ func (c *status) write(w io.Writer, s *redlock.Status) error {
 func newStatusJSON(s *redlock.Status, code int, said string) statusJSON {
 	out := statusJSON{Standing: s.Standing.String(), Reason: s.Reason, ExitCode: code, Text: said, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
 	for _, m := range s.Masters {
-		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.Text, LeftMS: m.Left.Milliseconds(), Cause: m.Cause, Remedy: m.Remedy}
+		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.State, Text: m.Text, LeftMS: m.Left.Milliseconds(), Cause: m.Cause, Remedy: m.Remedy}
 		if m.Err != nil {
 			j.Error = text.OneLine(m.Err)
 		}

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 package main
 
 import (
@@ -18,7 +20,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -39,6 +40,10 @@ WINCH are passed on to the group. In its environment are
   REDLOCK_NAME   the name of the lock
   REDLOCK_TOKEN  the fencing token, which a resource can check
 
+For a timer that fires on many hosts, use --every: one of them runs the command,
+and the others end with 75. --no-wait alone does not do that: a host whose timer
+fires when the command has ended runs it again.
+
 While the command runs, the lock is renewed. If that fails, the group gets
 SIGTERM a quarter of the TTL before the lock ends, and SIGKILL a twentieth of
 the TTL before it ends. It gets SIGKILL at once if the votes of the masters are
@@ -51,7 +56,7 @@ exit code: that of the command, and 128+n if signal n ended it; else
     2  usage, or a list of masters that does not fit them
     3  masters not available: no quorum of them answers, or votes
    74  the lock was lost: the command was ended, or may have run without the lock
-   75  held by another, with --no-wait or after --wait
+   75  held by another, with --no-wait or after --wait; ran already, with --every
   126  the command cannot be executed
   127  the command is not found
   130  interrupted while it waited for the lock (128+n for signal n)`
@@ -68,6 +73,8 @@ type runner struct {
 	output
 	ttl, wait time.Duration
 	noWait    bool
+	minHold   time.Duration // 0: none
+	every     time.Duration // 0: run each time
 	verbose   bool
 	owner     string // what others see of this process
 	verb      string // run or elect
@@ -82,7 +89,7 @@ func newRun(o output) *cobra.Command {
 		Use:   "run NAME [flags] -- command [argument ...]",
 		Short: "run a command while it holds a lock",
 		Long:  runHelp,
-		Example: `  redlock run nightly --no-wait -- backup --full
+		Example: `  redlock run nightly --every 12h -- backup --full
   redlock run deploy --wait 10m --ttl 30s -- ./deploy.sh production`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -93,8 +100,13 @@ func newRun(o output) *cobra.Command {
 	r.define(fs)
 	fs.DurationVar(&r.wait, "wait", 0, "`TIME` to wait for the lock (default: without limit)")
 	fs.BoolVarP(&r.noWait, "no-wait", "n", false, "do not wait for the lock")
+	fs.DurationVar(&r.minHold, "min-hold", 0, "`TIME` that the lock stays taken after it was taken, even if the command ends before")
+	fs.DurationVar(&r.every, "every", 0, "`TIME` in which the command is run at most once, over all hosts; does not wait")
+	for _, flag := range []string{"min-hold", "every"} {
+		fs.Lookup(flag).DefValue = ""
+	}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := r.check(fs.Changed("wait")); err != nil {
+		if err := r.check(fs.Changed); err != nil {
 			return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 		}
 		return nil
@@ -143,8 +155,15 @@ func (r *runner) arguments(args []string, dash int) error {
 
 func (r *runner) usage() string { return "redlock " + r.verb + " NAME -- command" }
 
-func (r *runner) check(waitGiven bool) error {
+func (r *runner) check(given func(flag string) bool) error {
+	waitGiven := given("wait")
 	switch {
+	case given("every") && (waitGiven || given("min-hold")):
+		return errors.New("--every excludes --wait and --min-hold: it does not wait, and holds for its own time")
+	case given("every") && r.every < minTime:
+		return fmt.Errorf("--every %v: want %v or more", r.every, minTime)
+	case given("min-hold") && r.minHold < minTime:
+		return fmt.Errorf("--min-hold %v: want %v or more", r.minHold, minTime)
 	case r.noWait && waitGiven:
 		return errors.New("--no-wait and --wait exclude each other: give one of them")
 	case waitGiven && r.wait <= 0:
@@ -264,117 +283,4 @@ func watch(signals supervise.Signals, cancel func()) (stop func() syscall.Signal
 		<-done
 		return interrupted
 	}
-}
-
-// take takes the lock, or gives up at a signal. The caller closes the client.
-func (r *runner) take(signals supervise.Signals) (*redlock.Client, *redlock.Lease, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	stop := watch(signals, cancel)
-	client, lease, err := r.acquire(ctx)
-	if sig := stop(); sig != 0 {
-		if err == nil {
-			r.leave(client)
-		}
-		return nil, nil, interruptedBy(sig)
-	}
-	return client, lease, r.why(err)
-}
-
-func interruptedBy(sig syscall.Signal) error {
-	return &exitError{exitSignal + int(sig), "interrupted while it waited"}
-}
-
-// open connects to the masters, and does not wait for them longer than patience.
-func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Client, error) {
-	opening, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	list := r.list()
-	opts := append(list.Options, redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience))
-	if r.owner != "" {
-		opts = append(opts, redlock.WithOwner(r.owner))
-	}
-	r.more("connecting to the masters")
-	return redlock.Open(opening, list.URLs, opts...)
-}
-
-// warn says why the masters do not vote yet, if that is so: to wait for them in silence would look like a hang.
-func (r *runner) warn(client *redlock.Client) {
-	if err := client.Ready(); err != nil {
-		r.say("waiting for masters: " + err.Error())
-	}
-}
-
-// leave ends the client, and gives back what it still holds.
-func (r *runner) leave(client *redlock.Client) {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = client.Shutdown(now)
-}
-
-// acquire returns a lease that has its whole TTL before it. On an error nothing is left behind.
-func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, error) {
-	patience, began := mastersPatience, time.Now()
-	if r.wait > 0 {
-		patience = min(patience, r.wait)
-	}
-	client, err := r.open(ctx, patience)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !r.noWait {
-		r.warn(client)
-	}
-	mutex := client.Mutex(r.name)
-	var lease *redlock.Lease
-	switch {
-	case r.noWait:
-		lease, err = mutex.TryLock(ctx)
-	case r.wait > 0:
-		lease, err = mutex.TryLockFor(ctx, r.wait-time.Since(began))
-	default:
-		r.more("waiting for lock %q", r.name)
-		lease, err = mutex.Lock(ctx)
-	}
-	if err == nil {
-		if err = r.lengthen(ctx, lease); err != nil {
-			_ = lease.Unlock(context.Background()) // also if it is lost: a minority may have its votes
-		}
-	}
-	if err != nil {
-		r.leave(client)
-		return nil, nil, err
-	}
-	return client, lease, nil
-}
-
-// lengthen gives a lease its whole TTL. One that was handed over by its last holder is short until it is renewed.
-func (r *runner) lengthen(ctx context.Context, lease *redlock.Lease) error {
-	if time.Until(lease.ValidUntil()) >= r.ttl/2 {
-		return nil
-	}
-	return lease.Extend(ctx)
-}
-
-// why is the exit code of an error of acquire.
-func (r *runner) why(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, redlock.ErrHeld):
-		what := fmt.Sprintf("lock %q is held by another", r.name)
-		if round := (*redlock.RoundError)(nil); errors.As(err, &round) && round.Owner != "" {
-			what += ", " + round.Owner
-		}
-		if !r.noWait {
-			what += fmt.Sprintf(", still after %v", r.wait)
-		}
-		r.more("%s", text.OneLine(err))
-		return &exitError{exitHeld, what}
-	case errors.Is(err, redlock.ErrConfig):
-		return usageError{err}
-	case errors.Is(err, redlock.ErrLost):
-		return &exitError{exitLost, err.Error()}
-	}
-	return &exitError{exitMasters, err.Error()}
 }

@@ -63,7 +63,7 @@ type run struct {
 func (r *run) use(who string, s *Semaphore, rng *rand.Rand, until time.Time, dies context.Context) {
 	for time.Now().Before(until) && dies.Err() == nil {
 		time.Sleep(time.Duration(rng.ExpFloat64() * float64(5*time.Millisecond)))
-		ctx, cancel := context.WithTimeout(dies, time.Duration(rng.IntN(int(3*time.Second))))
+		ctx, cancel := context.WithTimeout(dies, time.Duration(rng.Int64N(int64(3*time.Second))))
 		take, start := s.Acquire, time.Now()
 		if rng.IntN(4) == 0 {
 			take = s.TryAcquire
@@ -153,7 +153,7 @@ func (r *run) clients(i int, seed uint64, until time.Time) {
 			return
 		}
 		dies, die := context.WithCancel(context.Background())
-		kill := time.AfterFunc(time.Second/2+time.Duration(rng.IntN(int(4*time.Second))), func() {
+		kill := time.AfterFunc(time.Second/2+time.Duration(rng.Int64N(int64(4*time.Second))), func() {
 			r.mu.Lock()
 			r.killed++
 			r.mu.Unlock()

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build unix
+
 // Package supervise runs a command that must not outlive a lease.
 //
 // The command is the leader of a process group of its own. Three things end the group in time:

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// take takes the lock, or gives up at a signal. The caller closes the client.
+func (r *runner) take(signals supervise.Signals) (*redlock.Client, *redlock.Lease, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := watch(signals, cancel)
+	client, lease, err := r.acquire(ctx)
+	if sig := stop(); sig != 0 {
+		if err == nil {
+			r.leave(client)
+		}
+		return nil, nil, interruptedBy(sig)
+	}
+	return client, lease, r.why(err)
+}
+
+func interruptedBy(sig syscall.Signal) error {
+	return &exitError{exitSignal + int(sig), "interrupted while it waited"}
+}
+
+// open connects to the masters, and does not wait for them longer than patience.
+func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Client, error) {
+	opening, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	list := r.list()
+	opts := append(list.Options, redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience))
+	if r.owner != "" {
+		opts = append(opts, redlock.WithOwner(r.owner))
+	}
+	r.more("connecting to the masters")
+	return redlock.Open(opening, list.URLs, opts...)
+}
+
+// warn says why the masters do not vote yet, if that is so: to wait for them in silence would look like a hang.
+func (r *runner) warn(client *redlock.Client) {
+	if err := client.Ready(); err != nil {
+		r.say("waiting for masters: " + err.Error())
+	}
+}
+
+// leave ends the client, and gives back what it still holds.
+func (r *runner) leave(client *redlock.Client) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = client.Shutdown(now)
+}
+
+// acquire returns a lease that has its whole TTL before it. On an error nothing is left behind.
+func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, error) {
+	patience, began := mastersPatience, time.Now()
+	if r.wait > 0 {
+		patience = min(patience, r.wait)
+	}
+	client, err := r.open(ctx, patience)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.noWait = r.noWait || r.every > 0
+	if !r.noWait {
+		r.warn(client)
+	}
+	mutex := client.Mutex(r.name, redlock.WithMinHold(max(r.minHold, r.every)))
+	defer r.tellWho(ctx, client)()
+	var lease *redlock.Lease
+	switch {
+	case r.noWait:
+		lease, err = mutex.TryLock(ctx)
+	case r.wait > 0:
+		lease, err = mutex.TryLockFor(ctx, r.wait-time.Since(began))
+	default:
+		r.more("waiting for lock %q", r.name)
+		lease, err = mutex.Lock(ctx)
+	}
+	if err == nil {
+		if err = r.lengthen(ctx, lease); err != nil {
+			_ = lease.Unlock(context.Background()) // also if it is lost: a minority may have its votes
+		}
+	}
+	if err != nil {
+		r.leave(client)
+		return nil, nil, err
+	}
+	return client, lease, nil
+}
+
+// waitsLong is after how much waiting a person wants to know for whom.
+const waitsLong = 2 * time.Second
+
+// tellWho says who has the lock, once it was waited for long: on a terminal, and with --verbose. stop ends it.
+func (r *runner) tellWho(ctx context.Context, client *redlock.Client) (stop func()) {
+	if r.noWait || !r.verbose && !isTerminal(os.Stderr) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-time.After(waitsLong):
+		case <-ctx.Done():
+			return
+		}
+		in, err := client.Inspect(ctx, r.name)
+		if err != nil || ctx.Err() != nil {
+			return
+		}
+		who := "nobody has it: others wait before this one, or it rests"
+		if len(in.Holders) > 0 {
+			h := &in.Holders[0]
+			who = labelOf(h.Owner, "a client without a label") + " has it"
+			if h.Resting {
+				who = fmt.Sprintf("it rests for %v after %s", short(h.Left), labelOf(h.Owner, "a client without a label"))
+			}
+		}
+		r.say(fmt.Sprintf("waits for lock %q: %s", r.name, who))
+	}()
+	return func() { cancel(); <-done }
+}
+
+// lengthen gives a lease its whole TTL. One that was handed over by its last holder is short until it is renewed.
+func (r *runner) lengthen(ctx context.Context, lease *redlock.Lease) error {
+	if time.Until(lease.ValidUntil()) >= r.ttl/2 {
+		return nil
+	}
+	return lease.Extend(ctx)
+}
+
+// why is the exit code of an error of acquire.
+func (r *runner) why(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, redlock.ErrHeld):
+		what := fmt.Sprintf("lock %q is held by another", r.name)
+		if round := (*redlock.RoundError)(nil); errors.As(err, &round) && round.Owner != "" {
+			what += ", " + round.Owner
+		}
+		if r.every > 0 {
+			what = fmt.Sprintf("%q runs on another host, or ran less than %v ago", r.name, r.every)
+		}
+		if !r.noWait {
+			what += fmt.Sprintf(", still after %v", r.wait)
+		}
+		r.more("%s", text.OneLine(err))
+		return &exitError{exitHeld, what}
+	case errors.Is(err, redlock.ErrConfig):
+		return usageError{err}
+	case errors.Is(err, redlock.ErrLost):
+		return &exitError{exitLost, err.Error()}
+	}
+	return &exitError{exitMasters, err.Error()}
+}

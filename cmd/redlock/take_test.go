@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
+)
+
+// ended waits for the end of a program and returns its exit code.
+func (p *process) ended() int {
+	p.t.Helper()
+	_ = p.Wait()
+	return p.ProcessState.ExitCode()
+}
+
+// Three hosts whose timers fire one after another, and a job that is over before the next one fires: with --every one of them runs it.
+// With --no-wait alone all three do, which is what the help says.
+func TestRun_timersApartAndAShortJob_everyRunsItOnce(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	_, list := voting(t)
+	for flag, want := range map[string]int{"--every=20s": 1, "--min-hold=20s": 1, "--no-wait": 3} {
+		ran := 0
+		for range 3 { // each begins when the one before has ended
+			words := []string{flag}
+			if flag == "--min-hold=20s" {
+				words = append(words, "--no-wait")
+			}
+			p := startRun(t, list, "nightly"+flag, append(words, "--", "true")...)
+			switch code := p.ended(); {
+			case code == exitOK:
+				ran++
+			case code != exitHeld || flag == "--every=20s" && !strings.Contains(p.stderr.String(), "ran less than 20s ago"):
+				t.Errorf("%s: exit code %d: %s", flag, code, &p.stderr)
+			}
+		}
+		if ran != want {
+			t.Errorf("%s: %d of 3 ran the job, want %d", flag, ran, want)
+		}
+	}
+}
+
+// The period of --every ends, and then the job runs again: the processes that had run it are long gone.
+func TestRun_everyPeriodIsOver_runsAgain(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	_, list := voting(t)
+	ran := 0
+	eventually(t, "the second run", func() bool {
+		if startRun(t, list, "nightly", "--every", "500ms", "--", "true").ended() == exitOK {
+			ran++
+		}
+		return ran == 2
+	})
+}
+
+// Who waits learns after two seconds for whom.
+func TestRun_waitsLong_saysWhoHasIt(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	_, list := voting(t)
+	holder := startRun(t, list, "deploy", "--owner", "backup-7", "--", "sh", "-c", "echo holds; exec sleep 60")
+	if s := holder.line(); s != "holds" {
+		t.Fatal(s)
+	}
+	waiter := program(t, "run", "deploy", "--nodes", list, "--", "true")
+	waiter.Stderr = nil // the terminal
+	screen := onTerminal(t, waiter.Cmd)
+	screen.expect(`waits for lock "deploy": backup-7 has it`)
+}
+
+func TestRun_badEveryAndMinHold_refused(t *testing.T) {
+	for want, words := range map[string][]string{
+		"--every excludes":               {"--every", "1h", "--wait", "1s"},
+		"excludes --wait and --min-hold": {"--every", "1h", "--min-hold", "1s"},
+		"--every 0s: want 10ms":          {"--every", "0"},
+		"--min-hold -1s: want 10ms":      {"--min-hold", "-1s"},
+	} {
+		code, _, stderr := cli(t, append(append([]string{"run", "x", "--nodes", dead}, words...), "--", "true")...)
+		if code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, %q, want %q", words, code, stderr, want)
+		}
+	}
+}
+
+// The commands that lock, and those that look at locks, take the lists that programs take. A list that is another one's is a mistake of
+// the command line, and is said before anything is asked.
+func TestNodeCount_asOpen(t *testing.T) {
+	t.Parallel()
+	for _, command := range [][]string{{"inspect", "x"}, {"list"}, {"force-unlock", "x", "--yes", "--holder", "a"}, {"run", "x", "--", "true"}, {"elect", "x", "--", "true"}} {
+		for _, n := range []int{1, 2, 4} {
+			nodes := "--nodes=" + strings.TrimSuffix(strings.Repeat(dead+",", n), ",")
+			words := append([]string{command[0], nodes}, command[1:]...)
+			if code, _, stderr := cli(t, words...); code != exitUsage || !strings.Contains(stderr, "programs refuse such a list") || strings.Contains(stderr, "topsecret") {
+				t.Errorf("%s with %d masters: exit code %d: %s", command[0], n, code, stderr)
+			}
+			words = append([]string{command[0], nodes, "--node-count=3"}, command[1:]...)
+			if code, _, stderr := cli(t, words...); code != exitUsage || !strings.Contains(stderr, "name all of them") {
+				t.Errorf("%s with %d of 3 masters: exit code %d: %s", command[0], n, code, stderr)
+			}
+		}
+	}
+}
+
+// With --json every error is one JSON object on standard output, with a word that scripts compare.
+func TestJSON_everyError(t *testing.T) {
+	t.Parallel()
+	three := "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3"
+	for _, command := range []string{"status", "inspect x", "list", "init", "doctor", "force-unlock x --yes --holder a"} {
+		words := append(strings.Fields(command), "--json")
+		for kind, more := range map[string][]string{"usage": {"--no-such-flag"}, "masters": {"--nodes", three}} {
+			if kind == "masters" && command != "inspect x" && command != "init" { // it takes two seconds; status and doctor have a verdict
+				continue
+			}
+			code, stdout, stderr := cli(t, append(words, more...)...)
+			var e errorJSON
+			if err := json.Unmarshal([]byte(stdout), &e); err != nil || e.ExitCode != code || e.Error == "" {
+				t.Errorf("%s, %s: exit code %d, %v: %q, %q", command, kind, code, err, stdout, stderr)
+			} else if e.Kind != kind {
+				t.Errorf("%s: %q, want %q: %s", command, e.Kind, kind, stdout)
+			}
+		}
+	}
+	if code, stdout, _ := cli(t, "run", "x", "--json", "--", "true"); code != exitUsage || stdout != "" {
+		t.Errorf("run, whose output is the command's: exit code %d, %q", code, stdout)
+	}
+}
