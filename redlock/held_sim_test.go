@@ -18,7 +18,7 @@ import (
 func TestSim_heldWhileAMasterRecovers_isHeld(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
-		var said strings.Builder
+		var said syncBuffer
 		a := c.client()
 		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 		lease := mustLock(t, a.Mutex("x"))
@@ -58,7 +58,7 @@ func TestSim_heldWhileAMasterRecovers_isHeld(t *testing.T) {
 func TestSim_clockJumped_logSaysTheWholeWait(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
-		var said strings.Builder
+		var said syncBuffer
 		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 		wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
 		c.masters[0].StepClock(20 * time.Second)
@@ -81,7 +81,7 @@ func TestSim_clockJumped_logSaysTheWholeWait(t *testing.T) {
 func TestSim_needsInit_logHasTheCommand(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
-		var said strings.Builder
+		var said syncBuffer
 		b := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 		wantErr(t, mustLock(t, b.Mutex("x")).Unlock(t.Context()), nil)
 		for _, m := range c.masters {

@@ -514,7 +514,7 @@ func TestSim_tryLock_leftoverVotes_refusedSoon(t *testing.T) {
 func TestSim_waitForRecovery_sleeps(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
-		var said strings.Builder
+		var said syncBuffer
 		a := c.client(redlock.WithLogger(slog.New(slog.NewTextHandler(&said, nil))))
 		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
 		for _, m := range c.masters[:3] {
