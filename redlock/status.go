@@ -172,6 +172,9 @@ func (op *operation) status(out *members.Outcome) *Status {
 		if no := op.writes.of(at.Name); no != nil && at.Answered {
 			m.State, m.Text, m.Err, m.Votes, mute = "refuses", cause.Of(no).Text, no, false, mute+1
 		}
+		if m.State == "silent" && cause.Refuses(m.Err) {
+			m.State = "refuses"
+		}
 		m.Cause, m.Remedy = op.remedy(v, i, &m)
 		m.Left, _ = membership.Left(v, i)
 		s.Left = max(s.Left, m.Left)

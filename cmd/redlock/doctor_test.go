@@ -57,7 +57,7 @@ func TestDoctor(t *testing.T) {
 		"policy hidden": {[]string{good[0], good[1], "redis://" + hidingPolicy}, exitRefused, []string{
 			hidingPolicy + " " + version + " unknown ", "refused " + hidingPolicy, "maxmemory_policy"}},
 		"replica": {[]string{good[0], good[1], replica.URL()}, exitRefused, []string{
-			"silent", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
+			"refuses", "refused " + replica.Addr(), `role is "slave"; name its master instead`}},
 		"password wrong": {[]string{good[0], good[1], "redis://:topsecret2@" + locked.Addr()}, exitRefused, []string{
 			"refused " + locked.Addr(), "WRONGPASS", "check user and password"}},
 		"password right": {[]string{good[0], good[1], locked.URL()}, 5, []string{"needs init"}},

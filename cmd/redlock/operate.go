@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -277,12 +278,15 @@ func table(w io.Writer, s *redlock.Status) {
 		if m.Left > 0 {
 			state += ", " + m.Left.Round(100*time.Millisecond).String() + " left"
 		}
+		if m.Err != nil && m.Cause != "" {
+			state += ": " + m.Cause
+		}
 		fmt.Fprintf(tab, "%s\t%s\n", m.Name, state)
 	}
 	_ = tab.Flush()
 	for _, m := range s.Masters {
 		if m.Err != nil {
-			text.Say(w, text.OneLine(m.Err))
+			text.Say(w, m.Name+": "+cause.Said(m.Err))
 		}
 	}
 }

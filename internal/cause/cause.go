@@ -6,6 +6,7 @@ package cause
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -17,6 +18,13 @@ type Cause struct {
 	Text   string // follows the master's name; {error} is what the error says
 	Remedy string // what to do
 }
+
+// refusals are the causes of masters that answer, and do not do what they are asked.
+var refusals = []string{"password", "rights", "replica", "eviction", "hidden", "memory", "disk", "replicas", "clients", "protected", "loading", "busy", "database"}
+
+// Refuses reports whether err, which is an error of one master, is the answer of a master that runs. Who hears of such a master that
+// it is silent restarts it, and that empties it.
+func Refuses(err error) bool { return err != nil && slices.Contains(refusals, Of(err).Word) }
 
 // A rule is a cause, and the errors that it explains: those that wrap one of errs, and have one of texts if there are texts.
 type rule struct {
@@ -118,17 +126,22 @@ func (r *rule) explains(err error) bool {
 	return false
 }
 
-// detail is what the master or the network said, without the prefixes and the remedies that the layers added.
-func detail(err error) string {
-	text := err.Error()
+// Said is what the master or the network said, without the prefixes that the layers added, and without line breaks.
+func Said(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
 	var on *protocol.Error
 	if errors.As(err, &on) {
-		text = on.Err.Error()
+		text = strings.Join(strings.Fields(on.Err.Error()), " ")
 	}
 	for _, layer := range []string{"master unreachable: ", "access denied: ", "the TLS handshake failed: ", "the master refuses writes: ", "node: "} {
 		text = strings.ReplaceAll(text, layer, "")
 	}
-	text, _, _ = strings.Cut(text, " (grant it")
+	return text
+}
+
+// detail is what Said says, without the remedies.
+func detail(err error) string {
+	text, _, _ := strings.Cut(Said(err), " (grant it")
 	if len(text) > detailMax {
 		text = strings.ToValidUTF8(text[:detailMax], "") + "..."
 	}

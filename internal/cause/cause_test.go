@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,5 +83,17 @@ func TestOf_longError_cut(t *testing.T) {
 	err := &protocol.Error{Node: "a:1", Err: fmt.Errorf("%w: node: this user may not run %s", protocol.ErrDenied, strings.Repeat("hset on redlock:check, ", 40))}
 	if c := Of(err); len(c.Text) > 200 || !strings.Contains(c.Text, "this user may not run hset on redlock:check") {
 		t.Errorf("%d: %s", len(c.Text), c.Text)
+	}
+}
+
+// Each word that says that a master refuses is the word of a cause.
+func TestRefuses_isOfCauses(t *testing.T) {
+	for _, word := range refusals {
+		if !slices.ContainsFunc(All(), func(c Cause) bool { return c.Word == word }) {
+			t.Errorf("no cause has the word %q", word)
+		}
+	}
+	if Refuses(nil) || Refuses(errors.New("connection refused")) || !Refuses(fmt.Errorf("%w: NOAUTH", protocol.ErrDenied)) {
+		t.Error("a master that runs is taken for one that does not, or the other way round")
 	}
 }
