@@ -3,9 +3,7 @@
 package stall
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -54,12 +52,20 @@ func (q *queue) look() (sum time.Duration) {
 
 // lookAt notes what the threads of a process have waited.
 func (q *queue) lookAt(pid string) {
-	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
-	for _, path := range threads {
-		text, err := os.ReadFile(path)
-		var ran, waited int64
-		if _, bad := fmt.Sscan(string(text), &ran, &waited); err == nil && bad == nil {
-			q.waited[path] = time.Duration(waited)
+	dir, err := os.Open("/proc/" + pid + "/task")
+	if err != nil {
+		return // it has ended
+	}
+	defer dir.Close()
+	threads, _ := dir.Readdirnames(-1)
+	for _, thread := range threads {
+		text, err := os.ReadFile("/proc/" + pid + "/task/" + thread + "/schedstat")
+		words := strings.Fields(string(text)) // what it ran, waited, and how often, in nanoseconds
+		if err != nil || len(words) < 2 {
+			continue
+		}
+		if waited, err := strconv.ParseInt(words[1], 10, 64); err == nil {
+			q.waited[pid+"/"+thread] = time.Duration(waited)
 		}
 	}
 }
