@@ -20,7 +20,9 @@ func TestAdopt_minimumHoldAndOlderData_refused(t *testing.T) {
 	simulateWith(t, 3, func(t *testing.T, c *cluster) {
 		c.init()
 		giver, heir, other := c.client(), c.client(), c.client()
-		ticket := handedOff(t, locked(t, giver.Mutex("x", redlock.WithMinHold(5*time.Minute))))
+		l := locked(t, giver.Mutex("x", redlock.WithMinHold(5*time.Minute)))
+		synctest.Wait() // it knows all its votes, and so does the ticket: one of those masters will not hear the heir
+		ticket := handedOff(t, l)
 		before := c.masters[0].Snapshot()
 		heir.faultOn("adopt", nodetest.Fault{Lose: nodetest.LoseCommand}, 2)
 		adopted, err := heir.Adopt(t.Context(), ticket)
