@@ -230,10 +230,12 @@ func TestPairs_oneMasterStoppedOrDead_nothingGrows(t *testing.T) {
 func TestPairs_cancelsDeadlinesAndAFrozenMaster_noStaleKey(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
-	replay.Each(t, hurriedPairs)
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		stall.Try(t, 300*time.Millisecond, func(t testing.TB) { hurriedPairs(t, seed) })
+	})
 }
 
-func hurriedPairs(t *testing.T, seed uint64) {
+func hurriedPairs(t testing.TB, seed uint64) {
 	rng := replay.RNG(seed)
 	ms := startMasters(t, 5, localredis.Config{})
 	// The TTL is longer than the test: nothing goes away by itself.
@@ -370,10 +372,13 @@ func TestLock_deadlineWhileWaiting_isTheCallersError(t *testing.T) {
 
 func TestTryLock_cancelAtRandomTimes_leaseOrNothing(t *testing.T) {
 	t.Parallel()
-	replay.Each(t, cancelAtRandomTimes)
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		// A master that is held up for longer than the node timeout has its key for a moment longer.
+		stall.Try(t, redlock.DefaultNodeTimeout/2, func(t testing.TB) { cancelAtRandomTimes(t, seed) })
+	})
 }
 
-func cancelAtRandomTimes(t *testing.T, seed uint64) {
+func cancelAtRandomTimes(t testing.TB, seed uint64) {
 	rng := replay.RNG(seed)
 	ms := startMasters(t, 5, localredis.Config{})
 	m := ms.begin().Mutex("race")

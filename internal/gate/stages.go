@@ -47,35 +47,30 @@ func selected(tier needs.Tier, tests []testFunc, flags ...string) []command {
 
 func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
 
-// testStages are those of make test. The two wait for each other's servers and time-outs: one after the other they take half as long again.
+// testStages are those of make test. What is about time has the machine for itself, but for what waits for it or can wait: to run all at once was
+// tried, and is no faster.
 func (g *gate) testStages() [][]stage {
 	noRace := pick(g.tests, func(f testFunc) bool {
 		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
 	})
 	mutants := pick(g.tests, func(f testFunc) bool { return root(f) && f.tags == "mutants" && !f.calls("CI", "Soak") })
-	rest := slices.Concat(selected(needs.TierTest, noRace, "-p", "1"), selected(needs.TierTest, mutants, "-p", "1", "-tags", "mutants"))
+	aside := selected(needs.TierTest, mutants, "-p", "1", "-tags", "mutants")
 	for _, dir := range g.modules() {
 		c := goTest(needs.TierTest, "-p", "1", "./...")
 		c.dir = filepath.Join(g.root, dir)
-		rest = append(rest, c)
+		aside = append(aside, c)
 	}
-	race := goTest(needs.TierTest, append([]string{"-race", "-p", "2", "-parallel", "4"}, g.longestFirst()...)...)
+	for i := range aside {
+		aside[i].args = append([]string{"nice"}, aside[i].args...)
+	}
+	// Many of these wait for servers and for time-outs most of the time.
+	race := goTest(needs.TierTest, "-race", "-p", "3", "-parallel", "4", "./...")
 	// By itself a program with the race detector waits for a second before it ends.
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
-	return [][]stage{{
-		{"with the race detector", []command{race}},
-		{"without it, mutants, nested modules", rest},
-	}}
-}
-
-// longestFirst is all packages, and first those that run for minutes: begun last, they would run alone.
-func (g *gate) longestFirst() (patterns []string) {
-	for _, dir := range []string{"./redlock", "./chaos"} {
-		if slices.ContainsFunc(g.tests, func(f testFunc) bool { return f.pkg == dir && f.module == "." }) {
-			patterns = append(patterns, dir)
-		}
+	return [][]stage{
+		{{"with the race detector", []command{race}}},
+		{{"without it", selected(needs.TierTest, noRace)}, {"mutants, nested modules", aside}},
 	}
-	return append(patterns, "./...")
 }
 
 // modules are the folders of the nested modules.
