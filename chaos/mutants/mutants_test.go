@@ -57,7 +57,7 @@ func mutantSymbols(t *testing.T, tags string) []string {
 func TestBuild_withoutTheTag_holdsNoMutants(t *testing.T) {
 	needs.NoRace(t, "builds a program")
 	needs.Program(t, "go")
-	needs.Test(t)
+	needs.CI(t)
 	if found := mutantSymbols(t, ""); len(found) > 0 {
 		t.Fatalf("a normal build holds %d symbols of mutants:\n%s", len(found), strings.Join(found, "\n"))
 	}

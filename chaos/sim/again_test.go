@@ -63,7 +63,7 @@ func TestRun_broken_printsReplay(t *testing.T) {
 // The command that a failure prints finds the same failure, in a process of its own, and the same history to the byte.
 func TestReplay_printedCommand_sameFailure(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
-	needs.Test(t)
+	needs.CI(t) // builds four times
 	first := failures(t, "go test -count=1 -vet=off -run TestRun_broken ./chaos/sim -broken")
 	for _, name := range []string{"tended", "operated"} {
 		f, ok := first[name]
