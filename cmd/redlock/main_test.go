@@ -55,6 +55,9 @@ func TestMain(m *testing.M) {
 	for _, v := range []string{nodesVar, nodesFileVar} {
 		_ = os.Unsetenv(v)
 	}
+	for _, p := range tlsParams {
+		_ = os.Unsetenv(p.variable)
+	}
 	logging.Disable()
 	flag.Parse()
 	_ = flag.Set("test.parallel", "4") // they wait for leases to end most of the time

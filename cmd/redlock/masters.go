@@ -61,6 +61,7 @@ type masters struct {
 	count     int    // as WithNodeCount of the clients; 0: not given, an odd number of 3 or more
 	anyCount  bool   // the command itself says what is wrong with their number
 	namespace string // empty: none
+	tls       tlsFlags
 }
 
 // define declares the flags. name is the flag of the URLs, prefix begins the names of the others, and what says which masters they are.
@@ -72,6 +73,7 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, if its clients have WithNodeCount: one, two or four (default: any odd number of 3 or more)")
 	if prefix == "" { // a change stays within its namespace
 		fs.StringVar(&m.namespace, "namespace", "", "`NAME` of the namespace of its clients (default none)")
+		m.tls.define(fs)
 	}
 }
 
@@ -90,11 +92,15 @@ func (m *masters) check() error {
 	if err != nil {
 		return err
 	}
+	if err := m.tls.check(m.nodes); err != nil {
+		return err
+	}
 	return m.verify(where)
 }
 
 // verify says what is wrong with the URLs and with the other flags. where is of find.
 func (m *masters) verify(where func(i int) string) error {
+	m.nodes = m.tls.apply(m.nodes)
 	for i, url := range m.nodes {
 		n, err := node.Open(url, node.Config{}) // for its errors, which never show a password
 		if err != nil {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -41,12 +42,20 @@ func (c *reconfigure) define(fs *pflag.FlagSet) {
 }
 
 func (c *reconfigure) check() error {
-	if err := c.from.check(); err != nil {
+	where, err := c.from.find()
+	if err != nil {
+		return err
+	}
+	if err := c.from.tls.check(slices.Concat(c.from.nodes, c.to.nodes)); err != nil { // one list may have TLS, and the other not
+		return err
+	}
+	if err := c.from.verify(where); err != nil {
 		return err
 	}
 	if len(c.to.nodes) == 0 {
 		c.to.nodes = c.from.nodes
 	}
+	c.to.tls = c.from.tls
 	if c.to.maxTTL == 0 {
 		c.to.maxTTL = c.from.maxTTL
 	}
