@@ -52,7 +52,7 @@ func TestACL_listOfTheDocs_everyCommand(t *testing.T) {
 		urls = append(urls, "redis://locker:pw@"+s.Addr()+"/1")
 	}
 	list := strings.Join(urls, ",")
-	everyCommand(t, urls, list, asProgram(t, []string{"REDLOCK_NODES=" + list}, "--max-ttl", tlsTTL))
+	everyCommand(t, openOn(urls...), []string{"--from", list}, asProgram(t, []string{"REDLOCK_NODES=" + list}, "--max-ttl", tlsTTL))
 	eachKind(t, urls)
 	for _, u := range urls {
 		root := admin(t, strings.Replace(u, "locker:pw@", "", 1))

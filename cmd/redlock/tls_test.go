@@ -24,8 +24,17 @@ import (
 // The least maximum TTL that run takes, because a change of masters waits for it, and the one after the change of everyCommand.
 const tlsTTL, tlsTTLAfter = "1s", "1.1s"
 
-// everyCommand runs each command on masters that have no record, by run. urls are what a program has.
-func everyCommand(t *testing.T, urls []string, list string, run func(want int, words ...string) (said string)) {
+// opener opens a client of a program.
+type opener func(ctx context.Context, opts ...redlock.Option) (*redlock.Client, error)
+
+func openOn(urls ...string) opener {
+	return func(ctx context.Context, opts ...redlock.Option) (*redlock.Client, error) {
+		return redlock.Open(ctx, urls, opts...)
+	}
+}
+
+// everyCommand runs each command on masters that have no record, by run. from names the masters for reconfigure.
+func everyCommand(t *testing.T, open opener, from []string, run func(want int, words ...string) (said string)) {
 	t.Helper()
 	run(exitOK, "init", never)
 	run(exitOK, "status", "--wait")
@@ -34,7 +43,7 @@ func everyCommand(t *testing.T, urls []string, list string, run func(want int, w
 	run(exitOK, "elect", "scheduler", "--ttl", tlsTTL, "--", "true")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	c, err := redlock.Open(ctx, urls, redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second), redlock.WithOwner("stuck"))
+	c, err := open(ctx, redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second), redlock.WithOwner("stuck"))
 	must(t, err)
 	defer c.Close()
 	lease := take(t, c, "kept")
@@ -42,7 +51,7 @@ func everyCommand(t *testing.T, urls []string, list string, run func(want int, w
 	wantSaid(t, run(exitOK, "list"), "kept")
 	wantSaid(t, run(exitOK, "force-unlock", "kept", "--yes", "--holder", lease.Holder()), "taken away")
 	run(exitOK, "cancel")
-	run(exitOK, "reconfigure", "--from", list, "--to-max-ttl", tlsTTLAfter)
+	run(exitOK, append([]string{"reconfigure", "--to-max-ttl", tlsTTLAfter}, from...)...)
 }
 
 // asProgram returns a function that runs redlock with these variables, and flags before the words of the command.
@@ -82,7 +91,7 @@ func TestTLS_everyCommand(t *testing.T) {
 	env := []string{"REDLOCK_TLS_CERT=" + s.Cert, "REDLOCK_TLS_KEY=" + s.Key, "REDLOCK_TLS_CA=" + s.CA, "REDLOCK_TLS_SERVER_NAME=" + quorumtest.TLSName}
 	nodes := "REDLOCK_NODES=" + list
 
-	everyCommand(t, own, list, asProgram(t, []string{nodes}, append([]string{"--max-ttl", tlsTTL}, flags...)...))
+	everyCommand(t, openOn(own...), []string{"--from", list}, asProgram(t, []string{nodes}, append([]string{"--max-ttl", tlsTTL}, flags...)...))
 	byVariable := asProgram(t, append(env, nodes), "--max-ttl", tlsTTLAfter)
 	byVariable(exitOK, "doctor")
 	byVariable(exitOK, "run", "nightly", "--ttl", tlsTTL, "--", "true")
@@ -136,7 +145,7 @@ func TestSentinel_severalHosts_everyCommand(t *testing.T) {
 		for _, u := range append(others, s.Servers[0].URL()) {
 			must(t, admin(t, u).FlushAll(t.Context()).Err())
 		}
-		everyCommand(t, append([]string{first}, others...), list, asProgram(t, []string{"REDLOCK_NODES=" + list}, "--max-ttl", tlsTTL))
+		everyCommand(t, openOn(append([]string{first}, others...)...), []string{"--from", list}, asProgram(t, []string{"REDLOCK_NODES=" + list}, "--max-ttl", tlsTTL))
 		if said := expectCode(t, exitOK, "doctor", "--max-ttl", tlsTTLAfter, "--nodes", list); !strings.Contains(said, "m1 redis") {
 			t.Errorf("%s", said)
 		}
