@@ -4,6 +4,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -135,6 +136,9 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 	}
 	c, err := dial(ctx, network, r.locator.Addr())
 	if err != nil {
+		if opts.Dialer != nil && !errors.Is(err, protocol.ErrTLS) {
+			err = asTLS(err)
+		}
 		return opts, nil, nil, err
 	}
 	said := &lastWords{Conn: c}

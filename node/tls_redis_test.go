@@ -4,6 +4,8 @@ package node_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -91,6 +93,36 @@ func TestTLS_whoIsLetIn(t *testing.T) {
 				t.Errorf("%v: no ErrTLS", err)
 			}
 		})
+	}
+}
+
+// A client of go-redis has its own dialer, and the cause is told all the same.
+func TestTLS_clientOfGoRedis_causeIsTold(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	s := quorumtest.StartSecure(t, 1, localredis.Config{})
+	pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+	quorumtest.NoErr(t, err)
+	authority, err := os.ReadFile(s.CA)
+	quorumtest.NoErr(t, err)
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(authority)
+	for want, cfg := range map[string]*tls.Config{
+		"":                   {RootCAs: trusted, Certificates: []tls.Certificate{pair}},
+		"certificate":        {Certificates: []tls.Certificate{pair}},
+		"client certificate": {RootCAs: trusted},
+		"TLS refused":        {RootCAs: trusted, MaxVersion: tls.VersionTLS12},
+	} {
+		c := redis.NewClient(&redis.Options{Addr: s.Addrs[0], TLSConfig: cfg})
+		n, err := node.New(c, node.Config{})
+		quorumtest.NoErr(t, err)
+		n.Bind(protocol.Binding{Admit: func(protocol.Identity) error { return nil }})
+		err = n.Ready(t.Context())
+		if got := cause.Of(err).Word; got != want || want != "" && !errors.Is(err, protocol.ErrTLS) {
+			t.Errorf("%v: cause %q, want %q", err, got, want)
+		}
+		_ = n.Close()
+		_ = c.Close()
 	}
 }
 

@@ -197,6 +197,17 @@ func handshake(ctx context.Context, c net.Conn, addr string, cfg *tls.Config, li
 	return t, nil
 }
 
+// asTLS returns err, with which a dialer failed that is not ours, as an ErrTLS if the handshake failed.
+func asTLS(err error) error {
+	var untrusted *tls.CertificateVerificationError
+	var noTLS tls.RecordHeaderError
+	var alert *net.OpError
+	if errors.As(err, &untrusted) || errors.As(err, &noTLS) || errors.As(err, &alert) && alert.Op == remoteError {
+		return fmt.Errorf("%w: %w", protocol.ErrTLS, err)
+	}
+	return err
+}
+
 // alertWait is how long the word of a server that hung up may take: it was sent before.
 const alertWait = 50 * time.Millisecond
 

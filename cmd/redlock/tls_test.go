@@ -150,6 +150,10 @@ func TestSentinel_severalHosts_everyCommand(t *testing.T) {
 			t.Errorf("%s", said)
 		}
 	}
+	for query, word := range map[string]string{"ca=" + s.CA: "certificate required", quorumtest.Params(s.Cert, s.Key, ""): "--tls-ca FILE"} {
+		_, said, _ := cli(t, "status", "--max-ttl", tlsTTLAfter, "--nodes", fmt.Sprintf("rediss-sentinel://%s/mine?name=m1&%s,%s", addr, query, strings.Join(others, ",")))
+		wantSaid(t, strings.Join(strings.Fields(said), " "), word)
+	}
 	// One whose sentinels do not answer is silent, and no reason to refuse the list.
 	said := expectCode(t, exitRecovers, "doctor", "--max-ttl", tlsTTLAfter, "--nodes", "redis-sentinel://127.0.0.1:1,127.0.0.1:2/mine?name=m1,"+strings.Join(others, ","))
 	wantSaid(t, said, "m1 is out of reach (connection refused)")
