@@ -4,7 +4,7 @@ package node
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"sync/atomic"
@@ -103,7 +103,6 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 		if c.refused != nil {
 			err = c.refused
 		}
-		err = refusedByTLS(socket, err)
 		c.close()
 		err = r.whyHungUp(ctx, said.or(err))
 		if r.locator.Several() && socket != nil {
@@ -136,10 +135,10 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 	}
 	c, err := dial(ctx, network, r.locator.Addr())
 	if err != nil {
-		if opts.Dialer != nil && !errors.Is(err, protocol.ErrTLS) {
-			err = asTLS(err)
-		}
-		return opts, nil, nil, err
+		return opts, nil, nil, asTLS(err) // of a dialer that may not be ours
+	}
+	if secure, ok := c.(*tls.Conn); ok {
+		c = &tlsConn{Conn: secure}
 	}
 	said := &lastWords{Conn: c}
 	var once atomic.Pointer[lastWords]

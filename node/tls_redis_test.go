@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,6 +124,34 @@ func TestTLS_clientOfGoRedis_causeIsTold(t *testing.T) {
 		}
 		_ = n.Close()
 		_ = c.Close()
+	}
+}
+
+// A server that hangs up before the client's first write has said why, and the error of the write says it too.
+func TestTLS_writeFails_alertIsRead(t *testing.T) {
+	needs.Linux(t, "what was received stays after a reset")
+	t.Parallel()
+	a := quorumtest.NewAuthority(t)
+	pair, err := tls.LoadX509KeyPair(a.Issue(quorumtest.TLSName, time.Now().Add(time.Hour)))
+	quorumtest.NoErr(t, err)
+	gone := make(chan struct{})
+	addr := served(t, func(c net.Conn) {
+		defer close(gone)
+		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}).Handshake()
+		_ = c.(*net.TCPConn).SetLinger(0) // a reset, as of a server that has not read all
+		_ = c.Close()
+	})
+	n := opened(t, "rediss://"+addr+"?ca="+a.CA)
+	dial := n.(interface{ Direct() []redis.Options }).Direct()[0].Dialer
+	c, err := dial(t.Context(), "tcp", addr)
+	quorumtest.NoErr(t, err)
+	defer c.Close()
+	<-gone
+	for err == nil { // the first may still be taken by the kernel
+		_, err = c.Write([]byte("PING\r\n"))
+	}
+	if got := cause.Of(err).Word; got != "client certificate" || !errors.Is(err, protocol.ErrTLS) {
+		t.Errorf("%v: cause %q", err, got)
 	}
 }
 

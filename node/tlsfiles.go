@@ -10,12 +10,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -194,46 +194,55 @@ func handshake(ctx context.Context, c net.Conn, addr string, cfg *tls.Config, li
 		_ = c.Close()
 		return nil, fmt.Errorf("%w: %w", protocol.ErrTLS, err)
 	}
-	return t, nil
+	return &tlsConn{Conn: t}, nil
 }
 
-// asTLS returns err, with which a dialer failed that is not ours, as an ErrTLS if the handshake failed.
+// asTLS returns err as an ErrTLS if it says that the handshake failed.
 func asTLS(err error) error {
 	var untrusted *tls.CertificateVerificationError
 	var noTLS tls.RecordHeaderError
 	var alert *net.OpError
+	if errors.Is(err, protocol.ErrTLS) {
+		return err
+	}
 	if errors.As(err, &untrusted) || errors.As(err, &noTLS) || errors.As(err, &alert) && alert.Op == remoteError {
 		return fmt.Errorf("%w: %w", protocol.ErrTLS, err)
 	}
 	return err
 }
 
-// alertWait is how long the word of a server that hung up may take: it was sent before.
+// remoteError is the Op with which package tls reports an alert of the server.
+const remoteError = "remote error"
+
+// alertWait is how long the alert of a server that hung up may take: it was sent before.
 const alertWait = 50 * time.Millisecond
 
-// refusedByTLS returns err as an ErrTLS with the server's alert, if that is why the server hung up on c. With TLS 1.3 a server looks
-// at the client's certificate when the handshake has ended for the client. If go-redis could not write, it did not read the alert.
-func refusedByTLS(c net.Conn, err error) error {
-	if last, ok := c.(*lastWords); ok {
-		c = last.Conn
-	}
-	secure, ok := c.(*tls.Conn)
-	if !ok {
-		return err
-	}
-	var alert *net.OpError
-	if broken := errors.As(err, &alert) || errors.Is(err, io.EOF); !broken {
-		return err
-	}
-	if alert == nil || alert.Op != remoteError {
-		_ = secure.SetReadDeadline(time.Now().Add(alertWait))
-		_, said := secure.Read(make([]byte, 1))
-		if !errors.As(said, &alert) || alert.Op != remoteError {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: %w", protocol.ErrTLS, alert)
+// tlsConn is a connection that says why the server refuses the client. With TLS 1.3 a server looks at the client's certificate when
+// the handshake has ended for the client. It sends an alert and hangs up, so the client's first write may fail before the alert is
+// read, and the error of the write does not say why.
+type tlsConn struct {
+	*tls.Conn
+	heard atomic.Bool // the server has sent something, so the client is let in
 }
 
-// remoteError is the Op with which package tls reports an alert.
-const remoteError = "remote error"
+// Read implements net.Conn.
+func (c *tlsConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Store(true)
+	}
+	return n, asTLS(err)
+}
+
+// Write implements net.Conn.
+func (c *tlsConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err == nil || c.heard.Load() {
+		return n, err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(alertWait))
+	if _, why := c.Read(make([]byte, 1)); errors.Is(why, protocol.ErrTLS) {
+		err = why
+	}
+	return n, err
+}
