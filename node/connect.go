@@ -126,13 +126,7 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 		plain := &net.Dialer{Timeout: r.cfg.DialTimeout, KeepAlive: time.Minute}
 		dial = plain.DialContext
 		if opts.TLSConfig != nil {
-			dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				c, err := plain.DialContext(ctx, network, addr)
-				if err != nil {
-					return nil, err
-				}
-				return handshake(ctx, c, addr, opts.TLSConfig, r.cfg.DialTimeout)
-			}
+			dial = r.tls.dial(opts.TLSConfig, r.cfg.DialTimeout)
 		}
 	}
 	network := opts.Network
@@ -141,7 +135,10 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 	}
 	c, err := dial(ctx, network, r.locator.Addr())
 	if err != nil {
-		return opts, nil, nil, err
+		return opts, nil, nil, asTLS(err) // of a dialer that may not be ours
+	}
+	if secure, ok := c.(*tls.Conn); ok {
+		c = &tlsConn{Conn: secure}
 	}
 	said := &lastWords{Conn: c}
 	var once atomic.Pointer[lastWords]
@@ -168,24 +165,4 @@ func closeWith(ctx context.Context, socket net.Conn) (hangUp func()) {
 		unhook()
 		_ = socket.Close()
 	}
-}
-
-// handshake returns TLS on c, or closes c. Its error is an ErrTLS: a server that speaks no TLS does not answer it, and
-// would else look like one that is out of reach.
-func handshake(ctx context.Context, c net.Conn, addr string, cfg *tls.Config, limit time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	if cfg.ServerName == "" {
-		cfg = cfg.Clone()
-		cfg.ServerName = addr
-		if host, _, err := net.SplitHostPort(addr); err == nil {
-			cfg.ServerName = host
-		}
-	}
-	t := tls.Client(c, cfg)
-	if err := t.HandshakeContext(ctx); err != nil {
-		_ = c.Close()
-		return nil, fmt.Errorf("%w: %w", protocol.ErrTLS, err)
-	}
-	return t, nil
 }

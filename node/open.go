@@ -131,3 +131,27 @@ func laneOptions(opts redis.Options, cfg Config) redis.Options {
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 	return opts
 }
+
+// Direct returns the options of go-redis clients that reach the master past the lane, for a command that looks at what the
+// server is: one, or in a Redis Cluster one for each server where the search for the slot's master starts. They have no
+// timeouts. They work until Close.
+func (r *redisNode) Direct() (all []redis.Options) {
+	o := redis.Options{
+		Network: r.opts.Network, Addr: r.opts.Addr, Dialer: r.opts.Dialer, OnConnect: r.opts.OnConnect,
+		Username: r.opts.Username, Password: r.opts.Password,
+		CredentialsProvider: r.opts.CredentialsProvider, CredentialsProviderContext: r.opts.CredentialsProviderContext,
+		DB: r.opts.DB, TLSConfig: r.opts.TLSConfig,
+	}
+	if o.Dialer == nil && o.TLSConfig != nil {
+		o.Dialer = r.tls.dial(o.TLSConfig, r.cfg.DialTimeout)
+	}
+	slot, ok := r.locator.(*locate.Slot)
+	if !ok {
+		return []redis.Options{o}
+	}
+	for _, addr := range slot.Seeds() {
+		o.Addr = addr
+		all = append(all, o)
+	}
+	return all
+}

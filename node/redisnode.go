@@ -30,6 +30,7 @@ type redisNode struct {
 	opts    redis.Options // of every connection; copied before use
 	owned   io.Closer     // the client behind the dialer of opts, if the node made it
 	locator locate.Locator
+	tls     tlsFiles   // of the URL; used if opts has a TLSConfig and no dialer
 	keys    *wire.Keys // of the empty namespace until Bind
 	cfg     Config
 	clock   clock.Clock

@@ -40,6 +40,15 @@ import (
 // 2. In all forms ?name=m1 gives the node that name instead. It is for clients that reach
 // one master at different addresses: they must all use the same name.
 //
+// With TLS (rediss://, rediss-sentinel:// and rediss-cluster://) four parameters say who trusts whom:
+//
+//	?cert=FILE&key=FILE   the client's certificate and its private key, for servers that want one
+//	?ca=FILE              the authority of the servers' certificates, in place of those that the system trusts
+//	?server_name=NAME     the name in the servers' certificates, in place of the host of the URL
+//
+// The files are PEM. Open reads them, so that what is wrong with one is an error now, and each new
+// connection reads them again, so that a renewed certificate needs no restart.
+//
 // The first three forms accept the other query parameters of redis.ParseURL too. Open
 // ignores those that set timeouts, retries or pools, because the node has its own. Any
 // other parameter is an error.
@@ -58,14 +67,18 @@ func openURL(rawURL string, cfg Config) (*redisNode, error) {
 	if !ok {
 		return nil, fmt.Errorf("node: %q is no URL: want redis://host:port", redact(rawURL))
 	}
-	rest, name, err := cutName(rest)
+	_, query, _ := strings.Cut(rest, "?")
+	rest, name, files, err := cutOwn(rest)
 	if err != nil {
 		return nil, fmt.Errorf("node: bad URL %q: the query cannot be read", redact(rawURL))
+	}
+	if err := files.check(scheme, query); err != nil {
+		return nil, fmt.Errorf("node: bad URL %q: %w", redact(rawURL), err)
 	}
 	var r *redisNode
 	switch scheme {
 	case "redis-sentinel", "rediss-sentinel":
-		r, err = openSentinel(rawURL, rest, cfg)
+		r, err = openSentinel(rawURL, rest, cfg, files)
 	case "redis-cluster", "rediss-cluster":
 		r, err = openCluster(rawURL, rest, cfg)
 	default:
@@ -77,28 +90,30 @@ func openURL(rawURL string, cfg Config) (*redisNode, error) {
 	if name != "" {
 		r.name = name
 	}
+	r.tls = files
 	return r, nil
 }
 
-// cutName removes the parameter name from rest, which is what follows :// in a URL.
-func cutName(rest string) (without, name string, err error) {
+// cutOwn removes the parameters name and those of tlsFiles from rest, which is what follows :// in a URL.
+func cutOwn(rest string) (without, name string, files tlsFiles, err error) {
 	path, query, ok := strings.Cut(rest, "?")
 	if !ok {
-		return rest, "", nil
+		return rest, "", files, nil
 	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", "", fmt.Errorf("query cannot be read")
+		return "", "", files, errors.New("query cannot be read")
 	}
 	name = values.Get("name")
 	values.Del("name")
+	files.cut(values)
 	if len(values) == 0 {
-		return path, name, nil
+		return path, name, files, nil
 	}
-	return path + "?" + values.Encode(), name, nil
+	return path + "?" + values.Encode(), name, files, nil
 }
 
-// openMaster makes a node of cut, which is rawURL without the parameter name.
+// openMaster makes a node of cut, which is rawURL without the parameters of cutOwn.
 func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
 	opts, err := redis.ParseURL(cut)
 	if err == nil && opts.Network == "tcp" {
@@ -154,7 +169,7 @@ func parseHosts(rawURL, rest, defaultPort string) (u hostsURL, what string) {
 	return u, ""
 }
 
-func openSentinel(rawURL, rest string, cfg Config) (*redisNode, error) {
+func openSentinel(rawURL, rest string, cfg Config, files tlsFiles) (*redisNode, error) {
 	bad := func(what string) error {
 		return fmt.Errorf("node: bad URL %q: %s (want redis-sentinel://host:port,host:port/master-name)", redact(rawURL), what)
 	}
@@ -185,6 +200,9 @@ func openSentinel(rawURL, rest string, cfg Config) (*redisNode, error) {
 	fo.DialTimeout = cfg.withDefaults().DialTimeout
 	fo.ReadTimeout, fo.WriteTimeout = fo.DialTimeout, fo.DialTimeout
 	fo.ContextTimeoutEnabled = true
+	if u.tls != nil {
+		fo.Dialer = files.dial(u.tls, fo.DialTimeout) // of the sentinels and of the master
+	}
 	client := redis.NewFailoverClient(fo) // its dialer asks the sentinels
 	r, err := openClient(client, cfg)
 	if err != nil {

@@ -161,6 +161,7 @@ func TestOpen_badURLWithPassword_neverToldOn(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	for _, s := range []string{
 		"redis://", "redis://:%s@host:port", "redis-sentinel://u:%s@a,b/name?x=1", "redis-cluster://u:%s@a,b/?tag=x", "unix://%s@/x", "rediss://a:b:%s", "%s://",
+		"rediss://h?ca=%s", "rediss://u:?ca=%s@h", "rediss://u:?cert=%s&key=x@h", "rediss-cluster://a/?tag=x&ca=password=%s",
 	} {
 		f.Add(s)
 	}

@@ -5,6 +5,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +15,8 @@ import (
 )
 
 // OpenCluster is [Open] for one whole Redis Cluster: url is
-// redis-cluster://[user:password@]host:port,host:port, with several of its servers. The masters of the
+// redis-cluster://[user:password@]host:port,host:port, with several of its servers; rediss-cluster:// is with TLS, and takes the
+// parameters of [node.Open] for that. The masters of the
 // cluster are the quorum, with one vote each: three masters, or as many as [WithNodeCount] says.
 //
 // Each vote is a slot that never changes, in the middle of its share of the slots, so that a cluster
@@ -65,13 +67,22 @@ func ClusterURLs(url string, opts ...Option) ([]string, error) {
 	return s.clusterURLs(url)
 }
 
-func (s *settings) clusterURLs(url string) ([]string, error) {
-	base, params, _ := strings.Cut(url, "?")
-	switch scheme, _, _ := strings.Cut(base, "://"); {
-	case scheme != "redis-cluster" && scheme != "rediss-cluster":
+func (s *settings) clusterURLs(rawURL string) ([]string, error) {
+	base, params, _ := strings.Cut(rawURL, "?")
+	if scheme, _, _ := strings.Cut(base, "://"); scheme != "redis-cluster" && scheme != "rediss-cluster" {
 		return nil, fmt.Errorf("%w: the URL of a whole cluster: want redis-cluster://host:port,host:port or rediss-cluster://", ErrConfig)
-	case params != "":
-		return nil, fmt.Errorf("%w: the URL of a whole cluster has no parameters: OpenCluster chooses the tags", ErrConfig)
+	}
+	query, err := url.ParseQuery(params)
+	for name := range query {
+		if !slices.Contains([]string{"cert", "key", "ca", "server_name"}, name) {
+			err = ErrConfig
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the URL of a whole cluster has no parameters but those of TLS: OpenCluster chooses the tags", ErrConfig)
+	}
+	if params != "" {
+		params = "&" + params
 	}
 	n := s.nodeCount
 	if n == 0 {
@@ -82,7 +93,7 @@ func (s *settings) clusterURLs(url string) ([]string, error) {
 	}
 	urls := make([]string, n)
 	for i := range urls {
-		urls[i] = strings.TrimSuffix(base, "/") + "/?tag=" + clusterTag(i, n)
+		urls[i] = strings.TrimSuffix(base, "/") + "/?tag=" + clusterTag(i, n) + params
 	}
 	return urls, nil
 }

@@ -3,14 +3,8 @@
 package redlock_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,63 +13,10 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
-
-// startSentinel starts a real redis-sentinel that watches master under the name
-// "mine" and fails over by itself, and returns its address.
-func startSentinel(t *testing.T, master *localredis.Server) string {
-	t.Helper()
-	binary, _, err := localredis.Find()
-	noErr(t, err)
-	host, port, _ := strings.Cut(master.Addr(), ":")
-	for try := 0; ; try++ {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		noErr(t, err)
-		addr := l.Addr().String()
-		noErr(t, l.Close()) // another may take the port before the sentinel has it
-		dir := t.TempDir()
-		conf := filepath.Join(dir, "sentinel.conf") // which it rewrites
-		noErr(t, os.WriteFile(conf, fmt.Appendf(nil, "port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mine %s %s 1\n"+
-			"sentinel down-after-milliseconds mine 300\nsentinel failover-timeout mine 3000\n",
-			l.Addr().(*net.TCPAddr).Port, dir, host, port), 0o600))
-		ctx, stop := context.WithCancel(context.Background())
-		cmd := exec.CommandContext(ctx, binary, conf, "--sentinel")
-		noErr(t, cmd.Start())
-		ended := make(chan struct{})
-		go func() {
-			_ = cmd.Wait()
-			close(ended)
-		}()
-		t.Cleanup(func() {
-			stop()
-			<-ended
-		})
-		c := redis.NewClient(&redis.Options{Addr: addr})
-		t.Cleanup(func() { _ = c.Close() })
-		up := within(5*time.Second, func() bool {
-			select {
-			case <-ended:
-				return true
-			default:
-				return c.Ping(t.Context()).Err() == nil
-			}
-		})
-		select {
-		case <-ended:
-			if try == 3 {
-				t.Fatal("the sentinel ends at once")
-			}
-			continue
-		default:
-		}
-		if !up {
-			t.Fatal("the sentinel does not answer")
-		}
-		return addr
-	}
-}
 
 // docs/safety.md A11. One of the masters is behind redis-sentinel. It freezes with a vote that its
 // replica does not have. The replica is promoted, and votes only when it has recovered.
@@ -89,7 +30,7 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	t.Cleanup(func() { noErr(t, replica.Close()) })
 	looker := redis.NewClient(&redis.Options{Addr: replica.Addr()})
 	t.Cleanup(func() { _ = looker.Close() })
-	sentinel := startSentinel(t, ms.servers[0])
+	sentinel := quorumtest.StartSentinel(t, ms.servers[0].Addr())
 	asked := redis.NewSentinelClient(&redis.Options{Addr: sentinel})
 	t.Cleanup(func() { _ = asked.Close() })
 	soon(t, "the sentinel knows the replica, which is in sync", func() bool {

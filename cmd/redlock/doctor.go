@@ -240,7 +240,7 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 		}
 	}})
 	p.Name, p.record = n.Name(), ns.Record(n.Tag())
-	c, err := p.connect(ctx, url)
+	c, err := p.connect(ctx, n)
 	var reply redis.Error
 	if err != nil {
 		p.reached, p.err = errors.As(err, &reply), &node.Error{Node: p.Name, Err: err}
@@ -268,20 +268,16 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 }
 
 // connect returns a client of the master: of a slot of a cluster, whomever a server of it names.
-func (p *patient) connect(ctx context.Context, url string) (*redis.Client, error) {
-	if !masterurl.IsCluster(url) {
-		o, err := masterurl.Connection(url)
-		if err != nil {
-			return nil, err
-		}
-		return redis.NewClient(o), nil
+func (p *patient) connect(ctx context.Context, n node.Node) (*redis.Client, error) {
+	servers, err := masterurl.Direct(n)
+	if err != nil {
+		return nil, err
+	}
+	if n.Tag() == "" {
+		return redis.NewClient(servers[0]), nil
 	}
 	var last error
-	for _, server := range servers(url) {
-		o, err := masterurl.Connection(server)
-		if err != nil {
-			return nil, err
-		}
+	for _, o := range servers {
 		for range 5 {
 			c := redis.NewClient(o)
 			last = c.Exists(ctx, p.record).Err()
@@ -297,21 +293,6 @@ func (p *patient) connect(ctx context.Context, url string) (*redis.Client, error
 		}
 	}
 	return nil, last
-}
-
-// servers are a cluster's, as if each were a master.
-func servers(url string) (urls []string) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	rest, _, _ = strings.Cut(rest, "?")
-	rest, _, _ = strings.Cut(rest, "/")
-	user, hosts := "", rest
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		user, hosts = rest[:at+1], rest[at+1:]
-	}
-	for host := range strings.SplitSeq(hosts, ",") {
-		urls = append(urls, strings.TrimSuffix(scheme, "-cluster")+"://"+user+host)
-	}
-	return urls
 }
 
 // aof is how often the append-only file is synced.

@@ -30,8 +30,7 @@ const lookPatience = 2 * time.Second
 func (m *masters) open(ctx context.Context) (*redlock.Client, error) {
 	opening, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	list := m.list()
-	client, err := redlock.Open(opening, list.URLs, list.Options...)
+	client, err := m.client(opening)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, &exitError{exitMasters, err.Error()}
 	}

@@ -162,7 +162,11 @@ The masters are named by --nodes, --nodes-file, the environment variable
 REDLOCK_NODES or REDLOCK_NODES_FILE, the first of these that is there. A list has
 commas between its URLs. A file has one URL a line, and lines that begin with #
 are comments. Prefer the file or the variable where URLs have passwords: other
-users of the machine can read command lines.
+users of the machine can read command lines. For masters with TLS, --tls-cert,
+--tls-key, --tls-ca and --tls-server-name stand for each rediss:// URL that has
+no such parameters, and so do REDLOCK_TLS_CERT, REDLOCK_TLS_KEY, REDLOCK_TLS_CA
+and REDLOCK_TLS_SERVER_NAME. For a whole Redis Cluster, as OpenCluster takes it,
+give --cluster URL or set REDLOCK_CLUSTER.
 
 exit code: 0 fine, 2 usage, 3 masters not available, 73 the output cannot be
 written (a full disk), 130 interrupted; each command's help has the others.`,

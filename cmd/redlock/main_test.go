@@ -52,8 +52,11 @@ func TestMain(m *testing.M) {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
-	for _, v := range []string{nodesVar, nodesFileVar} {
+	for _, v := range []string{nodesVar, nodesFileVar, clusterVar} {
 		_ = os.Unsetenv(v)
+	}
+	for _, p := range tlsParams {
+		_ = os.Unsetenv(p.variable)
 	}
 	logging.Disable()
 	flag.Parse()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +23,7 @@ import (
 const (
 	nodesVar     = "REDLOCK_NODES"
 	nodesFileVar = "REDLOCK_NODES_FILE"
+	clusterVar   = "REDLOCK_CLUSTER"
 )
 
 // minTime is the least that the library takes as a TTL.
@@ -61,17 +63,21 @@ type masters struct {
 	count     int    // as WithNodeCount of the clients; 0: not given, an odd number of 3 or more
 	anyCount  bool   // the command itself says what is wrong with their number
 	namespace string // empty: none
+	tls       tlsFlags
+	cluster   string // whole Redis Cluster of which nodes are the votes; empty: none
 }
 
 // define declares the flags. name is the flag of the URLs, prefix begins the names of the others, and what says which masters they are.
 func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	m.flag, m.prefix, m.drift = name, prefix, drift(clock.DefaultDrift())
 	fs.Var(&m.nodes, name, what)
+	fs.StringVar(&m.cluster, prefix+"cluster", "", "`URL` of a whole Redis Cluster in place of --"+name+", if its clients have OpenCluster")
 	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
 	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
 	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, if its clients have WithNodeCount: one, two or four (default: any odd number of 3 or more)")
 	if prefix == "" { // a change stays within its namespace
 		fs.StringVar(&m.namespace, "namespace", "", "`NAME` of the namespace of its clients (default none)")
+		m.tls.define(fs)
 	}
 }
 
@@ -90,11 +96,15 @@ func (m *masters) check() error {
 	if err != nil {
 		return err
 	}
+	if err := m.tls.check(m.nodes); err != nil {
+		return err
+	}
 	return m.verify(where)
 }
 
 // verify says what is wrong with the URLs and with the other flags. where is of find.
 func (m *masters) verify(where func(i int) string) error {
+	m.nodes = m.tls.apply(m.nodes)
 	for i, url := range m.nodes {
 		n, err := node.Open(url, node.Config{}) // for its errors, which never show a password
 		if err != nil {
@@ -120,20 +130,54 @@ func (m *masters) verify(where func(i int) string) error {
 // find fills in the URLs from where they are. where says of one of them where that is, for errors.
 func (m *masters) find() (where func(i int) string, err error) {
 	flag := "--" + m.flag
-	switch list, file := os.Getenv(nodesVar), os.Getenv(nodesFileVar); {
-	case len(m.nodes) > 0 && m.file != "":
+	given := 0
+	for _, is := range []bool{len(m.nodes) > 0, m.file != "", m.cluster != ""} {
+		if is {
+			given++
+		}
+	}
+	switch list, file, cluster := os.Getenv(nodesVar), os.Getenv(nodesFileVar), os.Getenv(clusterVar); {
+	case given > 1 && m.cluster == "":
 		return nil, fmt.Errorf("%s and --nodes-file both name the masters: give one of them", flag)
+	case given > 1:
+		return nil, fmt.Errorf("--cluster and %s both name the masters: give one of them", flag)
 	case len(m.nodes) > 0:
 		return at(flag), nil
 	case m.file != "":
 		return m.read("--nodes-file", m.file)
+	case m.cluster != "":
+		return at("--cluster"), m.expand("--cluster")
 	case strings.TrimSpace(list) != "":
 		return at(nodesVar), m.nodes.Set(strings.TrimSpace(list))
 	case file != "":
 		return m.read(nodesFileVar, file)
+	case cluster != "":
+		m.cluster = cluster
+		return at(clusterVar), m.expand(clusterVar)
 	}
-	return nil, fmt.Errorf("no masters are named: give %s URL,URL,... or --nodes-file FILE, or set %s or %s, with all the masters as every program names them",
-		flag, nodesVar, nodesFileVar)
+	return nil, fmt.Errorf("no masters are named: give %s URL,URL,... or --nodes-file FILE, or set %s or %s, with all the masters as every program names them; "+
+		"for a whole Redis Cluster --cluster URL or %s", flag, nodesVar, nodesFileVar, clusterVar)
+}
+
+// expand fills in the URLs of the votes of the cluster, which flag names.
+func (m *masters) expand(flag string) error {
+	m.cluster = m.tls.apply([]string{m.cluster})[0]
+	urls, err := redlock.ClusterURLs(m.cluster, redlock.WithNodeCount(m.count))
+	if err != nil {
+		return fmt.Errorf("%s: %s", flag, plain(err))
+	}
+	m.nodes = urls
+	return nil
+}
+
+// client opens a client as programs do that lock on these masters.
+func (m *masters) client(ctx context.Context, more ...redlock.Option) (*redlock.Client, error) {
+	list := m.list()
+	opts := append(list.Options, more...)
+	if m.cluster != "" {
+		return redlock.OpenCluster(ctx, m.cluster, opts...)
+	}
+	return redlock.Open(ctx, list.URLs, opts...)
 }
 
 // at is for find, when all URLs are at the same place.

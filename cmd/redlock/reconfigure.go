@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -41,7 +42,17 @@ func (c *reconfigure) define(fs *pflag.FlagSet) {
 }
 
 func (c *reconfigure) check() error {
-	if err := c.from.check(); err != nil {
+	where, err := c.from.find()
+	if err != nil {
+		return err
+	}
+	if err := c.findNew(); err != nil {
+		return err
+	}
+	if err := c.from.tls.check(slices.Concat(c.from.nodes, c.to.nodes)); err != nil { // one list may have TLS, and the other not
+		return err
+	}
+	if err := c.from.verify(where); err != nil {
 		return err
 	}
 	if len(c.to.nodes) == 0 {
@@ -58,6 +69,20 @@ func (c *reconfigure) check() error {
 	}
 	c.to.namespace = c.from.namespace
 	return c.to.verify(at("--to"))
+}
+
+// findNew fills in the new list, if it is a cluster: another one, or the same with another number of votes.
+func (c *reconfigure) findNew() error {
+	c.to.tls = c.from.tls
+	switch {
+	case c.to.cluster != "" && len(c.to.nodes) > 0:
+		return errors.New("--to-cluster and --to both name the new masters: give one of them")
+	case c.to.cluster == "" && (len(c.to.nodes) > 0 || c.from.cluster == "" || c.to.count == 0):
+		return nil
+	case c.to.cluster == "":
+		c.to.cluster = c.from.cluster
+	}
+	return c.to.expand("--to-cluster")
 }
 
 func (c *reconfigure) run(ctx context.Context, o output) error {

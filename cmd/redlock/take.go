@@ -40,13 +40,12 @@ func interruptedBy(sig syscall.Signal) error {
 func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Client, error) {
 	opening, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	list := r.list()
-	opts := append(list.Options, redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience))
+	opts := []redlock.Option{redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience)}
 	if r.owner != "" {
 		opts = append(opts, redlock.WithOwner(r.owner))
 	}
 	r.more("connecting to the masters")
-	return redlock.Open(opening, list.URLs, opts...)
+	return r.client(opening, opts...)
 }
 
 // warn says why the masters do not vote yet, if that is so: to wait for them in silence would look like a hang.

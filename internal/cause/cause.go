@@ -58,10 +58,17 @@ var rules = []rule{
 		[]error{protocol.ErrNoWrites}, nil},
 	{Cause{"record", "has a record that cannot be read: {error}", "do what the line about it says"}, []error{protocol.ErrRecord}, nil},
 	{Cause{"protocol", "has a record of another version of this library: {error}", "use one version on all programs"}, []error{protocol.ErrProtocol}, nil},
-	{Cause{"certificate", "shows a TLS certificate that is not trusted here: {error}", "trust its authority on this host, or correct the host in its URL"},
+	{Cause{"TLS file", "is not asked, because {error}", "correct that file on this host; it is read again at the next try"},
+		[]error{protocol.ErrTLS}, []string{"the TLS file "}},
+	{Cause{"certificate", "shows a TLS certificate that is not trusted here: {error}",
+		"trust its authority (ca=FILE in its URL, or --tls-ca FILE), or correct the host in its URL (or server_name)"},
 		[]error{protocol.ErrTLS}, []string{"x509:", "verify certificate"}},
-	{Cause{"client certificate", "wants a TLS certificate of the client", "give the client one that its authority signed"},
-		nil, []string{"certificate required", "bad certificate"}},
+	{Cause{"client certificate", "wants a TLS certificate of the client that it trusts: {error}",
+		"give the client one that its authority signed: cert=FILE&key=FILE in its URL, or --tls-cert and --tls-key"},
+		nil, clientCertificateAlerts},
+	{Cause{"TLS refused", "refuses the TLS handshake: {error}",
+		"if it wants a certificate of the client, give one: cert=FILE&key=FILE in its URL, or --tls-cert and --tls-key; else compare the TLS versions and ciphers"},
+		[]error{protocol.ErrTLS}, []string{"remote error: tls:"}},
 	{Cause{"TLS", "does not answer the TLS handshake", "if it speaks no TLS, write redis:// and not rediss:// in its URL"},
 		[]error{protocol.ErrTLS}, nil},
 	{Cause{"TLS missing", "speaks TLS", "write rediss:// and not redis:// in its URL"}, []error{protocol.ErrSpeaksTLS}, nil},
@@ -86,6 +93,11 @@ var rules = []rule{
 	{Cause{"clock", "has a clock that jumped", "see to its clock: docs/operations.md, A clock jumped"}, []error{protocol.ErrClock}, nil},
 	{Cause{"other", "cannot be used: {error}", "do what the error says, or look into the log of this master"}, nil, nil},
 }
+
+// clientCertificateAlerts are the alerts of TLS by which a server says what is wrong with the certificate of the client, in the words of
+// crypto/tls.
+var clientCertificateAlerts = []string{"tls: certificate required", "tls: bad certificate", "tls: unknown certificate", "tls: expired certificate",
+	"tls: revoked certificate", "tls: unsupported certificate", "tls: access denied"}
 
 // Of is the cause of err, which is an error of one master.
 func Of(err error) Cause {

@@ -5,12 +5,14 @@ package masterurl
 
 import (
 	"errors"
-	"slices"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redlock-go/redlock/node"
 )
 
 // URLs is a flag of one or more masters.
@@ -26,8 +28,8 @@ func (u *URLs) Type() string { return "URL,URL,..." }
 func (u *URLs) Set(s string) error {
 	*u = nil
 	for word := range strings.SplitSeq(s, ",") {
-		if n := len(*u); n > 0 && IsCluster((*u)[n-1]) && !strings.Contains(word, "://") {
-			(*u)[n-1] += "," + word // another of its servers
+		if n := len(*u); n > 0 && hasHosts((*u)[n-1]) && !strings.Contains(word, "://") {
+			(*u)[n-1] += "," + word // another of its servers or sentinels
 			continue
 		}
 		*u = append(*u, word)
@@ -38,20 +40,40 @@ func (u *URLs) Set(s string) error {
 // IsCluster reports whether url names a slot of a Redis Cluster.
 func IsCluster(url string) bool { return strings.Contains(url, "-cluster://") }
 
-// Connection is how a command talks to a master itself: without retries, and with the fewest words at the start.
+// hasHosts reports whether url may name several servers.
+func hasHosts(url string) bool { return IsCluster(url) || strings.Contains(url, "-sentinel://") }
+
+// Direct is how a command talks to the servers of a node itself, until the node is closed: without retries, and with the fewest words
+// at the start. In a Redis Cluster they are those at which the search for the master starts, and else it is the master.
+func Direct(n node.Node) (all []*redis.Options, err error) {
+	d, ok := n.(interface{ Direct() []redis.Options })
+	if !ok {
+		return nil, fmt.Errorf("--nodes: %s cannot be asked", n.Name())
+	}
+	for _, o := range d.Direct() {
+		o.MaxRetries, o.DialerRetries = -1, 1
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Second, 2*time.Second, 2*time.Second
+		o.ContextTimeoutEnabled = true
+		o.DisableIdentity = true
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
+		all = append(all, &o)
+	}
+	return all, nil
+}
+
+// Connection is how a command talks to the master at url, which has an address.
 func Connection(url string) (*redis.Options, error) {
-	if path, query, ok := strings.Cut(url, "?"); ok { // a name is the library's, not go-redis's
-		words := slices.DeleteFunc(strings.Split(query, "&"), func(w string) bool { return strings.HasPrefix(w, "name=") })
-		url = path + "?" + strings.Join(words, "&")
+	if hasHosts(url) {
+		return nil, errors.New("--nodes: name each master by its address, redis://host:port or rediss://host:port")
 	}
-	o, err := redis.ParseURL(url)
+	n, err := node.Open(url, node.Config{})
 	if err != nil {
-		return nil, errors.New("--nodes: an URL that cannot be read") // checked before; the error may hold the password
+		return nil, fmt.Errorf("--nodes: %w", err)
 	}
-	o.MaxRetries, o.DialerRetries = -1, 1
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Second, 2*time.Second, 2*time.Second
-	o.ContextTimeoutEnabled = true
-	o.DisableIdentity = true
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
-	return o, nil
+	defer n.Close()
+	all, err := Direct(n)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
 }
