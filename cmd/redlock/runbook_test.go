@@ -3,8 +3,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -63,6 +66,7 @@ var (
 	lasting = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s)\b`)
 	flagTTL = regexp.MustCompile(` --max-ttl [0-9a-z.]+`)
 	by      = regexp.MustCompile(`\(by \S+`)
+	seen    = regexp.MustCompile(`\b(redis|valkey) [\d.]+|[+-]\d+\.\d+ ±\d+\.\d+ ms`) // by doctor
 	address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 )
 
@@ -75,6 +79,7 @@ func (r *runbook) plain(said string) string {
 		}
 		return addr
 	})
+	said = seen.ReplaceAllString(said, "SEEN")
 	said = by.ReplaceAllString(flagTTL.ReplaceAllString(said, ""), "(by SOMEBODY")
 	return lasting.ReplaceAllString(ids.ReplaceAllStringFunc(said, func(id string) string {
 		if strings.HasPrefix(id, "127.") || strings.HasSuffix(id, "s") {
@@ -270,4 +275,122 @@ func TestRunbook_zoneIsLost(t *testing.T) {
 		"the zone is back, and its servers have no data": r.restart(1, 2),
 	})
 	lives(t, lease)
+}
+
+func TestRunbook_openHangs(t *testing.T) {
+	t.Parallel()
+	r := runbookOn(t, 3, 3)
+	var log syncBuffer
+	opened := make(chan *redlock.Client, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r.run("Open hangs", map[string]func() string{
+		"the network swallows what is sent to 27002 and 27003, and a program starts": func() string {
+			for _, s := range r.servers[1:] {
+				must(t, s.Pause())
+			}
+			go func() {
+				logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+					if a.Key == slog.TimeKey {
+						return slog.Attr{}
+					}
+					return a
+				}}))
+				c, err := redlock.Open(ctx, strings.Split(r.lists["URLS"], ","), redlock.WithMaxTTL(runbookTTL), redlock.WithTTL(runbookTTL), redlock.WithLogger(logger))
+				if err != nil {
+					t.Error(err)
+				}
+				opened <- c
+			}()
+			line := ""
+			eventually(t, "a line of the log", func() bool {
+				line = regexp.MustCompile(`.*opening waits.*\n`).FindString(log.String())
+				return line != ""
+			})
+			return line
+		},
+		"the network is mended": func() string {
+			for _, s := range r.servers[1:] {
+				must(t, s.Resume())
+			}
+			return ""
+		},
+		"the program goes on, and takes a lock": func() string {
+			c := <-opened
+			if c == nil {
+				t.FailNow()
+			}
+			defer c.Close()
+			lease, err := c.Mutex("x").Lock(ctx)
+			must(t, err)
+			must(t, lease.Unlock(ctx))
+			return ""
+		},
+	})
+}
+
+func TestRunbook_slowLocks(t *testing.T) {
+	t.Parallel()
+	r := runbookOn(t, 3, 3)
+	r.run("Locks are slow", map[string]func() string{
+		"billing/pod-7 holds orders/1, and other/1 waits for it": func() string {
+			lease := r.program(r.lists["URLS"], "orders/1", redlock.WithOwner("billing/pod-7"))
+			waiter := openClient(t, r.lists["URLS"], redlock.WithMaxTTL(runbookTTL), redlock.WithTTL(runbookTTL), redlock.WithOwner("other/1"))
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = waiter.Mutex("orders/1").Lock(ctx)
+			}()
+			t.Cleanup(func() { cancel(); <-ended })
+			eventually(t, "it waits", func() bool {
+				i, err := waiter.Inspect(t.Context(), "orders/1")
+				return err == nil && len(i.Waiters) == 1 && i.Waiters[0].Owner == "other/1" && lease.Context().Err() == nil
+			})
+			return ""
+		},
+	})
+}
+
+var confs = regexp.MustCompile("(?s)```conf\n(.*?)```")
+
+// The configuration and the ACL of the first day, as they stand on the page, make masters that doctor finds nothing wrong with.
+func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
+	t.Parallel()
+	files := confs.FindAllStringSubmatch(runbookPage(t, "Masters as services"), -1)
+	if len(files) != 2 {
+		t.Fatalf("%d files", len(files))
+	}
+	acl := filepath.Join(t.TempDir(), "locks.acl")
+	must(t, os.WriteFile(acl, []byte("user default on nopass ~* &* +@all\n"), 0o600)) // localredis logs in as nobody
+	var args []string
+	for line := range strings.Lines(files[0][1]) {
+		switch words := strings.Fields(line); words[0] {
+		case "bind", "port", "dir": // of this test
+		case "aclfile":
+			args = append(args, "--aclfile", acl)
+		default:
+			args = append(args, "--"+words[0], strings.Trim(words[1], `"`))
+		}
+	}
+	var urls []string
+	for range 3 {
+		urls = append(urls, start(t, localredis.Config{Args: args}).URL())
+	}
+	must(t, os.WriteFile(acl, []byte(files[1][1]), 0o600))
+	for i, url := range urls {
+		must(t, admin(t, url).Do(t.Context(), "acl", "load").Err())
+		urls[i] = strings.Replace(url, "redis://", "redis://locker:PASSWORD@", 1)
+	}
+	list := strings.Join(urls, ",")
+	expectCode(t, exitOK, "init", never, "--nodes", list)
+	said := expectCode(t, exitOK, "doctor", "--nodes", list)
+	if strings.Contains(said, "refused") || strings.Contains(said, "may not") {
+		t.Error(said)
+	}
+	lease := take(t, openClient(t, list), "x")
+	must(t, lease.Unlock(t.Context()))
+	if err := admin(t, strings.Replace(urls[0], "locker:PASSWORD@", "", 1)).Ping(t.Context()).Err(); err == nil {
+		t.Error("the default user may log in")
+	}
 }
