@@ -185,13 +185,11 @@ func openSentinel(rawURL, rest string, cfg Config) (*redisNode, error) {
 	fo.DialTimeout = cfg.withDefaults().DialTimeout
 	fo.ReadTimeout, fo.WriteTimeout = fo.DialTimeout, fo.DialTimeout
 	fo.ContextTimeoutEnabled = true
-	client := redis.NewFailoverClient(fo) // its dialer asks the sentinels
-	r, err := openClient(client, cfg)
+	r, err := open(redis.Options{Addr: failoverAddr, Dialer: newSentinels(fo).connect, Username: fo.Username, Password: fo.Password, DB: fo.DB, TLSConfig: fo.TLSConfig}, cfg, nil)
 	if err != nil {
-		_ = client.Close()
 		return nil, err
 	}
-	r.name, r.owned = withDatabase("sentinel:"+name, fo.DB), client
+	r.name = withDatabase("sentinel:"+name, fo.DB)
 	return r, nil
 }
 
