@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs_test checks docs/architecture.md against the code.
+// Package docs_test checks pages of docs against the code, and against each other.
 package docs_test
 
 import (

@@ -5,7 +5,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,6 @@ var background = context.Background()
 type redisNode struct {
 	name    string
 	opts    redis.Options // of every connection; copied before use
-	owned   io.Closer     // the client behind the dialer of opts, if the node made it
 	locator locate.Locator
 	tls     tlsFiles   // of the URL; used if opts has a TLSConfig and no dialer
 	keys    *wire.Keys // of the empty namespace until Bind
@@ -235,9 +233,6 @@ func (r *redisNode) Close() error {
 	if !again {
 		close(r.quit)
 		r.wakeLane()
-		if r.owned != nil {
-			defer r.owned.Close()
-		}
 	}
 	r.sub.close()
 	defer r.endLife()

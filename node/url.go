@@ -203,13 +203,11 @@ func openSentinel(rawURL, rest string, cfg Config, files tlsFiles) (*redisNode, 
 	if u.tls != nil {
 		fo.Dialer = files.dial(u.tls, fo.DialTimeout) // of the sentinels and of the master
 	}
-	client := redis.NewFailoverClient(fo) // its dialer asks the sentinels
-	r, err := openClient(client, cfg)
+	r, err := open(redis.Options{Addr: failoverAddr, Dialer: newSentinels(fo).connect, Username: fo.Username, Password: fo.Password, DB: fo.DB, TLSConfig: fo.TLSConfig}, cfg, nil)
 	if err != nil {
-		_ = client.Close()
 		return nil, err
 	}
-	r.name, r.owned = withDatabase("sentinel:"+name, fo.DB), client
+	r.name = withDatabase("sentinel:"+name, fo.DB)
 	return r, nil
 }
 

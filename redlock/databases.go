@@ -52,9 +52,9 @@ func (op *operation) otherDatabases(ctx context.Context) error {
 		if l.stands == 0 || l.left > 0 && l.stands < l.terms.Quorum() {
 			continue
 		}
-		return fmt.Errorf("%w: %s: database %d of that server has a record of this list (%v): name database %d in all URLs, or two programs can hold one lock; "+
+		return fmt.Errorf("%w: %s: database %d of that server has a record of this list (%v; you gave %v): name database %d in all URLs, or two programs can hold one lock; "+
 			"for a second set of locks on these masters use a namespace; if no program uses database %d any more, delete the key of the record there",
-			ErrConfig, l.at, db, l.terms, db, db)
+			ErrConfig, l.at, db, l.terms, op.cfg.Terms, db, db)
 	}
 	return nil
 }

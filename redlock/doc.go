@@ -18,10 +18,23 @@
 //
 // # Guarantees
 //
-// Exclusion: until [Lease.ValidUntil] no other client is granted the lock. This holds while
-// the clocks of clients and masters drift by less than [WithDrift] says, and while all
-// clients have the same list of masters. A client whose process stops for longer than the
-// validity is not stopped by the library: see the next guarantee.
+// Exclusion. While the validity of a lease lasts, no other lease of that lock is granted, under any
+// number of process kills, restarts, flushes, promotions, partitions, delays, duplicates and lost
+// replies. This has six conditions:
+//
+//   - (a) the clocks of clients and masters run apart by no more than the drift, 1 % + 2 ms by
+//     default;
+//   - (b) recovery is on, as it is by default;
+//   - (c) all clients have the same list of masters, the same maximum TTL and the same drift,
+//     which the scripts enforce;
+//   - (d) no master's data set is rolled back while the master runs on;
+//   - (e) a master that was replaced by its replica has stopped voting when the wait of the
+//     replica is over;
+//   - (f) only clients of this library write the keys of its locks, and publish on the channels
+//     redlock:wake:*.
+//
+// [Lease.ValidUntil] is when the validity ends. A client whose process stops for longer than the validity is
+// not stopped by the library: see the next guarantee.
 //
 // Fencing: [Lease.Token] is larger than the token of every lease of the same lock that was
 // granted before the call of Lock began. A resource that refuses smaller tokens (package fence) refuses a client

@@ -53,10 +53,13 @@ func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
 		return err
 	}
 	var vote, rest protocol.Voting
-	var had uint64 // the masters that have its vote or its rest
-	left := c.maxTTL
+	var had uint64            // the masters that have its vote or its rest
+	left, bare := c.maxTTL, 0 // bare is how many masters have nobody's vote
 	for i := range replies {
 		if at := replies[i].Inspected; at != nil {
+			if at.Votes && len(at.Votings) == 0 {
+				bare++
+			}
 			if at.Rest.Left > rest.Left {
 				rest = at.Rest
 			}
@@ -76,20 +79,36 @@ func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
 	case had == 0:
 		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", ErrUnreachable, name, holder)
 	}
-	return c.force(ctx, c.namespace.Lock(name, vote.Mode), holder, rest, had, 2*(left+c.drift.Of(left)))
+	f := force{l: c.namespace.Lock(name, vote.Mode), holder: holder, rest: rest, had: had, lives: 2 * (left + c.drift.Of(left)),
+		enough: len(c.nodes) - c.need + 1}
+	// Only the lease of a Mutex is handed off, and nobody adopts one that is over. Whoever has the lock after its rest was lifted
+	// has waited for that.
+	f.handsOff = f.l.Mode == protocol.Plain && bare < f.enough
+	return c.force(ctx, &f)
 }
 
-// force bars the holder on every master from coming back, releases what it has, and lifts the rest. had are the
-// masters that were seen with its vote or rest. The rest may be that of a holder before it, which has handed its lease off.
+// force is what ForceUnlock found out and then does.
+type force struct {
+	l        *protocol.Lock
+	holder   string
+	rest     protocol.Voting // that of a holder before it, perhaps, which has handed its lease off
+	had      uint64          // the masters that were seen with its vote or rest
+	lives    time.Duration   // how long it is barred
+	enough   int             // masters without its vote, so that the others are no quorum
+	handsOff bool            // it may hand its lease off meanwhile
+}
+
+// force bars the holder on every master from coming back, releases what it has, and lifts the rest.
 //
 // The bar is there before the release, because a top-up may be on its way. An acquire may be on its
 // way too, but not where the vote was: so only these masters count.
-func (c *Client) force(ctx context.Context, l *protocol.Lock, holder string, rest protocol.Voting, had uint64, lives time.Duration) error {
+func (c *Client) force(ctx context.Context, f *force) error {
+	l, holder, rest := f.l, f.holder, f.rest
 	now := c.clock.Elapsed()
-	bar := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: lives, Start: now, Deadline: now + lives, More: true})
+	bar := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: f.lives, Start: now, Deadline: now + f.lives, More: true})
 	defer bar.done()
 	release := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Lift: rest.Field, Start: now,
-		Deadline: now + max(lives, rest.Left+c.drift.Of(rest.Left))})
+		Deadline: now + max(f.lives, rest.Left+c.drift.Of(rest.Left))})
 	defer release.done()
 	bar.send(c.all)
 	release.send(c.all)
@@ -102,28 +121,27 @@ func (c *Client) force(ctx context.Context, l *protocol.Lock, holder string, res
 			switch {
 			case r.Outcome == protocol.Granted:
 				n, taken = n+is, taken+is
-			case r.Outcome == protocol.Absent && had&(1<<i) != 0:
+			case r.Outcome == protocol.Absent && f.had&(1<<i) != 0:
 				n += is
 			}
 		}
 		return n, taken
 	}
-	enough := len(c.nodes) - c.need + 1 // so that the others are no quorum
 	bar.await(ctx, c.timeout())
 	release.await(ctx, c.timeout())
 	took := c.clock.Elapsed() - now
-	if n, _ := over(); n < enough {
+	if n, _ := over(); n < f.enough {
 		release.hear(ctx, everybody, c.timeout()-took)
 		bar.hear(ctx, everybody, c.timeout()-took)
 	}
 	n, taken := over()
 	switch {
-	case taken >= enough, n >= enough && l.Mode != protocol.Plain: // only the lease of a Mutex is handed off
+	case taken >= f.enough, n >= f.enough && !f.handsOff:
 		return nil
-	case n >= enough:
+	case n >= f.enough:
 		return c.wentOn(ctx, l, holder)
 	}
-	err := fmt.Errorf("%w: forcing %q: %d of the %d masters that have the vote of %s gave it up, %d must", ErrUnconfirmed, l.Name, n, bits.OnesCount64(had), holder, enough)
+	err := fmt.Errorf("%w: forcing %q: %d of the %d masters that have the vote of %s gave it up, %d must", ErrUnconfirmed, l.Name, n, bits.OnesCount64(f.had), holder, f.enough)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -99,4 +100,31 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 		t.Errorf("the promoted master has no vote: %d, %v", n, err)
 	}
 	noErr(t, l.Unlock(t.Context()))
+}
+
+// A master that sentinels name: one of the sentinels is down, another one answers. go-redis's own search for the master prints lines for
+// each connection.
+func TestSentinel_goRedisPrintsNothing(t *testing.T) {
+	needs.Redis(t)
+	ms := startMasters(t, 3, localredis.Config{})
+	sentinel := quorumtest.StartSentinel(t, ms.servers[0].Addr())
+	quietly(t, func(t *testing.T) {
+		urls := append(ms.pick(1, 2), "redis-sentinel://127.0.0.1:1,"+sentinel+"/mine")
+		initAt(t, urls)
+		c := openAt(t, urls)
+		noErr(t, locked(t, c.Mutex("x")).Unlock(t.Context()))
+		if state := ms.recordState(0); state == "" {
+			t.Error("the client does not use the master that the sentinel names")
+		}
+		noErr(t, c.Close())
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		n, err := node.Open("redis-sentinel://127.0.0.1:1,"+sentinel+"/other", node.Config{})
+		noErr(t, err)
+		defer n.Close()
+		if err := n.Ready(ctx); err == nil || !strings.Contains(err.Error(), `127.0.0.1:1: dial`) || !strings.Contains(err.Error(), sentinel+`: knows no master "other"`) {
+			t.Error(err)
+		}
+	})
 }

@@ -210,6 +210,27 @@ func TestForceUnlock_resting_isFreeAtOnce(t *testing.T) {
 	})
 }
 
+// The waiter has the lock before ForceUnlock looks again. That is what ForceUnlock is for, and no hand-off of the lease that rested.
+func TestForceUnlock_resting_waiterHasItAtOnce(t *testing.T) {
+	for range 20 { // who is first is the scheduler's choice
+		simulateWith(t, 3, func(t *testing.T, c *cluster) {
+			c.init()
+			one, other := c.client(), c.client()
+			l := locked(t, one.Mutex("x", redlock.WithMinHold(time.Hour)))
+			noErr(t, l.Unlock(t.Context()))
+			got := make(chan *redlock.Lease, 1)
+			go func() {
+				next, err := other.Mutex("x").Lock(t.Context())
+				noErr(t, err)
+				got <- next
+			}()
+			time.Sleep(20 * time.Second)
+			noErr(t, one.ForceUnlock(t.Context(), "x", l.Holder()))
+			noErr(t, (<-got).Unlock(t.Context()))
+		})
+	}
+}
+
 // The lease that an operator ends was handed off to its holder: the rest is of the one before.
 func TestForceUnlock_adopted_liftsTheRest(t *testing.T) {
 	simulateWith(t, 3, func(t *testing.T, c *cluster) {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +30,16 @@ type advised struct {
 	urls    []string // what the program is given
 	ttl     time.Duration
 	kept    *redis.Client // a connection to master 2 from before
+}
+
+// joined are the names of masters as a list has them.
+func joined(servers []*localredis.Server) string {
+	var names []string
+	for _, s := range servers {
+		names = append(names, s.Addr())
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
 }
 
 func (a *advised) list() string { return strings.Join(a.urls, ",") }
@@ -188,7 +199,8 @@ var adviceScenes = []struct {
 	{"record of something else", "bad record", "bad record", "record", exitRefused, func(a *advised) {
 		must(a.t, admin(a.t, a.urls[2]).HSet(a.t.Context(), protocol.RecordKey, "state", "rubbish").Err())
 	}, func(a *advised, s *statusJSON) {
-		wantSaid(a.t, s.Text, "rubbish", "delete it: the master then recovers")
+		ours := fmt.Sprintf("3 masters %s, maximum TTL %v, drift 0.01 + 2ms;", joined(a.servers[:3]), a.ttl)
+		wantSaid(a.t, s.Text, "rubbish", "it names your list, "+ours, "delete it: the master then recovers")
 		must(a.t, admin(a.t, a.urls[2]).Del(a.t.Context(), protocol.RecordKey).Err())
 		again := a.status()
 		a.obey(again.Text, "status")

@@ -49,7 +49,7 @@ func ParseNote(s string) (Note, error) {
 		*d = time.Duration(t.number()) * time.Microsecond
 	}
 	if t.wrong || n.String() != s {
-		return Note{}, fmt.Errorf("%w: its clock note is %.120q; %s", ErrRecord, s, remedy)
+		return Note{}, bad("its clock note", s)
 	}
 	return n, nil
 }

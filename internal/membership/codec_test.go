@@ -270,3 +270,27 @@ func TestParseRecord(t *testing.T) {
 		}
 	}
 }
+
+// Who is told to delete a record sees first which list it names, and which one was given.
+func TestRecordError_bothLists(t *testing.T) {
+	ours := &Terms{Masters: []string{"a", "b", "c"}, MaxTTL: time.Second, Factor: 0.01, Constant: time.Millisecond, Fixed: true}
+	others := *ours
+	others.MaxTTL, others.Fixed = time.Minute, false
+	const end = "; if nothing else uses this key, delete it: the master then recovers as after a restart"
+	for list, want := range map[string]string{
+		"":              "it names no list; you gave " + ours.String(),
+		"rubbish":       "it names no list; you gave " + ours.String(),
+		others.String(): "it names 3 masters a b c, maximum TTL 1m0s, drift 0.01 + 1ms; you gave 3 masters a b c, maximum TTL 1s, drift 0.01 + 1ms, fixed",
+		ours.String():   "it names your list, " + ours.String(),
+	} {
+		fields := map[string]string{FieldState: "junk", FieldTerms: list}
+		_, err := ParseRecord(fields)
+		err = Beside(err, fields, ours)
+		if text := "the node record cannot be read: its state is \"junk\"; " + want + end; !errors.Is(err, ErrRecord) || err.Error() != text {
+			t.Errorf("%v\nwant\n%s", err, text)
+		}
+	}
+	if err := Beside(ErrProtocol, nil, ours); err != ErrProtocol {
+		t.Error(err)
+	}
+}

@@ -78,11 +78,11 @@ func (t *Terms) String() string {
 
 // ParseTerms is the inverse of String.
 func ParseTerms(s string) (*Terms, error) {
-	bad := fmt.Errorf("%w: the text of its epoch is %.200q; %s", ErrRecord, s, remedy)
+	wrong := bad("the text of its epoch", s)
 	rest, fixed := strings.CutSuffix(s, ", fixed")
 	part := strings.Split(rest, ", ")
 	if len(part) != 3 {
-		return nil, bad
+		return nil, wrong
 	}
 	words := strings.Split(part[0], " ")
 	ttl, isTTL := strings.CutPrefix(part[1], "maximum TTL ")
@@ -92,17 +92,17 @@ func ParseTerms(s string) (*Terms, error) {
 	f, err2 := strconv.ParseFloat(factor, 64)
 	c, err3 := time.ParseDuration(constant)
 	if len(words) < 3 || !isTTL || !isDrift || err != nil || err2 != nil || err3 != nil {
-		return nil, bad
+		return nil, wrong
 	}
 	names := words[2:]
 	for i := range names {
 		if names[i], err = url.PathUnescape(names[i]); err != nil {
-			return nil, bad
+			return nil, wrong
 		}
 	}
 	t, err := NewTerms(names, maxTTL, f, c, fixed)
 	if err != nil || t.String() != s {
-		return nil, bad
+		return nil, wrong
 	}
 	return t, nil
 }

@@ -3,7 +3,6 @@
 package membership
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -85,7 +84,7 @@ func ParsePlan(s string) (Plan, error) {
 	t := text{parts: strings.Split(s, "|")}
 	p := t.plan()
 	if t.wrong || p.String() != s {
-		return Plan{}, fmt.Errorf("%w: its plan is %.200q; %s", ErrRecord, s, remedy)
+		return Plan{}, bad("its plan", s)
 	}
 	return p, nil
 }
@@ -119,7 +118,7 @@ func ParseIntent(s string) (Intent, error) {
 	n := Intent{Plan: t.plan(), Since: t.number()}
 	who, err := url.PathUnescape(t.next())
 	if n.Who = who; t.wrong || err != nil || n.String() != s {
-		return Intent{}, fmt.Errorf("%w: its intent is %.200q; %s", ErrRecord, s, remedy)
+		return Intent{}, bad("its intent", s)
 	}
 	return n, nil
 }

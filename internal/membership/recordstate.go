@@ -18,7 +18,55 @@ var ErrRecord = errors.New("the node record cannot be read")
 // ErrProtocol: the record was written by another version of this library.
 var ErrProtocol = errors.New("the node record is of another protocol")
 
-const remedy = "if nothing else uses this key, delete it: the master then recovers as after a restart"
+// RecordError is ErrRecord with what a person must see before deleting anything: both lists, each with its maximum TTL and drift.
+type RecordError struct {
+	What         string // is wrong with the record
+	Key          string // names the key, if it is known
+	Theirs, Ours string // the lists of the record and of this client, if they are known
+}
+
+func (e *RecordError) Error() string {
+	s := ErrRecord.Error() + ": " + e.What
+	switch e.Ours {
+	case "":
+		s += "; redlock status shows the list that it names"
+	case e.Theirs:
+		s += "; it names your list, " + e.Ours
+	default:
+		theirs := e.Theirs
+		if theirs == "" {
+			theirs = "no list"
+		}
+		s += "; it names " + theirs + "; you gave " + e.Ours
+	}
+	key := e.Key
+	if key == "" {
+		key = "this key"
+	}
+	return s + "; if nothing else uses " + key + ", delete it: the master then recovers as after a restart"
+}
+
+// Unwrap returns ErrRecord.
+func (e *RecordError) Unwrap() error { return ErrRecord }
+
+// bad is the RecordError of a field with a text that this library did not write.
+func bad(field, text string) error {
+	return &RecordError{What: fmt.Sprintf("%s is %.200q", field, text)}
+}
+
+// Beside returns err with both lists in its RecordError, or err if it has none. fields are the record, as far as it was read.
+func Beside(err error, fields map[string]string, ours *Terms) error {
+	var e *RecordError
+	if !errors.As(err, &e) {
+		return err
+	}
+	both := *e
+	both.Ours = ours.String()
+	if theirs, err := ParseTerms(fields[FieldTerms]); err == nil {
+		both.Theirs = theirs.String()
+	}
+	return &both
+}
 
 // Phase is what a master may do, as its record state says.
 type Phase byte
@@ -114,7 +162,7 @@ func ParseRecordState(s string) (RecordState, error) {
 		t.wrong = true
 	}
 	if t.wrong || rs.Incarnation == "" || rs.String() != s {
-		return RecordState{}, fmt.Errorf("%w: its state is %.120q; %s", ErrRecord, s, remedy)
+		return RecordState{}, bad("its state", s)
 	}
 	return rs, nil
 }

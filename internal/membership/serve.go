@@ -31,32 +31,14 @@ func (m *machine) serve() Action {
 // The first master that votes keeps a plan with the nonces of all: those masters begin at once. A master that is lost
 // from then on waits like any other, whatever the operator said.
 func (m *machine) begin() Action {
-	// Long, because the rules of Init apply in this order, and each is a few lines.
 	v := m.v
 	if v.Memory.Left != (Epoch{}) && !v.Abandon {
 		return refuse(Moved, -1)
 	}
 	e := Epoch{0, v.Terms.ID}
-	highest, quarantined, retired := int64(0), int64(0), int64(0)
-	for i := range v.Masters {
-		at := &v.Masters[i]
-		rs := at.Record.State
-		highest = max(highest, rs.Epoch.Number)
-		if rs.Phase == Retired {
-			retired = max(retired, rs.Epoch.Number)
-		}
-		switch live := at.state().Phase; {
-		case !at.Answered:
-			return refuse(Unreachable, i)
-		case rs.Phase == Retired && !v.Abandon:
-			return refuse(Unfinished, i)
-		case rs.Phase != None && rs.Phase != Retired && rs.Epoch.ID != e.ID && (live == Voting || !v.Abandon):
-			return refuse(Foreign, i)
-		case live == Voting:
-			e.Number, m.voted = max(e.Number, rs.Epoch.Number), true
-		case live == Quarantined:
-			quarantined = max(quarantined, rs.Epoch.Number)
-		}
+	seen, no := m.numbers(&e)
+	if no != nil {
+		return refuse(no.Code, no.Master)
 	}
 	if m.votes(e, false) >= v.Terms.Quorum() {
 		a := m.each(func(i int, at *Master) *Action {
@@ -72,8 +54,8 @@ func (m *machine) begin() Action {
 	}
 	if !m.voted {
 		// The number of an epoch with retired masters is not used again: those masters would be taken for ones of e.
-		if e.Number = quarantined; quarantined == 0 || quarantined <= retired && m.keeps(GuardAbandonNumber) {
-			e.Number = max(highest+1, v.Wall.Unix())
+		if e.Number = seen.quarantined; seen.quarantined == 0 || seen.quarantined <= seen.retired && m.keeps(GuardAbandonNumber) {
+			e.Number = max(seen.highest+1, v.Wall.Unix())
 		}
 	}
 	all := Plan{Ballot: Ballot{1, v.Nonce}, From: e, Target: e, Begin: make([]Nonce, len(v.Masters))}
@@ -97,6 +79,36 @@ func (m *machine) begin() Action {
 		a.Plan = &all
 	}
 	return *a
+}
+
+// numbers are the largest numbers of epochs that masters have.
+type numbers struct{ highest, quarantined, retired int64 }
+
+// numbers looks at each master for begin: it takes into e the number with which masters vote, and returns the other numbers, or why
+// the list cannot begin.
+func (m *machine) numbers(e *Epoch) (seen numbers, no *Why) {
+	v := m.v
+	for i := range v.Masters {
+		at := &v.Masters[i]
+		rs := at.Record.State
+		seen.highest = max(seen.highest, rs.Epoch.Number)
+		if rs.Phase == Retired {
+			seen.retired = max(seen.retired, rs.Epoch.Number)
+		}
+		switch live := at.state().Phase; {
+		case !at.Answered:
+			return seen, &Why{Unreachable, i}
+		case rs.Phase == Retired && !v.Abandon:
+			return seen, &Why{Unfinished, i}
+		case rs.Phase != None && rs.Phase != Retired && rs.Epoch.ID != e.ID && (live == Voting || !v.Abandon):
+			return seen, &Why{Foreign, i}
+		case live == Voting:
+			e.Number, m.voted = max(e.Number, rs.Epoch.Number), true
+		case live == Quarantined:
+			seen.quarantined = max(seen.quarantined, rs.Epoch.Number)
+		}
+	}
+	return seen, nil
 }
 
 // advance is what can be done for one master that does not vote in e, and for one that must not.

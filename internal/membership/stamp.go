@@ -3,7 +3,6 @@
 package membership
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,7 +50,7 @@ func ParseStamp(s string) (Stamp, error) {
 		stamp.Times = append(stamp.Times, at)
 	}
 	if t.wrong || times.wrong || stamp.String() != s {
-		return Stamp{}, fmt.Errorf("%w: its stamp is %.200q; %s", ErrRecord, s, remedy)
+		return Stamp{}, bad("its stamp", s)
 	}
 	return stamp, nil
 }

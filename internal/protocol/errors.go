@@ -33,6 +33,9 @@ var (
 	ErrProtocol   = membership.ErrProtocol
 )
 
+// RecordError is ErrRecord with both lists.
+type RecordError = membership.RecordError
+
 // Error is an error of one master, with the master's name. What it wraps is no context's: see
 // NotOfContext.
 type Error struct {

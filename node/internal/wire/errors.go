@@ -115,8 +115,8 @@ func Explain(err error) error {
 	return err
 }
 
-const recordRemedy = "if nothing else uses the key " + protocol.RecordKey + " (in a cluster " + protocol.RecordKey + ":{tag}, in a namespace " +
-	"redlock:ns:NAMESPACE:" + protocol.RecordKey + "), delete it: the master then recovers as after a restart"
+const recordKey = "the key " + protocol.RecordKey + " (in a cluster " + protocol.RecordKey + ":{tag}, in a namespace " +
+	"redlock:ns:NAMESPACE:" + protocol.RecordKey + ")"
 
 // refusal gives the errors that the scripts themselves write their Go types.
 func refusal(err error) error {
@@ -129,7 +129,7 @@ func refusal(err error) error {
 	case strings.HasPrefix(text, "STATE "), text == "STATE":
 		return &protocol.RecordStateError{Got: strings.TrimPrefix(text[5:], " ")}
 	default:
-		return fmt.Errorf("%w: %s, and a counter must be a number from 0 to below 2^53; %s", protocol.ErrRecord, text, recordRemedy)
+		return &protocol.RecordError{What: text + ", and a counter must be a number from 0 to below 2^53", Key: recordKey}
 	}
 }
 

@@ -61,7 +61,7 @@ func failure(op *protocol.Request, err error) protocol.Reply {
 	case Undoes(op) && IsWrongType(err):
 		return protocol.Reply{Outcome: protocol.Absent} // a key of another type holds no vote
 	case (op.Kind == protocol.ReadRecord || op.Kind == protocol.CompareAndSetRecord) && IsWrongType(err):
-		return protocol.Reply{Outcome: protocol.Refused, Err: fmt.Errorf("%w: it is no hash; %s", protocol.ErrRecord, recordRemedy)}
+		return protocol.Reply{Outcome: protocol.Refused, Err: &protocol.RecordError{What: "it is no hash", Key: recordKey}}
 	case op.Kind == protocol.Acquire && (isPartlyExecuted(err) || redis.HasErrorPrefix(err, "REDLOCK UNDO")):
 		return protocol.Reply{Err: err} // Unknown, so that the coordinator releases it
 	case NotServing(err) != nil && Undoes(op):

@@ -194,11 +194,14 @@ func (d *Driver) read(k int, at *membership.Master, reply *protocol.Reply) (r me
 		if d.errs[k] == nil {
 			d.errs[k] = protocol.ErrStalled
 		}
+		if errors.Is(d.errs[k], protocol.ErrRecord) {
+			d.errs[k] = &protocol.Error{Node: at.Name, Err: membership.Beside(d.errs[k], nil, d.cfg.Terms)}
+		}
 		return r
 	}
 	rec, err := membership.ParseRecord(reply.Record)
 	if err != nil {
-		d.errs[k] = &protocol.Error{Node: at.Name, Err: err}
+		d.errs[k] = &protocol.Error{Node: at.Name, Err: membership.Beside(err, reply.Record, d.cfg.Terms)}
 		return r
 	}
 	at.Answered, at.Record, at.Incarnation = true, rec, reply.Seen.Incarnation

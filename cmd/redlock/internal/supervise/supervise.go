@@ -143,6 +143,7 @@ type run struct {
 
 	guardAt  time.Duration // when the guard kills the group, on sharedClock; 0: it was told nothing
 	due      time.Duration // when the lease is looked at next, on sharedClock
+	late     time.Duration // the longest that such a look came late
 	guardDue bool          // such a time came
 
 	killAt time.Time // when SIGKILL follows on SIGTERM; zero before SIGTERM
@@ -182,6 +183,7 @@ func (r *run) supervise(children <-chan child) {
 // look compares the time with the validity of the lease, does what is due, and returns after how long to look again. It looks at ever
 // shorter intervals, so that it needs no message from a lease that was renewed.
 func (r *run) look() time.Duration {
+	r.lateBy()
 	again := r.lookAtLease()
 	r.due = sharedClock() + again
 	if !r.exited || r.killed {
@@ -204,13 +206,15 @@ func (r *run) lookAtLease() time.Duration {
 	if r.killAt.IsZero() {
 		until := r.lease.ValidUntil()
 		if left := time.Until(until) - r.ttl/termShare; left > 0 {
-			r.tellGuard()
+			if r.tellGuard(); !r.guardDue {
+				r.late = 0 // the lease was renewed, however late
+			}
 			return max(left/2, time.Millisecond)
 		}
 		r.killAt = until.Add(-r.ttl / killShare)
 		r.lost = errors.New("no quorum of masters renewed the lease in time")
-		if late := sharedClock() - r.due; r.due != 0 && late > r.ttl/10 {
-			r.lost = fmt.Errorf("this process stood still for %v, so nothing renewed the lease", late.Round(time.Millisecond))
+		if r.lateBy() > r.ttl/10 {
+			r.lost = r.stoodStill()
 		}
 		r.signal(syscall.SIGTERM)
 		r.say("the lease cannot be renewed: the command got SIGTERM")
@@ -231,6 +235,19 @@ func (r *run) tellGuard() {
 	r.guard.tell(r.group, r.guardAt)
 }
 
+// lateBy returns for how long this process has stood still at most, as its own timer tells, which came late or is late.
+func (r *run) lateBy() time.Duration {
+	if r.due != 0 {
+		r.late = max(r.late, sharedClock()-r.due)
+	}
+	return r.late
+}
+
+// stoodStill is why the lease was lost when this process was stopped.
+func (r *run) stoodStill() error {
+	return fmt.Errorf("this process stood still for %v, so nothing renewed the lease", r.lateBy().Round(time.Millisecond))
+}
+
 // guardWasDue reports whether the guard may have killed the group. Then this process was stopped. The lease tells nothing: it may have been
 // renewed after that.
 func (r *run) guardWasDue() bool { return r.guardDue || r.guardAt != 0 && sharedClock() >= r.guardAt }
@@ -243,7 +260,7 @@ func (r *run) seen(c child) {
 	case c.pid == r.group:
 		r.exited, r.status = true, c.status
 		if !r.killed && c.status.Signal() == syscall.SIGKILL && r.guardWasDue() {
-			r.lost = errors.New("this process was stopped, and could not renew the lease")
+			r.lost = r.stoodStill()
 		}
 	case c.pid == r.guard.pid && !c.status.Stopped():
 		r.guardEnded()
