@@ -3,8 +3,10 @@
 package redlock_test
 
 import (
+	"context"
 	"errors"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
