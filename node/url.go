@@ -239,7 +239,7 @@ func unknownParams(query url.Values, known ...string) string {
 		switch {
 		case slices.Contains(known, name):
 		case paramName.MatchString(name):
-			return fmt.Sprintf("unknown query parameter %q: want %s or name", name, strings.Join(known, ", "))
+			return fmt.Sprintf("unknown query parameter %q: want %s or name, or with TLS cert, key, ca or server_name", name, strings.Join(known, ", "))
 		default:
 			return "a query parameter cannot be read"
 		}

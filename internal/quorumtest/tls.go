@@ -14,7 +14,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,16 +132,26 @@ func (s *Secure) Args(port string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", "yes"}
 }
 
-// FreePort returns a port that is free now.
+// lastPort is the last port that FreePort tried, above firstPort. Processes begin at different places.
+var lastPort atomic.Int64
+
+func init() { lastPort.Store(int64(os.Getpid()) * 64) }
+
+const firstPort, portCount = 20_000, 12_000
+
+// FreePort returns a port that is free now. No system gives a port of this range to a connection by itself.
 func FreePort(t testing.TB) (port, addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	NoErr(t, err)
-	addr = l.Addr().String()
-	NoErr(t, l.Close())
-	_, port, err = net.SplitHostPort(addr)
-	NoErr(t, err)
-	return port, addr
+	for range portCount {
+		port = strconv.FormatInt(firstPort+lastPort.Add(1)%portCount, 10)
+		addr = net.JoinHostPort("127.0.0.1", port)
+		if l, err := net.Listen("tcp", addr); err == nil {
+			NoErr(t, l.Close())
+			return port, addr
+		}
+	}
+	t.Fatal("no free port")
+	return "", ""
 }
 
 // Params are the parameters of a URL for a client of these files.
