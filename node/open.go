@@ -27,6 +27,9 @@ import (
 // redis.NewUniversalClient. With cfg.Tag it accepts a *redis.ClusterClient, whose
 // addresses are the servers where the search for the slot's master starts. Any other kind
 // is an error that names it. New does not connect.
+//
+// A client from redis.NewFailoverClient looks for the master itself, and go-redis prints lines to stderr when it does. A
+// redis-sentinel:// URL given to [Open] prints nothing.
 func New(client redis.UniversalClient, cfg Config) (Node, error) {
 	r, err := openClient(client, cfg)
 	if err != nil {

@@ -71,7 +71,7 @@ func (Address) MaxIdle() time.Duration { return math.MaxInt64 }
 // BehindFailover implements [Locator].
 func (Address) BehindFailover() bool { return false }
 
-// Sentinels is a master that sentinels name. go-redis's dialer asks them and ignores the
+// Sentinels is a master that sentinels name. The dialer of package node asks them and ignores the
 // address.
 type Sentinels struct{ Address }
 
