@@ -1,5 +1,3 @@
-//go:build unix
-
 // SPDX-License-Identifier: Apache-2.0
 
 package main
