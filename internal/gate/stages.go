@@ -47,7 +47,7 @@ func selected(tier needs.Tier, tests []testFunc, flags ...string) []command {
 
 func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
 
-// testStages are those of make test. What is about time has the machine for itself, but for what waits for it or can wait: to run all at once was
+// testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute: to run all at once was
 // tried, and is no faster.
 func (g *gate) testStages() [][]stage {
 	noRace := pick(g.tests, func(f testFunc) bool {
@@ -55,11 +55,6 @@ func (g *gate) testStages() [][]stage {
 	})
 	mutants := pick(g.tests, func(f testFunc) bool { return root(f) && f.tags == "mutants" && !f.calls("CI", "Soak") })
 	aside := selected(needs.TierTest, mutants, "-p", "1", "-tags", "mutants")
-	for _, dir := range g.modules() {
-		c := goTest(needs.TierTest, "-p", "1", "./...")
-		c.dir = filepath.Join(g.root, dir)
-		aside = append(aside, c)
-	}
 	for i := range aside {
 		aside[i].args = append([]string{"nice"}, aside[i].args...)
 	}
@@ -69,7 +64,7 @@ func (g *gate) testStages() [][]stage {
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
 	return [][]stage{
 		{{"with the race detector", []command{race}}},
-		{{"without it", selected(needs.TierTest, noRace)}, {"mutants, nested modules", aside}},
+		{{"without it", selected(needs.TierTest, noRace)}, {"mutants", aside}},
 	}
 }
 
@@ -92,6 +87,12 @@ func (g *gate) ciStages() ([][]stage, error) {
 	if err != nil {
 		return nil, err
 	}
+	modules := stage{name: "nested modules"}
+	for _, dir := range g.modules() {
+		c := goTest(needs.TierTest, "-p", "1", "./...")
+		c.dir, c.args = filepath.Join(g.root, dir), append([]string{"nice"}, c.args...)
+		modules.commands = append(modules.commands, c)
+	}
 	fuzz := stage{name: "fuzz"}
 	for _, f := range g.tests {
 		if strings.HasPrefix(f.name, "Fuzz") {
@@ -100,7 +101,7 @@ func (g *gate) ciStages() ([][]stage, error) {
 		}
 	}
 	return [][]stage{
-		{{"Java, and what is for CI", selected(needs.TierCI, ci)}, {"lint", []command{{name: "lint", args: []string{"nice", "make", "lint"}}}}},
+		{{"Java, and what is for CI", selected(needs.TierCI, ci)}, {"lint", []command{{name: "lint", args: []string{"nice", "make", "lint"}}}}, modules},
 		{servers, fuzz},
 		{{"bench", []command{{name: "bench", args: []string{".ci/bench-check"}}}}},
 	}, nil

@@ -23,8 +23,7 @@ func ours(t *testing.T, addrs []string, opts ...redlock.Option) *redlock.Client 
 	for _, addr := range addrs {
 		urls = append(urls, "redis://"+addr)
 	}
-	// What is asked here is what a master answers, and not how soon.
-	opts = append(opts, redlock.WithUnsafeRecoveryOff(), redlock.WithNodeCount(len(addrs)), redlock.WithNodeTimeout(2*time.Second))
+	opts = append(opts, redlock.WithUnsafeRecoveryOff(), redlock.WithNodeCount(len(addrs)))
 	c, err := redlock.Open(t.Context(), urls, opts...)
 	if err != nil {
 		t.Fatal(err)
