@@ -28,8 +28,14 @@ func newProgress(w io.Writer) *progress { return &progress{w: w, line: termline.
 // times are what changes while nothing happens.
 var times = regexp.MustCompile(`[0-9.]+(ms|s|m|h)\b`)
 
+// worthTelling is the shortest wait that is told. A shorter one is over before it is read.
+const worthTelling = 100 * time.Millisecond
+
 // tell is a redlock.Progress.
 func (p *progress) tell(what string, left time.Duration) {
+	if left > 0 && left < worthTelling {
+		return
+	}
 	if left > 0 {
 		what = fmt.Sprintf("%v left: %s", left.Round(100*time.Millisecond), what)
 	}

@@ -19,6 +19,7 @@ func TestProgress_noTerminal_aLineForEachChange(t *testing.T) {
 	for left := 30; left > 0; left-- {
 		p.tell(fmt.Sprintf("masters recover: a votes, b is quarantined, votes in about %d.5s", left), time.Duration(left)*time.Second)
 	}
+	p.tell("masters recover: a is quarantined, its wait is over", 40*time.Millisecond) // over before it is read
 	p.tell("masters recover: a votes, b votes", 0)
 	p.end()
 	if got := out.String(); strings.Count(got, "masters recover") != 2 || !strings.Contains(got, "30s left: ") {
