@@ -47,6 +47,9 @@ func selected(tier needs.Tier, tests []testFunc, flags ...string) []command {
 
 func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
 
+// longest is the package whose tests take the longest.
+const longest = "./redlock"
+
 // testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute: to run all at once was
 // tried, and is no faster.
 func (g *gate) testStages() [][]stage {
@@ -59,7 +62,11 @@ func (g *gate) testStages() [][]stage {
 		aside[i].args = append([]string{"nice"}, aside[i].args...)
 	}
 	// Many of these wait for servers and for time-outs most of the time.
-	race := goTest(needs.TierTest, "-race", "-p", "3", "-parallel", "4", "./...")
+	patterns := []string{"./..."}
+	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == longest }) {
+		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end
+	}
+	race := goTest(needs.TierTest, append([]string{"-race", "-p", "3", "-parallel", "4"}, patterns...)...)
 	// By itself a program with the race detector waits for a second before it ends.
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
 	return [][]stage{
