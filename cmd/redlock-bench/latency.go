@@ -145,6 +145,9 @@ func (s *side) failure(ctx context.Context) error {
 		return ctx.Err()
 	}
 	_, err := s.errors()
+	if err == nil {
+		return errors.New("not one lock was taken, and nobody failed: there was no time for it; give --duration more")
+	}
 	return fmt.Errorf("not one lock could be taken: %w", err)
 }
 

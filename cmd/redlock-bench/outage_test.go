@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -105,16 +106,24 @@ func TestOutage_verdict_tableAndExitCode(t *testing.T) {
 }
 
 // stuck is a lock that cannot be had.
-type stuck struct{}
+type stuck struct{ tried func() }
 
-func (stuck) pair(context.Context) error { return errors.New("stuck") }
+func (s stuck) pair(context.Context) error {
+	s.tried()
+	return errors.New("stuck")
+}
 
 func TestLoad_notOneLock_anErrorOnlyWhereAllIsWell(t *testing.T) {
-	l := &load{pairers: []pairer{stuck{}}, progress: &termline.Line{}, report: &report{table: io.Discard}}
-	if err := l.phase(t.Context(), phaseBefore, time.Millisecond, nil); err == nil || !strings.Contains(err.Error(), "stuck") {
+	l := &load{progress: &termline.Line{}, report: &report{table: io.Discard}}
+	phase := func(name string) error { // it ends when somebody has tried
+		tried := make(chan struct{})
+		l.pairers = []pairer{stuck{sync.OnceFunc(func() { close(tried) })}}
+		return l.phase(t.Context(), name, time.Minute, tried)
+	}
+	if err := phase(phaseBefore); err == nil || !strings.Contains(err.Error(), "stuck") {
 		t.Errorf("before: %v", err)
 	}
-	if err := l.phase(t.Context(), phaseKilled, time.Millisecond, nil); err != nil {
+	if err := phase(phaseKilled); err != nil {
 		t.Errorf("killed: %v", err)
 	}
 	if c := l.cells[1]; c.Pairs != 0 || c.Errors == 0 || c.Heap == 0 {

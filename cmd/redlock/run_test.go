@@ -566,18 +566,20 @@ func TestRun_commandStoppedAndMastersKilled_endedBeforeValidityEnds(t *testing.T
 // A command that is stopped keeps its lock, and goes on when it is continued.
 func TestRun_commandStopped_lockIsKept(t *testing.T) {
 	t.Parallel()
-	_, list := voting(t)
-	p := startRun(t, list, "a", "--ttl", "1s", "--", "sh", "-c", "echo $$; while ! test -e $0; do sleep 0.02; done; echo done", filepath.Join(t.TempDir(), "go"))
-	command := p.number()
-	must(t, syscall.Kill(-command, syscall.SIGTSTP))
-	q := startRun(t, list, "a", "--wait", "1500ms", "--", "true") // longer than the TTL
-	q.wantCode(75)
-	must(t, os.WriteFile(p.Args[len(p.Args)-1], nil, 0o644))
-	must(t, p.Process.Signal(syscall.SIGCONT))
-	if got := p.line(); got != "done" {
-		t.Errorf("%q", got)
-	}
-	p.wantCode(0)
+	stall.Try(t, 300*time.Millisecond, func(t testing.TB) { // of a TTL of 1 s
+		_, list := voting(t)
+		p := startRun(t, list, "a", "--ttl", "1s", "--", "sh", "-c", "echo $$; while ! test -e $0; do sleep 0.02; done; echo done", filepath.Join(t.TempDir(), "go"))
+		command := p.number()
+		must(t, syscall.Kill(-command, syscall.SIGTSTP))
+		q := startRun(t, list, "a", "--wait", "1500ms", "--", "true") // longer than the TTL
+		q.wantCode(75)
+		must(t, os.WriteFile(p.Args[len(p.Args)-1], nil, 0o644))
+		must(t, p.Process.Signal(syscall.SIGCONT))
+		if got := p.line(); got != "done" {
+			t.Errorf("%q", got)
+		}
+		p.wantCode(0)
+	})
 }
 
 func TestRun_commandStoppedAndRedlockKilled_commandGone(t *testing.T) {
