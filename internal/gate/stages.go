@@ -45,6 +45,12 @@ func selected(tier needs.Tier, tests []testFunc, flags ...string) []command {
 	return []command{goTest(tier, append(append(flags, "-run", pattern(tests)), packages(tests)...)...)}
 }
 
+// nice is c that lets what is about time go first.
+func (c command) nice() command {
+	c.args = append([]string{"nice"}, c.args...)
+	return c
+}
+
 func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
 
 // longest is the package whose tests take the longest.
@@ -59,13 +65,13 @@ func (g *gate) testStages() [][]stage {
 	mutants := pick(g.tests, func(f testFunc) bool { return root(f) && f.tags == "mutants" && !f.calls("CI", "Soak") })
 	aside := selected(needs.TierTest, mutants, "-p", "1", "-tags", "mutants")
 	for i := range aside {
-		aside[i].args = append([]string{"nice"}, aside[i].args...)
+		aside[i] = aside[i].nice()
 	}
-	// Many of these wait for servers and for time-outs most of the time.
 	patterns := []string{"./..."}
 	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == longest }) {
 		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end
 	}
+	// Many of these wait for servers and for time-outs most of the time.
 	race := goTest(needs.TierTest, append([]string{"-race", "-p", "3", "-parallel", "4"}, patterns...)...)
 	// By itself a program with the race detector waits for a second before it ends.
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
@@ -96,8 +102,8 @@ func (g *gate) ciStages() ([][]stage, error) {
 	}
 	modules := stage{name: "nested modules"}
 	for _, dir := range g.modules() {
-		c := goTest(needs.TierTest, "-p", "1", "./...")
-		c.dir, c.args = filepath.Join(g.root, dir), append([]string{"nice"}, c.args...)
+		c := goTest(needs.TierTest, "-p", "1", "./...").nice()
+		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}
 	fuzz := stage{name: "fuzz"}
@@ -108,7 +114,7 @@ func (g *gate) ciStages() ([][]stage, error) {
 		}
 	}
 	return [][]stage{
-		{{"Java, and what is for CI", selected(needs.TierCI, ci)}, {"lint", []command{{name: "lint", args: []string{"nice", "make", "lint"}}}}, modules},
+		{{"Java, and what is for CI", selected(needs.TierCI, ci)}, {"lint", []command{command{name: "lint", args: []string{"make", "lint"}}.nice()}}, modules},
 		{servers, fuzz},
 		{{"bench", []command{{name: "bench", args: []string{".ci/bench-check"}}}}},
 	}, nil
