@@ -123,11 +123,7 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 	}
 	dial := opts.Dialer
 	if dial == nil {
-		plain := &net.Dialer{Timeout: r.cfg.DialTimeout, KeepAlive: time.Minute}
-		dial = plain.DialContext
-		if opts.TLSConfig != nil {
-			dial = r.tls.dial(opts.TLSConfig, r.cfg.DialTimeout)
-		}
+		dial = r.tls.dial(opts.TLSConfig, r.cfg.DialTimeout)
 	}
 	network := opts.Network
 	if network == "" {

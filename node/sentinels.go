@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -20,16 +19,6 @@ type sentinels struct {
 	addrs []string
 	dial  func(ctx context.Context, network, addr string) (net.Conn, error) // of sentinels and master
 	ask   redis.Options                                                     // user, password and timeouts of the sentinels
-}
-
-// newSentinels takes what it needs of o.
-func newSentinels(o *redis.FailoverOptions) *sentinels {
-	s := &sentinels{name: o.MasterName, addrs: o.SentinelAddrs, dial: o.Dialer}
-	s.ask = laneOptions(redis.Options{Username: o.SentinelUsername, Password: o.SentinelPassword}, Config{DialTimeout: o.DialTimeout, IOTimeout: o.ReadTimeout})
-	if s.dial == nil {
-		s.dial = (&net.Dialer{Timeout: o.DialTimeout, KeepAlive: time.Minute}).DialContext
-	}
-	return s
 }
 
 // connect asks all sentinels, and dials the master that the first to answer names. It ignores the address.

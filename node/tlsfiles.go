@@ -161,9 +161,13 @@ func quoteFile(file string) string {
 	return fmt.Sprintf("%q", passwordParam.ReplaceAllString(file, "password=***"))
 }
 
-// dial returns a dialer that makes connections with TLS. Its error is an ErrTLS unless no server answers at the address.
+// dial returns the dialer of the connections that the node makes: with TLS if there is a base. Its error is then an ErrTLS unless no server
+// answers at the address.
 func (f *tlsFiles) dial(base *tls.Config, limit time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: limit, KeepAlive: time.Minute}
+	if base == nil {
+		return plain.DialContext
+	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		cfg, err := f.config(base)
 		if err != nil {

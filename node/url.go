@@ -185,29 +185,22 @@ func openSentinel(rawURL, rest string, cfg Config, files tlsFiles) (*redisNode, 
 	if what != "" {
 		return nil, bad(what)
 	}
-	fo := &redis.FailoverOptions{
-		MasterName: name, SentinelAddrs: u.addrs, TLSConfig: u.tls,
-		Username: u.username, Password: u.password,
-		SentinelUsername: u.query.Get("sentinel_username"),
-		SentinelPassword: u.query.Get("sentinel_password"),
-	}
+	master := redis.Options{Addr: failoverAddr, TLSConfig: u.tls, Username: u.username, Password: u.password}
 	if db != "" {
-		if fo.DB, err = strconv.Atoi(db); err != nil || fo.DB < 0 {
+		if master.DB, err = strconv.Atoi(db); err != nil || master.DB < 0 {
 			return nil, bad("database is no number")
 		}
 	}
-	fo.MaxRetries, fo.DialerRetries = -1, 1
-	fo.DialTimeout = cfg.withDefaults().DialTimeout
-	fo.ReadTimeout, fo.WriteTimeout = fo.DialTimeout, fo.DialTimeout
-	fo.ContextTimeoutEnabled = true
-	if u.tls != nil {
-		fo.Dialer = files.dial(u.tls, fo.DialTimeout) // of the sentinels and of the master
-	}
-	r, err := open(redis.Options{Addr: failoverAddr, Dialer: newSentinels(fo).connect, Username: fo.Username, Password: fo.Password, DB: fo.DB, TLSConfig: fo.TLSConfig}, cfg, nil)
+	limit := cfg.withDefaults().DialTimeout
+	s := &sentinels{name: name, addrs: u.addrs, dial: files.dial(u.tls, limit)}
+	s.ask = laneOptions(redis.Options{Username: u.query.Get("sentinel_username"), Password: u.query.Get("sentinel_password")},
+		Config{DialTimeout: limit, IOTimeout: limit})
+	master.Dialer = s.connect
+	r, err := open(master, cfg, nil)
 	if err != nil {
 		return nil, err
 	}
-	r.name = withDatabase("sentinel:"+name, fo.DB)
+	r.name = withDatabase("sentinel:"+name, master.DB)
 	return r, nil
 }
 
