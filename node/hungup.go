@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"syscall"
 	"time"
 
@@ -38,10 +37,13 @@ func (r *redisNode) whyHungUp(ctx context.Context, err error) error {
 	}
 	defer closeWith(ctx, c)()
 	_ = c.SetReadDeadline(time.Now().Add(r.cfg.DialTimeout / 10))
-	words := make([]byte, 256)
-	n, no := c.Read(words)
-	if line, _, _ := strings.Cut(string(words[:n]), "\r\n"); strings.HasPrefix(line, "-") {
-		return fmt.Errorf("%s: %w", line[1:], err)
+	said := &lastWords{Conn: c}
+	_, no = said.Read(make([]byte, lastWordsMax))
+	if said.text != "" {
+		if known := said.or(err); known != err {
+			return known
+		}
+		return fmt.Errorf("%s: %w", said.text, err)
 	}
 	var late net.Error
 	if !errors.As(no, &late) || !late.Timeout() || r.clockRunID != "" { // one that was a master speaks no TLS
