@@ -36,7 +36,7 @@ func (c *reconfigure) define(fs *pflag.FlagSet) {
 	c.to.define(fs, "to", "to-", "those that shall vote (default --from)")
 	c.to.maxTTL = 0
 	fs.Lookup("to-max-ttl").DefValue, fs.Lookup("to-max-ttl").Usage = "", "`TIME`, the new maximum TTL (default --max-ttl)"
-	c.to.drift, c.to.count = drift{}, 0
+	c.to.drift = drift{}
 	fs.Lookup("to-drift").DefValue, fs.Lookup("to-drift").Usage = "", "`DRIFT`, the new one (default --drift)"
 	defineJSON(fs, &c.json)
 }

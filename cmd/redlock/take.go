@@ -124,9 +124,10 @@ func (r *runner) tellWho(ctx context.Context, client *redlock.Client) (stop func
 		who := "nobody has it: others wait before this one, or it rests"
 		if len(in.Holders) > 0 {
 			h := &in.Holders[0]
-			who = labelOf(h.Owner, "a client without a label") + " has it"
+			label := labelOf(h.Owner, "a client without a label")
+			who = label + " has it"
 			if h.Resting {
-				who = fmt.Sprintf("it rests for %v after %s", short(h.Left), labelOf(h.Owner, "a client without a label"))
+				who = fmt.Sprintf("it rests for %v after %s", short(h.Left), label)
 			}
 		}
 		r.say(fmt.Sprintf("waits for lock %q: %s", r.name, who))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -34,8 +35,6 @@ type rule struct {
 }
 
 const errorHere = "{error}"
-
-const restart = "start the master, or correct its URL"
 
 // rules are in their order: the first one that explains an error does. What an error says of the server goes before what it
 // says of the connection.
@@ -83,12 +82,12 @@ var rules = []rule{
 	{Cause{"cluster", "does not serve its slot now: {error}", "wait for the cluster, or mend it"}, nil, []string{"MOVED ", "ASK ", "CLUSTERDOWN", "TRYAGAIN", "redis-cluster://"}},
 	{Cause{"no Redis", "answers, and is no Redis: {error}", "correct its URL"}, nil, []string{"can't parse", "HTTP/"}},
 	{Cause{"unknown host", "is out of reach (no such host)", "correct the host in its URL, or mend the DNS"}, nil, []string{"no such host"}},
-	{Cause{"no server", "is out of reach (connection refused)", restart}, nil, []string{"connection refused"}},
+	{Cause{"no server", "is out of reach (connection refused)", membership.StartIt}, nil, []string{"connection refused"}},
 	{Cause{"hangs up", "takes the connection and hangs up", "look into its log; if it speaks TLS, write rediss:// in its URL"},
 		nil, []string{"EOF", "connection reset", "broken pipe"}},
 	{Cause{"stalled", "has not answered in time", "look whether it is stopped or overloaded, or the network slow"},
 		[]error{protocol.ErrStalled}, nil},
-	{Cause{"no answer", "is out of reach (no answer)", restart + "; if it runs, mend the network"},
+	{Cause{"no answer", "is out of reach (no answer)", membership.StartIt + "; if it runs, mend the network"},
 		nil, []string{"i/o timeout", "deadline exceeded", "no route to host", "network is unreachable"}},
 	{Cause{"clock", "has a clock that jumped", "see to its clock: docs/operations.md, A clock jumped"}, []error{protocol.ErrClock}, nil},
 	{Cause{"other", "cannot be used: {error}", "do what the error says, or look into the log of this master"}, nil, nil},

@@ -161,7 +161,7 @@ func Explain(v *View, a Action) string {
 
 // fill puts what v says in place of the {words} of text.
 func (v *View) fill(text string, a Action) string {
-	master, cure, old, ours := "a master", defaultCure, "", v.Terms
+	master, cure, old, ours := "a master", StartIt, "", v.Terms
 	i := a.Why.Master
 	if a.Why.Code == Foreign && v.renamed() >= 0 {
 		i = v.renamed()
@@ -173,9 +173,7 @@ func (v *View) fill(text string, a Action) string {
 		if at.New && !at.Old {
 			ours = v.Target
 		}
-		if at.Silence.Remedy != "" {
-			cure = at.Silence.Remedy
-		} else if at.Answered {
+		if cure = at.cure(); at.Answered {
 			cure = v.statusCommand() + " says what to do about it"
 		}
 	}
@@ -190,8 +188,16 @@ func (v *View) fill(text string, a Action) string {
 		"{change}", ChangeCommand+flags+v.targetFlags(), "{cancel}", CancelCommand+flags).Replace(text)
 }
 
-// defaultCure is what helps where no error tells more.
-const defaultCure = "start the master, or correct its URL"
+// StartIt is what helps where no error tells more.
+const StartIt = "start the master, or correct its URL"
+
+// cure is what to do about a master that did not answer.
+func (at *Master) cure() string {
+	if at.Silence.Remedy != "" {
+		return at.Silence.Remedy
+	}
+	return StartIt
+}
 
 // allNew reports whether no master that answered has a record of any time.
 func (v *View) allNew() bool {
@@ -203,11 +209,7 @@ func (v *View) silent() string {
 	var parts []string
 	for i := range v.Masters {
 		if at := &v.Masters[i]; at.Old && !at.Answered {
-			cure := defaultCure
-			if at.Silence.Remedy != "" {
-				cure = at.Silence.Remedy
-			}
-			parts = append(parts, at.Name+" "+Describe(v, i)+": "+cure)
+			parts = append(parts, at.Name+" "+Describe(v, i)+": "+at.cure())
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -228,10 +230,7 @@ func (t *Terms) flags() (s string) {
 	if t.Factor != usualFactor || t.Constant != usualConstant {
 		s += fmt.Sprintf(" --drift %v+%v", t.Factor, t.Constant)
 	}
-	if n := len(t.Masters); n < 3 || n%2 == 0 {
-		s += fmt.Sprintf(" --node-count %d", n)
-	}
-	return s
+	return s + t.countFlag(" --node-count")
 }
 
 // flags are those of v.Terms, and the namespace.
@@ -259,10 +258,15 @@ func (v *View) targetFlags() (s string) {
 	if t.Factor != v.Terms.Factor || t.Constant != v.Terms.Constant {
 		s += fmt.Sprintf(" --to-drift %v+%v", t.Factor, t.Constant)
 	}
+	return s + t.countFlag(" --to-node-count")
+}
+
+// countFlag is the flag for a list that Open refuses unless its number of masters is given.
+func (t *Terms) countFlag(flag string) string {
 	if n := len(t.Masters); n < 3 || n%2 == 0 {
-		s += fmt.Sprintf(" --to-node-count %d", n)
+		return fmt.Sprintf("%s %d", flag, n)
 	}
-	return s
+	return ""
 }
 
 func (v *View) statusCommand() string {
