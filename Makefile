@@ -41,10 +41,10 @@ lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet ./...
 	for m in $(MODULES); do $(GO) vet -C $$m ./... || exit 1; done
-	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./chaos/sim ./chaos/workload ./chaos/chaoscli
+	$(GO) vet -tags mutants ./internal/mutants ./node/... ./redlock ./chaos/mutants ./internal/sim ./chaos/workload ./chaos/chaoscli
 	# The tests of fencesql bring a database in, which takes longer to analyse than all else.
 	$(TOOL) staticcheck $$($(GO) list ./... | grep -v /fencesql)
-	$(TOOL) staticcheck -tests=false ./redlock/fence/fencesql
+	$(TOOL) staticcheck -tests=false ./fence/fencesql
 
 bench:
 	$(GO) run ./cmd/redlock-bench

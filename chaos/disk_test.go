@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // disks are three masters with disks of their own, and clients of them.
@@ -60,7 +61,7 @@ func (d *disks) urls() (urls []string) {
 // init lets the masters begin.
 func (d *disks) init(opts ...redlock.Option) {
 	d.t.Helper()
-	d.must(redlock.Init(d.t.Context(), redlock.List{URLs: d.urls(), Options: opts}, nil, redlock.NothingWasEverLocked))
+	d.must(admin.Init(d.t.Context(), admin.List{URLs: d.urls(), Options: opts}, nil, admin.NothingWasEverLocked))
 }
 
 func (d *disks) client(opts ...redlock.Option) *redlock.Client {

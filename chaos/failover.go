@@ -16,8 +16,9 @@ import (
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/workload"
-	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // FailoverConfig describes the failover experiment. The zero value of a field means its default.
@@ -203,8 +204,8 @@ func (e *failover) play(ctx context.Context, lock string, masters int, opts ...r
 			s.links[i] = append(s.links[i], p)
 		}
 		if i == 0 {
-			list := redlock.List{URLs: urls(s.links[i], s.cluster.Masters()), Options: opts}
-			if err := redlock.Init(ctx, list, nil, redlock.NothingWasEverLocked); err != nil {
+			list := admin.List{URLs: urls(s.links[i], s.cluster.Masters()), Options: opts}
+			if err := admin.Init(ctx, list, nil, admin.NothingWasEverLocked); err != nil {
 				return err
 			}
 		}

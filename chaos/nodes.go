@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // With Config.Nodes a run uses masters of somebody else's. It injects faults between its clients and the masters, and nowhere else. It makes

@@ -22,8 +22,9 @@ import (
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // operatorVar makes the test binary a process of an operator: what it does, and the lists of masters, with a space between them.
@@ -32,7 +33,7 @@ const operatorVar = "REDLOCK_CHAOS_OPERATOR"
 var operated = []redlock.Option{redlock.WithTTL(150 * time.Millisecond), redlock.WithMaxTTL(200 * time.Millisecond),
 	redlock.WithNodeTimeout(time.Second)}
 
-func listOf(urls []string) redlock.List { return redlock.List{URLs: urls, Options: operated} }
+func listOf(urls []string) admin.List { return admin.List{URLs: urls, Options: operated} }
 
 // operate does what operatorVar says, and ends the process.
 func operate(order string) {
@@ -43,11 +44,11 @@ func operate(order string) {
 	var err error
 	switch words[0] {
 	case "init":
-		err = redlock.Init(ctx, from, nil, redlock.NothingWasEverLocked)
+		err = admin.Init(ctx, from, nil, admin.NothingWasEverLocked)
 	case "reconfigure":
-		err = redlock.Reconfigure(ctx, from, to, nil)
+		err = admin.Reconfigure(ctx, from, to, nil)
 	case "cancel":
-		err = redlock.CancelReconfigure(ctx, from)
+		err = admin.Cancel(ctx, from)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -18,8 +18,9 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
-	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // run is one run against real masters.
@@ -142,7 +143,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	r.target.Spare = append(r.target.Spare, own)
 	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
-	if err := redlock.Init(ctx, redlock.List{URLs: urls(own, r.cluster.Masters()), Options: opts}, nil, redlock.NothingWasEverLocked); err != nil {
+	if err := admin.Init(ctx, admin.List{URLs: urls(own, r.cluster.Masters()), Options: opts}, nil, admin.NothingWasEverLocked); err != nil {
 		return err
 	}
 	if r.locks, err = redlock.Open(ctx, urls(own, r.cluster.Masters()), opts...); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 func parse(t *testing.T, s string, p cluster.Persistence) []nemesis.Nemesis {
@@ -41,7 +41,7 @@ func parse(t *testing.T, s string, p cluster.Persistence) []nemesis.Nemesis {
 func held(t *testing.T, cfg Config) *Result {
 	t.Helper()
 	t.Logf("seed %d", cfg.Seed)
-	ctx, cancel := context.WithTimeout(t.Context(), cfg.Duration+2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), cfg.Duration+5*time.Minute)
 	defer cancel()
 	evidence := filepath.Join(cmp.Or(os.Getenv(EvidenceVar), os.TempDir()), fmt.Sprintf("chaos-failed-%d", cfg.Seed))
 	t.Setenv("TMPDIR", t.TempDir())

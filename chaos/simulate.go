@@ -13,23 +13,15 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
-	"github.com/redlock-go/redlock/chaos/sim"
+	"github.com/redlock-go/redlock/internal/sim"
 )
 
 // Sim is the driver that starts no masters. The library runs on masters in memory and on simulated time (package sim), so a seed repeats,
 // unless the machine is so busy that Go's scheduler changes the order of goroutines (docs/chaos.md). Config.Image, Servers, Persistence, Other, AtOnce, Workloads and TTL do not apply.
 const Sim cluster.Driver = "sim"
 
-// SimNemeses returns the names of the nemeses that the driver Sim has. They are the keys of a map; its values are what package sim calls
-// them.
-func SimNemeses() map[string]string {
-	names := map[string]string{}
-	for _, n := range sim.Wild() {
-		name, _ := history.NemesisName(n)
-		names[name] = n
-	}
-	return names
-}
+// SimNemeses returns the names of the nemeses that the driver Sim has.
+func SimNemeses() []string { return sim.Wild() }
 
 // simIdle are the checkers to which the simulation gives nothing to judge: nothing scans its masters, and its clients are no processes.
 var simIdle = []string{"counters", "refusals", "left-behind", "signals", "resources"}
@@ -40,9 +32,8 @@ func simulate(ctx context.Context, cfg Config) (*history.History, error) {
 		Masters: cfg.Masters, Clients: cfg.Clients, Duration: cfg.Duration, Nemeses: []string{}, MaxTTL: cfg.MaxTTL,
 		Stop: func() bool { return ctx.Err() != nil },
 	}
-	names := SimNemeses()
 	for _, n := range cfg.Nemeses {
-		sc.Nemeses = append(sc.Nemeses, names[n.Name])
+		sc.Nemeses = append(sc.Nemeses, n.Name)
 	}
 	if cfg.Progress != nil {
 		sc.Progress = func(elapsed time.Duration, faults int) { cfg.Progress(Progress{Elapsed: elapsed, Struck: faults}) }
@@ -64,7 +55,6 @@ func simulate(ctx context.Context, cfg Config) (*history.History, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.NameNemeses()
 	h.Header.Idle = simIdle
 	h.Header.Expect = expect(cfg, sc.Heal())
 	h.Header.Replay, h.Header.Versions = cfg.Replay, versions(map[string]string{"redis": "none: masters in memory"})

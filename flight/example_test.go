@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/flight"
-	"github.com/redlock-go/redlock/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // exampleT is the t of an example, which has none.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/flight"
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // store is what the processes share.

@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -227,7 +227,7 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 // ends, and is re-entered as a whole.
 func TestLease_isAllItsMembers(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	opts := []redlock.Option{redlock.WithoutRenewal(), redlock.Reentrant()}
+	opts := []redlock.Option{redlock.WithoutRenewal(), redlock.WithReentry()}
 	c, other := masters.Open(opts...), masters.Open(opts...)
 	all := mustNew(t, c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").RLocker())
 	type key struct{}
@@ -538,8 +538,8 @@ func TestBind_endsWithEither(t *testing.T) {
 	quorumtest.Is(t, context.Cause(byLease), redlock.ErrReleased)
 }
 
-// A multilock re-enters members that are Reentrant. If a member that the caller holds is not
-// Reentrant, the call fails and takes nothing.
+// A multilock re-enters members that have WithReentry. If a member that the caller holds is not
+// WithReentry, the call fails and takes nothing.
 func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
@@ -550,7 +550,7 @@ func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
 		quorumtest.Is(t, err, redlock.ErrNotReentrant)
 	}
 	masters.GivenBack("a", "c")
-	inner, err := mustNew(t, c.Mutex("a"), c.Mutex("b", redlock.Reentrant())).Lock(held.Context())
+	inner, err := mustNew(t, c.Mutex("a"), c.Mutex("b", redlock.WithReentry())).Lock(held.Context())
 	quorumtest.NoErr(t, err)
 	quorumtest.NoErr(t, inner.Unlock(t.Context()))
 	quorumtest.NoErr(t, held.Err())

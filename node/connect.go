@@ -56,7 +56,7 @@ func (r *redisNode) connect() (*conn, error) {
 	}
 }
 
-// greetTrips is how many round trips a greeting may take. It takes five: HELLO, what go-redis sends, greet's two, and the PING.
+// greetTrips is how many round trips a greeting may take. It takes five: HELLO, what go-redis sends, greet's two, and the TIME.
 const greetTrips = 8
 
 // attempt makes one connection to the server that the locator names. Each connection has
@@ -97,7 +97,8 @@ func (r *redisNode) attempt(limit time.Duration) (*conn, error) {
 	if closed {
 		err = ErrClosed
 	} else {
-		err = c.Ping(ctx).Err() // makes go-redis connect, and so greet
+		// This makes go-redis connect, and so greet. A PING is refused by a master that cannot write to its disk (MISCONF).
+		err = c.Time(ctx).Err()
 	}
 	if err != nil {
 		if c.refused != nil {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,7 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // startMaster starts a redis-server of the test's own, or skips the test where
@@ -352,5 +354,45 @@ func TestNode_masterRefusesWrites_refusedWithTheReason(t *testing.T) {
 		if len(told) > 0 {
 			t.Errorf("told twice: %v", <-told)
 		}
+	}
+}
+
+// A master that cannot write to its disk refuses PING as if that were a write (MISCONF). Lane and subscription do not take that for a
+// broken connection: the node says what is wrong with the master, and hears its messages.
+func TestNode_masterCannotWriteToItsDisk_saysSoAndIsHeard(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	direct := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer direct.Close()
+	noErr(t, os.MkdirAll(filepath.Join(s.Dir(), "dump.rdb", "in the way"), 0o755))
+	noErr(t, direct.ConfigSet(t.Context(), "save", "3600 1").Err())
+	soon(t, "a save fails", func() bool {
+		_ = direct.BgSave(t.Context()).Err() // one may be under way
+		return strings.Contains(direct.Info(t.Context(), "persistence").Val(), "rdb_last_bgsave_status:err")
+	})
+
+	told, subscribed, heard := make(chan error, 10), make(chan string, 10), make(chan string, 10)
+	r := bound(t, s.URL(), protocol.Binding{
+		Writes:     func(err error) { told <- err },
+		Subscribed: func(channel string) { subscribed <- channel },
+		Message:    func(_, payload string) { heard <- payload },
+	})
+	noErr(t, r.Ready(t.Context()))
+	if err := <-told; !errors.Is(err, ErrNoWrites) || !strings.Contains(err.Error(), "MISCONF") {
+		t.Errorf("told of %v", err)
+	}
+	r.Subscribe("news")
+	<-subscribed
+	soon(t, "a second PING is refused", func() bool {
+		_, pings, _ := strings.Cut(direct.Info(t.Context(), "commandstats").Val(), "cmdstat_ping:")
+		_, refused, _ := strings.Cut(pings, "rejected_calls=")
+		return refused != "" && refused[0] > '1'
+	})
+	noErr(t, direct.Publish(t.Context(), "news", "hello").Err())
+	if got := <-heard; got != "hello" {
+		t.Errorf("heard %q", got)
+	}
+	if len(subscribed) > 0 {
+		t.Errorf("subscribed again to %s", <-subscribed)
 	}
 }

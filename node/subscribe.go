@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node/internal/wire"
 )
 
 const (
@@ -287,7 +288,7 @@ func (s *subscription) receive(l *listener) {
 	b := &s.node.binding
 	for {
 		msg, err := l.pubsub.Receive(background)
-		if err != nil {
+		if err != nil && wire.NoWrites(err) == nil { // with such an error it answers a PING, as if that were a write
 			return
 		}
 		l.heard.Store(time.Now().UnixNano())

@@ -27,17 +27,17 @@ func announce(ctx context.Context, l *Lease, since time.Time, value string) (aga
 func (h *hold) announce(ctx context.Context, since time.Time, value string, ttl time.Duration) {
 	now := h.c.clock.Elapsed()
 	said := protocol.Announcement{Field: h.l.Field(h.holder), Token: h.token, Since: since, Value: value}
-	q := h.c.poll(h.c.all, h.c.need, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder, Announce: said.String(),
+	q := h.c.masters.Poll(h.c.masters.All, h.c.masters.Need, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder, Announce: said.String(),
 		TTL: ttl, Start: now, Deadline: now + h.c.timeout()})
-	q.await(ctx, h.c.timeout())
-	q.done()
+	q.Await(ctx, h.c.timeout())
+	q.Done()
 }
 
 // retract is hook.Retract.
 func retract(l *Lease) {
 	h, now := l.h, l.h.c.clock.Elapsed()
-	h.c.poll(h.c.all, 0, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder,
-		TTL: leastAnnounce, Start: now, Deadline: now + h.ls.ttl}).done()
+	h.c.masters.Poll(h.c.masters.All, 0, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder,
+		TTL: leastAnnounce, Start: now, Deadline: now + h.ls.ttl}).Done()
 }
 
 // observers are those who want to know when the announcement of a lock changes, by channel.
@@ -63,7 +63,7 @@ func observe(c *Client, name string) (changed <-chan struct{}, stop func()) {
 	}
 	o.on[channel] = append(o.on[channel], ch)
 	if len(o.on[channel]) == 1 {
-		for _, n := range c.nodes {
+		for _, n := range c.masters.Nodes {
 			n.Subscribe(channel)
 		}
 	}
@@ -82,7 +82,7 @@ func (o *observers) leave(channel string, ch chan struct{}) {
 		return
 	}
 	delete(o.on, channel)
-	for _, n := range o.c.nodes {
+	for _, n := range o.c.masters.Nodes {
 		n.Unsubscribe(channel)
 	}
 }

@@ -47,7 +47,7 @@ func TestSim_masterBackWhileAnotherWaits_callersAreWoken(t *testing.T) {
 					start, got := time.Now(), make(chan time.Duration, 4)
 					for i, m := range []*member{a, b, a, b} {
 						go func() {
-							lease, err := m.Mutex("y"+string('0'+rune(i)), redlock.WithPatience(time.Minute)).Lock(context.Background())
+							lease, err := m.Mutex("y"+string('0'+rune(i)), redlock.WithOutageTimeout(time.Minute)).Lock(context.Background())
 							if err == nil {
 								err = lease.Unlock(context.Background())
 							}

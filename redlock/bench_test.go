@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // BenchmarkPair is one acquire and release of an uncontended lock over five real masters. It is for
@@ -46,15 +47,15 @@ func BenchmarkPair(b *testing.B) {
 }
 
 // idleObserver has every function, and does nothing in them.
-func idleObserver() *redlock.Observer {
-	return &redlock.Observer{
-		Waits:    func(context.Context, redlock.WaitEvent) {},
-		Acquired: func(context.Context, redlock.AcquireEvent) {},
-		Voted:    func(redlock.VoteEvent) {},
-		Extended: func(redlock.ExtendEvent) {},
-		Ended:    func(redlock.EndEvent) {},
-		Unlocked: func(context.Context, redlock.UnlockEvent) {},
-		Master:   func(redlock.MasterEvent) {},
+func idleObserver() *event.Observer {
+	return &event.Observer{
+		Waits:    func(context.Context, event.Wait) {},
+		Acquired: func(context.Context, event.Acquire) {},
+		Voted:    func(event.Vote) {},
+		Extended: func(event.Extend) {},
+		Ended:    func(event.End) {},
+		Unlocked: func(context.Context, event.Unlock) {},
+		Master:   func(event.Master) {},
 	}
 }
 
@@ -109,7 +110,7 @@ func BenchmarkTokenAgreement(b *testing.B) {
 					name, how := "same", []redlock.LockOption(nil)
 					switch lock {
 					case "same, unfair":
-						how = append(how, redlock.Unfair())
+						how = append(how, redlock.WithoutFairness())
 					case "different":
 						name = fmt.Sprintf("different-%d", i)
 					}

@@ -16,8 +16,9 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // register is what a lock guards: it sees two holders at once, and tokens that do not grow.
@@ -92,7 +93,7 @@ func changeUnderLoad(t testing.TB, seed uint64) {
 			if i > 0 {
 				try, end = context.WithTimeout(t.Context(), time.Duration(rng.Int64N(int64(3*quickWait))))
 			}
-			err := redlock.Reconfigure(try, from, to, nil)
+			err := admin.Reconfigure(try, from, to, nil)
 			end()
 			if err == nil {
 				break
@@ -149,7 +150,7 @@ func underLoad(ctx context.Context, t testing.TB, rnd *rand.Rand, lists [][]stri
 		}
 		for ctx.Err() == nil {
 			r := rnd.IntN(len(registers))
-			l, err := c.Mutex(string(rune('a'+r)), redlock.WithPatience(time.Minute)).Lock(ctx) // a busy machine is no outage
+			l, err := c.Mutex(string(rune('a'+r)), redlock.WithOutageTimeout(time.Minute)).Lock(ctx) // a busy machine is no outage
 			var epoch *redlock.EpochError
 			switch {
 			case err == nil:

@@ -6,30 +6,27 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock/internal/counting"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // Client takes locks on one fixed set of masters. Make one with [Open] or [New]
 // and share it: all methods are safe for concurrent use.
 type Client struct {
 	settings
-	nodes   []node.Node
-	all     uint64 // the set of all nodes
-	need    int    // the quorum
+	masters quorum.Masters
 	tag     string // that names must have, for the sake of the master called tagged
 	tagged  string
 	id      string
@@ -50,15 +47,11 @@ type Client struct {
 	waiting   waiters
 	observers observers
 	intro     introducer
-	deadlines deadlines
-	// quorumCalls has calls that every master has answered, to be used again.
-	quorumCalls sync.Pool
-
-	instants instants
+	instants  instants
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
-	runs        runs
+	runs        masters.Runs
 }
 
 // Open connects to the masters at urls (see [node.Open] for the forms) and returns a
@@ -82,7 +75,7 @@ type Client struct {
 //	ErrRefused    so many masters refuse the user or its rights that no quorum is left
 //
 // A minority of masters that are wrong in such a way costs what a minority of dead masters does.
-// The log has an error for each, and its state is [MasterRefuses].
+// The log has an error for each, and its state is [event.MasterRefuses].
 //
 // When ctx ends first, the error is both [ErrUnreachable] and ctx.Err(), and names the
 // masters that did not answer. A ctx that was cancelled is an error even if a quorum
@@ -106,7 +99,7 @@ func Open(ctx context.Context, urls []string, opts ...Option) (*Client, error) {
 	}
 	c, err := newClient(ctx, nodes, s)
 	if err != nil {
-		closeAll(nodes)
+		masters.CloseAll(nodes)
 		return nil, err
 	}
 	return c, nil
@@ -123,7 +116,7 @@ func (s *settings) openNodes(urls []string) ([]node.Node, error) {
 	for i, u := range urls {
 		n, err := node.Open(u, cfg)
 		if err != nil {
-			closeAll(nodes[:i])
+			masters.CloseAll(nodes[:i])
 			return nil, fmt.Errorf("%w: master %d of %d: %w", ErrConfig, i+1, len(urls), err)
 		}
 		nodes[i] = n
@@ -169,9 +162,7 @@ func (s *settings) checkCount(n int) error {
 func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, error) {
 	c := &Client{
 		settings: s,
-		nodes:    nodes,
-		all:      1<<len(nodes) - 1,
-		need:     counting.Quorum(len(nodes)),
+		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1},
 		id:       s.newID(),
 		quit:     make(chan struct{}),
 		instants: instants{clock: s.clock},
@@ -195,9 +186,12 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	}
 	c.renewer = newRenewer(c)
 	if s.logger != nil {
-		s.told = append([]Observer{logObserver(s.logger)}, s.told...)
+		s.told = append([]event.Observer{logObserver(s.logger)}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
+	if len(c.tells.voted) > 0 {
+		c.masters.Voted = c.tellVoted
+	}
 	c.keeper.init(c)
 	c.board.init(c)
 	c.waiting.init(c)
@@ -235,7 +229,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		return nil, err
 	}
 	c.intro.begin()
-	tell(c.tells.opened, c)
+	tell(c.tells.opened, event.Client(c))
 	return c, nil
 }
 
@@ -247,15 +241,11 @@ func (c *Client) writes(i int, err error) {
 	}
 }
 
-// errSameMaster is an [ErrConfig] when a client is opened. Later it is an outage of one master: while a
-// cluster moves slots two names may lead to one server for a moment.
-var errSameMaster = errors.New("are the same master")
-
 // admit refuses a master that is in the list already under another address: it
 // would vote twice (docs/safety.md A25).
 func (c *Client) admit(i int, id protocol.Identity) error {
-	if j := c.runs.meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
-		return sameMaster(c.nodes[j], c.nodes[i], id)
+	if j := c.runs.Meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
+		return masters.Same(c.masters.Nodes[j], c.masters.Nodes[i], id)
 	}
 	return nil
 }
@@ -271,8 +261,8 @@ func (c *Client) admit(i int, id protocol.Identity) error {
 // Client. It returns nil.
 func (c *Client) Close() error {
 	if !c.isZero() && c.stop() {
-		closeAll(c.nodes)
-		tell(c.tells.closed, c)
+		masters.CloseAll(c.masters.Nodes)
+		tell(c.tells.closed, event.Client(c))
 	}
 	return nil
 }
@@ -294,14 +284,6 @@ func (c *Client) stop() bool {
 	c.keeper.close()
 	c.board.close()
 	return true
-}
-
-func closeAll(nodes []node.Node) {
-	var g errgroup.Group
-	for _, n := range nodes {
-		g.Go(n.Close)
-	}
-	_ = g.Wait()
 }
 
 // jitter is a random time in [0, d): pauses of clients must not fall together.

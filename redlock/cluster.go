@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -51,7 +52,7 @@ func OpenCluster(ctx context.Context, url string, opts ...Option) (*Client, erro
 	}
 	c, err := newClient(ctx, nodes, s)
 	if err != nil {
-		closeAll(nodes)
+		masters.CloseAll(nodes)
 		return nil, err
 	}
 	return c, nil

@@ -18,10 +18,10 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -173,7 +173,7 @@ func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
 		var wg sync.WaitGroup
 		for _, c := range clients {
 			for range 3 {
-				v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.Reentrant())}
+				v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.WithReentry())}
 				wg.Go(func() {
 					for l.visits() < n && !t.Failed() {
 						if err := v.visit(t.Context()); err != nil {
@@ -191,7 +191,7 @@ func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
 // where the slot is, or where it was when it subscribed.
 func clusterWaits(t *testing.T, s slot) {
 	opts := []redlock.Option{redlock.WithTTL(30 * time.Second), redlock.WithNodeCount(1), redlock.WithUnsafeRecoveryOff(), redlock.WithNodeTimeout(time.Second),
-		redlock.WithPatience(20 * time.Second)} // the slot may be on its way to a server for a while
+		redlock.WithOutageTimeout(20 * time.Second)} // the slot may be on its way to a server for a while
 	a, b := openAt(t, []string{s.URL(s.tag, 1)}, opts...), openAt(t, []string{s.URL(s.tag, 2)}, opts...)
 	handOver := func(from, to *redlock.Client, meanwhile func()) {
 		t.Helper()
@@ -365,7 +365,7 @@ func failsOverAgainAndAgain(t *testing.T, seed uint64) {
 				mu.Lock()
 				before := last
 				mu.Unlock()
-				l, err := c.Mutex(s.lock("lock"), redlock.Unfair()).Lock(ctx)
+				l, err := c.Mutex(s.lock("lock"), redlock.WithoutFairness()).Lock(ctx)
 				if err != nil {
 					continue
 				}

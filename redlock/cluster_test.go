@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -103,14 +104,14 @@ func TestVoter_requests_nameOfTheSlot(t *testing.T) {
 			t.Errorf("extends %+v", got)
 		}
 	}
-	lists := &protocol.Op{Request: &protocol.Request{Kind: protocol.ListLocks, Prefix: "or"}, To: ignore{}}
+	lists := &protocol.Op{Request: &protocol.Request{Kind: protocol.ListLocks, Prefix: "or"}, To: quorum.Ignore{}}
 	v.Submit(lists)
 	if lists.Prefix != "{a}:or" {
 		t.Errorf("lists %q", lists.Prefix)
 	}
 	lists.Reply.Listed = &protocol.Listed{Names: []string{"{a}:orders", "{a}:{b}:c"}}
 	lists.To.Receive(lists)
-	if got := lists.Reply.Listed.Names; !slices.Equal(got, []string{"orders", "{b}:c"}) || lists.To != (ignore{}) {
+	if got := lists.Reply.Listed.Names; !slices.Equal(got, []string{"orders", "{b}:c"}) || lists.To != (quorum.Ignore{}) {
 		t.Errorf("listed %q, to %T", got, lists.To)
 	}
 	record := &protocol.Request{Kind: protocol.ReadRecord}

@@ -8,9 +8,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/counting"
-	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // contender stands for all callers in this process that wait for one side of a
@@ -43,9 +44,9 @@ type contender struct {
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone.
 	last    *RoundError
-	naming  *naming     // nil: nobody asks who has the lock
-	call    *quorumCall // of the round under way, or of the open one
-	listens bool        // the client hears the masters' wakes for this contender
+	naming  *naming      // nil: nobody asks who has the lock
+	call    *quorum.Call // of the round under way, or of the open one
+	listens bool         // the client hears the masters' wakes for this contender
 	wakes   waiting.Wakes
 	// few says that the timer is set for a moment only, because the open round has some votes or
 	// is about to. vain says that it got them all in vain, by replies: when the timer fires they
@@ -66,11 +67,12 @@ type contender struct {
 // the same ticket.
 func (ct *contender) begin(r round) *round {
 	if open := ct.close(); open != nil {
-		_, maybe, _ := open.b.sets()
-		places := open.b.places()
-		r.b.before, r.b.beforeAt = open.releases(places != 0), maybe|places
-		r.b.before.Start = r.start
-		open.b.done()
+		_, maybe, _ := open.b.Sets()
+		places := open.b.Places()
+		before := open.releases(places != 0)
+		before.Start = r.start
+		r.b.Before(before, maybe|places)
+		open.b.Done()
 	}
 	return &r
 }
@@ -83,7 +85,7 @@ func (ct *contender) close() *round {
 		return nil
 	}
 	ct.open = nil
-	open.b.end()
+	open.b.End()
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	if ct.call == open.b {
@@ -104,7 +106,7 @@ func (ct *contender) giveUp() {
 func (ct *contender) leaveOpen(r *round, end ending) {
 	ct.open = r
 	if end.verdict == counting.Won {
-		r.b.end() // it was too late, or its token was overtaken: not even new votes would do
+		r.b.End() // it was too late, or its token was overtaken: not even new votes would do
 	}
 }
 
@@ -116,7 +118,7 @@ func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
 	ct.w.mu.Lock()
 	ct.useLocked(r.b)
 	ct.w.mu.Unlock()
-	r.b.send(m.c.all)
+	r.b.Send(m.c.masters.All)
 	ct.open = r
 }
 
@@ -127,11 +129,11 @@ func (ct *contender) sleep(patience time.Duration) {
 	defer ct.w.mu.Unlock()
 	ct.patience, ct.open.slept = patience, true
 	ct.armTimerLocked(patience)
-	won, votes, handed := ct.open.b.park(ct)
+	won, votes, handed := ct.open.b.Park(ct)
 	switch {
 	case won:
 		ct.wakeLocked(0)
-	case votes && !handed && (ct.wakes.Foreign() || !ct.open.b.handable()):
+	case votes && !handed && (ct.wakes.Foreign() || !ct.open.b.Handable(waiting.Liveness)):
 		ct.requeue = true // no message can complete them, and others want those masters
 		ct.wakeLocked(0)
 	case votes:
@@ -173,8 +175,8 @@ func (ct *contender) fewLocked() {
 	}
 }
 
-// voted takes a vote that has come for the call q while the contender sleeps.
-func (ct *contender) voted(q *quorumCall) {
+// Voted implements [quorum.Sleeper]: it takes a vote that has come for the call q while the contender sleeps.
+func (ct *contender) Voted(q *quorum.Call) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	if ct.call == q {
@@ -184,9 +186,9 @@ func (ct *contender) voted(q *quorumCall) {
 
 func (ct *contender) votedLocked() {
 	ct.vain = false
-	if ct.call.won() {
+	if ct.call.Won() {
 		ct.wakeLocked(0)
-	} else if ct.call.sleeps() {
+	} else if ct.call.Sleeps() {
 		ct.fewLocked()
 	}
 }
@@ -224,31 +226,31 @@ func (ct *contender) outage(joined, patience time.Duration) error {
 func (ct *contender) askWhenWoken(r *round) {
 	c := ct.w.c
 	asked := ct.due(r.b, 0)
-	if asked != c.all {
-		r.b.req.Deadline += 2 * waiting.PauseMin // for the masters that are asked last
+	if asked != c.masters.All {
+		r.b.Postpone(2 * waiting.PauseMin) // for the masters that are asked last
 	}
-	r.b.send(asked)
-	if asked == c.all {
+	r.b.Send(asked)
+	if asked == c.masters.All {
 		return
 	}
 	ct.armTimer(waiting.PauseMin + c.jitter(waiting.PauseMin))
-	for asked != c.all {
+	for asked != c.masters.All {
 		var set uint64
 		wake := ct.wake
-		if len(r.b.decided) > 0 {
+		if len(r.b.Decided()) > 0 {
 			wake = nil // select would choose at random, and two simulations of one seed would differ
 		}
 		select {
 		case <-wake:
 			set = ct.due(r.b, asked)
-		case <-r.b.decided:
-			r.b.decide() // await takes the token again
-			set = c.all &^ asked
+		case <-r.b.Decided():
+			r.b.Decide() // await takes the token again
+			set = c.masters.All &^ asked
 		case <-r.ctx.Done():
-			r.b.skip(c.all &^ asked)
-			asked = c.all
+			r.b.Skip(c.masters.All &^ asked)
+			asked = c.masters.All
 		}
-		r.b.send(set)
+		r.b.Send(set)
 		asked |= set
 	}
 	ct.timer.Stop()
@@ -303,7 +305,7 @@ func (ct *contender) granted() {
 
 // useLocked has messages and wakes go to q, the call of the contender's next round. What was to be
 // done about the round before is over.
-func (ct *contender) useLocked(q *quorumCall) {
+func (ct *contender) useLocked(q *quorum.Call) {
 	if ct.timer != nil {
 		ct.timer.Stop()
 	}

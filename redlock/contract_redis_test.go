@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/metrics"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/metrics"
+	"github.com/redlock-go/redlock/redlock/admin"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // ways are the calls of a locker that take it.
@@ -53,7 +55,7 @@ func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
 func leaseWays(l *redlock.Lease, ctx context.Context) map[string]error {
 	bound, stop := l.Bind(ctx)
 	defer stop()
-	return map[string]error{"Lease.Extend": l.Extend(ctx), "Lease.Handoff": second(l.Handoff(ctx)), "Lease.Reenter": second(l.Reenter(ctx)), "Lease.Unlock": l.Unlock(ctx), "Lease.Bind": context.Cause(bound)}
+	return map[string]error{"Lease.Extend": l.Extend(ctx), "Lease.Transfer": second(l.Transfer(ctx)), "Lease.Reenter": second(l.Reenter(ctx)), "Lease.Unlock": l.Unlock(ctx), "Lease.Bind": context.Cause(bound)}
 }
 
 func multiLeaseWays(l *multilock.Lease, ctx context.Context) map[string]error {
@@ -84,7 +86,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 			}
 		}
 	}
-	ticket, err := locked(t, c.Mutex("handed-off")).Handoff(t.Context())
+	ticket, err := locked(t, c.Mutex("handed-off")).Transfer(t.Context())
 	noErr(t, err)
 	everything := func(c *redlock.Client, ctx context.Context) []map[string]error {
 		rw := c.RWMutex("rw")
@@ -105,9 +107,9 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	all(redlock.ErrConfig, multiWays(other, none), leaseWays(held, none), multiLeaseWays(multi, none), map[string]error{
 		"Open": second(redlock.Open(none, ms.urls())), "New": second(redlock.New(none, nil)),
 		"Shutdown": c.Shutdown(none),
-		"Init":     redlock.Init(none, list(ms.urls()), nil), "Reconfigure": redlock.Reconfigure(none, list(ms.urls()), list(ms.urls()), nil),
-		"CancelReconfigure": redlock.CancelReconfigure(none, list(ms.urls())),
-		"ReadStatus":        second(redlock.ReadStatus(none, list(ms.urls()))), "AwaitVotes": second(redlock.AwaitVotes(none, list(ms.urls()), nil)),
+		"Init":     admin.Init(none, list(ms.urls()), nil), "Reconfigure": admin.Reconfigure(none, list(ms.urls()), list(ms.urls()), nil),
+		"CancelReconfigure": admin.Cancel(none, list(ms.urls())),
+		"ReadStatus":        second(admin.ReadStatus(none, list(ms.urls()))), "AwaitVotes": second(admin.AwaitVotes(none, list(ms.urls()), nil)),
 	})
 	noErr(t, held.Err())
 	noErr(t, multi.Err())
@@ -122,12 +124,12 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		"Open": second(redlock.Open(t.Context(), ms.urls(), nil)), "New": second(redlock.New(t.Context(), make([]node.Node, 3))),
 		"no URLs": second(redlock.Open(t.Context(), nil)), "Mutex": second(c.Mutex("free", nil).TryLock(t.Context())),
 		"WithClock": second(redlock.Open(t.Context(), ms.urls(), redlock.WithClock(nil))), "multilock.New": second(multilock.New(nil)),
-		"Init": redlock.Init(t.Context(), redlock.List{}, nil), "Reconfigure": redlock.Reconfigure(t.Context(), redlock.List{}, redlock.List{}, nil),
-		"CancelReconfigure": redlock.CancelReconfigure(t.Context(), redlock.List{}),
-		"ReadStatus":        second(redlock.ReadStatus(t.Context(), redlock.List{})), "AwaitVotes": second(redlock.AwaitVotes(t.Context(), redlock.List{}, nil)),
-		"a List with a nil node": redlock.Init(t.Context(), redlock.List{Nodes: make([]node.Node, 3)}, nil),
+		"Init": admin.Init(t.Context(), admin.List{}, nil), "Reconfigure": admin.Reconfigure(t.Context(), admin.List{}, admin.List{}, nil),
+		"CancelReconfigure": admin.Cancel(t.Context(), admin.List{}),
+		"ReadStatus":        second(admin.ReadStatus(t.Context(), admin.List{})), "AwaitVotes": second(admin.AwaitVotes(t.Context(), admin.List{}, nil)),
+		"a List with a nil node": admin.Init(t.Context(), admin.List{Nodes: make([]node.Node, 3)}, nil),
 	})
-	noErr(t, second(redlock.ReadStatus(t.Context(), list(ms.urls()))))
+	noErr(t, second(admin.ReadStatus(t.Context(), list(ms.urls()))))
 
 	// Nil and zero values.
 	for _, zero := range []*redlock.Client{nil, {}} {
@@ -136,7 +138,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		all(redlock.ErrConfig, map[string]error{"Ready": zero.Ready()})
 		noErr(t, zero.Close())
 		noErr(t, zero.Shutdown(t.Context()))
-		if zero.Stats() != (redlock.Stats{}) {
+		if zero.Stats() != (event.Stats{}) {
 			t.Errorf("stats %+v", zero.Stats())
 		}
 		metrics.New(metrics.Config{}).Observer().Opened(zero)
@@ -165,7 +167,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 			t.Errorf("%d members until %v", len(l.Members()), l.ValidUntil())
 		}
 	}
-	for _, s := range []string{(&redlock.RoundError{}).Error(), (&redlock.EpochError{}).Error(), redlock.Standing(200).String(), fmt.Sprint((&redlock.RoundError{}).Unwrap())} {
+	for _, s := range []string{(&redlock.RoundError{}).Error(), (&redlock.EpochError{}).Error(), admin.Standing(200).String(), fmt.Sprint((&redlock.RoundError{}).Unwrap())} {
 		if s == "" || strings.Contains(s, "PANIC") {
 			t.Errorf("%q", s)
 		}
@@ -214,7 +216,7 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 		{&redlock.Every{}, []string{"Do", "Name"}},
 		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
 		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
-		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Handoff", "Holder", "Name", "Reenter", "Token", "Unlock", "ValidUntil"}},
+		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Transfer", "Unlock", "ValidUntil"}},
 		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock", "TryLockFor"}},
 		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Unlock", "ValidUntil"}},
 	} {

@@ -17,7 +17,7 @@ import (
 // the lease was lost before that. Another may have had the lock then. It returns no other error of
 // Unlock, because fn has done its work: a release that no quorum confirmed is told to
 // [Observer.Unlocked] and logged, and the lock is free when its TTL is over. fn may hand its lease
-// off ([Lease.Handoff]); there is nothing to give back then.
+// off ([Lease.Transfer]); there is nothing to give back then.
 //
 // If the lock cannot be had, fn does not run and Do returns Lock's error. A panic in fn gives the
 // lock back and goes on.

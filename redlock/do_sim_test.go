@@ -13,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/flight"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/election"
-	"github.com/redlock-go/redlock/redlock/semaphore"
+	"github.com/redlock-go/redlock/redlock/event"
+	"github.com/redlock-go/redlock/semaphore"
 )
 
 // work is what runs under a lock.
@@ -46,7 +47,7 @@ func TestDo_releaseUnconfirmed_returnsTheFunctionsError(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		var out syncBuffer
 		var unconfirmed atomic.Int64
-		told := &redlock.Observer{Unlocked: func(_ context.Context, e redlock.UnlockEvent) {
+		told := &event.Observer{Unlocked: func(_ context.Context, e event.Unlock) {
 			if errors.Is(e.Err, redlock.ErrUnconfirmed) {
 				unconfirmed.Add(1)
 			}
@@ -109,7 +110,7 @@ func TestDo_handsItsLeaseOff_returnsTheFunctionsError(t *testing.T) {
 		a, b := c.client(), c.client()
 		ticket := ""
 		handOff := func(ctx context.Context) (err error) {
-			ticket, err = redlock.LeaseFrom(ctx).Handoff(context.WithoutCancel(ctx))
+			ticket, err = redlock.LeaseFrom(ctx).Transfer(context.WithoutCancel(ctx))
 			return err
 		}
 		permits, err := semaphore.New(a.Client.Client, "permits", 1)

@@ -67,8 +67,8 @@
 // and the lines of callers. The parts that the others use are few:
 //
 //	Client      the masters, the clock and the parts below; it has no decisions of its own
-//	quorumCall  one request to every master, and the answers
-//	round       one acquire: a quorumCall, then a lease or a release
+//	quorum.Call one request to every master, and the answers
+//	round       one acquire: a quorum.Call, then a lease or a release
 //	hold        one grant: the leases on it, its extends, top-ups and release
 //	renewer     one timer for all holds of a client
 //	waiters     all callers that wait, by lock; a contender is those that wait for one lock. Its

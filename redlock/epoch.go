@@ -61,7 +61,7 @@ func (e *EpochError) Error() string {
 	if e.Left {
 		return fmt.Sprintf("these masters were left for another list: %s; this client has %s; start it with the new list", e.Theirs, e.Ours)
 	}
-	return fmt.Sprintf("belongs to another epoch: it was given %s; this client has %s; give all clients the same list, maximum TTL and drift, or change them with redlock.Reconfigure", e.Theirs, e.Ours)
+	return fmt.Sprintf("belongs to another epoch: it was given %s; this client has %s; give all clients the same list, maximum TTL and drift, or change them with admin.Reconfigure", e.Theirs, e.Ours)
 }
 
 // Is makes an EpochError an ErrConfig.

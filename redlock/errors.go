@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
 // The errors of this package. Ask for them with errors.Is. If the caller's context ended, the
@@ -26,18 +26,21 @@ var (
 	// another holder has the lock or another caller waits for it. It comes as a
 	// [RoundError].
 	ErrHeld = errors.New("redlock: held by another")
+	// ErrUnavailable says that the masters cannot say now who has the lock: it is each ErrUnreachable, ErrRecovering
+	// and ErrRefused. A server answers 503 for it. Which of the three it is says whether waiting helps.
+	ErrUnavailable = errors.New("redlock: unavailable")
 	// ErrUnreachable says that fewer masters than a quorum answered in time. The chain has
 	// the [node.Error] of each master that failed. Trying again may help.
-	ErrUnreachable = errors.New("redlock: no quorum of masters answered")
+	ErrUnreachable error = &unavailable{"redlock: no quorum of masters answered"}
 	// ErrRefused says that masters answered and will not vote, so many that no quorum is left.
 	// Waiting does not change that: for example, the lock's name is a key of another type, the user
 	// lacks a right, or the masters' memory is full.
-	ErrRefused = errors.New("redlock: masters refuse to vote")
+	ErrRefused error = &unavailable{"redlock: masters refuse to vote"}
 
 	// ErrRecovering says that too many masters are in quarantine: they may not vote yet,
 	// after a restart, a flush or a jump of their clock, or before their first use. The
 	// quarantine ends by itself. RetryAfter of the [RoundError] says when, if that is known.
-	ErrRecovering = errors.New("redlock: masters are recovering")
+	ErrRecovering error = &unavailable{"redlock: masters are recovering"}
 
 	// ErrNeedsInit says that a majority of the masters has no record, and that no client saw
 	// them vote lately. The masters are new, or lost their data. Only an operator knows
@@ -46,7 +49,7 @@ var (
 	ErrNeedsInit = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
 
 	// ErrNotReentrant says that the caller holds the lock itself: the context of the call
-	// carries a live lease of the same lock, and the lock is not [Reentrant]. To wait would
+	// carries a live lease of the same lock, and the lock has no [WithReentry]. To wait would
 	// be to wait for ever. No master was asked. The error does not wrap ErrHeld.
 	ErrNotReentrant = errors.New("redlock: the caller holds the lock already")
 
@@ -68,6 +71,16 @@ var (
 	// New or a Client makes is nil or zero.
 	ErrConfig = errors.New("redlock: bad configuration")
 )
+
+// ErrUnfinished says that a change of masters was begun and is not finished. The error text
+// says which change it is, and what to do.
+var ErrUnfinished = errors.New("redlock: a change of masters is unfinished")
+
+// unavailable is an error that is ErrUnavailable.
+type unavailable struct{ text string }
+
+func (e *unavailable) Error() string        { return e.text }
+func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
 
 var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
 
@@ -104,7 +117,7 @@ type RoundError struct {
 	// for a lock that nobody holds. A Lock whose time is over asks for it with its last message, and
 	// waits for the answer for two trips, or for 10 ms if that is longer.
 	Holder string
-	// Owner is the label of that holder's client ([WithOwner]), if it has one and the masters told it in
+	// Owner is the label of that holder's client ([WithClientName]), if it has one and the masters told it in
 	// time. A TryLock asks for it only if its own client has a label too. Otherwise it is empty.
 	Owner string
 	// RetryAfter is the shortest wait after which another round may win: a quorum of masters
@@ -183,7 +196,7 @@ func collect() *multierror.Error {
 
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
-	e := &RoundError{Name: l.Name, Quorum: c.need, nodes: collect()}
+	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: collect()}
 	recovering, never := 0, 0 // never: masters that will not vote until somebody acts
 	var waits []time.Duration // of the masters that recover and know how long
 	for i := range replies {
@@ -207,13 +220,13 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	}
 	n := len(replies)
 	switch {
-	case e.Granted+e.Held+e.Refused+recovering < c.need:
+	case e.Granted+e.Held+e.Refused+recovering < c.masters.Need:
 		e.kind = ErrUnreachable
 	case e.Held > 0:
 		e.kind = ErrHeld
-	case recovering > 0 && n-(e.Refused+e.Unknown-recovering) >= c.need:
+	case recovering > 0 && n-(e.Refused+e.Unknown-recovering) >= c.masters.Need:
 		e.kind = ErrRecovering
-	case n-never < c.need:
+	case n-never < c.masters.Need:
 		e.kind = ErrRefused
 	default:
 		e.kind = ErrUnreachable
@@ -225,7 +238,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.ofOneKind()
 	}
 	if e.kind == ErrHeld || e.kind == ErrRecovering {
-		e.RetryAfter = counting.FreeAfter(replies, waits, c.need)
+		e.RetryAfter = counting.FreeAfter(replies, waits, c.masters.Need)
 	}
 	return e
 }
@@ -255,12 +268,12 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 			if e.votes == nil {
 				e.votes = make(map[string]int)
 			}
-			if e.votes[r.Holder]++; e.votes[r.Holder] >= c.need {
+			if e.votes[r.Holder]++; e.votes[r.Holder] >= c.masters.Need {
 				e.Holder = r.Holder
 			}
 		}
 		if r.Remaining < 0 {
-			e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.nodes[i].Name(), Err: errNoTTL})
+			e.nodes = multierror.Append(e.nodes, &node.Error{Node: c.masters.Nodes[i].Name(), Err: errNoTTL})
 		}
 	case protocol.Refused:
 		e.Refused++

@@ -17,7 +17,7 @@ import (
 
 // handOff gives a lease to other processes, of which several may try to adopt it, some of them late.
 func (w *everything) handOff(g *given, rng *rand.Rand) {
-	text, err := g.Handoff(g.of.ctx)
+	text, err := g.Transfer(g.of.ctx)
 	if err != nil {
 		return
 	}
@@ -218,7 +218,7 @@ func (w *everything) judge() {
 		failed := w.t.Failed()
 		if judge(w.t, spans); w.t.Failed() && !failed {
 			for _, g := range of {
-				w.t.Logf("%s: %v to %v token %d %s ticket %d forced %v excused %v killed %v minimum hold %v: %v", name, g.from, g.until, g.token, g.who, g.ticket,
+				w.t.Logf("%s: %v to %v token %d %s ticket %d forced %v excused %v killed %v minimum hold %v: %v", name, g.from, g.until, g.token, g.who, g.voucher,
 					g.forced, g.excused, g.of.dead.Load(), g.minHold, context.Cause(g.Context()))
 			}
 		}
@@ -242,7 +242,7 @@ func (w *everything) judgeRest(g *given, after []*given) {
 			}
 		}
 		lifted := slices.ContainsFunc(w.forced, func(at time.Time) bool { return at.After(g.from) && at.Before(next.from) })
-		if next.ticket == 0 && know > 2 && !lifted {
+		if next.voucher == 0 && know > 2 && !lifted {
 			w.t.Errorf("token %d after %d: granted %v after the grant, and the minimum hold is %v", next.token, g.token, next.from.Sub(g.from), g.minHold)
 		}
 	}

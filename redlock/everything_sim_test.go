@@ -252,7 +252,7 @@ func (w *everything) finish(p *process, rng *rand.Rand) {
 
 // granted records a lease that the process p was granted. minHold is of a lease that was locked, ticket of one that was adopted.
 func (w *everything) granted(p *process, l *redlock.Lease, renewed bool, minHold time.Duration, ticket int) *given {
-	g := &given{span: span{from: time.Now(), token: l.Token(), ticket: ticket, who: l.Holder()}, Lease: l, of: p, minHold: minHold}
+	g := &given{span: span{from: time.Now(), token: l.Token(), voucher: ticket, who: l.Holder()}, Lease: l, of: p, minHold: minHold}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p.dead.Load() { // nobody hears of it
@@ -291,7 +291,7 @@ func anyOf[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 // act has a caller in the process of a slot take a lock in some way, do something with it, and give it back.
 func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
 	p, calm := slot.Load(), w.calm.Load()
-	opts := []redlock.LockOption{redlock.Reentrant()}
+	opts := []redlock.LockOption{redlock.WithReentry()}
 	renewed, minHold, ttl := true, time.Duration(0), longest
 	if !calm {
 		ttl = anyOf(rng, 2*time.Second, longest, longest)
@@ -305,7 +305,7 @@ func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
 		}
 	}
 	if rng.IntN(5) == 0 {
-		opts = append(opts, redlock.Unfair())
+		opts = append(opts, redlock.WithoutFairness())
 	}
 	name := "x" // in the calm, so that somebody always waits for it
 	if !calm {

@@ -9,10 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // A quorum of masters evicts a lock that is held. The record stays, because it has no TTL. Nobody is
@@ -92,8 +93,8 @@ func TestSim_policyChangedOnALiveMaster_itDoesNotVoteMeanwhile(t *testing.T) {
 	simulateWith(t, 3, func(t *testing.T, c *cluster) {
 		c.init()
 		var mu sync.Mutex
-		var told []redlock.MasterEvent
-		a := c.client(redlock.WithObserver(&redlock.Observer{Master: func(e redlock.MasterEvent) {
+		var told []event.Master
+		a := c.client(redlock.WithObserver(&event.Observer{Master: func(e event.Master) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, e)
@@ -113,7 +114,7 @@ func TestSim_policyChangedOnALiveMaster_itDoesNotVoteMeanwhile(t *testing.T) {
 		mu.Lock()
 		last := told[len(told)-1]
 		mu.Unlock()
-		if last.Master != "m1" || last.To == redlock.MasterVotes {
+		if last.Master != "m1" || last.To == event.MasterVotes {
 			t.Errorf("the last event is %+v", last)
 		}
 		wantErr(t, last.Err, node.ErrEviction)

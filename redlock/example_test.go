@@ -15,6 +15,8 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // inMemory returns three masters in memory that vote, and a function that opens a client on them.
@@ -32,8 +34,8 @@ func inMemory() (masters []*nodetest.Master, open func(...redlock.Option) *redlo
 		return nodes
 	}
 	operator := nodes()
-	list := redlock.List{Nodes: operator, Options: opts}
-	if err := redlock.Init(context.Background(), list, nil, redlock.NothingWasEverLocked); err != nil {
+	list := admin.List{Nodes: operator, Options: opts}
+	if err := admin.Init(context.Background(), list, nil, admin.NothingWasEverLocked); err != nil {
 		log.Fatal(err)
 	}
 	for _, n := range operator {
@@ -172,7 +174,7 @@ func ExampleOpenCluster() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := redlock.Init(ctx, redlock.List{URLs: urls}, nil, redlock.NothingWasEverLocked); err != nil {
+	if err := admin.Init(ctx, admin.List{URLs: urls}, nil, admin.NothingWasEverLocked); err != nil {
 		log.Fatal(err)
 	}
 
@@ -190,11 +192,11 @@ func ExampleOpenCluster() {
 }
 
 // A caller that would rather fail than wait for the end of an outage.
-func ExampleWithPatience() {
+func ExampleWithOutageTimeout() {
 	masters, open := inMemory()
 	client := open()
 	defer client.Close()
-	m := client.Mutex("invoice/4711", redlock.WithPatience(50*time.Millisecond))
+	m := client.Mutex("invoice/4711", redlock.WithOutageTimeout(50*time.Millisecond))
 
 	for _, master := range masters {
 		master.Crash()
@@ -232,11 +234,11 @@ func ExampleWithObserver() {
 	_, open := inMemory()
 	other := open()
 	defer other.Close()
-	client := open(redlock.WithObserver(&redlock.Observer{
-		Acquired: func(_ context.Context, e redlock.AcquireEvent) {
+	client := open(redlock.WithObserver(&event.Observer{
+		Acquired: func(_ context.Context, e event.Acquire) {
 			fmt.Println(e.Lock, "is had:", e.Err == nil, "held by another:", errors.Is(e.Err, redlock.ErrHeld))
 		},
-		Ended: func(e redlock.EndEvent) { fmt.Println(e.Lock, "is", e.End) },
+		Ended: func(e event.End) { fmt.Println(e.Lock, "is", e.Ending) },
 	}))
 	defer client.Close()
 
@@ -322,7 +324,7 @@ func ExampleRWMutex_RLock() {
 // An operator looks who has a lock, and takes it away from a holder that is stuck.
 func ExampleClient_ForceUnlock() {
 	_, open := inMemory()
-	client, operator := open(redlock.WithOwner("billing/pod-7")), open()
+	client, operator := open(redlock.WithClientName("billing/pod-7")), open()
 	defer client.Close()
 	defer operator.Close()
 	ctx := context.Background()
@@ -357,7 +359,7 @@ func ExampleClient_ForceUnlock() {
 // All locks that are held, and by whom.
 func ExampleClient_Locks() {
 	_, open := inMemory()
-	client := open(redlock.WithOwner("billing/pod-7"))
+	client := open(redlock.WithClientName("billing/pod-7"))
 	defer client.Close()
 	ctx := context.Background()
 	lease, err := client.Mutex("invoice/4711").Lock(ctx)
@@ -379,9 +381,9 @@ func ExampleClient_Locks() {
 }
 
 // A function that is called with the lock or without it.
-func ExampleReentrant() {
+func ExampleWithReentry() {
 	var client *redlock.Client // from redlock.Open
-	m := client.Mutex("ledger", redlock.Reentrant())
+	m := client.Mutex("ledger", redlock.WithReentry())
 	post := func(ctx context.Context) error {
 		return m.Do(ctx, func(ctx context.Context) error { return nil })
 	}

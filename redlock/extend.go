@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/holding"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
 
 // extension is one extend of many holds, sent to all masters.
@@ -38,7 +38,7 @@ func (c *Client) extend(leases []*hold) {
 	if len(leases) == 0 {
 		return
 	}
-	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]protocol.Op, len(c.nodes)),
+	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]protocol.Op, len(c.masters.Nodes)),
 		items: make([]extending, len(leases)), open: len(leases)}
 	votes := make([]protocol.Item, len(leases))
 	for i, l := range leases {
@@ -46,12 +46,12 @@ func (c *Client) extend(leases []*hold) {
 		e.items[i].lease, e.items[i].answers = l, holding.NewExtension(l.voters())
 	}
 	ttl := leases[0].ls.ttl
-	timeout := min(ttl/time.Duration(len(c.nodes)), c.timeout())
+	timeout := min(ttl/time.Duration(len(c.masters.Nodes)), c.timeout())
 	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
 	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
-	for i, n := range c.nodes {
+	for i, n := range c.masters.Nodes {
 		op := &e.ops[i]
 		*op = protocol.Op{Request: req, To: e, Index: i}
 		if !n.Submit(op) {
@@ -106,7 +106,7 @@ func (e *extension) decide(it *extending, must bool) {
 	if it.answers.Silent() != 0 { // a master answers the acquire before it answers this
 		it.answers.Recount(it.lease.voters())
 	}
-	if !must && !it.answers.Decided(e.answered, e.c.need) {
+	if !must && !it.answers.Decided(e.answered, e.c.masters.Need) {
 		return
 	}
 	it.decided = true

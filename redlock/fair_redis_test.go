@@ -11,8 +11,8 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -266,11 +266,11 @@ type wrong struct {
 func (c wrong) Wall() time.Time { return c.Clock.Wall().Add(c.off) }
 
 // Callers that ask for a free lock at the same moment split the votes. This must end soon. With
-// Unfair the masters have no queue that decides who is next.
+// WithoutFairness the masters have no queue that decides who is next.
 func TestLock_allAtOnce_makeProgress(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	clients := open(masters, 8)
-	for name, opts := range map[string][]redlock.LockOption{"fair": nil, "unfair": {redlock.Unfair()}} {
+	for name, opts := range map[string][]redlock.LockOption{"fair": nil, "unfair": {redlock.WithoutFairness()}} {
 		t.Run(name, func(t *testing.T) {
 			var took quorumtest.Times
 			for i := range quorumtest.Scale(20, 500) {

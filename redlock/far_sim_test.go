@@ -17,6 +17,7 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // far are masters in memory whose round trip takes a while, and that can be silent. Clients have no WithNodeTimeout.
@@ -34,7 +35,7 @@ func farMasters(t *testing.T, n int, trip time.Duration, opts ...redlock.Option)
 	}
 	nodes := f.nodes()
 	clk := redlock.WithClock(clock.Monotonic())
-	noErr(t, redlock.Init(t.Context(), redlock.List{Nodes: nodes, Options: append(opts, clk)}, nil, redlock.NothingWasEverLocked))
+	noErr(t, admin.Init(t.Context(), admin.List{Nodes: nodes, Options: append(opts, clk)}, nil, admin.NothingWasEverLocked))
 	for _, n := range nodes {
 		noErr(t, n.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -74,13 +75,13 @@ func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
 		}
 	}
 	switch {
-	case in.possible(vote.Field, replies) < c.need:
+	case in.possible(vote.Field, replies) < c.masters.Need:
 		return fmt.Errorf("%w: %s; %q was not touched", ErrNotHolder, holder, name)
 	case had == 0:
 		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", ErrUnreachable, name, holder)
 	}
 	f := force{l: c.namespace.Lock(name, vote.Mode), holder: holder, rest: rest, had: had, lives: 2 * (left + c.drift.Of(left)),
-		enough: len(c.nodes) - c.need + 1}
+		enough: len(c.masters.Nodes) - c.masters.Need + 1}
 	// Only the lease of a Mutex is handed off, and nobody adopts one that is over. Whoever has the lock after its rest was lifted
 	// has waited for that.
 	f.handsOff = f.l.Mode == protocol.Plain && bare < f.enough
@@ -105,18 +106,18 @@ type force struct {
 func (c *Client) force(ctx context.Context, f *force) error {
 	l, holder, rest := f.l, f.holder, f.rest
 	now := c.clock.Elapsed()
-	bar := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: f.lives, Start: now, Deadline: now + f.lives, More: true})
-	defer bar.done()
-	release := c.newQuorumCall(c.need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Lift: rest.Field, Start: now,
+	bar := c.masters.Call(c.masters.Need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: f.lives, Start: now, Deadline: now + f.lives, More: true})
+	defer bar.Done()
+	release := c.masters.Call(c.masters.Need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Lift: rest.Field, Start: now,
 		Deadline: now + max(f.lives, rest.Left+c.drift.Of(rest.Left))})
-	defer release.done()
-	bar.send(c.all)
-	release.send(c.all)
+	defer release.Done()
+	bar.Send(c.masters.All)
+	release.Send(c.masters.All)
 	// over is how many masters have no vote of the holder any more and take none back. taken is on how many of
 	// them this release took it.
 	over := func() (n, taken int) {
-		barred, _, _ := bar.sets()
-		for i, r := range release.replies() {
+		barred, _, _ := bar.Sets()
+		for i, r := range release.Replies() {
 			is := int(barred >> i & 1)
 			switch {
 			case r.Outcome == protocol.Granted:
@@ -127,12 +128,12 @@ func (c *Client) force(ctx context.Context, f *force) error {
 		}
 		return n, taken
 	}
-	bar.await(ctx, c.timeout())
-	release.await(ctx, c.timeout())
+	bar.Await(ctx, c.timeout())
+	release.Await(ctx, c.timeout())
 	took := c.clock.Elapsed() - now
 	if n, _ := over(); n < f.enough {
-		release.hear(ctx, everybody, c.timeout()-took)
-		bar.hear(ctx, everybody, c.timeout()-took)
+		release.Hear(ctx, quorum.Everybody, c.timeout()-took)
+		bar.Hear(ctx, quorum.Everybody, c.timeout()-took)
 	}
 	n, taken := over()
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -278,8 +278,8 @@ func TestForceUnlock_realMasters_everyKind(t *testing.T) {
 	force("rw", one)
 	noErr(t, two.Extend(ctx))
 	noErr(t, two.Unlock(ctx))
-	outer := locked(t, c.Mutex("m", redlock.Reentrant()))
-	_, err = c.Mutex("m", redlock.Reentrant()).Lock(outer.Context())
+	outer := locked(t, c.Mutex("m", redlock.WithReentry()))
+	_, err = c.Mutex("m", redlock.WithReentry()).Lock(outer.Context())
 	noErr(t, err)
 	force("m", outer)
 	next := locked(t, c.Mutex("m"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // noContexts fails the test if err, which no caller's context caused, is that of a context.
@@ -40,13 +41,13 @@ func TestErrors_connectsTimeOut_areNoContexts(t *testing.T) {
 				told++
 			}
 		}
-		a := c.client(redlock.WithObserver(&redlock.Observer{
-			Acquired: func(_ context.Context, e redlock.AcquireEvent) { tell("Acquired", e.Err) },
-			Voted:    func(e redlock.VoteEvent) { tell("Voted", e.Err) },
-			Extended: func(e redlock.ExtendEvent) { tell("Extended", e.Err) },
-			Ended:    func(e redlock.EndEvent) { tell("Ended", e.Err) },
-			Master:   func(e redlock.MasterEvent) { tell("Master", e.Err) },
-			Unlocked: func(_ context.Context, e redlock.UnlockEvent) { tell("Unlocked", e.Err) },
+		a := c.client(redlock.WithObserver(&event.Observer{
+			Acquired: func(_ context.Context, e event.Acquire) { tell("Acquired", e.Err) },
+			Voted:    func(e event.Vote) { tell("Voted", e.Err) },
+			Extended: func(e event.Extend) { tell("Extended", e.Err) },
+			Ended:    func(e event.End) { tell("Ended", e.Err) },
+			Master:   func(e event.Master) { tell("Master", e.Err) },
+			Unlocked: func(_ context.Context, e event.Unlock) { tell("Unlocked", e.Err) },
 		}))
 		lease, lost := mustLock(t, a.Mutex("x")), mustLock(t, a.Mutex("y"))
 		for _, m := range c.masters[:3] {

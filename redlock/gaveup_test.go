@@ -32,8 +32,8 @@ func wantHolder(t *testing.T, what string, err error, holder, owner string) {
 // A call that waited in vain says who had the lock, however it ended.
 func TestLock_timeOver_saysWhoHasTheLock(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a := c.client(redlock.WithOwner("billing/1"))
-		b, quiet := c.client(redlock.WithOwner("shop/1")), c.client()
+		a := c.client(redlock.WithClientName("billing/1"))
+		b, quiet := c.client(redlock.WithClientName("shop/1")), c.client()
 		for _, by := range []*member{b, quiet} {
 			for _, way := range by.Ways { // a trip of 2 ms
 				way.SetFault(func(nodetest.Command) nodetest.Fault {
@@ -83,7 +83,7 @@ func TestLock_timeOver_saysWhoHasTheLock(t *testing.T) {
 // Many callers of one process give up at the same moment. They ask together who has the lock.
 func TestLock_manyGiveUp_askTogether(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a, b := c.client(redlock.WithOwner("billing/1")), c.client(redlock.WithOwner("shop/1"))
+		a, b := c.client(redlock.WithClientName("billing/1")), c.client(redlock.WithClientName("shop/1"))
 		lease := mustLock(t, a.Mutex("x"))
 		var asked atomic.Int64
 		for _, way := range b.Ways {
@@ -114,7 +114,7 @@ func TestLock_manyGiveUp_askTogether(t *testing.T) {
 // Masters that do not answer the question for the label keep the caller for a moment only.
 func TestLock_timeOverAndMastersSilent_returnsSoon(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a, b := c.client(redlock.WithOwner("billing/1")), c.client(redlock.WithOwner("shop/1"))
+		a, b := c.client(redlock.WithClientName("billing/1")), c.client(redlock.WithClientName("shop/1"))
 		mustLock(t, a.Mutex("x"))
 		b.faultOn("inspect", nodetest.Fault{Lose: nodetest.LoseCommand}, 0, 1, 2, 3, 4)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

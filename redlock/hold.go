@@ -10,11 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/holding"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/counting"
-	"github.com/redlock-go/redlock/redlock/internal/holding"
-	"github.com/redlock-go/redlock/redlock/internal/waiting"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // hold is one grant: a holder id, with its votes on the masters, its token and its validity.
@@ -47,7 +49,7 @@ type hold struct {
 	// countLocked only.
 	grant holding.Grant
 	// acquireCall is the call of the acquire until every master's answer was counted.
-	acquireCall *quorumCall
+	acquireCall *quorum.Call
 	answered    uint64 // the masters that gave it the vote or a place, and said so
 	toppedUp    uint64 // the masters on which its vote was put back
 	untold      *news  // what happened since the mutex was locked; see unlock
@@ -88,19 +90,19 @@ func (h *hold) errAtLocked(now time.Duration) error {
 		} else if stood := h.c.renewer.stoodStill(h.grant.Until()-h.ls.ttl, now, h.ls.ttl/10); stood > 0 {
 			text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))
 		}
-		end := EndExpired
+		end := event.EndExpired
 		if h.ls.fixed || h.ls.maxHold > 0 && now-h.start > h.ls.maxHold {
-			end = EndNotRenewed
+			end = event.EndNotRenewed
 		}
 		h.endLocked(end, fmt.Errorf("%w: %q: %s", ErrLost, h.l.Name, text))
 	case holding.Untrusted:
-		h.endLocked(EndClock, fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", ErrLost, h.l.Name))
+		h.endLocked(event.EndClock, fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", ErrLost, h.l.Name))
 	}
 	return h.ended
 }
 
 // endLocked ends the hold and its leases for good. Later calls do not change the cause.
-func (h *hold) endLocked(end End, cause error) {
+func (h *hold) endLocked(end event.Ending, cause error) {
 	if h.ended != nil {
 		return
 	}
@@ -114,7 +116,7 @@ func (h *hold) endLocked(end End, cause error) {
 	}
 }
 
-func (h *hold) end(end End, cause error) {
+func (h *hold) end(end event.Ending, cause error) {
 	h.mu.Lock()
 	defer h.unlock()
 	h.endLocked(end, cause)
@@ -169,15 +171,15 @@ func (h *hold) extended(start time.Duration, confirmed, missing uint64) (told *n
 		switch h.grant.Extended(start, confirmed, missing, silent) {
 		case holding.Lost:
 			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", ErrLost,
-				h.l.Name, h.grant.Left(missing, silent), len(h.c.nodes), h.c.need)
-			h.endLocked(EndVotes, err)
+				h.l.Name, h.grant.Left(missing, silent), len(h.c.masters.Nodes), h.c.masters.Need)
+			h.endLocked(event.EndVotes, err)
 		case holding.Unconfirmed:
 			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", ErrUnreachable,
-				h.l.Name, bits.OnesCount64(confirmed), len(h.c.nodes), h.c.need)
+				h.l.Name, bits.OnesCount64(confirmed), len(h.c.masters.Nodes), h.c.masters.Need)
 		}
 	}
 	if len(h.c.tells.extended) > 0 {
-		h.untold = h.untold.and(&news{extended: []ExtendEvent{{Lock: h.l.Name, Token: h.token, Left: max(left, 0), Err: err}}})
+		h.untold = h.untold.and(&news{extended: []event.Extend{{Lock: h.l.Name, Token: h.token, Left: max(left, 0), Err: err}}})
 	}
 	h.extending, h.extendErr = false, err
 	if h.settled != nil {
@@ -194,7 +196,7 @@ func (h *hold) countLocked() (silent uint64) {
 	if h.acquireCall == nil {
 		return 0
 	}
-	answers, definite, queued := h.acquireCall.acquired()
+	answers, definite, queued := acquired(h.acquireCall)
 	h.queued = h.queued || queued
 	h.answered |= definite
 	h.grant.CountAcquire(answers)
@@ -206,7 +208,7 @@ func (h *hold) countLocked() (silent uint64) {
 
 func (h *hold) dropAcquireCallLocked() {
 	if h.acquireCall != nil {
-		h.acquireCall.done()
+		h.acquireCall.Done()
 		h.acquireCall = nil
 	}
 }
@@ -256,7 +258,7 @@ func (h *hold) topUp(i int) {
 	h.toppedUp |= 1 << i
 	sent := h.grant.TopUp(i)
 	now := h.c.clock.Elapsed()
-	h.c.nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
+	h.c.masters.Nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
 		Kind: protocol.TopUp, Lock: h.l, Holder: h.holder, TTL: h.ls.ttl, Count: len(h.leases),
 		Start: now, Deadline: now + h.c.timeout(),
 	}})
@@ -317,15 +319,15 @@ func (h *hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	if was == nil && h.l.Mode != protocol.Read {
 		req.Hand, req.Token = waiting.Liveness, h.c.tokens.Propose(h.c.clock.Wall())
 	}
-	b := h.c.newQuorumCall(h.c.need, &req)
+	b := h.c.masters.Call(h.c.masters.Need, &req)
 	for rest := set &^ may; rest != 0; rest &= rest - 1 {
-		b.change(bits.TrailingZeros64(rest), func(r *protocol.Request) { r.Hand = 0 })
+		b.Change(bits.TrailingZeros64(rest), func(r *protocol.Request) { r.Hand = 0 })
 	}
-	b.send(set)
-	b.skip(h.c.all &^ set)
-	defer b.done()
+	b.Send(set)
+	b.Skip(h.c.masters.All &^ set)
+	defer b.Done()
 	h.c.waiting.handOver(h.l)
-	v := b.await(ctx, h.c.timeout())
+	v := b.Await(ctx, h.c.timeout())
 	switch {
 	case was != nil:
 		return was
@@ -347,9 +349,9 @@ func (c *Client) restOver(rest time.Duration) time.Duration {
 
 // unconfirmed is the error of a release that no quorum confirmed: ErrLost if a quorum had no
 // vote of the lock any more, else ErrUnconfirmed.
-func (h *hold) unconfirmed(ctx context.Context, b *quorumCall) error {
+func (h *hold) unconfirmed(ctx context.Context, b *quorum.Call) error {
 	released, absent := 0, 0
-	for _, r := range b.replies() {
+	for _, r := range b.Replies() {
 		switch r.Outcome {
 		case protocol.Granted:
 			released++
@@ -357,11 +359,11 @@ func (h *hold) unconfirmed(ctx context.Context, b *quorumCall) error {
 			absent++
 		}
 	}
-	n := len(h.c.nodes)
-	if n-absent < h.c.need {
+	n := len(h.c.masters.Nodes)
+	if n-absent < h.c.masters.Need {
 		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", ErrLost, h.l.Name, absent, n)
 	}
-	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", ErrUnconfirmed, h.l.Name, released, n, h.c.need)
+	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", ErrUnconfirmed, h.l.Name, released, n, h.c.masters.Need)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}

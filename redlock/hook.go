@@ -7,10 +7,15 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 func init() {
 	hook.TryAll = tryAll
+	hook.Settings = mastersOf
 	hook.Key = func(l Locker) string {
 		m := l.core()
 		return m.c.epoch.masters + "\x00" + m.l.Key
@@ -25,15 +30,34 @@ func init() {
 	hook.Observe = observe
 	hook.Jitter = (*Client).jitter
 	hook.Abandon = (*Lease).abandon
-	hook.LogPanic = (*Client).logPanic
+	hook.LogPanic = func(c event.Client, what string, p any) (logged bool) {
+		own, ok := c.(*Client)
+		return ok && own.logPanic(what, p)
+	}
 	hook.Serving = func(c *Client) context.Context { return c.serving }
 	hook.Namespace = func(c *Client) string { return string(c.namespace) }
+}
+
+// mastersOf is hook.Settings.
+func mastersOf(opts []Option) (masters.Settings, error) {
+	s, err := apply(opts)
+	if err != nil {
+		return masters.Settings{}, err
+	}
+	return masters.Settings{
+		Namespace: s.namespace, Clock: s.clock, Drift: s.drift, NodeTimeout: s.nodeTimeout, Node: s.node, NoRecovery: s.noRecovery,
+		Rand: s.rand64, CheckCount: s.checkCount,
+		Terms: func(nodes []node.Node) (*membership.Terms, error) {
+			e, err := newEpoch(nodes, &s)
+			return e.terms, err
+		},
+	}, nil
 }
 
 // voterNames is hook.Voters.
 func voterNames(l *Lease) (names []string) {
 	votes, _, _ := l.h.voters()
-	for i, n := range l.h.c.nodes {
+	for i, n := range l.h.c.masters.Nodes {
 		if votes>>i&1 == 1 {
 			names = append(names, n.Name())
 		}

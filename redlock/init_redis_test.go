@@ -11,8 +11,9 @@ import (
 
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // Issue 25, 2: all masters are flushed while a lock is held, a program that runs begins their quarantine, and an operator says
@@ -30,7 +31,7 @@ func TestInit_neverLockedAfterAClientClaims_waits(t *testing.T) {
 		return ms.phase(0) == membership.Quarantined || ms.phase(1) == membership.Quarantined
 	})
 	said := ""
-	noErr(t, redlock.Init(t.Context(), list(ms.urls(), opts...), func(what string, _ time.Duration) { said += what }, redlock.NothingWasEverLocked))
+	noErr(t, admin.Init(t.Context(), list(ms.urls(), opts...), func(what string, _ time.Duration) { said += what }, admin.NothingWasEverLocked))
 	if err := held.Err(); err == nil {
 		t.Errorf("Init let masters vote while a lease was valid for %v", time.Until(held.ValidUntil()))
 	}
@@ -52,7 +53,7 @@ func TestInit_otherDatabase_refused(t *testing.T) {
 	}
 	refused := func(urls []string, opts ...redlock.Option) {
 		t.Helper()
-		err := redlock.Init(t.Context(), list(urls, opts...), nil, redlock.NothingWasEverLocked)
+		err := admin.Init(t.Context(), list(urls, opts...), nil, admin.NothingWasEverLocked)
 		wantIs(t, err, redlock.ErrConfig)
 		wantText(t, err, "database 0 of that server has a record of this list", "name database 0 in all URLs", "namespace")
 	}
@@ -70,16 +71,16 @@ func TestInit_otherDatabase_refused(t *testing.T) {
 	for i := range named {
 		named[i] += "/1?name=m" + string('a'+rune(i))
 	}
-	noErr(t, redlock.Init(t.Context(), list(named, quick...), nil, redlock.NothingWasEverLocked))
+	noErr(t, admin.Init(t.Context(), list(named, quick...), nil, admin.NothingWasEverLocked))
 	for i := range named {
 		named[i] = ms.urls()[i] + "/0?name=m" + string('a'+rune(i))
 	}
-	err := redlock.Init(t.Context(), list(named, quick...), nil, redlock.NothingWasEverLocked)
+	err := admin.Init(t.Context(), list(named, quick...), nil, admin.NothingWasEverLocked)
 	wantIs(t, err, redlock.ErrConfig)
 	wantText(t, err, "database 1 of that server has a record of this list")
 
 	// A namespace is a set of locks of its own. A list that moved to another database is left, and no obstacle.
-	noErr(t, redlock.Init(t.Context(), list(ms.urls(), redlock.WithNamespace("b")), nil, redlock.NothingWasEverLocked))
+	noErr(t, admin.Init(t.Context(), list(ms.urls(), redlock.WithNamespace("b")), nil, admin.NothingWasEverLocked))
 	ms.each(ms.all(), flush)
 	initAt(t, ms.urls(), quick...)
 	var before []string
@@ -94,7 +95,7 @@ func TestInit_otherDatabase_refused(t *testing.T) {
 		noErr(t, ms.inDatabase(i, 1).FlushDB(t.Context()).Err())
 	}
 	stood(2)
-	noErr(t, redlock.Init(t.Context(), list(other, quick...), nil))
+	noErr(t, admin.Init(t.Context(), list(other, quick...), nil))
 	for i := range ms.servers {
 		noErr(t, ms.inDatabase(i, 1).FlushDB(t.Context()).Err())
 	}
@@ -117,7 +118,7 @@ func TestInit_otherDatabases_notAllowed_passedOver(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	urls := limited(ms, "-select")
 	noErr(t, ms.inDatabase(0, 1).HSet(context.Background(), protocol.RecordKey, "state", "x").Err())
-	noErr(t, redlock.Init(t.Context(), list(urls), nil, redlock.NothingWasEverLocked))
+	noErr(t, admin.Init(t.Context(), list(urls), nil, admin.NothingWasEverLocked))
 }
 
 // Issue 25, 11: one server under two names would vote twice, so no program can open such a list. Nobody lets it begin, nobody
@@ -132,22 +133,22 @@ func TestOperate_masterTwice_refusedBeforeAnythingIsWritten(t *testing.T) {
 		wantIs(t, err, redlock.ErrConfig)
 		wantText(t, err, ms.servers[0].Addr(), "other", "are the same master")
 	}
-	wantTwice(redlock.Init(t.Context(), list(twice), nil, redlock.NothingWasEverLocked))
-	s, err := redlock.ReadStatus(t.Context(), list(twice))
+	wantTwice(admin.Init(t.Context(), list(twice), nil, admin.NothingWasEverLocked))
+	s, err := admin.ReadStatus(t.Context(), list(twice))
 	noErr(t, err)
-	if s.Standing != redlock.OneMasterTwice {
+	if s.Standing != admin.OneMasterTwice {
 		t.Errorf("%v: %s", s.Standing, s.Text)
 	}
 	wantText(t, errorText(s.Text), "are the same master")
-	_, err = redlock.AwaitVotes(t.Context(), list(twice), nil)
+	_, err = admin.AwaitVotes(t.Context(), list(twice), nil)
 	wantTwice(err)
 	ms.wantNoKeys("*")
 
 	initAt(t, urls)
 	before := ms.recordState(0)
-	wantTwice(redlock.Reconfigure(t.Context(), list(urls), list(twice), nil))
+	wantTwice(admin.Reconfigure(t.Context(), list(urls), list(twice), nil))
 	// In both lists a master has one name: its record is one.
-	wantTwice(redlock.Reconfigure(t.Context(), list(urls), list([]string{urls[1], urls[2], urls[0] + "?name=other"}), nil))
+	wantTwice(admin.Reconfigure(t.Context(), list(urls), list([]string{urls[1], urls[2], urls[0] + "?name=other"}), nil))
 	if after := ms.recordState(0); after != before {
 		t.Errorf("the record was %s, is now %s", before, after)
 	}
@@ -168,29 +169,29 @@ func TestStatus_majorityForgotAndMastersGone_saysTheCure(t *testing.T) {
 		}
 	}
 	cure := []string{"3 of 5 masters", ms.servers[3].Addr() + " is out of reach", ms.servers[4].Addr() + " is out of reach", "start an empty server under its old name", "redlock init --nodes URLS"}
-	s, err := redlock.ReadStatus(t.Context(), list(urls, quick...))
+	s, err := admin.ReadStatus(t.Context(), list(urls, quick...))
 	noErr(t, err)
-	if s.Standing != redlock.NeedsMasters {
+	if s.Standing != admin.NeedsMasters {
 		t.Errorf("%v", s.Standing)
 	}
 	wantText(t, errorText(s.Text), cure...)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if s, err = redlock.AwaitVotes(ctx, list(urls, quick...), nil); err != nil || s.Standing != redlock.NeedsMasters {
+	if s, err = admin.AwaitVotes(ctx, list(urls, quick...), nil); err != nil || s.Standing != admin.NeedsMasters {
 		t.Errorf("%+v, %v", s, err)
 	}
 	wantNotOpened(t, urls, redlock.ErrNeedsInit, cure, quick...)
-	err = redlock.Reconfigure(t.Context(), list(urls, quick...), list(urls[:3], quick...), nil)
+	err = admin.Reconfigure(t.Context(), list(urls, quick...), list(urls[:3], quick...), nil)
 	wantIs(t, err, redlock.ErrUnreachable)
 	wantText(t, err, "redlock status --wait", "hear what to do if they cannot recover")
-	wantText(t, redlock.Init(t.Context(), list(urls, quick...), nil), "if one is gone for good, start an empty server under its old name")
+	wantText(t, admin.Init(t.Context(), list(urls, quick...), nil), "if one is gone for good, start an empty server under its old name")
 
 	others := startMasters(t, 2, localredis.Config{})
 	for i := range others.servers {
 		urls[3+i] = others.servers[i].URL() + "?name=" + ms.servers[3+i].Addr()
 	}
 	start := time.Now()
-	noErr(t, redlock.Init(t.Context(), list(urls, quick...), nil))
+	noErr(t, admin.Init(t.Context(), list(urls, quick...), nil))
 	t.Logf("init took %v", time.Since(start))
 	noErr(t, locked(t, openAt(t, urls, quick...).Mutex("x")).Unlock(t.Context()))
 }

@@ -15,12 +15,13 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/stall"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/faultproxy"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // wantNotOpened fails unless Open fails with want and says words.
@@ -176,7 +177,7 @@ func TestOpen_fieldOfINFOHidden_refused(t *testing.T) {
 			wantNotOpened(t, urls[:1], want, words, redlock.WithNodeCount(1))
 			wantNotOpened(t, urls, want, words)
 			wantNotOpened(t, urls, want, words, redlock.WithUnsafeRecoveryOff())
-			err := redlock.Init(t.Context(), list(urls), nil, redlock.NothingWasEverLocked)
+			err := admin.Init(t.Context(), list(urls), nil, admin.NothingWasEverLocked)
 			wantIs(t, err, want)
 			wantText(t, err, field)
 		}
@@ -278,8 +279,8 @@ func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
 		{[]redlock.LockOption{redlock.WithRenewal(-1)}, []string{"renewal every -1ns", "TTL 10s"}},
 		{[]redlock.LockOption{redlock.WithMinValidity(-1)}, []string{"minimum validity -1ns", "TTL 10s"}},
 		{[]redlock.LockOption{redlock.WithMinValidity(9900 * time.Millisecond)}, []string{"minimum validity 9.9s", "TTL 10s", "drift 102ms"}},
-		{[]redlock.LockOption{redlock.WithPatience(-1)}, []string{"patience -1ns"}},
-		{[]redlock.LockOption{redlock.WithPatience(math.MaxInt64)}, []string{"patience 2562047h47m16.854775807s", "8760h"}},
+		{[]redlock.LockOption{redlock.WithOutageTimeout(-1)}, []string{"patience -1ns"}},
+		{[]redlock.LockOption{redlock.WithOutageTimeout(math.MaxInt64)}, []string{"patience 2562047h47m16.854775807s", "8760h"}},
 		{[]redlock.LockOption{redlock.WithMaxHold(-1)}, []string{"maximum hold -1ns"}},
 		{[]redlock.LockOption{nil}, []string{"nil option"}},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -45,7 +46,7 @@ type Holder struct {
 	// Resting says that the lease is over, and the lock stays taken for Left ([WithMinHold]). Votes is how many masters keep it
 	// so, and Count is 0.
 	Resting bool
-	// Owner is the label of the holder's client ([WithOwner]), or empty.
+	// Owner is the label of the holder's client ([WithClientName]), or empty.
 	Owner string
 
 	// Token, Since and Value are what the holder has announced: its fencing token, when its hold
@@ -59,7 +60,7 @@ type Holder struct {
 // Waiter is the first of the callers of a process that wait for a lock.
 type Waiter struct {
 	Client string // the id of its client, with which the ids of its leases begin
-	Owner  string // the label of its client ([WithOwner]), or empty
+	Owner  string // the label of its client ([WithClientName]), or empty
 	Read   bool   // it waits to read
 	// Since is when it began to wait, on the masters' clocks.
 	Since time.Time
@@ -113,33 +114,33 @@ type inquiry struct {
 	c     *Client
 	l     *protocol.Lock
 	in    *Inspection
-	q     *quorumCall
+	q     *quorum.Call
 	start time.Duration
 }
 
 // inquire asks every master. The caller must call conclude.
 func (c *Client) inquire(l *protocol.Lock) *inquiry {
 	now := c.clock.Elapsed()
-	return &inquiry{c: c, l: l, in: &Inspection{Name: l.Name, AsOf: c.clock.Wall(), Quorum: c.need}, start: now,
-		q: c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: now, Deadline: now + c.timeout()})}
+	return &inquiry{c: c, l: l, in: &Inspection{Name: l.Name, AsOf: c.clock.Wall(), Quorum: c.masters.Need}, start: now,
+		q: c.masters.Poll(c.masters.All, c.masters.Need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: now, Deadline: now + c.timeout()})}
 }
 
 // conclude waits for the answers. It returns what Inspect returns, and the answers.
 func (iq *inquiry) conclude(ctx context.Context) (*Inspection, []protocol.Reply, error) {
 	c, in, q := iq.c, iq.in, iq.q
-	defer q.done()
+	defer q.Done()
 	took := func() time.Duration { return c.clock.Elapsed() - iq.start }
-	q.await(ctx, c.timeout())
+	q.Await(ctx, c.timeout())
 	// A little longer, so that a slow master does not look silent.
-	q.hear(ctx, everybody, min(max(3*took(), hearOutMax), c.timeout()-took()))
-	if in.read(q.replies()); len(in.Holders) == 0 && !in.Free {
-		q.hear(ctx, everybody, c.timeout()-took()) // the others may tell
-		in.read(q.replies())
+	q.Hear(ctx, quorum.Everybody, min(max(3*took(), hearOutMax), c.timeout()-took()))
+	if in.read(q.Replies()); len(in.Holders) == 0 && !in.Free {
+		q.Hear(ctx, quorum.Everybody, c.timeout()-took()) // the others may tell
+		in.read(q.Replies())
 	}
 	if err := c.mayAsk(ctx, iq.l); err != nil {
 		return nil, nil, err
 	}
-	replies := q.replies()
+	replies := q.Replies()
 	return in, replies, in.identify(c, replies)
 }
 
@@ -278,7 +279,7 @@ func (in *Inspection) identify(c *Client, replies []protocol.Reply) error {
 	errs := collect()
 	for i := range replies {
 		r := &replies[i]
-		m := MasterInspection{Name: c.nodes[i].Name(), Err: r.Err}
+		m := MasterInspection{Name: c.masters.Nodes[i].Name(), Err: r.Err}
 		switch at := r.Inspected; {
 		case at != nil:
 			told++

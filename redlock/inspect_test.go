@@ -11,7 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -245,7 +245,7 @@ func TestInspect_realMasters_holdersOfEveryKind(t *testing.T) {
 		return in
 	}
 	want("m")
-	m := c.Mutex("m", redlock.Reentrant())
+	m := c.Mutex("m", redlock.WithReentry())
 	outer := locked(t, m)
 	inner, err := m.Lock(outer.Context())
 	noErr(t, err)

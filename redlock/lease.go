@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/lazyctx"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // Lease is a lock that is held, until it is unlocked or its validity ends. All
@@ -303,7 +304,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 // Reenter returns a second lease on the same hold, without waiting: same token,
 // same validity, one more on the masters' hold count. Each lease is given back by
 // its own Unlock, in any order; the lock is free after the last. It is what Lock
-// of a [Reentrant] lock does with a context of this lease. Reenter itself needs no option:
+// of a lock with [WithReentry] does with a context of this lease. Reenter itself needs no option:
 // to call it is to ask for it.
 //
 // Its errors are those of [Lease.Extend], for it is one. On an error nothing has
@@ -331,7 +332,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 		h.dropLocked(inner)
 		last := len(h.leases) == 0 && h.ended == nil
 		if last { // the others were unlocked meanwhile and left it to this one
-			h.endLocked(EndReleased, ErrReleased)
+			h.endLocked(event.EndReleased, ErrReleased)
 		}
 		h.unlock()
 		if last {
@@ -379,7 +380,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	h.dropLocked(l)
 	last := len(h.leases) == 0
 	if last {
-		h.endLocked(EndReleased, ErrReleased)
+		h.endLocked(event.EndReleased, ErrReleased)
 	}
 	h.unlock()
 	switch {

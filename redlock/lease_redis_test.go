@@ -16,8 +16,9 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 func drop(lock string) func(d *redis.Client) error {
@@ -321,10 +322,10 @@ func TestNilContext_isAnError(t *testing.T) {
 		"Extend":      l.Extend(none),
 		"Reenter":     second(l.Reenter(none)),
 		"Unlock":      l.Unlock(none),
-		"Init":        redlock.Init(none, list(nil), nil),
-		"Reconfigure": redlock.Reconfigure(none, list(nil), list(nil), nil),
-		"Cancel":      redlock.CancelReconfigure(none, list(nil)),
-		"ReadStatus":  second(redlock.ReadStatus(none, list(nil))),
+		"Init":        admin.Init(none, list(nil), nil),
+		"Reconfigure": admin.Reconfigure(none, list(nil), list(nil), nil),
+		"Cancel":      admin.Cancel(none, list(nil)),
+		"ReadStatus":  second(admin.ReadStatus(none, list(nil))),
 	} {
 		if !errors.Is(err, redlock.ErrConfig) {
 			t.Errorf("%s: %v", name, err)

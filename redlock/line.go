@@ -6,8 +6,8 @@ import (
 	"container/list"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // This file is the line of a process: the callers of one client that wait for one lock. The first of them has the turn: it makes

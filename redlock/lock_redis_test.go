@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
-	"github.com/redlock-go/redlock/node/faultproxy"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -130,11 +130,11 @@ func TestLock_quorumSilent_unreachableAndNothingLeft(t *testing.T) {
 		start := time.Now()
 		_, err = m.Lock(t.Context())
 		wantIs(t, err, redlock.ErrUnreachable)
-		if d := time.Since(start); d < redlock.DefaultPatience || d > redlock.DefaultPatience+2*time.Second {
-			t.Errorf("Lock gave up after %v, patience is %v", d, redlock.DefaultPatience)
+		if d := time.Since(start); d < redlock.DefaultOutageTimeout || d > redlock.DefaultOutageTimeout+2*time.Second {
+			t.Errorf("Lock gave up after %v, patience is %v", d, redlock.DefaultOutageTimeout)
 		}
 		for _, patience := range []time.Duration{0, 1500 * time.Millisecond} {
-			impatient := c.Mutex("none", redlock.WithPatience(patience))
+			impatient := c.Mutex("none", redlock.WithOutageTimeout(patience))
 			start := time.Now()
 			_, err = impatient.Lock(t.Context())
 			wantIs(t, err, redlock.ErrUnreachable)

@@ -41,7 +41,7 @@ func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection
 		}
 		l := listing{c: c, ctx: ctx, prefix: prefix, seen: make(map[string]struct{})}
 		refused, errs := 0, collect()
-		for i := range c.nodes {
+		for i := range c.masters.Nodes {
 			err := l.scan(i, yield)
 			switch {
 			case l.over:
@@ -63,12 +63,12 @@ func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection
 			}
 		}
 		// A lock that is held has votes on a quorum of masters.
-		if n := len(errs.Errors); n >= c.need {
+		if n := len(errs.Errors); n >= c.masters.Need {
 			kind := ErrUnreachable
 			if refused == n {
 				kind = ErrRefused
 			}
-			yield(nil, fmt.Errorf("%w: listing locks: %d of %d masters did not tell, and locks may be on them only: %w", kind, n, len(c.nodes), errs))
+			yield(nil, fmt.Errorf("%w: listing locks: %d of %d masters did not tell, and locks may be on them only: %w", kind, n, len(c.masters.Nodes), errs))
 		}
 	}
 }
@@ -88,10 +88,10 @@ func (l *listing) scan(i int, yield func(*Inspection, error) bool) error {
 	c := l.c
 	for cursor := "0"; ; {
 		now := c.clock.Elapsed()
-		q := c.poll(1<<i, 0, &protocol.Request{Kind: protocol.ListLocks, Cursor: cursor, Prefix: l.prefix, Start: now, Deadline: now + c.timeout()})
-		q.await(l.ctx, c.timeout())
-		r := q.replies()[i]
-		q.done()
+		q := c.masters.Poll(1<<i, 0, &protocol.Request{Kind: protocol.ListLocks, Cursor: cursor, Prefix: l.prefix, Start: now, Deadline: now + c.timeout()})
+		q.Await(l.ctx, c.timeout())
+		r := q.Replies()[i]
+		q.Done()
 		switch {
 		case r.Listed != nil:
 		case r.Outcome == protocol.Refused:
@@ -99,7 +99,7 @@ func (l *listing) scan(i int, yield func(*Inspection, error) bool) error {
 		case r.Err != nil:
 			return r.Err
 		default:
-			return &node.Error{Node: c.nodes[i].Name(), Err: errNoAnswer}
+			return &node.Error{Node: c.masters.Nodes[i].Name(), Err: errNoAnswer}
 		}
 		if !l.show(r.Listed.Names, yield) {
 			return nil

@@ -9,6 +9,9 @@ import (
 	"math/bits"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/logline"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 const (
@@ -20,9 +23,9 @@ const (
 )
 
 // logObserver is the Observer of WithLogger.
-func logObserver(to *slog.Logger) Observer {
+func logObserver(to *slog.Logger) event.Observer {
 	var masters, leases, waits, clocks limit
-	line := func(ctx context.Context, l *limit, level slog.Level, text string, attrs ...slog.Attr) {
+	log := func(ctx context.Context, l *limit, line *logline.Line, attrs ...slog.Attr) {
 		out, ok := l.take()
 		if !ok {
 			return
@@ -30,85 +33,84 @@ func logObserver(to *slog.Logger) Observer {
 		if out > 0 {
 			attrs = append(attrs, slog.Int("left_out", out))
 		}
-		to.LogAttrs(ctx, level, text, attrs...)
+		line.To(ctx, to, attrs...)
 	}
 	background := context.Background()
 	epoch := "" // only the keeper tells of it
-	return Observer{
-		Opening: func(ctx context.Context, e OpeningEvent) {
-			to.LogAttrs(ctx, slog.LevelInfo, "redlock: opening waits for a quorum of masters",
-				slog.Int("answered", e.Answered), slog.Int("quorum", e.Quorum), why(e.Err))
+	return event.Observer{
+		Opening: func(ctx context.Context, e event.Opening) {
+			logline.Opening.To(ctx, to, slog.Int("answered", e.Answered), slog.Int("quorum", e.Quorum), why(e.Err))
 		},
-		Master: func(e MasterEvent) {
+		Master: func(e event.Master) {
 			master := slog.String("master", e.Master)
 			switch e.To {
-			case MasterDown:
-				line(background, &masters, slog.LevelWarn, "redlock: a master is down", master, why(e.Err))
-			case MasterRecovers:
+			case event.MasterDown:
+				log(background, &masters, &logline.Down, master, why(e.Err))
+			case event.MasterRecovers:
 				attrs := []slog.Attr{master, why(e.Err)}
 				if e.Left > 0 {
 					attrs = append(attrs, slog.Duration("for", e.Left.Round(time.Millisecond)))
 				}
-				line(background, &masters, slog.LevelWarn, "redlock: a master recovers and does not vote", attrs...)
-			case MasterRefuses:
-				line(background, &masters, slog.LevelError, "redlock: a master will not vote until somebody acts", master, why(e.Err))
-			case MasterVotes:
+				log(background, &masters, &logline.Recovers, attrs...)
+			case event.MasterRefuses:
+				log(background, &masters, &logline.Refuses, master, why(e.Err))
+			case event.MasterVotes:
 				switch {
 				case e.Away > 0:
-					line(background, &masters, slog.LevelInfo, "redlock: a master votes again", master, slog.Duration("after", e.Away.Round(time.Millisecond)))
-				case e.From != MasterUnknown:
-					line(background, &masters, slog.LevelInfo, "redlock: a master votes", master)
+					log(background, &masters, &logline.VotesAgain, master, slog.Duration("after", e.Away.Round(time.Millisecond)))
+				case e.From != event.MasterUnknown:
+					log(background, &masters, &logline.Votes, master)
 				}
 			}
 		},
-		Ended: func(e EndEvent) {
-			if e.End.Lost() {
-				line(background, &leases, slog.LevelWarn, "redlock: a lease is lost", slog.String("lock", e.Lock), slog.Int64("token", e.Token),
-					slog.Duration("held", e.Held.Round(time.Millisecond)), slog.String("cause", e.End.String()), why(e.Err))
+		Ended: func(e event.End) {
+			if e.Ending.Lost() {
+				log(background, &leases, &logline.Lost, slog.String("lock", e.Lock), slog.Int64("token", e.Token),
+					slog.Duration("held", e.Held.Round(time.Millisecond)), slog.String("cause", e.Ending.String()), why(e.Err))
 			}
 		},
-		Unlocked: func(ctx context.Context, e UnlockEvent) {
+		Unlocked: func(ctx context.Context, e event.Unlock) {
 			if errors.Is(e.Err, ErrUnconfirmed) {
-				line(ctx, &leases, slog.LevelWarn, "redlock: a release is not confirmed", slog.String("lock", e.Lock), slog.Int64("token", e.Token), why(e.Err))
+				log(ctx, &leases, &logline.Unconfirmed, slog.String("lock", e.Lock), slog.Int64("token", e.Token), why(e.Err))
 			}
 		},
-		Waits: func(ctx context.Context, e WaitEvent) {
+		Waits: func(ctx context.Context, e event.Wait) {
 			recovering := e.First && e.Last != nil && errors.Is(e.Last, ErrRecovering)
 			if !recovering && doublings(e.Waited) == doublings(e.Before) {
 				return
 			}
 			attrs := []slog.Attr{slog.String("lock", e.Lock), slog.Duration("waited", e.Waited.Round(time.Millisecond))}
-			text := "redlock: a Lock still waits"
+			line := &logline.StillWaits
 			if recovering {
-				text = "redlock: a Lock waits for masters that recover"
-				attrs = append(attrs[:1], slog.Duration("for", e.Last.RetryAfter.Round(time.Millisecond)))
+				line = &logline.WaitsRecovery
+				attrs = append(attrs[:1], slog.Duration("for", failedRound(e.Last).RetryAfter.Round(time.Millisecond)))
 			}
 			if e.Last != nil {
 				attrs = append(attrs, why(e.Last))
 			}
-			line(ctx, &waits, slog.LevelInfo, text, attrs...)
+			log(ctx, &waits, line, attrs...)
 		},
-		Acquired: func(ctx context.Context, e AcquireEvent) {
+		Acquired: func(ctx context.Context, e event.Acquire) {
 			if !e.Waited || e.Took < longWait {
 				return
 			}
 			attrs := []slog.Attr{slog.String("lock", e.Lock), slog.Duration("waited", e.Took.Round(time.Millisecond))}
-			text := "redlock: a long wait ended with the lock"
+			line := &logline.EndedWith
 			if e.Err != nil {
-				text, attrs = "redlock: a long wait ended without the lock", append(attrs, why(e.Err))
+				line, attrs = &logline.EndedWithout, append(attrs, why(e.Err))
 			}
-			line(ctx, &waits, slog.LevelInfo, text, attrs...)
+			log(ctx, &waits, line, attrs...)
 		},
-		Clock: func(e ClockEvent) {
+		Clock: func(e event.Clock) {
 			if e.Master == "" {
-				line(background, &clocks, slog.LevelError, "redlock: the clock of this host jumped; all its leases are lost")
+				log(background, &clocks, &logline.OwnClock)
 				return
 			}
-			line(background, &clocks, slog.LevelWarn, "redlock: a clock seems to have jumped", slog.String("master", e.Master))
+			log(background, &clocks, &logline.ClockJumped, slog.String("master", e.Master))
 		},
-		Epoch: func(e EpochEvent) {
+		Epoch: func(e event.Epoch) {
 			if epoch != "" {
-				to.LogAttrs(background, slog.LevelInfo, "redlock: the masters vote in another epoch", slog.String("from", epoch), slog.String("to", e.Epoch))
+				logline.OtherEpoch.To(background, to, slog.String("from", epoch), slog.String("to", e.Epoch))
 			}
 			epoch = e.Epoch
 		},

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -67,4 +67,20 @@ func (ms *masters) stats(i int) string {
 // usec says what the scripts cost.
 func (ms *masters) usec(i int) string {
 	return regexp.MustCompile(`cmdstat_evalsha:[^\r]*`).FindString(ms.stats(i))
+}
+
+// A reader that died leaves a field in the hash, which others keep alive. The next release of one of them removes it, wherever it stands.
+func TestRWMutex_readerThatDied_isRemovedByTheNextRelease(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 1, localredis.Config{})
+	c := ms.begin(redlock.WithNodeCount(1))
+	m := c.RWMutex("outlived")
+	first, stays := locked(t, m.RLocker()), locked(t, m.RLocker())
+	const dead = "00000000-0000-4000-8000-000000000000:1" // its timeout key is gone
+	noErr(t, ms.direct[0].HSet(t.Context(), "outlived", dead, 1).Err())
+	unlock(t, first)
+	if there, err := ms.direct[0].HExists(t.Context(), "outlived", dead).Result(); err != nil || there {
+		t.Errorf("the reader that died is there: %v (%v)", there, err)
+	}
+	unlock(t, stays)
 }

@@ -17,11 +17,12 @@ import (
 
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
-	"github.com/redlock-go/redlock/node/faultproxy"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node/lua"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // masters are real redis-server processes of one test, each with a client that
@@ -94,7 +95,7 @@ func initAt(t testing.TB, urls []string, opts ...redlock.Option) {
 	t.Helper()
 	masters := list(urls, append(slices.Clone(opts), redlock.WithNodeTimeout(10*time.Second))...)
 	for end := time.Now().Add(30 * time.Second); ; {
-		err := redlock.Init(context.Background(), masters, nil, redlock.NothingWasEverLocked)
+		err := admin.Init(context.Background(), masters, nil, admin.NothingWasEverLocked)
 		if !errors.Is(err, redlock.ErrUnreachable) || time.Now().After(end) {
 			noErr(t, err)
 			return
@@ -102,8 +103,8 @@ func initAt(t testing.TB, urls []string, opts ...redlock.Option) {
 	}
 }
 
-func list(urls []string, opts ...redlock.Option) redlock.List {
-	return redlock.List{URLs: urls, Options: append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)}
+func list(urls []string, opts ...redlock.Option) admin.List {
+	return admin.List{URLs: urls, Options: append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)}
 }
 
 // holders are the holders that have a vote for lock, by master; "" where nobody has.

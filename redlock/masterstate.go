@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // masterBoard has the state of each master, and tells the Observers of each change. The nodes say
@@ -22,25 +24,25 @@ type masterBoard struct {
 	states []masterOnBoard // by node
 	over   bool            // the client was closed
 	// untold are changes of which the Observers are to be told, in their order: one for each master at most.
-	untold  []int         // the masters
-	news    []MasterEvent // by node
-	telling bool          // a goroutine tells them
+	untold  []int          // the masters
+	news    []event.Master // by node
+	telling bool           // a goroutine tells them
 }
 
 type masterOnBoard struct {
-	state  MasterState
+	state  event.State
 	err    error // why it does not vote
 	up     bool
 	upAt   time.Duration // when the connection came
 	voted  bool          // it has voted
 	last   time.Duration // when it was known to vote last, if it has
-	judged MasterEvent   // what the keeper says, since upAt; To is MasterUnknown before it has
+	judged event.Master  // what the keeper says, since upAt; To is event.MasterUnknown before it has
 	writes error         // why the master refuses to write; nil: it writes
 }
 
 func (b *masterBoard) init(c *Client) {
 	b.c = c
-	b.states, b.news = make([]masterOnBoard, len(c.nodes)), make([]MasterEvent, len(c.nodes))
+	b.states, b.news = make([]masterOnBoard, len(c.masters.Nodes)), make([]event.Master, len(c.masters.Nodes))
 }
 
 // down says that there is no connection to master i. If somebody must change the master before
@@ -50,9 +52,9 @@ func (b *masterBoard) down(i int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.states[i].up = false
-	e := MasterEvent{To: MasterDown, Err: err}
+	e := event.Master{To: event.MasterDown, Err: err}
 	if b.c.unusable(i, err) || errors.Is(err, protocol.ErrTurnedAway) {
-		e.To = MasterRefuses
+		e.To = event.MasterRefuses
 	}
 	b.setLocked(i, e)
 }
@@ -67,9 +69,9 @@ func (b *masterBoard) connected(i int) {
 	if at.up {
 		return
 	}
-	at.up, at.upAt, at.judged = true, b.c.clock.Elapsed(), MasterEvent{}
+	at.up, at.upAt, at.judged = true, b.c.clock.Elapsed(), event.Master{}
 	if b.c.keeper.driver == nil {
-		at.judged.To = MasterVotes
+		at.judged.To = event.MasterVotes
 		b.showLocked(i)
 	}
 }
@@ -104,9 +106,9 @@ func (b *masterBoard) anyRefusesWrites() bool {
 func (b *masterBoard) showLocked(i int) {
 	at := &b.states[i]
 	switch {
-	case !at.up || at.judged.To == MasterUnknown:
+	case !at.up || at.judged.To == event.MasterUnknown:
 	case at.writes != nil:
-		b.setLocked(i, MasterEvent{To: MasterRefuses, Err: at.writes})
+		b.setLocked(i, event.Master{To: event.MasterRefuses, Err: at.writes})
 	default:
 		b.setLocked(i, at.judged)
 	}
@@ -122,11 +124,11 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 	if !at.up || asOf < at.upAt {
 		return
 	}
-	e := MasterEvent{To: MasterVotes}
+	e := event.Master{To: event.MasterVotes}
 	if wait != nil {
-		e.To, e.Err = MasterRecovers, wait
+		e.To, e.Err = event.MasterRecovers, wait
 		if wait.final {
-			e.To = MasterRefuses
+			e.To = event.MasterRefuses
 		}
 		if !wait.unclear {
 			e.Left, _ = wait.after()
@@ -136,7 +138,7 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 	b.showLocked(i)
 }
 
-func (b *masterBoard) setLocked(i int, e MasterEvent) {
+func (b *masterBoard) setLocked(i int, e event.Master) {
 	at := &b.states[i]
 	if b.over {
 		return
@@ -145,13 +147,13 @@ func (b *masterBoard) setLocked(i int, e MasterEvent) {
 		return
 	}
 	now := b.c.clock.Elapsed()
-	if at.state == MasterVotes {
+	if at.state == event.MasterVotes {
 		at.voted, at.last = true, now
 	}
-	if e.To == MasterVotes && at.voted {
+	if e.To == event.MasterVotes && at.voted {
 		e.Away = now - at.last
 	}
-	e.Master, e.From = b.c.nodes[i].Name(), at.state
+	e.Master, e.From = b.c.masters.Nodes[i].Name(), at.state
 	at.state = e.To
 	if len(b.c.tells.master) == 0 {
 		return
@@ -187,7 +189,7 @@ func (b *masterBoard) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.states {
-		b.setLocked(i, MasterEvent{To: MasterUnknown})
+		b.setLocked(i, event.Master{To: event.MasterUnknown})
 	}
 	b.over = true
 }
@@ -197,7 +199,7 @@ func (b *masterBoard) isDown() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.states {
-		if at := &b.states[i]; !at.up && (at.state == MasterDown || at.state == MasterRefuses) {
+		if at := &b.states[i]; !at.up && (at.state == event.MasterDown || at.state == event.MasterRefuses) {
 			n++
 		}
 	}
@@ -254,8 +256,8 @@ func (k *keeper) explain(i int, err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w := k.waits[i]; w != nil {
-		return &node.Error{Node: k.c.nodes[i].Name(), Err: w}
+		return &node.Error{Node: k.c.masters.Nodes[i].Name(), Err: w}
 	}
 	// The master has refused since the last look.
-	return &node.Error{Node: k.c.nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + lookAgain}}
+	return &node.Error{Node: k.c.masters.Nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + masters.LookAgain}}
 }

@@ -10,9 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock/internal/members"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // keeper drives package membership while the client is open, so that the client's masters vote. It
@@ -25,7 +26,7 @@ type keeper struct {
 	run    sync.WaitGroup
 
 	mu     sync.Mutex
-	driver *members.Driver
+	driver *masters.Driver
 	waits  []*waitError  // by node: why its master does not vote; nil if it votes
 	why    string        // why the masters as a whole cannot be locked with, if that is so
 	change time.Duration // when a change of masters was seen first; 0 if there is none
@@ -44,16 +45,16 @@ func (k *keeper) init(c *Client) {
 	k.c = c
 	k.quit, k.stop = context.WithCancel(context.Background())
 	k.kicked = make(chan struct{}, 1)
-	k.waits = make([]*waitError, len(c.nodes))
+	k.waits = make([]*waitError, len(c.masters.Nodes))
 	if c.epoch.terms == nil {
 		return
 	}
-	old := make([]bool, len(c.nodes))
+	old := make([]bool, len(c.masters.Nodes))
 	for i := range old {
 		old[i] = true
 	}
-	k.driver = members.New(members.Config{
-		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.nodes, Old: old, New: make([]bool, len(c.nodes)),
+	k.driver = masters.New(masters.Config{
+		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.masters.Nodes, Old: old, New: make([]bool, len(c.masters.Nodes)),
 		Clock: c.clock, Rand: c.rand64, Timeout: func() time.Duration { return max(c.timeout(), DefaultNodeTimeout) }, Who: c.id,
 		Probe: c.board.refusesWrites, Namespace: string(c.namespace),
 	})
@@ -98,17 +99,17 @@ func (k *keeper) suspect(i int) {
 	k.suspects |= bit
 	k.mu.Unlock()
 	if !known {
-		tell(k.c.tells.clock, ClockEvent{Master: k.c.nodes[i].Name()})
+		tell(k.c.tells.clock, event.Clock{Master: k.c.masters.Nodes[i].Name()})
 	}
 }
 
 // look looks at the masters until nothing is left to do at once, for a client that is being
 // opened. It returns the error that waiting cannot cure.
-func (k *keeper) look(ctx context.Context) (out members.Outcome, err error) {
+func (k *keeper) look(ctx context.Context) (out masters.Outcome, err error) {
 	if k.driver == nil {
 		return out, nil
 	}
-	for range 10 * len(k.c.nodes) {
+	for range 10 * len(k.c.masters.Nodes) {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			break // nobody wants the client any more
 		}
@@ -125,10 +126,10 @@ func (k *keeper) look(ctx context.Context) (out members.Outcome, err error) {
 
 // saw reports whether a look has seen what a quorum of the masters is. A look at masters whose answers are late sees
 // nothing, and no vote is asked of a master that was not seen.
-func (k *keeper) saw(out *members.Outcome) bool { return k.driver == nil || out.Reachable() }
+func (k *keeper) saw(out *masters.Outcome) bool { return k.driver == nil || out.Reachable() }
 
 // begin looks at the masters from now on, until the client is closed.
-func (k *keeper) begin(out *members.Outcome) {
+func (k *keeper) begin(out *masters.Outcome) {
 	if k.driver != nil {
 		k.run.Go(func() { k.keep(k.pause(out)) })
 	}
@@ -136,14 +137,14 @@ func (k *keeper) begin(out *members.Outcome) {
 
 // hopeless returns why no client can be opened with these masters, or nil. If a quorum of them
 // votes for this client's list, the others are what is wrong, and not the list.
-func (k *keeper) hopeless(out *members.Outcome) error {
+func (k *keeper) hopeless(out *masters.Outcome) error {
 	votes := 0
 	for p := range out.View.Masters {
 		if membership.Votes(out.View, p, k.driver.Epoch()) {
 			votes++
 		}
 	}
-	if votes >= k.c.need {
+	if votes >= k.c.masters.Need {
 		return nil
 	}
 	if err := out.BadRecord(); err != nil {
@@ -168,7 +169,7 @@ func needsWord(a *membership.Action) bool {
 // epochError returns an EpochError if the master at place p votes, or waits to vote, with another
 // list than this client's, or if this client's masters were left for another list. Else it
 // returns nil.
-func (k *keeper) epochError(out *members.Outcome, p int) error {
+func (k *keeper) epochError(out *masters.Outcome, p int) error {
 	v := out.View
 	at := &v.Masters[p]
 	left := out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.Moved
@@ -206,17 +207,9 @@ func (k *keeper) close() {
 	k.run.Wait()
 }
 
-const (
-	// activeLook is how often a client looks at its masters while it holds leases or
-	// makes rounds: clock notes are refreshed then (docs/membership.md, "The clock note").
-	activeLook = time.Second
-	// again is the pause after a step that did something, or that another one follows.
-	again = time.Millisecond
-)
-
 // pause is how long until the next look, if nothing happens before. An idle client looks four
 // times in a maximum TTL, so that it knows the epoch when masters lose their records.
-func (k *keeper) pause(out *members.Outcome) time.Duration {
+func (k *keeper) pause(out *masters.Outcome) time.Duration {
 	idle := k.c.epoch.terms.MaxTTL / 4
 	a := &out.Action
 	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined &&
@@ -228,33 +221,30 @@ func (k *keeper) pause(out *members.Outcome) time.Duration {
 	}
 	switch {
 	case out.Unwritten != nil:
-		return activeLook
+		return masters.ActiveLook
 	case progress:
-		return again
+		return masters.Again
 	case requarantined, slices.Contains(out.Pending, true):
-		k.unsteady, k.calm = k.unsteady+1, now+2*activeLook
-		return min(lookAgain<<min(max(k.unsteady-3, 0), 5), activeLook)
+		k.unsteady, k.calm = k.unsteady+1, now+2*masters.ActiveLook
+		return min(masters.LookAgain<<min(max(k.unsteady-3, 0), 5), masters.ActiveLook)
 	case a.Kind == membership.Wait, a.Kind == membership.Done && a.For > 0:
-		idle = min(idle, max(a.For, again))
+		idle = min(idle, max(a.For, masters.Again))
 	}
 	rounds := k.c.stats.rounds.Load()
 	active := rounds != k.rounds || k.c.renewer.held() > 0 || k.c.board.anyRefusesWrites()
 	k.rounds = rounds
 	if active {
-		idle = min(idle, activeLook)
+		idle = min(idle, masters.ActiveLook)
 	}
 	return idle - k.c.jitter(idle/8+1)
 }
 
-// lookAgain is the pause before the next look at masters after a clock jumped.
-const lookAgain = 50 * time.Millisecond
-
 // step looks at the masters once, and carries out one decision.
-func (k *keeper) step() members.Outcome {
+func (k *keeper) step() masters.Outcome {
 	out := k.driver.Step(k.quit)
 	if out.OurClock {
 		if len(k.c.tells.clock) > 0 {
-			tell(k.c.tells.clock, ClockEvent{})
+			tell(k.c.tells.clock, event.Clock{})
 		}
 		k.c.invalidateBefore(k.c.clock.Elapsed())
 	}
@@ -265,14 +255,14 @@ func (k *keeper) step() members.Outcome {
 
 // enter tells each node whether its master may be asked for votes. It wakes the callers that wait
 // for a master that votes again.
-func (k *keeper) enter(out *members.Outcome) {
+func (k *keeper) enter(out *masters.Outcome) {
 	e := k.driver.Epoch()
 	text := ""
 	if e.Number != 0 {
 		text = e.String()
 	}
 	if e.Number != 0 && e != k.epoch && len(k.c.tells.epoch) > 0 {
-		tell(k.c.tells.epoch, EpochEvent{Number: e.Number, Epoch: text})
+		tell(k.c.tells.epoch, event.Epoch{Number: e.Number, Epoch: text})
 		k.epoch = e
 	}
 	why := ""
@@ -288,7 +278,7 @@ func (k *keeper) enter(out *members.Outcome) {
 		k.change = max(out.View.Now, 1)
 	}
 	k.why = why
-	for i, n := range k.c.nodes {
+	for i, n := range k.c.masters.Nodes {
 		p := k.driver.Place(i)
 		at := &out.View.Masters[p]
 		asOf := at.Sent
@@ -324,7 +314,7 @@ func asError(w *waitError) error {
 }
 
 // refusal returns why the master at place p may not be asked for votes, or nil.
-func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitError {
+func (k *keeper) refusal(out *masters.Outcome, p int, e membership.Epoch) *waitError {
 	v := out.View
 	w := &waitError{c: k.c, text: membership.Describe(v, p)}
 	if err := out.Errs[p]; !v.Masters[p].Answered {
@@ -343,7 +333,7 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 		return w
 	case out.Pending[p]:
 		w.err, w.text = node.ErrClock, fmt.Sprintf("its clock jumped, or this host's did: if it was its own, it votes again after %v", k.wait())
-		w.until, w.unclear = v.Now+lookAgain, true
+		w.until, w.unclear = v.Now+masters.LookAgain, true
 		return w
 	case out.Clocks.Doubted[p]:
 		w.err, w.text = node.ErrClock, "its clock and another one have moved apart, and no third one tells which of them"
@@ -358,7 +348,7 @@ func (k *keeper) refusal(out *members.Outcome, p int, e membership.Epoch) *waitE
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
 		w.err, w.until = ErrUnfinished, k.change+k.c.epoch.terms.Wait()
-		if w.final = v.Now > w.until+DefaultPatience; w.final { // its process may have died
+		if w.final = v.Now > w.until+DefaultOutageTimeout; w.final { // its process may have died
 			w.text = membership.Explain(v, *a)
 		}
 	case waits && left > 0:

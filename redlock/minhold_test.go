@@ -161,7 +161,7 @@ func TestWithMinHold_badInput_refused(t *testing.T) {
 func TestEvery_fromWithin_runsNothing(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
-		e := c.client().Every("x", time.Minute, redlock.Reentrant())
+		e := c.client().Every("x", time.Minute, redlock.WithReentry())
 		noErr(t, e.Do(t.Context(), func(ctx context.Context) error {
 			wantIs(t, e.Do(ctx, func(context.Context) error { t.Error("runs"); return nil }), redlock.ErrNotReentrant)
 			return nil

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // One master of three is wrong. A program that starts costs that no more than one master that is down: it
@@ -62,7 +63,7 @@ func TestOpen_misconfiguredMinority_opensAndSaysSo(t *testing.T) {
 			soon(t, "the error is in the log", func() bool {
 				return wantLogged(t, log.String(), ms.servers[2].Addr(), append(tc.says, "will not vote until somebody acts")...)
 			})
-			status, err := redlock.ReadStatus(t.Context(), list(urls))
+			status, err := admin.ReadStatus(t.Context(), list(urls))
 			noErr(t, err)
 			for _, m := range status.Masters {
 				if m.Votes == (m.Name == ms.servers[2].Addr()) {
@@ -104,8 +105,8 @@ func TestReconfigure_awayFromAMisconfiguredMaster(t *testing.T) {
 	initAt(t, ms.urls()[:3], opts...)
 	noErr(t, ms.direct[2].ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	from, to := ms.urls()[:3], []string{ms.urls()[0], ms.urls()[1], ms.urls()[3]}
-	noErr(t, redlock.Reconfigure(t.Context(), list(from, opts...), list(to, opts...), nil))
+	noErr(t, admin.Reconfigure(t.Context(), list(from, opts...), list(to, opts...), nil))
 	// A master that is to vote from now on must be fit for it.
-	err := redlock.Reconfigure(t.Context(), list(to, opts...), list(from, opts...), nil)
+	err := admin.Reconfigure(t.Context(), list(to, opts...), list(from, opts...), nil)
 	wantIs(t, err, redlock.ErrConfig, node.ErrEviction)
 }

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // maxName bounds a lock's name, in bytes.
@@ -158,7 +158,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	}
 	lease, err := m.try(ctx, joinWrite)
 	if round := failedRound(err); round != nil && m.c.owner != "" && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
-		err = m.c.nameHolder(ctx, m.l, round, m.c.roundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.nodes))))
+		err = m.c.nameHolder(ctx, m.l, round, m.c.roundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
 	}
 	return lease, err
 }
@@ -253,7 +253,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
 			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
-			r.b.send(m.c.all)
+			r.b.Send(m.c.masters.All)
 			try(i, func() (*Lease, error) {
 				defer m.c.waiting.callers.Done()
 				lease, err := r.conclude()
@@ -269,17 +269,17 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 // Lock waits until it has the lock or ctx ends. Its errors are TryLock's, but for
 // ErrHeld and ErrRecovering, which it waits out. When ctx ends, errors.As finds the last round
 // in the error, as a *RoundError: who has the lock. When no
-// quorum of masters has answered for as long as [WithPatience] says, 1 s by default, it
+// quorum of masters has answered for as long as [WithOutageTimeout] says, 1 s by default, it
 // returns ErrUnreachable.
 //
 // Callers in one process are served in the order in which they called; processes
 // in the order in which they began to wait, by a queue on the masters (not with
-// [Unfair]). Unlock hands the lock to the next, which has it when a quorum of masters has told it
+// [WithoutFairness]). Unlock hands the lock to the next, which has it when a quorum of masters has told it
 // so, and does not ask again. Should the messages get lost, a timer makes it ask. A lease that was
 // handed is short at first: see [Lease.ValidUntil].
 //
 // With a context of a live lease of this lock, or one made from it, Lock fails at once with
-// [ErrNotReentrant]: it would wait for its own caller. If the lock is [Reentrant], Lock
+// [ErrNotReentrant]: it would wait for its own caller. If the lock has [WithReentry], Lock
 // returns a second lease on the same hold instead, see [Lease.Reenter]. Which goroutine
 // calls does not matter. With a context of a lease that is over Lock fails with that
 // lease's error, because the caller believes that it holds the lock.
@@ -345,7 +345,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 		if ctx.Err() != nil {
 			return nil, "", gaveUp(ctx, m.l, nil)
 		}
-		return nil, "", fmt.Errorf("%w: %q: the context is that of its lease; use that lease (LeaseFrom), a context without it, or the option Reentrant", ErrNotReentrant, m.l.Name)
+		return nil, "", fmt.Errorf("%w: %q: the context is that of its lease; use that lease (LeaseFrom), a context without it, or the option WithReentry", ErrNotReentrant, m.l.Name)
 	case held.Mode == m.l.Mode:
 		return outer, "", nil
 	case held.Mode == protocol.Read && m.l.Mode == protocol.Write:

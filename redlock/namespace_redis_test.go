@@ -13,8 +13,9 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // userOf gives all masters a user with the rights of the namespace and no others, and returns URLs that log in as it.
@@ -99,9 +100,7 @@ func TestNamespace_usersOfTwo_shareNothing(t *testing.T) {
 	stuck := locked(t, one.Mutex("stuck"))
 	settled(t, stuck, 3)
 	noErr(t, two.ForceUnlock(t.Context(), "stuck", stuck.Holder()))
-	if n := len(ms.keys("redlock:ns:team-a:redlock:barred:{stuck}:*")); n != 3 {
-		t.Errorf("barred on %d masters", n)
-	}
+	soon(t, "barred on all masters", func() bool { return len(ms.keys("redlock:ns:team-a:redlock:barred:{stuck}:*")) == 3 })
 	for i, d := range ms.direct {
 		log, err := d.Do(t.Context(), "acl", "log").Slice()
 		noErr(t, err)
@@ -171,9 +170,9 @@ func TestNamespace_badName_refusedWithTheRemedy(t *testing.T) {
 		string([]byte{'a', 0xff}): {"letters"},
 	} {
 		wantNotOpened(t, urls, redlock.ErrConfig, words, redlock.WithNamespace(ns))
-		wantIs(t, redlock.Init(t.Context(), list(urls, redlock.WithNamespace(ns)), nil), redlock.ErrConfig)
+		wantIs(t, admin.Init(t.Context(), list(urls, redlock.WithNamespace(ns)), nil), redlock.ErrConfig)
 	}
-	err := redlock.Reconfigure(t.Context(), list(urls, redlock.WithNamespace("a")), list(urls[:1], redlock.WithNodeCount(1), redlock.WithNamespace("b")), nil)
+	err := admin.Reconfigure(t.Context(), list(urls, redlock.WithNamespace("a")), list(urls[:1], redlock.WithNodeCount(1), redlock.WithNamespace("b")), nil)
 	wantIs(t, err, redlock.ErrConfig)
 	wantText(t, err, `"a" and "b"`)
 }

@@ -63,7 +63,7 @@ func TestNamespace_sameName_threeLocks(t *testing.T) {
 func TestNamespace_locksAndForceUnlock_ownOnly(t *testing.T) {
 	simulateWith(t, 3, func(t *testing.T, c *cluster) {
 		var clients []*redlock.Client
-		for _, opts := range [][]redlock.Option{nil, {redlock.WithNamespace("a"), redlock.WithOwner("billing")}} {
+		for _, opts := range [][]redlock.Option{nil, {redlock.WithNamespace("a"), redlock.WithClientName("billing")}} {
 			c.init(opts...)
 			clients = append(clients, c.client(opts...).Client.Client)
 		}

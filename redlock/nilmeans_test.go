@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/flight"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/election"
 )
 
 // The holder hands its lease off, and another process adopts it, after ForceUnlock has seen the holder's votes and
@@ -32,7 +32,7 @@ func TestForceUnlock_leaseAdoptedMeanwhile_saysWhoHasIt(t *testing.T) {
 		forced := make(chan error, 1)
 		go func() { forced <- operator.ForceUnlock(context.Background(), "x", lease.Holder()) }()
 		time.Sleep(10 * time.Millisecond)
-		ticket, err := lease.Handoff(t.Context())
+		ticket, err := lease.Transfer(t.Context())
 		wantErr(t, err, nil)
 		adopted, err := b.Adopt(t.Context(), ticket)
 		wantErr(t, err, nil)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -14,10 +15,10 @@ import (
 func (c *Client) trip() time.Duration {
 	var all [64]time.Duration
 	trips := all[:0]
-	for _, t := range c.nodes {
+	for _, t := range c.masters.Nodes {
 		trips = append(trips, t.Trip())
 	}
-	return protocol.QuorumTrip(trips, c.need)
+	return protocol.QuorumTrip(trips, c.masters.Need)
 }
 
 // timeout is how long the client waits for masters that do not answer: see WithNodeTimeout. A longer wait makes no lock unsafe, because
@@ -27,12 +28,12 @@ func (c *Client) timeout() time.Duration {
 		return c.nodeTimeout
 	}
 	near := 0 // masters so near that their trips change nothing, as most are
-	for _, t := range c.nodes {
+	for _, t := range c.masters.Nodes {
 		if trip := t.Trip(); trip > 0 && protocol.TripsToWait*trip <= c.nodeTimeout {
 			near++
 		}
 	}
-	if near >= c.need {
+	if near >= c.masters.Need {
 		return c.nodeTimeout
 	}
 	return c.farTimeout()
@@ -40,7 +41,7 @@ func (c *Client) timeout() time.Duration {
 
 //go:noinline // what trip needs would be on the stacks of the goroutines that wait in Lock
 func (c *Client) farTimeout() time.Duration {
-	return protocol.NodeTimeout(c.trip(), c.nodeTimeout, c.lock.ttl/time.Duration(len(c.nodes)))
+	return protocol.NodeTimeout(c.trip(), c.nodeTimeout, c.lock.ttl/time.Duration(len(c.masters.Nodes)))
 }
 
 // sayIfFar logs once that the masters are too far away for the timeout, and again after they were near.
@@ -60,7 +61,7 @@ func (k *keeper) sayIfFar() {
 			c.logPanic("the handler of the logger", p)
 		}
 	}()
-	c.logger.LogAttrs(context.Background(), slog.LevelWarn, "redlock: round trips are too long for the node timeout",
+	logline.Far.To(context.Background(), c.logger,
 		slog.Duration("trip", trip.Round(time.Millisecond)), slog.Duration("node_timeout", timeout), slog.Duration("ttl", c.lock.ttl),
 		slog.String("remedy", "a longer TTL (WithTTL), a longer WithNodeTimeout if that is set, or masters that are nearer"))
 }

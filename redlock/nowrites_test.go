@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // What masters answer to a write that they refuse.
@@ -33,26 +35,26 @@ var (
 // masterStates keeps the last event of each master.
 type masterStates struct {
 	mu   sync.Mutex
-	last map[string]redlock.MasterEvent
+	last map[string]event.Master
 }
 
 func (s *masterStates) observer() redlock.Option {
-	return redlock.WithObserver(&redlock.Observer{Master: func(e redlock.MasterEvent) {
+	return redlock.WithObserver(&event.Observer{Master: func(e event.Master) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.last == nil {
-			s.last = make(map[string]redlock.MasterEvent)
+			s.last = make(map[string]event.Master)
 		}
 		s.last[e.Master] = e
 	}})
 }
 
-func (s *masterStates) of(master string) redlock.MasterEvent {
+func (s *masterStates) of(master string) event.Master {
 	synctest.Wait()
 	return s.now(master)
 }
 
-func (s *masterStates) now(master string) redlock.MasterEvent {
+func (s *masterStates) now(master string) event.Master {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last[master]
@@ -83,7 +85,7 @@ func TestSim_mastersRefuseWrites_stateSaysWhy(t *testing.T) {
 				for _, s := range all {
 					for i, m := range []string{"m0", "m1", "m2"} {
 						e := s.of(m)
-						if want := []redlock.MasterState{redlock.MasterRefuses, redlock.MasterRefuses, redlock.MasterVotes}[i]; e.To != want {
+						if want := []event.State{event.MasterRefuses, event.MasterRefuses, event.MasterVotes}[i]; e.To != want {
 							t.Errorf("%s: %v, want %v", m, e.To, want)
 						}
 						if i < 2 {
@@ -103,7 +105,7 @@ func TestSim_mastersRefuseWrites_stateSaysWhy(t *testing.T) {
 				}
 				time.Sleep(2 * time.Second)
 				for _, s := range all { // each by itself, although one of them keeps the clock notes fresh
-					if e := s.of("m1"); e.To != redlock.MasterVotes || s == &states && e.Away < time.Minute {
+					if e := s.of("m1"); e.To != event.MasterVotes || s == &states && e.Away < time.Minute {
 						t.Errorf("the last event is %+v", e)
 					}
 				}
@@ -207,7 +209,7 @@ func TestStatus_masterRefusesWrites(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	full := func(bytes string) { noErr(t, ms.direct[1].ConfigSet(t.Context(), "maxmemory", bytes).Err()) }
 	full("1")
-	err := redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked)
+	err := admin.Init(t.Context(), list(ms.urls()), nil, admin.NothingWasEverLocked)
 	wantIs(t, err, redlock.ErrRefused, node.ErrNoWrites)
 	wantText(t, err, ms.servers[1].Addr(), "OOM", "maxmemory")
 	full("0")
@@ -218,11 +220,11 @@ func TestStatus_masterRefusesWrites(t *testing.T) {
 		if minority {
 			noErr(t, ms.direct[2].ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
 		}
-		s, err := redlock.ReadStatus(t.Context(), list(ms.urls()))
+		s, err := admin.ReadStatus(t.Context(), list(ms.urls()))
 		noErr(t, err)
 		want := map[bool][]string{false: {"nothing can be locked", "OOM", "NOREPLICAS", "min-replicas-to-write"}, true: {"a quorum votes", ms.servers[1].Addr(), "OOM"}}[minority]
 		wantText(t, errors.New(s.Text), want...)
-		if want := map[bool]redlock.Standing{false: redlock.TooFewVote, true: redlock.SomeRecover}[minority]; s.Standing != want {
+		if want := map[bool]admin.Standing{false: admin.TooFewVote, true: admin.SomeRecover}[minority]; s.Standing != want {
 			t.Errorf("%v: %s", s.Standing, s.Text)
 		}
 		for _, m := range s.Masters {
@@ -233,14 +235,14 @@ func TestStatus_masterRefusesWrites(t *testing.T) {
 		}
 	}
 	noErr(t, locked(t, c.Mutex("x")).Unlock(t.Context()))
-	waited := make(chan *redlock.Status, 1)
+	waited := make(chan *admin.Status, 1)
 	go func() {
-		s, _ := redlock.AwaitVotes(t.Context(), list(ms.urls()), func(string, time.Duration) { full("0") })
+		s, _ := admin.AwaitVotes(t.Context(), list(ms.urls()), func(string, time.Duration) { full("0") })
 		waited <- s
 	}()
 	select {
 	case s := <-waited:
-		if s == nil || s.Standing != redlock.AllVote {
+		if s == nil || s.Standing != admin.AllVote {
 			t.Errorf("%+v", s)
 		}
 	case <-time.After(20 * time.Second):

@@ -20,6 +20,7 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // seen is what an Observer was told, a line for each event.
@@ -63,12 +64,12 @@ func kindOf(err error) string {
 	return fmt.Sprint(err)
 }
 
-func (s *seen) observer() *redlock.Observer {
+func (s *seen) observer() *event.Observer {
 	s.votes = make(map[string]int)
-	return &redlock.Observer{
-		Opened: func(c *redlock.Client) { s.add("opened") },
-		Closed: func(*redlock.Client) { s.add("closed") },
-		Waits: func(_ context.Context, e redlock.WaitEvent) {
+	return &event.Observer{
+		Opened: func(event.Client) { s.add("opened") },
+		Closed: func(event.Client) { s.add("closed") },
+		Waits: func(_ context.Context, e event.Wait) {
 			why := "others ahead"
 			if e.Last != nil {
 				why = kindOf(e.Last)
@@ -79,33 +80,33 @@ func (s *seen) observer() *redlock.Observer {
 				s.add("waited %v after %v", e.Waited, e.Before)
 			}
 		},
-		Acquired: func(_ context.Context, e redlock.AcquireEvent) {
+		Acquired: func(_ context.Context, e event.Acquire) {
 			if e.Err != nil {
 				s.add("no %s %s after %v and %d rounds, waited %v: %s", e.Mode, e.Lock, short(e.Took), e.Rounds, e.Waited, kindOf(e.Err))
 				return
 			}
 			s.add("has %s %s after %v and %d rounds, waited %v, token %d, valid %v, holder %v", e.Mode, e.Lock, short(e.Took), e.Rounds, e.Waited, e.Token, short(e.Validity), e.Holder != "")
 		},
-		Voted: func(e redlock.VoteEvent) {
+		Voted: func(e event.Vote) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.votes[e.Master+" "+e.Vote.String()]++
+			s.votes[e.Master+" "+e.Answer.String()]++
 			if e.Handed {
 				s.votes["handed"]++
 			}
 		},
-		Extended: func(e redlock.ExtendEvent) { s.add("extended %s at %v: %s", e.Lock, short(e.Left), kindOf(e.Err)) },
-		Ended: func(e redlock.EndEvent) {
-			s.add("%s %s %s after %v with %v left: %s", e.Mode, e.Lock, e.End, short(e.Held), short(e.Left), kindOf(e.Err))
+		Extended: func(e event.Extend) { s.add("extended %s at %v: %s", e.Lock, short(e.Left), kindOf(e.Err)) },
+		Ended: func(e event.End) {
+			s.add("%s %s %s after %v with %v left: %s", e.Mode, e.Lock, e.Ending, short(e.Held), short(e.Left), kindOf(e.Err))
 		},
-		Unlocked: func(_ context.Context, e redlock.UnlockEvent) {
+		Unlocked: func(_ context.Context, e event.Unlock) {
 			s.add("unlocked %s %s %d: %s", e.Mode, e.Lock, e.Token, kindOf(e.Err))
 		},
-		Master: func(e redlock.MasterEvent) {
+		Master: func(e event.Master) {
 			s.add("%s: %s to %s, left %v, away %v: %s", e.Master, e.From, e.To, short(e.Left), short(e.Away), kindOf(e.Err))
 		},
-		Clock: func(e redlock.ClockEvent) { s.add("clock of %q", e.Master) },
-		Epoch: func(e redlock.EpochEvent) {
+		Clock: func(e event.Clock) { s.add("clock of %q", e.Master) },
+		Epoch: func(e event.Epoch) {
 			s.add("epoch %d %v", e.Number, strings.HasPrefix(e.Epoch, fmt.Sprintf("%d.", e.Number)))
 		},
 	}
@@ -202,7 +203,7 @@ func TestObserver_lost_isToldTheCause(t *testing.T) {
 		simulate(t, func(t *testing.T, c *cluster) {
 			var s seen
 			o := s.observer()
-			a := c.client(redlock.WithObserver(&redlock.Observer{Ended: o.Ended}))
+			a := c.client(redlock.WithObserver(&event.Observer{Ended: o.Ended}))
 			lease := mustLock(t, a.Mutex("x", tc.opts...))
 			time.Sleep(time.Second)
 			tc.lose(c, a)
@@ -221,7 +222,7 @@ func TestObserver_clockOfThisHost_isTold(t *testing.T) {
 		c.init()
 		var s seen
 		o := s.observer()
-		a := c.client(redlock.WithObserver(&redlock.Observer{Ended: o.Ended, Clock: o.Clock, Epoch: o.Epoch}))
+		a := c.client(redlock.WithObserver(&event.Observer{Ended: o.Ended, Clock: o.Clock, Epoch: o.Epoch}))
 		if got := s.take(); len(got) != 1 || !strings.HasSuffix(got[0], " true") {
 			t.Errorf("told %q", got)
 		}
@@ -244,7 +245,7 @@ func TestObserver_master_isToldOfEachState(t *testing.T) {
 		c.init()
 		var s seen
 		o := s.observer()
-		a := c.client(redlock.WithObserver(&redlock.Observer{Master: o.Master, Clock: o.Clock}))
+		a := c.client(redlock.WithObserver(&event.Observer{Master: o.Master, Clock: o.Clock}))
 		time.Sleep(time.Second)
 		s.take()
 		c.masters[1].Crash()
@@ -279,7 +280,7 @@ func TestObserver_master_isToldOfEachState(t *testing.T) {
 func allVote(books []simtest.Balance) bool {
 	for i := range books {
 		for _, state := range books[i].States() {
-			if state != redlock.MasterVotes {
+			if state != event.MasterVotes {
 				return false
 			}
 		}
@@ -351,7 +352,7 @@ func observed(t *testing.T, c *cluster, seed uint64, granted *[2]int) {
 			t.Errorf("seed %d, client %d: %d granted and %d lost; %+v", seed, i, n, lost, stats)
 		}
 		for name, state := range states {
-			if state != redlock.MasterVotes {
+			if state != event.MasterVotes {
 				t.Errorf("seed %d: %s %s", seed, name, state)
 			}
 		}

@@ -11,7 +11,9 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // openLook is how often [Open] asks its nodes whether their masters have answered. The nodes dial
@@ -22,29 +24,29 @@ const openLook = 20 * time.Millisecond
 // error that waiting cannot cure at once.
 func (c *Client) open(ctx context.Context) error {
 	seen := uint64(0) // the masters that had answered at the last look
-	var twice secondLook
+	var twice masters.SecondLook
 	for told := false; ; {
 		a, err := c.answers(ctx)
 		if err != nil {
 			return err
 		}
-		if a.up != seen || a.count >= c.need {
+		if a.up != seen || a.count >= c.masters.Need {
 			seen = a.up
 			out, err := c.keeper.look(ctx)
 			switch {
-			case errors.Is(err, ErrNeedsInit) && ctx.Err() == nil && twice.goOn(c.clock.Elapsed(), c.epoch.terms.MaxTTL):
+			case errors.Is(err, ErrNeedsInit) && ctx.Err() == nil && twice.GoOn(c.clock.Elapsed(), c.epoch.terms.MaxTTL):
 			case err != nil:
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
 				return c.openGaveUp(ctx, a)
-			case a.count >= c.need && c.keeper.saw(&out):
+			case a.count >= c.masters.Need && c.keeper.saw(&out):
 				c.keeper.begin(&out)
 				return nil
 			}
 		}
 		if len(c.tells.opening) > 0 && !told && ctx.Err() == nil {
 			told = true
-			tellOf(ctx, c.tells.opening, OpeningEvent{Answered: a.count, Quorum: c.need, Err: a.errs.ErrorOrNil()})
+			tellOf(ctx, c.tells.opening, event.Opening{Answered: a.count, Quorum: c.masters.Need, Err: a.errs.ErrorOrNil()})
 		}
 		select {
 		case <-time.After(openLook):
@@ -64,9 +66,9 @@ type answers struct {
 // answers asks each node for its master's first answer. It returns an error only if waiting cannot
 // cure it.
 func (c *Client) answers(ctx context.Context) (answers, error) {
-	errs := make([]error, len(c.nodes))
+	errs := make([]error, len(c.masters.Nodes))
 	var g errgroup.Group
-	for i, n := range c.nodes {
+	for i, n := range c.masters.Nodes {
 		g.Go(func() error {
 			errs[i] = n.Ready(ctx)
 			return nil
@@ -81,7 +83,7 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 			a.up |= 1 << i
 			a.count++
 			continue
-		case errors.Is(err, errSameMaster):
+		case errors.Is(err, masters.ErrSame):
 			return a, fmt.Errorf("%w: %w", ErrConfig, err) // the list has one master twice
 		case !c.unusable(i, err):
 		case errors.Is(err, node.ErrDenied):
@@ -91,8 +93,8 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 		}
 		a.errs = multierror.Append(a.errs, err)
 	}
-	if len(c.nodes)-unusable < c.need {
-		return a, fmt.Errorf("%w: %d of %d masters cannot be used until somebody acts, and a quorum is %d: %w", kind, unusable, len(c.nodes), c.need, a.errs)
+	if len(c.masters.Nodes)-unusable < c.masters.Need {
+		return a, fmt.Errorf("%w: %d of %d masters cannot be used until somebody acts, and a quorum is %d: %w", kind, unusable, len(c.masters.Nodes), c.masters.Need, a.errs)
 	}
 	return a, nil
 }
@@ -101,12 +103,7 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 // the master: its rights, its policy or its role. A minority of such masters costs what a minority
 // of dead ones does.
 func (c *Client) unusable(i int, err error) bool {
-	return isUnusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(c.nodes[i]))
-}
-
-// isUnusable is unusable for a master that is not behind failover.
-func isUnusable(err error) bool {
-	return errors.Is(err, node.ErrDenied) || errors.Is(err, node.ErrReplica) || errors.Is(err, node.ErrEviction) || errors.Is(err, node.ErrHidden)
+	return masters.Unusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(c.masters.Nodes[i]))
 }
 
 // behindFailover says whether n finds its master through Sentinel or Cluster, and may reach a
@@ -118,9 +115,9 @@ func behindFailover(n node.Node) bool {
 
 // openGaveUp is the error of Open when ctx ended.
 func (c *Client) openGaveUp(ctx context.Context, a answers) error {
-	if a.count >= c.need {
+	if a.count >= c.masters.Need {
 		return fmt.Errorf("redlock: opening was given up: %w", contextError(ctx))
 	}
 	return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
-		ErrUnreachable, a.count, len(c.nodes), c.need, contextError(ctx), a.errs)
+		ErrUnreachable, a.count, len(c.masters.Nodes), c.masters.Need, contextError(ctx), a.errs)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // opening opens a client whose messages to and from some masters take this long in the first moments.
@@ -85,13 +86,13 @@ func TestSim_open_allRestartedAndAClientLives_noOperatorIsCalled(t *testing.T) {
 		wantErr(t, mustLock(t, a.Mutex("x")).Unlock(t.Context()), nil)
 		slow("status")
 		clk := clock.Monotonic()
-		list := redlock.List{Options: []redlock.Option{redlock.WithClock(clk)}}
+		list := admin.List{Options: []redlock.Option{redlock.WithClock(clk)}}
 		for _, m := range c.masters {
 			n := m.Node(node.Config{Clock: clk})
 			defer n.Close()
 			list.Nodes = append(list.Nodes, n)
 		}
-		if s, err := redlock.ReadStatus(t.Context(), list); err != nil || s.Standing != redlock.TooFewVote {
+		if s, err := admin.ReadStatus(t.Context(), list); err != nil || s.Standing != admin.TooFewVote {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})

@@ -11,14 +11,15 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // Defaults of the settings.
 const (
-	DefaultTTL         = 10 * time.Second
-	DefaultNodeTimeout = protocol.DefaultNodeTimeout // 150 ms
-	DefaultMaxTTL      = 30 * time.Second
-	DefaultPatience    = time.Second
+	DefaultTTL           = 10 * time.Second
+	DefaultNodeTimeout   = protocol.DefaultNodeTimeout // 150 ms
+	DefaultMaxTTL        = 30 * time.Second
+	DefaultOutageTimeout = time.Second
 
 	// minTTL is the shortest TTL. With a shorter TTL, drift and one round trip leave no
 	// validity.
@@ -56,7 +57,7 @@ type settings struct {
 	logger       *slog.Logger
 	owner        string // what others are told of this client; empty: nothing
 	ownerSet     bool
-	told         []Observer // what the client does
+	told         []event.Observer // what the client does
 	node         node.Config
 	namespace    protocol.Namespace
 	namespaceSet bool // WithNamespace was given
@@ -79,7 +80,7 @@ type lockSettings struct {
 
 func defaults() settings {
 	return settings{
-		lock:        lockSettings{ttl: DefaultTTL, patience: DefaultPatience},
+		lock:        lockSettings{ttl: DefaultTTL, patience: DefaultOutageTimeout},
 		nodeTimeout: DefaultNodeTimeout,
 		maxTTL:      DefaultMaxTTL,
 		drift:       clock.DefaultDrift(),
@@ -145,7 +146,7 @@ func WithMaxHold(d time.Duration) LockOption {
 // knew it: such a master votes for others, once it has waited as after a restart. So a d that is longer than the maximum TTL needs
 // masters that keep their data. A change of masters ([Reconfigure]) and [Client.ForceUnlock] end a rest. A Redisson client does not know rests, and can take the lock.
 //
-// A [Reentrant] lock counts d from its first lease. Only a [Mutex] can have a minimum hold: calls of an [RWMutex] fail
+// A lock with [WithReentry] counts d from its first lease. Only a [Mutex] can have a minimum hold: calls of an [RWMutex] fail
 // with [ErrConfig], and so does [Open] when WithMinHold is to be a client's default.
 func WithMinHold(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minHold = d })
@@ -159,33 +160,33 @@ func WithMinValidity(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.minValidity = d })
 }
 
-// Unfair lets a waiting Lock take the lock whenever it is free, past callers that have waited
+// WithoutFairness lets a waiting Lock take the lock whenever it is free, past callers that have waited
 // longer. A release hands the lock to the first in the masters' queue, so while anybody waits it is
 // free only when a holder has died, or when the first could not be handed it (a reader, a TTL below
 // 3 s). Default: the masters grant the lock in the order of
 // the queue.
-func Unfair() LockOption {
+func WithoutFairness() LockOption {
 	return lockOption(func(s *lockSettings) { s.unfair = true })
 }
 
-// Reentrant allows re-entry. If Lock, TryLock or Do is called with the context of a live lease
+// WithReentry allows re-entry. If Lock, TryLock or Do is called with the context of a live lease
 // of the same lock, it returns a second lease on the same hold at once: see [Lease.Reenter].
 // Default: such a call fails at once with [ErrNotReentrant].
 //
 // Every goroutine that has the context can re-enter. Do not give the context to goroutines
 // that must exclude each other. The option of the Mutex that is called decides. The options
 // that the first lease was taken with do not matter.
-func Reentrant() LockOption {
+func WithReentry() LockOption {
 	return lockOption(func(s *lockSettings) { s.reentrant = true })
 }
 
-// WithPatience sets how long a Lock goes on while no quorum of masters answers. After that
+// WithOutageTimeout sets how long a Lock goes on while no quorum of masters answers. After that
 // Lock returns [ErrUnreachable]. Default 1 s. The range is 0 to a year. With 0, the first round
 // without a quorum ends the wait. The time counts from the call of Lock or from the
 // beginning of the outage, whichever is later.
 //
 // Patience does not concern masters that answer, but recover or refuse: see [Mutex.Lock].
-func WithPatience(d time.Duration) LockOption {
+func WithOutageTimeout(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.patience = d })
 }
 
@@ -302,7 +303,7 @@ func WithLogger(l *slog.Logger) Option {
 	return clientOption(func(s *settings) { s.logger = l })
 }
 
-// WithOwner labels the client, for people: "billing/pod-7". [Client.Inspect] shows the label of a
+// WithClientName labels the client, for people: "billing/pod-7". [Client.Inspect] shows the label of a
 // holder and of a waiter, and the client's connections have it as their name on the masters (CLIENT
 // LIST). A TryLock of this client that fails with [ErrHeld] asks the masters for the holder's label,
 // which costs a trip: see Owner of [RoundError]. A Lock whose time is over always asks who has the
@@ -311,7 +312,7 @@ func WithLogger(l *slog.Logger) Option {
 // A label is 1 to 128 bytes of printable ASCII without spaces. It need not be unique, and proves
 // nothing. The client tells it to each master when it connects, and every 15 to 20 s. It is not in
 // the locks: a lock and unlock cost the same with it.
-func WithOwner(label string) Option {
+func WithClientName(label string) Option {
 	return clientOption(func(s *settings) { s.owner, s.ownerSet = label, true })
 }
 
@@ -373,7 +374,7 @@ func (s *settings) check() error {
 func checkOwner(label string) error {
 	switch {
 	case label == "":
-		return fmt.Errorf("%w: an empty owner; leave WithOwner out for none", ErrConfig)
+		return fmt.Errorf("%w: an empty owner; leave WithClientName out for none", ErrConfig)
 	case len(label) > maxOwner:
 		return fmt.Errorf("%w: owner of %d bytes: want %d or fewer", ErrConfig, len(label), maxOwner)
 	}
@@ -433,3 +434,13 @@ func (l *lockSettings) every() time.Duration {
 
 // margin is how long before the end of validity the holder is told that the lease is lost.
 func (l *lockSettings) margin() time.Duration { return l.ttl/100 + time.Millisecond }
+
+// WithObserver has o told what the client does. Given several times, all of them are told, in that
+// order. The client copies o. Default: nobody. A nil o changes nothing.
+func WithObserver(o *event.Observer) Option {
+	return clientOption(func(s *settings) {
+		if o != nil {
+			s.told = append(s.told[:len(s.told):len(s.told)], *o)
+		}
+	})
+}

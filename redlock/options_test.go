@@ -26,7 +26,7 @@ func FuzzOptions(f *testing.F) {
 		factor float64, constant int64, nodeCount int) {
 		drift := clock.Drift{Factor: factor, Constant: time.Duration(constant)}
 		lockOptions := []LockOption{WithRenewal(time.Duration(every)), WithTTL(time.Duration(ttl)), WithMaxHold(time.Duration(maxHold)),
-			WithMinValidity(time.Duration(minValidity)), WithoutRenewal(), Unfair(), WithPatience(time.Duration(maxHold)), Reentrant()}
+			WithMinValidity(time.Duration(minValidity)), WithoutRenewal(), WithoutFairness(), WithOutageTimeout(time.Duration(maxHold)), WithReentry()}
 		options := []Option{WithMaxTTL(time.Duration(maxTTL)), WithNodeTimeout(time.Duration(nodeTimeout)), WithDrift(drift),
 			WithNodeCount(nodeCount), WithUnsafeRecoveryOff()}
 		given := []any{masters, time.Duration(every), time.Duration(ttl).Truncate(time.Millisecond), time.Duration(maxHold), time.Duration(minValidity),
@@ -137,7 +137,7 @@ func TestWithMaxTTL_belowTheDefault_lowersIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := &Client{settings: s}
-		for _, m := range []*Mutex{c.Mutex("a"), c.Mutex("b", Unfair())} {
+		for _, m := range []*Mutex{c.Mutex("a"), c.Mutex("b", WithoutFairness())} {
 			if m.check() != nil || m.ls.ttl != tc.want || m.ls.every() >= tc.want {
 				t.Errorf("TTL %v, renewed every %v, %v; want %v", m.ls.ttl, m.ls.every(), m.check(), tc.want)
 			}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -384,7 +384,7 @@ func TestSim_allMastersDown_allCallersHearAtOnce(t *testing.T) {
 							if !errors.Is(err, redlock.ErrUnreachable) {
 								t.Errorf("caller %d: %v", i, err)
 							}
-							if waited := time.Since(start); i >= 20 && waited < redlock.DefaultPatience+500*time.Millisecond {
+							if waited := time.Since(start); i >= 20 && waited < redlock.DefaultOutageTimeout+500*time.Millisecond {
 								t.Errorf("caller %d came after 500ms and lost its patience after %v", i, waited)
 							}
 							for took := int64(time.Since(start)); took > last.Load(); {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -20,7 +21,7 @@ const (
 	introduceEvery, introducedFor = 20 * time.Second, time.Minute
 )
 
-// introducer tells the masters the label of a client that has one (WithOwner).
+// introducer tells the masters the label of a client that has one (WithClientName).
 type introducer struct {
 	c *Client
 
@@ -33,7 +34,7 @@ func (in *introducer) begin() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.c.owner != "" && !in.closed {
-		for i := range in.c.nodes {
+		for i := range in.c.masters.Nodes {
 			in.tell(i) // so that the label is there before the first vote
 		}
 		in.timer = time.AfterFunc(introduceEvery, in.again)
@@ -46,7 +47,7 @@ func (in *introducer) again() {
 	if in.closed {
 		return
 	}
-	for i := range in.c.nodes {
+	for i := range in.c.masters.Nodes {
 		in.tell(i)
 	}
 	in.timer.Reset(introduceEvery - in.c.jitter(introduceEvery/4)) // clients that started together must not send together
@@ -59,7 +60,7 @@ func (in *introducer) tell(i int) {
 		return
 	}
 	now := c.clock.Elapsed()
-	c.nodes[i].Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{Kind: protocol.Introduce, Holder: c.id, Owner: c.owner,
+	c.masters.Nodes[i].Submit(&protocol.Op{To: quorum.Ignore{}, Request: &protocol.Request{Kind: protocol.Introduce, Holder: c.id, Owner: c.owner,
 		TTL: max(introducedFor, 2*c.maxTTL), Start: now, Deadline: now + introduceEvery}})
 }
 
@@ -77,21 +78,21 @@ func (in *introducer) close() {
 // others may have it.
 func (c *Client) nameHolder(ctx context.Context, l *protocol.Lock, round *RoundError, timeout time.Duration) *RoundError {
 	began := c.clock.Elapsed()
-	q := c.poll(c.all, c.need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: began, Deadline: began + timeout})
-	defer q.done()
-	q.await(ctx, timeout)
+	q := c.masters.Poll(c.masters.All, c.masters.Need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: began, Deadline: began + timeout})
+	defer q.Done()
+	q.Await(ctx, timeout)
 	named := *round
-	if in := (Inspection{Quorum: c.need}); named.Holder == "" {
-		if in.read(q.replies()); len(in.Holders) == 0 && !in.Free {
-			q.hear(ctx, everybody, timeout-(c.clock.Elapsed()-began)) // the others may tell
-			in.read(q.replies())
+	if in := (Inspection{Quorum: c.masters.Need}); named.Holder == "" {
+		if in.read(q.Replies()); len(in.Holders) == 0 && !in.Free {
+			q.Hear(ctx, quorum.Everybody, timeout-(c.clock.Elapsed()-began)) // the others may tell
+			in.read(q.Replies())
 		}
 		if len(in.Holders) == 0 {
 			return round
 		}
 		named.Holder = in.Holders[0].ID
 	}
-	for _, r := range q.replies() {
+	for _, r := range q.Replies() {
 		if r.Inspected == nil {
 			continue
 		}

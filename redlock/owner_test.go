@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -44,10 +44,10 @@ func (c *cluster) waits(opts ...redlock.Option) (got chan *redlock.Lease) {
 
 func TestInspect_othersWait_namedInTheirOrder(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a, b := c.client(redlock.WithOwner("billing/1")), c.client()
+		a, b := c.client(redlock.WithClientName("billing/1")), c.client()
 		lease := mustLock(t, a.Mutex("x"))
 		began := time.Now()
-		c.waits(redlock.WithOwner("shop/1"))
+		c.waits(redlock.WithClientName("shop/1"))
 		c.waits()
 		for _, m := range c.masters { // the place of a client that died
 			wantErr(t, m.Do(func(db *nodetest.DB) {
@@ -76,7 +76,7 @@ func TestInspect_othersWait_namedInTheirOrder(t *testing.T) {
 // The labels stay while the clients live, and for a while after: a holder that died has one.
 func TestWithOwner_clientLivesOn_masterKeepsTheLabel(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a, b := c.client(redlock.WithOwner("billing/1")), c.client()
+		a, b := c.client(redlock.WithClientName("billing/1")), c.client()
 		mustLock(t, a.Mutex("x"))
 		time.Sleep(10 * time.Minute)
 		if in := inspected(t, b); in.Holders[0].Owner != "billing/1" {
@@ -97,12 +97,12 @@ func TestWithOwner_clientLivesOn_masterKeepsTheLabel(t *testing.T) {
 
 func TestTryLock_held_namesTheOwnerToThoseWhoHaveALabel(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
-		a := c.client(redlock.WithOwner("billing/1"))
+		a := c.client(redlock.WithClientName("billing/1"))
 		lease := mustLock(t, a.Mutex("x"))
 		for _, tc := range []struct {
 			by    *member
 			owner string
-		}{{c.client(redlock.WithOwner("shop/1")), "billing/1"}, {c.client(), ""}} {
+		}{{c.client(redlock.WithClientName("shop/1")), "billing/1"}, {c.client(), ""}} {
 			var asked atomic.Int64
 			for _, way := range tc.by.Ways {
 				way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
@@ -122,7 +122,7 @@ func TestTryLock_held_namesTheOwnerToThoseWhoHaveALabel(t *testing.T) {
 			}
 		}
 		// Where the masters do not answer the second question, the error is that of the first.
-		by := c.client(redlock.WithOwner("shop/2"))
+		by := c.client(redlock.WithClientName("shop/2"))
 		for _, way := range by.Ways {
 			way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
 				if cmd.Name == "inspect" {
@@ -141,8 +141,8 @@ func TestTryLock_held_namesTheOwnerToThoseWhoHaveALabel(t *testing.T) {
 }
 
 func TestWithOwner_badLabel_isRefused(t *testing.T) {
-	for label, says := range map[string]string{"": "leave WithOwner out", "a b": `"a b"`, "pod\n7": "printable", "käse": "'ä'", strings.Repeat("x", 129): "129 bytes"} {
-		wantNotOpened(t, []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"}, redlock.ErrConfig, []string{says}, redlock.WithOwner(label))
+	for label, says := range map[string]string{"": "leave WithClientName out", "a b": `"a b"`, "pod\n7": "printable", "käse": "'ä'", strings.Repeat("x", 129): "129 bytes"} {
+		wantNotOpened(t, []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"}, redlock.ErrConfig, []string{says}, redlock.WithClientName(label))
 	}
 }
 
@@ -152,7 +152,7 @@ func TestWithOwner_realMasters_connectionsAreNamed(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	c := ms.begin(redlock.WithOwner("billing/pod-7"))
+	c := ms.begin(redlock.WithClientName("billing/pod-7"))
 	ctx := t.Context()
 	lease := locked(t, c.Mutex("x"))
 	settled(t, lease, 3)
@@ -178,7 +178,7 @@ func TestWithOwner_realMasters_connectionsAreNamed(t *testing.T) {
 	noErr(t, lease.Unlock(ctx))
 	noErr(t, <-got)
 	few := slices.DeleteFunc(rightsOf(""), func(r any) bool { return r == "+client|setname" })
-	other, err := redlock.Open(ctx, limited(ms, few...), redlock.WithOwner("shop/pod-1"), redlock.WithNodeTimeout(time.Second))
+	other, err := redlock.Open(ctx, limited(ms, few...), redlock.WithClientName("shop/pod-1"), redlock.WithNodeTimeout(time.Second))
 	noErr(t, err)
 	defer other.Close()
 	unnamed := locked(t, other.Mutex("x"))

@@ -12,8 +12,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // withUser returns URLs of the masters for a user, who is made on each with the password.
@@ -71,12 +72,12 @@ func TestMaster_turnsAwayARunningClient_stateSaysWhy(t *testing.T) {
 		c, err := redlock.Open(ctx, tc.urls, redlock.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))), states.observer())
 		cancel()
 		noErr(t, err)
-		soon(t, "m2 votes", func() bool { return states.now(m2).To == redlock.MasterVotes })
+		soon(t, "m2 votes", func() bool { return states.now(m2).To == event.MasterVotes })
 		tc.spoil()
 		ms.killOthers(2)
 		soon(t, tc.name+": the state is refuses", func() bool {
 			noErr(t, locked(t, c.Mutex("x")).Unlock(t.Context())) // an idle client would notice later
-			return states.now(m2).To == redlock.MasterRefuses
+			return states.now(m2).To == event.MasterRefuses
 		})
 		for _, says := range tc.says {
 			if why := states.now(m2).Err; !strings.Contains(why.Error(), says) {
@@ -87,7 +88,7 @@ func TestMaster_turnsAwayARunningClient_stateSaysWhy(t *testing.T) {
 			t.Errorf("%s: the log says\n%s", tc.name, log.String())
 		}
 		tc.mend()
-		soon(t, tc.name+": m2 votes again", func() bool { return states.now(m2).To == redlock.MasterVotes })
+		soon(t, tc.name+": m2 votes again", func() bool { return states.now(m2).To == event.MasterVotes })
 		noErr(t, c.Close())
 	}
 }
@@ -100,8 +101,8 @@ func TestRotation_ofPasswords_noLockIsLost(t *testing.T) {
 	initAt(t, ms.urls())
 	old := ms.withUser("locker", "first")
 	var refused atomic.Int32
-	watch := redlock.WithObserver(&redlock.Observer{Master: func(e redlock.MasterEvent) {
-		if e.To == redlock.MasterRefuses {
+	watch := redlock.WithObserver(&event.Observer{Master: func(e event.Master) {
+		if e.To == event.MasterRefuses {
 			refused.Add(1)
 		}
 	}})

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // printed is what go-redis prints by itself, for all clients of the process.
@@ -53,8 +54,8 @@ func TestClose_slowLane_goRedisPrintsNothing(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) { // the lane has its answer, and is held up before it goes on
 			f := farMasters(t, 3, 0)
-			c := f.open(redlock.WithNodeTimeout(10*time.Millisecond), redlock.WithObserver(&redlock.Observer{
-				Voted: func(redlock.VoteEvent) { time.Sleep(50 * time.Millisecond) },
+			c := f.open(redlock.WithNodeTimeout(10*time.Millisecond), redlock.WithObserver(&event.Observer{
+				Voted: func(event.Vote) { time.Sleep(50 * time.Millisecond) },
 			}))
 			go func() { _, _ = c.Mutex("x").TryLock(t.Context()) }()
 			time.Sleep(time.Millisecond)

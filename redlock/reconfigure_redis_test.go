@@ -13,8 +13,9 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // quick are settings under which a wait lasts half a second.
@@ -85,9 +86,9 @@ func keepLocking(name string, stop <-chan struct{}, clients ...*redlock.Client) 
 }
 
 // reconfigure moves from one list to another.
-func reconfigure(t testing.TB, from, to redlock.List) {
+func reconfigure(t testing.TB, from, to admin.List) {
 	t.Helper()
-	noErr(t, redlock.Reconfigure(t.Context(), from, to, nil))
+	noErr(t, admin.Reconfigure(t.Context(), from, to, nil))
 }
 
 func TestReconfigure_otherMembers_noTwoMajoritiesAndTokensGrow(t *testing.T) {
@@ -148,7 +149,7 @@ func TestReconfigure_otherMembers_noTwoMajoritiesAndTokensGrow(t *testing.T) {
 				if in := strings.Contains(err.Error(), ms.servers[to[len(to)-1]].Addr()); !in {
 					t.Errorf("the new epoch is told as %v", err)
 				}
-				wantIs(t, redlock.Init(t.Context(), list(ms.pick(0, 1, 2), quick...), nil), redlock.ErrConfig)
+				wantIs(t, admin.Init(t.Context(), list(ms.pick(0, 1, 2), quick...), nil), redlock.ErrConfig)
 				noErr(t, after.Unlock(t.Context()))
 			})
 		})
@@ -179,7 +180,7 @@ func TestReconfigure_otherMaxTTL_oldClientsRefused(t *testing.T) {
 			return strings.Contains(err.Error(), "maximum TTL 5s")
 		})
 		wantNotOpened(t, ms.urls(), redlock.ErrConfig, []string{"maximum TTL 5s"}, quick...)
-		noErr(t, redlock.Init(t.Context(), list(ms.urls(), longer...), nil))
+		noErr(t, admin.Init(t.Context(), list(ms.urls(), longer...), nil))
 	})
 }
 
@@ -195,7 +196,7 @@ func TestReconfigure_interrupted_anotherProcessGoesOn(t *testing.T) {
 		from, to := list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...)
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), quickWait/2)
-			err := redlock.Reconfigure(ctx, from, to, nil)
+			err := admin.Reconfigure(ctx, from, to, nil)
 			cancel()
 			wantIs(t, err, context.DeadlineExceeded)
 		}
@@ -212,15 +213,15 @@ func TestReconfigure_interrupted_anotherProcessGoesOn(t *testing.T) {
 			t.Errorf("%v is no ErrUnfinished", err)
 		}
 		wantText(t, err, "being changed", "redlock reconfigure", ms.servers[4].Addr())
-		s, err := redlock.ReadStatus(t.Context(), from)
+		s, err := admin.ReadStatus(t.Context(), from)
 		noErr(t, err)
-		if s.Standing != redlock.Changing || s.Change == nil || s.Change.Who == "" || !strings.Contains(s.Change.To, ms.servers[4].Addr()) {
+		if s.Standing != admin.Changing || s.Change == nil || s.Change.Who == "" || !strings.Contains(s.Change.To, ms.servers[4].Addr()) {
 			t.Errorf("%v: %+v", s.Standing, s.Change)
 		}
 		// Another goal cannot take over, and it is too late to cancel.
-		wantIs(t, redlock.Reconfigure(t.Context(), from, list(ms.pick(0, 1, 4), quick...), nil), redlock.ErrUnfinished)
-		wantIs(t, redlock.CancelReconfigure(t.Context(), from), redlock.ErrUnfinished)
-		wantIs(t, redlock.Init(t.Context(), from, nil), redlock.ErrUnfinished)
+		wantIs(t, admin.Reconfigure(t.Context(), from, list(ms.pick(0, 1, 4), quick...), nil), redlock.ErrUnfinished)
+		wantIs(t, admin.Cancel(t.Context(), from), redlock.ErrUnfinished)
+		wantIs(t, admin.Init(t.Context(), from, nil), redlock.ErrUnfinished)
 
 		reconfigure(t, from, to)
 		c := openAt(t, ms.pick(2, 3, 4), quick...)
@@ -242,10 +243,10 @@ func TestCancel_beforeAMajorityStopped_locksGoOn(t *testing.T) {
 		initAt(t, ms.pick(0, 1, 2), quick...)
 		old := openAt(t, ms.pick(0, 1, 2), quick...)
 		from, to := list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...)
-		noErr(t, redlock.CancelReconfigure(t.Context(), from)) // nothing to cancel
+		noErr(t, admin.Cancel(t.Context(), from)) // nothing to cancel
 		noErr(t, ms.servers[4].Kill())
-		wantIs(t, redlock.Reconfigure(t.Context(), from, to, nil), redlock.ErrUnreachable)
-		noErr(t, redlock.CancelReconfigure(t.Context(), from))
+		wantIs(t, admin.Reconfigure(t.Context(), from, to, nil), redlock.ErrUnreachable)
+		noErr(t, admin.Cancel(t.Context(), from))
 		noErr(t, locked(t, old.Mutex("x")).Unlock(t.Context()))
 		noErr(t, ms.servers[4].Restart(t.Context()))
 		reconfigure(t, from, to)
@@ -341,14 +342,14 @@ func TestReconfigure_membersDown(t *testing.T) {
 		ms := startMasters(t, 5, localredis.Config{})
 		initAt(t, ms.pick(0, 1, 2), quick...)
 		from := openAt(t, ms.pick(0, 1, 2), quick...)
-		lists := func() (from, to redlock.List) {
+		lists := func() (from, to admin.List) {
 			return list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...)
 		}
 
 		// A new one: nothing has happened yet.
 		noErr(t, ms.servers[4].Kill())
 		a, b := lists()
-		err := redlock.Reconfigure(t.Context(), a, b, nil)
+		err := admin.Reconfigure(t.Context(), a, b, nil)
 		wantIs(t, err, redlock.ErrUnreachable)
 		wantText(t, err, ms.servers[4].Addr())
 		noErr(t, locked(t, from.Mutex("still")).Unlock(t.Context()))
@@ -394,7 +395,7 @@ func TestReconfigure_majorityLost_refusedWithWhatToDo(t *testing.T) {
 	ms := startMasters(t, 5, localredis.Config{})
 	initAt(t, ms.pick(0, 1, 2), quick...)
 	ms.each([]int{1, 2}, flush)
-	err := redlock.Reconfigure(t.Context(), list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...), nil)
+	err := admin.Reconfigure(t.Context(), list(ms.pick(0, 1, 2), quick...), list(ms.pick(2, 3, 4), quick...), nil)
 	wantIs(t, err, redlock.ErrUnreachable)
 	wantText(t, err, "status --wait", ms.servers[1].Addr())
 }
@@ -404,13 +405,13 @@ func TestReconfigure_senseless_refused(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	from := list(ms.urls())
 	unsafe := list(ms.urls(), redlock.WithUnsafeRecoveryOff())
-	wantIs(t, redlock.Reconfigure(t.Context(), unsafe, from, nil), redlock.ErrConfig)
+	wantIs(t, admin.Reconfigure(t.Context(), unsafe, from, nil), redlock.ErrConfig)
 	c := ms.begin()
-	err := redlock.Reconfigure(t.Context(), from, from, nil)
+	err := admin.Reconfigure(t.Context(), from, from, nil)
 	wantIs(t, err, redlock.ErrConfig)
 	wantText(t, err, "nothing to change")
-	wantIs(t, redlock.Reconfigure(t.Context(), from, unsafe, nil), redlock.ErrConfig)
-	wantIs(t, redlock.Reconfigure(t.Context(), from, list(nil), nil), redlock.ErrConfig)
-	wantIs(t, redlock.Reconfigure(t.Context(), from, list(ms.urls(), redlock.WithFixedMasters()), nil), redlock.ErrConfig)
+	wantIs(t, admin.Reconfigure(t.Context(), from, unsafe, nil), redlock.ErrConfig)
+	wantIs(t, admin.Reconfigure(t.Context(), from, list(nil), nil), redlock.ErrConfig)
+	wantIs(t, admin.Reconfigure(t.Context(), from, list(ms.urls(), redlock.WithFixedMasters()), nil), redlock.ErrConfig)
 	noErr(t, locked(t, c.Mutex("still")).Unlock(t.Context()))
 }

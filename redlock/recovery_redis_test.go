@@ -17,8 +17,9 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/stall"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 func flush(d *redis.Client) error { return d.FlushAll(context.Background()).Err() }
@@ -31,13 +32,13 @@ func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	wantNotOpened(t, ms.urls(), redlock.ErrNeedsInit, []string{"redlock init", ms.servers[0].Addr()})
 	start := time.Now()
-	noErr(t, redlock.Init(t.Context(), list(ms.urls(), quick...), nil))
+	noErr(t, admin.Init(t.Context(), list(ms.urls(), quick...), nil))
 	if d := time.Since(start); d < quickWait {
 		t.Errorf("nobody said that nothing was ever locked, and Init took %v", d)
 	}
 	c := ms.open(quick...)
 	noErr(t, locked(t, c.Mutex("first")).Unlock(t.Context()))
-	noErr(t, redlock.Init(t.Context(), list(ms.urls(), quick...), nil)) // does nothing
+	noErr(t, admin.Init(t.Context(), list(ms.urls(), quick...), nil)) // does nothing
 	noErr(t, locked(t, c.Mutex("first")).Unlock(t.Context()))
 }
 
@@ -89,15 +90,15 @@ func TestInit_severalAtOnce_allSucceed(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if err := redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked); err != nil {
+				if err := admin.Init(t.Context(), list(ms.urls()), nil, admin.NothingWasEverLocked); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil))
+		noErr(t, admin.Init(t.Context(), list(ms.urls()), nil))
 		soon(t, "all masters vote", func() bool {
-			_ = redlock.Init(t.Context(), list(ms.urls()), nil)
+			_ = admin.Init(t.Context(), list(ms.urls()), nil)
 			return ms.phase(0) == membership.Voting && ms.phase(1) == membership.Voting && ms.phase(2) == membership.Voting
 		})
 		noErr(t, locked(t, ms.open().Mutex("first")).Unlock(t.Context()))
@@ -116,7 +117,7 @@ func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
 		held := locked(t, a.Mutex("x", redlock.WithoutRenewal()))
 		settled(t, held, 3)
 		ms.each(ms.all(), flush)
-		noErr(t, redlock.Init(t.Context(), list(ms.urls(), opts...), nil))
+		noErr(t, admin.Init(t.Context(), list(ms.urls(), opts...), nil))
 		if err := held.Err(); err == nil {
 			t.Errorf("Init let masters vote while a lease was valid for %v", time.Until(held.ValidUntil()))
 		}
@@ -130,16 +131,16 @@ func TestInit_quorumVotes_doesNothing(t *testing.T) {
 	c := ms.begin()
 	ms.each([]int{1}, flush)
 	soon(t, "it recovers", func() bool {
-		noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked))
+		noErr(t, admin.Init(t.Context(), list(ms.urls()), nil, admin.NothingWasEverLocked))
 		_, _ = c.Mutex("other").TryLock(t.Context())
 		return ms.phase(1) == membership.Quarantined
 	})
-	noErr(t, redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked))
+	noErr(t, admin.Init(t.Context(), list(ms.urls()), nil, admin.NothingWasEverLocked))
 	if s := ms.phase(1); s != membership.Quarantined {
 		t.Errorf("Init made a master that lost its data %c", s)
 	}
 	noErr(t, ms.servers[1].Kill())
-	err := redlock.Init(t.Context(), list(ms.urls()), nil, redlock.NothingWasEverLocked)
+	err := admin.Init(t.Context(), list(ms.urls()), nil, admin.NothingWasEverLocked)
 	wantIs(t, err, redlock.ErrUnreachable)
 	wantText(t, err, ms.servers[1].Addr())
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -51,7 +51,7 @@ func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
 
 func reenterInAnyOrder(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
-	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
+	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithReentry()), masters.Open()
 	m := c.Mutex("lock")
 	outer := lock(t, m)
 	wantCount(t, masters, "lock", 1)
@@ -118,7 +118,7 @@ func reenterInAnyOrder(t *testing.T, seed uint64) {
 func TestReenter_fromManyGoroutines_countsAll(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
 	// A busy machine makes a master late. With a short timeout it would be left out of a count, which then is right on a quorum only.
-	m := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant(), redlock.WithNodeTimeout(5*time.Second)).Mutex("lock")
+	m := masters.Open(redlock.WithoutRenewal(), redlock.WithReentry(), redlock.WithNodeTimeout(5*time.Second)).Mutex("lock")
 	outer := lock(t, m)
 	const n = 16
 	for range quorumtest.Scale(5, 100) {
@@ -152,7 +152,7 @@ func TestReenter_fromManyGoroutines_countsAll(t *testing.T) {
 
 func TestReenter_leaseIsOver_isRefused(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	c := masters.Open(redlock.Reentrant())
+	c := masters.Open(redlock.WithReentry())
 	m := c.Mutex("lock", redlock.WithoutRenewal())
 	refused := func(lease *redlock.Lease, why error) {
 		t.Helper()
@@ -242,7 +242,7 @@ func TestReenter_noQuorum_changesNothing(t *testing.T) {
 // When a master lost the vote, the top-up puts it back with its count of re-entries.
 func TestReenter_voteLost_topUpKeepsTheCount(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	lease := lock(t, masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()).Mutex("lock"))
+	lease := lock(t, masters.Open(redlock.WithoutRenewal(), redlock.WithReentry()).Mutex("lock"))
 	inner, err := lease.Reenter(t.Context())
 	quorumtest.NoErr(t, err)
 	wantCount(t, masters, "lock", 2)
@@ -257,7 +257,7 @@ func TestReenter_voteLost_topUpKeepsTheCount(t *testing.T) {
 
 func TestDo_nested_reenters(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(redlock.Reentrant()), masters.Open()
+	c, other := masters.Open(redlock.WithReentry()), masters.Open()
 	m := c.Mutex("lock")
 	failed := errors.New("failed")
 	tokens := make(map[int64]bool)
@@ -290,7 +290,7 @@ func TestDo_nested_reenters(t *testing.T) {
 	unlock(t, lock(t, other.Mutex("lock")))
 }
 
-// Without Reentrant, a Lock with the context of a lease fails with ErrNotReentrant. No master is
+// Without WithReentry, a Lock with the context of a lease fails with ErrNotReentrant. No master is
 // asked, and the lease stays as it is.
 func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
 	stall.Try(t, time.Second, func(t testing.TB) {
@@ -338,7 +338,7 @@ type leasesKey struct{}
 func TestReentrant_isTheCalledLocks(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
-	plain, reentrant := c.Mutex("lock"), c.Mutex("lock", redlock.Reentrant())
+	plain, reentrant := c.Mutex("lock"), c.Mutex("lock", redlock.WithReentry())
 	for _, m := range []redlock.Locker{plain, reentrant} {
 		outer := lock(t, m)
 		_, err := plain.Lock(outer.Context())

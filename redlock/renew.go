@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 const (
@@ -259,7 +260,7 @@ func (r *renewer) close() {
 	r.mu.Unlock()
 	r.ticks.Wait()
 	for _, l := range leases {
-		l.end(EndClosed, ErrClosed)
+		l.end(event.EndClosed, ErrClosed)
 	}
 }
 

@@ -15,14 +15,15 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // list is some of the masters as a list for an operator's function.
-func (c *cluster) list(masters ...int) (l redlock.List, done func()) {
+func (c *cluster) list(masters ...int) (l admin.List, done func()) {
 	clk := clock.Monotonic()
 	for _, i := range masters {
 		l.Nodes = append(l.Nodes, c.masters[i].Node(node.Config{Clock: clk}))
@@ -42,7 +43,7 @@ func (c *cluster) reconfigure(from, to []int) {
 	defer doneOld()
 	next, doneNext := c.list(to...)
 	defer doneNext()
-	noErr(c.t, redlock.Reconfigure(c.t.Context(), old, next, nil))
+	noErr(c.t, admin.Reconfigure(c.t.Context(), old, next, nil))
 }
 
 // on is a client of some of the masters.
@@ -61,7 +62,7 @@ func TestMinHold_changesOfMasters_endItAndItsTickets(t *testing.T) {
 		first, second := []int{0, 1, 2}, []int{2, 3, 4}
 		c.recovery = true
 		l, done := c.list(first...)
-		noErr(t, redlock.Init(t.Context(), l, nil, redlock.NothingWasEverLocked))
+		noErr(t, admin.Init(t.Context(), l, nil, admin.NothingWasEverLocked))
 		done()
 		giver := c.on(first...)
 		ticket := handedOff(t, locked(t, giver.Mutex("x", redlock.WithMinHold(time.Hour))))

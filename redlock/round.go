@@ -7,10 +7,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/holding"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/counting"
-	"github.com/redlock-go/redlock/redlock/internal/holding"
 )
 
 // releaseGrace is how long after its caller's deadline a round that gave no lease waits for its
@@ -29,7 +30,7 @@ func (c *Client) roundTimeout(ctx context.Context, ttl time.Duration) time.Durat
 	if deadline, ok := ctx.Deadline(); ok {
 		remain = min(remain, time.Until(deadline))
 	}
-	return max(min(remain/time.Duration(len(c.nodes)), c.timeout()), time.Millisecond)
+	return max(min(remain/time.Duration(len(c.masters.Nodes)), c.timeout()), time.Millisecond)
 }
 
 // round is one acquire on its way (docs/algorithm.md).
@@ -42,7 +43,7 @@ type round struct {
 	start   time.Duration
 	asked   time.Duration // when the last master was asked
 	timeout time.Duration
-	b       *quorumCall
+	b       *quorum.Call
 	slept   bool   // its caller slept while it was open: the masters were given their time to answer
 	lift    string // the holder, if masters were asked to have the lock rest; else empty
 }
@@ -58,7 +59,7 @@ func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings
 	}
 	defer c.waiting.callers.Done()
 	r := c.prepare(ctx, l, ls, req)
-	r.b.send(c.all)
+	r.b.Send(c.masters.All)
 	return r.conclude()
 }
 
@@ -94,7 +95,7 @@ func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSetti
 	req.Kind, req.Lock, req.Holder, req.TTL = protocol.Acquire, l, r.holder, ls.ttl
 	req.Token = c.tokens.Propose(c.clock.Wall())
 	req.Start, req.Deadline = r.start, r.start+r.timeout
-	r.b = c.newQuorumCall(c.need, req)
+	r.b = c.masters.Call(c.masters.Need, req)
 	return r
 }
 
@@ -103,7 +104,7 @@ func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSetti
 // no lease, every master that granted in time has released its vote. The other masters are sent
 // the release behind the acquire.
 func (r *round) conclude() (*Lease, error) {
-	v := r.b.await(r.ctx, r.timeout)
+	v := r.b.Await(r.ctx, r.timeout)
 	lease, end := r.win(v)
 	if lease != nil {
 		return lease, nil
@@ -151,14 +152,14 @@ func (r *round) win(v counting.Verdict) (*Lease, ending) {
 func (r *round) grant(token int64, stand uint64, now time.Duration) *Lease {
 	c, ls := r.c, r.ls
 	full := c.drift.Validity(ls.ttl, 0)
-	from, until := r.b.lasts(stand, r.start, full)
+	from, until := lasts(r.b, c.masters.Need, stand&c.masters.All, r.start, full)
 	short := until-from < full // a quorum needs votes that a master handed, which end sooner
 	// A lease that is not renewed must have its whole TTL.
 	if until-now <= ls.minValidity || short && ls.fixed || r.ctx.Err() != nil {
 		return nil
 	}
 	h := &hold{c: c, l: r.l, ls: *ls, holder: r.holder, token: token, acquireCall: r.b,
-		start: from, granted: now, grant: holding.New(c.need, c.all, from, until, full), pos: -1}
+		start: from, granted: now, grant: holding.New(c.masters.Need, c.masters.All, from, until, full), pos: -1}
 	lease := h.leaseLocked(r.ctx)
 	renewAt := from + ls.every()
 	if short {
@@ -178,14 +179,14 @@ func (r *round) failed(end ending, waits bool) *RoundError {
 	if end.verdict == counting.Lost {
 		// Without a quorum of answers nobody knows whether the lock is held or the
 		// masters are out of reach.
-		b.hear(r.ctx, c.need, r.timeout-end.took)
+		b.Hear(r.ctx, c.masters.Need, r.timeout-end.took)
 	}
-	err := c.roundError(r.l, b.replies())
+	err := c.roundError(r.l, b.Replies())
 	goesOn := waits && r.ctx.Err() == nil && (errors.Is(err, ErrHeld) || errors.Is(err, ErrRecovering))
 	if end.verdict == counting.Lost && !goesOn {
 		r.hearOut(end.took)
 	}
-	err = c.roundError(r.l, b.replies())
+	err = c.roundError(r.l, b.Replies())
 	err.hurried = r.timeout < c.roundTimeout(context.Background(), r.ls.ttl)
 	return err
 }
@@ -199,7 +200,7 @@ func (r *round) why(end ending, err *RoundError) error {
 		return r.c.over()
 	case end.verdict == counting.Won:
 		err.Elapsed = end.took
-	case end.overtaken != nil && err.Granted >= r.c.need:
+	case end.overtaken != nil && err.Granted >= r.c.masters.Need:
 		err.kind = end.overtaken
 	}
 	return err
@@ -210,9 +211,9 @@ func (r *round) why(end ending, err *RoundError) error {
 // to answer, it waits for those that may have granted too.
 func (r *round) giveBack() {
 	c, b := r.c, r.b
-	b.end()
-	granted, maybe, _ := b.sets()
-	places := b.places()
+	b.End()
+	granted, maybe, _ := b.Sets()
+	places := b.Places()
 	if r.ctx.Err() != nil && !r.slept {
 		granted = maybe
 	}
@@ -224,7 +225,7 @@ func (r *round) giveBack() {
 	}
 	req := r.releases(places != 0)
 	c.release(r.ctx, req, maybe&granted, (maybe|places)&^granted)
-	b.done()
+	b.Done()
 }
 
 // releases is the request that gives back what the round took. A rest that masters may have put is lifted: nobody has used the
@@ -243,7 +244,7 @@ func (r *round) releases(places bool) *protocol.Request {
 // hearOut waits, after a round that was lost after took, for the masters that have not answered.
 // It waits for a few times as long, so that the error does not call a slow master silent.
 func (r *round) hearOut(took time.Duration) {
-	r.b.hear(r.ctx, everybody, min(max(3*took, hearOutMin), hearOutMax, r.timeout-took))
+	r.b.Hear(r.ctx, quorum.Everybody, min(max(3*took, hearOutMin), hearOutMax, r.timeout-took))
 }
 
 const hearOutMin, hearOutMax = time.Millisecond, 10 * time.Millisecond
@@ -256,7 +257,7 @@ const hearOutMin, hearOutMax = time.Millisecond, 10 * time.Millisecond
 func (c *Client) release(ctx context.Context, req *protocol.Request, granted, others uint64) {
 	req.Kind, req.Start = protocol.Release, c.clock.Elapsed()
 	if others != 0 {
-		c.poll(others, 0, req).done()
+		c.masters.Poll(others, 0, req).Done()
 	}
 	if granted == 0 {
 		return
@@ -265,7 +266,7 @@ func (c *Client) release(ctx context.Context, req *protocol.Request, granted, ot
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, max(min(time.Until(deadline), timeout), 0)+releaseGrace)
 	}
-	b := c.poll(granted, 0, req)
-	b.await(context.Background(), timeout)
-	b.done()
+	b := c.masters.Poll(granted, 0, req)
+	b.Await(context.Background(), timeout)
+	b.Done()
 }

@@ -28,7 +28,7 @@ var ErrUpgrade = errors.New("redlock: a read lease cannot be upgraded to a write
 //
 // A downgrade is possible: the holder of a write lease takes a read lease with the context of the
 // write lease, and then unlocks the write lease. Nobody else writes in between. A downgrade needs
-// no [Reentrant]. The opposite fails with [ErrUpgrade].
+// no [WithReentry]. The opposite fails with [ErrUpgrade].
 type RWMutex struct{ reader, writer *Mutex }
 
 // RWMutex returns the read-write lock called name. Names and options are as in [Client.Mutex]. A

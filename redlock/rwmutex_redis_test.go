@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -204,7 +204,7 @@ func contendedReadersAndWriters(t *testing.T, seed uint64) {
 	began := time.Now()
 	var wg sync.WaitGroup
 	for range 4 {
-		rw := masters.Open().RWMutex("lock", redlock.Reentrant())
+		rw := masters.Open().RWMutex("lock", redlock.WithReentry())
 		for range 4 {
 			v := &visitor{l, rand.New(rand.NewPCG(rng.Uint64(), 0)), rw}
 			wg.Go(func() {
@@ -527,7 +527,7 @@ func writerQueued(t *testing.T, masters *quorumtest.Masters, name string) bool {
 func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(redlock.WithoutRenewal(), redlock.Reentrant()), masters.Open()
+	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithReentry()), masters.Open()
 	rw := c.RWMutex("lock")
 	for name, side := range map[string]struct {
 		m      redlock.Locker

@@ -15,9 +15,9 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 

@@ -11,8 +11,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/lock/holding"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock/internal/holding"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // errShutdown is the error of a call for a lock after Shutdown was called.
@@ -27,7 +28,7 @@ const partingTime = time.Second
 //   - It grants nothing new. Each call for a lock fails with [ErrClosed], those that wait leave their
 //     queues, and so do campaigns of package election. The term of a leader ends.
 //   - It waits until the holders have given their leases back, or until ctx ends. Leases are
-//     renewed meanwhile, and Extend, Unlock, Reenter, Handoff and Inspect work.
+//     renewed meanwhile, and Extend, Unlock, Reenter, Transfer and Inspect work.
 //   - When ctx ends, it releases the leases that are still held, so that the next holder
 //     need not wait for the TTL. Their contexts end with ErrClosed first. Code that goes on
 //     regardless may run beside the next holder; its Do and its Unlock return an error that is both
@@ -105,7 +106,7 @@ func (h *hold) surrender() bool {
 		return false
 	}
 	h.surrendered = true
-	h.endLocked(EndClosed, ErrClosed)
+	h.endLocked(event.EndClosed, ErrClosed)
 	return true
 }
 
@@ -160,27 +161,27 @@ func (c *Client) Ready() error {
 func (b *masterBoard) ready() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var in [masterStateCount]int
+	var in [event.MasterDown + 1]int
 	errs := collect()
 	for i := range b.states {
 		at := &b.states[i]
 		in[at.state]++
-		if at.state != MasterVotes {
+		if at.state != event.MasterVotes {
 			err := at.err
 			if err == nil {
 				err = errNoAnswer
 			}
-			errs.Errors = append(errs.Errors, &node.Error{Node: b.c.nodes[i].Name(), Err: err})
+			errs.Errors = append(errs.Errors, &node.Error{Node: b.c.masters.Nodes[i].Name(), Err: err})
 		}
 	}
 	kind := ErrUnreachable
-	switch votes, need := in[MasterVotes], b.c.need; {
+	switch votes, need := in[event.MasterVotes], b.c.masters.Need; {
 	case votes >= need:
 		return nil
-	case votes+in[MasterRecovers] >= need:
+	case votes+in[event.MasterRecovers] >= need:
 		kind = ErrRecovering
-	case votes+in[MasterRecovers]+in[MasterRefuses] >= need:
+	case votes+in[event.MasterRecovers]+in[event.MasterRefuses] >= need:
 		kind = ErrRefused
 	}
-	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[MasterVotes], len(b.states), b.c.need, errs)
+	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[event.MasterVotes], len(b.states), b.c.masters.Need, errs)
 }

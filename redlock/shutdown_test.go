@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/election"
-	"github.com/redlock-go/redlock/redlock/semaphore"
+	"github.com/redlock-go/redlock/semaphore"
 )
 
 // Shutdown waits for the holder, who can do with its lease what it could before. Nothing new is granted.

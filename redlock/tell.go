@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // This file calls the Observers. No function of theirs is called while a mutex of the client is locked:
@@ -19,21 +21,21 @@ import (
 // telling has the functions of all Observers of a client, by event. A list that is empty is all
 // that an event costs then: the event is not even made.
 type telling struct {
-	opening  []func(context.Context, OpeningEvent)
-	opened   []func(*Client)
-	closed   []func(*Client)
-	waits    []func(context.Context, WaitEvent)
-	acquired []func(context.Context, AcquireEvent)
-	voted    []func(VoteEvent)
-	extended []func(ExtendEvent)
-	ended    []func(EndEvent)
-	unlocked []func(context.Context, UnlockEvent)
-	master   []func(MasterEvent)
-	clock    []func(ClockEvent)
-	epoch    []func(EpochEvent)
+	opening  []func(context.Context, event.Opening)
+	opened   []func(event.Client)
+	closed   []func(event.Client)
+	waits    []func(context.Context, event.Wait)
+	acquired []func(context.Context, event.Acquire)
+	voted    []func(event.Vote)
+	extended []func(event.Extend)
+	ended    []func(event.End)
+	unlocked []func(context.Context, event.Unlock)
+	master   []func(event.Master)
+	clock    []func(event.Clock)
+	epoch    []func(event.Epoch)
 }
 
-func newTelling(c *Client, observers []Observer) (t telling) {
+func newTelling(c *Client, observers []event.Observer) (t telling) {
 	for i := range observers {
 		o, g := &observers[i], &guard{c: c}
 		t.opening = guardedOf(t.opening, g, "Opening", o.Opening)
@@ -101,7 +103,7 @@ func (c *Client) logPanic(what string, p any) (logged bool) {
 		return false
 	}
 	defer func() { _ = recover() }() // it may be the logger that panics
-	c.logger.LogAttrs(context.Background(), slog.LevelError, "redlock: a function of the program panicked and is not called any more",
+	logline.Panicked.To(context.Background(), c.logger,
 		slog.String("function", what), slog.String("panic", fmt.Sprint(p)), slog.String("stack", string(debug.Stack())))
 	return true
 }
@@ -127,8 +129,8 @@ func tellOf[E any](ctx context.Context, functions []func(context.Context, E), e 
 
 // news is what happened to holds while a mutex was locked. Nil: nothing.
 type news struct {
-	ended    []EndEvent
-	extended []ExtendEvent
+	ended    []event.End
+	extended []event.Extend
 }
 
 func (n *news) tell(c *Client) {
@@ -191,7 +193,10 @@ func (m *Mutex) tellWaits(ctx context.Context, ct *contender, call *caller) {
 		return
 	}
 	now := c.clock.Elapsed()
-	e := WaitEvent{Lock: m.l.Name, Mode: modeName(m.l), First: !call.waits, Waited: now - call.began, Last: ct.lastRound()}
+	e := event.Wait{Lock: m.l.Name, Mode: modeName(m.l), First: !call.waits, Waited: now - call.began}
+	if last := ct.lastRound(); last != nil {
+		e.Last = last
+	}
 	if !e.First {
 		e.Before = call.told - call.began
 	}
@@ -212,7 +217,7 @@ func (m *Mutex) tellAcquired(ctx context.Context, lease *Lease, err error, began
 	if len(c.tells.acquired) == 0 {
 		return
 	}
-	e := AcquireEvent{Lock: m.l.Name, Mode: modeName(m.l), Waited: waited, Rounds: rounds, Err: err}
+	e := event.Acquire{Lock: m.l.Name, Mode: modeName(m.l), Waited: waited, Rounds: rounds, Err: err}
 	if lease == nil {
 		e.Took = c.clock.Elapsed() - began
 	} else {
@@ -227,28 +232,28 @@ func (m *Mutex) tellAcquired(ctx context.Context, lease *Lease, err error, began
 
 // tellVoted tells of the reply of master i to an acquire.
 func (c *Client) tellVoted(i int, l *protocol.Lock, r *protocol.Reply) {
-	e := VoteEvent{Master: c.nodes[i].Name(), Lock: l.Name, Err: r.Err}
+	e := event.Vote{Master: c.masters.Nodes[i].Name(), Lock: l.Name, Err: r.Err}
 	switch r.Outcome {
 	case protocol.Granted:
-		e.Vote = VoteGranted
+		e.Answer = event.VoteGranted
 	case protocol.Held:
-		e.Vote = VoteHeld
+		e.Answer = event.VoteHeld
 	case protocol.Refused:
-		e.Vote = VoteRefused
+		e.Answer = event.VoteRefused
 	case protocol.NotSent:
-		e.Vote = VoteNotAsked
+		e.Answer = event.VoteNotAsked
 	}
 	tell(c.tells.voted, e)
 }
 
 // endedLocked is the news of the end of h.
-func (h *hold) endedLocked(end End) {
+func (h *hold) endedLocked(end event.Ending) {
 	if len(h.c.tells.ended) == 0 {
 		return
 	}
 	now := h.c.clock.Elapsed()
-	h.untold = h.untold.and(&news{ended: []EndEvent{{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token, Holder: h.holder,
-		End: end, Held: now - h.granted, Left: max(h.grant.Until()-now, 0), Err: h.ended}}})
+	h.untold = h.untold.and(&news{ended: []event.End{{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token, Holder: h.holder,
+		Ending: end, Held: now - h.granted, Left: max(h.grant.Until()-now, 0), Err: h.ended}}})
 }
 
 // tellUnlocked tells of an Unlock that began at start.
@@ -256,6 +261,6 @@ func (h *hold) tellUnlocked(ctx context.Context, start time.Duration, err error)
 	if len(h.c.tells.unlocked) == 0 {
 		return
 	}
-	tellOf(ctx, h.c.tells.unlocked, UnlockEvent{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token,
+	tellOf(ctx, h.c.tells.unlocked, event.Unlock{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token,
 		Took: h.c.clock.Elapsed() - start, Err: err})
 }

@@ -16,23 +16,24 @@ import (
 
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // onEach is an Observer that calls f with the name of each of its functions.
-func onEach(f func(name string)) *redlock.Observer {
-	return &redlock.Observer{
-		Opening:  func(context.Context, redlock.OpeningEvent) { f("Opening") },
-		Opened:   func(*redlock.Client) { f("Opened") },
-		Closed:   func(*redlock.Client) { f("Closed") },
-		Waits:    func(context.Context, redlock.WaitEvent) { f("Waits") },
-		Acquired: func(context.Context, redlock.AcquireEvent) { f("Acquired") },
-		Voted:    func(redlock.VoteEvent) { f("Voted") },
-		Extended: func(redlock.ExtendEvent) { f("Extended") },
-		Ended:    func(redlock.EndEvent) { f("Ended") },
-		Unlocked: func(context.Context, redlock.UnlockEvent) { f("Unlocked") },
-		Master:   func(redlock.MasterEvent) { f("Master") },
-		Clock:    func(redlock.ClockEvent) { f("Clock") },
-		Epoch:    func(redlock.EpochEvent) { f("Epoch") },
+func onEach(f func(name string)) *event.Observer {
+	return &event.Observer{
+		Opening:  func(context.Context, event.Opening) { f("Opening") },
+		Opened:   func(event.Client) { f("Opened") },
+		Closed:   func(event.Client) { f("Closed") },
+		Waits:    func(context.Context, event.Wait) { f("Waits") },
+		Acquired: func(context.Context, event.Acquire) { f("Acquired") },
+		Voted:    func(event.Vote) { f("Voted") },
+		Extended: func(event.Extend) { f("Extended") },
+		Ended:    func(event.End) { f("Ended") },
+		Unlocked: func(context.Context, event.Unlock) { f("Unlocked") },
+		Master:   func(event.Master) { f("Master") },
+		Clock:    func(event.Clock) { f("Clock") },
+		Epoch:    func(event.Epoch) { f("Epoch") },
 	}
 }
 
@@ -77,7 +78,7 @@ func live(t *testing.T, first func(name string), opts ...redlock.Option) map[str
 	t.Helper()
 	var mu sync.Mutex // the functions of first are called one at a time
 	heard := make(map[string]int)
-	one := func(f func(string)) *redlock.Observer {
+	one := func(f func(string)) *event.Observer {
 		return onEach(func(name string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -172,24 +173,24 @@ func TestObserver_isTold_noMutexLocked(t *testing.T) {
 		}
 	}
 	quiet := onEach(probe)
-	quiet.Waits = func(ctx context.Context, _ redlock.WaitEvent) {
+	quiet.Waits = func(ctx context.Context, _ event.Wait) {
 		if ctx != over { // else of the probe itself
 			probe("Waits")
 		}
 	}
-	quiet.Acquired = func(ctx context.Context, _ redlock.AcquireEvent) {
+	quiet.Acquired = func(ctx context.Context, _ event.Acquire) {
 		if ctx != over {
 			probe("Acquired")
 		}
 	}
-	quiet.Voted = func(e redlock.VoteEvent) {
+	quiet.Voted = func(e event.Vote) {
 		if e.Handed {
 			probe("handed")
 		}
 		probe("Voted")
 	}
-	quiet.Master = func(e redlock.MasterEvent) {
-		if e.To == redlock.MasterRecovers { // that is the keeper's to say
+	quiet.Master = func(e event.Master) {
+		if e.To == event.MasterRecovers { // that is the keeper's to say
 			probe("recovers")
 		}
 		probe("Master")
@@ -243,7 +244,7 @@ func TestObserver_extendedBlocks_otherMastersGoOn(t *testing.T) {
 	t.Parallel()
 	masters := simtest.New(3)
 	told, locked := make(chan struct{}, 10), make(chan struct{})
-	c, err := masters.Open(t.Context(), nil, redlock.WithUnsafeRecoveryOff(), redlock.WithObserver(&redlock.Observer{Extended: func(redlock.ExtendEvent) {
+	c, err := masters.Open(t.Context(), nil, redlock.WithUnsafeRecoveryOff(), redlock.WithObserver(&event.Observer{Extended: func(event.Extend) {
 		told <- struct{}{}
 		select {
 		case <-locked:

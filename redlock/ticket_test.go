@@ -175,7 +175,7 @@ func TestAdopt_counterBeyondLimit_refusedAndNothingTaken(t *testing.T) {
 func TestForceUnlock_resting_isFreeAtOnce(t *testing.T) {
 	simulateWith(t, 3, func(t *testing.T, c *cluster) {
 		c.init()
-		one, other := c.client(redlock.WithOwner("billing")), c.client()
+		one, other := c.client(redlock.WithClientName("billing")), c.client()
 		l := locked(t, one.Mutex("x", redlock.WithMinHold(time.Hour)))
 		begun := time.Now()
 		noErr(t, l.Unlock(t.Context()))

@@ -7,9 +7,10 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/counting"
 )
 
 // settleToken finds the token of a round that was won, the largest counted vote, and the masters
@@ -23,9 +24,9 @@ import (
 // Readers of one lock raise the counters at the same time, so another reader's token may pass
 // this one. The attempt is lost then, and the error is ErrHeld.
 func (r *round) settleToken() (token int64, stand uint64, v counting.Verdict, overtaken error) {
-	c, t := r.c, r.b.tokens()
+	c, t := r.c, r.b.Tokens()
 	c.tokens.Saw(t.Max)
-	missing := c.need - bits.OnesCount64(t.Agree)
+	missing := c.masters.Need - bits.OnesCount64(t.Agree)
 	if r.ls.minHold > 0 {
 		return r.settleAtRest(t)
 	}
@@ -37,14 +38,14 @@ func (r *round) settleToken() (token int64, stand uint64, v counting.Verdict, ov
 	}
 	c.stats.secondRounds.Add(1)
 	confirm := r.confirm(t.Below, missing, t.Max, 0)
-	v = confirm.await(r.ctx, r.timeout)
-	if v == counting.Lost && confirm.absent() > 0 {
+	v = confirm.Await(r.ctx, r.timeout)
+	if v == counting.Lost && confirm.Absent() > 0 {
 		// The vote is gone, or another reader's token has passed this one. These
 		// masters have answered, so the error must not call them silent.
 		overtaken = ErrHeld
 	}
-	confirmed, _, _ := confirm.sets()
-	confirm.done()
+	confirmed, _, _ := confirm.Sets()
+	confirm.Done()
 	return t.Max, t.Agree | confirmed, v, overtaken
 }
 
@@ -56,12 +57,12 @@ func (r *round) settleToken() (token int64, stand uint64, v counting.Verdict, ov
 func (r *round) settleAtRest(t counting.Tokens) (token int64, stand uint64, v counting.Verdict, overtaken error) {
 	c := r.c
 	r.lift = r.holder
-	confirm := r.confirm(c.all, c.need, t.Max, roundUp(r.ls.minHold))
-	defer confirm.done()
-	v = confirm.await(r.ctx, r.timeout)
-	rests, _, _ := confirm.sets()
-	stand = t.Agree | rests&r.b.votesUpTo(t.Max)
-	if v == counting.Won && bits.OnesCount64(stand) >= c.need {
+	confirm := r.confirm(c.masters.All, c.masters.Need, t.Max, roundUp(r.ls.minHold))
+	defer confirm.Done()
+	v = confirm.Await(r.ctx, r.timeout)
+	rests, _, _ := confirm.Sets()
+	stand = t.Agree | rests&r.b.VotesUpTo(t.Max)
+	if v == counting.Won && bits.OnesCount64(stand) >= c.masters.Need {
 		return t.Max, stand, v, nil
 	}
 	return t.Max, stand, counting.Lost, errNoRest
@@ -71,43 +72,8 @@ func (r *round) settleAtRest(t counting.Tokens) (token int64, stand uint64, v co
 var errNoRest = fmt.Errorf("%w: too few confirmed that the lock rests for its minimum hold", ErrUnreachable)
 
 // confirm asks the masters in the set to confirm the round's votes with the token, and to have the lock rest for rests.
-func (r *round) confirm(set uint64, need int, token int64, rests time.Duration) *quorumCall {
+func (r *round) confirm(set uint64, need int, token int64, rests time.Duration) *quorum.Call {
 	now := r.c.clock.Elapsed()
-	return r.c.poll(set, need, &protocol.Request{Kind: protocol.Confirm, Lock: r.l, Holder: r.holder, Token: token, Rest: rests,
+	return r.c.masters.Poll(set, need, &protocol.Request{Kind: protocol.Confirm, Lock: r.l, Holder: r.holder, Token: token, Rest: rests,
 		Start: now, Deadline: now + r.timeout})
-}
-
-// votesUpTo returns the masters whose vote is known, and is no larger than the token.
-func (q *quorumCall) votesUpTo(token int64) (set uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range q.ops {
-		if vote, ok := q.voteLocked(i); ok && vote <= token {
-			set |= 1 << i
-		}
-	}
-	return set
-}
-
-// voteLocked returns the vote of master i.
-func (q *quorumCall) voteLocked(i int) (token int64, ok bool) {
-	switch r := &q.ops[i].Reply; {
-	case q.handed&(1<<i) != 0:
-		return q.votes[i].token, true
-	case q.answered&(1<<i) != 0 && r.Outcome == protocol.Granted:
-		return r.Token, true
-	}
-	return 0, false
-}
-
-// tokens counts the tokens of the votes that were granted by now.
-func (q *quorumCall) tokens() (t counting.Tokens) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range q.ops {
-		if vote, ok := q.voteLocked(i); ok {
-			t.Add(i, vote)
-		}
-	}
-	return t
 }

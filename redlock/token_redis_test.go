@@ -20,8 +20,8 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
-	"github.com/redlock-go/redlock/node/faultproxy"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -108,7 +108,7 @@ func tokensWhileHurt(t testing.TB, seed uint64) {
 					i := rng.IntN(1 + rng.IntN(len(locks))) // some are wanted more
 					var how []redlock.LockOption
 					if w == 0 {
-						how = append(how, redlock.Unfair())
+						how = append(how, redlock.WithoutFairness())
 					}
 					wait, cancel := context.WithTimeout(ctx, time.Duration(1+rng.IntN(500))*time.Millisecond)
 					if err := locks[i].lock(wait, c.Mutex(fmt.Sprintf("tokens-%d", i), how...)); err == nil {

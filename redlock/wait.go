@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/counting"
-	"github.com/redlock-go/redlock/redlock/internal/waiting"
 )
 
 // offloadAbove is how many locks a client may wait for before the rounds of further
@@ -36,7 +36,6 @@ type waiters struct {
 	foreignChannels map[string]int
 	heartbeats      *time.Timer
 	closed          bool
-	lastTicket      int64
 	ahead           []time.Duration // how far the masters' clocks are ahead of the client's, sorted
 	aheadAt         time.Duration   // when that was read; ahead is nil before
 
@@ -56,25 +55,20 @@ func (w *waiters) init(c *Client) {
 	w.offloaded = make(chan struct{}, offloadAbove)
 }
 
-// ticketLocked returns the next ticket of the client: see waiting.Ticket.
+// ticketLocked returns the ticket of a caller that comes now: see waiting.Ticket. It may be below that of a caller who came before: the
+// masters' clocks may have been set back, and the callers of one client for one lock stand in a line of their own.
 func (w *waiters) ticketLocked() int64 {
 	now := w.c.clock.Elapsed()
-	if len(w.ahead) < w.c.need || now-w.aheadAt > tellsTime {
+	if len(w.ahead) < w.c.masters.Need || now-w.aheadAt > tellsTime {
 		w.ahead, w.aheadAt = w.ahead[:0], now
-		for _, n := range w.c.nodes {
+		for _, n := range w.c.masters.Nodes {
 			if ahead, ok := n.ClockOffset(); ok {
 				w.ahead = append(w.ahead, ahead)
 			}
 		}
 	}
-	w.lastTicket = max(w.lastTicket+1, waiting.Ticket(now, w.ahead))
-	return w.lastTicket
+	return waiting.Ticket(now, w.ahead)
 }
-
-// ignore is the receiver of ops whose answer changes nothing.
-type ignore struct{}
-
-func (ignore) Receive(*protocol.Op) {}
 
 // enter counts a round of a caller that does not wait, until callers.Done. It returns the error of the
 // call if the client is over.
@@ -248,10 +242,10 @@ func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duratio
 			return nil, err
 		}
 	}
-	behind := waiting.Behind(replies, m.c.need)
+	behind := waiting.Behind(replies, m.c.masters.Need)
 	ct.listen(replies, behind)
 	ct.sleep(ct.place.Patience(&waiting.Round{
-		Replies: replies, Need: m.c.need, Behind: behind, Within: m.ls.forOrder, RetryAfter: round.RetryAfter, Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
+		Replies: replies, Need: m.c.masters.Need, Behind: behind, Within: m.ls.forOrder, RetryAfter: round.RetryAfter, Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
 		Held: errors.Is(round, ErrHeld), Recovering: errors.Is(round, ErrRecovering),
 	}, m.c.jitter))
 	return nil, nil
@@ -261,7 +255,7 @@ func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duratio
 // gives no lease, the next round is to ask all masters.
 func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
 	open := ct.open
-	if open == nil || !open.b.won() || m.c.mayLock(ctx, m.l) != nil {
+	if open == nil || !open.b.Won() || m.c.mayLock(ctx, m.l) != nil {
 		return nil
 	}
 	open.timeout = m.c.roundTimeout(ctx, m.ls.ttl)
@@ -272,7 +266,7 @@ func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
 		ct.silence = 0
 		return lease
 	}
-	open.b.end()
+	open.b.End()
 	ct.w.mu.Lock()
 	ct.wakes.Timer()
 	ct.w.mu.Unlock()
@@ -291,8 +285,8 @@ func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Repl
 	ct.place.Asked = true
 	ct.rounds++
 	ct.askWhenWoken(r)
-	v := r.b.await(ctx, r.timeout)
-	r.b.close()
+	v := r.b.Await(ctx, r.timeout)
+	r.b.Close()
 	lease, end := r.win(v)
 	if lease != nil {
 		ct.granted()
@@ -300,7 +294,7 @@ func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Repl
 	}
 	ct.took(end.took - (r.asked - r.start))
 	err := r.failed(end, true)
-	replies := r.b.replies()
+	replies := r.b.Replies()
 	ct.leaveOpen(r, end)
 	return nil, replies, r.why(end, err)
 }

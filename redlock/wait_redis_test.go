@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/stall"
-	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -488,7 +488,7 @@ func TestLock_oneOnEachOfManyLocks_leavesNothing(t *testing.T) {
 }
 
 // The lock is free, and a caller of another process waits for it. TryLock does not pass that caller,
-// and only a Lock with Unfair does.
+// and only a Lock without fairness does.
 func TestTryLock_freeButWaitedFor_doesNotPass(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
@@ -509,7 +509,7 @@ func TestTryLock_freeButWaitedFor_doesNotPass(t *testing.T) {
 		_, err = other.Mutex("lock").TryLockFor(t.Context(), 50*time.Millisecond)
 		quorumtest.Is(t, err, redlock.ErrHeld)
 		// The dead one was handed the lock. It has it for as long as a handed vote lives.
-		barger := lock(t, other.Mutex("lock", redlock.Unfair()))
+		barger := lock(t, other.Mutex("lock", redlock.WithoutFairness()))
 		if took := time.Since(died); took > liveness+then {
 			t.Errorf("the unfair one needed %v", took)
 		}

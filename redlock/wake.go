@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/internal/waiting"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // listen has the client hear the masters' wakes, and send heartbeats, while the contender is in
@@ -41,7 +43,7 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	w.listening++
 	if !w.subscribed {
 		w.subscribed = true
-		for _, n := range w.c.nodes {
+		for _, n := range w.c.masters.Nodes {
 			n.Subscribe(w.c.namespace.Wake(w.c.id))
 		}
 		if w.heartbeats == nil {
@@ -75,15 +77,15 @@ func (w *waiters) heartbeat() {
 		return
 	case w.listening == 0:
 		w.subscribed = false
-		for _, n := range w.c.nodes {
+		for _, n := range w.c.masters.Nodes {
 			n.Unsubscribe(w.c.namespace.Wake(w.c.id))
 		}
 		return
 	}
 	now := w.c.clock.Elapsed()
 	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.c.id, TTL: waiting.Liveness, Start: now, Deadline: now + waiting.HeartbeatEvery}
-	for _, n := range w.c.nodes {
-		n.Submit(&protocol.Op{To: ignore{}, Request: alive})
+	for _, n := range w.c.masters.Nodes {
+		n.Submit(&protocol.Op{To: quorum.Ignore{}, Request: alive})
 	}
 	// Random, so that clients that were started together do not send together.
 	w.heartbeats.Reset(waiting.HeartbeatEvery - w.c.jitter(waiting.HeartbeatEvery/2))
@@ -106,7 +108,7 @@ func (ct *contender) followLocked(did bool) {
 	if n == 0 {
 		delete(w.foreignChannels, ch)
 	}
-	for _, m := range w.c.nodes {
+	for _, m := range w.c.masters.Nodes {
 		if want && n == 1 {
 			m.Subscribe(ch)
 		} else if !want && n == 0 {
@@ -123,7 +125,7 @@ func (w *waiters) message(i int, channel, payload string) {
 }
 
 // receive is message that returns the votes of which the Observers are to be told.
-func (w *waiters) receive(i int, channel, payload string) []VoteEvent {
+func (w *waiters) receive(i int, channel, payload string) []event.Vote {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if channel != w.c.namespace.Wake(w.c.id) {
@@ -152,7 +154,7 @@ func (w *waiters) receive(i int, channel, payload string) []VoteEvent {
 			continue
 		}
 		ct.wakeLocked(1 << i)
-		known = known || ct.call != nil && ct.call.asksFor(field)
+		known = known || ct.call != nil && ct.call.AsksFor(field)
 	}
 	if !known {
 		w.dequeue(i, lock, place)
@@ -168,7 +170,7 @@ func (w *waiters) receive(i int, channel, payload string) []VoteEvent {
 func (w *waiters) dequeue(i int, lock, place string) {
 	_, mode := protocol.ParsePlace(place)
 	now := w.c.clock.Elapsed()
-	w.c.nodes[i].Submit(&protocol.Op{To: ignore{}, Request: &protocol.Request{
+	w.c.masters.Nodes[i].Submit(&protocol.Op{To: quorum.Ignore{}, Request: &protocol.Request{
 		Kind: protocol.Dequeue, Lock: w.c.namespace.Lock(lock, mode), Place: place, Start: now, Deadline: now + w.c.timeout()}})
 }
 
@@ -179,7 +181,7 @@ func (w *waiters) dequeue(i int, lock, place string) {
 // A vote for a holder that is over is ignored: its release is on its way, or is kept until the
 // master acknowledges it. A vote for a holder that has its quorum without it stays, and counts when
 // an extend has found it.
-func (w *waiters) handedLocked(i int, h protocol.Hand) (told []VoteEvent) {
+func (w *waiters) handedLocked(i int, h protocol.Hand) (told []event.Vote) {
 	c := w.c
 	lock, ok := c.namespace.NameOf(h.Key)
 	if !ok || h.Stamp > c.clock.Elapsed() || h.Stamp < c.trusted() {
@@ -188,11 +190,11 @@ func (w *waiters) handedLocked(i int, h protocol.Hand) (told []VoteEvent) {
 	if mutants.HandOnArrival {
 		h.Stamp = c.clock.Elapsed()
 	}
-	v := handedVote{token: h.Vote, from: h.Stamp, until: h.Stamp + c.drift.Validity(h.TTL, 0)}
+	v := quorum.Vote{Token: h.Vote, From: h.Stamp, Until: h.Stamp + c.drift.Validity(h.TTL, 0)}
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {
-		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.hand(i, h.Field, v) {
+		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.Hand(i, h.Field, v) {
 			if len(c.tells.voted) > 0 {
-				told = append(told, VoteEvent{Master: c.nodes[i].Name(), Lock: lock, Vote: VoteGranted, Handed: true})
+				told = append(told, event.Vote{Master: c.masters.Nodes[i].Name(), Lock: lock, Answer: event.VoteGranted, Handed: true})
 			}
 			ct.votedLocked()
 		}
@@ -243,9 +245,9 @@ func (w *waiters) handOver(l *protocol.Lock) {
 	case ct.passing:
 		ct.passLocked(false)
 	case ct.wakes.Behind():
-	case ct.call != nil && ct.call.handable():
+	case ct.call != nil && ct.call.Handable(waiting.Liveness):
 		ct.soon = true
-		if ct.call.sleeps() {
+		if ct.call.Sleeps() {
 			ct.fewLocked()
 		}
 	case ct.wakes.HandOver():
@@ -256,7 +258,7 @@ func (w *waiters) handOver(l *protocol.Lock) {
 // wakeLocked wakes the contender for the masters in the set.
 func (ct *contender) wakeLocked(set uint64) {
 	if ct.call != nil {
-		ct.call.wake(set)
+		ct.call.Wake(set)
 	}
 	ct.wakes.Wake(set)
 	select {
@@ -269,7 +271,7 @@ func (ct *contender) wakeLocked(set uint64) {
 func (ct *contender) wokenUp() bool {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if ct.requeue || ct.call != nil && ct.call.won() {
+	if ct.requeue || ct.call != nil && ct.call.Won() {
 		return true
 	}
 	if ct.few && !ct.vain { // it was handed votes: a wake of another master must not end that
@@ -280,13 +282,13 @@ func (ct *contender) wokenUp() bool {
 
 // due takes out the masters that a round with the call b is to ask now. asked are the masters
 // that it has asked.
-func (ct *contender) due(b *quorumCall, asked uint64) uint64 {
+func (ct *contender) due(b *quorum.Call, asked uint64) uint64 {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	if ct.call != b {
 		ct.useLocked(b)
 	}
-	set := ct.wakes.Due(ct.w.c.all, asked)
-	b.clearWoken(set)
+	set := ct.wakes.Due(ct.w.c.masters.All, asked)
+	b.ClearWoken(set)
 	return set
 }

@@ -207,7 +207,7 @@ func TestRun_sim_repeatsByThePrintedCommand(t *testing.T) {
 		t.Fatalf("no command to repeat it in %s", stderr)
 	}
 	again, _, _ = strings.Cut(again, "\n")
-	// Two of five runs agree to the byte. One may differ: see repeated in chaos/sim.
+	// Two of five runs agree to the byte. One may differ: see repeated in internal/sim.
 	seen := map[string]bool{string(read(t, at("a"))): true}
 	for range 4 {
 		if code, _, stderr := cli(t, t.Context(), append(strings.Fields(again), "--history", at("b"))...); code != exitHeld {

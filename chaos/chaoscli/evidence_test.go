@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // startsOnly writes a program that is a redis-server n times, and afterwards ends at once: a server that an upgrade or a full disk keeps from

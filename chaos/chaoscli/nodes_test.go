@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // Without a terminal and --yes nothing is done. What is said has the masters and the keys, and no password.

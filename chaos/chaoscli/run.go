@@ -200,7 +200,7 @@ func (f *runFlags) simulated() error {
 		{"least-locks", "the seed decides"},
 		{"other", "all its clients are of this build"},
 		{"client", "its clients are in memory"},
-		{"mutant", "go test -tags mutants ./chaos/sim hunts mutants there"},
+		{"mutant", "go test -tags mutants ./internal/sim hunts mutants there"},
 		{"nodes", "its masters are in memory"},
 	} {
 		if f.given(flag.name) {
@@ -213,10 +213,11 @@ func (f *runFlags) simulated() error {
 // lacksSim says why the simulation cannot have a nemesis; "" if it can.
 func lacksSim(n nemesis.Nemesis) string {
 	names := chaos.SimNemeses()
-	if names[n.Name] != "" {
+	if slices.Contains(names, n.Name) {
 		return ""
 	}
-	return "the simulation has " + strings.Join(slices.SortedFunc(maps.Keys(names), history.CompareNemeses), ", ")
+	slices.SortFunc(names, history.CompareNemeses)
+	return "the simulation has " + strings.Join(names, ", ")
 }
 
 // replay returns the command that repeats the run.

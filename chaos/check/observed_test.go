@@ -184,7 +184,12 @@ func TestSignals_lateAndSpurious_judged(t *testing.T) {
 		"a voter did not vote":           {lost(7000, 3000, false, look("m1", history.Failed, 1)), ""},
 		"voters answered in time":        {lost(7000, 3000, false, look("m1", history.OK, 99)), "no fault was near"},
 		"another master did not vote":    {lost(7000, 3000, false, look("m3", history.Failed, 1)), "no fault was near"},
-		"a fault later":                  {lost(7000, 3000, false, strike(fault("kill-minority", 3001, 3500, "m1"))), "no fault was near"},
+		"nobody looked at masters then": {lost(7000, 3000, false, func(h *history.History) {
+			look("m1", history.OK, 1)(h)
+			h.Votes[len(h.Votes)-1].Return = ms(899)
+			h.Votes[len(h.Votes)-1].Call = ms(890)
+		}), ""},
+		"a fault later": {lost(7000, 3000, false, strike(fault("kill-minority", 3001, 3500, "m1"))), "no fault was near"},
 	})
 }
 

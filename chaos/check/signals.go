@@ -28,7 +28,8 @@ const (
 //   - It does not end sooner than a hundredth of the TTL and 1 ms before the deadline, and does not end at all if the library renews the lease,
 //     unless a fault was near: on the client, on a master that had voted for the lease, or one that does not say what it hit. A fault is near
 //     from a TTL before the call of Lock until the signal. A lease is not judged if its process was late itself, or if the harness saw that a
-//     master that had voted for it answered late, not at all, or did not vote: on a busy machine a master may get no processor or no disk.
+//     master that had voted for it answered late, not at all, or did not vote: on a busy machine a master may get no processor or no disk. So
+//     it is not judged either if the harness looked at no master since the last renewal, as after the end of a run, while clients end.
 //
 // A lease is judged in the chapter in which it was lost or unlocked.
 func Signals(h *history.History) Result {
@@ -112,11 +113,17 @@ func spurious(h *history.History, l *lags, g *life, s *history.Signal) string {
 		}
 	}
 	voters := strings.Split(g.grant.Voters, ", ")
+	renewed := s.Deadline - int64(h.Header.TTL) // when its last renewal began
+	watched := len(h.Votes) == 0
 	for _, v := range h.Votes {
+		watched = watched || v.Return >= renewed && v.Call <= s.At
 		well := v.Outcome == history.OK && v.Return-v.Call < int64(quietLag)
 		if !well && v.Return >= g.grant.Call && v.Call <= s.At && slices.Contains(voters, v.Node) {
 			return ""
 		}
+	}
+	if !watched {
+		return ""
 	}
 	for _, f := range h.Faults {
 		if f.Start > s.At || f.End < from {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ory/dockertest/v3"
@@ -42,6 +43,8 @@ type containers struct {
 	network *dockertest.Network
 	run     string // in the name and on the label of all we make
 	image   string
+	// starting is held while the engine starts a container: five at once wait for each other in iptables, for 25 s on a busy machine.
+	starting sync.Mutex
 }
 
 // connectEngine returns a pool whose client speaks the engine's own API version. The library's default, URLs without a version, is
@@ -176,7 +179,9 @@ func (c *container) running(ctx context.Context) (bool, error) {
 }
 
 func (c *container) start(ctx context.Context) error {
+	c.d.starting.Lock()
 	err := c.d.pool.Client.StartContainerWithContext(c.name, nil, ctx)
+	c.d.starting.Unlock()
 	if portTaken(err) {
 		return fmt.Errorf("port %d was taken by another program while the server was down; end that program: %w", c.port, err)
 	}

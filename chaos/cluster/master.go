@@ -100,7 +100,7 @@ func (m *Master) whenUp(ctx context.Context, f func(context.Context) error) erro
 }
 
 // Disconnect takes the server off the network: open connections break and new ones are refused. It is no silent drop; for that, and under
-// the process driver, where the error is errors.ErrUnsupported, put a fault proxy (node/faultproxy) in front of the master.
+// the process driver, where the error is errors.ErrUnsupported, put a fault proxy (internal/testredis/faultproxy) in front of the master.
 func (m *Master) Disconnect(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

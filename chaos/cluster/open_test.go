@@ -17,7 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // wantRefused opens a cluster that cannot be: the error is target and names the remedy, and no directory is left.

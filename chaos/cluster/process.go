@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // processes is the process driver.
@@ -59,4 +59,4 @@ func (p process) disconnect(context.Context) error      { return errNoNetwork }
 func (p process) connect(context.Context) error         { return errNoNetwork }
 
 var errNoNetwork = fmt.Errorf("%w by the process driver, whose servers share the host's network: "+
-	"use the docker driver, or put a fault proxy (node/faultproxy) in front of the master", errors.ErrUnsupported)
+	"use the docker driver, or put a fault proxy (internal/testredis/faultproxy) in front of the master", errors.ErrUnsupported)

@@ -103,8 +103,8 @@ func TestRead_badLine_errorNamesFileAndLine(t *testing.T) {
 		"no mode":        strings.Replace(op, `"mode":"exclusive",`, ``, 1),
 		"no outcome":     strings.Replace(op, `"outcome":"ok"`, `"outcome":""`, 1),
 		"no client":      strings.Replace(op, `"client":"a"`, `"client":""`, 1),
-		"bad nemesis":    `{"fault":{"nemesis":"N26","start":1,"end":2}}`,
-		"padded nemesis": `{"fault":{"nemesis":"N01","start":1,"end":2}}`,
+		"bad nemesis":    `{"fault":{"nemesis":"comet","start":1,"end":2}}`,
+		"padded nemesis": `{"fault":{"nemesis":" partition","start":1,"end":2}}`,
 		"two records":    op + op,
 		"two in one":     strings.Replace(op, `{"op"`, `{"key":{"node":"n","lock":"l","at":1,"ttl":1},"op"`, 1),
 		"none":           `{}`,
@@ -355,18 +355,6 @@ func BenchmarkRead(b *testing.B) {
 		if _, err := Read("b", bytes.NewReader(buf.Bytes())); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// Histories from before nemeses had names number them.
-func TestRead_numberOfANemesis_isItsName(t *testing.T) {
-	head := file(t, Header{Masters: 1, TTL: 1})
-	h, err := Read("old", strings.NewReader(string(head)+`{"fault":{"nemesis":"N9","start":1,"end":2}}`+"\n"))
-	if err != nil || len(h.Faults) != 1 || h.Faults[0].Nemesis != "partition" {
-		t.Fatalf("%+v, %v", h, err)
-	}
-	if again := file(t, h.Header, Fault{Nemesis: "N9", Start: 1, End: 2}); !strings.Contains(string(again), `"nemesis":"partition"`) {
-		t.Errorf("written as %s", again)
 	}
 }
 

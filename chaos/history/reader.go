@@ -156,7 +156,7 @@ func (h *History) add(l line, first bool, pending map[string]int) error {
 	case l.Op != nil:
 		h.addOp(*l.Op, pending)
 	case l.Fault != nil:
-		h.Faults = append(h.Faults, l.Fault.named())
+		h.Faults = append(h.Faults, *l.Fault)
 	case l.Vote != nil:
 		h.Votes = append(h.Votes, *l.Vote)
 	case l.Key != nil:
@@ -289,13 +289,6 @@ func (h *Header) join(o Header) error {
 		}
 	}
 	return nil
-}
-
-// NameNemeses replaces the numbers of nemeses by their names. Read and Writer do it too; it is for histories that were built in memory.
-func (h *History) NameNemeses() {
-	for i, f := range h.Faults {
-		h.Faults[i] = f.named()
-	}
 }
 
 func (h *History) sort() {

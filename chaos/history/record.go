@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -187,13 +188,7 @@ func (o Op) addTo(l *line)      { l.Op = &o }
 func (v Vote) addTo(l *line)    { l.Vote = &v }
 func (k Key) addTo(l *line)     { l.Key = &k }
 func (c Counter) addTo(l *line) { l.Counter = &c }
-func (f Fault) addTo(l *line)   { f = f.named(); l.Fault = &f }
-
-// named returns f with the name of its nemesis in the place of the number.
-func (f Fault) named() Fault {
-	f.Nemesis, _ = NemesisName(f.Nemesis)
-	return f
-}
+func (f Fault) addTo(l *line)   { l.Fault = &f }
 
 // validate checks one record by itself, when it is written and when it is read. Checkers judge what records mean together, for example that
 // a client has one operation at a time. So a history that is wrong in this sense can be read.
@@ -230,7 +225,7 @@ func (o Outcome) validate() error {
 }
 
 func (f Fault) validate() error {
-	if _, ok := NemesisName(f.Nemesis); !ok {
+	if !slices.Contains(nemeses, f.Nemesis) {
 		return fmt.Errorf("fault: no such nemesis: %q; redlock-bench chaos list shows them", f.Nemesis)
 	}
 	return nil

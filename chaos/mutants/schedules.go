@@ -36,7 +36,7 @@ func zombieRelease(w *world) error {
 		return err
 	}
 	a.reach(0, 3, 4)
-	healed := w.fault("N10", "two releases held for 2s")
+	healed := w.fault("reorder", "two releases held for 2s")
 	w.masters[0].Pause()
 	held := 0
 	a.hurt(func(_ int, cmd nodetest.Command) nodetest.Fault {
@@ -65,7 +65,7 @@ func pauseBeforeTheCheck(w *world) error {
 	if err != nil {
 		return err
 	}
-	healed := w.fault("N8", "stopped for 11s between the replies and the check")
+	healed := w.fault("freeze-client", "stopped for 11s between the replies and the check")
 	a.hurt(func(_ int, cmd nodetest.Command) nodetest.Fault {
 		return nodetest.Fault{ReplyDelay: 10 * time.Millisecond}
 	})
@@ -131,7 +131,7 @@ func amnesia(w *world) error {
 	}
 	a.reach(0, 1, 2)
 	lease := a.try(context.Background())
-	healed := w.fault("N4", "m2 restarted without its data")
+	healed := w.fault("wipe-minority", "m2 restarted without its data")
 	w.masters[2].Crash()
 	w.masters[2].Flush()
 	w.masters[2].Restart()
@@ -158,7 +158,7 @@ func amnesiaBehindAVote(w *world) error {
 		_ = a.Close() // it sees too few masters to help m0
 	})
 	time.Sleep(time.Millisecond)
-	healed := w.fault("N4", "m0 restarted without its data, two confirms held for 120ms")
+	healed := w.fault("wipe-minority", "m0 restarted without its data, two confirms held for 120ms")
 	w.masters[0].Crash()
 	w.masters[0].Flush()
 	w.masters[0].Restart()
@@ -178,7 +178,7 @@ func zombieExtend(w *world) error {
 		return err
 	}
 	lease := a.try(context.Background())
-	healed := w.fault("N10", "three extends held for 3s")
+	healed := w.fault("reorder", "three extends held for 3s")
 	a.hurt(func(i int, cmd nodetest.Command) nodetest.Fault {
 		switch {
 		case cmd.Name == "client kill":
@@ -210,7 +210,7 @@ func heldAcquires(w *world, fault nodetest.Fault) error {
 	if err != nil {
 		return err
 	}
-	healed := w.fault("N10", "three acquires held for 3s")
+	healed := w.fault("reorder", "three acquires held for 3s")
 	var done [masters]bool
 	a.hurt(func(i int, cmd nodetest.Command) nodetest.Fault {
 		if cmd.Name != "acquire" || i >= 3 || done[i] {
@@ -231,7 +231,7 @@ func fastMasters(w *world) error {
 	if err != nil {
 		return err
 	}
-	healed := w.fault("N15", "clocks of all masters 0.8 % fast")
+	healed := w.fault("skew-clocks", "clocks of all masters 0.8 % fast")
 	for _, m := range w.masters {
 		m.SetClockRate(1.008)
 	}
@@ -252,7 +252,7 @@ func impatientCaller(w *world) error {
 	if err != nil {
 		return err
 	}
-	healed := w.fault("N12", "replies take 50ms")
+	healed := w.fault("slow-replies", "replies take 50ms")
 	a.hurt(on("acquire", nodetest.Fault{ReplyDelay: 50 * time.Millisecond}, 0, 1, 2, 3, 4))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer time.AfterFunc(20*time.Millisecond, cancel).Stop() // a deadline would have a give up before
@@ -268,7 +268,7 @@ func lostReplies(w *world) error {
 	if err != nil {
 		return err
 	}
-	healed := w.fault("N11", "three connections reset behind the acquire")
+	healed := w.fault("cut-replies", "three connections reset behind the acquire")
 	a.hurt(on("acquire", nodetest.Fault{Lose: nodetest.LoseReply, Cut: true}, 0, 1, 2))
 	a.try(context.Background())
 	time.Sleep(time.Second)
@@ -283,7 +283,7 @@ func partedQuorums(w *world) error {
 		return err
 	}
 	a, b := cs[0], cs[1]
-	healed := w.fault("N9", "a cut off from m3 and m4, b from m0 and m1")
+	healed := w.fault("partition", "a cut off from m3 and m4, b from m0 and m1")
 	raise(cs[2], 0)
 	a.reach(0, 1, 2)
 	b.reach(2, 3, 4)
@@ -301,7 +301,7 @@ func lonelyExtend(w *world) error {
 	}
 	a.reach(0, 1, 2)
 	lease := a.try(context.Background())
-	healed := w.fault("N9", "a cut off from m3 and m4, and its extends to m1 and m2 lost")
+	healed := w.fault("partition", "a cut off from m3 and m4, and its extends to m1 and m2 lost")
 	a.hurt(on("extend", nodetest.Fault{Lose: nodetest.LoseCommand}, 1, 2))
 	time.Sleep(3 * time.Second)
 	a.extend(lease)
@@ -322,7 +322,7 @@ func steppedClock(w *world) error {
 	lease := a.try(context.Background())
 	_, _ = b.Mutex("other").TryLock(context.Background())
 	time.Sleep(time.Second)
-	healed := w.fault("N13", "clock of m2 steps a minute forward")
+	healed := w.fault("step-clock", "clock of m2 steps a minute forward")
 	w.masters[2].StepClock(time.Minute)
 	healed()
 	b.use(b.wait(2 * ttl))
@@ -342,7 +342,7 @@ func steppedClockUnseen(w *world) error {
 	a.unlock(lease)
 	a.reach(0, 1, 2)
 	lease = a.try(context.Background())
-	healed := w.fault("N13", "clock of m2 steps a minute forward")
+	healed := w.fault("step-clock", "clock of m2 steps a minute forward")
 	w.masters[2].StepClock(time.Minute)
 	healed()
 	b, err := w.client("b", w.masters)
@@ -357,7 +357,7 @@ func steppedClockUnseen(w *world) error {
 // twoLists: a and b are given three masters each, of which they share one (docs/safety.md A24). As things are b is refused when it
 // starts, and that is all there is to see.
 func twoLists(w *world) error {
-	healed := w.fault("N22", "a has m0, m1, m2, and b m2, m3, m4")
+	healed := w.fault("misconfigure", "a has m0, m1, m2, and b m2, m3, m4")
 	defer healed()
 	w.probed = w.masters[:3]
 	if err := w.begin(w.masters[:3]); err != nil {

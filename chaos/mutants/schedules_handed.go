@@ -36,7 +36,7 @@ func lateMessages(w *world) error {
 	b.renews = true
 	lease := a.try(context.Background())
 	got := b.waits(2 * ttl)
-	healed := w.fault("N10", "messages to b held for 1.5s, its extends lost")
+	healed := w.fault("reorder", "messages to b held for 1.5s, its extends lost")
 	b.hurt(func(_ int, cmd nodetest.Command) nodetest.Fault {
 		switch cmd.Name {
 		case "message":
@@ -69,7 +69,7 @@ func askedTwice(w *world) error {
 	lease = a.try(context.Background())
 	b.reach(0, 1, 2, 3)
 	got := b.waits(2 * ttl)
-	healed := w.fault("N10", "a's release held for 15ms to m0 and for 1s to m3; b's second request to m0 held for 15ms, m3's answer for 60ms, m0's message for 200ms, extends lost")
+	healed := w.fault("reorder", "a's release held for 15ms to m0 and for 1s to m3; b's second request to m0 held for 15ms, m3's answer for 60ms, m0's message for 200ms, extends lost")
 	a.hurt(func(i int, cmd nodetest.Command) nodetest.Fault {
 		if cmd.Name == "release" {
 			return nodetest.Fault{Delay: [masters]time.Duration{0: 15 * time.Millisecond, 3: time.Second}[i]}
@@ -217,7 +217,7 @@ func restartedQueue(w *world) error {
 	}
 	lease := a.try(context.Background())
 	got := b.waits(3 * ttl)
-	healed := w.fault("N2", "all masters restarted with their data; messages to b held for 3s")
+	healed := w.fault("kill-majority", "all masters restarted with their data; messages to b held for 3s")
 	b.hurt(on("message", nodetest.Fault{ReplyDelay: 3 * time.Second}, 0, 1, 2, 3, 4))
 	for _, m := range w.masters {
 		m.Crash()
@@ -277,7 +277,7 @@ func lateHandOff(w *world) error {
 	time.Sleep(time.Second)
 	lease := a.try(context.Background())
 	got := b.waits(2 * ttl)
-	healed := w.fault("N10", "three releases held for 1.8s, while the masters are changed")
+	healed := w.fault("reorder", "three releases held for 1.8s, while the masters are changed")
 	a.hurt(on("release", nodetest.Fault{Delay: 1800 * time.Millisecond}, 0, 1, 2))
 	a.unlock(lease)
 	if err := w.change(); err != nil {
@@ -312,7 +312,7 @@ func unseenVote(w *world) error {
 	waits.Go(func() { _, _ = b.Mutex("other").Lock(ctx) }) // so b has subscribed
 	defer cancel()
 	time.Sleep(time.Second)
-	healed := w.fault("N13", "x's acquire to m2 held for 1s; the clock of m2 steps 2.4s forward before that arrives")
+	healed := w.fault("step-clock", "x's acquire to m2 held for 1s; the clock of m2 steps 2.4s forward before that arrives")
 	a.reach(0, 1, 2)
 	b.reach(2, 3, 4)
 	time.Sleep(100 * time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // More schedules, in the order of all.
@@ -55,7 +56,7 @@ func frozenAcquire(w *world) error {
 	if err != nil {
 		return err
 	}
-	healed := w.fault("N7", "m0, m1 and m2 stopped for two TTLs")
+	healed := w.fault("freeze-masters", "m0, m1 and m2 stopped for two TTLs")
 	for _, m := range w.masters[:3] {
 		m.Pause()
 	}
@@ -81,7 +82,7 @@ func readersAtOnce(w *world) error {
 	a.reads, b.reads = true, true
 	a.reach(0, 1, 2)
 	b.reach(1, 2, 3)
-	healed := w.fault("N10", "two confirms held for 50ms")
+	healed := w.fault("reorder", "two confirms held for 50ms")
 	a.hurt(on("confirm", nodetest.Fault{Delay: 50 * time.Millisecond}, 1, 2))
 	var late *redlock.Lease
 	var wg sync.WaitGroup
@@ -104,7 +105,7 @@ func (w *world) change() error {
 		nodes = append(nodes, n)
 	}
 	opts := append(w.options(), redlock.WithClock(clk))
-	return redlock.Reconfigure(context.Background(), redlock.List{Nodes: nodes[:3], Options: opts}, redlock.List{Nodes: nodes[len(nodes)-3:], Options: opts}, nil)
+	return admin.Reconfigure(context.Background(), admin.List{Nodes: nodes[:3], Options: opts}, admin.List{Nodes: nodes[len(nodes)-3:], Options: opts}, nil)
 }
 
 // emptiedOldList: the locks moved from m0, m1 and m2 to m3, m4 and m5. The old masters then restart without data, and a still has the old
@@ -120,7 +121,7 @@ func emptiedOldList(w *world) error {
 		return err
 	}
 	time.Sleep(2 * ttl) // a cannot vouch for the old list any more
-	healed := w.fault("N4", "m0, m1 and m2, which the list had before, restarted without data")
+	healed := w.fault("wipe-minority", "m0, m1 and m2, which the list had before, restarted without data")
 	for _, m := range w.masters[:3] {
 		m.Crash()
 		m.Flush()
@@ -149,7 +150,7 @@ func lockedThroughAChange(w *world) error {
 		return err
 	}
 	lease := a.try(context.Background())
-	healed := w.fault("N9", "a cut off from all masters while they are changed")
+	healed := w.fault("partition", "a cut off from all masters while they are changed")
 	a.reach()
 	if err := w.change(); err != nil {
 		return err

@@ -21,7 +21,7 @@ func evictedQuorum(w *world) error {
 	}
 	lease := a.try(context.Background())
 	time.Sleep(100 * time.Millisecond)
-	healed := w.fault("N18", "m0, m1 and m2 evict the lock")
+	healed := w.fault("fill-memory", "m0, m1 and m2 evict the lock")
 	for _, m := range w.masters[:3] {
 		m.Evict(lock)
 	}
@@ -41,7 +41,7 @@ func lateHands(w *world) error {
 	b.renews = true
 	lease := a.try(context.Background())
 	got := b.waits(2 * ttl)
-	healed := w.fault("N4", "m1 flushed right after a hand")
+	healed := w.fault("wipe-minority", "m1 flushed right after a hand")
 	a.hurt(on("release", nodetest.Fault{Delay: 5 * time.Millisecond}, 3, 4))
 	a.unlock(lease)
 	if lease = got(); lease == nil {
@@ -93,7 +93,7 @@ func adoptedLease(w *world) error {
 	}
 	time.Sleep(100 * time.Millisecond)
 	op := history.Op{Kind: history.KindUnlock, Client: a.name, Lock: lock, Holder: lease.Holder(), Call: now(), Outcome: history.OK}
-	ticket, err := lease.Handoff(context.Background())
+	ticket, err := lease.Transfer(context.Background())
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,6 @@ func now() int64 { return time.Now().UnixNano() }
 
 // fault begins a fault of a nemesis. The function that it returns ends the fault and records it.
 func (w *world) fault(nemesis, detail string) (healed func()) {
-	nemesis, _ = history.NemesisName(nemesis)
 	start := now()
 	return func() {
 		w.h.Faults = append(w.h.Faults, history.Fault{Nemesis: nemesis, Start: start, End: now(), Detail: detail})
@@ -276,7 +275,7 @@ func (c *client) mutex() redlock.Locker {
 		opts = append(opts, redlock.WithRenewal(c.w.ttl/4))
 	}
 	if c.unfair {
-		opts = append(opts, redlock.Unfair())
+		opts = append(opts, redlock.WithoutFairness())
 	}
 	if c.ttl != 0 {
 		opts = append(opts, redlock.WithTTL(c.ttl))

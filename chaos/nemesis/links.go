@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 )
 
 // locking are the commands by which libraries take, extend and give back locks. This one sends evalsha only.

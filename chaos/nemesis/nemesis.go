@@ -144,8 +144,8 @@ type strike struct {
 	unhealed error
 }
 
-// healTime bounds each of strike.heals.
-const healTime = 20 * time.Second
+// healTime bounds each of strike.heals: a busy machine takes seconds to start a container, and five may have to be.
+const healTime = 40 * time.Second
 
 // heal registers f, which ends the fault. The end of the run does not cancel the context of f.
 func (s *strike) heal(f func(ctx context.Context) error) {

@@ -69,14 +69,14 @@ func TestParse_groups_keepTheirPromise(t *testing.T) {
 			t.Errorf("%q: %d of default, one of which may break a promise: %v; %d of all", p, len(some), bad, len(all))
 		}
 	}
-	one, err := Parse("n17-del, Kill-Minority", lacks(cluster.None))
+	one, err := Parse("delete-LOCK, Kill-Minority", lacks(cluster.None))
 	if err != nil || len(one) != 2 || one[0].Name != "delete-lock" || one[0].Promises != tokens {
 		t.Errorf("got %v, %v", one, err)
 	}
 }
 
 func TestParse_bad_saysWhy(t *testing.T) {
-	for in, want := range map[string]string{"": "chaos list", "N0": "chaos list", "kill-minority,kill-minority": "twice", "stall-disk": "--persistence", "rolling-upgrade": "--other", "suspend-client": "--driver sim"} {
+	for in, want := range map[string]string{"": "chaos list", "N1": "chaos list", "kill-minority,kill-minority": "twice", "stall-disk": "--persistence", "rolling-upgrade": "--other", "suspend-client": "--driver sim"} {
 		if _, err := Parse(in, lacks(cluster.None)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", in, err, want)
 		}

@@ -55,7 +55,7 @@ func Table() []Nemesis {
 }
 
 // Parse reads a list such as "kill-minority,partition". It also reads "all": every nemesis that this run can have; and "default": those of
-// them under which both exclusion and tokens are promised. A name may also be the number that it had before, such as N1. lacks says why
+// them under which both exclusion and tokens are promised. lacks says why
 // the run cannot have a nemesis. The error says which name is wrong and why.
 func Parse(s string, lacks func(Nemesis) string) ([]Nemesis, error) {
 	if s == "all" || s == "default" {

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
-	"github.com/redlock-go/redlock/node/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 )
 
 // Client is what a nemesis can do to a client process.

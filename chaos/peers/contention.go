@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/client"
-	"github.com/redlock-go/redlock/node/faultproxy"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // press is one measurement: so many waiters, spread over clients with connections of their own, want one lock.
@@ -147,7 +148,7 @@ func withMasters(ctx context.Context, delay time.Duration, fn func(nodes []strin
 		}
 		nodes = append(nodes, url)
 	}
-	if err := redlock.Init(ctx, redlock.List{URLs: nodes, Options: []redlock.Option{redlock.WithFixedMasters()}}, nil, redlock.NothingWasEverLocked); err != nil {
+	if err := admin.Init(ctx, admin.List{URLs: nodes, Options: []redlock.Option{redlock.WithFixedMasters()}}, nil, admin.NothingWasEverLocked); err != nil {
 		return err
 	}
 	trip, err := idleTrip(ctx, nodes)

@@ -84,7 +84,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 }
 
 // spawn starts the process and reaps it. The kernel kills a child when the thread that forked it ends, so that thread waits for the child
-// and is not given back (see node/localredis).
+// and is not given back (see internal/testredis/localredis).
 func (p *Process) spawn(out io.Reader) error {
 	started := make(chan error)
 	go func() {

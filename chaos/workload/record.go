@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/fence"
 	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/fence"
 )
 
 // deadline is the lease's end on the history's clock. The instant is read first and what is left last, so a stop of the process in

@@ -13,11 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/fence"
+	"github.com/redlock-go/redlock/fence/fenceredis"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/fence"
-	"github.com/redlock-go/redlock/redlock/fence/fenceredis"
-	"github.com/redlock-go/redlock/redlock/semaphore"
+	"github.com/redlock-go/redlock/semaphore"
 )
 
 // worker is one loop of a client. It has a random source of its own, so that its choices do not depend on other workers.
@@ -85,7 +85,7 @@ func (w *worker) sleep(ctx context.Context, d time.Duration) {
 // how says how a worker uses a lock.
 type how struct {
 	mode             history.Mode
-	barges, unrenews bool // redlock.Unfair, redlock.WithoutRenewal
+	barges, unrenews bool // redlock.WithoutFairness, redlock.WithoutRenewal
 }
 
 // take locks m, waits for a while if it has to, and reports the grant to the harness.
@@ -139,7 +139,7 @@ func (w *worker) hold(longOneIn int) time.Duration {
 
 func (w *worker) hotFair(ctx context.Context) { w.hot(ctx, how{mode: history.Exclusive}) }
 func (w *worker) hotUnfair(ctx context.Context) {
-	w.hot(ctx, how{mode: history.Exclusive, barges: true}, redlock.Unfair())
+	w.hot(ctx, how{mode: history.Exclusive, barges: true}, redlock.WithoutFairness())
 }
 
 func (w *worker) hot(ctx context.Context, h how, opts ...redlock.LockOption) {
@@ -173,7 +173,7 @@ func (w *worker) cold(ctx context.Context) {
 
 // nest takes its lock a second time, by its context or by its lease, and unlocks in either order. It records only the outermost hold.
 func (w *worker) nest(ctx context.Context) {
-	m := w.mutex(string(Nest), redlock.Reentrant())
+	m := w.mutex(string(Nest), redlock.WithReentry())
 	l := w.take(ctx, m, how{mode: history.Exclusive})
 	if l == nil {
 		return

@@ -18,8 +18,9 @@ import (
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 func TestMain(m *testing.M) {
@@ -44,8 +45,8 @@ func spec(t *testing.T) Spec {
 		s.Nodes = append(s.Nodes, r.URL())
 	}
 	s.Nodes, s.Register = s.Nodes[:3], servers[3].Addr()
-	list := redlock.List{URLs: s.Nodes, Options: []redlock.Option{redlock.WithTTL(s.TTL), redlock.WithMaxTTL(s.MaxTTL), redlock.WithFixedMasters()}}
-	if err := redlock.Init(t.Context(), list, nil, redlock.NothingWasEverLocked); err != nil {
+	list := admin.List{URLs: s.Nodes, Options: []redlock.Option{redlock.WithTTL(s.TTL), redlock.WithMaxTTL(s.MaxTTL), redlock.WithFixedMasters()}}
+	if err := admin.Init(t.Context(), list, nil, admin.NothingWasEverLocked); err != nil {
 		t.Fatal(err)
 	}
 	return s

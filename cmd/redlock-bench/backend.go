@@ -17,9 +17,10 @@ import (
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node/faultproxy"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // What masters a run has; the words of the JSON.
@@ -84,7 +85,7 @@ func openOwn(ctx context.Context, n int, cfg localredis.Config, version string) 
 	open := b.newClient
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
 		opts = append(opts, redlock.WithFixedMasters())
-		if err := begin(ctx, redlock.List{URLs: nodes, Options: opts}); err != nil {
+		if err := begin(ctx, admin.List{URLs: nodes, Options: opts}); err != nil {
 			return nil, err
 		}
 		return open(opts...)
@@ -109,7 +110,7 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 	open := b.newClient
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
 		if init {
-			if err := begin(ctx, redlock.List{URLs: nodes, Options: opts}); err != nil {
+			if err := begin(ctx, admin.List{URLs: nodes, Options: opts}); err != nil {
 				return nil, err
 			}
 		}
@@ -188,7 +189,7 @@ func (b *backend) delayed(ctx context.Context, d time.Duration) (near func(), er
 	b.nodes = nodes
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
 		opts = append(opts, redlock.WithFixedMasters())
-		if err := begin(ctx, redlock.List{URLs: nodes, Options: opts}); err != nil {
+		if err := begin(ctx, admin.List{URLs: nodes, Options: opts}); err != nil {
 			return nil, err
 		}
 		return openWithin(nodes, opts)
@@ -207,8 +208,8 @@ func openWithin(nodes []string, opts []redlock.Option) (*redlock.Client, error) 
 var openTimeout = 5 * time.Second
 
 // begin makes fresh masters of ours vote. What is measured is the safe default, with all its defences.
-func begin(ctx context.Context, masters redlock.List) error {
-	return redlock.Init(ctx, masters, nil, redlock.NothingWasEverLocked)
+func begin(ctx context.Context, masters admin.List) error {
+	return admin.Init(ctx, masters, nil, admin.NothingWasEverLocked)
 }
 
 // votes is an error when the masters may not vote yet: waiting half a minute for them, silently, is no measurement.

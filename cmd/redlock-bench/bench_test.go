@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/termline"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 

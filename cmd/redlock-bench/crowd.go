@@ -130,7 +130,7 @@ func (t *task) crowd(newClient func() (*redlock.Client, error)) (*crowd, error) 
 func (t *task) mutex(client *redlock.Client, read bool) redlock.Locker {
 	var opts []redlock.LockOption
 	if t.Unfair {
-		opts = append(opts, redlock.Unfair())
+		opts = append(opts, redlock.WithoutFairness())
 	}
 	switch {
 	case !t.ReadWrite:

@@ -10,6 +10,7 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // openEmbedded makes n masters in memory, for a first look where there is no redis-server. They have no sockets and no processes, so what
@@ -28,7 +29,7 @@ func openEmbedded(n int) *backend {
 	b.newClient = func(opts ...redlock.Option) (*redlock.Client, error) {
 		opts = append(opts, redlock.WithClock(c), redlock.WithFixedMasters())
 		nodes := embeddedNodes(masters, c)
-		err := begin(context.Background(), redlock.List{Nodes: nodes, Options: opts})
+		err := begin(context.Background(), admin.List{Nodes: nodes, Options: opts})
 		closeNodes(nodes)
 		if err != nil {
 			return nil, err

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/node/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 func TestCommandCalls(t *testing.T) {

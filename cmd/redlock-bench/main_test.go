@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // programVar makes the test binary play redlock-bench.

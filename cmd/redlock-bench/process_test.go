@@ -12,6 +12,7 @@ import (
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // asProgram makes processes that the test starts of its own binary play the program.
@@ -107,8 +108,8 @@ func testTask(nodes []string) *task {
 // begun makes masters vote.
 func begun(t testing.TB, nodes []string) {
 	t.Helper()
-	list := redlock.List{URLs: nodes, Options: []redlock.Option{redlock.WithNodeCount(len(nodes))}}
-	must(t, redlock.Init(t.Context(), list, nil, redlock.NothingWasEverLocked))
+	list := admin.List{URLs: nodes, Options: []redlock.Option{redlock.WithNodeCount(len(nodes))}}
+	must(t, admin.Init(t.Context(), list, nil, admin.NothingWasEverLocked))
 }
 
 func TestPortion_addsUp(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 const doctorHelp = `Connects to your masters, says what they are, and tries them as the lock would
@@ -76,7 +76,8 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	status, err := redlock.ReadStatus(ctx, d.list())
+	status, err := admin.ReadStatus(ctx, d.list())
+	d.fitStatus(status)
 	v := judge(patients, status, err)
 	if d.namespace != "" && err == nil {
 		v.ACL = "ACL SETUSER " + d.namespace + " reset resetchannels on >PASSWORD " + strings.Join(protocol.Namespace(d.namespace).ACL(), " ")
@@ -120,7 +121,7 @@ func complaintOf(kind string, err error) complaint {
 	return complaint{kind, text.OneLine(err), c.Word, c.Remedy}
 }
 
-func judge(patients []patient, status *redlock.Status, err error) verdict {
+func judge(patients []patient, status *admin.Status, err error) verdict {
 	for i := range patients {
 		patients[i].State = stateOf(status, patients[i].Name)
 	}
@@ -130,9 +131,9 @@ func judge(patients []patient, status *redlock.Status, err error) verdict {
 	switch {
 	case err != nil:
 		v.Standing, v.ExitCode, v.Text = refused, exitRefused, plain(err)
-	case bad && status.Standing != redlock.NoQuorum:
+	case bad && status.Standing != admin.NoQuorum:
 		v.Standing, v.ExitCode = refused, exitRefused
-	case status.Standing == redlock.NotThisList:
+	case status.Standing == admin.NotThisList:
 		v.Standing, v.ExitCode, v.Text = refused, exitRefused, status.Text
 	default:
 		v.Standing, v.ExitCode, v.Reason, v.Text = status.Standing.String(), exitOf(status.Standing), status.Reason, status.Text
@@ -172,7 +173,7 @@ func (v *verdict) print(w io.Writer) {
 }
 
 // stateOf is what the library says of a master.
-func stateOf(s *redlock.Status, name string) string {
+func stateOf(s *admin.Status, name string) string {
 	if s != nil {
 		for _, m := range s.Masters {
 			if m.Name == name {

@@ -13,9 +13,10 @@ import (
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/quorumtest"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // diagnose runs doctor and returns its exit code and all it said, in lines without breaks.
@@ -113,7 +114,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 4)
 	three := nodes[:3]
-	must(t, redlock.Init(t.Context(), redlock.List{URLs: three}, nil, redlock.NothingWasEverLocked))
+	must(t, admin.Init(t.Context(), admin.List{URLs: three}, nil, admin.NothingWasEverLocked))
 	client, err := redlock.Open(t.Context(), three)
 	must(t, err)
 	must(t, client.Close())
@@ -147,12 +148,12 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	set(t, three[1], func(*membership.RecordState) {})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	err = redlock.Reconfigure(ctx, redlock.List{URLs: three}, redlock.List{URLs: nodes[1:]}, nil)
+	err = admin.Reconfigure(ctx, admin.List{URLs: three}, admin.List{URLs: nodes[1:]}, nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
 	expect("a change is unfinished", 4, three, "retired", "changing: the masters are being changed to 3 masters", "redlock reconfigure")
-	must(t, admin(t, three[2]).HSet(t.Context(), protocol.RecordKey, "state", "rubbish").Err())
+	must(t, direct(t, three[2]).HSet(t.Context(), protocol.RecordKey, "state", "rubbish").Err())
 	expect("rubbish", exitRefused, three, "silent", "cannot be read", "delete it")
 }
 
@@ -169,7 +170,7 @@ func TestDoctor_namespace_printsTheLineOfItsUser(t *testing.T) {
 		for _, w := range strings.Fields(line) {
 			words = append(words, w)
 		}
-		must(t, admin(t, n).Do(t.Context(), words...).Err())
+		must(t, direct(t, n).Do(t.Context(), words...).Err())
 		limited = append(limited, strings.Replace(n, "redis://", "redis://team-a:PASSWORD@", 1))
 	}
 	list := strings.Join(limited, ",")
@@ -191,18 +192,18 @@ func set(t testing.TB, url string, change func(rs *membership.RecordState)) {
 	t.Helper()
 	was, err := membership.ParseRecordState(records(t, []string{url})[0]["state"])
 	must(t, err)
-	info, err := admin(t, url).Info(t.Context()).Result()
+	info, err := direct(t, url).Info(t.Context()).Result()
 	must(t, err)
 	rs := membership.RecordState{Epoch: was.Epoch, Incarnation: protocol.ReadIdentity(info, "").Incarnation(), Phase: membership.Voting}
 	change(&rs)
-	must(t, admin(t, url).HSet(t.Context(), protocol.RecordKey, "state", rs.String()).Err())
+	must(t, direct(t, url).HSet(t.Context(), protocol.RecordKey, "state", rs.String()).Err())
 }
 
 // records is the node record of each master.
 func records(t testing.TB, nodes []string) (all []map[string]string) {
 	t.Helper()
 	for _, n := range nodes {
-		r, err := admin(t, n).HGetAll(t.Context(), protocol.RecordKey).Result()
+		r, err := direct(t, n).HGetAll(t.Context(), protocol.RecordKey).Result()
 		must(t, err)
 		all = append(all, r)
 	}
@@ -213,7 +214,7 @@ func records(t testing.TB, nodes []string) (all []map[string]string) {
 func writesNothing(t testing.TB, nodes []string) {
 	t.Helper()
 	for _, n := range nodes {
-		if n, err := admin(t, n).DBSize(t.Context()).Result(); n != 0 || err != nil {
+		if n, err := direct(t, n).DBSize(t.Context()).Result(); n != 0 || err != nil {
 			t.Errorf("%d keys on a master, %v", n, err)
 		}
 	}
@@ -225,9 +226,9 @@ func port(url string) string { return url[strings.LastIndexByte(url, ':')+1:] }
 func TestDoctor_masterRefusesWrites(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 3)
-	must(t, redlock.Init(t.Context(), redlock.List{URLs: nodes}, nil, redlock.NothingWasEverLocked))
+	must(t, admin.Init(t.Context(), admin.List{URLs: nodes}, nil, admin.NothingWasEverLocked))
 	addr := strings.TrimPrefix(nodes[1], "redis://")
-	must(t, admin(t, nodes[1]).ConfigSet(t.Context(), "maxmemory", "1").Err())
+	must(t, direct(t, nodes[1]).ConfigSet(t.Context(), "maxmemory", "1").Err())
 	code, said := diagnose(t, nodes...)
 	for _, want := range []string{"refused " + addr + ": node: the master refuses writes: OOM", "raise maxmemory", " refuses"} {
 		if code != exitRefused || !strings.Contains(said, want) {

@@ -8,13 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/election"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/election"
 )
 
 const electHelp = `Stands for the election NAME, runs a command while this host leads, and stands
@@ -128,20 +130,20 @@ func (e *elector) lead(ctx context.Context, term election.Term) error {
 	}
 	lease := redlock.LeaseFrom(ctx)
 	if err := e.lengthen(ctx, lease); err != nil {
-		e.say(fmt.Sprintf("lost term %d of election %q before the command began: %v", term.Token, e.name, err))
+		e.say(said.LostTerm.With(term.Token, strconv.Quote(e.name), err))
 		return nil
 	}
 	e.more("leads %q, term %d", e.name, term.Token)
 	ended, err := supervise.Run(supervise.Command{Path: e.path, Args: e.argv, Env: e.environment(lease)}, lease, e.ttl, e.signals, e.say)
 	switch {
 	case err != nil:
-		e.failed = &exitError{supervise.ExitCannotExecute, fmt.Sprintf("cannot start a process: %v", err)}
+		e.failed = &exitError{supervise.ExitCannotExecute, said.CannotStart.With(err)}
 	case ended.Lost != nil && ended.Asked != 0:
 		e.sig = ended.Asked
 		e.cancel()
 		return nil
 	case ended.Lost != nil:
-		e.say(fmt.Sprintf("lost term %d of election %q, and stands again: %v", term.Token, e.name, ended.Lost))
+		e.say(said.LostTerm.With(term.Token, strconv.Quote(e.name), ended.Lost))
 		return nil
 	case ended.Code != exitOK:
 		e.failed = &exitError{code: ended.Code}

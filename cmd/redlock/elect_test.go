@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/said"
 )
 
 // candidate starts "redlock elect a" on the masters of list.
@@ -45,7 +47,7 @@ func TestElect_leaderEnds_nextOneLeads(t *testing.T) {
 	third := candidate(t, list, "--", "true").stands()
 	must(t, third.Process.Signal(syscall.SIGINT))
 	third.wantCode(130)
-	third.wantStderr("interrupted while it waited")
+	third.wantStderr(said.StoppedWaiting.Text)
 	must(t, second.Process.Signal(syscall.SIGTERM))
 	second.wantCode(5)
 }
@@ -79,13 +81,13 @@ func TestElect_termLost_standsAgain(t *testing.T) {
 		}
 		last = term
 		for _, s := range servers {
-			must(t, admin(t, s.URL()).Del(t.Context(), "a").Err())
+			must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
 		}
 	}
 	if term := p.number(); term <= last {
 		t.Errorf("term %d after %d", term, last)
 	}
-	p.wantStderr("the lease is lost: the command was killed", `of election "a", and stands again`)
+	p.wantStderr(said.LeaseLost.Text, said.LostTerm.With(last, `"a"`, ""))
 	must(t, p.Process.Signal(syscall.SIGTERM))
 	p.wantCode(5)
 	free(t, list, "a")
@@ -105,7 +107,7 @@ func TestElect_termLostAfterSIGTERM_ends(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, s := range servers {
-		must(t, admin(t, s.URL()).Del(t.Context(), "a").Err())
+		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
 	}
 	p.wantCode(143)
 }
@@ -121,7 +123,7 @@ func TestElect_termLostAfterSIGHUP_standsAgain(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, s := range servers {
-		must(t, admin(t, s.URL()).Del(t.Context(), "a").Err())
+		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
 	}
 	p.number()
 	must(t, p.Process.Signal(syscall.SIGTERM))

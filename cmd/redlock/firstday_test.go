@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 var confs = regexp.MustCompile("(?s)```conf\n(.*?)```")
@@ -39,7 +39,7 @@ func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
 	}
 	must(t, os.WriteFile(acl, []byte(files[1][1]), 0o600))
 	for i, url := range urls {
-		must(t, admin(t, url).Do(t.Context(), "acl", "load").Err())
+		must(t, direct(t, url).Do(t.Context(), "acl", "load").Err())
 		urls[i] = strings.Replace(url, "redis://", "redis://locker:PASSWORD@", 1)
 	}
 	list := strings.Join(urls, ",")
@@ -50,7 +50,7 @@ func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
 	}
 	lease := take(t, openClient(t, list), "x")
 	must(t, lease.Unlock(t.Context()))
-	if err := admin(t, strings.Replace(urls[0], "locker:PASSWORD@", "", 1)).Ping(t.Context()).Err(); err == nil {
+	if err := direct(t, strings.Replace(urls[0], "locker:PASSWORD@", "", 1)).Ping(t.Context()).Err(); err == nil {
 		t.Error("the default user may log in")
 	}
 }

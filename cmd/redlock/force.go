@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -81,39 +83,39 @@ func (c *forceUnlock) run(ctx context.Context, o output) error {
 	if in == nil {
 		return lockError(err)
 	}
-	said := forcedJSON{Name: c.name, Holder: c.holder}
-	err = c.force(ctx, client, in, o, &said)
-	if said.ExitCode = exitCode(err); err != nil {
-		said.Text = plain(err)
+	out := forcedJSON{Name: c.name, Holder: c.holder}
+	err = c.force(ctx, client, in, o, &out)
+	if out.ExitCode = exitCode(err); err != nil {
+		out.Text = plain(err)
 	}
 	if !c.json {
 		if err == nil {
-			text.Say(o.out, said.Text)
+			text.Say(o.out, out.Text)
 		}
 		return err
 	}
-	if written := writeJSON(o.out, said); written != nil {
+	if written := writeJSON(o.out, out); written != nil {
 		return written
 	}
 	if err != nil {
-		return &exitError{code: said.ExitCode}
+		return &exitError{code: out.ExitCode}
 	}
 	return nil
 }
 
 // force asks, and does it.
-func (c *forceUnlock) force(ctx context.Context, client *redlock.Client, in *redlock.Inspection, o output, said *forcedJSON) error {
+func (c *forceUnlock) force(ctx context.Context, client *redlock.Client, in *redlock.Inspection, o output, out *forcedJSON) error {
 	h, err := c.victim(in)
 	if err != nil {
 		return err
 	}
-	said.Holder, said.Owner = h.ID, h.Owner
+	out.Holder, out.Owner = h.ID, h.Owner
 	if !c.yes {
 		text.Paragraph(o.err, lockHeld, describe(h, len(in.Masters)))
 		text.Paragraph(o.err, "breaks", "the holder is not told. It may work on until it next renews the lock, and the next holder may run beside it. "+
 			"If the holder is dead, the lock ends by itself in "+short(max(h.Left, 0))+".")
 		if !asked(ctx, o, fmt.Sprintf("Take %q away from it? [y/N] ", c.name)) {
-			return cmp.Or(ctx.Err(), error(&exitError{exitRefused, "nothing was done"}))
+			return cmp.Or(ctx.Err(), error(&exitError{exitRefused, said.NothingDone.Text}))
 		}
 	}
 	err = client.ForceUnlock(ctx, c.name, h.ID)
@@ -123,7 +125,7 @@ func (c *forceUnlock) force(ctx context.Context, client *redlock.Client, in *red
 	case err != nil:
 		return lockError(err)
 	}
-	said.Forced, said.Text = true, fmt.Sprintf("%q is taken away from %s", c.name, labelOf(h.Owner, h.ID))
+	out.Forced, out.Text = true, said.TakenAway.With(strconv.Quote(c.name), labelOf(h.Owner, h.ID))
 	return nil
 }
 
@@ -138,7 +140,7 @@ func (c *forceUnlock) victim(in *redlock.Inspection) (*redlock.Holder, error) {
 	case c.holder != "": // it may have votes that are no quorum: ForceUnlock tells
 		return &redlock.Holder{ID: c.holder}, nil
 	case in.Free:
-		return nil, &exitError{exitRefused, fmt.Sprintf("lock %q is free: nothing was done", c.name)}
+		return nil, &exitError{exitRefused, said.LockFree.With(strconv.Quote(c.name))}
 	case len(in.Holders) == 0:
 		return nil, &exitError{exitMasters, in.String()}
 	}

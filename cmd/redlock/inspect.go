@@ -34,7 +34,7 @@ func (m *masters) open(ctx context.Context) (*redlock.Client, error) {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, &exitError{exitMasters, err.Error()}
 	}
-	return client, errorCode(err)
+	return client, m.errorCode(err)
 }
 
 // named is a command whose argument is the name of a lock.
@@ -61,7 +61,7 @@ type inspect struct {
 const inspectHelp = `Says who holds the lock NAME and who waits for it, by quorum and by master. It
 changes nothing, and works while masters recover.
 
-  held      the holder's label (--owner of run and elect, WithOwner of programs),
+  held      the holder's label (--owner of run and elect, WithClientName of programs),
             how many masters have its vote, and how long these last if the holder
             does not renew them; its id, which force-unlock takes; what it has
             announced, if it leads an election

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -68,7 +69,7 @@ func TestInspect_heldAndWaitedFor(t *testing.T) {
 	_, list := voting(t)
 	want := "free no holder can have a quorum of votes as of MOMENT master counter left vote MASTER COUNTER - none MASTER COUNTER - none MASTER COUNTER - none"
 	says(t, want, "inspect", "a", "--nodes", list)
-	lease := take(t, openClient(t, list, redlock.WithOwner("billing/pod-7")), "a")
+	lease := take(t, openClient(t, list, redlock.WithClientName("billing/pod-7")), "a")
 	waiter := startRun(t, list, "a", "--owner", "other/1", "--", "true")
 	inspected := func() (s lockJSON) {
 		code, stdout, stderr := cli(t, "inspect", "a", "--json", "--nodes", list)
@@ -138,7 +139,7 @@ func TestList(t *testing.T) {
 	if said := expectCode(t, exitOK, "list", "--nodes", list); said != "no lock is held" {
 		t.Errorf("%q", said)
 	}
-	c := openClient(t, list, redlock.WithOwner("pod-7"))
+	c := openClient(t, list, redlock.WithClientName("pod-7"))
 	for _, name := range []string{"jobs/b", "jobs/a", "with space"} {
 		take(t, c, name)
 	}
@@ -159,7 +160,7 @@ func TestList_namespace_itsLocksOnly(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)
 	expectCode(t, exitOK, "init", never, "--namespace", "team-a", "--nodes", list)
-	lease := take(t, openClient(t, list, redlock.WithNamespace("team-a"), redlock.WithOwner("pod-7")), "a")
+	lease := take(t, openClient(t, list, redlock.WithNamespace("team-a"), redlock.WithClientName("pod-7")), "a")
 	says(t, "no lock is held", "list", "--nodes", list)
 	wantSaid(t, expectCode(t, exitOK, "inspect", "a", "--nodes", list), "free")
 	says(t, "lock left wait holder a TIME 0 pod-7", "list", "--namespace", "team-a", "--nodes", list)
@@ -179,7 +180,7 @@ func TestForceUnlock_yes_onlyTheHolderThatIsNamed(t *testing.T) {
 	var s lockJSON
 	must(t, json.Unmarshal([]byte(stdout), &s))
 	id := s.Holders[0].ID
-	wantSaid(t, expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", id, "--nodes", list), `"a" is taken away from `+s.Holders[0].Owner)
+	wantSaid(t, expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", id, "--nodes", list), said.TakenAway.With(`"a"`, s.Holders[0].Owner))
 	next := take(t, openClient(t, list), "a")
 	stuck.wantCode(exitLost)
 	code, stdout, stderr := cli(t, "force-unlock", "a", "--yes", "--json", "--holder", id, "--nodes", list)
@@ -198,13 +199,18 @@ func TestForceUnlock_yes_onlyTheHolderThatIsNamed(t *testing.T) {
 func TestForceUnlock_terminal_asks(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)
-	lease := take(t, openClient(t, list, redlock.WithOwner("pod-7")), "a")
+	lease := take(t, openClient(t, list, redlock.WithClientName("pod-7")), "a")
 	for answer, code := range map[string]int{"\n": exitRefused, "no\n": exitRefused, "\x04": exitRefused, ctrlC: 130} {
 		x := onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
 		x.expect("held     by pod-7, with ")
 		x.expect("breaks   the holder is not told")
 		x.expect(`Take "a" away from it? [y/N] `)
 		x.send(answer)
+		if code == exitRefused {
+			x.expect(said.NothingDone.Text)
+		} else {
+			x.expect("redlock: " + said.Interrupted.Text)
+		}
 		x.wantCode(code)
 	}
 	must(t, lease.Extend(t.Context()))
@@ -214,7 +220,7 @@ func TestForceUnlock_terminal_asks(t *testing.T) {
 	x.expect(`"a" is taken away from pod-7`)
 	x.wantCode(exitOK)
 	x = onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
-	x.expect(`lock "a" is free: nothing was done`)
+	x.expect(said.LockFree.With(`"a"`))
 	x.wantCode(exitRefused)
 	if err := lease.Extend(t.Context()); err == nil {
 		t.Error("it still has the lock")

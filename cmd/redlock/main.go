@@ -32,6 +32,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/said"
 )
 
 func main() {
@@ -115,13 +116,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(written.err, syscall.EPIPE):
 		err = &exitError{code: exitSignal + int(syscall.SIGPIPE)} // as a program that SIGPIPE ends: the reader has seen enough
 	case written.err != nil:
-		err = &exitError{exitOutput, fmt.Sprintf("cannot write the output: %v", written.err)}
+		err = &exitError{exitOutput, said.CannotWrite.With(written.err)}
 	}
 	var own *exitError
 	switch {
 	case err == nil, errors.As(err, &own) && own.text == "":
 	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "redlock: interrupted")
+		fmt.Fprintln(stderr, "redlock: "+said.Interrupted.Text)
 	default:
 		complain(stderr, cmd, "redlock: "+plain(err))
 	}

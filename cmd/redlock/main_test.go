@@ -20,8 +20,8 @@ import (
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/node/localredis"
-	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // programVar makes the test binary play redlock.
@@ -110,12 +110,12 @@ func voting(t testing.TB) (servers []*localredis.Server, list string) {
 	for _, s := range servers {
 		urls = append(urls, s.URL())
 	}
-	must(t, redlock.Init(t.Context(), redlock.List{URLs: urls}, nil, redlock.NothingWasEverLocked))
+	must(t, admin.Init(t.Context(), admin.List{URLs: urls}, nil, admin.NothingWasEverLocked))
 	return servers, strings.Join(urls, ",")
 }
 
-// admin is a connection to a master.
-func admin(t testing.TB, url string) *redis.Client {
+// direct is a connection to a master.
+func direct(t testing.TB, url string) *redis.Client {
 	t.Helper()
 	o, err := masterurl.Connection(url)
 	must(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // The environment variables that name the masters.
@@ -201,7 +202,7 @@ func (m *masters) read(flag, file string) (where func(i int) string, err error) 
 	return func(i int) string { return fmt.Sprintf("%s:%d", file, lines[i]) }, nil
 }
 
-func (m *masters) list() redlock.List {
+func (m *masters) list() admin.List {
 	// The default TTL must fit below a smaller maximum; none is taken.
 	opts := []redlock.Option{redlock.WithNodeCount(m.count), redlock.WithMaxTTL(m.maxTTL),
 		redlock.WithTTL(min(m.maxTTL, redlock.DefaultTTL)), redlock.WithDrift(clock.Drift(m.drift))}
@@ -211,5 +212,5 @@ func (m *masters) list() redlock.List {
 	if m.namespace != "" {
 		opts = append(opts, redlock.WithNamespace(m.namespace))
 	}
-	return redlock.List{URLs: m.nodes, Options: opts}
+	return admin.List{URLs: m.nodes, Options: opts}
 }

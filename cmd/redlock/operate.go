@@ -20,7 +20,9 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/cause"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // operation is a command for operators. To add one, write a type and a line in operations.
@@ -112,39 +114,39 @@ vote again
 `
 
 // exitOf is the exit code of what the masters are in.
-func exitOf(s redlock.Standing) int {
+func exitOf(s admin.Standing) int {
 	switch s {
-	case redlock.AllVote:
+	case admin.AllVote:
 		return exitOK
-	case redlock.SomeRecover:
+	case admin.SomeRecover:
 		return exitRecovers
-	case redlock.TooFewVote:
+	case admin.TooFewVote:
 		return exitTooFewVote
-	case redlock.Changing:
+	case admin.Changing:
 		return exitChanging
-	case redlock.NeedsInit:
+	case admin.NeedsInit:
 		return exitNeedsInit
-	case redlock.NeedsMasters:
+	case admin.NeedsMasters:
 		return exitNeedsMasters
-	case redlock.NoQuorum:
+	case admin.NoQuorum:
 		return exitMasters
 	}
 	return exitRefused
 }
 
 // errorCode is the exit code of an operation's error.
-func errorCode(err error) error {
+func (m *masters) errorCode(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, redlock.ErrUnfinished):
-		return &exitError{exitChanging, err.Error()}
+		return &exitError{exitChanging, m.fit(err.Error())}
 	case errors.Is(err, redlock.ErrNeedsInit):
-		return &exitError{exitNeedsInit, err.Error()}
+		return &exitError{exitNeedsInit, m.fit(err.Error())}
 	case errors.Is(err, redlock.ErrUnreachable):
-		return &exitError{exitMasters, err.Error()}
+		return &exitError{exitMasters, m.fit(err.Error())}
 	case errors.Is(err, redlock.ErrConfig):
-		return &exitError{exitRefused, err.Error()}
+		return &exitError{exitRefused, m.fit(err.Error())}
 	}
 	return err
 }
@@ -179,24 +181,25 @@ func defineJSON(fs *pflag.FlagSet, json *bool) {
 }
 
 func (c *status) run(ctx context.Context, o output) error {
-	var s *redlock.Status
+	var s *admin.Status
 	var err error
 	if c.wait {
 		p := newProgress(o.err)
 		defer p.end()
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		defer cancel()
-		s, err = redlock.AwaitVotes(limited, c.list(), p.tell)
+		s, err = admin.AwaitVotes(limited, c.list(), p.tell)
 		p.end()
 		if s != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			s, err = redlock.ReadStatus(ctx, c.list()) // from now on nobody waits
+			s, err = admin.ReadStatus(ctx, c.list()) // from now on nobody waits
 		}
 	} else {
-		s, err = redlock.ReadStatus(ctx, c.list())
+		s, err = admin.ReadStatus(ctx, c.list())
 	}
 	if err != nil {
-		return errorCode(err)
+		return c.errorCode(err)
 	}
+	c.fitStatus(s)
 	if err := c.write(o.out, s); err != nil {
 		return err
 	}
@@ -221,7 +224,7 @@ type statusJSON struct {
 type masterJSON struct {
 	Name   string `json:"name"`
 	Votes  bool   `json:"votes"`
-	State  string `json:"state"` // a word, as redlock.MasterStatus.State has it
+	State  string `json:"state"` // a word, as admin.MasterStatus.State has it
 	Text   string `json:"text,omitempty"`
 	LeftMS int64  `json:"left_ms"`
 	Cause  string `json:"cause,omitempty"`
@@ -236,7 +239,7 @@ type changeJSON struct {
 	Since time.Time `json:"since"`
 }
 
-func (c *status) write(w io.Writer, s *redlock.Status) error {
+func (c *status) write(w io.Writer, s *admin.Status) error {
 	if c.json {
 		return writeJSON(w, newStatusJSON(s, exitOf(s.Standing), s.Text))
 	}
@@ -246,8 +249,8 @@ func (c *status) write(w io.Writer, s *redlock.Status) error {
 	return nil
 }
 
-func newStatusJSON(s *redlock.Status, code int, said string) statusJSON {
-	out := statusJSON{Standing: s.Standing.String(), Reason: s.Reason, ExitCode: code, Text: said, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
+func newStatusJSON(s *admin.Status, code int, what string) statusJSON {
+	out := statusJSON{Standing: s.Standing.String(), Reason: s.Reason, ExitCode: code, Text: what, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
 	for _, m := range s.Masters {
 		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.State, Text: m.Text, LeftMS: m.Left.Milliseconds(), Cause: m.Cause, Remedy: m.Remedy}
 		if m.Err != nil {
@@ -271,7 +274,7 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 // table prints what each master is.
-func table(w io.Writer, s *redlock.Status) {
+func table(w io.Writer, s *admin.Status) {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, m := range s.Masters {
 		state := m.State
@@ -320,18 +323,19 @@ func (c *initial) define(fs *pflag.FlagSet) {
 }
 
 // showDone prints what the masters of list are in after an operation, and what that did.
-func showDone(ctx context.Context, out io.Writer, list redlock.List, json bool, done func(*redlock.Status) (code int, said string)) error {
-	s, err := redlock.ReadStatus(ctx, list)
+func showDone(ctx context.Context, out io.Writer, m *masters, json bool, done func(*admin.Status) (code int, what string)) error {
+	s, err := admin.ReadStatus(ctx, m.list())
 	if err != nil {
-		return errorCode(err)
+		return m.errorCode(err)
 	}
-	code, said := done(s)
+	m.fitStatus(s)
+	code, what := done(s)
 	if json {
-		err = writeJSON(out, newStatusJSON(s, code, said))
+		err = writeJSON(out, newStatusJSON(s, code, what))
 	} else {
 		table(out, s)
 		fmt.Fprintln(out)
-		text.Say(out, said)
+		text.Say(out, what)
 	}
 	if err == nil && code != exitOK {
 		err = &exitError{code: code}
@@ -340,40 +344,41 @@ func showDone(ctx context.Context, out io.Writer, list redlock.List, json bool, 
 }
 
 func (c *initial) run(ctx context.Context, o output) error {
-	before, err := redlock.ReadStatus(ctx, c.list())
+	before, err := admin.ReadStatus(ctx, c.list())
 	if err != nil {
-		return errorCode(err)
+		return c.errorCode(err)
 	}
+	c.fitStatus(before)
 	table(o.err, before)
-	var words []redlock.Word
+	var words []admin.Word
 	if c.neverLocked {
-		words = append(words, redlock.NothingWasEverLocked)
+		words = append(words, admin.NothingWasEverLocked)
 	}
 	if c.abandon {
-		words = append(words, redlock.AbandonChange)
+		words = append(words, admin.AbandonChange)
 	}
 	p := newProgress(o.err)
 	defer p.end()
-	if err := redlock.Init(ctx, c.list(), p.tell, words...); err != nil {
+	if err := admin.Init(ctx, c.list(), p.tell, words...); err != nil {
 		p.end()
-		return c.ended(o, errorCode(err))
+		return c.ended(o, c.errorCode(err))
 	}
 	c.finish(ctx, p)
 	p.end()
-	return showDone(ctx, o.out, c.list(), c.json, func(s *redlock.Status) (int, string) {
-		said := fmt.Sprintf("%v: the list has begun, with a maximum TTL of %v; give every program the same list and the same maximum TTL", s.Standing, c.maxTTL)
-		if s.Standing != redlock.AllVote {
-			said += "; " + s.Text
+	return showDone(ctx, o.out, &c.masters, c.json, func(s *admin.Status) (int, string) {
+		begun := said.Begun.With(s.Standing, c.maxTTL)
+		if s.Standing != admin.AllVote {
+			begun += "; " + s.Text
 		}
-		return exitOf(s.Standing), said
+		return exitOf(s.Standing), begun
 	})
 }
 
 // finish lets the masters vote that still wait when a quorum votes: nobody else may be there to do so. One that lost its record is left
 // to the programs.
 func (c *initial) finish(ctx context.Context, p *progress) {
-	s, err := redlock.ReadStatus(ctx, c.list())
-	if err != nil || s.Standing != redlock.SomeRecover {
+	s, err := admin.ReadStatus(ctx, c.list())
+	if err != nil || s.Standing != admin.SomeRecover {
 		return
 	}
 	for i := range s.Masters {
@@ -384,7 +389,7 @@ func (c *initial) finish(ctx context.Context, p *progress) {
 	wait := c.maxTTL + 2*clock.Drift(c.drift).Of(c.maxTTL)
 	limited, cancel := context.WithTimeout(ctx, wait+finishSlack)
 	defer cancel()
-	_, _ = redlock.AwaitVotes(limited, c.list(), p.tell) // the status after it says how it ended
+	_, _ = admin.AwaitVotes(limited, c.list(), p.tell) // the status after it says how it ended
 }
 
 // finishSlack is how long after the end of its wait a master may take to vote.

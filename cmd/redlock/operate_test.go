@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -45,8 +46,8 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	for range 2 {
-		said := expectCode(t, exitOK, "init", never, "--nodes", list)
-		wantSaid(t, said, "all vote: the list has begun, with a maximum TTL of 30s")
+		out := expectCode(t, exitOK, "init", never, "--nodes", list)
+		wantSaid(t, out, said.Begun.With("all vote", "30s"))
 	}
 	before := records(t, nodes)
 	wantSaid(t, expectCode(t, exitRefused, "init", "--nodes", list, "--max-ttl", "5s"), "another epoch", "maximum TTL 30s")
@@ -75,7 +76,7 @@ func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
 	must(t, err)
 	flush := func() {
 		for _, n := range nodes {
-			must(t, admin(t, n).FlushAll(t.Context()).Err())
+			must(t, direct(t, n).FlushAll(t.Context()).Err())
 		}
 	}
 	flush()
@@ -96,7 +97,7 @@ func TestInit_oneRestarted_leftToRecover(t *testing.T) {
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)
-	must(t, admin(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
+	must(t, direct(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
 	wantSaid(t, expectCode(t, exitRecovers, "init", never, "--nodes", list), "recovering: the list has begun", "a quorum votes", "no record")
 }
 
@@ -120,15 +121,15 @@ func TestStatus_noClientRuns_waitRecovers(t *testing.T) {
 	quick := []string{"--nodes", list, "--max-ttl", "300ms"}
 	expectCode(t, exitOK, append([]string{"init", never}, quick...)...)
 	wantSaid(t, expectCode(t, exitOK, append([]string{"status"}, quick...)...), "all vote: all 3 masters vote")
-	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
+	must(t, direct(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
 	wantSaid(t, expectCode(t, exitRecovers, append([]string{"status"}, quick...)...), "recovering: a quorum votes", "no record")
 	wantSaid(t, expectCode(t, exitOK, append([]string{"status", "--wait"}, quick...)...), "all vote")
 
 	// A master that stays away: the exit code says so when the time is over.
 	away := append([]string{"status", "--wait", "--timeout", "200ms"}, "--nodes", nodes[0]+","+nodes[1]+","+dead, "--max-ttl", "300ms")
 	wantSaid(t, expectCode(t, exitRefused, away...), "other list")
-	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
-	must(t, admin(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
+	must(t, direct(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
+	must(t, direct(t, nodes[2]).Del(t.Context(), protocol.RecordKey).Err())
 	expectCode(t, exitNeedsInit, append([]string{"status", "--wait"}, quick...)...)
 }
 
@@ -137,7 +138,7 @@ func TestStatus_json(t *testing.T) {
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)
-	must(t, admin(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
+	must(t, direct(t, nodes[1]).Del(t.Context(), protocol.RecordKey).Err())
 	code, stdout, stderr := cli(t, "status", "--json", "--nodes", list)
 	var s statusJSON
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitRecovers || stderr != "" {
@@ -182,7 +183,7 @@ func TestOperate_json(t *testing.T) {
 func TestOutput_cannotBeWritten_ownCode(t *testing.T) {
 	full := diskFull(t)
 	var stderr strings.Builder
-	if code := run([]string{"completion", "bash"}, full, &stderr); code != exitOutput || stderr.String() != "redlock: cannot write the output: write /dev/full: no space left on device\n" {
+	if code := run([]string{"completion", "bash"}, full, &stderr); code != exitOutput || stderr.String() != "redlock: "+said.CannotWrite.With("write /dev/full: no space left on device\n") {
 		t.Errorf("exit code %d, %q", code, &stderr)
 	}
 	p := program(t, "completion", "bash")
@@ -203,9 +204,24 @@ func TestReconfigure_andCancel(t *testing.T) {
 	nodes := startURLs(t, 5)
 	from, to := strings.Join(nodes[:3], ","), strings.Join(nodes[2:], ",")
 	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
-	wantSaid(t, expectCode(t, exitOK, "cancel", "--nodes", from, "--max-ttl", "300ms"), "nothing to give up: no change")
+	wantSaid(t, expectCode(t, exitOK, "cancel", "--nodes", from, "--max-ttl", "300ms"), said.NoChange.Text)
 	wantSaid(t, expectCode(t, exitRefused, "reconfigure", "--from", from, "--max-ttl", "300ms"), "there is nothing to change")
-	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms"), "done: the new list votes")
+	// Two of the old masters refuse to write when they are to be retired.
+	for _, u := range nodes[:2] {
+		must(t, direct(t, u).ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+	}
+	p := program(t, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms").start()
+	eventually(t, "the change has begun", func() bool {
+		_, stdout, _ := cli(t, "status", "--json", "--nodes", from, "--max-ttl", "300ms")
+		return strings.Contains(stdout, `"change"`)
+	})
+	must(t, p.Process.Signal(syscall.SIGINT))
+	p.wantCode(exitSignal + int(syscall.SIGINT))
+	for _, u := range nodes[:2] {
+		must(t, direct(t, u).ConfigSet(t.Context(), "min-replicas-to-write", "0").Err())
+	}
+	wantSaid(t, expectCode(t, exitOK, "cancel", "--nodes", from, "--max-ttl", "300ms"), said.GivenUp.Text)
+	wantSaid(t, expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms"), said.NewListVotes.Text)
 	expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms") // called again
 	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "300ms")
 	wantSaid(t, expectCode(t, exitRefused, "status", "--nodes", from, "--max-ttl", "300ms"), "not this list: these masters were left for another list: 3 masters")

@@ -22,8 +22,8 @@ var platforms = []struct {
 	{"linux", "arm", []string{"./redlock", "./node", "./cmd/redlock"}}, // what 386 does not show is how it aligns
 	{"darwin", "arm64", []string{"./..."}},
 	// Its servers, signals and process groups are what chaos and the tests of run are made of.
-	{"windows", "amd64", []string{"./redlock", "./redlock/election", "./redlock/fence", "./redlock/semaphore", "./redlock/redlocktest",
-		"./redlock/metrics", "./node", "./node/nodetest", "./multilock", "./flight", "./clock", "./compat/redsync", "./compat/redislock", "./compat/synclocker"}},
+	{"windows", "amd64", []string{"./redlock", "./election", "./fence", "./semaphore", "./redlocktest",
+		"./metrics", "./node", "./node/nodetest", "./multilock", "./flight", "./clock", "./compat/redsync", "./compat/redislock", "./compat/synclocker"}},
 }
 
 // Every package and every test of them compiles on these platforms, and the command links.
@@ -47,7 +47,7 @@ func TestPlatforms_32bitLocks(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("runs programs of linux/386")
 	}
-	cross(t, "linux", "386", "test", "-short", "./clock", "./internal/protocol", "./redlock/redlocktest")
+	cross(t, "linux", "386", "test", "-short", "./clock", "./internal/protocol", "./redlocktest")
 }
 
 func cross(t *testing.T, system, arch string, args ...string) {

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/internal/termline"
-	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // progress says what a command waits for: in one line that is drawn again on a terminal, else in a line for each change.
@@ -31,7 +32,7 @@ var times = regexp.MustCompile(`[0-9.]+(ms|s|m|h)\b`)
 // worthTelling is the shortest wait that is told. A shorter one is over before it is read.
 const worthTelling = 100 * time.Millisecond
 
-// tell is a redlock.Progress.
+// tell is a admin.Progress.
 func (p *progress) tell(what string, left time.Duration) {
 	if left > 0 && left < worthTelling {
 		return
@@ -59,10 +60,11 @@ func (p *progress) end() { p.line.Clear() }
 const standsTime = 3 * time.Second
 
 // sayWhatStands says, after an interrupt, in what the command has left the masters, and what to do next.
-func sayWhatStands(w io.Writer, list redlock.List, next string) {
+func sayWhatStands(w io.Writer, m *masters, next string) {
 	ctx, cancel := context.WithTimeout(context.Background(), standsTime)
 	defer cancel()
-	if s, err := redlock.ReadStatus(ctx, list); err == nil {
+	if s, err := admin.ReadStatus(ctx, m.list()); err == nil {
+		m.fitStatus(s)
 		text.Say(w, s.Standing.String()+": "+s.Text)
 	}
 	text.Say(w, next)
@@ -71,7 +73,7 @@ func sayWhatStands(w io.Writer, list redlock.List, next string) {
 // ended is err of init, which has said what stands if it was interrupted.
 func (c *initial) ended(o output, err error) error {
 	if errors.Is(err, context.Canceled) {
-		sayWhatStands(o.err, c.list(), "interrupted: the list has not begun; to go on, call the same init again, which waits from the beginning")
+		sayWhatStands(o.err, &c.masters, said.InitStopped.Text)
 	}
 	return err
 }

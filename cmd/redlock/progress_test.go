@@ -60,7 +60,7 @@ func TestInit_someWait_allVoteWhenItEnds(t *testing.T) {
 	list := []string{"--max-ttl", "500ms", "--nodes", strings.Join(nodes, ",")}
 	expectCode(t, exitOK, append([]string{"init", never}, list...)...)
 	for _, n := range nodes[:3] {
-		must(t, admin(t, n).Del(t.Context(), protocol.RecordKey).Err())
+		must(t, direct(t, n).Del(t.Context(), protocol.RecordKey).Err())
 	}
 	said := expectCode(t, exitOK, append([]string{"init"}, list...)...)
 	wantSaid(t, said, "all vote: the list has begun")

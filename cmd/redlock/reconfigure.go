@@ -9,7 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/internal/said"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // reconfigure moves the locks to another list.
@@ -88,17 +89,16 @@ func (c *reconfigure) findNew() error {
 func (c *reconfigure) run(ctx context.Context, o output) error {
 	p := newProgress(o.err)
 	defer p.end()
-	if err := redlock.Reconfigure(ctx, c.from.list(), c.to.list(), p.tell); err != nil {
+	if err := admin.Reconfigure(ctx, c.from.list(), c.to.list(), p.tell); err != nil {
 		p.end()
 		if errors.Is(err, context.Canceled) {
-			sayWhatStands(o.err, c.from.list(), "interrupted: while the old masters are retired, all locks are stopped; to go on, call the same reconfigure again; "+
-				"to give the change up, if no majority is retired yet: redlock cancel")
+			sayWhatStands(o.err, &c.from, said.ChangeStopped.Text)
 		}
-		return errorCode(err)
+		return c.from.errorCode(err)
 	}
 	p.end()
-	return showDone(ctx, o.out, c.to.list(), c.json, func(*redlock.Status) (int, string) {
-		return exitOK, "done: the new list votes; start the clients with it, then take away the masters that only the old list has"
+	return showDone(ctx, o.out, &c.to, c.json, func(*admin.Status) (int, string) {
+		return exitOK, said.NewListVotes.Text
 	})
 }
 
@@ -123,17 +123,17 @@ func (c *cancel) define(fs *pflag.FlagSet) {
 }
 
 func (c *cancel) run(ctx context.Context, o output) error {
-	before, err := redlock.ReadStatus(ctx, c.list())
+	before, err := admin.ReadStatus(ctx, c.list())
 	if err != nil {
-		return errorCode(err)
+		return c.errorCode(err)
 	}
-	if err := redlock.CancelReconfigure(ctx, c.list()); err != nil {
-		return errorCode(err)
+	if err := admin.Cancel(ctx, c.list()); err != nil {
+		return c.errorCode(err)
 	}
-	return showDone(ctx, o.out, c.list(), c.json, func(*redlock.Status) (int, string) {
+	return showDone(ctx, o.out, &c.masters, c.json, func(*admin.Status) (int, string) {
 		if before.Change == nil {
-			return exitOK, "nothing to give up: no change of these masters was begun"
+			return exitOK, said.NoChange.Text
 		}
-		return exitOK, "done: the change is given up; the old list goes on"
+		return exitOK, said.GivenUp.Text
 	})
 }

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/election"
-	"github.com/redlock-go/redlock/redlock/semaphore"
+	"github.com/redlock-go/redlock/semaphore"
 )
 
 // rightsOfTheDocs are the words of the list in docs/operations.md.
@@ -46,7 +46,7 @@ func TestACL_listOfTheDocs_everyCommand(t *testing.T) {
 		for _, r := range rights {
 			args = append(args, r)
 		}
-		root := admin(t, s.URL())
+		root := direct(t, s.URL())
 		must(t, root.Do(t.Context(), args...).Err())
 		must(t, root.Set(t.Context(), "another", "program", 0).Err()) // in database 0, at which init looks
 		urls = append(urls, "redis://locker:pw@"+s.Addr()+"/1")
@@ -55,7 +55,7 @@ func TestACL_listOfTheDocs_everyCommand(t *testing.T) {
 	everyCommand(t, openOn(urls...), []string{"--from", list}, asProgram(t, []string{"REDLOCK_NODES=" + list}, "--max-ttl", tlsTTL))
 	eachKind(t, urls)
 	for _, u := range urls {
-		root := admin(t, strings.Replace(u, "locker:pw@", "", 1))
+		root := direct(t, strings.Replace(u, "locker:pw@", "", 1))
 		log, err := root.Do(t.Context(), "acl", "log").Slice()
 		must(t, err)
 		for _, entry := range log {

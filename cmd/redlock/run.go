@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -199,15 +200,15 @@ func (r *runner) run() (err error) {
 	unlockErr := lease.Unlock(context.Background())
 	switch {
 	case err != nil:
-		return &exitError{supervise.ExitCannotExecute, fmt.Sprintf("cannot start a process: %v", err)}
+		return &exitError{supervise.ExitCannotExecute, said.CannotStart.With(err)}
 	case ended.Lost == nil && errors.Is(unlockErr, redlock.ErrLost):
 		ended.Lost = unlockErr
 	}
 	if ended.Lost != nil {
-		return &exitError{exitLost, fmt.Sprintf("lost lock %q: %v", r.name, ended.Lost)}
+		return &exitError{exitLost, said.LostLock.With(strconv.Quote(r.name), ended.Lost)}
 	}
 	if unlockErr != nil {
-		r.say(fmt.Sprintf("lock %q may stay taken for up to %v: %v", r.name, r.ttl, unlockErr))
+		r.say(said.MayStay.With(strconv.Quote(r.name), r.ttl, unlockErr))
 	} else {
 		r.more("gave lock %q back", r.name)
 	}
@@ -236,7 +237,7 @@ func executable(name string) (string, error) {
 	case err == nil, errors.Is(err, exec.ErrDot): // a PATH that has the working directory in it says what it wants
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		return "", &exitError{supervise.ExitNotFound, name + ": command not found"}
+		return "", &exitError{supervise.ExitNotFound, said.NotFound.With(name)}
 	}
 	var cause *exec.Error
 	if errors.As(err, &cause) {

@@ -18,7 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/internal/stall"
 )
 
@@ -79,6 +82,15 @@ func (p *process) start() *process {
 func startRun(t testing.TB, list, name string, words ...string) *process {
 	t.Helper()
 	return program(t, append([]string{"run", name, "--nodes", list}, words...)...).start()
+}
+
+// startReading is startRun with an input that lasts until end.
+func startReading(t testing.TB, list, name string, words ...string) (p *process, end func()) {
+	t.Helper()
+	p = program(t, append([]string{"run", name, "--nodes", list}, words...)...)
+	in, err := p.StdinPipe()
+	must(t, err)
+	return p.start(), func() { must(t, in.Close()) }
 }
 
 // line returns the next line of stdout.
@@ -179,8 +191,8 @@ func TestRun_exitCodes(t *testing.T) {
 		"no shell":             {"c LIST", []string{"test", "$HOME", "=", "$HOME"}, 0, nil},
 		"killed":               {"d LIST", []string{"sh", "-c", "kill -9 $$"}, 137, nil},
 		"terminated":           {"e LIST", []string{"sh", "-c", "kill -TERM $$"}, 143, nil},
-		"not found":            {"f LIST", []string{"no-such-command-here"}, 127, []string{"no-such-command-here: command not found"}},
-		"no such file":         {"f LIST", []string{"/no/such/file"}, 127, []string{"/no/such/file: command not found"}},
+		"not found":            {"f LIST", []string{"no-such-command-here"}, 127, []string{said.NotFound.With("no-such-command-here")}},
+		"no such file":         {"f LIST", []string{"/no/such/file"}, 127, []string{said.NotFound.With("/no/such/file")}},
 		"not executable":       {"f LIST", []string{plain}, 126, []string{"plain: permission denied"}},
 		"a directory":          {"f LIST", []string{dir}, 126, []string{dir}},
 		"no program":           {"f LIST", []string{junk}, 126, []string{"junk: exec format error"}},
@@ -347,7 +359,7 @@ func TestRun_interruptedWhileItWaits_ownCodeAndNothingLeft(t *testing.T) {
 		must(t, p.Process.Signal(syscall.SIGWINCH))
 		must(t, p.Process.Signal(sig))
 		p.wantCode(code)
-		p.wantStderr("interrupted while it waited")
+		p.wantStderr(said.StoppedWaiting.Text)
 	}
 	must(t, holder.Process.Kill())
 	// While masters do not answer.
@@ -361,12 +373,12 @@ func TestRun_interruptedWhileItWaits_ownCodeAndNothingLeft(t *testing.T) {
 func TestRun_mastersRecover_saysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	servers, list := voting(t)
-	must(t, admin(t, servers[0].URL()).FlushAll(t.Context()).Err())
+	must(t, direct(t, servers[0].URL()).FlushAll(t.Context()).Err())
 	must(t, servers[1].Kill())
 	for _, words := range [][]string{{"run", "a"}, {"elect", "e"}} {
 		p := program(t, append(words, "--nodes", list, "--", "true")...).start()
 		eventually(t, "it says that it waits", func() bool {
-			return strings.Contains(p.stderr.String(), "waiting for masters: masters are recovering: ")
+			return strings.Contains(p.stderr.String(), said.WaitsForMasters.With("masters are recovering: "))
 		})
 		must(t, p.Process.Signal(syscall.SIGTERM))
 		p.wantCode(143)
@@ -466,6 +478,58 @@ func TestRun_killedWithItsGuard_commandGone(t *testing.T) {
 	}
 }
 
+// noFiles takes from a process the right to open files, and returns a function that gives it back.
+func noFiles(t testing.TB, pid int) (again func()) {
+	t.Helper()
+	needs.Linux(t, "sets a limit of another process")
+	var was unix.Rlimit
+	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: 1 << 10}, &was))
+	return func() { must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &was, nil)) }
+}
+
+// A host that has no process left for a second guard: the command goes on, and whoever reads the log knows.
+func TestRun_guardKilledAndNoOther_saysSo(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	p, end := startReading(t, list, "a", "--ttl", "20s", "--", "sh", "-c", "echo started; read line")
+	p.line()
+	guard := guards(t, p.Process.Pid)[0]
+	noFiles(t, p.Process.Pid)
+	must(t, syscall.Kill(guard, syscall.SIGKILL))
+	eventually(t, "it says so", func() bool { return strings.Contains(p.stderr.String(), said.NoGuard.With("")) })
+	end()
+	p.wantCode(1) // of read, at the end of its input
+	free(t, list, "a")
+}
+
+// A host on which the command cannot be started gives the lock back.
+func TestRun_noProcessCanBeStarted_saysSoAndGivesBack(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	lease := take(t, openClient(t, list), "a")
+	p := startRun(t, list, "a", "-v", "--", "true")
+	eventually(t, "it waits", func() bool { return strings.Contains(p.stderr.String(), "waiting for lock") })
+	noFiles(t, p.Process.Pid)
+	must(t, lease.Unlock(t.Context()))
+	p.wantCode(126)
+	p.wantStderr(said.CannotStart.With(""))
+	free(t, list, "a")
+}
+
+// The masters hang when the command ends: its code counts, and the message says until when the lock may stay taken.
+func TestRun_mastersHangAtTheEnd_saysThatTheLockMayStay(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	p, end := startReading(t, list, "a", "--ttl", "20s", "--", "sh", "-c", "echo started; read line; exit 7")
+	p.line()
+	for _, s := range servers[:2] {
+		must(t, s.Pause())
+	}
+	end()
+	p.wantCode(7)
+	p.wantStderr(said.MayStay.With(`"a"`, "20s", ""))
+}
+
 func TestRun_commandKilled_lockFreeAtOnce(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)
@@ -520,7 +584,10 @@ func TestRun_mastersKilled_commandEndedBeforeValidityEnds(t *testing.T) {
 					t.Errorf("%q, want %q", said, tc.said)
 				}
 				p.wantCode(74)
-				p.wantStderr("the lease cannot be renewed: the command got SIGTERM", `lost lock "a"`)
+				p.wantStderr(said.CannotRenew.Text, said.LostLock.With(`"a"`, ""))
+				if tc.script == restless {
+					p.wantStderr(said.LeaseEnds.Text)
+				}
 			})
 		})
 	}
@@ -533,13 +600,13 @@ func TestRun_votesGone_commandKilledAtOnce(t *testing.T) {
 	p := startRun(t, list, "a", "--ttl", "3s", "--", "sh", "-c", restless)
 	p.line()
 	for _, s := range servers {
-		must(t, admin(t, s.URL()).Del(t.Context(), "a").Err())
+		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
 	}
 	if said, _ := p.rest(); said != "" {
 		t.Errorf("%q", said)
 	}
 	p.wantCode(74)
-	p.wantStderr("the lease is lost: the command was killed", `lost lock "a"`)
+	p.wantStderr(said.LeaseLost.Text, said.LostLock.With(`"a"`, ""))
 }
 
 // A command that is stopped is continued, so that it hears SIGTERM.
@@ -613,7 +680,7 @@ func TestRun_redlockStopped_commandEndedBeforeValidityEnds(t *testing.T) {
 		}
 		must(t, p.Process.Signal(syscall.SIGCONT))
 		p.wantCode(74)
-		if said := regexp.MustCompile(`lost lock "a": this process stood still for \d+(\.\d+)?m?s, so nothing renewed the lease\n$`); !said.MatchString(p.stderr.String()) {
+		if lost := regexp.MustCompile(`lost lock "a": this process stood still for \d+(\.\d+)?m?s, so nothing renewed the lease\n$`); !lost.MatchString(p.stderr.String()) {
 			t.Errorf("%q", p.stderr.String())
 		}
 		free(t, list, "a")
@@ -639,7 +706,7 @@ func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
 	p.Env = append(p.Env, straysVar+"=300ms")
 	p.start().rest()
 	p.wantCode(3)
-	p.wantStderr("left processes in its group that did not end within 300ms")
+	p.wantStderr(said.LeftBehind.With("300ms"))
 	free(t, list, "a")
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -149,7 +149,7 @@ func (r *runbook) redisCLI(words []string) string {
 	for _, w := range words[2:] {
 		args = append(args, strings.Trim(w, "'"))
 	}
-	reply, err := admin(r.t, r.servers[i-1].URL()).Do(r.t.Context(), args...).Result()
+	reply, err := direct(r.t, r.servers[i-1].URL()).Do(r.t.Context(), args...).Result()
 	must(r.t, err)
 	return fmt.Sprint(reply)
 }
@@ -264,7 +264,7 @@ func TestRunbook_full_noLockIsLost(t *testing.T) {
 	lease := r.program(r.lists["URLS"], "held")
 	r.run("A disk or a memory is full", map[string]func() string{
 		"27003 is full": func() string {
-			must(t, admin(t, r.servers[2].URL()).ConfigSet(t.Context(), "maxmemory", "1").Err())
+			must(t, direct(t, r.servers[2].URL()).ConfigSet(t.Context(), "maxmemory", "1").Err())
 			return ""
 		},
 	})
@@ -339,8 +339,8 @@ func TestRunbook_slowLocks(t *testing.T) {
 	r := runbookOn(t, 3, 3)
 	r.run("Locks are slow", map[string]func() string{
 		"billing/pod-7 holds orders/1, and other/1 waits for it": func() string {
-			lease := r.program(r.lists["URLS"], "orders/1", redlock.WithOwner("billing/pod-7"))
-			waiter := openClient(t, r.lists["URLS"], redlock.WithMaxTTL(runbookTTL), redlock.WithTTL(runbookTTL), redlock.WithOwner("other/1"))
+			lease := r.program(r.lists["URLS"], "orders/1", redlock.WithClientName("billing/pod-7"))
+			waiter := openClient(t, r.lists["URLS"], redlock.WithMaxTTL(runbookTTL), redlock.WithTTL(runbookTTL), redlock.WithClientName("other/1"))
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() {

@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -33,16 +35,16 @@ func (r *runner) take(signals supervise.Signals) (*redlock.Client, *redlock.Leas
 }
 
 func interruptedBy(sig syscall.Signal) error {
-	return &exitError{exitSignal + int(sig), "interrupted while it waited"}
+	return &exitError{exitSignal + int(sig), said.StoppedWaiting.Text}
 }
 
 // open connects to the masters, and does not wait for them longer than patience.
 func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Client, error) {
 	opening, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	opts := []redlock.Option{redlock.WithTTL(r.ttl), redlock.WithPatience(mastersPatience)}
+	opts := []redlock.Option{redlock.WithTTL(r.ttl), redlock.WithOutageTimeout(mastersPatience)}
 	if r.owner != "" {
-		opts = append(opts, redlock.WithOwner(r.owner))
+		opts = append(opts, redlock.WithClientName(r.owner))
 	}
 	r.more("connecting to the masters")
 	return r.client(opening, opts...)
@@ -51,7 +53,7 @@ func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Cli
 // warn says why the masters do not vote yet, if that is so: to wait for them in silence would look like a hang.
 func (r *runner) warn(client *redlock.Client) {
 	if err := client.Ready(); err != nil {
-		r.say("waiting for masters: " + err.Error())
+		r.say(said.WaitsForMasters.With(err))
 	}
 }
 
@@ -130,7 +132,7 @@ func (r *runner) tellWho(ctx context.Context, client *redlock.Client) (stop func
 				who = fmt.Sprintf("it rests for %v after %s", short(h.Left), label)
 			}
 		}
-		r.say(fmt.Sprintf("waits for lock %q: %s", r.name, who))
+		r.say(said.WaitsForLock.With(strconv.Quote(r.name), who))
 	}()
 	return func() { cancel(); <-done }
 }
@@ -166,5 +168,5 @@ func (r *runner) why(err error) error {
 	case errors.Is(err, redlock.ErrLost):
 		return &exitError{exitLost, err.Error()}
 	}
-	return &exitError{exitMasters, err.Error()}
+	return &exitError{exitMasters, r.fit(err.Error())}
 }

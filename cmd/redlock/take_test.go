@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/said"
 )
 
 // ended waits for the end of a program and returns its exit code.
@@ -70,7 +71,7 @@ func TestRun_waitsLong_saysWhoHasIt(t *testing.T) {
 	waiter := program(t, "run", "deploy", "--nodes", list, "--", "true")
 	waiter.Stderr = nil // the terminal
 	screen := onTerminal(t, waiter.Cmd)
-	screen.expect(`waits for lock "deploy": backup-7 has it`)
+	screen.expect(said.WaitsForLock.With(`"deploy"`, "backup-7 has it"))
 }
 
 func TestRun_badEveryAndMinHold_refused(t *testing.T) {

@@ -277,7 +277,7 @@ func TestTerminal_candidateWaitsAfterItsTerm_ctrlZAndCtrlC(t *testing.T) {
 	x.send(`$ELECT --ttl 1s -- sh -c 'echo "star""ted"; while read word; do echo "word: $word"; done'` + "\n")
 	x.expect("started")
 	for _, s := range servers {
-		must(t, admin(t, s.URL()).Del(t.Context(), "a").Err())
+		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
 	}
 	take(t, openClient(t, list), "a")
 	x.expect("stands again")

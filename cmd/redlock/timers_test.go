@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // Masters whose programs all live for a moment: a timer starts them, and they end. Times are those of docs/run.md with a maximum

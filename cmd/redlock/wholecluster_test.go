@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/quorumtest"
-	"github.com/redlock-go/redlock/node/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -23,6 +23,7 @@ func TestWholeCluster_everyCommand(t *testing.T) {
 		return redlock.OpenCluster(ctx, url, opts...)
 	}
 	byFlag := asProgram(t, nil, "--max-ttl", tlsTTL, "--cluster", url)
+	wantSaid(t, byFlag(exitNeedsInit, "status"), "redlock init --nothing-was-ever-locked --cluster URL --max-ttl "+tlsTTL)
 	everyCommand(t, open, nil, byFlag)
 	byVariable := asProgram(t, []string{"REDLOCK_CLUSTER=" + url}, "--max-ttl", tlsTTLAfter)
 	byVariable(exitOK, "status")

@@ -27,8 +27,8 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 
+	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/election"
 )
 
 // again is how long an Elector waits after the masters refused before it campaigns again.

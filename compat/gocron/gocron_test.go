@@ -16,10 +16,10 @@ import (
 	"github.com/google/uuid"
 
 	gocronlock "github.com/redlock-go/redlock/compat/gocron"
+	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/election"
-	"github.com/redlock-go/redlock/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // The cases of gocron's TestScheduler_WithDistributed and of gocron-redis-lock's tests are among these.

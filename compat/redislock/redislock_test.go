@@ -14,7 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/compat/redislock"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // Many of these are cases of bsm/redislock's own tests.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/redlock-go/redlock/compat/redsync"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // Many of these are cases of redsync's own tests, on as many masters: 4 and 5; redsync has 8.

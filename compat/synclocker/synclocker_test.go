@@ -11,7 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/compat/synclocker"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/redlocktest"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // failures notes what fail was told.
@@ -77,7 +77,7 @@ func TestLocker_outage_toldAndWaitedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, masters := redlocktest.New(t)
 		var told failures
-		l := synclocker.New(client.Mutex("lock", redlock.WithPatience(0)), told.fail)
+		l := synclocker.New(client.Mutex("lock", redlock.WithOutageTimeout(0)), told.fail)
 		masters.Outage(redlocktest.All)
 		locked := make(chan struct{})
 		go func() {

@@ -19,11 +19,11 @@ var kinds = []struct {
 	pkg, test     string
 }{
 	{"Switches of the lock", "internal/mutants/on.go", regexp.MustCompile(`(?m)^\t"([a-z-]+)": +&(\w+),$`), "./chaos/mutants", "TestRun_defenceRemoved_found"},
-	{"Rules of the membership machine", "redlock/membershipmodel/variants_test.go", regexp.MustCompile(`(?m)^\t\{"([^"]+)", `), "./redlock/membershipmodel", "TestCheck_variants_refuted"},
-	{"Lines of the scripts", "redlock/votesmodel/memory_test.go", regexp.MustCompile(`(?m)^\t\{"([^"]+)", `), "./redlock/votesmodel", "TestScripts_broken_diverge"},
-	{"Rules of the token", "redlock/tokenmodel/check_test.go", regexp.MustCompile(`(?m)^\t\t\{"((?:S\d|late|acquire|amnesia|two amn)[^"]*)", `), "./redlock/tokenmodel", "TestCheck_brokenModels_refuted"},
-	{"Rules of the hand-off, time", "redlock/handoffmodel/clocks_test.go", regexp.MustCompile(`(?m)^\t\t\{((?:H\d+|R4)\w*), .*(?:small|large)\},$`), "./redlock/handoffmodel", "TestClocks_droppedRules_refuted"},
-	{"Rules of the hand-off, tokens", "redlock/handoffmodel/tokens_test.go", regexp.MustCompile(`(?m)^\t\t\{((?:H\d+|R4)\w*), .*"is granted`), "./redlock/handoffmodel", "TestTokens_droppedRules_refuted"},
+	{"Rules of the membership machine", "internal/model/membershipmodel/variants_test.go", regexp.MustCompile(`(?m)^\t\{"([^"]+)", `), "./internal/model/membershipmodel", "TestCheck_variants_refuted"},
+	{"Lines of the scripts", "internal/model/votesmodel/memory_test.go", regexp.MustCompile(`(?m)^\t\{"([^"]+)", `), "./internal/model/votesmodel", "TestScripts_broken_diverge"},
+	{"Rules of the token", "internal/model/tokenmodel/check_test.go", regexp.MustCompile(`(?m)^\t\t\{"((?:S\d|late|acquire|amnesia|two amn)[^"]*)", `), "./internal/model/tokenmodel", "TestCheck_brokenModels_refuted"},
+	{"Rules of the hand-off, time", "internal/model/handoffmodel/clocks_test.go", regexp.MustCompile(`(?m)^\t\t\{((?:H\d+|R4)\w*), .*(?:small|large)\},$`), "./internal/model/handoffmodel", "TestClocks_droppedRules_refuted"},
+	{"Rules of the hand-off, tokens", "internal/model/handoffmodel/tokens_test.go", regexp.MustCompile(`(?m)^\t\t\{((?:H\d+|R4)\w*), .*"is granted`), "./internal/model/handoffmodel", "TestTokens_droppedRules_refuted"},
 }
 
 const (

@@ -26,7 +26,7 @@ func spin() {
 
 // flaky runs a tier several times beside busy loops, and lists what was ever red.
 func (g *gate) flaky(ctx context.Context, o options) (green bool, err error) {
-	groups, err := g.tier(o.tier)
+	groups, err := g.groups(o.tier)
 	if err != nil {
 		return false, err
 	}

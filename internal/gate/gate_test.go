@@ -95,8 +95,8 @@ func FuzzA(f *testing.F) {}
 func TestGate_badCalls_exit2(t *testing.T) {
 	repository(t, map[string]string{"a/a_test.go": "package a\n"})
 	for _, test := range []struct{ args, err string }{
-		{"", "want one of test, ci"},
-		{"fast", `"fast": want one of test, ci`},
+		{"", "want one of test, compile, ci"},
+		{"fast", `"fast": want one of test, compile, ci`},
 		{"flaky -tier fast", `REDLOCK_TIER="fast": no such tier`},
 		{"flaky -tier soak", "soak is not a tier that runs as one"},
 		{"flaky -n 0", "want at least 1"},

@@ -3,6 +3,7 @@
 // Command gate runs the tests of this repository, tier by tier, and prints a table of what was judged.
 //
 //	gate test                    what make test runs
+//	gate compile                 compiles what test and ci run: where nothing was compiled, that takes minutes
 //	gate ci                      what .ci/run runs besides make test
 //	gate flaky -n 10 -load 2     make test ten times beside two busy loops: what was ever red
 //	gate hunt -budget 10m        all random tests in turn, with new seeds
@@ -61,7 +62,7 @@ func run(ctx context.Context, args []string, out io.Writer) (code int, err error
 	flags.StringVar(&o.only, "only", "", "hunt: only tests whose name or package has this in it")
 	flags.StringVar(&o.dir, "dir", "", "flaky, soak: where logs go (default: flaky, soak)")
 	if len(args) == 0 {
-		return 2, errors.New("want one of test, ci, flaky, hunt, soak, list")
+		return 2, errors.New("want one of test, compile, ci, flaky, hunt, soak, list")
 	}
 	if err := flags.Parse(args[1:]); err != nil {
 		return 2, err
@@ -107,8 +108,8 @@ func open(out io.Writer) (*gate, error) {
 // do runs one command, and reports whether all was green.
 func (g *gate) do(ctx context.Context, what string, o options) (green bool, err error) {
 	switch what {
-	case "test", "quick", "ci":
-		groups, err := g.tier(what)
+	case "test", "quick", "ci", "compile":
+		groups, err := g.groups(what)
 		if err != nil {
 			return false, err
 		}
@@ -126,11 +127,18 @@ func (g *gate) do(ctx context.Context, what string, o options) (green bool, err 
 		}
 		return true, nil
 	}
-	return false, fmt.Errorf("%q: want one of test, ci, flaky, hunt, soak, list", what)
+	return false, fmt.Errorf("%q: want one of test, compile, ci, flaky, hunt, soak, list", what)
 }
 
-// tier returns the stages of a tier by its name.
-func (g *gate) tier(name string) ([][]stage, error) {
+// groups returns the stages of a tier by its name, or what test and ci compile.
+func (g *gate) groups(name string) ([][]stage, error) {
+	if name == "compile" {
+		ci, err := g.ciStages()
+		if err != nil {
+			return nil, err
+		}
+		return [][]stage{g.compile(), ci[0]}, nil
+	}
 	tier, err := needs.ParseTier(name)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,9 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,12 +14,18 @@ import (
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/cause"
+	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/said"
 )
 
 const (
 	messagesBegin = "<!-- messages: written by REDLOCK_WRITE=1 go test ./internal/gate -run Messages -->\n"
 	messagesEnd   = "<!-- end of messages -->\n"
+	saidBegin     = "<!-- said: written by REDLOCK_WRITE=1 go test ./internal/gate -run Said -->\n"
+	saidEnd       = "<!-- end of said -->\n"
+	logLinesBegin = "<!-- log lines: written by REDLOCK_WRITE=1 go test ./internal/gate -run LogLines -->\n"
+	logLinesEnd   = "<!-- end of log lines -->\n"
 )
 
 // The tables of docs/messages.md, and for each the test in whose source every word of it stands.
@@ -63,17 +72,109 @@ func TestMessages_table_asTheCode(t *testing.T) {
 			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", row.Word, row.Text, row.Remedy)
 		}
 	}
-	file := filepath.Join(root, "docs", "messages.md")
+	written(t, filepath.Join(root, "docs", "messages.md"), messagesBegin, messagesEnd, table.String()+"\n", "Messages")
+}
+
+// What the commands say in words of their own, and the tests that show it: those in whose source the message is named.
+func TestSaid_table_asTheCode(t *testing.T) {
+	shown, err := shownBy(filepath.Join("..", "..", "cmd", "redlock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("\n| message | what to do | shown by |\n| --- | --- | --- |\n")
+	texts := map[string]bool{}
+	for _, l := range said.All() {
+		if shown[l.Name] == "" {
+			t.Errorf("no test of cmd/redlock names said.%s", l.Name)
+		}
+		if len(l.Text) > 200 || len(l.Helps) > 200 || texts[l.Text] {
+			t.Errorf("%q is said twice, or has more than 200 characters", l.Text)
+		}
+		texts[l.Text] = true
+		fmt.Fprintf(&table, "| `%s` | %s | `%s` |\n", l.Text, l.Helps, shown[l.Name])
+	}
+	written(t, filepath.Join("..", "..", "docs", "messages.md"), saidBegin, saidEnd, table.String()+"\n", "Said")
+}
+
+// shownBy finds for each name of package said the first test of a folder that uses it, or whose table does.
+func shownBy(folder string) (map[string]string, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	shown, helper := map[string]string{}, map[string][]string{} // by name of the message; by variable
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, decl := range parsed.Decls {
+			names, f := saidIn(decl), ""
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if !isTest(d) {
+					continue
+				}
+				f = d.Name.Name
+			case *ast.GenDecl:
+				if v, ok := d.Specs[0].(*ast.ValueSpec); ok {
+					helper[v.Names[0].Name] = names
+				}
+				continue
+			}
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if id, ok := n.(*ast.Ident); ok {
+					names = append(names, helper[id.Name]...)
+				}
+				return true
+			})
+			for _, name := range names {
+				if shown[name] == "" {
+					shown[name] = f
+				}
+			}
+		}
+	}
+	return shown, nil
+}
+
+// saidIn are the names of package said that node uses.
+func saidIn(node ast.Node) (names []string) {
+	ast.Inspect(node, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "said" {
+				names = append(names, s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// The table of log lines in docs/observe.md. Each has a scene in the test that the page names.
+func TestLogLines_table_asTheCode(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("\n| level | message | attributes | what to do |\n| --- | --- | --- | --- |\n")
+	for _, l := range logline.All() {
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", l.Level, l.Text, l.Attrs, l.Helps)
+	}
+	written(t, filepath.Join("..", "..", "docs", "observe.md"), logLinesBegin, logLinesEnd, table.String()+"\n", "LogLines")
+}
+
+// written holds what stands in file between begin and end against want, or writes it if the environment says so.
+func written(t *testing.T, file, begin, end, want, tests string) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), messagesBegin)
-	_, after, ok2 := strings.Cut(rest, messagesEnd)
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no %q and %q", file, messagesBegin, messagesEnd)
+		t.Fatalf("%s has no %q and %q", file, begin, end)
 	}
-	want := before + messagesBegin + table.String() + "\n" + messagesEnd + after
+	want = before + begin + want + end + after
 	switch {
 	case want == string(text):
 	case os.Getenv("REDLOCK_WRITE") != "":
@@ -81,6 +182,6 @@ func TestMessages_table_asTheCode(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Error("the tables are not those of the code: REDLOCK_WRITE=1 go test ./internal/gate -run Messages")
+		t.Errorf("the tables of %s are not those of the code: REDLOCK_WRITE=1 go test ./internal/gate -run %s", file, tests)
 	}
 }

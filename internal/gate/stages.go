@@ -56,14 +56,33 @@ func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name,
 // longest is the package whose tests take the longest.
 const longest = "./redlock"
 
+// compiled compiles packages as go test with these flags will, and leaves the linking to it. What was compiled before costs seconds.
+func compiled(dir string, flagsAndPackages ...string) command {
+	return command{name: "compile", dir: dir, args: append([]string{"go", "list", "-test", "-deps", "-export", "-f", `{{""}}`}, flagsAndPackages...)}
+}
+
+// compile is the group before all others: a test that is about time and runs beside a compiler is red by chance. On a machine that has
+// compiled nothing it takes minutes, as downloads do.
+func (g *gate) compile() []stage {
+	s := stage{"compile", []command{compiled("", "-race", "./..."), compiled("", "./...")}}
+	if pkgs := packages(g.mutants()); len(pkgs) > 0 {
+		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
+	}
+	return []stage{s}
+}
+
+// mutants are the tests that break the lock on purpose.
+func (g *gate) mutants() []testFunc {
+	return pick(g.tests, func(f testFunc) bool { return root(f) && f.tags == "mutants" && !f.calls("CI", "Soak") })
+}
+
 // testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute: to run all at once was
 // tried, and is no faster.
 func (g *gate) testStages() [][]stage {
 	noRace := pick(g.tests, func(f testFunc) bool {
 		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
 	})
-	mutants := pick(g.tests, func(f testFunc) bool { return root(f) && f.tags == "mutants" && !f.calls("CI", "Soak") })
-	aside := selected(needs.TierTest, mutants, "-p", "1", "-tags", "mutants")
+	aside := selected(needs.TierTest, g.mutants(), "-p", "1", "-tags", "mutants")
 	for i := range aside {
 		aside[i] = aside[i].nice()
 	}
@@ -76,6 +95,7 @@ func (g *gate) testStages() [][]stage {
 	// By itself a program with the race detector waits for a second before it ends.
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
 	return [][]stage{
+		g.compile(),
 		{{"with the race detector", []command{race}}},
 		{{"without it", selected(needs.TierTest, noRace)}, {"mutants", aside}},
 	}
@@ -100,8 +120,9 @@ func (g *gate) ciStages() ([][]stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules := stage{name: "nested modules"}
+	modules, compile := stage{name: "nested modules"}, stage{name: "compile"}
 	for _, dir := range g.modules() {
+		compile.commands = append(compile.commands, compiled(filepath.Join(g.root, dir), "./..."))
 		c := goTest(needs.TierTest, "-p", "1", "./...").nice()
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
@@ -114,6 +135,7 @@ func (g *gate) ciStages() ([][]stage, error) {
 		}
 	}
 	return [][]stage{
+		{compile},
 		{{"Java, and what is for CI", selected(needs.TierCI, ci)}, {"lint", []command{command{name: "lint", args: []string{"make", "lint"}}.nice()}}, modules},
 		{servers, fuzz},
 		{{"bench", []command{{name: "bench", args: []string{".ci/bench-check"}}}}},

@@ -12,6 +12,10 @@ var (
 	//
 	//	func(ctx context.Context, lockers []redlock.Locker) ([]*redlock.Lease, []error)
 	TryAll any
+	// Settings are those options of a client that say which masters it locks on.
+	//
+	//	func([]redlock.Option) (masters.Settings, error)
+	Settings any
 	// Key is the same for two lockers exactly when they cannot both be held: same masters
 	// and same key, whatever the client and the side. Ordered as strings, keys give all
 	// processes one order of all locks. The locker must have passed Check.
@@ -51,7 +55,7 @@ var (
 	// LogPanic logs with a client's logger, if it has one, that a function of the program panicked
 	// with p and is not called any more. The function that recovered p calls it.
 	//
-	//	func(c *redlock.Client, what string, p any) (logged bool)
+	//	func(c event.Client, what string, p any) (logged bool)
 	LogPanic any
 	// Serving is a context that ends when a client's Shutdown or Close begins, with the error of calls
 	// for a lock as its cause.

@@ -3,7 +3,7 @@
 // Package membership decides what happens to the record of a master: how it begins to vote, how it votes again after it
 // lost its data, and how a list of masters is replaced by another one. The decision is one pure function, [Next]. It
 // reads no clock, sends nothing and draws no random numbers: all of that comes in with a [View] and goes out as an
-// [Action]. Package redlock/membershipmodel explores the same function with everything that may go wrong around it.
+// [Action]. Package internal/model/membershipmodel explores the same function with everything that may go wrong around it.
 // docs/membership.md has the rules, each with the counter-example that it prevents.
 //
 // # Words

@@ -67,3 +67,15 @@ type Seen struct {
 	Time        time.Duration
 	Incarnation string // of the master, on the connection that was used
 }
+
+// MayQueue says whether the master that gave the reply to an acquire that waits may have the
+// waiter in its queue.
+func (r *Reply) MayQueue() bool {
+	switch r.Outcome {
+	case Granted, NotSent:
+		return false
+	case Held:
+		return r.Ticket != 0
+	}
+	return true
+}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // Balance checks what the Observer of one client is told: each wait ends, each grant ends once, and
@@ -17,20 +18,20 @@ import (
 type Balance struct {
 	mu                            sync.Mutex
 	waiting, granted, ended, lost int
-	states                        map[string]redlock.MasterState
+	states                        map[string]event.State
 	wrong                         []string
 }
 
 // Observer is what the client is to be opened with.
-func (b *Balance) Observer() *redlock.Observer {
-	b.states = make(map[string]redlock.MasterState)
+func (b *Balance) Observer() *event.Observer {
+	b.states = make(map[string]event.State)
 	check := func(ok bool, e any) { // with b.mu locked
 		if !ok && len(b.wrong) < 10 {
 			b.wrong = append(b.wrong, fmt.Sprintf("%+v", e))
 		}
 	}
-	return &redlock.Observer{
-		Waits: func(_ context.Context, e redlock.WaitEvent) {
+	return &event.Observer{
+		Waits: func(_ context.Context, e event.Wait) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if e.First {
@@ -38,7 +39,7 @@ func (b *Balance) Observer() *redlock.Observer {
 			}
 			check(e.Waited >= e.Before && !(e.First && e.Before != 0), e)
 		},
-		Acquired: func(_ context.Context, e redlock.AcquireEvent) {
+		Acquired: func(_ context.Context, e event.Acquire) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if e.Waited {
@@ -50,22 +51,22 @@ func (b *Balance) Observer() *redlock.Observer {
 			}
 			check(won == (e.Token > 0) && !(won && e.Rounds == 0) && e.Took >= 0, e)
 		},
-		Voted: func(e redlock.VoteEvent) {
+		Voted: func(e event.Vote) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			good := e.Vote == redlock.VoteGranted || e.Vote == redlock.VoteHeld
-			check(good == (e.Err == nil) || e.Vote == redlock.VoteNotAsked, e)
+			good := e.Answer == event.VoteGranted || e.Answer == event.VoteHeld
+			check(good == (e.Err == nil) || e.Answer == event.VoteNotAsked, e)
 		},
-		Ended: func(e redlock.EndEvent) {
+		Ended: func(e event.End) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.ended++
-			if e.End.Lost() {
+			if e.Ending.Lost() {
 				b.lost++
 			}
-			check(e.End.Lost() == errors.Is(e.Err, redlock.ErrLost) && e.Held >= 0, e)
+			check(e.Ending.Lost() == errors.Is(e.Err, redlock.ErrLost) && e.Held >= 0, e)
 		},
-		Master: func(e redlock.MasterEvent) {
+		Master: func(e event.Master) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			check(b.states[e.Master] == e.From && e.From != e.To, e)
@@ -82,7 +83,7 @@ func (b *Balance) Counts() (granted, lost int) {
 }
 
 // States are the states of the masters.
-func (b *Balance) States() map[string]redlock.MasterState {
+func (b *Balance) States() map[string]event.State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.states)

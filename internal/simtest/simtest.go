@@ -4,7 +4,7 @@
 //
 // It knows how a client, its clock and its ways to the masters belong together. What goes
 // wrong, and when, is the test's to say: with [nodetest.Node.SetFault] on a way, with the
-// methods of a master, and with those of a [Clock]. Package chaos/sim has processes of its own,
+// methods of a master, and with those of a [Clock]. Package internal/sim has processes of its own,
 // because each of their choices comes from a seed.
 package simtest
 
@@ -18,6 +18,7 @@ import (
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // Masters are the masters of one simulation, in the order of the clients' list.
@@ -36,8 +37,8 @@ func (ms Masters) Init(ctx context.Context, opts ...redlock.Option) error {
 	clk := clock.Monotonic()
 	_, nodes := ms.connect(clk)
 	defer closeAll(nodes)
-	list := redlock.List{Nodes: nodes, Options: append([]redlock.Option{redlock.WithClock(clk)}, opts...)}
-	return redlock.Init(ctx, list, nil, redlock.NothingWasEverLocked)
+	list := admin.List{Nodes: nodes, Options: append([]redlock.Option{redlock.WithClock(clk)}, opts...)}
+	return admin.Init(ctx, list, nil, admin.NothingWasEverLocked)
 }
 
 func (ms Masters) connect(clk clock.Clock) (ways []*nodetest.Node, nodes []node.Node) {

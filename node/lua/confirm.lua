@@ -27,6 +27,7 @@ if call('hexists', lock, holder) == 0 then
   return 0
 end
 if lasts ~= '0' then
+  call('hset', record, 'rests', 1)
   call('set', rest, epoch_of(state) .. ' ' .. holder, 'px', lasts)
 end
 if tonumber(found[2] or 0) < tonumber(token) then

@@ -2,7 +2,7 @@
 -- are on their way to this master, in the order of their submission, because starting a script
 -- costs as much as five of the commands in it.
 --
--- KEYS[3i - 2] ... KEYS[3i] the i-th op's lock, the lock's queue and its rest   the last key: the record
+-- KEYS[2i - 1], KEYS[2i] the i-th op's lock and the lock's queue   the last key: the record
 -- ARGV[1] n, how many of the ops may raise a counter: acquires, and releases that may hand
 -- ARGV[2] TTL in ms of a waiting client's sign of life, and of a vote that is handed
 -- ARGV[3] the stamp of the sign of life   ARGV[4] the state that the record must have
@@ -65,7 +65,7 @@ local function make_contention()
 -- @part queue
 -- @part contend
 -- @part settle
-  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key,
+  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key, rest_key = rest_key,
     wake = wake, wake_channel = wake_channel}
 end
 local contention
@@ -77,7 +77,7 @@ local record, raises, state, ttl = KEYS[#KEYS], tonumber(ARGV[1]), ARGV[4], ARGV
 local at = HEADER + 2 * raises -- the last word that was read
 
 local refusal    -- the answer to all acquires, if the record has another state
-local found      -- the record's state, its field latest, and the counters; nil until an op needs them
+local found      -- the record's state, its fields latest and rests, and the counters; nil until an op needs them
 local latest = 0 -- the largest proposal that this master accepts without asking for its TIME
 local known = 0  -- its value in the record
 local handed     -- by counter, the values that hands of this call have stored
@@ -88,10 +88,10 @@ if raises > 0 then
 end
 
 -- A lone op answers without an array, because an array costs more than a command.
-local answers, answer = KEYS[5] and {false}, nil
+local answers, answer = KEYS[4] and {false}, nil
 local nth = 0 -- of the ops that may raise a counter, the one that is executed
-for i = 1, #KEYS - 1, 3 do
-  local lock, queue, rest = KEYS[i], KEYS[i + 1], KEYS[i + 2]
+for i = 1, #KEYS - 1, 2 do
+  local lock, queue = KEYS[i], KEYS[i + 1]
   local act, mode, holder, ticket = unpack(ARGV, at + 1, at + STRIDE)
   at = at + STRIDE
   if act == 'hand' or act == 'release' or act == 'leave' then
@@ -111,7 +111,7 @@ for i = 1, #KEYS - 1, 3 do
     end
   end
   if answers then
-    answers[(i + 2) / 3] = answer
+    answers[(i + 1) / 2] = answer
   end
 end
 

@@ -28,9 +28,9 @@ var errNoMore = errors.New("no more retries")
 //
 // Lock waits in the queue of the masters for as long as the pauses last together, then tries a last
 // time, and returns the error of that. If there is no pause, it only tries. It also waits while no
-// quorum of masters answers, unless opts have a redlock.WithPatience.
+// quorum of masters answers, unless opts have a redlock.WithOutageTimeout.
 func Lock(ctx context.Context, c *redlock.Client, name string, opts []redlock.LockOption, next func() (time.Duration, bool)) (*redlock.Lease, error) {
-	m := c.Mutex(name, append([]redlock.LockOption{redlock.WithPatience(longest)}, opts...)...)
+	m := c.Mutex(name, append([]redlock.LockOption{redlock.WithOutageTimeout(longest)}, opts...)...)
 	pause, more := next()
 	if ctx == nil || !more {
 		return m.TryLock(ctx)

@@ -29,14 +29,13 @@ func init() {
 	votes(&mutants.UndatedAnswer, "which does not renew a vote that it finds", "        call('pexpire', lock, ttl)\n", "")
 	votes(&mutants.AgainQueues, "which creates a place for a holder that asks again",
 		"if act == 'again' and not call('zscore', queue, place) then", "if false then")
-	votes(&mutants.HandAnyState, "which hands in any record state", "found and not refusal, lifted", "found, lifted")
+	votes(&mutants.HandAnyState, "which hands in any record state", "found, found and not refusal,", "found, found,")
 	votes(&mutants.OldPlaces, "which keeps places of other record states",
 		"given and not (fits and (state_of(first) or state) ~= state)", "given")
 	votes(&mutants.LongHand, "which hands votes of 30 s", "local ttl, left, count, timeout = ARGV[2],", "local ttl, left, count, timeout = 10 * ARGV[2],")
 	votes(&mutants.HandHeld, "which hands a lock that is not free", "fits and free and", "fits and")
 	votes(&mutants.RestUnseen, "which does not look whether the lock rests",
-		"try('exists', lock, queue, rest) ~= 0", "try('exists', lock, queue) ~= 0", "if rests then\n    free,", "if false then\n    free,",
-		"call('exists', rest) == 0 and state_of(first)", "state_of(first)")
+		"if rests then\n    free,", "if false then\n    free,", "not (found[3] and call('exists', rest_key(queue)) == 1) and state_of(first)", "state_of(first)")
 	mutants.OnSet(func() { votesCall = votesSHA })
 }
 

@@ -14,9 +14,9 @@ import (
 // answers no other client.
 const maxVotes = 64
 
-// loneOpKeys is the number of keys of a call with one op: lock, queue, rest and record. The
+// loneOpKeys is the number of keys of a call with one op: lock, queue and record. The
 // script answers such a call without an array.
-const loneOpKeys = 4
+const loneOpKeys = 3
 
 // votes gathers consecutive acquires and releases into one call of votes.lua. The
 // arguments are pointers into the ops, which go-redis follows when it writes them, so that
@@ -77,13 +77,13 @@ func livenessOf(op *protocol.Request) time.Duration {
 	return op.Hand
 }
 
-// add appends op to the call: its three keys, its four words in votes.lua's order, and the
+// add appends op to the call: its two keys, its four words in votes.lua's order, and the
 // counter and the proposed token of an op that may raise the counter. mayHand says whether the
 // master may hand its vote to a waiter.
 func (v *votes) add(op *protocol.Request, mayHand bool) {
 	l := op.Lock
 	v.n++
-	v.keys = append(v.keys, &l.Key, &l.Queue, &l.Rest)
+	v.keys = append(v.keys, &l.Key, &l.Queue)
 	holder, ticket := &op.Holder, empty
 	if l.Mode == protocol.Write {
 		field := l.Field(op.Holder)

@@ -87,7 +87,7 @@ local function line_up(queue, place, ticket, mode, free, act)
 end
 
 -- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer. last
--- is the value of the lock's counter.
+-- is the value of the lock's counter. rest is false on a master on which no lock ever rested.
 local function contend(lock, queue, rest, mode, holder, ticket, last, act)
   local left = call('pttl', lock)
   local free = left == -2
@@ -110,7 +110,10 @@ local function contend(lock, queue, rest, mode, holder, ticket, last, act)
       left, free = -2, true
     end
   end
-  local rests, rest_left = rest_of(rest, state)
+  local rests, rest_left
+  if rest then
+    rests, rest_left = rest_of(rest, state)
+  end
   if rests then
     free, left = false, left == -1 and left or math.max(left, rest_left)
   elseif rest_left then

@@ -1,5 +1,5 @@
       -- Part counters: reads the record once for all ops of the call. It is a piece of votes.lua.
-      found = try('hmget', record, 'state', 'latest', unpack(ARGV, HEADER + 1, HEADER + raises))
+      found = try('hmget', record, 'state', 'latest', 'rests', unpack(ARGV, HEADER + 1, HEADER + raises))
       if found.err then
         refusal = found.err
       elseif (found[1] or '') ~= state then

@@ -10,7 +10,7 @@
             pending = k + 1 -- an acquire of this call is going to raise it
           end
         end
-        local last = pending and raised[pending] or handed and handed[field] or found[2 + nth] or '0'
+        local last = pending and raised[pending] or handed and handed[field] or found[3 + nth] or '0'
         local token, stored
 -- @part token
         answer = released -- part token may have set it

@@ -19,6 +19,11 @@ local function place_of(holder, mode)
   return holder .. '/' .. mode
 end
 
+-- rest_key returns the name of the lock's rest.
+local function rest_key(queue)
+  return (string.gsub(queue, 'redlock:queue:', 'redlock:rest:', 1))
+end
+
 local function is_reader(place)
   return string.find(string.sub(place, 37), '/r', 1, true) ~= nil
 end

@@ -7,6 +7,8 @@
     -- The rest is lifted behind the vote: the holder could put a rest again while it has its vote.
     local lifted = 0
     if ticket ~= '' then
+      contention = contention or make_contention()
+      local rest = contention.rest_key(queue)
       local put = try('get', rest)
       if type(put) == 'table' then
         lifted = put
@@ -31,7 +33,7 @@
       -- An error from here on is ignored, because the vote is gone already. For example, a key
       -- of another type may be in the queue's place; then there is no waiter to wake.
       contention = contention or make_contention()
-      local settled, heir, stamp = pcall(contention.settle, lock, queue, rest, mode, holder, act, gone, found and not refusal, lifted == 1)
+      local settled, heir, stamp = pcall(contention.settle, lock, queue, mode, holder, act, gone, found, found and not refusal, lifted == 1)
       if settled and heir then
 -- @part hand
       end

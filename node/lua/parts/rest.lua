@@ -2,6 +2,12 @@
 -- TTL is over, whatever becomes of the vote of the holder that put it there. Its value is the epoch in
 -- which it was put, a blank, and the holder.
 
+--
+-- The record's field rests is there once any lock rested on this master. While it is not, votes.lua
+-- looks at no rests: to name a key for each op would cost a twentieth of all of it.
+-- Invariant: there is no rest without the field. Who puts a rest sets it first. If an operator deletes
+-- the record, the master has forgotten its rests, as one that lost its data.
+
 -- epoch_of returns the epoch of a voting state. The incarnation is not part of it: a master that
 -- restarts with its data still has its rests.
 local function epoch_of(state)

@@ -12,7 +12,7 @@ end
 
 -- The hash may outlive its readers by less than NEAR, in ms, so that a release need not look at all
 -- of them. It looks at SOME, which HRANDFIELD chooses, and at all if there are no more.
-local NEAR, SOME = 1000, 16
+local NEAR, SOME = 1000, 8
 
 -- after_reader adjusts the lock after a reader has released it. The hash must not outlive the
 -- readers that remain: if they died, writers would wait for the TTL of the reader that released.
@@ -28,27 +28,23 @@ local function after_reader(lock, queue, holder)
     call('del', lock)
     return true, true
   end
-  -- If this reader ended sooner, another one lives nearly as long as the hash, which stays as it is.
-  local last = mine > near
-  if not last and call('exists', queue) == 0 then
-    return false, false
-  end
   local longest, foreign = 0, false
+  -- look removes readers that have died: others may keep the hash for hours.
   local function look(at)
     for _, field in ipairs(at) do
       if field ~= 'mode' then
         foreign = foreign or is_foreign(field)
-        if last and longest <= near then
-          local lives = longest_hold(lock, field)
-          if lives == 0 then
-            call('hdel', lock, field)
-          end
-          longest = math.max(longest, lives)
+        local lives = longest_hold(lock, field)
+        if lives == 0 then
+          call('hdel', lock, field)
         end
+        longest = math.max(longest, lives)
       end
     end
   end
   look(call('hrandfield', lock, SOME))
+  -- If this reader ended sooner, another one lives nearly as long as the hash, which stays as it is.
+  local last = mine > near
   if last and longest <= near then
     if fields > SOME then
       look(call('hkeys', lock))
@@ -82,13 +78,14 @@ end
 
 -- settle follows the release of a holder that had gone votes, 0 or 1. It removes the holder's
 -- place, and wakes the head of the queue if the lock is free for it. It does not wake a place
--- that is to be handed the lock: it returns that place, and the stamp of its client. fits says
--- that the record has the state that this call names. lifted says that this op has lifted the rest.
+-- that is to be handed the lock: it returns that place, and the stamp of its client. found has
+-- the record's fields, if they were read, and fits says that its state is the one that this call names.
+-- lifted says that this op has lifted the rest.
 --
 -- Only a lock that this very op has set free is handed (H16 in docs/handoff.md). One that was
 -- free before may have been set free by a clock that jumped, and a message has no TIME with it. A lock
 -- that rests is not handed either: the head is woken, and is told how long the lock rests.
-local function settle(lock, queue, rest, mode, holder, act, gone, fits, lifted)
+local function settle(lock, queue, mode, holder, act, gone, found, fits, lifted)
   local free, wakes, heard = false, gone == 1 or lifted, 0
   if gone == 1 then
     local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
@@ -113,7 +110,7 @@ local function settle(lock, queue, rest, mode, holder, act, gone, fits, lifted)
     return
   end
   local first, given = head(queue, fits)
-  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and call('exists', rest) == 0 and state_of(first) then
+  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and not (found[3] and call('exists', rest_key(queue)) == 1) and state_of(first) then
     return first, given
   elseif first then
     wake(first, lock)

@@ -29,6 +29,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/redlock-go/redlock/internal/said"
 )
 
 const (
@@ -172,7 +174,7 @@ func (r *run) supervise(children <-chan child) {
 			if !r.killed {
 				r.lost = errors.Join(r.lost, context.Cause(r.lease.Context()))
 				r.kill()
-				r.say("the lease is lost: the command was killed")
+				r.say(said.LeaseLost.Text)
 			}
 		case <-timer.C:
 		}
@@ -194,7 +196,7 @@ func (r *run) look() time.Duration {
 	}
 	if time.Now().After(r.straysTo) {
 		r.kill()
-		r.say(fmt.Sprintf("the command has ended, and left processes in its group that did not end within %v: they were killed", StraysLimit))
+		r.say(said.LeftBehind.With(StraysLimit))
 	}
 	return min(again, straysEvery)
 }
@@ -217,13 +219,13 @@ func (r *run) lookAtLease() time.Duration {
 			r.lost = r.stoodStill()
 		}
 		r.signal(syscall.SIGTERM)
-		r.say("the lease cannot be renewed: the command got SIGTERM")
+		r.say(said.CannotRenew.Text)
 	}
 	if left := time.Until(r.killAt); left > 0 {
 		return left
 	}
 	r.kill()
-	r.say("the lease ends: the command was killed")
+	r.say(said.LeaseEnds.Text)
 	return straysEvery
 }
 
@@ -272,7 +274,7 @@ func (r *run) guardEnded() {
 	r.guard.forget()
 	g, err := startGuard()
 	if err != nil {
-		r.say(fmt.Sprintf("the guard was killed, and there is no other: if redlock is killed, only the kernel ends the command: %v", err))
+		r.say(said.NoGuard.With(err))
 		return
 	}
 	r.guard = g

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/redlock-go/redlock/redlock/admin"
+)
+
+// fit names the masters in the commands that text advises as this command's flags name them: a file, a whole cluster, and what TLS needs.
+// A URL may have a password, and is not shown.
+func (m *masters) fit(text string) string {
+	switch {
+	case m.cluster != "":
+		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
+	case m.file != "":
+		text = strings.ReplaceAll(text, "--nodes URLS", "--nodes-file "+word(m.file))
+	}
+	flags := ""
+	for i, v := range m.tls.values() {
+		if *v != "" {
+			flags += " --" + tlsParams[i].flag + " " + word(*v)
+		}
+	}
+	for _, verb := range []string{"init", "status", "reconfigure", "cancel"} {
+		text = strings.ReplaceAll(text, "redlock "+verb+" --", "redlock "+verb+flags+" --")
+	}
+	return text
+}
+
+// word is s as a word of a command line.
+func word(s string) string {
+	if strings.ContainsAny(s, " \t\n'\"\\$&;|<>()*?`~#") {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// fitStatus is fit for all of s, which may be nil.
+func (m *masters) fitStatus(s *admin.Status) {
+	if s == nil {
+		return
+	}
+	s.Text = m.fit(s.Text)
+	for i := range s.Masters {
+		at := &s.Masters[i]
+		at.Text, at.Remedy = m.fit(at.Text), m.fit(at.Remedy)
+	}
+}

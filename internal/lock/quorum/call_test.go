@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+func TestSets_everyAnswer_releasedAndDequeuedWhereNeeded(t *testing.T) {
+	replies := []protocol.Reply{{Outcome: protocol.Granted}, {Outcome: protocol.Held, Ticket: 7}, {}, {Outcome: protocol.NotSent}, {Outcome: protocol.Refused}, {Outcome: protocol.Absent}}
+	for answered := range uint64(1 << len(replies)) {
+		b := &Call{ops: make([]protocol.Op, len(replies)), answered: answered, req: protocol.Request{Wait: &protocol.Wait{}}}
+		for i, r := range replies {
+			b.ops[i].Reply = r
+		}
+		granted, maybe, silent := b.Sets()
+		queued := b.Places()
+		if granted != answered&1 || granted&queued != 0 || granted&^maybe != 0 {
+			t.Errorf("answered %b: granted %b, maybe %b, queued %b", answered, granted, maybe, queued)
+		}
+		// A master that was asked and gave no definite answer may have a vote. One that
+		// was not sent the acquire has none.
+		if want := ^answered&(1<<len(replies)-1) | answered&0b101; maybe != want {
+			t.Errorf("answered %b: maybe %b, want %b", answered, maybe, want)
+		}
+		if want := ^answered & (1<<len(replies) - 1); silent != want {
+			t.Errorf("answered %b: silent %b, want %b", answered, silent, want)
+		}
+		if want := answered & 0b110110; queued != want {
+			t.Errorf("answered %b: queued %b, want %b", answered, queued, want)
+		}
+	}
+}
+
+// A vote that a message tells of counts once, for its own holder, before or after the reply, and not
+// when what the call has is given back (H5 and H6 in docs/handoff.md).
+func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
+	m := &Masters{Need: 2, All: 0b111}
+	lock := protocol.NewLock("x", protocol.Write)
+	call := func() *Call {
+		q := &Call{m: m, decided: make(chan struct{}, 1), ops: make([]protocol.Op, 3), users: 4,
+			req: protocol.Request{Lock: lock, Holder: "h", Wait: &protocol.Wait{}}, tally: counting.Tally{Voters: 3, Need: 2}}
+		for i := range q.ops {
+			q.ops[i] = protocol.Op{Request: &q.req, To: q, Index: i}
+		}
+		return q
+	}
+	reply := func(q *Call, i int, r protocol.Reply) {
+		q.ops[i].Reply = r
+		q.Receive(&q.ops[i])
+	}
+	held := protocol.Reply{Outcome: protocol.Held, Ticket: 7}
+	vote := Vote{Token: 5, From: 1, Until: 9}
+	const field = "h:write"
+
+	q := call()
+	if q.Hand(0, "other:write", vote) || q.Hand(0, "h", vote) {
+		t.Error("a vote for another holder counts")
+	}
+	if !q.Hand(0, field, vote) || q.Hand(0, field, Vote{Token: 6}) || q.Won() {
+		t.Error("a vote before the reply")
+	}
+	reply(q, 0, held) // it was queued, and then handed the vote: the reply is the older of the two
+	reply(q, 1, held)
+	reply(q, 2, protocol.Reply{Outcome: protocol.Granted, Token: 4})
+	if granted, _, _ := q.Sets(); granted != 0b101 || !q.Won() || q.Tokens().Max != 5 {
+		t.Errorf("granted %b, %+v", granted, q.Tokens())
+	}
+	if q.Hand(2, field, vote) || !q.Hand(1, field, vote) || q.tally.Yes != 3 || q.tally.No != 0 {
+		t.Errorf("a vote after the reply: %+v", q.tally)
+	}
+	if v, ok := q.HandedVote(0); !ok || v != vote || q.Handed() != 0b011 {
+		t.Errorf("handed %b, %+v", q.Handed(), v)
+	}
+	if v, ok := q.HandedVote(2); ok {
+		t.Errorf("a vote in a reply: %+v", v)
+	}
+
+	q = call()
+	q.End()
+	if q.Hand(0, field, vote) || q.Won() {
+		t.Error("a vote counts that is given back")
+	}
+}

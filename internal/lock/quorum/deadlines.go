@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"sync"
+	"time"
+)
+
+// deadlines ends the waits for quorum calls that are not decided in time. One timer serves all
+// waits of a client. add sets the timer only to fire sooner, and the timer stops when no caller
+// waits. A timer for each wait would cost the runtime two changes of its timer heap in each lock
+// and unlock.
+type deadlines struct {
+	mu    sync.Mutex
+	open  []*Call // the calls with a caller that waits; pos of a call is its index
+	timer *time.Timer
+	next  time.Time // when timer fires; zero while the timer does not run
+}
+
+// add makes deadlines end the wait for b at the time at, unless remove is called before.
+func (d *deadlines) add(b *Call, at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b.deadline, b.pos = at, len(d.open)
+	d.open = append(d.open, b)
+	if d.next.IsZero() || at.Before(d.next) {
+		d.setLocked(at)
+	}
+}
+
+func (d *deadlines) setLocked(at time.Time) {
+	d.next = at
+	if in := time.Until(at); d.timer == nil {
+		d.timer = time.AfterFunc(in, d.expire)
+	} else {
+		d.timer.Reset(in)
+	}
+}
+
+// remove takes b out, if expire has not done so. After remove, deadlines does not decide b.
+func (d *deadlines) remove(b *Call) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removeLocked(b)
+	if len(d.open) == 0 && !d.next.IsZero() {
+		d.next = time.Time{}
+		d.timer.Stop()
+	}
+}
+
+func (d *deadlines) removeLocked(b *Call) {
+	if b.pos < 0 {
+		return
+	}
+	last := len(d.open) - 1
+	d.open[b.pos] = d.open[last]
+	d.open[b.pos].pos = b.pos
+	d.open[last] = nil
+	d.open, b.pos = d.open[:last], -1
+}
+
+// expire runs when the timer fires. It ends the waits whose time is over, and sets the timer for
+// the next one.
+func (d *deadlines) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	d.next = time.Time{}
+	for i := len(d.open) - 1; i >= 0; i-- { // removeLocked moves the last call to i, and that call was handled before
+		b := d.open[i]
+		switch {
+		case !b.deadline.After(now):
+			d.removeLocked(b)
+			b.Decide()
+		case d.next.IsZero() || b.deadline.Before(d.next):
+			d.next = b.deadline
+		}
+	}
+	if !d.next.IsZero() {
+		d.setLocked(d.next)
+	}
+}

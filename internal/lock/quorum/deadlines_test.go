@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/replay"
+)
+
+// Each wait ends at its own time, in whatever order the waits began. A wait that was removed is not
+// ended.
+func TestDeadlines_eachEndsAtItsTime(t *testing.T) {
+	for seed := range replay.Many(t, 20) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := replay.RNG(seed)
+			var d deadlines
+			type waits struct {
+				b       *Call
+				at      time.Time
+				removed bool
+			}
+			var all []waits
+			check := func() {
+				synctest.Wait()
+				for i, w := range all {
+					want := 1
+					if w.removed || w.at.After(time.Now()) {
+						want = 0
+					}
+					if got := len(w.b.decided); got != want {
+						t.Fatalf("seed %d: wait %d of %d was ended %d times at %v after its time, want %d", seed, i, len(all), got, time.Since(w.at), want)
+					}
+				}
+			}
+			for range 200 {
+				w := waits{b: &Call{decided: make(chan struct{}, 2)}, at: time.Now().Add(time.Duration(rng.IntN(100)) * time.Millisecond)}
+				d.add(w.b, w.at)
+				all = append(all, w)
+				if rng.IntN(3) == 0 {
+					time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)
+				}
+				if i := rng.IntN(len(all)); rng.IntN(2) == 0 && all[i].at.After(time.Now()) {
+					d.remove(all[i].b)
+					all[i].removed = true
+				}
+				check()
+			}
+			for end := time.Now().Add(100 * time.Millisecond); !time.Now().After(end); time.Sleep(time.Millisecond) {
+				check()
+			}
+			if d.mu.Lock(); !d.next.IsZero() || len(d.open) > 0 {
+				t.Errorf("seed %d: %d waits are left, and the timer's next is %v", seed, len(d.open), d.next)
+			}
+			d.mu.Unlock()
+		})
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quorum
+
+import (
+	"time"
+
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// This file is what a Call of a waiter does while its places are in the masters' queues
+// (docs/handoff.md). The places may become votes, of which messages tell, until the call is over.
+
+// Sleeper is who sleeps while the places of a call may become votes.
+type Sleeper interface {
+	// Voted is told that a vote has come in a reply. No mutex of the call is locked.
+	Voted(*Call)
+}
+
+// Vote is a vote that a master gave by a message.
+type Vote struct {
+	Token       int64
+	From, Until time.Duration // the vote counts
+}
+
+// Hand takes a vote that master i gave to the call's holder, because another holder released the
+// lock. The first answer of each master stands. hand says whether the call did not have that vote.
+func (q *Call) Hand(i int, field string, v Vote) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	bit, op := uint64(1)<<i, &q.ops[i]
+	if q.over || q.handed&bit != 0 || q.req.Lock == nil || q.req.Lock.Field(q.req.Holder) != field {
+		return false
+	}
+	if q.answered&bit != 0 {
+		if op.Reply.Outcome == protocol.Granted {
+			return false
+		}
+		q.tally.Retract()
+	}
+	if q.votes == nil {
+		q.votes = make([]Vote, len(q.ops))
+	}
+	q.handed |= bit
+	q.votes[i] = v
+	late := q.doneLocked()
+	q.tally.Add(true)
+	if !late && q.doneLocked() {
+		q.Decide()
+	}
+	return true
+}
+
+// AsksFor says whether the call asks for that holder.
+func (q *Call) AsksFor(field string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.over && q.req.Lock != nil && q.req.Lock.Field(q.req.Holder) == field
+}
+
+// Park says that s sleeps until the call's places become votes. It says whether a quorum of votes
+// is there, whether some are, and whether masters told of some by messages.
+func (q *Call) Park(s Sleeper) (won, some, handed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.parked = s
+	return q.wonLocked(), q.tally.Yes > 0 && !q.over, q.handed != 0
+}
+
+// Sleeps says whether somebody sleeps on the call.
+func (q *Call) Sleeps() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.parked != nil
+}
+
+// Handable says whether the call's places may become votes: if the TTL is liveness or longer. The masters decide in the same way.
+func (q *Call) Handable(liveness time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.req.Lock != nil && q.req.Lock.Mode != protocol.Read && q.req.TTL >= liveness
+}
+
+// End says that nothing of the call counts any more.
+func (q *Call) End() {
+	q.mu.Lock()
+	q.closed, q.over, q.parked = true, true, nil
+	q.mu.Unlock()
+}
+
+// Won says whether a quorum of votes is there.
+func (q *Call) Won() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.wonLocked()
+}
+
+func (q *Call) wonLocked() bool { return !q.over && q.tally.Verdict() == counting.Won }
+
+// leaveBefore gives back what the call before this one may have on master i. asks says whether
+// an acquire of this call is sent behind it.
+func (q *Call) leaveBefore(i int, asks bool) {
+	if q.beforeAt&(1<<i) == 0 {
+		return
+	}
+	q.beforeAt &^= 1 << i
+	req := *q.before
+	req.Leaves, req.More = asks, asks
+	q.m.Nodes[i].Submit(&protocol.Op{To: Ignore{}, Request: &req})
+}
+
+// Definite returns the masters that have answered that the holder has the vote, or a place.
+func (q *Call) Definite() (set uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.ops {
+		switch r := &q.ops[i].Reply; {
+		case q.answered&(1<<i) == 0:
+		case r.Outcome == protocol.Granted, r.Outcome == protocol.Held && r.Ticket != 0:
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// Handed are the masters that gave their vote by a message.
+func (q *Call) Handed() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.handed
+}
+
+// HandedVote is the vote that master i gave by a message, if it did.
+func (q *Call) HandedVote(i int) (v Vote, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if ok = q.handed&(1<<i) != 0; ok {
+		v = q.votes[i]
+	}
+	return v, ok
+}
+
+// VotesUpTo returns the masters whose vote is known, and is no larger than the token.
+func (q *Call) VotesUpTo(token int64) (set uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.ops {
+		if vote, ok := q.voteLocked(i); ok && vote <= token {
+			set |= 1 << i
+		}
+	}
+	return set
+}
+
+// voteLocked returns the vote of master i.
+func (q *Call) voteLocked(i int) (token int64, ok bool) {
+	switch r := &q.ops[i].Reply; {
+	case q.handed&(1<<i) != 0:
+		return q.votes[i].Token, true
+	case q.answered&(1<<i) != 0 && r.Outcome == protocol.Granted:
+		return r.Token, true
+	}
+	return 0, false
+}
+
+// Tokens counts the tokens of the votes that were granted by now.
+func (q *Call) Tokens() (t counting.Tokens) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.ops {
+		if vote, ok := q.voteLocked(i); ok {
+			t.Add(i, vote)
+		}
+	}
+	return t
+}

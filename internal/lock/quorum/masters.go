@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package quorum asks all masters one thing, and counts their answers: the first ones that decide count, and later ones are kept, because they
+// say where a vote may still be. It knows nothing of leases, of waiting, or of what callers are told.
+//
+// [Masters] is whom a client asks. A [Call] is one request to all of them:
+//
+//	call := masters.Call(masters.Need, &req) // nobody was asked yet
+//	call.Send(set)
+//	call.Skip(masters.All &^ set)
+//	verdict := call.Await(ctx, timeout)
+//	call.Done()
+//
+// A call of a waiter lives on after its verdict: its places in the masters' queues may become votes, of which messages tell ([Call.Hand]).
+package quorum
+
+import (
+	"sync"
+
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// Masters is whom the calls of one client ask. Its fields do not change after the first call.
+type Masters struct {
+	Nodes []protocol.Node
+	Need  int    // a quorum
+	All   uint64 // the set of all nodes
+	// Voted is told each answer to an acquire. Nil: nobody wants to know.
+	Voted func(i int, l *protocol.Lock, r *protocol.Reply)
+
+	// pool has calls that every master has answered, to be used again.
+	pool      sync.Pool
+	deadlines deadlines
+}
+
+// Everybody is a number of masters that Hear waits for, and that never is: all are waited for.
+const Everybody = counting.MaxMasters + 1
+
+// Call returns a call of req that was sent to no master. need is how many masters must
+// answer Granted for a verdict. With need 0 there is no verdict, and Await waits for every
+// master. The caller sends to every master or skips it, and calls Done when it will not use
+// the call again.
+func (m *Masters) Call(need int, req *protocol.Request) *Call {
+	q, _ := m.pool.Get().(*Call)
+	if q == nil {
+		q = &Call{m: m, decided: make(chan struct{}, 1), ops: make([]protocol.Op, len(m.Nodes))}
+		for i := range q.ops {
+			q.ops[i] = protocol.Op{Request: &q.req, To: q, Index: i}
+		}
+	}
+	q.req = *req
+	q.want, q.heard, q.tally = 0, 0, counting.Tally{Voters: len(m.Nodes), Need: need}
+	if need == 0 {
+		q.want = Everybody
+	}
+	q.again = 0
+	q.answered, q.handed, q.woken, q.closed, q.over, q.users = 0, 0, 0, false, false, len(m.Nodes)+1
+	q.parked, q.before, q.beforeAt = nil, nil, 0
+	return q
+}
+
+// Poll sends req to the masters in the set, and skips the others.
+func (m *Masters) Poll(set uint64, need int, req *protocol.Request) *Call {
+	q := m.Call(need, req)
+	q.Send(set)
+	q.Skip(m.All &^ set)
+	return q
+}
+
+// Ignore is the receiver of ops whose answer changes nothing.
+type Ignore struct{}
+
+// Receive implements [protocol.Receiver].
+func (Ignore) Receive(*protocol.Op) {}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package membershipmodel
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/redlock-go/redlock/internal/needs"
+)
+
+// computes is why a test is run without the race detector, which makes a world six times slower.
+const computes = "one goroutine that only computes"
+
+// TestCheck_soundWorlds_exhausted visits every state of every small world and finds nothing.
+//
+// It also holds what the machine did in these worlds against the table of package membership.
+func TestCheck_soundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	if moves := exhausted(t, small); !t.Failed() {
+		checkTable(t, moves, false)
+	}
+}
+
+// TestCheck_largeSoundWorlds_exhausted does the same with the large worlds. Each row of the table must have been seen in these or in the small ones.
+func TestCheck_largeSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.CI(t)
+	if moves := exhausted(t, small, large); !t.Failed() {
+		checkTable(t, moves, true)
+	}
+}
+
+// TestCheck_largestSoundWorlds_exhausted does the same with worlds of up to 3 million states.
+func TestCheck_largestSoundWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, computes)
+	needs.Soak(t)
+	if moves := exhausted(t, soak); !t.Failed() {
+		checkTable(t, moves, false)
+	}
+}
+
+// exhausted visits every state of the worlds of these sizes, and returns how often the machine made each move.
+func exhausted(t *testing.T, sizes ...size) map[Move]int {
+	var mu sync.Mutex
+	moves := make(map[Move]int)
+	t.Run("worlds", func(t *testing.T) {
+		for _, test := range soundWorlds {
+			if !slices.Contains(sizes, test.size) {
+				continue
+			}
+			t.Run(test.Name, func(t *testing.T) {
+				t.Parallel()
+				result, err := test.Check()
+				t.Log(result)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if result.States != test.states || result.Cut != 0 {
+					t.Errorf("%d states, want %d; %d steps left out", result.States, test.states, result.Cut)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for m, n := range result.Moves {
+					moves[m] += n
+				}
+			})
+		}
+	})
+	return moves
+}
+
+// checkTable compares the moves that the machine made with the table in the documentation of package membership. all
+// says that every row must have been seen.
+func checkTable(t *testing.T, moves map[Move]int, all bool) {
+	text, err := os.ReadFile("../../membership/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := make(map[Move]bool)
+	for line := range strings.Lines(string(text)) {
+		cells, isRow := strings.CutPrefix(line, "//\t| ")
+		if f := strings.Split(cells, "|"); isRow && len(f) == 5 && strings.TrimSpace(f[0]) != "from" {
+			table[Move{strings.TrimSpace(f[0]), strings.TrimSpace(f[1]), strings.TrimSpace(f[2])}] = true
+		}
+	}
+	if len(table) < 20 {
+		t.Fatalf("%d rows found in the table", len(table))
+	}
+	for _, m := range slices.SortedFunc(maps.Keys(moves), func(a, b Move) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
+		t.Logf("%-10s -> %-8s %-7s %d times", m.From, m.To, m.Goal, moves[m])
+		if !table[m] {
+			t.Errorf("the machine did what the table does not have: %+v", m)
+		}
+	}
+	for m := range table {
+		if all && moves[m] == 0 {
+			t.Errorf("the table has what the machine did in no world: %+v", m)
+		}
+	}
+}
+
+// TestState_hasNoGaps: a state is hashed as memory only when it has no padding.
+func TestState_hasNoGaps(t *testing.T) {
+	var s state
+	want := unsafe.Sizeof(s.masters) + unsafe.Sizeof(s.plans) + unsafe.Sizeof(s.procs) + unsafe.Sizeof(s.attempts) +
+		unsafe.Sizeof(s.messages) + unsafe.Sizeof(s.looking) + unsafe.Sizeof(s.left) + unsafe.Sizeof(s.leaps) + unsafe.Sizeof(s.granted)
+	if got := unsafe.Sizeof(s); got != want {
+		t.Errorf("a state has %d bytes, its fields have %d", got, want)
+	}
+	t.Logf("a state has %d bytes", unsafe.Sizeof(s))
+}
+
+// TestCheck_symmetry_losesNothing explores some worlds with and without exchanging masters. Every state of the raw
+// exploration must be one of those that the reduced one has visited, up to the names of masters.
+func TestCheck_symmetry_losesNothing(t *testing.T) {
+	needs.NoRace(t, computes)
+	for _, w := range []World{
+		{Name: "recovery", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA, lockA2), Losses: 2, Late: 1},
+		{Name: "tokens", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA), Losses: 2, Late: 1, Tokens: true},
+		{Name: "one by one", Lists: lists(listA), Procs: procs(clientA.stepwise()), Attempts: attempts(lockA), Losses: 1},
+		{Name: "init", Lists: lists(listA), Procs: procs(initI, initJ), Start: Empty, Late: 1},
+		{Name: "change", Lists: lists(listA, disjoint), Procs: procs(toB), Attempts: attempts(lockA, lockB)},
+		{Name: "change, a master out of its reach", Lists: lists(listA, disjoint), Procs: procs(toB.cut(2)), Attempts: attempts(lockA)},
+		{Name: "change, a loss", Lists: lists(listA, shares2), Procs: procs(clientA, toB), Losses: 1},
+		{Name: "clocks", Lists: lists(listA), Procs: procs(clientA), Attempts: attempts(lockA), Jumps: 1},
+		{Name: "stamps", Lists: lists(listA), Procs: procs(clientA.brief()), Attempts: attempts(lockA), Losses: 1, Late: 1, Stamps: true},
+		{Name: "stamps, a clock", Lists: lists(listA), Procs: procs(clientA.brief()), Jumps: 1, Stamps: true},
+	} {
+		t.Run(w.Name, func(t *testing.T) {
+			t.Parallel()
+			reduced, err := w.explorer()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := reduced.run(); err != nil {
+				t.Fatal(err)
+			}
+			raw, _ := w.explorer()
+			raw.symmetry = false
+			raw.seeds = reduced.seeds
+			strangers := 0
+			raw.visited = func(s *state) {
+				if !reduced.knows(s) {
+					strangers++
+				}
+			}
+			if err := raw.run(); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d states, %d without exchanging masters", reduced.result.States, raw.result.States)
+			if strangers > 0 || raw.result.States < reduced.result.States {
+				t.Errorf("%d of %d raw states were not visited", strangers, raw.result.States)
+			}
+		})
+	}
+}
+
+// knows: the state was visited, perhaps under other names of its masters.
+func (x *explorer) knows(s *state) bool {
+	if _, ok := x.seen[x.hash(s)]; ok {
+		return true
+	}
+	var try func(order [maxMasters]int, from int) bool
+	try = func(order [maxMasters]int, from int) bool {
+		if from == len(x.d.w.masters) {
+			c := *s
+			x.d.w.exchange(&c, &order)
+			_, ok := x.seen[x.hash(&c)]
+			return ok
+		}
+		for k := from; k < len(x.d.w.masters); k++ {
+			if next := order; x.d.w.groups[order[k]] == x.d.w.groups[from] {
+				next[from], next[k] = order[k], order[from]
+				if try(next, from+1) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	var order [maxMasters]int
+	for i := range order {
+		order[i] = i
+	}
+	return try(order, 0)
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/semaphore"
+)
+
+const semaphoreName = "semaphore"
+
+// oncePermit takes a permit of the semaphore in some way, works under it and gives it back. In the history it is the lock of its slot: if
+// no slot has two holders, there are no more than k permits. A call without a permit counts for the turn.
+func (k *worker) oncePermit() {
+	var opts []redlock.LockOption
+	if k.rnd.IntN(2) == 0 {
+		opts = append(opts, redlock.WithoutRenewal())
+	}
+	c := k.m.use()
+	if c == nil {
+		return // its process is being restarted
+	}
+	op := history.Op{Kind: history.KindLock, Client: k.name, Lock: semaphoreName + ":turn", Mode: history.Exclusive, Call: k.w.now()}
+	k.p.does(DoingLock)
+	p, err := k.takePermit(c, opts)
+	if k.diedIn(op) {
+		return
+	}
+	op.Return, op.Outcome = k.w.now(), history.Failed
+	if err != nil {
+		op.Error = class(err)
+		k.w.record(op)
+		return
+	}
+	lease := redlock.LeaseFrom(p.Context())
+	op.Lock, op.Outcome, op.Holder, op.Token, op.Deadline = p.Name(), history.OK, p.Holder(), p.Token(), k.m.claim(lease)
+	k.w.record(op)
+	k.p.does(DoingHold)
+	i := slices.IndexFunc(k.w.locks, func(l *lock) bool { return l.name == p.Name() })
+	if i < 0 {
+		k.w.fail(fmt.Errorf("sim: a permit of %q, which is none of %d slots", p.Name(), k.w.cfg.Permits))
+		return
+	}
+	k.permit = p
+	k.hold(k.w.locks[i], nil, lease, op)
+	k.permit = nil
+}
+
+func (k *worker) takePermit(c *redlock.Client, opts []redlock.LockOption) (*semaphore.Permit, error) {
+	s, err := semaphore.New(c, semaphoreName, k.w.cfg.Permits, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if k.rnd.IntN(4) == 0 {
+		return s.TryAcquire(k.p.ctx)
+	}
+	ctx, cancel := context.WithTimeout(k.p.ctx, k.about(500*time.Millisecond))
+	defer cancel()
+	return s.Acquire(ctx)
+}

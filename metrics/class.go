@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// logPanic is not for users of package redlock. See package hook.
+var logPanic = hook.LogPanic.(func(event.Client, string, any) bool)
+
+// class is the metrics of one class of locks. They are looked up once.
+type class struct {
+	granted          prometheus.Counter
+	wait, waitFailed prometheus.Observer
+	rounds, hold     prometheus.Observer
+	atGrant          prometheus.Observer
+	atExtend         prometheus.Observer
+	atUnlock         prometheus.Observer
+	waiters, held    prometheus.Gauge
+	extended         prometheus.Counter
+	released         prometheus.Counter
+	name             string
+}
+
+// classOf returns the metrics of the class of the lock called name.
+func (m *Metrics) classOf(name string) *class {
+	of := m.nameOf(name)
+	if c := (*m.classes.Load())[of]; c != nil {
+		return c
+	}
+	return m.newClass(of)
+}
+
+// nameOf is the name of the class of the lock called name.
+func (m *Metrics) nameOf(name string) (of string) {
+	switch {
+	case m.class == nil:
+		return defaultClass
+	case m.classOff.Load():
+		return otherClass
+	}
+	of = otherClass
+	defer func() {
+		if p := recover(); p != nil && !m.classOff.Swap(true) {
+			m.logPanic(p)
+		}
+	}()
+	return m.class(name)
+}
+
+// logPanic has one of the clients that have a logger log that Class panicked with p.
+func (m *Metrics) logPanic(p any) {
+	m.mu.Lock()
+	clients := slices.Collect(maps.Keys(m.open))
+	m.mu.Unlock()
+	for _, c := range clients {
+		if logPanic(c, "metrics.Config.Class", p) {
+			return
+		}
+	}
+}
+
+func (m *Metrics) newClass(of string) *class {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := *m.classes.Load()
+	if c := known[of]; c != nil {
+		return c
+	}
+	if len(known) >= m.most && of != otherClass {
+		of = otherClass // which may be one more than the most
+		if c := known[of]; c != nil {
+			return c
+		}
+	}
+	label := label(of)
+	c := &class{
+		name:    label,
+		granted: m.acquires.WithLabelValues(label, "granted"),
+		wait:    m.wait.WithLabelValues(label, "granted"), waitFailed: m.wait.WithLabelValues(label, "failed"),
+		rounds: m.rounds.WithLabelValues(label), hold: m.hold.WithLabelValues(label),
+		atGrant: m.left.WithLabelValues(label, "grant"), atExtend: m.left.WithLabelValues(label, "extend"), atUnlock: m.left.WithLabelValues(label, "unlock"),
+		waiters: m.waiters.WithLabelValues(label), held: m.held.WithLabelValues(label),
+		extended: m.extends.WithLabelValues(label, "confirmed"), released: m.unlocks.WithLabelValues(label, "released"),
+	}
+	// Each counter is there with 0 before it counts, because rate() and increase() do not see a series begin.
+	for end := event.EndReleased; end <= event.EndClock; end++ {
+		if end.Lost() {
+			m.lost.WithLabelValues(label, end.String())
+		}
+	}
+	for _, result := range []string{"held", "unreachable", "recovering", "refused", "gave_up", "closed", "error"} {
+		m.acquires.WithLabelValues(label, result)
+	}
+	more := maps.Clone(known)
+	more[of] = c
+	m.classes.Store(&more)
+	return c
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// List is a list of masters, as [Init], [Reconfigure], [ReadStatus] and the other operations
+// take it. The masters are given by URLs (see [node.Open]), or by Nodes.
+type List struct {
+	URLs []string
+	// Nodes are used instead of URLs. Each must be new, because a node serves one client or
+	// one operation only. The operation does not close them: the caller does.
+	Nodes []node.Node
+	// Options must be the options of the clients of this list. Those that matter here are
+	// WithMaxTTL, WithDrift, WithFixedMasters, WithNamespace, WithNodeCount and WithNodeTimeout. An
+	// operation waits for 2 s or more for each answer, whatever the node timeout is.
+	Options []redlock.Option
+}
+
+// Word is a fact about the masters that only an operator knows. See [Init].
+type Word uint8
+
+const (
+	// NothingWasEverLocked says that these masters never granted a lock. Init then does not
+	// wait for the end of such locks. If a record on a master contradicts it, Init waits all
+	// the same: the master voted before, or a program that saw this list vote has begun to
+	// recover it.
+	NothingWasEverLocked Word = iota + 1
+	// AbandonChange gives up an unfinished change of masters, in favour of the list that
+	// Init begins. The operator must have ended every process that works on that change.
+	AbandonChange
+)
+
+// Progress is a function that a long operation calls about once a second while it waits. what
+// says what it waits for. left is how long the wait will last, or 0 if that is not known. The
+// operation calls it on the caller's goroutine. It may be nil.
+type Progress func(what string, left time.Duration)
+
+// Init lets the masters of a list begin to vote. An operator calls it before the first use of
+// the list. An operator also calls it after a majority of the masters lost their records, if no
+// client saw them vote lately ([redlock.ErrNeedsInit]).
+//
+// The call says that this list is the right one: no other list has taken its place. The masters
+// cannot show that, because a master that was never used and a master that lost its record look
+// the same. If another list did take its place, two holders are possible.
+//
+// Init waits until every lock that the masters may have granted before is over: the maximum TTL
+// and twice its drift. With [NothingWasEverLocked] it does not wait. With the default options
+// the wait is about 31 s. It begins anew with each call.
+//
+// Every master must be reachable. If a quorum votes already, there is nothing to begin, and Init
+// returns nil. The errors are
+//
+//	ErrUnreachable  a master does not answer
+//	ErrUnfinished   a change from this list was begun; see [AbandonChange]
+//	ErrConfig       an option or a URL that cannot work; a master belongs to another list, or
+//	                another list took the place of this one; another database of the same
+//	                servers has records of this list; a master is named twice
+//	ctx.Err()       ctx ended
+//
+// After an error some masters may be in quarantine, where they do not vote. Another call goes on
+// from there. Several processes may call Init at once.
+//
+// With [redlock.WithUnsafeRecoveryOff] Init does nothing.
+func Init(ctx context.Context, list List, progress Progress, words ...Word) error {
+	if s, err := settings(list.Options); err == nil && s.NoRecovery {
+		return nil
+	}
+	op, err := operate(ctx, membership.Init, list, nil)
+	if err != nil {
+		return fmt.Errorf("redlock: init: %w", err)
+	}
+	defer op.close()
+	op.cfg.NeverLocked = slices.Contains(words, NothingWasEverLocked)
+	op.cfg.Abandon = slices.Contains(words, AbandonChange)
+	if err := op.otherDatabases(ctx); err != nil {
+		return fmt.Errorf("redlock: init: %w", err)
+	}
+	if err := op.run(ctx, progress); err != nil {
+		return fmt.Errorf("redlock: init: %w", err)
+	}
+	return nil
+}
+
+// Reconfigure moves the locks from one list of masters to another, or to another maximum TTL or
+// drift. A master may be in both lists. A majority of the old list and a majority of the new
+// list never vote at the same time. First the masters of the old list stop. Then the wait of the
+// old list passes (its maximum TTL and twice its drift). Then the new list begins. Its tokens are
+// larger than every token of the old list.
+//
+// Nothing can be locked during that wait. Holders lose their leases, and waiters wait. After it
+// the clients of the old list fail with an [redlock.EpochError]: start them again with the new list.
+//
+// To begin, Reconfigure needs every master of the new list and a majority of the old list. A
+// master that is in both lists must vote. Until then nothing stops. The errors are
+//
+//	ErrUnreachable  too few masters answer or can vote
+//	ErrUnfinished   another change is unfinished; see [Cancel]
+//	ErrConfig       an option or a URL that cannot work; both lists are the same; one of them
+//	                is fixed (WithFixedMasters); a master belongs to a third list, or has two names
+//	ctx.Err()       ctx ended
+//
+// The masters keep every step. If Reconfigure fails, or its process dies, any process may call
+// it again with the same lists, and it goes on where the change stopped.
+func Reconfigure(ctx context.Context, from, to List, progress Progress) error {
+	op, err := operate(ctx, membership.Change, from, &to)
+	if err != nil {
+		return fmt.Errorf("redlock: reconfigure: %w", err)
+	}
+	defer op.close()
+	if err := op.run(ctx, progress); err != nil {
+		return fmt.Errorf("redlock: reconfigure: %w", err)
+	}
+	return nil
+}
+
+// Cancel gives up an unfinished change from list. It can do so while a majority of
+// the list still votes. Otherwise it returns [redlock.ErrUnfinished]: the change must be finished, and a
+// second change can lead back. The other errors are those of [Reconfigure].
+func Cancel(ctx context.Context, list List) error {
+	op, err := operate(ctx, membership.Cancel, list, nil)
+	if err != nil {
+		return fmt.Errorf("redlock: cancel: %w", err)
+	}
+	defer op.close()
+	if err := op.run(ctx, nil); err != nil {
+		return fmt.Errorf("redlock: cancel: %w", err)
+	}
+	return nil
+}
+
+// operation is one call of an operator's function, such as Init. It has the masters of one or
+// two lists.
+type operation struct {
+	cfg    masters.Config
+	owned  []node.Node // the nodes that close closes
+	runs   masters.Runs
+	writes refusals
+}
+
+// refusals has why masters refuse to write, by name.
+type refusals struct{ sync.Map }
+
+// of returns why the master called name refuses to write, or nil.
+func (r *refusals) of(name string) error {
+	err, _ := r.Load(name)
+	if err, ok := err.(error); ok {
+		return err
+	}
+	return nil
+}
+
+// operate opens the masters of the lists and waits for their first answers. It fails if a master
+// that answers is unfit to vote. to is nil except for a change.
+func operate(ctx context.Context, goal membership.Goal, from List, to *List) (*operation, error) {
+	op, err := open(ctx, goal, from, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := op.ready(ctx); err != nil {
+		op.close()
+		return nil, err
+	}
+	return op, nil
+}
+
+// open makes the nodes of the lists. It sends nothing.
+func open(ctx context.Context, goal membership.Goal, from List, to *List) (*operation, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	s, err := settings(from.Options)
+	if err != nil {
+		return nil, err
+	}
+	if to != nil {
+		if t, err := settings(to.Options); err == nil && t.Namespace != s.Namespace {
+			return nil, fmt.Errorf("%w: the lists are of the namespaces %q and %q: each namespace is changed by itself", redlock.ErrConfig, s.Namespace, t.Namespace)
+		}
+	}
+	host, _ := os.Hostname()
+	op := &operation{cfg: masters.Config{Goal: goal, Namespace: string(s.Namespace), Clock: s.Clock,
+		Timeout: func() time.Duration { return max(s.NodeTimeout, answerTimeout) },
+		Rand:    s.Rand, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
+	if op.cfg.Terms, err = op.add(from, true); err == nil && to != nil {
+		op.cfg.Target, err = op.add(*to, false)
+	}
+	if err != nil {
+		op.close()
+		return nil, err
+	}
+	op.cfg.Probe = func(i int) bool { return op.writes.of(op.cfg.Nodes[i].Name()) != nil }
+	op.cfg.URLs = "from " + shown(from) + " to "
+	if to != nil {
+		op.cfg.URLs += shown(*to)
+	}
+	return op, nil
+}
+
+// add adds the masters of a list to the operation, and returns the terms of the list. A master
+// that is in both lists has one node.
+func (op *operation) add(list List, old bool) (*membership.Terms, error) {
+	s, err := settings(list.Options)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.CheckCount(max(len(list.URLs), len(list.Nodes))); err != nil {
+		return nil, err
+	}
+	if s.NoRecovery {
+		return nil, fmt.Errorf("%w: masters of clients with WithUnsafeRecoveryOff have no records, so there is nothing to read or change", redlock.ErrConfig)
+	}
+	nodes := list.Nodes
+	for i, u := range list.URLs {
+		cfg := s.Node
+		cfg.Clock, cfg.StallAfter = s.Clock, max(s.NodeTimeout, answerTimeout)
+		n, err := node.Open(u, cfg)
+		if err != nil {
+			return nil, fmt.Errorf("%w: master %d of %d: %w", redlock.ErrConfig, i+1, len(list.URLs), err)
+		}
+		op.owned = append(op.owned, n)
+		nodes = append(nodes, n)
+	}
+	terms, err := s.Terms(nodes)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		k := slices.IndexFunc(op.cfg.Nodes, func(o node.Node) bool { return o.Name() == n.Name() })
+		if k < 0 {
+			k = len(op.cfg.Nodes)
+			op.cfg.Nodes = append(op.cfg.Nodes, n)
+			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
+			n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
+				Admit:  func(id protocol.Identity) error { return op.admit(k, id) },
+				Writes: func(err error) { op.writes.Store(n.Name(), err) }})
+		}
+		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
+	}
+	return terms, nil
+}
+
+// admit refuses a master that is in a list already under another name: no client could open such a list. A change may lead to
+// other databases of the same servers.
+func (op *operation) admit(i int, id protocol.Identity) error {
+	cfg := &op.cfg
+	j := op.runs.Meet(i, id.RunID, func(j int) bool {
+		return cfg.Old[i] && cfg.Old[j] || cfg.New[i] && cfg.New[j] ||
+			database.FindString(cfg.Nodes[i].Name()) == database.FindString(cfg.Nodes[j].Name())
+	})
+	if j < 0 {
+		return nil
+	}
+	return masters.Same(cfg.Nodes[j], cfg.Nodes[i], id)
+}
+
+// ready waits for the first answer of each master, for at most the time of one dial. It fails if
+// one of them is the same as another one, or may not vote until somebody changes it, unless the operation takes that master
+// away. A master that does not answer is no error here: the operation finds out whether it needs that
+// master.
+func (op *operation) ready(ctx context.Context) error {
+	errs := make([]error, len(op.cfg.Nodes))
+	var g errgroup.Group
+	for i, n := range op.cfg.Nodes {
+		g.Go(func() error {
+			errs[i] = n.Ready(ctx)
+			return nil
+		})
+	}
+	_ = g.Wait()
+	for i, err := range errs {
+		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
+		if !leaves && masters.Unusable(err) && !errors.Is(err, node.ErrDenied) {
+			return fmt.Errorf("%w: %w", redlock.ErrConfig, err)
+		}
+	}
+	return wrongList(errs)
+}
+
+// wrongList returns the error of a master that is in the list twice, or nil.
+func wrongList(errs []error) error {
+	for _, err := range errs {
+		if errors.Is(err, masters.ErrSame) {
+			return fmt.Errorf("%w: %w", redlock.ErrConfig, err)
+		}
+	}
+	return nil
+}
+
+func (op *operation) close() { masters.CloseAll(op.owned) }
+
+// run carries out one step after the other until the goal is reached, a step is refused or ctx
+// ends.
+func (op *operation) run(ctx context.Context, progress Progress) error {
+	d := masters.New(op.cfg)
+	for {
+		out := d.Step(ctx)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := out.BadRecord(); err != nil {
+			return fmt.Errorf("%w: %w", redlock.ErrConfig, err)
+		}
+		pause := masters.Again
+		if err := out.Unwritten; err != nil {
+			if op.cfg.Goal != membership.Change { // it needs this master
+				return fmt.Errorf("%w: %w", redlock.ErrRefused, err)
+			}
+			pause = masters.LookAgain // others may be enough
+			if progress != nil {
+				progress(err.Error(), 0)
+			}
+		}
+		switch a := &out.Action; a.Kind {
+		case membership.Done:
+			return nil
+		case membership.Refuse:
+			return refusedError(&out)
+		case membership.Wait:
+			pause = min(a.For, progressEvery)
+			if progress != nil {
+				progress(membership.Explain(out.View, *a), a.For)
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// answerTimeout is the shortest time that an operation waits for the answer of a master. It is
+// long, because an operator has more time than a caller of Lock.
+const answerTimeout = 2 * time.Second
+
+// progressEvery is how often an operation looks at the masters, and reports to its Progress,
+// while it waits.
+const progressEvery = time.Second
+
+// refusedError returns why an operation cannot go on.
+func refusedError(out *masters.Outcome) error {
+	text := membership.Explain(out.View, out.Action)
+	for i, err := range out.Errs {
+		if err != nil && i == out.Action.Why.Master && out.View.Masters[i].Silence.Text == "" {
+			text += ": " + err.Error()
+		}
+	}
+	switch out.Action.Why.Code {
+	case membership.NeedsWord, membership.NeedsMasters:
+		return fmt.Errorf("%w: %s", redlock.ErrNeedsInit, text)
+	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady:
+		return fmt.Errorf("%w: %s", redlock.ErrUnreachable, text)
+	case membership.Unfinished, membership.OtherChange, membership.TooLate, membership.BeingChanged:
+		return fmt.Errorf("%w: %s", redlock.ErrUnfinished, text)
+	}
+	return fmt.Errorf("%w: %s", redlock.ErrConfig, text)
+}
+
+// shown returns the URLs and nodes of a list, without users and passwords.
+func shown(list List) string {
+	var parts []string
+	for _, u := range list.URLs {
+		if parsed, err := url.Parse(u); err == nil {
+			parsed.User = nil
+			parts = append(parts, parsed.String())
+		}
+	}
+	for _, n := range list.Nodes {
+		parts = append(parts, n.Name())
+	}
+	return strings.Join(parts, " ")
+}

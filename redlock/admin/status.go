@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/cause"
+	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/internal/membership"
+)
+
+// Standing sums up the state of a list of masters in one value.
+type Standing uint8
+
+const (
+	AllVote        Standing = iota // every master votes
+	SomeRecover                    // a quorum votes, so locks work; not every master votes
+	Changing                       // a change of masters is unfinished
+	NeedsInit                      // only an operator knows whether this list is the right one: see [Init]
+	NoQuorum                       // fewer masters than a quorum are reachable
+	NotThisList                    // the masters vote with another list, or another list took the place of this one
+	BadRecord                      // the record of a master cannot be read
+	NeedsMasters                   // as NeedsInit, and masters that are out of reach must be started or replaced first
+	OneMasterTwice                 // the list names one master twice, so no program can open it
+	TooFewVote                     // a quorum of masters is reachable, and fewer than a quorum vote: nothing can be locked yet
+	standingCount  = iota
+)
+
+var standings = [standingCount]string{"all vote", "recovering", "changing", "needs init", "no quorum", "not this list", "bad record", "needs masters", "one master twice", "too few vote"}
+
+// String returns s in words, for example "needs init".
+func (s Standing) String() string {
+	if int(s) >= len(standings) {
+		return "?"
+	}
+	return standings[s]
+}
+
+// needsWord reports whether only an operator can help.
+func (s Standing) needsWord() bool { return s == NeedsInit || s == NeedsMasters }
+
+// Status is the state of a list of masters when they were read.
+type Status struct {
+	Standing Standing
+	// Reason names what Text says, in words that never change; docs/messages.md lists them. It is empty if all masters vote.
+	Reason  string
+	Text    string         // one line: what is wrong, on which master, and what to do
+	Left    time.Duration  // until the last quarantined master may vote; 0 if that is not known
+	Epoch   string         // "number.id"; empty if no quorum was seen to vote
+	Masters []MasterStatus // sorted by name
+	Change  *ChangeStatus  // nil if no change is unfinished
+
+	_ struct{}
+}
+
+// MasterStatus is the state of one master.
+type MasterStatus struct {
+	Name  string
+	Votes bool          // the master votes in the epoch of the list
+	State string        // one of: votes, waits, no record, restarted, retired, other list, refuses, silent
+	Text  string        // State in more words
+	Left  time.Duration // until the master may vote, if it is quarantined; else 0
+	Err   error         // why the master did not answer, refuses writes, or has a record that cannot be read; else nil
+	// Cause names why the master does not vote, in words that never change; docs/messages.md lists them. Remedy is what to do
+	// about it. Both are empty for a master that votes.
+	Cause, Remedy string
+}
+
+// ChangeStatus is an unfinished change of masters.
+type ChangeStatus struct {
+	From, To string    // the lists, as the masters' records name them
+	Who      string    // the process that proposed the change last, as host/pid
+	Since    time.Time // when that process did so, on its clock
+}
+
+// ReadStatus reads the records of the masters and changes nothing. If they seem to need an operator's
+// word, it reads them for a second, because a program that runs may be about to recover them. Masters that do not
+// answer, or that cannot be used (a replica, for example), are not an error: their MasterStatus
+// says so. The error is an [redlock.ErrConfig] if an option or a URL cannot work, or ctx.Err(). ReadStatus
+// waits for one attempt to connect and one answer of each master, of all masters at the same time.
+func ReadStatus(ctx context.Context, list List) (*Status, error) {
+	op, err := open(ctx, membership.Serve, list, nil)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: status: %w", err)
+	}
+	defer op.close()
+	_ = op.ready(ctx) // MasterStatus.Err has the errors
+	op.cfg.ReadOnly = true
+	d := masters.New(op.cfg)
+	for twice := (masters.SecondLook{}); ; {
+		out := d.Step(ctx)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s := op.status(&out)
+		if !s.Standing.needsWord() || !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
+			return s, nil
+		}
+		select {
+		case <-time.After(masters.LookAgain):
+		case <-ctx.Done():
+			return s, nil
+		}
+	}
+}
+
+// AwaitVotes recovers the masters of a list, as an open client does. It is for deploy scripts
+// that run while there is no client.
+//
+// It returns a Status and a nil error when all masters vote, or when only an operator can help
+// (Standing is NeedsInit, NeedsMasters or NotThisList). When ctx ends first, it returns ctx.Err() and the last
+// Status that it saw, or nil if it saw none. If an option or a URL cannot work, or if a master is
+// a replica, may evict locks, does not tell ([node.ErrHidden]) or is in the list twice, it returns an [redlock.ErrConfig] and no Status.
+func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, error) {
+	op, err := operate(ctx, membership.Serve, list, nil)
+	if err != nil {
+		return nil, fmt.Errorf("redlock: status: %w", err)
+	}
+	defer op.close()
+	d := masters.New(op.cfg)
+	var s *Status
+	var twice masters.SecondLook
+	for {
+		out := d.Step(ctx)
+		if err := ctx.Err(); err != nil {
+			return s, err
+		}
+		s = op.status(&out)
+		pause := masters.Again
+		switch a := &out.Action; {
+		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
+		default:
+			if s.Standing == AllVote || s.Standing == NotThisList ||
+				s.Standing.needsWord() && a.Kind == membership.Refuse && !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
+				return s, nil
+			}
+			pause = progressEvery
+			if s.Standing.needsWord() {
+				pause = masters.LookAgain
+			}
+			if a.For > 0 {
+				pause = min(pause, a.For)
+			}
+			if progress != nil {
+				progress(s.Text, s.Left)
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return s, ctx.Err()
+		}
+	}
+}
+
+// status returns the Status that out shows.
+func (op *operation) status(out *masters.Outcome) *Status {
+	v := out.View
+	s := &Status{Text: membership.Explain(v, out.Action), Reason: membership.Situation(v, out.Action)}
+	votes, answered, mute := 0, 0, 0 // mute: refuse writes
+	if n := v.Memory.Number; n != 0 {
+		s.Epoch = membership.Epoch{Number: n, ID: v.Terms.ID}.String()
+	}
+	for i := range v.Masters {
+		at := &v.Masters[i]
+		m := MasterStatus{Name: at.Name, State: membership.Word(v, i), Text: membership.Describe(v, i), Err: out.Errs[i],
+			Votes: membership.Votes(v, i, membership.Epoch{Number: v.Memory.Number, ID: v.Terms.ID})}
+		if no := op.writes.of(at.Name); no != nil && at.Answered {
+			m.State, m.Text, m.Err, m.Votes, mute = "refuses", cause.Of(no).Text, no, false, mute+1
+		}
+		if m.State == "silent" && cause.Refuses(m.Err) {
+			m.State = "refuses"
+		}
+		m.Cause, m.Remedy = op.remedy(v, i, &m)
+		m.Left, _ = membership.Left(v, i)
+		s.Left = max(s.Left, m.Left)
+		if m.Votes {
+			votes++
+		}
+		if at.Answered {
+			answered++
+		}
+		s.Masters = append(s.Masters, m)
+		if in := &at.Record.Intent; in.Target != (membership.Epoch{}) {
+			s.Change = &ChangeStatus{From: in.From.String(), To: at.Record.Target, Who: in.Who, Since: time.Unix(in.Since, 0)}
+			if at.Record.Terms != nil {
+				s.Change.From = at.Record.Terms.String()
+			}
+		}
+	}
+	s.Standing = standing(out, votes, answered, s.Change != nil)
+	switch s.Standing {
+	case AllVote:
+		s.Reason, s.Text = "", fmt.Sprintf("all %d masters vote", len(v.Masters))
+	case SomeRecover:
+		s.say(cause.LocksWork, s.missing())
+	case TooFewVote:
+		word := cause.LocksWait
+		if len(v.Masters)-mute < v.Terms.Quorum() {
+			word = cause.NoWrites
+		}
+		s.say(word, s.missing())
+	case NoQuorum:
+		s.say(cause.NoQuorum, s.missing())
+	case BadRecord:
+		s.say(cause.BadRecord, out.BadRecord().Error())
+	case OneMasterTwice:
+		s.say(cause.OneMasterTwice, wrongList(out.Errs).Error())
+	}
+	return s
+}
+
+func (s *Status) say(word, masters string) { s.Reason, s.Text = word, cause.Verdict(word, masters) }
+
+// remedy is why master i, which m describes, does not vote, and what to do about it.
+func (op *operation) remedy(v *membership.View, i int, m *MasterStatus) (word, remedy string) {
+	switch {
+	case m.Votes:
+		return "", ""
+	case m.Err != nil:
+		c := cause.Of(m.Err)
+		return c.Word, c.Remedy
+	}
+	return m.State, membership.Remedy(v, i)
+}
+
+// missing says which masters do not vote, and what to do about each.
+func (s *Status) missing() string {
+	var parts []string
+	for i := range s.Masters {
+		if m := &s.Masters[i]; !m.Votes {
+			part := m.Name + " " + m.Text
+			if m.Remedy != "" {
+				part += ": " + m.Remedy
+			}
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// standing returns the Standing of the first condition that holds, the most serious first. votes and answered
+// say how many masters do, and change that a change is unfinished.
+func standing(out *masters.Outcome, votes, answered int, change bool) Standing {
+	refused := out.Action.Kind == membership.Refuse
+	switch code := out.Action.Why.Code; {
+	case out.BadRecord() != nil:
+		return BadRecord
+	case wrongList(out.Errs) != nil:
+		return OneMasterTwice
+	case refused && (code == membership.Foreign || code == membership.Moved):
+		return NotThisList
+	case answered < out.View.Terms.Quorum():
+		return NoQuorum
+	case change:
+		return Changing
+	case votes == len(out.View.Masters):
+		return AllVote
+	case refused && code == membership.NeedsWord, code == membership.Begun:
+		return NeedsInit
+	case refused && code == membership.NeedsMasters:
+		return NeedsMasters
+	case votes < out.View.Terms.Quorum():
+		return TooFewVote
+	}
+	return SomeRecover
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// voucherMark begins every voucher, and says how the rest is to be read.
+const voucherMark = "redlock2."
+
+// voucher is what an adopter must know about a lease that was handed off.
+type voucher struct {
+	Namespace string        `json:"ns,omitempty"`
+	Name      string        `json:"name"`
+	Holder    string        `json:"holder"`
+	Token     int64         `json:"token"`  // the adopter's is larger
+	Voters    []voucherVote `json:"voters"` // the masters whose vote counts
+}
+
+// voucherVote is one master that has the vote of a voucher.
+type voucherVote struct {
+	Master string `json:"m"` // its name
+	State  string `json:"s"` // its record state when the voucher was made
+}
+
+func (t *voucher) String() string {
+	text, _ := json.Marshal(t) // strings and numbers
+	return voucherMark + base64.RawURLEncoding.EncodeToString(text)
+}
+
+func parseVoucher(text string) (*voucher, error) {
+	coded, ok := strings.CutPrefix(text, voucherMark)
+	t := new(voucher)
+	if !ok {
+		return nil, fmt.Errorf("%w: %.40q is no voucher of Lease.Transfer", ErrConfig, text)
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(coded)
+	if err == nil {
+		err = json.Unmarshal(plain, t)
+	}
+	if err == nil && (t.Holder == "" || t.Token <= 0 || t.Token > counting.MaxToken) {
+		err = fmt.Errorf("holder %q, token %d", t.Holder, t.Token)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the voucher is damaged: %w", ErrConfig, err)
+	}
+	return t, nil
+}
+
+// Transfer ends the lease in this process and returns a voucher, with which another process can have
+// it: see [Client.Adopt]. The lock is not free in between. The adopter gets a fencing token of its own, which is larger:
+// a resource that has seen it refuses what this process sent and is still on its way.
+// Transfer is for work that begins in one process and goes on in another.
+//
+// Transfer extends the lease first. If that fails, Transfer returns the error of [Lease.Extend],
+// and the lease goes on. Then the lease and its context end, with [ErrReleased]: whoever works
+// under the lease must stop before the voucher is given away. When Transfer returns a voucher
+// the lease is over.
+//
+// The voucher is a text of ASCII letters, digits, '.', '-' and '_', of 150 to 200 bytes for each master. Keep it as secret
+// as the right to take the lock. It can be used once, and while a quorum of masters keeps the votes: for
+// the TTL, counted from the call of Transfer, less the drift. If nobody uses it the lock is free after that.
+//
+// Only the lease of a Mutex that was not re-entered can be handed off. Other leases give an [ErrConfig].
+func (l *Lease) Transfer(ctx context.Context) (voucher string, err error) {
+	switch {
+	case l.isZero():
+		return "", errZeroLease
+	case ctx == nil:
+		return "", errNilContext
+	case l.h.l.Mode != protocol.Plain:
+		return "", fmt.Errorf("%w: %q is a lease of an RWMutex: only that of a Mutex can be handed off", ErrConfig, l.h.l.Name)
+	}
+	if err := l.Extend(ctx); err != nil {
+		return "", err
+	}
+	return l.h.handoff()
+}
+
+// handoff ends the hold and leaves its votes to whoever adopts them. What may be on the other masters
+// is released: a place there must not become a vote of a holder that is over.
+func (h *hold) handoff() (string, error) {
+	c, now := h.c, h.c.clock.Elapsed()
+	h.mu.Lock()
+	if err := h.errLocked(); err != nil {
+		h.unlock()
+		return "", err
+	}
+	if n := len(h.leases); n != 1 {
+		h.unlock()
+		return "", fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", ErrConfig, h.l.Name, n-1)
+	}
+	silent := h.countLocked()
+	// A vote that was put back may be put back once more, by what lies unread on a connection that
+	// broke. With it the voucher could be used a second time.
+	votes := h.grant.Votes() &^ h.toppedUp
+	if n := bits.OnesCount64(votes); n < c.masters.Need {
+		h.unlock()
+		return "", fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", ErrUnreachable, h.l.Name, n, len(c.masters.Nodes), c.masters.Need)
+	}
+	h.endLocked(event.EndReleased, ErrReleased) // the context of the giver ends before anybody can have the voucher
+	h.dropLocked(h.leases[0])
+	others := h.grant.Release(silent) &^ votes
+	h.dropAcquireCallLocked()
+	h.unlock()
+	c.renewer.remove(h)
+	if others != 0 {
+		c.masters.Poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
+			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).Done()
+	}
+	t := &voucher{Namespace: string(c.namespace), Name: h.l.Name, Holder: h.holder, Token: h.token}
+	for i, n := range c.masters.Nodes {
+		if votes>>i&1 == 1 {
+			t.Voters = append(t.Voters, voucherVote{n.Name(), n.VotingState()})
+		}
+	}
+	return t.String(), nil
+}
+
+// Adopt returns the lease that another process has handed off. It has a fencing token of its own, larger than the giver's
+// and smaller than that of every later lease: present it to the resource before the first read, as after a Lock. Adopt
+// asks the masters once, and once more if their numbers differ, and does not wait. The lease has the TTL and the other options of this
+// client, or of opts, as one of [Mutex.Lock] has. A minimum hold of the lock counts from its grant on, wherever its lease is;
+// [WithMinHold] has no effect here.
+//
+// Of several calls with one voucher, in whatever processes, one at most succeeds. The errors are
+//
+//	ErrLost         too few masters still have the votes: the voucher was used before, or its time
+//	                is over. Take the lock as usual
+//	ErrUnreachable  no quorum of the masters in the voucher answered
+//	ErrRecovering   too many of them may not vote
+//	ErrConfig       the voucher is damaged, or of another namespace or list of masters; an option
+//	                that cannot work
+//	ErrClosed, ErrRefused, ctx.Err()
+//
+// After an error from the masters the voucher may be used up: a part of the votes may have changed hands. They
+// are given back, and the lock is free when the rest of the votes ends.
+func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) (*Lease, error) {
+	if c.isZero() {
+		return nil, errZeroClient
+	}
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	t, err := parseVoucher(voucher)
+	if err != nil {
+		return nil, err
+	}
+	m := c.Mutex(t.Name, opts...)
+	if m.err != nil {
+		return nil, m.err
+	}
+	voters, states := c.named(t.Voters)
+	switch n := bits.OnesCount64(voters); {
+	case t.Namespace != string(c.namespace):
+		return nil, fmt.Errorf("%w: the voucher of %q is of namespace %q, this client has %q", ErrConfig, t.Name, t.Namespace, c.namespace)
+	case n != len(t.Voters) || n < c.masters.Need:
+		return nil, fmt.Errorf("%w: the voucher of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, t.masters(), c.epoch.masters)
+	}
+	if err := c.mayLock(ctx, m.l); err != nil {
+		return nil, err
+	}
+	if err := c.waiting.enter(); err != nil {
+		return nil, err
+	}
+	defer c.waiting.callers.Done()
+	m.ls.minHold = 0 // the lock rests already, since its grant
+	c.tokens.Saw(t.Token)
+	r := round{c: c, ctx: ctx, l: m.l, ls: &m.ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, m.ls.ttl)}
+	r.asked = r.start
+	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was
+	// made: one with another state may have older data, in which the voucher was not used yet.
+	r.b = c.masters.Call(c.masters.Need, &protocol.Request{Kind: protocol.Adopt, Lock: m.l, Holder: r.holder, From: t.Holder,
+		Token: c.tokens.Propose(c.clock.Wall()), TTL: m.ls.ttl, Start: r.start, Deadline: r.start + r.timeout})
+	for i, state := range states {
+		r.b.Change(i, func(req *protocol.Request) { req.Voted = state })
+	}
+	r.b.Send(voters)
+	r.b.Skip(c.masters.All &^ voters)
+	v := r.b.Await(ctx, r.timeout)
+	lease, end := r.win(v)
+	if lease == nil {
+		err = r.notAdopted(end, bits.OnesCount64(voters))
+		r.giveBack()
+	}
+	m.tellAcquired(ctx, lease, err, r.start, 1, false)
+	return lease, err
+}
+
+// notAdopted is the error of Adopt, after a round to so many masters.
+func (r *round) notAdopted(end ending, voters int) error {
+	if end.verdict == counting.Lost {
+		r.b.Hear(r.ctx, quorum.Everybody, r.timeout-end.took)
+	}
+	if gone := r.b.Absent(); voters-gone < r.c.masters.Need {
+		return fmt.Errorf("%w: adopting %q: %d of %d masters have no vote for the voucher: it was used before, or its time is over", ErrLost, r.l.Name, gone, voters)
+	}
+	return r.why(end, r.c.roundError(r.l, r.b.Replies()))
+}
+
+// named returns the masters that voted, and the record state of each.
+func (c *Client) named(votes []voucherVote) (set uint64, states []string) {
+	states = make([]string, len(c.masters.Nodes))
+	for i, n := range c.masters.Nodes {
+		for _, v := range votes {
+			if n.Name() == v.Master {
+				set |= 1 << i
+				states[i] = v.State
+			}
+		}
+	}
+	return set, states
+}
+
+// masters are the names of the masters that voted.
+func (t *voucher) masters() string {
+	var names []string
+	for _, v := range t.Voters {
+		names = append(names, v.Master)
+	}
+	return strings.Join(names, " ")
+}

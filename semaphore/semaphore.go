@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package semaphore lets up to k callers in at a time, over all processes.
+//
+// A semaphore of k permits is k locks of package redlock, the slots. A [Permit] is the lease of one
+// slot, so it has the guarantees of that lease: renewal, a context that ends before validity does,
+// and a fencing token. Masters count no holders. Package semaphore has a test that shows why:
+// of three masters that each count to two, three callers can have a majority.
+//
+// It guarantees:
+//
+//   - While their validity lasts, there are no more than k permits, under the conditions under
+//     which a redlock.Lease is the only one of its lock. Here k is the largest k that any process
+//     gives to [New] with this name.
+//   - Callers that wait are served in the order of one queue, over all processes. The first of them
+//     is told of every slot that is released, by a message.
+//   - A call that fails leaves nothing on the masters that lasts longer than a failed
+//     redlock.Mutex.Lock does.
+//
+// docs/semaphore.md says how it works, what it costs, and what it does not do.
+//
+// # Tokens
+//
+// A fencing token is the token of a slot. Tokens of two slots say nothing about each other. So a
+// resource needs one fence for each slot: [Permit.Name] names it.
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// MaxPermits is the most permits that a semaphore can have. The first waiter of a semaphore waits
+// for all slots, which costs each master k acquires and k releases each time that the first waiter
+// gets its permit.
+const MaxPermits = 256
+
+const (
+	// turnTTL bounds how long the queue stands still after the host of the first waiter died.
+	// A lock that is handed on must have a TTL of 3 s or more.
+	turnTTL = 3 * time.Second
+	// turnLook is how often the waiter that is next looks whether the first waiter's process was killed.
+	turnLook = 250 * time.Millisecond
+	// looks is how many slots Acquire tries before it joins the queue: 1, and then 4 at once.
+	looks = 5
+	// growth is how many times as many slots look tries at once after it got none.
+	growth = 4
+)
+
+// Functions of package redlock that are not for its users. See package hook.
+var (
+	check   = hook.Check.(func(redlock.Locker) error)
+	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
+	random  = hook.Rand.(func(*redlock.Client) uint64)
+	// forOrder is for the turn: two callers that both believe that they have it wait for the same slots.
+	forOrder = hook.ForOrder.(func(time.Duration) redlock.LockOption)
+)
+
+// Semaphore is k permits by name. Make one with [New] and share it in the process: all methods are
+// safe for concurrent use. It needs no close.
+type Semaphore struct {
+	name  string
+	slots []*redlock.Mutex
+	// turn is the lock of the first waiter. It is for the order only. Two callers that both believe
+	// that they have it wait for the same slots, and each slot has one holder.
+	turn *redlock.Mutex
+	// queued is how many callers of this Semaphore are in the queue. While there are any, callers that
+	// come later join the queue at once, and do not look for a free slot.
+	queued atomic.Int64
+
+	mu    sync.Mutex
+	rand  *rand.Rand
+	freed []int // the slots that permits of this Semaphore gave back, the last one last: likely free
+}
+
+// New returns the semaphore called name with k permits, 1 to [MaxPermits]. It does no I/O. The name
+// is that of a redlock.Mutex, and up to 9 bytes shorter. opts are the options of the slots' locks, and
+// of the queue where they make sense. redlock.WithoutFairness gives up the order of the queue.
+// redlock.WithReentry has no effect.
+//
+// The semaphore called "db" has the locks "db:slot:1" to "db:slot:k" and "db:turn". Do not use
+// these names otherwise.
+//
+// All processes should give the same k. If they do not, the largest counts: a process with k = 5
+// uses the slots 1 to 5, and one with k = 3 uses 1 to 3, so five permits are given in all. The
+// processes cannot notice. That makes a change of k simple: each process has the new k when it has
+// been restarted.
+//
+// New returns a redlock.ErrConfig if client is nil, or k, the name or an option cannot work.
+func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption) (*Semaphore, error) {
+	switch {
+	case k < 1:
+		return nil, fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d", redlock.ErrConfig, name, k, MaxPermits)
+	case k > MaxPermits:
+		return nil, fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d; divide the work among several semaphores by a hash",
+			redlock.ErrConfig, name, k, MaxPermits)
+	case name == "":
+		return nil, fmt.Errorf("%w: an empty semaphore name", redlock.ErrConfig)
+	}
+	s := &Semaphore{name: name}
+	for i := range k {
+		s.slots = append(s.slots, client.Mutex(fmt.Sprintf("%s%d", s.prefix(), i+1), opts...))
+	}
+	if err := check(s.slots[k-1]); err != nil { // the longest name
+		return nil, fmt.Errorf("semaphore %q: %w", name, err)
+	}
+	// The first waiter holds the turn for as long as it waits, however the permits are held.
+	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), forOrder(turnLook))
+	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
+	if check(s.turn) != nil { // the maximum TTL is below turnTTL
+		s.turn = client.Mutex(name+":turn", kept...)
+	}
+	s.rand = rand.New(rand.NewPCG(random(client), 0))
+	return s, nil
+}
+
+// prefix begins the names of the slots' locks.
+func (s *Semaphore) prefix() string { return s.name + ":slot:" }
+
+// Name is the semaphore's name.
+func (s *Semaphore) Name() string {
+	if s == nil {
+		return ""
+	}
+	return s.name
+}
+
+// Permits is k, how many permits there are.
+func (s *Semaphore) Permits() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.slots)
+}
+
+var (
+	errZero       = fmt.Errorf("%w: a nil or zero Semaphore; make it with New", redlock.ErrConfig)
+	errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
+	errNilFunc    = fmt.Errorf("%w: a nil function", redlock.ErrConfig)
+)
+
+func (s *Semaphore) check(ctx context.Context) error {
+	switch {
+	case s == nil || len(s.slots) == 0:
+		return errZero
+	case ctx == nil:
+		return errNilContext
+	}
+	return nil
+}
+
+// error says which semaphore err is of.
+func (s *Semaphore) error(err error) error {
+	return fmt.Errorf("semaphore %q of %d: %w", s.name, len(s.slots), err)
+}
+
+// TryAcquire takes a permit if one is free now. It never waits for a holder, nor goes past the first
+// waiter. It asks for one slot, then for four at once, 16 and so on: one round trip if the first is
+// free, and nine at most. The errors are those of redlock.Mutex.TryLock: ErrHeld says that each slot
+// was taken when it was asked. As it does not ask for all at the same moment, it may miss a slot
+// that is released while it asks for others, or that another call takes and gives back.
+func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	p, err := s.look(&outside{ctx, s.prefix()}, len(s.slots))
+	if err != nil {
+		return nil, s.error(err)
+	}
+	return p, nil
+}
+
+// Acquire waits until it has a permit or ctx ends. If it finds a free slot at once, it takes it in
+// one round trip. Otherwise it joins the queue. The errors are those of redlock.Mutex.Lock.
+//
+// Callers in the queue are served in the order in which they joined it, over all processes. The
+// first of them has a place in the queue of every slot, so a release hands it the slot, and
+// a caller that is not in the queue cannot take it. A caller that comes later can take a slot that
+// is released in the short time, about two trips, between one first waiter and the next. In
+// one process it cannot: there, while a caller is in the queue, all who come later join it.
+//
+// If ctx has a permit of this semaphore (see [Permit.Context]), Acquire takes another one. Callers
+// that each hold a permit and wait for a second one can wait for each other for ever: give ctx a
+// deadline.
+func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	p, err := s.acquire(&outside{ctx, s.prefix()})
+	if err != nil {
+		return nil, s.error(err)
+	}
+	return p, nil
+}
+
+func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
+	if s.queued.Load() == 0 {
+		p, err := s.look(ctx, looks)
+		if p != nil || !passes(err) {
+			return p, err
+		}
+	}
+	s.queued.Add(1)
+	defer s.queued.Add(-1)
+	turn, err := s.turn.Lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.await(ctx)
+	if err != nil {
+		_ = turn.Unlock(ctx)
+		return nil, err
+	}
+	p.tidy.Go(func() { _ = turn.Unlock(context.WithoutCancel(ctx)) })
+	return p, nil
+}
+
+// passes says whether Lock waits until err is over.
+func passes(err error) bool {
+	return errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrUnreachable)
+}
+
+// result is what a lock of a slot returned.
+type result struct {
+	slot  int
+	lease *redlock.Lease
+	err   error
+}
+
+// look tries up to n slots: the one that was given back last here, then random ones. It asks for one
+// slot, then for four at once, 16 and so on. So it seldom takes more than one, although it needs few
+// round trips if most are taken. It ends at an answer other than ErrHeld.
+func (s *Semaphore) look(ctx context.Context, n int) (*Permit, error) {
+	var refused error
+	order := s.order(n)
+	for n := 1; len(order) > 0; n *= growth {
+		some := order[:min(n, len(order))]
+		order = order[len(some):]
+		results := make([]result, len(some))
+		var g sync.WaitGroup
+		try := func(i int) {
+			lease, err := s.slots[some[i]].TryLock(ctx)
+			results[i] = result{some[i], lease, err}
+		}
+		for i := range some[1:] {
+			g.Go(func() { try(i + 1) })
+		}
+		try(0)
+		g.Wait()
+		var p *Permit
+		for _, r := range results {
+			switch {
+			case r.lease != nil && p == nil:
+				p = s.permit(r)
+			case r.lease != nil:
+				g.Go(func() { s.giveBack(ctx, r) })
+			case refused == nil || errors.Is(refused, redlock.ErrHeld):
+				refused = r.err
+			}
+		}
+		if p != nil {
+			g.Wait() // else the caller's next call could find its own slots taken
+			return p, nil
+		}
+		if !errors.Is(refused, redlock.ErrHeld) {
+			break
+		}
+	}
+	return nil, refused
+}
+
+// order returns n slots to look at.
+func (s *Semaphore) order(n int) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slots := s.rand.Perm(len(s.slots))
+	if last := len(s.freed) - 1; last >= 0 {
+		i := slices.Index(slots, s.freed[last])
+		slots[0], slots[i] = slots[i], slots[0]
+		s.freed = s.freed[:last]
+	}
+	return slots[:min(n, len(slots))]
+}
+
+// wasFreed notes that a permit gave the slot back.
+func (s *Semaphore) wasFreed(slot int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.freed = append(slices.DeleteFunc(s.freed, func(o int) bool { return o == slot }), slot)
+}
+
+// await waits for all slots and takes the first that it gets. It is for the caller that has the turn.
+// A slot that it gets besides goes back at once, and so to the next in that slot's queue.
+//
+// It ends at the first error, even if other slots could be waited for: a caller that waited for some
+// of the slots only could wait for ever.
+func (s *Semaphore) await(ctx context.Context) (*Permit, error) {
+	waits, cancel := context.WithCancel(ctx)
+	results := make(chan result, len(s.slots))
+	for i, m := range s.slots {
+		go func() {
+			lease, err := m.Lock(waits)
+			results <- result{i, lease, err}
+		}()
+	}
+	first := <-results
+	cancel()
+	rest := func() {
+		var g sync.WaitGroup
+		for range s.slots[1:] {
+			if r := <-results; r.lease != nil {
+				g.Go(func() { s.giveBack(ctx, r) })
+			}
+		}
+		g.Wait()
+	}
+	if first.err != nil {
+		rest()
+		return nil, first.err
+	}
+	p := s.permit(first)
+	p.tidy.Go(rest)
+	return p, nil
+}
+
+// giveBack unlocks a slot that was taken in vain. It does not stay taken for a minimum hold.
+func (s *Semaphore) giveBack(ctx context.Context, r result) {
+	if abandon(r.lease, context.WithoutCancel(ctx)) == nil {
+		s.wasFreed(r.slot)
+	}
+}
+
+func (s *Semaphore) permit(r result) *Permit { return &Permit{s: s, slot: r.slot, lease: r.lease} }
+
+// outside is a context without the leases of the semaphore's slots that it carries. With such a lease
+// a slot's Lock would fail, or re-enter, which is no further permit.
+type outside struct {
+	context.Context
+	prefix string
+}
+
+func (c *outside) Value(key any) any {
+	v := c.Context.Value(key)
+	if l, ok := v.(*redlock.Lease); ok && strings.HasPrefix(l.Name(), c.prefix) {
+		return nil
+	}
+	return v
+}
+
+// Do runs fn while it holds a permit, which it waits for as [Semaphore.Acquire] does. fn's context is
+// ctx, ended early by the loss of the permit, with redlock.ErrLost as its cause. redlock.LeaseFrom
+// finds the slot's lease in it, with its fencing token.
+//
+// Do returns when fn has returned and the permit is given back: fn's error, joined with
+// redlock.ErrLost if the permit was lost before that. It returns no other error of Release: a release
+// that was not confirmed is told to the client's Observers. If no permit can be had, fn does not run
+// and Do returns Acquire's error. A panic in fn gives the permit back and goes on.
+func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	p, err := s.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return p.do(ctx, fn)
+}
+
+// TryDo is Do that does not wait: if there is no free permit, fn does not run, and TryDo returns
+// TryAcquire's error, for instance redlock.ErrHeld.
+func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+	if fn == nil {
+		return errNilFunc
+	}
+	p, err := s.TryAcquire(ctx)
+	if err != nil {
+		return err
+	}
+	return p.do(ctx, fn)
+}
