@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package errs has the errors that package redlock gives its users, for the rooms below it. What each of them means stands there, in
+// redlock/errors.go: redlock.ErrLost is errs.ErrLost, and so on.
+package errs
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	ErrHeld               = errors.New("redlock: held by another")
+	ErrUnavailable        = errors.New("redlock: unavailable")
+	ErrUnreachable  error = &unavailable{"redlock: no quorum of masters answered"}
+	ErrRefused      error = &unavailable{"redlock: masters refuse to vote"}
+	ErrRecovering   error = &unavailable{"redlock: masters are recovering"}
+	ErrNeedsInit          = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
+	ErrNotReentrant       = errors.New("redlock: the caller holds the lock already")
+	ErrLost               = errors.New("redlock: lease lost")
+	ErrReleased           = errors.New("redlock: lease released")
+	ErrUnconfirmed        = errors.New("redlock: release not confirmed")
+	ErrNotHolder          = errors.New("redlock: not the holder")
+	ErrClosed             = errors.New("redlock: client closed")
+	ErrConfig             = errors.New("redlock: bad configuration")
+	ErrUnfinished         = errors.New("redlock: a change of masters is unfinished")
+)
+
+// unavailable is an error that is ErrUnavailable.
+type unavailable struct{ text string }
+
+func (e *unavailable) Error() string        { return e.text }
+func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
