@@ -231,7 +231,7 @@ func (k *keeper) pause(out *masters.Outcome) time.Duration {
 		idle = min(idle, max(a.For, masters.Again))
 	}
 	rounds := k.c.stats.rounds.Load()
-	active := rounds != k.rounds || k.c.renewer.held() > 0 || k.c.board.anyRefusesWrites()
+	active := rounds != k.rounds || k.c.renewer.Held() > 0 || k.c.board.anyRefusesWrites()
 	k.rounds = rounds
 	if active {
 		idle = min(idle, masters.ActiveLook)
