@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -28,25 +29,25 @@ var (
 	ErrHeld = errors.New("redlock: held by another")
 	// ErrUnavailable says that the masters cannot say now who has the lock: it is each ErrUnreachable, ErrRecovering
 	// and ErrRefused. A server answers 503 for it. Which of the three it is says whether waiting helps.
-	ErrUnavailable = errors.New("redlock: unavailable")
+	ErrUnavailable = errs.Unavailable
 	// ErrUnreachable says that fewer masters than a quorum answered in time. The chain has
 	// the [node.Error] of each master that failed. Trying again may help.
-	ErrUnreachable error = &unavailable{"redlock: no quorum of masters answered"}
+	ErrUnreachable = errs.Unreachable
 	// ErrRefused says that masters answered and will not vote, so many that no quorum is left.
 	// Waiting does not change that: for example, the lock's name is a key of another type, the user
 	// lacks a right, or the masters' memory is full.
-	ErrRefused error = &unavailable{"redlock: masters refuse to vote"}
+	ErrRefused = errs.Refused
 
 	// ErrRecovering says that too many masters are in quarantine: they may not vote yet,
 	// after a restart, a flush or a jump of their clock, or before their first use. The
 	// quarantine ends by itself. RetryAfter of the [RoundError] says when, if that is known.
-	ErrRecovering error = &unavailable{"redlock: masters are recovering"}
+	ErrRecovering = errs.Recovering
 
 	// ErrNeedsInit says that a majority of the masters has no record, and that no client saw
 	// them vote lately. The masters are new, or lost their data. Only an operator knows
 	// whether this list is the right one. The error text says what to run: see [Init].
 	// ErrNeedsInit wraps [ErrRefused].
-	ErrNeedsInit = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
+	ErrNeedsInit = errs.NeedsInit
 
 	// ErrNotReentrant says that the caller holds the lock itself: the context of the call
 	// carries a live lease of the same lock, and the lock has no [WithReentry]. To wait would
@@ -69,18 +70,12 @@ var (
 	// ErrConfig says that the caller must change the program or its settings: an option, a
 	// name or a list of masters cannot work, or a context, a function or a value that Open,
 	// New or a Client makes is nil or zero.
-	ErrConfig = errors.New("redlock: bad configuration")
+	ErrConfig = errs.Config
 )
 
 // ErrUnfinished says that a change of masters was begun and is not finished. The error text
 // says which change it is, and what to do.
-var ErrUnfinished = errors.New("redlock: a change of masters is unfinished")
-
-// unavailable is an error that is ErrUnavailable.
-type unavailable struct{ text string }
-
-func (e *unavailable) Error() string        { return e.text }
-func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
+var ErrUnfinished = errs.Unfinished
 
 var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
 
@@ -96,7 +91,7 @@ var (
 var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")
 
 // errNoAnswer is the error of a master that was asked and has not answered in time.
-var errNoAnswer = errors.New("no answer in time")
+var errNoAnswer = errs.NoAnswer
 
 // RoundError says why a round over all masters gave no lease. It wraps one of [ErrHeld],
 // [ErrUnreachable], [ErrRecovering] and [ErrRefused], and the [node.Error] of each master that
@@ -182,17 +177,9 @@ func (e *RoundError) Unwrap() []error {
 	return append([]error{e.kind}, e.nodes.WrappedErrors()...)
 }
 
-// collect returns an empty list of errors whose text is one line. The text of multierror has line
-// breaks and tabs, which do not fit into a log line.
-func collect() *multierror.Error {
-	return &multierror.Error{ErrorFormat: func(errs []error) string {
-		texts := make([]string, len(errs))
-		for i, err := range errs {
-			texts[i] = err.Error()
-		}
-		return strings.Join(texts, "; ")
-	}}
-}
+func collect() *multierror.Error { return errs.Collect() }
+
+func contextError(ctx context.Context) error { return errs.OfContext(ctx) }
 
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
@@ -308,15 +295,6 @@ type gaveUpError struct {
 
 func gaveUp(ctx context.Context, l *protocol.Lock, last *RoundError) error {
 	return &gaveUpError{l.Name, contextError(ctx), last}
-}
-
-// contextError returns the error of ctx, which has ended, and its cause if that is another error.
-func contextError(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }
 
 func (e *gaveUpError) Error() string {
