@@ -41,8 +41,7 @@ type Client struct {
 	endServing context.CancelCauseFunc
 	stats      stats
 
-	keeper    keeper
-	board     masterBoard
+	keeper    *keeper
 	tells     telling
 	waiting   waiters
 	observers observers
@@ -51,7 +50,6 @@ type Client struct {
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
-	runs        masters.Runs
 }
 
 // Open connects to the masters at urls (see [node.Open] for the forms) and returns a
@@ -192,8 +190,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	if len(c.tells.voted) > 0 {
 		c.masters.Voted = c.tellVoted
 	}
-	c.keeper.init(c)
-	c.board.init(c)
+	c.keeper = newKeeper(c.keeps())
 	c.waiting.init(c)
 	c.observers.c, c.intro.c = c, c
 	for i, n := range nodes {
@@ -201,7 +198,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Namespace:        s.namespace,
 			CheckRecordState: c.epoch.terms != nil,
 			Drift:            s.drift,
-			Admit:            func(id protocol.Identity) error { return c.admit(i, id) },
+			Admit:            func(id protocol.Identity) error { return c.keeper.admit(i, id) },
 			Message: func(channel, payload string) {
 				if !c.observers.tell(channel) {
 					c.waiting.message(i, channel, payload)
@@ -215,39 +212,21 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Owner: s.owner,
 			Up: func() {
 				c.intro.tell(i)
-				c.board.connected(i)
-				c.keeper.back(i)
+				c.keeper.up(i)
 			},
 			Back:    func() { c.keeper.back(i) },
-			Down:    func(err error) { c.board.down(i, err) },
-			Writes:  func(err error) { c.writes(i, err) },
+			Down:    func(err error) { c.keeper.board.down(i, err) },
+			Writes:  func(err error) { c.keeper.writes(i, err) },
 			Trouble: func(err error) { c.keeper.kick(i, err) },
 		})
 	}
-	if err := c.open(ctx); err != nil {
+	if err := c.keeper.open(ctx); err != nil {
 		c.stop()
 		return nil, err
 	}
 	c.intro.begin()
 	tell(c.tells.opened, event.Client(c))
 	return c, nil
-}
-
-// writes says that master i refuses to write because of err, or that it writes again, if err is nil.
-func (c *Client) writes(i int, err error) {
-	c.board.writes(i, err)
-	if err != nil {
-		c.keeper.kick(i, nil) // which looks more often then
-	}
-}
-
-// admit refuses a master that is in the list already under another address: it
-// would vote twice (docs/safety.md A25).
-func (c *Client) admit(i int, id protocol.Identity) error {
-	if j := c.runs.Meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
-		return masters.Same(c.masters.Nodes[j], c.masters.Nodes[i], id)
-	}
-	return nil
 }
 
 // Close ends renewal and frees the client's connections and goroutines, at once. Leases
@@ -282,7 +261,6 @@ func (c *Client) stop() bool {
 	c.observers.close()
 	c.intro.close()
 	c.keeper.close()
-	c.board.close()
 	return true
 }
 

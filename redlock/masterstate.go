@@ -4,10 +4,13 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -18,7 +21,11 @@ import (
 // whether there is a connection and whether the master writes, and the keeper whether the master may
 // be asked for votes.
 type masterBoard struct {
-	c *Client
+	nodes  []node.Node
+	need   int // a quorum
+	clock  clock.Clock
+	judges bool               // there is a keeper that says who votes
+	tell   func(event.Master) // nil: nobody listens
 
 	mu     sync.Mutex
 	states []masterOnBoard // by node
@@ -40,9 +47,11 @@ type masterOnBoard struct {
 	writes error         // why the master refuses to write; nil: it writes
 }
 
-func (b *masterBoard) init(c *Client) {
-	b.c = c
-	b.states, b.news = make([]masterOnBoard, len(c.masters.Nodes)), make([]event.Master, len(c.masters.Nodes))
+func newMasterBoard(nodes []node.Node, need int, clock clock.Clock, judges bool, tell func(event.Master)) *masterBoard {
+	return &masterBoard{
+		nodes: nodes, need: need, clock: clock, judges: judges, tell: tell,
+		states: make([]masterOnBoard, len(nodes)), news: make([]event.Master, len(nodes)),
+	}
 }
 
 // down says that there is no connection to master i. If somebody must change the master before
@@ -53,7 +62,7 @@ func (b *masterBoard) down(i int, err error) {
 	defer b.mu.Unlock()
 	b.states[i].up = false
 	e := event.Master{To: event.MasterDown, Err: err}
-	if b.c.unusable(i, err) || errors.Is(err, protocol.ErrTurnedAway) {
+	if unusable(b.nodes[i], err) || errors.Is(err, protocol.ErrTurnedAway) {
 		e.To = event.MasterRefuses
 	}
 	b.setLocked(i, e)
@@ -69,8 +78,8 @@ func (b *masterBoard) connected(i int) {
 	if at.up {
 		return
 	}
-	at.up, at.upAt, at.judged = true, b.c.clock.Elapsed(), event.Master{}
-	if b.c.keeper.driver == nil {
+	at.up, at.upAt, at.judged = true, b.clock.Elapsed(), event.Master{}
+	if !b.judges {
 		at.judged.To = event.MasterVotes
 		b.showLocked(i)
 	}
@@ -146,16 +155,16 @@ func (b *masterBoard) setLocked(i int, e event.Master) {
 	if at.err = e.Err; at.state == e.To {
 		return
 	}
-	now := b.c.clock.Elapsed()
+	now := b.clock.Elapsed()
 	if at.state == event.MasterVotes {
 		at.voted, at.last = true, now
 	}
 	if e.To == event.MasterVotes && at.voted {
 		e.Away = now - at.last
 	}
-	e.Master, e.From = b.c.masters.Nodes[i].Name(), at.state
+	e.Master, e.From = b.nodes[i].Name(), at.state
 	at.state = e.To
-	if len(b.c.tells.master) == 0 {
+	if b.tell == nil {
 		return
 	}
 	if at := slices.Index(b.untold, i); at >= 0 { // an Observer is slow: it is told of both changes as one
@@ -176,7 +185,7 @@ func (b *masterBoard) deliver() {
 		e := b.news[b.untold[0]]
 		b.untold, b.telling = slices.Delete(b.untold, 0, 1), true
 		b.mu.Unlock()
-		tell(b.c.tells.master, e)
+		b.tell(e)
 		b.mu.Lock()
 		b.telling = false
 	}
@@ -194,6 +203,35 @@ func (b *masterBoard) close() {
 	b.over = true
 }
 
+// ready returns nil if a quorum of the masters votes, or why it does not.
+func (b *masterBoard) ready() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var in [event.MasterDown + 1]int
+	failed := errs.Collect()
+	for i := range b.states {
+		at := &b.states[i]
+		in[at.state]++
+		if at.state != event.MasterVotes {
+			err := at.err
+			if err == nil {
+				err = errs.NoAnswer
+			}
+			failed.Errors = append(failed.Errors, &node.Error{Node: b.nodes[i].Name(), Err: err})
+		}
+	}
+	kind := errs.Unreachable
+	switch votes, need := in[event.MasterVotes], b.need; {
+	case votes >= need:
+		return nil
+	case votes+in[event.MasterRecovers] >= need:
+		kind = errs.Recovering
+	case votes+in[event.MasterRecovers]+in[event.MasterRefuses] >= need:
+		kind = errs.Refused
+	}
+	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[event.MasterVotes], len(b.states), b.need, failed)
+}
+
 // isDown is how many masters have no connection now.
 func (b *masterBoard) isDown() (n int) {
 	b.mu.Lock()
@@ -208,7 +246,7 @@ func (b *masterBoard) isDown() (n int) {
 
 // waitError is why a master may not be asked for votes.
 type waitError struct {
-	c     *Client
+	clock clock.Clock
 	err   error         // may be nil
 	text  string        // what the master is
 	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
@@ -225,18 +263,18 @@ func (w *waitError) after() (d time.Duration, known bool) {
 	if w.until == 0 || w.final {
 		return 0, false
 	}
-	return max(w.until-w.c.clock.Elapsed(), 0), true
+	return max(w.until-w.clock.Elapsed(), 0), true
 }
 
 func (w *waitError) Unwrap() []error {
-	var errs []error
+	var wrapped []error
 	if !w.final && !w.minor {
-		errs = append(errs, ErrRecovering)
+		wrapped = append(wrapped, errs.Recovering)
 	}
 	if w.err != nil {
-		errs = append(errs, w.err)
+		wrapped = append(wrapped, w.err)
 	}
-	return errs
+	return wrapped
 }
 
 func textOf(err error) string {
@@ -256,8 +294,8 @@ func (k *keeper) explain(i int, err error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w := k.waits[i]; w != nil {
-		return &node.Error{Node: k.c.masters.Nodes[i].Name(), Err: w}
+		return &node.Error{Node: k.cfg.Nodes[i].Name(), Err: w}
 	}
 	// The master has refused since the last look.
-	return &node.Error{Node: k.c.masters.Nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + masters.LookAgain}}
+	return &node.Error{Node: k.cfg.Nodes[i].Name(), Err: &waitError{clock: k.cfg.Clock, err: err, text: textOf(err), until: k.cfg.Clock.Elapsed() + masters.LookAgain}}
 }

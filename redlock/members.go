@@ -10,27 +10,61 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
+// keeperConfig is what a keeper works with, and whom it tells. All fields of its first part must be set.
+type keeperConfig struct {
+	Nodes     []node.Node
+	Need      int               // a quorum
+	Terms     *membership.Terms // nil: the masters have no records, and the keeper looks at nothing
+	Clock     clock.Clock
+	Rand      func() uint64
+	Jitter    func(d time.Duration) time.Duration // a random time in [0, d)
+	Timeout   func() time.Duration                // for an answer of one master
+	Trip      func() time.Duration                // the round trip that decides how fast a quorum answers; 0 if it is not known
+	Who       string                              // this process, for people
+	Namespace string
+
+	// EpochError is the error of a master that votes with another list.
+	EpochError func(theirs, ours string, left bool) error
+	// LookAgain says that callers that wait are to ask master i: it answers again, or votes again.
+	LookAgain func(i int)
+	// OurClock says that this process's own clock had jumped by now. What was measured before is wrong.
+	OurClock func(now time.Duration)
+	// Active reports whether the masters were used since the last call. They are looked at more often then.
+	Active func() bool
+
+	// Nobody listens where one of these is nil.
+	OnOpening func(context.Context, event.Opening)
+	OnMaster  func(event.Master)
+	OnClock   func(event.Clock)
+	OnEpoch   func(event.Epoch)
+	OnFar     func(trip, timeout time.Duration) // the masters are too far away for the timeout. Again after they were near
+}
+
 // keeper drives package membership while the client is open, so that the client's masters vote. It
 // tells each node whether its master may be asked for votes, and knows why a master may not.
 type keeper struct {
-	c      *Client
+	cfg    keeperConfig
+	board  *masterBoard
 	quit   context.Context
 	stop   context.CancelFunc
 	kicked chan struct{} // holds a token when there is something new to see
 	run    sync.WaitGroup
+	runs   masters.Runs
 
 	mu     sync.Mutex
 	driver *masters.Driver
 	waits  []*waitError  // by node: why its master does not vote; nil if it votes
 	why    string        // why the masters as a whole cannot be locked with, if that is so
 	change time.Duration // when a change of masters was seen first; 0 if there is none
-	rounds uint64        // of the client, at the last look
 	// unsteady counts the looks at a clock that moves again and again. It is forgotten at calm.
 	unsteady int
 	calm     time.Duration
@@ -38,26 +72,28 @@ type keeper struct {
 	// suspects are the masters whose clock the Observers were told of. epoch is the last they were told.
 	suspects uint64
 	epoch    membership.Epoch
-	far      bool // the log says that the masters are too far away
+	far      bool // OnFar was told
 }
 
-func (k *keeper) init(c *Client) {
-	k.c = c
-	k.quit, k.stop = context.WithCancel(context.Background())
-	k.kicked = make(chan struct{}, 1)
-	k.waits = make([]*waitError, len(c.masters.Nodes))
-	if c.epoch.terms == nil {
-		return
+func newKeeper(cfg keeperConfig) *keeper {
+	k := &keeper{
+		cfg: cfg, board: newMasterBoard(cfg.Nodes, cfg.Need, cfg.Clock, cfg.Terms != nil, cfg.OnMaster),
+		kicked: make(chan struct{}, 1), waits: make([]*waitError, len(cfg.Nodes)),
 	}
-	old := make([]bool, len(c.masters.Nodes))
+	k.quit, k.stop = context.WithCancel(context.Background())
+	if cfg.Terms == nil {
+		return k
+	}
+	old := make([]bool, len(cfg.Nodes))
 	for i := range old {
 		old[i] = true
 	}
 	k.driver = masters.New(masters.Config{
-		Goal: membership.Serve, Terms: c.epoch.terms, Nodes: c.masters.Nodes, Old: old, New: make([]bool, len(c.masters.Nodes)),
-		Clock: c.clock, Rand: c.rand64, Timeout: func() time.Duration { return max(c.timeout(), DefaultNodeTimeout) }, Who: c.id,
-		Probe: c.board.refusesWrites, Namespace: string(c.namespace),
+		Goal: membership.Serve, Terms: cfg.Terms, Nodes: cfg.Nodes, Old: old, New: make([]bool, len(cfg.Nodes)),
+		Clock: cfg.Clock, Rand: cfg.Rand, Timeout: func() time.Duration { return max(cfg.Timeout(), protocol.DefaultNodeTimeout) }, Who: cfg.Who,
+		Probe: k.board.refusesWrites, Namespace: cfg.Namespace,
 	})
+	return k
 }
 
 // kick has the masters looked at soon. It never blocks. why is the error of master i, or nil.
@@ -75,10 +111,33 @@ func (k *keeper) kick(i int, why error) {
 	}
 }
 
+// admit refuses a master that is in the list already under another address: it
+// would vote twice (docs/safety.md A25).
+func (k *keeper) admit(i int, id protocol.Identity) error {
+	if j := k.runs.Meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
+		return masters.Same(k.cfg.Nodes[j], k.cfg.Nodes[i], id)
+	}
+	return nil
+}
+
+// up says that there is a connection to master i.
+func (k *keeper) up(i int) {
+	k.board.connected(i)
+	k.back(i)
+}
+
+// writes says that master i refuses to write because of err, or that it writes again, if err is nil.
+func (k *keeper) writes(i int, err error) {
+	k.board.writes(i, err)
+	if err != nil {
+		k.kick(i, nil) // which looks more often then
+	}
+}
+
 // back has the callers that wait ask master i, which answers again, as soon as a look has seen that it votes. It never blocks.
 func (k *keeper) back(i int) {
 	if k.driver == nil {
-		k.c.waiting.lookAgain(i)
+		k.cfg.LookAgain(i)
 		return
 	}
 	k.mu.Lock()
@@ -90,7 +149,7 @@ func (k *keeper) back(i int) {
 // suspect tells the Observers that the clock of master i seems to have jumped, once until the master
 // votes again: each op that meets such a clock says so.
 func (k *keeper) suspect(i int) {
-	if len(k.c.tells.clock) == 0 {
+	if k.cfg.OnClock == nil {
 		return
 	}
 	k.mu.Lock()
@@ -99,7 +158,7 @@ func (k *keeper) suspect(i int) {
 	k.suspects |= bit
 	k.mu.Unlock()
 	if !known {
-		tell(k.c.tells.clock, event.Clock{Master: k.c.masters.Nodes[i].Name()})
+		k.cfg.OnClock(event.Clock{Master: k.cfg.Nodes[i].Name()})
 	}
 }
 
@@ -109,7 +168,7 @@ func (k *keeper) look(ctx context.Context) (out masters.Outcome, err error) {
 	if k.driver == nil {
 		return out, nil
 	}
-	for range 10 * len(k.c.masters.Nodes) {
+	for range 10 * len(k.cfg.Nodes) {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			break // nobody wants the client any more
 		}
@@ -144,11 +203,11 @@ func (k *keeper) hopeless(out *masters.Outcome) error {
 			votes++
 		}
 	}
-	if votes >= k.c.masters.Need {
+	if votes >= k.cfg.Need {
 		return nil
 	}
 	if err := out.BadRecord(); err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return fmt.Errorf("%w: %w", errs.Config, err)
 	}
 	for p := range out.View.Masters {
 		if err := k.epochError(out, p); err != nil {
@@ -156,7 +215,7 @@ func (k *keeper) hopeless(out *masters.Outcome) error {
 		}
 	}
 	if needsWord(&out.Action) {
-		return fmt.Errorf("%w: %s", ErrNeedsInit, membership.Explain(out.View, out.Action))
+		return fmt.Errorf("%w: %s", errs.NeedsInit, membership.Explain(out.View, out.Action))
 	}
 	return nil
 }
@@ -166,7 +225,7 @@ func needsWord(a *membership.Action) bool {
 	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
 }
 
-// epochError returns an EpochError if the master at place p votes, or waits to vote, with another
+// epochError returns an error if the master at place p votes, or waits to vote, with another
 // list than this client's, or if this client's masters were left for another list. Else it
 // returns nil.
 func (k *keeper) epochError(out *masters.Outcome, p int) error {
@@ -180,7 +239,7 @@ func (k *keeper) epochError(out *masters.Outcome, p int) error {
 	case !is:
 		theirs = membership.LeftFor(v)
 	}
-	return &EpochError{Theirs: theirs, Ours: v.Terms.String(), Left: left}
+	return k.cfg.EpochError(theirs, v.Terms.String(), left)
 }
 
 // keep looks at the masters until the client is closed.
@@ -205,12 +264,13 @@ func (k *keeper) keep(pause time.Duration) {
 func (k *keeper) close() {
 	k.stop()
 	k.run.Wait()
+	k.board.close()
 }
 
 // pause is how long until the next look, if nothing happens before. An idle client looks four
 // times in a maximum TTL, so that it knows the epoch when masters lose their records.
 func (k *keeper) pause(out *masters.Outcome) time.Duration {
-	idle := k.c.epoch.terms.MaxTTL / 4
+	idle := k.cfg.Terms.MaxTTL / 4
 	a := &out.Action
 	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined &&
 		a.From.State != a.To.State // else it is stamped
@@ -230,23 +290,20 @@ func (k *keeper) pause(out *masters.Outcome) time.Duration {
 	case a.Kind == membership.Wait, a.Kind == membership.Done && a.For > 0:
 		idle = min(idle, max(a.For, masters.Again))
 	}
-	rounds := k.c.stats.rounds.Load()
-	active := rounds != k.rounds || k.c.renewer.held() > 0 || k.c.board.anyRefusesWrites()
-	k.rounds = rounds
-	if active {
+	if k.cfg.Active() || k.board.anyRefusesWrites() {
 		idle = min(idle, masters.ActiveLook)
 	}
-	return idle - k.c.jitter(idle/8+1)
+	return idle - k.cfg.Jitter(idle/8+1)
 }
 
 // step looks at the masters once, and carries out one decision.
 func (k *keeper) step() masters.Outcome {
 	out := k.driver.Step(k.quit)
 	if out.OurClock {
-		if len(k.c.tells.clock) > 0 {
-			tell(k.c.tells.clock, event.Clock{})
+		if k.cfg.OnClock != nil {
+			k.cfg.OnClock(event.Clock{})
 		}
-		k.c.invalidateBefore(k.c.clock.Elapsed())
+		k.cfg.OurClock(k.cfg.Clock.Elapsed())
 	}
 	k.enter(&out)
 	k.sayIfFar()
@@ -261,8 +318,8 @@ func (k *keeper) enter(out *masters.Outcome) {
 	if e.Number != 0 {
 		text = e.String()
 	}
-	if e.Number != 0 && e != k.epoch && len(k.c.tells.epoch) > 0 {
-		tell(k.c.tells.epoch, event.Epoch{Number: e.Number, Epoch: text})
+	if e.Number != 0 && e != k.epoch && k.cfg.OnEpoch != nil {
+		k.cfg.OnEpoch(event.Epoch{Number: e.Number, Epoch: text})
 		k.epoch = e
 	}
 	why := ""
@@ -278,7 +335,7 @@ func (k *keeper) enter(out *masters.Outcome) {
 		k.change = max(out.View.Now, 1)
 	}
 	k.why = why
-	for i, n := range k.c.masters.Nodes {
+	for i, n := range k.cfg.Nodes {
 		p := k.driver.Place(i)
 		at := &out.View.Masters[p]
 		asOf := at.Sent
@@ -297,12 +354,12 @@ func (k *keeper) enter(out *masters.Outcome) {
 		if wait == nil {
 			k.suspects &^= 1 << i
 		}
-		k.c.board.judge(i, wait, asOf)
+		k.board.judge(i, wait, asOf)
 	}
 	k.mu.Unlock()
-	k.c.board.deliver()
+	k.board.deliver()
 	for _, i := range votes {
-		k.c.waiting.lookAgain(i)
+		k.cfg.LookAgain(i)
 	}
 }
 
@@ -316,15 +373,15 @@ func asError(w *waitError) error {
 // refusal returns why the master at place p may not be asked for votes, or nil.
 func (k *keeper) refusal(out *masters.Outcome, p int, e membership.Epoch) *waitError {
 	v := out.View
-	w := &waitError{c: k.c, text: membership.Describe(v, p)}
+	w := &waitError{clock: k.cfg.Clock, text: membership.Describe(v, p)}
 	if err := out.Errs[p]; !v.Masters[p].Answered {
 		if !errors.Is(err, node.ErrRecord) && !errors.Is(err, node.ErrProtocol) {
 			return nil
 		}
-		return &waitError{c: k.c, err: err, text: textOf(err), final: true}
+		return &waitError{clock: k.cfg.Clock, err: err, text: textOf(err), final: true}
 	}
 	if err := k.epochError(out, p); err != nil {
-		return &waitError{c: k.c, err: err, text: err.Error(), final: true}
+		return &waitError{clock: k.cfg.Clock, err: err, text: err.Error(), final: true}
 	}
 	switch {
 	case v.Masters[p].Moved:
@@ -347,21 +404,24 @@ func (k *keeper) refusal(out *masters.Outcome, p int, e membership.Epoch) *waitE
 		w.text, w.final = membership.Explain(v, *a), true
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
-		w.err, w.until = ErrUnfinished, k.change+k.c.epoch.terms.Wait()
-		if w.final = v.Now > w.until+DefaultOutageTimeout; w.final { // its process may have died
+		w.err, w.until = errs.Unfinished, k.change+k.cfg.Terms.Wait()
+		if w.final = v.Now > w.until+overdue; w.final { // its process may have died
 			w.text = membership.Explain(v, *a)
 		}
 	case waits && left > 0:
 		w.until = v.Now + left
 	case !waits:
-		w.until = v.Now + k.c.epoch.terms.Wait()
+		w.until = v.Now + k.cfg.Terms.Wait()
 	}
 	return w
 }
 
+// overdue is how much longer than the wait a change of masters may take before its process is taken for dead.
+const overdue = time.Second
+
 // wait is how long a master must not vote after its clock jumped, for people.
 func (k *keeper) wait() time.Duration {
-	return k.c.epoch.terms.Wait().Round(100 * time.Millisecond)
+	return k.cfg.Terms.Wait().Round(100 * time.Millisecond)
 }
 
 // recovering is how many masters do not vote, by the last look.
@@ -381,4 +441,17 @@ func (k *keeper) reason() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.why
+}
+
+// sayIfFar says once that the masters are too far away for the timeout, and again after they were near.
+func (k *keeper) sayIfFar() {
+	if k.cfg.OnFar == nil {
+		return
+	}
+	trip, timeout := k.cfg.Trip(), k.cfg.Timeout()
+	far := 2*trip > timeout // an op may have to wait for the pipeline ahead of it
+	if far && !k.far {
+		k.cfg.OnFar(trip, timeout)
+	}
+	k.far = far
 }

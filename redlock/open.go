@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -22,42 +23,42 @@ const openLook = 20 * time.Millisecond
 
 // open waits until a quorum of masters has answered, and looks at their records. It returns an
 // error that waiting cannot cure at once.
-func (c *Client) open(ctx context.Context) error {
+func (k *keeper) open(ctx context.Context) error {
 	seen := uint64(0) // the masters that had answered at the last look
 	var twice masters.SecondLook
 	for told := false; ; {
-		a, err := c.answers(ctx)
+		a, err := k.answers(ctx)
 		if err != nil {
 			return err
 		}
-		if a.up != seen || a.count >= c.masters.Need {
+		if a.up != seen || a.count >= k.cfg.Need {
 			seen = a.up
-			out, err := c.keeper.look(ctx)
+			out, err := k.look(ctx)
 			switch {
-			case errors.Is(err, ErrNeedsInit) && ctx.Err() == nil && twice.GoOn(c.clock.Elapsed(), c.epoch.terms.MaxTTL):
+			case errors.Is(err, errs.NeedsInit) && ctx.Err() == nil && twice.GoOn(k.cfg.Clock.Elapsed(), k.cfg.Terms.MaxTTL):
 			case err != nil:
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
-				return c.openGaveUp(ctx, a)
-			case a.count >= c.masters.Need && c.keeper.saw(&out):
-				c.keeper.begin(&out)
+				return k.gaveUp(ctx, a)
+			case a.count >= k.cfg.Need && k.saw(&out):
+				k.begin(&out)
 				return nil
 			}
 		}
-		if len(c.tells.opening) > 0 && !told && ctx.Err() == nil {
+		if k.cfg.OnOpening != nil && !told && ctx.Err() == nil {
 			told = true
-			tellOf(ctx, c.tells.opening, event.Opening{Answered: a.count, Quorum: c.masters.Need, Err: a.errs.ErrorOrNil()})
+			k.cfg.OnOpening(ctx, event.Opening{Answered: a.count, Quorum: k.cfg.Need, Err: a.errs.ErrorOrNil()})
 		}
 		select {
 		case <-time.After(openLook):
 		case <-ctx.Done():
-			return c.openGaveUp(ctx, a)
+			return k.gaveUp(ctx, a)
 		}
 	}
 }
 
-// answers is what the masters have said so far.
-type answers struct {
+// heard is what the masters have said so far.
+type heard struct {
 	up    uint64 // the masters that can be used
 	count int    // how many masters up has
 	errs  *multierror.Error
@@ -65,45 +66,45 @@ type answers struct {
 
 // answers asks each node for its master's first answer. It returns an error only if waiting cannot
 // cure it.
-func (c *Client) answers(ctx context.Context) (answers, error) {
-	errs := make([]error, len(c.masters.Nodes))
+func (k *keeper) answers(ctx context.Context) (heard, error) {
+	why := make([]error, len(k.cfg.Nodes))
 	var g errgroup.Group
-	for i, n := range c.masters.Nodes {
+	for i, n := range k.cfg.Nodes {
 		g.Go(func() error {
-			errs[i] = n.Ready(ctx)
+			why[i] = n.Ready(ctx)
 			return nil
 		})
 	}
 	_ = g.Wait()
-	a := answers{errs: collect()}
-	unusable, kind := 0, ErrRefused
-	for i, err := range errs {
+	a := heard{errs: errs.Collect()}
+	never, kind := 0, errs.Refused
+	for i, err := range why {
 		switch {
 		case err == nil:
 			a.up |= 1 << i
 			a.count++
 			continue
 		case errors.Is(err, masters.ErrSame):
-			return a, fmt.Errorf("%w: %w", ErrConfig, err) // the list has one master twice
-		case !c.unusable(i, err):
+			return a, fmt.Errorf("%w: %w", errs.Config, err) // the list has one master twice
+		case !unusable(k.cfg.Nodes[i], err):
 		case errors.Is(err, node.ErrDenied):
-			unusable++
+			never++
 		default:
-			unusable, kind = unusable+1, ErrConfig
+			never, kind = never+1, errs.Config
 		}
 		a.errs = multierror.Append(a.errs, err)
 	}
-	if len(c.masters.Nodes)-unusable < c.masters.Need {
-		return a, fmt.Errorf("%w: %d of %d masters cannot be used until somebody acts, and a quorum is %d: %w", kind, unusable, len(c.masters.Nodes), c.masters.Need, a.errs)
+	if len(k.cfg.Nodes)-never < k.cfg.Need {
+		return a, fmt.Errorf("%w: %d of %d masters cannot be used until somebody acts, and a quorum is %d: %w", kind, never, len(k.cfg.Nodes), k.cfg.Need, a.errs)
 	}
 	return a, nil
 }
 
-// unusable says whether err, why there is no connection to master i, stays until somebody changes
+// unusable says whether err, why there is no connection to n's master, stays until somebody changes
 // the master: its rights, its policy or its role. A minority of such masters costs what a minority
 // of dead ones does.
-func (c *Client) unusable(i int, err error) bool {
-	return masters.Unusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(c.masters.Nodes[i]))
+func unusable(n node.Node, err error) bool {
+	return masters.Unusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(n))
 }
 
 // behindFailover says whether n finds its master through Sentinel or Cluster, and may reach a
@@ -113,11 +114,11 @@ func behindFailover(n node.Node) bool {
 	return ok && f.BehindFailover()
 }
 
-// openGaveUp is the error of Open when ctx ended.
-func (c *Client) openGaveUp(ctx context.Context, a answers) error {
-	if a.count >= c.masters.Need {
-		return fmt.Errorf("redlock: opening was given up: %w", contextError(ctx))
+// gaveUp is the error of Open when ctx ended.
+func (k *keeper) gaveUp(ctx context.Context, a heard) error {
+	if a.count >= k.cfg.Need {
+		return fmt.Errorf("redlock: opening was given up: %w", errs.OfContext(ctx))
 	}
 	return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
-		ErrUnreachable, a.count, len(c.masters.Nodes), c.masters.Need, contextError(ctx), a.errs)
+		errs.Unreachable, a.count, len(k.cfg.Nodes), k.cfg.Need, errs.OfContext(ctx), a.errs)
 }

@@ -28,7 +28,7 @@ func (c *Client) Stats() event.Stats {
 		Panics:       c.stats.panics.Load(),
 		Held:         c.renewer.held(),
 		Recovering:   c.keeper.recovering(),
-		Down:         c.board.isDown(),
+		Down:         c.keeper.board.isDown(),
 	}
 	for _, n := range c.masters.Nodes {
 		if n, ok := n.(interface{ Unacknowledged() (int, uint64) }); ok {
