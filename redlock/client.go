@@ -41,7 +41,7 @@ type Client struct {
 	endServing context.CancelCauseFunc
 	stats      stats
 
-	keeper    *keeper
+	keeper    *masters.Keeper
 	tells     telling
 	waiting   waiters
 	observers observers
@@ -190,7 +190,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	if len(c.tells.voted) > 0 {
 		c.masters.Voted = c.tellVoted
 	}
-	c.keeper = newKeeper(c.keeps())
+	c.keeper = masters.NewKeeper(c.keeps())
 	c.waiting.init(c)
 	c.observers.c, c.intro.c = c, c
 	for i, n := range nodes {
@@ -198,7 +198,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Namespace:        s.namespace,
 			CheckRecordState: c.epoch.terms != nil,
 			Drift:            s.drift,
-			Admit:            func(id protocol.Identity) error { return c.keeper.admit(i, id) },
+			Admit:            func(id protocol.Identity) error { return c.keeper.Admit(i, id) },
 			Message: func(channel, payload string) {
 				if !c.observers.tell(channel) {
 					c.waiting.message(i, channel, payload)
@@ -212,15 +212,15 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Owner: s.owner,
 			Up: func() {
 				c.intro.tell(i)
-				c.keeper.up(i)
+				c.keeper.Up(i)
 			},
-			Back:    func() { c.keeper.back(i) },
-			Down:    func(err error) { c.keeper.board.down(i, err) },
-			Writes:  func(err error) { c.keeper.writes(i, err) },
-			Trouble: func(err error) { c.keeper.kick(i, err) },
+			Back:    func() { c.keeper.Back(i) },
+			Down:    func(err error) { c.keeper.Board.Down(i, err) },
+			Writes:  func(err error) { c.keeper.Writes(i, err) },
+			Trouble: func(err error) { c.keeper.Trouble(i, err) },
 		})
 	}
-	if err := c.keeper.open(ctx); err != nil {
+	if err := c.keeper.Open(ctx); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -260,7 +260,7 @@ func (c *Client) stop() bool {
 	c.waiting.close()
 	c.observers.close()
 	c.intro.close()
-	c.keeper.close()
+	c.keeper.Close()
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -189,7 +190,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 	for i := range replies {
 		e.count(c, i, &replies[i])
 		wait := e.explain(c, i, &replies[i])
-		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.final {
+		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.Final {
 			never++
 		}
 		if wait == nil {
@@ -198,10 +199,10 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 			}
 			continue
 		}
-		if !wait.final {
+		if !wait.Final {
 			recovering++
 		}
-		if after, known := wait.after(); known {
+		if after, known := wait.After(); known {
 			waits = append(waits, after)
 		}
 	}
@@ -219,7 +220,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.kind = ErrUnreachable
 	}
 	if e.kind == ErrRecovering || e.kind == ErrRefused {
-		e.why = c.keeper.reason()
+		e.why = c.keeper.Reason()
 	}
 	if e.kind != ErrRecovering {
 		e.ofOneKind()
@@ -235,11 +236,9 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 func (e *RoundError) ofOneKind() {
 	for i, err := range e.nodes.WrappedErrors() {
 		var on *node.Error
-		var wait *waitError
-		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.final {
-			minor := *wait
-			minor.minor = true
-			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: &minor}
+		var wait *masters.MayNotVote
+		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.Final {
+			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: wait.Minor()}
 		}
 	}
 }
@@ -271,13 +270,13 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 
 // explain adds the error of master i, if it has one. It returns why the master may not be asked
 // for votes, or nil. A master that will not vote again by itself counts as refused.
-func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *waitError {
+func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *masters.MayNotVote {
 	if r.Err == nil {
 		return nil
 	}
-	err := c.keeper.explain(i, r.Err)
-	var wait *waitError
-	if errors.As(err, &wait) && wait.final && r.Outcome != protocol.Refused {
+	err := c.keeper.Explain(i, r.Err)
+	var wait *masters.MayNotVote
+	if errors.As(err, &wait) && wait.Final && r.Outcome != protocol.Refused {
 		e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
 	}
 	e.nodes = multierror.Append(e.nodes, err)

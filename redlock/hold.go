@@ -85,7 +85,7 @@ func (h *hold) errAtLocked(now time.Duration) error {
 	switch h.grant.Check(now, h.ls.margin(), h.c.trusted()) {
 	case holding.Expired:
 		text := "validity is over"
-		if why := h.c.keeper.reason(); why != "" {
+		if why := h.c.keeper.Reason(); why != "" {
 			text += ": " + why
 		} else if stood := h.c.renewer.stoodStill(h.grant.Until()-h.ls.ttl, now, h.ls.ttl/10); stood > 0 {
 			text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))

@@ -5,13 +5,14 @@ package redlock
 import (
 	"context"
 
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // keeps is what the client's keeper works with, and whom it tells.
-func (c *Client) keeps() keeperConfig {
+func (c *Client) keeps() masters.KeeperConfig {
 	rounds := uint64(0) // at the last look
-	cfg := keeperConfig{
+	cfg := masters.KeeperConfig{
 		Nodes: c.masters.Nodes, Need: c.masters.Need, Terms: c.epoch.terms, Clock: c.clock, Rand: c.rand64, Jitter: c.jitter,
 		Timeout: c.timeout, Trip: c.trip, Who: c.id, Namespace: string(c.namespace),
 		EpochError: func(theirs, ours string, left bool) error { return &EpochError{Theirs: theirs, Ours: ours, Left: left} },

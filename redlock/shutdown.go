@@ -153,5 +153,5 @@ func (c *Client) Ready() error {
 	if err := c.over(); err != nil {
 		return err
 	}
-	return c.keeper.board.ready()
+	return c.keeper.Board.Ready()
 }

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package masters
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
-	"github.com/redlock-go/redlock/internal/errs"
-	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
-// keeperConfig is what a keeper works with, and whom it tells. All fields of its first part must be set.
-type keeperConfig struct {
+// KeeperConfig is what a keeper works with, and whom it tells. All fields of its first part must be set.
+type KeeperConfig struct {
 	Nodes     []node.Node
 	Need      int               // a quorum
 	Terms     *membership.Terms // nil: the masters have no records, and the keeper looks at nothing
@@ -46,23 +43,24 @@ type keeperConfig struct {
 	OnMaster  func(event.Master)
 	OnClock   func(event.Clock)
 	OnEpoch   func(event.Epoch)
-	OnFar     func(trip, timeout time.Duration) // the masters are too far away for the timeout. Again after they were near
+	// OnFar: the masters are too far away for the timeout. It is called again after they were near.
+	OnFar func(trip, timeout time.Duration)
 }
 
-// keeper drives package membership while the client is open, so that the client's masters vote. It
+// Keeper drives package membership while the client is open, so that the client's masters vote. It
 // tells each node whether its master may be asked for votes, and knows why a master may not.
-type keeper struct {
-	cfg    keeperConfig
-	board  *masterBoard
+type Keeper struct {
+	Board  *Board
+	cfg    KeeperConfig
 	quit   context.Context
 	stop   context.CancelFunc
 	kicked chan struct{} // holds a token when there is something new to see
 	run    sync.WaitGroup
-	runs   masters.Runs
+	runs   Runs
 
 	mu     sync.Mutex
-	driver *masters.Driver
-	waits  []*waitError  // by node: why its master does not vote; nil if it votes
+	driver *Driver
+	waits  []*MayNotVote // by node: why its master does not vote; nil if it votes
 	why    string        // why the masters as a whole cannot be locked with, if that is so
 	change time.Duration // when a change of masters was seen first; 0 if there is none
 	// unsteady counts the looks at a clock that moves again and again. It is forgotten at calm.
@@ -75,10 +73,11 @@ type keeper struct {
 	far      bool // OnFar was told
 }
 
-func newKeeper(cfg keeperConfig) *keeper {
-	k := &keeper{
-		cfg: cfg, board: newMasterBoard(cfg.Nodes, cfg.Need, cfg.Clock, cfg.Terms != nil, cfg.OnMaster),
-		kicked: make(chan struct{}, 1), waits: make([]*waitError, len(cfg.Nodes)),
+// NewKeeper returns a Keeper that has seen nothing. Bind the nodes to it, then call Open, and Close in the end.
+func NewKeeper(cfg KeeperConfig) *Keeper {
+	k := &Keeper{
+		cfg: cfg, Board: newBoard(cfg.Nodes, cfg.Need, cfg.Clock, cfg.Terms != nil, cfg.OnMaster),
+		kicked: make(chan struct{}, 1), waits: make([]*MayNotVote, len(cfg.Nodes)),
 	}
 	k.quit, k.stop = context.WithCancel(context.Background())
 	if cfg.Terms == nil {
@@ -88,16 +87,16 @@ func newKeeper(cfg keeperConfig) *keeper {
 	for i := range old {
 		old[i] = true
 	}
-	k.driver = masters.New(masters.Config{
+	k.driver = New(Config{
 		Goal: membership.Serve, Terms: cfg.Terms, Nodes: cfg.Nodes, Old: old, New: make([]bool, len(cfg.Nodes)),
 		Clock: cfg.Clock, Rand: cfg.Rand, Timeout: func() time.Duration { return max(cfg.Timeout(), protocol.DefaultNodeTimeout) }, Who: cfg.Who,
-		Probe: k.board.refusesWrites, Namespace: cfg.Namespace,
+		Probe: k.Board.refusesWrites, Namespace: cfg.Namespace,
 	})
 	return k
 }
 
-// kick has the masters looked at soon. It never blocks. why is the error of master i, or nil.
-func (k *keeper) kick(i int, why error) {
+// Trouble has the masters looked at soon. It never blocks. why is the error of master i, or nil.
+func (k *Keeper) Trouble(i int, why error) {
 	if k.driver == nil {
 		return
 	}
@@ -111,31 +110,31 @@ func (k *keeper) kick(i int, why error) {
 	}
 }
 
-// admit refuses a master that is in the list already under another address: it
+// Admit refuses a master that is in the list already under another address: it
 // would vote twice (docs/safety.md A25).
-func (k *keeper) admit(i int, id protocol.Identity) error {
+func (k *Keeper) Admit(i int, id protocol.Identity) error {
 	if j := k.runs.Meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
-		return masters.Same(k.cfg.Nodes[j], k.cfg.Nodes[i], id)
+		return Same(k.cfg.Nodes[j], k.cfg.Nodes[i], id)
 	}
 	return nil
 }
 
-// up says that there is a connection to master i.
-func (k *keeper) up(i int) {
-	k.board.connected(i)
-	k.back(i)
+// Up says that there is a connection to master i.
+func (k *Keeper) Up(i int) {
+	k.Board.connected(i)
+	k.Back(i)
 }
 
-// writes says that master i refuses to write because of err, or that it writes again, if err is nil.
-func (k *keeper) writes(i int, err error) {
-	k.board.writes(i, err)
+// Writes says that master i refuses to write because of err, or that it writes again, if err is nil.
+func (k *Keeper) Writes(i int, err error) {
+	k.Board.writes(i, err)
 	if err != nil {
-		k.kick(i, nil) // which looks more often then
+		k.Trouble(i, nil) // which looks more often then
 	}
 }
 
-// back has the callers that wait ask master i, which answers again, as soon as a look has seen that it votes. It never blocks.
-func (k *keeper) back(i int) {
+// Back has the callers that wait ask master i, which answers again, as soon as a look has seen that it votes. It never blocks.
+func (k *Keeper) Back(i int) {
 	if k.driver == nil {
 		k.cfg.LookAgain(i)
 		return
@@ -143,12 +142,12 @@ func (k *keeper) back(i int) {
 	k.mu.Lock()
 	k.returned |= 1 << i
 	k.mu.Unlock()
-	k.kick(i, nil)
+	k.Trouble(i, nil)
 }
 
 // suspect tells the Observers that the clock of master i seems to have jumped, once until the master
 // votes again: each op that meets such a clock says so.
-func (k *keeper) suspect(i int) {
+func (k *Keeper) suspect(i int) {
 	if k.cfg.OnClock == nil {
 		return
 	}
@@ -164,7 +163,7 @@ func (k *keeper) suspect(i int) {
 
 // look looks at the masters until nothing is left to do at once, for a client that is being
 // opened. It returns the error that waiting cannot cure.
-func (k *keeper) look(ctx context.Context) (out masters.Outcome, err error) {
+func (k *Keeper) look(ctx context.Context) (out Outcome, err error) {
 	if k.driver == nil {
 		return out, nil
 	}
@@ -185,65 +184,17 @@ func (k *keeper) look(ctx context.Context) (out masters.Outcome, err error) {
 
 // saw reports whether a look has seen what a quorum of the masters is. A look at masters whose answers are late sees
 // nothing, and no vote is asked of a master that was not seen.
-func (k *keeper) saw(out *masters.Outcome) bool { return k.driver == nil || out.Reachable() }
+func (k *Keeper) saw(out *Outcome) bool { return k.driver == nil || out.Reachable() }
 
 // begin looks at the masters from now on, until the client is closed.
-func (k *keeper) begin(out *masters.Outcome) {
+func (k *Keeper) begin(out *Outcome) {
 	if k.driver != nil {
 		k.run.Go(func() { k.keep(k.pause(out)) })
 	}
 }
 
-// hopeless returns why no client can be opened with these masters, or nil. If a quorum of them
-// votes for this client's list, the others are what is wrong, and not the list.
-func (k *keeper) hopeless(out *masters.Outcome) error {
-	votes := 0
-	for p := range out.View.Masters {
-		if membership.Votes(out.View, p, k.driver.Epoch()) {
-			votes++
-		}
-	}
-	if votes >= k.cfg.Need {
-		return nil
-	}
-	if err := out.BadRecord(); err != nil {
-		return fmt.Errorf("%w: %w", errs.Config, err)
-	}
-	for p := range out.View.Masters {
-		if err := k.epochError(out, p); err != nil {
-			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
-		}
-	}
-	if needsWord(&out.Action) {
-		return fmt.Errorf("%w: %s", errs.NeedsInit, membership.Explain(out.View, out.Action))
-	}
-	return nil
-}
-
-// needsWord reports whether only an operator can help.
-func needsWord(a *membership.Action) bool {
-	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
-}
-
-// epochError returns an error if the master at place p votes, or waits to vote, with another
-// list than this client's, or if this client's masters were left for another list. Else it
-// returns nil.
-func (k *keeper) epochError(out *masters.Outcome, p int) error {
-	v := out.View
-	at := &v.Masters[p]
-	left := out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.Moved
-	theirs, is := membership.Belongs(v, p)
-	switch {
-	case !at.Answered || !is && !left:
-		return nil
-	case !is:
-		theirs = membership.LeftFor(v)
-	}
-	return k.cfg.EpochError(theirs, v.Terms.String(), left)
-}
-
 // keep looks at the masters until the client is closed.
-func (k *keeper) keep(pause time.Duration) {
+func (k *Keeper) keep(pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	for {
@@ -261,15 +212,16 @@ func (k *keeper) keep(pause time.Duration) {
 	}
 }
 
-func (k *keeper) close() {
+// Close ends the looks. All masters are unknown then.
+func (k *Keeper) Close() {
 	k.stop()
 	k.run.Wait()
-	k.board.close()
+	k.Board.close()
 }
 
 // pause is how long until the next look, if nothing happens before. An idle client looks four
 // times in a maximum TTL, so that it knows the epoch when masters lose their records.
-func (k *keeper) pause(out *masters.Outcome) time.Duration {
+func (k *Keeper) pause(out *Outcome) time.Duration {
 	idle := k.cfg.Terms.MaxTTL / 4
 	a := &out.Action
 	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined &&
@@ -281,23 +233,23 @@ func (k *keeper) pause(out *masters.Outcome) time.Duration {
 	}
 	switch {
 	case out.Unwritten != nil:
-		return masters.ActiveLook
+		return ActiveLook
 	case progress:
-		return masters.Again
+		return Again
 	case requarantined, slices.Contains(out.Pending, true):
-		k.unsteady, k.calm = k.unsteady+1, now+2*masters.ActiveLook
-		return min(masters.LookAgain<<min(max(k.unsteady-3, 0), 5), masters.ActiveLook)
+		k.unsteady, k.calm = k.unsteady+1, now+2*ActiveLook
+		return min(LookAgain<<min(max(k.unsteady-3, 0), 5), ActiveLook)
 	case a.Kind == membership.Wait, a.Kind == membership.Done && a.For > 0:
-		idle = min(idle, max(a.For, masters.Again))
+		idle = min(idle, max(a.For, Again))
 	}
-	if k.cfg.Active() || k.board.anyRefusesWrites() {
-		idle = min(idle, masters.ActiveLook)
+	if k.cfg.Active() || k.Board.anyRefusesWrites() {
+		idle = min(idle, ActiveLook)
 	}
 	return idle - k.cfg.Jitter(idle/8+1)
 }
 
 // step looks at the masters once, and carries out one decision.
-func (k *keeper) step() masters.Outcome {
+func (k *Keeper) step() Outcome {
 	out := k.driver.Step(k.quit)
 	if out.OurClock {
 		if k.cfg.OnClock != nil {
@@ -312,7 +264,7 @@ func (k *keeper) step() masters.Outcome {
 
 // enter tells each node whether its master may be asked for votes. It wakes the callers that wait
 // for a master that votes again.
-func (k *keeper) enter(out *masters.Outcome) {
+func (k *Keeper) enter(out *Outcome) {
 	e := k.driver.Epoch()
 	text := ""
 	if e.Number != 0 {
@@ -354,78 +306,17 @@ func (k *keeper) enter(out *masters.Outcome) {
 		if wait == nil {
 			k.suspects &^= 1 << i
 		}
-		k.board.judge(i, wait, asOf)
+		k.Board.judge(i, wait, asOf)
 	}
 	k.mu.Unlock()
-	k.board.deliver()
+	k.Board.deliver()
 	for _, i := range votes {
 		k.cfg.LookAgain(i)
 	}
 }
 
-func asError(w *waitError) error {
-	if w == nil {
-		return nil
-	}
-	return w
-}
-
-// refusal returns why the master at place p may not be asked for votes, or nil.
-func (k *keeper) refusal(out *masters.Outcome, p int, e membership.Epoch) *waitError {
-	v := out.View
-	w := &waitError{clock: k.cfg.Clock, text: membership.Describe(v, p)}
-	if err := out.Errs[p]; !v.Masters[p].Answered {
-		if !errors.Is(err, node.ErrRecord) && !errors.Is(err, node.ErrProtocol) {
-			return nil
-		}
-		return &waitError{clock: k.cfg.Clock, err: err, text: textOf(err), final: true}
-	}
-	if err := k.epochError(out, p); err != nil {
-		return &waitError{clock: k.cfg.Clock, err: err, text: err.Error(), final: true}
-	}
-	switch {
-	case v.Masters[p].Moved:
-		w.err, w.text = node.ErrClock, fmt.Sprintf("its clock jumped: it votes again after %v", k.wait())
-		w.until = v.Now + v.Terms.Wait()
-		return w
-	case out.Pending[p]:
-		w.err, w.text = node.ErrClock, fmt.Sprintf("its clock jumped, or this host's did: if it was its own, it votes again after %v", k.wait())
-		w.until, w.unclear = v.Now+masters.LookAgain, true
-		return w
-	case out.Clocks.Doubted[p]:
-		w.err, w.text = node.ErrClock, "its clock and another one have moved apart, and no third one tells which of them"
-		return w
-	case membership.Votes(v, p, e):
-		return nil
-	}
-	left, waits := membership.Left(v, p)
-	switch a := &out.Action; {
-	case needsWord(a):
-		w.text, w.final = membership.Explain(v, *a), true
-	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
-	case a.Why.Code == membership.BeingChanged:
-		w.err, w.until = errs.Unfinished, k.change+k.cfg.Terms.Wait()
-		if w.final = v.Now > w.until+overdue; w.final { // its process may have died
-			w.text = membership.Explain(v, *a)
-		}
-	case waits && left > 0:
-		w.until = v.Now + left
-	case !waits:
-		w.until = v.Now + k.cfg.Terms.Wait()
-	}
-	return w
-}
-
-// overdue is how much longer than the wait a change of masters may take before its process is taken for dead.
-const overdue = time.Second
-
-// wait is how long a master must not vote after its clock jumped, for people.
-func (k *keeper) wait() time.Duration {
-	return k.cfg.Terms.Wait().Round(100 * time.Millisecond)
-}
-
-// recovering is how many masters do not vote, by the last look.
-func (k *keeper) recovering() (n int) {
+// Recovering is how many masters do not vote, by the last look.
+func (k *Keeper) Recovering() (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, w := range k.waits {
@@ -436,15 +327,15 @@ func (k *keeper) recovering() (n int) {
 	return n
 }
 
-// reason is why no lock can be taken on these masters, or empty.
-func (k *keeper) reason() string {
+// Reason is why no lock can be taken on these masters, or empty.
+func (k *Keeper) Reason() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.why
 }
 
 // sayIfFar says once that the masters are too far away for the timeout, and again after they were near.
-func (k *keeper) sayIfFar() {
+func (k *Keeper) sayIfFar() {
 	if k.cfg.OnFar == nil {
 		return
 	}

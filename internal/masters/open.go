@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package masters
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/errs"
-	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -21,11 +20,11 @@ import (
 // by themselves, so asking costs no I/O.
 const openLook = 20 * time.Millisecond
 
-// open waits until a quorum of masters has answered, and looks at their records. It returns an
+// Open waits until a quorum of masters has answered, and looks at their records. It returns an
 // error that waiting cannot cure at once.
-func (k *keeper) open(ctx context.Context) error {
+func (k *Keeper) Open(ctx context.Context) error {
 	seen := uint64(0) // the masters that had answered at the last look
-	var twice masters.SecondLook
+	var twice SecondLook
 	for told := false; ; {
 		a, err := k.answers(ctx)
 		if err != nil {
@@ -66,7 +65,7 @@ type heard struct {
 
 // answers asks each node for its master's first answer. It returns an error only if waiting cannot
 // cure it.
-func (k *keeper) answers(ctx context.Context) (heard, error) {
+func (k *Keeper) answers(ctx context.Context) (heard, error) {
 	why := make([]error, len(k.cfg.Nodes))
 	var g errgroup.Group
 	for i, n := range k.cfg.Nodes {
@@ -84,7 +83,7 @@ func (k *keeper) answers(ctx context.Context) (heard, error) {
 			a.up |= 1 << i
 			a.count++
 			continue
-		case errors.Is(err, masters.ErrSame):
+		case errors.Is(err, ErrSame):
 			return a, fmt.Errorf("%w: %w", errs.Config, err) // the list has one master twice
 		case !unusable(k.cfg.Nodes[i], err):
 		case errors.Is(err, node.ErrDenied):
@@ -104,7 +103,7 @@ func (k *keeper) answers(ctx context.Context) (heard, error) {
 // the master: its rights, its policy or its role. A minority of such masters costs what a minority
 // of dead ones does.
 func unusable(n node.Node, err error) bool {
-	return masters.Unusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(n))
+	return Unusable(err) && (!errors.Is(err, node.ErrReplica) || !behindFailover(n))
 }
 
 // behindFailover says whether n finds its master through Sentinel or Cluster, and may reach a
@@ -115,7 +114,7 @@ func behindFailover(n node.Node) bool {
 }
 
 // gaveUp is the error of Open when ctx ended.
-func (k *keeper) gaveUp(ctx context.Context, a heard) error {
+func (k *Keeper) gaveUp(ctx context.Context, a heard) error {
 	if a.count >= k.cfg.Need {
 		return fmt.Errorf("redlock: opening was given up: %w", errs.OfContext(ctx))
 	}
