@@ -42,8 +42,7 @@ type Client struct {
 	endServing context.CancelCauseFunc
 	stats      stats
 
-	keeper    keeper
-	board     masterBoard
+	keeper    *masters.Keeper
 	tells     telling
 	waiting   waiters
 	observers observers
@@ -52,7 +51,6 @@ type Client struct {
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
-	runs        masters.Runs
 }
 
 // Open connects to the masters at urls (see [node.Open] for the forms) and returns a
@@ -190,12 +188,11 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		s.told = append([]event.Observer{logObserver(s.logger)}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
-	c.initRenewer()
 	if len(c.tells.voted) > 0 {
 		c.masters.Voted = c.tellVoted
 	}
-	c.keeper.init(c)
-	c.board.init(c)
+	c.keeper = masters.NewKeeper(c.keeps())
+	c.initRenewer()
 	c.waiting.init(c)
 	c.observers.c, c.intro.c = c, c
 	for i, n := range nodes {
@@ -203,7 +200,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Namespace:        s.namespace,
 			CheckRecordState: c.epoch.terms != nil,
 			Drift:            s.drift,
-			Admit:            func(id protocol.Identity) error { return c.admit(i, id) },
+			Admit:            func(id protocol.Identity) error { return c.keeper.Admit(i, id) },
 			Message: func(channel, payload string) {
 				if !c.observers.tell(channel) {
 					c.waiting.message(i, channel, payload)
@@ -217,16 +214,15 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Owner: s.owner,
 			Up: func() {
 				c.intro.tell(i)
-				c.board.connected(i)
-				c.keeper.back(i)
+				c.keeper.Up(i)
 			},
-			Back:    func() { c.keeper.back(i) },
-			Down:    func(err error) { c.board.down(i, err) },
-			Writes:  func(err error) { c.writes(i, err) },
-			Trouble: func(err error) { c.keeper.kick(i, err) },
+			Back:    func() { c.keeper.Back(i) },
+			Down:    func(err error) { c.keeper.Board.Down(i, err) },
+			Writes:  func(err error) { c.keeper.Writes(i, err) },
+			Trouble: func(err error) { c.keeper.Trouble(i, err) },
 		})
 	}
-	if err := c.open(ctx); err != nil {
+	if err := c.keeper.Open(ctx); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -239,36 +235,15 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 func (c *Client) initRenewer() {
 	c.renewer = &hold.Renewer{Masters: &c.masters, Propose: func() int64 { return c.tokens.Propose(c.clock.Wall()) }, Events: hold.Events{
 		Released: c.waiting.handOver,
-		Why:      c.keeper.reason,
+		Why:      c.keeper.Reason,
 		GaveUp:   func(ctx context.Context, l *protocol.Lock) error { return gaveUp(ctx, l, nil) },
+		Ended:    toldAll(c.tells.ended),
+		Extended: toldAll(c.tells.extended),
 	}}
-	if len(c.tells.ended) > 0 {
-		c.renewer.Events.Ended = func(e event.End) { tell(c.tells.ended, e) }
-	}
-	if len(c.tells.extended) > 0 {
-		c.renewer.Events.Extended = func(e event.Extend) { tell(c.tells.extended, e) }
-	}
-	if len(c.tells.unlocked) > 0 {
-		c.renewer.Events.Unlocked = func(ctx context.Context, e event.Unlock) { tellOf(ctx, c.tells.unlocked, e) }
+	if unlocked := c.tells.unlocked; len(unlocked) > 0 {
+		c.renewer.Events.Unlocked = func(ctx context.Context, e event.Unlock) { tellOf(ctx, unlocked, e) }
 	}
 	c.renewer.Start()
-}
-
-// writes says that master i refuses to write because of err, or that it writes again, if err is nil.
-func (c *Client) writes(i int, err error) {
-	c.board.writes(i, err)
-	if err != nil {
-		c.keeper.kick(i, nil) // which looks more often then
-	}
-}
-
-// admit refuses a master that is in the list already under another address: it
-// would vote twice (docs/safety.md A25).
-func (c *Client) admit(i int, id protocol.Identity) error {
-	if j := c.runs.Meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
-		return masters.Same(c.masters.Nodes[j], c.masters.Nodes[i], id)
-	}
-	return nil
 }
 
 // Close ends renewal and frees the client's connections and goroutines, at once. Leases
@@ -302,8 +277,7 @@ func (c *Client) stop() bool {
 	c.waiting.close()
 	c.observers.close()
 	c.intro.close()
-	c.keeper.close()
-	c.board.close()
+	c.keeper.Close()
 	return true
 }
 

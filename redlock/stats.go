@@ -27,8 +27,8 @@ func (c *Client) Stats() event.Stats {
 		Lost:         c.renewer.Lost.Load(),
 		Panics:       c.stats.panics.Load(),
 		Held:         c.renewer.Held(),
-		Recovering:   c.keeper.recovering(),
-		Down:         c.board.isDown(),
+		Recovering:   c.keeper.Recovering(),
+		Down:         c.keeper.Board.Disconnected(),
 	}
 	for _, n := range c.masters.Nodes {
 		if n, ok := n.(interface{ Unacknowledged() (int, uint64) }); ok {

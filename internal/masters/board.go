@@ -1,35 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package masters
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
-// masterBoard has the state of each master, and tells the Observers of each change. The nodes say
+// Board has the state of each master, and tells the Observers of each change. The nodes say
 // whether there is a connection and whether the master writes, and the keeper whether the master may
 // be asked for votes.
-type masterBoard struct {
-	c *Client
+type Board struct {
+	nodes  []node.Node
+	need   int // a quorum
+	clock  clock.Clock
+	judges bool               // there is a keeper that says who votes
+	tell   func(event.Master) // nil: nobody listens
 
 	mu     sync.Mutex
-	states []masterOnBoard // by node
-	over   bool            // the client was closed
+	states []onBoard // by node
+	over   bool      // the client was closed
 	// untold are changes of which the Observers are to be told, in their order: one for each master at most.
 	untold  []int          // the masters
 	news    []event.Master // by node
 	telling bool           // a goroutine tells them
 }
 
-type masterOnBoard struct {
+type onBoard struct {
 	state  event.State
 	err    error // why it does not vote
 	up     bool
@@ -40,20 +46,22 @@ type masterOnBoard struct {
 	writes error         // why the master refuses to write; nil: it writes
 }
 
-func (b *masterBoard) init(c *Client) {
-	b.c = c
-	b.states, b.news = make([]masterOnBoard, len(c.masters.Nodes)), make([]event.Master, len(c.masters.Nodes))
+func newBoard(nodes []node.Node, need int, clock clock.Clock, judges bool, tell func(event.Master)) *Board {
+	return &Board{
+		nodes: nodes, need: need, clock: clock, judges: judges, tell: tell,
+		states: make([]onBoard, len(nodes)), news: make([]event.Master, len(nodes)),
+	}
 }
 
-// down says that there is no connection to master i. If somebody must change the master before
+// Down says that there is no connection to master i. If somebody must change the master before
 // there can be one, the master refuses.
-func (b *masterBoard) down(i int, err error) {
+func (b *Board) Down(i int, err error) {
 	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.states[i].up = false
 	e := event.Master{To: event.MasterDown, Err: err}
-	if b.c.unusable(i, err) || errors.Is(err, protocol.ErrTurnedAway) {
+	if unusable(b.nodes[i], err) || errors.Is(err, protocol.ErrTurnedAway) {
 		e.To = event.MasterRefuses
 	}
 	b.setLocked(i, e)
@@ -61,7 +69,7 @@ func (b *masterBoard) down(i int, err error) {
 
 // connected says that there is a connection to master i. Whether the master votes is the keeper's
 // to say, if there is one.
-func (b *masterBoard) connected(i int) {
+func (b *Board) connected(i int) {
 	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,15 +77,15 @@ func (b *masterBoard) connected(i int) {
 	if at.up {
 		return
 	}
-	at.up, at.upAt, at.judged = true, b.c.clock.Elapsed(), event.Master{}
-	if b.c.keeper.driver == nil {
+	at.up, at.upAt, at.judged = true, b.clock.Elapsed(), event.Master{}
+	if !b.judges {
 		at.judged.To = event.MasterVotes
 		b.showLocked(i)
 	}
 }
 
 // writes says that master i refuses to write because of err, or that it writes, if err is nil.
-func (b *masterBoard) writes(i int, err error) {
+func (b *Board) writes(i int, err error) {
 	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,14 +94,14 @@ func (b *masterBoard) writes(i int, err error) {
 }
 
 // refusesWrites says whether master i refuses to write, as far as the client knows.
-func (b *masterBoard) refusesWrites(i int) bool {
+func (b *Board) refusesWrites(i int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.states[i].up && b.states[i].writes != nil
 }
 
 // anyRefusesWrites says whether a master does. The keeper looks more often then.
-func (b *masterBoard) anyRefusesWrites() bool {
+func (b *Board) anyRefusesWrites() bool {
 	for i := range b.states {
 		if b.refusesWrites(i) {
 			return true
@@ -103,7 +111,7 @@ func (b *masterBoard) anyRefusesWrites() bool {
 }
 
 // showLocked sets the state of a master that is connected and that the keeper has judged.
-func (b *masterBoard) showLocked(i int) {
+func (b *Board) showLocked(i int) {
 	at := &b.states[i]
 	switch {
 	case !at.up || at.judged.To == event.MasterUnknown:
@@ -117,7 +125,7 @@ func (b *masterBoard) showLocked(i int) {
 // judge says why master i may not be asked for votes, or nil, by an answer to what was sent at asOf.
 // An answer from before the connection is not of the process that is there now. The caller calls
 // deliver when it has no mutex locked.
-func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
+func (b *Board) judge(i int, wait *MayNotVote, asOf time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := &b.states[i]
@@ -127,18 +135,18 @@ func (b *masterBoard) judge(i int, wait *waitError, asOf time.Duration) {
 	e := event.Master{To: event.MasterVotes}
 	if wait != nil {
 		e.To, e.Err = event.MasterRecovers, wait
-		if wait.final {
+		if wait.Final {
 			e.To = event.MasterRefuses
 		}
 		if !wait.unclear {
-			e.Left, _ = wait.after()
+			e.Left, _ = wait.After()
 		}
 	}
 	at.judged = e
 	b.showLocked(i)
 }
 
-func (b *masterBoard) setLocked(i int, e event.Master) {
+func (b *Board) setLocked(i int, e event.Master) {
 	at := &b.states[i]
 	if b.over {
 		return
@@ -146,16 +154,16 @@ func (b *masterBoard) setLocked(i int, e event.Master) {
 	if at.err = e.Err; at.state == e.To {
 		return
 	}
-	now := b.c.clock.Elapsed()
+	now := b.clock.Elapsed()
 	if at.state == event.MasterVotes {
 		at.voted, at.last = true, now
 	}
 	if e.To == event.MasterVotes && at.voted {
 		e.Away = now - at.last
 	}
-	e.Master, e.From = b.c.masters.Nodes[i].Name(), at.state
+	e.Master, e.From = b.nodes[i].Name(), at.state
 	at.state = e.To
-	if len(b.c.tells.master) == 0 {
+	if b.tell == nil {
 		return
 	}
 	if at := slices.Index(b.untold, i); at >= 0 { // an Observer is slow: it is told of both changes as one
@@ -170,13 +178,13 @@ func (b *masterBoard) setLocked(i int, e event.Master) {
 
 // deliver tells the Observers of the changes. One goroutine does at a time, so that they hear of each
 // master's changes in their order. Another one does not wait for it.
-func (b *masterBoard) deliver() {
+func (b *Board) deliver() {
 	b.mu.Lock()
 	for !b.telling && len(b.untold) > 0 {
 		e := b.news[b.untold[0]]
 		b.untold, b.telling = slices.Delete(b.untold, 0, 1), true
 		b.mu.Unlock()
-		tell(b.c.tells.master, e)
+		b.tell(e)
 		b.mu.Lock()
 		b.telling = false
 	}
@@ -184,7 +192,7 @@ func (b *masterBoard) deliver() {
 }
 
 // close says that nothing more will be known.
-func (b *masterBoard) close() {
+func (b *Board) close() {
 	defer b.deliver()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -194,8 +202,37 @@ func (b *masterBoard) close() {
 	b.over = true
 }
 
-// isDown is how many masters have no connection now.
-func (b *masterBoard) isDown() (n int) {
+// Ready returns nil if a quorum of the masters votes, or why it does not.
+func (b *Board) Ready() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var in [event.MasterDown + 1]int
+	failed := errs.Collect()
+	for i := range b.states {
+		at := &b.states[i]
+		in[at.state]++
+		if at.state != event.MasterVotes {
+			err := at.err
+			if err == nil {
+				err = errs.NoAnswer
+			}
+			failed.Errors = append(failed.Errors, &node.Error{Node: b.nodes[i].Name(), Err: err})
+		}
+	}
+	kind := errs.Unreachable
+	switch votes, need := in[event.MasterVotes], b.need; {
+	case votes >= need:
+		return nil
+	case votes+in[event.MasterRecovers] >= need:
+		kind = errs.Recovering
+	case votes+in[event.MasterRecovers]+in[event.MasterRefuses] >= need:
+		kind = errs.Refused
+	}
+	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[event.MasterVotes], len(b.states), b.need, failed)
+}
+
+// Disconnected is how many masters have no connection now.
+func (b *Board) Disconnected() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.states {
@@ -204,60 +241,4 @@ func (b *masterBoard) isDown() (n int) {
 		}
 	}
 	return n
-}
-
-// waitError is why a master may not be asked for votes.
-type waitError struct {
-	c     *Client
-	err   error         // may be nil
-	text  string        // what the master is
-	until time.Duration // when the master may vote, on the client's clock; 0 if that is not known
-	final bool          // the master will not vote again by itself
-	// unclear says that until is when more will be known, and not when the master votes.
-	unclear bool
-	minor   bool // it is an error of a round that does not wait for this master
-}
-
-func (w *waitError) Error() string { return w.text }
-
-// after is how much of the wait is left, if that is known.
-func (w *waitError) after() (d time.Duration, known bool) {
-	if w.until == 0 || w.final {
-		return 0, false
-	}
-	return max(w.until-w.c.clock.Elapsed(), 0), true
-}
-
-func (w *waitError) Unwrap() []error {
-	var errs []error
-	if !w.final && !w.minor {
-		errs = append(errs, ErrRecovering)
-	}
-	if w.err != nil {
-		errs = append(errs, w.err)
-	}
-	return errs
-}
-
-func textOf(err error) string {
-	var on *node.Error
-	if errors.As(err, &on) {
-		return on.Err.Error()
-	}
-	return err.Error()
-}
-
-// explain adds to the refusal of master i why it does not vote, and until when.
-func (k *keeper) explain(i int, err error) error {
-	var state *protocol.RecordStateError
-	if k.driver == nil || !errors.As(err, &state) && !errors.Is(err, node.ErrNotEntered) && !errors.Is(err, node.ErrClock) {
-		return err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if w := k.waits[i]; w != nil {
-		return &node.Error{Node: k.c.masters.Nodes[i].Name(), Err: w}
-	}
-	// The master has refused since the last look.
-	return &node.Error{Node: k.c.masters.Nodes[i].Name(), Err: &waitError{c: k.c, err: err, text: textOf(err), until: k.c.clock.Elapsed() + masters.LookAgain}}
 }
