@@ -9,15 +9,14 @@ import (
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
-	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/masters"
-	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -31,9 +30,8 @@ type Client struct {
 	tag     string // that names must have, for the sake of the master called tagged
 	tagged  string
 	id      string
-	attempt atomic.Uint64
 	renewer *hold.Renewer
-	tokens  counting.TokenSource
+	tries   attempt.Tries
 	epoch   epoch
 	closed  atomic.Bool
 	quit    chan struct{} // closed by Close
@@ -167,6 +165,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		instants: instants{clock: s.clock},
 	}
 	c.masters.Timeout, c.masters.Trusted = c.timeout, c.trusted
+	c.tries.Masters, c.tries.Client = &c.masters, c.id
 	c.trustedFrom.Store(math.MinInt64)
 	c.serving, c.endServing = context.WithCancelCause(context.Background())
 	var err error
@@ -233,7 +232,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 
 // initRenewer makes the renewer of the client's holds. The Observers are known by then.
 func (c *Client) initRenewer() {
-	c.renewer = &hold.Renewer{Masters: &c.masters, Propose: func() int64 { return c.tokens.Propose(c.clock.Wall()) }, Events: hold.Events{
+	c.renewer = &hold.Renewer{Masters: &c.masters, Propose: c.tries.Propose, Events: hold.Events{
 		Released: c.waiting.handOver,
 		Why:      c.keeper.Reason,
 		GaveUp:   func(ctx context.Context, l *protocol.Lock) error { return gaveUp(ctx, l, nil) },
@@ -287,17 +286,6 @@ func (c *Client) jitter(d time.Duration) time.Duration {
 		return mathrand.N(d)
 	}
 	return time.Duration(c.node.Rand() % uint64(d))
-}
-
-// nextHolder is the id of one attempt. It is never used again: a late release
-// of an earlier attempt cannot match it (docs/safety.md A14). The form,
-// uuid:number, is Redisson's.
-func (c *Client) nextHolder() string {
-	if mutants.SameHolder {
-		return c.id + ":1"
-	}
-	var b [64]byte
-	return string(strconv.AppendUint(append(append(b[:0], c.id...), ':'), c.attempt.Add(1), 10))
 }
 
 // rand64 is 64 random bits that no other client has.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
@@ -67,12 +68,12 @@ type contender struct {
 // the same ticket.
 func (ct *contender) begin(r round) *round {
 	if open := ct.close(); open != nil {
-		_, maybe, _ := open.b.Sets()
-		places := open.b.Places()
-		before := open.releases(places != 0)
-		before.Start = r.start
-		r.b.Before(before, maybe|places)
-		open.b.Done()
+		_, maybe, _ := open.Call.Sets()
+		places := open.Call.Places()
+		before := open.Releases(places != 0)
+		before.Start = r.Start
+		r.Call.Before(before, maybe|places)
+		open.Call.Done()
 	}
 	return &r
 }
@@ -85,10 +86,10 @@ func (ct *contender) close() *round {
 		return nil
 	}
 	ct.open = nil
-	open.b.End()
+	open.Call.End()
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if ct.call == open.b {
+	if ct.call == open.Call {
 		ct.call = nil
 	}
 	return open
@@ -97,16 +98,16 @@ func (ct *contender) close() *round {
 // giveUp gives back what the open round has.
 func (ct *contender) giveUp() {
 	if open := ct.close(); open != nil {
-		open.giveBack()
+		open.GiveBack()
 	}
 }
 
 // leaveOpen keeps a round that gave no lease open while the caller sleeps: its places are acquires
 // that the masters have not executed yet.
-func (ct *contender) leaveOpen(r *round, end ending) {
+func (ct *contender) leaveOpen(r *round, end attempt.Lost) {
 	ct.open = r
-	if end.verdict == counting.Won {
-		r.b.End() // it was too late, or its token was overtaken: not even new votes would do
+	if end.Verdict == counting.Won {
+		r.Call.End() // it was too late, or its token was overtaken: not even new votes would do
 	}
 }
 
@@ -116,9 +117,9 @@ func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
 	r := ct.begin(m.c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
 		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Only: true}}))
 	ct.w.mu.Lock()
-	ct.useLocked(r.b)
+	ct.useLocked(r.Call)
 	ct.w.mu.Unlock()
-	r.b.Send(m.c.masters.All)
+	r.Call.Send(m.c.masters.All)
 	ct.open = r
 }
 
@@ -127,13 +128,13 @@ func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
 func (ct *contender) sleep(patience time.Duration) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.patience, ct.open.slept = patience, true
+	ct.patience, ct.open.Slept = patience, true
 	ct.armTimerLocked(patience)
-	won, votes, handed := ct.open.b.Park(ct)
+	won, votes, handed := ct.open.Call.Park(ct)
 	switch {
 	case won:
 		ct.wakeLocked(0)
-	case votes && !handed && (ct.wakes.Foreign() || !ct.open.b.Handable(waiting.Liveness)):
+	case votes && !handed && (ct.wakes.Foreign() || !ct.open.Call.Handable(waiting.Liveness)):
 		ct.requeue = true // no message can complete them, and others want those masters
 		ct.wakeLocked(0)
 	case votes:
@@ -225,11 +226,11 @@ func (ct *contender) outage(joined, patience time.Duration) error {
 // message may be lost. Such a master is asked then.
 func (ct *contender) askWhenWoken(r *round) {
 	c := ct.w.c
-	asked := ct.due(r.b, 0)
+	asked := ct.due(r.Call, 0)
 	if asked != c.masters.All {
-		r.b.Postpone(2 * waiting.PauseMin) // for the masters that are asked last
+		r.Call.Postpone(2 * waiting.PauseMin) // for the masters that are asked last
 	}
-	r.b.Send(asked)
+	r.Call.Send(asked)
 	if asked == c.masters.All {
 		return
 	}
@@ -237,24 +238,24 @@ func (ct *contender) askWhenWoken(r *round) {
 	for asked != c.masters.All {
 		var set uint64
 		wake := ct.wake
-		if len(r.b.Decided()) > 0 {
+		if len(r.Call.Decided()) > 0 {
 			wake = nil // select would choose at random, and two simulations of one seed would differ
 		}
 		select {
 		case <-wake:
-			set = ct.due(r.b, asked)
-		case <-r.b.Decided():
-			r.b.Decide() // await takes the token again
+			set = ct.due(r.Call, asked)
+		case <-r.Call.Decided():
+			r.Call.Decide() // await takes the token again
 			set = c.masters.All &^ asked
-		case <-r.ctx.Done():
-			r.b.Skip(c.masters.All &^ asked)
+		case <-r.Ctx.Done():
+			r.Call.Skip(c.masters.All &^ asked)
 			asked = c.masters.All
 		}
-		r.b.Send(set)
+		r.Call.Send(set)
 		asked |= set
 	}
 	ct.timer.Stop()
-	r.asked = c.clock.Elapsed()
+	r.Asked = c.clock.Elapsed()
 	select {
 	case ct.wake <- struct{}{}: // a token that the loop took may be of a master that was asked before
 	default:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -132,7 +133,7 @@ func (iq *inquiry) conclude(ctx context.Context) (*Inspection, []protocol.Reply,
 	took := func() time.Duration { return c.clock.Elapsed() - iq.start }
 	q.Await(ctx, c.timeout())
 	// A little longer, so that a slow master does not look silent.
-	q.Hear(ctx, quorum.Everybody, min(max(3*took(), hearOutMax), c.timeout()-took()))
+	q.Hear(ctx, quorum.Everybody, min(max(3*took(), attempt.HearOutMax), c.timeout()-took()))
 	if in.read(q.Replies()); len(in.Holders) == 0 && !in.Free {
 		q.Hear(ctx, quorum.Everybody, c.timeout()-took()) // the others may tell
 		in.read(q.Replies())

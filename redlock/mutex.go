@@ -158,7 +158,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	}
 	lease, err := m.try(ctx, joinWrite)
 	if round := failedRound(err); round != nil && m.c.owner != "" && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
-		err = m.c.nameHolder(ctx, m.l, round, m.c.roundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
+		err = m.c.nameHolder(ctx, m.l, round, m.c.masters.RoundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
 	}
 	return lease, err
 }
@@ -253,11 +253,11 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
 			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
-			r.b.Send(m.c.masters.All)
+			r.Call.Send(m.c.masters.All)
 			try(i, func() (*Lease, error) {
 				defer m.c.waiting.callers.Done()
 				lease, err := r.conclude()
-				m.tellAcquired(ctx, lease, err, r.start, 1, false)
+				m.tellAcquired(ctx, lease, err, r.Start, 1, false)
 				return lease, err
 			})
 		}

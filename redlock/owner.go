@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -132,7 +133,7 @@ func (ct *contender) nameHolder(err error) {
 	}
 	n = &naming{done: make(chan struct{})}
 	ct.naming = n
-	timeout := min(max(hearOutMax, 2*ct.trip), c.timeout())
+	timeout := min(max(attempt.HearOutMax, 2*ct.trip), c.timeout())
 	w.mu.Unlock()
 	n.named = c.nameHolder(context.Background(), ct.l, over.last, timeout)
 	over.last = n.named

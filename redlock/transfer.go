@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -151,37 +152,34 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	}
 	defer c.waiting.callers.Done()
 	m.ls.minHold = 0 // the lock rests already, since its grant
-	c.tokens.Saw(t.Token)
-	r := round{c: c, ctx: ctx, l: m.l, ls: &m.ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, m.ls.ttl)}
-	r.asked = r.start
+	c.tries.Tokens.Saw(t.Token)
 	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was
 	// made: one with another state may have older data, in which the voucher was not used yet.
-	r.b = c.masters.Call(c.masters.Need, &protocol.Request{Kind: protocol.Adopt, Lock: m.l, Holder: r.holder, From: t.Holder,
-		Token: c.tokens.Propose(c.clock.Wall()), TTL: m.ls.ttl, Start: r.start, Deadline: r.start + r.timeout})
+	r := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder})
 	for i, state := range states {
-		r.b.Change(i, func(req *protocol.Request) { req.Voted = state })
+		r.Call.Change(i, func(req *protocol.Request) { req.Voted = state })
 	}
-	r.b.Send(voters)
-	r.b.Skip(c.masters.All &^ voters)
-	v := r.b.Await(ctx, r.timeout)
+	r.Call.Send(voters)
+	r.Call.Skip(c.masters.All &^ voters)
+	v := r.Call.Await(ctx, r.Timeout)
 	lease, end := r.win(v)
 	if lease == nil {
 		err = r.notAdopted(end, bits.OnesCount64(voters))
-		r.giveBack()
+		r.GiveBack()
 	}
-	m.tellAcquired(ctx, lease, err, r.start, 1, false)
+	m.tellAcquired(ctx, lease, err, r.Start, 1, false)
 	return lease, err
 }
 
 // notAdopted is the error of Adopt, after a round to so many masters.
-func (r *round) notAdopted(end ending, voters int) error {
-	if end.verdict == counting.Lost {
-		r.b.Hear(r.ctx, quorum.Everybody, r.timeout-end.took)
+func (r *round) notAdopted(end attempt.Lost, voters int) error {
+	if end.Verdict == counting.Lost {
+		r.Call.Hear(r.Ctx, quorum.Everybody, r.Timeout-end.Took)
 	}
-	if gone := r.b.Absent(); voters-gone < r.c.masters.Need {
-		return fmt.Errorf("%w: adopting %q: %d of %d masters have no vote for the voucher: it was used before, or its time is over", ErrLost, r.l.Name, gone, voters)
+	if gone := r.Call.Absent(); voters-gone < r.c.masters.Need {
+		return fmt.Errorf("%w: adopting %q: %d of %d masters have no vote for the voucher: it was used before, or its time is over", ErrLost, r.Lock.Name, gone, voters)
 	}
-	return r.why(end, r.c.roundError(r.l, r.b.Replies()))
+	return r.why(end, r.c.roundError(r.Lock, r.Call.Replies()))
 }
 
 // named returns the masters that voted, and the record state of each.

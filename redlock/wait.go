@@ -255,10 +255,10 @@ func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duratio
 // gives no lease, the next round is to ask all masters.
 func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
 	open := ct.open
-	if open == nil || !open.b.Won() || m.c.mayLock(ctx, m.l) != nil {
+	if open == nil || !open.Call.Won() || m.c.mayLock(ctx, m.l) != nil {
 		return nil
 	}
-	open.timeout = m.c.roundTimeout(ctx, m.ls.ttl)
+	open.Timeout = m.c.masters.RoundTimeout(ctx, m.ls.ttl)
 	lease, _ := open.win(counting.Won)
 	if lease != nil {
 		ct.open = nil
@@ -266,7 +266,7 @@ func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
 		ct.silence = 0
 		return lease
 	}
-	open.b.End()
+	open.Call.End()
 	ct.w.mu.Lock()
 	ct.wakes.Timer()
 	ct.w.mu.Unlock()
@@ -285,16 +285,16 @@ func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Repl
 	ct.place.Asked = true
 	ct.rounds++
 	ct.askWhenWoken(r)
-	v := r.b.Await(ctx, r.timeout)
-	r.b.Close()
+	v := r.Call.Await(ctx, r.Timeout)
+	r.Call.Close()
 	lease, end := r.win(v)
 	if lease != nil {
 		ct.granted()
 		return lease, nil, nil
 	}
-	ct.took(end.took - (r.asked - r.start))
+	ct.took(end.Took - (r.Asked - r.Start))
 	err := r.failed(end, true)
-	replies := r.b.Replies()
+	replies := r.Call.Replies()
 	ct.leaveOpen(r, end)
 	return nil, replies, r.why(end, err)
 }
