@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/node"
@@ -66,18 +65,9 @@ type heard struct {
 // answers asks each node for its master's first answer. It returns an error only if waiting cannot
 // cure it.
 func (k *Keeper) answers(ctx context.Context) (heard, error) {
-	why := make([]error, len(k.cfg.Nodes))
-	var g errgroup.Group
-	for i, n := range k.cfg.Nodes {
-		g.Go(func() error {
-			why[i] = n.Ready(ctx)
-			return nil
-		})
-	}
-	_ = g.Wait()
 	a := heard{errs: errs.Collect()}
 	never, kind := 0, errs.Refused
-	for i, err := range why {
+	for i, err := range Ready(ctx, k.cfg.Nodes) {
 		switch {
 		case err == nil:
 			a.up |= 1 << i
