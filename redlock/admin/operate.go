@@ -237,7 +237,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 		op.owned = append(op.owned, n)
 		nodes = append(nodes, n)
 	}
-	terms, err := s.Terms(nodes)
+	_, terms, err := s.Terms(nodes)
 	if err != nil {
 		return nil, err
 	}
