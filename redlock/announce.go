@@ -17,27 +17,29 @@ const leastAnnounce = 100 * time.Millisecond
 
 // announce is hook.Announce.
 func announce(ctx context.Context, l *Lease, since time.Time, value string) (again time.Duration) {
-	again = max(l.h.ls.ttl/3, leastAnnounce)
+	again = max(l.hold().Terms.TTL/3, leastAnnounce)
 	if l.Err() == nil {
-		l.h.announce(ctx, since, value, 6*again)
+		l.announce(ctx, since, value, 6*again)
 	}
 	return again
 }
 
-func (h *hold) announce(ctx context.Context, since time.Time, value string, ttl time.Duration) {
-	now := h.c.clock.Elapsed()
-	said := protocol.Announcement{Field: h.l.Field(h.holder), Token: h.token, Since: since, Value: value}
-	q := h.c.masters.Poll(h.c.masters.All, h.c.masters.Need, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder, Announce: said.String(),
-		TTL: ttl, Start: now, Deadline: now + h.c.timeout()})
-	q.Await(ctx, h.c.timeout())
+func (l *Lease) announce(ctx context.Context, since time.Time, value string, ttl time.Duration) {
+	h, m := l.hold(), &l.c.masters
+	now := m.Clock.Elapsed()
+	said := protocol.Announcement{Field: h.Lock.Field(h.Holder), Token: h.Token, Since: since, Value: value}
+	q := m.Poll(m.All, m.Need, &protocol.Request{Kind: protocol.Announce, Lock: h.Lock, Holder: h.Holder, Announce: said.String(),
+		TTL: ttl, Start: now, Deadline: now + m.Timeout()})
+	q.Await(ctx, m.Timeout())
 	q.Done()
 }
 
 // retract is hook.Retract.
 func retract(l *Lease) {
-	h, now := l.h, l.h.c.clock.Elapsed()
-	h.c.masters.Poll(h.c.masters.All, 0, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder,
-		TTL: leastAnnounce, Start: now, Deadline: now + h.ls.ttl}).Done()
+	h, m := l.hold(), &l.c.masters
+	now := m.Clock.Elapsed()
+	m.Poll(m.All, 0, &protocol.Request{Kind: protocol.Announce, Lock: h.Lock, Holder: h.Holder,
+		TTL: leastAnnounce, Start: now, Deadline: now + h.Terms.TTL}).Done()
 }
 
 // observers are those who want to know when the announcement of a lock changes, by channel.

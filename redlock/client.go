@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -31,7 +32,7 @@ type Client struct {
 	tagged  string
 	id      string
 	attempt atomic.Uint64
-	renewer *renewer
+	renewer *hold.Renewer
 	tokens  counting.TokenSource
 	epoch   epoch
 	closed  atomic.Bool
@@ -160,11 +161,12 @@ func (s *settings) checkCount(n int) error {
 func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, error) {
 	c := &Client{
 		settings: s,
-		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1},
+		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1, Clock: s.clock, Drift: s.drift},
 		id:       s.newID(),
 		quit:     make(chan struct{}),
 		instants: instants{clock: s.clock},
 	}
+	c.masters.Timeout, c.masters.Trusted = c.timeout, c.trusted
 	c.trustedFrom.Store(math.MinInt64)
 	c.serving, c.endServing = context.WithCancelCause(context.Background())
 	var err error
@@ -182,15 +184,15 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			c.tag, c.tagged = slot.Tag(), n.Name()
 		}
 	}
-	c.renewer = newRenewer(c)
 	if s.logger != nil {
 		s.told = append([]event.Observer{logObserver(s.logger)}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
+	c.keeper = masters.NewKeeper(c.keeps())
+	c.initRenewer() // which asks the keeper
 	if len(c.tells.voted) > 0 {
 		c.masters.Voted = c.tellVoted
 	}
-	c.keeper = masters.NewKeeper(c.keeps())
 	c.waiting.init(c)
 	c.observers.c, c.intro.c = c, c
 	for i, n := range nodes {
@@ -229,6 +231,25 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	return c, nil
 }
 
+// initRenewer makes the renewer of the client's holds. The Observers are known by then.
+func (c *Client) initRenewer() {
+	c.renewer = &hold.Renewer{Masters: &c.masters, Propose: func() int64 { return c.tokens.Propose(c.clock.Wall()) }, Events: hold.Events{
+		Released: c.waiting.handOver,
+		Why:      c.keeper.Reason,
+		GaveUp:   func(ctx context.Context, l *protocol.Lock) error { return gaveUp(ctx, l, nil) },
+	}}
+	if len(c.tells.ended) > 0 {
+		c.renewer.Events.Ended = func(e event.End) { tell(c.tells.ended, e) }
+	}
+	if len(c.tells.extended) > 0 {
+		c.renewer.Events.Extended = func(e event.Extend) { tell(c.tells.extended, e) }
+	}
+	if len(c.tells.unlocked) > 0 {
+		c.renewer.Events.Unlocked = func(ctx context.Context, e event.Unlock) { tellOf(ctx, c.tells.unlocked, e) }
+	}
+	c.renewer.Start()
+}
+
 // Close ends renewal and frees the client's connections and goroutines, at once. Leases
 // that are still held are not released, for the code under them may still run:
 // their contexts end with [ErrClosed], and the masters forget them when their
@@ -256,7 +277,7 @@ func (c *Client) stop() bool {
 	}
 	c.endServing(ErrClosed)
 	close(c.quit)
-	c.renewer.close()
+	c.renewer.Close()
 	c.waiting.close()
 	c.observers.close()
 	c.intro.close()
@@ -312,7 +333,7 @@ func (s *settings) newID() string {
 // has jumped since.
 func (c *Client) invalidateBefore(now time.Duration) {
 	c.trustedFrom.Store(int64(now))
-	c.renewer.endUntrusted()
+	c.renewer.EndUntrusted()
 }
 
 func (c *Client) trusted() time.Duration { return time.Duration(c.trustedFrom.Load()) }

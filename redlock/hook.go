@@ -47,8 +47,8 @@ func mastersOf(opts []Option) (masters.Settings, error) {
 
 // voterNames is hook.Voters.
 func voterNames(l *Lease) (names []string) {
-	votes, _, _ := l.h.voters()
-	for i, n := range l.h.c.masters.Nodes {
+	votes, _, _ := l.hold().Voters()
+	for i, n := range l.c.masters.Nodes {
 		if votes>>i&1 == 1 {
 			names = append(names, n.Name())
 		}

@@ -29,7 +29,7 @@ func (c *Client) keeps() masters.KeeperConfig {
 		Active: func() bool {
 			before := rounds
 			rounds = c.stats.rounds.Load()
-			return rounds != before || c.renewer.held() > 0
+			return rounds != before || c.renewer.Held() > 0
 		},
 		OnMaster: toldAll(c.tells.master), OnClock: toldAll(c.tells.clock), OnEpoch: toldAll(c.tells.epoch),
 	}

@@ -339,7 +339,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 	if outer == nil {
 		return nil, "", nil
 	}
-	held := outer.h.l
+	held := outer.hold().Lock
 	switch {
 	case held.Mode == m.l.Mode && !m.ls.reentrant && outer.Err() == nil:
 		if ctx.Err() != nil {
@@ -354,7 +354,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 		if err := outer.Err(); err != nil {
 			return nil, "", fmt.Errorf("redlock: downgrading %q: %w", m.l.Name, err)
 		}
-		return nil, held.Field(outer.h.holder), nil
+		return nil, held.Field(outer.hold().Holder), nil
 	}
 	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/counting"
-	"github.com/redlock-go/redlock/internal/lock/holding"
+	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -17,10 +17,6 @@ import (
 // releaseGrace is how long after its caller's deadline a round that gave no lease waits for its
 // releases. A master that answers at all has answered by then.
 const releaseGrace = 3 * time.Millisecond
-
-// leaveFor is how long the release of a holder with places in queues is sent again to a master that
-// does not answer. The queue itself lives no longer.
-const leaveFor = time.Minute
 
 // roundTimeout is how long a round waits for silent masters. It is what is left of the caller's
 // time, or the TTL if that is less, divided by the number of masters. It is 1 ms or more, and
@@ -142,6 +138,12 @@ func (r *round) win(v counting.Verdict) (*Lease, ending) {
 	return nil, ending{v, now - r.start, overtaken}
 }
 
+// grant is a hold and its first lease, which are nearly always the only ones: one allocation.
+type grant struct {
+	hold  hold.Hold
+	first Lease
+}
+
 // grant makes a lease of a round that was won, with the token that it settled, if enough of
 // the validity is left at now. Else it returns nil. stand are the masters that stand for the token.
 // Only their votes count, each for as long as it lasts: a master whose vote has ended may have
@@ -152,24 +154,24 @@ func (r *round) win(v counting.Verdict) (*Lease, ending) {
 func (r *round) grant(token int64, stand uint64, now time.Duration) *Lease {
 	c, ls := r.c, r.ls
 	full := c.drift.Validity(ls.ttl, 0)
-	from, until := lasts(r.b, c.masters.Need, stand&c.masters.All, r.start, full)
+	from, until := hold.Lasts(r.b, c.masters.Need, stand&c.masters.All, r.start, full)
 	short := until-from < full // a quorum needs votes that a master handed, which end sooner
 	// A lease that is not renewed must have its whole TTL.
 	if until-now <= ls.minValidity || short && ls.fixed || r.ctx.Err() != nil {
 		return nil
 	}
-	h := &hold{c: c, l: r.l, ls: *ls, holder: r.holder, token: token, acquireCall: r.b,
-		start: from, granted: now, grant: holding.New(c.masters.Need, c.masters.All, from, until, full), pos: -1}
-	lease := h.leaseLocked(r.ctx)
+	g := &grant{first: Lease{c: c, parent: r.ctx}}
+	g.hold.Init(c.renewer, hold.Won{Lock: r.l, Holder: r.holder, Token: token, From: from, Until: until, Granted: now, Call: r.b},
+		ls.terms(), &g.first.share)
 	renewAt := from + ls.every()
 	if short {
 		renewAt = min(renewAt, now+(until-now)/3)
 	}
-	if !c.renewer.add(h, renewAt) {
+	if !c.renewer.Add(&g.hold, renewAt) {
 		return nil
 	}
 	c.stats.granted.Add(1)
-	return lease
+	return &g.first
 }
 
 // failed returns what a round found that gave no lease. waits says that its caller goes on waiting
@@ -233,10 +235,10 @@ func (r *round) giveBack() {
 func (r *round) releases(places bool) *protocol.Request {
 	req := &protocol.Request{Kind: protocol.Release, Lock: r.l, Holder: r.holder, Lift: r.lift, Deadline: r.start + r.ls.ttl + r.c.drift.Of(r.ls.ttl)}
 	if r.lift != "" {
-		req.Deadline = max(req.Deadline, r.c.restOver(r.ls.minHold))
+		req.Deadline = max(req.Deadline, r.c.masters.RestOver(r.ls.minHold))
 	}
 	if places {
-		req.Deadline = max(req.Deadline, r.c.clock.Elapsed()+leaveFor)
+		req.Deadline = max(req.Deadline, r.c.clock.Elapsed()+hold.LeaveFor)
 	}
 	return req
 }

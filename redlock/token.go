@@ -71,6 +71,11 @@ func (r *round) settleAtRest(t counting.Tokens) (token int64, stand uint64, v co
 // errNoRest is why a round with enough votes gave no lease of a lock with a minimum hold.
 var errNoRest = fmt.Errorf("%w: too few confirmed that the lock rests for its minimum hold", ErrUnreachable)
 
+// roundUp is d in whole milliseconds, as the masters get it.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
 // confirm asks the masters in the set to confirm the round's votes with the token, and to have the lock rest for rests.
 func (r *round) confirm(set uint64, need int, token int64, rests time.Duration) *quorum.Call {
 	now := r.c.clock.Elapsed()

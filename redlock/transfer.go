@@ -13,7 +13,6 @@ import (
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // voucherMark begins every voucher, and says how the rest is to be read.
@@ -79,47 +78,23 @@ func (l *Lease) Transfer(ctx context.Context) (voucher string, err error) {
 		return "", errZeroLease
 	case ctx == nil:
 		return "", errNilContext
-	case l.h.l.Mode != protocol.Plain:
-		return "", fmt.Errorf("%w: %q is a lease of an RWMutex: only that of a Mutex can be handed off", ErrConfig, l.h.l.Name)
+	case l.hold().Lock.Mode != protocol.Plain:
+		return "", fmt.Errorf("%w: %q is a lease of an RWMutex: only that of a Mutex can be handed off", ErrConfig, l.Name())
 	}
 	if err := l.Extend(ctx); err != nil {
 		return "", err
 	}
-	return l.h.handoff()
+	return l.handoff()
 }
 
-// handoff ends the hold and leaves its votes to whoever adopts them. What may be on the other masters
-// is released: a place there must not become a vote of a holder that is over.
-func (h *hold) handoff() (string, error) {
-	c, now := h.c, h.c.clock.Elapsed()
-	h.mu.Lock()
-	if err := h.errLocked(); err != nil {
-		h.unlock()
+// handoff ends the lease and makes a voucher of its votes.
+func (l *Lease) handoff() (string, error) {
+	c, h := l.c, l.hold()
+	votes, err := h.GiveAway()
+	if err != nil {
 		return "", err
 	}
-	if n := len(h.leases); n != 1 {
-		h.unlock()
-		return "", fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", ErrConfig, h.l.Name, n-1)
-	}
-	silent := h.countLocked()
-	// A vote that was put back may be put back once more, by what lies unread on a connection that
-	// broke. With it the voucher could be used a second time.
-	votes := h.grant.Votes() &^ h.toppedUp
-	if n := bits.OnesCount64(votes); n < c.masters.Need {
-		h.unlock()
-		return "", fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", ErrUnreachable, h.l.Name, n, len(c.masters.Nodes), c.masters.Need)
-	}
-	h.endLocked(event.EndReleased, ErrReleased) // the context of the giver ends before anybody can have the voucher
-	h.dropLocked(h.leases[0])
-	others := h.grant.Release(silent) &^ votes
-	h.dropAcquireCallLocked()
-	h.unlock()
-	c.renewer.remove(h)
-	if others != 0 {
-		c.masters.Poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
-			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).Done()
-	}
-	t := &voucher{Namespace: string(c.namespace), Name: h.l.Name, Holder: h.holder, Token: h.token}
+	t := &voucher{Namespace: string(c.namespace), Name: h.Lock.Name, Holder: h.Holder, Token: h.Token}
 	for i, n := range c.masters.Nodes {
 		if votes>>i&1 == 1 {
 			t.Voters = append(t.Voters, voucherVote{n.Name(), n.VotingState()})

@@ -33,7 +33,7 @@ func (k *Keeper) Open(ctx context.Context) error {
 			seen = a.up
 			out, err := k.look(ctx)
 			switch {
-			case errors.Is(err, errs.NeedsInit) && ctx.Err() == nil && twice.GoOn(k.cfg.Clock.Elapsed(), k.cfg.Terms.MaxTTL):
+			case errors.Is(err, errs.ErrNeedsInit) && ctx.Err() == nil && twice.GoOn(k.cfg.Clock.Elapsed(), k.cfg.Terms.MaxTTL):
 			case err != nil:
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
@@ -66,7 +66,7 @@ type heard struct {
 // cure it.
 func (k *Keeper) answers(ctx context.Context) (heard, error) {
 	a := heard{errs: errs.Collect()}
-	never, kind := 0, errs.Refused
+	never, kind := 0, errs.ErrRefused
 	for i, err := range Ready(ctx, k.cfg.Nodes) {
 		switch {
 		case err == nil:
@@ -74,12 +74,12 @@ func (k *Keeper) answers(ctx context.Context) (heard, error) {
 			a.count++
 			continue
 		case errors.Is(err, ErrSame):
-			return a, fmt.Errorf("%w: %w", errs.Config, err) // the list has one master twice
+			return a, fmt.Errorf("%w: %w", errs.ErrConfig, err) // the list has one master twice
 		case !unusable(k.cfg.Nodes[i], err):
 		case errors.Is(err, node.ErrDenied):
 			never++
 		default:
-			never, kind = never+1, errs.Config
+			never, kind = never+1, errs.ErrConfig
 		}
 		a.errs = multierror.Append(a.errs, err)
 	}
@@ -109,5 +109,5 @@ func (k *Keeper) gaveUp(ctx context.Context, a heard) error {
 		return fmt.Errorf("redlock: opening was given up: %w", errs.OfContext(ctx))
 	}
 	return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
-		errs.Unreachable, a.count, len(k.cfg.Nodes), k.cfg.Need, errs.OfContext(ctx), a.errs)
+		errs.ErrUnreachable, a.count, len(k.cfg.Nodes), k.cfg.Need, errs.OfContext(ctx), a.errs)
 }

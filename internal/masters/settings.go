@@ -40,14 +40,14 @@ func (s *Settings) Terms(nodes []node.Node) (names []string, terms *membership.T
 	names = make([]string, len(nodes))
 	for i, n := range nodes {
 		if n == nil {
-			return nil, nil, fmt.Errorf("%w: node %d of %d is nil", errs.Config, i+1, len(nodes))
+			return nil, nil, fmt.Errorf("%w: node %d of %d is nil", errs.ErrConfig, i+1, len(nodes))
 		}
 		names[i] = n.Name()
 	}
 	slices.Sort(names)
 	for i := range names[1:] {
 		if names[i] == names[i+1] {
-			return nil, nil, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs)", errs.Config, names[i])
+			return nil, nil, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs)", errs.ErrConfig, names[i])
 		}
 	}
 	if s.NoRecovery {
@@ -55,7 +55,7 @@ func (s *Settings) Terms(nodes []node.Node) (names []string, terms *membership.T
 	}
 	terms, err = membership.NewTerms(names, s.MaxTTL, s.Drift.Factor, s.Drift.Constant, s.Fixed)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errs.Config, err)
+		return nil, nil, fmt.Errorf("%w: %w", errs.ErrConfig, err)
 	}
 	if mutants.NoEpoch {
 		terms.ID = 1

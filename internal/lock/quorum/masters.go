@@ -16,7 +16,9 @@ package quorum
 
 import (
 	"sync"
+	"time"
 
+	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -26,12 +28,22 @@ type Masters struct {
 	Nodes []protocol.Node
 	Need  int    // a quorum
 	All   uint64 // the set of all nodes
+	Clock clock.Clock
+	Drift clock.Drift
+	// Timeout returns how long to wait for masters that do not answer. Trusted is when the client's clock jumped last: what began
+	// before is over.
+	Timeout, Trusted func() time.Duration
 	// Voted is told each answer to an acquire. Nil: nobody wants to know.
 	Voted func(i int, l *protocol.Lock, r *protocol.Reply)
 
 	// pool has calls that every master has answered, to be used again.
 	pool      sync.Pool
 	deadlines deadlines
+}
+
+// RestOver is when a rest that a master puts now is over for sure.
+func (m *Masters) RestOver(rest time.Duration) time.Duration {
+	return m.Clock.Elapsed() + rest + m.Drift.Of(rest)
 }
 
 // Everybody is a number of masters that Hear waits for, and that never is: all are waited for.

@@ -1,18 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package holding decides about the life of one grant: which votes count, until when the
-// grant is valid, and what an extend does to it. It is pure: package redlock tells it what
-// the masters answered and what the time is, and sends what it asks for.
-//
-//   - [Grant] is one grant: extended, topped up, lost, released.
-//   - [Extension] is one extend of one grant: when it is decided, and what follows.
-//
-// To change when a lease is lost, change [Grant.Check] and [Grant.Extended]. To change which
-// votes count, change Grant's invariant first, then its methods, then the model in
-// grant_test.go.
-//
-// Sets of masters are bits of a uint64. Times are on the client's clock.
-package holding
+package hold
 
 import (
 	"math/bits"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package hold
 
 import (
 	"errors"
@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/lock/holding"
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// extension is one extend of many holds, sent to all masters.
-type extension struct {
-	c     *Client
+// batch is one extend of many holds, sent to all masters.
+type batch struct {
+	r     *Renewer
 	start time.Duration
 	ops   []protocol.Op
 	timer *time.Timer
@@ -26,32 +26,33 @@ type extension struct {
 	untold   *news // what happened since the mutex was locked
 }
 
-// extending is one hold in an extension.
+// extending is one hold in a batch.
 type extending struct {
-	lease            *hold
-	answers          holding.Extension
+	hold             *Hold
+	answers          Extension
 	decided, renewed bool
 }
 
-// extend renews holds in one round trip. All have the same TTL and were marked by beginExtend. Each hold is decided separately: see holding.Extension.
-func (c *Client) extend(leases []*hold) {
-	if len(leases) == 0 {
+// extend renews holds in one round trip. All have the same TTL and were marked by begin. Each hold is decided separately: see [Extension].
+func (r *Renewer) extend(holds []*Hold) {
+	if len(holds) == 0 {
 		return
 	}
-	e := &extension{c: c, start: c.clock.Elapsed(), ops: make([]protocol.Op, len(c.masters.Nodes)),
-		items: make([]extending, len(leases)), open: len(leases)}
-	votes := make([]protocol.Item, len(leases))
-	for i, l := range leases {
-		votes[i] = protocol.Item{Lock: l.l, Holder: l.holder, Count: l.count()}
-		e.items[i].lease, e.items[i].answers = l, holding.NewExtension(l.voters())
+	m := r.Masters
+	e := &batch{r: r, start: m.Clock.Elapsed(), ops: make([]protocol.Op, len(m.Nodes)),
+		items: make([]extending, len(holds)), open: len(holds)}
+	votes := make([]protocol.Item, len(holds))
+	for i, h := range holds {
+		votes[i] = h.item()
+		e.items[i].hold, e.items[i].answers = h, NewExtension(h.Voters())
 	}
-	ttl := leases[0].ls.ttl
-	timeout := min(ttl/time.Duration(len(c.masters.Nodes)), c.timeout())
+	ttl := holds[0].Terms.TTL
+	timeout := min(ttl/time.Duration(len(m.Nodes)), m.Timeout())
 	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
 	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
-	for i, n := range c.masters.Nodes {
+	for i, n := range m.Nodes {
 		op := &e.ops[i]
 		*op = protocol.Op{Request: req, To: e, Index: i}
 		if !n.Submit(op) {
@@ -61,7 +62,7 @@ func (c *Client) extend(leases []*hold) {
 }
 
 // Receive implements [protocol.Receiver].
-func (e *extension) Receive(op *protocol.Op) {
+func (e *batch) Receive(op *protocol.Op) {
 	e.mu.Lock()
 	defer e.unlock()
 	bit := uint64(1) << op.Index
@@ -83,15 +84,15 @@ func (e *extension) Receive(op *protocol.Op) {
 }
 
 // unlock unlocks the mutex, and tells what happened meanwhile.
-func (e *extension) unlock() {
+func (e *batch) unlock() {
 	n := e.untold
 	e.untold = nil
 	e.mu.Unlock()
-	n.tell(e.c)
+	n.tell(&e.r.Events)
 }
 
 // timeout decides the holds for which the masters that answered were too few.
-func (e *extension) timeout() {
+func (e *batch) timeout() {
 	e.mu.Lock()
 	defer e.unlock()
 	for i := range e.items {
@@ -102,24 +103,25 @@ func (e *extension) timeout() {
 }
 
 // decide decides it if the answers that are there decide it, or if must is set.
-func (e *extension) decide(it *extending, must bool) {
+func (e *batch) decide(it *extending, must bool) {
+	h, m := it.hold, e.r.Masters
 	if it.answers.Silent() != 0 { // a master answers the acquire before it answers this
-		it.answers.Recount(it.lease.voters())
+		it.answers.Recount(h.Voters())
 	}
-	if !must && !it.answers.Decided(e.answered, e.c.masters.Need) {
+	if !must && !it.answers.Decided(e.answered, m.Need) {
 		return
 	}
 	it.decided = true
 	e.open--
-	e.c.stats.extends.Add(1)
-	told, err := it.lease.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
+	e.r.Extends.Add(1)
+	told, err := h.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
 	e.untold = e.untold.and(told)
 	if it.renewed = err == nil; it.renewed {
 		it.topUpOrConfirm(e.answered)
-		e.c.renewer.reschedule(it.lease, e.start+it.lease.ls.every())
-	} else if errors.Is(err, ErrUnreachable) {
+		e.r.reschedule(h, e.start+h.Terms.Every)
+	} else if errors.Is(err, errs.ErrUnreachable) {
 		// Too few masters answered. The old end stands, and there is time to ask again.
-		e.c.renewer.reschedule(it.lease, e.c.clock.Elapsed()+max(it.lease.ls.ttl/20, time.Millisecond))
+		e.r.reschedule(h, m.Clock.Elapsed()+max(h.Terms.TTL/20, time.Millisecond))
 	}
 }
 
@@ -129,9 +131,9 @@ func (e *extension) decide(it *extending, must bool) {
 func (it *extending) topUpOrConfirm(set uint64) {
 	topUp, confirm := it.answers.Follow(set)
 	for ; topUp != 0; topUp &= topUp - 1 {
-		it.lease.topUp(bits.TrailingZeros64(topUp))
+		it.hold.topUp(bits.TrailingZeros64(topUp))
 	}
 	for ; confirm != 0; confirm &= confirm - 1 {
-		it.lease.confirm(bits.TrailingZeros64(confirm))
+		it.hold.confirm(bits.TrailingZeros64(confirm))
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package holding
+package hold
 
 import (
 	"math/bits"
@@ -18,8 +18,8 @@ const (
 	span    = 100 * time.Second
 )
 
-// event is something that the grant was told.
-type event struct {
+// told is something that the grant was told.
+type told struct {
 	kind   byte
 	master int
 	top    int // of an acknowledged top-up: the index of the event that sent it
@@ -38,7 +38,7 @@ const (
 
 // counts says by the words of the definition whether the vote on master i counts. It reads
 // the whole history each time.
-func counts(history []event, i int) bool {
+func counts(history []told, i int) bool {
 	vote := false
 	for at, e := range history {
 		switch {
@@ -61,7 +61,7 @@ func counts(history []event, i int) bool {
 }
 
 // mayHand says by the words of the definition whether master i has a place that may become a vote which counts.
-func mayHand(history []event, i int) bool {
+func mayHand(history []told, i int) bool {
 	place := false
 	for _, e := range history {
 		switch {
@@ -81,7 +81,7 @@ func mayHand(history []event, i int) bool {
 type world struct {
 	t       *testing.T
 	g       Grant
-	history []event
+	history []told
 	granted uint64
 	places  uint64
 	maybe   uint64
@@ -98,7 +98,7 @@ type sent struct {
 }
 
 func (w *world) log(kind byte, master int) {
-	w.history = append(w.history, event{kind: kind, master: master})
+	w.history = append(w.history, told{kind: kind, master: master})
 }
 
 // count is what package redlock does before it looks at a grant.
@@ -244,7 +244,7 @@ func (w *world) acknowledge(k int) {
 	}
 	k %= len(w.sent)
 	s := w.sent[k]
-	w.history = append(w.history, event{kind: toppedUp, master: s.master, top: s.at})
+	w.history = append(w.history, told{kind: toppedUp, master: s.master, top: s.at})
 	w.g.ToppedUp(s.master, s.proof)
 	w.sent = slices.Delete(w.sent, k, k+1)
 }
