@@ -187,11 +187,11 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		s.told = append([]event.Observer{logObserver(s.logger)}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
+	c.keeper = masters.NewKeeper(c.keeps())
+	c.initRenewer() // which asks the keeper
 	if len(c.tells.voted) > 0 {
 		c.masters.Voted = c.tellVoted
 	}
-	c.keeper = masters.NewKeeper(c.keeps())
-	c.initRenewer()
 	c.waiting.init(c)
 	c.observers.c, c.intro.c = c, c
 	for i, n := range nodes {

@@ -27,56 +27,56 @@ var (
 	// ErrHeld says that a quorum of masters answered, and that on one of them or more
 	// another holder has the lock or another caller waits for it. It comes as a
 	// [RoundError].
-	ErrHeld = errs.Held
+	ErrHeld = errs.ErrHeld
 	// ErrUnavailable says that the masters cannot say now who has the lock: it is each ErrUnreachable, ErrRecovering
 	// and ErrRefused. A server answers 503 for it. Which of the three it is says whether waiting helps.
-	ErrUnavailable = errs.Unavailable
+	ErrUnavailable = errs.ErrUnavailable
 	// ErrUnreachable says that fewer masters than a quorum answered in time. The chain has
 	// the [node.Error] of each master that failed. Trying again may help.
-	ErrUnreachable = errs.Unreachable
+	ErrUnreachable = errs.ErrUnreachable
 	// ErrRefused says that masters answered and will not vote, so many that no quorum is left.
 	// Waiting does not change that: for example, the lock's name is a key of another type, the user
 	// lacks a right, or the masters' memory is full.
-	ErrRefused = errs.Refused
+	ErrRefused = errs.ErrRefused
 
 	// ErrRecovering says that too many masters are in quarantine: they may not vote yet,
 	// after a restart, a flush or a jump of their clock, or before their first use. The
 	// quarantine ends by itself. RetryAfter of the [RoundError] says when, if that is known.
-	ErrRecovering = errs.Recovering
+	ErrRecovering = errs.ErrRecovering
 
 	// ErrNeedsInit says that a majority of the masters has no record, and that no client saw
 	// them vote lately. The masters are new, or lost their data. Only an operator knows
 	// whether this list is the right one. The error text says what to run: see [Init].
 	// ErrNeedsInit wraps [ErrRefused].
-	ErrNeedsInit = errs.NeedsInit
+	ErrNeedsInit = errs.ErrNeedsInit
 
 	// ErrNotReentrant says that the caller holds the lock itself: the context of the call
 	// carries a live lease of the same lock, and the lock has no [WithReentry]. To wait would
 	// be to wait for ever. No master was asked. The error does not wrap ErrHeld.
-	ErrNotReentrant = errs.NotReentrant
+	ErrNotReentrant = errs.ErrNotReentrant
 
 	// ErrLost says that the lease ended before it was unlocked. Its validity is over, or a
 	// quorum of its votes is gone, or this host's clock jumped. Another holder may have the
 	// lock.
-	ErrLost = errs.Lost
+	ErrLost = errs.ErrLost
 	// ErrReleased says that the lease was unlocked before.
-	ErrReleased = errs.Released
+	ErrReleased = errs.ErrReleased
 	// ErrUnconfirmed says that no quorum confirmed a release in time. The lease has ended. The
 	// client sends the release again until the master acknowledges it or the TTL is over.
-	ErrUnconfirmed = errs.Unconfirmed
+	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrNotHolder says that ForceUnlock was told of a holder that does not hold the lock.
-	ErrNotHolder = errs.NotHolder
+	ErrNotHolder = errs.ErrNotHolder
 	// ErrClosed says that the client was closed, or that its Shutdown has begun.
-	ErrClosed = errs.Closed
+	ErrClosed = errs.ErrClosed
 	// ErrConfig says that the caller must change the program or its settings: an option, a
 	// name or a list of masters cannot work, or a context, a function or a value that Open,
 	// New or a Client makes is nil or zero.
-	ErrConfig = errs.Config
+	ErrConfig = errs.ErrConfig
 )
 
 // ErrUnfinished says that a change of masters was begun and is not finished. The error text
 // says which change it is, and what to do.
-var ErrUnfinished = errs.Unfinished
+var ErrUnfinished = errs.ErrUnfinished
 
 var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
 

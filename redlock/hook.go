@@ -8,8 +8,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/masters"
-	"github.com/redlock-go/redlock/internal/membership"
-	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
@@ -44,14 +42,7 @@ func mastersOf(opts []Option) (masters.Settings, error) {
 	if err != nil {
 		return masters.Settings{}, err
 	}
-	return masters.Settings{
-		Namespace: s.namespace, Clock: s.clock, Drift: s.drift, NodeTimeout: s.nodeTimeout, Node: s.node, NoRecovery: s.noRecovery,
-		Rand: s.rand64, CheckCount: s.checkCount,
-		Terms: func(nodes []node.Node) (*membership.Terms, error) {
-			e, err := newEpoch(nodes, &s)
-			return e.terms, err
-		},
-	}, nil
+	return *s.ofMasters(), nil
 }
 
 // voterNames is hook.Voters.

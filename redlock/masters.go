@@ -9,6 +9,14 @@ import (
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
+// ofMasters are the settings that say which masters there are.
+func (s *settings) ofMasters() *masters.Settings {
+	return &masters.Settings{
+		Namespace: s.namespace, Clock: s.clock, Drift: s.drift, NodeTimeout: s.nodeTimeout, Node: s.node,
+		MaxTTL: s.maxTTL, Fixed: s.fixedMasters, NoRecovery: s.noRecovery, Rand: s.rand64, CheckCount: s.checkCount,
+	}
+}
+
 // keeps is what the client's keeper works with, and whom it tells.
 func (c *Client) keeps() masters.KeeperConfig {
 	rounds := uint64(0) // at the last look

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package errs has the errors of package redlock that packages below it return too. Package redlock gives each of them its public name,
-// as the same value, so that errors.Is finds it whoever returned it. What each one means is said there.
+// Package errs has the errors that package redlock gives its users, for the rooms below it. What each of them means stands there, in
+// redlock/errors.go: redlock.ErrLost is errs.ErrLost, and so on.
 package errs
 
 import (
@@ -13,33 +13,31 @@ import (
 	"github.com/hashicorp/go-multierror"
 )
 
-//lint:file-ignore ST1012 the package's name says that they are errors
-
 var (
-	Held               = errors.New("redlock: held by another")
-	Unavailable        = errors.New("redlock: unavailable")
-	Unreachable  error = &unavailable{"redlock: no quorum of masters answered"}
-	Refused      error = &unavailable{"redlock: masters refuse to vote"}
-	Recovering   error = &unavailable{"redlock: masters are recovering"}
-	NeedsInit          = fmt.Errorf("%w: the masters need an operator's word", Refused)
-	Unfinished         = errors.New("redlock: a change of masters is unfinished")
-	NotReentrant       = errors.New("redlock: the caller holds the lock already")
-	Lost               = errors.New("redlock: lease lost")
-	Released           = errors.New("redlock: lease released")
-	Unconfirmed        = errors.New("redlock: release not confirmed")
-	NotHolder          = errors.New("redlock: not the holder")
-	Closed             = errors.New("redlock: client closed")
-	Config             = errors.New("redlock: bad configuration")
+	ErrHeld               = errors.New("redlock: held by another")
+	ErrUnavailable        = errors.New("redlock: unavailable")
+	ErrUnreachable  error = &unavailable{"redlock: no quorum of masters answered"}
+	ErrRefused      error = &unavailable{"redlock: masters refuse to vote"}
+	ErrRecovering   error = &unavailable{"redlock: masters are recovering"}
+	ErrNeedsInit          = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
+	ErrNotReentrant       = errors.New("redlock: the caller holds the lock already")
+	ErrLost               = errors.New("redlock: lease lost")
+	ErrReleased           = errors.New("redlock: lease released")
+	ErrUnconfirmed        = errors.New("redlock: release not confirmed")
+	ErrNotHolder          = errors.New("redlock: not the holder")
+	ErrClosed             = errors.New("redlock: client closed")
+	ErrConfig             = errors.New("redlock: bad configuration")
+	ErrUnfinished         = errors.New("redlock: a change of masters is unfinished")
 )
 
-// NoAnswer is the error of a master that was asked and has not answered in time. It has no public name.
-var NoAnswer = errors.New("no answer in time")
-
-// unavailable is an error that is Unavailable.
+// unavailable is an error that is ErrUnavailable.
 type unavailable struct{ text string }
 
 func (e *unavailable) Error() string        { return e.text }
-func (e *unavailable) Is(target error) bool { return target == Unavailable }
+func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
+
+// NoAnswer is the error of a master that was asked and has not answered in time. It has no public name.
+var NoAnswer = errors.New("no answer in time")
 
 // Collect returns an empty list of errors whose text is one line. The text of multierror has line
 // breaks and tabs, which do not fit into a log line.

@@ -219,14 +219,14 @@ func (b *Board) Ready() error {
 			failed.Errors = append(failed.Errors, &node.Error{Node: b.nodes[i].Name(), Err: err})
 		}
 	}
-	kind := errs.Unreachable
+	kind := errs.ErrUnreachable
 	switch votes, need := in[event.MasterVotes], b.need; {
 	case votes >= need:
 		return nil
 	case votes+in[event.MasterRecovers] >= need:
-		kind = errs.Recovering
+		kind = errs.ErrRecovering
 	case votes+in[event.MasterRecovers]+in[event.MasterRefuses] >= need:
-		kind = errs.Refused
+		kind = errs.ErrRefused
 	}
 	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[event.MasterVotes], len(b.states), b.need, failed)
 }

@@ -39,7 +39,7 @@ func (w *MayNotVote) After() (d time.Duration, known bool) {
 func (w *MayNotVote) Unwrap() []error {
 	var wrapped []error
 	if !w.Final && !w.minor {
-		wrapped = append(wrapped, errs.Recovering)
+		wrapped = append(wrapped, errs.ErrRecovering)
 	}
 	if w.err != nil {
 		wrapped = append(wrapped, w.err)
@@ -47,7 +47,7 @@ func (w *MayNotVote) Unwrap() []error {
 	return wrapped
 }
 
-// Minor is the error where the caller does not wait for this master: it is no errs.Recovering.
+// Minor is the error where the caller does not wait for this master: it is no errs.ErrRecovering.
 func (w *MayNotVote) Minor() error {
 	minor := *w
 	minor.minor = true
@@ -118,7 +118,7 @@ func (k *Keeper) refusal(out *Outcome, p int, e membership.Epoch) *MayNotVote {
 		w.text, w.Final = membership.Explain(v, *a), true
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
-		w.err, w.until = errs.Unfinished, k.change+k.cfg.Terms.Wait()
+		w.err, w.until = errs.ErrUnfinished, k.change+k.cfg.Terms.Wait()
 		if w.Final = v.Now > w.until+overdue; w.Final { // its process may have died
 			w.text = membership.Explain(v, *a)
 		}
@@ -151,7 +151,7 @@ func (k *Keeper) hopeless(out *Outcome) error {
 		return nil
 	}
 	if err := out.BadRecord(); err != nil {
-		return fmt.Errorf("%w: %w", errs.Config, err)
+		return fmt.Errorf("%w: %w", errs.ErrConfig, err)
 	}
 	for p := range out.View.Masters {
 		if err := k.epochError(out, p); err != nil {
@@ -159,7 +159,7 @@ func (k *Keeper) hopeless(out *Outcome) error {
 		}
 	}
 	if needsWord(&out.Action) {
-		return fmt.Errorf("%w: %s", errs.NeedsInit, membership.Explain(out.View, out.Action))
+		return fmt.Errorf("%w: %s", errs.ErrNeedsInit, membership.Explain(out.View, out.Action))
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/node"
@@ -34,7 +33,7 @@ func (k *Keeper) Open(ctx context.Context) error {
 			seen = a.up
 			out, err := k.look(ctx)
 			switch {
-			case errors.Is(err, errs.NeedsInit) && ctx.Err() == nil && twice.GoOn(k.cfg.Clock.Elapsed(), k.cfg.Terms.MaxTTL):
+			case errors.Is(err, errs.ErrNeedsInit) && ctx.Err() == nil && twice.GoOn(k.cfg.Clock.Elapsed(), k.cfg.Terms.MaxTTL):
 			case err != nil:
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
@@ -66,30 +65,21 @@ type heard struct {
 // answers asks each node for its master's first answer. It returns an error only if waiting cannot
 // cure it.
 func (k *Keeper) answers(ctx context.Context) (heard, error) {
-	why := make([]error, len(k.cfg.Nodes))
-	var g errgroup.Group
-	for i, n := range k.cfg.Nodes {
-		g.Go(func() error {
-			why[i] = n.Ready(ctx)
-			return nil
-		})
-	}
-	_ = g.Wait()
 	a := heard{errs: errs.Collect()}
-	never, kind := 0, errs.Refused
-	for i, err := range why {
+	never, kind := 0, errs.ErrRefused
+	for i, err := range Ready(ctx, k.cfg.Nodes) {
 		switch {
 		case err == nil:
 			a.up |= 1 << i
 			a.count++
 			continue
 		case errors.Is(err, ErrSame):
-			return a, fmt.Errorf("%w: %w", errs.Config, err) // the list has one master twice
+			return a, fmt.Errorf("%w: %w", errs.ErrConfig, err) // the list has one master twice
 		case !unusable(k.cfg.Nodes[i], err):
 		case errors.Is(err, node.ErrDenied):
 			never++
 		default:
-			never, kind = never+1, errs.Config
+			never, kind = never+1, errs.ErrConfig
 		}
 		a.errs = multierror.Append(a.errs, err)
 	}
@@ -119,5 +109,5 @@ func (k *Keeper) gaveUp(ctx context.Context, a heard) error {
 		return fmt.Errorf("redlock: opening was given up: %w", errs.OfContext(ctx))
 	}
 	return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
-		errs.Unreachable, a.count, len(k.cfg.Nodes), k.cfg.Need, errs.OfContext(ctx), a.errs)
+		errs.ErrUnreachable, a.count, len(k.cfg.Nodes), k.cfg.Need, errs.OfContext(ctx), a.errs)
 }

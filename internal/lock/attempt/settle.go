@@ -23,7 +23,7 @@ import (
 // ignored.
 //
 // Readers of one lock raise the counters at the same time, so another reader's token may pass
-// this one. The attempt is lost then, and overtaken is errs.Held.
+// this one. The attempt is lost then, and overtaken is errs.ErrHeld.
 func (a *Attempt) settle() (token int64, stand uint64, v counting.Verdict, overtaken error) {
 	t := a.Call.Tokens()
 	a.t.Tokens.Saw(t.Max)
@@ -43,7 +43,7 @@ func (a *Attempt) settle() (token int64, stand uint64, v counting.Verdict, overt
 	if v == counting.Lost && confirm.Absent() > 0 {
 		// The vote is gone, or another reader's token has passed this one. These
 		// masters have answered, so the error must not call them silent.
-		overtaken = errs.Held
+		overtaken = errs.ErrHeld
 	}
 	confirmed, _, _ := confirm.Sets()
 	confirm.Done()
@@ -70,7 +70,7 @@ func (a *Attempt) settleAtRest(t counting.Tokens) (token int64, stand uint64, v 
 }
 
 // errNoRest is why an attempt with enough votes was not granted a lock with a minimum hold.
-var errNoRest = fmt.Errorf("%w: too few confirmed that the lock rests for its minimum hold", errs.Unreachable)
+var errNoRest = fmt.Errorf("%w: too few confirmed that the lock rests for its minimum hold", errs.ErrUnreachable)
 
 // roundUp is d in whole milliseconds, as the masters get it.
 func roundUp(d time.Duration) time.Duration {

@@ -60,7 +60,7 @@ type Hold struct {
 	Start, Granted time.Duration
 
 	mu      sync.Mutex
-	ended   error // nil while held; then errs.Released, errs.Lost or errs.Closed
+	ended   error // nil while held; then errs.ErrReleased, errs.ErrLost or errs.ErrClosed
 	shares  shares
 	votes   votes
 	extends extends
@@ -121,7 +121,7 @@ func (h *Hold) errAtLocked(now time.Duration) error {
 	case Expired:
 		h.expireLocked(now)
 	case Untrusted:
-		h.endLocked(event.EndClock, fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", errs.Lost, h.Lock.Name))
+		h.endLocked(event.EndClock, fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", errs.ErrLost, h.Lock.Name))
 	}
 	return h.ended
 }
@@ -138,7 +138,7 @@ func (h *Hold) expireLocked(now time.Duration) {
 	if h.Terms.Fixed || h.Terms.tooLong(h.Start, now) {
 		end = event.EndNotRenewed
 	}
-	h.endLocked(end, fmt.Errorf("%w: %q: %s", errs.Lost, h.Lock.Name, text))
+	h.endLocked(end, fmt.Errorf("%w: %q: %s", errs.ErrLost, h.Lock.Name, text))
 }
 
 // endLocked ends the hold and its shares for good. Later calls do not change the cause.
@@ -211,11 +211,11 @@ func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *n
 		silent := h.votes.count()
 		switch h.votes.grant.Extended(start, confirmed, missing, silent) {
 		case Lost:
-			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", errs.Lost,
+			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", errs.ErrLost,
 				h.Lock.Name, h.votes.grant.Left(missing, silent), len(m.Nodes), m.Need)
 			h.endLocked(event.EndVotes, err)
 		case Unconfirmed:
-			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", errs.Unreachable,
+			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", errs.ErrUnreachable,
 				h.Lock.Name, bits.OnesCount64(confirmed), len(m.Nodes), m.Need)
 		}
 	}

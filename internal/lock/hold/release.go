@@ -35,7 +35,7 @@ func (h *Hold) Surrender() bool {
 		return false
 	}
 	h.parting = surrendered
-	h.endLocked(event.EndClosed, errs.Closed)
+	h.endLocked(event.EndClosed, errs.ErrClosed)
 	return true
 }
 
@@ -43,8 +43,8 @@ func (h *Hold) Surrender() bool {
 // that for the votes. was is why the hold ended before, or nil. It returns was, or
 //
 //	nil                   a quorum had the vote and dropped it
-//	errs.Lost          a quorum had no vote any more
-//	errs.Unconfirmed   too few masters answered
+//	errs.ErrLost          a quorum had no vote any more
+//	errs.ErrUnconfirmed   too few masters answered
 //
 // and tells the observers. Whatever it returns, the releases are sent again until the masters acknowledge them or the TTL is over.
 func (h *Hold) Release(ctx context.Context, was error, now time.Duration) error {
@@ -63,7 +63,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	var req protocol.Request // Call copies it, so it stays on the stack
 	set, mayHand := h.parts(&req, was, now)
 	h.r.remove(h)
-	if set == 0 || errors.Is(was, errs.Closed) {
+	if set == 0 || errors.Is(was, errs.ErrClosed) {
 		return was
 	}
 	call := m.Call(m.Need, &req)
@@ -136,9 +136,9 @@ func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call) error {
 	m := h.r.Masters
 	n := len(m.Nodes)
 	if n-absent < m.Need {
-		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", errs.Lost, h.Lock.Name, absent, n)
+		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", errs.ErrLost, h.Lock.Name, absent, n)
 	}
-	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", errs.Unconfirmed, h.Lock.Name, released, n, m.Need)
+	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", errs.ErrUnconfirmed, h.Lock.Name, released, n, m.Need)
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}
@@ -157,7 +157,7 @@ func (h *Hold) GiveAway() (given uint64, err error) {
 	}
 	if n := len(h.shares.list); n != 1 {
 		h.unlock()
-		return 0, fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", errs.Config, h.Lock.Name, n-1)
+		return 0, fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", errs.ErrConfig, h.Lock.Name, n-1)
 	}
 	silent := h.votes.count()
 	// A vote that was put back may be put back once more, by what lies unread on a connection that
@@ -165,9 +165,9 @@ func (h *Hold) GiveAway() (given uint64, err error) {
 	given = h.votes.grant.Votes() &^ h.votes.toppedUp
 	if n := bits.OnesCount64(given); n < m.Need {
 		h.unlock()
-		return 0, fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", errs.Unreachable, h.Lock.Name, n, len(m.Nodes), m.Need)
+		return 0, fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", errs.ErrUnreachable, h.Lock.Name, n, len(m.Nodes), m.Need)
 	}
-	h.endLocked(event.EndReleased, errs.Released) // the giver's context ends before anybody can have the voucher
+	h.endLocked(event.EndReleased, errs.ErrReleased) // the giver's context ends before anybody can have the voucher
 	h.shares.drop(h.shares.list[0])
 	others := h.votes.grant.Release(silent) &^ given
 	h.votes.dropAcquire()

@@ -278,7 +278,7 @@ func (r *Renewer) Close() {
 	r.mu.Unlock()
 	r.ticks.Wait()
 	for _, h := range holds {
-		h.end(event.EndClosed, errs.Closed)
+		h.end(event.EndClosed, errs.ErrClosed)
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *Share) Enter(ctx context.Context, inner *Share) error {
 	h.shares.drop(inner)
 	last := len(h.shares.list) == 0 && h.ended == nil
 	if last { // the others were given back meanwhile and left it to this one
-		h.endLocked(event.EndReleased, errs.Released)
+		h.endLocked(event.EndReleased, errs.ErrReleased)
 	}
 	h.unlock()
 	if last {
@@ -128,11 +128,11 @@ func (s *Share) Leave(now time.Duration) (was error, last bool) {
 	defer h.unlock()
 	_ = h.errAtLocked(now)
 	was = h.closedLateLocked(s.ended, now)
-	s.endLocked(errs.Released)
+	s.endLocked(errs.ErrReleased)
 	h.shares.drop(s)
 	last = len(h.shares.list) == 0
 	if last {
-		h.endLocked(event.EndReleased, errs.Released)
+		h.endLocked(event.EndReleased, errs.ErrReleased)
 	}
 	return was, last && h.parting != surrendered
 }
@@ -142,12 +142,12 @@ func (s *Share) Leave(now time.Duration) (was error, last bool) {
 // validity is over. The error is ErrLost too then.
 func (h *Hold) closedLateLocked(was error, now time.Duration) error {
 	switch {
-	case !errors.Is(was, errs.Closed):
+	case !errors.Is(was, errs.ErrClosed):
 		return was
 	case h.parting == surrendered:
-		return fmt.Errorf("%w: %q: Shutdown released it while it was held: %w", errs.Lost, h.Lock.Name, was)
+		return fmt.Errorf("%w: %q: Shutdown released it while it was held: %w", errs.ErrLost, h.Lock.Name, was)
 	case h.votes.grant.Check(now, Margin(h.Terms.TTL), h.r.Masters.Trusted()) != Held:
-		return fmt.Errorf("%w: %q: validity was over before it was unlocked: %w", errs.Lost, h.Lock.Name, was)
+		return fmt.Errorf("%w: %q: validity was over before it was unlocked: %w", errs.ErrLost, h.Lock.Name, was)
 	}
 	return was
 }
