@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/lockerr"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -276,7 +277,7 @@ func idOf(field string) string { return strings.TrimSuffix(field, ":write") }
 // identify fills in the masters, and returns the error of Inspect.
 func (in *Inspection) identify(c *Client, replies []protocol.Reply) error {
 	told, refused := 0, 0
-	errs := collect()
+	errs := lockerr.Collect()
 	for i := range replies {
 		r := &replies[i]
 		m := MasterInspection{Name: c.masters.Nodes[i].Name(), Err: r.Err}
@@ -289,7 +290,7 @@ func (in *Inspection) identify(c *Client, replies []protocol.Reply) error {
 				m.Left = max(m.Left, v.Left)
 			}
 		case r.Err == nil:
-			m.Err = &node.Error{Node: m.Name, Err: errNoAnswer}
+			m.Err = &node.Error{Node: m.Name, Err: lockerr.NoAnswer}
 		case r.Outcome == protocol.Refused:
 			refused++
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/redlock-go/redlock/internal/lock/lockerr"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -40,14 +41,14 @@ func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection
 			return
 		}
 		l := listing{c: c, ctx: ctx, prefix: prefix, seen: make(map[string]struct{})}
-		refused, errs := 0, collect()
+		refused, errs := 0, lockerr.Collect()
 		for i := range c.masters.Nodes {
 			err := l.scan(i, yield)
 			switch {
 			case l.over:
 				return
 			case ctx.Err() != nil:
-				yield(nil, contextError(ctx))
+				yield(nil, lockerr.Of(ctx))
 				return
 			case c.closed.Load():
 				yield(nil, ErrClosed)
@@ -99,7 +100,7 @@ func (l *listing) scan(i int, yield func(*Inspection, error) bool) error {
 		case r.Err != nil:
 			return r.Err
 		default:
-			return &node.Error{Node: c.masters.Nodes[i].Name(), Err: errNoAnswer}
+			return &node.Error{Node: c.masters.Nodes[i].Name(), Err: lockerr.NoAnswer}
 		}
 		if !l.show(r.Listed.Names, yield) {
 			return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/lock/lockerr"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -75,7 +76,7 @@ func (c *Client) answers(ctx context.Context) (answers, error) {
 		})
 	}
 	_ = g.Wait()
-	a := answers{errs: collect()}
+	a := answers{errs: lockerr.Collect()}
 	unusable, kind := 0, ErrRefused
 	for i, err := range errs {
 		switch {
@@ -116,8 +117,8 @@ func behindFailover(n node.Node) bool {
 // openGaveUp is the error of Open when ctx ended.
 func (c *Client) openGaveUp(ctx context.Context, a answers) error {
 	if a.count >= c.masters.Need {
-		return fmt.Errorf("redlock: opening was given up: %w", contextError(ctx))
+		return fmt.Errorf("redlock: opening was given up: %w", lockerr.Of(ctx))
 	}
 	return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
-		ErrUnreachable, a.count, len(c.masters.Nodes), c.masters.Need, contextError(ctx), a.errs)
+		ErrUnreachable, a.count, len(c.masters.Nodes), c.masters.Need, lockerr.Of(ctx), a.errs)
 }

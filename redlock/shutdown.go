@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/lock/holding"
+	"github.com/redlock-go/redlock/internal/lock/lockerr"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -90,7 +91,7 @@ func (c *Client) surrender(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
-	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), contextError(ctx))
+	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), lockerr.Of(ctx))
 	if n := unconfirmed.Load(); n > 0 {
 		err = fmt.Errorf("%w: of %d the masters have not confirmed it: %w", err, n, ErrUnconfirmed)
 	}
@@ -162,14 +163,14 @@ func (b *masterBoard) ready() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var in [event.MasterDown + 1]int
-	errs := collect()
+	errs := lockerr.Collect()
 	for i := range b.states {
 		at := &b.states[i]
 		in[at.state]++
 		if at.state != event.MasterVotes {
 			err := at.err
 			if err == nil {
-				err = errNoAnswer
+				err = lockerr.NoAnswer
 			}
 			errs.Errors = append(errs.Errors, &node.Error{Node: b.c.masters.Nodes[i].Name(), Err: err})
 		}
