@@ -4,113 +4,28 @@ package redlock
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/lock/inspect"
 )
-
-// leastAnnounce bounds how often an announcement is repeated, and how long it lives.
-const leastAnnounce = 100 * time.Millisecond
 
 // announce is hook.Announce.
 func announce(ctx context.Context, l *Lease, since time.Time, value string) (again time.Duration) {
-	again = max(l.h.ls.ttl/3, leastAnnounce)
+	again, lives := inspect.Again(l.h.ls.ttl)
 	if l.Err() == nil {
-		l.h.announce(ctx, since, value, 6*again)
+		l.h.announce(ctx, since, value, lives)
 	}
 	return again
 }
 
-func (h *hold) announce(ctx context.Context, since time.Time, value string, ttl time.Duration) {
-	now := h.c.clock.Elapsed()
-	said := protocol.Announcement{Field: h.l.Field(h.holder), Token: h.token, Since: since, Value: value}
-	q := h.c.masters.Poll(h.c.masters.All, h.c.masters.Need, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder, Announce: said.String(),
-		TTL: ttl, Start: now, Deadline: now + h.c.timeout()})
-	q.Await(ctx, h.c.timeout())
-	q.Done()
+func (h *hold) announce(ctx context.Context, since time.Time, value string, lives time.Duration) {
+	h.c.asker.Announce(ctx, &inspect.Announcement{Lock: h.l, Holder: h.holder, Token: h.token, Since: since, Value: value}, lives)
 }
 
 // retract is hook.Retract.
-func retract(l *Lease) {
-	h, now := l.h, l.h.c.clock.Elapsed()
-	h.c.masters.Poll(h.c.masters.All, 0, &protocol.Request{Kind: protocol.Announce, Lock: h.l, Holder: h.holder,
-		TTL: leastAnnounce, Start: now, Deadline: now + h.ls.ttl}).Done()
-}
-
-// observers are those who want to know when the announcement of a lock changes, by channel.
-type observers struct {
-	c *Client
-
-	mu     sync.Mutex
-	on     map[string][]chan struct{}
-	closed bool
-}
+func retract(l *Lease) { l.h.c.asker.Retract(l.h.l, l.h.holder, l.h.ls.ttl) }
 
 // observe is hook.Observe.
 func observe(c *Client, name string) (changed <-chan struct{}, stop func()) {
-	o, channel, ch := &c.observers, c.namespace.Lock(name, protocol.Plain).Observed(), make(chan struct{}, 1)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed {
-		close(ch)
-		return ch, func() {}
-	}
-	if o.on == nil {
-		o.on = make(map[string][]chan struct{})
-	}
-	o.on[channel] = append(o.on[channel], ch)
-	if len(o.on[channel]) == 1 {
-		for _, n := range c.masters.Nodes {
-			n.Subscribe(channel)
-		}
-	}
-	return ch, func() { o.leave(channel, ch) }
-}
-
-func (o *observers) leave(channel string, ch chan struct{}) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i, other := range o.on[channel] {
-		if other == ch {
-			o.on[channel] = append(o.on[channel][:i:i], o.on[channel][i+1:]...)
-		}
-	}
-	if len(o.on[channel]) > 0 || o.closed {
-		return
-	}
-	delete(o.on, channel)
-	for _, n := range o.c.masters.Nodes {
-		n.Unsubscribe(channel)
-	}
-}
-
-// tell tells the observers of the channel that something may have changed. It says whether the
-// channel is one of theirs.
-func (o *observers) tell(channel string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, ch := range o.on[channel] {
-		if !o.closed {
-			select {
-			case ch <- struct{}{}:
-			default:
-			}
-		}
-	}
-	return len(o.on[channel]) > 0
-}
-
-// close ends all observers.
-func (o *observers) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
-	for _, channel := range slices.Sorted(maps.Keys(o.on)) { // the order of a map would make two simulations of one seed differ
-		for _, ch := range o.on[channel] {
-			close(ch)
-		}
-	}
+	return c.watchers.Watch(name)
 }

@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/inspect"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -41,13 +43,14 @@ type Client struct {
 	endServing context.CancelCauseFunc
 	stats      stats
 
-	keeper    keeper
-	board     masterBoard
-	tells     telling
-	waiting   waiters
-	observers observers
-	intro     introducer
-	instants  instants
+	keeper   keeper
+	board    masterBoard
+	tells    telling
+	waiting  waiters
+	asker    inspect.Asker
+	watchers inspect.Watchers
+	label    inspect.Labeller
+	instants instants
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
@@ -195,7 +198,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.keeper.init(c)
 	c.board.init(c)
 	c.waiting.init(c)
-	c.observers.c, c.intro.c = c, c
+	c.initInspection()
 	for i, n := range nodes {
 		n.Bind(protocol.Binding{
 			Namespace:        s.namespace,
@@ -203,18 +206,18 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Drift:            s.drift,
 			Admit:            func(id protocol.Identity) error { return c.admit(i, id) },
 			Message: func(channel, payload string) {
-				if !c.observers.tell(channel) {
+				if !c.watchers.Tell(channel) {
 					c.waiting.message(i, channel, payload)
 				}
 			},
 			Subscribed: func(channel string) {
-				if !c.observers.tell(channel) {
+				if !c.watchers.Tell(channel) {
 					c.waiting.lookAgain(i)
 				}
 			},
 			Owner: s.owner,
 			Up: func() {
-				c.intro.tell(i)
+				c.label.Tell(i)
 				c.board.connected(i)
 				c.keeper.back(i)
 			},
@@ -228,9 +231,18 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		c.stop()
 		return nil, err
 	}
-	c.intro.begin()
+	c.label.Begin()
 	tell(c.tells.opened, event.Client(c))
 	return c, nil
+}
+
+// initInspection makes the parts of the client that ask who has a lock, and that tell what others are shown of the client.
+func (c *Client) initInspection() {
+	c.asker = inspect.Asker{Masters: &c.masters, Clock: c.clock, Timeout: c.timeout, Namespace: c.namespace, Drift: c.drift, MaxTTL: c.maxTTL,
+		Check: func(name string) error { return cmp.Or(checkName(name), c.checkSlot(name)) }, MayAsk: c.mayAsk, Closed: c.closed.Load}
+	c.watchers.Nodes, c.watchers.Namespace = c.masters.Nodes, c.namespace
+	c.label.Nodes, c.label.Clock, c.label.Client, c.label.Label = c.masters.Nodes, c.clock, c.id, c.owner
+	c.label.Lives, c.label.Jitter = inspect.LabelLives(c.maxTTL), c.jitter
 }
 
 // writes says that master i refuses to write because of err, or that it writes again, if err is nil.
@@ -279,8 +291,8 @@ func (c *Client) stop() bool {
 	close(c.quit)
 	c.renewer.close()
 	c.waiting.close()
-	c.observers.close()
-	c.intro.close()
+	c.watchers.Close()
+	c.label.Close()
 	c.keeper.close()
 	c.board.close()
 	return true

@@ -370,6 +370,9 @@ func (s *settings) check() error {
 	return s.checkLock(&s.lock)
 }
 
+// maxOwner bounds a label, in bytes.
+const maxOwner = 128
+
 // checkOwner says whether Redis takes the label as the name of a connection.
 func checkOwner(label string) error {
 	switch {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package inspect
 
 import (
 	"context"
@@ -16,33 +16,13 @@ import (
 // inspectTogether is how many locks are inspected at once while they are listed.
 const inspectTogether = 32
 
-// Locks iterates over the locks whose names begin with prefix, in no order. With an empty prefix it
-// iterates over all. Each comes with what [Client.Inspect] says about it, and is left out if that is
-// Free. As with Inspect, the result is advice: a lock may change hands while the loop runs. A lock
-// that is taken or given up meanwhile may be listed or not. Locks that are held all the time are
-// listed, each once.
-//
-// Locks asks each master for its keys in small steps (SCAN), one master after the other, and the
-// masters serve others in between. It looks at every key, so use it for people and not in a loop. It
-// keeps the names that it has seen until it ends. Masters that do not answer are left out, as long as
-// the others must know every lock. Else the iteration ends with one error, and a nil Inspection:
-//
-//	ErrUnreachable  too many masters do not answer
-//	ErrRefused      too many masters refuse, because the user lacks the right to SCAN, for example
-//	ErrConfig, ErrClosed, ctx.Err()
-func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection, error] {
+// Locks iterates over the locks whose names begin with prefix, each with what Inspect says about it, and leaves out those that are free. If too many
+// masters do not tell, the iteration ends with an error.
+func (a *Asker) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection, error] {
 	return func(yield func(*Inspection, error) bool) {
-		switch {
-		case c.isZero():
-			yield(nil, errZeroClient)
-			return
-		case ctx == nil:
-			yield(nil, errNilContext)
-			return
-		}
-		l := listing{c: c, ctx: ctx, prefix: prefix, seen: make(map[string]struct{})}
+		l := listing{a: a, ctx: ctx, prefix: prefix, seen: make(map[string]struct{})}
 		refused, errs := 0, lockerr.Collect()
-		for i := range c.masters.Nodes {
+		for i := range a.Masters.Nodes {
 			err := l.scan(i, yield)
 			switch {
 			case l.over:
@@ -50,33 +30,33 @@ func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection
 			case ctx.Err() != nil:
 				yield(nil, lockerr.Of(ctx))
 				return
-			case c.closed.Load():
-				yield(nil, ErrClosed)
+			case a.Closed():
+				yield(nil, lockerr.Closed)
 				return
 			case l.failed != nil:
 				yield(nil, l.failed)
 				return
 			case err != nil:
-				if errors.Is(err, ErrRefused) {
+				if errors.Is(err, lockerr.Refused) {
 					refused++
 				}
 				errs.Errors = append(errs.Errors, err)
 			}
 		}
 		// A lock that is held has votes on a quorum of masters.
-		if n := len(errs.Errors); n >= c.masters.Need {
-			kind := ErrUnreachable
+		if n := len(errs.Errors); n >= a.Masters.Need {
+			kind := lockerr.Unreachable
 			if refused == n {
-				kind = ErrRefused
+				kind = lockerr.Refused
 			}
-			yield(nil, fmt.Errorf("%w: listing locks: %d of %d masters did not tell, and locks may be on them only: %w", kind, n, len(c.masters.Nodes), errs))
+			yield(nil, fmt.Errorf("%w: listing locks: %d of %d masters did not tell, and locks may be on them only: %w", kind, n, len(a.Masters.Nodes), errs))
 		}
 	}
 }
 
 // listing is one iteration over the locks.
 type listing struct {
-	c      *Client
+	a      *Asker
 	ctx    context.Context
 	prefix string
 	seen   map[string]struct{}
@@ -86,21 +66,21 @@ type listing struct {
 
 // scan lists the locks on master i that were not seen before. It returns why the master does not tell.
 func (l *listing) scan(i int, yield func(*Inspection, error) bool) error {
-	c := l.c
+	a := l.a
 	for cursor := "0"; ; {
-		now := c.clock.Elapsed()
-		q := c.masters.Poll(1<<i, 0, &protocol.Request{Kind: protocol.ListLocks, Cursor: cursor, Prefix: l.prefix, Start: now, Deadline: now + c.timeout()})
-		q.Await(l.ctx, c.timeout())
+		now := a.Clock.Elapsed()
+		q := a.Masters.Poll(1<<i, 0, &protocol.Request{Kind: protocol.ListLocks, Cursor: cursor, Prefix: l.prefix, Start: now, Deadline: now + a.Timeout()})
+		q.Await(l.ctx, a.Timeout())
 		r := q.Replies()[i]
 		q.Done()
 		switch {
 		case r.Listed != nil:
 		case r.Outcome == protocol.Refused:
-			return fmt.Errorf("%w: %w", ErrRefused, r.Err)
+			return fmt.Errorf("%w: %w", lockerr.Refused, r.Err)
 		case r.Err != nil:
 			return r.Err
 		default:
-			return &node.Error{Node: c.masters.Nodes[i].Name(), Err: lockerr.NoAnswer}
+			return &node.Error{Node: a.Masters.Nodes[i].Name(), Err: lockerr.NoAnswer}
 		}
 		if !l.show(r.Listed.Names, yield) {
 			return nil
@@ -123,8 +103,8 @@ func (l *listing) show(names []string, yield func(*Inspection, error) bool) bool
 				continue
 			}
 			l.seen[name] = struct{}{}
-			if m := l.c.Mutex(name); m.err == nil { // else no client can have taken it
-				asked = append(asked, l.c.inquire(m.l))
+			if l.a.Check(name) == nil { // else no client can have taken it
+				asked = append(asked, l.a.inquire(l.a.Namespace.Lock(name, protocol.Plain)))
 			}
 		}
 		found := make([]*Inspection, 0, len(asked))
@@ -133,7 +113,7 @@ func (l *listing) show(names []string, yield func(*Inspection, error) bool) bool
 			switch {
 			case err == nil && !in.Free:
 				found = append(found, in)
-			case err != nil && !errors.Is(err, ErrRefused): // it became a key of another type
+			case err != nil && !errors.Is(err, lockerr.Refused): // it became a key of another type
 				l.failed = err
 			}
 		}
