@@ -14,9 +14,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/instants"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/inspect"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -50,7 +52,7 @@ type Client struct {
 	asker    inspect.Asker
 	watchers inspect.Watchers
 	label    inspect.Labeller
-	instants instants
+	instants instants.Instants
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
@@ -168,7 +170,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1},
 		id:       s.newID(),
 		quit:     make(chan struct{}),
-		instants: instants{clock: s.clock},
+		instants: instants.Instants{Clock: s.clock},
 	}
 	c.trustedFrom.Store(math.MinInt64)
 	c.serving, c.endServing = context.WithCancelCause(context.Background())
@@ -189,7 +191,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	}
 	c.renewer = newRenewer(c)
 	if s.logger != nil {
-		s.told = append([]event.Observer{logObserver(s.logger)}, s.told...)
+		s.told = append([]event.Observer{logline.Observer(s.logger, func(round error) time.Duration { return failedRound(round).RetryAfter })}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
 	if len(c.tells.voted) > 0 {

@@ -113,7 +113,7 @@ func (l *Lease) ValidUntil() time.Time {
 	}
 	l.h.mu.Lock()
 	defer l.h.mu.Unlock()
-	return l.h.c.instants.at(l.h.grant.Until())
+	return l.h.c.instants.At(l.h.grant.Until())
 }
 
 // Err is nil while the lease is held, and says why it is not any more:
