@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/lazyctx"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
@@ -205,7 +205,7 @@ func LeaseFrom(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil
 	}
-	l, _ := ctx.Value(hook.LeaseKey{}).(*Lease)
+	l, _ := ctx.Value(engine.LeaseKey{}).(*Lease)
 	return l
 }
 
@@ -224,7 +224,7 @@ type leaseContext struct {
 
 func (c *leaseContext) Value(key any) any {
 	switch k := key.(type) {
-	case hook.LeaseKey:
+	case engine.LeaseKey:
 		return c.l
 	case leaseKey:
 		if k == c.l.key() {

@@ -220,7 +220,7 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 	}
 }
 
-// tryAll is hook.TryAll.
+// tryAll is internals.TryAll.
 func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	ms := make([]*Mutex, len(lockers))
 	for i, l := range lockers {

@@ -73,7 +73,7 @@ type lockSettings struct {
 	maxHold     time.Duration // 0: no limit
 	minHold     time.Duration // 0: Unlock frees the lock
 	unfair      bool
-	forOrder    time.Duration // not 0: see hook.ForOrder
+	forOrder    time.Duration // not 0: see internals.ForOrder
 	reentrant   bool
 	patience    time.Duration // how long Lock goes on without a quorum
 }
