@@ -3,6 +3,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -12,10 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/instants"
 	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/hold"
+	"github.com/redlock-go/redlock/internal/lock/inspect"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -40,12 +44,13 @@ type Client struct {
 	endServing context.CancelCauseFunc
 	stats      stats
 
-	keeper    *masters.Keeper
-	tells     telling
-	waiting   waiters
-	observers observers
-	intro     introducer
-	instants  instants
+	keeper   *masters.Keeper
+	tells    telling
+	waiting  waiters
+	asker    inspect.Asker
+	watchers inspect.Watchers
+	label    inspect.Labeller
+	instants instants.Instants
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
@@ -162,7 +167,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1, Clock: s.clock, Drift: s.drift},
 		id:       s.newID(),
 		quit:     make(chan struct{}),
-		instants: instants{clock: s.clock},
+		instants: instants.Instants{Clock: s.clock},
 	}
 	c.masters.Timeout, c.masters.Trusted = c.timeout, c.trusted
 	c.tries.Masters, c.tries.Client = &c.masters, c.id
@@ -184,7 +189,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		}
 	}
 	if s.logger != nil {
-		s.told = append([]event.Observer{logObserver(s.logger)}, s.told...)
+		s.told = append([]event.Observer{logline.Observer(s.logger, func(round error) time.Duration { return failedRound(round).RetryAfter })}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
 	c.keeper = masters.NewKeeper(c.keeps())
@@ -193,7 +198,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		c.masters.Voted = c.tellVoted
 	}
 	c.waiting.init(c)
-	c.observers.c, c.intro.c = c, c
+	c.initInspection()
 	for i, n := range nodes {
 		n.Bind(protocol.Binding{
 			Namespace:        s.namespace,
@@ -201,18 +206,18 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			Drift:            s.drift,
 			Admit:            func(id protocol.Identity) error { return c.keeper.Admit(i, id) },
 			Message: func(channel, payload string) {
-				if !c.observers.tell(channel) {
+				if !c.watchers.Tell(channel) {
 					c.waiting.message(i, channel, payload)
 				}
 			},
 			Subscribed: func(channel string) {
-				if !c.observers.tell(channel) {
+				if !c.watchers.Tell(channel) {
 					c.waiting.lookAgain(i)
 				}
 			},
 			Owner: s.owner,
 			Up: func() {
-				c.intro.tell(i)
+				c.label.Tell(i)
 				c.keeper.Up(i)
 			},
 			Back:    func() { c.keeper.Back(i) },
@@ -225,9 +230,18 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		c.stop()
 		return nil, err
 	}
-	c.intro.begin()
+	c.label.Begin()
 	tell(c.tells.opened, event.Client(c))
 	return c, nil
+}
+
+// initInspection makes the parts of the client that ask who has a lock, and that tell what others are shown of the client.
+func (c *Client) initInspection() {
+	c.asker = inspect.Asker{Masters: &c.masters, Clock: c.clock, Timeout: c.timeout, Namespace: c.namespace, Drift: c.drift, MaxTTL: c.maxTTL,
+		Check: func(name string) error { return cmp.Or(checkName(name), c.checkSlot(name)) }, MayAsk: c.mayAsk, Closed: c.closed.Load}
+	c.watchers.Nodes, c.watchers.Namespace = c.masters.Nodes, c.namespace
+	c.label.Nodes, c.label.Clock, c.label.Client, c.label.Label = c.masters.Nodes, c.clock, c.id, c.owner
+	c.label.Lives, c.label.Jitter = inspect.LabelLives(c.maxTTL), c.jitter
 }
 
 // initRenewer makes the renewer of the client's holds. The Observers are known by then.
@@ -274,8 +288,8 @@ func (c *Client) stop() bool {
 	close(c.quit)
 	c.renewer.Close()
 	c.waiting.close()
-	c.observers.close()
-	c.intro.close()
+	c.watchers.Close()
+	c.label.Close()
 	c.keeper.Close()
 	return true
 }

@@ -184,7 +184,7 @@ func contextError(ctx context.Context) error { return errs.OfContext(ctx) }
 
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
-	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: collect()}
+	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: errs.Collect()}
 	recovering, never := 0, 0 // never: masters that will not vote until somebody acts
 	var waits []time.Duration // of the masters that recover and know how long
 	for i := range replies {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/lock/cluster"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -82,8 +83,8 @@ func checkName(name string) error {
 
 // checkSlot returns why the lock called name cannot be on all masters, or nil.
 func (c *Client) checkSlot(name string) error {
-	if c.cluster && strings.HasPrefix(name, clusterTags) {
-		return fmt.Errorf("%w: lock name %q begins with %q, which is the library's own in a cluster", ErrConfig, name, clusterTags)
+	if c.cluster && strings.HasPrefix(name, cluster.Reserved) {
+		return fmt.Errorf("%w: lock name %q begins with %q, which is the library's own in a cluster", ErrConfig, name, cluster.Reserved)
 	}
 	if c.tag == "" || hashTag(name) == c.tag {
 		return nil
@@ -219,7 +220,7 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 	}
 }
 
-// tryAll is hook.TryAll.
+// tryAll is internals.TryAll.
 func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	ms := make([]*Mutex, len(lockers))
 	for i, l := range lockers {
