@@ -106,7 +106,7 @@ func (c *clockSystem) faults(dst []move[clockState], s *clockState, m int) []mov
 	at := &s.masters[m]
 	add := func(step Step, change func(to *clockState, at *clockMaster)) {
 		step.Master = m
-		dst = append(dst, move[clockState]{step, *s})
+		dst = append(dst, move[clockState]{Step: step, To: *s})
 		to := &dst[len(dst)-1].To
 		change(to, &to.masters[m])
 		c.forgetAll(to)
@@ -240,8 +240,8 @@ func (c *clockSystem) forget(s *clockState, id int) {
 	}
 }
 
-// judge says what is wrong with the state after a step.
-func (c *clockSystem) judge(from *clockState, m *move[clockState]) string {
+// Judge says what is wrong with the state after a step.
+func (c *clockSystem) Judge(from *clockState, m *move[clockState]) string {
 	s := &m.To
 	for id := range c.ids() {
 		for n := range c.members(id) {

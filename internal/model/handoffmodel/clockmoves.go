@@ -4,9 +4,9 @@ package handoffmodel
 
 import "time"
 
-// next lists every step that is possible in s. A message that is sent may be read in any later state, or never; an op
+// Next lists every step that is possible in s. A message that is sent may be read in any later state, or never; an op
 // likewise. So loss and delay need no steps of their own.
-func (c *clockSystem) next(dst []move[clockState], s *clockState) []move[clockState] {
+func (c *clockSystem) Next(dst []move[clockState], s *clockState) []move[clockState] {
 	for id := range c.ids() {
 		dst = c.decide(dst, s, id)
 		if s.stages[id] == idle {
@@ -25,7 +25,7 @@ func (c *clockSystem) next(dst []move[clockState], s *clockState) []move[clockSt
 		dst = c.beats(dst, s, m)
 		dst = c.faults(dst, s, m)
 	}
-	return append(dst, move[clockState]{Step{Kind: Tick}, c.tick(*s)})
+	return append(dst, move[clockState]{Step: Step{Kind: Tick}, To: c.tick(*s)})
 }
 
 func (c *clockSystem) named(id int) Attempted {
@@ -35,7 +35,7 @@ func (c *clockSystem) named(id int) Attempted {
 // add appends the step and what change makes of s, in the smallest form.
 func (c *clockSystem) add(dst []move[clockState], s *clockState, step Step, id int, change func(to *clockState)) []move[clockState] {
 	step.Attempt = c.named(id)
-	dst = append(dst, move[clockState]{step, *s})
+	dst = append(dst, move[clockState]{Step: step, To: *s})
 	to := &dst[len(dst)-1].To
 	change(to)
 	c.forget(to, id)

@@ -158,4 +158,4 @@ var weights = [kinds]int{
 	Fix: 8, Look: 4, Confirm: 16, Grant: 16, Raise: 1, Vanish: 1, Learn: 8,
 }
 
-func (s Step) weight() int { return weights[s.Kind] }
+func (s *Step) weight() int { return weights[s.Kind] }

@@ -2,8 +2,8 @@
 
 package handoffmodel
 
-// next lists every step that is possible in s. Ops and messages may come in any later state, or never.
-func (t *tokenSystem) next(dst []move[tokenState], s *tokenState) []move[tokenState] {
+// Next lists every step that is possible in s. Ops and messages may come in any later state, or never.
+func (t *tokenSystem) Next(dst []move[tokenState], s *tokenState) []move[tokenState] {
 	for a := range t.Attempts {
 		dst = t.decide(dst, s, a)
 		if s.attempts[a].stage == unborn {
@@ -26,7 +26,7 @@ func (t *tokenSystem) next(dst []move[tokenState], s *tokenState) []move[tokenSt
 // add appends the step of attempt a on master n and what change makes of s.
 func (t *tokenSystem) add(dst []move[tokenState], s *tokenState, step Step, a, n int, change func(me *tokenAttempt, at *tokenMaster)) []move[tokenState] {
 	step.Attempt, step.Master = Attempted{Client: a}, n
-	dst = append(dst, move[tokenState]{step, *s})
+	dst = append(dst, move[tokenState]{Step: step, To: *s})
 	to := &dst[len(dst)-1].To
 	change(&to.attempts[a], &to.masters[n])
 	return dst

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/model/tokenmodel"
 )
 
@@ -139,11 +140,11 @@ func (w *Tokens) validate() error {
 }
 
 // Check visits every reachable state: see Clocks.Check.
-func (w Tokens) Check() (Result, error) {
+func (w Tokens) Check() (explore.Result, error) {
 	if err := w.validate(); err != nil {
-		return Result{}, err
+		return explore.Result{}, err
 	}
-	return check(newTokenSystem(w), w.MaxStates)
+	return explore.Check(newTokenSystem(w), w.MaxStates)
 }
 
 // Walk makes one random run, the same for the same seed.
@@ -161,7 +162,7 @@ func (w Tokens) Run(t Trace) error {
 		return err
 	}
 	sys := newTokenSystem(w)
-	return run(sys, sys.starts()[0], t)
+	return explore.Run(sys, sys.Starts()[0], t.Steps)
 }
 
 // tokenSystem makes a Tokens world a system.
@@ -172,7 +173,7 @@ type tokenSystem struct {
 }
 
 func newTokenSystem(w Tokens) *tokenSystem {
-	t := &tokenSystem{Tokens: w, orders: permutations(w.Attempts), floors: w.Floors}
+	t := &tokenSystem{Tokens: w, orders: explore.Permutations(w.Attempts), floors: w.Floors}
 	if len(t.floors) == 0 {
 		t.floors = []int64{0}
 	}
@@ -182,9 +183,9 @@ func newTokenSystem(w Tokens) *tokenSystem {
 	return t
 }
 
-func (t *tokenSystem) starts() []tokenState {
+func (t *tokenSystem) Starts() []tokenState {
 	var all []tokenState
-	for _, counters := range t.Starts {
+	for _, counters := range t.Tokens.Starts {
 		var s tokenState
 		for n, c := range counters {
 			s.masters[n].counter = uint8(c)
@@ -194,15 +195,16 @@ func (t *tokenSystem) starts() []tokenState {
 	return all
 }
 
-func (t *tokenSystem) counters(s *tokenState) []int64 {
-	var all []int64
+// Path has the counters of the start.
+func (t *tokenSystem) Path(start *tokenState, moves []move[tokenState]) Trace {
+	var counters []int64
 	for n := range t.Masters {
-		all = append(all, int64(s.masters[n].counter))
+		counters = append(counters, int64(start.masters[n].counter))
 	}
-	return all
+	return trace(counters, moves)
 }
 
-func (t *tokenSystem) holding(s *tokenState) int {
+func (t *tokenSystem) Holders(s *tokenState) int {
 	n := 0
 	for a := range s.attempts {
 		if s.attempts[a].wasGranted() {
@@ -212,8 +214,8 @@ func (t *tokenSystem) holding(s *tokenState) int {
 	return n
 }
 
-// judge applies the properties to a grant.
-func (t *tokenSystem) judge(from *tokenState, m *move[tokenState]) string {
+// Judge applies the properties to a grant.
+func (t *tokenSystem) Judge(from *tokenState, m *move[tokenState]) string {
 	if m.Step.Kind != Grant {
 		return ""
 	}
@@ -238,7 +240,7 @@ type tokenKey struct {
 	budget   uint16
 }
 
-func (t *tokenSystem) key(s *tokenState) tokenKey {
+func (t *tokenSystem) Key(s *tokenState) tokenKey {
 	var best tokenKey
 	for i, order := range t.orders {
 		k := tokenKey{budget: uint16(s.crashes)<<8 | uint16(s.raises)}

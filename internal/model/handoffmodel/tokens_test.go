@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/model/tokenmodel"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
@@ -117,10 +118,10 @@ func TestTokens_droppedRules_refuted(t *testing.T) {
 			if !errors.As(err, &violation) {
 				return
 			}
-			if err := world.Run(violation.Trace); !errors.As(err, &again) || again.Reason != violation.Reason {
+			if err := world.Run(violation.Path); !errors.As(err, &again) || again.Reason != violation.Reason {
 				t.Errorf("the trace does not lead there again: %v", err)
 			}
-			stopped(t, test.world.Run(violation.Trace))
+			stopped(t, test.world.Run(violation.Path))
 		})
 	}
 }
@@ -194,7 +195,7 @@ func TestTokens_walks_refuteToo(t *testing.T) {
 			continue
 		}
 		t.Logf("%v: walk %d: %s", rule, n, violation.Reason)
-		if err := world.Run(violation.Trace); !errors.As(err, &violation) {
+		if err := world.Run(violation.Path); !errors.As(err, &violation) {
 			t.Errorf("%v: the walk's trace does not lead there again: %v", rule, err)
 		}
 	}
@@ -234,7 +235,7 @@ func TestExplorer_falseProperty_shortestRefutation(t *testing.T) {
 		world := Tokens{Masters: 3, Attempts: 2, Starts: tokenmodel.Spread(3, 0), Properties: []tokenmodel.Property{test.property}}
 		_, err := world.Check()
 		var violation *ViolationError
-		if !errors.As(err, &violation) || len(violation.Trace.Steps) != test.steps {
+		if !errors.As(err, &violation) || len(violation.Path.Steps) != test.steps {
 			t.Errorf("%s: %v, want a refutation in %d steps", test.name, err, test.steps)
 		}
 	}
@@ -259,10 +260,10 @@ func TestExplorer_symmetry_losesNothing(t *testing.T) {
 	}
 }
 
-func raw[S comparable, K comparable](t *testing.T, sys system[S, K], check func() (Result, error)) {
+func raw[S comparable, K comparable](t *testing.T, sys explore.System[S, Step, K, Trace], check func() (explore.Result, error)) {
 	t.Helper()
 	seen, classes := map[S]bool{}, map[K]bool{}
-	queue := sys.starts()
+	queue := sys.Starts()
 	for len(queue) > 0 {
 		s := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
@@ -270,8 +271,8 @@ func raw[S comparable, K comparable](t *testing.T, sys system[S, K], check func(
 			continue
 		}
 		seen[s] = true
-		classes[sys.key(&s)] = true
-		for _, m := range sys.next(nil, &s) {
+		classes[sys.Key(&s)] = true
+		for _, m := range sys.Next(nil, &s) {
 			queue = append(queue, m.To)
 		}
 	}

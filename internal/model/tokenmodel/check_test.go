@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
@@ -126,7 +127,7 @@ func exhausted(t *testing.T, large bool) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if twice := result.Granted[2] + result.Granted[3]; result.States != test.states || twice != test.grants {
+			if twice := result.Holding[2] + result.Holding[3]; result.States != test.states || twice != test.grants {
 				t.Errorf("%d states, %d with two grants, want %d and %d", result.States, twice, test.states, test.grants)
 			}
 		})
@@ -307,7 +308,7 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 		{Masters: 2, Attempts: 2, Starts: Spread(2, 0), Amnesia: 1, VotesMayVanish: true},
 		{Masters: 1, Attempts: 3, Starts: Spread(1, 0), Rule: CompareAndSet},
 	} {
-		x := explorer{model: m, symmetries: permutations(m.Attempts)}
+		x := newSystem(m)
 		classes, raw := map[key]bool{}, map[state]bool{}
 		var queue []state
 		push := func(s state) {
@@ -317,8 +318,8 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 			}
 		}
 		for _, start := range m.Starts {
-			for _, order := range permutations(m.Masters) {
-				push(exchange(m.start(start), order, permutations(m.Attempts)[0]))
+			for _, order := range explore.Permutations(m.Masters) {
+				push(exchange(m.start(start), order, explore.Permutations(m.Attempts)[0]))
 			}
 		}
 		var next []transition
@@ -326,11 +327,11 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 		for len(queue) > 0 {
 			s := queue[0]
 			queue = queue[1:]
-			if k := x.canonical(&s); !classes[k] {
+			if k := x.Key(&s); !classes[k] {
 				classes[k] = true
 				images += len(orbit(m, s))
 			}
-			next = m.next(next[:0], s)
+			next = x.Next(next[:0], &s)
 			for _, to := range next {
 				push(to.To)
 				for n := range to.To.masters {
@@ -351,8 +352,8 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 // orbit returns all images of s.
 func orbit(m Model, s state) map[state]bool {
 	images := map[state]bool{}
-	for _, masters := range permutations(m.Masters) {
-		for _, attempts := range permutations(m.Attempts) {
+	for _, masters := range explore.Permutations(m.Masters) {
+		for _, attempts := range explore.Permutations(m.Attempts) {
 			images[exchange(s, masters, attempts)] = true
 		}
 	}
@@ -401,7 +402,7 @@ func TestCheck_badModel_refused(t *testing.T) {
 		}
 	}
 	good.MaxStates = 100
-	if result, err := good.Check(); !errors.Is(err, ErrTooLarge) {
+	if result, err := good.Check(); !errors.Is(err, explore.ErrTooLarge) {
 		t.Errorf("%+v, %v, want ErrTooLarge", result, err)
 	}
 }

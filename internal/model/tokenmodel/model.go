@@ -141,18 +141,11 @@ func (m Model) validate() error {
 	return nil
 }
 
-func (m Model) quorum() int { return m.Masters/2 + 1 }
+func (m *Model) quorum() int { return m.Masters/2 + 1 }
 
-func (m Model) floors() []int64 {
+func (m *Model) floors() []int64 {
 	if len(m.Floors) == 0 {
 		return []int64{0}
 	}
 	return m.Floors
-}
-
-func (m Model) maxStates() int {
-	if m.MaxStates == 0 {
-		return 4_000_000
-	}
-	return m.MaxStates
 }

@@ -86,13 +86,6 @@ type state struct {
 	crashes  uint8
 }
 
-// transition is one step from a state and the state it leads to. To equals the state it came from when the step is a
-// delivery that changes nothing, such as a late release.
-type transition struct {
-	Step Step
-	To   state
-}
-
 func (m Model) start(counters []int64) state {
 	var s state
 	for n, c := range counters {
@@ -101,9 +94,10 @@ func (m Model) start(counters []int64) state {
 	return s
 }
 
-// next appends every transition possible in s to dst and returns it. A message that is sent may be delivered in any
+// Next appends every transition possible in s to dst and returns it. A message that is sent may be delivered in any
 // later state, or never; so loss and delay need no transitions of their own.
-func (m Model) next(dst []transition, s state) []transition {
+func (y *system) Next(dst []transition, at *state) []transition {
+	m, s := &y.Model, *at
 	for a := range m.Attempts {
 		dst = m.decide(dst, s, a)
 		if s.attempts[a].stage == idle {
@@ -124,12 +118,12 @@ func (m Model) next(dst []transition, s state) []transition {
 }
 
 // decide lists what attempt a may do by itself: start, fix its token, take the grant, end.
-func (m Model) decide(dst []transition, s state, a int) []transition {
+func (m *Model) decide(dst []transition, s state, a int) []transition {
 	add := func(step Step, change func(*attempt)) {
 		step.Attempt = a
 		to := s
 		change(&to.attempts[a])
-		dst = append(dst, transition{step, to})
+		dst = append(dst, transition{Step: step, To: to})
 	}
 	me := &s.attempts[a]
 	switch me.stage {
@@ -163,7 +157,7 @@ func (m Model) decide(dst []transition, s state, a int) []transition {
 // mayCount reports whether the vote of master n can be the largest of the first q votes to arrive, for some order of
 // arrival. Those q votes are all the token depends on; which others had arrived does not matter, because a vote equal
 // to the token counts, one below it may be confirmed and one above it is ignored, whenever it comes.
-func (m Model) mayCount(me *attempt, n int) bool {
+func (m *Model) mayCount(me *attempt, n int) bool {
 	vote := &me.asks[n]
 	if !vote.hasVote() {
 		return false
@@ -183,7 +177,7 @@ func (m Model) mayCount(me *attempt, n int) bool {
 }
 
 // supporters counts the masters that stand for the attempt's token.
-func (m Model) supporters(me *attempt) int {
+func (m *Model) supporters(me *attempt) int {
 	w := 0
 	for n := range m.Masters {
 		if me.asks[n].supports(me.token) {
@@ -204,7 +198,7 @@ func (s *state) largestGranted() uint8 {
 }
 
 // acquire delivers attempt a's acquire to master n. It may come after the attempt has ended (docs/safety.md A13).
-func (m Model) acquire(dst []transition, s state, a, n int) []transition {
+func (m *Model) acquire(dst []transition, s state, a, n int) []transition {
 	at, ask, floor := &s.masters[n], s.attempts[a].asks[n], s.attempts[a].floor
 	free := at.phase == voting && at.owner == 0
 	again := m.Rule == Resent && ask.reply == voted && free
@@ -229,11 +223,11 @@ func (m Model) acquire(dst []transition, s state, a, n int) []transition {
 			known.value = at.counter
 		}
 	}
-	return append(dst, transition{step, to})
+	return append(dst, transition{Step: step, To: to})
 }
 
 // confirm delivers the write-back of attempt a's token to master n, possibly after the attempt has ended.
-func (m Model) confirm(dst []transition, s state, a, n int) []transition {
+func (m *Model) confirm(dst []transition, s state, a, n int) []transition {
 	me, at := &s.attempts[a], &s.masters[n]
 	ask := me.asks[n]
 	if me.token == 0 || ask.supports(me.token) {
@@ -258,11 +252,11 @@ func (m Model) confirm(dst []transition, s state, a, n int) []transition {
 		to.masters[n].counter = max(at.counter, me.token)
 		to.attempts[a].asks[n].confirmed = 1
 	}
-	return append(dst, transition{Step{Kind: Confirm, Attempt: a, Master: n, Value: int64(me.token), OK: held}, to})
+	return append(dst, transition{Step: Step{Kind: Confirm, Attempt: a, Master: n, Value: int64(me.token), OK: held}, To: to})
 }
 
 // release delivers a release of an ended attempt, any number of times. It also stands for the vote's expiry.
-func (m Model) release(dst []transition, s state, a, n int) []transition {
+func (m *Model) release(dst []transition, s state, a, n int) []transition {
 	if !s.attempts[a].ended() {
 		return dst
 	}
@@ -270,20 +264,20 @@ func (m Model) release(dst []transition, s state, a, n int) []transition {
 	if held {
 		to.masters[n].owner = 0
 	}
-	return append(dst, transition{Step{Kind: Release, Attempt: a, Master: n, OK: held}, to})
+	return append(dst, transition{Step: Step{Kind: Release, Attempt: a, Master: n, OK: held}, To: to})
 }
 
-func (m Model) vanish(dst []transition, s state, n int) []transition {
+func (m *Model) vanish(dst []transition, s state, n int) []transition {
 	if !m.VotesMayVanish || s.masters[n].owner == 0 {
 		return dst
 	}
 	to := s
 	to.masters[n].owner = 0
-	return append(dst, transition{Step{Kind: Vanish, Master: n}, to})
+	return append(dst, transition{Step: Step{Kind: Vanish, Master: n}, To: to})
 }
 
 // crash restarts master n with nothing but the knowledge that it is new.
-func (m Model) crash(dst []transition, s state, n int) []transition {
+func (m *Model) crash(dst []transition, s state, n int) []transition {
 	if int(s.crashes) >= m.Amnesia {
 		return dst
 	}
@@ -291,17 +285,17 @@ func (m Model) crash(dst []transition, s state, n int) []transition {
 	to.crashes++
 	// readBy stays: it is the knowledge of whoever read, not of this master.
 	to.masters[n] = master{phase: recoveries[m.Recovery][0], crash: to.crashes, readBy: s.masters[n].readBy}
-	return append(dst, transition{Step{Kind: Crash, Master: n, OK: to.masters[n].phase == voting}, to})
+	return append(dst, transition{Step: Step{Kind: Crash, Master: n, OK: to.masters[n].phase == voting}, To: to})
 }
 
 // recover lists the next moves of a master that is not voting.
-func (m Model) recover(dst []transition, s state, n int) []transition {
+func (m *Model) recover(dst []transition, s state, n int) []transition {
 	at := &s.masters[n]
 	switch {
 	case at.phase == quarantined && (m.VotesMayVanish || !s.countedOn(n)):
 		to := s
 		votes := m.advance(&to, n)
-		return append(dst, transition{Step{Kind: EndQuarantine, Master: n, Value: int64(at.counter), OK: votes}, to})
+		return append(dst, transition{Step: Step{Kind: EndQuarantine, Master: n, Value: int64(at.counter), OK: votes}, To: to})
 	case at.phase == learning:
 		for from := range m.Masters {
 			dst = m.learn(dst, s, n, from)
@@ -322,7 +316,7 @@ func (s *state) countedOn(n int) bool {
 }
 
 // learn reads the counter of one other voting master; the reads of one recovery are separate steps, in any order.
-func (m Model) learn(dst []transition, s state, n, from int) []transition {
+func (m *Model) learn(dst []transition, s state, n, from int) []transition {
 	bit := uint8(1) << s.masters[n].crash
 	readable := s.masters[from].phase == voting || m.Recovery == RelearnFromAnyone
 	if from == n || !readable || s.masters[from].readBy&bit != 0 {
@@ -338,11 +332,11 @@ func (m Model) learn(dst []transition, s state, n, from int) []transition {
 		}
 	}
 	votes := read >= m.quorum() && m.advance(&to, n)
-	return append(dst, transition{Step{Kind: Learn, Master: n, From: from, Value: int64(to.masters[n].counter), OK: votes}, to})
+	return append(dst, transition{Step: Step{Kind: Learn, Master: n, From: from, Value: int64(to.masters[n].counter), OK: votes}, To: to})
 }
 
 // advance moves a recovering master to its next phase and reports whether it votes again.
-func (m Model) advance(s *state, n int) bool {
+func (m *Model) advance(s *state, n int) bool {
 	phases, at := recoveries[m.Recovery], &s.masters[n]
 	at.phase = phases[slices.Index(phases, at.phase)+1]
 	return at.phase == voting

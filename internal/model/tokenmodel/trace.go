@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
 // Kind names a transition.
@@ -125,8 +127,9 @@ func GrantOrder(a Award) string {
 	return ""
 }
 
-// judge applies the model's properties to a step from s.
-func (m Model) judge(s *state, step Step) string {
+// Judge applies the model's properties to a step from s.
+func (y *system) Judge(s *state, t *transition) string {
+	step := &t.Step
 	if step.Kind != Grant {
 		return ""
 	}
@@ -136,7 +139,7 @@ func (m Model) judge(s *state, step Step) string {
 			award.Granted = append(award.Granted, int64(s.attempts[a].token))
 		}
 	}
-	properties := m.Properties
+	properties := y.Properties
 	if len(properties) == 0 {
 		properties = []Property{Unique, RealTime}
 	}
@@ -148,27 +151,6 @@ func (m Model) judge(s *state, step Step) string {
 	return ""
 }
 
-// ViolationError is a counter-example: the last step of Path breaks a property.
-type ViolationError struct {
-	Path   Path
-	Reason string // what the property said
-}
-
-// Error tells the counter-example as a story.
-func (e *ViolationError) Error() string {
-	return fmt.Sprintf("tokenmodel: %s\n%s", e.Reason, e.Path)
-}
-
-// ImpossibleError says that a step of a path is not a transition of the model where it stands.
-type ImpossibleError struct {
-	Index int // of the step in the path
-	Step  Step
-}
-
-func (e *ImpossibleError) Error() string {
-	return fmt.Sprintf("tokenmodel: step %d is impossible here: %v", e.Index+1, e.Step)
-}
-
 // Run follows p through the model. It returns nil, a *ViolationError whose path ends with the first bad grant, an
 // *ImpossibleError for the first step the model does not allow (a reply that differs included), or an error of the model.
 func (m Model) Run(p Path) error {
@@ -176,18 +158,5 @@ func (m Model) Run(p Path) error {
 	if err := m.validate(); err != nil {
 		return err
 	}
-	s := m.start(p.Start)
-	var next []transition
-	for i, step := range p.Steps {
-		next = m.next(next[:0], s)
-		at := slices.IndexFunc(next, func(t transition) bool { return t.Step == step })
-		if at < 0 {
-			return &ImpossibleError{Index: i, Step: step}
-		}
-		if wrong := m.judge(&s, step); wrong != "" {
-			return &ViolationError{Path: Path{p.Start, p.Steps[:i+1]}, Reason: wrong}
-		}
-		s = next[at].To
-	}
-	return nil
+	return explore.Run(newSystem(m), m.start(p.Start), p.Steps)
 }
