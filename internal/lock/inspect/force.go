@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/bits"
@@ -113,6 +114,11 @@ func (a *Asker) force(ctx context.Context, f *force) error {
 		return a.wentOn(ctx, l, holder)
 	}
 	err := fmt.Errorf("%w: forcing %q: %d of the %d masters that have the vote of %s gave it up, %d must", errs.ErrUnconfirmed, l.Name, n, bits.OnesCount64(f.had), holder, f.enough)
+	for i, r := range release.Replies() {
+		if why := cmp.Or(r.Err, bar.Replies()[i].Err); why != nil {
+			err = fmt.Errorf("%w; %w", err, why)
+		}
+	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}
