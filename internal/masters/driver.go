@@ -116,7 +116,7 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 		v.Memory = d.memory
 	}
 	d.memory.Observe(v)
-	out.Action = membership.NextWithout(v, guardsOff())
+	out.Action = membership.Without(guardsOff()).Next(v)
 	d.learn = nil
 	if d.cfg.ReadOnly {
 		return out
