@@ -4,6 +4,7 @@ package handoffmodel
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -167,7 +168,10 @@ func (w Clocks) Walk(seed uint64, steps int) (Trace, error) {
 	if err := w.validate(maxMasters); err != nil {
 		return Trace{}, err
 	}
-	return walk(newClockSystem(w), seed, steps)
+	random := rand.New(rand.NewPCG(seed, 0))
+	sys := newClockSystem(w)
+	starts := sys.Starts()
+	return explore.Walk(sys, random, starts[random.IntN(len(starts))], steps, (*Step).weight)
 }
 
 // Run follows t. It returns nil, a *ViolationError, or an *ImpossibleError for the first step that this world does not
@@ -209,7 +213,12 @@ func (c *clockSystem) Starts() []clockState {
 }
 
 // Path is the moves alone.
-func (*clockSystem) Path(_ *clockState, moves []move[clockState]) Trace { return trace(nil, moves) }
+func (*clockSystem) Path(_ *clockState, moves []move) (t Trace) {
+	for i := range moves {
+		t.Steps = append(t.Steps, moves[i].Step)
+	}
+	return t
+}
 
 // holdsFor is for how many ticks more the attempt has a quorum of votes that count. It holds the lock if it is above 0:
 // nothing that could keep a client from taking it then is worth modelling.

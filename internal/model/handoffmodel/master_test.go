@@ -151,7 +151,7 @@ func (f *follower) step(step Step) {
 
 func (f *follower) try(step Step) bool {
 	moves := f.sys.Next(nil, &f.s)
-	i := slices.IndexFunc(moves, func(m move[clockState]) bool { return m.Step == step })
+	i := slices.IndexFunc(moves, func(m move) bool { return m.Step == step })
 	if i < 0 {
 		return false
 	}

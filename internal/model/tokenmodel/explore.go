@@ -3,7 +3,6 @@
 package tokenmodel
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 
@@ -26,7 +25,7 @@ func (m Model) Check() (explore.Result, error) {
 	if err := m.validate(); err != nil {
 		return explore.Result{}, err
 	}
-	return explore.Check(newSystem(m), cmp.Or(m.MaxStates, 4_000_000))
+	return explore.Check(newSystem(m), m.MaxStates)
 }
 
 // system makes a Model one that can be explored.
@@ -66,64 +65,10 @@ func (y *system) Path(start *state, moves []transition) Path {
 	return p
 }
 
-// key is a state in canonical form: the smallest encoding over all exchanges of masters and of attempts. Nothing in a
-// state or a property depends on which is which, so one of each class is enough.
-type key struct {
-	attempts [maxAttempts]uint32
-	masters  [maxMasters]uint64
-	crashes  uint8
-}
-
-// Key is the smallest encoding of s.
-func (y *system) Key(s *state) key {
-	var best key
-	for i, order := range y.symmetries {
-		k := key{crashes: s.crashes, attempts: encodeAttempts(s, order)}
-		first := slices.Compare(k.attempts[:], best.attempts[:])
-		if i > 0 && first > 0 {
-			continue // most orders end here, before the dearer half of the encoding
-		}
-		k.masters = y.encodeMasters(s, order)
-		if i == 0 || first < 0 || slices.Compare(k.masters[:], best.masters[:]) < 0 {
-			best = k
-		}
-	}
-	return best
-}
-
-// encodeAttempts packs what attempts know beside the masters, in the given order.
-func encodeAttempts(s *state, order []int) (words [maxAttempts]uint32) {
-	for i, a := range order {
-		me := &s.attempts[a]
-		words[i] = uint32(me.token)<<24 | uint32(me.after)<<16 | uint32(me.floor)<<8 | uint32(me.stage)
-	}
-	return words
-}
-
-// encodeMasters packs each master, with what every attempt knows of it, into one word: sorting the words covers all
-// exchanges of masters.
-func (y *system) encodeMasters(s *state, order []int) (words [maxMasters]uint64) {
-	for n := range y.Masters {
-		at := &s.masters[n]
-		owner := uint64(0)
-		word := uint64(at.counter)<<9 | uint64(at.phase)<<7 | uint64(at.crash)<<5 | uint64(at.readBy) // bits 1 to maxAmnesia
-		for i, a := range order {
-			ask := &s.attempts[a].asks[n]
-			word = word<<11 | uint64(ask.value)<<3 | uint64(ask.reply)<<1 | uint64(ask.confirmed)
-			if int(at.owner) == a+1 {
-				owner = uint64(i + 1)
-			}
-		}
-		words[n] = word<<2 | owner
-	}
-	slices.Sort(words[:y.Masters])
-	return words
-}
-
 // weights make a walk meet contended grants. Uniform choice would start all attempts at once, have them refuse each
 // other and end them early: one walk in a hundred would see two grants.
 var weights = [kinds]int{
-	Start: 2, Acquire: 16, Count: 8, Confirm: 16, Grant: 16, End: 2, Release: 16, Vanish: 1, Crash: 1, EndQuarantine: 8, Learn: 8,
+	Start: 2, Acquire: 16, Count: 8, Confirm: 16, Grant: 16, End: 2, Release: 16, Vanish: 1, Crash: 1, EndQuarantine: 8, Learn: 8, Look: 4, Join: 16, Raise: 1,
 }
 
 // weight of a delivery that is refused is 1: it teaches little, but must happen.
@@ -137,17 +82,31 @@ func weight(step *Step) int {
 	return weights[step.Kind]
 }
 
-// walkSteps lets nearly every walk of 5 masters and 3 attempts come to its end: longer ones only repeat late releases.
-const walkSteps = 60
+// weightHanded is the weight where masters grant by themselves and nothing is refused.
+func weightHanded(step *Step) int {
+	switch step.Kind {
+	case Start:
+		return 8
+	case Release:
+		return 12
+	}
+	return weights[step.Kind]
+}
 
-// Walk makes one random run, the same for the same seed: 60 steps, or fewer when the last one breaks a property. It
-// returns the path and in that case a *ViolationError; or an error of the model.
+// walkSteps lets nearly every walk of 5 masters and 3 attempts come to its end: longer ones only repeat late releases.
+const walkSteps, walkHanded = 60, 80
+
+// Walk makes one random run, the same for the same seed: 60 steps, 80 with Handed, or fewer when the last one breaks a
+// property. It returns the path and in that case a *ViolationError; or an error of the model.
 func (m Model) Walk(seed uint64) (Path, error) {
 	if err := m.validate(); err != nil {
 		return Path{}, err
 	}
 	random := rand.New(rand.NewPCG(seed, 0))
 	counters := slices.Clone(m.Starts[random.IntN(len(m.Starts))])
+	if m.Handed {
+		return explore.Walk(newSystem(m), random, m.start(counters), walkHanded, weightHanded)
+	}
 	random.Shuffle(len(counters), func(i, j int) { counters[i], counters[j] = counters[j], counters[i] })
 	return explore.Walk(newSystem(m), random, m.start(counters), walkSteps, weight)
 }

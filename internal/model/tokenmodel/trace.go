@@ -26,6 +26,9 @@ const (
 	Crash                     // the master restarts without its data: OK if it votes at once
 	EndQuarantine             // the master's waiting is over: OK if it votes again, with counter Value
 	Learn                     // the master reads the counter of From: OK if it votes again, with counter Value
+	Look                      // a claim without a token is answered: the counter is Value
+	Join                      // a claim with the token is answered: the counter is Value, OK if the master stands for the token now
+	Raise                     // another lock raises the counter that it shares, to Value
 	kinds
 )
 
@@ -64,6 +67,19 @@ func (s Step) String() string {
 		return fmt.Sprintf("the quarantine of master %d is over%s", master, pick(s.OK, fmt.Sprintf(", it votes from counter %d", s.Value), ""))
 	case Learn:
 		return fmt.Sprintf("master %d reads master %d, its counter is %d%s", master, s.From+1, s.Value, pick(s.OK, ", it votes", ""))
+	}
+	return s.handed(who)
+}
+
+// handed tells the steps of masters that grant by themselves.
+func (s Step) handed(who string) string {
+	switch s.Kind {
+	case Look:
+		return fmt.Sprintf("master %d answers a claim of %s: %d", s.Master+1, who, s.Value)
+	case Join:
+		return fmt.Sprintf("master %d executes the claim of %s with its token, answers %d and %s", s.Master+1, who, s.Value, pick(s.OK, "joins", "does not join"))
+	case Raise:
+		return fmt.Sprintf("another lock raises the counter of master %d to %d", s.Master+1, s.Value)
 	}
 	return fmt.Sprintf("step of unknown kind %d", s.Kind)
 }
