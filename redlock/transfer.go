@@ -4,59 +4,15 @@ package redlock
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math/bits"
-	"strings"
 
 	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
+	vouchers "github.com/redlock-go/redlock/internal/lock/voucher"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
-
-// voucherMark begins every voucher, and says how the rest is to be read.
-const voucherMark = "redlock2."
-
-// voucher is what an adopter must know about a lease that was handed off.
-type voucher struct {
-	Namespace string        `json:"ns,omitempty"`
-	Name      string        `json:"name"`
-	Holder    string        `json:"holder"`
-	Token     int64         `json:"token"`  // the adopter's is larger
-	Voters    []voucherVote `json:"voters"` // the masters whose vote counts
-}
-
-// voucherVote is one master that has the vote of a voucher.
-type voucherVote struct {
-	Master string `json:"m"` // its name
-	State  string `json:"s"` // its record state when the voucher was made
-}
-
-func (t *voucher) String() string {
-	text, _ := json.Marshal(t) // strings and numbers
-	return voucherMark + base64.RawURLEncoding.EncodeToString(text)
-}
-
-func parseVoucher(text string) (*voucher, error) {
-	coded, ok := strings.CutPrefix(text, voucherMark)
-	t := new(voucher)
-	if !ok {
-		return nil, fmt.Errorf("%w: %.40q is no voucher of Lease.Transfer", ErrConfig, text)
-	}
-	plain, err := base64.RawURLEncoding.DecodeString(coded)
-	if err == nil {
-		err = json.Unmarshal(plain, t)
-	}
-	if err == nil && (t.Holder == "" || t.Token <= 0 || t.Token > counting.MaxToken) {
-		err = fmt.Errorf("holder %q, token %d", t.Holder, t.Token)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: the voucher is damaged: %w", ErrConfig, err)
-	}
-	return t, nil
-}
 
 // Transfer ends the lease in this process and returns a voucher, with which another process can have
 // it: see [Client.Adopt]. The lock is not free in between. The adopter gets a fencing token of its own, which is larger:
@@ -95,13 +51,7 @@ func (l *Lease) handoff() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	t := &voucher{Namespace: string(c.namespace), Name: h.Lock.Name, Holder: h.Holder, Token: h.Token}
-	for i, n := range c.masters.Nodes {
-		if votes>>i&1 == 1 {
-			t.Voters = append(t.Voters, voucherVote{n.Name(), n.VotingState()})
-		}
-	}
-	return t.String(), nil
+	return vouchers.Of(c.namespace, h.Lock.Name, h.Holder, h.Token, c.masters.Nodes, votes).String(), nil
 }
 
 // Adopt returns the lease that another process has handed off. It has a fencing token of its own, larger than the giver's
@@ -129,7 +79,7 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	t, err := parseVoucher(voucher)
+	t, err := vouchers.Parse(voucher)
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +87,12 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	if m.err != nil {
 		return nil, m.err
 	}
-	voters, states := c.named(t.Voters)
+	voters, states := t.In(c.masters.Nodes)
 	switch n := bits.OnesCount64(voters); {
 	case t.Namespace != string(c.namespace):
 		return nil, fmt.Errorf("%w: the voucher of %q is of namespace %q, this client has %q", ErrConfig, t.Name, t.Namespace, c.namespace)
 	case n != len(t.Voters) || n < c.masters.Need:
-		return nil, fmt.Errorf("%w: the voucher of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, t.masters(), c.epoch.masters)
+		return nil, fmt.Errorf("%w: the voucher of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, t.Masters(), c.epoch.masters)
 	}
 	if err := c.mayLock(ctx, m.l); err != nil {
 		return nil, err
@@ -180,27 +130,4 @@ func (r *round) notAdopted(end attempt.Lost, voters int) error {
 		return fmt.Errorf("%w: adopting %q: %d of %d masters have no vote for the voucher: it was used before, or its time is over", ErrLost, r.Lock.Name, gone, voters)
 	}
 	return r.why(end, r.c.roundError(r.Lock, r.Call.Replies()))
-}
-
-// named returns the masters that voted, and the record state of each.
-func (c *Client) named(votes []voucherVote) (set uint64, states []string) {
-	states = make([]string, len(c.masters.Nodes))
-	for i, n := range c.masters.Nodes {
-		for _, v := range votes {
-			if n.Name() == v.Master {
-				set |= 1 << i
-				states[i] = v.State
-			}
-		}
-	}
-	return set, states
-}
-
-// masters are the names of the masters that voted.
-func (t *voucher) masters() string {
-	var names []string
-	for _, v := range t.Voters {
-		names = append(names, v.Master)
-	}
-	return strings.Join(names, " ")
 }
