@@ -152,7 +152,7 @@ func (k *keeper) hopeless(out *masters.Outcome) error {
 	}
 	for p := range out.View.Masters {
 		if err := k.epochError(out, p); err != nil {
-			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
+			return fmt.Errorf("%w: %w", ErrRefused, &node.Error{Node: out.View.Masters[p].Name, Err: err})
 		}
 	}
 	if needsWord(&out.Action) {
