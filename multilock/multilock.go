@@ -48,31 +48,41 @@ var inside = redlock.Engine(engine.Key{})
 type Lock struct {
 	named   []redlock.Locker // in the order in which New got them
 	ordered []int            // indices into named, in the order of waiting
+	err     error            // what is wrong with the members; every call returns it
 }
 
-// New returns a lock of all members. It does no I/O. It returns a redlock.ErrConfig if there is no
-// member, if a member is nil, if two members are the same lock (as both sides of one RWMutex
-// are), or if the name or the options of a member cannot work.
-func New(members ...Member) (*Lock, error) {
+// New returns a lock of all members. It does no I/O. The first call reports, as redlock.ErrConfig, that there is no
+// member, that a member is nil, that two members are the same lock (as both sides of one RWMutex
+// are), or that the name or the options of a member cannot work.
+func New(members ...Member) *Lock {
 	l := &Lock{}
+	l.err = l.join(members)
+	return l
+}
+
+// join makes the members those of l, or returns what is wrong with them.
+func (l *Lock) join(members []Member) error {
 	for i, m := range members {
 		switch m := m.(type) {
 		case redlock.Locker:
 			if err := inside.Check(m); err != nil {
-				return nil, fmt.Errorf("multilock member %d: %w", i+1, err)
+				return fmt.Errorf("multilock member %d: %w", i+1, err)
 			}
 			l.named = append(l.named, m)
 		case *Lock:
-			if m.isZero() {
-				return nil, fmt.Errorf("%w: multilock member %d is a nil or zero Lock; make it with New", redlock.ErrConfig, i+1)
+			switch {
+			case m.isZero():
+				return fmt.Errorf("%w: multilock member %d is a nil or zero Lock; make it with New", redlock.ErrConfig, i+1)
+			case m.err != nil:
+				return fmt.Errorf("multilock member %d: %w", i+1, m.err)
 			}
 			l.named = append(l.named, m.named...)
 		default:
-			return nil, fmt.Errorf("%w: multilock member %d is a %T: want a redlock.Locker or a *multilock.Lock", redlock.ErrConfig, i+1, m)
+			return fmt.Errorf("%w: multilock member %d is a %T: want a redlock.Locker or a *multilock.Lock", redlock.ErrConfig, i+1, m)
 		}
 	}
 	if len(l.named) == 0 {
-		return nil, fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
+		return fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
 	}
 	for i := range l.named {
 		l.ordered = append(l.ordered, i)
@@ -83,24 +93,26 @@ func New(members ...Member) (*Lock, error) {
 	for k := range l.ordered[1:] {
 		a, b := l.named[l.ordered[k]], l.named[l.ordered[k+1]]
 		if inside.Key(a) == inside.Key(b) {
-			return nil, fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
+			return fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
 		}
 	}
-	return l, nil
+	return nil
 }
 
-// check returns the error of every call: New did not make l, or ctx is nil. Else it returns nil.
+// check returns the error of every call: New did not make l, or could not, or ctx is nil. Else it returns nil.
 func (l *Lock) check(ctx context.Context) error {
 	switch {
 	case l.isZero():
 		return fmt.Errorf("%w: a nil or zero multilock; make it with New", redlock.ErrConfig)
+	case l.err != nil:
+		return l.err
 	case ctx == nil:
 		return errNilContext
 	}
 	return nil
 }
 
-func (l *Lock) isZero() bool { return l == nil || len(l.named) == 0 }
+func (l *Lock) isZero() bool { return l == nil || l.err == nil && len(l.named) == 0 }
 
 var (
 	errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)

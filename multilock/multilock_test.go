@@ -32,13 +32,6 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-func mustNew(t testing.TB, members ...multilock.Member) *multilock.Lock {
-	t.Helper()
-	l, err := multilock.New(members...)
-	quorumtest.NoErr(t, err)
-	return l
-}
-
 func lock(t testing.TB, l *multilock.Lock) *multilock.Lease {
 	t.Helper()
 	lease, err := l.Lock(t.Context())
@@ -70,17 +63,20 @@ func TestNew_badMembers_refused(t *testing.T) {
 		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil Lock": {noLock}, "nil RWMutex": {noRW}, "nil side": {noRW.RLocker()},
 		"zero Mutex": {&redlock.Mutex{}}, "zero Lock": {&multilock.Lock{}}, "foreign": {foreign{}}, "both sides, one of them as itself": {rw, rw.RLocker()}, "nil behind others": {a, nil},
 		"twice": {a, c.Mutex("a")}, "twice, by another client": {a, same.Mutex("a")}, "twice, not in a row": {a, rw.RLocker(), c.Mutex("a")},
-		"twice, nested": {a, mustNew(t, c.Mutex("b"), mustNew(t, c.Mutex("a")))}, "both sides": {rw.RLocker(), rw.Locker()},
+		"twice, nested": {a, multilock.New(c.Mutex("b"), multilock.New(c.Mutex("a")))}, "both sides": {rw.RLocker(), rw.Locker()},
 		"as a mutex and a side": {c.Mutex("rw"), rw.RLocker()},
 		"bad name":              {a, c.Mutex("")}, "bad option": {a, c.Mutex("b", redlock.WithTTL(time.Microsecond))},
 		"nil option": {c.Mutex("b", nil)}, "bad side": {c.RWMutex("rw", redlock.WithRenewal(-1)).Locker()},
 	} {
-		if l, err := multilock.New(members...); !errors.Is(err, redlock.ErrConfig) || l != nil {
-			t.Errorf("%s: %v, want ErrConfig", name, err)
+		l := multilock.New(members...)
+		for _, err := range []error{second(l.Lock(t.Context())), second(l.TryLock(t.Context())), second(multilock.New(l).Lock(t.Context()))} {
+			if !errors.Is(err, redlock.ErrConfig) {
+				t.Errorf("%s: %v, want ErrConfig", name, err)
+			}
 		}
 	}
 	var none context.Context
-	for _, err := range []error{second(mustNew(t, a).Lock(none)), second(mustNew(t, a).TryLock(none))} {
+	for _, err := range []error{second(multilock.New(a).Lock(none)), second(multilock.New(a).TryLock(none))} {
 		quorumtest.Is(t, err, redlock.ErrConfig)
 	}
 }
@@ -98,7 +94,7 @@ func second[T any](_ T, err error) error { return err }
 func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
-	all := mustNew(t, mine.Mutex("d"), mustNew(t, mine.Mutex("b"), mustNew(t, mine.RWMutex("r").RLocker())),
+	all := multilock.New(mine.Mutex("d"), multilock.New(mine.Mutex("b"), multilock.New(mine.RWMutex("r").RLocker())),
 		other.Mutex("c"), other.RWMutex("w").Locker())
 	for _, name := range []string{"b", "c", "d", "w"} {
 		held := hold(t, other.Mutex(name))
@@ -138,7 +134,7 @@ func TestTryLock_memberHeld_minimumHoldDoesNotCount(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
 	held := hold(t, other.Mutex("b"))
-	both := mustNew(t, c.Mutex("a", redlock.WithMinHold(time.Minute)), c.Mutex("b"))
+	both := multilock.New(c.Mutex("a", redlock.WithMinHold(time.Minute)), c.Mutex("b"))
 	if _, err := both.TryLock(t.Context()); !errors.Is(err, redlock.ErrHeld) {
 		t.Errorf("got %v", err)
 	}
@@ -153,7 +149,7 @@ func TestTryLock_memberHeld_minimumHoldDoesNotCount(t *testing.T) {
 func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
-	all := mustNew(t, mine.Mutex("c"), mine.Mutex("b"), mine.Mutex("a"))
+	all := multilock.New(mine.Mutex("c"), mine.Mutex("b"), mine.Mutex("a"))
 
 	held := hold(t, other.Mutex("b"))
 	why := errors.New("why")
@@ -196,7 +192,7 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 		for i := range k {
 			members = append(members, c.Mutex(fmt.Sprint("lock", i)))
 		}
-		all := mustNew(t, members...)
+		all := multilock.New(members...)
 		unlock(t, lock(t, all)) // all connections are there
 		path.Delay(trip)
 		before, scripts := c.Stats(), masters.Calls(0, "evalsha")
@@ -229,7 +225,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	opts := []redlock.Option{redlock.WithoutRenewal(), redlock.WithReentry()}
 	c, other := masters.Open(opts...), masters.Open(opts...)
-	all := mustNew(t, c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").RLocker())
+	all := multilock.New(c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").RLocker())
 	type key struct{}
 	outer, err := all.Lock(context.WithValue(t.Context(), key{}, "value"))
 	quorumtest.NoErr(t, err)
@@ -281,7 +277,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	renewed := redlock.WithTTL(1500 * time.Millisecond)
 	c, other := masters.Open(renewed), masters.Open(renewed)
-	all := mustNew(t, c.Mutex("a"), other.Mutex("b", redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), c.Mutex("c"))
+	all := multilock.New(c.Mutex("a"), other.Mutex("b", redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), c.Mutex("c"))
 	lost := func(lease *multilock.Lease, others string) {
 		t.Helper()
 		select {
@@ -296,7 +292,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	}
 	lost(lock(t, all), "[ac]") // by time, so the TTL ends b
 
-	all = mustNew(t, c.Mutex("a"), other.Mutex("b"), c.Mutex("c"))
+	all = multilock.New(c.Mutex("a"), other.Mutex("b"), c.Mutex("c"))
 	lease := lock(t, all)
 	voted := func(name string) { // all of them: a vote that is late comes after the DEL else
 		quorumtest.Soon(t, "all have voted", func() bool {
@@ -434,7 +430,7 @@ func TestLock_philosophers_allEat(t *testing.T) {
 		var philosophers []*multilock.Lock
 		for i := range 5 {
 			c := masters.Open()
-			philosophers = append(philosophers, mustNew(t, c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
+			philosophers = append(philosophers, multilock.New(c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
 		}
 		newTable(t, 5).seat(seconds(time.Minute), func(i int) *multilock.Lock { return philosophers[i] })
 		masters.GivenBack("fork*")
@@ -471,9 +467,9 @@ func shuffledOrders(t testing.TB, seed uint64) {
 			}
 		}
 		if n := len(members) / 2; rng.IntN(2) == 0 {
-			members = append(members[:n:n], mustNew(t, members[n:]...))
+			members = append(members[:n:n], multilock.New(members[n:]...))
 		}
-		return mustNew(t, members...)
+		return multilock.New(members...)
 	})
 	masters.GivenBack("fork*")
 	masters.NothingLeft()
@@ -484,7 +480,7 @@ func shuffledOrders(t testing.TB, seed uint64) {
 func TestDo_handsOutItsLease(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
-	all := mustNew(t, c.Mutex("a"), c.RWMutex("b").RLocker())
+	all := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
 	for name, do := range map[string]func(context.Context, func(context.Context) error) error{"Do": all.Do, "TryDo": all.TryDo} {
 		var lease *multilock.Lease
 		outer := c.Mutex("outer")
@@ -520,7 +516,7 @@ func TestDo_handsOutItsLease(t *testing.T) {
 func TestBind_endsWithEither(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
-	lease, err := mustNew(t, c.Mutex("a"), c.Mutex("b")).Lock(t.Context())
+	lease, err := multilock.New(c.Mutex("a"), c.Mutex("b")).Lock(t.Context())
 	quorumtest.NoErr(t, err)
 	parent, cancel := context.WithCancel(t.Context())
 	byCaller, stop := lease.Bind(parent)
@@ -545,12 +541,12 @@ func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
 	c := masters.Open()
 	held, err := c.Mutex("b").Lock(t.Context())
 	quorumtest.NoErr(t, err)
-	all := mustNew(t, c.Mutex("a"), c.Mutex("b"), c.Mutex("c"))
+	all := multilock.New(c.Mutex("a"), c.Mutex("b"), c.Mutex("c"))
 	for _, err := range []error{second(all.Lock(held.Context())), second(all.TryLock(held.Context())), second(all.TryLockFor(held.Context(), time.Minute))} {
 		quorumtest.Is(t, err, redlock.ErrNotReentrant)
 	}
 	masters.GivenBack("a", "c")
-	inner, err := mustNew(t, c.Mutex("a"), c.Mutex("b", redlock.WithReentry())).Lock(held.Context())
+	inner, err := multilock.New(c.Mutex("a"), c.Mutex("b", redlock.WithReentry())).Lock(held.Context())
 	quorumtest.NoErr(t, err)
 	quorumtest.NoErr(t, inner.Unlock(t.Context()))
 	quorumtest.NoErr(t, held.Err())

@@ -95,12 +95,10 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 				"Every": c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") })}}
 	}
 	held := locked(t, c.Mutex("held"))
-	members, err := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
-	noErr(t, err)
+	members := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
 	multi, err := members.Lock(t.Context())
 	noErr(t, err)
-	other, err := multilock.New(c.Mutex("free"))
-	noErr(t, err)
+	other := multilock.New(c.Mutex("free"))
 
 	// A nil context.
 	all(redlock.ErrConfig, everything(c, none)...)
@@ -123,7 +121,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		"multilock.Do": other.Do(t.Context(), nil), "multilock.TryDo": other.TryDo(t.Context(), nil),
 		"Open": second(redlock.Open(t.Context(), ms.urls(), nil)), "New": second(redlock.New(t.Context(), make([]node.Node, 3))),
 		"no URLs": second(redlock.Open(t.Context(), nil)), "Mutex": second(c.Mutex("free", nil).TryLock(t.Context())),
-		"WithClock": second(redlock.Open(t.Context(), ms.urls(), redlock.WithClock(nil))), "multilock.New": second(multilock.New(nil)),
+		"WithClock": second(redlock.Open(t.Context(), ms.urls(), redlock.WithClock(nil))), "multilock.New": second(multilock.New(nil).TryLock(t.Context())),
 		"Init": admin.Init(t.Context(), admin.List{}, nil), "Reconfigure": admin.Reconfigure(t.Context(), admin.List{}, admin.List{}, nil),
 		"CancelReconfigure": admin.Cancel(t.Context(), admin.List{}),
 		"ReadStatus":        second(admin.ReadStatus(t.Context(), admin.List{})), "AwaitVotes": second(admin.AwaitVotes(t.Context(), admin.List{}, nil)),
@@ -134,7 +132,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	// Nil and zero values.
 	for _, zero := range []*redlock.Client{nil, {}} {
 		all(redlock.ErrConfig, everything(zero, t.Context())...)
-		all(redlock.ErrConfig, map[string]error{"multilock.New": second(multilock.New(zero.Mutex("free")))})
+		all(redlock.ErrConfig, map[string]error{"multilock.New": second(multilock.New(zero.Mutex("free")).TryLock(t.Context()))})
 		all(redlock.ErrConfig, map[string]error{"Ready": zero.Ready()})
 		noErr(t, zero.Close())
 		noErr(t, zero.Shutdown(t.Context()))
@@ -144,11 +142,11 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		metrics.New(metrics.Config{}).Observer().Opened(zero)
 	}
 	for _, m := range []*redlock.Mutex{nil, {}} {
-		all(redlock.ErrConfig, ways("Mutex", m, t.Context()), ways("Mutex", m, none), map[string]error{"multilock.New": second(multilock.New(m)), "name": empty(m.Name())})
+		all(redlock.ErrConfig, ways("Mutex", m, t.Context()), ways("Mutex", m, none), map[string]error{"multilock.New": second(multilock.New(m).TryLock(t.Context())), "name": empty(m.Name())})
 	}
 	for _, rw := range []*redlock.RWMutex{nil, {}} {
 		for name, m := range map[string]redlock.Locker{"RWMutex": rw, "Locker": rw.Locker(), "RLocker": rw.RLocker()} {
-			all(redlock.ErrConfig, ways(name, m, t.Context()), map[string]error{"multilock.New": second(multilock.New(m)), "name": empty(m.Name())})
+			all(redlock.ErrConfig, ways(name, m, t.Context()), map[string]error{"multilock.New": second(multilock.New(m).TryLock(t.Context())), "name": empty(m.Name())})
 		}
 		all(redlock.ErrConfig, readWays(rw, t.Context()), map[string]error{"name": empty(rw.Name())})
 	}
@@ -159,7 +157,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		}
 	}
 	for _, l := range []*multilock.Lock{nil, {}} {
-		all(redlock.ErrConfig, multiWays(l, t.Context()), multiWays(l, none), map[string]error{"multilock.New": second(multilock.New(l))})
+		all(redlock.ErrConfig, multiWays(l, t.Context()), multiWays(l, none), map[string]error{"multilock.New": second(multilock.New(l).TryLock(t.Context()))})
 	}
 	for _, l := range []*multilock.Lease{nil, {}} {
 		all(redlock.ErrConfig, multiLeaseWays(l, t.Context()), map[string]error{"Err": l.Err(), "Context": context.Cause(l.Context())})

@@ -27,10 +27,8 @@ type work = func(context.Context) error
 // undertakings are all calls that run a function under a lock, by name.
 func undertakings(t *testing.T, c *redlock.Client) map[string]func(context.Context, work) error {
 	t.Helper()
-	both, err := multilock.New(c.Mutex("a"), c.Mutex("b"))
-	wantErr(t, err, nil)
-	permits, err := semaphore.New(c, "permits", 2)
-	wantErr(t, err, nil)
+	both := multilock.New(c.Mutex("a"), c.Mutex("b"))
+	permits := semaphore.New(c, "permits", 2)
 	m, rw := c.Mutex("x"), c.RWMutex("rw")
 	return map[string]func(context.Context, work) error{
 		"Mutex.Do": m.Do, "Mutex.TryDo": m.TryDo, "RWMutex.Do": rw.Do, "RWMutex.TryDo": rw.TryDo, "RWMutex.RDo": rw.RDo, "RWMutex.TryRDo": rw.TryRDo,
@@ -113,8 +111,7 @@ func TestDo_handsItsLeaseOff_returnsTheFunctionsError(t *testing.T) {
 			ticket, err = redlock.LeaseFrom(ctx).Transfer(context.WithoutCancel(ctx))
 			return err
 		}
-		permits, err := semaphore.New(a.Client.Client, "permits", 1)
-		wantErr(t, err, nil)
+		permits := semaphore.New(a.Client.Client, "permits", 1)
 		for name, do := range map[string]func(context.Context, work) error{"Do": a.Mutex("x").Do, "TryDo": a.Mutex("y").TryDo, "Semaphore.Do": permits.Do} {
 			if err := do(t.Context(), handOff); err != nil {
 				t.Errorf("%s: %v", name, err)

@@ -64,8 +64,7 @@ func slow(c *simtest.Client, d time.Duration) {
 
 func must(t *testing.T, c *simtest.Client, k int, opts ...redlock.LockOption) *Semaphore {
 	t.Helper()
-	s, err := New(c.Client, "db", k, opts...)
-	quorumtest.NoErr(t, err)
+	s := New(c.Client, "db", k, opts...)
 	return s
 }
 
@@ -600,16 +599,22 @@ func TestNew_badInput_errConfig(t *testing.T) {
 			{c, "db", 3, redlock.WithTTL(time.Millisecond), "TTL 1ms"},
 			{c, "db", 3, nil, "a nil option"},
 		} {
-			_, err := New(bad.c, bad.name, bad.k, bad.opt)
+			s := New(bad.c, bad.name, bad.k, bad.opt)
+			_, err := s.Acquire(t.Context())
+			_, tried := s.TryAcquire(t.Context())
+			for _, other := range []error{tried, s.Do(t.Context(), func(context.Context) error { return nil })} {
+				if !errors.Is(other, redlock.ErrConfig) || other.Error() != err.Error() {
+					t.Errorf("%v, and then %v", err, other)
+				}
+			}
 			if !errors.Is(err, redlock.ErrConfig) || !strings.Contains(err.Error(), bad.says) {
 				t.Errorf("%.20q of %d: %v, want %q", bad.name, bad.k, err, bad.says)
 			}
 		}
-		if _, err := New(c, strings.Repeat("x", 512-9), MaxPermits); err != nil {
-			t.Error(err)
-		}
-		s, err := New(c, "db", 3, redlock.WithMaxHold(time.Second), redlock.WithoutRenewal(), redlock.WithMinValidity(time.Second))
+		longest, err := New(c, strings.Repeat("x", 512-9), MaxPermits).TryAcquire(t.Context())
 		quorumtest.NoErr(t, err)
+		quorumtest.NoErr(t, longest.Release(t.Context()))
+		s := New(c, "db", 3, redlock.WithMaxHold(time.Second), redlock.WithoutRenewal(), redlock.WithMinValidity(time.Second))
 		if s.Name() != "db" || s.Permits() != 3 {
 			t.Errorf("%q of %d", s.Name(), s.Permits())
 		}

@@ -36,10 +36,7 @@ func multi(t *testing.T, c *redlock.Client, names ...string) locker {
 	for _, n := range names {
 		members = append(members, c.Mutex(n))
 	}
-	m, err := multilock.New(members...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := multilock.New(members...)
 	return func(ctx context.Context) (unlocker, error) { return m.Lock(ctx) }
 }
 
