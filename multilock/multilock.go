@@ -27,19 +27,6 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// Member is a lock in a multilock: a redlock.Locker (a *redlock.Mutex, a *redlock.RWMutex for
-// writing, or its RLocker), or another *Lock, whose members count one by one. New refuses any
-// other type. Members may belong to different clients.
-type Member interface {
-	Do(ctx context.Context, fn func(ctx context.Context) error) error
-	TryDo(ctx context.Context, fn func(ctx context.Context) error) error
-}
-
-var (
-	_ Member = redlock.Locker(nil)
-	_ Member = (*Lock)(nil)
-)
-
 // inside has the functions of package redlock that are not for its users.
 var inside = redlock.Engine(engine.Key{})
 
@@ -51,38 +38,28 @@ type Lock struct {
 	err     error            // what is wrong with the members; every call returns it
 }
 
-// New returns a lock of all members. It does no I/O. The first call reports, as redlock.ErrConfig, that there is no
+// New returns a lock of all members: Mutexes, RWMutexes for writing, or their sides. They may belong to different clients.
+// New does no I/O. The first call reports, as redlock.ErrConfig, that there is no
 // member, that a member is nil, that two members are the same lock (as both sides of one RWMutex
 // are), or that the name or the options of a member cannot work.
-func New(members ...Member) *Lock {
-	l := &Lock{}
-	l.err = l.join(members)
+func New(members ...redlock.Locker) *Lock {
+	l := &Lock{named: slices.Clone(members)}
+	l.err = l.order()
 	return l
 }
 
-// join makes the members those of l, or returns what is wrong with them.
-func (l *Lock) join(members []Member) error {
-	for i, m := range members {
-		switch m := m.(type) {
-		case redlock.Locker:
-			if err := inside.Check(m); err != nil {
-				return fmt.Errorf("multilock member %d: %w", i+1, err)
-			}
-			l.named = append(l.named, m)
-		case *Lock:
-			switch {
-			case m.isZero():
-				return fmt.Errorf("%w: multilock member %d is a nil or zero Lock; make it with New", redlock.ErrConfig, i+1)
-			case m.err != nil:
-				return fmt.Errorf("multilock member %d: %w", i+1, m.err)
-			}
-			l.named = append(l.named, m.named...)
-		default:
-			return fmt.Errorf("%w: multilock member %d is a %T: want a redlock.Locker or a *multilock.Lock", redlock.ErrConfig, i+1, m)
-		}
-	}
+// order puts the members into the order of waiting, or returns what is wrong with them.
+func (l *Lock) order() error {
 	if len(l.named) == 0 {
 		return fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
+	}
+	for i, m := range l.named {
+		if m == nil {
+			return fmt.Errorf("%w: multilock member %d is nil", redlock.ErrConfig, i+1)
+		}
+		if err := inside.Check(m); err != nil {
+			return fmt.Errorf("multilock member %d: %w", i+1, err)
+		}
 	}
 	for i := range l.named {
 		l.ordered = append(l.ordered, i)

@@ -58,18 +58,17 @@ func TestNew_badMembers_refused(t *testing.T) {
 	a, rw := c.Mutex("a"), c.RWMutex("rw")
 	var noMutex *redlock.Mutex
 	var noRW *redlock.RWMutex
-	var noLock *multilock.Lock
-	for name, members := range map[string][]multilock.Member{
-		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil Lock": {noLock}, "nil RWMutex": {noRW}, "nil side": {noRW.RLocker()},
-		"zero Mutex": {&redlock.Mutex{}}, "zero Lock": {&multilock.Lock{}}, "foreign": {foreign{}}, "both sides, one of them as itself": {rw, rw.RLocker()}, "nil behind others": {a, nil},
+	for name, members := range map[string][]redlock.Locker{
+		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil RWMutex": {noRW}, "nil side": {noRW.RLocker()},
+		"zero Mutex": {&redlock.Mutex{}}, "both sides, one of them as itself": {rw, rw.RLocker()}, "nil behind others": {a, nil},
 		"twice": {a, c.Mutex("a")}, "twice, by another client": {a, same.Mutex("a")}, "twice, not in a row": {a, rw.RLocker(), c.Mutex("a")},
-		"twice, nested": {a, multilock.New(c.Mutex("b"), multilock.New(c.Mutex("a")))}, "both sides": {rw.RLocker(), rw.Locker()},
+		"both sides":            {rw.RLocker(), rw.Locker()},
 		"as a mutex and a side": {c.Mutex("rw"), rw.RLocker()},
 		"bad name":              {a, c.Mutex("")}, "bad option": {a, c.Mutex("b", redlock.WithTTL(time.Microsecond))},
 		"nil option": {c.Mutex("b", nil)}, "bad side": {c.RWMutex("rw", redlock.WithRenewal(-1)).Locker()},
 	} {
 		l := multilock.New(members...)
-		for _, err := range []error{second(l.Lock(t.Context())), second(l.TryLock(t.Context())), second(multilock.New(l).Lock(t.Context()))} {
+		for _, err := range []error{second(l.Lock(t.Context())), second(l.TryLock(t.Context()))} {
 			if !errors.Is(err, redlock.ErrConfig) {
 				t.Errorf("%s: %v, want ErrConfig", name, err)
 			}
@@ -81,20 +80,14 @@ func TestNew_badMembers_refused(t *testing.T) {
 	}
 }
 
-// foreign has the methods of a Member.
-type foreign struct{}
-
-func (foreign) Do(context.Context, func(context.Context) error) error    { return nil }
-func (foreign) TryDo(context.Context, func(context.Context) error) error { return nil }
-
 func second[T any](_ T, err error) error { return err }
 
-// Members may belong to different clients, and may be sides of read-write locks and other multilocks.
+// Members may belong to different clients, and may be sides of read-write locks.
 // If one member cannot be taken, nothing is left of the others, and their holders notice nothing.
 func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
-	all := multilock.New(mine.Mutex("d"), multilock.New(mine.Mutex("b"), multilock.New(mine.RWMutex("r").RLocker())),
+	all := multilock.New(mine.Mutex("d"), mine.Mutex("b"), mine.RWMutex("r").RLocker(),
 		other.Mutex("c"), other.RWMutex("w").Locker())
 	for _, name := range []string{"b", "c", "d", "w"} {
 		held := hold(t, other.Mutex(name))
@@ -188,7 +181,7 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 		masters := quorumtest.Start(t, 5)
 		path := masters.Path()
 		c := path.Open()
-		var members []multilock.Member
+		var members []redlock.Locker
 		for i := range k {
 			members = append(members, c.Mutex(fmt.Sprint("lock", i)))
 		}
@@ -437,8 +430,7 @@ func TestLock_philosophers_allEat(t *testing.T) {
 	})
 }
 
-// Each of sixteen clients takes two to five of eight locks, in any order and any nesting. There is no
-// deadlock.
+// Each of sixteen clients takes two to five of eight locks, in any order. There is no deadlock.
 func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 	needs.Test(t)
 	replay.Each(t, func(t *testing.T, seed uint64) {
@@ -458,16 +450,13 @@ func shuffledOrders(t testing.TB, seed uint64) {
 	}
 	newTable(t, clients).seat(seconds(10*time.Minute), func(i int) *multilock.Lock {
 		rng := sources[i]
-		var members []multilock.Member
+		var members []redlock.Locker
 		for _, k := range rng.Perm(forks)[:2+rng.IntN(4)] {
 			if name := fmt.Sprint("fork", k); k%2 == 0 {
 				members = append(members, open[i].RWMutex(name).Locker())
 			} else {
 				members = append(members, open[i].Mutex(name))
 			}
-		}
-		if n := len(members) / 2; rng.IntN(2) == 0 {
-			members = append(members[:n:n], multilock.New(members[n:]...))
 		}
 		return multilock.New(members...)
 	})

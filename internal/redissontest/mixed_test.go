@@ -32,7 +32,7 @@ func mutex(m redlock.Locker) locker {
 // multi is our lock of several names, in the order in which they are named.
 func multi(t *testing.T, c *redlock.Client, names ...string) locker {
 	t.Helper()
-	var members []multilock.Member
+	var members []redlock.Locker
 	for _, n := range names {
 		members = append(members, c.Mutex(n))
 	}
