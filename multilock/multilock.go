@@ -284,15 +284,17 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	return lease.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait. If TryLock fails, fn does not run, and TryDo returns TryLock's
-// error.
-func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+// TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that another has a member is no error.
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	if fn == nil {
-		return errNilFunc
+		return false, errNilFunc
 	}
 	lease, err := l.TryLock(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return lease.do(ctx, fn)
+	return true, lease.do(ctx, fn)
 }

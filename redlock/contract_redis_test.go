@@ -29,7 +29,7 @@ func ways(name string, m redlock.Locker, ctx context.Context) map[string]error {
 	return map[string]error{
 		name + ".Lock": second(m.Lock(ctx)), name + ".TryLock": second(m.TryLock(ctx)),
 		name + ".TryLockFor": second(m.TryLockFor(ctx, time.Minute)), name + ".TryLockFor at once": second(m.TryLockFor(ctx, 0)),
-		name + ".Do": m.Do(ctx, run), name + ".TryDo": m.TryDo(ctx, run),
+		name + ".Do": m.Do(ctx, run), name + ".TryDo": done(m.TryDo(ctx, run)),
 	}
 }
 
@@ -38,7 +38,7 @@ func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
 	run := func(context.Context) error { return errors.New("fn ran") }
 	return map[string]error{
 		"RWMutex.RLock": second(rw.RLock(ctx)), "RWMutex.TryRLock": second(rw.TryRLock(ctx)),
-		"RWMutex.TryRLockFor": second(rw.TryRLockFor(ctx, time.Minute)), "RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": rw.TryRDo(ctx, run),
+		"RWMutex.TryRLockFor": second(rw.TryRLockFor(ctx, time.Minute)), "RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": done(rw.TryRDo(ctx, run)),
 	}
 }
 
@@ -47,7 +47,7 @@ func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
 	run := func(context.Context) error { return errors.New("fn ran") }
 	return map[string]error{
 		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)), "multilock.TryLockFor": second(l.TryLockFor(ctx, time.Minute)),
-		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": l.TryDo(ctx, run),
+		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": done(l.TryDo(ctx, run)),
 	}
 }
 
@@ -92,7 +92,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		rw := c.RWMutex("rw")
 		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
 			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free")), "Adopt": second(c.Adopt(ctx, ticket)), "ForceUnlock": c.ForceUnlock(ctx, "free", "nobody"), "Locks": atEnd(c.Locks(ctx, "f")),
-				"Every": c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") })}}
+				"Every": done(c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") }))}}
 	}
 	held := locked(t, c.Mutex("held"))
 	members := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
@@ -117,8 +117,8 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 
 	// Nil functions, options, nodes and members.
 	all(redlock.ErrConfig, map[string]error{
-		"Do": c.Mutex("free").Do(t.Context(), nil), "TryDo": c.Mutex("free").TryDo(t.Context(), nil),
-		"multilock.Do": other.Do(t.Context(), nil), "multilock.TryDo": other.TryDo(t.Context(), nil),
+		"Do": c.Mutex("free").Do(t.Context(), nil), "TryDo": done(c.Mutex("free").TryDo(t.Context(), nil)),
+		"multilock.Do": other.Do(t.Context(), nil), "multilock.TryDo": done(other.TryDo(t.Context(), nil)),
 		"Open": second(redlock.Open(t.Context(), ms.urls(), nil)), "New": second(redlock.New(t.Context(), make([]node.Node, 3))),
 		"no URLs": second(redlock.Open(t.Context(), nil)), "Mutex": second(c.Mutex("free", nil).TryLock(t.Context())),
 		"WithClock": second(redlock.Open(t.Context(), ms.urls(), redlock.WithClock(nil))), "multilock.New": second(multilock.New(nil).TryLock(t.Context())),

@@ -380,15 +380,17 @@ func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) 
 	return p.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait: if there is no free permit, fn does not run, and TryDo returns
-// TryAcquire's error, for instance redlock.ErrHeld.
-func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+// TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that no permit is free is no error.
+func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	if fn == nil {
-		return errNilFunc
+		return false, errNilFunc
 	}
 	p, err := s.TryAcquire(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return p.do(ctx, fn)
+	return true, p.do(ctx, fn)
 }
