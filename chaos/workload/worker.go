@@ -214,11 +214,7 @@ func (w *worker) write(ctx context.Context) {
 func (w *worker) multi(ctx context.Context) {
 	i := w.rand.IntN(len(multiLocks))
 	names := []string{w.spec.Prefix + multiLocks[i], w.spec.Prefix + multiLocks[(i+1)%len(multiLocks)]}
-	both, err := multilock.New(w.c.Mutex(names[0], redlock.WithoutRenewal()), w.c.Mutex(names[1], redlock.WithoutRenewal()))
-	if err != nil {
-		w.err = err
-		return
-	}
+	both := multilock.New(w.c.Mutex(names[0], redlock.WithoutRenewal()), w.c.Mutex(names[1], redlock.WithoutRenewal()))
 	of := func(i int) string { return fmt.Sprintf("%s.%d", w.name, i) }
 	call := history.Now()
 	wait, cancel := context.WithTimeout(ctx, 2*w.spec.TTL)
@@ -265,11 +261,7 @@ func (w *worker) multi(ctx context.Context) {
 // permit takes a permit of a semaphore. In the history it is the lock of its slot. A call without a permit is not recorded, because it is
 // of no slot.
 func (w *worker) permit(ctx context.Context) {
-	s, err := semaphore.New(w.c, w.spec.Prefix+string(Permits), len(slots))
-	if err != nil {
-		w.err = err
-		return
-	}
+	s := semaphore.New(w.c, w.spec.Prefix+string(Permits), len(slots))
 	op := history.Op{Kind: history.KindLock, Client: w.name, Mode: history.Exclusive, Outcome: history.OK, Call: history.Now()}
 	wait, cancel := context.WithTimeout(ctx, 2*w.spec.TTL)
 	p, err := s.Acquire(wait)

@@ -53,10 +53,7 @@ func (k *worker) oncePermit() {
 }
 
 func (k *worker) takePermit(c *redlock.Client, opts []redlock.LockOption) (*semaphore.Permit, error) {
-	s, err := semaphore.New(c, semaphoreName, k.w.cfg.Permits, opts...)
-	if err != nil {
-		return nil, err
-	}
+	s := semaphore.New(c, semaphoreName, k.w.cfg.Permits, opts...)
 	if k.rnd.IntN(4) == 0 {
 		return s.TryAcquire(k.p.ctx)
 	}
