@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/said"
@@ -476,15 +475,6 @@ func TestRun_killedWithItsGuard_commandGone(t *testing.T) {
 	if _, gone := p.rest(); gone.Sub(killed) > 5*time.Second {
 		t.Errorf("gone after %v", gone.Sub(killed))
 	}
-}
-
-// noFiles takes from a process the right to open files, and returns a function that gives it back.
-func noFiles(t testing.TB, pid int) (again func()) {
-	t.Helper()
-	needs.Linux(t, "sets a limit of another process")
-	var was unix.Rlimit
-	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: 1 << 10}, &was))
-	return func() { must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &was, nil)) }
 }
 
 // A host that has no process left for a second guard: the command goes on, and whoever reads the log knows.
