@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/internal/stall"
