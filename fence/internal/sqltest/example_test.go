@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package fencesql_test
+package sqltest
 
 import (
 	"context"

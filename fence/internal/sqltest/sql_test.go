@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package fencesql
+package sqltest
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/redlock-go/redlock/fence"
+	"github.com/redlock-go/redlock/fence/fencesql"
 	"github.com/redlock-go/redlock/fence/internal/fencetest"
 )
 
@@ -44,11 +45,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func table(t *testing.T) *Fence { return newFence(t, Config{Dialect: SQLite}) }
+func table(t *testing.T) *fencesql.Fence {
+	return newFence(t, fencesql.Config{Dialect: fencesql.SQLite})
+}
 
-func newFence(t *testing.T, cfg Config) *Fence {
+func newFence(t *testing.T, cfg fencesql.Config) *fencesql.Fence {
 	t.Helper()
-	f, err := New(cfg)
+	f, err := fencesql.New(cfg)
 	must(t, err)
 	return f
 }
@@ -68,11 +71,11 @@ func inTx(ctx context.Context, db *sql.DB, steps ...func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-func present(t *testing.T, db *sql.DB, f *Fence, resource string, token int64) error {
+func present(t *testing.T, db *sql.DB, f *fencesql.Fence, resource string, token int64) error {
 	return inTx(t.Context(), db, func(tx *sql.Tx) error { return f.Present(t.Context(), tx, resource, token) })
 }
 
-func check(t *testing.T, db *sql.DB, f *Fence, resource string, token int64) error {
+func check(t *testing.T, db *sql.DB, f *fencesql.Fence, resource string, token int64) error {
 	return inTx(t.Context(), db, func(tx *sql.Tx) error { return f.Check(t.Context(), tx, resource, token) })
 }
 
@@ -144,7 +147,7 @@ func TestCheck_afterPresent_byWhoWasSeen(t *testing.T) {
 
 // A column beside the data works without an insert, though the table has columns without defaults.
 func TestPresent_columnOfTheResource_rowKept(t *testing.T) {
-	db, f := open(t), newFence(t, Config{Dialect: SQLite, Table: "account", Key: "id"})
+	db, f := open(t), newFence(t, fencesql.Config{Dialect: fencesql.SQLite, Table: "account", Key: "id"})
 	_, err := db.Exec("INSERT INTO account (id, owner, balance) VALUES ('a', 'Ann', '100')")
 	must(t, err)
 	must(t, present(t, db, f, "a", 6))
@@ -173,35 +176,22 @@ func TestPresent_contextDone_error(t *testing.T) {
 	}
 }
 
-func TestNew_badConfig_namedInTheError(t *testing.T) {
-	for want, cfg := range map[string]Config{
-		`Config.Dialect 0`:                 {},
-		`Config.Dialect 4`:                 {Dialect: 4},
-		`Config.Table "fence; DROP TABLE"`: {Dialect: SQLite, Table: "fence; DROP TABLE"},
-		`Config.Table "a.b"`:               {Dialect: SQLite, Table: "a.b"},
-		`Config.Key "1a"`:                  {Dialect: SQLite, Key: "1a"},
-		`Config.Column "fénce"`:            {Dialect: SQLite, Column: "fénce"},
-		`Config.Column "fence\n"`:          {Dialect: SQLite, Column: "fence\n"},
-		`Config.Column "a?"`:               {Dialect: PostgreSQL, Column: "a?"},
-	} {
-		if f, err := New(cfg); err == nil || f != nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: got %v", cfg, err)
-		}
-	}
-}
-
 func TestPresent_badInput_namedInTheError(t *testing.T) {
 	db, f := open(t), table(t)
 	tx, err := db.Begin()
 	must(t, err)
 	defer tx.Rollback()
-	for _, call := range []func(*Fence, *sql.Tx, string, int64) error{
-		func(f *Fence, tx *sql.Tx, r string, token int64) error { return f.Present(t.Context(), tx, r, token) },
-		func(f *Fence, tx *sql.Tx, r string, token int64) error { return f.Check(t.Context(), tx, r, token) },
+	for _, call := range []func(*fencesql.Fence, *sql.Tx, string, int64) error{
+		func(f *fencesql.Fence, tx *sql.Tx, r string, token int64) error {
+			return f.Present(t.Context(), tx, r, token)
+		},
+		func(f *fencesql.Fence, tx *sql.Tx, r string, token int64) error {
+			return f.Check(t.Context(), tx, r, token)
+		},
 	} {
 		for want, got := range map[string]error{
 			"nil transaction":      call(f, nil, "account", 5),
-			"not made by New":      call(&Fence{}, tx, "account", 5),
+			"not made by New":      call(&fencesql.Fence{}, tx, "account", 5),
 			"made by New":          call(nil, tx, "account", 5),
 			"empty resource":       call(f, tx, "", 5),
 			"token 0 for":          call(f, tx, "account", 0),
@@ -217,30 +207,6 @@ func TestPresent_badInput_namedInTheError(t *testing.T) {
 	must(t, tx.QueryRow("SELECT COUNT(*) FROM redlock_fence").Scan(&rows))
 	if rows != 0 {
 		t.Errorf("%d rows were written before the input was refused", rows)
-	}
-}
-
-// The statements of the databases that do not run here.
-func TestNew_dialects_statements(t *testing.T) {
-	f := newFence(t, Config{Dialect: PostgreSQL, Table: "t", Key: "k", Column: "c"})
-	want := Fence{
-		raise:   "UPDATE t SET c = $1 WHERE k = $2 AND c <= $3",
-		confirm: "UPDATE t SET c = $1 WHERE k = $2 AND c = $3",
-		insert:  "INSERT INTO t (k, c) VALUES ($1, 0) ON CONFLICT (k) DO NOTHING",
-		seen:    "SELECT c FROM t WHERE k = $1 FOR UPDATE",
-	}
-	if *f != want {
-		t.Errorf("PostgreSQL: %+v", *f)
-	}
-	f = newFence(t, Config{Dialect: MySQL, Table: "TABLE_KEY", Key: "COLUMN", Column: "KEY"}) // names of our own placeholders
-	want = Fence{
-		raise:   "UPDATE TABLE_KEY SET KEY = ? WHERE COLUMN = ? AND KEY <= ?",
-		confirm: "UPDATE TABLE_KEY SET KEY = ? WHERE COLUMN = ? AND KEY = ?",
-		insert:  "INSERT INTO TABLE_KEY (COLUMN, KEY) VALUES (?, 0) ON DUPLICATE KEY UPDATE COLUMN = COLUMN",
-		seen:    "SELECT KEY FROM TABLE_KEY WHERE COLUMN = ? FOR UPDATE",
-	}
-	if *f != want {
-		t.Errorf("MySQL: %+v", *f)
 	}
 }
 
@@ -276,14 +242,14 @@ func TestPresent_concurrentFirstPresenters_largestWins(t *testing.T) {
 
 // Both shapes of the package doc, by holders that really run at the same time: the final value is exactly what was acknowledged.
 func TestFence_concurrentHolders_everyAcknowledgedUpdateKept(t *testing.T) {
-	short := func(ctx context.Context, db *sql.DB, f *Fence, token int64) error {
+	short := func(ctx context.Context, db *sql.DB, f *fencesql.Fence, token int64) error {
 		var value string
 		return inTx(ctx, db,
 			func(tx *sql.Tx) error { return f.Present(ctx, tx, "a", token) },
 			func(tx *sql.Tx) error { return readValue(tx, &value) },
 			func(tx *sql.Tx) error { return writeValue(tx, value+"+") })
 	}
-	long := func(ctx context.Context, db *sql.DB, f *Fence, token int64) error {
+	long := func(ctx context.Context, db *sql.DB, f *fencesql.Fence, token int64) error {
 		var value string
 		err := inTx(ctx, db,
 			func(tx *sql.Tx) error { return f.Present(ctx, tx, "a", token) },
@@ -295,7 +261,7 @@ func TestFence_concurrentHolders_everyAcknowledgedUpdateKept(t *testing.T) {
 			func(tx *sql.Tx) error { return f.Check(ctx, tx, "a", token) },
 			func(tx *sql.Tx) error { return writeValue(tx, value+"+") })
 	}
-	for name, update := range map[string]func(context.Context, *sql.DB, *Fence, int64) error{"short": short, "long": long} {
+	for name, update := range map[string]func(context.Context, *sql.DB, *fencesql.Fence, int64) error{"short": short, "long": long} {
 		t.Run(name, func(t *testing.T) {
 			db, f := openRegister(t), table(t)
 			const holders, updates = 4, 25
@@ -351,11 +317,11 @@ func writeValue(e interface {
 	return err
 }
 
-// register is a row of SQLite, each step a transaction of its own.
+// register is a row of fencesql.SQLite, each step a transaction of its own.
 type register struct {
 	t  *testing.T
 	db *sql.DB
-	f  *Fence
+	f  *fencesql.Fence
 	// The fence's resource; a new one makes the register fresh without a new database.
 	name string
 }
