@@ -3,10 +3,8 @@ module github.com/redlock-go/redlock/redlockotel
 
 go 1.25.0
 
-replace github.com/redlock-go/redlock => ..
-
 require (
-	github.com/redlock-go/redlock v0.0.0
+	github.com/redlock-go/redlock v0.1.0
 	go.opentelemetry.io/otel v1.38.0
 	go.opentelemetry.io/otel/sdk v1.38.0
 	go.opentelemetry.io/otel/trace v1.38.0
