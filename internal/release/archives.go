@@ -19,8 +19,10 @@ import (
 	"github.com/redlock-go/redlock/internal/release/proxy"
 )
 
+type platform struct{ os, arch string }
+
 // platforms are those that the command is built for.
-var platforms = []struct{ os, arch string }{
+var platforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
