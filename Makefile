@@ -10,7 +10,7 @@ GO   ?= go
 GATE := $(GO) run ./internal/gate
 TOOL := GOWORK=off $(GO) tool -modfile=.ci/tools/go.mod
 
-.PHONY: test ci flaky hunt soak lint bench bench-check mutation setup
+.PHONY: test ci flaky hunt soak lint bench bench-check mutation release setup
 
 test: setup
 	$(GATE) test
@@ -58,6 +58,11 @@ bench-check: setup
 mutation: setup
 	$(GO) run ./internal/mutation -go "$(GO)" -seed $(or $(SEED),0) -budget $(or $(BUDGET),30m) \
 		-only "$(ONLY)" -depth $(or $(DEPTH),0)
+
+# make release VERSION=v0.1.0 sets the versions of all modules, commits, tags, and leaves archives and notes in dist. It pushes nothing.
+# With DRY=1 neither branch nor tags change.
+release:
+	$(GO) run ./internal/release -version "$(VERSION)" $(if $(DRY),-dry)
 
 setup:
 	@.ci/setup
