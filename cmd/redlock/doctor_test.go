@@ -139,7 +139,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
 	set(t, three[0], func(rs *membership.RecordState) { rs.Phase, rs.Nonce = membership.Quarantined, 5 })
-	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "no program times its wait: a program of this list lets it vote then; if none runs: redlock status --wait")
+	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "no program times its wait: a program of this list lets it vote, which takes 30.6s; if none runs: redlock status --wait")
 	set(t, three[0], func(rs *membership.RecordState) { rs.Incarnation = "another" })
 	expect("one restarted", exitRecovers, three, "restarted", "may have forgotten votes")
 	set(t, three[1], func(rs *membership.RecordState) { rs.Incarnation = "another" })

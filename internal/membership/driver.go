@@ -70,13 +70,16 @@ func Votes(v *View, i int, e Epoch) bool {
 
 // Remedy is what to do about master i, which answered and does not vote.
 func Remedy(v *View, i int) string {
-	status := v.statusCommand()
+	status, takes := v.statusCommand(), "which takes "+v.Terms.Wait().Round(100*time.Millisecond).String()
 	switch _, timed := Left(v, i); Word(v, i) {
 	case "no record", "restarted":
-		return "a program of this list recovers it; if none runs: " + status
+		return "a program of this list recovers it, " + takes + "; if none runs: " + status
 	case "waits":
 		if timed && !v.ReadOnly {
 			return "" // this process lets it vote
+		}
+		if !timed {
+			return "a program of this list lets it vote, " + takes + "; if none runs: " + status
 		}
 		return "a program of this list lets it vote then; if none runs: " + status
 	case "other list":
