@@ -114,7 +114,7 @@ func (k *Keeper) refusal(out *Outcome, p int, e membership.Epoch) *MayNotVote {
 	}
 	left, waits := membership.Left(v, p)
 	switch a := &out.Action; {
-	case needsWord(a):
+	case out.NeedsWord():
 		w.text, w.Final = membership.Explain(v, *a), true
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
@@ -158,15 +158,10 @@ func (k *Keeper) hopeless(out *Outcome) error {
 			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
 		}
 	}
-	if needsWord(&out.Action) {
+	if out.NeedsWord() {
 		return fmt.Errorf("%w: %s", errs.ErrNeedsInit, membership.Explain(out.View, out.Action))
 	}
 	return nil
-}
-
-// needsWord reports whether only an operator can help.
-func needsWord(a *membership.Action) bool {
-	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
 }
 
 // epochError returns an error if the master at place p votes, or waits to vote, with another
@@ -175,7 +170,7 @@ func needsWord(a *membership.Action) bool {
 func (k *Keeper) epochError(out *Outcome, p int) error {
 	v := out.View
 	at := &v.Masters[p]
-	left := out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.Moved
+	left := out.left()
 	theirs, is := membership.Belongs(v, p)
 	switch {
 	case !at.Answered || !is && !left:
