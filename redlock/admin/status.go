@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -93,7 +94,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	op.cfg.ReadOnly = true
 	var s *Status
 	var twice masters.SecondLook
-	err = masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
+	err = driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		s = op.status(out)
 		return masters.LookAgain, !s.Standing.needsWord() || !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL), nil
 	})
@@ -118,7 +119,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 	defer op.close()
 	var s *Status
 	var twice masters.SecondLook
-	err = masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
+	err = driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		s = op.status(out)
 		switch a := &out.Action; {
 		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
@@ -143,7 +144,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 }
 
 // status returns the Status that out shows.
-func (op *operation) status(out *masters.Outcome) *Status {
+func (op *operation) status(out *driver.Outcome) *Status {
 	v := out.View
 	s := &Status{Text: membership.Explain(v, out.Action), Reason: membership.Situation(v, out.Action)}
 	votes, answered, mute := 0, 0, 0 // mute: refuse writes
@@ -227,7 +228,7 @@ func (s *Status) missing() string {
 
 // standing returns the Standing of the first condition that holds, the most serious first. votes and answered
 // say how many masters do, and change that a change is unfinished.
-func standing(out *masters.Outcome, votes, answered int, change bool) Standing {
+func standing(out *driver.Outcome, votes, answered int, change bool) Standing {
 	refused := out.Action.Kind == membership.Refuse
 	switch code := out.Action.Why.Code; {
 	case out.BadRecord() != nil:

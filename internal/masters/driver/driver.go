@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package masters carries out what package membership decides. A [Driver] reads the records
+// Package driver carries out what package membership decides. A [Driver] reads the records
 // of all masters, asks membership.Next what to do, and does that one thing. It decides
-// nothing itself. A [Keeper] drives it for a client: it opens the client when a quorum of masters was seen, tells each
-// node whether its master may be asked for votes, and has the state of each master on a [Board].
-//
-// The package knows nothing of locks, leases or callers that wait: a [KeeperConfig] has functions for what follows for them.
-package masters
+// nothing itself.
+package driver
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package masters
+package driver
 
 import (
 	"errors"
@@ -54,8 +54,8 @@ func (o *Outcome) NeedsWord() bool {
 	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
 }
 
-// left reports whether another list took the place of this one.
-func (o *Outcome) left() bool {
+// Left reports whether another list took the place of this one.
+func (o *Outcome) Left() bool {
 	return o.Action.Kind == membership.Refuse && o.Action.Why.Code == membership.Moved
 }
 
@@ -72,7 +72,7 @@ func (o *Outcome) State(k int) event.State {
 		return event.MasterDown
 	case word == "votes":
 		return event.MasterVotes
-	case other, o.left(), o.NeedsWord():
+	case other, o.Left(), o.NeedsWord():
 		return event.MasterRefuses
 	}
 	return event.MasterRecovers
