@@ -6,6 +6,6 @@
 //
 // The package knows nothing of locks, leases or callers that wait: a [Config] has functions for what follows for them.
 //
-// A node's goroutine may call Admit, Up, Back, Trouble, Writes and Board.Down at any time: they do no I/O, and call what listens. One goroutine at a time looks: the one
-// of Open first, and then one that Close ends.
+// A node's goroutine may call Admit, Up, Back, Trouble, Writes and Board.Down at any time: they do no I/O, and call what listens. One
+// goroutine at a time looks: that of Open first, and then one that Close ends.
 package masters
