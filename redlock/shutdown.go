@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/hold"
 )
 
@@ -88,7 +89,7 @@ func (c *Client) surrender(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
-	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), contextError(ctx))
+	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), errs.OfContext(ctx))
 	if n := unconfirmed.Load(); n > 0 {
 		err = fmt.Errorf("%w: of %d the masters have not confirmed it: %w", err, n, ErrUnconfirmed)
 	}

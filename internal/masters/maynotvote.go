@@ -156,7 +156,7 @@ func (k *Keeper) hopeless(out *driver.Outcome) error {
 	}
 	for p := range out.View.Masters {
 		if err := k.epochError(out, p); err != nil {
-			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
+			return fmt.Errorf("%w: %w", errs.ErrRefused, &node.Error{Node: out.View.Masters[p].Name, Err: err})
 		}
 	}
 	if out.NeedsWord() {

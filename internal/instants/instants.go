@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+// Package instants turns readings of a client's clock into times of day.
+package instants
 
 import (
 	"sync"
@@ -9,11 +10,11 @@ import (
 	"github.com/redlock-go/redlock/clock"
 )
 
-// instants turns times on a client's clock into times of day. The two clocks are read one after
-// the other, so each comparison gives a slightly different result. instants keeps one
+// Instants turns times on Clock into times of day. The two clocks are read one after
+// the other, so each comparison gives a slightly different result. Instants keeps one
 // comparison, and replaces it when the clocks have moved apart, as they do in a suspend.
-type instants struct {
-	clock clock.Clock
+type Instants struct {
+	Clock clock.Clock
 
 	mu      sync.Mutex
 	day     time.Time // with the monotonic reading of package time
@@ -23,7 +24,8 @@ type instants struct {
 // parted is by how much the two clocks may differ before they are compared anew.
 const parted = time.Millisecond
 
-func (i *instants) at(elapsed time.Duration) time.Time {
+// At is the time of day when Clock shows elapsed.
+func (i *Instants) At(elapsed time.Duration) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now, on := i.both()
@@ -35,9 +37,9 @@ func (i *instants) at(elapsed time.Duration) time.Time {
 
 // both reads the two clocks. It reads them again if the goroutine had to wait in between: else that
 // wait looks as if the clocks had moved apart.
-func (i *instants) both() (now time.Time, on time.Duration) {
+func (i *Instants) both() (now time.Time, on time.Duration) {
 	for range 10 {
-		now, on = time.Now(), i.clock.Elapsed()
+		now, on = time.Now(), i.Clock.Elapsed()
 		if time.Since(now) < parted/4 {
 			break
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package instants
 
 import (
 	"testing"
@@ -28,15 +28,15 @@ func (c *lateClock) Wall() time.Time { return time.Now() }
 func TestInstants_goroutineHadToWait_sameInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &lateClock{start: time.Now()}
-		i := instants{clock: c}
+		i := Instants{Clock: c}
 		until := c.Elapsed() + time.Second
-		first := i.at(until)
+		first := i.At(until)
 		c.late = []time.Duration{2 * time.Millisecond, 50 * time.Millisecond}
-		if next := i.at(until); !next.Equal(first) {
+		if next := i.At(until); !next.Equal(first) {
 			t.Errorf("%v, and then %v later", first, next.Sub(first))
 		}
 		c.drift = time.Hour // a suspend
-		if next := i.at(until); next.Sub(first) != -time.Hour {
+		if next := i.At(until); next.Sub(first) != -time.Hour {
 			t.Errorf("%v after an hour of suspend", next.Sub(first))
 		}
 	})
