@@ -26,6 +26,9 @@ import (
 // OpenCluster returns [ErrConfig], and if a slot moves later, its vote is missing until it has a master of
 // its own again. No redirection is followed within a round.
 //
+// The votes of all clusters have the same names, by which a change of masters tells lists apart. A cluster to which the locks may
+// move has a name in its URL, ?name=NAME, in all programs.
+//
 // A cluster is one failure domain: see docs/cluster.md for what is promised and what it takes.
 //
 // An operator calls [Init] and the other operations with the URLs of [ClusterURLs]. A client of
@@ -75,12 +78,17 @@ func (s *settings) clusterURLs(rawURL string) ([]string, error) {
 	}
 	query, err := url.ParseQuery(params)
 	for name := range query {
-		if !slices.Contains([]string{"cert", "key", "ca", "server_name"}, name) {
+		if !slices.Contains([]string{"cert", "key", "ca", "server_name", "name"}, name) {
 			err = ErrConfig
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: the URL of a whole cluster has no parameters but those of TLS: OpenCluster chooses the tags", ErrConfig)
+		return nil, fmt.Errorf("%w: the URL of a whole cluster has no parameters but name and those of TLS: OpenCluster chooses the tags", ErrConfig)
+	}
+	own := query.Get("name")
+	if own != "" {
+		query.Del("name")
+		params = query.Encode()
 	}
 	if params != "" {
 		params = "&" + params
@@ -95,6 +103,9 @@ func (s *settings) clusterURLs(rawURL string) ([]string, error) {
 	urls := make([]string, n)
 	for i := range urls {
 		urls[i] = strings.TrimSuffix(base, "/") + "/?tag=" + clusterTag(i, n) + params
+		if own != "" {
+			urls[i] += "&name=" + url.QueryEscape(own+"/"+clusterTag(i, n))
+		}
 	}
 	return urls, nil
 }
