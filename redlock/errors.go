@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -89,9 +90,6 @@ var (
 // errNoTTL is the error of a master where the lock's key has no TTL. Neither this library nor
 // Redisson writes such a key.
 var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")
-
-// errNoAnswer is the error of a master that was asked and has not answered in time.
-var errNoAnswer = errors.New("no answer in time")
 
 // RoundError says why a round over all masters gave no lease. It wraps one of [ErrHeld],
 // [ErrUnreachable], [ErrRecovering] and [ErrRefused], and the [node.Error] of each master that
@@ -177,27 +175,17 @@ func (e *RoundError) Unwrap() []error {
 	return append([]error{e.kind}, e.nodes.WrappedErrors()...)
 }
 
-// collect returns an empty list of errors whose text is one line. The text of multierror has line
-// breaks and tabs, which do not fit into a log line.
-func collect() *multierror.Error {
-	return &multierror.Error{ErrorFormat: func(errs []error) string {
-		texts := make([]string, len(errs))
-		for i, err := range errs {
-			texts[i] = err.Error()
-		}
-		return strings.Join(texts, "; ")
-	}}
-}
+func contextError(ctx context.Context) error { return errs.OfContext(ctx) }
 
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
-	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: collect()}
+	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: errs.Collect()}
 	recovering, never := 0, 0 // never: masters that will not vote until somebody acts
 	var waits []time.Duration // of the masters that recover and know how long
 	for i := range replies {
 		e.count(c, i, &replies[i])
 		wait := e.explain(c, i, &replies[i])
-		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.final {
+		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.Final {
 			never++
 		}
 		if wait == nil {
@@ -206,10 +194,10 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 			}
 			continue
 		}
-		if !wait.final {
+		if !wait.Final {
 			recovering++
 		}
-		if after, known := wait.after(); known {
+		if after, known := wait.After(); known {
 			waits = append(waits, after)
 		}
 	}
@@ -227,7 +215,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.kind = ErrUnreachable
 	}
 	if e.kind == ErrRecovering || e.kind == ErrRefused {
-		e.why = c.keeper.reason()
+		e.why = c.keeper.Reason()
 	}
 	if e.kind != ErrRecovering {
 		e.ofOneKind()
@@ -243,11 +231,9 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 func (e *RoundError) ofOneKind() {
 	for i, err := range e.nodes.WrappedErrors() {
 		var on *node.Error
-		var wait *waitError
-		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.final {
-			minor := *wait
-			minor.minor = true
-			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: &minor}
+		var wait *masters.MayNotVote
+		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.Final {
+			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: wait.Minor()}
 		}
 	}
 }
@@ -279,13 +265,13 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 
 // explain adds the error of master i, if it has one. It returns why the master may not be asked
 // for votes, or nil. A master that will not vote again by itself counts as refused.
-func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *waitError {
+func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *masters.MayNotVote {
 	if r.Err == nil {
 		return nil
 	}
-	err := c.keeper.explain(i, r.Err)
-	var wait *waitError
-	if errors.As(err, &wait) && wait.final && r.Outcome != protocol.Refused {
+	err := c.keeper.Explain(i, r.Err)
+	var wait *masters.MayNotVote
+	if errors.As(err, &wait) && wait.Final && r.Outcome != protocol.Refused {
 		e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
 	}
 	e.nodes = multierror.Append(e.nodes, err)
@@ -303,15 +289,6 @@ type gaveUpError struct {
 
 func gaveUp(ctx context.Context, l *protocol.Lock, last *RoundError) error {
 	return &gaveUpError{l.Name, contextError(ctx), last}
-}
-
-// contextError returns the error of ctx, which has ended, and its cause if that is another error.
-func contextError(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }
 
 func (e *gaveUpError) Error() string {

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// Announce is hook.Announce, and Retract hook.Retract.
-var Announce, Retract = announce, retract
-
 // AnnounceLate announces for a lease that is over.
 func AnnounceLate(ctx context.Context, l *Lease, since time.Time, value string) {
 	l.announce(ctx, since, value, time.Minute)

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/lazyctx"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/lock/hold"
 )
 
@@ -93,7 +93,7 @@ func (l *Lease) ValidUntil() time.Time {
 	if l.isZero() {
 		return time.Time{}
 	}
-	return l.c.instants.at(l.hold().Until())
+	return l.c.instants.At(l.hold().Until())
 }
 
 // Err is nil while the lease is held, and says why it is not any more:
@@ -167,7 +167,7 @@ func LeaseFrom(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil
 	}
-	l, _ := ctx.Value(hook.LeaseKey{}).(*Lease)
+	l, _ := ctx.Value(engine.LeaseKey{}).(*Lease)
 	return l
 }
 
@@ -186,7 +186,7 @@ type leaseContext struct {
 
 func (c *leaseContext) Value(key any) any {
 	switch k := key.(type) {
-	case hook.LeaseKey:
+	case engine.LeaseKey:
 		return c.l
 	case leaseKey:
 		if k == c.l.key() {

@@ -74,7 +74,7 @@ type lockSettings struct {
 	maxHold     time.Duration // 0: no limit
 	minHold     time.Duration // 0: Unlock frees the lock
 	unfair      bool
-	forOrder    time.Duration // not 0: see hook.ForOrder
+	forOrder    time.Duration // not 0: see internals.ForOrder
 	reentrant   bool
 	patience    time.Duration // how long Lock goes on without a quorum
 }
@@ -370,6 +370,9 @@ func (s *settings) check() error {
 	}
 	return s.checkLock(&s.lock)
 }
+
+// maxOwner bounds a label, in bytes.
+const maxOwner = 128
 
 // checkOwner says whether Redis takes the label as the name of a connection.
 func checkOwner(label string) error {

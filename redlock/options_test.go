@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/membership"
 )
@@ -109,7 +110,7 @@ func sound(t *testing.T, c *Client, l *lockSettings) {
 		}
 		wait = terms.Wait()
 	}
-	for _, d := range []time.Duration{wait, l.ttl + 2*c.drift.Of(l.ttl), c.nodeTimeout + releaseGrace} {
+	for _, d := range []time.Duration{wait, l.ttl + 2*c.drift.Of(l.ttl), c.nodeTimeout + attempt.ReleaseGrace} {
 		if now := 100 * longest; d <= 0 || now+d <= now {
 			t.Errorf("%v overflows: %+v and %+v", d, c.settings, *l)
 		}

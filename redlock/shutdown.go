@@ -11,9 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/hold"
-	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // errShutdown is the error of a call for a lock after Shutdown was called.
@@ -90,7 +89,7 @@ func (c *Client) surrender(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
-	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), contextError(ctx))
+	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), errs.OfContext(ctx))
 	if n := unconfirmed.Load(); n > 0 {
 		err = fmt.Errorf("%w: of %d the masters have not confirmed it: %w", err, n, ErrUnconfirmed)
 	}
@@ -126,34 +125,5 @@ func (c *Client) Ready() error {
 	if err := c.over(); err != nil {
 		return err
 	}
-	return c.board.ready()
-}
-
-// ready is Client.Ready of a client that serves.
-func (b *masterBoard) ready() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var in [event.MasterDown + 1]int
-	errs := collect()
-	for i := range b.states {
-		at := &b.states[i]
-		in[at.state]++
-		if at.state != event.MasterVotes {
-			err := at.err
-			if err == nil {
-				err = errNoAnswer
-			}
-			errs.Errors = append(errs.Errors, &node.Error{Node: b.c.masters.Nodes[i].Name(), Err: err})
-		}
-	}
-	kind := ErrUnreachable
-	switch votes, need := in[event.MasterVotes], b.c.masters.Need; {
-	case votes >= need:
-		return nil
-	case votes+in[event.MasterRecovers] >= need:
-		kind = ErrRecovering
-	case votes+in[event.MasterRecovers]+in[event.MasterRefuses] >= need:
-		kind = ErrRefused
-	}
-	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[event.MasterVotes], len(b.states), b.c.masters.Need, errs)
+	return c.keeper.Board.Ready()
 }

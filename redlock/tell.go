@@ -96,7 +96,7 @@ func (g *guard) recover(name string) {
 	g.c.logPanic("Observer."+name, p)
 }
 
-// logPanic is hook.LogPanic. It is called by the function that recovered p.
+// logPanic is internals.LogPanic. It is called by the function that recovered p.
 func (c *Client) logPanic(what string, p any) (logged bool) {
 	if c.isZero() || c.logger == nil {
 		return false

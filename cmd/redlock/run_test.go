@@ -476,35 +476,6 @@ func TestRun_killedWithItsGuard_commandGone(t *testing.T) {
 	}
 }
 
-// A host that has no process left for a second guard: the command goes on, and whoever reads the log knows.
-func TestRun_guardKilledAndNoOther_saysSo(t *testing.T) {
-	t.Parallel()
-	_, list := voting(t)
-	p, end := startReading(t, list, "a", "--ttl", "20s", "--", "sh", "-c", "echo started; read line")
-	p.line()
-	guard := guards(t, p.Process.Pid)[0]
-	noFiles(t, p.Process.Pid)
-	must(t, syscall.Kill(guard, syscall.SIGKILL))
-	eventually(t, "it says so", func() bool { return strings.Contains(p.stderr.String(), said.NoGuard.With("")) })
-	end()
-	p.wantCode(1) // of read, at the end of its input
-	free(t, list, "a")
-}
-
-// A host on which the command cannot be started gives the lock back.
-func TestRun_noProcessCanBeStarted_saysSoAndGivesBack(t *testing.T) {
-	t.Parallel()
-	_, list := voting(t)
-	lease := take(t, openClient(t, list), "a")
-	p := startRun(t, list, "a", "-v", "--", "true")
-	eventually(t, "it waits", func() bool { return strings.Contains(p.stderr.String(), "waiting for lock") })
-	noFiles(t, p.Process.Pid)
-	must(t, lease.Unlock(t.Context()))
-	p.wantCode(126)
-	p.wantStderr(said.CannotStart.With(""))
-	free(t, list, "a")
-}
-
 // The masters hang when the command ends: its code counts, and the message says until when the lock may stay taken.
 func TestRun_mastersHangAtTheEnd_saysThatTheLockMayStay(t *testing.T) {
 	t.Parallel()

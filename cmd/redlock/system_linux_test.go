@@ -30,11 +30,3 @@ func openTerminal(t testing.TB) (person, screen *os.File) {
 	must(t, err)
 	return person, screen
 }
-
-// noFiles takes from a process the right to open files, and returns a function that gives it back.
-func noFiles(t testing.TB, pid int) (again func()) {
-	t.Helper()
-	var was unix.Rlimit
-	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: 1 << 10}, &was))
-	return func() { must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &was, nil)) }
-}

@@ -17,10 +17,3 @@ func openTerminal(t testing.TB) (person, screen *os.File) {
 	needs.Linux(t, "opens /dev/ptmx")
 	return nil, nil
 }
-
-// noFiles skips the test: other systems set no limit of another process.
-func noFiles(t testing.TB, _ int) (again func()) {
-	t.Helper()
-	needs.Linux(t, "sets a limit of another process")
-	return nil
-}

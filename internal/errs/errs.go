@@ -5,8 +5,12 @@
 package errs
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
 )
 
 var (
@@ -31,3 +35,27 @@ type unavailable struct{ text string }
 
 func (e *unavailable) Error() string        { return e.text }
 func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
+
+// ErrNoAnswer is the error of a master that was asked and has not answered in time. It has no public name.
+var ErrNoAnswer = errors.New("no answer in time")
+
+// Collect returns an empty list of errors whose text is one line. The text of multierror has line
+// breaks and tabs, which do not fit into a log line.
+func Collect() *multierror.Error {
+	return &multierror.Error{ErrorFormat: func(errs []error) string {
+		texts := make([]string, len(errs))
+		for i, err := range errs {
+			texts[i] = err.Error()
+		}
+		return strings.Join(texts, "; ")
+	}}
+}
+
+// OfContext returns the error of ctx, which has ended, and its cause if that is another error.
+func OfContext(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != err {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}

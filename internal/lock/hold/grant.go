@@ -4,7 +4,6 @@ package hold
 
 import (
 	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/mutants"
@@ -51,16 +50,6 @@ func New(need int, all uint64, from, until, span time.Duration) Grant {
 
 // Until is the end of validity.
 func (g *Grant) Until() time.Duration { return g.until }
-
-// Until is how long a quorum of votes lasts that end at ends: the need-th latest of them. It is 0
-// if there are fewer. Votes end at different times when a master handed some of them.
-func Until(ends []time.Duration, need int) time.Duration {
-	if len(ends) < need {
-		return 0
-	}
-	slices.Sort(ends)
-	return ends[len(ends)-need]
-}
 
 // Standing is whether a grant is still good.
 type Standing uint8

@@ -44,20 +44,10 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/errs"
-	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/event"
 )
-
-// Won is a round that was won, of which a hold is made.
-type Won struct {
-	Lock        *protocol.Lock
-	Holder      string
-	Token       int64
-	From, Until time.Duration // the votes count
-	Granted     time.Duration // now
-	Call        *quorum.Call  // of the acquire; the hold calls its Done
-}
 
 // Hold is one grant: a holder id, with its votes on the masters, its token and its validity.
 type Hold struct {
@@ -96,8 +86,8 @@ const (
 	surrendered         // they were released while it was held
 )
 
-// Init makes h the hold of a round that was won, with s as its first share.
-func (h *Hold) Init(r *Renewer, w Won, terms Terms, s *Share) {
+// Init makes h the hold of an attempt that was won, with s as its first share.
+func (h *Hold) Init(r *Renewer, w *attempt.Won, terms Terms, s *Share) {
 	m := r.Masters
 	h.r, h.Lock, h.Terms, h.Holder, h.Token, h.Start, h.Granted = r, w.Lock, terms, w.Holder, w.Token, w.From, w.Granted
 	h.votes = votes{grant: New(m.Need, m.All, w.From, w.Until, m.Drift.Validity(terms.TTL, 0)), acquire: w.Call}

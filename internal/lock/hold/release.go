@@ -17,10 +17,6 @@ import (
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
-// LeaveFor is how long the release of a holder with places in queues is sent again to a master that
-// does not answer. The queue itself lives no longer.
-const LeaveFor = time.Minute
-
 // Abandon says that nobody has used the hold: its release lifts the rest of a lock with a minimum hold.
 func (h *Hold) Abandon() {
 	h.mu.Lock()
@@ -114,7 +110,7 @@ func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, 
 		Deadline: now + 2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)),
 	}
 	if queued {
-		req.Deadline = max(req.Deadline, now+LeaveFor)
+		req.Deadline = max(req.Deadline, now+quorum.LeaveFor)
 	}
 	if lifts {
 		req.Lift, req.Deadline = h.Holder, max(req.Deadline, m.RestOver(h.Terms.MinHold))
@@ -179,7 +175,7 @@ func (h *Hold) GiveAway() (given uint64, err error) {
 	h.r.remove(h)
 	if others != 0 {
 		m.Poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.Lock, Holder: h.Holder, Start: now,
-			Deadline: now + max(2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)), LeaveFor)}).Done()
+			Deadline: now + max(2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)), quorum.LeaveFor)}).Done()
 	}
 	return given, nil
 }

@@ -3,9 +3,6 @@
 package hold
 
 import (
-	"math/bits"
-	"time"
-
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -56,22 +53,4 @@ func acquired(q *quorum.Call) (a Answers, definite uint64, queued bool) {
 		a.Places = definite &^ granted
 	}
 	return a, definite, places != 0
-}
-
-// Lasts returns from when the earliest of the votes of the masters in the set counts, and until
-// when a quorum of them does. A vote in a reply counts from start, for full.
-func Lasts(q *quorum.Call, need int, set uint64, start, full time.Duration) (from, until time.Duration) {
-	if set&q.Handed() == 0 {
-		return start, start + full
-	}
-	from = never
-	ends := make([]time.Duration, 0, bits.OnesCount64(set))
-	for ; set != 0; set &= set - 1 {
-		v, ok := q.HandedVote(bits.TrailingZeros64(set))
-		if !ok {
-			v = quorum.Vote{From: start, Until: start + full}
-		}
-		from, ends = min(from, v.From), append(ends, v.Until)
-	}
-	return from, Until(ends, need)
 }

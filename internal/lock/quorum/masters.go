@@ -15,6 +15,7 @@
 package quorum
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -39,6 +40,21 @@ type Masters struct {
 	// pool has calls that every master has answered, to be used again.
 	pool      sync.Pool
 	deadlines deadlines
+}
+
+// LeaveFor is how long the release of a holder with places in queues is sent again to a master that
+// does not answer. The queue itself lives no longer.
+const LeaveFor = time.Minute
+
+// RoundTimeout is how long a round waits for silent masters. It is what is left of the caller's
+// time, or the TTL if that is less, divided by the number of masters. It is 1 ms or more, and
+// the node timeout or less.
+func (m *Masters) RoundTimeout(ctx context.Context, ttl time.Duration) time.Duration {
+	remain := ttl
+	if deadline, ok := ctx.Deadline(); ok {
+		remain = min(remain, time.Until(deadline))
+	}
+	return max(min(remain/time.Duration(len(m.Nodes)), m.Timeout()), time.Millisecond)
 }
 
 // RestOver is when a rest that a master puts now is over for sure.
