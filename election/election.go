@@ -191,7 +191,8 @@ func (e *Election) check(ctx context.Context) error {
 // has ended, Run returns once fn has returned and the lock is given back: ctx's error, joined with
 // fn's if that is another one. A panic in fn gives the lock back and goes on.
 //
-// Run waits for masters that do not answer or recover. It returns at once, besides the above,
+// Run waits for masters that do not answer or recover. With redlock.WithMaxWait it gives up when it has waited that long for a
+// term, and returns what the lock's Lock returns then, redlock.ErrHeld for instance. It returns at once, besides the above,
 //
 //	ErrRunning   Run is under way for this Election
 //	ErrRefused, ErrNotReentrant, ErrConfig, ErrClosed  of package redlock: waiting does not help

@@ -164,6 +164,20 @@ func quiet[T any](t testing.TB, d time.Duration, what string, ch <-chan T) {
 	}
 }
 
+// A campaign ends when the maximum wait for a term is over.
+func TestRun_maxWait_givesUp(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		leads := w.candidate()
+		within(t, time.Second, "one leads", leads.terms)
+		start := time.Now()
+		late := w.candidate(election.WithLock(redlock.WithMaxWait(5 * time.Second)))
+		wantErr(t, within(t, time.Minute, "the other gives up", late.out), redlock.ErrHeld)
+		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+	})
+}
+
 func TestRun_contextEnds_nextLeadsAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		a := w.candidate(election.WithValue("a"))

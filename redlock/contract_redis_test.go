@@ -28,7 +28,6 @@ func ways(name string, m redlock.Locker, ctx context.Context) map[string]error {
 	run := func(context.Context) error { return errors.New("fn ran") }
 	return map[string]error{
 		name + ".Lock": second(m.Lock(ctx)), name + ".TryLock": second(m.TryLock(ctx)),
-		name + ".TryLockFor": second(m.TryLockFor(ctx, time.Minute)), name + ".TryLockFor at once": second(m.TryLockFor(ctx, 0)),
 		name + ".Do": m.Do(ctx, run), name + ".TryDo": done(m.TryDo(ctx, run)),
 	}
 }
@@ -38,7 +37,7 @@ func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
 	run := func(context.Context) error { return errors.New("fn ran") }
 	return map[string]error{
 		"RWMutex.RLock": second(rw.RLock(ctx)), "RWMutex.TryRLock": second(rw.TryRLock(ctx)),
-		"RWMutex.TryRLockFor": second(rw.TryRLockFor(ctx, time.Minute)), "RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": done(rw.TryRDo(ctx, run)),
+		"RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": done(rw.TryRDo(ctx, run)),
 	}
 }
 
@@ -46,7 +45,7 @@ func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
 func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
 	run := func(context.Context) error { return errors.New("fn ran") }
 	return map[string]error{
-		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)), "multilock.TryLockFor": second(l.TryLockFor(ctx, time.Minute)),
+		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)),
 		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": done(l.TryDo(ctx, run)),
 	}
 }
@@ -212,10 +211,10 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 	}{
 		{&redlock.Client{}, []string{"Adopt", "Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Ready", "Shutdown", "Stats"}},
 		{&redlock.Every{}, []string{"Do", "Name"}},
-		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
-		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
+		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock"}},
+		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryRDo", "TryRLock"}},
 		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Transfer", "Unlock", "ValidUntil"}},
-		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock", "TryLockFor"}},
+		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock"}},
 		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Unlock", "ValidUntil"}},
 	} {
 		var got []string

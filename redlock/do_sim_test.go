@@ -190,3 +190,39 @@ func TestFlightDo_releaseUnconfirmed_returnsLoadsError(t *testing.T) {
 		}
 	})
 }
+
+// With a maximum wait, as a client's default, each call that waits returns what the masters said when that is over, and holds nothing.
+func TestMaxWait_eachCallThatWaits_isBounded(t *testing.T) {
+	const wait = 2 * time.Second
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(redlock.WithMaxWait(wait)), c.client()
+		for _, name := range []string{"x", "a", "permits:slot:1", "permits:slot:2"} {
+			mustLock(t, b.Mutex(name))
+		}
+		mustLock(t, b.RWMutex("rw"))
+		for name, do := range undertakings(t, a.Client.Client) {
+			if name == "minimum hold" || name == "Every.Do" {
+				continue // these locks are free
+			}
+			start := time.Now()
+			err := do(t.Context(), func(context.Context) error { t.Errorf("%s: it ran", name); return nil })
+			wantErr(t, err, redlock.ErrHeld)
+			took := time.Since(start)
+			if tries := strings.Contains(name, "Try"); tries && took > 100*time.Millisecond || !tries && (took < wait || took > wait+100*time.Millisecond) {
+				t.Errorf("%s took %v", name, took)
+			}
+		}
+		lease, err := a.Mutex("free").Lock(t.Context())
+		wantErr(t, err, nil)
+		if _, bounded := lease.Context().Deadline(); bounded {
+			t.Error("the lease has the deadline of the wait")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), wait/2)
+		defer cancel()
+		_, err = a.Mutex("x").Lock(ctx)
+		wantErr(t, err, context.DeadlineExceeded)
+		// The order of the queue is not that of a wait that has ended.
+		_, err = a.Mutex("x", redlock.WithMaxWait(0)).TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+	})
+}

@@ -112,19 +112,16 @@ func TestRWMutex_methods_takeTheirSide(t *testing.T) {
 			}
 		}
 	}
-	bounded := func(f func(context.Context, time.Duration) (*redlock.Lease, error)) func(context.Context) (*redlock.Lease, error) {
-		return func(ctx context.Context) (*redlock.Lease, error) { return f(ctx, time.Minute) }
-	}
 	for name, tc := range map[string]struct {
 		lock  func(context.Context) (*redlock.Lease, error)
 		reads bool
 	}{
-		"Lock": {rw.Lock, false}, "TryLock": {rw.TryLock, false}, "TryLockFor": {bounded(rw.TryLockFor), false},
+		"Lock": {rw.Lock, false}, "TryLock": {rw.TryLock, false},
 		"Do": {do(rw.Do), false}, "TryDo": {do(tried(rw.TryDo)), false},
-		"RLock": {rw.RLock, true}, "TryRLock": {rw.TryRLock, true}, "TryRLockFor": {bounded(rw.TryRLockFor), true},
+		"RLock": {rw.RLock, true}, "TryRLock": {rw.TryRLock, true},
 		"RDo": {do(rw.RDo), true}, "TryRDo": {do(tried(rw.TryRDo)), true},
-		"Locker.Lock": {rw.Locker().Lock, false}, "Locker.TryLock": {rw.Locker().TryLock, false}, "Locker.TryLockFor": {bounded(rw.Locker().TryLockFor), false},
-		"RLocker.Lock": {rw.RLocker().Lock, true}, "RLocker.TryLock": {rw.RLocker().TryLock, true}, "RLocker.TryLockFor": {bounded(rw.RLocker().TryLockFor), true},
+		"Locker.Lock": {rw.Locker().Lock, false}, "Locker.TryLock": {rw.Locker().TryLock, false},
+		"RLocker.Lock": {rw.RLocker().Lock, true}, "RLocker.TryLock": {rw.RLocker().TryLock, true},
 		"RLocker.Do": {do(rw.RLocker().Do), true}, "RLocker.TryDo": {do(tried(rw.RLocker().TryDo)), true},
 	} {
 		lease, err := tc.lock(t.Context())

@@ -34,9 +34,11 @@ func TestLease_context_valuesOfTheParentButNotItsEnd(t *testing.T) {
 	parent, cancel := context.WithTimeout(context.WithValue(t.Context(), ctxKey{}, "value"), time.Hour)
 	defer cancel()
 	for name, take := range map[string]func(context.Context) (*redlock.Lease, error){
-		"Lock":       c.Mutex("a").Lock,
-		"TryLock":    c.Mutex("b").TryLock,
-		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return c.Mutex("c").TryLockFor(ctx, 5*time.Second) },
+		"Lock":    c.Mutex("a").Lock,
+		"TryLock": c.Mutex("b").TryLock,
+		"WithMaxWait": func(ctx context.Context) (*redlock.Lease, error) {
+			return c.Mutex("c", redlock.WithMaxWait(5*time.Second)).Lock(ctx)
+		},
 	} {
 		ctx, cancel := context.WithCancel(parent)
 		l, err := take(ctx)
@@ -242,7 +244,7 @@ func TestClose_leasesEndAndEverythingSaysSo(t *testing.T) {
 		"other":  other.Unlock(t.Context()),
 		"Lock":   second(m.Lock(t.Context())),
 		"Try":    second(m.TryLock(t.Context())),
-		"For":    second(m.TryLockFor(t.Context(), time.Second)),
+		"For":    second(inside.LockFor(t.Context(), m, time.Second)),
 		"again2": second(l.Reenter(t.Context())),
 		"Do":     m.Do(t.Context(), func(context.Context) error { t.Error("Do runs"); return nil }),
 	} {
@@ -317,7 +319,7 @@ func TestNilContext_isAnError(t *testing.T) {
 	for name, err := range map[string]error{
 		"Lock":        second(m.Lock(none)),
 		"TryLock":     second(m.TryLock(none)),
-		"TryLockFor":  second(m.TryLockFor(none, time.Second)),
+		"WithMaxWait": second(inside.LockFor(none, m, time.Second)),
 		"Do":          m.Do(none, func(context.Context) error { t.Error("Do runs"); return nil }),
 		"Extend":      l.Extend(none),
 		"Reenter":     second(l.Reenter(none)),

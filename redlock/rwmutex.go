@@ -5,7 +5,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -19,8 +18,8 @@ var ErrUpgrade = errors.New("redlock: a read lease cannot be upgraded to a write
 // writing. Like a [Mutex] it holds no state of a lease, may be used from many goroutines, and
 // needs no close. Use a name for a Mutex or for an RWMutex, not for both.
 //
-// Lock, TryLock, TryLockFor, Do and TryDo take the lock for writing. RLock, TryRLock,
-// TryRLockFor, RDo and TryRDo take it for reading. Each does what the method of Mutex does, and
+// Lock, TryLock, Do and TryDo take the lock for writing. RLock, TryRLock,
+// RDo and TryRDo take it for reading. Each does what the method of Mutex does, and
 // has its errors.
 //
 // Readers do not pass a writer that waits, so writers do not starve. When a reader dies, its own
@@ -58,11 +57,6 @@ func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) { return rw.core().
 // TryLock tries to take the lock for writing now. See [Mutex.TryLock].
 func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return rw.core().TryLock(ctx) }
 
-// TryLockFor is Lock that waits for at most wait. See [Mutex.TryLockFor].
-func (rw *RWMutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	return rw.core().TryLockFor(ctx, wait)
-}
-
 // Do runs fn while it holds the lock for writing. See [Mutex.Do].
 func (rw *RWMutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	return rw.core().Do(ctx, fn)
@@ -78,11 +72,6 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) { return rw.read()
 
 // TryRLock tries to take the lock for reading now. See [Mutex.TryLock].
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return rw.read().TryLock(ctx) }
-
-// TryRLockFor is RLock that waits for at most wait. See [Mutex.TryLockFor].
-func (rw *RWMutex) TryRLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	return rw.read().TryLockFor(ctx, wait)
-}
 
 // RDo runs fn while it holds the lock for reading. See [Mutex.Do].
 func (rw *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -108,7 +97,6 @@ type Locker interface {
 	Name() string
 	Lock(ctx context.Context) (*Lease, error)
 	TryLock(ctx context.Context) (*Lease, error)
-	TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error)
 	Do(ctx context.Context, fn func(ctx context.Context) error) error
 	TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error)
 
@@ -136,10 +124,6 @@ func (r *rlocker) core() *Mutex { return (*RWMutex)(r).read() }
 func (r *rlocker) Lock(ctx context.Context) (*Lease, error) { return r.core().Lock(ctx) }
 
 func (r *rlocker) TryLock(ctx context.Context) (*Lease, error) { return r.core().TryLock(ctx) }
-
-func (r *rlocker) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	return r.core().TryLockFor(ctx, wait)
-}
 
 func (r *rlocker) Do(ctx context.Context, fn func(ctx context.Context) error) error {
 	return r.core().Do(ctx, fn)
