@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,6 +40,8 @@ type Lease struct {
 	cancel  context.CancelCauseFunc
 	stops   []func() bool
 }
+
+var _ redlock.Held = (*Lease)(nil)
 
 func newLease(ctx context.Context, held []*redlock.Lease) *Lease {
 	l := &Lease{members: held}
@@ -159,6 +162,21 @@ func (l *Lease) Members() []*redlock.Lease {
 	}
 	return slices.Clone(l.members)
 }
+
+// Name returns the names of the members, in the order in which New got them. A nil or zero Lease has none.
+func (l *Lease) Name() string {
+	if l.isZero() {
+		return ""
+	}
+	names := make([]string, len(l.members))
+	for i, m := range l.members {
+		names[i] = m.Name()
+	}
+	return strings.Join(names, ", ")
+}
+
+// Token returns 0, which package fence refuses: each of the Members has the fencing token of its own lock.
+func (l *Lease) Token() int64 { return 0 }
 
 // ValidUntil returns the earliest ValidUntil of the members, on this host's clock. A nil or zero
 // Lease returns the zero time.

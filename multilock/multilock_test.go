@@ -113,6 +113,12 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	if want := []string{"d", "b", "r", "c", "w"}; !slices.Equal(names, want) {
 		t.Errorf("members are %v, want them as they were named: %v", names, want)
 	}
+	if held := redlock.Held(l); held.Name() != "d, b, r, c, w" || held.Token() != 0 {
+		t.Errorf("%q has token %d", held.Name(), held.Token())
+	}
+	if none := (*multilock.Lease)(nil); none.Name() != "" || none.Token() != 0 {
+		t.Error("a nil Lease has a name")
+	}
 	_, err = all.TryLock(t.Context())
 	quorumtest.Is(t, err, redlock.ErrHeld)
 	unlock(t, reading)

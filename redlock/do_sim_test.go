@@ -153,7 +153,7 @@ func TestElectionRun_releaseUnconfirmed_returnsTheFunctionsError(t *testing.T) {
 		a := c.client()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := election.New(a.Client.Client, "x").Run(ctx, func(context.Context, election.Term) error {
+		err := election.New(a.Client.Client, "x").Run(ctx, func(context.Context, *election.Term) error {
 			for _, m := range c.masters[:3] {
 				m.Pause()
 			}

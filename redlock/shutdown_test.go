@@ -189,10 +189,10 @@ func TestShutdown_whatStandsOnLocks_leaves(t *testing.T) {
 		go func() { ends <- permits.Do(context.Background(), nothing) }()
 		go func() { ends <- both.Do(context.Background(), nothing) }()
 		go func() {
-			ends <- election.New(a.Client.Client, "other").Run(context.Background(), func(context.Context, election.Term) error { return nil })
+			ends <- election.New(a.Client.Client, "other").Run(context.Background(), func(context.Context, *election.Term) error { return nil })
 		}()
 		go func() {
-			ends <- election.New(a.Client.Client, "leads").Run(context.Background(), func(ctx context.Context, _ election.Term) error {
+			ends <- election.New(a.Client.Client, "leads").Run(context.Background(), func(ctx context.Context, _ *election.Term) error {
 				<-ctx.Done()
 				wantErr(t, context.Cause(ctx), redlock.ErrClosed)
 				return ctx.Err()

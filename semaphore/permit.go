@@ -21,6 +21,8 @@ type Permit struct {
 	tidy  sync.WaitGroup // what the call that got the permit still gives back: the turn, further slots
 }
 
+var _ redlock.Held = (*Permit)(nil)
+
 func (p *Permit) held() *redlock.Lease {
 	if p == nil {
 		return nil
