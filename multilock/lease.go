@@ -18,7 +18,7 @@ import (
 
 // do runs fn under the lease and unlocks the lease. Of the errors of Unlock it returns ErrLost only, as
 // redlock.Mutex.Do does.
-func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
 		err = errors.Join(err, l.end(func(m *redlock.Lease) error {
 			if gone := m.Unlock(ctx); errors.Is(gone, redlock.ErrLost) {
@@ -29,7 +29,7 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err
 	}()
 	held, stop := l.bound(ctx)
 	defer stop(redlock.ErrReleased)
-	return fn(held)
+	return fn(held, l)
 }
 
 // Lease is the leases of all members of a [Lock]. It is valid while all of them are. Its methods

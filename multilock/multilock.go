@@ -267,9 +267,9 @@ func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (*Lease, error)
 	return newLease(ctx, held), nil
 }
 
-// Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. [LeaseFrom] finds
-// the lease in fn's context.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+// Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. The Members of lease have the fencing tokens; Do
+// unlocks it. [LeaseFrom] finds it in fn's context too.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	if fn == nil {
 		return errNilFunc
 	}
@@ -281,7 +281,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
 // TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that another has a member is no error.
-func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	if fn == nil {
 		return false, errNilFunc
 	}

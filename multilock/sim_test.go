@@ -150,7 +150,7 @@ func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ms := simtest.New(3)
 		a, on := client(t, ms, rand.New(rand.NewPCG(1, 2)))
-		err := three(t, a, 0).Do(t.Context(), func(ctx context.Context) error {
+		err := three(t, a, 0).Do(t.Context(), func(ctx context.Context, _ *multilock.Lease) error {
 			quorumtest.NoErr(t, ctx.Err())
 			on.Stop(redlock.DefaultTTL)
 			quorumtest.Is(t, ctx.Err(), context.Canceled)

@@ -25,7 +25,7 @@ import (
 
 // ways are the calls of a locker that take it.
 func ways(name string, m redlock.Locker, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
 		name + ".Lock": second(m.Lock(ctx)), name + ".TryLock": second(m.TryLock(ctx)),
 		name + ".Do": m.Do(ctx, run), name + ".TryDo": done(m.TryDo(ctx, run)),
@@ -34,7 +34,7 @@ func ways(name string, m redlock.Locker, ctx context.Context) map[string]error {
 
 // readWays are those of an RWMutex that Locker does not have.
 func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
 		"RWMutex.RLock": second(rw.RLock(ctx)), "RWMutex.TryRLock": second(rw.TryRLock(ctx)),
 		"RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": done(rw.TryRDo(ctx, run)),
@@ -43,7 +43,7 @@ func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
 
 // multiWays are the calls of a multilock that take it.
 func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *multilock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
 		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)),
 		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": done(l.TryDo(ctx, run)),
@@ -91,7 +91,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		rw := c.RWMutex("rw")
 		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
 			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free")), "Adopt": second(c.Adopt(ctx, ticket)), "ForceUnlock": c.ForceUnlock(ctx, "free", "nobody"), "Locks": atEnd(c.Locks(ctx, "f")),
-				"Every": done(c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") }))}}
+				"Every": done(c.Every("free", time.Second).Do(ctx, func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }))}}
 	}
 	held := locked(t, c.Mutex("held"))
 	members := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
@@ -215,7 +215,7 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryRDo", "TryRLock"}},
 		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Transfer", "Unlock", "ValidUntil"}},
 		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock"}},
-		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Unlock", "ValidUntil"}},
+		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Name", "Token", "Unlock", "ValidUntil"}},
 	} {
 		var got []string
 		typ := reflect.TypeOf(tc.of)

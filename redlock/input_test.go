@@ -246,7 +246,7 @@ func TestMutex_badName_refusedByEveryCall(t *testing.T) {
 		m := c.Mutex(name)
 		for _, err := range []error{
 			second(m.Lock(t.Context())), second(m.TryLock(t.Context())), second(inside.LockFor(t.Context(), m, time.Second)),
-			m.Do(t.Context(), func(context.Context) error { return nil }), second(c.RWMutex(name).TryRLock(t.Context())),
+			m.Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }), second(c.RWMutex(name).TryRLock(t.Context())),
 		} {
 			if !errors.Is(err, redlock.ErrConfig) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%.20q: %v, want it to say %q", name, err, says)

@@ -246,7 +246,7 @@ func TestClose_leasesEndAndEverythingSaysSo(t *testing.T) {
 		"Try":    second(m.TryLock(t.Context())),
 		"For":    second(inside.LockFor(t.Context(), m, time.Second)),
 		"again2": second(l.Reenter(t.Context())),
-		"Do":     m.Do(t.Context(), func(context.Context) error { t.Error("Do runs"); return nil }),
+		"Do":     m.Do(t.Context(), func(context.Context, *redlock.Lease) error { t.Error("Do runs"); return nil }),
 	} {
 		if !errors.Is(err, redlock.ErrClosed) {
 			t.Errorf("%s after Close: %v", name, err)
@@ -320,7 +320,7 @@ func TestNilContext_isAnError(t *testing.T) {
 		"Lock":        second(m.Lock(none)),
 		"TryLock":     second(m.TryLock(none)),
 		"WithMaxWait": second(inside.LockFor(none, m, time.Second)),
-		"Do":          m.Do(none, func(context.Context) error { t.Error("Do runs"); return nil }),
+		"Do":          m.Do(none, func(context.Context, *redlock.Lease) error { t.Error("Do runs"); return nil }),
 		"Extend":      l.Extend(none),
 		"Reenter":     second(l.Reenter(none)),
 		"Unlock":      l.Unlock(none),
@@ -342,7 +342,7 @@ func TestDo_eachEnding(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("do")
 	mine := errors.New("mine")
-	err := m.Do(t.Context(), func(ctx context.Context) error {
+	err := m.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 		if n := len(ms.keys("do")); n < 2 {
 			t.Errorf("fn runs with %d votes", n)
 		}
@@ -357,11 +357,11 @@ func TestDo_eachEnding(t *testing.T) {
 				t.Error("the panic was swallowed")
 			}
 		}()
-		_ = m.Do(t.Context(), func(context.Context) error { panic("boom") })
+		_ = m.Do(t.Context(), func(context.Context, *redlock.Lease) error { panic("boom") })
 	}()
 	ms.givenBack("do") // after the panic too
 
-	lost := m.Do(t.Context(), func(ctx context.Context) error {
+	lost := m.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 		soon(t, "all votes", func() bool { return len(ms.keys("do")) == 3 })
 		ms.each(ms.all(), drop("do"))
 		return nil

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 var inside = redlock.Engine(engine.Key{})
 
 // work is what runs under a lock.
-type work = func(context.Context) error
+type work = func(context.Context, *redlock.Lease) error
 
 // lockWithin is Lock with a maximum wait.
 var lockWithin = inside.LockFor

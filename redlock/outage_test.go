@@ -212,7 +212,7 @@ func TestSim_unlockWithTheLeasesOwnContext_confirmed(t *testing.T) {
 func TestSim_do_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
-		err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+		err := a.Mutex("x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 			a.Clock.Stop(redlock.DefaultTTL)
 			wantErr(t, ctx.Err(), context.Canceled)
 			wantErr(t, context.Cause(ctx), redlock.ErrLost)

@@ -159,7 +159,7 @@ func TestReenter_leaseIsOver_isRefused(t *testing.T) {
 		for _, err := range []error{
 			errOf(m.Lock(lease.Context())), errOf(m.TryLock(lease.Context())),
 			errOf(inside.LockFor(lease.Context(), m, time.Minute)), errOf(lease.Reenter(t.Context())),
-			m.Do(lease.Context(), func(context.Context) error { t.Error("Do ran"); return nil }),
+			m.Do(lease.Context(), func(context.Context, *redlock.Lease) error { t.Error("Do ran"); return nil }),
 		} {
 			quorumtest.Is(t, err, why)
 		}
@@ -263,7 +263,7 @@ func TestDo_nested_reenters(t *testing.T) {
 	tokens := make(map[int64]bool)
 	var nest func(ctx context.Context, depth int) error
 	nest = func(ctx context.Context, depth int) error {
-		return m.Do(ctx, func(ctx context.Context) error {
+		return m.Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
 			wantCount(t, masters, "lock", depth)
 			lease, err := m.Lock(ctx)
 			if err != nil {
@@ -301,7 +301,7 @@ func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
 			inside, stop := outer.Bind(t.Context())
 			before := c.Stats().Rounds
 			start := time.Now()
-			never := func(context.Context) error { t.Errorf("%s: it ran", name); return nil }
+			never := func(context.Context, *redlock.Lease) error { t.Errorf("%s: it ran", name); return nil }
 			for _, ctx := range []context.Context{inside, outer.Context(), context.WithValue(outer.Context(), leasesKey{}, 1)} {
 				for way, err := range map[string]error{
 					"Lock": errOf(m.Lock(ctx)), "TryLock": errOf(m.TryLock(ctx)), "WithMaxWait": errOf(lockWithin(ctx, m, time.Hour)),

@@ -58,12 +58,12 @@ func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) { return rw.core().
 func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return rw.core().TryLock(ctx) }
 
 // Do runs fn while it holds the lock for writing. See [Mutex.Do].
-func (rw *RWMutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (rw *RWMutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return rw.core().Do(ctx, fn)
 }
 
 // TryDo is Do that does not wait. See [Mutex.TryDo].
-func (rw *RWMutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (rw *RWMutex) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	return rw.core().TryDo(ctx, fn)
 }
 
@@ -74,12 +74,12 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) { return rw.read()
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return rw.read().TryLock(ctx) }
 
 // RDo runs fn while it holds the lock for reading. See [Mutex.Do].
-func (rw *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context) error) error {
+func (rw *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return rw.read().Do(ctx, fn)
 }
 
 // TryRDo is RDo that does not wait. See [Mutex.TryDo].
-func (rw *RWMutex) TryRDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (rw *RWMutex) TryRDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	return rw.read().TryDo(ctx, fn)
 }
 
@@ -97,8 +97,8 @@ type Locker interface {
 	Name() string
 	Lock(ctx context.Context) (*Lease, error)
 	TryLock(ctx context.Context) (*Lease, error)
-	Do(ctx context.Context, fn func(ctx context.Context) error) error
-	TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error)
+	Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error
+	TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error)
 
 	core() *Mutex
 }
@@ -125,10 +125,10 @@ func (r *rlocker) Lock(ctx context.Context) (*Lease, error) { return r.core().Lo
 
 func (r *rlocker) TryLock(ctx context.Context) (*Lease, error) { return r.core().TryLock(ctx) }
 
-func (r *rlocker) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (r *rlocker) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return r.core().Do(ctx, fn)
 }
 
-func (r *rlocker) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (r *rlocker) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	return r.core().TryDo(ctx, fn)
 }

@@ -404,7 +404,7 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 	for name, err := range map[string]error{
 		"Lock": errOf(rw.Lock(inside)), "TryLock": errOf(rw.TryLock(inside)),
 		"WithMaxWait": errOf(lockWithin(inside, rw, time.Hour)),
-		"Do":          rw.Do(inside, func(context.Context) error { t.Error("Do ran"); return nil }),
+		"Do":          rw.Do(inside, func(context.Context, *redlock.Lease) error { t.Error("Do ran"); return nil }),
 	} {
 		if !errors.Is(err, redlock.ErrUpgrade) {
 			t.Errorf("%s: %v, want ErrUpgrade", name, err)

@@ -660,7 +660,7 @@ func TestLock_deadContext_isRefused(t *testing.T) {
 		for name, err := range map[string]error{
 			"held": errOf(c.Mutex("held").Lock(ctx)), "free": errOf(c.Mutex("free").Lock(ctx)),
 			"try": errOf(c.Mutex("free").TryLock(ctx)), "for": errOf(c.Mutex("free", redlock.WithMaxWait(time.Hour)).Lock(ctx)),
-			"do":      c.Mutex("free").Do(ctx, func(context.Context) error { t.Error("Do ran"); return nil }),
+			"do":      c.Mutex("free").Do(ctx, func(context.Context, *redlock.Lease) error { t.Error("Do ran"); return nil }),
 			"inside":  errOf(c.Mutex("held").Lock(inside)),
 			"reenter": errOf(lease.Reenter(ctx)),
 		} {
