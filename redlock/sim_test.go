@@ -567,7 +567,7 @@ func TestSim_closeInARound_leavesNoPlace(t *testing.T) {
 	})
 }
 
-// TryLockFor returns in time whatever the masters do. The votes that its last round may have left are
+// Lock with a maximum wait returns in time whatever the masters do. The votes that its last round may have left are
 // released afterwards.
 func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
 	for _, silent := range []int{1, 3, 5} {
@@ -582,7 +582,7 @@ func TestSim_tryLockFor_keepsItsBoundAndGivesBack(t *testing.T) {
 						m.Pause()
 					}
 					start := time.Now()
-					_, err := a.Mutex("x").TryLockFor(t.Context(), wait)
+					_, err := a.Mutex("x", redlock.WithMaxWait(wait)).Lock(t.Context())
 					if took := time.Since(start); took > wait+5*time.Millisecond {
 						t.Errorf("returned after %v", took)
 					}
