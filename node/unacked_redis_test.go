@@ -91,7 +91,7 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	refused := 0
-	for _, cmd := range []string{"hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank",
+	for _, cmd := range []string{"hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank", "zpopmin",
 		"zscore", "time", "hmget", "publish", "del", "hdel", "~locks:* ~redlock:*", "~{locks:*", "~locks:*"} {
 		for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
 			for _, waits := range []*protocol.Wait{nil, {Liveness: time.Second}, {Liveness: time.Second, Ticket: 5}} {

@@ -77,7 +77,7 @@ local function make_slow(next_token, grant, found, refusal, latest, stale)
 -- @part readers
 -- @part hand
 -- @part settle
-  return {acquire = acquire, settle = settle, lift = lift, timeout_key = timeout_key}
+  return {acquire = acquire, settle = settle, lift = lift, put = put, timeout_key = timeout_key}
 end
 
 local KEYS, ARGV = KEYS, ARGV
@@ -121,7 +121,10 @@ for i = 1, #KEYS - 1, 2 do
       else
         -- An error from here on is ignored, because the vote is gone already. For example, a key
         -- of another type may be in the queue's place; then there is no waiter to wake.
-        pcall(slow.settle, lock, queue, act, mode, holder, gone, lifted, first, nth)
+        local settled = pcall(slow.settle, lock, queue, act, mode, holder, gone, lifted, first, ticket, nth)
+        if ticket and not settled then
+          pcall(slow.put, queue, ticket, first)
+        end
       end
     end
   else

@@ -5,7 +5,8 @@
     local act = ARGV[ops + 2 * i - 1]
     if act ~= 'hand' and act ~= 'release' and act ~= 'leave' then
       acquires, n, keys[n + 1] = acquires + 1, n + 1, KEYS[i]
-      idle = idle and act ~= 'queue' and act ~= 'again' -- which always take the slow way
+      -- The lock is not free for a queue or an again, whatever it is. Nor, mostly, behind another op of the same lock.
+      idle = idle and act ~= 'queue' and act ~= 'again' and KEYS[i] ~= KEYS[i - 2]
     end
     n, keys[n + 1] = n + 1, KEYS[i + 1]
   end

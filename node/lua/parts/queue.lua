@@ -20,12 +20,15 @@ end
 -- messages of this master, or says by a w that it is to be waited for all the same. A client that
 -- was killed does not, and would cost the others the life of a handed vote (H19 in docs/handoff.md).
 -- A user without the right to ask waits for everybody.
-local function listens(place, given)
+--
+-- It also returns how many hear the channel called other, if that is given and the master was asked.
+local function listens(place, given, other)
   if string.sub(given, -1) == 'w' then
     return true
   end
-  local count = try('pubsub', 'numsub', wake_channel(place))
-  return count[2] ~= 0
+  local channel = wake_channel(place)
+  local count = other and try('pubsub', 'numsub', channel, other) or try('pubsub', 'numsub', channel)
+  return count[2] ~= 0, count[4]
 end
 
 -- head returns the first place that is waited for and its client's stamp, or nil. It removes the
@@ -34,16 +37,20 @@ end
 -- own is the place of the caller, if it has one; it gets a reply, and need neither listen nor give a sign. If fits is
 -- set, the record has the state that this call names; then a place that was taken in another state
 -- is removed too: it must not be granted in this one (H10 in docs/handoff.md). first is the
--- first place of all, if the caller has just read it.
-local function head(queue, fits, own, first)
+-- first place of all, if the caller has just read it. With other, head also returns what listens says of it.
+local function head(queue, fits, own, first, other)
   while true do
     first = first or call('zrange', queue, 0, 0)[1]
     if not first then
       return nil
     end
     local given = call('get', sign_of_life(first))
-    if first == own or given and not (fits and (state_of(first) or state) ~= state) and listens(first, given) then
-      return first, given
+    local waited, others = first == own, nil
+    if not waited and given and not (fits and (state_of(first) or state) ~= state) then
+      waited, others = listens(first, given, other)
+    end
+    if waited then
+      return first, given, others
     end
     call('zrem', queue, first)
     first = nil
@@ -56,6 +63,16 @@ local function wake(place, lock)
   call('publish', wake_channel(place), string.find(string.sub(place, 37), '/', 1, true) and lock .. '\0' .. place or lock)
 end
 
+-- put puts the place into the queue.
+local function put(queue, ticket, place)
+  call('zadd', queue, ticket, place)
+  local lives = try('pexpire', queue, 60000)
+  if type(lives) == 'table' then -- no key may be left without a TTL
+    call('zrem', queue, place)
+    error(lives)
+  end
+end
+
 -- enqueue puts the place into the queue, and sets the sign of life of its client. It returns the
 -- ticket, which it takes from this master's clock if the given one is 0.
 local function enqueue(queue, ticket, place)
@@ -66,12 +83,7 @@ local function enqueue(queue, ticket, place)
   if stamp ~= '' then
     call('set', sign_of_life(place), stamp, 'px', liveness)
   end
-  call('zadd', queue, ticket, place)
-  local lives = try('pexpire', queue, 60000)
-  if type(lives) == 'table' then -- no key may be left without a TTL
-    call('zrem', queue, place)
-    error(lives)
-  end
+  put(queue, ticket, place)
   return ticket
 end
 

@@ -4,17 +4,22 @@
     --   gone    1 if there was a vote, else 0   answer  gone, or an error as text
     --   more    whether something is left to do that part settle does
     --   first   the first place in the queue, if it was looked at
+    --   ticket  its ticket, if it was taken out of the queue: a hand is going to hand it the lock, or puts it back
     --
     -- It does not read the vote first: HDEL removes the field of this holder and no other. The
     -- hash of a plain lock has one field, so HDEL removes the whole key.
-    local gone, more, first = try('hdel', lock, holder), false, nil
+    local gone, more, first, ticket = try('hdel', lock, holder), false, nil, nil
     answer = gone
     if gone ~= 0 and gone ~= 1 then
       answer = gone.err
     elseif word ~= '' or (gone == 1 and mode ~= 'x') then
       more = true
     else
-      first = not idle and try('zrange', queue, 0, 0)[1] -- nil too for a key of another type, in which nobody waits
+      if not idle and act == 'hand' and gone == 1 then
+        first, ticket = unpack(try('zpopmin', queue)) -- nil too for a key of another type, in which nobody waits
+      elseif not idle then
+        first = try('zrange', queue, 0, 0)[1]
+      end
       more = first
       if not first and gone == 1 then
         -- The name is that of braced in part redisson, which would have to be created.
