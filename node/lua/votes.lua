@@ -67,6 +67,8 @@ local function make_slow(next_token, grant, found, refusal, latest, stale)
   local call, try = redis.call, redis.pcall
   local record, raises, state, ttl, liveness, stamp = KEYS[#KEYS], tonumber(ARGV[1]), unpack(ARGV, 2, 5)
   local counters, proposals = 5, 5 + raises -- the words of ARGV before them
+  -- The lock that an op of this call has just handed, and the holder, so that the next caller's acquire need not read it.
+  local slow = {}
 -- @part record
 -- @part redisson
 -- @part rest
@@ -77,7 +79,8 @@ local function make_slow(next_token, grant, found, refusal, latest, stale)
 -- @part readers
 -- @part hand
 -- @part settle
-  return {acquire = acquire, settle = settle, lift = lift, put = put, timeout_key = timeout_key}
+  slow.acquire, slow.settle, slow.lift, slow.put = acquire, settle, lift, put
+  return slow
 end
 
 local KEYS, ARGV = KEYS, ARGV

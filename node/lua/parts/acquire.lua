@@ -12,6 +12,7 @@ local function acquire(lock, queue, act, mode, holder, word, nth)
     end
     token, failed = raise(nth)
   end
+  slow.handed = nil
   failed = failed or grant(lock, holder, mode, '1', ttl, left, mode == 'r' and timeout_key(lock, holder, 1))
   if failed then
     return failed

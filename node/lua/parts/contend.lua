@@ -86,12 +86,17 @@ local function contend(lock, queue, act, mode, holder, word, nth)
   local passes, ousts, write_vote = act == 'barge', act == 'oust' and mode == 'x', act == 'join' and word
   local queues = word ~= '' and not write_vote
 
-  local left = call('pttl', lock)
-  local free, fields = left == -2, nil
+  local left, fields
+  if slow.handed == lock and mode == 'x' then -- by the release ahead of this acquire
+    left, fields = tonumber(liveness), {slow.heir}
+  else
+    left = call('pttl', lock)
+  end
+  local free = left == -2
   if not free then
     local has
     if mode == 'x' then
-      fields = call('hkeys', lock)
+      fields = fields or call('hkeys', lock)
       has = contains(fields, holder)
     else
       has = call('hexists', lock, holder) == 1
@@ -106,13 +111,14 @@ local function contend(lock, queue, act, mode, holder, word, nth)
         -- The caller counts the vote from the sending of this op, and for the full TTL (H3 in
         -- docs/handoff.md).
         call('pexpire', lock, ttl)
+        slow.handed = nil
       end
       return nil, token
     end
     free = mode == 'r' and can_join(lock, write_vote)
     if ousts and is_deserted(fields) then
       call('del', lock)
-      left, free = -2, true
+      left, free, slow.handed = -2, true, nil
     end
   end
   local rester, rest_left

@@ -17,6 +17,7 @@ local function hand(heir, given, lock, queue, nth, ticket)
     wake(heir, lock)
     return
   end
+  slow.handed, slow.heir = lock, holder
   if not ticket then
     try('zrem', queue, heir)
   end

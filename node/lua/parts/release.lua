@@ -9,6 +9,9 @@
     -- It does not read the vote first: HDEL removes the field of this holder and no other. The
     -- hash of a plain lock has one field, so HDEL removes the whole key.
     local gone, more, first, ticket = try('hdel', lock, holder), false, nil, nil
+    if slow then
+      slow.handed = nil
+    end
     answer = gone
     if gone ~= 0 and gone ~= 1 then
       answer = gone.err
