@@ -112,13 +112,19 @@ func (c *inspect) run(ctx context.Context, o output) error {
 
 // lockError is the exit code of an error of a call about one lock: what is wrong with the name is the caller's.
 func lockError(err error) error {
-	if errors.Is(err, redlock.ErrConfig) {
+	if misused(err) {
 		return usageError{err}
 	}
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &exitError{exitMasters, err.Error()}
+}
+
+// misused reports whether other arguments are what helps. A list that the masters were left for is one of them.
+func misused(err error) bool {
+	var epoch *redlock.EpochError
+	return errors.Is(err, redlock.ErrConfig) || errors.As(err, &epoch)
 }
 
 // What an inspection comes to.
@@ -148,6 +154,7 @@ type lockJSON struct {
 	Holders  []holderJSON `json:"holders"`
 	Waiters  []waiterJSON `json:"waiters"` // in the order in which they are served
 	Masters  []lockAtJSON `json:"masters"`
+	failure
 }
 
 type holderJSON struct {
@@ -183,7 +190,7 @@ type lockAtJSON struct {
 
 func newLockJSON(in *redlock.Inspection, code int) lockJSON {
 	out := lockJSON{Name: in.Name, Verdict: verdictOf(in), ExitCode: code, AsOf: in.AsOf, Quorum: in.Quorum,
-		Holders: []holderJSON{}, Waiters: []waiterJSON{}}
+		Holders: []holderJSON{}, Waiters: []waiterJSON{}, failure: failureOf(code, nil)}
 	for _, h := range in.Holders {
 		j := holderJSON{ID: h.ID, Owner: h.Owner, Read: h.Read, Resting: h.Resting, Votes: h.Votes, Count: h.Count, LeftMS: h.Left.Milliseconds(), Token: h.Token, Value: h.Value}
 		if !h.Since.IsZero() {

@@ -5,9 +5,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,7 +71,30 @@ func cli(t testing.TB, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(args, &out, &err)
+	wellFormed(t, args, code, out.String(), err.String())
 	return code, out.String(), err.String()
+}
+
+// wellFormed looks at what every command must hold, in whatever scene a test calls it: with --json there is one object, which has the exit
+// code, and a word for it; without, no line is longer than an operator reads.
+func wellFormed(t testing.TB, args []string, code int, stdout, stderr string) {
+	t.Helper()
+	if wantsJSON(args) {
+		var object struct {
+			ExitCode *int `json:"exit_code"`
+			failure
+		}
+		err := json.Unmarshal([]byte(stdout), &object)
+		if err != nil || object.ExitCode == nil || *object.ExitCode != code || object.Kind != kinds[code] {
+			t.Errorf("%v: exit code %d, and its JSON has %v and %q: %v\n%s", args, code, object.ExitCode, object.Kind, err, stdout)
+		}
+		stdout = ""
+	}
+	for line := range strings.Lines(stdout + stderr) {
+		if len(line) > longLine && !strings.HasPrefix(line, "ACL SETUSER ") { // which is to be copied
+			t.Errorf("%v: %d characters without a line break: %s", args, len(line), line)
+		}
+	}
 }
 
 // start starts a master.
@@ -156,5 +181,15 @@ func tidy(t testing.TB, text string) {
 		if strings.ContainsAny(line, "\r\x1b") {
 			t.Errorf("terminal control in a pipe: %q", line)
 		}
+	}
+}
+
+func TestVersion_oneLine(t *testing.T) {
+	var out, err strings.Builder
+	if code := run([]string{"version"}, &out, &err); code != exitOK || err.String() != "" {
+		t.Errorf("exit %d, %s", code, &err)
+	}
+	if words := strings.Fields(out.String()); len(words) != 4 || words[0] != "redlock" || words[2] != runtime.Version() || words[3] != runtime.GOOS+"/"+runtime.GOARCH {
+		t.Errorf("said %q", out.String())
 	}
 }

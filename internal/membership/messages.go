@@ -56,14 +56,14 @@ var messages = [sayCount]Message{
 	sayUnreachable:     {"too few masters", "{silent}", ""},
 	sayUnreachableInit: {"init needs every master", "init needs every master: {silent}", "if one is gone for good, {replace}"},
 	sayUnfinished: {"change unfinished", "{master}",
-		"finish that change with {change}, or give it up with {cancel}; if neither can go on, end every process of that change and add {abandon}"},
+		"finish that change, which takes {wait}: {change}; or give it up: {cancel}; if neither can go on, end every process of that change and add {abandon}"},
 	sayForeign: {"other list", "{master}; you gave {ours}",
 		"take that master out of this list, or use the list that it belongs to; " +
 			"delete the key of its record only when no program uses that other list: two lists on one master can each grant the same lock"},
 	sayRenamed: {"renamed master", "{master}; that list has this server under another name; you gave {ours}; names cannot change in place",
 		"keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name={old}"},
 	sayMoved:     {"list left", "these masters were left for another list: {left}", "start this client with the new list"},
-	sayMovedInit: {"list left, init", "these masters were left for another list: {left}", "to use them again, change back: {change}"},
+	sayMovedInit: {"list left, init", "these masters were left for another list: {left}", "to use them again, change back, which takes {wait}: {change}"},
 	sayBeingChanged: {"locks stopped", "the masters are being changed {unfinished}; all locks are stopped until that ends, about {wait} after it stopped them",
 		"if the change has no process any more, run it again: {change}"},
 	sayNew: {"new masters", "{lost} have no record, so they are new or were emptied",
@@ -71,18 +71,18 @@ var messages = [sayCount]Message{
 	sayForgot: {"masters forgot", "{lost} have no valid record, and nobody here saw a quorum vote in the last {maxttl}",
 		"if this list is still the right one, and no other list took its place, run this, which takes {wait}: {init}"},
 	sayNeedsMasters: {"needs masters", "{lost} have no valid record, and nobody here saw a quorum vote in the last {maxttl}; no quorum can vote again by itself: {silent}",
-		"mend these, and in place of each that is gone for good {replace}; then, if no other list took the place of this one: {init}"},
+		"mend these, and in place of each that is gone for good {replace}; then, if no other list took the place of this one, which takes {wait}: {init}"},
 	sayNothingToChange: {"nothing to change", "the old and the new list, maximum TTL and drift are the same; there is nothing to change", ""},
 	sayFixedList:       {"fixed list", "one of the lists is fixed (WithFixedMasters); a fixed list cannot be changed, and no list can be changed to it", ""},
-	sayOtherChange:     {"other change", "another change is unfinished {unfinished}", "finish it with {change}, or give it up with {cancel}"},
+	sayOtherChange:     {"other change", "another change is unfinished {unfinished}", "finish it, which takes {wait}: {change}; or give it up: {cancel}"},
 	sayTooFewRecords: {"too few records", "too few of the old masters have their record: {states}",
 		"recover them first, or hear what to do if they cannot recover: {status}"},
 	sayNotReady: {"master not ready", "{master}; nothing has stopped: the change begins when all masters of the new list are ready", "{cure}"},
 	sayTooFewReady: {"too few ready", "too few of the new masters can begin, and all locks are stopped: {states}",
-		"start those that are out of reach; if their records are lost, end this command and begin the list that you want with {init} {abandon}"},
+		"start those that are out of reach; if their records are lost, begin the list that you want, which takes {wait}: {init} {abandon}"},
 	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
 	sayTooLate: {"too late to cancel", "the change cannot be given up, because too few masters of the old list still vote: {states}",
-		"finish it with {change}, then change back"},
+		"finish it, which takes {wait}, and then change back: {change}"},
 }
 
 // Messages are all that Explain can say, for the table of the docs.
@@ -93,7 +93,7 @@ func says(v *View, a Action) say {
 	init := v.Goal == Init
 	switch a.Why.Code {
 	case Recovering:
-		if m := (machine{v: v}); init && v.NeverLocked && !m.unused() {
+		if m := (machine{v: v, rules: &shipped}); init && v.NeverLocked && !m.unused() {
 			return sayContradicted
 		}
 		if v.ReadOnly {
