@@ -91,7 +91,7 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	refused := 0
-	for _, cmd := range []string{"hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank",
+	for _, cmd := range []string{"hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank", "zpopmin",
 		"zscore", "time", "hmget", "publish", "del", "hdel", "~locks:* ~redlock:*", "~{locks:*", "~locks:*"} {
 		for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
 			for _, waits := range []*protocol.Wait{nil, {Liveness: time.Second}, {Liveness: time.Second, Ticket: 5}} {
@@ -128,6 +128,83 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	}
 	if refused < 100 {
 		t.Errorf("only %d calls were refused", refused)
+	}
+}
+
+// Nor is one left by a release that hands the lock, or by an adoption, whose order of writes is the same: the counter, the
+// vote, its TTL. The counter does not fall, the place that is not handed the lock is still there, and no vote
+// stands above its counter.
+func TestScripts_anyCommandRefusedInAHandOrAdopt_nothingHalf(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	acl := func(words ...any) {
+		t.Helper()
+		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, words...)...).Err())
+	}
+	const holder, waiter, adopter = "11111111-1111-8111-8111-111111111111:1", "22222222-2222-8222-8222-222222222222:1", "33333333-3333-8333-8333-333333333333:1"
+	acl("on", ">pw", "~*", "&*", "+@all")
+	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+	noErr(t, r.Ready(t.Context()))
+	l := protocol.NewLock("x", protocol.Plain)
+	handed, adopted, failed := 0, 0, 0
+	for _, cmd := range []string{"none", "hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zpopmin", "zrank",
+		"zscore", "time", "hmget", "publish", "pubsub", "del", "hdel", "~redlock:*", "~x"} {
+		for _, adopts := range []bool{false, true} {
+			noErr(t, d.FlushAll(t.Context()).Err())
+			noErr(t, d.HSet(t.Context(), protocol.RecordKey, l.Counter, 7).Err())
+			ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: holder, TTL: time.Minute, Token: 1})
+			if !adopts {
+				ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: waiter, TTL: time.Minute, Token: 1, Wait: &protocol.Wait{Ticket: 5, Liveness: time.Minute}})
+			}
+			switch {
+			case strings.HasPrefix(cmd, "~"):
+				acl("resetkeys", cmd)
+			case cmd != "none":
+				acl("-" + cmd)
+			}
+			heir := waiter
+			var reply protocol.Reply
+			if adopts {
+				heir = adopter
+				reply = ask(t, r, protocol.Request{Kind: protocol.Adopt, Lock: l, Holder: adopter, From: holder, TTL: time.Minute, Token: 20})
+			} else {
+				reply = ask(t, r, protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Hand: time.Minute, Token: 20})
+			}
+			acl("~*", "+@all")
+			at := fmt.Sprintf("without %s, adopts %t, answered %+v", cmd, adopts, reply)
+			for _, key := range d.Keys(t.Context(), "*").Val() {
+				if ttl := d.PTTL(t.Context(), key).Val(); ttl <= 0 && key != protocol.RecordKey {
+					t.Errorf("%s: %q has no TTL", at, key)
+				}
+			}
+			has := d.HExists(t.Context(), "x", heir).Val()
+			counter, _ := d.HGet(t.Context(), protocol.RecordKey, l.Counter).Int64()
+			if counter < 8 || has && counter < 20 {
+				t.Errorf("%s: the counter is %d, the heir has the vote: %t", at, counter, has)
+			}
+			waits := d.ZCard(t.Context(), l.Queue).Val() == 1
+			switch {
+			case has && adopts:
+				adopted++
+			case has:
+				handed++
+			default:
+				failed++
+			}
+			if !adopts && waits == has && cmd != "zrem" && cmd != "pexpire" { // without PEXPIRE no place can be put back
+				t.Errorf("%s: it has the vote: %t, and its place: %t", at, has, waits)
+			}
+			if gone := !d.HExists(t.Context(), "x", holder).Val(); adopts && gone && !has {
+				t.Errorf("%s: nobody has the vote", at)
+			}
+			ask(t, r, protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder}) // what is owed since
+		}
+	}
+	if handed < 5 || adopted < 5 || failed < 5 {
+		t.Errorf("%d handed, %d adopted, %d failed", handed, adopted, failed)
 	}
 }
 

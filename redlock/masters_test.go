@@ -253,7 +253,7 @@ func releases(t testing.TB) faultproxy.Match { return votes(t, false) }
 
 // votes matches calls of votes.lua of which an op may be granted, or that are without any.
 func votes(t testing.TB, acquires bool) faultproxy.Match {
-	const header, stride = 6, 4 // as in votes.lua
+	const header, stride = 5, 4 // as in votes.lua
 	votes := runs(t, "votes")
 	return func(cmd [][]byte) bool {
 		if !votes(cmd) {
@@ -264,7 +264,7 @@ func votes(t testing.TB, acquires bool) faultproxy.Match {
 		raises, _ := strconv.Atoi(string(args[0]))
 		for at := header + 2*raises; at < len(args); at += stride {
 			switch string(args[at]) {
-			case "acquire", "barge", "retry", "oust", "again":
+			case "acquire", "join", "barge", "retry", "oust", "again":
 				return acquires
 			}
 		}

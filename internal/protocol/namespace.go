@@ -88,7 +88,7 @@ func (ns Namespace) ACL() []string {
 		"+script|load", "+eval", "+evalsha", "+subscribe", "+unsubscribe", "+publish", "+pubsub|numsub", "+time",
 		"+exists", "+set", "+get", "+del", "+pttl", "+pexpire",
 		"+hset", "+hget", "+hmget", "+hgetall", "+hexists", "+hkeys", "+hlen", "+hdel", "+hrandfield",
-		"+zadd", "+zscore", "+zrank", "+zrange", "+zrem",
+		"+zadd", "+zscore", "+zrank", "+zrange", "+zrem", "+zpopmin",
 	}
 	if ns == "" {
 		return append(words, "+scan", "~*", "&redisson_*", "&"+wakePrefix+"*")

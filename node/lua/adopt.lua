@@ -17,9 +17,12 @@
 
 local call, try = redis.call, redis.pcall
 local lock, record = KEYS[1], KEYS[2]
-local heir, holder, ttl, state, voted, field, floor = unpack(ARGV)
+local heir, holder, ttl, state, voted, counter, proposed = unpack(ARGV)
 
-local found = call('hmget', record, 'state', 'latest', field)
+-- @part token
+-- @part grant
+
+local found = call('hmget', record, 'state', 'latest', counter)
 if (found[1] or '') ~= state then
   return redis.error_reply('REDLOCK STATE ' .. (found[1] or ''))
 end
@@ -27,25 +30,25 @@ if state ~= voted then
   return 0
 end
 local latest, last = tonumber(found[2] or 0) or 0, found[3] or '0'
-local token
-if call('hexists', lock, heir) == 1 then
-  token = tonumber(last)
-else
-  if call('hexists', lock, holder) == 0 then
-    return 0
+local left = call('pttl', lock)
+if call('hexists', lock, heir) == 1 then -- a replay
+  if left < tonumber(ttl) then
+    call('pexpire', lock, ttl)
   end
-  local stored, answer
--- @part token
-  if not token then
-    return redis.error_reply(answer)
-  end
-  -- In this order: a vote is only there behind a counter that was raised. The commands that come first
-  -- are the ones that can fail, for lack of memory.
-  call('hset', record, field, stored, 'latest', latest)
-  call('hset', lock, heir, 1)
-  call('hdel', lock, holder)
+  return tonumber(last) or redis.error_reply('REDLOCK COUNTER ' .. last)
 end
-if call('pttl', lock) < tonumber(ttl) then
-  call('pexpire', lock, ttl)
+if call('hexists', lock, holder) == 0 then
+  return 0
 end
-return token or redis.error_reply('REDLOCK COUNTER ' .. last)
+-- In the order of every grant: the counter, the vote. The giver's vote goes last, so that the lock is never free.
+local token, stored, reach = next_token(last, proposed, latest)
+if not token then
+  return redis.error_reply(stored)
+end
+call('hset', record, counter, stored, 'latest', reach)
+local failed = grant(lock, heir, 'x', 1, ttl, left, false)
+if failed then
+  return redis.error_reply(failed)
+end
+call('hdel', lock, holder)
+return token

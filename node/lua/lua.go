@@ -3,13 +3,13 @@
 // Package lua holds the scripts that package node sends to a master, one in each file. Code
 // that several scripts share, or that would make a script long, is a part in the folder
 // parts: the line "-- @part NAME" in a script stands for the text of parts/NAME.lua.
-// Most parts are functions. Those that every call of votes.lua executes are pieces of its loop,
-// because creating and calling a function costs as much as a fifth of a command.
+// Each part is a function or a few, and says what else it uses; or it is a piece of the loop of
+// votes.lua, and says what it leaves to the pieces behind it.
 //
 // It knows the files only, and imports nothing of this module. [Source] is for
 // node/internal/wire, and for tests that recognise a script on the wire. To change where a
-// vote is granted, see parts/grant.lua and parts/contend.lua; where it is released, see
-// parts/release.lua.
+// vote is granted, see parts/contend.lua and parts/acquire.lua; where it is written, see
+// parts/grant.lua; where it is released, see parts/release.lua.
 package lua
 
 import (

@@ -4,15 +4,15 @@
 --
 -- KEYS[2i - 1], KEYS[2i] the i-th op's lock and the lock's queue   the last key: the record
 -- ARGV[1] n, how many of the ops may raise a counter: acquires, and releases that may hand
--- ARGV[2] TTL in ms of a waiting client's sign of life, and of a vote that is handed
--- ARGV[3] the stamp of the sign of life   ARGV[4] the state that the record must have
--- ARGV[5] TTL of the votes in ms
--- ARGV[6] the field of a write vote that a reader may join, or empty
--- ARGV[7] ... ARGV[6 + n] the counters of the locks of these ops, fields of the record. Those of
---   the acquires differ, because each is read once and written once.
--- ARGV[7 + n] ... ARGV[6 + 2n] their proposed tokens
+-- ARGV[2] the state that the record must have   ARGV[3] TTL of the votes in ms
+-- ARGV[4] TTL in ms of a waiting client's sign of life, and of a vote that is handed
+-- ARGV[5] the stamp of the sign of life; empty if the client gave one a moment ago
+-- ARGV[6] ... ARGV[5 + n] the counters of the locks of these ops, fields of the record. Those of
+--   the acquires differ
+-- ARGV[6 + n] ... ARGV[5 + 2n] their proposed tokens
 -- and then four words for each op:
 --   act     acquire
+--           join     an acquire of a reader that may join the write vote of its own owner
 --           barge    an acquire that passes the waiters ahead of it
 --           retry    an acquire of a caller that has asked before
 --           oust     a retry of a lock that is for an order only. It takes away the vote of a holder
@@ -24,7 +24,8 @@
 --           hand     a release that may hand the lock to the head of the queue
 --   mode    x plain, w write, r read
 --   holder  the holder's field in the lock's hash
---   ticket  of an acquire, its place in the queue: 0 for a new one, empty if it does not queue
+--   word    of an acquire, its ticket in the queue: 0 for a new one, empty if it does not queue
+--           of a join, the field of the write vote
 --           of a release, the holder whose rest of the lock is lifted, empty for none
 --
 -- Returns the answer of each op, in an array if there are several ops.
@@ -36,93 +37,114 @@
 --   {-1 - PTTL, ticket, ahead, foreign}: not granted, and the caller has this place in the
 --     queue. foreign is 1 when Redisson holds the lock. A release by Redisson wakes no waiter
 --     of the queue.
---   REDLOCK UNDO <error>: the vote may be there and must be released.
 -- A release answers 1 if it released the vote, or 0 if the holder has no vote on this master,
 -- as on a replay. It removes the holder's place too.
--- An op that changed nothing may answer an error of Redis, as text, or
+-- An op that changed nothing but the lock's counter may answer an error of Redis, as text, or
 --   REDLOCK STATE <state>    the record has another state
 --   REDLOCK COUNTER <value>  the counter is no whole number from 0 to below 2^53
--- The call fails with REDLOCK UNDO <error> if it could not raise the counters. Every vote of
--- the call must then be released.
 --
 -- A hand publishes lock, field, token, stamp and TTL on the channel of the place's client, with
 -- a NUL between them.
 --
 -- A lock is a hash at its name with a TTL. Each field is a holder, its value the hold count.
 -- That is Redisson's layout.
+--
+-- There is one order of writes: the counter, the vote, the vote's TTL, the message. So a vote
+-- always stands behind a counter that was raised. A counter that was raised for a vote that
+-- then failed makes the tokens skip a number, and nothing else.
 
--- To create a function costs a tenth of a command, and to call it as much. So what every call
--- does is written into the loop, and what few calls need is created when an op needs it.
+-- Creating a function costs a master a tenth of a command or more, for each variable of the script that it uses
+-- as much again, and calling it a tenth. So what most calls do is in pieces of this file (release, raise), and the functions
+-- of the slow ways are created when an op needs them. None of them uses a variable of this file.
 
--- make_contention creates the functions for a lock that is held or queued for, and for readers.
--- They share no variables with the rest of the script.
-local function make_contention()
+-- @part token
+-- @part grant
+
+-- make_slow creates the functions for a lock that is held or queued for, that rests, or that is a
+-- reader's. The last four are what the call has found, see there.
+local function make_slow(next_token, grant, found, refusal, latest, stale)
+  local KEYS, ARGV = KEYS, ARGV
   local call, try = redis.call, redis.pcall
-  local record, liveness, stamp, state, ttl, join_write = KEYS[#KEYS], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+  local record, raises, state, ttl, liveness, stamp = KEYS[#KEYS], tonumber(ARGV[1]), unpack(ARGV, 2, 5)
+  local counters, proposals = 5, 5 + raises -- the words of ARGV before them
+  -- The lock that an op of this call has just handed, and the holder, so that the next caller's acquire need not read it.
+  local slow = {}
+-- @part record
 -- @part redisson
 -- @part rest
 -- @part names
 -- @part queue
 -- @part contend
+-- @part acquire
+-- @part readers
+-- @part hand
 -- @part settle
-  return {contend = contend, dequeue = dequeue, settle = settle, timeout_key = timeout_key, rest_key = rest_key,
-    wake = wake, wake_channel = wake_channel}
+  slow.acquire, slow.settle, slow.lift, slow.put = acquire, settle, lift, put
+  return slow
 end
-local contention
 
 local KEYS, ARGV = KEYS, ARGV
-local try = redis.pcall -- an error that ended the script would leave the votes of earlier ops
-local HEADER, STRIDE = 6, 4 -- words of ARGV up to the counters, and of an op
-local record, raises, state, ttl = KEYS[#KEYS], tonumber(ARGV[1]), ARGV[4], ARGV[5]
-local at = HEADER + 2 * raises -- the last word that was read
+local try = redis.pcall -- an error that ended the script would leave the ops before it without an answer
+local HEADER, STRIDE = 5, 4 -- words of ARGV up to the counters, and of an op
+local raises, ttl = tonumber(ARGV[1]), ARGV[3]
+local ops = HEADER + 2 * raises -- the words of ARGV before the ops
 
-local refusal    -- the answer to all acquires, if the record has another state
-local found      -- the record's state, its fields latest and rests, and the counters; nil until an op needs them
-local latest = 0 -- the largest proposal that this master accepts without asking for its TIME
-local known = 0  -- its value in the record
-local handed     -- by counter, the values that hands of this call have stored
-local raised     -- arguments of the HSET that raises the counters of acquires
-local words = 1  -- how many arguments those are
-if raises > 0 then
-  raised = {record, false, false} -- room for a lone op, because a table grows slot by slot
+-- First the call looks, and raises the counters of all acquires of a free lock that nobody waits for. Then this is known:
+local idle     -- the locks of all acquires are free, and nobody waits for any lock of the call; most calls find it so
+local found    -- if there is an acquire: the record's fields state, latest and rests, and the counters of the ops that may raise
+               -- one; in place of a counter that is raised, the token as a number
+local refusal  -- the answer to all acquires, or nil: the record has another state, or the counters could not be raised, and nothing is written
+local latest   -- the largest proposal that this master takes without asking for its TIME
+local stale    -- whether a counter in found may be lower than it is now
+if KEYS[4] then
+-- @part look
+-- @part raise
+else
+-- @part lone
 end
 
--- A lone op answers without an array, because an array costs more than a command.
+-- Then each op is executed. A lone op answers without an array, because an array costs more than a command.
+local slow
 local answers, answer = KEYS[4] and {false}, nil
-local nth = 0 -- of the ops that may raise a counter, the one that is executed
+local at, nth = ops, 0 -- the last word that was read; of the ops that may raise a counter, which one this is
 for i = 1, #KEYS - 1, 2 do
   local lock, queue = KEYS[i], KEYS[i + 1]
-  local act, mode, holder, ticket = unpack(ARGV, at + 1, at + STRIDE)
+  local act, mode, holder, word = unpack(ARGV, at + 1, at + STRIDE)
   at = at + STRIDE
   if act == 'hand' or act == 'release' or act == 'leave' then
     if act == 'hand' then
       nth = nth + 1
     end
 -- @part release
+    if more then
+      slow = slow or make_slow(next_token, grant, found, refusal, latest, stale)
+      local lifted = word ~= '' and slow.lift(queue, word)
+      if type(lifted) == 'string' then
+        answer = lifted
+      else
+        -- An error from here on is ignored, because the vote is gone already. For example, a key
+        -- of another type may be in the queue's place; then there is no waiter to wake.
+        local settled = pcall(slow.settle, lock, queue, act, mode, holder, gone, lifted, first, ticket, nth)
+        if ticket and not settled then
+          pcall(slow.put, queue, ticket, first)
+        end
+      end
+    end
   else
     nth = nth + 1
-    if not found then
--- @part counters
-    end
+    local token = found[3 + nth] -- a number if the counter is raised
     if refusal then
       answer = refusal
+    elseif type(token) == 'number' and mode ~= 'r' then
+      answer = grant(lock, holder, mode, '1', ttl, -2, false) or token
     else
--- @part acquire
+      slow = slow or make_slow(next_token, grant, found, refusal, latest, stale)
+      local done, told = pcall(slow.acquire, lock, queue, act, mode, holder, word, nth)
+      answer = done and told or type(told) == 'table' and told.err or told -- before Redis 7.0 an error may be text
     end
   end
   if answers then
     answers[(i + 1) / 2] = answer
-  end
-end
-
-if words > 1 then
-  if latest ~= known then
-    raised[words + 1], raised[words + 2] = 'latest', latest
-    words = words + 2
-  end
-  local set = try('hset', unpack(raised, 1, words))
-  if type(set) == 'table' then
-    return redis.error_reply('REDLOCK UNDO ' .. set.err)
   end
 end
 return answers or answer

@@ -46,9 +46,10 @@ var commands = map[string]command{
 	"zrem": {2, 0, func(db *DB, args []string) any {
 		return each(args[1:], func(member string) int { return db.ZRem(args[0], member) })
 	}},
-	"zrank":  {2, 2, zrank},
-	"zscore": {2, 2, zscore},
-	"zrange": {3, 4, zrange},
+	"zpopmin": {1, 1, zpopmin},
+	"zrank":   {2, 2, zrank},
+	"zscore":  {2, 2, zscore},
+	"zrange":  {3, 4, zrange},
 
 	"scan":    {1, 3, scan},
 	"pubsub":  {1, 0, pubsub},
@@ -89,7 +90,7 @@ func (db *DB) call(name string, args []string) any {
 }
 
 // writes are the commands that write, and whether each needs memory.
-var writes = map[string]bool{"del": false, "set": true, "pexpire": false, "hset": true, "hdel": false, "zadd": true, "zrem": false}
+var writes = map[string]bool{"del": false, "set": true, "pexpire": false, "hset": true, "hdel": false, "zadd": true, "zrem": false, "zpopmin": false}
 
 // refusal is why the master does not do a write, which may need memory, or nil. As in Redis, a script that has
 // written may go on, and a master without memory refuses only what needs some.
@@ -202,6 +203,17 @@ func zscore(db *DB, args []string) any {
 		return scoreText(score)
 	}
 	return nil
+}
+
+// zpopmin is ZPOPMIN of one member.
+func zpopmin(db *DB, args []string) any {
+	out := []string{}
+	for _, member := range db.ZRange(args[0], 1) {
+		score, _ := db.ZScore(args[0], member)
+		out = append(out, member, scoreText(score))
+		db.ZRem(args[0], member)
+	}
+	return out
 }
 
 // scoreText is a score as Redis prints it. What scripts put there is whole and exact.

@@ -76,6 +76,7 @@ type DB struct {
 	hears   func(channel string) int
 	refuses error // what writes are answered; nil: they are done
 	wrote   bool  // a write of this script was done
+	calls   func(command string)
 }
 
 // Time is the master's clock, in microseconds since 1970.

@@ -505,6 +505,40 @@ func TestAgain_findsVoteOrPlace_createsNone(t *testing.T) {
 	})
 }
 
+// What a hand has just written is forgotten when its heir gives it back in the same call: the acquire behind
+// finds the lock free.
+func TestHand_givenBackInItsCall_theNextIsGranted(t *testing.T) {
+	withQueue(t, func(q *queue) {
+		l := protocol.NewLock(handLock, protocol.Plain)
+		q.acquire(alice+":1", 5)
+		q.acquire(bob+":1", 20)
+		replies := q.askAll([]protocol.Request{
+			{Kind: protocol.Release, Lock: l, Holder: alice + ":1", Hand: liveness},
+			{Kind: protocol.Release, Lock: l, Holder: bob + ":1"},
+			{Kind: protocol.Acquire, Lock: l, Holder: carol + ":1", TTL: 10 * time.Second, Wait: &protocol.Wait{Ticket: 30, Liveness: liveness}},
+		})
+		if hands, _ := q.hands(); len(hands) != 1 || replies[1].Outcome != protocol.Granted || replies[2].Outcome != protocol.Granted {
+			t.Errorf("handed %+v, then %+v", hands, replies)
+		}
+		if held := q.m.Holder(handLock); held != carol+":1" {
+			t.Errorf("%q has the lock", held)
+		}
+	})
+}
+
+// A top-up takes the holder's place out of the queue: who has a vote has no place, and a release of a vote looks for none.
+func TestTopUp_ofAHolderWithAPlace_removesThePlace(t *testing.T) {
+	withQueue(t, func(q *queue) {
+		q.acquire(alice+":1", 5)
+		q.acquire(bob+":1", 20)
+		_ = q.m.Do(func(db *DB) { db.Del(handLock) }) // bob has won the lock elsewhere
+		r := q.ask(protocol.Request{Kind: protocol.TopUp, Lock: protocol.NewLock(handLock, protocol.Plain), Holder: bob + ":1", TTL: 10 * time.Second, Count: 1})
+		if r.Outcome != protocol.Granted || len(q.places()) != 0 {
+			t.Errorf("%+v, and in the queue: %q", r, q.places())
+		}
+	})
+}
+
 // Ops of one call raise one counter: by hands, and by acquires before and behind them. It never
 // falls, and no token of a lock is given twice. The calls are put together at random.
 func TestHand_manyOpsInACall_tokensGrow(t *testing.T) {

@@ -175,6 +175,9 @@ func (m *machine) command(raise bool) int {
 	if len(m.args) == 0 {
 		m.RaiseError("Please specify at least one argument for this redis.call() call")
 	}
+	if m.db.calls != nil {
+		m.db.calls(m.args[0])
+	}
 	reply := m.db.call(m.args[0], m.args[1:])
 	if err, ok := reply.(error); ok {
 		failed := m.CreateTable(0, 3)

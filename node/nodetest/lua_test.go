@@ -22,7 +22,7 @@ var snippets = []string{
 	"return 9007199254740991",
 	"return redis.status_reply('FINE')",
 	"return redis.error_reply('REDLOCK STATE x')",
-	"return {err = 'REDLOCK UNDO why'}",
+	"return {err = 'REDLOCK STATE why'}",
 	"return redis.call('hget', KEYS[1], 'none') == false and 'false' or 'else'",
 	"return redis.call('zrank', KEYS[2], 'none') == false and 'false' or 'else'",
 	"return redis.call('hmget', KEYS[1], 'f', 'none', 'g')",

@@ -54,6 +54,7 @@ type Master struct {
 	edit    func(string) string
 	refuses error
 	subs    []func(channel, payload string)
+	calls   func(command string) // hears of each command that a script calls; nil: nobody does
 
 	// The master's clock: it showed shown when the host's was at anchor, and
 	// runs at rate since.
@@ -225,7 +226,7 @@ func (m *Master) nowLocked() time.Duration {
 // dbLocked returns the data as of now, on the master's clock.
 func (m *Master) dbLocked() *DB {
 	now := m.nowLocked()
-	return &DB{data: m.data, time: now, now: now.Milliseconds(), publish: m.publishLocked, hears: m.subscribersLocked, refuses: m.refuses}
+	return &DB{data: m.data, time: now, now: now.Milliseconds(), publish: m.publishLocked, hears: m.subscribersLocked, refuses: m.refuses, calls: m.calls}
 }
 
 // publishLocked pushes to the oldest connection first, so that the order is the same in

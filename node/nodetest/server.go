@@ -130,11 +130,11 @@ func (m *Master) commandOf(words []string) Command {
 	case s.name != "votes":
 		return Command{s.name, keys, argv}
 	}
-	const header, stride = 6, 4 // as in votes.lua
+	const header, stride = 5, 4 // as in votes.lua
 	raises, _ := strconv.Atoi(argv[0])
 	for i := header + 2*raises; i < len(argv); i += stride {
 		switch argv[i] {
-		case "acquire", "barge", "retry", "oust", "again":
+		case "acquire", "join", "barge", "retry", "oust", "again":
 			return Command{"acquire", keys, argv}
 		}
 	}

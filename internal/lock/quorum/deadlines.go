@@ -8,9 +8,9 @@ import (
 )
 
 // deadlines ends the waits for quorum calls that are not decided in time. One timer serves all
-// waits of a client. add sets the timer only to fire sooner, and the timer stops when no caller
-// waits. A timer for each wait would cost the runtime two changes of its timer heap in each lock
-// and unlock.
+// waits of a client. add sets the timer only to fire sooner, and remove leaves it as it is: it fires
+// when the wait that it was set for would have ended, and serves those that have come since. Most waits
+// last a trip, so most change no timer.
 type deadlines struct {
 	mu    sync.Mutex
 	open  []*Call // the calls with a caller that waits; pos of a call is its index
@@ -43,10 +43,6 @@ func (d *deadlines) remove(b *Call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.removeLocked(b)
-	if len(d.open) == 0 && !d.next.IsZero() {
-		d.next = time.Time{}
-		d.timer.Stop()
-	}
 }
 
 func (d *deadlines) removeLocked(b *Call) {

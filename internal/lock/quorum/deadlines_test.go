@@ -58,3 +58,32 @@ func TestDeadlines_eachEndsAtItsTime(t *testing.T) {
 		})
 	}
 }
+
+// A wait that ends before its time leaves the timer as it is, and the waits that come meanwhile end at theirs.
+func TestDeadlines_waitsThatEndEarly_changeNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d deadlines
+		began := time.Now()
+		for i := range 9 { // one each millisecond, of 10 ms
+			b := &Call{decided: make(chan struct{}, 1)}
+			d.add(b, time.Now().Add(10*time.Millisecond))
+			if want := began.Add(10 * time.Millisecond); !d.next.Equal(want) {
+				t.Fatalf("wait %d set the timer to %v, want %v after the first began", i, d.next.Sub(began), want.Sub(began))
+			}
+			time.Sleep(time.Millisecond)
+			d.remove(b)
+		}
+		last := &Call{decided: make(chan struct{}, 1)}
+		d.add(last, time.Now().Add(10*time.Millisecond))
+		time.Sleep(10*time.Millisecond - 1)
+		synctest.Wait()
+		if len(last.decided) != 0 {
+			t.Error("it was ended before its time")
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if len(last.decided) != 1 {
+			t.Error("it was not ended at its time")
+		}
+	})
+}

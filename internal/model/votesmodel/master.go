@@ -50,7 +50,7 @@ type Master struct {
 
 	said  []Message
 	deaf  bool // the call's
-	knows bool // the call has read the record
+	knows bool // the call has read the record: at its beginning if an acquire is in it, else for a hand
 }
 
 // place is a member of the queue, in the order of ticket and member.
@@ -128,7 +128,8 @@ func (m *Master) Queued(field string) bool {
 // Do executes a call at the time now, and returns the replies and what was published, in its order.
 func (m *Master) Do(now time.Duration, c Call) ([]protocol.Reply, []Message) {
 	m.At(now)
-	m.said, m.deaf, m.knows = nil, c.Deaf, false
+	m.said, m.deaf = nil, c.Deaf
+	m.knows = slices.ContainsFunc(c.Ops, func(op protocol.Request) bool { return op.Kind == protocol.Acquire })
 	replies := make([]protocol.Reply, len(c.Ops))
 	for i := range c.Ops {
 		op := &c.Ops[i]
@@ -163,7 +164,6 @@ func (m *Master) refusal() protocol.Reply {
 func (m *Master) held() bool { return len(m.fields) > 0 }
 
 func (m *Master) acquire(state string, op *protocol.Request) protocol.Reply {
-	m.knows = true
 	if state != m.State {
 		return m.refusal()
 	}
@@ -261,7 +261,9 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		return protocol.Reply{}
 	}
 	m.enqueue(op, p)
-	m.head(true, p.member)
+	if free || asked(op.Wait) {
+		m.head(true, p.member)
+	}
 	ahead := slices.IndexFunc(m.queue, func(q place) bool { return q.member == p.member })
 	if free && !op.Wait.Only && (op.Wait.Unfair && !op.Wait.Again || m.turn(&p, ahead)) {
 		return protocol.Reply{}
@@ -270,13 +272,16 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 	switch {
 	case !free:
 		refused.Foreign = m.foreign()
-	case op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry || op.Wait.Oust:
+	case asked(op.Wait):
 		if first := m.head(true, p.member); first.member != p.member {
 			m.wake(first)
 		}
 	}
 	return refused
 }
+
+// asked says whether an acquire is not the first of its caller. Such a one looks who is ahead.
+func asked(w *protocol.Wait) bool { return w.Again || w.Only || w.Unfair || w.Retry || w.Oust }
 
 // turn says whether a place with that many ahead, of which the first is waited for, may have a free lock: a reader may pass
 // readers.

@@ -59,10 +59,10 @@ func (m *Master) drop(member string) (had bool) {
 
 // head takes places at the head out of the queue that nobody waits for: of clients without a sign of life, of clients that do not
 // listen (H19) and, if the call knows that the record has the state that it names, of another state (H10). It returns the first that
-// is left. own is the caller's place, which need not listen.
+// is left. own is the caller's place, which need neither listen nor have a sign of life.
 func (m *Master) head(fits bool, own string) *place {
 	for len(m.queue) > 0 {
-		if first := m.queue[0]; m.lives(&first, fits) && (first.member == own || m.listens(&first)) {
+		if first := m.queue[0]; first.member == own || m.lives(&first, fits) && m.listens(&first) {
 			return &first
 		}
 		m.queue = m.queue[1:]
@@ -89,8 +89,7 @@ func (m *Master) say(channel, text string) { m.said = append(m.said, Message{cha
 // dequeue removes the place of one that was granted the lock. A reader that had its turn wakes the reader behind it.
 func (m *Master) dequeue(op *protocol.Request) {
 	had := m.drop(m.placeOf(op).member)
-	asked := op.Wait.Again || op.Wait.Only || op.Wait.Unfair || op.Wait.Retry || op.Wait.Oust
-	if op.Lock.Mode != protocol.Read || !had && !asked {
+	if op.Lock.Mode != protocol.Read || !had && !asked(op.Wait) {
 		return
 	}
 	if behind := m.head(true, ""); behind != nil && behind.reads {
@@ -109,9 +108,6 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 	}
 	lifted := m.lift(op.Lift)
 	hands := op.Hand != 0 && !op.Leaves && gone
-	m.knows = m.knows || hands && (mode != protocol.Plain || len(m.queue) > 0)
-	fits := m.knows && state == m.State
-
 	free, wakes, heard := false, gone || lifted, false
 	if gone {
 		switch mode {
@@ -131,12 +127,14 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 			heard = m.redisson(op.Lock, "0")
 		}
 	}
-	if m.leave(state, op) && !gone {
+	if !gone && m.leave(state, op) { // who has a vote has no place
 		wakes = !m.held() || m.mode == "read"
 	}
-	if !wakes || op.Leaves {
+	if !wakes || op.Leaves || len(m.queue) == 0 {
 		return r
 	}
+	m.knows = m.knows || hands
+	fits := m.knows && state == m.State
 	first := m.head(fits, "")
 	switch {
 	case first == nil:

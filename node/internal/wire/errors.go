@@ -70,7 +70,7 @@ func NoWrites(err error) error {
 	if !IsReply(err) {
 		return nil
 	}
-	text := stripOrigin(scriptError(strings.TrimPrefix(err.Error(), "REDLOCK UNDO "))).Error()
+	text := stripOrigin(err).Error()
 	for _, no := range noWrites {
 		if strings.HasPrefix(text, no.code+" ") {
 			return fmt.Errorf("%w: %s (%s)", protocol.ErrNoWrites, text, no.remedy)

@@ -22,20 +22,22 @@ func init() {
 		"  if call('exists', lock) == 0 then call('hset', lock, holder, '1') end\n"+
 			"  local held = call('hexists', lock, holder)\n")
 	breakScript(&mutants.SameToken, &adoptSHA, lua.Source("adopt"), "-- adopt.lua, which does not raise the counter",
-		"call('hset', record, field, stored, 'latest', latest)", "token = tonumber(last)")
+		"call('hset', record, counter, stored, 'latest', reach)", "token = tonumber(last)")
 	votes := func(on *bool, title string, changes ...string) {
 		breakScript(on, &votesSHA, lua.Source("votes"), "-- votes.lua, "+title, changes...)
 	}
 	votes(&mutants.UndatedAnswer, "which does not renew a vote that it finds", "        call('pexpire', lock, ttl)\n", "")
 	votes(&mutants.AgainQueues, "which creates a place for a holder that asks again",
-		"if act == 'again' and not call('zscore', queue, place) then", "if false then")
-	votes(&mutants.HandAnyState, "which hands in any record state", "found, found and not refusal,", "found, found,")
+		"if not places and not call('zscore', queue, place) then", "if false then")
+	votes(&mutants.HandAnyState, "which hands in any record state", "local fits = found and not refusal", "local fits = found")
 	votes(&mutants.OldPlaces, "which keeps places of other record states",
 		"given and not (fits and (state_of(first) or state) ~= state)", "given")
-	votes(&mutants.LongHand, "which hands votes of 30 s", "local ttl, left, count, timeout = ARGV[2],", "local ttl, left, count, timeout = 10 * ARGV[2],")
+	votes(&mutants.LongHand, "which hands votes of 30 s", "'1', liveness, -2, false", "'1', 10 * liveness, -2, false",
+		"token), given, liveness}", "token), given, 10 * liveness}")
 	votes(&mutants.HandHeld, "which hands a lock that is not free", "fits and free and", "fits and")
 	votes(&mutants.RestUnseen, "which does not look whether the lock rests",
-		"if rests then\n    free,", "if false then\n    free,", "not (found[3] and call('exists', rest_key(queue)) == 1) and state_of(first)", "state_of(first)")
+		"if rester then\n    free,", "if false then\n    free,", "if not (refusal or found[3]) and", "if not refusal and",
+		"idle = idle and not found[3]", "idle = idle and found", "and state_of(heir) and not (found[3] and call('exists', rest_key(queue)) == 1)", "and state_of(heir)")
 	mutants.OnSet(func() { votesCall = votesSHA })
 }
 

@@ -62,7 +62,7 @@ func failure(op *protocol.Request, err error) protocol.Reply {
 		return protocol.Reply{Outcome: protocol.Absent} // a key of another type holds no vote
 	case (op.Kind == protocol.ReadRecord || op.Kind == protocol.CompareAndSetRecord) && IsWrongType(err):
 		return protocol.Reply{Outcome: protocol.Refused, Err: &protocol.RecordError{What: "it is no hash", Key: recordKey}}
-	case op.Kind == protocol.Acquire && (isPartlyExecuted(err) || redis.HasErrorPrefix(err, "REDLOCK UNDO")):
+	case op.Kind == protocol.Acquire && isPartlyExecuted(err):
 		return protocol.Reply{Err: err} // Unknown, so that the coordinator releases it
 	case NotServing(err) != nil && Undoes(op):
 		return protocol.Reply{Err: err} // Unknown, so that the lane sends it again, on the next connection

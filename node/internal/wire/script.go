@@ -85,7 +85,7 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 		return redis.NewSliceCmd(background, "evalsha", inspectSHA, 5, l.Key, &c.Keys.Record, l.AnnouncementKey(), l.Queue, l.Rest,
 			c.Voting, l.Counter)
 	case protocol.TopUp:
-		return redis.NewIntCmd(background, "evalsha", topUpSHA, 3, l.Key, &c.Keys.Record, l.BarKey(op.Holder),
+		return redis.NewIntCmd(background, "evalsha", topUpSHA, 4, l.Key, &c.Keys.Record, l.BarKey(op.Holder), l.Queue,
 			l.Field(op.Holder), millis(op.TTL), l.ModeText, max(op.Count, 1), c.Voting, c.Quarantined)
 	case protocol.Extend:
 		return redis.NewIntSliceCmd(background, c.extendArgs(op)...)

@@ -30,11 +30,10 @@ type votes struct {
 	stamp               *time.Duration // when the last op of a waiter was begun; nil while there are none
 	ttlArg, livenessArg boxed
 	raisesArg           boxed
-	joinWrite           any // &Request.JoinWrite of the acquire that may join a write vote; nil: none
 	// Invariant: the acquires of a call are of different locks with different counters.
-	// The script reads and writes each counter once. A master's clock stands still while a
+	// The script raises those of free locks together. A master's clock stands still while a
 	// script runs, so it would give two acquires of one lock the same ticket. A release that
-	// may hand is exempt: see part hand.
+	// may hand is exempt: it reads its counter again if the call has raised any.
 	taken [(protocol.Counters + 63) / 64]uint64
 }
 
@@ -53,10 +52,10 @@ func (b *boxed) of(n int64) any {
 
 // Arguments that many calls share. As variables they are allocated once.
 var (
-	votesCall                                  any = votesSHA
-	actAcquire, actBarge, actRetry, actQueue   any = "acquire", "barge", "retry", "queue"
-	actAgain, actOust                          any = "again", "oust"
-	actRelease, actLeave, actHand, empty, zero any = "release", "leave", "hand", "", 0
+	votesCall                                any = votesSHA
+	actAcquire, actBarge, actRetry, actQueue any = "acquire", "barge", "retry", "queue"
+	actAgain, actOust, actJoin               any = "again", "oust", "join"
+	actRelease, actLeave, actHand, empty     any = "release", "leave", "hand", ""
 )
 
 // fits reports whether op can join the call that is being gathered.
@@ -65,7 +64,7 @@ func (v *votes) fits(op *protocol.Request) bool {
 		return false
 	}
 	return op.Kind == protocol.Release || v.acquires == 0 ||
-		op.JoinWrite == "" && v.joinWrite == nil && v.ttl == op.TTL && v.taken[op.Lock.CounterIndex/64]&(1<<(op.Lock.CounterIndex%64)) == 0
+		v.ttl == op.TTL && v.taken[op.Lock.CounterIndex/64]&(1<<(op.Lock.CounterIndex%64)) == 0
 }
 
 // livenessOf is the TTL of the sign of life that op sets, or of the vote that it may hand; 0:
@@ -84,7 +83,7 @@ func (v *votes) add(op *protocol.Request, mayHand bool) {
 	l := op.Lock
 	v.n++
 	v.keys = append(v.keys, &l.Key, &l.Queue)
-	holder, ticket := &op.Holder, empty
+	holder, word := &op.Holder, empty
 	if l.Mode == protocol.Write {
 		field := l.Field(op.Holder)
 		holder = &field
@@ -93,20 +92,20 @@ func (v *votes) add(op *protocol.Request, mayHand bool) {
 		v.liveness = liveness
 	}
 	act := actOf(op, mayHand)
-	if op.Wait != nil {
-		ticket = &op.Wait.Ticket
+	switch {
+	case act == actJoin:
+		word = &op.JoinWrite
+	case op.Wait != nil:
+		word = &op.Wait.Ticket
 		if v.stamp == nil || *v.stamp < op.Start {
 			v.stamp = &op.Start
 		}
 	}
 	if op.Lift != "" {
-		ticket = &op.Lift
+		word = &op.Lift
 	}
-	v.ops = append(v.ops, act, &l.ModeText, holder, ticket)
+	v.ops = append(v.ops, act, &l.ModeText, holder, word)
 	if op.Kind == protocol.Acquire {
-		if l.Mode == protocol.Read && op.JoinWrite != "" {
-			v.joinWrite = &op.JoinWrite
-		}
 		v.acquires++
 		v.ttl = op.TTL
 		v.taken[l.CounterIndex/64] |= 1 << (l.CounterIndex % 64)
@@ -126,6 +125,8 @@ func actOf(op *protocol.Request, mayHand bool) any {
 		return actHand
 	case op.Kind == protocol.Release:
 		return actRelease
+	case op.Wait == nil && op.Lock.Mode == protocol.Read && op.JoinWrite != "":
+		return actJoin
 	case op.Wait == nil:
 		return actAcquire
 	case op.Wait.Again:
@@ -146,15 +147,12 @@ func actOf(op *protocol.Request, mayHand bool) any {
 func (v *votes) call(args []any, c *Conn) []any {
 	args = append(args, "evalsha", votesCall, len(v.keys)+1)
 	args = append(args, v.keys...)
-	joinWrite, stamp := empty, any(zero)
-	if v.joinWrite != nil {
-		joinWrite = v.joinWrite
-	}
+	stamp := empty
 	if v.stamp != nil {
 		stamp = c.stampOf(v.stamp)
 	}
-	args = append(args, &c.Keys.Record, v.raisesArg.of(int64(len(v.counters))), v.livenessArg.of(millis(v.liveness)), stamp,
-		&c.Voting, v.ttlArg.of(millis(v.ttl)), joinWrite)
+	args = append(args, &c.Keys.Record, v.raisesArg.of(int64(len(v.counters))), &c.Voting, v.ttlArg.of(millis(v.ttl)),
+		v.livenessArg.of(millis(v.liveness)), stamp)
 	args = append(args, v.counters...)
 	args = append(args, v.proposals...)
 	args = append(args, v.ops...)
@@ -162,7 +160,7 @@ func (v *votes) call(args []any, c *Conn) []any {
 		clear(*words)
 		*words = (*words)[:0]
 	}
-	v.n, v.acquires, v.ttl, v.liveness, v.stamp, v.joinWrite = 0, 0, 0, 0, nil, nil
+	v.n, v.acquires, v.ttl, v.liveness, v.stamp = 0, 0, 0, 0, nil
 	clear(v.taken[:])
 	return args
 }
@@ -171,7 +169,7 @@ func (v *votes) call(args []any, c *Conn) []any {
 // acquire that waits creates no place then. Its place may have become a vote, and that be over (H7
 // in docs/handoff.md).
 func askAgain(args []any) {
-	const header, stride = 6, 4 // as in votes.lua
+	const header, stride = 5, 4 // as in votes.lua
 	at := 3 + args[2].(int)
 	raises := int(args[at].(int64))
 	for at += header + 2*raises; at < len(args); at += stride {

@@ -21,8 +21,8 @@ func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 	var v votes
 	v.add(&protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), TTL: 100 * time.Microsecond, Wait: &protocol.Wait{Liveness: 1}}, true)
 	c := &Conn{Keys: KeysOf("", "")}
-	// evalsha, the script, 3, three keys, n, liveness, stamp, state, TTL
-	if args := v.call(nil, c); args[7] != int64(1) || args[10] != int64(1) {
+	// evalsha, the script, 3, three keys, n, state, TTL, liveness
+	if args := v.call(nil, c); args[8] != int64(1) || args[9] != int64(1) {
 		t.Errorf("the call is %v", args)
 	}
 }

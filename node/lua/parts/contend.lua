@@ -1,5 +1,14 @@
 -- Part contend: who is granted a lock that is held, queued for or resting, and what the others get as
--- their answer.
+-- their answer. It uses the parts names, queue and rest, and the call's record, state and ttl.
+
+local function contains(list, item)
+  for _, one in ipairs(list) do
+    if one == item then
+      return true
+    end
+  end
+  return false
+end
 
 -- holder_of returns a holder of the lock: * for readers, empty if nobody holds it.
 local function holder_of(lock)
@@ -14,8 +23,9 @@ local function holder_of(lock)
   return ''
 end
 
-local function has_foreign_holder(lock)
-  for _, field in ipairs(call('hkeys', lock)) do
+-- has_foreign says whether one of the fields of a lock is a holder of Redisson's.
+local function has_foreign(fields)
+  for _, field in ipairs(fields) do
     if field ~= 'mode' and is_foreign(field) then
       return true
     end
@@ -23,17 +33,17 @@ local function has_foreign_holder(lock)
   return false
 end
 
--- can_join says whether a reader may join those that hold the lock: other readers, or the
--- write vote of its own owner.
-local function can_join(lock)
+-- can_join says whether a reader may join those that hold the lock: other readers, or write_vote, the
+-- field of its own owner's write vote.
+local function can_join(lock, write_vote)
   local mode = call('hget', lock, 'mode')
-  return mode == 'read' or (mode == 'write' and join_write ~= '' and call('hexists', lock, join_write) == 1)
+  return mode == 'read' or (mode == 'write' and write_vote and call('hexists', lock, write_vote) == 1)
 end
 
 -- is_deserted says whether the lock's holder was killed while it waited for other locks: its client's
 -- sign of life is still there, and the client does not listen.
-local function is_deserted(lock)
-  for _, holder in ipairs(call('hkeys', lock)) do
+local function is_deserted(fields)
+  for _, holder in ipairs(fields) do
     local given = call('get', sign_of_life(holder))
     if is_foreign(holder) or not given or listens(holder, given) then
       return false
@@ -45,8 +55,8 @@ end
 -- has_turn says whether a waiter with that many others ahead of it, of which the first is waited for,
 -- may take a free lock. Readers take the lock together, but a reader does not pass a writer that is
 -- waited for.
-local function has_turn(queue, ahead, mode, barges)
-  if ahead == 0 or barges then
+local function has_turn(queue, ahead, mode)
+  if ahead == 0 then
     return true
   elseif mode ~= 'r' then
     return false
@@ -62,37 +72,37 @@ local function has_turn(queue, ahead, mode, barges)
   return true
 end
 
--- line_up puts the place into the queue. It returns the ticket, how many are ahead, and whether
--- the place may take the lock if the lock is free. It does not enqueue the place if the lock is
--- free and nobody is ahead: that would add half to the cost of an acquire.
-local function line_up(queue, place, ticket, mode, free, act)
-  ticket = tonumber(ticket)
-  if free and ticket > 0 and act ~= 'queue' then
-    local first = call('zrange', queue, 0, 0, 'withscores')
-    local at = tonumber(first[2])
-    if not at or ticket < at or (ticket == at and place <= first[1]) then
-      return ticket, 0, true
-    end
-  elseif free and act ~= 'queue' and call('exists', queue) == 0 then
-    return ticket, 0, true
-  end
-  if ticket == 0 then
-    local now = call('time')
-    ticket = now[1] * 1000000 + now[2]
-  end
-  enqueue(queue, ticket, place)
-  head(queue, true, place)
-  local ahead = call('zrank', queue, place)
-  return ticket, ahead, free and act ~= 'queue' and has_turn(queue, ahead, mode, act == 'barge')
+-- heads says whether a place with that ticket is ahead of all that are in the queue.
+local function heads(queue, ticket, place)
+  local first = call('zrange', queue, 0, 0, 'withscores')
+  local other = tonumber(first[2])
+  return not other or (ticket > 0 and (ticket < other or (ticket == other and place <= first[1])))
 end
 
--- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer. last
--- is the value of the lock's counter. rest is false on a master on which no lock ever rested.
-local function contend(lock, queue, rest, mode, holder, ticket, last, act)
-  local left = call('pttl', lock)
+-- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer.
+local function contend(lock, queue, act, mode, holder, word, nth)
+  -- What an act is, in one place.
+  local first_ask, takes, places = act == 'acquire', act ~= 'queue', act ~= 'again'
+  local passes, ousts, write_vote = act == 'barge', act == 'oust' and mode == 'x', act == 'join' and word
+  local queues = word ~= '' and not write_vote
+
+  local left, fields
+  if slow.handed == lock and mode == 'x' then -- by the release ahead of this acquire
+    left, fields = tonumber(liveness), {slow.heir}
+  else
+    left = call('pttl', lock)
+  end
   local free = left == -2
   if not free then
-    if call('hexists', lock, holder) == 1 then -- a replay, or the holder was handed the vote
+    local has
+    if mode == 'x' then
+      fields = fields or call('hkeys', lock)
+      has = contains(fields, holder)
+    else
+      has = call('hexists', lock, holder) == 1
+    end
+    if has then -- a replay, or the holder was handed the vote
+      local last = counter_of(nth)
       local token = tonumber(last)
       if not token or token <= 0 then
         return nil, 'REDLOCK COUNTER ' .. last
@@ -101,53 +111,54 @@ local function contend(lock, queue, rest, mode, holder, ticket, last, act)
         -- The caller counts the vote from the sending of this op, and for the full TTL (H3 in
         -- docs/handoff.md).
         call('pexpire', lock, ttl)
+        slow.handed = nil
       end
       return nil, token
     end
-    free = mode == 'r' and can_join(lock)
-    if act == 'oust' and mode == 'x' and is_deserted(lock) then
+    free = mode == 'r' and can_join(lock, write_vote)
+    if ousts and is_deserted(fields) then
       call('del', lock)
-      left, free = -2, true
+      left, free, slow.handed = -2, true, nil
     end
   end
-  local rests, rest_left
-  if rest then
-    rests, rest_left = rest_of(rest, state)
+  local rester, rest_left
+  if found[3] then
+    rester, rest_left = rest_of(rest_key(queue), state)
   end
-  if rests then
+  if rester then
     free, left = false, left == -1 and left or math.max(left, rest_left)
   elseif rest_left then
-    call('del', rest) -- its epoch is over for good, because the record has a later one
+    call('del', rest_key(queue)) -- its epoch is over for good, because the record has a later one
   end
 
-  if ticket == '' then
-    if free and ((mode == 'r' and join_write ~= '') or call('exists', queue) == 0 or not head(queue, true)) then
+  if not queues then
+    if free and (write_vote or not head(queue, true)) then
       return left
     end
-    return nil, {free and -1 or -1 - left, rests or holder_of(lock)}
+    return nil, {free and -1 or -1 - left, rester or holder_of(lock)}
   end
 
   local place = place_of(holder, mode)
-  if act == 'again' and not call('zscore', queue, place) then
+  if not places and not call('zscore', queue, place) then
     -- The place became a vote, and that is gone. A second place could become a second vote of
     -- one holder, with another token (H7 in docs/handoff.md).
     return nil, {free and -1 or -1 - left, holder_of(lock)}
   end
-  local at, ahead, turn = line_up(queue, place, ticket, mode, free, act)
-  if free and turn then
+  local ticket = tonumber(word)
+  if free and takes and heads(queue, ticket, place) then
+    return left -- without a place: to enqueue it first would add half to the cost of an acquire
+  end
+  ticket = enqueue(queue, ticket, place)
+  local first = (free or not first_ask) and head(queue, true, place) -- who was killed does not count as ahead
+  local ahead = call('zrank', queue, place)
+  if free and takes and (passes or has_turn(queue, ahead, mode)) then
     return left
   end
-  if free then
-    if act ~= 'acquire' then
-      -- The caller may have been woken for its turn, but another waiter is ahead of it. Wake
-      -- that one, so that the wake is not lost.
-      local first = head(queue, true, place)
-      if first and first ~= place then
-        wake(first, lock)
-      end
-    end
-    return nil, {-1, at, ahead, 0}
+  if free and not first_ask and first ~= place then
+    -- The caller may have been woken for its turn, but another waiter is ahead of it. Wake
+    -- that one, so that the wake is not lost.
+    wake(first, lock)
   end
-  return nil, {-1 - left, at, ahead, left ~= 0 and has_foreign_holder(lock) and 1 or 0}
+  return nil, {free and -1 or -1 - left, ticket, ahead, not free and left ~= 0 and has_foreign(fields or call('hkeys', lock)) and 1 or 0}
 end
 

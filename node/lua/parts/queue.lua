@@ -1,6 +1,6 @@
 -- Part queue: a lock's queue, which is a sorted set of places by ticket. A client's sign of life
 -- is a key with a TTL, whose value is the stamp that the client gave. Once the key has expired,
--- the client's places count as dead.
+-- the client's places count as dead. It uses part names, and the call's record, state, stamp and liveness.
 
 -- The record's name is the prefix of the namespace, redlock:node, and in a cluster the slot's tag.
 -- A sign of life has the same prefix and the same tag, so that its key is in the same namespace and
@@ -20,31 +20,40 @@ end
 -- messages of this master, or says by a w that it is to be waited for all the same. A client that
 -- was killed does not, and would cost the others the life of a handed vote (H19 in docs/handoff.md).
 -- A user without the right to ask waits for everybody.
-local function listens(place, given)
+--
+-- It also returns how many hear the channel called other, if that is given and the master was asked.
+local function listens(place, given, other)
   if string.sub(given, -1) == 'w' then
     return true
   end
-  local count = try('pubsub', 'numsub', wake_channel(place))
-  return count[2] ~= 0
+  local channel = wake_channel(place)
+  local count = other and try('pubsub', 'numsub', channel, other) or try('pubsub', 'numsub', channel)
+  return count[2] ~= 0, count[4]
 end
 
 -- head returns the first place that is waited for and its client's stamp, or nil. It removes the
 -- places before it, so each is looked at once: places of clients without a sign of life, and of
 -- clients that do not listen. A client that is alive all the same asks again as soon as it listens.
--- own is the place of the caller, if it has one; it gets a reply, and need not listen. If fits is
+-- own is the place of the caller, if it has one; it gets a reply, and need neither listen nor give a sign. If fits is
 -- set, the record has the state that this call names; then a place that was taken in another state
--- is removed too: it must not be granted in this one (H10 in docs/handoff.md).
-local function head(queue, fits, own)
+-- is removed too: it must not be granted in this one (H10 in docs/handoff.md). first is the
+-- first place of all, if the caller has just read it. With other, head also returns what listens says of it.
+local function head(queue, fits, own, first, other)
   while true do
-    local first = call('zrange', queue, 0, 0)[1]
+    first = first or call('zrange', queue, 0, 0)[1]
     if not first then
       return nil
     end
     local given = call('get', sign_of_life(first))
-    if given and not (fits and (state_of(first) or state) ~= state) and (first == own or listens(first, given)) then
-      return first, given
+    local waited, others = first == own, nil
+    if not waited and given and not (fits and (state_of(first) or state) ~= state) then
+      waited, others = listens(first, given, other)
+    end
+    if waited then
+      return first, given, others
     end
     call('zrem', queue, first)
+    first = nil
   end
 end
 
@@ -54,15 +63,28 @@ local function wake(place, lock)
   call('publish', wake_channel(place), string.find(string.sub(place, 37), '/', 1, true) and lock .. '\0' .. place or lock)
 end
 
--- enqueue puts the place into the queue, and sets the sign of life of its client.
-local function enqueue(queue, ticket, place)
-  call('set', sign_of_life(place), stamp, 'px', liveness)
+-- put puts the place into the queue.
+local function put(queue, ticket, place)
   call('zadd', queue, ticket, place)
   local lives = try('pexpire', queue, 60000)
   if type(lives) == 'table' then -- no key may be left without a TTL
     call('zrem', queue, place)
     error(lives)
   end
+end
+
+-- enqueue puts the place into the queue, and sets the sign of life of its client. It returns the
+-- ticket, which it takes from this master's clock if the given one is 0.
+local function enqueue(queue, ticket, place)
+  if ticket == 0 then
+    local now = call('time')
+    ticket = now[1] * 1000000 + now[2]
+  end
+  if stamp ~= '' then
+    call('set', sign_of_life(place), stamp, 'px', liveness)
+  end
+  put(queue, ticket, place)
+  return ticket
 end
 
 -- dequeue removes the place of a holder that was granted the lock, if it has one. Readers take the
@@ -78,9 +100,10 @@ local function dequeue(queue, lock, holder, mode, act)
   end
 end
 
--- leave removes the holder's place. It says whether the place was the first.
-local function leave(queue, holder, mode)
-  local first = call('zrange', queue, 0, 0)[1]
+-- leave removes the place of a holder without a vote. It says whether the place was the first. first is the
+-- first place of all, if the caller has just read it.
+local function leave(queue, holder, mode, first)
+  first = first or call('zrange', queue, 0, 0)[1]
   local plain = holder .. '/' .. mode
   local handable = plain .. '/' .. state
   call('zrem', queue, plain, handable)

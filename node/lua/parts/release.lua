@@ -1,40 +1,32 @@
-    -- Part release: the only place where a holder's vote is removed. It is a piece of the loop in
-    -- votes.lua, and sets answer.
+    -- Piece release of votes.lua: the only place where a holder's vote is removed.
+    --
+    -- In: lock, queue, mode, holder and word, the holder whose rest is lifted, of the op; idle. Out:
+    --   gone    1 if there was a vote, else 0   answer  gone, or an error as text
+    --   more    whether something is left to do that part settle does
+    --   first   the first place in the queue, if it was looked at
+    --   ticket  its ticket, if it was taken out of the queue: a hand is going to hand it the lock, or puts it back
+    --
     -- It does not read the vote first: HDEL removes the field of this holder and no other. The
     -- hash of a plain lock has one field, so HDEL removes the whole key.
-    local gone = try('hdel', lock, holder)
-    answer = gone
-    -- The rest is lifted behind the vote: the holder could put a rest again while it has its vote.
-    local lifted = 0
-    if ticket ~= '' then
-      contention = contention or make_contention()
-      local rest = contention.rest_key(queue)
-      local put = try('get', rest)
-      if type(put) == 'table' then
-        lifted = put
-      elseif put and string.sub(put, -#ticket - 1) == ' ' .. ticket then
-        lifted = try('del', rest)
-      end
+    local gone, more, first, ticket = try('hdel', lock, holder), false, nil, nil
+    if slow then
+      slow.handed = nil
     end
+    answer = gone
     if gone ~= 0 and gone ~= 1 then
       answer = gone.err
-    elseif type(lifted) == 'table' then
-      answer = lifted.err
-    elseif (gone == 0 or mode == 'x') and try('exists', queue) == 0 then
-      if gone == 1 then
+    elseif word ~= '' or (gone == 1 and mode ~= 'x') then
+      more = true
+    else
+      if not idle and act == 'hand' and gone == 1 then
+        first, ticket = unpack(try('zpopmin', queue)) -- nil too for a key of another type, in which nobody waits
+      elseif not idle then
+        first = try('zrange', queue, 0, 0)[1]
+      end
+      more = first
+      if not first and gone == 1 then
         -- The name is that of braced in part redisson, which would have to be created.
         try('publish', string.find(lock, '{', 1, true) and 'redisson_lock__channel:' .. lock
           or 'redisson_lock__channel:{' .. lock .. '}', '0')
-      end
-    else
-      if act == 'hand' and gone == 1 and not found then
--- @part counters
-      end
-      -- An error from here on is ignored, because the vote is gone already. For example, a key
-      -- of another type may be in the queue's place; then there is no waiter to wake.
-      contention = contention or make_contention()
-      local settled, heir, stamp = pcall(contention.settle, lock, queue, mode, holder, act, gone, found, found and not refusal, lifted == 1)
-      if settled and heir then
--- @part hand
       end
     end

@@ -1,119 +1,66 @@
--- Part settle: what follows the release of a vote: keys that depend on it, and wakes.
+-- Part settle: what follows the release of a vote: keys that depend on it, and who is woken or handed the
+-- lock. It uses the parts readers, queue, rest and hand.
 
--- longest_hold returns how long the reader's vote lives, in ms: 0 if its timeout keys have
--- expired. A reader of Redisson's has a timeout key for each hold, each with its own TTL.
-local function longest_hold(lock, reader)
-  local left = 0
-  for hold = 1, is_foreign(reader) and tonumber(call('hget', lock, reader)) or 1 do
-    left = math.max(left, call('pttl', timeout_key(lock, reader, hold)))
+-- lift removes the lock's rest if that holder put it, and says whether it did; or it returns an error as text.
+local function lift(queue, rester)
+  local rest = rest_key(queue)
+  local put = try('get', rest)
+  local lifted = put
+  if type(put) == 'string' and string.sub(put, -#rester - 1) == ' ' .. rester then
+    lifted = try('del', rest)
   end
-  return left
+  return type(lifted) == 'table' and lifted.err or lifted == 1
 end
 
--- The hash may outlive its readers by less than NEAR, in ms, so that a release need not look at all
--- of them. It looks at SOME, which HRANDFIELD chooses, and at all if there are no more.
-local NEAR, SOME = 1000, 8
-
--- after_reader adjusts the lock after a reader has released it. The hash must not outlive the
--- readers that remain: if they died, writers would wait for the TTL of the reader that released.
--- It returns whether the lock is free, and whether the head of the queue must be woken.
-local function after_reader(lock, queue, holder)
-  local own = timeout_key(lock, holder, 1)
-  local mine, near = call('pttl', own), call('pttl', lock) - NEAR
-  call('del', own)
-  local fields = call('hlen', lock)
-  if call('hget', lock, 'mode') == 'write' then
-    return false, false
-  elseif fields <= 1 then
-    call('del', lock)
-    return true, true
-  end
-  local longest, foreign = 0, false
-  -- look removes readers that have died: others may keep the hash for hours.
-  local function look(at)
-    for _, field in ipairs(at) do
-      if field ~= 'mode' then
-        foreign = foreign or is_foreign(field)
-        local lives = longest_hold(lock, field)
-        if lives == 0 then
-          call('hdel', lock, field)
-        end
-        longest = math.max(longest, lives)
-      end
-    end
-  end
-  look(call('hrandfield', lock, SOME))
-  -- If this reader ended sooner, another one lives nearly as long as the hash, which stays as it is.
-  local last = mine > near
-  if last and longest <= near then
-    if fields > SOME then
-      look(call('hkeys', lock))
-    end
-    if longest == 0 then
-      call('del', lock)
-      return true, true
-    elseif longest <= near then
-      -- The head of the queue sleeps for the TTL that it last got.
-      call('pexpire', lock, longest)
-      return false, true
-    end
-  end
-  -- The head is also woken if a reader of Redisson's holds the lock: that reader may have joined after
-  -- the head last looked, and Redisson announces its release on its own channel only.
-  return false, foreign
-end
-
--- after_writer adjusts the lock after a writer has released it. If the writer also holds a read
--- vote, it keeps that vote. It returns whether the lock is free.
-local function after_writer(lock, channel)
-  local free = call('hlen', lock) <= 1
-  if free then
-    call('del', lock)
-  else
-    call('hset', lock, 'mode', 'read')
-  end
-  call('publish', channel, '1') -- wakes all waiters of Redisson's, because readers take the lock together
-  return free
-end
-
--- settle follows the release of a holder that had gone votes, 0 or 1. It removes the holder's
--- place, and wakes the head of the queue if the lock is free for it. It does not wake a place
--- that is to be handed the lock: it returns that place, and the stamp of its client. found has
--- the record's fields, if they were read, and fits says that its state is the one that this call names.
--- lifted says that this op has lifted the rest.
+-- settle follows the release of a holder that had gone votes, 0 or 1. If it had none, settle removes the holder's
+-- place; who has a vote has no place. It hands the lock to the head of the queue, or wakes the head, if the lock
+-- is free for it. lifted says that this op has lifted the rest. first is the first place in the queue, if
+-- that was looked at, and ticket its ticket, if it was taken out. The op is the nth that may raise a counter.
 --
 -- Only a lock that this very op has set free is handed (H16 in docs/handoff.md). One that was
 -- free before may have been set free by a clock that jumped, and a message has no TIME with it. A lock
 -- that rests is not handed either: the head is woken, and is told how long the lock rests.
-local function settle(lock, queue, mode, holder, act, gone, found, fits, lifted)
-  local free, wakes, heard = false, gone == 1 or lifted, 0
+local function settle(lock, queue, act, mode, holder, gone, lifted, first, ticket, nth)
+  local hands, tells = act == 'hand' and gone == 1, act ~= 'leave'
+  local free, wakes, heard, other = false, gone == 1 or lifted, 0, nil
+  local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
   if gone == 1 then
-    local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
     if mode == 'r' then
       free, wakes = after_reader(lock, queue, holder)
     else
       free = mode == 'x' or after_writer(lock, channel)
     end
-    if free or mode == 'w' then
+    if mode == 'x' and ticket then
+      other = channel -- to be asked who hears it, together with who hears the head's
+    elseif free or mode == 'w' then
       -- Redisson loses a 1 that arrives between its second try and its sleep, and then sleeps to
       -- the end of the TTL. It keeps a 0 until one of its waiters takes it.
       heard = call('publish', channel, '0')
     end
+  elseif leave(queue, holder, mode, first) then
+    first, wakes = nil, call('exists', lock) == 0 or call('hget', lock, 'mode') == 'read'
   end
-  if call('exists', queue) == 0 then
+  if not (wakes and tells) then
     return
   end
-  if leave(queue, holder, mode) and gone == 0 then
-    wakes = call('exists', lock) == 0 or call('hget', lock, 'mode') == 'read'
+  if hands then
+    read_record()
   end
-  if not wakes or act == 'leave' then
+  local fits = found and not refusal
+  local heir, given, others = head(queue, fits, nil, first, other)
+  if other and others ~= 0 then
+    heard = call('publish', other, '0')
+  end
+  ticket = heir == first and ticket
+  if not heir then
     return
-  end
-  local first, given = head(queue, fits)
-  if first and act == 'hand' and fits and free and mode ~= 'r' and heard == 0 and not (found[3] and call('exists', rest_key(queue)) == 1) and state_of(first) then
-    return first, given
-  elseif first then
-    wake(first, lock)
+  elseif hands and fits and free and mode ~= 'r' and heard == 0 and state_of(heir) and not (found[3] and call('exists', rest_key(queue)) == 1) then
+    hand(heir, given, lock, queue, nth, ticket)
+  else
+    if ticket then
+      put(queue, ticket, heir)
+    end
+    wake(heir, lock)
   end
 end
 
