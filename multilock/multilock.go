@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -40,13 +40,8 @@ var (
 	_ Member = (*Lock)(nil)
 )
 
-// Functions of package redlock that are not for its users. See package hook.
-var (
-	tryAll  = hook.TryAll.(func(context.Context, []redlock.Locker) ([]*redlock.Lease, []error))
-	key     = hook.Key.(func(redlock.Locker) string)
-	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
-	check   = hook.Check.(func(redlock.Locker) error)
-)
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // Lock is several locks that are held together. Like a redlock.Mutex it holds no state of a
 // lease, may be used from many goroutines, and needs no close. Make one with [New].
@@ -63,7 +58,7 @@ func New(members ...Member) (*Lock, error) {
 	for i, m := range members {
 		switch m := m.(type) {
 		case redlock.Locker:
-			if err := check(m); err != nil {
+			if err := inside.Check(m); err != nil {
 				return nil, fmt.Errorf("multilock member %d: %w", i+1, err)
 			}
 			l.named = append(l.named, m)
@@ -83,11 +78,11 @@ func New(members ...Member) (*Lock, error) {
 		l.ordered = append(l.ordered, i)
 	}
 	slices.SortFunc(l.ordered, func(a, b int) int {
-		return strings.Compare(key(l.named[a]), key(l.named[b]))
+		return strings.Compare(inside.Key(l.named[a]), inside.Key(l.named[b]))
 	})
 	for k := range l.ordered[1:] {
 		a, b := l.named[l.ordered[k]], l.named[l.ordered[k+1]]
-		if key(a) == key(b) {
+		if inside.Key(a) == inside.Key(b) {
 			return nil, fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
 		}
 	}
@@ -251,7 +246,7 @@ func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed
 	for k, i := range order {
 		members[k] = l.named[i]
 	}
-	leases, errs := tryAll(ctx, members)
+	leases, errs := inside.TryAll(ctx, members)
 	for k, i := range order {
 		held[i] = leases[k]
 	}
@@ -269,7 +264,7 @@ func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 	for _, i := range l.ordered[min(from, len(l.ordered)):] {
 		if h := held[i]; h != nil {
 			held[i] = nil
-			g.Go(func() error { return abandon(h, ctx) })
+			g.Go(func() error { return inside.Abandon(h, ctx) })
 		}
 	}
 	_ = g.Wait()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
@@ -83,9 +84,9 @@ func (ct *contender) votesLocked() (v waiting.Votes) {
 
 // parkLocked is votesLocked as the caller falls asleep: from now on it is told of votes that come by replies.
 func (ct *contender) parkLocked() waiting.Votes {
-	v := waiting.Votes{Handable: ct.open.b.Handable(waiting.Liveness)}
-	v.Won, v.Some, v.Told = ct.open.b.Park(ct)
-	ct.open.slept = true
+	v := waiting.Votes{Handable: ct.open.Call.Handable(waiting.Liveness)}
+	v.Won, v.Some, v.Told = ct.open.Call.Park(ct)
+	ct.open.Slept = true
 	return v
 }
 
@@ -113,12 +114,12 @@ func (ct *contender) ready() bool {
 // the same ticket.
 func (ct *contender) begin(r round) *round {
 	if open := ct.close(); open != nil {
-		_, maybe, _ := open.b.Sets()
-		places := open.b.Places()
-		before := open.releases(places != 0)
-		before.Start = r.start
-		r.b.Before(before, maybe|places)
-		open.b.Done()
+		_, maybe, _ := open.Call.Sets()
+		places := open.Call.Places()
+		before := open.Releases(places != 0)
+		before.Start = r.Start
+		r.Call.Before(before, maybe|places)
+		open.Call.Done()
 	}
 	return &r
 }
@@ -131,10 +132,10 @@ func (ct *contender) close() *round {
 		return nil
 	}
 	ct.open = nil
-	open.b.End()
+	open.Call.End()
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if ct.call == open.b {
+	if ct.call == open.Call {
 		ct.call = nil
 	}
 	return open
@@ -143,16 +144,16 @@ func (ct *contender) close() *round {
 // giveUp gives back what the open round has.
 func (ct *contender) giveUp() {
 	if open := ct.close(); open != nil {
-		open.giveBack()
+		open.GiveBack()
 	}
 }
 
 // leaveOpen keeps a round that gave no lease open while the caller sleeps: its places are acquires
 // that the masters have not executed yet.
-func (ct *contender) leaveOpen(r *round, end ending) {
+func (ct *contender) leaveOpen(r *round, end attempt.Lost) {
 	ct.open = r
-	if end.verdict == counting.Won {
-		r.b.End() // it was too late, or its token was overtaken: not even new votes would do
+	if end.Verdict == counting.Won {
+		r.Call.End() // it was too late, or its token was overtaken: not even new votes would do
 	}
 }
 
@@ -161,8 +162,8 @@ func (ct *contender) leaveOpen(r *round, end ending) {
 func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
 	r := ct.begin(m.c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
 		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Only: true}}))
-	ct.use(r.b)
-	r.b.Send(m.c.masters.All)
+	ct.use(r.Call)
+	r.Call.Send(m.c.masters.All)
 	ct.open = r
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
@@ -222,39 +223,39 @@ func (ct *contender) outage(joined, patience time.Duration) error {
 // message may be lost. Such a master is asked then.
 func (ct *contender) askWhenWoken(r *round) {
 	all := ct.w.c.masters.All
-	ct.use(r.b)
+	ct.use(r.Call)
 	asked := ct.awake().Set
 	if asked != all {
-		r.b.Postpone(2 * waiting.PauseMin) // for the masters that are asked last
+		r.Call.Postpone(2 * waiting.PauseMin) // for the masters that are asked last
 	}
-	r.b.Send(asked)
+	r.Call.Send(asked)
 	if asked == all {
 		return
 	}
 	for asked != all {
 		var do waiting.Do
 		wake := ct.wake
-		if len(r.b.Decided()) > 0 {
+		if len(r.Call.Decided()) > 0 {
 			wake = nil // select would choose at random, and two simulations of one seed would differ
 		}
 		select {
 		case <-wake:
 			do = ct.awake()
-		case <-r.b.Decided():
-			r.b.Decide() // await takes the token again
+		case <-r.Call.Decided():
+			r.Call.Decide() // await takes the token again
 			do = ct.next(waiting.Event{Kind: waiting.Decided})
-		case <-r.ctx.Done():
+		case <-r.Ctx.Done():
 			do = ct.next(waiting.Event{Kind: waiting.CtxDone})
 		}
 		if do.Act == waiting.Skip {
-			r.b.Skip(do.Set)
+			r.Call.Skip(do.Set)
 		} else {
-			r.b.Send(do.Set)
+			r.Call.Send(do.Set)
 		}
 		asked |= do.Set
 	}
 	ct.timer.Stop()
-	r.asked = ct.w.c.clock.Elapsed()
+	r.Asked = ct.w.c.clock.Elapsed()
 	select {
 	case ct.wake <- struct{}{}: // a token that the loop took may be of a master that was asked before
 	default:

@@ -5,7 +5,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
@@ -55,11 +54,4 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err
 	held, stop := l.bound(ctx)
 	defer stop(ErrReleased)
 	return fn(held)
-}
-
-// release gives the hold back and tells the Observers. It returns the errors of Unlock.
-func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
-	err := h.giveBack(ctx, was, now)
-	h.tellUnlocked(ctx, now, err)
-	return err
 }

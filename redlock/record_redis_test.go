@@ -284,9 +284,9 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 		if len(in.Holders) != 1 || in.Holders[0].ID != l.Holder() {
 			t.Errorf("%v", in)
 		}
-		redlock.Announce(t.Context(), l, time.Now(), "the rights are enough")
+		inside.Announce(t.Context(), l, time.Now(), "the rights are enough")
 		soon(t, "announced", func() bool { return len(ms.keys("redlock:leader:*")) == 3 })
-		redlock.Retract(l)
+		inside.Retract(l)
 		ms.each([]int{0}, drop(m.Name()))
 		noErr(t, l.Extend(t.Context()))
 		if got, err := listed(t, t.Context(), c, "orders"); err != nil || !slices.Equal(got, []string{m.Name()}) {

@@ -261,10 +261,10 @@ func (ct *contender) mayTry(ctx context.Context) error {
 // takeOpen returns a lease of the open round, which has won while the caller slept, or nil.
 func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
 	open := ct.open
-	open.timeout = m.c.roundTimeout(ctx, m.ls.ttl)
+	open.Timeout = m.c.masters.RoundTimeout(ctx, m.ls.ttl)
 	lease, _ := open.win(counting.Won)
 	if lease == nil {
-		open.b.End()
+		open.Call.End()
 		return nil
 	}
 	ct.open = nil
@@ -279,14 +279,14 @@ func (m *Mutex) ask(ctx context.Context, ct *contender, retry bool) (*Lease, err
 		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: retry, Oust: retry && m.ls.forOrder > 0}}))
 	ct.rounds++
 	ct.askWhenWoken(r)
-	v := r.b.Await(ctx, r.timeout)
-	r.b.Close()
+	v := r.Call.Await(ctx, r.Timeout)
+	r.Call.Close()
 	lease, end := r.win(v)
 	if lease != nil {
 		ct.granted()
 		return lease, nil
 	}
-	ct.took(end.took - (r.asked - r.start))
+	ct.took(end.Took - (r.Asked - r.Start))
 	round := r.failed(end, true)
 	ct.leaveOpen(r, end)
 	return nil, r.why(end, round)
@@ -295,7 +295,7 @@ func (m *Mutex) ask(ctx context.Context, ct *contender, retry bool) (*Lease, err
 // refused tells the machine that a round of a caller that has waited since joined gave no lease, and has the caller sleep.
 func (ct *contender) refused(m *Mutex, joined time.Duration, round *RoundError, silent bool) waiting.Act {
 	c, w := m.c, ct.w
-	replies := ct.open.b.Replies()
+	replies := ct.open.Call.Replies()
 	saw := waiting.Round{
 		Replies: replies, Need: c.masters.Need, Behind: waiting.Behind(replies, c.masters.Need), Within: m.ls.forOrder, RetryAfter: round.RetryAfter,
 		Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,

@@ -36,7 +36,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -57,14 +57,8 @@ const (
 	growth = 4
 )
 
-// Functions of package redlock that are not for its users. See package hook.
-var (
-	check   = hook.Check.(func(redlock.Locker) error)
-	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
-	random  = hook.Rand.(func(*redlock.Client) uint64)
-	// forOrder is for the turn: two callers that both believe that they have it wait for the same slots.
-	forOrder = hook.ForOrder.(func(time.Duration) redlock.LockOption)
-)
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // Semaphore is k permits by name. Make one with [New] and share it in the process: all methods are
 // safe for concurrent use. It needs no close.
@@ -111,16 +105,16 @@ func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption)
 	for i := range k {
 		s.slots = append(s.slots, client.Mutex(fmt.Sprintf("%s%d", s.prefix(), i+1), opts...))
 	}
-	if err := check(s.slots[k-1]); err != nil { // the longest name
+	if err := inside.Check(s.slots[k-1]); err != nil { // the longest name
 		return nil, fmt.Errorf("semaphore %q: %w", name, err)
 	}
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
-	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), forOrder(turnLook))
+	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), inside.ForOrder(turnLook))
 	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
-	if check(s.turn) != nil { // the maximum TTL is below turnTTL
+	if inside.Check(s.turn) != nil { // the maximum TTL is below turnTTL
 		s.turn = client.Mutex(name+":turn", kept...)
 	}
-	s.rand = rand.New(rand.NewPCG(random(client), 0))
+	s.rand = rand.New(rand.NewPCG(inside.Rand(client), 0))
 	return s, nil
 }
 
@@ -335,7 +329,7 @@ func (s *Semaphore) await(ctx context.Context) (*Permit, error) {
 
 // giveBack unlocks a slot that was taken in vain. It does not stay taken for a minimum hold.
 func (s *Semaphore) giveBack(ctx context.Context, r result) {
-	if abandon(r.lease, context.WithoutCancel(ctx)) == nil {
+	if inside.Abandon(r.lease, context.WithoutCancel(ctx)) == nil {
 		s.wasFreed(r.slot)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/fence"
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -25,7 +25,7 @@ func deadline(l interface{ ValidUntil() time.Time }) int64 {
 
 // voters returns the names of the masters that have given a lease their votes.
 func voters(l *redlock.Lease) string {
-	return strings.Join(hook.Voters.(func(*redlock.Lease) []string)(l), ", ")
+	return strings.Join(redlock.Engine(engine.Key{}).Voters(l), ", ")
 }
 
 // class is the history's word for an error: few words, nothing of the run in it.

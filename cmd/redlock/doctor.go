@@ -84,8 +84,11 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	}
 	if !d.json {
 		v.print(o.out)
-	} else if err := writeJSON(o.out, v); err != nil {
-		return err
+	} else {
+		v.failure = failureOf(v.ExitCode, nil)
+		if err := writeJSON(o.out, v); err != nil {
+			return err
+		}
 	}
 	if v.ExitCode != exitOK {
 		return &exitError{code: v.ExitCode}
@@ -105,6 +108,7 @@ type verdict struct {
 	Complaints []complaint `json:"complaints,omitempty"`
 	Masters    []patient   `json:"masters"`
 	ACL        string      `json:"acl,omitempty"` // the command that makes the user of the namespace
+	failure
 }
 
 // complaint is what is wrong with single masters.

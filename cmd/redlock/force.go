@@ -70,7 +70,8 @@ type forcedJSON struct {
 	Owner    string `json:"owner,omitempty"`
 	Forced   bool   `json:"forced"`
 	ExitCode int    `json:"exit_code"`
-	Text     string `json:"text"`
+	Text     string `json:"text,omitempty"`
+	failure
 }
 
 func (c *forceUnlock) run(ctx context.Context, o output) error {
@@ -85,9 +86,8 @@ func (c *forceUnlock) run(ctx context.Context, o output) error {
 	}
 	out := forcedJSON{Name: c.name, Holder: c.holder}
 	err = c.force(ctx, client, in, o, &out)
-	if out.ExitCode = exitCode(err); err != nil {
-		out.Text = plain(err)
-	}
+	out.ExitCode = exitCode(err)
+	out.failure = failureOf(out.ExitCode, err)
 	if !c.json {
 		if err == nil {
 			text.Say(o.out, out.Text)

@@ -148,6 +148,7 @@ type lockJSON struct {
 	Holders  []holderJSON `json:"holders"`
 	Waiters  []waiterJSON `json:"waiters"` // in the order in which they are served
 	Masters  []lockAtJSON `json:"masters"`
+	failure
 }
 
 type holderJSON struct {
@@ -183,7 +184,7 @@ type lockAtJSON struct {
 
 func newLockJSON(in *redlock.Inspection, code int) lockJSON {
 	out := lockJSON{Name: in.Name, Verdict: verdictOf(in), ExitCode: code, AsOf: in.AsOf, Quorum: in.Quorum,
-		Holders: []holderJSON{}, Waiters: []waiterJSON{}}
+		Holders: []holderJSON{}, Waiters: []waiterJSON{}, failure: failureOf(code, nil)}
 	for _, h := range in.Holders {
 		j := holderJSON{ID: h.ID, Owner: h.Owner, Read: h.Read, Resting: h.Resting, Votes: h.Votes, Count: h.Count, LeftMS: h.Left.Milliseconds(), Token: h.Token, Value: h.Value}
 		if !h.Since.IsZero() {

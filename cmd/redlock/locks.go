@@ -52,8 +52,8 @@ func (c *list) define(fs *pflag.FlagSet) {
 // listJSON is what --json writes.
 type listJSON struct {
 	ExitCode int        `json:"exit_code"`
-	Locks    []lockJSON `json:"locks"` // by name
-	Error    string     `json:"error,omitempty"`
+	Locks    []lockJSON `json:"locks"` // by name; with a failure, those that were found before it
+	failure
 }
 
 func (c *list) run(ctx context.Context, o output) error {
@@ -97,12 +97,10 @@ func (c *list) run(ctx context.Context, o output) error {
 }
 
 func (c *list) writeJSON(o output, locks []*redlock.Inspection, err error) error {
-	out := listJSON{ExitCode: exitCode(err), Locks: []lockJSON{}}
+	code := exitCode(err)
+	out := listJSON{ExitCode: code, Locks: []lockJSON{}, failure: failureOf(code, err)}
 	for _, in := range locks {
 		out.Locks = append(out.Locks, newLockJSON(in, exitOK))
-	}
-	if err != nil {
-		out.Error = plain(err)
 	}
 	return writeJSON(o.out, out)
 }

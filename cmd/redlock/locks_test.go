@@ -185,7 +185,7 @@ func TestForceUnlock_yes_onlyTheHolderThatIsNamed(t *testing.T) {
 	stuck.wantCode(exitLost)
 	code, stdout, stderr := cli(t, "force-unlock", "a", "--yes", "--json", "--holder", id, "--nodes", list)
 	var f forcedJSON
-	if err := json.Unmarshal([]byte(stdout), &f); err != nil || code != exitRefused || f.ExitCode != code || f.Forced || !strings.Contains(f.Text, "not the holder") {
+	if err := json.Unmarshal([]byte(stdout), &f); err != nil || code != exitRefused || f.ExitCode != code || f.Forced || f.Kind != "refused" || !strings.Contains(f.Error, "not the holder") {
 		t.Errorf("exit code %d, %v: %s%s", code, err, stdout, stderr)
 	}
 	must(t, next.Extend(t.Context()))

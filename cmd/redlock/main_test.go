@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"os"
 	"os/signal"
@@ -69,7 +70,30 @@ func cli(t testing.TB, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
 	code = run(args, &out, &err)
+	wellFormed(t, args, code, out.String(), err.String())
 	return code, out.String(), err.String()
+}
+
+// wellFormed looks at what every command must hold, in whatever scene a test calls it: with --json there is one object, which has the exit
+// code, and a word for it; without, no line is longer than an operator reads.
+func wellFormed(t testing.TB, args []string, code int, stdout, stderr string) {
+	t.Helper()
+	if wantsJSON(args) {
+		var object struct {
+			ExitCode *int `json:"exit_code"`
+			failure
+		}
+		err := json.Unmarshal([]byte(stdout), &object)
+		if err != nil || object.ExitCode == nil || *object.ExitCode != code || object.Kind != kinds[code] {
+			t.Errorf("%v: exit code %d, and its JSON has %v and %q: %v\n%s", args, code, object.ExitCode, object.Kind, err, stdout)
+		}
+		stdout = ""
+	}
+	for line := range strings.Lines(stdout + stderr) {
+		if len(line) > longLine && !strings.HasPrefix(line, "ACL SETUSER ") { // which is to be copied
+			t.Errorf("%v: %d characters without a line break: %s", args, len(line), line)
+		}
+	}
 }
 
 // start starts a master.

@@ -219,6 +219,7 @@ type statusJSON struct {
 	Epoch    string       `json:"epoch,omitempty"`
 	Masters  []masterJSON `json:"masters"`
 	Change   *changeJSON  `json:"change,omitempty"`
+	failure
 }
 
 type masterJSON struct {
@@ -250,7 +251,8 @@ func (c *status) write(w io.Writer, s *admin.Status) error {
 }
 
 func newStatusJSON(s *admin.Status, code int, what string) statusJSON {
-	out := statusJSON{Standing: s.Standing.String(), Reason: s.Reason, ExitCode: code, Text: what, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch}
+	out := statusJSON{Standing: s.Standing.String(), Reason: s.Reason, ExitCode: code, Text: what, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch,
+		failure: failureOf(code, nil)}
 	for _, m := range s.Masters {
 		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.State, Text: m.Text, LeftMS: m.Left.Milliseconds(), Cause: m.Cause, Remedy: m.Remedy}
 		if m.Err != nil {

@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/internal/stall"
@@ -476,44 +474,6 @@ func TestRun_killedWithItsGuard_commandGone(t *testing.T) {
 	if _, gone := p.rest(); gone.Sub(killed) > 5*time.Second {
 		t.Errorf("gone after %v", gone.Sub(killed))
 	}
-}
-
-// noFiles takes from a process the right to open files, and returns a function that gives it back.
-func noFiles(t testing.TB, pid int) (again func()) {
-	t.Helper()
-	needs.Linux(t, "sets a limit of another process")
-	var was unix.Rlimit
-	must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: 1 << 10}, &was))
-	return func() { must(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &was, nil)) }
-}
-
-// A host that has no process left for a second guard: the command goes on, and whoever reads the log knows.
-func TestRun_guardKilledAndNoOther_saysSo(t *testing.T) {
-	t.Parallel()
-	_, list := voting(t)
-	p, end := startReading(t, list, "a", "--ttl", "20s", "--", "sh", "-c", "echo started; read line")
-	p.line()
-	guard := guards(t, p.Process.Pid)[0]
-	noFiles(t, p.Process.Pid)
-	must(t, syscall.Kill(guard, syscall.SIGKILL))
-	eventually(t, "it says so", func() bool { return strings.Contains(p.stderr.String(), said.NoGuard.With("")) })
-	end()
-	p.wantCode(1) // of read, at the end of its input
-	free(t, list, "a")
-}
-
-// A host on which the command cannot be started gives the lock back.
-func TestRun_noProcessCanBeStarted_saysSoAndGivesBack(t *testing.T) {
-	t.Parallel()
-	_, list := voting(t)
-	lease := take(t, openClient(t, list), "a")
-	p := startRun(t, list, "a", "-v", "--", "true")
-	eventually(t, "it waits", func() bool { return strings.Contains(p.stderr.String(), "waiting for lock") })
-	noFiles(t, p.Process.Pid)
-	must(t, lease.Unlock(t.Context()))
-	p.wantCode(126)
-	p.wantStderr(said.CannotStart.With(""))
-	free(t, list, "a")
 }
 
 // The masters hang when the command ends: its code counts, and the message says until when the lock may stay taken.

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/needs"
@@ -126,7 +127,50 @@ func TestJSON_everyError(t *testing.T) {
 			}
 		}
 	}
+	for _, command := range []string{"status", "doctor"} { // which have a verdict, and the same words
+		var e errorJSON
+		code, stdout, _ := cli(t, command, "--json", "--nodes", three)
+		if must(t, json.Unmarshal([]byte(stdout), &e)); code != exitMasters || e.Kind != "masters" {
+			t.Errorf("%s: exit code %d: %s", command, code, stdout)
+		}
+	}
 	if code, stdout, _ := cli(t, "run", "x", "--json", "--", "true"); code != exitUsage || stdout != "" {
 		t.Errorf("run, whose output is the command's: exit code %d, %q", code, stdout)
+	}
+}
+
+// A command that fails after it has begun has its words too: a list that cannot be read to its end, a lock that cannot be taken away, an init that is
+// interrupted.
+func TestJSON_failsMidway(t *testing.T) {
+	t.Parallel()
+	servers, nodes := voting(t)
+	lease := take(t, openClient(t, nodes), "a")
+	fails := func(want int, kind, says string, words ...string) {
+		t.Helper()
+		var e errorJSON
+		code, stdout, stderr := cli(t, append(words, "--json")...)
+		must(t, json.Unmarshal([]byte(stdout), &e))
+		if code != want || e.Kind != kind || !strings.Contains(e.Error, says) {
+			t.Errorf("%v: exit code %d, want %d %q %q: %s%s", words, code, want, kind, says, stdout, stderr)
+		}
+	}
+	fails(exitRefused, "refused", "not the holder", "force-unlock", "a", "--yes", "--holder", "another:1", "--nodes", nodes)
+	fails(exitUsage, "usage", "name", "inspect", strings.Repeat("x", 5000), "--nodes", nodes)
+	for _, s := range servers[:2] {
+		must(t, direct(t, s.URL()).Do(t.Context(), "acl", "setuser", "default", "-scan").Err())
+	}
+	fails(exitMasters, "masters", "scan", "list", "--nodes", nodes)
+	for _, s := range servers[:2] {
+		must(t, direct(t, s.URL()).ConfigSet(t.Context(), "maxmemory", "1").Err())
+	}
+	fails(exitMasters, "masters", "OOM", "force-unlock", "a", "--yes", "--holder", lease.Holder(), "--nodes", nodes)
+
+	p := program(t, "init", "--json", "--max-ttl", "1m", "--nodes", strings.Join(startURLs(t, 3), ",")).start()
+	eventually(t, "it waits", func() bool { return strings.Contains(p.stderr.String(), "left") })
+	must(t, p.Process.Signal(syscall.SIGINT))
+	stdout, _ := p.rest()
+	var e errorJSON
+	if err := json.Unmarshal([]byte(stdout), &e); err != nil || e.Kind != "interrupted" || e.ExitCode != p.code() {
+		t.Errorf("%v: %s", err, stdout)
 	}
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package members carries out what package membership decides. A Driver reads the records
+// Package masters carries out what package membership decides. A [Driver] reads the records
 // of all masters, asks membership.Next what to do, and does that one thing. It decides
-// nothing itself.
+// nothing itself. A [Keeper] drives it for a client: it opens the client when a quorum of masters was seen, tells each
+// node whether its master may be asked for votes, and has the state of each master on a [Board].
+//
+// The package knows nothing of locks, leases or callers that wait: a [KeeperConfig] has functions for what follows for them.
 package masters
 
 import (
@@ -113,7 +116,7 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 		v.Memory = d.memory
 	}
 	d.memory.Observe(v)
-	out.Action = membership.NextWithout(v, guardsOff())
+	out.Action = membership.Without(guardsOff()).Next(v)
 	d.learn = nil
 	if d.cfg.ReadOnly {
 		return out

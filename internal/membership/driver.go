@@ -38,7 +38,7 @@ func Left(v *View, i int) (left time.Duration, timed bool) {
 	if rs.Phase != Quarantined || rs.Epoch.ID != v.Terms.ID || i >= len(v.Memory.Sights) {
 		return 0, false
 	}
-	m := machine{v: v}
+	m := machine{v: v, rules: &shipped}
 	stood := m.stood(i)
 	if v.Goal != Init && !m.stamped(i) && (stood <= 0 || !rs.Whole && !m.vouched(i)) {
 		return 0, false

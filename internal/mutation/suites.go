@@ -23,7 +23,12 @@ var (
 var areas = map[string][]suite{
 	"redlock":                {simulations, locks, several},
 	"internal/lock/counting": {own, simulations, locks},
-	"internal/lock/holding":  {own, simulations, locks},
+	"internal/lock/attempt":  {simulations, locks},
+	"internal/lock/hold":     {own, simulations, locks},
+	"internal/lock/inspect":  {locks},
+	"internal/lock/cluster":  {locks},
+	"internal/lock/voucher":  {locks},
+	"internal/lock/quorum":   {own, simulations, locks},
 	"internal/masters":       {simulations, locks},
 	"internal/lock/waiting":  {own, simulations, locks},
 	"internal/membership":    {own, simulations, {"./internal/model/membershipmodel"}, locks},

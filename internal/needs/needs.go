@@ -170,6 +170,21 @@ func Server(t testing.TB, name string) (program string) {
 	return program
 }
 
+// Promtool returns the rule tester of Prometheus, which .ci/servers fetches, or the one in PATH. It is for make test and above.
+func Promtool(t testing.TB) (program string) {
+	t.Helper()
+	Test(t)
+	program = filepath.Join(ServersDir(), "prometheus", "promtool")
+	if exec.CommandContext(t.Context(), program, "--version").Run() == nil {
+		return program
+	}
+	program, err := exec.LookPath("promtool")
+	if err != nil {
+		Missing(t, "servers", "no promtool: .ci/servers fetches it")
+	}
+	return program
+}
+
 // ServersDir is where .ci/servers puts servers of other versions.
 func ServersDir() string {
 	if dir := os.Getenv(ServersVar); dir != "" {

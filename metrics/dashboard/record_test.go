@@ -60,7 +60,7 @@ type recording struct {
 }
 
 func newRecording() *recording {
-	return &recording{lines: make(map[string]*line), instances: make(map[string]prometheus.Gatherer), first: time.Now()}
+	return &recording{lines: make(map[string]*line), instances: make(map[string]prometheus.Gatherer)}
 }
 
 // serve has the metrics of an instance scraped from now on.
@@ -175,8 +175,8 @@ func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
 // fired evaluates the alerts over the recording by Prometheus' own engine, and returns those that fired at some time.
-// The states pending, firing and kept firing are those of Prometheus' rules.AlertingRule, which is not used itself: with it
-// come the clients of a dozen clouds.
+// The states pending and firing are those of Prometheus' rules.AlertingRule. It is not used itself, because the clients of a dozen clouds
+// come with it. Where promtool is, TestAlerts_promtool_fireInTheirScenesAndInNoOther has it judge the same recordings.
 func (r *recording) fired(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("alerts.yml")

@@ -58,12 +58,14 @@ func (s *stage) observed(n int, tell func(o *event.Observer)) {
 	s.run(s.t, time.Minute)
 }
 
-// scenes are the alerts that fire in each.
-var scenes = []struct {
+// scene is what happens, and the alerts that fire then.
+type scene struct {
 	name  string
 	fire  []string
 	plays func(s *stage)
-}{
+}
+
+var scenes = []scene{
 	{"all is well", nil, func(s *stage) { s.locks(20 * time.Minute) }},
 	{"one master was out of reach for 5 s", nil, func(s *stage) {
 		s.locks(time.Minute)
@@ -187,23 +189,46 @@ var scenes = []struct {
 	}},
 }
 
-// play records a scene, and returns the alerts that fire.
-func play(t *testing.T, plays func(*stage)) (fired []string) {
+// allRestart has all masters restarted at once, at an eighth of the time between two scrapes. They vote again after 30.6 s.
+func allRestart(phase int) scene {
+	return scene{fmt.Sprintf("all masters are restarted, phase %d", phase), []string{"RedlockNoQuorum"}, func(s *stage) {
+		s.run(s.t, time.Minute)
+		scrape := time.Now().Add(every)
+		time.Sleep(time.Duration(phase) * every / 8)
+		s.masters.Restart(redlocktest.All)
+		time.Sleep(time.Until(scrape))
+		s.run(s.t, 5*time.Minute)
+	}}
+}
+
+func allScenes() []scene {
+	all := slices.Clone(scenes)
+	for phase := range 8 {
+		all = append(all, allRestart(phase))
+	}
+	return all
+}
+
+// play records a scene, and returns the recording and the alerts that fire.
+func play(t *testing.T, plays func(*stage)) (r *recording, fired []string) {
+	t.Helper()
+	r = newRecording()
 	synctest.Test(t, func(t *testing.T) {
-		s := &stage{t: t, recording: newRecording(), m: metrics.New(metrics.Config{})}
+		r.first = time.Now()
+		s := &stage{t: t, recording: r, m: metrics.New(metrics.Config{})}
 		s.serve("host-1", s.m)
 		s.client, s.masters = redlocktest.New(t, redlock.WithObserver(s.m.Observer()))
 		plays(s)
 		fired = s.fired(t)
 	})
-	return fired
+	return r, fired
 }
 
 func TestAlerts_fireInTheirScenesAndInNoOther(t *testing.T) {
 	shown := make(map[string]bool)
-	for _, scene := range scenes {
+	for _, scene := range allScenes() {
 		t.Run(scene.name, func(t *testing.T) {
-			if got := play(t, scene.plays); !slices.Equal(got, scene.fire) {
+			if _, got := play(t, scene.plays); !slices.Equal(got, scene.fire) {
 				t.Errorf("%q fire, want %q", got, scene.fire)
 			}
 		})
@@ -220,24 +245,5 @@ func TestAlerts_fireInTheirScenesAndInNoOther(t *testing.T) {
 		if !shown[r.Alert] {
 			t.Errorf("no scene has %s fire", r.Alert)
 		}
-	}
-}
-
-// All masters are restarted at once, at any time between two scrapes. They vote again after 30.6 s.
-func TestAlerts_allMastersRestart_noQuorumFires(t *testing.T) {
-	for phase := range 8 {
-		t.Run(fmt.Sprint(phase), func(t *testing.T) {
-			got := play(t, func(s *stage) {
-				s.run(t, time.Minute)
-				scrape := time.Now().Add(every)
-				time.Sleep(time.Duration(phase) * every / 8)
-				s.masters.Restart(redlocktest.All)
-				time.Sleep(time.Until(scrape))
-				s.run(t, 5*time.Minute)
-			})
-			if want := []string{"RedlockNoQuorum"}; !slices.Equal(got, want) {
-				t.Errorf("%q fire, want %q", got, want)
-			}
-		})
 	}
 }

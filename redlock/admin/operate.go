@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -239,7 +237,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 		op.owned = append(op.owned, n)
 		nodes = append(nodes, n)
 	}
-	terms, err := s.Terms(nodes)
+	_, terms, err := s.Terms(nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -277,15 +275,7 @@ func (op *operation) admit(i int, id protocol.Identity) error {
 // away. A master that does not answer is no error here: the operation finds out whether it needs that
 // master.
 func (op *operation) ready(ctx context.Context) error {
-	errs := make([]error, len(op.cfg.Nodes))
-	var g errgroup.Group
-	for i, n := range op.cfg.Nodes {
-		g.Go(func() error {
-			errs[i] = n.Ready(ctx)
-			return nil
-		})
-	}
-	_ = g.Wait()
+	errs := masters.Ready(ctx, op.cfg.Nodes)
 	for i, err := range errs {
 		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
 		if !leaves && masters.Unusable(err) && !errors.Is(err, node.ErrDenied) {
@@ -310,19 +300,14 @@ func (op *operation) close() { masters.CloseAll(op.owned) }
 // run carries out one step after the other until the goal is reached, a step is refused or ctx
 // ends.
 func (op *operation) run(ctx context.Context, progress Progress) error {
-	d := masters.New(op.cfg)
-	for {
-		out := d.Step(ctx)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	return masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
 		if err := out.BadRecord(); err != nil {
-			return fmt.Errorf("%w: %w", redlock.ErrConfig, err)
+			return 0, true, fmt.Errorf("%w: %w", redlock.ErrConfig, err)
 		}
-		pause := masters.Again
+		pause = masters.Again
 		if err := out.Unwritten; err != nil {
 			if op.cfg.Goal != membership.Change { // it needs this master
-				return fmt.Errorf("%w: %w", redlock.ErrRefused, err)
+				return 0, true, fmt.Errorf("%w: %w", redlock.ErrRefused, err)
 			}
 			pause = masters.LookAgain // others may be enough
 			if progress != nil {
@@ -331,21 +316,17 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		switch a := &out.Action; a.Kind {
 		case membership.Done:
-			return nil
+			return 0, true, nil
 		case membership.Refuse:
-			return refusedError(&out)
+			return 0, true, refusedError(out)
 		case membership.Wait:
 			pause = min(a.For, progressEvery)
 			if progress != nil {
 				progress(membership.Explain(out.View, *a), a.For)
 			}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return pause, false, nil
+	})
 }
 
 // answerTimeout is the shortest time that an operation waits for the answer of a master. It is

@@ -90,22 +90,16 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	defer op.close()
 	_ = op.ready(ctx) // MasterStatus.Err has the errors
 	op.cfg.ReadOnly = true
-	d := masters.New(op.cfg)
-	for twice := (masters.SecondLook{}); ; {
-		out := d.Step(ctx)
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		s := op.status(&out)
-		if !s.Standing.needsWord() || !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
-			return s, nil
-		}
-		select {
-		case <-time.After(masters.LookAgain):
-		case <-ctx.Done():
-			return s, nil
-		}
+	var s *Status
+	var twice masters.SecondLook
+	err = masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
+		s = op.status(out)
+		return masters.LookAgain, !s.Standing.needsWord() || !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL), nil
+	})
+	if s != nil { // there is a Status, although ctx may have ended before another look
+		return s, nil
 	}
+	return nil, err
 }
 
 // AwaitVotes recovers the masters of a list, as an open client does. It is for deploy scripts
@@ -121,40 +115,30 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 		return nil, fmt.Errorf("redlock: status: %w", err)
 	}
 	defer op.close()
-	d := masters.New(op.cfg)
 	var s *Status
 	var twice masters.SecondLook
-	for {
-		out := d.Step(ctx)
-		if err := ctx.Err(); err != nil {
-			return s, err
-		}
-		s = op.status(&out)
-		pause := masters.Again
+	err = masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
+		s = op.status(out)
 		switch a := &out.Action; {
 		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
-		default:
-			if s.Standing == AllVote || s.Standing == NotThisList ||
-				s.Standing.needsWord() && a.Kind == membership.Refuse && !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL) {
-				return s, nil
-			}
-			pause = progressEvery
-			if s.Standing.needsWord() {
-				pause = masters.LookAgain
-			}
-			if a.For > 0 {
-				pause = min(pause, a.For)
-			}
-			if progress != nil {
-				progress(s.Text, s.Left)
-			}
+			return masters.Again, false, nil
+		case s.Standing == AllVote, s.Standing == NotThisList,
+			s.Standing.needsWord() && a.Kind == membership.Refuse && !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL):
+			return 0, true, nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return s, ctx.Err()
+		pause = progressEvery
+		if s.Standing.needsWord() {
+			pause = masters.LookAgain
 		}
-	}
+		if left := out.Action.For; left > 0 {
+			pause = min(pause, left)
+		}
+		if progress != nil {
+			progress(s.Text, s.Left)
+		}
+		return pause, false, nil
+	})
+	return s, err
 }
 
 // status returns the Status that out shows.
