@@ -74,12 +74,17 @@ func events(s State) []told {
 	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true}})
 	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true, Won: true}})
 	if s != Asking {
+		add("Free", Event{Kind: Free, Set: 0b100})
+		add("Free", Event{Kind: Free, Set: 0b110})
 		add("Awake", Event{Kind: Awake, Votes: Votes{Won: true}})
 		add("Outvoted", Event{Kind: Outvoted, Votes: Votes{}})
 	}
 	if s == StepBack {
 		for _, v := range open {
 			add("Placed", Event{Kind: Placed, Votes: v})
+			if v.Told || !v.Some { // no reply has a vote
+				add("Placed", Event{Kind: Placed, Votes: v, Set: 0b110})
+			}
 		}
 	}
 	if s == Asking {
