@@ -24,6 +24,11 @@ const (
 	StepBack               // it gives its votes back and takes places without votes
 )
 
+var stateTexts = [...]string{"Idle", "Passing", "Begun", "Asking", "Queued", "Gathering", "Stuck", "StepBack"}
+
+// String is the name of the state.
+func (s State) String() string { return stateTexts[s] }
+
 // sleeping says whether the attempt is open while its caller sleeps.
 func (s State) sleeping() bool { return s >= Queued }
 

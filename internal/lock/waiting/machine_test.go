@@ -14,11 +14,8 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// words are what the table calls states, events and acts.
-var (
-	stateWords = []string{"Idle", "Passing", "Begun", "Asking", "Queued", "Gathering", "Stuck", "StepBack"}
-	actWords   = []string{"", "Begin", "Ask", "Skip", "Take", "QueueOnly", "GiveBack", "PassTurn", "Fail"}
-)
+// actWords are what the table calls acts.
+var actWords = []string{"", "Begin", "Ask", "Skip", "Take", "QueueOnly", "GiveBack", "PassTurn", "Fail"}
 
 // told is an event with the word that the table has for it.
 type told struct {
@@ -117,7 +114,7 @@ func row(from State, event string, to State, do Do) string {
 	if len(acts) == 0 {
 		acts = append(acts, "-")
 	}
-	return fmt.Sprintf("%s %s %s %s", stateWords[from], event, stateWords[to], strings.Join(acts, "+"))
+	return fmt.Sprintf("%v %s %v %s", from, event, to, strings.Join(acts, "+"))
 }
 
 // visited returns the rows of all that a machine over three masters can do, from the beginning.
