@@ -167,7 +167,7 @@ func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
 	ct.open = r
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.nextLocked(waiting.Event{Kind: waiting.Placed, Votes: ct.parkLocked()})
+	ct.nextLocked(waiting.Event{Kind: waiting.Placed, Votes: ct.parkLocked(), Set: r.Call.Free()})
 }
 
 // Voted implements [quorum.Sleeper]: it takes a vote that has come for the call q while the contender sleeps.
@@ -176,6 +176,15 @@ func (ct *contender) Voted(q *quorum.Call) {
 	defer ct.w.mu.Unlock()
 	if ct.call == q {
 		ct.votedLocked()
+	}
+}
+
+// Freed implements [quorum.Sleeper].
+func (ct *contender) Freed(q *quorum.Call, free uint64) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	if ct.call == q {
+		ct.nextLocked(waiting.Event{Kind: waiting.Free, Set: free})
 	}
 }
 

@@ -175,9 +175,14 @@ func (q *Call) Receive(op *protocol.Op) {
 		return
 	}
 	sleeps := q.parked
+	free := q.freeLocked()
 	q.doneUnlock()
-	if sleeps != nil && granted {
+	switch {
+	case sleeps == nil:
+	case granted:
 		sleeps.Voted(q)
+	case free&bit != 0:
+		sleeps.Freed(q, free)
 	}
 }
 

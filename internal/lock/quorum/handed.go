@@ -16,6 +16,8 @@ import (
 type Sleeper interface {
 	// Voted is told that a vote has come in a reply. No mutex of the call is locked.
 	Voted(*Call)
+	// Freed is told that a reply has come that made a master one of [Call.Free], which it is told too.
+	Freed(q *Call, free uint64)
 }
 
 // Vote is a vote that a master gave by a message.
@@ -108,6 +110,27 @@ func (q *Call) leaveBefore(i int, asks bool) {
 	req := *q.before
 	req.Leaves, req.More = asks, asks
 	q.m.Nodes[i].Submit(&protocol.Op{To: Ignore{}, Request: &req})
+}
+
+// Free are the masters on which the lock was free when they gave the holder the first place in the queue, and no vote because it asked
+// for none. Nobody will wake it there.
+func (q *Call) Free() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.freeLocked()
+}
+
+func (q *Call) freeLocked() (set uint64) {
+	if q.req.Wait == nil || !q.req.Wait.Only {
+		return 0
+	}
+	for i := range q.ops {
+		r := &q.ops[i].Reply
+		if q.answered&^q.handed&(1<<i) != 0 && r.Outcome == protocol.Held && r.Ticket != 0 && r.Ahead == 0 && r.Remaining == 0 && !r.Foreign {
+			set |= 1 << i
+		}
+	}
+	return set
 }
 
 // Definite returns the masters that have answered that the holder has the vote, or a place.

@@ -60,8 +60,11 @@
 //	StepBack | Placed | Queued | Arm | as Refused, and so below
 //	StepBack | Placed | Queued | Arm, Wake |
 //	StepBack | Placed | Gathering | Arm |
+//	StepBack | Placed | Gathering | Arm, Wake | the lock is free on a quorum of masters by now
 //	StepBack | Placed | Stuck | Arm |
 //	StepBack | Placed | StepBack | Arm, Wake |
+//	Queued, Gathering, Stuck, StepBack | Free | same | Wake | the lock is free on a quorum of masters that have the caller first
+//	Queued, Gathering, Stuck, StepBack | Free | same | - | on fewer: one that wakes the caller makes it ask those too
 //	Queued | Vote | Gathering | Arm | fewer than a quorum
 //	Queued, Gathering, StepBack | Vote | same | Wake | a quorum
 //	Gathering, StepBack | Vote | same | - | fewer

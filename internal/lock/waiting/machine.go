@@ -24,6 +24,11 @@ const (
 	StepBack               // it gives its votes back and takes places without votes
 )
 
+var stateTexts = [...]string{"Idle", "Passing", "Begun", "Asking", "Queued", "Gathering", "Stuck", "StepBack"}
+
+// String is the name of the state.
+func (s State) String() string { return stateTexts[s] }
+
 // sleeping says whether the attempt is open while its caller sleeps.
 func (s State) sleeping() bool { return s >= Queued }
 
@@ -39,6 +44,7 @@ const (
 	Refused                  // the attempt under way gave no lease; Round, Votes; Silent, Now, Joined and Patience for an outage
 	Placed                   // places without votes were asked for; Votes
 	Vote                     // a vote came for the attempt, by a reply or by a message; Votes
+	Free                     // on the masters in Set the lock was free when they gave the caller the first place, and no vote
 	Wake                     // masters released the lock, or vote again; Set
 	Heard                    // masters published on Redisson's channel; Set
 	ReleasedHere             // this process released the lock; Votes, Now
@@ -61,7 +67,7 @@ type Event struct {
 	Kind  Kind
 	Votes Votes
 
-	Set           uint64 // Wake, Heard: masters
+	Set           uint64 // Wake, Heard, Free, Placed: masters; of Placed those of Free
 	Granted, Next bool   // Left: the caller has the lock; another caller is in the line
 	Ticket        int64  // Turn
 	// Round is what the refused attempt saw. Silent says that no quorum of masters answered.
@@ -171,7 +177,9 @@ func (m *Machine) Next(e Event) Do {
 	case Refused:
 		return m.refused(&e)
 	case Placed:
-		return m.sleep(&e)
+		return m.placed(&e)
+	case Free:
+		return Do{Wake: m.wakes.Free(e.Set, m.all)}
 	case Vote:
 		return m.vote(&e)
 	case Wake:
@@ -248,6 +256,14 @@ func (m *Machine) refused(e *Event) Do {
 	m.wakes.Refused(free, foreign, e.Round.Behind)
 	m.patience = m.place.Patience(e.Round, e.Jitter)
 	return m.sleep(e)
+}
+
+// placed is an attempt that asked for places alone. Where the lock is free by now, nobody will wake the caller.
+func (m *Machine) placed(e *Event) Do {
+	free := m.wakes.Free(e.Set, m.all)
+	do := m.sleep(e)
+	do.Wake = do.Wake || free
+	return do
 }
 
 // sets returns the masters that granted in vain, and those where Redisson holds the lock.

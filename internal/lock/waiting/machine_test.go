@@ -14,11 +14,8 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// words are what the table calls states, events and acts.
-var (
-	stateWords = []string{"Idle", "Passing", "Begun", "Asking", "Queued", "Gathering", "Stuck", "StepBack"}
-	actWords   = []string{"", "Begin", "Ask", "Skip", "Take", "QueueOnly", "GiveBack", "PassTurn", "Fail"}
-)
+// actWords are what the table calls acts.
+var actWords = []string{"", "Begin", "Ask", "Skip", "Take", "QueueOnly", "GiveBack", "PassTurn", "Fail"}
 
 // told is an event with the word that the table has for it.
 type told struct {
@@ -74,12 +71,17 @@ func events(s State) []told {
 	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true}})
 	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true, Won: true}})
 	if s != Asking {
+		add("Free", Event{Kind: Free, Set: 0b100})
+		add("Free", Event{Kind: Free, Set: 0b110})
 		add("Awake", Event{Kind: Awake, Votes: Votes{Won: true}})
 		add("Outvoted", Event{Kind: Outvoted, Votes: Votes{}})
 	}
 	if s == StepBack {
 		for _, v := range open {
 			add("Placed", Event{Kind: Placed, Votes: v})
+			if v.Told || !v.Some { // no reply has a vote
+				add("Placed", Event{Kind: Placed, Votes: v, Set: 0b110})
+			}
 		}
 	}
 	if s == Asking {
@@ -112,7 +114,7 @@ func row(from State, event string, to State, do Do) string {
 	if len(acts) == 0 {
 		acts = append(acts, "-")
 	}
-	return fmt.Sprintf("%s %s %s %s", stateWords[from], event, stateWords[to], strings.Join(acts, "+"))
+	return fmt.Sprintf("%v %s %v %s", from, event, to, strings.Join(acts, "+"))
 }
 
 // visited returns the rows of all that a machine over three masters can do, from the beginning.

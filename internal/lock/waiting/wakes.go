@@ -2,6 +2,8 @@
 
 package waiting
 
+import "math/bits"
+
 // Wakes are what has happened since the masters were asked last. The zero value asks nobody:
 // a contender begins with [Wakes.Turn]. It is not safe for concurrent use.
 type Wakes struct {
@@ -48,6 +50,17 @@ func (w *Wakes) Refused(free, foreign uint64, behind bool) {
 		w.askAll = false // what this process released is for others
 	}
 	w.Follow(foreign)
+}
+
+// Free are masters on which the lock was free when they gave the contender the first place, and no vote because it asked for none.
+// They wake nobody for that, so if they are a quorum of all, all masters are to be asked. Free says whether they are.
+func (w *Wakes) Free(set, all uint64) bool {
+	w.free |= set
+	if 2*bits.OnesCount64(set) <= bits.OnesCount64(all) {
+		return false
+	}
+	w.askAll = true
+	return true
 }
 
 // Follow replaces the set of masters where Redisson holds the lock.

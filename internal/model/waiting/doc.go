@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package waiting explores the waiter as it ships: the machine of package internal/lock/waiting, with the calls of package
+// internal/lock/quorum, over three masters that are votesmodel's, which is replayed on the scripts. What is written here is what package redlock does
+// for the machine, and what is between clients and masters.
+//
+// Two or three processes want one lock, each with a line of callers. Ops to one master are executed in the order in which they were
+// sent; everything else comes in any order. Messages are lost, late and twice; a connection breaks before or behind an op; a master's clock
+// jumps; a process dies; a caller gives up at any moment; a woken caller may run late.
+//
+// In every state:
+//
+//   - no two hold the lock;
+//   - each token is larger than the one before;
+//   - nothing is left on a master when nobody wants the lock any more, unless a process died;
+//   - where nothing was lost, died or jumped, somebody gets the lock or nobody waits, without the long timer. So nobody sleeps
+//     beside a free lock, and no two give back to each other for ever: the way to a grant is always open.
+//
+// Each defence on the client's side can be dropped ([Rule]), and its lack is found. The test has the worlds; here is what breaks:
+//
+//	rule    the defence that is dropped                                    without it
+//	H1      a handed vote counts from the stamp in its message             two hold the lock
+//	H4      giving up removes the places as well as the votes              something is left
+//	H5      once a give-back is sent, that vote does not count             one token is granted twice
+//	H6      each attempt has an id of its own                              something is left
+//	H14     ops to one master are executed in their order                  something is left
+//	H17     a vote that is not believed is given back without a hand       two hold the lock
+//	R5      a quorum has the token before the lock is held                 one token is granted twice
+//	few     Gathering, Timer: an attempt follows if no other votes come    only a timer helps
+//	wake    Wake makes the caller ask                                      only a timer helps
+//	vote    Vote: a vote that comes while the caller sleeps                only a timer helps
+//	free    Free: the lock may be free where the caller took a place       only a timer helps
+//	passes  Passing: the turn comes with the release, or after a moment    only a timer helps
+//
+// H2, H7 to H10, H12, H13, H15, H16 and H18 are the masters' or need votes that vanish: see handoffmodel. H11 and H19 are about speed.
+//
+// Not modelled: extends and top-ups, readers, re-entry, Redisson, a subscription that is not there yet, masters that recover, ops of
+// several locks in one call.
+package waiting
