@@ -182,7 +182,8 @@ func (r *run) scan(ctx context.Context) (keys int, err error) {
 	return keys, nil
 }
 
-// scanNode records the keys of one master. It reads the TTL and the ids in each key in one transaction.
+// scanNode records the keys of one master. It reads the TTL and the ids in each key in one transaction. Only this library keeps ids in a key
+// named like a lock: Config.Client may be of another one, so a key of another type is recorded without ids.
 func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found int, err error) {
 	names, err := keysOf(ctx, c, r.keyPattern())
 	if err != nil {
@@ -204,7 +205,7 @@ func (r *run) scanNode(ctx context.Context, name string, c *redis.Client) (found
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return 0, err
 	}
 	for i, k := range keys {

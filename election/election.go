@@ -29,7 +29,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -52,15 +52,8 @@ const (
 	maxValue     = 1024 // bytes
 )
 
-// Functions of package redlock that are not for its users. See package hook.
-var (
-	check    = hook.Check.(func(redlock.Locker) error)
-	announce = hook.Announce.(func(context.Context, *redlock.Lease, time.Time, string) time.Duration)
-	retract  = hook.Retract.(func(*redlock.Lease))
-	jitter   = hook.Jitter.(func(*redlock.Client, time.Duration) time.Duration)
-	serving  = hook.Serving.(func(*redlock.Client) context.Context)
-	observe  = hook.Observe.(func(*redlock.Client, string) (<-chan struct{}, func()))
-)
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // Term is one turn of one leader.
 type Term struct {
@@ -144,7 +137,7 @@ func New(client *redlock.Client, name string, opts ...Option) *Election {
 	}
 	const aYear = 365 * 24 * time.Hour // the most
 	e.mutex = client.Mutex(name, append(e.set.lock, redlock.WithOutageTimeout(aYear))...)
-	e.err = errors.Join(e.err, check(e.mutex))
+	e.err = errors.Join(e.err, inside.Check(e.mutex))
 	return e
 }
 
@@ -213,7 +206,7 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, term Te
 		return fmt.Errorf("%w: %q; make another Election to be two candidates", ErrRunning, e.Name())
 	}
 	defer e.stop()
-	served := serving(e.client)
+	served := inside.Serving(e.client)
 	for {
 		lease, err := e.mutex.Lock(ctx)
 		if err != nil {
@@ -251,7 +244,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 	e.mu.Lock()
 	e.leads = now
 	e.mu.Unlock()
-	served := serving(e.client)
+	served := inside.Serving(e.client)
 	unhook := context.AfterFunc(served, func() { resign(context.Cause(served)) }) // else Shutdown would wait for a leader that knows nothing
 	hush := e.announce(ctx, lease, term)
 	leader, stop := lease.Bind(candidate)
@@ -264,7 +257,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			hush()
 			unlocked = lease.Unlock(ctx)
 			now.err = unlocked
-			retract(lease)
+			inside.Retract(lease)
 			e.mu.Lock()
 			e.leads = nil
 			e.mu.Unlock()
@@ -310,12 +303,12 @@ func (e *Election) ended(ctx context.Context, err error) error {
 // announce tells the masters who leads, and goes on doing so until hush is called. It returns when a
 // quorum of them has it, so that fn can point others to itself, or does not answer in time.
 func (e *Election) announce(ctx context.Context, lease *redlock.Lease, term Term) (hush func()) {
-	again := announce(ctx, lease, term.Since, term.Value)
+	again := inside.Announce(ctx, lease, term.Since, term.Value)
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for sleep(telling, again-e.jitter(again/4)) {
-			announce(telling, lease, term.Since, term.Value)
+			inside.Announce(telling, lease, term.Since, term.Value)
 		}
 	})
 	return func() {
@@ -387,4 +380,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // jitter is a random time in [0, d]: processes must not act together.
-func (e *Election) jitter(d time.Duration) time.Duration { return jitter(e.client, d+1) }
+func (e *Election) jitter(d time.Duration) time.Duration { return inside.Jitter(e.client, d+1) }

@@ -69,7 +69,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			yield(Leader{}, err)
 			return
 		}
-		changed, stop := observe(e.client, e.Name())
+		changed, stop := inside.Observe(e.client, e.Name())
 		defer stop()
 		v := newView(time.Now(), e.jitter)
 		for ctx.Err() == nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/election"
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
@@ -69,7 +69,7 @@ func (w *world) client(opts ...redlock.Option) *simtest.Client {
 func seeded(seed uint64) redlock.Option {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))
-	return hook.WithRand.(func(func() uint64) redlock.Option)(func() uint64 {
+	return redlock.Engine(engine.Key{}).WithRand(func() uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return rng.Uint64()

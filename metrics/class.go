@@ -8,12 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
+	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/event"
 )
-
-// logPanic is not for users of package redlock. See package hook.
-var logPanic = hook.LogPanic.(func(event.Client, string, any) bool)
 
 // class is the metrics of one class of locks. They are looked up once.
 type class struct {
@@ -61,7 +59,7 @@ func (m *Metrics) logPanic(p any) {
 	clients := slices.Collect(maps.Keys(m.open))
 	m.mu.Unlock()
 	for _, c := range clients {
-		if logPanic(c, "metrics.Config.Class", p) {
+		if redlock.Engine(engine.Key{}).LogPanic(c, "metrics.Config.Class", p) {
 			return
 		}
 	}

@@ -25,10 +25,7 @@ func Example() {
 	}
 	defer client.Close()
 
-	both, err := multilock.New(client.Mutex("account/ann"), client.Mutex("account/bob"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	both := multilock.New(client.Mutex("account/ann"), client.Mutex("account/bob"))
 	err = both.Do(ctx, func(ctx context.Context) error {
 		for _, lease := range multilock.LeaseFrom(ctx).Members() {
 			fmt.Println(lease.Name(), "has a fencing token:", lease.Token() > 0)

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/lazyctx"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -89,7 +89,7 @@ func (c valueContext) Value(key any) any {
 	switch key.(type) {
 	case leaseKey:
 		return c.lease
-	case hook.LeaseKey:
+	case engine.LeaseKey:
 		return nil
 	}
 	for _, l := range c.lease.members {

@@ -23,89 +23,73 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// Member is a lock in a multilock: a redlock.Locker (a *redlock.Mutex, a *redlock.RWMutex for
-// writing, or its RLocker), or another *Lock, whose members count one by one. New refuses any
-// other type. Members may belong to different clients.
-type Member interface {
-	Do(ctx context.Context, fn func(ctx context.Context) error) error
-	TryDo(ctx context.Context, fn func(ctx context.Context) error) error
-}
-
-var (
-	_ Member = redlock.Locker(nil)
-	_ Member = (*Lock)(nil)
-)
-
-// Functions of package redlock that are not for its users. See package hook.
-var (
-	tryAll  = hook.TryAll.(func(context.Context, []redlock.Locker) ([]*redlock.Lease, []error))
-	key     = hook.Key.(func(redlock.Locker) string)
-	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
-	check   = hook.Check.(func(redlock.Locker) error)
-)
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // Lock is several locks that are held together. Like a redlock.Mutex it holds no state of a
 // lease, may be used from many goroutines, and needs no close. Make one with [New].
 type Lock struct {
 	named   []redlock.Locker // in the order in which New got them
 	ordered []int            // indices into named, in the order of waiting
+	err     error            // what is wrong with the members; every call returns it
 }
 
-// New returns a lock of all members. It does no I/O. It returns a redlock.ErrConfig if there is no
-// member, if a member is nil, if two members are the same lock (as both sides of one RWMutex
-// are), or if the name or the options of a member cannot work.
-func New(members ...Member) (*Lock, error) {
-	l := &Lock{}
-	for i, m := range members {
-		switch m := m.(type) {
-		case redlock.Locker:
-			if err := check(m); err != nil {
-				return nil, fmt.Errorf("multilock member %d: %w", i+1, err)
-			}
-			l.named = append(l.named, m)
-		case *Lock:
-			if m.isZero() {
-				return nil, fmt.Errorf("%w: multilock member %d is a nil or zero Lock; make it with New", redlock.ErrConfig, i+1)
-			}
-			l.named = append(l.named, m.named...)
-		default:
-			return nil, fmt.Errorf("%w: multilock member %d is a %T: want a redlock.Locker or a *multilock.Lock", redlock.ErrConfig, i+1, m)
-		}
-	}
+// New returns a lock of all members: Mutexes, RWMutexes for writing, or their sides. They may belong to different clients.
+// New does no I/O. The first call reports, as redlock.ErrConfig, that there is no
+// member, that a member is nil, that two members are the same lock (as both sides of one RWMutex
+// are), or that the name or the options of a member cannot work.
+func New(members ...redlock.Locker) *Lock {
+	l := &Lock{named: slices.Clone(members)}
+	l.err = l.order()
+	return l
+}
+
+// order puts the members into the order of waiting, or returns what is wrong with them.
+func (l *Lock) order() error {
 	if len(l.named) == 0 {
-		return nil, fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
+		return fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
+	}
+	for i, m := range l.named {
+		if m == nil {
+			return fmt.Errorf("%w: multilock member %d is nil", redlock.ErrConfig, i+1)
+		}
+		if err := inside.Check(m); err != nil {
+			return fmt.Errorf("multilock member %d: %w", i+1, err)
+		}
 	}
 	for i := range l.named {
 		l.ordered = append(l.ordered, i)
 	}
 	slices.SortFunc(l.ordered, func(a, b int) int {
-		return strings.Compare(key(l.named[a]), key(l.named[b]))
+		return strings.Compare(inside.Key(l.named[a]), inside.Key(l.named[b]))
 	})
 	for k := range l.ordered[1:] {
 		a, b := l.named[l.ordered[k]], l.named[l.ordered[k+1]]
-		if key(a) == key(b) {
-			return nil, fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
+		if inside.Key(a) == inside.Key(b) {
+			return fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
 		}
 	}
-	return l, nil
+	return nil
 }
 
-// check returns the error of every call: New did not make l, or ctx is nil. Else it returns nil.
+// check returns the error of every call: New did not make l, or could not, or ctx is nil. Else it returns nil.
 func (l *Lock) check(ctx context.Context) error {
 	switch {
 	case l.isZero():
 		return fmt.Errorf("%w: a nil or zero multilock; make it with New", redlock.ErrConfig)
+	case l.err != nil:
+		return l.err
 	case ctx == nil:
 		return errNilContext
 	}
 	return nil
 }
 
-func (l *Lock) isZero() bool { return l == nil || len(l.named) == 0 }
+func (l *Lock) isZero() bool { return l == nil || l.err == nil && len(l.named) == 0 }
 
 var (
 	errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
@@ -251,7 +235,7 @@ func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed
 	for k, i := range order {
 		members[k] = l.named[i]
 	}
-	leases, errs := tryAll(ctx, members)
+	leases, errs := inside.TryAll(ctx, members)
 	for k, i := range order {
 		held[i] = leases[k]
 	}
@@ -269,7 +253,7 @@ func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 	for _, i := range l.ordered[min(from, len(l.ordered)):] {
 		if h := held[i]; h != nil {
 			held[i] = nil
-			g.Go(func() error { return abandon(h, ctx) })
+			g.Go(func() error { return inside.Abandon(h, ctx) })
 		}
 	}
 	_ = g.Wait()
@@ -300,15 +284,17 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	return lease.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait. If TryLock fails, fn does not run, and TryDo returns TryLock's
-// error.
-func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+// TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that another has a member is no error.
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	if fn == nil {
-		return errNilFunc
+		return false, errNilFunc
 	}
 	lease, err := l.TryLock(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return lease.do(ctx, fn)
+	return true, lease.do(ctx, fn)
 }

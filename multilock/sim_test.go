@@ -36,7 +36,7 @@ func client(t *testing.T, ms simtest.Masters, rng *rand.Rand) (*redlock.Client, 
 }
 
 func three(t *testing.T, c *redlock.Client, try int) *multilock.Lock {
-	return mustNew(t, c.Mutex(fmt.Sprint("a", try)), c.Mutex(fmt.Sprint("b", try)), c.Mutex(fmt.Sprint("c", try)))
+	return multilock.New(c.Mutex(fmt.Sprint("a", try)), c.Mutex(fmt.Sprint("b", try)), c.Mutex(fmt.Sprint("c", try)))
 }
 
 // Ten callers try three free locks at the same moment: one of them has them all.

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/quick"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/lock/hold"
 )
 
 // A lease whose settings passed can be renewed: its renewal is due before its
@@ -23,7 +25,7 @@ func TestCheckLock_whatPasses_canBeRenewed(t *testing.T) {
 		if s.check() != nil {
 			return true
 		}
-		return l.every() < s.drift.Validity(l.ttl, 0)-l.margin()
+		return l.every() < s.drift.Validity(l.ttl, 0)-hold.Margin(l.ttl)
 	}
 	if err := quick.Check(check, &quick.Config{MaxCount: 200_000}); err != nil {
 		t.Error(err)

@@ -3,20 +3,24 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
-	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/instants"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/hold"
+	"github.com/redlock-go/redlock/internal/lock/inspect"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/masters"
-	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -30,9 +34,8 @@ type Client struct {
 	tag     string // that names must have, for the sake of the master called tagged
 	tagged  string
 	id      string
-	attempt atomic.Uint64
-	renewer *renewer
-	tokens  counting.TokenSource
+	renewer *hold.Renewer
+	tries   attempt.Tries
 	epoch   epoch
 	closed  atomic.Bool
 	quit    chan struct{} // closed by Close
@@ -41,17 +44,16 @@ type Client struct {
 	endServing context.CancelCauseFunc
 	stats      stats
 
-	keeper    keeper
-	board     masterBoard
-	tells     telling
-	waiting   waiters
-	observers observers
-	intro     introducer
-	instants  instants
+	keeper   *masters.Keeper
+	tells    telling
+	waiting  waiters
+	asker    inspect.Asker
+	watchers inspect.Watchers
+	label    inspect.Labeller
+	instants instants.Instants
 
 	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
 	trustedFrom atomic.Int64
-	runs        masters.Runs
 }
 
 // Open connects to the masters at urls (see [node.Open] for the forms) and returns a
@@ -68,11 +70,11 @@ type Client struct {
 //
 //	ErrConfig     an option or a URL that cannot work; one master under two addresses; so many
 //	              replicas, or masters that may evict locks, that no quorum is left; or, while no
-//	              quorum votes, a record that cannot be read, or an [EpochError]: a master votes
-//	              with another list
+//	              quorum votes, a record that cannot be read
 //	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]. Open looks for
 //	              a second first, because a client that runs may be about to recover them
-//	ErrRefused    so many masters refuse the user or its rights that no quorum is left
+//	ErrRefused    so many masters refuse the user or its rights that no quorum is left; or, while no
+//	              quorum votes, an [EpochError]: a master votes with another list
 //
 // A minority of masters that are wrong in such a way costs what a minority of dead masters does.
 // The log has an error for each, and its state is [event.MasterRefuses].
@@ -162,11 +164,13 @@ func (s *settings) checkCount(n int) error {
 func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, error) {
 	c := &Client{
 		settings: s,
-		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1},
+		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1, Clock: s.clock, Drift: s.drift},
 		id:       s.newID(),
 		quit:     make(chan struct{}),
-		instants: instants{clock: s.clock},
+		instants: instants.Instants{Clock: s.clock},
 	}
+	c.masters.Timeout, c.masters.Trusted = c.timeout, c.trusted
+	c.tries.Masters, c.tries.Client = &c.masters, c.id
 	c.trustedFrom.Store(math.MinInt64)
 	c.serving, c.endServing = context.WithCancelCause(context.Background())
 	var err error
@@ -184,70 +188,75 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 			c.tag, c.tagged = slot.Tag(), n.Name()
 		}
 	}
-	c.renewer = newRenewer(c)
 	if s.logger != nil {
-		s.told = append([]event.Observer{logObserver(s.logger)}, s.told...)
+		s.told = append([]event.Observer{logline.Observer(s.logger, func(round error) time.Duration { return failedRound(round).RetryAfter })}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
+	c.keeper = masters.NewKeeper(c.keeps())
+	c.initRenewer() // which asks the keeper
 	if len(c.tells.voted) > 0 {
 		c.masters.Voted = c.tellVoted
 	}
-	c.keeper.init(c)
-	c.board.init(c)
 	c.waiting.init(c)
-	c.observers.c, c.intro.c = c, c
+	c.initInspection()
 	for i, n := range nodes {
 		n.Bind(protocol.Binding{
 			Namespace:        s.namespace,
 			CheckRecordState: c.epoch.terms != nil,
 			Drift:            s.drift,
-			Admit:            func(id protocol.Identity) error { return c.admit(i, id) },
+			Admit:            func(id protocol.Identity) error { return c.keeper.Admit(i, id) },
 			Message: func(channel, payload string) {
-				if !c.observers.tell(channel) {
+				if !c.watchers.Tell(channel) {
 					c.waiting.message(i, channel, payload)
 				}
 			},
 			Subscribed: func(channel string) {
-				if !c.observers.tell(channel) {
+				if !c.watchers.Tell(channel) {
 					c.waiting.lookAgain(i)
 				}
 			},
 			Owner: s.owner,
 			Up: func() {
-				c.intro.tell(i)
-				c.board.connected(i)
-				c.keeper.back(i)
+				c.label.Tell(i)
+				c.keeper.Up(i)
 			},
-			Back:    func() { c.keeper.back(i) },
-			Down:    func(err error) { c.board.down(i, err) },
-			Writes:  func(err error) { c.writes(i, err) },
-			Trouble: func(err error) { c.keeper.kick(i, err) },
+			Back:    func() { c.keeper.Back(i) },
+			Down:    func(err error) { c.keeper.Board.Down(i, err) },
+			Writes:  func(err error) { c.keeper.Writes(i, err) },
+			Trouble: func(err error) { c.keeper.Trouble(i, err) },
 		})
 	}
-	if err := c.open(ctx); err != nil {
+	if err := c.keeper.Open(ctx); err != nil {
 		c.stop()
 		return nil, err
 	}
-	c.intro.begin()
+	c.label.Begin()
 	tell(c.tells.opened, event.Client(c))
 	return c, nil
 }
 
-// writes says that master i refuses to write because of err, or that it writes again, if err is nil.
-func (c *Client) writes(i int, err error) {
-	c.board.writes(i, err)
-	if err != nil {
-		c.keeper.kick(i, nil) // which looks more often then
-	}
+// initInspection makes the parts of the client that ask who has a lock, and that tell what others are shown of the client.
+func (c *Client) initInspection() {
+	c.asker = inspect.Asker{Masters: &c.masters, Clock: c.clock, Timeout: c.timeout, Namespace: c.namespace, Drift: c.drift, MaxTTL: c.maxTTL,
+		Check: func(name string) error { return cmp.Or(checkName(name), c.checkSlot(name)) }, MayAsk: c.mayAsk, Closed: c.closed.Load}
+	c.watchers.Nodes, c.watchers.Namespace = c.masters.Nodes, c.namespace
+	c.label.Nodes, c.label.Clock, c.label.Client, c.label.Label = c.masters.Nodes, c.clock, c.id, c.owner
+	c.label.Lives, c.label.Jitter = inspect.LabelLives(c.maxTTL), c.jitter
 }
 
-// admit refuses a master that is in the list already under another address: it
-// would vote twice (docs/safety.md A25).
-func (c *Client) admit(i int, id protocol.Identity) error {
-	if j := c.runs.Meet(i, id.RunID, func(int) bool { return true }); j >= 0 {
-		return masters.Same(c.masters.Nodes[j], c.masters.Nodes[i], id)
+// initRenewer makes the renewer of the client's holds. The Observers are known by then.
+func (c *Client) initRenewer() {
+	c.renewer = &hold.Renewer{Masters: &c.masters, Propose: c.tries.Propose, Events: hold.Events{
+		Released: c.waiting.handOver,
+		Why:      c.keeper.Reason,
+		GaveUp:   func(ctx context.Context, l *protocol.Lock) error { return gaveUp(ctx, l, nil) },
+		Ended:    toldAll(c.tells.ended),
+		Extended: toldAll(c.tells.extended),
+	}}
+	if unlocked := c.tells.unlocked; len(unlocked) > 0 {
+		c.renewer.Events.Unlocked = func(ctx context.Context, e event.Unlock) { tellOf(ctx, unlocked, e) }
 	}
-	return nil
+	c.renewer.Start()
 }
 
 // Close ends renewal and frees the client's connections and goroutines, at once. Leases
@@ -277,12 +286,11 @@ func (c *Client) stop() bool {
 	}
 	c.endServing(ErrClosed)
 	close(c.quit)
-	c.renewer.close()
+	c.renewer.Close()
 	c.waiting.close()
-	c.observers.close()
-	c.intro.close()
-	c.keeper.close()
-	c.board.close()
+	c.watchers.Close()
+	c.label.Close()
+	c.keeper.Close()
 	return true
 }
 
@@ -292,17 +300,6 @@ func (c *Client) jitter(d time.Duration) time.Duration {
 		return mathrand.N(d)
 	}
 	return time.Duration(c.node.Rand() % uint64(d))
-}
-
-// nextHolder is the id of one attempt. It is never used again: a late release
-// of an earlier attempt cannot match it (docs/safety.md A14). The form,
-// uuid:number, is Redisson's.
-func (c *Client) nextHolder() string {
-	if mutants.SameHolder {
-		return c.id + ":1"
-	}
-	var b [64]byte
-	return string(strconv.AppendUint(append(append(b[:0], c.id...), ':'), c.attempt.Add(1), 10))
 }
 
 // rand64 is 64 random bits that no other client has.
@@ -334,7 +331,7 @@ func (s *settings) newID() string {
 // has jumped since.
 func (c *Client) invalidateBefore(now time.Duration) {
 	c.trustedFrom.Store(int64(now))
-	c.renewer.endUntrusted()
+	c.renewer.EndUntrusted()
 }
 
 func (c *Client) trusted() time.Duration { return time.Duration(c.trustedFrom.Load()) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
@@ -17,48 +18,94 @@ import (
 // contender stands for all callers in this process that wait for one side of a
 // lock. They form a line, first come first served; the first of them tries, as
 // one contender among those of other processes, and hands over to the second.
+//
+// What is done next is decided by the machine. The contender tells it what happened, and does what it says.
 type contender struct {
 	w    *waiters
 	l    *protocol.Lock
 	line list.List // of *caller
 
 	// These belong to the caller whose turn it is. The next caller takes them over, but for open.
-	place waiting.Place
-	open  *round        // the last round, which gave no lease: its places may become votes; nil: none
-	wake  chan struct{} // holds a token when a round may be of use; made at the first wait
-	timer *time.Timer   // fires if no wake comes; made at the first wait
-	// silence is when a quorum first failed to answer; 0 while a quorum answers. It belongs
-	// to the line, because an outage concerns all callers at once.
-	silence time.Duration
-	// patience is how long the contender sleeps without a vote or a wake. trip is how long its last
-	// round took. rounds is how many rounds it made in this turn, and retries how often it asked
-	// again with some votes.
-	patience, trip  time.Duration
-	rounds, retries int
+	open   *round        // the last round, which gave no lease: its places may become votes; nil: none
+	wake   chan struct{} // holds a token when a round may be of use; made at the first wait, when the client begins to hear the masters' wakes
+	timer  *time.Timer   // fires if no wake comes; made at the first wait
+	rounds int           // how many rounds the caller made in its turn
 	// offloaded says that rounds run on goroutines of their own. A round needs a deep stack
 	// for a moment, and the goroutine that waits would keep it.
 	offloaded bool
 
 	// Guarded by w.mu.
+	machine waiting.Machine
 	// last is the last round of any caller in the line. The round of a caller whose time is
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone.
-	last    *RoundError
-	naming  *naming      // nil: nobody asks who has the lock
-	call    *quorum.Call // of the round under way, or of the open one
-	listens bool         // the client hears the masters' wakes for this contender
-	wakes   waiting.Wakes
-	// few says that the timer is set for a moment only, because the open round has some votes or
-	// is about to. vain says that it got them all in vain, by replies: when the timer fires they
-	// are given back, which requeue says then. soon is few for a round that is under way.
-	few, vain, requeue, soon bool
-	// passing says that the first in the line has not got its turn yet, although the caller before it has its lease. If the line's
-	// holds are brief, the turn is passed with the release: then one call of each master has both the release and the next acquire,
-	// and the release need not wait until the acquire is answered. Else it is passed at once, and the place is in the queues
-	// when the release comes.
-	passing   bool
-	brief     bool          // the last hold was
-	grantedAt time.Duration // when the last lease was granted
+	last   *RoundError
+	naming *naming       // nil: nobody asks who has the lock
+	call   *quorum.Call  // of the round under way, or of the open one
+	trip   time.Duration // how long the masters took to answer the last round
+}
+
+// nextLocked tells the machine what happened, and does what it says. It returns what is left to do for the caller whose turn it is.
+func (ct *contender) nextLocked(e waiting.Event) waiting.Do {
+	e.Trip, e.Jitter = ct.trip, ct.w.jitter
+	do := ct.machine.Next(e)
+	if do.Again != 0 && ct.call != nil {
+		ct.call.Wake(do.Again)
+	}
+	if do.Arm > 0 {
+		ct.armTimerLocked(do.Arm)
+	}
+	if do.Act == waiting.PassTurn {
+		ct.passLocked()
+	}
+	if do.Wake {
+		select {
+		case ct.wake <- struct{}{}:
+		default:
+		}
+	}
+	return do
+}
+
+// next is nextLocked for who has not locked w.mu.
+func (ct *contender) next(e waiting.Event) waiting.Do {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	return ct.nextLocked(e)
+}
+
+// votesLocked is what the attempt has that is open or under way.
+func (ct *contender) votesLocked() (v waiting.Votes) {
+	if ct.call != nil {
+		v.Won, v.Handable = ct.call.Won(), ct.call.Handable(waiting.Liveness)
+	}
+	return v
+}
+
+// parkLocked is votesLocked as the caller falls asleep: from now on it is told of votes that come by replies.
+func (ct *contender) parkLocked() waiting.Votes {
+	v := waiting.Votes{Handable: ct.open.Call.Handable(waiting.Liveness)}
+	v.Won, v.Some, v.Told = ct.open.Call.Park(ct)
+	ct.open.Slept = true
+	return v
+}
+
+// awake asks the machine what there is to do for the caller whose turn it is.
+func (ct *contender) awake() waiting.Do {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	do := ct.nextLocked(waiting.Event{Kind: waiting.Awake, Votes: ct.votesLocked()})
+	if do.Act == waiting.Ask {
+		ct.call.ClearWoken(do.Set)
+	}
+	return do
+}
+
+// ready says whether awake is of use.
+func (ct *contender) ready() bool {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	return ct.machine.Ready(ct.votesLocked())
 }
 
 // begin makes the contender's next round. If there is an open round, it is over, and the new one
@@ -67,12 +114,12 @@ type contender struct {
 // the same ticket.
 func (ct *contender) begin(r round) *round {
 	if open := ct.close(); open != nil {
-		_, maybe, _ := open.b.Sets()
-		places := open.b.Places()
-		before := open.releases(places != 0)
-		before.Start = r.start
-		r.b.Before(before, maybe|places)
-		open.b.Done()
+		_, maybe, _ := open.Call.Sets()
+		places := open.Call.Places()
+		before := open.Releases(places != 0)
+		before.Start = r.Start
+		r.Call.Before(before, maybe|places)
+		open.Call.Done()
 	}
 	return &r
 }
@@ -85,10 +132,10 @@ func (ct *contender) close() *round {
 		return nil
 	}
 	ct.open = nil
-	open.b.End()
+	open.Call.End()
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if ct.call == open.b {
+	if ct.call == open.Call {
 		ct.call = nil
 	}
 	return open
@@ -97,16 +144,16 @@ func (ct *contender) close() *round {
 // giveUp gives back what the open round has.
 func (ct *contender) giveUp() {
 	if open := ct.close(); open != nil {
-		open.giveBack()
+		open.GiveBack()
 	}
 }
 
 // leaveOpen keeps a round that gave no lease open while the caller sleeps: its places are acquires
 // that the masters have not executed yet.
-func (ct *contender) leaveOpen(r *round, end ending) {
+func (ct *contender) leaveOpen(r *round, end attempt.Lost) {
 	ct.open = r
-	if end.verdict == counting.Won {
-		r.b.End() // it was too late, or its token was overtaken: not even new votes would do
+	if end.Verdict == counting.Won {
+		r.Call.End() // it was too late, or its token was overtaken: not even new votes would do
 	}
 }
 
@@ -114,65 +161,13 @@ func (ct *contender) leaveOpen(r *round, end ending) {
 // id, but no vote. A contender that slept on a few votes would keep others from a quorum.
 func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
 	r := ct.begin(m.c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
-		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Only: true}}))
-	ct.w.mu.Lock()
-	ct.useLocked(r.b)
-	ct.w.mu.Unlock()
-	r.b.Send(m.c.masters.All)
+		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Only: true}}))
+	ct.use(r.Call)
+	r.Call.Send(m.c.masters.All)
 	ct.open = r
-}
-
-// sleep sets the timer for the time until the contender asks again by itself. If the open round has
-// votes by now, that is in a moment: the others should come with them.
-func (ct *contender) sleep(patience time.Duration) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.patience, ct.open.slept = patience, true
-	ct.armTimerLocked(patience)
-	won, votes, handed := ct.open.b.Park(ct)
-	switch {
-	case won:
-		ct.wakeLocked(0)
-	case votes && !handed && (ct.wakes.Foreign() || !ct.open.b.Handable(waiting.Liveness)):
-		ct.requeue = true // no message can complete them, and others want those masters
-		ct.wakeLocked(0)
-	case votes:
-		ct.vain = !handed
-		ct.fewLocked()
-	case ct.soon && !ct.wakes.Behind():
-		ct.fewLocked()
-	}
-	ct.soon = false
-}
-
-// took notes how long the masters took to answer the last round.
-func (ct *contender) took(d time.Duration) {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
-	ct.trip = d
-}
-
-// takeRequeue says whether the open round's votes are to be given back, and nothing better is to
-// be done.
-func (ct *contender) takeRequeue() bool {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
-	requeue := ct.requeue && !ct.wakes.Ready()
-	ct.requeue = false
-	return requeue
-}
-
-// fewLocked has the contender ask again soon: it has a vote, and those of the others should come
-// within the same moment. Their messages may be lost, or other waiters have those votes.
-//
-// The pause is a trip at least, and doubles each time in a turn: on a slow way, or a busy machine, the
-// messages take their time, and to ask before they come would throw them away.
-func (ct *contender) fewLocked() {
-	if !ct.few {
-		ct.few = true
-		d := min(max(waiting.PauseMin, ct.trip)<<min(ct.retries, 10), waiting.PauseMax)
-		ct.armTimerLocked(d + ct.w.c.jitter(d))
-	}
+	ct.nextLocked(waiting.Event{Kind: waiting.Placed, Votes: ct.parkLocked()})
 }
 
 // Voted implements [quorum.Sleeper]: it takes a vote that has come for the call q while the contender sleeps.
@@ -185,12 +180,14 @@ func (ct *contender) Voted(q *quorum.Call) {
 }
 
 func (ct *contender) votedLocked() {
-	ct.vain = false
-	if ct.call.Won() {
-		ct.wakeLocked(0)
-	} else if ct.call.Sleeps() {
-		ct.fewLocked()
-	}
+	ct.nextLocked(waiting.Event{Kind: waiting.Vote, Votes: ct.votesLocked()})
+}
+
+// took notes how long the masters took to answer the last round.
+func (ct *contender) took(d time.Duration) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	ct.trip = d
 }
 
 // setLast keeps a round that gave no lease.
@@ -212,11 +209,12 @@ func (ct *contender) lastRound() *RoundError {
 // outage returns the error of the last round if no quorum has answered for longer than the
 // patience of a caller that has waited since joined. Else it returns nil.
 func (ct *contender) outage(joined, patience time.Duration) error {
-	last := ct.lastRound()
-	if ct.silence == 0 || last == nil || ct.w.c.clock.Elapsed()-max(ct.silence, joined) < patience {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
+	if ct.last == nil || !ct.machine.Outage(ct.w.c.clock.Elapsed(), joined, patience) {
 		return nil
 	}
-	return last
+	return ct.last
 }
 
 // askWhenWoken asks each master as soon as that master has woken the contender: the lock is free
@@ -224,50 +222,47 @@ func (ct *contender) outage(joined, patience time.Duration) error {
 // contender when the round is decided, or shortly after the first wake, may be down, or its
 // message may be lost. Such a master is asked then.
 func (ct *contender) askWhenWoken(r *round) {
-	c := ct.w.c
-	asked := ct.due(r.b, 0)
-	if asked != c.masters.All {
-		r.b.Postpone(2 * waiting.PauseMin) // for the masters that are asked last
+	all := ct.w.c.masters.All
+	ct.use(r.Call)
+	asked := ct.awake().Set
+	if asked != all {
+		r.Call.Postpone(2 * waiting.PauseMin) // for the masters that are asked last
 	}
-	r.b.Send(asked)
-	if asked == c.masters.All {
+	r.Call.Send(asked)
+	if asked == all {
 		return
 	}
-	ct.armTimer(waiting.PauseMin + c.jitter(waiting.PauseMin))
-	for asked != c.masters.All {
-		var set uint64
+	for asked != all {
+		var do waiting.Do
 		wake := ct.wake
-		if len(r.b.Decided()) > 0 {
+		if len(r.Call.Decided()) > 0 {
 			wake = nil // select would choose at random, and two simulations of one seed would differ
 		}
 		select {
 		case <-wake:
-			set = ct.due(r.b, asked)
-		case <-r.b.Decided():
-			r.b.Decide() // await takes the token again
-			set = c.masters.All &^ asked
-		case <-r.ctx.Done():
-			r.b.Skip(c.masters.All &^ asked)
-			asked = c.masters.All
+			do = ct.awake()
+		case <-r.Call.Decided():
+			r.Call.Decide() // await takes the token again
+			do = ct.next(waiting.Event{Kind: waiting.Decided})
+		case <-r.Ctx.Done():
+			do = ct.next(waiting.Event{Kind: waiting.CtxDone})
 		}
-		r.b.Send(set)
-		asked |= set
+		if do.Act == waiting.Skip {
+			r.Call.Skip(do.Set)
+		} else {
+			r.Call.Send(do.Set)
+		}
+		asked |= do.Set
 	}
 	ct.timer.Stop()
-	r.asked = c.clock.Elapsed()
+	r.Asked = ct.w.c.clock.Elapsed()
 	select {
 	case ct.wake <- struct{}{}: // a token that the loop took may be of a master that was asked before
 	default:
 	}
 }
 
-// armTimer wakes the contender when d is over, if no master does before.
-func (ct *contender) armTimer(d time.Duration) {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
-	ct.armTimerLocked(d)
-}
-
+// armTimerLocked has the timer fire when d is over.
 func (ct *contender) armTimerLocked(d time.Duration) {
 	if ct.timer == nil {
 		ct.timer = time.AfterFunc(d, ct.timeout)
@@ -277,24 +272,7 @@ func (ct *contender) armTimerLocked(d time.Duration) {
 }
 
 // timeout runs when the timer fires.
-func (ct *contender) timeout() {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
-	if ct.passing {
-		ct.brief = false
-		ct.passLocked(false)
-		return
-	}
-	if ct.few {
-		ct.retries++
-	}
-	if ct.vain {
-		ct.vain, ct.requeue = false, true
-	} else {
-		ct.wakes.Timer()
-	}
-	ct.wakeLocked(0)
-}
+func (ct *contender) timeout() { ct.next(waiting.Event{Kind: waiting.Timer}) }
 
 // granted ends the contender's use of a round that gave a lease.
 func (ct *contender) granted() {
@@ -303,11 +281,12 @@ func (ct *contender) granted() {
 	ct.last, ct.call = nil, nil
 }
 
-// useLocked has messages and wakes go to q, the call of the contender's next round. What was to be
-// done about the round before is over.
-func (ct *contender) useLocked(q *quorum.Call) {
+// use has messages and wakes go to q, the call of the contender's next round. The timer of the round before is over.
+func (ct *contender) use(q *quorum.Call) {
+	ct.w.mu.Lock()
+	defer ct.w.mu.Unlock()
 	if ct.timer != nil {
 		ct.timer.Stop()
 	}
-	ct.call, ct.few, ct.vain, ct.requeue = q, false, false, false
+	ct.call = q
 }

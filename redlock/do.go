@@ -5,7 +5,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"time"
 )
 
 // Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
@@ -32,17 +31,20 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) erro
 	return lease.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait: if the lock is not free, fn does not run, and TryDo
-// returns TryLock's error, for instance [ErrHeld].
-func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+// TryDo is Do that does not wait. ran says whether fn ran. If another has the lock, fn does not run, and TryDo returns false and no error:
+// [Mutex.TryLock] says who has it. It returns false and TryLock's error if the lock could not be asked for.
+func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	if fn == nil {
-		return errNilFunc
+		return false, errNilFunc
 	}
 	lease, err := m.TryLock(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return lease.do(ctx, fn)
+	return true, lease.do(ctx, fn)
 }
 
 // do runs fn under the lease and gives the lease back. Of Unlock's errors it returns ErrLost only.
@@ -55,11 +57,4 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err
 	held, stop := l.bound(ctx)
 	defer stop(ErrReleased)
 	return fn(held)
-}
-
-// release gives the hold back and tells the Observers. It returns the errors of Unlock.
-func (h *hold) release(ctx context.Context, was error, now time.Duration) error {
-	err := h.giveBack(ctx, was, now)
-	h.tellUnlocked(ctx, now, err)
-	return err
 }

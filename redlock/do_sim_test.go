@@ -21,22 +21,17 @@ import (
 	"github.com/redlock-go/redlock/semaphore"
 )
 
-// work is what runs under a lock.
-type work = func(context.Context) error
-
 // undertakings are all calls that run a function under a lock, by name.
 func undertakings(t *testing.T, c *redlock.Client) map[string]func(context.Context, work) error {
 	t.Helper()
-	both, err := multilock.New(c.Mutex("a"), c.Mutex("b"))
-	wantErr(t, err, nil)
-	permits, err := semaphore.New(c, "permits", 2)
-	wantErr(t, err, nil)
+	both := multilock.New(c.Mutex("a"), c.Mutex("b"))
+	permits := semaphore.New(c, "permits", 2)
 	m, rw := c.Mutex("x"), c.RWMutex("rw")
 	return map[string]func(context.Context, work) error{
-		"Mutex.Do": m.Do, "Mutex.TryDo": m.TryDo, "RWMutex.Do": rw.Do, "RWMutex.TryDo": rw.TryDo, "RWMutex.RDo": rw.RDo, "RWMutex.TryRDo": rw.TryRDo,
+		"Mutex.Do": m.Do, "Mutex.TryDo": tried(m.TryDo), "RWMutex.Do": rw.Do, "RWMutex.TryDo": tried(rw.TryDo), "RWMutex.RDo": rw.RDo, "RWMutex.TryRDo": tried(rw.TryRDo),
 		"RLocker.Do": rw.RLocker().Do, "minimum hold": c.Mutex("kept", redlock.WithMinHold(10*time.Second)).Do,
-		"Every.Do": c.Every("every", 10*time.Second).Do, "multilock.Do": both.Do, "multilock.TryDo": both.TryDo,
-		"Semaphore.Do": permits.Do, "Semaphore.TryDo": permits.TryDo,
+		"Every.Do": tried(c.Every("every", 10*time.Second).Do), "multilock.Do": both.Do, "multilock.TryDo": tried(both.TryDo),
+		"Semaphore.Do": permits.Do, "Semaphore.TryDo": tried(permits.TryDo),
 	}
 }
 
@@ -113,9 +108,8 @@ func TestDo_handsItsLeaseOff_returnsTheFunctionsError(t *testing.T) {
 			ticket, err = redlock.LeaseFrom(ctx).Transfer(context.WithoutCancel(ctx))
 			return err
 		}
-		permits, err := semaphore.New(a.Client.Client, "permits", 1)
-		wantErr(t, err, nil)
-		for name, do := range map[string]func(context.Context, work) error{"Do": a.Mutex("x").Do, "TryDo": a.Mutex("y").TryDo, "Semaphore.Do": permits.Do} {
+		permits := semaphore.New(a.Client.Client, "permits", 1)
+		for name, do := range map[string]func(context.Context, work) error{"Do": a.Mutex("x").Do, "TryDo": tried(a.Mutex("y").TryDo), "Semaphore.Do": permits.Do} {
 			if err := do(t.Context(), handOff); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -54,44 +54,5 @@
 // context. A nil context, a nil function, and a nil or zero Client, Mutex or Lease give
 // [ErrConfig]. All methods are safe for concurrent use.
 //
-// # How the package is built
-//
-// Decisions are pure, and have packages of their own:
-//
-//	internal/counting  votes, verdicts, tokens: when a round is won, and with which token
-//	internal/holding   the life of a grant: which votes count, when it is valid, when it is lost
-//	internal/waiting   which masters a waiter asks, its place in their queues, its patience
-//	internal/members   carries out what internal/membership decides about masters that may vote
-//
-// This package drives them. It sends requests to package node, and keeps timers, goroutines
-// and the lines of callers. The parts that the others use are few:
-//
-//	Client      the masters, the clock and the parts below; it has no decisions of its own
-//	quorum.Call one request to every master, and the answers
-//	round       one acquire: a quorum.Call, then a lease or a release
-//	hold        one grant: the leases on it, its extends, top-ups and release
-//	renewer     one timer for all holds of a client
-//	waiters     all callers that wait, by lock; a contender is those that wait for one lock. Its
-//	            last round stays open while it sleeps: a release may hand it votes
-//	introducer  tells the masters the client's label, if it has one
-//	observers   those who want to know when a lock's announcement changes: package election
-//	keeper      tells each node whether its master may be asked for votes
-//	masterBoard the state of each master, for those who watch
-//	telling     the functions of each Observer, by event
-//
-// A round makes a hold, and the renewer extends it. A contender makes rounds. None of counting,
-// holding and waiting knows a Client.
-//
-// # Where to change what
-//
-//	a grant is decided       round.conclude and round.grant; counting.Tally and counting.Tokens
-//	a lease is lost          holding.Grant (Check, Extended)
-//	a master may vote again  package internal/membership; keeper.enter tells the nodes
-//	a release hands it on    hold.release; a waiter takes it: waiters.handedLocked, Mutex.takeOpen
-//	a waiter is woken        waiters.message; waiting.Wakes
-//	who has a lock           Inspection.read; what a holder says about itself: announce.go
-//	a lock is taken away     Client.force
-//	what an Observer hears   observe.go; the states of masters: masterstate.go; the log: logger.go
-//	an error's text          errors.go (a round), hold.go (a lease), open.go (Open)
-//	an option                options.go
+// docs/architecture.md says how the package is built.
 package redlock

@@ -11,7 +11,9 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -25,62 +27,56 @@ var (
 	// ErrHeld says that a quorum of masters answered, and that on one of them or more
 	// another holder has the lock or another caller waits for it. It comes as a
 	// [RoundError].
-	ErrHeld = errors.New("redlock: held by another")
+	ErrHeld = errs.ErrHeld
 	// ErrUnavailable says that the masters cannot say now who has the lock: it is each ErrUnreachable, ErrRecovering
 	// and ErrRefused. A server answers 503 for it. Which of the three it is says whether waiting helps.
-	ErrUnavailable = errors.New("redlock: unavailable")
+	ErrUnavailable = errs.ErrUnavailable
 	// ErrUnreachable says that fewer masters than a quorum answered in time. The chain has
 	// the [node.Error] of each master that failed. Trying again may help.
-	ErrUnreachable error = &unavailable{"redlock: no quorum of masters answered"}
+	ErrUnreachable = errs.ErrUnreachable
 	// ErrRefused says that masters answered and will not vote, so many that no quorum is left.
 	// Waiting does not change that: for example, the lock's name is a key of another type, the user
 	// lacks a right, or the masters' memory is full.
-	ErrRefused error = &unavailable{"redlock: masters refuse to vote"}
+	ErrRefused = errs.ErrRefused
 
 	// ErrRecovering says that too many masters are in quarantine: they may not vote yet,
 	// after a restart, a flush or a jump of their clock, or before their first use. The
 	// quarantine ends by itself. RetryAfter of the [RoundError] says when, if that is known.
-	ErrRecovering error = &unavailable{"redlock: masters are recovering"}
+	ErrRecovering = errs.ErrRecovering
 
 	// ErrNeedsInit says that a majority of the masters has no record, and that no client saw
 	// them vote lately. The masters are new, or lost their data. Only an operator knows
 	// whether this list is the right one. The error text says what to run: see [Init].
 	// ErrNeedsInit wraps [ErrRefused].
-	ErrNeedsInit = fmt.Errorf("%w: the masters need an operator's word", ErrRefused)
+	ErrNeedsInit = errs.ErrNeedsInit
 
 	// ErrNotReentrant says that the caller holds the lock itself: the context of the call
 	// carries a live lease of the same lock, and the lock has no [WithReentry]. To wait would
 	// be to wait for ever. No master was asked. The error does not wrap ErrHeld.
-	ErrNotReentrant = errors.New("redlock: the caller holds the lock already")
+	ErrNotReentrant = errs.ErrNotReentrant
 
 	// ErrLost says that the lease ended before it was unlocked. Its validity is over, or a
 	// quorum of its votes is gone, or this host's clock jumped. Another holder may have the
 	// lock.
-	ErrLost = errors.New("redlock: lease lost")
+	ErrLost = errs.ErrLost
 	// ErrReleased says that the lease was unlocked before.
-	ErrReleased = errors.New("redlock: lease released")
+	ErrReleased = errs.ErrReleased
 	// ErrUnconfirmed says that no quorum confirmed a release in time. The lease has ended. The
 	// client sends the release again until the master acknowledges it or the TTL is over.
-	ErrUnconfirmed = errors.New("redlock: release not confirmed")
+	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrNotHolder says that ForceUnlock was told of a holder that does not hold the lock.
-	ErrNotHolder = errors.New("redlock: not the holder")
+	ErrNotHolder = errs.ErrNotHolder
 	// ErrClosed says that the client was closed, or that its Shutdown has begun.
-	ErrClosed = errors.New("redlock: client closed")
+	ErrClosed = errs.ErrClosed
 	// ErrConfig says that the caller must change the program or its settings: an option, a
 	// name or a list of masters cannot work, or a context, a function or a value that Open,
 	// New or a Client makes is nil or zero.
-	ErrConfig = errors.New("redlock: bad configuration")
+	ErrConfig = errs.ErrConfig
 )
 
 // ErrUnfinished says that a change of masters was begun and is not finished. The error text
 // says which change it is, and what to do.
-var ErrUnfinished = errors.New("redlock: a change of masters is unfinished")
-
-// unavailable is an error that is ErrUnavailable.
-type unavailable struct{ text string }
-
-func (e *unavailable) Error() string        { return e.text }
-func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
+var ErrUnfinished = errs.ErrUnfinished
 
 var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
 
@@ -94,9 +90,6 @@ var (
 // errNoTTL is the error of a master where the lock's key has no TTL. Neither this library nor
 // Redisson writes such a key.
 var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")
-
-// errNoAnswer is the error of a master that was asked and has not answered in time.
-var errNoAnswer = errors.New("no answer in time")
 
 // RoundError says why a round over all masters gave no lease. It wraps one of [ErrHeld],
 // [ErrUnreachable], [ErrRecovering] and [ErrRefused], and the [node.Error] of each master that
@@ -182,27 +175,17 @@ func (e *RoundError) Unwrap() []error {
 	return append([]error{e.kind}, e.nodes.WrappedErrors()...)
 }
 
-// collect returns an empty list of errors whose text is one line. The text of multierror has line
-// breaks and tabs, which do not fit into a log line.
-func collect() *multierror.Error {
-	return &multierror.Error{ErrorFormat: func(errs []error) string {
-		texts := make([]string, len(errs))
-		for i, err := range errs {
-			texts[i] = err.Error()
-		}
-		return strings.Join(texts, "; ")
-	}}
-}
+func contextError(ctx context.Context) error { return errs.OfContext(ctx) }
 
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
-	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: collect()}
+	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: errs.Collect()}
 	recovering, never := 0, 0 // never: masters that will not vote until somebody acts
 	var waits []time.Duration // of the masters that recover and know how long
 	for i := range replies {
 		e.count(c, i, &replies[i])
 		wait := e.explain(c, i, &replies[i])
-		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.final {
+		if wait == nil && replies[i].Outcome == protocol.Refused || wait != nil && wait.Final {
 			never++
 		}
 		if wait == nil {
@@ -211,10 +194,10 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 			}
 			continue
 		}
-		if !wait.final {
+		if !wait.Final {
 			recovering++
 		}
-		if after, known := wait.after(); known {
+		if after, known := wait.After(); known {
 			waits = append(waits, after)
 		}
 	}
@@ -232,7 +215,7 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.kind = ErrUnreachable
 	}
 	if e.kind == ErrRecovering || e.kind == ErrRefused {
-		e.why = c.keeper.reason()
+		e.why = c.keeper.Reason()
 	}
 	if e.kind != ErrRecovering {
 		e.ofOneKind()
@@ -248,11 +231,9 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 func (e *RoundError) ofOneKind() {
 	for i, err := range e.nodes.WrappedErrors() {
 		var on *node.Error
-		var wait *waitError
-		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.final {
-			minor := *wait
-			minor.minor = true
-			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: &minor}
+		var wait *masters.MayNotVote
+		if errors.As(err, &on) && errors.As(on.Err, &wait) && !wait.Final {
+			e.nodes.Errors[i] = &node.Error{Node: on.Node, Err: wait.Minor()}
 		}
 	}
 }
@@ -284,13 +265,13 @@ func (e *RoundError) count(c *Client, i int, r *protocol.Reply) {
 
 // explain adds the error of master i, if it has one. It returns why the master may not be asked
 // for votes, or nil. A master that will not vote again by itself counts as refused.
-func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *waitError {
+func (e *RoundError) explain(c *Client, i int, r *protocol.Reply) *masters.MayNotVote {
 	if r.Err == nil {
 		return nil
 	}
-	err := c.keeper.explain(i, r.Err)
-	var wait *waitError
-	if errors.As(err, &wait) && wait.final && r.Outcome != protocol.Refused {
+	err := c.keeper.Explain(i, r.Err)
+	var wait *masters.MayNotVote
+	if errors.As(err, &wait) && wait.Final && r.Outcome != protocol.Refused {
 		e.Refused, e.Unknown = e.Refused+1, e.Unknown-1
 	}
 	e.nodes = multierror.Append(e.nodes, err)
@@ -308,15 +289,6 @@ type gaveUpError struct {
 
 func gaveUp(ctx context.Context, l *protocol.Lock, last *RoundError) error {
 	return &gaveUpError{l.Name, contextError(ctx), last}
-}
-
-// contextError returns the error of ctx, which has ended, and its cause if that is another error.
-func contextError(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != err {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }
 
 func (e *gaveUpError) Error() string {

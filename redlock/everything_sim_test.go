@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
@@ -162,7 +161,7 @@ func (w *everything) start(seed uint64) *process {
 	p.ctx, p.end = context.WithCancel(w.t.Context())
 	var mu sync.Mutex
 	ids := rand.NewPCG(seed, 5)
-	withRand := hook.WithRand.(func(func() uint64) redlock.Option)(func() uint64 {
+	withRand := inside.WithRand(func() uint64 {
 		mu.Lock()
 		defer mu.Unlock()
 		return ids.Uint64()

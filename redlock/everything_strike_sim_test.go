@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -114,7 +113,7 @@ func (w *everything) newest(any bool) (known []int) {
 	if !g.mayLast || g.over || time.Since(g.from) > 30*time.Millisecond {
 		return nil
 	}
-	names := hook.Voters.(func(*redlock.Lease) []string)(g.Lease)
+	names := inside.Voters(g.Lease)
 	for i, m := range w.c.masters {
 		if slices.Contains(names, m.Name()) {
 			known = append(known, i)

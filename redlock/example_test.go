@@ -246,7 +246,7 @@ func ExampleWithObserver() {
 		log.Fatal(err)
 	}
 	for _, name := range []string{"invoice/4711", "invoice/4712"} {
-		_ = client.Mutex(name).TryDo(ctx, func(context.Context) error { return nil })
+		_, _ = client.Mutex(name).TryDo(ctx, func(context.Context) error { return nil })
 	}
 
 	// Output:
@@ -258,14 +258,14 @@ func ExampleWithObserver() {
 // A job that only one of many processes runs.
 func ExampleMutex_TryDo() {
 	var client *redlock.Client // from redlock.Open
-	err := client.Mutex("nightly-report").TryDo(context.Background(), func(ctx context.Context) error {
+	ran, err := client.Mutex("nightly-report").TryDo(context.Background(), func(ctx context.Context) error {
 		return ctx.Err() // the report
 	})
-	if errors.Is(err, redlock.ErrHeld) {
-		return // another process runs it
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		log.Print(err)
+	case !ran:
+		log.Print("another process writes the report")
 	}
 }
 

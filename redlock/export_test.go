@@ -8,29 +8,18 @@ import (
 	"time"
 )
 
-// Announce is hook.Announce, and Retract hook.Retract.
-var Announce, Retract = announce, retract
-
 // AnnounceLate announces for a lease that is over.
 func AnnounceLate(ctx context.Context, l *Lease, since time.Time, value string) {
-	l.h.announce(ctx, since, value, time.Minute)
+	l.announce(ctx, since, value, time.Minute)
 }
 
 // CountedVotes is how many votes the client knows l to have. A vote may be on a
 // master before its answer has come in, and only what has come in is counted.
 func CountedVotes(l *Lease) int {
-	votes, _, _ := l.h.voters()
+	votes, _, _ := l.hold().Voters()
 	return bits.OnesCount64(votes)
 }
 
 // TakeEnded has the renewer pick l as one whose validity is over while its renewal
 // is still to be sent, and returns what it does next.
-func TakeEnded(l *Lease) (end func()) {
-	r := l.h.c.renewer
-	r.take(l.h.renewAt)
-	ended, _, _ := r.take(l.h.lastCall())
-	return func() {
-		r.endExpired(ended)
-		r.ticks.Add(-2)
-	}
-}
+func TakeEnded(l *Lease) (end func()) { return l.c.renewer.TakeEnded(l.hold()) }

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -165,7 +164,7 @@ func TestForceUnlock_faults_holderStaysOverAndTokensGrow(t *testing.T) {
 func forceUnlockUnderFaults(t *testing.T, seed uint64) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		rng := rand.New(rand.NewPCG(seed, 18))
-		withRand := hook.WithRand.(func(func() uint64) redlock.Option)
+		withRand := inside.WithRand
 		const ttl = 3 * time.Second
 		operator := c.client(withRand(rand.NewPCG(rng.Uint64(), 1).Uint64))
 		ctx, cancel := context.WithCancel(context.Background())

@@ -3,16 +3,13 @@
 package redlock
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
+	"iter"
 	"strings"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/lock/quorum"
-	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/internal/lock/inspect"
 )
 
 // Inspection is what the masters answered about a lock: see [Client.Inspect].
@@ -102,210 +99,95 @@ func (c *Client) Inspect(ctx context.Context, name string) (*Inspection, error) 
 	case ctx == nil:
 		return nil, errNilContext
 	}
-	if err := c.mayAsk(ctx, m.l); err != nil {
-		return nil, err
-	}
-	in, _, err := c.inquire(m.l).conclude(ctx)
-	return in, err
+	in, err := c.asker.Inspect(ctx, m.l)
+	return inspectionOf(in), err
 }
 
-// inquiry is one Inspect on its way.
-type inquiry struct {
-	c     *Client
-	l     *protocol.Lock
-	in    *Inspection
-	q     *quorum.Call
-	start time.Duration
-}
-
-// inquire asks every master. The caller must call conclude.
-func (c *Client) inquire(l *protocol.Lock) *inquiry {
-	now := c.clock.Elapsed()
-	return &inquiry{c: c, l: l, in: &Inspection{Name: l.Name, AsOf: c.clock.Wall(), Quorum: c.masters.Need}, start: now,
-		q: c.masters.Poll(c.masters.All, c.masters.Need, &protocol.Request{Kind: protocol.Inspect, Lock: l, Start: now, Deadline: now + c.timeout()})}
-}
-
-// conclude waits for the answers. It returns what Inspect returns, and the answers.
-func (iq *inquiry) conclude(ctx context.Context) (*Inspection, []protocol.Reply, error) {
-	c, in, q := iq.c, iq.in, iq.q
-	defer q.Done()
-	took := func() time.Duration { return c.clock.Elapsed() - iq.start }
-	q.Await(ctx, c.timeout())
-	// A little longer, so that a slow master does not look silent.
-	q.Hear(ctx, quorum.Everybody, min(max(3*took(), hearOutMax), c.timeout()-took()))
-	if in.read(q.Replies()); len(in.Holders) == 0 && !in.Free {
-		q.Hear(ctx, quorum.Everybody, c.timeout()-took()) // the others may tell
-		in.read(q.Replies())
-	}
-	if err := c.mayAsk(ctx, iq.l); err != nil {
-		return nil, nil, err
-	}
-	replies := q.Replies()
-	return in, replies, in.identify(c, replies)
-}
-
-// read decides by quorum what the replies say.
-func (in *Inspection) read(replies []protocol.Reply) {
-	holders := make(map[string]*Holder) // by field
-	lefts := make(map[string][]time.Duration)
-	for i := range replies {
-		at := replies[i].Inspected
-		if at == nil || !at.Votes {
-			continue // the vote of a master in quarantine counts for nobody: possible has it
+// Locks iterates over the locks whose names begin with prefix, in no order. With an empty prefix it
+// iterates over all. Each comes with what [Client.Inspect] says about it, and is left out if that is
+// Free. As with Inspect, the result is advice: a lock may change hands while the loop runs. A lock
+// that is taken or given up meanwhile may be listed or not. Locks that are held all the time are
+// listed, each once.
+//
+// Locks asks each master for its keys in small steps (SCAN), one master after the other, and the
+// masters serve others in between. It looks at every key, so use it for people and not in a loop. It
+// keeps the names that it has seen until it ends. Masters that do not answer are left out, as long as
+// the others must know every lock. Else the iteration ends with one error, and a nil Inspection:
+//
+//	ErrUnreachable  too many masters do not answer
+//	ErrRefused      too many masters refuse, because the user lacks the right to SCAN, for example
+//	ErrConfig, ErrClosed, ctx.Err()
+func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection, error] {
+	return func(yield func(*Inspection, error) bool) {
+		switch {
+		case c.isZero():
+			yield(nil, errZeroClient)
+			return
+		case ctx == nil:
+			yield(nil, errNilContext)
+			return
 		}
-		for _, v := range at.Votings {
-			h := holders[v.Field]
-			if h == nil {
-				h = &Holder{ID: idOf(v.Field), Read: v.Mode == protocol.Read}
-				holders[v.Field] = h
-			}
-			h.Votes++
-			h.Count, h.Owner = max(h.Count, v.Count), cmp.Or(h.Owner, v.Owner)
-			lefts[v.Field] = append(lefts[v.Field], max(v.Left, 0))
-		}
-	}
-	for i := range replies {
-		if at := replies[i].Inspected; at != nil {
-			said, ok := protocol.ParseAnnouncement(at.Announcement)
-			if h := holders[said.Field]; ok && h != nil && has(at, said.Field) {
-				h.Token, h.Since, h.Value = said.Token, said.Since, said.Value
+		for in, err := range c.asker.Locks(ctx, prefix) {
+			if !yield(inspectionOf(in), err) {
+				return
 			}
 		}
 	}
-	in.Holders, in.Free = nil, in.possible("", replies) < in.Quorum
-	for field, h := range holders {
-		if h.Votes >= in.Quorum {
-			h.Left = lastOf(lefts[field], in.Quorum)
-			in.Holders = append(in.Holders, *h)
-		}
-		in.Free = in.Free && in.possible(field, replies) < in.Quorum
-	}
-	in.readRests(replies)
-	slices.SortFunc(in.Holders, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
-	in.Waiters = waitersOf(replies)
 }
 
-// readRests adds the holder that put a quorum of rests, if nobody has a quorum of votes.
-func (in *Inspection) readRests(replies []protocol.Reply) {
-	rests, lefts := make(map[string]*Holder), make(map[string][]time.Duration)
-	for i := range replies {
-		if at := replies[i].Inspected; at != nil && at.Rest.Field != "" {
-			h := rests[at.Rest.Field]
-			if h == nil {
-				h = &Holder{ID: at.Rest.Field, Resting: true}
-				rests[at.Rest.Field] = h
-			}
-			h.Votes++
-			h.Owner = cmp.Or(h.Owner, at.Rest.Owner)
-			lefts[at.Rest.Field] = append(lefts[at.Rest.Field], at.Rest.Left)
-		}
+// ForceUnlock takes the lock called name away from a holder, for an operator who knows that the holder
+// is stuck. holder is its id, as [Client.Inspect] and [Lease.Holder] return it. No other attempt ever
+// has that id, so ForceUnlock cannot hit the next holder, however late it comes.
+//
+// It breaks the promise of the lock. The holder learns that its lease is lost when it next extends it,
+// after a third of its TTL by default; without renewal, when its validity ends. Until then the next
+// holder may run beside it. Only a resource that refuses smaller fencing tokens (package fence) keeps
+// them apart: the token of the next holder is larger. A lock that nobody renews ends by itself
+// within its TTL, so wait for that if you can.
+//
+// A rest of the lock ([WithMinHold]) ends with it. If the lease is over and only the rest is left, holder is the id of the
+// [Holder] that is Resting.
+//
+// ForceUnlock returns nil when the holder cannot have a quorum any more: its votes are gone from so
+// many masters, and these refuse to take them back. The first that waits is woken. Otherwise it
+// returns one of
+//
+//	ErrNotHolder    the holder has no quorum, and another may have the lock: one to whom it handed its
+//	                lease off while ForceUnlock was under way, for example. Inspect says who
+//	ErrUnreachable  the masters do not tell; nothing was done
+//	ErrUnconfirmed  too few masters confirmed it. The lease may go on, with fewer votes, or be lost. A
+//	                master that did not answer is sent the release again until it acknowledges it, or
+//	                until twice the maximum TTL is over, or the client is closed. Call it again.
+//	ErrRefused, ErrConfig, ErrClosed, ctx.Err()
+func (c *Client) ForceUnlock(ctx context.Context, name, holder string) error {
+	m := c.Mutex(name)
+	switch {
+	case m.err != nil:
+		return m.err
+	case ctx == nil:
+		return errNilContext
+	case holder == "":
+		return fmt.Errorf("%w: forcing %q: an empty holder; Inspect returns its id", ErrConfig, name)
 	}
-	held := len(in.Holders) > 0
-	for field, h := range rests {
-		in.Free = in.Free && in.possible(field, replies) < in.Quorum
-		if !held && h.Votes >= in.Quorum {
-			h.Left = lastOf(lefts[field], in.Quorum)
-			in.Holders = append(in.Holders, *h)
-		}
-	}
+	return c.asker.ForceUnlock(ctx, m.l, holder)
 }
 
-// lastOf is how long a quorum of the times lasts.
-func lastOf(left []time.Duration, quorum int) time.Duration {
-	slices.Sort(left)
-	return left[len(left)-quorum]
-}
-
-// waitersOf puts the masters' queues together. A caller has the same ticket on every master, and in
-// all its rounds. The holder ids of its places differ while one round follows the other.
-func waitersOf(replies []protocol.Reply) []Waiter {
-	type caller struct {
-		client string
-		ticket int64
-	}
-	found := make(map[caller]*Waiter)
-	var order []caller
-	for i := range replies {
-		at := replies[i].Inspected
-		if at == nil {
-			continue
-		}
-		here := make(map[caller]bool)
-		for _, p := range at.Waiting {
-			field, mode := protocol.ParsePlace(p.Place)
-			k := caller{protocol.ClientOf(field), p.Ticket}
-			w := found[k]
-			if w == nil {
-				w = &Waiter{Client: k.client, Read: mode == protocol.Read, Since: time.UnixMicro(k.ticket)}
-				found[k], order = w, append(order, k)
-			}
-			if w.Owner = cmp.Or(w.Owner, p.Owner); !here[k] {
-				here[k] = true
-				w.Places++
-			}
-		}
-	}
-	slices.SortFunc(order, func(a, b caller) int {
-		return cmp.Or(cmp.Compare(a.ticket, b.ticket), strings.Compare(a.client, b.client))
-	})
-	all := make([]Waiter, len(order))
-	for i, k := range order {
-		all[i] = *found[k]
-	}
-	return all
-}
-
-// possible is how many votes or rests the holder may have: those that were seen, those of masters that did
-// not answer, and those that a master may have forgotten.
-func (in *Inspection) possible(field string, replies []protocol.Reply) (n int) {
-	for i := range replies {
-		if at := replies[i].Inspected; at == nil || !at.Votes || has(at, field) {
-			n++
-		}
-	}
-	return n
-}
-
-func has(at *protocol.Inspected, field string) bool {
-	return field != "" && at.Rest.Field == field || slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return v.Field == field })
-}
-
-// idOf is the holder's id. The vote of a writer of an RWMutex has a mark behind it.
-func idOf(field string) string { return strings.TrimSuffix(field, ":write") }
-
-// identify fills in the masters, and returns the error of Inspect.
-func (in *Inspection) identify(c *Client, replies []protocol.Reply) error {
-	told, refused := 0, 0
-	errs := collect()
-	for i := range replies {
-		r := &replies[i]
-		m := MasterInspection{Name: c.masters.Nodes[i].Name(), Err: r.Err}
-		switch at := r.Inspected; {
-		case at != nil:
-			told++
-			m.Votes, m.Counter, m.Rest = at.Votes, at.Counter, max(at.Rest.Left, 0)
-			for _, v := range at.Votings {
-				m.Holders = append(m.Holders, idOf(v.Field))
-				m.Left = max(m.Left, v.Left)
-			}
-		case r.Err == nil:
-			m.Err = &node.Error{Node: m.Name, Err: errNoAnswer}
-		case r.Outcome == protocol.Refused:
-			refused++
-		}
-		if m.Err != nil {
-			errs.Errors = append(errs.Errors, m.Err)
-		}
-		in.Masters = append(in.Masters, m)
-	}
-	if told >= in.Quorum {
+// inspectionOf is in as users get it. Nil stays nil.
+func inspectionOf(in *inspect.Inspection) *Inspection {
+	if in == nil {
 		return nil
 	}
-	kind := ErrUnreachable
-	if told+refused >= in.Quorum {
-		kind = ErrRefused
+	out := &Inspection{Name: in.Name, Free: in.Free, AsOf: in.AsOf, Quorum: in.Quorum}
+	for _, h := range in.Holders {
+		out.Holders = append(out.Holders, Holder(h))
 	}
-	return fmt.Errorf("%w: inspecting %q: %d of %d masters said who has it, quorum is %d: %w", kind, in.Name, told, len(replies), in.Quorum, errs)
+	for _, w := range in.Waiters {
+		out.Waiters = append(out.Waiters, Waiter(w))
+	}
+	for _, a := range in.Masters {
+		out.Masters = append(out.Masters, MasterInspection(a))
+	}
+	return out
 }
 
 // String is the verdict in one line.

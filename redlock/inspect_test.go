@@ -294,8 +294,8 @@ func TestAnnouncement_realMasters_isTheHolders(t *testing.T) {
 	noErr(t, err)
 	lease := locked(t, c.Mutex("x"))
 	settled(t, lease, 3)
-	redlock.Announce(ctx, lease, since, "a\x00b")
-	redlock.Announce(ctx, lease, since, "a\x00b") // tells nobody, because nothing is new
+	inside.Announce(ctx, lease, since, "a\x00b")
+	inside.Announce(ctx, lease, since, "a\x00b") // tells nobody, because nothing is new
 	in, err := c.Inspect(ctx, "x")
 	noErr(t, err)
 	if h := in.Holders[0]; h.Token != lease.Token() || h.Value != "a\x00b" || !h.Since.Equal(since) {
@@ -308,17 +308,17 @@ func TestAnnouncement_realMasters_isTheHolders(t *testing.T) {
 	noErr(t, lease.Unlock(ctx))
 	next := locked(t, c.Mutex("x"))
 	settled(t, next, 3)
-	redlock.Announce(ctx, next, since, "next")
+	inside.Announce(ctx, next, since, "next")
 	// What the former holder says late changes nothing.
 	redlock.AnnounceLate(ctx, lease, since, "late")
-	redlock.Retract(lease)
+	inside.Retract(lease)
 	in, err = c.Inspect(ctx, "x")
 	noErr(t, err)
 	if h := in.Holders[0]; h.Token != next.Token() || h.Value != "next" {
 		t.Errorf("%+v", h)
 	}
 	noErr(t, next.Unlock(ctx))
-	redlock.Retract(next)
+	inside.Retract(next)
 	ms.givenBack("redlock:leader:*")
 	for _, want := range []string{"a\x00b", "next", ""} {
 		msg, err := heard.ReceiveMessage(ctx)

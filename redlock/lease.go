@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
 	"github.com/redlock-go/redlock/internal/lazyctx"
-	"github.com/redlock-go/redlock/redlock/event"
+	"github.com/redlock-go/redlock/internal/lock/engine"
+	"github.com/redlock-go/redlock/internal/lock/hold"
 )
 
 // Lease is a lock that is held, until it is unlocked or its validity ends. All
@@ -23,40 +23,22 @@ import (
 // then goes on is not stopped by anything here: watch [Lease.Context], and let
 // the resource check a fencing token.
 type Lease struct {
-	h      *hold
+	c     *Client
+	share hold.Share // of the hold
+
+	mu     sync.Mutex // before the hold's, where both are locked
 	parent context.Context
-
-	// Guarded by h.mu.
-	ended  error // nil while held
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	ctx    context.Context // made when it is asked for
 }
 
-// leaseLocked adds a lease to the hold.
-func (h *hold) leaseLocked(parent context.Context) *Lease {
-	l := &h.first
-	if l.h != nil {
-		l = new(Lease)
-	} else {
-		h.leases = h.one[:0]
-	}
-	l.h, l.parent = h, parent
-	h.leases = append(h.leases, l)
-	h.changes++
-	return l
-}
-
-// dropLocked takes l from the hold.
-func (h *hold) dropLocked(l *Lease) {
-	h.leases = slices.DeleteFunc(h.leases, func(o *Lease) bool { return o == l })
-	h.changes++
-}
+// hold is the grant that the lease is of.
+func (l *Lease) hold() *hold.Hold { return l.share.Hold() }
 
 // rebase gives the lease the values of ctx, and drops those of the context that it was taken
 // with.
 func (l *Lease) rebase(ctx context.Context) {
-	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.parent = ctx
 }
 
@@ -65,10 +47,10 @@ func (l *Lease) Name() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.h.l.Name
+	return l.hold().Lock.Name
 }
 
-func (l *Lease) isZero() bool { return l == nil || l.h == nil }
+func (l *Lease) isZero() bool { return l == nil || l.c == nil }
 
 // Holder is the id that the masters know this lease by, for logs and for
 // finding it with a Redis client.
@@ -76,7 +58,7 @@ func (l *Lease) Holder() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.h.holder
+	return l.hold().Holder
 }
 
 // Token is the fencing token: a number above 0 and below 2^53 that is unique among
@@ -95,7 +77,7 @@ func (l *Lease) Token() int64 {
 	if l.isZero() {
 		return 0
 	}
-	return l.h.token
+	return l.hold().Token
 }
 
 // ValidUntil is when the lease ends unless it is extended before, on this host's
@@ -111,9 +93,7 @@ func (l *Lease) ValidUntil() time.Time {
 	if l.isZero() {
 		return time.Time{}
 	}
-	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
-	return l.h.c.instants.at(l.h.grant.Until())
+	return l.c.instants.At(l.hold().Until())
 }
 
 // Err is nil while the lease is held, and says why it is not any more:
@@ -122,24 +102,7 @@ func (l *Lease) Err() error {
 	if l.isZero() {
 		return errZeroLease
 	}
-	l.h.mu.Lock()
-	defer l.h.unlock()
-	return l.errLocked()
-}
-
-func (l *Lease) errLocked() error {
-	_ = l.h.errLocked() // ends l too, if it does not stand
-	return l.ended
-}
-
-func (l *Lease) endLocked(cause error) {
-	if l.ended != nil {
-		return
-	}
-	l.ended = cause
-	if l.cancel != nil {
-		l.cancel(cause)
-	}
+	return l.share.Err()
 }
 
 // Context ends when the lease does, with the reason as its cause: [ErrReleased],
@@ -157,13 +120,12 @@ func (l *Lease) Context() context.Context {
 	if l.isZero() {
 		return endedContext(context.Background(), errZeroLease)
 	}
-	l.h.mu.Lock()
-	defer l.h.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cancel = l.context(context.WithoutCancel(l.parent))
-		if l.ended != nil {
-			l.cancel(l.ended)
-		}
+		ctx, cancel := l.context(context.WithoutCancel(l.parent))
+		l.ctx = ctx
+		l.share.OnEnd(cancel)
 	}
 	return l.ctx
 }
@@ -205,7 +167,7 @@ func LeaseFrom(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil
 	}
-	l, _ := ctx.Value(hook.LeaseKey{}).(*Lease)
+	l, _ := ctx.Value(engine.LeaseKey{}).(*Lease)
 	return l
 }
 
@@ -224,7 +186,7 @@ type leaseContext struct {
 
 func (c *leaseContext) Value(key any) any {
 	switch k := key.(type) {
-	case hook.LeaseKey:
+	case engine.LeaseKey:
 		return c.l
 	case leaseKey:
 		if k == c.l.key() {
@@ -246,12 +208,12 @@ func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context
 	}
 }
 
-// detached is ctx for the release of h. If ctx was made from a context of one of h's leases, it
+// detached is ctx for the release of the hold. If ctx was made from a context of one of the hold's leases, it
 // is without the cancel, because the end of the lease cancels it. If ctx is cancelled already,
 // it is without the cancel too, because Unlock is called from defers. The deadline stays.
-func (h *hold) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	own := h.c.leaseOf(ctx, h.l.Name)
-	if ctx.Err() == nil && (own == nil || own.h != h) {
+func (l *Lease) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	own := l.c.leaseOf(ctx, l.Name())
+	if ctx.Err() == nil && (own == nil || own.hold() != l.hold()) {
 		return ctx, func() {}
 	}
 	free := context.WithoutCancel(ctx)
@@ -267,7 +229,7 @@ type leaseKey struct {
 	name string
 }
 
-func (l *Lease) key() leaseKey { return leaseKey{l.h.c, l.h.l.Name} }
+func (l *Lease) key() leaseKey { return leaseKey{l.c, l.Name()} }
 
 // leaseOf is the innermost lease of the lock called name that ctx carries, or nil.
 func (c *Client) leaseOf(ctx context.Context, name string) *Lease {
@@ -298,7 +260,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.already(err)
 	}
-	return l.h.extend(ctx)
+	return l.hold().Extend(ctx)
 }
 
 // Reenter returns a second lease on the same hold, without waiting: same token,
@@ -316,28 +278,11 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 	case ctx == nil:
 		return nil, errNilContext
 	}
-	h := l.h
-	if l.Err() == nil && ctx.Err() != nil { // not under the mutex: ctx may be the lease's own
-		return nil, gaveUp(ctx, h.l, nil)
+	if l.Err() == nil && ctx.Err() != nil {
+		return nil, gaveUp(ctx, l.hold().Lock, nil)
 	}
-	h.mu.Lock()
-	if err := l.errLocked(); err != nil {
-		h.unlock()
-		return nil, fmt.Errorf("redlock: re-entering %q: %w", h.l.Name, err)
-	}
-	inner := h.leaseLocked(ctx)
-	h.unlock()
-	if err := h.extend(ctx); err != nil {
-		h.mu.Lock()
-		h.dropLocked(inner)
-		last := len(h.leases) == 0 && h.ended == nil
-		if last { // the others were unlocked meanwhile and left it to this one
-			h.endLocked(event.EndReleased, ErrReleased)
-		}
-		h.unlock()
-		if last {
-			_ = h.release(ctx, nil, h.c.clock.Elapsed()) // Observers are told what became of it
-		}
+	inner := &Lease{c: l.c, parent: ctx}
+	if err := l.share.Enter(ctx, &inner.share); err != nil {
 		return nil, err
 	}
 	return inner, nil
@@ -369,45 +314,34 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	}
-	h := l.h
-	ctx, free := h.detached(ctx)
+	h := l.hold()
+	ctx, free := l.detached(ctx)
 	defer free()
-	now := h.c.clock.Elapsed()
-	h.mu.Lock()
-	_ = h.errAtLocked(now)
-	was := h.closedLateLocked(l.ended, now)
-	l.endLocked(ErrReleased)
-	h.dropLocked(l)
-	last := len(h.leases) == 0
-	if last {
-		h.endLocked(event.EndReleased, ErrReleased)
-	}
-	h.unlock()
+	now := l.c.clock.Elapsed()
+	was, last := l.share.Leave(now)
 	switch {
 	case errors.Is(was, ErrReleased):
 		return l.already(was)
-	case last && !h.surrendered:
-		return h.release(ctx, was, now)
+	case last:
+		return h.Release(ctx, was, now)
 	case was != nil:
 		return was
 	}
 	// The count on the masters follows; that it does not, on some, hurts nobody:
 	// the last Unlock drops the whole vote.
-	_ = h.extend(ctx)
+	_ = h.Extend(ctx)
 	return nil
 }
 
 // abandon is Unlock of a lease that was never used: it lifts the rest of a lock with a minimum hold.
 func (l *Lease) abandon(ctx context.Context) error {
-	l.h.mu.Lock()
-	l.h.abandoned = true
-	l.h.mu.Unlock()
+	l.hold().Abandon()
 	return l.Unlock(ctx)
 }
 
 func (l *Lease) already(was error) error {
 	if errors.Is(was, ErrReleased) {
-		return fmt.Errorf("%w: %q was unlocked before", ErrReleased, l.h.l.Name)
+		return fmt.Errorf("%w: %q was unlocked before", ErrReleased, l.Name())
 	}
 	return was
 }

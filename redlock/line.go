@@ -18,18 +18,31 @@ func (w *waiters) joinLocked(l *protocol.Lock) (*contender, *list.Element) {
 	k := lockKey{l.Name, l.Mode}
 	ct := w.contenders[k]
 	if ct == nil {
-		ct = &contender{w: w, l: l, offloaded: len(w.contenders) >= offloadAbove}
-		ct.wakes.Turn()
+		ct = w.newContenderLocked(l)
 		w.contenders[k] = ct
 	}
 	c := &caller{turn: readyTurn, ticket: w.ticketLocked(), began: w.c.began()}
 	if ct.line.Len() > 0 {
 		c.turn = make(chan struct{})
 	} else {
-		ct.place.Ticket = c.ticket
+		ct.turnLocked(c.ticket)
 	}
 	w.callers.Add(1)
 	return ct, ct.line.PushBack(c)
+}
+
+// newContenderLocked returns a contender with an empty line.
+//
+//go:noinline // what it builds would be in the frame of every caller that waits
+func (w *waiters) newContenderLocked(l *protocol.Lock) *contender {
+	return &contender{w: w, l: l, offloaded: len(w.contenders) >= offloadAbove, machine: waiting.NewMachine(w.c.masters.All)}
+}
+
+// turnLocked tells the machine that the caller with the ticket has its turn.
+//
+//go:noinline // as newContenderLocked
+func (ct *contender) turnLocked(ticket int64) {
+	ct.nextLocked(waiting.Event{Kind: waiting.Turn, Ticket: ticket})
 }
 
 // readyTurn is the turn of a caller that finds the line empty: a closed channel.
@@ -52,10 +65,6 @@ type caller struct {
 	rounds              int
 }
 
-// A hold of less than briefHold is over before a round trip is: see contender.passing. passAfter is how long the next caller
-// waits for the end of a hold that was expected to be brief.
-const briefHold, passAfter = 500 * time.Microsecond, 2 * time.Millisecond
-
 // leaveLine takes e out of the line. If it was e's turn, the next caller gets it. When the last
 // caller has left, nothing is left of the contender in this process or on the masters.
 func (ct *contender) leaveLine(e *list.Element, granted bool) {
@@ -65,33 +74,27 @@ func (ct *contender) leaveLine(e *list.Element, granted bool) {
 	defer w.mu.Unlock()
 	mine := ct.line.Front() == e
 	ct.line.Remove(e)
-	next := ct.line.Front()
-	ct.passing = ct.passing && next != nil
-	if mine {
-		ct.call = nil
-		if ct.timer != nil && !ct.passing {
-			ct.timer.Stop()
-		}
+	next := ct.line.Len() > 0
+	if next && !mine {
+		return
 	}
-	if next == nil {
+	ct.call = nil
+	if ct.timer != nil && (!next || ct.machine.State() != waiting.Passing) {
+		ct.timer.Stop()
+	}
+	if !next {
 		ct.stopListeningLocked()
 		delete(w.contenders, lockKey{ct.l.Name, ct.l.Mode})
-	} else if mine && !w.closed && !ct.passing { // waiters.close gives every caller its turn
-		ct.grantedAt = w.c.clock.Elapsed()
-		if ct.passing = granted && ct.brief; ct.passing {
-			ct.armTimerLocked(passAfter)
-		} else {
-			ct.passLocked(!granted && ct.place.Asked)
-		}
 	}
+	// waiters.close gives every caller its turn.
+	ct.nextLocked(waiting.Event{Kind: waiting.Left, Granted: granted, Next: next && !w.closed, Now: w.c.clock.Elapsed()})
 }
 
 // passLocked gives the first in the line its turn. Its place in the masters' queues is where it would be had it joined them when
-// it came, so the lines of all processes are one. asked says that the caller before it asked in vain.
-func (ct *contender) passLocked(asked bool) {
+// it came, so the lines of all processes are one.
+func (ct *contender) passLocked() {
 	c := ct.line.Front().Value.(*caller)
-	ct.passing = false
-	ct.place, ct.rounds, ct.retries = waiting.Place{Ticket: c.ticket, Asked: asked}, 0, 0
-	ct.wakes.Turn()
+	ct.rounds = 0
+	ct.turnLocked(c.ticket)
 	close(c.turn)
 }

@@ -8,11 +8,33 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/redlock-go/redlock/internal/lock/engine"
+	"github.com/redlock-go/redlock/redlock"
 )
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // go-redis logs every dial that fails
 	goleak.VerifyTestMain(m)
+}
+
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
+
+// work is what runs under a lock.
+type work = func(context.Context) error
+
+// done is the error of a TryDo or an Every, with ErrHeld if it did not run because another has the lock.
+func done(ran bool, err error) error {
+	if !ran && err == nil {
+		return redlock.ErrHeld
+	}
+	return err
+}
+
+// tried is try with the error of done.
+func tried(try func(context.Context, work) (bool, error)) func(context.Context, work) error {
+	return func(ctx context.Context, fn work) error { return done(try(ctx, fn)) }
 }
 
 type silent struct{}

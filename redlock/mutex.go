@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/redlock-go/redlock/internal/lock/cluster"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -82,8 +83,8 @@ func checkName(name string) error {
 
 // checkSlot returns why the lock called name cannot be on all masters, or nil.
 func (c *Client) checkSlot(name string) error {
-	if c.cluster && strings.HasPrefix(name, clusterTags) {
-		return fmt.Errorf("%w: lock name %q begins with %q, which is the library's own in a cluster", ErrConfig, name, clusterTags)
+	if c.cluster && strings.HasPrefix(name, cluster.Reserved) {
+		return fmt.Errorf("%w: lock name %q begins with %q, which is the library's own in a cluster", ErrConfig, name, cluster.Reserved)
 	}
 	if c.tag == "" || hashTag(name) == c.tag {
 		return nil
@@ -158,7 +159,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	}
 	lease, err := m.try(ctx, joinWrite)
 	if round := failedRound(err); round != nil && m.c.owner != "" && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
-		err = m.c.nameHolder(ctx, m.l, round, m.c.roundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
+		err = m.c.nameHolder(ctx, m.l, round, m.c.masters.RoundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
 	}
 	return lease, err
 }
@@ -219,7 +220,7 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 	}
 }
 
-// tryAll is hook.TryAll.
+// tryAll is internals.TryAll.
 func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	ms := make([]*Mutex, len(lockers))
 	for i, l := range lockers {
@@ -253,11 +254,11 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
 			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
-			r.b.Send(m.c.masters.All)
+			r.Call.Send(m.c.masters.All)
 			try(i, func() (*Lease, error) {
 				defer m.c.waiting.callers.Done()
 				lease, err := r.conclude()
-				m.tellAcquired(ctx, lease, err, r.start, 1, false)
+				m.tellAcquired(ctx, lease, err, r.Start, 1, false)
 				return lease, err
 			})
 		}
@@ -339,7 +340,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 	if outer == nil {
 		return nil, "", nil
 	}
-	held := outer.h.l
+	held := outer.hold().Lock
 	switch {
 	case held.Mode == m.l.Mode && !m.ls.reentrant && outer.Err() == nil:
 		if ctx.Err() != nil {
@@ -354,7 +355,7 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 		if err := outer.Err(); err != nil {
 			return nil, "", fmt.Errorf("redlock: downgrading %q: %w", m.l.Name, err)
 		}
-		return nil, held.Field(outer.h.holder), nil
+		return nil, held.Field(outer.hold().Holder), nil
 	}
 	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
 }

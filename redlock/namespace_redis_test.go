@@ -89,9 +89,9 @@ func TestNamespace_usersOfTwo_shareNothing(t *testing.T) {
 		if len(in.Holders) != 1 || in.Holders[0].ID != l.Holder() {
 			t.Errorf("%v", in)
 		}
-		redlock.Announce(t.Context(), l, time.Now(), "a's")
+		inside.Announce(t.Context(), l, time.Now(), "a's")
 		soon(t, "announced", func() bool { return len(ms.keys("redlock:ns:team-a:redlock:leader:*")) == 3 })
-		redlock.Retract(l)
+		inside.Retract(l)
 		ms.each([]int{0}, drop("redlock:ns:team-a:"+m.Name()))
 		noErr(t, l.Extend(t.Context()))
 		soon(t, "topped up", func() bool { return len(ms.keys("redlock:ns:team-a:"+m.Name())) == 3 })

@@ -44,18 +44,8 @@ func (c *Client) farTimeout() time.Duration {
 	return protocol.NodeTimeout(c.trip(), c.nodeTimeout, c.lock.ttl/time.Duration(len(c.masters.Nodes)))
 }
 
-// sayIfFar logs once that the masters are too far away for the timeout, and again after they were near.
-func (k *keeper) sayIfFar() {
-	c := k.c
-	trip, timeout := c.trip(), c.timeout()
-	far := 2*trip > timeout // an op may have to wait for the pipeline ahead of it
-	if far == k.far || c.logger == nil {
-		return
-	}
-	k.far = far
-	if !far {
-		return
-	}
+// logFar logs that the masters are too far away for the timeout.
+func (c *Client) logFar(trip, timeout time.Duration) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.logPanic("the handler of the logger", p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -73,7 +74,7 @@ type lockSettings struct {
 	maxHold     time.Duration // 0: no limit
 	minHold     time.Duration // 0: Unlock frees the lock
 	unfair      bool
-	forOrder    time.Duration // not 0: see hook.ForOrder
+	forOrder    time.Duration // not 0: see internals.ForOrder
 	reentrant   bool
 	patience    time.Duration // how long Lock goes on without a quorum
 }
@@ -370,6 +371,9 @@ func (s *settings) check() error {
 	return s.checkLock(&s.lock)
 }
 
+// maxOwner bounds a label, in bytes.
+const maxOwner = 128
+
 // checkOwner says whether Redis takes the label as the name of a connection.
 func checkOwner(label string) error {
 	switch {
@@ -417,7 +421,7 @@ func (s *settings) checkLock(l *lockSettings) error {
 		return fmt.Errorf("%w: renewal every %v: want more than 0 and less than TTL %v (a third of it is usual)",
 			ErrConfig, every, l.ttl)
 	}
-	if useful := s.drift.Validity(l.ttl, 0) - l.margin(); every >= useful {
+	if useful := s.drift.Validity(l.ttl, 0) - hold.Margin(l.ttl); every >= useful {
 		return fmt.Errorf("%w: renewal every %v comes too late: with TTL %v a lease lasts %v, which is the TTL minus drift %v and the time for the notice to its holder",
 			ErrConfig, every, l.ttl, useful, drift)
 	}
@@ -432,8 +436,10 @@ func (l *lockSettings) every() time.Duration {
 	return l.ttl / 3
 }
 
-// margin is how long before the end of validity the holder is told that the lease is lost.
-func (l *lockSettings) margin() time.Duration { return l.ttl/100 + time.Millisecond }
+// terms are the settings that a hold needs.
+func (l *lockSettings) terms() hold.Terms {
+	return hold.Terms{TTL: l.ttl, Every: l.every(), MaxHold: l.maxHold, MinHold: l.minHold, Fixed: l.fixed}
+}
 
 // WithObserver has o told what the client does. Given several times, all of them are told, in that
 // order. The client copies o. Default: nobody. A nil o changes nothing.

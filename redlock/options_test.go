@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
+	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/membership"
 )
 
@@ -96,7 +98,7 @@ func sound(t *testing.T, c *Client, l *lockSettings) {
 		c.drift.Validity(l.ttl, 0) <= l.minValidity || c.drift.Validity(l.ttl, 0) > l.ttl,
 		l.maxHold < 0,
 		c.nodeTimeout < time.Millisecond,
-		!l.fixed && (l.every() <= 0 || float64(l.every())+float64(l.margin()) > ttl-drift+1):
+		!l.fixed && (l.every() <= 0 || float64(l.every())+float64(hold.Margin(l.ttl)) > ttl-drift+1):
 		t.Errorf("passed: %+v and %+v", c.settings, *l)
 	}
 	// From a clock that has run for a century.
@@ -108,7 +110,7 @@ func sound(t *testing.T, c *Client, l *lockSettings) {
 		}
 		wait = terms.Wait()
 	}
-	for _, d := range []time.Duration{wait, l.ttl + 2*c.drift.Of(l.ttl), c.nodeTimeout + releaseGrace} {
+	for _, d := range []time.Duration{wait, l.ttl + 2*c.drift.Of(l.ttl), c.nodeTimeout + attempt.ReleaseGrace} {
 		if now := 100 * longest; d <= 0 || now+d <= now {
 			t.Errorf("%v overflows: %+v and %+v", d, c.settings, *l)
 		}

@@ -305,7 +305,7 @@ func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
 			for _, ctx := range []context.Context{inside, outer.Context(), context.WithValue(outer.Context(), leasesKey{}, 1)} {
 				for way, err := range map[string]error{
 					"Lock": errOf(m.Lock(ctx)), "TryLock": errOf(m.TryLock(ctx)), "TryLockFor": errOf(m.TryLockFor(ctx, time.Hour)),
-					"Do": m.Do(ctx, never), "TryDo": m.TryDo(ctx, never),
+					"Do": m.Do(ctx, never), "TryDo": done(m.TryDo(ctx, never)),
 				} {
 					if !errors.Is(err, redlock.ErrNotReentrant) || errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrConfig) {
 						t.Errorf("%s.%s: %v, want ErrNotReentrant", name, way, err)

@@ -69,7 +69,7 @@ func (rw *RWMutex) Do(ctx context.Context, fn func(ctx context.Context) error) e
 }
 
 // TryDo is Do that does not wait. See [Mutex.TryDo].
-func (rw *RWMutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+func (rw *RWMutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	return rw.core().TryDo(ctx, fn)
 }
 
@@ -90,7 +90,7 @@ func (rw *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context) error) 
 }
 
 // TryRDo is RDo that does not wait. See [Mutex.TryDo].
-func (rw *RWMutex) TryRDo(ctx context.Context, fn func(ctx context.Context) error) error {
+func (rw *RWMutex) TryRDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	return rw.read().TryDo(ctx, fn)
 }
 
@@ -110,7 +110,7 @@ type Locker interface {
 	TryLock(ctx context.Context) (*Lease, error)
 	TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error)
 	Do(ctx context.Context, fn func(ctx context.Context) error) error
-	TryDo(ctx context.Context, fn func(ctx context.Context) error) error
+	TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error)
 
 	core() *Mutex
 }
@@ -145,6 +145,6 @@ func (r *rlocker) Do(ctx context.Context, fn func(ctx context.Context) error) er
 	return r.core().Do(ctx, fn)
 }
 
-func (r *rlocker) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+func (r *rlocker) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	return r.core().TryDo(ctx, fn)
 }

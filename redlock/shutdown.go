@@ -11,9 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/redlock-go/redlock/internal/lock/holding"
-	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock/event"
+	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/hold"
 )
 
 // errShutdown is the error of a call for a lock after Shutdown was called.
@@ -51,7 +50,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 		return nil
 	}
 	c.endServing(errShutdown)
-	empty := c.renewer.drain()
+	empty := c.renewer.Drain()
 	c.waiting.close()
 	var err error
 	select {
@@ -67,9 +66,9 @@ func (c *Client) Shutdown(ctx context.Context) error {
 
 // surrender gives back what is still held when ctx has ended.
 func (c *Client) surrender(ctx context.Context) error {
-	var ended []*hold
-	for _, h := range c.renewer.all() {
-		if h.surrender() {
+	var ended []*hold.Hold
+	for _, h := range c.renewer.All() {
+		if h.Surrender() {
 			ended = append(ended, h)
 		}
 	}
@@ -80,49 +79,21 @@ func (c *Client) surrender(ctx context.Context) error {
 	defer cancel()
 	var unconfirmed atomic.Int64
 	var g errgroup.Group
-	g.SetLimit(maxBatch)
+	g.SetLimit(hold.MaxBatch)
 	for _, h := range ended {
 		g.Go(func() error {
-			if errors.Is(h.release(parting, nil, c.clock.Elapsed()), ErrUnconfirmed) {
+			if errors.Is(h.Release(parting, nil, c.clock.Elapsed()), ErrUnconfirmed) {
 				unconfirmed.Add(1)
 			}
 			return nil
 		})
 	}
 	_ = g.Wait()
-	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), contextError(ctx))
+	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), errs.OfContext(ctx))
 	if n := unconfirmed.Load(); n > 0 {
 		err = fmt.Errorf("%w: of %d the masters have not confirmed it: %w", err, n, ErrUnconfirmed)
 	}
 	return err
-}
-
-// surrender ends a hold that is to be released although its leases were not unlocked. It says whether it
-// was held.
-func (h *hold) surrender() bool {
-	h.mu.Lock()
-	defer h.unlock()
-	if h.errLocked() != nil {
-		return false
-	}
-	h.surrendered = true
-	h.endLocked(event.EndClosed, ErrClosed)
-	return true
-}
-
-// closedLateLocked returns was, why a lease ended before its Unlock at now. Another may have the lock if
-// Shutdown released it. The same goes for a client that was closed, which renews nothing, once the
-// validity is over. The error is ErrLost too then.
-func (h *hold) closedLateLocked(was error, now time.Duration) error {
-	switch {
-	case !errors.Is(was, ErrClosed):
-		return was
-	case h.surrendered:
-		return fmt.Errorf("%w: %q: Shutdown released it while it was held: %w", ErrLost, h.l.Name, was)
-	case h.grant.Check(now, h.ls.margin(), h.c.trusted()) != holding.Held:
-		return fmt.Errorf("%w: %q: validity was over before it was unlocked: %w", ErrLost, h.l.Name, was)
-	}
-	return was
 }
 
 // over returns why the client grants nothing any more, or nil.
@@ -154,34 +125,5 @@ func (c *Client) Ready() error {
 	if err := c.over(); err != nil {
 		return err
 	}
-	return c.board.ready()
-}
-
-// ready is Client.Ready of a client that serves.
-func (b *masterBoard) ready() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var in [event.MasterDown + 1]int
-	errs := collect()
-	for i := range b.states {
-		at := &b.states[i]
-		in[at.state]++
-		if at.state != event.MasterVotes {
-			err := at.err
-			if err == nil {
-				err = errNoAnswer
-			}
-			errs.Errors = append(errs.Errors, &node.Error{Node: b.c.masters.Nodes[i].Name(), Err: err})
-		}
-	}
-	kind := ErrUnreachable
-	switch votes, need := in[event.MasterVotes], b.c.masters.Need; {
-	case votes >= need:
-		return nil
-	case votes+in[event.MasterRecovers] >= need:
-		kind = ErrRecovering
-	case votes+in[event.MasterRecovers]+in[event.MasterRefuses] >= need:
-		kind = ErrRefused
-	}
-	return fmt.Errorf("%w: %d of %d masters vote, quorum is %d: %w", kind, in[event.MasterVotes], len(b.states), b.c.masters.Need, errs)
+	return c.keeper.Board.Ready()
 }

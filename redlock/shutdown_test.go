@@ -183,10 +183,8 @@ func TestShutdown_whatStandsOnLocks_leaves(t *testing.T) {
 		for _, name := range []string{"x", "permits:slot:1", "other"} {
 			mustLock(t, b.Mutex(name))
 		}
-		permits, err := semaphore.New(a.Client.Client, "permits", 1)
-		wantErr(t, err, nil)
-		both, err := multilock.New(a.Mutex("x"), a.Mutex("free"))
-		wantErr(t, err, nil)
+		permits := semaphore.New(a.Client.Client, "permits", 1)
+		both := multilock.New(a.Mutex("x"), a.Mutex("free"))
 		ends := make(chan error, 4)
 		go func() { ends <- permits.Do(context.Background(), nothing) }()
 		go func() { ends <- both.Do(context.Background(), nothing) }()

@@ -9,7 +9,7 @@ import (
 )
 
 type stats struct {
-	rounds, granted, secondRounds, extends, lost, panics atomic.Uint64
+	rounds, granted, panics atomic.Uint64
 }
 
 // Stats returns the client's counts. It does no I/O. The counts are read one after the other, so
@@ -22,13 +22,13 @@ func (c *Client) Stats() event.Stats {
 	s := event.Stats{
 		Rounds:       c.stats.rounds.Load(),
 		Granted:      c.stats.granted.Load(),
-		SecondRounds: c.stats.secondRounds.Load(),
-		Extends:      c.stats.extends.Load(),
-		Lost:         c.stats.lost.Load(),
+		SecondRounds: c.tries.SecondRounds.Load(),
+		Extends:      c.renewer.Extends.Load(),
+		Lost:         c.renewer.Lost.Load(),
 		Panics:       c.stats.panics.Load(),
-		Held:         c.renewer.held(),
-		Recovering:   c.keeper.recovering(),
-		Down:         c.board.isDown(),
+		Held:         c.renewer.Held(),
+		Recovering:   c.keeper.Recovering(),
+		Down:         c.keeper.Board.Disconnected(),
 	}
 	for _, n := range c.masters.Nodes {
 		if n, ok := n.(interface{ Unacknowledged() (int, uint64) }); ok {

@@ -15,8 +15,7 @@ import (
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
-// This file calls the Observers. No function of theirs is called while a mutex of the client is locked:
-// what happens under one is kept as news, and told when it is unlocked.
+// This file calls the Observers. No function of theirs is called while a mutex of the client is locked.
 
 // telling has the functions of all Observers of a client, by event. A list that is empty is all
 // that an event costs then: the event is not even made.
@@ -97,7 +96,7 @@ func (g *guard) recover(name string) {
 	g.c.logPanic("Observer."+name, p)
 }
 
-// logPanic is hook.LogPanic. It is called by the function that recovered p.
+// logPanic is internals.LogPanic. It is called by the function that recovered p.
 func (c *Client) logPanic(what string, p any) (logged bool) {
 	if c.isZero() || c.logger == nil {
 		return false
@@ -127,57 +126,6 @@ func tellOf[E any](ctx context.Context, functions []func(context.Context, E), e 
 	}
 }
 
-// news is what happened to holds while a mutex was locked. Nil: nothing.
-type news struct {
-	ended    []event.End
-	extended []event.Extend
-}
-
-func (n *news) tell(c *Client) {
-	if n == nil {
-		return
-	}
-	for _, e := range n.ended {
-		tell(c.tells.ended, e)
-	}
-	for _, e := range n.extended {
-		tell(c.tells.extended, e)
-	}
-}
-
-// and returns the news of both.
-func (n *news) and(o *news) *news {
-	switch {
-	case n == nil:
-		return o
-	case o != nil:
-		n.ended, n.extended = append(n.ended, o.ended...), append(n.extended, o.extended...)
-	}
-	return n
-}
-
-// unlock unlocks h.mu and tells what happened meanwhile. Who may have ended the hold calls it instead of
-// h.mu.Unlock, and has no other mutex locked.
-func (h *hold) unlock() { h.unlockUntold().tell(h.c) }
-
-// unlockUntold is unlock for a caller that has another mutex locked, and tells the news later.
-func (h *hold) unlockUntold() *news {
-	n := h.untold
-	h.untold = nil
-	h.mu.Unlock()
-	return n
-}
-
-func modeName(l *protocol.Lock) string {
-	switch l.Mode {
-	case protocol.Read:
-		return "read"
-	case protocol.Write:
-		return "write"
-	}
-	return "mutex"
-}
-
 // began is when a call began, for tellAcquired. It is 0 if nobody wants to know.
 func (c *Client) began() time.Duration {
 	if len(c.tells.acquired) == 0 && len(c.tells.waits) == 0 {
@@ -193,7 +141,7 @@ func (m *Mutex) tellWaits(ctx context.Context, ct *contender, call *caller) {
 		return
 	}
 	now := c.clock.Elapsed()
-	e := event.Wait{Lock: m.l.Name, Mode: modeName(m.l), First: !call.waits, Waited: now - call.began}
+	e := event.Wait{Lock: m.l.Name, Mode: m.l.Mode.Name(), First: !call.waits, Waited: now - call.began}
 	if last := ct.lastRound(); last != nil {
 		e.Last = last
 	}
@@ -217,15 +165,12 @@ func (m *Mutex) tellAcquired(ctx context.Context, lease *Lease, err error, began
 	if len(c.tells.acquired) == 0 {
 		return
 	}
-	e := event.Acquire{Lock: m.l.Name, Mode: modeName(m.l), Waited: waited, Rounds: rounds, Err: err}
+	e := event.Acquire{Lock: m.l.Name, Mode: m.l.Mode.Name(), Waited: waited, Rounds: rounds, Err: err}
 	if lease == nil {
 		e.Took = c.clock.Elapsed() - began
 	} else {
-		h := lease.h
-		e.Took, e.Token, e.Holder = h.granted-began, h.token, h.holder
-		h.mu.Lock()
-		e.Validity = h.grant.Until() - h.granted
-		h.mu.Unlock()
+		h := lease.hold()
+		e.Took, e.Token, e.Holder, e.Validity = h.Granted-began, h.Token, h.Holder, h.Until()-h.Granted
 	}
 	tellOf(ctx, c.tells.acquired, e)
 }
@@ -244,23 +189,4 @@ func (c *Client) tellVoted(i int, l *protocol.Lock, r *protocol.Reply) {
 		e.Answer = event.VoteNotAsked
 	}
 	tell(c.tells.voted, e)
-}
-
-// endedLocked is the news of the end of h.
-func (h *hold) endedLocked(end event.Ending) {
-	if len(h.c.tells.ended) == 0 {
-		return
-	}
-	now := h.c.clock.Elapsed()
-	h.untold = h.untold.and(&news{ended: []event.End{{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token, Holder: h.holder,
-		Ending: end, Held: now - h.granted, Left: max(h.grant.Until()-now, 0), Err: h.ended}}})
-}
-
-// tellUnlocked tells of an Unlock that began at start.
-func (h *hold) tellUnlocked(ctx context.Context, start time.Duration, err error) {
-	if len(h.c.tells.unlocked) == 0 {
-		return
-	}
-	tellOf(ctx, h.c.tells.unlocked, event.Unlock{Lock: h.l.Name, Mode: modeName(h.l), Token: h.token,
-		Took: h.c.clock.Elapsed() - start, Err: err})
 }

@@ -4,59 +4,15 @@ package redlock
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"math/bits"
-	"strings"
 
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
+	vouchers "github.com/redlock-go/redlock/internal/lock/voucher"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/event"
 )
-
-// voucherMark begins every voucher, and says how the rest is to be read.
-const voucherMark = "redlock2."
-
-// voucher is what an adopter must know about a lease that was handed off.
-type voucher struct {
-	Namespace string        `json:"ns,omitempty"`
-	Name      string        `json:"name"`
-	Holder    string        `json:"holder"`
-	Token     int64         `json:"token"`  // the adopter's is larger
-	Voters    []voucherVote `json:"voters"` // the masters whose vote counts
-}
-
-// voucherVote is one master that has the vote of a voucher.
-type voucherVote struct {
-	Master string `json:"m"` // its name
-	State  string `json:"s"` // its record state when the voucher was made
-}
-
-func (t *voucher) String() string {
-	text, _ := json.Marshal(t) // strings and numbers
-	return voucherMark + base64.RawURLEncoding.EncodeToString(text)
-}
-
-func parseVoucher(text string) (*voucher, error) {
-	coded, ok := strings.CutPrefix(text, voucherMark)
-	t := new(voucher)
-	if !ok {
-		return nil, fmt.Errorf("%w: %.40q is no voucher of Lease.Transfer", ErrConfig, text)
-	}
-	plain, err := base64.RawURLEncoding.DecodeString(coded)
-	if err == nil {
-		err = json.Unmarshal(plain, t)
-	}
-	if err == nil && (t.Holder == "" || t.Token <= 0 || t.Token > counting.MaxToken) {
-		err = fmt.Errorf("holder %q, token %d", t.Holder, t.Token)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: the voucher is damaged: %w", ErrConfig, err)
-	}
-	return t, nil
-}
 
 // Transfer ends the lease in this process and returns a voucher, with which another process can have
 // it: see [Client.Adopt]. The lock is not free in between. The adopter gets a fencing token of its own, which is larger:
@@ -79,53 +35,23 @@ func (l *Lease) Transfer(ctx context.Context) (voucher string, err error) {
 		return "", errZeroLease
 	case ctx == nil:
 		return "", errNilContext
-	case l.h.l.Mode != protocol.Plain:
-		return "", fmt.Errorf("%w: %q is a lease of an RWMutex: only that of a Mutex can be handed off", ErrConfig, l.h.l.Name)
+	case l.hold().Lock.Mode != protocol.Plain:
+		return "", fmt.Errorf("%w: %q is a lease of an RWMutex: only that of a Mutex can be handed off", ErrConfig, l.Name())
 	}
 	if err := l.Extend(ctx); err != nil {
 		return "", err
 	}
-	return l.h.handoff()
+	return l.handoff()
 }
 
-// handoff ends the hold and leaves its votes to whoever adopts them. What may be on the other masters
-// is released: a place there must not become a vote of a holder that is over.
-func (h *hold) handoff() (string, error) {
-	c, now := h.c, h.c.clock.Elapsed()
-	h.mu.Lock()
-	if err := h.errLocked(); err != nil {
-		h.unlock()
+// handoff ends the lease and makes a voucher of its votes.
+func (l *Lease) handoff() (string, error) {
+	c, h := l.c, l.hold()
+	votes, err := h.GiveAway()
+	if err != nil {
 		return "", err
 	}
-	if n := len(h.leases); n != 1 {
-		h.unlock()
-		return "", fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", ErrConfig, h.l.Name, n-1)
-	}
-	silent := h.countLocked()
-	// A vote that was put back may be put back once more, by what lies unread on a connection that
-	// broke. With it the voucher could be used a second time.
-	votes := h.grant.Votes() &^ h.toppedUp
-	if n := bits.OnesCount64(votes); n < c.masters.Need {
-		h.unlock()
-		return "", fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", ErrUnreachable, h.l.Name, n, len(c.masters.Nodes), c.masters.Need)
-	}
-	h.endLocked(event.EndReleased, ErrReleased) // the context of the giver ends before anybody can have the voucher
-	h.dropLocked(h.leases[0])
-	others := h.grant.Release(silent) &^ votes
-	h.dropAcquireCallLocked()
-	h.unlock()
-	c.renewer.remove(h)
-	if others != 0 {
-		c.masters.Poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.l, Holder: h.holder, Start: now,
-			Deadline: now + max(2*(h.ls.ttl+c.drift.Of(h.ls.ttl)), leaveFor)}).Done()
-	}
-	t := &voucher{Namespace: string(c.namespace), Name: h.l.Name, Holder: h.holder, Token: h.token}
-	for i, n := range c.masters.Nodes {
-		if votes>>i&1 == 1 {
-			t.Voters = append(t.Voters, voucherVote{n.Name(), n.VotingState()})
-		}
-	}
-	return t.String(), nil
+	return vouchers.Of(c.namespace, h.Lock.Name, h.Holder, h.Token, c.masters.Nodes, votes).String(), nil
 }
 
 // Adopt returns the lease that another process has handed off. It has a fencing token of its own, larger than the giver's
@@ -153,7 +79,7 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	t, err := parseVoucher(voucher)
+	t, err := vouchers.Parse(voucher)
 	if err != nil {
 		return nil, err
 	}
@@ -161,12 +87,12 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	if m.err != nil {
 		return nil, m.err
 	}
-	voters, states := c.named(t.Voters)
+	voters, states := t.In(c.masters.Nodes)
 	switch n := bits.OnesCount64(voters); {
 	case t.Namespace != string(c.namespace):
 		return nil, fmt.Errorf("%w: the voucher of %q is of namespace %q, this client has %q", ErrConfig, t.Name, t.Namespace, c.namespace)
 	case n != len(t.Voters) || n < c.masters.Need:
-		return nil, fmt.Errorf("%w: the voucher of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, t.masters(), c.epoch.masters)
+		return nil, fmt.Errorf("%w: the voucher of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, t.Masters(), c.epoch.masters)
 	}
 	if err := c.mayLock(ctx, m.l); err != nil {
 		return nil, err
@@ -176,58 +102,32 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	}
 	defer c.waiting.callers.Done()
 	m.ls.minHold = 0 // the lock rests already, since its grant
-	c.tokens.Saw(t.Token)
-	r := round{c: c, ctx: ctx, l: m.l, ls: &m.ls, holder: c.nextHolder(), start: c.clock.Elapsed(), timeout: c.roundTimeout(ctx, m.ls.ttl)}
-	r.asked = r.start
+	c.tries.Tokens.Saw(t.Token)
 	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was
 	// made: one with another state may have older data, in which the voucher was not used yet.
-	r.b = c.masters.Call(c.masters.Need, &protocol.Request{Kind: protocol.Adopt, Lock: m.l, Holder: r.holder, From: t.Holder,
-		Token: c.tokens.Propose(c.clock.Wall()), TTL: m.ls.ttl, Start: r.start, Deadline: r.start + r.timeout})
+	r := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder})
 	for i, state := range states {
-		r.b.Change(i, func(req *protocol.Request) { req.Voted = state })
+		r.Call.Change(i, func(req *protocol.Request) { req.Voted = state })
 	}
-	r.b.Send(voters)
-	r.b.Skip(c.masters.All &^ voters)
-	v := r.b.Await(ctx, r.timeout)
+	r.Call.Send(voters)
+	r.Call.Skip(c.masters.All &^ voters)
+	v := r.Call.Await(ctx, r.Timeout)
 	lease, end := r.win(v)
 	if lease == nil {
 		err = r.notAdopted(end, bits.OnesCount64(voters))
-		r.giveBack()
+		r.GiveBack()
 	}
-	m.tellAcquired(ctx, lease, err, r.start, 1, false)
+	m.tellAcquired(ctx, lease, err, r.Start, 1, false)
 	return lease, err
 }
 
 // notAdopted is the error of Adopt, after a round to so many masters.
-func (r *round) notAdopted(end ending, voters int) error {
-	if end.verdict == counting.Lost {
-		r.b.Hear(r.ctx, quorum.Everybody, r.timeout-end.took)
+func (r *round) notAdopted(end attempt.Lost, voters int) error {
+	if end.Verdict == counting.Lost {
+		r.Call.Hear(r.Ctx, quorum.Everybody, r.Timeout-end.Took)
 	}
-	if gone := r.b.Absent(); voters-gone < r.c.masters.Need {
-		return fmt.Errorf("%w: adopting %q: %d of %d masters have no vote for the voucher: it was used before, or its time is over", ErrLost, r.l.Name, gone, voters)
+	if gone := r.Call.Absent(); voters-gone < r.c.masters.Need {
+		return fmt.Errorf("%w: adopting %q: %d of %d masters have no vote for the voucher: it was used before, or its time is over", ErrLost, r.Lock.Name, gone, voters)
 	}
-	return r.why(end, r.c.roundError(r.l, r.b.Replies()))
-}
-
-// named returns the masters that voted, and the record state of each.
-func (c *Client) named(votes []voucherVote) (set uint64, states []string) {
-	states = make([]string, len(c.masters.Nodes))
-	for i, n := range c.masters.Nodes {
-		for _, v := range votes {
-			if n.Name() == v.Master {
-				set |= 1 << i
-				states[i] = v.State
-			}
-		}
-	}
-	return set, states
-}
-
-// masters are the names of the masters that voted.
-func (t *voucher) masters() string {
-	var names []string
-	for _, v := range t.Voters {
-		names = append(names, v.Master)
-	}
-	return strings.Join(names, " ")
+	return r.why(end, r.c.roundError(r.Lock, r.Call.Replies()))
 }

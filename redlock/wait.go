@@ -39,6 +39,7 @@ type waiters struct {
 	ahead           []time.Duration // how far the masters' clocks are ahead of the client's, sorted
 	aheadAt         time.Duration   // when that was read; ahead is nil before
 
+	jitter    func(time.Duration) time.Duration
 	offloaded chan struct{} // holds a token for each offloaded round that is under way
 }
 
@@ -49,7 +50,7 @@ type lockKey struct {
 }
 
 func (w *waiters) init(c *Client) {
-	w.c = c
+	w.c, w.jitter = c, c.jitter
 	w.contenders = make(map[lockKey]*contender)
 	w.foreignChannels = make(map[string]int)
 	w.offloaded = make(chan struct{}, offloadAbove)
@@ -94,13 +95,13 @@ func (w *waiters) close() {
 	}
 	w.closed = true
 	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
-		ct.wakeLocked(0)
+		passing := ct.machine.State() == waiting.Passing
+		ct.nextLocked(waiting.Event{Kind: waiting.Closed})
 		for e := ct.line.Front(); e != nil; e = e.Next() {
-			if e != ct.line.Front() || ct.passing {
+			if e != ct.line.Front() || passing {
 				close(e.Value.(*caller).turn)
 			}
 		}
-		ct.passing = false
 	}
 	if w.heartbeats != nil {
 		w.heartbeats.Stop()
@@ -146,7 +147,7 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 			case m.c.over() != nil:
 				err = m.c.over()
 				continue
-			case mine && !ct.wokenUp():
+			case mine && !ct.ready():
 				continue
 			case !mine:
 				mine = true
@@ -211,17 +212,27 @@ func (m *Mutex) round(ctx context.Context, ct *contender, call *caller) (*Lease,
 
 // tryRound is round for a caller that has waited since joined.
 func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
-	if lease := m.takeOpen(ctx, ct); lease != nil {
-		return lease, nil
+	if err := ct.mayTry(ctx); err != nil {
+		return nil, err
 	}
-	if ct.takeRequeue() {
-		ct.takePlaces(ctx, m)
-		ct.sleep(ct.patience)
+	do := ct.awake()
+	switch do.Act {
+	case waiting.Nothing:
 		return nil, nil
+	case waiting.QueueOnly:
+		ct.takePlaces(ctx, m)
+		return nil, nil
+	case waiting.Take:
+		if lease := m.takeOpen(ctx, ct); lease != nil {
+			return lease, nil
+		}
+		if err := ct.mayTry(ctx); err != nil {
+			return nil, err
+		}
+		do = ct.next(waiting.Event{Kind: waiting.Outvoted})
 	}
-	lease, replies, err := m.ask(ctx, ct)
+	lease, err := m.ask(ctx, ct, do.Retry)
 	if err == nil {
-		ct.silence = 0
 		return lease, nil
 	}
 	if last := ct.lastRound(); ctx.Err() != nil && last != nil {
@@ -232,69 +243,72 @@ func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duratio
 		return nil, err
 	}
 	ct.setLast(round)
-	if !errors.Is(err, ErrUnreachable) {
-		ct.silence = 0
-	} else {
-		if ct.silence == 0 {
-			ct.silence = m.c.clock.Elapsed()
-		}
-		if err := ct.outage(joined, m.ls.patience); err != nil {
-			return nil, err
-		}
+	if ct.refused(m, joined, round, errors.Is(err, ErrUnreachable)) == waiting.Fail {
+		return nil, ct.lastRound()
 	}
-	behind := waiting.Behind(replies, m.c.masters.Need)
-	ct.listen(replies, behind)
-	ct.sleep(ct.place.Patience(&waiting.Round{
-		Replies: replies, Need: m.c.masters.Need, Behind: behind, Within: m.ls.forOrder, RetryAfter: round.RetryAfter, Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
-		Held: errors.Is(round, ErrHeld), Recovering: errors.Is(round, ErrRecovering),
-	}, m.c.jitter))
 	return nil, nil
 }
 
-// takeOpen returns a lease if the open round has won while the caller slept. If it has won, and
-// gives no lease, the next round is to ask all masters.
-func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
-	open := ct.open
-	if open == nil || !open.b.Won() || m.c.mayLock(ctx, m.l) != nil {
-		return nil
+// mayTry returns why the caller whose turn it is may not try again, or nil.
+func (ct *contender) mayTry(ctx context.Context) error {
+	err := ct.w.c.mayLock(ctx, ct.l)
+	if last := ct.lastRound(); ctx.Err() != nil && last != nil {
+		err = gaveUp(ctx, ct.l, last)
 	}
-	open.timeout = m.c.roundTimeout(ctx, m.ls.ttl)
-	lease, _ := open.win(counting.Won)
-	if lease != nil {
-		ct.open = nil
-		ct.granted()
-		ct.silence = 0
-		return lease
-	}
-	open.b.End()
-	ct.w.mu.Lock()
-	ct.wakes.Timer()
-	ct.w.mu.Unlock()
-	return nil
+	return err
 }
 
-// ask makes a round. If it gives no lease, it stays open.
-func (m *Mutex) ask(ctx context.Context, ct *contender) (*Lease, []protocol.Reply, error) {
-	c := m.c
-	if err := c.mayLock(ctx, m.l); err != nil {
-		return nil, nil, err
+// takeOpen returns a lease of the open round, which has won while the caller slept, or nil.
+func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
+	open := ct.open
+	open.Timeout = m.c.masters.RoundTimeout(ctx, m.ls.ttl)
+	lease, _ := open.win(counting.Won)
+	if lease == nil {
+		open.Call.End()
+		return nil
 	}
+	ct.open = nil
+	ct.granted()
+	return lease
+}
+
+// ask makes a round. If it gives no lease, it stays open. retry says that the caller, or one before it in vain, has asked before.
+func (m *Mutex) ask(ctx context.Context, ct *contender, retry bool) (*Lease, error) {
+	c := m.c
 	r := ct.begin(c.prepare(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
-		Ticket: ct.place.Ticket, Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: ct.place.Asked,
-		Oust: ct.place.Asked && m.ls.forOrder > 0}}))
-	ct.place.Asked = true
+		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: retry, Oust: retry && m.ls.forOrder > 0}}))
 	ct.rounds++
 	ct.askWhenWoken(r)
-	v := r.b.Await(ctx, r.timeout)
-	r.b.Close()
+	v := r.Call.Await(ctx, r.Timeout)
+	r.Call.Close()
 	lease, end := r.win(v)
 	if lease != nil {
 		ct.granted()
-		return lease, nil, nil
+		return lease, nil
 	}
-	ct.took(end.took - (r.asked - r.start))
-	err := r.failed(end, true)
-	replies := r.b.Replies()
+	ct.took(end.Took - (r.Asked - r.Start))
+	round := r.failed(end, true)
 	ct.leaveOpen(r, end)
-	return nil, replies, r.why(end, err)
+	return nil, r.why(end, round)
+}
+
+// refused tells the machine that a round of a caller that has waited since joined gave no lease, and has the caller sleep.
+func (ct *contender) refused(m *Mutex, joined time.Duration, round *RoundError, silent bool) waiting.Act {
+	c, w := m.c, ct.w
+	replies := ct.open.Call.Replies()
+	saw := waiting.Round{
+		Replies: replies, Need: c.masters.Need, Behind: waiting.Behind(replies, c.masters.Need), Within: m.ls.forOrder, RetryAfter: round.RetryAfter,
+		Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
+		Held: errors.Is(round, ErrHeld), Recovering: errors.Is(round, ErrRecovering),
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	followed := ct.machine.Foreign()
+	do := ct.nextLocked(waiting.Event{Kind: waiting.Refused, Round: &saw, Votes: ct.parkLocked(), Silent: silent,
+		Now: c.clock.Elapsed(), Joined: joined, Patience: m.ls.patience})
+	if do.Act != waiting.Fail {
+		ct.followLocked(followed, ct.machine.Foreign())
+		ct.listenLocked()
+	}
+	return do.Act
 }

@@ -15,29 +15,13 @@ import (
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
-// listen has the client hear the masters' wakes, and send heartbeats, while the contender is in
-// the masters' queues. While Redisson has the lock, the client follows Redisson's channel too.
-// replies are those of the contender's last round. behind is waiting.Behind of them.
-func (ct *contender) listen(replies []protocol.Reply, behind bool) {
-	w := ct.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var free, foreign uint64
-	for i, r := range replies {
-		switch {
-		case r.Foreign:
-			foreign |= 1 << i
-		case r.Outcome == protocol.Granted:
-			free |= 1 << i
-		}
-	}
-	did := ct.wakes.Foreign()
-	ct.wakes.Refused(free, foreign, behind)
-	ct.followLocked(did)
-	if ct.listens {
+// listenLocked has the client hear the masters' wakes, and send heartbeats, while the contender is in
+// the masters' queues.
+func (ct *contender) listenLocked() {
+	if ct.wake != nil {
 		return
 	}
-	ct.listens = true
+	w := ct.w
 	ct.wake = make(chan struct{}, 1)
 	ct.wake <- struct{}{} // for wakes that came before the channel was there
 	w.listening++
@@ -54,16 +38,12 @@ func (ct *contender) listen(replies []protocol.Reply, behind bool) {
 	}
 }
 
-// stopListeningLocked ends listen.
+// stopListeningLocked ends listenLocked. The contender is over.
 func (ct *contender) stopListeningLocked() {
-	did := ct.wakes.Foreign()
-	ct.wakes.Follow(0)
-	ct.followLocked(did)
-	if !ct.listens {
-		return
+	ct.followLocked(ct.machine.Foreign(), false)
+	if ct.wake != nil {
+		ct.w.listening--
 	}
-	ct.listens = false
-	ct.w.listening--
 }
 
 // heartbeat tells the masters that the client is alive while any caller waits. The first
@@ -92,9 +72,8 @@ func (w *waiters) heartbeat() {
 }
 
 // followLocked follows Redisson's channel while Redisson has the lock, because Redisson's
-// release wakes no queue. did says whether the contender has followed it until now.
-func (ct *contender) followLocked(did bool) {
-	want := ct.wakes.Foreign()
+// release wakes no queue. did says whether the contender has followed it until now, and want whether it is to.
+func (ct *contender) followLocked(did, want bool) {
 	if did == want {
 		return
 	}
@@ -133,8 +112,7 @@ func (w *waiters) receive(i int, channel, payload string) []event.Vote {
 		// under way, and refused before this release. The channel is followed for the
 		// other mode of a read-write lock, so no subscription of its own will wake it.
 		for _, ct := range w.inOrderLocked(func(ct *contender) bool { return ct.l.Channel == channel }) {
-			ct.wakes.Heard(i)
-			ct.wakeLocked(0)
+			ct.nextLocked(waiting.Event{Kind: waiting.Heard, Set: 1 << i})
 		}
 		return nil
 	}
@@ -153,7 +131,7 @@ func (w *waiters) receive(i int, channel, payload string) []event.Vote {
 		if ct == nil || place != "" && mode != of { // a reader that asks in a writer's turn wakes the writer again, and so on
 			continue
 		}
-		ct.wakeLocked(1 << i)
+		ct.nextLocked(waiting.Event{Kind: waiting.Wake, Set: 1 << i})
 		known = known || ct.call != nil && ct.call.AsksFor(field)
 	}
 	if !known {
@@ -209,7 +187,7 @@ func (w *waiters) lookAgain(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
-		ct.wakeLocked(1 << i)
+		ct.nextLocked(waiting.Event{Kind: waiting.Wake, Set: 1 << i})
 	}
 }
 
@@ -240,55 +218,5 @@ func (w *waiters) handOver(l *protocol.Lock) {
 	if ct == nil || l.Mode == protocol.Read {
 		return
 	}
-	ct.brief = w.c.clock.Elapsed()-ct.grantedAt < briefHold
-	switch {
-	case ct.passing:
-		ct.passLocked(false)
-	case ct.wakes.Behind():
-	case ct.call != nil && ct.call.Handable(waiting.Liveness):
-		ct.soon = true
-		if ct.call.Sleeps() {
-			ct.fewLocked()
-		}
-	case ct.wakes.HandOver():
-		ct.wakeLocked(0)
-	}
-}
-
-// wakeLocked wakes the contender for the masters in the set.
-func (ct *contender) wakeLocked(set uint64) {
-	if ct.call != nil {
-		ct.call.Wake(set)
-	}
-	ct.wakes.Wake(set)
-	select {
-	case ct.wake <- struct{}{}:
-	default:
-	}
-}
-
-// wokenUp says whether a round is of use now, or the open one is won.
-func (ct *contender) wokenUp() bool {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
-	if ct.requeue || ct.call != nil && ct.call.Won() {
-		return true
-	}
-	if ct.few && !ct.vain { // it was handed votes: a wake of another master must not end that
-		return ct.wakes.All()
-	}
-	return ct.wakes.Ready()
-}
-
-// due takes out the masters that a round with the call b is to ask now. asked are the masters
-// that it has asked.
-func (ct *contender) due(b *quorum.Call, asked uint64) uint64 {
-	ct.w.mu.Lock()
-	defer ct.w.mu.Unlock()
-	if ct.call != b {
-		ct.useLocked(b)
-	}
-	set := ct.wakes.Due(ct.w.c.masters.All, asked)
-	b.ClearWoken(set)
-	return set
+	ct.nextLocked(waiting.Event{Kind: waiting.ReleasedHere, Votes: ct.votesLocked(), Now: w.c.clock.Elapsed()})
 }

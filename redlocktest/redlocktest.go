@@ -37,7 +37,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -128,10 +128,8 @@ func (ms *Masters) Client(opts ...redlock.Option) *redlock.Client {
 
 // namespace is that of the options that New got.
 func (ms *Masters) namespace() protocol.Namespace {
-	return protocol.Namespace(namespaceOf(ms.clients[0].Client))
+	return protocol.Namespace(redlock.Engine(engine.Key{}).Namespace(ms.clients[0].Client))
 }
-
-var namespaceOf = hook.Namespace.(func(*redlock.Client) string)
 
 // connect makes the nodes of one client. They do not dial yet.
 func (ms *Masters) connect() *client {

@@ -37,10 +37,7 @@ func Example() {
 	client, masters := redlocktest.New(t) // a program calls redlock.Open
 	ctx := context.Background()
 
-	reports, err := semaphore.New(client, "reports", 2)
-	if err != nil {
-		log.Fatal(err)
-	}
+	reports := semaphore.New(client, "reports", 2)
 	first, err := reports.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)

@@ -3,10 +3,13 @@
 package semaphore
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
 // This file explores every course of clients that want permits of masters, for two rules by which a
@@ -37,7 +40,8 @@ const (
 // state is that of all clients, as an array so that it can be a key.
 type state [3]modelClient
 
-func (r rules) holders(s *state) (n int) {
+// Holders counts the clients that have a permit.
+func (r rules) Holders(s *state) (n int) {
 	for i := range r.clients {
 		if s[i].phase == asking && bits.OnesCount8(s[i].voted) >= r.quorum() {
 			n++
@@ -71,8 +75,10 @@ func (e event) String() string {
 	return fmt.Sprintf(e.text, words...)
 }
 
-// steps calls fn with each state that can follow s, and with what happened.
-func (r rules) steps(s state, fn func(next state, what event)) {
+// Next lists each state that can follow one, and what happened.
+func (r rules) Next(dst []explore.Move[state, event], at *state) []explore.Move[state, event] {
+	s := *at
+	fn := func(next state, what event) { dst = append(dst, explore.Move[state, event]{Step: what, To: next}) }
 	for c := range r.clients {
 		switch s[c].phase {
 		case idle:
@@ -114,10 +120,11 @@ func (r rules) steps(s state, fn func(next state, what event)) {
 			}
 		}
 	}
+	return dst
 }
 
-// alike is the same for states that differ only in which client is which.
-func (s *state) alike() (k key) {
+// Key is the same for states that differ only in which client is which.
+func (rules) Key(s *state) (k key) {
 	for i, c := range s {
 		word := uint32(c.phase)<<24 | uint32(c.slot)<<16 | uint32(c.asked)<<8 | uint32(c.voted)
 		for ; i > 0 && k[i-1] > word; i-- {
@@ -131,36 +138,42 @@ func (s *state) alike() (k key) {
 // key is the clients of a state, in order.
 type key [len(state{})]uint32
 
+func (rules) Starts() []state { return []state{{}} }
+
+func (r rules) Judge(_ *state, m *explore.Move[state, event]) string {
+	if r.Holders(&m.To) > r.k {
+		return "more than k holders"
+	}
+	return ""
+}
+
+// course is what happened, in order.
+type course []event
+
+func (c course) String() string {
+	words := make([]string, len(c))
+	for i, e := range c {
+		words[i] = e.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+func (rules) Path(_ *state, moves []explore.Move[state, event]) (c course) {
+	for _, m := range moves {
+		c = append(c, m.Step)
+	}
+	return c
+}
+
 // explore visits every state, but for states that are alike. It returns how many there are, and the
 // shortest course to one with more than k holders, if there is one.
-func (r rules) explore() (states int, course []string) {
-	type from struct {
-		state state
-		what  event
+func (r rules) explore() (states int, shortest course) {
+	result, err := explore.Check(r, 0)
+	var violation *explore.ViolationError[course]
+	if errors.As(err, &violation) {
+		shortest = violation.Path
 	}
-	seen := map[key]from{{}: {}}
-	for front := []state{{}}; len(front) > 0; {
-		var next []state
-		for _, s := range front {
-			if r.holders(&s) > r.k {
-				for s != (state{}) {
-					before := seen[s.alike()]
-					course = append([]string{before.what.String()}, course...)
-					s = before.state
-				}
-				return len(seen), course
-			}
-			r.steps(s, func(n state, what event) {
-				k := n.alike()
-				if _, ok := seen[k]; !ok {
-					seen[k] = from{s, what}
-					next = append(next, n)
-				}
-			})
-		}
-		front = next
-	}
-	return len(seen), nil
+	return result.States, shortest
 }
 
 // If masters count, more than k get a majority as soon as the votes suffice for k+1 majorities. The
@@ -168,14 +181,14 @@ func (r rules) explore() (states int, course []string) {
 func TestModel_counting_letsMoreIn(t *testing.T) {
 	for _, r := range []rules{{1, 1, 2, true}, {1, 2, 3, true}, {3, 1, 2, true}, {3, 2, 3, true}, {5, 2, 3, true}} {
 		states, course := r.explore()
-		t.Logf("%d masters that count to %d: %d states; %s", r.masters, r.k, states, strings.Join(course, ", "))
+		t.Logf("%d masters that count to %d: %d states; %s", r.masters, r.k, states, course)
 		if enough := r.masters*r.k >= (r.k+1)*r.quorum(); (course != nil) != enough {
 			t.Errorf("%d masters that count to %d: enough votes for %d majorities is %v, a course to that: %q", r.masters, r.k, r.k+1, enough, course)
 		}
 	}
 	const smallest = "A begins, m0 votes for A, m1 votes for A, B begins, m0 votes for B, m2 votes for B, C begins, m1 votes for C, m2 votes for C"
-	if _, course := (rules{3, 2, 3, true}).explore(); strings.Join(course, ", ") != smallest {
-		t.Errorf("the course in docs/semaphore.md is not the one found:\n%s", strings.Join(course, ", "))
+	if _, course := (rules{3, 2, 3, true}).explore(); course.String() != smallest {
+		t.Errorf("the course in docs/semaphore.md is not the one found:\n%s", course)
 	}
 }
 
@@ -185,17 +198,14 @@ func TestModel_slots_neverMoreThanK(t *testing.T) {
 		states, course := r.explore()
 		t.Logf("%d masters, %d slots, %d clients: %d states", r.masters, r.k, r.clients, states)
 		if course != nil {
-			t.Errorf("%d masters, %d slots: %s", r.masters, r.k, strings.Join(course, ", "))
+			t.Errorf("%d masters, %d slots: %s", r.masters, r.k, course)
 		}
 	}
 }
 
 // The locks of a semaphore are those that the model has: k of them, no two the same.
 func TestNew_slots_areDistinctLocks(t *testing.T) {
-	s, err := New(open(t), "db", 12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(open(t), "db", 12)
 	names := map[string]bool{s.turn.Name(): true}
 	for _, m := range s.slots {
 		names[m.Name()] = true

@@ -36,7 +36,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -57,14 +57,8 @@ const (
 	growth = 4
 )
 
-// Functions of package redlock that are not for its users. See package hook.
-var (
-	check   = hook.Check.(func(redlock.Locker) error)
-	abandon = hook.Abandon.(func(*redlock.Lease, context.Context) error)
-	random  = hook.Rand.(func(*redlock.Client) uint64)
-	// forOrder is for the turn: two callers that both believe that they have it wait for the same slots.
-	forOrder = hook.ForOrder.(func(time.Duration) redlock.LockOption)
-)
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // Semaphore is k permits by name. Make one with [New] and share it in the process: all methods are
 // safe for concurrent use. It needs no close.
@@ -77,6 +71,7 @@ type Semaphore struct {
 	// queued is how many callers of this Semaphore are in the queue. While there are any, callers that
 	// come later join the queue at once, and do not look for a free slot.
 	queued atomic.Int64
+	err    error // what is wrong with k, the name or the options; every call returns it
 
 	mu    sync.Mutex
 	rand  *rand.Rand
@@ -96,32 +91,39 @@ type Semaphore struct {
 // processes cannot notice. That makes a change of k simple: each process has the new k when it has
 // been restarted.
 //
-// New returns a redlock.ErrConfig if client is nil, or k, the name or an option cannot work.
-func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption) (*Semaphore, error) {
+// The first call reports, as redlock.ErrConfig, that client is nil, or that k, the name or an option cannot work.
+func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption) *Semaphore {
+	s := &Semaphore{name: name}
+	s.err = s.init(client, k, opts)
+	return s
+}
+
+// init makes the locks, or returns what is wrong with them.
+func (s *Semaphore) init(client *redlock.Client, k int, opts []redlock.LockOption) error {
+	name := s.name
 	switch {
 	case k < 1:
-		return nil, fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d", redlock.ErrConfig, name, k, MaxPermits)
+		return fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d", redlock.ErrConfig, name, k, MaxPermits)
 	case k > MaxPermits:
-		return nil, fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d; divide the work among several semaphores by a hash",
+		return fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d; divide the work among several semaphores by a hash",
 			redlock.ErrConfig, name, k, MaxPermits)
 	case name == "":
-		return nil, fmt.Errorf("%w: an empty semaphore name", redlock.ErrConfig)
+		return fmt.Errorf("%w: an empty semaphore name", redlock.ErrConfig)
 	}
-	s := &Semaphore{name: name}
 	for i := range k {
 		s.slots = append(s.slots, client.Mutex(fmt.Sprintf("%s%d", s.prefix(), i+1), opts...))
 	}
-	if err := check(s.slots[k-1]); err != nil { // the longest name
-		return nil, fmt.Errorf("semaphore %q: %w", name, err)
+	if err := inside.Check(s.slots[k-1]); err != nil { // the longest name
+		return fmt.Errorf("semaphore %q: %w", name, err)
 	}
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
-	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), forOrder(turnLook))
+	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), inside.ForOrder(turnLook))
 	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
-	if check(s.turn) != nil { // the maximum TTL is below turnTTL
+	if inside.Check(s.turn) != nil { // the maximum TTL is below turnTTL
 		s.turn = client.Mutex(name+":turn", kept...)
 	}
-	s.rand = rand.New(rand.NewPCG(random(client), 0))
-	return s, nil
+	s.rand = rand.New(rand.NewPCG(inside.Rand(client), 0))
+	return nil
 }
 
 // prefix begins the names of the slots' locks.
@@ -151,8 +153,10 @@ var (
 
 func (s *Semaphore) check(ctx context.Context) error {
 	switch {
-	case s == nil || len(s.slots) == 0:
+	case s == nil || s.err == nil && len(s.slots) == 0:
 		return errZero
+	case s.err != nil:
+		return s.err
 	case ctx == nil:
 		return errNilContext
 	}
@@ -335,7 +339,7 @@ func (s *Semaphore) await(ctx context.Context) (*Permit, error) {
 
 // giveBack unlocks a slot that was taken in vain. It does not stay taken for a minimum hold.
 func (s *Semaphore) giveBack(ctx context.Context, r result) {
-	if abandon(r.lease, context.WithoutCancel(ctx)) == nil {
+	if inside.Abandon(r.lease, context.WithoutCancel(ctx)) == nil {
 		s.wasFreed(r.slot)
 	}
 }
@@ -376,15 +380,17 @@ func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) 
 	return p.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait: if there is no free permit, fn does not run, and TryDo returns
-// TryAcquire's error, for instance redlock.ErrHeld.
-func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+// TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that no permit is free is no error.
+func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
 	if fn == nil {
-		return errNilFunc
+		return false, errNilFunc
 	}
 	p, err := s.TryAcquire(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return p.do(ctx, fn)
+	return true, p.do(ctx, fn)
 }

@@ -368,11 +368,11 @@ func twoLists(w *world) error {
 		return err
 	}
 	b, err := w.client("b", w.masters[2:])
-	if errors.Is(err, redlock.ErrConfig) {
+	if errors.Is(err, redlock.ErrRefused) {
 		a.use(a.try(context.Background()))
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("want %w for another list of masters: %w", redlock.ErrConfig, err)
+		return fmt.Errorf("want %w for another list of masters: %w", redlock.ErrRefused, err)
 	}
 	time.Sleep(ttl + ttl/5) // m3 and m4 vote
 	lease := a.try(context.Background())

@@ -104,8 +104,7 @@ func eachKind(t *testing.T, urls []string) {
 		must(t, first.Unlock(ctx))
 		must(t, <-second)
 	}
-	permits, err := semaphore.New(clients[0], "permits", 2)
-	must(t, err)
+	permits := semaphore.New(clients[0], "permits", 2)
 	permit, err := permits.Acquire(ctx)
 	must(t, err)
 	must(t, permit.Release(ctx))

@@ -163,7 +163,7 @@ func (r *runner) why(err error) error {
 		}
 		r.more("%s", text.OneLine(err))
 		return &exitError{exitHeld, what}
-	case errors.Is(err, redlock.ErrConfig):
+	case misused(err):
 		return usageError{err}
 	case errors.Is(err, redlock.ErrLost):
 		return &exitError{exitLost, err.Error()}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logline has the lines that a client logs: the level of each, its message, what its attributes say, and what helps. The table
-// of docs/observe.md is written from it.
+// Package logline has the lines that a client logs: the level of each, its message, what its attributes say, and what helps; and the
+// Observer that logs them. The table of docs/observe.md is written from it.
 package logline
 
 import (

@@ -4,12 +4,16 @@ package masters
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
@@ -21,12 +25,42 @@ type Settings struct {
 	Drift       clock.Drift
 	NodeTimeout time.Duration
 	Node        node.Config
+	MaxTTL      time.Duration
+	Fixed       bool // the list is never changed
 	NoRecovery  bool // the masters have no records
 	Rand        func() uint64
 	// CheckCount says whether n masters make a quorum worth having.
 	CheckCount func(n int) error
-	// Terms are the terms of a list of these nodes; nil with NoRecovery.
-	Terms func(nodes []node.Node) (*membership.Terms, error)
+}
+
+// Terms are what clients must agree on to exclude each other: the sorted names of the masters, the maximum
+// TTL and the drift. Two clients with different lists could each have a majority of their own
+// list (docs/safety.md A24), so every script compares the epoch. With NoRecovery there are names alone.
+func (s *Settings) Terms(nodes []node.Node) (names []string, terms *membership.Terms, err error) {
+	names = make([]string, len(nodes))
+	for i, n := range nodes {
+		if n == nil {
+			return nil, nil, fmt.Errorf("%w: node %d of %d is nil", errs.ErrConfig, i+1, len(nodes))
+		}
+		names[i] = n.Name()
+	}
+	slices.Sort(names)
+	for i := range names[1:] {
+		if names[i] == names[i+1] {
+			return nil, nil, fmt.Errorf("%w: master %s is named twice (two that only are called alike are told apart by ?name= in their URLs)", errs.ErrConfig, names[i])
+		}
+	}
+	if s.NoRecovery {
+		return names, nil, nil
+	}
+	terms, err = membership.NewTerms(names, s.MaxTTL, s.Drift.Factor, s.Drift.Constant, s.Fixed)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errs.ErrConfig, err)
+	}
+	if mutants.NoEpoch {
+		terms.ID = 1
+	}
+	return names, terms, nil
 }
 
 const (

@@ -43,7 +43,7 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 			at := &v.Masters[i]
 			at.Answered, at.Sent, at.Received, at.Incarnation, at.Record = true, now, now, "d1", r
 		}
-		m := machine{v: v}
+		m := machine{v: v, rules: &shipped}
 		if w := m.wait(); w != old.Wait() {
 			t.Errorf("round %d: the wait is %v, want %v: %v", round, w, old.Wait(), record)
 		}

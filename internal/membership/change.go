@@ -64,7 +64,7 @@ func (m *machine) change() Action {
 	switch {
 	case v.Terms.ID == v.Target.ID:
 		return refuse(NothingToChange, -1)
-	case (v.Terms.Fixed || v.Target.Fixed) && m.keeps(GuardFixed):
+	case m.rules.fixed(v.Terms, v.Target):
 		return refuse(FixedList, -1)
 	}
 	s := m.survey()
@@ -82,9 +82,9 @@ func (m *machine) change() Action {
 	switch {
 	case s.votes+s.retired < q:
 		return refuse(NoQuorum, max(s.silent, s.missing))
-	case s.high.Target != (Epoch{}) && s.high.Target.ID != v.Target.ID && m.keeps(GuardAdopt):
+	case m.rules.otherChange(s.high, v.Target):
 		return refuse(OtherChange, -1)
-	case s.votes >= q || !m.keeps(GuardAdopt):
+	case m.rules.free(s.votes, q):
 		// A quorum that has not accepted a plan is free to promise any.
 		begin, a := m.prepare(s.from)
 		if a != nil {
@@ -130,10 +130,8 @@ func (m *machine) promise(e Epoch, in Intent) *Action {
 // Invariant: a master is retired for a ballot only after a quorum has promised that ballot. Of that quorum either no
 // master was retired for a smaller ballot, or the plan is that of the largest of those smaller ballots.
 func (m *machine) retire(e Epoch, in Intent) Action {
-	if m.keeps(GuardPromise) {
-		if a := m.promise(e, in); a != nil {
-			return *a
-		}
+	if a := m.rules.promise(m, e, in); a != nil {
+		return *a
 	}
 	a := m.each(func(i int, at *Master) *Action {
 		if !at.acceptor(e) || at.Record.State.Ballot == in.Ballot {
@@ -141,9 +139,7 @@ func (m *machine) retire(e Epoch, in Intent) Action {
 		}
 		a := m.set(i, Retired, e)
 		a.To.State.Ballot, a.To.Intent, a.Plan = in.Ballot, in, &in.Plan
-		if !m.keeps(GuardRetiredNonce) {
-			a.To.State.Nonce = in.Ballot.Nonce
-		}
+		a.To.State.Nonce = m.rules.retiredNonce(a.To.State.Nonce, in.Ballot.Nonce)
 		return a
 	})
 	if a != nil {
@@ -157,7 +153,7 @@ func (m *machine) left() time.Duration {
 	var left []time.Duration
 	for i := range m.v.Masters {
 		if at := &m.v.Masters[i]; at.Old && at.state().Phase == Retired {
-			left = append(left, m.wait()-m.stood(i))
+			left = append(left, m.rules.wait(m)-m.stood(i))
 		}
 	}
 	slices.Sort(left)
@@ -170,19 +166,14 @@ func (m *machine) over(e Epoch) *Plan {
 	v := m.v
 	for i := range v.Masters {
 		at := &v.Masters[i]
-		ballot, waited := at.state().Ballot, 0
-		if !m.keeps(GuardLookAgain) {
-			ballot = v.Memory.Sights[i].State.Ballot
-		}
+		state, _ := m.rules.retired(m, i)
+		ballot, waited := state.Ballot, 0
 		if !at.Old || ballot == (Ballot{}) || at.Record.Plan.Ballot != ballot {
 			continue
 		}
 		for j := range v.Masters {
-			rs, stood := v.Masters[j].state(), m.stood(j)
-			if !m.keeps(GuardLookAgain) {
-				rs, stood = v.Memory.Sights[j].State, v.Now-v.Memory.Sights[j].First
-			}
-			if rs.Phase == Retired && rs.Epoch == e && rs.Ballot == ballot && (stood >= m.wait() || !m.keeps(GuardWaitRetired)) {
+			rs, stood := m.rules.retired(m, j)
+			if rs.Phase == Retired && rs.Epoch == e && rs.Ballot == ballot && m.rules.epochOver(stood, m.rules.wait(m)) {
 				waited++
 			}
 		}
@@ -222,11 +213,7 @@ func (m *machine) proceed(p Plan) Action {
 		return at.Old && rs.Phase == Retired && rs.Epoch == p.From
 	}
 	a := m.each(func(i int, at *Master) *Action {
-		rs, k := at.state(), m.position(i, true)
-		whole := at.acceptor(p.From)
-		listed := rs.Phase == Quarantined && rs.Epoch == e && (k < len(p.Begin) && rs.Nonce == p.Begin[k] || !m.keeps(GuardListed))
-		lost := at.Answered && rs.Phase == None && !m.keeps(GuardFromNonce)
-		if !at.New || !whole && !listed && !lost {
+		if !at.New || !m.rules.begins(m, &p, i) {
 			return nil
 		}
 		a := m.set(i, Voting, e)
@@ -249,47 +236,54 @@ func (m *machine) proceed(p Plan) Action {
 func (m *machine) able(p Plan) int {
 	n := 0
 	for i := range m.v.Masters {
-		at := &m.v.Masters[i]
-		rs, k := at.state(), m.position(i, true)
-		if at.New && (at.acceptor(p.From) || rs.Phase == Quarantined && rs.Epoch == p.Target && k < len(p.Begin) && rs.Nonce == p.Begin[k]) {
+		if m.v.Masters[i].New && m.begins(&p, i) {
 			n++
 		}
 	}
 	return n
 }
 
+// begins: master i of the target can vote in it at once when the epoch before is over. It lost nothing, or the plan lists its nonce.
+func (m *machine) begins(p *Plan, i int) bool {
+	at := &m.v.Masters[i]
+	rs, k := at.state(), m.position(i, true)
+	return at.acceptor(p.From) || rs.Phase == Quarantined && rs.Epoch == p.Target && k < len(p.Begin) && rs.Nonce == p.Begin[k]
+}
+
 // prepare quarantines the masters that only the target has, and returns their nonces when all masters of the target
 // are ready.
 func (m *machine) prepare(from Epoch) ([]Nonce, *Action) {
-	e := Epoch{from.Number + 1, m.v.Target.ID}
-	begin := make([]Nonce, len(m.v.Target.Masters))
+	p := &Plan{From: from, Target: Epoch{from.Number + 1, m.v.Target.ID}, Begin: make([]Nonce, len(m.v.Target.Masters))}
 	a := m.each(func(i int, at *Master) *Action {
-		rs, r := at.state(), at.Record.State
 		if !at.New {
 			return nil
 		}
-		fail := refuse(NotReady, i)
-		switch {
-		case !at.Answered || at.Old && !at.acceptor(from):
-			if m.keeps(GuardAllReady) {
-				return &fail
-			}
-		case at.Old:
-		case rs.Phase == Quarantined && rs.Epoch == e:
-			begin[m.position(i, true)] = rs.Nonce
-		case rs.Phase == Voting && rs.Epoch.ID != e.ID || r.Epoch.Number > e.Number || r.Epoch == e && rs.Phase != None:
-			fail.Why.Code = Foreign
-			return &fail
-		case !m.keeps(GuardAllReady) && m.able(Plan{From: from, Target: e, Begin: begin}) >= m.v.Target.Quorum():
-		default:
-			// A retired or voting master here is of an epoch before from, which is over, or of nobody's.
-			a := m.set(i, Quarantined, e)
-			a.Plan = &Plan{}
-			return a
-		}
-		return nil
+		return m.rules.prepare(m, p, i)
 	})
-	return begin, a
+	return p.Begin, a
+}
+
+// prepareOne prepares master i of the target, or adds the nonce of one that is ready to the plan.
+func (m *machine) prepareOne(p *Plan, i int) *Action {
+	at := &m.v.Masters[i]
+	rs, r := at.state(), at.Record.State
+	fail := refuse(NotReady, i)
+	switch {
+	case !at.Answered || at.Old && !at.acceptor(p.From):
+		return &fail
+	case at.Old:
+		return nil
+	case rs.Phase == Quarantined && rs.Epoch == p.Target:
+		p.Begin[m.position(i, true)] = rs.Nonce
+		return nil
+	case rs.Phase == Voting && rs.Epoch.ID != p.Target.ID || r.Epoch.Number > p.Target.Number || r.Epoch == p.Target && rs.Phase != None:
+		fail.Why.Code = Foreign
+		return &fail
+	}
+	// A retired or voting master here is of an epoch before p.From, which is over, or of nobody's.
+	a := m.set(i, Quarantined, p.Target)
+	a.Plan = &Plan{}
+	return a
 }
 
 // cancel gives up a change for which no quorum was retired yet.
@@ -301,9 +295,9 @@ func (m *machine) cancel() Action {
 		return Action{Kind: Done}
 	case v.Memory.Left != (Epoch{}):
 		return refuse(Moved, -1)
-	case s.votes < q && s.retired == 0 && m.keeps(GuardCancelQuorum):
+	case m.rules.tooLate(s.votes, q) && s.retired == 0:
 		return refuse(NoQuorum, max(s.silent, s.missing)) // nobody was seen to be retired: they must be recovered first
-	case s.votes < q && m.keeps(GuardCancelQuorum):
+	case m.rules.tooLate(s.votes, q):
 		return refuse(TooLate, max(s.silent, s.missing))
 	case s.tie || in.Target != (Epoch{}) || in.Ballot.Round < s.round:
 		in = m.intend(Plan{From: s.from}, s.round)

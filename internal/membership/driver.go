@@ -10,13 +10,11 @@ func States(v *View) string { return v.states() }
 // LeftFor is the list that took the place of v.Terms, when v.Memory says that one did.
 func LeftFor(v *View) string { return v.leftFor() }
 
-// Word says in a word or two what state master i is in, for tables.
+// Word names why master i, which answered, does not vote, in words that never change. It is "votes" if the master votes.
 func Word(v *View, i int) string {
 	at := &v.Masters[i]
 	rs := at.state()
 	switch {
-	case !at.Answered:
-		return "silent"
 	case rs.Phase == None && at.Record.State.Phase == None:
 		return "no record"
 	case rs.Phase == None:
@@ -38,7 +36,7 @@ func Left(v *View, i int) (left time.Duration, timed bool) {
 	if rs.Phase != Quarantined || rs.Epoch.ID != v.Terms.ID || i >= len(v.Memory.Sights) {
 		return 0, false
 	}
-	m := machine{v: v}
+	m := machine{v: v, rules: &shipped}
 	stood := m.stood(i)
 	if v.Goal != Init && !m.stamped(i) && (stood <= 0 || !rs.Whole && !m.vouched(i)) {
 		return 0, false

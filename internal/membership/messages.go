@@ -93,7 +93,7 @@ func says(v *View, a Action) say {
 	init := v.Goal == Init
 	switch a.Why.Code {
 	case Recovering:
-		if m := (machine{v: v}); init && v.NeverLocked && !m.unused() {
+		if m := (machine{v: v, rules: &shipped}); init && v.NeverLocked && !m.unused() {
 			return sayContradicted
 		}
 		if v.ReadOnly {

@@ -4,52 +4,20 @@ package membership
 
 import "time"
 
-// Guard is one rule that keeps the machine safe. Tests take guards out, to show what each one prevents.
-type Guard uint32
-
-const (
-	GuardSight           Guard = 1 << iota // 1: nobody claims or finishes for an epoch that nobody saw whole
-	GuardSightAtFinish                     // 2: sight is checked against the nonce, at the finish
-	GuardLookAgain                         // 3: after the wait, the same record states still stand
-	GuardRetiredNonce                      // 4: a retired state has a fresh nonce
-	GuardWaitRetired                       // 5: W passes before a new epoch begins
-	GuardWaitQuarantined                   // 5: W passes before a quarantined master votes
-	GuardLearnAfterWait                    // 5: counters are learned after the wait
-	GuardFromNonce                         // 6: a master begins to vote from a state that tells it from a lost one
-	GuardListed                            // 7: a new master begins at once only with a nonce of the plan
-	GuardPromise                           // 8: a quorum promises before anyone is retired
-	GuardAdopt                             // 8: a plan for which someone in the quorum was retired is adopted
-	GuardAllReady                          // 9: all new masters are ready before anyone is retired
-	GuardBringOver                         // 11: a master that kept its data is brought over
-	GuardLearnIntent                       // a master that finishes learns the largest intent
-	GuardLearnQuorum                       // counters are learned from a quorum that has all of them
-	GuardKnownLost                         // counters leap only when no quorum can have kept them
-	GuardCancelQuorum                      // a change is cancelled only by a quorum that is not retired
-	GuardEpochDrift                        // W is the epoch's, not the timing client's
-	GuardNotDurable                        // a master that restarted has lost its record, whatever is on its disk
-	GuardFixed                             // a fixed list is never changed
-	GuardAbandon                           // init takes retired masters back where a minority votes
-	GuardAbandonNumber                     // init does not go on with the number of an epoch that is given up
-	GuardStampStands                       // a stamp is of clocks that were read when the record state stood
-	GuardStampVouched                      // only a process that vouches for a record state stamps it
-	GuardStampQuorum                       // a quorum of clocks says how long a record state has stood
-	GuardUnused                            // the word that nothing was ever locked is not believed against the records
-)
-
 // machine is one decision.
 type machine struct {
 	v     *View
-	off   Guard
+	rules *Rules
 	blind bool // serve: this client knows the epoch from stamps only
 	voted bool // Init: a master votes already
 }
 
 // Next says what to do. It is a pure function of v, whose Memory has observed v.
-func Next(v *View) Action { return NextWithout(v, 0) }
+func Next(v *View) Action { return shipped.Next(v) }
 
-// NextWithout is Next with some guards taken out, for tests and mutants.
-func NextWithout(v *View, off Guard) Action {
-	m := machine{v: v, off: off}
+// Next is [Next] by these rules.
+func (r *Rules) Next(v *View) Action {
+	m := machine{v: v, rules: r}
 	if v.Memory.at != v.Now || v.Nonce == 0 {
 		return Action{Kind: Look}
 	}
@@ -64,14 +32,12 @@ func NextWithout(v *View, off Guard) Action {
 	return m.serve()
 }
 
-func (m *machine) keeps(g Guard) bool { return m.off&g == 0 }
-
 // epoch is the client's epoch. For a fixed list no client has to vouch, so the number is the highest one in any record of
 // the list. A client that has seen no quorum vote goes on with what others vouched for: it lets those masters vote that
 // are stamped, and does nothing else.
 func (m *machine) epoch() Epoch {
 	e := Epoch{m.v.Memory.Number, m.v.Terms.ID}
-	if !m.v.Terms.Fixed && m.keeps(GuardSight) {
+	if m.rules.needsSight(m.v.Terms) {
 		if e.Number == 0 && m.v.Memory.Left == (Epoch{}) {
 			m.blind = true
 			for i := range m.v.Masters {
@@ -130,9 +96,7 @@ func (m *machine) votes(e Epoch, target bool) int {
 func (m *machine) wait() time.Duration {
 	v, w := m.v, m.v.Terms.Wait()
 	switch {
-	case !m.keeps(GuardEpochDrift):
-		return v.Terms.MaxTTL
-	case v.Goal == Init && v.NeverLocked && !m.voted && (m.unused() || !m.keeps(GuardUnused)):
+	case v.Goal == Init && v.NeverLocked && !m.voted && m.rules.unused(m):
 		return 0
 	case v.Goal == Init:
 		if t := v.longest(); t != nil { // of a list that is abandoned

@@ -54,14 +54,14 @@ func (m *machine) begin() Action {
 	}
 	if !m.voted {
 		// The number of an epoch with retired masters is not used again: those masters would be taken for ones of e.
-		if e.Number = seen.quarantined; seen.quarantined == 0 || seen.quarantined <= seen.retired && m.keeps(GuardAbandonNumber) {
+		if e.Number = seen.quarantined; e.Number == 0 || m.rules.used(seen) {
 			e.Number = max(seen.highest+1, v.Wall.Unix())
 		}
 	}
 	all := Plan{Ballot: Ballot{1, v.Nonce}, From: e, Target: e, Begin: make([]Nonce, len(v.Masters))}
 	ready := 0
 	for i := range v.Masters {
-		if rs := v.Masters[i].state(); rs.Epoch == e && rs.Phase == Quarantined && m.stood(i) >= m.wait() {
+		if rs := v.Masters[i].state(); rs.Epoch == e && rs.Phase == Quarantined && m.stood(i) >= m.rules.wait(m) {
 			all.Begin[i] = rs.Nonce
 			ready++
 		}
@@ -125,10 +125,10 @@ func (m *machine) advance(e Epoch, i int, at *Master) *Action {
 		return a
 	case rs.Phase == Voting && rs.Epoch == e:
 	case rs.Phase == Retired && rs.Epoch == e:
-		if a := m.restore(e, i, at); a != nil || m.v.Goal != Init || !m.v.Abandon || !m.keeps(GuardAbandon) {
+		if a := m.restore(e, i, at); a != nil || !m.rules.takesBack(m.v) {
 			return a
 		}
-		return m.claim(e, i, at) // a minority of e votes still
+		return m.rules.claim(m, e, i, at) // a minority of e votes still
 	case rs.Phase == Quarantined && rs.Epoch == e:
 		if m.listed(e, i, rs.Nonce) {
 			return m.advanceRecord(e, i)
@@ -138,16 +138,13 @@ func (m *machine) advance(e Epoch, i int, at *Master) *Action {
 		}
 		return m.stamp(i, at)
 	case rs.Phase == Retired && m.v.Goal == Init && m.v.Abandon:
-		return m.claim(e, i, at)
+		return m.rules.claim(m, e, i, at)
 	case rs.Phase == Voting || rs.Phase == Retired:
 		if m.before(e, rs.Epoch) {
-			if !m.keeps(GuardBringOver) {
-				return m.set(i, Quarantined, e)
-			}
-			return m.advanceRecord(e, i)
+			return m.rules.bringOver(m, e, i)
 		}
 	default:
-		return m.claim(e, i, at)
+		return m.rules.claim(m, e, i, at)
 	}
 	return nil
 }
@@ -157,28 +154,14 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 	rs := at.Record.State
 	seen := m.v.Memory.Whole != Never && m.v.Now-m.v.Memory.Whole < m.v.Terms.MaxTTL
 	word := m.v.Goal == Init || m.v.Terms.Fixed && (rs.Phase == None || rs.Epoch.ID == e.ID)
-	switch {
-	case !m.keeps(GuardNotDurable) && at.state().Phase == None && rs.Phase == Voting && rs.Epoch == e:
-		return m.set(i, Voting, e)
-	case !m.keeps(GuardFromNonce) && m.v.Goal == Init && m.v.NeverLocked:
-		return m.set(i, Voting, e)
-	case !seen && !word && m.keeps(GuardSight):
+	if !m.rules.mayClaim(seen, word) {
 		return nil
 	}
 	a := m.set(i, Quarantined, e)
 	a.Plan = &Plan{}
-	if !m.keeps(GuardStampStands) {
-		a.Stamp = m.times(a.To.State.Nonce)
-	}
 	a.Unused = m.v.Goal == Init && m.v.NeverLocked && m.unused()
 	if rs.Epoch == e { // what is left of a promise is kept
 		a.To.Intent = at.Record.Intent
-	}
-	if !m.keeps(GuardLearnAfterWait) {
-		if l := m.learn(Never, m.intact(e)); l != nil {
-			return l
-		}
-		a.Counters = RaiseCounters
 	}
 	return a
 }
@@ -191,7 +174,7 @@ func (m *machine) claim(e Epoch, i int, at *Master) *Action {
 // state that was vouched for before would stand in place of one of those retired.
 func (m *machine) vouched(i int) bool {
 	v := m.v
-	if v.Goal == Init || v.Terms.Fixed || !m.keeps(GuardSight) || !m.keeps(GuardSightAtFinish) {
+	if v.Goal == Init || !m.rules.finishNeedsSight(v.Terms) {
 		return true
 	}
 	return m.stamped(i) || v.Memory.Whole != Never && v.Memory.Whole > v.Memory.Sights[i].First-v.Terms.MaxTTL
@@ -211,8 +194,7 @@ func (m *machine) ready(e Epoch, i int) bool {
 	if rs.Epoch != e || rs.Phase != Quarantined {
 		return rs.Epoch == e && rs.Phase == Voting
 	}
-	waited := m.stood(i) >= m.wait() || !m.keeps(GuardWaitQuarantined)
-	return waited && (rs.Whole || m.vouched(i))
+	return m.rules.waited(m.stood(i), m.rules.wait(m)) && (rs.Whole || m.vouched(i))
 }
 
 // finish lets a quarantined master vote that has waited, with counters and an intent that are not too small.
@@ -221,7 +203,7 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 		return nil
 	}
 	a := m.set(i, Voting, e)
-	if at.state().Whole || !m.keeps(GuardLearnAfterWait) {
+	if m.rules.keptCounters(at.state()) {
 		a.To.Intent = at.Record.Intent
 		return a
 	}
@@ -240,19 +222,15 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 	}
 	q := m.v.Terms.Quorum()
 	a.Counters = RaiseCounters
-	if known < q && (m.keeps(GuardLearnQuorum) || known == 0) {
+	if m.rules.tooFewKnow(known, q) {
 		// Fewer than a quorum of the masters that answered have kept their counters. If the silent ones cannot complete
 		// a quorum either, the counters are taken from the clock.
-		if known+silent >= q && m.keeps(GuardKnownLost) || ready < q {
+		if m.rules.mayComplete(known, silent, q) || ready < q {
 			return nil
 		}
 		a.Counters, pick = RaiseCountersToFloor, func(_ int, o *Master) bool { return o.Old }
 	}
-	after := m.v.Memory.Sights[i].Since + m.wait()
-	if !m.keeps(GuardWaitQuarantined) {
-		after = Never
-	}
-	if l := m.learn(after, pick); l != nil {
+	if l := m.learn(m.rules.learnedSince(m.v.Memory.Sights[i].Since, m.rules.wait(m)), pick); l != nil {
 		return l
 	}
 	a.To.Intent = at.Record.Intent
@@ -261,7 +239,7 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 		if !o.Answered || !pick(j, o) || o.Record.State.Epoch != e {
 			continue
 		}
-		if o.Record.Intent.Ballot.Round > a.To.Intent.Ballot.Round && m.keeps(GuardLearnIntent) {
+		if m.rules.largerIntent(o.Record.Intent, a.To.Intent) {
 			a.To.Intent = o.Record.Intent
 		}
 		if o.Record.Plan.Target == e {
@@ -335,7 +313,7 @@ func (m *machine) cancelled(e Epoch, in Intent) bool {
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
 		rs := at.state()
-		if at.Old && rs.Epoch == e && at.Record.Intent.Ballot == in.Ballot && (rs.Phase == Voting || rs.Phase == Retired && !m.keeps(GuardCancelQuorum)) {
+		if at.Old && rs.Epoch == e && at.Record.Intent.Ballot == in.Ballot && m.rules.standsFor(rs.Phase) {
 			n++
 		}
 	}
@@ -357,12 +335,12 @@ func (m *machine) report(e Epoch) Action {
 		case !at.Answered:
 			silent = i
 		case rs.Phase == Quarantined && rs.Epoch == e && (rs.Whole || m.vouched(i)):
-			if left := m.wait() - m.stood(i); left > 0 && (soonest == 0 || left < soonest) {
+			if left := m.rules.wait(m) - m.stood(i); left > 0 && (soonest == 0 || left < soonest) {
 				soonest = left
 			}
-		case rs.Phase == Quarantined && rs.Epoch.ID == v.Terms.ID && m.stood(i) < m.wait()+slowest:
+		case rs.Phase == Quarantined && rs.Epoch.ID == v.Terms.ID && m.stood(i) < m.rules.wait(m)+slowest:
 			// This client may not vouch for the master. The client that claimed it may.
-			others = max(others, m.wait()+slowest-m.stood(i))
+			others = max(others, m.rules.wait(m)+slowest-m.stood(i))
 			vouched = vouched || m.stamped(i)
 		case rs.Phase == Retired && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number:
 			retired = i

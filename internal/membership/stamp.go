@@ -58,8 +58,8 @@ func ParseStamp(s string) (Stamp, error) {
 // standing is how long the record state of master i has stood at least, as its stamp and the clocks of the masters say.
 // With fewer than a quorum of clocks that were read both times it says nothing. Of those clocks it takes the one that a
 // quorum agrees with or goes beyond. So a minority of clocks may have jumped.
-func (v *View) standing(i int, off Guard) (d time.Duration, ok bool) {
-	times, old, q := v.Masters[i].Record.Stamp.Times, 0, v.Terms.Quorum()
+func (r *Rules) standing(v *View, i int) (d time.Duration, ok bool) {
+	times, old := v.Masters[i].Record.Stamp.Times, 0
 	if v.Masters[i].state().Phase != Quarantined || len(times) != len(v.Terms.Masters) {
 		return 0, false
 	}
@@ -74,20 +74,17 @@ func (v *View) standing(i int, off Guard) (d time.Duration, ok bool) {
 		}
 		old++
 	}
-	if len(passed) < q {
+	if len(passed) < v.Terms.Quorum() {
 		return 0, false
 	}
 	slices.Sort(passed)
-	if off&GuardStampQuorum != 0 {
-		q = 1
-	}
-	return max(passed[len(passed)-q], 0), true
+	return max(passed[len(passed)-r.agree(v.Terms)], 0), true
 }
 
 // stamp writes down what the clocks show, so that a process that comes later can prove how long this record state stood,
 // and that somebody vouches for it.
 func (m *machine) stamp(i int, at *Master) *Action {
-	if m.v.Goal != Serve || m.stamped(i) || !at.state().Whole && !m.vouched(i) && m.keeps(GuardStampVouched) {
+	if m.v.Goal != Serve || m.stamped(i) || !m.rules.mayStamp(m, i) {
 		return nil
 	}
 	s := m.times(at.state().Nonce)

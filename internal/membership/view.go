@@ -110,10 +110,10 @@ type Sight struct {
 func NewMemory() *Memory { return &Memory{Whole: Never, at: Never} }
 
 // Observe takes in what v saw. It is called once for each View, before Next.
-func (m *Memory) Observe(v *View) { m.ObserveWithout(v, 0) }
+func (m *Memory) Observe(v *View) { shipped.Observe(m, v) }
 
-// ObserveWithout is Observe with some guards taken out. Only tests call it.
-func (m *Memory) ObserveWithout(v *View, off Guard) {
+// Observe is [Memory.Observe] by these rules.
+func (r *Rules) Observe(m *Memory, v *View) {
 	m.at = v.Now
 	if len(m.Sights) != len(v.Masters) {
 		m.Sights = make([]Sight, len(v.Masters))
@@ -126,16 +126,16 @@ func (m *Memory) ObserveWithout(v *View, off Guard) {
 		state := at.state()
 		switch {
 		case state.Nonce == 0 || !timed(v, state):
-			if off&GuardLookAgain == 0 || s.State.Phase != Retired {
+			if r.ended(s) {
 				*s = Sight{}
 			}
 		case s.State == state:
 			s.Last = max(s.Last, at.Sent)
-		case off&GuardLookAgain == 0 || s.State.Phase != Retired:
+		case r.ended(s):
 			*s = Sight{State: state, First: at.Received, Last: at.Sent}
 		}
 		s.Since = s.First
-		if d, ok := v.standing(i, off); ok && s.State == state {
+		if d, ok := r.standing(v, i); ok && s.State == state {
 			s.Since = min(s.First, v.Now-d)
 		}
 	}

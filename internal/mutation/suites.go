@@ -21,18 +21,24 @@ var (
 
 // areas are the folders whose files are mutated, each with the suites that judge them, the quick ones first.
 var areas = map[string][]suite{
-	"redlock":                {simulations, locks, several},
-	"internal/lock/counting": {own, simulations, locks},
-	"internal/lock/holding":  {own, simulations, locks},
-	"internal/masters":       {simulations, locks},
-	"internal/lock/waiting":  {own, simulations, locks},
-	"internal/membership":    {own, simulations, {"./internal/model/membershipmodel"}, locks},
-	"node":                   {own, simulations, locks},
-	"node/internal/wire":     {own, simulations, {"./node"}, locks},
-	"node/internal/unacked":  {own, simulations, {"./node"}, locks},
-	"node/internal/locate":   {own, {"./node"}, locks},
-	"node/lua":               {{"./node/internal/wire", "./node/nodetest"}, model, simulations, {"./node"}, locks},
-	"node/lua/parts":         {{"./node/internal/wire", "./node/nodetest"}, model, simulations, {"./node"}, locks},
+	"redlock":                 {simulations, locks, several},
+	"internal/lock/counting":  {own, simulations, locks},
+	"internal/lock/attempt":   {simulations, locks},
+	"internal/lock/hold":      {own, simulations, locks},
+	"internal/lock/inspect":   {locks},
+	"internal/lock/cluster":   {locks},
+	"internal/lock/voucher":   {locks},
+	"internal/lock/quorum":    {own, simulations, locks},
+	"internal/masters":        {own, simulations, locks},
+	"internal/masters/driver": {{"./internal/masters"}, simulations, locks},
+	"internal/lock/waiting":   {own, simulations, locks},
+	"internal/membership":     {own, simulations, {"./internal/model/membershipmodel"}, locks},
+	"node":                    {own, simulations, locks},
+	"node/internal/wire":      {own, simulations, {"./node"}, locks},
+	"node/internal/unacked":   {own, simulations, {"./node"}, locks},
+	"node/internal/locate":    {own, {"./node"}, locks},
+	"node/lua":                {{"./node/internal/wire", "./node/nodetest"}, model, simulations, {"./node"}, locks},
+	"node/lua/parts":          {{"./node/internal/wire", "./node/nodetest"}, model, simulations, {"./node"}, locks},
 }
 
 // own stands for the tests of the package that the file is in.

@@ -22,6 +22,10 @@ type Hand struct {
 	TTL   time.Duration // of the vote
 }
 
+// Liveness is how long a client's places stay in the masters' queues without a sign of life. A vote that a release hands to a place
+// lasts as long.
+const Liveness = 3 * time.Second
+
 // Deaf is what a client appends to its stamp while no message of the master reaches it. The master
 // then waits for the client all the same, which else it would pass over (H19 in docs/handoff.md).
 const Deaf = "w"

@@ -13,6 +13,17 @@ const (
 	Read  Mode = 'r' // by any number of holders, while nobody holds the write side
 )
 
+// Name is what observers are told of a mode.
+func (m Mode) Name() string {
+	switch m {
+	case Read:
+		return "read"
+	case Write:
+		return "write"
+	}
+	return "mutex"
+}
+
 // Lock is a lock's name and mode with the keys and channels derived from them.
 // [Namespace.Lock] computes them once; nobody changes a Lock later.
 type Lock struct {

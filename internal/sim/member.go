@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -75,8 +75,8 @@ type member struct {
 	away   bool          // cut off for a whole change
 }
 
-// withRand makes a client's ids and pauses repeat. See package hook.
-var withRand = hook.WithRand.(func(func() uint64) redlock.Option)
+// withRand makes a client's ids and pauses repeat.
+var withRand = redlock.Engine(engine.Key{}).WithRand
 
 func (w *world) newMember(i int) *member {
 	rnd := w.rand(fmt.Sprintf("member %d", i))

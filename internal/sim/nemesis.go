@@ -198,7 +198,7 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		step := time.Duration(rnd.Int64N(int64(time.Minute))) - 30*time.Second
 		any.StepClock(step)
 		return fault{nemesis, fmt.Sprintf("clock of %s stepped by %v", any.Name(), step), nothing}
-	default: // N16
+	default: // suspend-client
 		m := w.members[rnd.IntN(len(w.members))]
 		jump := time.Duration(rnd.Int64N(int64(2 * w.cfg.MaxTTL)))
 		m.clock.jumped.Add(int64(jump))
@@ -215,7 +215,7 @@ func (w *world) deleteLock(rnd *rand.Rand) fault {
 	return fault{"delete-lock", fmt.Sprintf("%s deleted on masters %v", l, of), func() {}}
 }
 
-// frozenStep is the name of the fault that Config.Steps adds. Its nemesis is N13.
+// frozenStep is the name of the fault that Config.Steps adds. Its nemesis is step-clock.
 const frozenStep = "a clock steps in a frozen master"
 
 // frozenFor is longer than clients wait for an answer: no vote that a master gives in the milliseconds before its clock steps is counted
@@ -241,7 +241,7 @@ func (w *world) frozenStep(rnd *rand.Rand) fault {
 	}}
 }
 
-// badMessages is the name of the fault that Config.Messages adds. Its nemesis is N10.
+// badMessages is the name of the fault that Config.Messages adds. Its nemesis is reorder.
 const badMessages = "messages are late or lost"
 
 // lateMost is how late a message is at most. A waiter that is next asks again by then, and what it was handed before does not count.

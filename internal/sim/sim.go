@@ -30,8 +30,8 @@ func Tended() []string {
 	return []string{"kill-minority", "kill-majority", "wipe-minority", "freeze-masters", "freeze-client", "kill-client", "partition", "reorder", "cut-replies", "slow-replies", "flush-data", "fail-over"}
 }
 
-// Wild is Tended and wrong clocks, under which only tokens are promised: masters' clocks step by up to half a minute (N13), a minority of
-// them runs at half to double speed (N15), and clients' hosts suspend (N16).
+// Wild is Tended and wrong clocks, under which only tokens are promised: masters' clocks step by up to half a minute, a minority of
+// them runs at half to double speed, and clients' hosts suspend.
 func Wild() []string { return append(Tended(), "step-clock", "skew-clocks", "suspend-client") }
 
 // Config is what is run. The zero value of a field means its default.

@@ -12,7 +12,7 @@ package admin
 import (
 	"fmt"
 
-	"github.com/redlock-go/redlock/internal/hook"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -21,5 +21,5 @@ var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", re
 
 // settings are those of the options.
 func settings(opts []redlock.Option) (masters.Settings, error) {
-	return hook.Settings.(func([]redlock.Option) (masters.Settings, error))(opts)
+	return redlock.Engine(engine.Key{}).Settings(opts)
 }

@@ -13,9 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -150,7 +149,7 @@ func Cancel(ctx context.Context, list List) error {
 // operation is one call of an operator's function, such as Init. It has the masters of one or
 // two lists.
 type operation struct {
-	cfg    masters.Config
+	cfg    driver.Config
 	owned  []node.Node // the nodes that close closes
 	runs   masters.Runs
 	writes refusals
@@ -197,7 +196,7 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 		}
 	}
 	host, _ := os.Hostname()
-	op := &operation{cfg: masters.Config{Goal: goal, Namespace: string(s.Namespace), Clock: s.Clock,
+	op := &operation{cfg: driver.Config{Goal: goal, Namespace: string(s.Namespace), Clock: s.Clock,
 		Timeout: func() time.Duration { return max(s.NodeTimeout, answerTimeout) },
 		Rand:    s.Rand, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
 	if op.cfg.Terms, err = op.add(from, true); err == nil && to != nil {
@@ -239,7 +238,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 		op.owned = append(op.owned, n)
 		nodes = append(nodes, n)
 	}
-	terms, err := s.Terms(nodes)
+	_, terms, err := s.Terms(nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -277,15 +276,7 @@ func (op *operation) admit(i int, id protocol.Identity) error {
 // away. A master that does not answer is no error here: the operation finds out whether it needs that
 // master.
 func (op *operation) ready(ctx context.Context) error {
-	errs := make([]error, len(op.cfg.Nodes))
-	var g errgroup.Group
-	for i, n := range op.cfg.Nodes {
-		g.Go(func() error {
-			errs[i] = n.Ready(ctx)
-			return nil
-		})
-	}
-	_ = g.Wait()
+	errs := masters.Ready(ctx, op.cfg.Nodes)
 	for i, err := range errs {
 		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
 		if !leaves && masters.Unusable(err) && !errors.Is(err, node.ErrDenied) {
@@ -310,19 +301,14 @@ func (op *operation) close() { masters.CloseAll(op.owned) }
 // run carries out one step after the other until the goal is reached, a step is refused or ctx
 // ends.
 func (op *operation) run(ctx context.Context, progress Progress) error {
-	d := masters.New(op.cfg)
-	for {
-		out := d.Step(ctx)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+	return driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		if err := out.BadRecord(); err != nil {
-			return fmt.Errorf("%w: %w", redlock.ErrConfig, err)
+			return 0, true, fmt.Errorf("%w: %w", redlock.ErrConfig, err)
 		}
-		pause := masters.Again
+		pause = masters.Again
 		if err := out.Unwritten; err != nil {
 			if op.cfg.Goal != membership.Change { // it needs this master
-				return fmt.Errorf("%w: %w", redlock.ErrRefused, err)
+				return 0, true, fmt.Errorf("%w: %w", redlock.ErrRefused, err)
 			}
 			pause = masters.LookAgain // others may be enough
 			if progress != nil {
@@ -331,21 +317,17 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		switch a := &out.Action; a.Kind {
 		case membership.Done:
-			return nil
+			return 0, true, nil
 		case membership.Refuse:
-			return refusedError(&out)
+			return 0, true, refusedError(out)
 		case membership.Wait:
 			pause = min(a.For, progressEvery)
 			if progress != nil {
 				progress(membership.Explain(out.View, *a), a.For)
 			}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return pause, false, nil
+	})
 }
 
 // answerTimeout is the shortest time that an operation waits for the answer of a master. It is
@@ -357,7 +339,7 @@ const answerTimeout = 2 * time.Second
 const progressEvery = time.Second
 
 // refusedError returns why an operation cannot go on.
-func refusedError(out *masters.Outcome) error {
+func refusedError(out *driver.Outcome) error {
 	text := membership.Explain(out.View, out.Action)
 	for i, err := range out.Errs {
 		if err != nil && i == out.Action.Why.Master && out.View.Masters[i].Silence.Text == "" {

@@ -34,3 +34,13 @@ func FreeAfter(replies []protocol.Reply, waits []time.Duration, need int) time.D
 	slices.Sort(left)
 	return left[need-1]
 }
+
+// Until is how long a quorum of votes lasts that end at ends: the need-th latest of them. It is 0
+// if there are fewer. Votes end at different times when a master handed some of them.
+func Until(ends []time.Duration, need int) time.Duration {
+	if len(ends) < need {
+		return 0
+	}
+	slices.Sort(ends)
+	return ends[len(ends)-need]
+}

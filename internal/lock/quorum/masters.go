@@ -15,8 +15,11 @@
 package quorum
 
 import (
+	"context"
 	"sync"
+	"time"
 
+	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -26,12 +29,37 @@ type Masters struct {
 	Nodes []protocol.Node
 	Need  int    // a quorum
 	All   uint64 // the set of all nodes
+	Clock clock.Clock
+	Drift clock.Drift
+	// Timeout returns how long to wait for masters that do not answer. Trusted is when the client's clock jumped last: what began
+	// before is over.
+	Timeout, Trusted func() time.Duration
 	// Voted is told each answer to an acquire. Nil: nobody wants to know.
 	Voted func(i int, l *protocol.Lock, r *protocol.Reply)
 
 	// pool has calls that every master has answered, to be used again.
 	pool      sync.Pool
 	deadlines deadlines
+}
+
+// LeaveFor is how long the release of a holder with places in queues is sent again to a master that
+// does not answer. The queue itself lives no longer.
+const LeaveFor = time.Minute
+
+// RoundTimeout is how long a round waits for silent masters. It is what is left of the caller's
+// time, or the TTL if that is less, divided by the number of masters. It is 1 ms or more, and
+// the node timeout or less.
+func (m *Masters) RoundTimeout(ctx context.Context, ttl time.Duration) time.Duration {
+	remain := ttl
+	if deadline, ok := ctx.Deadline(); ok {
+		remain = min(remain, time.Until(deadline))
+	}
+	return max(min(remain/time.Duration(len(m.Nodes)), m.Timeout()), time.Millisecond)
+}
+
+// RestOver is when a rest that a master puts now is over for sure.
+func (m *Masters) RestOver(rest time.Duration) time.Duration {
+	return m.Clock.Elapsed() + rest + m.Drift.Of(rest)
 }
 
 // Everybody is a number of masters that Hear waits for, and that never is: all are waited for.

@@ -12,7 +12,7 @@ import (
 const (
 	// Liveness is how long a client's waiters stay in the masters' queues without a
 	// heartbeat. HeartbeatEvery is how often a client sends one.
-	Liveness, HeartbeatEvery = 3 * time.Second, time.Second
+	Liveness, HeartbeatEvery = protocol.Liveness, time.Second
 	// PauseMin and PauseMax bound the back-off after rounds that split the votes or found
 	// too few masters.
 	PauseMin, PauseMax = 2 * time.Millisecond, 100 * time.Millisecond

@@ -1,17 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package waiting decides for the callers of one process that wait for one lock: which
-// masters are to be asked now, which place in the masters' queues they have, and how long
-// they wait without being woken. It is pure: package redlock tells it what happened, and
-// keeps the line, the timers and the subscriptions.
-//
-//   - [Wakes] is a transition over a new turn, a wake, a timer and the end of a round.
-//   - [Place] is the place in the masters' queues and the pause between rounds.
-//
-// To change how a waiter is woken, change Wakes. To change the order of waiters or their
-// back-off, change Place.
-//
-// Sets of masters are bits of a uint64.
 package waiting
 
 // Wakes are what has happened since the masters were asked last. The zero value asks nobody:

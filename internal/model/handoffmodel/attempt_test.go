@@ -45,28 +45,6 @@ func TestFixToken_knownVotes(t *testing.T) {
 	}
 }
 
-func TestJoins_allAnswers(t *testing.T) {
-	for _, test := range []struct {
-		vote, token, answer int64
-		want                bool
-	}{
-		{5, 7, 7, true},   // raised to the token
-		{5, 7, 9, true},   // another lock has raised the counter further; the vote is known not to be above
-		{5, 7, 6, false},  // a reader that did not raise the counter
-		{8, 7, 9, false},  // R4
-		{0, 7, 7, true},   // nothing was told before, and the vote cannot be above
-		{0, 7, 8, false},  // it may be above
-		{7, 7, 7, true},   // it stands for the token anyway
-		{9, 7, 7, false},  // impossible, and no reason to count it
-		{0, 7, 6, false},  // impossible but for a reader
-		{-1, 7, 3, false}, // nonsense
-	} {
-		if got := Joins(test.vote, test.token, test.answer); got != test.want {
-			t.Errorf("Joins(%d, %d, %d) = %t", test.vote, test.token, test.answer, got)
-		}
-	}
-}
-
 // attempt is one under way on three masters, at 10 s.
 func attempt(seen ...Seen) *Attempt {
 	for len(seen) < 3 {

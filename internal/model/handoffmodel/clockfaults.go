@@ -7,7 +7,7 @@ import "fmt"
 // leave executes the give-back of an attempt that is over: it removes the vote or the place, whichever is there (rule
 // H4). Where clocks may jump, the op may hand the vote that it removed on to a place, but not a vote that its client
 // does not believe (rules H16 and H17).
-func (c *clockSystem) leave(dst []move[clockState], s *clockState, id, m int) []move[clockState] {
+func (c *clockSystem) leave(dst []move, s *clockState, id, m int) []move {
 	x := &s.at[id][m]
 	if s.stages[id] != over || x.flags.has(left) {
 		return dst
@@ -40,7 +40,7 @@ func (c *clockSystem) leave(dst []move[clockState], s *clockState, id, m int) []
 }
 
 // broken lists what only a world without one of the rules H3, H5 and H6 does.
-func (c *clockSystem) broken(dst []move[clockState], s *clockState, id, m int) []move[clockState] {
+func (c *clockSystem) broken(dst []move, s *clockState, id, m int) []move {
 	x := &s.at[id][m]
 	if s.stages[id] != active {
 		return dst
@@ -68,7 +68,7 @@ func (c *clockSystem) broken(dst []move[clockState], s *clockState, id, m int) [
 }
 
 // beats has master m take a sign of life of each client that may need it there.
-func (c *clockSystem) beats(dst []move[clockState], s *clockState, m int) []move[clockState] {
+func (c *clockSystem) beats(dst []move, s *clockState, m int) []move {
 	if !c.Beats {
 		return dst
 	}
@@ -102,11 +102,11 @@ func (c *clockSystem) needsLife(s *clockState, client, m int) bool {
 }
 
 // faults lists what may happen to master m.
-func (c *clockSystem) faults(dst []move[clockState], s *clockState, m int) []move[clockState] {
+func (c *clockSystem) faults(dst []move, s *clockState, m int) []move {
 	at := &s.masters[m]
 	add := func(step Step, change func(to *clockState, at *clockMaster)) {
 		step.Master = m
-		dst = append(dst, move[clockState]{step, *s})
+		dst = append(dst, move{Step: step, To: *s})
 		to := &dst[len(dst)-1].To
 		change(to, &to.masters[m])
 		c.forgetAll(to)
@@ -240,8 +240,8 @@ func (c *clockSystem) forget(s *clockState, id int) {
 	}
 }
 
-// judge says what is wrong with the state after a step.
-func (c *clockSystem) judge(from *clockState, m *move[clockState]) string {
+// Judge says what is wrong with the state after a step.
+func (c *clockSystem) Judge(from *clockState, m *move) string {
 	s := &m.To
 	for id := range c.ids() {
 		for n := range c.members(id) {

@@ -4,9 +4,9 @@ package handoffmodel
 
 import "time"
 
-// next lists every step that is possible in s. A message that is sent may be read in any later state, or never; an op
+// Next lists every step that is possible in s. A message that is sent may be read in any later state, or never; an op
 // likewise. So loss and delay need no steps of their own.
-func (c *clockSystem) next(dst []move[clockState], s *clockState) []move[clockState] {
+func (c *clockSystem) Next(dst []move, s *clockState) []move {
 	for id := range c.ids() {
 		dst = c.decide(dst, s, id)
 		if s.stages[id] == idle {
@@ -25,7 +25,7 @@ func (c *clockSystem) next(dst []move[clockState], s *clockState) []move[clockSt
 		dst = c.beats(dst, s, m)
 		dst = c.faults(dst, s, m)
 	}
-	return append(dst, move[clockState]{Step{Kind: Tick}, c.tick(*s)})
+	return append(dst, move{Step: Step{Kind: Tick}, To: c.tick(*s)})
 }
 
 func (c *clockSystem) named(id int) Attempted {
@@ -33,9 +33,9 @@ func (c *clockSystem) named(id int) Attempted {
 }
 
 // add appends the step and what change makes of s, in the smallest form.
-func (c *clockSystem) add(dst []move[clockState], s *clockState, step Step, id int, change func(to *clockState)) []move[clockState] {
+func (c *clockSystem) add(dst []move, s *clockState, step Step, id int, change func(to *clockState)) []move {
 	step.Attempt = c.named(id)
-	dst = append(dst, move[clockState]{step, *s})
+	dst = append(dst, move{Step: step, To: *s})
 	to := &dst[len(dst)-1].To
 	change(to)
 	c.forget(to, id)
@@ -43,7 +43,7 @@ func (c *clockSystem) add(dst []move[clockState], s *clockState, step Step, id i
 }
 
 // decide lists what the client does by itself: begin, and end.
-func (c *clockSystem) decide(dst []move[clockState], s *clockState, id int) []move[clockState] {
+func (c *clockSystem) decide(dst []move, s *clockState, id int) []move {
 	switch s.stages[id] {
 	case idle:
 		if id%c.Attempts == 0 || s.stages[id-1] == over {
@@ -75,7 +75,7 @@ func (c *clockSystem) free(s *clockState, id, m int) bool {
 
 // enqueue executes the attempt's enqueue: late perhaps, and once at most. It may come after the attempt is over, but
 // not after its leave (rule H14).
-func (c *clockSystem) enqueue(dst []move[clockState], s *clockState, id, m int) []move[clockState] {
+func (c *clockSystem) enqueue(dst []move, s *clockState, id, m int) []move {
 	x := &s.at[id][m]
 	if x.flags.has(arrived) || x.flags.has(left) && c.Drop != H14 || !c.state(s, id, m) {
 		return dst
@@ -118,7 +118,7 @@ func (c *clockSystem) tell(x *at, ticks int) {
 
 // give hands the vote by message to a place whose client shows signs of life. In a world where clocks jump this needs a
 // give-back in the same op: see leave.
-func (c *clockSystem) give(dst []move[clockState], s *clockState, id, m int) []move[clockState] {
+func (c *clockSystem) give(dst []move, s *clockState, id, m int) []move {
 	if c.Jumps > 0 && c.Drop != H16 || !c.handable(s, id, m) || !c.free(s, id, m) {
 		return dst
 	}
@@ -150,7 +150,7 @@ func (c *clockSystem) hand(s *clockState, id, m int) {
 }
 
 // hear has the client read what is on its way. What it has read may come again; so the answer stays.
-func (c *clockSystem) hear(dst []move[clockState], s *clockState, id, m int) []move[clockState] {
+func (c *clockSystem) hear(dst []move, s *clockState, id, m int) []move {
 	x := &s.at[id][m]
 	if s.stages[id] != active || x.told == 0 {
 		return dst
@@ -175,7 +175,7 @@ func (c *clockSystem) hear(dst []move[clockState], s *clockState, id, m int) []m
 }
 
 // claim executes a claim: it renews a vote, or gives one to a place. It may come late, but not after the leave.
-func (c *clockSystem) claim(dst []move[clockState], s *clockState, id, m int) []move[clockState] {
+func (c *clockSystem) claim(dst []move, s *clockState, id, m int) []move {
 	x := &s.at[id][m]
 	if !c.Claims || x.flags.has(left) || !c.state(s, id, m) && (c.Drop != H9Claim || x.flags.has(placed)) {
 		return dst

@@ -4,7 +4,10 @@ package handoffmodel
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
 // Bounds of a Clocks world. States are arrays of this size, so that they are comparable and cost no allocation.
@@ -152,12 +155,12 @@ func (w *Clocks) validate(most int) error {
 }
 
 // Check visits every reachable state, nearest first. It returns a *ViolationError with a shortest counter-example, nil
-// if there is none, ErrTooLarge, or an error of the world. The Result counts what was visited until then.
-func (w Clocks) Check() (Result, error) {
+// if there is none, explore.ErrTooLarge, or an error of the world. The Result counts what was visited until then.
+func (w Clocks) Check() (explore.Result, error) {
 	if err := w.validate(maxExplored); err != nil {
-		return Result{}, err
+		return explore.Result{}, err
 	}
-	return check(newClockSystem(w), w.MaxStates)
+	return explore.Check(newClockSystem(w), w.MaxStates)
 }
 
 // Walk makes one random run, the same for the same seed.
@@ -165,7 +168,10 @@ func (w Clocks) Walk(seed uint64, steps int) (Trace, error) {
 	if err := w.validate(maxMasters); err != nil {
 		return Trace{}, err
 	}
-	return walk(newClockSystem(w), seed, steps)
+	random := rand.New(rand.NewPCG(seed, 0))
+	sys := newClockSystem(w)
+	starts := sys.Starts()
+	return explore.Walk(sys, random, starts[random.IntN(len(starts))], steps, (*Step).weight)
 }
 
 // Run follows t. It returns nil, a *ViolationError, or an *ImpossibleError for the first step that this world does not
@@ -175,7 +181,7 @@ func (w Clocks) Run(t Trace) error {
 		return err
 	}
 	sys := newClockSystem(w)
-	return run(sys, sys.starts()[0], t)
+	return explore.Run(sys, sys.Starts()[0], t.Steps)
 }
 
 // clockSystem makes a Clocks world a system.
@@ -186,7 +192,7 @@ type clockSystem struct {
 
 func newClockSystem(w Clocks) *clockSystem {
 	c := &clockSystem{Clocks: w}
-	for _, order := range permutations(w.Clients) {
+	for _, order := range explore.Permutations(w.Clients) {
 		same := true
 		for i, from := range order {
 			same = same && (i < w.Readers) == (from < w.Readers) && !(w.Epochs && (i == 0) != (from == 0))
@@ -198,7 +204,7 @@ func newClockSystem(w Clocks) *clockSystem {
 	return c
 }
 
-func (c *clockSystem) starts() []clockState {
+func (c *clockSystem) Starts() []clockState {
 	var s clockState
 	if c.Epochs {
 		s.masters[1].phase, s.masters[2].phase = blank, blank
@@ -206,7 +212,13 @@ func (c *clockSystem) starts() []clockState {
 	return []clockState{s}
 }
 
-func (*clockSystem) counters(*clockState) []int64 { return nil }
+// Path is the moves alone.
+func (*clockSystem) Path(_ *clockState, moves []move) (t Trace) {
+	for i := range moves {
+		t.Steps = append(t.Steps, moves[i].Step)
+	}
+	return t
+}
 
 // holdsFor is for how many ticks more the attempt has a quorum of votes that count. It holds the lock if it is above 0:
 // nothing that could keep a client from taking it then is worth modelling.
@@ -222,7 +234,7 @@ func (c *clockSystem) holdsFor(s *clockState, id int) int {
 	return int(HoldsUntil(until[:n], n/2+1))
 }
 
-func (c *clockSystem) holding(s *clockState) int {
+func (c *clockSystem) Holders(s *clockState) int {
 	n := 0
 	for id := range c.ids() {
 		if c.holdsFor(s, id) > 0 {
@@ -239,7 +251,7 @@ type clockKey struct {
 	words          [maxExplored][2]uint64
 }
 
-func (c *clockSystem) key(s *clockState) clockKey {
+func (c *clockSystem) Key(s *clockState) clockKey {
 	var best clockKey
 	for i, order := range c.orders {
 		k := c.encode(s, order)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
@@ -168,10 +169,10 @@ func clocksRefuted(t *testing.T, of size) {
 				return
 			}
 			var again *ViolationError
-			if err := world.Run(violation.Trace); !errors.As(err, &again) || again.Reason != violation.Reason {
+			if err := world.Run(violation.Path); !errors.As(err, &again) || again.Reason != violation.Reason {
 				t.Errorf("the trace does not lead there again: %v", err)
 			}
-			trace := violation.Trace
+			trace := violation.Path
 			// The sound world leaves out signs of life that make no difference.
 			trace.Steps = slices.DeleteFunc(slices.Clone(trace.Steps), func(s Step) bool { return test.rule == H2 && s.Kind == Beat })
 			stopped(t, test.world.Run(trace))
@@ -180,7 +181,7 @@ func clocksRefuted(t *testing.T, of size) {
 }
 
 // refuted wants a counter-example with that reason after so many states.
-func refuted(t *testing.T, result Result, err error, reason string, states int) {
+func refuted(t *testing.T, result explore.Result, err error, reason string, states int) {
 	t.Helper()
 	var violation *ViolationError
 	if !errors.As(err, &violation) {
@@ -287,7 +288,7 @@ func TestClocks_badWorlds_refused(t *testing.T) {
 	if _, err := with(threeMasters, func(w *Clocks) { w.Masters = 5 }).Check(); err == nil {
 		t.Error("Check accepts five masters")
 	}
-	if result, err := with(threeMasters, func(w *Clocks) { w.MaxStates = 100 }).Check(); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("%+v, %v, want ErrTooLarge", result, err)
+	if result, err := with(threeMasters, func(w *Clocks) { w.MaxStates = 100 }).Check(); !errors.Is(err, explore.ErrTooLarge) {
+		t.Errorf("%+v, %v, want explore.ErrTooLarge", result, err)
 	}
 }

@@ -137,7 +137,7 @@ type follower struct {
 func newFollower(t *testing.T, seed uint64, m exact) *follower {
 	w := Clocks{Masters: 1, Clients: 3, Attempts: 2, TTL: 3, Short: 2, Life: 2, Beats: true, Claims: true}
 	f := &follower{t: t, random: rand.New(rand.NewPCG(seed, 3)), sys: newClockSystem(w), now: 100 * tickOf, m: m}
-	f.s = f.sys.starts()[0]
+	f.s = f.sys.Starts()[0]
 	return f
 }
 
@@ -150,12 +150,12 @@ func (f *follower) step(step Step) {
 }
 
 func (f *follower) try(step Step) bool {
-	moves := f.sys.next(nil, &f.s)
-	i := slices.IndexFunc(moves, func(m move[clockState]) bool { return m.Step == step })
+	moves := f.sys.Next(nil, &f.s)
+	i := slices.IndexFunc(moves, func(m move) bool { return m.Step == step })
 	if i < 0 {
 		return false
 	}
-	if wrong := f.sys.judge(&f.s, &moves[i]); wrong != "" {
+	if wrong := f.sys.Judge(&f.s, &moves[i]); wrong != "" {
 		f.t.Fatal(wrong)
 	}
 	f.s, f.steps = moves[i].To, append(f.steps, step)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/model/tokenmodel"
 )
 
 // The functions of this file are a client's bookkeeping: what one attempt knows, which answers and messages count, and
@@ -50,7 +51,7 @@ type Seen struct {
 	Standing Standing
 	Vote     int64         // what the first answer told; 0 if none did
 	Until    time.Duration // the vote counts before this instant
-	Joined   bool          // the master stands for the attempt's token, see Joins
+	Joined   bool          // the master stands for the attempt's token, see tokenmodel.Joins
 	Ahead    int           // of the last answer
 	Held     time.Duration // of the last answer
 	Stranger bool          // of the last answer
@@ -90,7 +91,7 @@ func (a *Attempt) Take(n int, r Answer, sent time.Duration, token int64) {
 	before := s.Vote
 	s.voted(r.Vote, sent, r.TTL, a.Drift)
 	if token != 0 && token == a.Token {
-		s.Joined = s.Joined || Joins(before, token, r.Vote)
+		s.Joined = s.Joined || tokenmodel.Joins(before, token, r.Vote)
 		return
 	}
 	a.note(s, s.Vote)
@@ -146,16 +147,4 @@ func FixToken(votes []int64, quorum int) int64 {
 		return 0
 	}
 	return token
-}
-
-// Joins reports whether a claim with the attempt's token makes a master stand for it. The claim has found the vote held
-// and raised the counter to the token; answer is the counter then. vote is what the master told before, 0 if nothing.
-//
-// A vote above the token never joins (rule R4). If nothing was told before, the vote is somewhere up to answer, so only
-// an answer equal to the token proves that it is not above.
-func Joins(vote, token, answer int64) bool {
-	if vote == 0 {
-		return answer == token
-	}
-	return vote <= token && answer >= token
 }

@@ -18,35 +18,26 @@ const (
 	Leave                 // a master executes a give-back: OK if it hands the vote on, to Next
 	GiveOne               // H5: the attempt gives one vote back, and goes on
 	Again                 // H6: the attempt leaves and queues again under its id
-	Requeue               // H6: a master executes both; H7: a claim queues the attempt again
+	Requeue               // H6: a master executes both
 	Beat                  // a master executes a sign of life
 	Tick                  // time passes
 	Restart               // the master restarts and has lost its votes
-	Rejoin                // the master's wait is over; where tokens are modelled it reads counters next, else it votes
+	Rejoin                // the master's wait is over: it votes
 	Stranger              // a Redisson client takes (OK) or releases the lock here
 	Jump                  // the master's clock jumps forward
 	Noticed               // a client notices: the master recovers
 	Retire                // the first master leaves the old epoch
 	Found                 // all masters vote in the new epoch
-
-	Fix     // the first q votes are in: the token is fixed
-	Look    // a claim without a token is answered
-	Confirm // a claim with the token is answered: OK if the master joins
-	Grant   // the attempt is granted its token
-	Raise   // another lock raises the counter that it shares
-	Vanish  // a vote disappears: a clock jumped, a key was deleted
-	Learn   // the recovering master reads the counter of To
 	kinds
 )
 
 // Step is one step with its parameters and, where a master executes something, the reply. Fields that its Kind does not
-// use are zero. Master and To count from 0.
+// use are zero. Master counts from 0.
 type Step struct {
 	Kind    Kind
 	Attempt Attempted
 	Next    Attempted
 	Master  int
-	To      int
 	Value   int64
 	OK      bool
 }
@@ -66,7 +57,7 @@ func (s Step) String() string {
 	case Enqueue:
 		return fmt.Sprintf("master %d executes the enqueue of %v and %s", master, who, pick(s.OK, "votes at once", "gives it a place"))
 	case Give:
-		return fmt.Sprintf("master %d hands its vote to %v%s; the message is on its way", master, who, counted(", vote ", s.Value))
+		return fmt.Sprintf("master %d hands its vote to %v; the message is on its way", master, who)
 	case Hear:
 		return fmt.Sprintf("%v reads what master %d says and counts its vote for %d ticks", who, master, s.Value)
 	case Claim:
@@ -100,9 +91,9 @@ func (s Step) leave() string {
 	return text
 }
 
-// clients tells what is left of String: what happens to masters, and tokens.
+// clients tells what is left of String: what happens to masters.
 func (s Step) clients() string {
-	who, master := s.Attempt, s.Master+1
+	master := s.Master + 1
 	switch s.Kind {
 	case Restart:
 		return fmt.Sprintf("master %d restarts without its votes", master)
@@ -118,20 +109,6 @@ func (s Step) clients() string {
 		return fmt.Sprintf("master %d leaves the old epoch and waits", master)
 	case Found:
 		return "the new epoch begins: all masters vote in it"
-	case Fix:
-		return fmt.Sprintf("%v has counted a quorum of votes: token %d", who, s.Value)
-	case Look:
-		return fmt.Sprintf("master %d answers a claim of %v: %d", master, who, s.Value)
-	case Confirm:
-		return fmt.Sprintf("master %d executes the claim of %v with its token, answers %d and %s", master, who, s.Value, pick(s.OK, "joins", "does not join"))
-	case Grant:
-		return fmt.Sprintf("%v is GRANTED token %d", who, s.Value)
-	case Raise:
-		return fmt.Sprintf("another lock raises the counter of master %d to %d", master, s.Value)
-	case Vanish:
-		return fmt.Sprintf("the vote of %v on master %d vanishes", who, master)
-	case Learn:
-		return fmt.Sprintf("master %d reads the counter of master %d", master, s.To+1)
 	}
 	return fmt.Sprintf("step of unknown kind %d", s.Kind)
 }
@@ -143,19 +120,10 @@ func pick(ok bool, yes, no string) string {
 	return no
 }
 
-// counted is text and value, or nothing for 0.
-func counted(text string, value int64) string {
-	if value == 0 {
-		return ""
-	}
-	return fmt.Sprint(text, value)
-}
-
 // weights make a random walk meet contended holds. A uniform choice would end most attempts before they hold anything.
 var weights = [kinds]int{
 	Begin: 8, Enqueue: 16, Give: 16, Hear: 16, Claim: 4, Heartbeat: 4, Over: 2, Leave: 12, GiveOne: 1, Again: 1, Requeue: 8, Beat: 4,
 	Tick: 4, Restart: 1, Rejoin: 8, Stranger: 1, Jump: 1, Noticed: 4, Retire: 1, Found: 8,
-	Fix: 8, Look: 4, Confirm: 16, Grant: 16, Raise: 1, Vanish: 1, Learn: 8,
 }
 
-func (s Step) weight() int { return weights[s.Kind] }
+func (s *Step) weight() int { return weights[s.Kind] }

@@ -135,48 +135,48 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 	} {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
-			reduced, err := w.explorer()
+			reduced, y, err := w.explorer()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := reduced.run(); err != nil {
+			few, err := reduced.Run()
+			if err != nil {
 				t.Fatal(err)
 			}
-			raw, _ := w.explorer()
-			raw.symmetry = false
-			raw.seeds = reduced.seeds
+			raw, z, _ := w.explorer()
+			z.symmetry, z.seeds = false, y.seeds
 			strangers := 0
-			raw.visited = func(s *state) {
-				if !reduced.knows(s) {
+			raw.Visited = func(s *state) {
+				if !y.knows(reduced.Knows, s) {
 					strangers++
 				}
 			}
-			if err := raw.run(); err != nil {
+			many, err := raw.Run()
+			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d states, %d without exchanging masters", reduced.result.States, raw.result.States)
-			if strangers > 0 || raw.result.States < reduced.result.States {
-				t.Errorf("%d of %d raw states were not visited", strangers, raw.result.States)
+			t.Logf("%d states, %d without exchanging masters", few.States, many.States)
+			if strangers > 0 || many.States < few.States {
+				t.Errorf("%d of %d raw states were not visited", strangers, many.States)
 			}
 		})
 	}
 }
 
 // knows: the state was visited, perhaps under other names of its masters.
-func (x *explorer) knows(s *state) bool {
-	if _, ok := x.seen[x.hash(s)]; ok {
+func (y *system) knows(visited func([2]uint64) bool, s *state) bool {
+	if visited(y.Key(s)) {
 		return true
 	}
 	var try func(order [maxMasters]int, from int) bool
 	try = func(order [maxMasters]int, from int) bool {
-		if from == len(x.d.w.masters) {
+		if from == len(y.w.masters) {
 			c := *s
-			x.d.w.exchange(&c, &order)
-			_, ok := x.seen[x.hash(&c)]
-			return ok
+			y.w.exchange(&c, &order)
+			return visited(y.Key(&c))
 		}
-		for k := from; k < len(x.d.w.masters); k++ {
-			if next := order; x.d.w.groups[order[k]] == x.d.w.groups[from] {
+		for k := from; k < len(y.w.masters); k++ {
+			if next := order; y.w.groups[order[k]] == y.w.groups[from] {
 				next[from], next[k] = order[k], order[from]
 				if try(next, from+1) {
 					return true

@@ -111,7 +111,7 @@ func (d *driver) remember(p *proc, list int) {
 // if anything.
 func (d *driver) decide(s *state, p, first int) (decision, []int) {
 	d.view.First = first
-	a := membership.NextWithout(&d.view, d.w.Off)
+	a := d.w.rules.Next(&d.view)
 	if a.Kind == membership.Learn {
 		return decision{}, a.Learn
 	}
@@ -316,7 +316,7 @@ func (d *driver) looks(s *state, p int, f func(decision, uint16)) {
 // client can begin with.
 func (d *driver) look(s *state, p int, answered uint16, f func(decision, uint16)) {
 	d.prepare(s, p, answered, func(i int) (*record, uint8) { return &s.masters[i].record, 0 })
-	d.mem.ObserveWithout(&d.view, d.w.Off)
+	d.w.rules.Observe(&d.mem, &d.view)
 	for first := 0; first < len(d.index); {
 		for k := range d.view.Masters {
 			d.view.Masters[k].Learned = false

@@ -4,26 +4,27 @@ package membershipmodel
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// ErrTooLarge is returned by Check when there are more states than World.MaxStates.
-var ErrTooLarge = errors.New("membershipmodel: too many states")
+// The explorer's words for this model.
+type (
+	transition = explore.Move[state, Step]
+	// ViolationError is a counter-example: the last step of Path breaks the exclusion or the order of tokens, or leads to a
+	// state from which no lock can ever be had again.
+	ViolationError = explore.ViolationError[Path]
+)
 
 // Result counts what Check visited.
 type Result struct {
-	States, Edges int
-	Depth         int // of the farthest state
-	Held          int // states in which an attempt holds the lock
-	Dead          int // states from which no lock can ever be had again
-	Cut           int // steps left out because a state had no room for one more plan
-	Elapsed       time.Duration
+	explore.Result
+	Cut     int // steps left out because a state had no room for one more plan
+	Elapsed time.Duration
 	// Moves counts the compare-and-sets that were executed, by what they did: see Move.
 	Moves map[Move]int
 }
@@ -32,7 +33,7 @@ type Result struct {
 type Move struct{ From, To, Goal string }
 
 func (r Result) String() string {
-	s := fmt.Sprintf("%d states, %d edges, depth %d, %d with a holder, %.1f s", r.States, r.Edges, r.Depth, r.Held, r.Elapsed.Seconds())
+	s := fmt.Sprintf("%d states, %d edges, depth %d, %d with a holder, %.1f s", r.States, r.Edges, r.Depth, r.States-r.Holding[0], r.Elapsed.Seconds())
 	if r.Cut > 0 {
 		s += fmt.Sprintf(", %d steps left out", r.Cut)
 	}
@@ -42,123 +43,72 @@ func (r Result) String() string {
 	return s
 }
 
-// ViolationError is a counter-example: the last step of Path breaks the exclusion or the order of tokens, or leads to a
-// state from which no lock can ever be had again.
-type ViolationError struct {
-	Reason string
-	Path   Path
-}
-
-func (e *ViolationError) Error() string {
-	return fmt.Sprintf("membershipmodel: %s: %s\n%s", e.Path.World.Name, e.Reason, e.Path)
-}
-
-// node is what is kept of a state: how it was reached. The state itself is found again by replaying.
-type node struct {
-	parent int32
-	hash   [2]uint64
-}
-
-// explorer is the memory of one Check.
-type explorer struct {
-	d        *driver
-	seen     map[[2]uint64]int32
-	nodes    []node
+// system makes a World one that can be explored.
+type system struct {
+	*driver
 	seeds    [2]maphash.Seed
-	lively   []int32 // edges that a machine without faults makes, from and to in turn
-	alive    []bool  // a lock can be had here
-	result   Result
 	symmetry bool
-	visited  func(*state) // for tests
 }
 
 // Check visits every reachable state, nearest first. It returns a *ViolationError with a shortest counter-example, nil
-// if the whole space was exhausted without one, or ErrTooLarge. With Recovered it also looks for states from which no
-// lock can ever be had again without a further fault.
+// if the whole space was exhausted without one, or explore.ErrTooLarge. With Recovered it also looks for states from which
+// no lock can ever be had again without a further fault.
 func (w World) Check() (Result, error) {
-	start := time.Now()
-	x, err := w.explorer()
+	begun := time.Now()
+	x, y, err := w.explorer()
 	if err != nil {
 		return Result{}, err
 	}
-	err = x.run()
-	x.result.Cut = x.d.cut
-	if err == nil && w.Recovered {
-		err = x.deadEnds()
+	result := Result{Moves: make(map[Move]int)}
+	x.Crossed = func(s *state, t *transition, _ bool) { y.count(result.Moves, s, t) }
+	if w.Recovered {
+		x.Live, x.ByItself = y.lockable, func(step *Step) bool { return !fault[step.Kind] }
+		x.DeadReason = "from here no lock can ever be had again"
 	}
-	x.result.Elapsed = time.Since(start)
-	return x.result, err
+	result.Result, err = x.Run()
+	result.Cut, result.Elapsed = y.cut, time.Since(begun)
+	return result, err
 }
 
-func (w World) explorer() (*explorer, error) {
+func (w World) explorer() (*explore.Explorer[state, Step, [2]uint64, Path], *system, error) {
 	if err := w.init(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &explorer{
-		d: newDriver(&w), seen: make(map[[2]uint64]int32), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
-		result: Result{Moves: make(map[Move]int)}, symmetry: true,
-	}, nil
+	y := &system{newDriver(&w), [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, true}
+	return &explore.Explorer[state, Step, [2]uint64, Path]{System: y, Most: cmp.Or(w.MaxStates, 3_000_000)}, y, nil
 }
 
-func (x *explorer) run() error {
-	w := x.d.w
-	limit := cmp.Or(w.MaxStates, 3_000_000)
-	first := w.start()
-	frontier, following := []state{first}, []state(nil)
-	x.visit(&first, -1)
-	ids, followingIDs := []int32{0}, []int32(nil)
-	var next []transition
-	for ; len(frontier) > 0; x.result.Depth++ {
-		following, followingIDs = following[:0], followingIDs[:0]
-		for k := range frontier {
-			next = x.d.next(next[:0], &frontier[k])
-			x.result.Edges += len(next)
-			for t := range next {
-				if next[t].step.wrong != "" {
-					return x.violation(ids[k], &next[t])
-				}
-				x.count(&frontier[k], &next[t])
-				id, isNew := x.visit(&next[t].to, ids[k])
-				if w.Recovered && !fault[next[t].step.Kind] {
-					x.lively = append(x.lively, ids[k], id)
-				}
-				if isNew {
-					following, followingIDs = append(following, next[t].to), append(followingIDs, id)
-				}
-			}
-			if len(x.nodes) > limit {
-				return ErrTooLarge
-			}
-		}
-		frontier, following = following, frontier
-		ids, followingIDs = followingIDs, ids
-	}
-	return nil
-}
+func (y *system) Starts() []state { return []state{y.w.start()} }
 
-// visit returns the index of the state, and whether it is new.
-func (x *explorer) visit(s *state, parent int32) (int32, bool) {
-	h := x.hash(s)
-	if id, ok := x.seen[h]; ok {
-		return id, false
-	}
-	id := int32(len(x.nodes))
-	x.seen[h] = id
-	x.nodes = append(x.nodes, node{parent, h})
-	x.result.States++
-	if x.visited != nil {
-		x.visited(s)
-	}
-	if x.d.w.Recovered {
-		x.alive = append(x.alive, x.d.lockable(s))
-	}
+func (y *system) Judge(_ *state, t *transition) string { return t.Step.wrong }
+
+// Holders counts the attempts that hold the lock.
+func (y *system) Holders(s *state) (n int) {
 	for a := range s.attempts {
 		if s.attempts[a].phase == holding {
-			x.result.Held++
-			break
+			n++
 		}
 	}
-	return id, true
+	return n
+}
+
+// Path has the states too: nonces are told by what they were called before.
+func (y *system) Path(start *state, moves []transition) Path {
+	p := Path{World: y.w, states: []state{*start}}
+	for i := range moves {
+		p.Steps, p.states = append(p.Steps, moves[i].Step), append(p.states, moves[i].To)
+	}
+	return p
+}
+
+// Key is the hash of the state in canonical form: masters of one group are put into an order that does not depend on how
+// they are called. 128 bits tell any two states apart for all that matters here.
+func (y *system) Key(s *state) [2]uint64 {
+	c := *s
+	if y.symmetry {
+		y.w.sort(&c)
+	}
+	return [2]uint64{maphash.Comparable(y.seeds[0], c), maphash.Comparable(y.seeds[1], c)}
 }
 
 // lockable: a quorum of some list votes in one epoch. Any client with that list can lock then. With All every master does.
@@ -178,65 +128,21 @@ func (d *driver) lockable(s *state) bool {
 	return found
 }
 
-// deadEnds looks for a state from which no lockable one is reached without a fault.
-func (x *explorer) deadEnds() error {
-	first := make([]int32, len(x.nodes)+1) // edges backwards, by where they lead
-	for k := 1; k < len(x.lively); k += 2 {
-		first[x.lively[k]+1]++
-	}
-	for k := range x.nodes {
-		first[k+1] += first[k]
-	}
-	back := make([]int32, len(x.lively)/2)
-	at := slices.Clone(first)
-	for k := 1; k < len(x.lively); k += 2 {
-		to := x.lively[k]
-		back[at[to]] = x.lively[k-1]
-		at[to]++
-	}
-	var queue []int32
-	for k, ok := range x.alive {
-		if ok {
-			queue = append(queue, int32(k))
-		}
-	}
-	for len(queue) > 0 {
-		to := queue[len(queue)-1]
-		queue = queue[:len(queue)-1]
-		for _, from := range back[first[to]:first[to+1]] {
-			if !x.alive[from] {
-				x.alive[from] = true
-				queue = append(queue, from)
-			}
-		}
-	}
-	dead := slices.Index(x.alive, false)
-	for _, ok := range x.alive {
-		if !ok {
-			x.result.Dead++
-		}
-	}
-	if dead < 0 {
-		return nil
-	}
-	return &ViolationError{"from here no lock can ever be had again", x.path(int32(dead))}
-}
-
 // count notes what a compare-and-set did that a process decided and executed at once.
-func (x *explorer) count(s *state, t *transition) {
-	if t.step.Kind != Act {
+func (d *driver) count(moves map[Move]int, s *state, t *transition) {
+	if t.Step.Kind != Act {
 		return
 	}
-	from, to := &s.masters[t.step.Master].record, &t.to.masters[t.step.Master].record
+	from, to := &s.masters[t.Step.Master].record, &t.To.masters[t.Step.Master].record
 	if from.state.shape() == to.state.shape() && from.state.nonce == 0 && from.intent == to.intent {
 		return // refused
 	}
 	goal := [...]string{membership.Serve: "serve", membership.Init: "init", membership.Change: "change", membership.Cancel: "cancel"}
-	m := Move{stateWord(from.state), stateWord(to.state), goal[x.d.w.Procs[t.step.Proc].Goal]}
+	m := Move{stateWord(from.state), stateWord(to.state), goal[d.w.Procs[t.Step.Proc].Goal]}
 	if m.From != "lost" && from.state.epoch != to.state.epoch {
 		m.From += " before"
 	}
-	x.result.Moves[m]++
+	moves[m]++
 }
 
 // stateWord is how the table in package membership calls a record state.
@@ -248,41 +154,4 @@ func stateWord(rs recordState) string {
 		return "R whole"
 	}
 	return string(rune(rs.phase))
-}
-
-// violation is the counter-example that ends with t.
-func (x *explorer) violation(id int32, t *transition) error {
-	p := x.path(id)
-	p.Steps = append(p.Steps, t.step)
-	p.states = append(p.states, t.to)
-	return &ViolationError{t.step.wrong, p}
-}
-
-// path replays the way to a state: of each state's transitions it takes the one that leads to a state with the hash of
-// the next one.
-func (x *explorer) path(id int32) Path {
-	var way []int32
-	for ; id >= 0; id = x.nodes[id].parent {
-		way = append(way, id)
-	}
-	slices.Reverse(way)
-	s := x.d.w.start()
-	p := Path{World: x.d.w, states: []state{s}}
-	for _, id := range way[1:] {
-		next := x.d.next(nil, &s)
-		k := slices.IndexFunc(next, func(t transition) bool { return x.hash(&t.to) == x.nodes[id].hash })
-		s = next[k].to
-		p.Steps, p.states = append(p.Steps, next[k].step), append(p.states, s)
-	}
-	return p
-}
-
-// hash is that of the state in canonical form: masters of one group are put into an order that does not depend on how
-// they are called. 128 bits tell any two states apart for all that matters here.
-func (x *explorer) hash(s *state) [2]uint64 {
-	c := *s
-	if x.symmetry {
-		x.d.w.sort(&c)
-	}
-	return [2]uint64{maphash.Comparable(x.seeds[0], c), maphash.Comparable(x.seeds[1], c)}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	ms "github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 )
@@ -69,7 +70,7 @@ func pairsHold(t *testing.T, limit, walks int) {
 			t.Parallel()
 			w.MaxStates = limit
 			switch result, err := w.Check(); {
-			case errors.Is(err, ErrTooLarge):
+			case errors.Is(err, explore.ErrTooLarge):
 				t.Logf("cut off: %v", result)
 			case err != nil:
 				t.Fatal(err)

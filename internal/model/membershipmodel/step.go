@@ -55,13 +55,8 @@ type Step struct {
 	wrong   string // what is wrong with it
 }
 
-type transition struct {
-	step Step
-	to   state
-}
-
-// next appends all transitions from s to dst.
-func (d *driver) next(dst []transition, s *state) []transition {
+// Next appends all transitions from s to dst.
+func (d *driver) Next(dst []transition, s *state) []transition {
 	w := d.w
 	dst = d.tick(dst, s)
 	for p := range w.Procs {
@@ -101,13 +96,13 @@ func (w *World) recorded(s *state) bool {
 
 // add appends the transition to a copy of s that change makes, unless it leads nowhere.
 func (d *driver) add(dst []transition, s *state, step Step, change func(*state)) []transition {
-	dst = append(dst, transition{step, *s})
+	dst = append(dst, transition{Step: step, To: *s})
 	t := &dst[len(dst)-1]
-	change(&t.to)
+	change(&t.To)
 	if naming[step.Kind] {
-		d.w.tidy(&t.to)
+		d.w.tidy(&t.To)
 	}
-	if t.to == *s && step.wrong == "" {
+	if t.To == *s && step.wrong == "" {
 		return dst[:len(dst)-1]
 	}
 	return dst

@@ -50,7 +50,7 @@ func (d *driver) read(dst []transition, s *state, p, i int) []transition {
 		return d.add(dst, s, step, func(t *state) { *t = to })
 	}
 	d.prepare(&to, p, l.read, func(i int) (*record, uint8) { return &to.looking.reads[i].record, to.looking.reads[i].age })
-	d.mem.ObserveWithout(&d.view, d.w.Off)
+	d.w.rules.Observe(&d.mem, &d.view)
 	for first := 0; first < len(d.index); {
 		for k, i := range d.index {
 			d.view.Masters[k].Learned = l.learned&(1<<i) != 0

@@ -2,7 +2,11 @@
 
 package membershipmodel
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 // weights make a walk meet what matters. Uniform choice would spend all faults at once and let time pass ever again.
 var weights = [kinds]int{
@@ -16,30 +20,6 @@ func (w World) Walk(seed uint64, steps int) (Path, error) {
 	if err := w.init(); err != nil {
 		return Path{}, err
 	}
-	d := newDriver(&w)
-	random := rand.New(rand.NewPCG(seed, 0))
-	s := w.start()
-	p := Path{World: &w, states: []state{s}}
-	var next []transition
-	for range steps {
-		next = d.next(next[:0], &s)
-		total := 0
-		for k := range next {
-			total += weights[next[k].step.Kind]
-		}
-		if total == 0 {
-			break
-		}
-		at := random.IntN(total)
-		k := 0
-		for ; at >= weights[next[k].step.Kind]; k++ {
-			at -= weights[next[k].step.Kind]
-		}
-		p.Steps, p.states = append(p.Steps, next[k].step), append(p.states, next[k].to)
-		if wrong := next[k].step.wrong; wrong != "" {
-			return p, &ViolationError{wrong, p}
-		}
-		s = next[k].to
-	}
-	return p, nil
+	y := &system{driver: newDriver(&w)}
+	return explore.Walk(y, rand.New(rand.NewPCG(seed, 0)), w.start(), steps, func(step *Step) int { return weights[step.Kind] })
 }

@@ -107,6 +107,7 @@ type World struct {
 
 	MaxStates int // of Check; 0 means 3 million
 
+	rules   *membership.Rules
 	masters []membership.Master // names
 	terms   []*membership.Terms
 	groups  []uint16 // masters of one group are in the same lists, and in reach of the same processes
@@ -127,6 +128,7 @@ func (w *World) init() error {
 	if n == 0 || n > maxMasters || len(w.Procs) > maxProcs || len(w.Attempts) > maxAttempts || w.Late > maxMessages {
 		return fmt.Errorf("membershipmodel: world %q is too large: %d masters, %d processes, %d attempts, %d late actions", w.Name, n, len(w.Procs), len(w.Attempts), w.Late)
 	}
+	w.rules = membership.Without(w.Off)
 	w.masters = make([]membership.Master, n)
 	w.groups = make([]uint16, n)
 	for i := range w.masters {

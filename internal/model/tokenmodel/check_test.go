@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
@@ -78,47 +79,63 @@ var ce2 = Path{
 // two attempts with clocks right: they need what a dead attempt left behind.
 func TestCheck_soundModels_exhausted(t *testing.T) {
 	needs.NoRace(t, computes)
-	exhausted(t, false)
+	exhausted(t, soundModels(), small)
 }
 
 func TestCheck_largeSoundModels_exhausted(t *testing.T) {
 	needs.NoRace(t, computes)
 	needs.CI(t)
-	exhausted(t, true)
+	exhausted(t, soundModels(), large)
 }
 
-func exhausted(t *testing.T, large bool) {
+// size says when a model is explored.
+type size uint8
+
+const (
+	small size = iota // always, side by side
+	large             // in .ci/run
+	soak              // in a soak
+)
+
+// sound is a model in which nothing is wrong.
+type sound struct {
+	name           string
+	model          Model
+	states, grants int // all states, and those with two grants or more
+	size           size
+}
+
+func soundModels() []sound {
 	three := Model{Masters: 3, Attempts: 2, Starts: Spread(3, 3), Properties: withOrder}
 	starts := func(s ...[]int64) func(*Model) { return func(m *Model) { m.Starts = s } }
 	floors := func(m *Model) { m.Starts, m.Floors = Spread(3, 1), []int64{0, 2, 4} }
 	attempts3 := func(m *Model) { m.Attempts, m.Starts = 3, Spread(3, 0) }
 	fiveMasters := with(three, func(m *Model) { m.Masters, m.Starts = 5, Spread(5, 0) })
-	tests := []struct {
-		name           string
-		model          Model
-		states, grants int  // all states, and those with two grants or more
-		large          bool // in .ci/run
-	}{
-		{"clocks right", three, 136_953, 10_260, false},
-		{"floors", with(three, floors), 76_392, 6_120, false},
-		{"three attempts", with(three, attempts3), 358_512, 92_202, true},
-		{"five masters", with(fiveMasters, starts([]int64{0, 0, 0, 0, 1})), 384_995, 29_216, true},
-		{"one amnesia", with(three, func(m *Model) { m.Amnesia, m.Starts = 1, Spread(3, 1) }), 391_889, 29_034, true},
-		{"votes vanish", anyClock(with(three, starts(Spread(3, 1)...))), 76_680, 7_112, false},
-		{"votes vanish, floors", anyClock(with(three, floors)), 250_674, 23_768, true},
-		{"votes vanish, five masters", anyClock(fiveMasters), 310_992, 24_496, true},
+	return []sound{
+		{"clocks right", three, 136_953, 10_260, small},
+		{"floors", with(three, floors), 76_392, 6_120, small},
+		{"three attempts", with(three, attempts3), 358_512, 92_202, large},
+		{"five masters", with(fiveMasters, starts([]int64{0, 0, 0, 0, 1})), 384_995, 29_216, large},
+		{"one amnesia", with(three, func(m *Model) { m.Amnesia, m.Starts = 1, Spread(3, 1) }), 391_889, 29_034, large},
+		{"votes vanish", anyClock(with(three, starts(Spread(3, 1)...))), 76_680, 7_112, small},
+		{"votes vanish, floors", anyClock(with(three, floors)), 250_674, 23_768, large},
+		{"votes vanish, five masters", anyClock(fiveMasters), 310_992, 24_496, large},
 
-		{"two amnesias", with(three, func(m *Model) { m.Amnesia, m.Starts = 2, Spread(3, 0) }), 808_022, 55_752, true},
-		{"votes vanish, wider start", anyClock(three), 457_518, 39_928, true},
-		{"votes vanish, three attempts", anyClock(with(three, attempts3)), 3_154_760, 871_024, true},
-		{"five masters, from the counters of CE-1", with(fiveMasters, starts(ce1.Start)), 2_813_524, 181_762, true},
+		{"two amnesias", with(three, func(m *Model) { m.Amnesia, m.Starts = 2, Spread(3, 0) }), 808_022, 55_752, large},
+		{"votes vanish, wider start", anyClock(three), 457_518, 39_928, large},
+		{"votes vanish, three attempts", anyClock(with(three, attempts3)), 3_154_760, 871_024, large},
+		{"five masters, from the counters of CE-1", with(fiveMasters, starts(ce1.Start)), 2_813_524, 181_762, large},
 	}
-	for _, test := range tests {
-		if test.large != large {
+}
+
+// exhausted visits every state of the models of that size.
+func exhausted(t *testing.T, models []sound, of size) {
+	for _, test := range models {
+		if test.size != of {
 			continue
 		}
 		t.Run(test.name, func(t *testing.T) {
-			if !large {
+			if of == small { // large ones take too much memory for that
 				t.Parallel()
 			}
 			result, err := test.model.Check()
@@ -126,7 +143,7 @@ func exhausted(t *testing.T, large bool) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if twice := result.Granted[2] + result.Granted[3]; result.States != test.states || twice != test.grants {
+			if twice := result.Holding[2] + result.Holding[3]; result.States != test.states || twice != test.grants {
 				t.Errorf("%d states, %d with two grants, want %d and %d", result.States, twice, test.states, test.grants)
 			}
 		})
@@ -306,8 +323,10 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 		{Masters: 3, Attempts: 2, Starts: [][]int64{{0, 0, 1}}, Floors: []int64{0, 2}},
 		{Masters: 2, Attempts: 2, Starts: Spread(2, 0), Amnesia: 1, VotesMayVanish: true},
 		{Masters: 1, Attempts: 3, Starts: Spread(1, 0), Rule: CompareAndSet},
+		{Handed: true, Masters: 3, Attempts: 2, Starts: [][]int64{{0, 0, 1}}},
+		{Handed: true, Masters: 2, Attempts: 2, Starts: Spread(2, 0), Amnesia: 1, Raises: 1},
 	} {
-		x := explorer{model: m, symmetries: permutations(m.Attempts)}
+		x := newSystem(m)
 		classes, raw := map[key]bool{}, map[state]bool{}
 		var queue []state
 		push := func(s state) {
@@ -317,8 +336,8 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 			}
 		}
 		for _, start := range m.Starts {
-			for _, order := range permutations(m.Masters) {
-				push(exchange(m.start(start), order, permutations(m.Attempts)[0]))
+			for _, order := range explore.Permutations(m.Masters) {
+				push(exchange(m.start(start), order, explore.Permutations(m.Attempts)[0]))
 			}
 		}
 		var next []transition
@@ -326,11 +345,11 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 		for len(queue) > 0 {
 			s := queue[0]
 			queue = queue[1:]
-			if k := x.canonical(&s); !classes[k] {
+			if k := x.Key(&s); !classes[k] {
 				classes[k] = true
 				images += len(orbit(m, s))
 			}
-			next = m.next(next[:0], s)
+			next = x.Next(next[:0], &s)
 			for _, to := range next {
 				push(to.To)
 				for n := range to.To.masters {
@@ -351,8 +370,8 @@ func TestCheck_symmetry_losesNothing(t *testing.T) {
 // orbit returns all images of s.
 func orbit(m Model, s state) map[state]bool {
 	images := map[state]bool{}
-	for _, masters := range permutations(m.Masters) {
-		for _, attempts := range permutations(m.Attempts) {
+	for _, masters := range explore.Permutations(m.Masters) {
+		for _, attempts := range explore.Permutations(m.Attempts) {
 			images[exchange(s, masters, attempts)] = true
 		}
 	}
@@ -361,11 +380,12 @@ func orbit(m Model, s state) map[state]bool {
 
 // exchange puts master masters[n] at n and attempt attempts[a] at a.
 func exchange(s state, masters, attempts []int) state {
-	to := state{crashes: s.crashes}
+	to := state{crashes: s.crashes, raises: s.raises}
 	for n, from := range masters {
 		to.masters[n] = s.masters[from]
-		if owner := s.masters[from].owner; owner > 0 {
-			to.masters[n].owner = uint8(slices.Index(attempts, int(owner)-1) + 1)
+		to.masters[n].owners = 0
+		for a, was := range attempts {
+			to.masters[n].owners |= s.masters[from].owners >> was & 1 << a
 		}
 	}
 	for a, from := range attempts {
@@ -385,7 +405,16 @@ func TestCheck_badModel_refused(t *testing.T) {
 		"no attempts":      func(m *Model) { m.Attempts = 0 },
 		"four attempts":    func(m *Model) { m.Attempts = 4 },
 		"four amnesias":    func(m *Model) { m.Amnesia = 4 },
-		"unknown rule":     func(m *Model) { m.Rule = Resent + 1 },
+		"unknown rule":     func(m *Model) { m.Rule = H18 + 1 },
+		"rule of hands":    func(m *Model) { m.Rule = H18 },
+		"raises":           func(m *Model) { m.Raises = 1 },
+		"readers":          func(m *Model) { m.Readers = true },
+		"handed, S1":       func(m *Model) { m.Handed, m.Rule = true, Unconditional },
+		"handed, recovery": func(m *Model) { m.Handed, m.Recovery = true, VoteAtOnce },
+		"three crashes":    func(m *Model) { m.Handed, m.Amnesia = true, 3 },
+		"crash, any clock": func(m *Model) { m.Handed, m.Amnesia, m.VotesMayVanish = true, 1, true },
+		"crash, readers":   func(m *Model) { m.Handed, m.Amnesia, m.Readers = true, 1, true },
+		"four raises":      func(m *Model) { m.Handed, m.Raises = true, 4 },
 		"unknown recovery": func(m *Model) { m.Recovery = RelearnFromAnyone + 1 },
 		"no starts":        func(m *Model) { m.Starts = nil },
 		"short start":      func(m *Model) { m.Starts = [][]int64{{0, 0}} },
@@ -401,7 +430,7 @@ func TestCheck_badModel_refused(t *testing.T) {
 		}
 	}
 	good.MaxStates = 100
-	if result, err := good.Check(); !errors.Is(err, ErrTooLarge) {
+	if result, err := good.Check(); !errors.Is(err, explore.ErrTooLarge) {
 		t.Errorf("%+v, %v, want ErrTooLarge", result, err)
 	}
 }

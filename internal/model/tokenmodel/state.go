@@ -37,36 +37,44 @@ var recoveries = [...][]phase{
 // master is one master's data. Invariant: the counter falls only in a crash.
 type master struct {
 	counter uint8
-	owner   uint8 // attempt + 1, 0 for nobody
+	owners  uint8 // a bit for each attempt that has the vote
 	phase   phase
 	crash   uint8 // its last crash, counted from 1 over all masters; 0 for none
 	readBy  uint8 // bit c: the recovery from crash c has read this counter
 }
 
-// reply is what a master answered to an acquire. There is no mark for an answer that has arrived: an answer not yet
-// used is the same as one still on its way, and one that is lost the same as one never used.
-type reply uint8
+func (m *master) has(a int) bool { return m.owners>>a&1 == 1 }
 
-const (
-	none reply = iota // the acquire was not executed: late, or lost
-	refused
-	voted
-	votedTwice // Resent only: executed again; value is the first answer
-)
-
-// ask is what passed between one attempt and one master.
+// ask is what passed between one attempt and one master. There is no mark for an answer that has arrived: an answer not
+// yet used is the same as one still on its way, and one that is lost the same as one never used.
 type ask struct {
-	reply reply
-	value uint8 // the vote; for CompareAndSet also the counter a refusal told
-	// confirmed is 1 once the write-back succeeded. It never goes back, whatever happens to the master: the client
-	// cannot know.
-	confirmed uint8
+	vote   uint8 // the first answer; for CompareAndSet also the counter that a refusal told
+	looked uint8 // what a claim told before the message of a handed vote was read, which is the first answer then; or refusal
+	// joined says that the write-back succeeded. It never goes back while the token stands, whatever happens to the
+	// master: the client cannot know.
+	joined bool
+	twice  bool // Resent, H10Incarnation: the vote was given a second time; the first answer stands
+	lost   bool // Handed: the vote was given before the master's last crash
+	stale  bool // and the wait after that crash is over: the vote has run out
 }
 
-func (k *ask) hasVote() bool { return k.reply >= voted }
+// refusal is what ask.looked has if the acquire was refused. No claim tells so much.
+const refusal = 63
+
+// told is the master's first answer to the attempt if it is a vote that counts, else 0. Where masters hand their votes on,
+// an answer counts only while its vote does (H18).
+func (k *ask) told() uint8 {
+	switch {
+	case k.stale || k.looked == refusal:
+		return 0
+	case k.looked > 0:
+		return k.looked
+	}
+	return k.vote
+}
 
 // supports reports whether the master stands for the token.
-func (k *ask) supports(token uint8) bool { return k.confirmed == 1 || k.hasVote() && k.value == token }
+func (k *ask) supports(token uint8) bool { return k.joined && !k.stale || k.told() == token }
 
 type attempt struct {
 	stage stage
@@ -84,13 +92,7 @@ type state struct {
 	masters  [maxMasters]master
 	attempts [maxAttempts]attempt
 	crashes  uint8
-}
-
-// transition is one step from a state and the state it leads to. To equals the state it came from when the step is a
-// delivery that changes nothing, such as a late release.
-type transition struct {
-	Step Step
-	To   state
+	raises   uint8
 }
 
 func (m Model) start(counters []int64) state {
@@ -99,98 +101,6 @@ func (m Model) start(counters []int64) state {
 		s.masters[n].counter = uint8(c)
 	}
 	return s
-}
-
-// next appends every transition possible in s to dst and returns it. A message that is sent may be delivered in any
-// later state, or never; so loss and delay need no transitions of their own.
-func (m Model) next(dst []transition, s state) []transition {
-	for a := range m.Attempts {
-		dst = m.decide(dst, s, a)
-		if s.attempts[a].stage == idle {
-			continue
-		}
-		for n := range m.Masters {
-			dst = m.acquire(dst, s, a, n)
-			dst = m.confirm(dst, s, a, n)
-			dst = m.release(dst, s, a, n)
-		}
-	}
-	for n := range m.Masters {
-		dst = m.vanish(dst, s, n)
-		dst = m.crash(dst, s, n)
-		dst = m.recover(dst, s, n)
-	}
-	return dst
-}
-
-// decide lists what attempt a may do by itself: start, fix its token, take the grant, end.
-func (m Model) decide(dst []transition, s state, a int) []transition {
-	add := func(step Step, change func(*attempt)) {
-		step.Attempt = a
-		to := s
-		change(&to.attempts[a])
-		dst = append(dst, transition{step, to})
-	}
-	me := &s.attempts[a]
-	switch me.stage {
-	case idle:
-		for _, floor := range m.floors() {
-			add(Step{Kind: Start, Floor: floor}, func(to *attempt) {
-				to.stage, to.floor, to.after = asking, uint8(floor), s.largestGranted()
-			})
-		}
-		return dst
-	case asking:
-		for n := range m.Masters {
-			if token := me.asks[n].value; m.mayCount(me, n) {
-				add(Step{Kind: Count, Value: int64(token)}, func(to *attempt) { to.stage, to.token = counted, token })
-			}
-		}
-	case counted:
-		if m.Rule == NoWriteBack || m.supporters(me) >= m.quorum() {
-			add(Step{Kind: Grant, Value: int64(me.token)}, func(to *attempt) { to.stage = granted })
-		}
-	}
-	switch {
-	case me.stage == granted:
-		add(Step{Kind: End}, func(to *attempt) { to.stage = released })
-	case !me.ended():
-		add(Step{Kind: End}, func(to *attempt) { to.stage = abandoned })
-	}
-	return dst
-}
-
-// mayCount reports whether the vote of master n can be the largest of the first q votes to arrive, for some order of
-// arrival. Those q votes are all the token depends on; which others had arrived does not matter, because a vote equal
-// to the token counts, one below it may be confirmed and one above it is ignored, whenever it comes.
-func (m Model) mayCount(me *attempt, n int) bool {
-	vote := &me.asks[n]
-	if !vote.hasVote() {
-		return false
-	}
-	upTo := 0
-	for i := range m.Masters {
-		other := &me.asks[i]
-		if !other.hasVote() || other.value > vote.value {
-			continue
-		}
-		if other.value == vote.value && i < n {
-			return false // the same token was listed with master i
-		}
-		upTo++
-	}
-	return upTo >= m.quorum()
-}
-
-// supporters counts the masters that stand for the attempt's token.
-func (m Model) supporters(me *attempt) int {
-	w := 0
-	for n := range m.Masters {
-		if me.asks[n].supports(me.token) {
-			w++
-		}
-	}
-	return w
 }
 
 func (s *state) largestGranted() uint8 {
@@ -203,147 +113,64 @@ func (s *state) largestGranted() uint8 {
 	return most
 }
 
-// acquire delivers attempt a's acquire to master n. It may come after the attempt has ended (docs/safety.md A13).
-func (m Model) acquire(dst []transition, s state, a, n int) []transition {
-	at, ask, floor := &s.masters[n], s.attempts[a].asks[n], s.attempts[a].floor
-	free := at.phase == voting && at.owner == 0
-	again := m.Rule == Resent && ask.reply == voted && free
-	if ask.reply != none && !again {
-		return dst
-	}
-	step, to := Step{Kind: Acquire, Attempt: a, Master: n, Floor: int64(floor)}, s
-	known := &to.attempts[a].asks[n]
-	if free {
-		vote := max(at.counter+1, floor)
-		step.Value, step.OK = int64(vote), true
-		to.masters[n].counter, to.masters[n].owner = vote, uint8(a+1)
-	}
-	switch {
-	case again: // the client has counted the first answer
-		known.reply = votedTwice
-	case free:
-		known.reply, known.value = voted, to.masters[n].counter
-	default:
-		known.reply = refused
-		if m.Rule == CompareAndSet {
-			known.value = at.counter
-		}
-	}
-	return append(dst, transition{step, to})
-}
-
-// confirm delivers the write-back of attempt a's token to master n, possibly after the attempt has ended.
-func (m Model) confirm(dst []transition, s state, a, n int) []transition {
-	me, at := &s.attempts[a], &s.masters[n]
-	ask := me.asks[n]
-	if me.token == 0 || ask.supports(me.token) {
-		return dst
-	}
-	var sent, held bool
-	switch m.Rule {
-	case WhileHeld, Resent:
-		sent, held = ask.hasVote() && ask.value < me.token, at.owner == uint8(a+1)
-	case LateVote:
-		sent, held = ask.hasVote(), at.owner == uint8(a+1)
-	case Unconditional:
-		sent, held = true, true
-	case CompareAndSet:
-		sent, held = ask.reply != none, at.counter == ask.value
-	}
-	if !sent {
-		return dst
-	}
-	to := s
-	if held {
-		to.masters[n].counter = max(at.counter, me.token)
-		to.attempts[a].asks[n].confirmed = 1
-	}
-	return append(dst, transition{Step{Kind: Confirm, Attempt: a, Master: n, Value: int64(me.token), OK: held}, to})
-}
-
-// release delivers a release of an ended attempt, any number of times. It also stands for the vote's expiry.
-func (m Model) release(dst []transition, s state, a, n int) []transition {
-	if !s.attempts[a].ended() {
-		return dst
-	}
-	held, to := s.masters[n].owner == uint8(a+1), s
-	if held {
-		to.masters[n].owner = 0
-	}
-	return append(dst, transition{Step{Kind: Release, Attempt: a, Master: n, OK: held}, to})
-}
-
-func (m Model) vanish(dst []transition, s state, n int) []transition {
-	if !m.VotesMayVanish || s.masters[n].owner == 0 {
-		return dst
-	}
-	to := s
-	to.masters[n].owner = 0
-	return append(dst, transition{Step{Kind: Vanish, Master: n}, to})
-}
-
-// crash restarts master n with nothing but the knowledge that it is new.
-func (m Model) crash(dst []transition, s state, n int) []transition {
-	if int(s.crashes) >= m.Amnesia {
-		return dst
-	}
-	to := s
-	to.crashes++
-	// readBy stays: it is the knowledge of whoever read, not of this master.
-	to.masters[n] = master{phase: recoveries[m.Recovery][0], crash: to.crashes, readBy: s.masters[n].readBy}
-	return append(dst, transition{Step{Kind: Crash, Master: n, OK: to.masters[n].phase == voting}, to})
-}
-
-// recover lists the next moves of a master that is not voting.
-func (m Model) recover(dst []transition, s state, n int) []transition {
-	at := &s.masters[n]
-	switch {
-	case at.phase == quarantined && (m.VotesMayVanish || !s.countedOn(n)):
-		to := s
-		votes := m.advance(&to, n)
-		return append(dst, transition{Step{Kind: EndQuarantine, Master: n, Value: int64(at.counter), OK: votes}, to})
-	case at.phase == learning:
-		for from := range m.Masters {
-			dst = m.learn(dst, s, n, from)
-		}
-	}
-	return dst
-}
-
 // countedOn reports whether an attempt that has not ended holds a vote master n gave. While n is not voting, that
 // vote was given before its crash.
 func (s *state) countedOn(n int) bool {
 	for a := range s.attempts {
-		if me := &s.attempts[a]; me.asks[n].hasVote() && !me.ended() {
+		if me := &s.attempts[a]; me.asks[n].told() > 0 && !me.ended() {
 			return true
 		}
 	}
 	return false
 }
 
-// learn reads the counter of one other voting master; the reads of one recovery are separate steps, in any order.
-func (m Model) learn(dst []transition, s state, n, from int) []transition {
-	bit := uint8(1) << s.masters[n].crash
-	readable := s.masters[from].phase == voting || m.Recovery == RelearnFromAnyone
-	if from == n || !readable || s.masters[from].readBy&bit != 0 {
-		return dst
-	}
-	to := s
-	to.masters[n].counter = max(s.masters[n].counter, s.masters[from].counter)
-	to.masters[from].readBy |= bit
-	read := 0
-	for i := range to.masters {
-		if to.masters[i].readBy&bit != 0 {
-			read++
-		}
-	}
-	votes := read >= m.quorum() && m.advance(&to, n)
-	return append(dst, transition{Step{Kind: Learn, Master: n, From: from, Value: int64(to.masters[n].counter), OK: votes}, to})
+// key is a state in canonical form: the smallest encoding over all exchanges of masters and of attempts. Nothing in a
+// state or a property depends on which is which, so one of each class is enough.
+type key struct {
+	attempts [maxAttempts]uint32
+	masters  [maxMasters]uint64
+	budget   uint16
 }
 
-// advance moves a recovering master to its next phase and reports whether it votes again.
-func (m Model) advance(s *state, n int) bool {
-	phases, at := recoveries[m.Recovery], &s.masters[n]
-	at.phase = phases[slices.Index(phases, at.phase)+1]
-	return at.phase == voting
+// Key is the smallest encoding of s.
+func (y *system) Key(s *state) key {
+	var best key
+	for i, order := range y.symmetries {
+		k := key{budget: uint16(s.crashes)<<8 | uint16(s.raises)}
+		for j, a := range order {
+			me := &s.attempts[a]
+			k.attempts[j] = uint32(me.token)<<24 | uint32(me.after)<<16 | uint32(me.floor)<<8 | uint32(me.stage)
+		}
+		first := slices.Compare(k.attempts[:], best.attempts[:])
+		if i > 0 && first > 0 {
+			continue // most orders end here, before the dearer half of the encoding
+		}
+		y.encodeMasters(s, order, &k)
+		if i == 0 || first < 0 || slices.Compare(k.masters[:], best.masters[:]) < 0 {
+			best = k
+		}
+	}
+	return best
+}
+
+// encodeMasters packs each master, with what every attempt knows of it, into one word: sorting the words covers all
+// exchanges of masters. A word is full: 13 bits of the master, and 17 of each attempt.
+func (y *system) encodeMasters(s *state, order []int, k *key) {
+	for n := range y.Masters {
+		at := &s.masters[n]
+		word := uint64(at.counter)<<7 | uint64(at.phase)<<5 | uint64(at.crash)<<3 | uint64(at.readBy)>>1 // bits 1 to maxAmnesia
+		for _, a := range order {
+			x := &s.attempts[a].asks[n]
+			word = word<<17 | uint64(x.vote)<<11 | uint64(x.looked)<<5 | bit(x.joined)<<4 | bit(x.twice)<<3 | bit(x.lost)<<2 | bit(x.stale)<<1 | uint64(at.owners>>a&1)
+		}
+		k.masters[n] = word
+	}
+	slices.Sort(k.masters[:y.Masters])
+}
+
+func bit(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
 // Kind names a transition.
@@ -24,6 +26,9 @@ const (
 	Crash                     // the master restarts without its data: OK if it votes at once
 	EndQuarantine             // the master's waiting is over: OK if it votes again, with counter Value
 	Learn                     // the master reads the counter of From: OK if it votes again, with counter Value
+	Look                      // a claim without a token is answered: the counter is Value
+	Join                      // a claim with the token is answered: the counter is Value, OK if the master stands for the token now
+	Raise                     // another lock raises the counter that it shares, to Value
 	kinds
 )
 
@@ -62,6 +67,19 @@ func (s Step) String() string {
 		return fmt.Sprintf("the quarantine of master %d is over%s", master, pick(s.OK, fmt.Sprintf(", it votes from counter %d", s.Value), ""))
 	case Learn:
 		return fmt.Sprintf("master %d reads master %d, its counter is %d%s", master, s.From+1, s.Value, pick(s.OK, ", it votes", ""))
+	}
+	return s.handed(who)
+}
+
+// handed tells the steps of masters that grant by themselves.
+func (s Step) handed(who string) string {
+	switch s.Kind {
+	case Look:
+		return fmt.Sprintf("master %d answers a claim of %s: %d", s.Master+1, who, s.Value)
+	case Join:
+		return fmt.Sprintf("master %d executes the claim of %s with its token, answers %d and %s", s.Master+1, who, s.Value, pick(s.OK, "joins", "does not join"))
+	case Raise:
+		return fmt.Sprintf("another lock raises the counter of master %d to %d", s.Master+1, s.Value)
 	}
 	return fmt.Sprintf("step of unknown kind %d", s.Kind)
 }
@@ -125,8 +143,9 @@ func GrantOrder(a Award) string {
 	return ""
 }
 
-// judge applies the model's properties to a step from s.
-func (m Model) judge(s *state, step Step) string {
+// Judge applies the model's properties to a step from s.
+func (y *system) Judge(s *state, t *transition) string {
+	step := &t.Step
 	if step.Kind != Grant {
 		return ""
 	}
@@ -136,7 +155,7 @@ func (m Model) judge(s *state, step Step) string {
 			award.Granted = append(award.Granted, int64(s.attempts[a].token))
 		}
 	}
-	properties := m.Properties
+	properties := y.Properties
 	if len(properties) == 0 {
 		properties = []Property{Unique, RealTime}
 	}
@@ -148,27 +167,6 @@ func (m Model) judge(s *state, step Step) string {
 	return ""
 }
 
-// ViolationError is a counter-example: the last step of Path breaks a property.
-type ViolationError struct {
-	Path   Path
-	Reason string // what the property said
-}
-
-// Error tells the counter-example as a story.
-func (e *ViolationError) Error() string {
-	return fmt.Sprintf("tokenmodel: %s\n%s", e.Reason, e.Path)
-}
-
-// ImpossibleError says that a step of a path is not a transition of the model where it stands.
-type ImpossibleError struct {
-	Index int // of the step in the path
-	Step  Step
-}
-
-func (e *ImpossibleError) Error() string {
-	return fmt.Sprintf("tokenmodel: step %d is impossible here: %v", e.Index+1, e.Step)
-}
-
 // Run follows p through the model. It returns nil, a *ViolationError whose path ends with the first bad grant, an
 // *ImpossibleError for the first step the model does not allow (a reply that differs included), or an error of the model.
 func (m Model) Run(p Path) error {
@@ -176,18 +174,5 @@ func (m Model) Run(p Path) error {
 	if err := m.validate(); err != nil {
 		return err
 	}
-	s := m.start(p.Start)
-	var next []transition
-	for i, step := range p.Steps {
-		next = m.next(next[:0], s)
-		at := slices.IndexFunc(next, func(t transition) bool { return t.Step == step })
-		if at < 0 {
-			return &ImpossibleError{Index: i, Step: step}
-		}
-		if wrong := m.judge(&s, step); wrong != "" {
-			return &ViolationError{Path: Path{p.Start, p.Steps[:i+1]}, Reason: wrong}
-		}
-		s = next[at].To
-	}
-	return nil
+	return explore.Run(newSystem(m), m.start(p.Start), p.Steps)
 }

@@ -5,10 +5,12 @@ package votesmodel
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -200,60 +202,65 @@ func oneCall(ops []protocol.Request) bool {
 }
 
 func (p *player) choose(moves []move) *move {
-	total := 0
-	for i := range moves {
-		total += moves[i].weight
-	}
-	if total == 0 {
+	at := explore.Draw(p.random, len(moves), func(i int) int { return moves[i].weight })
+	if at < 0 {
 		return nil
 	}
-	at := p.random.IntN(total)
-	for i := range moves {
-		if at -= moves[i].weight; at < 0 {
-			return &moves[i]
-		}
-	}
-	return nil // unreachable
+	return &moves[at]
 }
 
-// Short returns a shortest path to each step that is possible within that many steps, from each state that is reached
-// first, nearest states first. A path that is the beginning of another is not among them.
-func Short(w World, steps int) (paths []Path) {
-	type reached struct {
-		p    *player
-		path Path
-	}
-	first := newPlayer(w, nil)
-	layer := []reached{{first, first.begin()}}
-	seen := map[uint64]bool{}
-	for range steps {
-		var deeper []reached
-		for _, at := range layer {
-			for _, m := range at.p.moves() {
-				next := at.p.clone()
-				path := append(slices.Clip(at.path), next.play(m.make(next)))
-				if key := next.key(); !seen[key] {
-					seen[key] = true
-					deeper = append(deeper, reached{next, path})
-				} else {
-					paths = append(paths, path)
-				}
-			}
-		}
-		layer = deeper
-	}
-	for _, at := range layer {
-		paths = append(paths, at.path)
-	}
-	return paths
+// reached is a player in a state, and how it came there.
+type reached struct {
+	p    *player
+	path Path
 }
 
-// key tells states of a player apart.
-func (p *player) key() uint64 {
-	h := fnv.New64a()
+// within makes runs of so many steps at most, without random, a system for the explorer.
+type within struct {
+	World
+	steps int
+}
+
+func (w within) Starts() []*reached {
+	p := newPlayer(w.World, nil)
+	return []*reached{&reached{p, p.begin()}}
+}
+
+func (w within) Next(dst []explore.Move[*reached, Step], at **reached) []explore.Move[*reached, Step] {
+	if len((*at).path) > w.steps {
+		return dst
+	}
+	for _, m := range (*at).p.moves() {
+		next := (*at).p.clone()
+		step := next.play(m.make(next))
+		dst = append(dst, explore.Move[*reached, Step]{Step: step, To: &reached{next, append(slices.Clip((*at).path), step)}})
+	}
+	return dst
+}
+
+// Key tells states of a player apart.
+func (within) Key(at **reached) uint64 {
+	p, h := (*at).p, fnv.New64a()
 	fmt.Fprint(h, p.m.digest(), p.now, p.made)
 	if len(p.old) > 0 {
 		fmt.Fprint(h, p.old[len(p.old)-1])
 	}
 	return h.Sum64()
+}
+
+func (within) Judge(**reached, *explore.Move[*reached, Step]) string    { return "" }
+func (within) Holders(**reached) int                                    { return 0 }
+func (within) Path(at **reached, _ []explore.Move[*reached, Step]) Path { return (*at).path }
+
+// Short returns a shortest path to each step that is possible within that many steps, from each state that is reached
+// first, nearest states first. A path that is the beginning of another is not among them.
+func Short(w World, steps int) (paths []Path) {
+	x := explore.Explorer[*reached, Step, uint64, Path]{System: within{w, steps}, Most: math.MaxInt}
+	x.Crossed = func(_ **reached, m *explore.Move[*reached, Step], first bool) {
+		if !first || len(m.To.path) > steps {
+			paths = append(paths, m.To.path)
+		}
+	}
+	_, _ = x.Run() // nothing is judged, and Most is never reached
+	return paths
 }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaos
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+)
+
+// Another library may keep a lock as a string, as the plain SET NX PX does. A scan records such a key as it records a hash, but without ids.
+func TestScan_lockOfAnotherType_isRecorded(t *testing.T) {
+	_, cs := someones(t, 1, localredis.Config{})
+	c, ctx := cs[0], t.Context()
+	if err := c.Set(ctx, "hot", "somebody", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.HSet(ctx, "cold-1", "a:1", 1, "mode", "write").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Set(ctx, queuePrefix+"{hot}", "no queue of ours", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w, err := history.NewWriter(&b, history.Header{Started: time.Now(), Driver: "process", Masters: 1, TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{target: &nemesis.Target{Locks: []string{"hot", "cold-1"}}, history: w}
+	if found, err := r.scanNode(ctx, "m1", c); err != nil || found != 2 {
+		t.Errorf("found %d keys (%v), want 2", found, err)
+	}
+	h, err := history.Read("scan", &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holders := map[string]string{}
+	for _, k := range h.Keys {
+		holders[k.Lock+" "+string(k.What)] = k.Holders
+	}
+	want := map[string]string{"hot " + string(history.KeyVotes): "", "cold-1 " + string(history.KeyVotes): "a:1", "hot " + string(history.KeyQueue): ""}
+	for key, ids := range want {
+		if got, there := holders[key]; !there || got != ids {
+			t.Errorf("%s is recorded: %v, with holders %q, want %q", key, there, got, ids)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"errors"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// batch is one extend of many holds, sent to all masters.
+type batch struct {
+	r     *Renewer
+	start time.Duration
+	ops   []protocol.Op
+	timer *time.Timer
+
+	mu       sync.Mutex
+	answered uint64
+	items    []extending
+	open     int   // items not decided
+	untold   *news // what happened since the mutex was locked
+}
+
+// extending is one hold in a batch.
+type extending struct {
+	hold             *Hold
+	answers          Extension
+	decided, renewed bool
+}
+
+// extend renews holds in one round trip. All have the same TTL and were marked by begin. Each hold is decided separately: see [Extension].
+func (r *Renewer) extend(holds []*Hold) {
+	if len(holds) == 0 {
+		return
+	}
+	m := r.Masters
+	e := &batch{r: r, start: m.Clock.Elapsed(), ops: make([]protocol.Op, len(m.Nodes)),
+		items: make([]extending, len(holds)), open: len(holds)}
+	votes := make([]protocol.Item, len(holds))
+	for i, h := range holds {
+		votes[i] = h.item()
+		e.items[i].hold, e.items[i].answers = h, NewExtension(h.Voters())
+	}
+	ttl := holds[0].Terms.TTL
+	timeout := min(ttl/time.Duration(len(m.Nodes)), m.Timeout())
+	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
+	e.timer = time.AfterFunc(timeout, e.timeout)
+	e.mu.Unlock()
+	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
+	for i, n := range m.Nodes {
+		op := &e.ops[i]
+		*op = protocol.Op{Request: req, To: e, Index: i}
+		if !n.Submit(op) {
+			e.Receive(op)
+		}
+	}
+}
+
+// Receive implements [protocol.Receiver].
+func (e *batch) Receive(op *protocol.Op) {
+	e.mu.Lock()
+	defer e.unlock()
+	bit := uint64(1) << op.Index
+	e.answered |= bit
+	for i := range e.items {
+		it := &e.items[i]
+		if op.Reply.Outcome == protocol.Granted {
+			it.answers.Answer(op.Index, op.Reply.Intact[i])
+		}
+		if !it.decided {
+			e.decide(it, false)
+		} else if it.renewed {
+			it.topUpOrConfirm(bit)
+		}
+	}
+	if e.open == 0 {
+		e.timer.Stop()
+	}
+}
+
+// unlock unlocks the mutex, and tells what happened meanwhile.
+func (e *batch) unlock() {
+	n := e.untold
+	e.untold = nil
+	e.mu.Unlock()
+	n.tell(&e.r.Events)
+}
+
+// timeout decides the holds for which the masters that answered were too few.
+func (e *batch) timeout() {
+	e.mu.Lock()
+	defer e.unlock()
+	for i := range e.items {
+		if it := &e.items[i]; !it.decided {
+			e.decide(it, true)
+		}
+	}
+}
+
+// decide decides it if the answers that are there decide it, or if must is set.
+func (e *batch) decide(it *extending, must bool) {
+	h, m := it.hold, e.r.Masters
+	if it.answers.Silent() != 0 { // a master answers the acquire before it answers this
+		it.answers.Recount(h.Voters())
+	}
+	if !must && !it.answers.Decided(e.answered, m.Need) {
+		return
+	}
+	it.decided = true
+	e.open--
+	e.r.Extends.Add(1)
+	told, err := h.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
+	e.untold = e.untold.and(told)
+	if it.renewed = err == nil; it.renewed {
+		it.topUpOrConfirm(e.answered)
+		e.r.reschedule(h, e.start+h.Terms.Every)
+	} else if errors.Is(err, errs.ErrUnreachable) {
+		// Too few masters answered. The old end stands, and there is time to ask again.
+		e.r.reschedule(h, m.Clock.Elapsed()+max(h.Terms.TTL/20, time.Millisecond))
+	}
+}
+
+// topUpOrConfirm brings the masters in set up to what an extend that won has proved. A vote
+// that is missing is put back. A vote that is there, and did not count before, counts from
+// now on.
+func (it *extending) topUpOrConfirm(set uint64) {
+	topUp, confirm := it.answers.Follow(set)
+	for ; topUp != 0; topUp &= topUp - 1 {
+		it.hold.topUp(bits.TrailingZeros64(topUp))
+	}
+	for ; confirm != 0; confirm &= confirm - 1 {
+		it.hold.confirm(bits.TrailingZeros64(confirm))
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/mutants"
+)
+
+// Grant is what a client knows about the votes of one grant. It is not safe for concurrent
+// use.
+//
+// Votes are the masters where this holder's vote is known to have been there without a break
+// since a round that won. The master granted in that round, or it confirmed its vote to an
+// extend that won, or it acknowledged a top-up after an extend that won.
+//
+// Places are the masters that answered that they queue the holder, and that may hand it their vote. A place is an acquire that the
+// master has not executed yet, and becomes a vote once. So a vote that an extend finds there has never broken, and counts in that
+// extend, whether or not its message came. Until the vote is put back there: what an extend finds then may be that.
+//
+// Invariants (see [Grant.Valid]):
+//
+//  1. Only votes count when the grant is extended. A vote that was put back by a round that
+//     failed proves nothing about the time before (docs/safety.md A19).
+//  2. votes and places are subsets of maybe, the masters that may hold a vote or a place and so get a release.
+//  3. votes and places have no master in common.
+//  4. After Release all three are empty and stay empty.
+type Grant struct {
+	need     int           // the quorum
+	span     time.Duration // how long an extend that won is valid, from its beginning
+	from     time.Duration // when the last round that a quorum confirmed began; the earliest vote of the first one
+	until    time.Duration // the end of validity
+	all      uint64        // all masters
+	counted  uint64        // the masters whose answer to the acquire was counted
+	votes    uint64
+	places   uint64
+	maybe    uint64
+	failed   int // extends that no quorum confirmed
+	released bool
+}
+
+// New returns the grant of a round that was won: the earliest of its votes counts from the time
+// from, and a quorum of them until the time until. need is the quorum, all are the masters, and
+// span is the validity of an extend that took no time.
+func New(need int, all uint64, from, until, span time.Duration) Grant {
+	return Grant{need: need, all: all, from: from, until: until, span: span}
+}
+
+// Until is the end of validity.
+func (g *Grant) Until() time.Duration { return g.until }
+
+// Standing is whether a grant is still good.
+type Standing uint8
+
+const (
+	Held      Standing = iota
+	Expired            // the validity is over
+	Untrusted          // the clock jumped since the round that the validity counts from
+)
+
+// Check says how the grant stands at now. It ends margin before its validity does, so that
+// the caller is told in time. Times before trusted were measured by a clock that has jumped
+// since.
+func (g *Grant) Check(now, margin, trusted time.Duration) Standing {
+	switch {
+	case now >= g.Until()-margin:
+		return Expired
+	case g.from < trusted:
+		return Untrusted
+	}
+	return Held
+}
+
+// Answers are what the masters have answered to the acquire by now: Granted gave a vote, Places may hand the holder one, Maybe may
+// have given one or have the holder in their queue, Silent have not answered.
+type Answers struct{ Granted, Places, Maybe, Silent uint64 }
+
+// CountAcquire counts the answers to the acquire. A vote of the round that won
+// counts, however late the answer. Each master's answer is counted once.
+//
+// A master answers the acquire before anything that was sent to it later. Call CountAcquire
+// before the grant is told of later answers, so that it undoes none of them.
+func (g *Grant) CountAcquire(a Answers) {
+	fresh := g.all &^ (g.counted | a.Silent)
+	g.counted |= fresh
+	if !g.released {
+		g.votes |= a.Granted & fresh
+		g.places |= a.Places &^ a.Granted & fresh
+		g.maybe |= (a.Granted | a.Places | a.Maybe) & fresh
+	}
+}
+
+// Votes are the masters whose vote is known. Their yes counts in an extend.
+func (g *Grant) Votes() uint64 { return g.votes }
+
+// Places are the other masters whose yes counts in an extend.
+func (g *Grant) Places() uint64 { return g.places }
+
+// Left is how many masters may have a vote that counts, now or later, when the masters in missing have said that they have none, and
+// those in silent have not answered the acquire.
+func (g *Grant) Left(missing, silent uint64) int {
+	return bits.OnesCount64((g.votes|silent)&^missing | g.places)
+}
+
+// Result is what an extend came to.
+type Result uint8
+
+const (
+	Renewed     Result = iota // a quorum confirmed: the grant has a new end
+	Unconfirmed               // too few masters answered: the old end stands, and a next extend may win
+	Lost                      // too few votes are left for any extend to win
+)
+
+// Extended takes the outcome of an extend that began at start. confirmed are the masters of
+// Votes and Places that had the vote, missing are those that had not. silent are the masters
+// that have not answered the acquire yet: they may have voted.
+func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64) Result {
+	n := bits.OnesCount64(confirmed)
+	switch {
+	case n >= g.need || mutants.ExtendMinority && n > 0:
+		g.from, g.until = start, start+g.span
+		return Renewed
+	case g.Left(missing, silent) < g.need:
+		g.failed++
+		return Lost
+	}
+	g.failed++
+	return Unconfirmed
+}
+
+// Confirm notes a vote that master i confirmed to an extend that won, and that did not count
+// before.
+func (g *Grant) Confirm(i int) {
+	if !g.released {
+		g.votes |= 1 << i
+		g.places &^= 1 << i
+		g.maybe |= 1 << i
+	}
+}
+
+// Proof is the state in which a top-up was sent. See [Grant.ToppedUp].
+type Proof struct{ failed int }
+
+// TopUp says that the vote is put back on master i, which lost it while a quorum of others
+// had theirs. The vote does not count until the master acknowledges it.
+func (g *Grant) TopUp(i int) Proof {
+	if !g.released {
+		g.votes &^= 1 << i
+		g.places &^= 1 << i
+		g.maybe |= 1 << i
+	}
+	return Proof{g.failed}
+}
+
+// ToppedUp counts a vote that master i has acknowledged, unless an extend has failed since
+// the top-up was sent. The vote may have been missing since before the last extend that a
+// quorum confirmed, so it proves nothing then.
+func (g *Grant) ToppedUp(i int, sent Proof) {
+	if !g.released && sent.failed == g.failed {
+		g.votes |= 1 << i
+	}
+}
+
+// Release ends the grant. It returns the masters that are to be sent a release: those that
+// may hold a vote, and those in silent, which have not answered the acquire.
+func (g *Grant) Release(silent uint64) uint64 {
+	set := silent | g.maybe
+	g.votes, g.places, g.maybe, g.released = 0, 0, 0, true
+	return set
+}
+
+// Valid checks the invariants.
+func (g *Grant) Valid() bool {
+	return (g.votes|g.places)&^g.maybe == 0 && g.votes&g.places == 0 && (g.votes|g.maybe|g.counted)&^g.all == 0 && (!g.released || g.maybe == 0)
+}

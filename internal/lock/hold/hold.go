@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hold is the life of a lock that was granted: its votes, its validity, its extends, and its end.
+//
+// Two parts are pure. They are told what the masters answered and what the time is, and have no clock, no goroutine and no I/O:
+//
+//   - [Grant] is the votes of one hold: which of them count, until when they are valid, when they are lost.
+//   - [Extension] is one extend of one hold: when it is decided, and what follows.
+//
+// The rest drives them:
+//
+//   - [Hold] is one grant. Each lease has a [Share] in it, and the hold ends with the last of them.
+//   - [Renewer] extends all holds of a client in batches, and ends those whose validity is over.
+//
+// The steps of a hold. A step that is not in the table does not happen; "ended" is the end for good:
+//
+//	| state     | on                      | does                                            | next      |
+//	| --------- | ----------------------- | ----------------------------------------------- | --------- |
+//	| held      | Extend, the renewer     | sends an extend to all masters                  | extending |
+//	| held      | its time is over        | tells the leases                                | ended     |
+//	| held      | Release                 | sends a release, which may hand the lock on     | ended     |
+//	| held      | GiveAway                | leaves the votes to an adopter                  | ended     |
+//	| held      | Surrender, Close        | tells the leases                                | ended     |
+//	| extending | a quorum confirmed      | a new end; puts missing votes back              | held      |
+//	| extending | too few answered        | the old end stands; asks again soon             | held      |
+//	| extending | too few votes are left  | tells the leases                                | ended     |
+//	| extending | its time is over        | tells the leases; later answers change nothing  | ended     |
+//	| extending | Release, GiveAway       | as held; the extend's answers change nothing    | ended     |
+//	| ended     | a top-up                | sends nothing: the vote would follow a release  | ended     |
+//	| ended     | Release                 | sends a release that hands nothing on           | ended     |
+//
+// To change when a lease is lost, change [Grant.Check] and [Grant.Extended]. To change which votes count, change Grant's invariant first,
+// then its methods, then the model in grant_test.go.
+//
+// Mutexes are locked in this order: a batch's, the renewer's, a hold's, a call's. Sets of masters are bits of a uint64. Times are on the
+// client's clock.
+package hold
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// Hold is one grant: a holder id, with its votes on the masters, its token and its validity.
+type Hold struct {
+	r      *Renewer
+	Lock   *protocol.Lock
+	Terms  Terms
+	Holder string
+	Token  int64
+	// Start is when its votes count from. Granted is when it was made.
+	Start, Granted time.Duration
+
+	mu      sync.Mutex
+	ended   error // nil while held; then errs.ErrReleased, errs.ErrLost or errs.ErrClosed
+	shares  shares
+	votes   votes
+	extends extends
+	parting parting
+	untold  *news // what happened since the mutex was locked; see unlock
+
+	slot slot // the renewer's
+}
+
+// extends are the extends of one hold: one is in flight at most.
+type extends struct {
+	inFlight bool
+	decided  chan struct{} // closed when it is decided; made for callers that wait
+	err      error         // of the last one that was decided
+}
+
+// parting is how a hold's votes are given back.
+type parting uint8
+
+const (
+	unlocked    parting = iota
+	abandoned           // nobody used it: the release lifts the rest of the lock
+	surrendered         // they were released while it was held
+)
+
+// Init makes h the hold of an attempt that was won, with s as its first share.
+func (h *Hold) Init(r *Renewer, w *attempt.Won, terms Terms, s *Share) {
+	m := r.Masters
+	h.r, h.Lock, h.Terms, h.Holder, h.Token, h.Start, h.Granted = r, w.Lock, terms, w.Holder, w.Token, w.From, w.Granted
+	h.votes = votes{grant: New(m.Need, m.All, w.From, w.Until, m.Drift.Validity(terms.TTL, 0)), acquire: w.Call}
+	h.slot.pos = -1
+	s.h = h
+	h.shares.add(s)
+}
+
+// Until is when the hold ends unless it is extended before.
+func (h *Hold) Until() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.votes.grant.Until()
+}
+
+func (h *Hold) err() error {
+	h.mu.Lock()
+	defer h.unlock()
+	return h.errLocked()
+}
+
+// errLocked says why the hold is over, or nil. It reads the clock, because a timer may not
+// have reported the end of validity yet: timers do not run while the host is suspended.
+func (h *Hold) errLocked() error { return h.errAtLocked(h.r.Masters.Clock.Elapsed()) }
+
+func (h *Hold) errAtLocked(now time.Duration) error {
+	if h.ended != nil {
+		return h.ended
+	}
+	switch h.votes.grant.Check(now, Margin(h.Terms.TTL), h.r.Masters.Trusted()) {
+	case Expired:
+		h.expireLocked(now)
+	case Untrusted:
+		h.endLocked(event.EndClock, fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", errs.ErrLost, h.Lock.Name))
+	}
+	return h.ended
+}
+
+// expireLocked ends the hold because its validity is over at now.
+func (h *Hold) expireLocked(now time.Duration) {
+	text := "validity is over"
+	if why := h.r.Events.Why(); why != "" {
+		text += ": " + why
+	} else if stood := h.r.stoodStill(h.votes.grant.Until()-h.Terms.TTL, now, h.Terms.TTL/10); stood > 0 {
+		text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))
+	}
+	end := event.EndExpired
+	if h.Terms.Fixed || h.Terms.tooLong(h.Start, now) {
+		end = event.EndNotRenewed
+	}
+	h.endLocked(end, fmt.Errorf("%w: %q: %s", errs.ErrLost, h.Lock.Name, text))
+}
+
+// endLocked ends the hold and its shares for good. Later calls do not change the cause.
+func (h *Hold) endLocked(end event.Ending, cause error) {
+	if h.ended != nil {
+		return
+	}
+	h.ended = cause
+	if end.Lost() {
+		h.r.Lost.Add(1)
+	}
+	h.endedLocked(end)
+	for _, s := range h.shares.list {
+		s.endLocked(cause)
+	}
+}
+
+func (h *Hold) end(end event.Ending, cause error) {
+	h.mu.Lock()
+	defer h.unlock()
+	h.endLocked(end, cause)
+}
+
+// Extend gives the hold a full TTL from now, and sends the number of shares to the masters.
+// Only one extend is in flight at a time. A call during another extend shares its outcome. If
+// the number of shares has changed since that extend was sent, the call then makes another.
+func (h *Hold) Extend(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.unlock()
+	for want := h.shares.changes; ; {
+		if err := h.errLocked(); err != nil {
+			return err
+		}
+		first := !h.extends.inFlight
+		h.extends.inFlight = true
+		if h.extends.decided == nil {
+			h.extends.decided = make(chan struct{})
+		}
+		decided := h.extends.decided
+		h.mu.Unlock()
+		if first {
+			h.r.extend([]*Hold{h})
+		}
+		var gone error
+		select {
+		case <-decided:
+		case <-ctx.Done():
+			gone = h.r.Events.GaveUp(ctx, h.Lock)
+		}
+		h.mu.Lock()
+		switch {
+		case gone != nil:
+			return gone
+		case h.extends.err != nil || h.shares.told >= want:
+			return h.extends.err
+		}
+	}
+}
+
+// extended takes the outcome of an extend that began at start, and returns why the hold has no new
+// end, or nil. See [Grant.Extended] for confirmed and missing. The caller tells the news.
+func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *news, over error) {
+	h.mu.Lock()
+	defer func() { told = h.unlockUntold() }()
+	m := h.r.Masters
+	now := m.Clock.Elapsed()
+	left := h.votes.grant.Until() - now
+	err := h.errAtLocked(now) // after the end of validity a yes proves nothing
+	if err == nil {
+		silent := h.votes.count()
+		switch h.votes.grant.Extended(start, confirmed, missing, silent) {
+		case Lost:
+			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", errs.ErrLost,
+				h.Lock.Name, h.votes.grant.Left(missing, silent), len(m.Nodes), m.Need)
+			h.endLocked(event.EndVotes, err)
+		case Unconfirmed:
+			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", errs.ErrUnreachable,
+				h.Lock.Name, bits.OnesCount64(confirmed), len(m.Nodes), m.Need)
+		}
+	}
+	h.extendedLocked(left, err)
+	h.extends.inFlight, h.extends.err = false, err
+	if h.extends.decided != nil {
+		close(h.extends.decided)
+		h.extends.decided = nil
+	}
+	return nil, err
+}
+
+// item is what an extend asks of the masters for the hold.
+func (h *Hold) item() protocol.Item {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return protocol.Item{Lock: h.Lock, Holder: h.Holder, Count: h.shares.count()}
+}
+
+// Voters returns the masters whose yes counts in an extend, with votes that are known and with places, and the masters whose yes
+// may count later, because they have not answered the acquire.
+func (h *Hold) Voters() (votes, places, silent uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	silent = h.votes.count()
+	return h.votes.grant.Votes(), h.votes.grant.Places(), silent
+}
+
+// confirm notes a vote that master i confirmed to an extend that won, and that did not count
+// before.
+func (h *Hold) confirm(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.votes.count()
+	h.votes.grant.Confirm(i)
+}
+
+// topUp puts the vote back on master i, which lost it while a quorum of other masters had
+// theirs. The vote counts from the next extend on, if the master acknowledges it by then.
+func (h *Hold) topUp(i int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended != nil {
+		return // a vote that follows the release would stay until its TTL ends
+	}
+	h.votes.count()
+	h.votes.toppedUp |= 1 << i
+	sent := h.votes.grant.TopUp(i)
+	m := h.r.Masters
+	now := m.Clock.Elapsed()
+	m.Nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
+		Kind: protocol.TopUp, Lock: h.Lock, Holder: h.Holder, TTL: h.Terms.TTL, Count: len(h.shares.list),
+		Start: now, Deadline: now + m.Timeout(),
+	}})
+}
+
+// topUpReply takes the answer to a top-up.
+type topUpReply struct {
+	h    *Hold
+	sent Proof
+}
+
+func (t topUpReply) Receive(op *protocol.Op) {
+	t.h.mu.Lock()
+	defer t.h.mu.Unlock()
+	if op.Reply.Outcome == protocol.Granted {
+		t.h.votes.grant.ToppedUp(op.Index, t.sent)
+	}
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// Abandon says that nobody has used the hold: its release lifts the rest of a lock with a minimum hold.
+func (h *Hold) Abandon() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.parting == unlocked {
+		h.parting = abandoned
+	}
+}
+
+// Surrender ends a hold that is to be released although its shares were not given back. It says whether it
+// was held.
+func (h *Hold) Surrender() bool {
+	h.mu.Lock()
+	defer h.unlock()
+	if h.errLocked() != nil {
+		return false
+	}
+	h.parting = surrendered
+	h.endLocked(event.EndClosed, errs.ErrClosed)
+	return true
+}
+
+// Release gives back every vote and every place in a queue of a hold that ended at now, and waits until a quorum has confirmed
+// that for the votes. was is why the hold ended before, or nil. It returns was, or
+//
+//	nil                   a quorum had the vote and dropped it
+//	errs.ErrLost          a quorum had no vote any more
+//	errs.ErrUnconfirmed   too few masters answered
+//
+// and tells the observers. Whatever it returns, the releases are sent again until the masters acknowledge them or the TTL is over.
+func (h *Hold) Release(ctx context.Context, was error, now time.Duration) error {
+	err := h.giveBack(ctx, was, now)
+	h.tellUnlocked(ctx, now, err)
+	return err
+}
+
+// giveBack is Release that tells nobody.
+func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error {
+	if mutants.NoUnlock {
+		h.r.remove(h)
+		return was
+	}
+	m := h.r.Masters
+	var req protocol.Request // Call copies it, so it stays on the stack
+	set, mayHand := h.parts(&req, was, now)
+	h.r.remove(h)
+	if set == 0 || errors.Is(was, errs.ErrClosed) {
+		return was
+	}
+	call := m.Call(m.Need, &req)
+	for rest := set &^ mayHand; rest != 0; rest &= rest - 1 {
+		call.Change(bits.TrailingZeros64(rest), func(r *protocol.Request) { r.Hand = 0 })
+	}
+	call.Send(set)
+	call.Skip(m.All &^ set)
+	defer call.Done()
+	h.r.Events.Released(h.Lock)
+	v := call.Await(ctx, m.Timeout())
+	switch {
+	case was != nil:
+		return was
+	case v == counting.Won:
+		return nil
+	}
+	return h.unconfirmed(ctx, call)
+}
+
+// parts fills in the release of a hold that ends at now. It returns the masters that get it, and those of them that may hand the vote to the
+// next waiter.
+//
+// A master may do that if it has answered the acquire, and was believed.
+// That goes for a master too that answered that it queued the holder: if it has handed the vote to
+// the holder since, it had that from one who was believed. A vote that was missing once, and was put
+// back, is not handed on: the master's clock may have jumped, and another may still count a vote
+// that ended too early there (H17 in docs/handoff.md).
+func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, mayHand uint64) {
+	m := h.r.Masters
+	h.mu.Lock()
+	silent := h.votes.count()
+	mayHand = h.votes.answered &^ h.votes.toppedUp
+	set = h.votes.grant.Release(silent)
+	queued, lifts := h.votes.queued, h.parting == abandoned && h.Terms.MinHold > 0
+	h.votes.dropAcquire()
+	h.mu.Unlock()
+	if mutants.HandDoubted {
+		mayHand = set
+	}
+	*req = protocol.Request{
+		Kind: protocol.Release, Lock: h.Lock, Holder: h.Holder, Start: now,
+		// An extend that is in flight may give the vote one more TTL.
+		Deadline: now + 2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)),
+	}
+	if queued {
+		req.Deadline = max(req.Deadline, now+quorum.LeaveFor)
+	}
+	if lifts {
+		req.Lift, req.Deadline = h.Holder, max(req.Deadline, m.RestOver(h.Terms.MinHold))
+	}
+	if was == nil && h.Lock.Mode != protocol.Read {
+		req.Hand, req.Token = protocol.Liveness, h.r.Propose()
+	}
+	return set, mayHand
+}
+
+// unconfirmed is the error of a release that no quorum confirmed: ErrLost if a quorum had no
+// vote of the lock any more, else ErrUnconfirmed.
+func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call) error {
+	released, absent := 0, 0
+	for _, r := range call.Replies() {
+		switch r.Outcome {
+		case protocol.Granted:
+			released++
+		case protocol.Absent:
+			absent++
+		}
+	}
+	m := h.r.Masters
+	n := len(m.Nodes)
+	if n-absent < m.Need {
+		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", errs.ErrLost, h.Lock.Name, absent, n)
+	}
+	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", errs.ErrUnconfirmed, h.Lock.Name, released, n, m.Need)
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return err
+}
+
+// GiveAway ends the hold and leaves its votes, on the masters that it returns, to whoever adopts them. What may be on the other masters
+// is released: a place there must not become a vote of a holder that is over. On an error the hold goes on.
+func (h *Hold) GiveAway() (given uint64, err error) {
+	m := h.r.Masters
+	now := m.Clock.Elapsed()
+	h.mu.Lock()
+	if err := h.errLocked(); err != nil {
+		h.unlock()
+		return 0, err
+	}
+	if n := len(h.shares.list); n != 1 {
+		h.unlock()
+		return 0, fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", errs.ErrConfig, h.Lock.Name, n-1)
+	}
+	silent := h.votes.count()
+	// A vote that was put back may be put back once more, by what lies unread on a connection that
+	// broke. With it the voucher could be used a second time.
+	given = h.votes.grant.Votes() &^ h.votes.toppedUp
+	if n := bits.OnesCount64(given); n < m.Need {
+		h.unlock()
+		return 0, fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", errs.ErrUnreachable, h.Lock.Name, n, len(m.Nodes), m.Need)
+	}
+	h.endLocked(event.EndReleased, errs.ErrReleased) // the giver's context ends before anybody can have the voucher
+	h.shares.drop(h.shares.list[0])
+	others := h.votes.grant.Release(silent) &^ given
+	h.votes.dropAcquire()
+	h.unlock()
+	h.r.remove(h)
+	if others != 0 {
+		m.Poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.Lock, Holder: h.Holder, Start: now,
+			Deadline: now + max(2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)), quorum.LeaveFor)}).Done()
+	}
+	return given, nil
+}

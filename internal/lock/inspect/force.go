@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// ForceUnlock takes the lock away from the holder of that id. It returns nil when the holder cannot have a quorum any more.
+func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string) error {
+	name := l.Name
+	if err := a.MayAsk(ctx, l); err != nil {
+		return err
+	}
+	in, replies, err := a.inquire(l).conclude(ctx)
+	if err != nil {
+		return err
+	}
+	var vote, rest protocol.Voting
+	var had uint64            // the masters that have its vote or its rest
+	left, bare := a.MaxTTL, 0 // bare is how many masters have nobody's vote
+	for i := range replies {
+		if at := replies[i].Inspected; at != nil {
+			if at.Votes && len(at.Votings) == 0 {
+				bare++
+			}
+			if at.Rest.Left > rest.Left {
+				rest = at.Rest
+			}
+			if at.Rest.Field == holder {
+				vote, had = at.Rest, had|1<<i
+			}
+			for _, v := range at.Votings {
+				if idOf(v.Field) == holder {
+					vote, left, had = v, max(left, v.Left), had|1<<i
+				}
+			}
+		}
+	}
+	switch {
+	case in.possible(vote.Field, replies) < a.Masters.Need:
+		return fmt.Errorf("%w: %s; %q was not touched", errs.ErrNotHolder, holder, name)
+	case had == 0:
+		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", errs.ErrUnreachable, name, holder)
+	}
+	f := force{l: a.Namespace.Lock(name, vote.Mode), holder: holder, rest: rest, had: had, lives: 2 * (left + a.Drift.Of(left)),
+		enough: len(a.Masters.Nodes) - a.Masters.Need + 1}
+	// Only the lease of a Mutex is handed off, and nobody adopts one that is over. Whoever has the lock after its rest was lifted
+	// has waited for that.
+	f.handsOff = f.l.Mode == protocol.Plain && bare < f.enough
+	return a.force(ctx, &f)
+}
+
+// force is what ForceUnlock found out and then does.
+type force struct {
+	l        *protocol.Lock
+	holder   string
+	rest     protocol.Voting // that of a holder before it, perhaps, which has handed its lease off
+	had      uint64          // the masters that were seen with its vote or rest
+	lives    time.Duration   // how long it is barred
+	enough   int             // masters without its vote, so that the others are no quorum
+	handsOff bool            // it may hand its lease off meanwhile
+}
+
+// force bars the holder on every master from coming back, releases what it has, and lifts the rest.
+//
+// The bar is there before the release, because a top-up may be on its way. An acquire may be on its
+// way too, but not where the vote was: so only these masters count.
+func (a *Asker) force(ctx context.Context, f *force) error {
+	l, holder, rest := f.l, f.holder, f.rest
+	now := a.Clock.Elapsed()
+	bar := a.Masters.Call(a.Masters.Need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: f.lives, Start: now, Deadline: now + f.lives, More: true})
+	defer bar.Done()
+	release := a.Masters.Call(a.Masters.Need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Lift: rest.Field, Start: now,
+		Deadline: now + max(f.lives, rest.Left+a.Drift.Of(rest.Left))})
+	defer release.Done()
+	bar.Send(a.Masters.All)
+	release.Send(a.Masters.All)
+	// over is how many masters have no vote of the holder any more and take none back. taken is on how many of
+	// them this release took it.
+	over := func() (n, taken int) {
+		barred, _, _ := bar.Sets()
+		for i, r := range release.Replies() {
+			is := int(barred >> i & 1)
+			switch {
+			case r.Outcome == protocol.Granted:
+				n, taken = n+is, taken+is
+			case r.Outcome == protocol.Absent && f.had&(1<<i) != 0:
+				n += is
+			}
+		}
+		return n, taken
+	}
+	bar.Await(ctx, a.Timeout())
+	release.Await(ctx, a.Timeout())
+	took := a.Clock.Elapsed() - now
+	if n, _ := over(); n < f.enough {
+		release.Hear(ctx, quorum.Everybody, a.Timeout()-took)
+		bar.Hear(ctx, quorum.Everybody, a.Timeout()-took)
+	}
+	n, taken := over()
+	switch {
+	case taken >= f.enough, n >= f.enough && !f.handsOff:
+		return nil
+	case n >= f.enough:
+		return a.wentOn(ctx, l, holder)
+	}
+	err := fmt.Errorf("%w: forcing %q: %d of the %d masters that have the vote of %s gave it up, %d must", errs.ErrUnconfirmed, l.Name, n, bits.OnesCount64(f.had), holder, f.enough)
+	for i, r := range release.Replies() {
+		if why := cmp.Or(r.Err, bar.Replies()[i].Err); why != nil {
+			err = fmt.Errorf("%w; %w", err, why)
+		}
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", err, ctx.Err())
+	}
+	return err
+}
+
+// wentOn is what ForceUnlock returns when the holder gave its votes up by itself before they could be
+// taken away. If it handed its lease off, the adopter has the lock now: nobody took that away.
+func (a *Asker) wentOn(ctx context.Context, l *protocol.Lock, holder string) error {
+	in, _, err := a.inquire(l).conclude(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: forcing %q: %s gave it up or handed it off, and the masters do not tell who has it now: %w", errs.ErrUnconfirmed, l.Name, holder, err)
+	case in.Free:
+		return nil
+	case len(in.Holders) == 0:
+		return fmt.Errorf("%w: forcing %q: %s gave it up or handed it off, and the masters do not tell who has it now", errs.ErrUnconfirmed, l.Name, holder)
+	}
+	return fmt.Errorf("%w: %s gave %q up or handed it off meanwhile; now %s has it", errs.ErrNotHolder, holder, l.Name, in.Holders[0].ID)
+}

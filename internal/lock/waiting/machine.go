@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package waiting
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// State is where the caller stands whose turn it is. The table in the package comment has all transitions.
+type State uint8
+
+// The states of a [Machine].
+const (
+	Idle      State = iota // nobody has the turn
+	Passing                // the next caller's turn comes with the release by this process
+	Begun                  // the caller has the turn, and has not asked
+	Asking                 // an attempt is under way
+	Queued                 // the attempt is open: it has places in queues, and no votes
+	Gathering              // it has some votes of which messages told, or expects some: the others come within a moment
+	Stuck                  // it got some votes by replies alone: they are given back after a moment
+	StepBack               // it gives its votes back and takes places without votes
+)
+
+// sleeping says whether the attempt is open while its caller sleeps.
+func (s State) sleeping() bool { return s >= Queued }
+
+// Kind is what happened.
+type Kind uint8
+
+// The kinds of events.
+const (
+	Turn         Kind = iota // a caller gets the turn; Ticket
+	Awake                    // the caller whose turn it is is awake; Votes
+	Decided                  // the attempt under way is decided; some masters may not have been asked
+	Outvoted                 // the open attempt has a quorum of votes, and gives no lease
+	Refused                  // the attempt under way gave no lease; Round, Votes; Silent, Now, Joined and Patience for an outage
+	Placed                   // places without votes were asked for; Votes
+	Vote                     // a vote came for the attempt, by a reply or by a message; Votes
+	Wake                     // masters released the lock, or vote again; Set
+	Heard                    // masters published on Redisson's channel; Set
+	ReleasedHere             // this process released the lock; Votes, Now
+	Timer                    // the time is over that was armed
+	CtxDone                  // the caller gives up
+	Left                     // the caller whose turn it was has left the line; Granted, Next, Now
+	Closed                   // the client is over
+)
+
+// Votes is what the attempt has that is open or under way.
+type Votes struct {
+	Won      bool // a quorum of votes
+	Some     bool // a vote
+	Told     bool // a vote of which a message told
+	Handable bool // its places may become votes
+}
+
+// Event is what happened. The fields of its kind count, and no others.
+type Event struct {
+	Kind  Kind
+	Votes Votes
+
+	Set           uint64 // Wake, Heard: masters
+	Granted, Next bool   // Left: the caller has the lock; another caller is in the line
+	Ticket        int64  // Turn
+	// Round is what the refused attempt saw. Silent says that no quorum of masters answered.
+	Round  *Round
+	Silent bool
+	// Now is the client's elapsed time. Joined is when the caller began to wait, and Patience how long it waits for masters that do
+	// not answer.
+	Now, Joined, Patience time.Duration
+	Trip                  time.Duration // of any event: how long the masters took to answer the last attempt
+	// Jitter is the chance in the answer: a random time below its argument.
+	Jitter func(time.Duration) time.Duration
+}
+
+// Act is what is to be done.
+type Act uint8
+
+// The acts of a [Do].
+const (
+	Nothing   Act = iota
+	Begin         // make an attempt, which gives back the open one: next it is Awake
+	Ask           // ask the masters in Set
+	Skip          // do not ask the masters in Set
+	Take          // the open attempt has won: make a lease of it
+	QueueOnly     // give the open attempt back, and take places without votes: next it is Placed
+	GiveBack      // give back what the attempt has
+	PassTurn      // the first in the line gets its turn: next it is Turn
+	Fail          // the masters have been out of reach for too long: the caller gets the error
+)
+
+// Do is the answer to an event.
+type Do struct {
+	Act   Act
+	Set   uint64        // Ask, Skip
+	Again uint64        // the masters that an attempt which is not decided asks a second time, if they have refused it
+	Arm   time.Duration // the timer is set to that; 0: it stays
+	Retry bool          // Begin: the ticket has asked before
+	Wake  bool          // the caller whose turn it is is to be woken
+}
+
+// A hold of less than briefHold is over before a round trip is: see Machine.brief. passAfter is how long the next caller
+// waits for the end of a hold that was expected to be brief.
+const briefHold, passAfter = 500 * time.Microsecond, 2 * time.Millisecond
+
+// Machine decides for the caller whose turn it is in one line of callers. It is pure, and not safe for concurrent use.
+// Make one with [NewMachine].
+type Machine struct {
+	all     uint64 // all masters
+	state   State
+	asked   uint64 // the masters that the attempt under way has asked
+	wakes   Wakes
+	place   Place
+	retries int // how often the caller asked again with some votes in its turn
+	// patience is how long the last attempt may sleep without a vote or a wake. silence is since when no quorum answers; 0 while one
+	// does. It belongs to the line, because an outage concerns all callers at once.
+	patience, silence time.Duration
+	// grantedAt is when the last lease was granted. brief says that the line's last hold was brief. The turn is then passed with the
+	// release: one call of each master has both the release and the next acquire, and the release need not wait until the acquire
+	// is answered. Else the turn is passed at once, and the place is in the queues when the release comes.
+	grantedAt time.Duration
+	brief     bool
+	// expecting says that this process released the lock: votes for the attempt under way are about to come by messages.
+	expecting bool
+}
+
+// NewMachine returns a machine for a lock on the masters in the set.
+func NewMachine(all uint64) Machine { return Machine{all: all} }
+
+// State returns where the caller stands.
+func (m *Machine) State() State { return m.state }
+
+// Ticket is that of the caller whose turn it is.
+func (m *Machine) Ticket() int64 { return m.place.Ticket }
+
+// Foreign says whether Redisson held the lock somewhere when the last attempt was refused.
+func (m *Machine) Foreign() bool { return m.wakes.Foreign() }
+
+// Outage says whether no quorum has answered for longer than the patience of a caller that has waited since joined.
+func (m *Machine) Outage(now, joined, patience time.Duration) bool {
+	return m.silence != 0 && now-max(m.silence, joined) >= patience
+}
+
+// Ready says whether there is something to do for the caller, so that [Awake] is of use.
+func (m *Machine) Ready(v Votes) bool {
+	switch {
+	case m.state == StepBack || v.Won:
+		return true
+	case m.state == Gathering: // it was handed votes: a wake of another master must not end that
+		return m.wakes.All()
+	}
+	return m.wakes.Ready()
+}
+
+// Next takes an event and says what is to be done.
+func (m *Machine) Next(e Event) Do {
+	switch e.Kind {
+	case Turn:
+		m.state, m.retries = Begun, 0
+		m.place = Place{Ticket: e.Ticket, Asked: m.place.Asked}
+		m.wakes.Turn()
+	case Awake:
+		return m.awake(&e)
+	case Decided:
+		return m.ask(m.all &^ m.asked)
+	case Outvoted:
+		m.wakes.Timer()
+		return m.begin()
+	case Refused:
+		return m.refused(&e)
+	case Placed:
+		return m.sleep(&e)
+	case Vote:
+		return m.vote(&e)
+	case Wake:
+		m.wakes.Wake(e.Set)
+		return Do{Again: e.Set, Wake: true}
+	case Heard:
+		for set := e.Set; set != 0; set &= set - 1 {
+			m.wakes.Heard(bits.TrailingZeros64(set))
+		}
+		return Do{Wake: true}
+	case ReleasedHere:
+		return m.releasedHere(&e)
+	case Timer:
+		return m.timer()
+	case CtxDone:
+		return m.ctxDone()
+	case Left:
+		return m.left(&e)
+	case Closed:
+		if m.state == Passing {
+			m.state = Idle
+		}
+		return Do{Wake: true}
+	}
+	return Do{}
+}
+
+// awake is the caller that looks what there is to do.
+func (m *Machine) awake(e *Event) Do {
+	v := e.Votes
+	switch {
+	case m.state == Asking:
+		first := m.asked == 0
+		do := m.ask(m.wakes.Due(m.all, m.asked))
+		if first && m.asked != m.all { // a master that does not wake the caller soon may be down, or its message lost
+			do.Arm = PauseMin + e.Jitter(PauseMin)
+		}
+		return do
+	case m.state.sleeping() && v.Won:
+		return Do{Act: Take}
+	case m.state == StepBack && !m.wakes.Ready():
+		return Do{Act: QueueOnly}
+	case m.state == Begun, m.Ready(v):
+		return m.begin()
+	}
+	return Do{}
+}
+
+// begin begins an attempt.
+func (m *Machine) begin() Do {
+	do := Do{Act: Begin, Retry: m.place.Asked}
+	m.state, m.asked, m.place.Asked = Asking, 0, true
+	return do
+}
+
+func (m *Machine) ask(set uint64) Do {
+	m.asked |= set
+	return Do{Act: Ask, Set: set}
+}
+
+// refused is the end of an attempt that gave no lease.
+func (m *Machine) refused(e *Event) Do {
+	if !e.Silent {
+		m.silence = 0
+	} else {
+		if m.silence == 0 {
+			m.silence = e.Now
+		}
+		if m.Outage(e.Now, e.Joined, e.Patience) {
+			return Do{Act: Fail}
+		}
+	}
+	free, foreign := e.Round.sets()
+	m.wakes.Refused(free, foreign, e.Round.Behind)
+	m.patience = m.place.Patience(e.Round, e.Jitter)
+	return m.sleep(e)
+}
+
+// sets returns the masters that granted in vain, and those where Redisson holds the lock.
+func (r *Round) sets() (free, foreign uint64) {
+	for i := range r.Replies {
+		switch reply := &r.Replies[i]; {
+		case reply.Foreign:
+			foreign |= 1 << i
+		case reply.Outcome == protocol.Granted:
+			free |= 1 << i
+		}
+	}
+	return free, foreign
+}
+
+// sleep leaves the attempt open until the timer fires. If it has votes by now, that is in a moment: the others should come with
+// them.
+func (m *Machine) sleep(e *Event) Do {
+	do := Do{Arm: m.patience}
+	v := e.Votes
+	expecting := m.expecting && !m.wakes.Behind()
+	m.expecting = false
+	switch {
+	case v.Won:
+		m.state, do.Wake = Queued, true
+	case v.Some && !v.Told && (m.wakes.Foreign() || !v.Handable):
+		m.state, do.Wake = StepBack, true // no message can complete them, and others want those masters
+	case v.Some && !v.Told:
+		m.state, do.Arm = Stuck, m.moment(e)
+	case v.Some || expecting:
+		m.state, do.Arm = Gathering, m.moment(e)
+	default:
+		m.state = Queued
+	}
+	return do
+}
+
+// moment is the time within which the votes should come that complete some. Their messages may be lost, or other waiters have those
+// votes.
+//
+// It is a trip at least, and doubles each time in a turn: on a slow way, or a busy machine, the messages take their time, and to ask
+// before they come would throw them away.
+func (m *Machine) moment(e *Event) time.Duration {
+	d := min(max(PauseMin, e.Trip)<<min(m.retries, 10), PauseMax)
+	return d + e.Jitter(d)
+}
+
+// vote is a vote that came for the attempt.
+func (m *Machine) vote(e *Event) Do {
+	if m.state == Stuck {
+		m.state = Gathering
+	}
+	switch {
+	case e.Votes.Won:
+		return Do{Wake: true}
+	case m.state == Queued:
+		m.state = Gathering
+		return Do{Arm: m.moment(e)}
+	}
+	return Do{}
+}
+
+// releasedHere is a release of the lock by this process. If the attempt's places can become votes, the release makes them so, and
+// the caller asks when the messages do not come. Else it asks right behind the release, unless other processes are ahead.
+func (m *Machine) releasedHere(e *Event) Do {
+	m.brief = e.Now-m.grantedAt < briefHold
+	switch {
+	case m.state == Passing:
+		return Do{Act: PassTurn}
+	case m.wakes.Behind():
+		return Do{}
+	case e.Votes.Handable:
+		m.expecting = true
+		if m.state == Queued {
+			m.state = Gathering
+			return Do{Arm: m.moment(e)}
+		}
+		return Do{}
+	}
+	m.wakes.HandOver()
+	return Do{Wake: true}
+}
+
+// timer is the end of the time that was armed: a message may have been lost.
+func (m *Machine) timer() Do {
+	switch m.state {
+	case Passing:
+		m.brief = false
+		return Do{Act: PassTurn}
+	case Stuck:
+		m.retries++
+		m.state = StepBack
+		return Do{Wake: true}
+	case Gathering:
+		m.retries++
+	}
+	m.wakes.Timer()
+	return Do{Wake: true}
+}
+
+// ctxDone is a caller that gives up.
+func (m *Machine) ctxDone() Do {
+	switch {
+	case m.state == Asking && m.asked != m.all:
+		rest := m.all &^ m.asked
+		m.asked = m.all
+		return Do{Act: Skip, Set: rest}
+	case m.state == Asking, m.state.sleeping():
+		return Do{Act: GiveBack}
+	}
+	return Do{}
+}
+
+// left is the end of a turn, or of the wait for one that was to be passed.
+func (m *Machine) left(e *Event) Do {
+	if e.Granted {
+		m.silence, m.place.Asked = 0, false
+	}
+	switch {
+	case !e.Next:
+		m.state = Idle
+	case m.state == Passing: // the first in the line left before its turn came
+	default:
+		m.grantedAt, m.state = e.Now, Idle
+		if e.Granted && m.brief {
+			m.state = Passing
+			return Do{Arm: passAfter}
+		}
+		return Do{Act: PassTurn}
+	}
+	return Do{}
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package waiting
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+)
+
+// words are what the table calls states, events and acts.
+var (
+	stateWords = []string{"Idle", "Passing", "Begun", "Asking", "Queued", "Gathering", "Stuck", "StepBack"}
+	actWords   = []string{"", "Begin", "Ask", "Skip", "Take", "QueueOnly", "GiveBack", "PassTurn", "Fail"}
+)
+
+// told is an event with the word that the table has for it.
+type told struct {
+	word string
+	e    Event
+}
+
+// events are one of each kind that the machine may be told in a state, over three masters. The words say what the answer depends on.
+func events(s State) []told {
+	none := func(time.Duration) time.Duration { return 0 }
+	held := func(foreign bool, ahead int) *Round {
+		r := &Round{Need: 2, Held: true, RetryAfter: time.Second, Behind: ahead > 0}
+		for range 3 {
+			r.Replies = append(r.Replies, protocol.Reply{Outcome: protocol.Held, Ticket: 1, Ahead: ahead, Remaining: time.Second, Foreign: foreign})
+		}
+		return r
+	}
+	open := []Votes{{}, {Handable: true}, {Some: true}, {Some: true, Handable: true}, {Some: true, Told: true, Handable: true}, {Some: true, Won: true, Handable: true}}
+	var all []told
+	add := func(word string, e Event) {
+		e.Jitter = none
+		all = append(all, told{word, e})
+	}
+	if s == Idle || s == Passing {
+		add("Turn", Event{Kind: Turn, Ticket: 1})
+	}
+	add("Wake", Event{Kind: Wake, Set: 1})
+	add("Heard", Event{Kind: Heard, Set: 1})
+	add("Timer", Event{Kind: Timer})
+	add("Closed", Event{Kind: Closed})
+	add("Left", Event{Kind: Left})
+	if s == Idle {
+		return all
+	}
+	for _, handable := range []bool{false, true} {
+		for _, now := range []time.Duration{0, time.Hour} {
+			add("ReleasedHere", Event{Kind: ReleasedHere, Votes: Votes{Handable: handable}, Now: now})
+		}
+	}
+	add("Left", Event{Kind: Left, Next: true})
+	if s >= Asking {
+		add("Left", Event{Kind: Left, Next: true, Granted: true})
+		add("Left", Event{Kind: Left, Granted: true})
+	}
+	if s == Passing {
+		return all
+	}
+	add("Awake", Event{Kind: Awake})
+	add("CtxDone", Event{Kind: CtxDone})
+	if s == Begun {
+		return all
+	}
+	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true}})
+	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true, Won: true}})
+	if s != Asking {
+		add("Awake", Event{Kind: Awake, Votes: Votes{Won: true}})
+		add("Outvoted", Event{Kind: Outvoted, Votes: Votes{}})
+	}
+	if s == StepBack {
+		for _, v := range open {
+			add("Placed", Event{Kind: Placed, Votes: v})
+		}
+	}
+	if s == Asking {
+		add("Decided", Event{Kind: Decided})
+		for _, v := range open {
+			for _, foreign := range []bool{false, true} {
+				for _, ahead := range []int{0, 1} {
+					add("Refused", Event{Kind: Refused, Votes: v, Round: held(foreign, ahead)})
+				}
+			}
+		}
+		add("Refused", Event{Kind: Refused, Round: &Round{Need: 2}, Silent: true, Now: time.Hour, Patience: time.Second})
+		add("Refused", Event{Kind: Refused, Round: &Round{Need: 2}, Silent: true, Now: time.Hour})
+	}
+	return all
+}
+
+// row is a line of the table: what is done, and the state behind it.
+func row(from State, event string, to State, do Do) string {
+	acts := []string{}
+	if do.Act != Nothing {
+		acts = append(acts, actWords[do.Act])
+	}
+	if do.Arm > 0 {
+		acts = append(acts, "Arm")
+	}
+	if do.Wake {
+		acts = append(acts, "Wake")
+	}
+	if len(acts) == 0 {
+		acts = append(acts, "-")
+	}
+	return fmt.Sprintf("%s %s %s %s", stateWords[from], event, stateWords[to], strings.Join(acts, "+"))
+}
+
+// visited returns the rows of all that a machine over three masters can do, from the beginning.
+func visited() map[string]bool {
+	rows := map[string]bool{}
+	start := NewMachine(0b111)
+	seen, next := map[Machine]bool{start: true}, []Machine{start}
+	for len(next) > 0 {
+		from := next[len(next)-1]
+		next = next[:len(next)-1]
+		for _, ev := range events(from.state) {
+			to := from
+			do := to.Next(ev.e)
+			rows[row(from.state, ev.word, to.state, do)] = true
+			// What only times and pauses depend on does not matter here.
+			to.retries, to.patience, to.place.pause = 0, time.Second, 0
+			if !seen[to] {
+				seen[to] = true
+				next = append(next, to)
+			}
+		}
+	}
+	return rows
+}
+
+// table returns the rows of the table in the package comment.
+func table(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimPrefix(line, "//"), "|")
+		if len(cells) != 5 {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if cells[0] == "state" {
+			continue
+		}
+		for _, from := range strings.Split(cells[0], ", ") {
+			for _, event := range strings.Split(cells[1], ", ") {
+				to := cells[2]
+				if to == "same" {
+					to = from
+				}
+				r := fmt.Sprintf("%s %s %s %s", from, event, to, strings.ReplaceAll(cells[3], ", ", "+"))
+				if rows[r] {
+					t.Errorf("twice in the table: %s", r)
+				}
+				rows[r] = true
+			}
+		}
+	}
+	return rows
+}
+
+// The table in the package comment has each transition that the machine makes, and no other.
+func TestMachine_everyTransition_standsInTheTable(t *testing.T) {
+	made, written := visited(), table(t)
+	for _, r := range slices.Sorted(maps.Keys(made)) {
+		if !written[r] {
+			t.Errorf("not in the table: %s", r)
+		}
+	}
+	for _, r := range slices.Sorted(maps.Keys(written)) {
+		if !made[r] {
+			t.Errorf("in the table, and never made: %s", r)
+		}
+	}
+	if len(made) < 60 {
+		t.Errorf("only %d transitions", len(made))
+	}
+}
