@@ -23,6 +23,7 @@ import (
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // The maximum TTL of the scenes.
@@ -375,7 +376,7 @@ func newAdvised(t testing.TB, servers []*localredis.Server) *advised {
 // begin lets the list of a vote.
 func (a *advised) begin() {
 	a.t.Helper()
-	expectCode(a.t, exitOK, "init", never, "--max-ttl", a.ttl.String(), "--nodes", a.list())
+	must(a.t, admin.Init(a.t.Context(), admin.List{URLs: a.urls, Options: []redlock.Option{redlock.WithMaxTTL(a.ttl), redlock.WithTTL(a.ttl)}}, nil, admin.NothingWasEverLocked))
 }
 
 // worksInTime checks that who did what was said has locks that work within the time that was named, and that nothing is left

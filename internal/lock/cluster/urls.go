@@ -17,7 +17,7 @@ import (
 type URL struct {
 	base   string
 	params string // those of TLS, each with & before it
-	name   string // of the cluster, which begins the names of its votes; empty: its votes have none
+	name   string // begins the names of the votes; empty: they are their tags
 }
 
 // Parse returns the URL, or what is wrong with it.
@@ -35,15 +35,15 @@ func Parse(rawURL string) (URL, error) {
 	if err != nil {
 		return URL{}, fmt.Errorf("%w: the URL of a whole cluster has no parameters but name and those of TLS: OpenCluster chooses the tags", errs.ErrConfig)
 	}
-	own := query.Get("name")
-	if own != "" {
+	name := query.Get("name")
+	if name != "" {
 		query.Del("name")
 		params = query.Encode()
 	}
 	if params != "" {
 		params = "&" + params
 	}
-	return URL{strings.TrimSuffix(base, "/"), params, own}, nil
+	return URL{strings.TrimSuffix(base, "/"), params, name}, nil
 }
 
 // Votes returns the URLs of n votes.
