@@ -164,12 +164,14 @@ func (r *release) joined() error {
 // tags are the root's and one for each nested module that others can require: not those below a folder internal.
 func (r *release) tags() []string {
 	tags := []string{r.version}
-	for _, dir := range r.nested {
-		if !slices.Contains(strings.Split(dir, "/"), "internal") {
-			tags = append(tags, dir+"/"+r.version)
-		}
+	for _, dir := range r.published() {
+		tags = append(tags, dir+"/"+r.version)
 	}
 	return tags
+}
+
+func (r *release) published() []string {
+	return slices.DeleteFunc(slices.Clone(r.nested), func(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "internal") })
 }
 
 // unreleased is the heading of what is not released yet.
@@ -269,13 +271,13 @@ func (r *release) serve(dir string) ([]string, error) {
 	return proxy.Env(served, filepath.Join(r.scratch, "modules"))
 }
 
-// check builds and vets each module by itself, as it will be published.
+// check builds and vets each module that is published, by itself.
 func (r *release) check() error {
 	env, err := r.serve(".")
 	if err != nil {
 		return err
 	}
-	for _, dir := range append([]string{"."}, r.nested...) {
+	for _, dir := range append([]string{"."}, r.published()...) {
 		fmt.Fprintln(r.say, "go vet in", dir)
 		if _, err := output(r.ctx, filepath.Join(r.tree, dir), env, "go", "vet", "./..."); err != nil {
 			return err
