@@ -72,11 +72,16 @@ var (
 	// name or a list of masters cannot work, or a context, a function or a value that Open,
 	// New or a Client makes is nil or zero.
 	ErrConfig = errs.ErrConfig
-)
 
-// ErrUnfinished says that a change of masters was begun and is not finished. The error text
-// says which change it is, and what to do.
-var ErrUnfinished = errs.ErrUnfinished
+	// ErrUpgrade says that the caller asked for the lock for writing with the context of a read lease
+	// of the same lock. A read lease cannot become a write lease: two readers that tried would wait
+	// for each other for ever. Unlock the read lease first.
+	ErrUpgrade = errors.New("redlock: a read lease cannot be upgraded to a write lease")
+
+	// ErrUnfinished says that a change of masters was begun and is not finished. The error text
+	// says which change it is, and what to do.
+	ErrUnfinished = errs.ErrUnfinished
+)
 
 var errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", ErrConfig)
 

@@ -4,15 +4,9 @@ package redlock
 
 import (
 	"context"
-	"errors"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 )
-
-// ErrUpgrade says that the caller asked for the lock for writing with the context of a read lease
-// of the same lock. A read lease cannot become a write lease: two readers that tried would wait
-// for each other for ever. Unlock the read lease first.
-var ErrUpgrade = errors.New("redlock: a read lease cannot be upgraded to a write lease")
 
 // RWMutex is a lock by name. Any number of callers may hold it for reading, or one caller for
 // writing. Like a [Mutex] it holds no state of a lease, may be used from many goroutines, and
