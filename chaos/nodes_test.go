@@ -106,11 +106,11 @@ func TestInspect_refuses(t *testing.T) {
 	} {
 		refused(t, bad, want)
 	}
-	if err := cs[2].ReplicaOf(t.Context(), "127.0.0.1", "1").Err(); err != nil {
+	if err := cs[2].Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, urls, "replica")
-	if err := errors.Join(cs[2].ReplicaOf(t.Context(), "NO", "ONE").Err(), cs[1].HSet(t.Context(), RecordKey, "state", "x").Err()); err != nil {
+	if err := errors.Join(cs[2].Do(t.Context(), "REPLICAOF", "NO", "ONE").Err(), cs[1].HSet(t.Context(), RecordKey, "state", "x").Err()); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, urls, RecordKey)

@@ -40,9 +40,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return value, err
 	}
 	rw := client.RWMutex(name, opts...)
-	entered := false // the lock was had
-	fill := func(ctx context.Context) (err error) {
-		entered = true
+	fill := func(ctx context.Context, _ *redlock.Lease) (err error) {
 		if value, found, err = read(ctx); found || err != nil { // another may have loaded it since
 			return err
 		}
@@ -50,13 +48,12 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		found = err == nil
 		return err
 	}
-	err = rw.TryDo(ctx, fill)
-	if entered || !waits(err) {
+	ran, err := rw.TryDo(ctx, fill)
+	if ran || err != nil && !waits(err) {
 		return finish(value, found, err)
 	}
 	// Readers get the lock together when the loader gives it back.
-	err = rw.RDo(ctx, func(ctx context.Context) (err error) {
-		entered = true
+	err = rw.RDo(ctx, func(ctx context.Context, _ *redlock.Lease) (err error) {
 		value, found, err = read(ctx)
 		return err
 	})
@@ -69,7 +66,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 
 // waits says whether a Lock would wait where a TryLock fails with err, at least for its patience.
 func waits(err error) bool {
-	return errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrUnreachable)
+	return errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrUnreachable)
 }
 
 // finish drops the error of giving the lock back if the value is there.

@@ -25,12 +25,9 @@ func Example() {
 	}
 	defer client.Close()
 
-	both, err := multilock.New(client.Mutex("account/ann"), client.Mutex("account/bob"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	err = both.Do(ctx, func(ctx context.Context) error {
-		for _, lease := range multilock.LeaseFrom(ctx).Members() {
+	both := multilock.New(client.Mutex("account/ann"), client.Mutex("account/bob"))
+	err = both.Do(ctx, func(ctx context.Context, both *multilock.Lease) error {
+		for _, lease := range both.Members() {
 			fmt.Println(lease.Name(), "has a fencing token:", lease.Token() > 0)
 		}
 		return ctx.Err() // ends when any of the leases ends

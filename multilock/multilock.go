@@ -27,19 +27,6 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// Member is a lock in a multilock: a redlock.Locker (a *redlock.Mutex, a *redlock.RWMutex for
-// writing, or its RLocker), or another *Lock, whose members count one by one. New refuses any
-// other type. Members may belong to different clients.
-type Member interface {
-	Do(ctx context.Context, fn func(ctx context.Context) error) error
-	TryDo(ctx context.Context, fn func(ctx context.Context) error) error
-}
-
-var (
-	_ Member = redlock.Locker(nil)
-	_ Member = (*Lock)(nil)
-)
-
 // inside has the functions of package redlock that are not for its users.
 var inside = redlock.Engine(engine.Key{})
 
@@ -48,31 +35,35 @@ var inside = redlock.Engine(engine.Key{})
 type Lock struct {
 	named   []redlock.Locker // in the order in which New got them
 	ordered []int            // indices into named, in the order of waiting
+	maxWait time.Duration    // 0: until the context ends
+	err     error            // what is wrong with the members; every call returns it
 }
 
-// New returns a lock of all members. It does no I/O. It returns a redlock.ErrConfig if there is no
-// member, if a member is nil, if two members are the same lock (as both sides of one RWMutex
-// are), or if the name or the options of a member cannot work.
-func New(members ...Member) (*Lock, error) {
-	l := &Lock{}
-	for i, m := range members {
-		switch m := m.(type) {
-		case redlock.Locker:
-			if err := inside.Check(m); err != nil {
-				return nil, fmt.Errorf("multilock member %d: %w", i+1, err)
-			}
-			l.named = append(l.named, m)
-		case *Lock:
-			if m.isZero() {
-				return nil, fmt.Errorf("%w: multilock member %d is a nil or zero Lock; make it with New", redlock.ErrConfig, i+1)
-			}
-			l.named = append(l.named, m.named...)
-		default:
-			return nil, fmt.Errorf("%w: multilock member %d is a %T: want a redlock.Locker or a *multilock.Lock", redlock.ErrConfig, i+1, m)
-		}
-	}
+// New returns a lock of all members: Mutexes, RWMutexes for writing, or their sides. They may belong to different clients.
+// New does no I/O. The first call reports, as redlock.ErrConfig, that there is no
+// member, that a member is nil, that two members are the same lock (as both sides of one RWMutex
+// are), or that the name or the options of a member cannot work.
+func New(members ...redlock.Locker) *Lock {
+	l := &Lock{named: slices.Clone(members)}
+	l.err = l.order()
+	return l
+}
+
+// order puts the members into the order of waiting, or returns what is wrong with them.
+func (l *Lock) order() error {
 	if len(l.named) == 0 {
-		return nil, fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
+		return fmt.Errorf("%w: a multilock without members; give New the locks to hold together", redlock.ErrConfig)
+	}
+	for i, m := range l.named {
+		if m == nil {
+			return fmt.Errorf("%w: multilock member %d is nil", redlock.ErrConfig, i+1)
+		}
+		if err := inside.Check(m); err != nil {
+			return fmt.Errorf("multilock member %d: %w", i+1, err)
+		}
+		if wait := inside.MaxWait(m); wait > 0 && (l.maxWait == 0 || wait < l.maxWait) {
+			l.maxWait = wait
+		}
 	}
 	for i := range l.named {
 		l.ordered = append(l.ordered, i)
@@ -83,24 +74,26 @@ func New(members ...Member) (*Lock, error) {
 	for k := range l.ordered[1:] {
 		a, b := l.named[l.ordered[k]], l.named[l.ordered[k+1]]
 		if inside.Key(a) == inside.Key(b) {
-			return nil, fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
+			return fmt.Errorf("%w: lock %q is named twice in a multilock", redlock.ErrConfig, a.Name())
 		}
 	}
-	return l, nil
+	return nil
 }
 
-// check returns the error of every call: New did not make l, or ctx is nil. Else it returns nil.
+// check returns the error of every call: New did not make l, or could not, or ctx is nil. Else it returns nil.
 func (l *Lock) check(ctx context.Context) error {
 	switch {
 	case l.isZero():
 		return fmt.Errorf("%w: a nil or zero multilock; make it with New", redlock.ErrConfig)
+	case l.err != nil:
+		return l.err
 	case ctx == nil:
 		return errNilContext
 	}
 	return nil
 }
 
-func (l *Lock) isZero() bool { return l == nil || len(l.named) == 0 }
+func (l *Lock) isZero() bool { return l == nil || l.err == nil && len(l.named) == 0 }
 
 var (
 	errNilContext = fmt.Errorf("%w: a nil context; use context.Background()", redlock.ErrConfig)
@@ -172,31 +165,23 @@ func (l *Lock) tryInOrder(ctx context.Context, held []*redlock.Lease) error {
 // pauseMax bounds the random part of the pause before tryInOrder tries a member again.
 const pauseMax = 4 * time.Millisecond
 
-// TryLockFor is Lock that waits for at most wait. After that it returns what the last round found
-// about the member that could not be taken, as redlock.Mutex.TryLockFor does, and holds nothing.
-func (l *Lock) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	if wait <= 0 {
-		return l.TryLock(ctx)
-	}
-	if err := l.check(ctx); err != nil {
-		return nil, err
-	}
-	end := time.Now().Add(wait)
-	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) {
-		return m.TryLockFor(ctx, time.Until(end))
-	})
-}
-
 // Lock waits until it holds every member or ctx ends. If all members are free, it takes one round
 // trip. While it waits for a member, it holds only members that come before it in the order of
-// waiting. If a member is lost meanwhile, Lock begins again.
+// waiting. If a member is lost meanwhile, Lock begins again. If members have a maximum wait (redlock.WithMaxWait), the shortest of them is
+// that of the whole: after it Lock returns what the last round found about the member that could not be taken.
 //
 // The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
-	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) { return m.Lock(ctx) })
+	if l.maxWait == 0 {
+		return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) { return m.Lock(ctx) })
+	}
+	end := time.Now().Add(l.maxWait)
+	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) {
+		return inside.LockFor(ctx, m, time.Until(end))
+	})
 }
 
 // lockBy takes all members. It calls wait for a member that is not free.
@@ -282,9 +267,9 @@ func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (*Lease, error)
 	return newLease(ctx, held), nil
 }
 
-// Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. [LeaseFrom] finds
-// the lease in fn's context.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+// Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. The Members of lease have the fencing tokens; Do
+// unlocks it. [LeaseFrom] finds it in fn's context too.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	if fn == nil {
 		return errNilFunc
 	}
@@ -295,15 +280,17 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 	return lease.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait. If TryLock fails, fn does not run, and TryDo returns TryLock's
-// error.
-func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+// TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that another has a member is no error.
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	if fn == nil {
-		return errNilFunc
+		return false, errNilFunc
 	}
 	lease, err := l.TryLock(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return lease.do(ctx, fn)
+	return true, lease.do(ctx, fn)
 }

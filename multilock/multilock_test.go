@@ -32,13 +32,6 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-func mustNew(t testing.TB, members ...multilock.Member) *multilock.Lock {
-	t.Helper()
-	l, err := multilock.New(members...)
-	quorumtest.NoErr(t, err)
-	return l
-}
-
 func lock(t testing.TB, l *multilock.Lock) *multilock.Lease {
 	t.Helper()
 	lease, err := l.Lock(t.Context())
@@ -65,40 +58,36 @@ func TestNew_badMembers_refused(t *testing.T) {
 	a, rw := c.Mutex("a"), c.RWMutex("rw")
 	var noMutex *redlock.Mutex
 	var noRW *redlock.RWMutex
-	var noLock *multilock.Lock
-	for name, members := range map[string][]multilock.Member{
-		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil Lock": {noLock}, "nil RWMutex": {noRW}, "nil side": {noRW.RLocker()},
-		"zero Mutex": {&redlock.Mutex{}}, "zero Lock": {&multilock.Lock{}}, "foreign": {foreign{}}, "both sides, one of them as itself": {rw, rw.RLocker()}, "nil behind others": {a, nil},
+	for name, members := range map[string][]redlock.Locker{
+		"empty": {}, "nil": {nil}, "nil Mutex": {noMutex}, "nil RWMutex": {noRW}, "nil side": {noRW.RLocker()},
+		"zero Mutex": {&redlock.Mutex{}}, "both sides, one of them as itself": {rw, rw.RLocker()}, "nil behind others": {a, nil},
 		"twice": {a, c.Mutex("a")}, "twice, by another client": {a, same.Mutex("a")}, "twice, not in a row": {a, rw.RLocker(), c.Mutex("a")},
-		"twice, nested": {a, mustNew(t, c.Mutex("b"), mustNew(t, c.Mutex("a")))}, "both sides": {rw.RLocker(), rw.Locker()},
+		"both sides":            {rw.RLocker(), rw.Locker()},
 		"as a mutex and a side": {c.Mutex("rw"), rw.RLocker()},
 		"bad name":              {a, c.Mutex("")}, "bad option": {a, c.Mutex("b", redlock.WithTTL(time.Microsecond))},
 		"nil option": {c.Mutex("b", nil)}, "bad side": {c.RWMutex("rw", redlock.WithRenewal(-1)).Locker()},
 	} {
-		if l, err := multilock.New(members...); !errors.Is(err, redlock.ErrConfig) || l != nil {
-			t.Errorf("%s: %v, want ErrConfig", name, err)
+		l := multilock.New(members...)
+		for _, err := range []error{second(l.Lock(t.Context())), second(l.TryLock(t.Context()))} {
+			if !errors.Is(err, redlock.ErrConfig) {
+				t.Errorf("%s: %v, want ErrConfig", name, err)
+			}
 		}
 	}
 	var none context.Context
-	for _, err := range []error{second(mustNew(t, a).Lock(none)), second(mustNew(t, a).TryLock(none))} {
+	for _, err := range []error{second(multilock.New(a).Lock(none)), second(multilock.New(a).TryLock(none))} {
 		quorumtest.Is(t, err, redlock.ErrConfig)
 	}
 }
 
-// foreign has the methods of a Member.
-type foreign struct{}
-
-func (foreign) Do(context.Context, func(context.Context) error) error    { return nil }
-func (foreign) TryDo(context.Context, func(context.Context) error) error { return nil }
-
 func second[T any](_ T, err error) error { return err }
 
-// Members may belong to different clients, and may be sides of read-write locks and other multilocks.
+// Members may belong to different clients, and may be sides of read-write locks.
 // If one member cannot be taken, nothing is left of the others, and their holders notice nothing.
 func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
-	all := mustNew(t, mine.Mutex("d"), mustNew(t, mine.Mutex("b"), mustNew(t, mine.RWMutex("r").RLocker())),
+	all := multilock.New(mine.Mutex("d"), mine.Mutex("b"), mine.RWMutex("r").RLocker(),
 		other.Mutex("c"), other.RWMutex("w").Locker())
 	for _, name := range []string{"b", "c", "d", "w"} {
 		held := hold(t, other.Mutex(name))
@@ -124,6 +113,12 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	if want := []string{"d", "b", "r", "c", "w"}; !slices.Equal(names, want) {
 		t.Errorf("members are %v, want them as they were named: %v", names, want)
 	}
+	if held := redlock.Held(l); held.Name() != "d, b, r, c, w" || held.Token() != 0 {
+		t.Errorf("%q has token %d", held.Name(), held.Token())
+	}
+	if none := (*multilock.Lease)(nil); none.Name() != "" || none.Token() != 0 {
+		t.Error("a nil Lease has a name")
+	}
 	_, err = all.TryLock(t.Context())
 	quorumtest.Is(t, err, redlock.ErrHeld)
 	unlock(t, reading)
@@ -138,7 +133,7 @@ func TestTryLock_memberHeld_minimumHoldDoesNotCount(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
 	held := hold(t, other.Mutex("b"))
-	both := mustNew(t, c.Mutex("a", redlock.WithMinHold(time.Minute)), c.Mutex("b"))
+	both := multilock.New(c.Mutex("a", redlock.WithMinHold(time.Minute)), c.Mutex("b"))
 	if _, err := both.TryLock(t.Context()); !errors.Is(err, redlock.ErrHeld) {
 		t.Errorf("got %v", err)
 	}
@@ -153,7 +148,7 @@ func TestTryLock_memberHeld_minimumHoldDoesNotCount(t *testing.T) {
 func TestLock_cannotBeHad_nothingIsKept(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	mine, other := masters.Open(), masters.Open()
-	all := mustNew(t, mine.Mutex("c"), mine.Mutex("b"), mine.Mutex("a"))
+	all := multilock.New(mine.Mutex("c"), mine.Mutex("b"), mine.Mutex("a"))
 
 	held := hold(t, other.Mutex("b"))
 	why := errors.New("why")
@@ -192,11 +187,11 @@ func TestLock_allFree_oneRoundTrip(t *testing.T) {
 		masters := quorumtest.Start(t, 5)
 		path := masters.Path()
 		c := path.Open()
-		var members []multilock.Member
+		var members []redlock.Locker
 		for i := range k {
 			members = append(members, c.Mutex(fmt.Sprint("lock", i)))
 		}
-		all := mustNew(t, members...)
+		all := multilock.New(members...)
 		unlock(t, lock(t, all)) // all connections are there
 		path.Delay(trip)
 		before, scripts := c.Stats(), masters.Calls(0, "evalsha")
@@ -229,7 +224,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	opts := []redlock.Option{redlock.WithoutRenewal(), redlock.WithReentry()}
 	c, other := masters.Open(opts...), masters.Open(opts...)
-	all := mustNew(t, c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").RLocker())
+	all := multilock.New(c.Mutex("long"), c.Mutex("short", redlock.WithTTL(2*time.Second)), other.RWMutex("rw").RLocker())
 	type key struct{}
 	outer, err := all.Lock(context.WithValue(t.Context(), key{}, "value"))
 	quorumtest.NoErr(t, err)
@@ -264,7 +259,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	unlock(t, inner)
 	masters.GivenBack("long", "short", "*rw*")
 
-	err = all.Do(t.Context(), func(ctx context.Context) error {
+	err = all.Do(t.Context(), func(ctx context.Context, _ *multilock.Lease) error {
 		inner, err := all.TryLock(ctx)
 		if err != nil {
 			return err
@@ -273,7 +268,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	})
 	quorumtest.NoErr(t, err)
 	failed := errors.New("failed")
-	quorumtest.Is(t, all.Do(t.Context(), func(context.Context) error { return failed }), failed)
+	quorumtest.Is(t, all.Do(t.Context(), func(context.Context, *multilock.Lease) error { return failed }), failed)
 	masters.GivenBack("long", "short", "*rw*")
 }
 
@@ -281,7 +276,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	renewed := redlock.WithTTL(1500 * time.Millisecond)
 	c, other := masters.Open(renewed), masters.Open(renewed)
-	all := mustNew(t, c.Mutex("a"), other.Mutex("b", redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), c.Mutex("c"))
+	all := multilock.New(c.Mutex("a"), other.Mutex("b", redlock.WithTTL(200*time.Millisecond), redlock.WithoutRenewal()), c.Mutex("c"))
 	lost := func(lease *multilock.Lease, others string) {
 		t.Helper()
 		select {
@@ -296,7 +291,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	}
 	lost(lock(t, all), "[ac]") // by time, so the TTL ends b
 
-	all = mustNew(t, c.Mutex("a"), other.Mutex("b"), c.Mutex("c"))
+	all = multilock.New(c.Mutex("a"), other.Mutex("b"), c.Mutex("c"))
 	lease := lock(t, all)
 	voted := func(name string) { // all of them: a vote that is late comes after the DEL else
 		quorumtest.Soon(t, "all have voted", func() bool {
@@ -314,7 +309,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	lost(lease, "[abc]") // by its votes, as renewal finds out
 
 	ran := false
-	err := all.Do(t.Context(), func(ctx context.Context) error {
+	err := all.Do(t.Context(), func(ctx context.Context, _ *multilock.Lease) error {
 		voted("c")
 		for _, d := range masters.Direct[:2] {
 			quorumtest.NoErr(t, d.Del(t.Context(), "c").Err())
@@ -434,15 +429,14 @@ func TestLock_philosophers_allEat(t *testing.T) {
 		var philosophers []*multilock.Lock
 		for i := range 5 {
 			c := masters.Open()
-			philosophers = append(philosophers, mustNew(t, c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
+			philosophers = append(philosophers, multilock.New(c.Mutex(fmt.Sprint("fork", i)), c.Mutex(fmt.Sprint("fork", (i+1)%5))))
 		}
 		newTable(t, 5).seat(seconds(time.Minute), func(i int) *multilock.Lock { return philosophers[i] })
 		masters.GivenBack("fork*")
 	})
 }
 
-// Each of sixteen clients takes two to five of eight locks, in any order and any nesting. There is no
-// deadlock.
+// Each of sixteen clients takes two to five of eight locks, in any order. There is no deadlock.
 func TestLock_shuffledOrders_noDeadlock(t *testing.T) {
 	needs.Test(t)
 	replay.Each(t, func(t *testing.T, seed uint64) {
@@ -462,7 +456,7 @@ func shuffledOrders(t testing.TB, seed uint64) {
 	}
 	newTable(t, clients).seat(seconds(10*time.Minute), func(i int) *multilock.Lock {
 		rng := sources[i]
-		var members []multilock.Member
+		var members []redlock.Locker
 		for _, k := range rng.Perm(forks)[:2+rng.IntN(4)] {
 			if name := fmt.Sprint("fork", k); k%2 == 0 {
 				members = append(members, open[i].RWMutex(name).Locker())
@@ -470,10 +464,7 @@ func shuffledOrders(t testing.TB, seed uint64) {
 				members = append(members, open[i].Mutex(name))
 			}
 		}
-		if n := len(members) / 2; rng.IntN(2) == 0 {
-			members = append(members[:n:n], mustNew(t, members[n:]...))
-		}
-		return mustNew(t, members...)
+		return multilock.New(members...)
 	})
 	masters.GivenBack("fork*")
 	masters.NothingLeft()
@@ -484,20 +475,22 @@ func shuffledOrders(t testing.TB, seed uint64) {
 func TestDo_handsOutItsLease(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
-	all := mustNew(t, c.Mutex("a"), c.RWMutex("b").RLocker())
-	for name, do := range map[string]func(context.Context, func(context.Context) error) error{"Do": all.Do, "TryDo": all.TryDo} {
+	all := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
+	for name, do := range map[string]func(context.Context, func(context.Context, *multilock.Lease) error) error{"Do": all.Do, "TryDo": func(ctx context.Context, fn func(context.Context, *multilock.Lease) error) error {
+		return second(all.TryDo(ctx, fn))
+	}} {
 		var lease *multilock.Lease
 		outer := c.Mutex("outer")
-		quorumtest.NoErr(t, outer.Do(t.Context(), func(ctx context.Context) error {
-			return do(ctx, func(ctx context.Context) error {
+		quorumtest.NoErr(t, outer.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+			return do(ctx, func(ctx context.Context, given *multilock.Lease) error {
 				lease = multilock.LeaseFrom(ctx)
-				if lease.Err() != nil || len(lease.Members()) != 2 || multilock.LeaseFrom(lease.Context()) != lease {
+				if given != lease || lease.Err() != nil || len(lease.Members()) != 2 || multilock.LeaseFrom(lease.Context()) != lease {
 					t.Errorf("%s: %v, %d members", name, lease.Err(), len(lease.Members()))
 				}
 				if l := redlock.LeaseFrom(ctx); l != nil {
 					t.Errorf("%s: the lease of %q is found", name, l.Name())
 				}
-				return c.Mutex("inner").Do(ctx, func(ctx context.Context) error {
+				return c.Mutex("inner").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
 					if multilock.LeaseFrom(ctx) != lease || redlock.LeaseFrom(ctx).Name() != "inner" {
 						t.Errorf("%s: further in, %q", name, redlock.LeaseFrom(ctx).Name())
 					}
@@ -513,14 +506,16 @@ func TestDo_handsOutItsLease(t *testing.T) {
 	}
 	held, err := c.Mutex("a").Lock(t.Context())
 	quorumtest.NoErr(t, err)
-	quorumtest.Is(t, all.TryDo(t.Context(), func(context.Context) error { t.Error("it ran"); return nil }), redlock.ErrHeld)
+	if ran, err := all.TryDo(t.Context(), func(context.Context, *multilock.Lease) error { t.Error("it ran"); return nil }); ran || err != nil {
+		t.Errorf("ran: %v, %v", ran, err)
+	}
 	quorumtest.NoErr(t, held.Unlock(t.Context()))
 }
 
 func TestBind_endsWithEither(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
-	lease, err := mustNew(t, c.Mutex("a"), c.Mutex("b")).Lock(t.Context())
+	lease, err := multilock.New(c.Mutex("a"), c.Mutex("b")).Lock(t.Context())
 	quorumtest.NoErr(t, err)
 	parent, cancel := context.WithCancel(t.Context())
 	byCaller, stop := lease.Bind(parent)
@@ -545,12 +540,12 @@ func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
 	c := masters.Open()
 	held, err := c.Mutex("b").Lock(t.Context())
 	quorumtest.NoErr(t, err)
-	all := mustNew(t, c.Mutex("a"), c.Mutex("b"), c.Mutex("c"))
-	for _, err := range []error{second(all.Lock(held.Context())), second(all.TryLock(held.Context())), second(all.TryLockFor(held.Context(), time.Minute))} {
+	all := multilock.New(c.Mutex("a"), c.Mutex("b"), c.Mutex("c"))
+	for _, err := range []error{second(all.Lock(held.Context())), second(all.TryLock(held.Context()))} {
 		quorumtest.Is(t, err, redlock.ErrNotReentrant)
 	}
 	masters.GivenBack("a", "c")
-	inner, err := mustNew(t, c.Mutex("a"), c.Mutex("b", redlock.WithReentry())).Lock(held.Context())
+	inner, err := multilock.New(c.Mutex("a"), c.Mutex("b", redlock.WithReentry())).Lock(held.Context())
 	quorumtest.NoErr(t, err)
 	quorumtest.NoErr(t, inner.Unlock(t.Context()))
 	quorumtest.NoErr(t, held.Err())

@@ -25,29 +25,28 @@ import (
 
 // ways are the calls of a locker that take it.
 func ways(name string, m redlock.Locker, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
 		name + ".Lock": second(m.Lock(ctx)), name + ".TryLock": second(m.TryLock(ctx)),
-		name + ".TryLockFor": second(m.TryLockFor(ctx, time.Minute)), name + ".TryLockFor at once": second(m.TryLockFor(ctx, 0)),
-		name + ".Do": m.Do(ctx, run), name + ".TryDo": m.TryDo(ctx, run),
+		name + ".Do": m.Do(ctx, run), name + ".TryDo": done(m.TryDo(ctx, run)),
 	}
 }
 
 // readWays are those of an RWMutex that Locker does not have.
 func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
 		"RWMutex.RLock": second(rw.RLock(ctx)), "RWMutex.TryRLock": second(rw.TryRLock(ctx)),
-		"RWMutex.TryRLockFor": second(rw.TryRLockFor(ctx, time.Minute)), "RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": rw.TryRDo(ctx, run),
+		"RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": done(rw.TryRDo(ctx, run)),
 	}
 }
 
 // multiWays are the calls of a multilock that take it.
 func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *multilock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
-		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)), "multilock.TryLockFor": second(l.TryLockFor(ctx, time.Minute)),
-		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": l.TryDo(ctx, run),
+		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)),
+		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": done(l.TryDo(ctx, run)),
 	}
 }
 
@@ -92,15 +91,13 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		rw := c.RWMutex("rw")
 		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
 			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free")), "Adopt": second(c.Adopt(ctx, ticket)), "ForceUnlock": c.ForceUnlock(ctx, "free", "nobody"), "Locks": atEnd(c.Locks(ctx, "f")),
-				"Every": c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") })}}
+				"Every": done(c.Every("free", time.Second).Do(ctx, func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }))}}
 	}
 	held := locked(t, c.Mutex("held"))
-	members, err := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
-	noErr(t, err)
+	members := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
 	multi, err := members.Lock(t.Context())
 	noErr(t, err)
-	other, err := multilock.New(c.Mutex("free"))
-	noErr(t, err)
+	other := multilock.New(c.Mutex("free"))
 
 	// A nil context.
 	all(redlock.ErrConfig, everything(c, none)...)
@@ -119,11 +116,11 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 
 	// Nil functions, options, nodes and members.
 	all(redlock.ErrConfig, map[string]error{
-		"Do": c.Mutex("free").Do(t.Context(), nil), "TryDo": c.Mutex("free").TryDo(t.Context(), nil),
-		"multilock.Do": other.Do(t.Context(), nil), "multilock.TryDo": other.TryDo(t.Context(), nil),
+		"Do": c.Mutex("free").Do(t.Context(), nil), "TryDo": done(c.Mutex("free").TryDo(t.Context(), nil)),
+		"multilock.Do": other.Do(t.Context(), nil), "multilock.TryDo": done(other.TryDo(t.Context(), nil)),
 		"Open": second(redlock.Open(t.Context(), ms.urls(), nil)), "New": second(redlock.New(t.Context(), make([]node.Node, 3))),
 		"no URLs": second(redlock.Open(t.Context(), nil)), "Mutex": second(c.Mutex("free", nil).TryLock(t.Context())),
-		"WithClock": second(redlock.Open(t.Context(), ms.urls(), redlock.WithClock(nil))), "multilock.New": second(multilock.New(nil)),
+		"WithClock": second(redlock.Open(t.Context(), ms.urls(), redlock.WithClock(nil))), "multilock.New": second(multilock.New(nil).TryLock(t.Context())),
 		"Init": admin.Init(t.Context(), admin.List{}, nil), "Reconfigure": admin.Reconfigure(t.Context(), admin.List{}, admin.List{}, nil),
 		"CancelReconfigure": admin.Cancel(t.Context(), admin.List{}),
 		"ReadStatus":        second(admin.ReadStatus(t.Context(), admin.List{})), "AwaitVotes": second(admin.AwaitVotes(t.Context(), admin.List{}, nil)),
@@ -134,7 +131,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 	// Nil and zero values.
 	for _, zero := range []*redlock.Client{nil, {}} {
 		all(redlock.ErrConfig, everything(zero, t.Context())...)
-		all(redlock.ErrConfig, map[string]error{"multilock.New": second(multilock.New(zero.Mutex("free")))})
+		all(redlock.ErrConfig, map[string]error{"multilock.New": second(multilock.New(zero.Mutex("free")).TryLock(t.Context()))})
 		all(redlock.ErrConfig, map[string]error{"Ready": zero.Ready()})
 		noErr(t, zero.Close())
 		noErr(t, zero.Shutdown(t.Context()))
@@ -144,11 +141,11 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		metrics.New(metrics.Config{}).Observer().Opened(zero)
 	}
 	for _, m := range []*redlock.Mutex{nil, {}} {
-		all(redlock.ErrConfig, ways("Mutex", m, t.Context()), ways("Mutex", m, none), map[string]error{"multilock.New": second(multilock.New(m)), "name": empty(m.Name())})
+		all(redlock.ErrConfig, ways("Mutex", m, t.Context()), ways("Mutex", m, none), map[string]error{"multilock.New": second(multilock.New(m).TryLock(t.Context())), "name": empty(m.Name())})
 	}
 	for _, rw := range []*redlock.RWMutex{nil, {}} {
 		for name, m := range map[string]redlock.Locker{"RWMutex": rw, "Locker": rw.Locker(), "RLocker": rw.RLocker()} {
-			all(redlock.ErrConfig, ways(name, m, t.Context()), map[string]error{"multilock.New": second(multilock.New(m)), "name": empty(m.Name())})
+			all(redlock.ErrConfig, ways(name, m, t.Context()), map[string]error{"multilock.New": second(multilock.New(m).TryLock(t.Context())), "name": empty(m.Name())})
 		}
 		all(redlock.ErrConfig, readWays(rw, t.Context()), map[string]error{"name": empty(rw.Name())})
 	}
@@ -159,7 +156,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		}
 	}
 	for _, l := range []*multilock.Lock{nil, {}} {
-		all(redlock.ErrConfig, multiWays(l, t.Context()), multiWays(l, none), map[string]error{"multilock.New": second(multilock.New(l))})
+		all(redlock.ErrConfig, multiWays(l, t.Context()), multiWays(l, none))
 	}
 	for _, l := range []*multilock.Lease{nil, {}} {
 		all(redlock.ErrConfig, multiLeaseWays(l, t.Context()), map[string]error{"Err": l.Err(), "Context": context.Cause(l.Context())})
@@ -214,11 +211,11 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 	}{
 		{&redlock.Client{}, []string{"Adopt", "Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Ready", "Shutdown", "Stats"}},
 		{&redlock.Every{}, []string{"Do", "Name"}},
-		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
-		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
+		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock"}},
+		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryRDo", "TryRLock"}},
 		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Transfer", "Unlock", "ValidUntil"}},
-		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock", "TryLockFor"}},
-		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Unlock", "ValidUntil"}},
+		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock"}},
+		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Name", "Token", "Unlock", "ValidUntil"}},
 	} {
 		var got []string
 		typ := reflect.TypeOf(tc.of)

@@ -22,8 +22,8 @@ func newEpoch(nodes []node.Node, s *settings) (epoch, error) {
 }
 
 // EpochError says that a master votes for another list of masters than this client's, or with
-// another maximum TTL or drift, or that this client's masters were left for another list. It is
-// an [ErrConfig].
+// another maximum TTL or drift, or that this client's masters were left for another list. It comes
+// with [ErrRefused]: the masters changed, or the list is wrong, and the program cannot know which.
 type EpochError struct {
 	Theirs, Ours string // the lists, each with its maximum TTL and drift
 	Left         bool   // this client's masters were left: a Reconfigure has finished
@@ -35,6 +35,3 @@ func (e *EpochError) Error() string {
 	}
 	return fmt.Sprintf("belongs to another epoch: it was given %s; this client has %s; give all clients the same list, maximum TTL and drift, or change them with admin.Reconfigure", e.Theirs, e.Ours)
 }
-
-// Is makes an EpochError an ErrConfig.
-func (e *EpochError) Is(target error) bool { return target == ErrConfig }

@@ -91,9 +91,6 @@ var (
 // Redisson writes such a key.
 var errNoTTL = errors.New("the key at the lock's name has no TTL and stays for ever; if no program needs it, delete it")
 
-// errNoAnswer is the error of a master that was asked and has not answered in time.
-var errNoAnswer = errs.NoAnswer
-
 // RoundError says why a round over all masters gave no lease. It wraps one of [ErrHeld],
 // [ErrUnreachable], [ErrRecovering] and [ErrRefused], and the [node.Error] of each master that
 // failed. Ask for it with errors.As. A Lock whose context ended has the last round that was made, by
@@ -177,8 +174,6 @@ func (e *RoundError) Error() string {
 func (e *RoundError) Unwrap() []error {
 	return append([]error{e.kind}, e.nodes.WrappedErrors()...)
 }
-
-func collect() *multierror.Error { return errs.Collect() }
 
 func contextError(ctx context.Context) error { return errs.OfContext(ctx) }
 

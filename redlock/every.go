@@ -33,8 +33,8 @@ func (c *Client) Every(name string, d time.Duration, opts ...LockOption) *Every 
 	return e
 }
 
-// Do runs fn, unless a run was started less than a period ago, here or elsewhere, or goes on. Then
-// Do returns [ErrHeld] at once. Do never waits for the next period.
+// Do runs fn, unless a run was started less than a period ago, here or elsewhere, or goes on. ran says whether fn ran. If it is not
+// time yet, Do returns false and no error at once. Do never waits for the next period.
 //
 // Do asks the masters twice before fn runs: for the lock, and to have it rest for the whole
 // period ([WithMinHold]). So the period holds even if this process is killed in the middle of fn. It is used up
@@ -42,25 +42,19 @@ func (c *Client) Every(name string, d time.Duration, opts ...LockOption) *Every 
 //
 // fn's context is that of the lock's lease, as in [Mutex.Do]: it ends when the lease is lost. fn
 // may take longer than the period: nobody else starts meanwhile. The fencing token,
-// LeaseFrom(ctx).Token(), grows from run to run.
+// lease.Token(), grows from run to run.
 //
-// The errors are those of [Mutex.TryDo]. With an error of TryLock fn did not run. The period is not used up then, with one exception: the
+// The errors are those of [Mutex.TryDo]. If ran is false the period is not used up, with one exception: the
 // masters were told of the run, their answers were lost, and this process ends, or stays cut off, before it could take that back.
 // If a quorum of masters loses its data within the period, fn may run twice: see [WithMinHold].
-func (e *Every) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (e *Every) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	switch {
 	case e == nil || e.m == nil:
-		return fmt.Errorf("%w: an Every that no Client made; use Client.Every", ErrConfig)
+		return false, fmt.Errorf("%w: an Every that no Client made; use Client.Every", ErrConfig)
 	case e.err != nil:
-		return e.err
-	case fn == nil:
-		return errNilFunc
+		return false, e.err
 	}
-	lease, err := e.m.TryLock(ctx)
-	if err != nil {
-		return err
-	}
-	return lease.do(ctx, fn)
+	return e.m.TryDo(ctx, fn)
 }
 
 // Name is the lock's name.

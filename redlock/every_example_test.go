@@ -18,11 +18,11 @@ func ExampleClient_Every() {
 		client := open()
 		defer client.Close()
 		report := client.Every("nightly-report", 12*time.Hour)
-		err := report.Do(context.Background(), func(ctx context.Context) error {
+		ran, err := report.Do(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {
 			fmt.Println(host, "writes the report")
 			return nil
 		})
-		if errors.Is(err, redlock.ErrHeld) {
+		if err == nil && !ran {
 			fmt.Println(host, "has nothing to do")
 		}
 	}

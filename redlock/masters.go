@@ -18,9 +18,9 @@ func (s *settings) ofMasters() *masters.Settings {
 }
 
 // keeps is what the client's keeper works with, and whom it tells.
-func (c *Client) keeps() masters.KeeperConfig {
+func (c *Client) keeps() masters.Config {
 	rounds := uint64(0) // at the last look
-	cfg := masters.KeeperConfig{
+	cfg := masters.Config{
 		Nodes: c.masters.Nodes, Need: c.masters.Need, Terms: c.epoch.terms, Clock: c.clock, Rand: c.rand64, Jitter: c.jitter,
 		Timeout: c.timeout, Trip: c.trip, Who: c.id, Namespace: string(c.namespace),
 		EpochError: func(theirs, ours string, left bool) error { return &EpochError{Theirs: theirs, Ours: ours, Left: left} },

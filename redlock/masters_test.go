@@ -284,6 +284,14 @@ func wantIs(t testing.TB, err error, want ...error) {
 	}
 }
 
+// wantNotConfig fails if err is an ErrConfig: nothing in the program must change.
+func wantNotConfig(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, redlock.ErrConfig) {
+		t.Errorf("%v is an ErrConfig", err)
+	}
+}
+
 // wantText fails unless err says all of words.
 func wantText(t testing.TB, err error, words ...string) {
 	t.Helper()

@@ -229,7 +229,7 @@ func TestStatus_masterRefusesWrites(t *testing.T) {
 		}
 		for _, m := range s.Masters {
 			refuses := m.Name == ms.servers[1].Addr() || !minority && m.Name == ms.servers[2].Addr()
-			if refuses != (m.State == "refuses") || m.Votes == refuses || refuses != errors.Is(m.Err, node.ErrNoWrites) {
+			if refuses != (m.State == event.MasterRefuses) || m.Votes == refuses || refuses != errors.Is(m.Err, node.ErrNoWrites) {
 				t.Errorf("%+v", m)
 			}
 		}

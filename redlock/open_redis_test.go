@@ -199,6 +199,7 @@ func TestOpen_outage_whatWaitingCannotMendComesAtOnce(t *testing.T) {
 		if !errors.As(err, &epoch) {
 			t.Errorf("%v, want an EpochError", err)
 		}
+		wantNotConfig(t, err)
 		atOnce(urls, redlock.ErrConfig, redlock.WithTTL(-1))
 		var none context.Context
 		for _, err := range []error{second(redlock.Open(none, urls)), second(redlock.New(none, nil))} {

@@ -141,7 +141,8 @@ func TestReconfigure_otherMembers_noTwoMajoritiesAndTokensGrow(t *testing.T) {
 					t.Errorf("the waiter was told %v, which is no EpochError", err)
 				}
 				_, err = old.Mutex("token").Lock(t.Context())
-				wantIs(t, err, redlock.ErrConfig)
+				wantIs(t, err, redlock.ErrRefused)
+				wantNotConfig(t, err)
 				if !errors.As(err, &epoch) {
 					t.Fatalf("%v is no EpochError", err)
 				}
@@ -179,7 +180,7 @@ func TestReconfigure_otherMaxTTL_oldClientsRefused(t *testing.T) {
 			}
 			return strings.Contains(err.Error(), "maximum TTL 5s")
 		})
-		wantNotOpened(t, ms.urls(), redlock.ErrConfig, []string{"maximum TTL 5s"}, quick...)
+		wantNotOpened(t, ms.urls(), redlock.ErrRefused, []string{"maximum TTL 5s"}, quick...)
 		noErr(t, admin.Init(t.Context(), list(ms.urls(), longer...), nil))
 	})
 }
@@ -323,7 +324,7 @@ func TestReconfigure_newClientsEarly_grantNothing(t *testing.T) {
 		initAt(t, ms.pick(0, 1, 2), quick...)
 		old := openAt(t, ms.pick(0, 1, 2), quick...)
 		held := locked(t, old.Mutex("x"))
-		wantNotOpened(t, ms.pick(2, 3, 4), redlock.ErrConfig, nil, quick...)
+		wantNotOpened(t, ms.pick(2, 3, 4), redlock.ErrRefused, nil, quick...)
 		time.Sleep(3 * quickWait)
 		for i := 3; i < 5; i++ {
 			if state := ms.recordState(i); state != "" {

@@ -27,7 +27,7 @@ func spoil(f func(ctx context.Context, d *redis.Client)) func(ms *masters) {
 
 var badRecords = map[string]struct {
 	spoil func(ms *masters)
-	want  error
+	want  error // nil: an EpochError
 	says  []string
 }{
 	"state that is none": {spoil(func(ctx context.Context, d *redis.Client) {
@@ -45,7 +45,7 @@ var badRecords = map[string]struct {
 		state := strings.Split(d.HGet(ctx, protocol.RecordKey, "state").Val(), "|")
 		state[1] = "1.0123456789abcdef"
 		d.HSet(ctx, protocol.RecordKey, "state", strings.Join(state, "|"), "epoch", "3 masters a b c, maximum TTL 1h0m0s, drift 0.01 + 2ms")
-	}), redlock.ErrConfig, []string{"3 masters a b c, maximum TTL 1h0m0s", "3 masters 127.0.0.1:", "maximum TTL 30s", "Reconfigure"}},
+	}), nil, []string{"3 masters a b c, maximum TTL 1h0m0s", "3 masters 127.0.0.1:", "maximum TTL 30s", "Reconfigure"}},
 }
 
 // content is what stands at key. It is no DUMP: two DUMPs of one large hash may have its
@@ -75,8 +75,12 @@ func TestOpen_badRecord_refusedWithMasterAndRemedy(t *testing.T) {
 			if tc.want == node.ErrRecord { // who is told to delete a record sees both lists first
 				says = append(says, "3 masters 127.0.0.1:", "maximum TTL 30s, drift 0.01 + 2ms; if nothing else uses")
 			}
-			wantNotOpened(t, ms.urls(), tc.want, says)
-			wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
+			if tc.want == nil {
+				wantNotOpened(t, ms.urls(), redlock.ErrRefused, says)
+			} else {
+				wantNotOpened(t, ms.urls(), tc.want, says)
+				wantNotOpened(t, ms.urls(), redlock.ErrConfig, nil)
+			}
 			if after := content(t, ms.direct[0], protocol.RecordKey); after != before {
 				t.Error("the record was changed")
 			}
@@ -119,6 +123,10 @@ func TestRecord_badWhileRunning_noVoteAndTheReason(t *testing.T) {
 					if !strings.Contains(err.Error(), w) {
 						return false
 					}
+				}
+				if epoch := (*redlock.EpochError)(nil); tc.want == nil {
+					wantNotConfig(t, err)
+					return errors.As(err, &epoch)
 				}
 				return errors.Is(err, tc.want)
 			})
@@ -170,10 +178,11 @@ func TestMaxTTL_otherClients_refusedWithBoth(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	noErr(t, ms.begin(redlock.WithMaxTTL(20*time.Second)).Close())
-	wantNotOpened(t, ms.urls(), redlock.ErrConfig, []string{"maximum TTL 20s", "maximum TTL 40s"}, redlock.WithMaxTTL(40*time.Second))
-	wantNotOpened(t, append(ms.urls(), "redis://127.0.0.1:1", "redis://127.0.0.1:2"), redlock.ErrConfig, []string{"3 masters", "5 masters"}, redlock.WithMaxTTL(20*time.Second))
+	wantNotOpened(t, ms.urls(), redlock.ErrRefused, []string{"maximum TTL 20s", "maximum TTL 40s"}, redlock.WithMaxTTL(40*time.Second))
+	wantNotOpened(t, append(ms.urls(), "redis://127.0.0.1:1", "redis://127.0.0.1:2"), redlock.ErrRefused, []string{"3 masters", "5 masters"}, redlock.WithMaxTTL(20*time.Second))
 	var epoch *redlock.EpochError
 	_, err := redlock.Open(t.Context(), ms.urls())
+	wantNotConfig(t, err)
 	if !errors.As(err, &epoch) || !strings.Contains(epoch.Theirs, "20s") || !strings.Contains(epoch.Ours, "30s") {
 		t.Errorf("%v", err)
 	}

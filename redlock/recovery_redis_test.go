@@ -384,12 +384,12 @@ func TestReplicaOf_thenNoOne_onOpenConnections_waitsAndVotesAgain(t *testing.T) 
 					noErr(t, locked(t, c.Mutex("before")).Unlock(t.Context()))
 					source := ms.servers[of].Addr()
 					host, port, _ := strings.Cut(source, ":")
-					noErr(t, ms.direct[0].ReplicaOf(t.Context(), host, port).Err())
+					noErr(t, ms.direct[0].Do(t.Context(), "REPLICAOF", host, port).Err())
 					soon(t, "synchronised", func() bool {
 						info := ms.direct[0].Info(t.Context(), "replication").Val()
 						return strings.Contains(info, "master_link_status:up")
 					})
-					noErr(t, ms.direct[0].ReplicaOf(t.Context(), "no", "one").Err())
+					noErr(t, ms.direct[0].Do(t.Context(), "REPLICAOF", "no", "one").Err())
 					changed := time.Now()
 					noErr(t, locked(t, c.Mutex("after")).Unlock(t.Context())) // two of three
 					other := openAt(t, ms.pick(0, 1, 2), opts...)             // who greets it anew
@@ -447,7 +447,7 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 		for i := range 3 {
 			noErr(t, ms.direct[i].ConfigSet(t.Context(), "repl-backlog-ttl", "1").Err())
 			host, port, _ := strings.Cut(ms.servers[i].Addr(), ":")
-			noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), host, port).Err())
+			noErr(t, ms.direct[i+3].Do(t.Context(), "REPLICAOF", host, port).Err())
 			soon(t, "synchronised", func() bool {
 				return strings.Contains(ms.direct[i+3].Info(t.Context(), "replication").Val(), "master_link_status:up")
 			})
@@ -466,7 +466,7 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 			})
 		}
 		for i := range 3 {
-			noErr(t, ms.direct[i+3].ReplicaOf(t.Context(), "no", "one").Err())
+			noErr(t, ms.direct[i+3].Do(t.Context(), "REPLICAOF", "no", "one").Err())
 		}
 		named := strings.Join([]string{ms.recordState(0), ms.recordState(1), ms.recordState(2)}, " ")
 		soon(t, "all have forgotten where their data came from", func() bool {

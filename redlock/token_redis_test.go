@@ -190,11 +190,11 @@ func (h *hurt) strike(i int) string {
 		return what // it forgot nothing
 	case "replaced": // by a copy of the next master, as when that one's replica is promoted
 		host, port, _ := strings.Cut(h.ms.servers[(i+1)%len(h.ms.servers)].Addr(), ":")
-		noErr(h.ms.t, d.ReplicaOf(ctx, host, port).Err())
+		noErr(h.ms.t, d.Do(ctx, "REPLICAOF", host, port).Err())
 		soon(h.ms.t, "synchronised", func() bool {
 			return strings.Contains(d.Info(ctx, "replication").Val(), "master_link_status:up")
 		})
-		noErr(h.ms.t, d.ReplicaOf(ctx, "no", "one").Err())
+		noErr(h.ms.t, d.Do(ctx, "REPLICAOF", "no", "one").Err())
 	}
 	soon(h.ms.t, "it is seen to recover", func() bool {
 		text, err := d.HGet(ctx, protocol.RecordKey, "state").Result()

@@ -13,8 +13,7 @@ import (
 func BenchmarkFree(b *testing.B) {
 	masters := quorumtest.Start(b, 5)
 	c := masters.Open()
-	s, err := New(c, "db", 10)
-	quorumtest.NoErr(b, err)
+	s := New(c, "db", 10)
 	b.Run("permit", func(b *testing.B) {
 		for b.Loop() {
 			p, err := s.Acquire(b.Context())
@@ -38,10 +37,8 @@ func BenchmarkHandOn(b *testing.B) {
 		b.Run(fmt.Sprint("k=", k), func(b *testing.B) {
 			masters := quorumtest.Start(b, 5)
 			first, second := masters.Open(), masters.Open()
-			one, err := New(first, "db", k)
-			quorumtest.NoErr(b, err)
-			two, err := New(second, "db", k)
-			quorumtest.NoErr(b, err)
+			one := New(first, "db", k)
+			two := New(second, "db", k)
 			got := make(chan *Permit, k)
 			for range k {
 				p, err := one.TryAcquire(b.Context())

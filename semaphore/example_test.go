@@ -37,10 +37,7 @@ func Example() {
 	client, masters := redlocktest.New(t) // a program calls redlock.Open
 	ctx := context.Background()
 
-	reports, err := semaphore.New(client, "reports", 2)
-	if err != nil {
-		log.Fatal(err)
-	}
+	reports := semaphore.New(client, "reports", 2)
 	first, err := reports.Acquire(ctx)
 	if err != nil {
 		log.Fatal(err)
@@ -57,7 +54,7 @@ func Example() {
 	done := make(chan error)
 	var token int64
 	go func() {
-		done <- reports.Do(ctx, func(ctx context.Context) error {
+		done <- reports.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
 			token = redlock.LeaseFrom(ctx).Token()
 			return ctx.Err() // ctx ends, with a cause, before the permit does
 		})

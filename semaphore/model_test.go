@@ -205,10 +205,7 @@ func TestModel_slots_neverMoreThanK(t *testing.T) {
 
 // The locks of a semaphore are those that the model has: k of them, no two the same.
 func TestNew_slots_areDistinctLocks(t *testing.T) {
-	s, err := New(open(t), "db", 12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(open(t), "db", 12)
 	names := map[string]bool{s.turn.Name(): true}
 	for _, m := range s.slots {
 		names[m.Name()] = true

@@ -147,11 +147,7 @@ func (r *run) clients(i int, seed uint64, until time.Time) {
 			r.t.Error(err)
 			return
 		}
-		s, err := New(c.Client, "db", r.k)
-		if err != nil {
-			r.t.Error(err)
-			return
-		}
+		s := New(c.Client, "db", r.k)
 		dies, die := context.WithCancel(context.Background())
 		kill := time.AfterFunc(time.Second/2+time.Duration(rng.Int64N(int64(4*time.Second))), func() {
 			r.mu.Lock()
@@ -270,8 +266,7 @@ func TestRedis_manyCallers_neverMoreThanK(t *testing.T) {
 	var all sync.WaitGroup
 	start := time.Now()
 	for i := range processes {
-		s, err := New(masters.Open(), "db", k)
-		quorumtest.NoErr(t, err)
+		s := New(masters.Open(), "db", k)
 		for j := range callers {
 			all.Go(func() {
 				for range turns {
@@ -299,12 +294,10 @@ func TestRedis_manyCallers_neverMoreThanK(t *testing.T) {
 	masters.GivenBack("db:*")
 
 	// A second process waits, and is told.
-	s, err := New(masters.Open(), "db", 1)
-	quorumtest.NoErr(t, err)
+	s := New(masters.Open(), "db", 1)
 	held := acquire(t, s)
-	other, err := New(masters.Open(), "db", 1)
-	quorumtest.NoErr(t, err)
-	_, err = other.TryAcquire(t.Context())
+	other := New(masters.Open(), "db", 1)
+	_, err := other.TryAcquire(t.Context())
 	quorumtest.Is(t, err, redlock.ErrHeld)
 	if !errors.Is(err, redlock.ErrHeld) || !strings.Contains(err.Error(), "db:slot:1") {
 		t.Error(err)

@@ -71,6 +71,9 @@ type Semaphore struct {
 	// queued is how many callers of this Semaphore are in the queue. While there are any, callers that
 	// come later join the queue at once, and do not look for a free slot.
 	queued atomic.Int64
+	// maxWait is how long Acquire waits at most; 0: until its context ends.
+	maxWait time.Duration
+	err     error // what is wrong with k, the name or the options; every call returns it
 
 	mu    sync.Mutex
 	rand  *rand.Rand
@@ -79,7 +82,7 @@ type Semaphore struct {
 
 // New returns the semaphore called name with k permits, 1 to [MaxPermits]. It does no I/O. The name
 // is that of a redlock.Mutex, and up to 9 bytes shorter. opts are the options of the slots' locks, and
-// of the queue where they make sense. redlock.WithoutFairness gives up the order of the queue.
+// of the queue where they make sense. redlock.WithMaxWait is that of Acquire. redlock.WithoutFairness gives up the order of the queue.
 // redlock.WithReentry has no effect.
 //
 // The semaphore called "db" has the locks "db:slot:1" to "db:slot:k" and "db:turn". Do not use
@@ -90,32 +93,42 @@ type Semaphore struct {
 // processes cannot notice. That makes a change of k simple: each process has the new k when it has
 // been restarted.
 //
-// New returns a redlock.ErrConfig if client is nil, or k, the name or an option cannot work.
-func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption) (*Semaphore, error) {
+// The first call reports, as redlock.ErrConfig, that client is nil, or that k, the name or an option cannot work.
+func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption) *Semaphore {
+	s := &Semaphore{name: name}
+	s.err = s.init(client, k, opts)
+	return s
+}
+
+// init makes the locks, or returns what is wrong with them.
+func (s *Semaphore) init(client *redlock.Client, k int, opts []redlock.LockOption) error {
+	name := s.name
 	switch {
 	case k < 1:
-		return nil, fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d", redlock.ErrConfig, name, k, MaxPermits)
+		return fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d", redlock.ErrConfig, name, k, MaxPermits)
 	case k > MaxPermits:
-		return nil, fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d; divide the work among several semaphores by a hash",
+		return fmt.Errorf("%w: semaphore %q of %d permits: want 1 to %d; divide the work among several semaphores by a hash",
 			redlock.ErrConfig, name, k, MaxPermits)
 	case name == "":
-		return nil, fmt.Errorf("%w: an empty semaphore name", redlock.ErrConfig)
+		return fmt.Errorf("%w: an empty semaphore name", redlock.ErrConfig)
 	}
-	s := &Semaphore{name: name}
+	own := append(slices.Clone(opts), redlock.WithMaxWait(0)) // Acquire has the wait
 	for i := range k {
-		s.slots = append(s.slots, client.Mutex(fmt.Sprintf("%s%d", s.prefix(), i+1), opts...))
+		s.slots = append(s.slots, client.Mutex(fmt.Sprintf("%s%d", s.prefix(), i+1), own...))
 	}
-	if err := inside.Check(s.slots[k-1]); err != nil { // the longest name
-		return nil, fmt.Errorf("semaphore %q: %w", name, err)
+	longest := client.Mutex(s.slots[k-1].Name(), opts...) // of the names
+	if err := inside.Check(longest); err != nil {
+		return fmt.Errorf("semaphore %q: %w", name, err)
 	}
+	s.maxWait = inside.MaxWait(longest)
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
-	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), inside.ForOrder(turnLook))
+	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), redlock.WithMaxWait(0), inside.ForOrder(turnLook))
 	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
 	if inside.Check(s.turn) != nil { // the maximum TTL is below turnTTL
 		s.turn = client.Mutex(name+":turn", kept...)
 	}
 	s.rand = rand.New(rand.NewPCG(inside.Rand(client), 0))
-	return s, nil
+	return nil
 }
 
 // prefix begins the names of the slots' locks.
@@ -145,8 +158,10 @@ var (
 
 func (s *Semaphore) check(ctx context.Context) error {
 	switch {
-	case s == nil || len(s.slots) == 0:
+	case s == nil || s.err == nil && len(s.slots) == 0:
 		return errZero
+	case s.err != nil:
+		return s.err
 	case ctx == nil:
 		return errNilContext
 	}
@@ -174,7 +189,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	return p, nil
 }
 
-// Acquire waits until it has a permit or ctx ends. If it finds a free slot at once, it takes it in
+// Acquire waits until it has a permit or ctx ends, or for the maximum wait (redlock.WithMaxWait). If it finds a free slot at once, it takes it in
 // one round trip. Otherwise it joins the queue. The errors are those of redlock.Mutex.Lock.
 //
 // Callers in the queue are served in the order in which they joined it, over all processes. The
@@ -190,11 +205,28 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	p, err := s.acquire(&outside{ctx, s.prefix()})
+	p, err := s.acquireFor(&outside{ctx, s.prefix()})
 	if err != nil {
 		return nil, s.error(err)
 	}
 	return p, nil
+}
+
+// acquireFor is acquire that waits for the maximum wait at most. After that it returns what the last round found.
+func (s *Semaphore) acquireFor(ctx context.Context) (*Permit, error) {
+	if s.maxWait == 0 {
+		return s.acquire(ctx)
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.maxWait)
+	defer cancel()
+	p, err := s.acquire(bounded)
+	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
+		return p, err
+	}
+	if last := (*redlock.RoundError)(nil); errors.As(err, &last) {
+		return nil, last
+	}
+	return s.look(ctx, len(s.slots))
 }
 
 func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
@@ -352,14 +384,13 @@ func (c *outside) Value(key any) any {
 }
 
 // Do runs fn while it holds a permit, which it waits for as [Semaphore.Acquire] does. fn's context is
-// ctx, ended early by the loss of the permit, with redlock.ErrLost as its cause. redlock.LeaseFrom
-// finds the slot's lease in it, with its fencing token.
+// ctx, ended early by the loss of the permit, with redlock.ErrLost as its cause. permit has the fencing token of its slot; Do gives it back.
 //
 // Do returns when fn has returned and the permit is given back: fn's error, joined with
 // redlock.ErrLost if the permit was lost before that. It returns no other error of Release: a release
 // that was not confirmed is told to the client's Observers. If no permit can be had, fn does not run
 // and Do returns Acquire's error. A panic in fn gives the permit back and goes on.
-func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
 	if fn == nil {
 		return errNilFunc
 	}
@@ -370,15 +401,17 @@ func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) 
 	return p.do(ctx, fn)
 }
 
-// TryDo is Do that does not wait: if there is no free permit, fn does not run, and TryDo returns
-// TryAcquire's error, for instance redlock.ErrHeld.
-func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error) error {
+// TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that no permit is free is no error.
+func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) (ran bool, err error) {
 	if fn == nil {
-		return errNilFunc
+		return false, errNilFunc
 	}
 	p, err := s.TryAcquire(ctx)
-	if err != nil {
-		return err
+	switch {
+	case errors.Is(err, redlock.ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
-	return p.do(ctx, fn)
+	return true, p.do(ctx, fn)
 }

@@ -64,8 +64,7 @@ func slow(c *simtest.Client, d time.Duration) {
 
 func must(t *testing.T, c *simtest.Client, k int, opts ...redlock.LockOption) *Semaphore {
 	t.Helper()
-	s, err := New(c.Client, "db", k, opts...)
-	quorumtest.NoErr(t, err)
+	s := New(c.Client, "db", k, opts...)
 	return s
 }
 
@@ -455,7 +454,7 @@ func TestPermit_lost_contextEnds(t *testing.T) {
 		quorumtest.Is(t, p.Err(), redlock.ErrLost)
 		quorumtest.Is(t, p.Extend(t.Context()), redlock.ErrLost)
 		quorumtest.Is(t, p.Release(t.Context()), redlock.ErrLost)
-		err := a.Do(t.Context(), func(ctx context.Context) error {
+		err := a.Do(t.Context(), func(ctx context.Context, _ *Permit) error {
 			w.forget(redlock.LeaseFrom(ctx).Name())
 			<-ctx.Done()
 			return nil
@@ -468,18 +467,23 @@ func TestDo_runsUnderAPermit(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a := must(t, w.client(), 1)
 		failed := errors.New("failed")
-		err := a.Do(t.Context(), func(ctx context.Context) error {
+		err := a.Do(t.Context(), func(ctx context.Context, _ *Permit) error {
 			if redlock.LeaseFrom(ctx).Name() != "db:slot:1" {
 				t.Error("no lease in the context")
 			}
-			return errors.Join(failed, a.TryDo(ctx, func(context.Context) error { t.Error("it ran"); return nil }))
+			if ran, err := a.TryDo(ctx, func(context.Context, *Permit) error { t.Error("it ran"); return nil }); ran || err != nil {
+				t.Errorf("ran: %v, %v", ran, err)
+			}
+			return failed
 		})
 		quorumtest.Is(t, err, failed)
-		quorumtest.Is(t, err, redlock.ErrHeld)
-		quorumtest.NoErr(t, a.TryDo(t.Context(), func(context.Context) error { return nil }))
+		ran, err := a.TryDo(t.Context(), func(context.Context, *Permit) error { return failed })
+		if quorumtest.Is(t, err, failed); !ran {
+			t.Error("it did not run")
+		}
 		func() {
 			defer func() { _ = recover() }()
-			_ = a.Do(t.Context(), func(context.Context) error { panic("in fn") })
+			_ = a.Do(t.Context(), func(context.Context, *Permit) error { panic("in fn") })
 		}()
 		w.nothingLeft()
 	})
@@ -600,20 +604,26 @@ func TestNew_badInput_errConfig(t *testing.T) {
 			{c, "db", 3, redlock.WithTTL(time.Millisecond), "TTL 1ms"},
 			{c, "db", 3, nil, "a nil option"},
 		} {
-			_, err := New(bad.c, bad.name, bad.k, bad.opt)
+			s := New(bad.c, bad.name, bad.k, bad.opt)
+			_, err := s.Acquire(t.Context())
+			_, tried := s.TryAcquire(t.Context())
+			for _, other := range []error{tried, s.Do(t.Context(), func(context.Context, *Permit) error { return nil })} {
+				if !errors.Is(other, redlock.ErrConfig) || other.Error() != err.Error() {
+					t.Errorf("%v, and then %v", err, other)
+				}
+			}
 			if !errors.Is(err, redlock.ErrConfig) || !strings.Contains(err.Error(), bad.says) {
 				t.Errorf("%.20q of %d: %v, want %q", bad.name, bad.k, err, bad.says)
 			}
 		}
-		if _, err := New(c, strings.Repeat("x", 512-9), MaxPermits); err != nil {
-			t.Error(err)
-		}
-		s, err := New(c, "db", 3, redlock.WithMaxHold(time.Second), redlock.WithoutRenewal(), redlock.WithMinValidity(time.Second))
+		longest, err := New(c, strings.Repeat("x", 512-9), MaxPermits).TryAcquire(t.Context())
 		quorumtest.NoErr(t, err)
+		quorumtest.NoErr(t, longest.Release(t.Context()))
+		s := New(c, "db", 3, redlock.WithMaxHold(time.Second), redlock.WithoutRenewal(), redlock.WithMinValidity(time.Second))
 		if s.Name() != "db" || s.Permits() != 3 {
 			t.Errorf("%q of %d", s.Name(), s.Permits())
 		}
-		fn := func(context.Context) error { return nil }
+		fn := func(context.Context, *Permit) error { return nil }
 		var none *Semaphore
 		for _, s := range []*Semaphore{none, new(Semaphore)} {
 			_, err = s.Acquire(t.Context())
@@ -621,13 +631,15 @@ func TestNew_badInput_errConfig(t *testing.T) {
 			_, err = s.TryAcquire(t.Context())
 			quorumtest.Is(t, err, redlock.ErrConfig)
 			quorumtest.Is(t, s.Do(t.Context(), fn), redlock.ErrConfig)
-			quorumtest.Is(t, s.TryDo(t.Context(), fn), redlock.ErrConfig)
+			_, err = s.TryDo(t.Context(), fn)
+			quorumtest.Is(t, err, redlock.ErrConfig)
 			if s.Name() != "" || s.Permits() != 0 {
 				t.Error("a zero Semaphore has a name")
 			}
 		}
 		quorumtest.Is(t, s.Do(t.Context(), nil), redlock.ErrConfig)
-		quorumtest.Is(t, s.TryDo(t.Context(), nil), redlock.ErrConfig)
+		_, err = s.TryDo(t.Context(), nil)
+		quorumtest.Is(t, err, redlock.ErrConfig)
 		var nothing context.Context
 		_, err = s.Acquire(nothing)
 		quorumtest.Is(t, err, redlock.ErrConfig)

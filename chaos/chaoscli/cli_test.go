@@ -71,7 +71,7 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"--driver sim --nodes redis://a:1":            "does not apply",
 		"--driver sim --mutant no-debt":               "mutant",
 		"--mutant no-such":                            "mutant",
-		"--nemesis N99":                               "chaos list",
+		"--nemesis meteor":                            "chaos list",
 		"--nemesis kill-minority,kill-minority":       "twice",
 		"--nemesis suspend-client":                    "--driver sim",
 		"--nemesis cut-power":                         "--persistence everysec",

@@ -181,29 +181,39 @@ func (c *exclusion) result() Result {
 	return r.concludeJudged(fmt.Sprintf("No: %d claims on %d locks, none overlaps another.", c.judged, len(c.locks)), c.judged)
 }
 
-// overlaps sweeps over the claims on one lock, which are ordered by From. Of all claims seen so far only two matter for the
-// next one: the reader's that ends last, and the other that ends last. If both have ended, every claim has.
-func overlaps(cs []Claim) []Violation {
-	var vs []Violation
-	var reader, other *Claim
-	for i := range cs {
-		c := &cs[i]
-		with := other
-		if c.Grant.Mode != history.Shared && reader != nil && (with == nil || reader.To > with.To) {
-			with = reader
+// overlaps are the violations among the claims on one lock, which are ordered by From.
+func overlaps(cs []Claim) (vs []Violation) {
+	Overlaps(cs, func(c *Claim) (int64, int64, bool) { return c.From, c.To, c.Grant.Mode == history.Shared }, func(with, c *Claim) {
+		vs = append(vs, overlap(*with, *c))
+	})
+	return vs
+}
+
+// Overlaps sweeps over the times in which one lock was held, which are ordered by their beginnings. It calls found for each that begins while
+// another one lasts, with the one of those that ends last. Readers may hold the lock together. A time does not contain its end.
+//
+// Of all times seen so far only two matter for the next one: the reader's that ends last, and the other that ends last.
+func Overlaps[T any](times []T, of func(*T) (from, to int64, reader bool), found func(with, t *T)) {
+	var last [2]*T // the others', and the readers'
+	var ends [2]int64
+	for i := range times {
+		t := &times[i]
+		from, to, reader := of(t)
+		with := 0
+		if !reader && last[1] != nil && (last[0] == nil || ends[1] > ends[0]) {
+			with = 1
 		}
-		if with != nil && with.To > c.From {
-			vs = append(vs, overlap(*with, *c))
+		if last[with] != nil && ends[with] > from {
+			found(last[with], t)
 		}
-		last := &other
-		if c.Grant.Mode == history.Shared {
-			last = &reader
+		own := 0
+		if reader {
+			own = 1
 		}
-		if *last == nil || c.To > (*last).To {
-			*last = c
+		if last[own] == nil || to > ends[own] {
+			last[own], ends[own] = t, to
 		}
 	}
-	return vs
 }
 
 // votesOf is " (votes of m1, m2, m3)" for the masters that voted for a grant; "" if the history does not say.

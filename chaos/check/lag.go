@@ -27,7 +27,7 @@ func lagsOf(h *history.History) *lags {
 }
 
 // process returns the process of an operation's client: c1.2 has the client c1.2.hot1. It is empty if no process of that name has a Pulse, for
-// example because it is of an older build. The client c1.2.hot1 then is not of the process c1.
+// example because it is a program of a user's. The client c1.2.hot1 then is not of the process c1.
 func (l *lags) process(client string) string {
 	for _, p := range l.processes {
 		worker, ok := strings.CutPrefix(client, p+".")

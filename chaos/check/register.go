@@ -29,7 +29,7 @@ type fencedRegister struct {
 	found
 	shown, values, written rising[string, history.Op] // by register: tokens of the operations accepted, values of these, values written
 	origin                 map[origin]int64           // call of the first write that may have written the value
-	readAtEnd              bool                       // the harness reads the registers at the end: the one of older histories did not
+	readAtEnd              bool                       // the harness reads the registers at the end
 }
 
 type origin struct {

@@ -40,7 +40,7 @@ func Signals(h *history.History) Result {
 		s := &h.Signals[i]
 		signals[grantID{s.Lock, s.Holder}] = s
 	}
-	watched := len(h.Signals) > 0 || h.Header.Expect != nil // older clients recorded no signal
+	watched := len(h.Signals) > 0 || h.Header.Expect != nil
 	judged, lost := 0, 0
 	for _, g := range lives(h) {
 		process := l.process(g.grant.Client)

@@ -168,7 +168,7 @@ func (m *Master) Promote(ctx context.Context) (*Master, error) {
 	if err := m.server.kill(ctx); err != nil {
 		return nil, m.wrap("promote", err)
 	}
-	err := r.redis(ctx, func(c *redis.Client) error { return c.ReplicaOf(ctx, "NO", "ONE").Err() })
+	err := r.redis(ctx, func(c *redis.Client) error { return c.Do(ctx, "REPLICAOF", "NO", "ONE").Err() })
 	if err != nil {
 		return nil, m.wrap("promote", err)
 	}
@@ -180,7 +180,7 @@ func (m *Master) Promote(ctx context.Context) (*Master, error) {
 // a promotion.
 func (m *Master) replicate(ctx context.Context, peer string) error {
 	host, port, _ := strings.Cut(peer, ":")
-	return m.redis(ctx, func(c *redis.Client) error { return c.ReplicaOf(ctx, host, port).Err() })
+	return m.redis(ctx, func(c *redis.Client) error { return c.Do(ctx, "REPLICAOF", host, port).Err() })
 }
 
 // awaitInfo polls a section of INFO until it has all the wanted lines.

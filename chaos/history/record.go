@@ -64,7 +64,7 @@ type Header struct {
 	// promised. Every other checker must have seen something.
 	Idle []string `json:"idle,omitempty"`
 
-	// Expect is what else the run must have kept. Histories of older builds have none; then the records below may be missing as well.
+	// Expect is what else the run must have kept. A history that another harness wrote may have none.
 	Expect *Expect `json:"expect,omitempty"`
 }
 

@@ -5,7 +5,6 @@ package mutants
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -201,29 +201,17 @@ func (w *world) begin(masters simtest.Masters) error {
 }
 
 // start opens clients called by names on all masters, which vote from then on.
-func (w *world) start(names ...string) ([]*client, error) {
-	var cs []*client
+func (w *world) start(names ...string) error {
 	if err := w.begin(w.masters); err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range names {
-		c, err := w.client(name, w.masters)
-		if err != nil {
-			return nil, err
+		if _, err := w.client(name, w.masters); err != nil {
+			return err
 		}
-		cs = append(cs, c)
 	}
 	time.Sleep(time.Second) // what Init set going has settled
-	return cs, nil
-}
-
-// pair is start for the two clients of most schedules.
-func (w *world) pair() (a, b *client, err error) {
-	cs, err := w.start("a", "b")
-	if err != nil {
-		return nil, nil, err
-	}
-	return cs[0], cs[1], nil
+	return nil
 }
 
 // faultOf is what happens to cmd on its way: what the schedule says, and some tens of microseconds. They are random so that no two
@@ -299,21 +287,24 @@ func (c *client) wait(d time.Duration) *redlock.Lease {
 	return c.take(ctx, c.mutex().Lock)
 }
 
-func (c *client) take(ctx context.Context, fn func(context.Context) (*redlock.Lease, error)) *redlock.Lease {
-	op := history.Op{Kind: history.KindLock, Mode: history.Exclusive, Client: c.name, Lock: lock, Call: now()}
+func (c *client) take(ctx context.Context, fn func(context.Context) (*redlock.Lease, error)) (lease *redlock.Lease) {
+	op := history.Op{Kind: history.KindLock, Mode: history.Exclusive, Lock: lock}
 	if c.reads {
 		op.Mode = history.Shared
 	}
-	lease, err := fn(ctx)
-	op.Return = now()
-	if err != nil {
-		op.Outcome = history.Failed
-	} else {
-		op.Outcome, op.Holder, op.Token = history.OK, lease.Holder(), lease.Token()
-		op.Deadline = lease.ValidUntil().UnixNano()
-	}
-	c.w.record(op)
+	_ = c.do(&op, func() (err error) {
+		if lease, err = fn(ctx); err == nil {
+			op.Holder, op.Token, op.Deadline = lease.Holder(), lease.Token(), lease.ValidUntil().UnixNano()
+		}
+		return err
+	})
 	return lease
+}
+
+// do makes a call on record. A client may have several under way.
+func (c *client) do(op *history.Op, call func() error) error {
+	r := history.Recorder{Client: c.name, Now: now, Failure: workload.Failure, Append: func(op history.Op) error { c.w.record(op); return nil }}
+	return r.Do(op, call)
 }
 
 // extend is Extend on record. A nil lease is none of its business, nor of unlock's: the lock was refused.
@@ -321,15 +312,14 @@ func (c *client) extend(lease *redlock.Lease) {
 	if lease == nil {
 		return
 	}
-	op := history.Op{Kind: history.KindExtend, Client: c.name, Lock: lock, Holder: lease.Holder(), Call: now()}
-	err := lease.Extend(context.Background())
-	op.Return = now()
-	if err != nil {
-		op.Outcome = history.Unknown
-	} else {
-		op.Outcome, op.Deadline = history.OK, lease.ValidUntil().UnixNano()
-	}
-	c.w.record(op)
+	op := history.Op{Kind: history.KindExtend, Lock: lock, Holder: lease.Holder()}
+	_ = c.do(&op, func() error {
+		err := lease.Extend(context.Background())
+		if err == nil {
+			op.Deadline = lease.ValidUntil().UnixNano()
+		}
+		return err
+	})
 }
 
 // use holds the lock for a second and gives it back.
@@ -349,16 +339,6 @@ func (c *client) unlock(lease *redlock.Lease) {
 	if lease == nil {
 		return
 	}
-	op := history.Op{Kind: history.KindUnlock, Client: c.name, Lock: lock, Holder: lease.Holder(), Call: now()}
-	err := lease.Unlock(context.Background())
-	op.Return = now()
-	switch {
-	case err == nil:
-		op.Outcome = history.OK
-	case errors.Is(err, redlock.ErrLost):
-		op.Outcome = history.Failed
-	default:
-		op.Outcome = history.Unknown
-	}
-	c.w.record(op)
+	op := history.Op{Kind: history.KindUnlock, Lock: lock, Holder: lease.Holder()}
+	_ = c.do(&op, func() error { return lease.Unlock(context.Background()) })
 }

@@ -327,9 +327,9 @@ func failOver(s *strike) error {
 	if s.rand.IntN(2) == 0 {
 		s.say("REPLICAOF an address where nobody is, then NO ONE")
 		return s.onOne(true, func(ctx context.Context, c *redis.Client) error {
-			err := c.ReplicaOf(ctx, "127.0.0.1", "1").Err()
+			err := c.Do(ctx, "REPLICAOF", "127.0.0.1", "1").Err()
 			s.last(s.between(0, s.target.TTL))
-			return errors.Join(err, c.ReplicaOf(context.WithoutCancel(ctx), "NO", "ONE").Err())
+			return errors.Join(err, c.Do(context.WithoutCancel(ctx), "REPLICAOF", "NO", "ONE").Err())
 		})
 	}
 	nodes, err := s.take(1, true)

@@ -76,7 +76,7 @@ func TestParse_groups_keepTheirPromise(t *testing.T) {
 }
 
 func TestParse_bad_saysWhy(t *testing.T) {
-	for in, want := range map[string]string{"": "chaos list", "N1": "chaos list", "kill-minority,kill-minority": "twice", "stall-disk": "--persistence", "rolling-upgrade": "--other", "suspend-client": "--driver sim"} {
+	for in, want := range map[string]string{"": "chaos list", "meteor": "chaos list", "kill-minority,kill-minority": "twice", "stall-disk": "--persistence", "rolling-upgrade": "--other", "suspend-client": "--driver sim"} {
 		if _, err := Parse(in, lacks(cluster.None)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", in, err, want)
 		}

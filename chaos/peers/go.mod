@@ -3,14 +3,12 @@ module github.com/redlock-go/redlock/chaos/peers
 
 go 1.26.0
 
-replace github.com/redlock-go/redlock => ../..
-
 require (
 	github.com/bsm/redislock v0.9.4
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
-	github.com/redlock-go/redlock v0.0.0
+	github.com/redlock-go/redlock v0.1.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 )

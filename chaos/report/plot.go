@@ -35,7 +35,6 @@ type row struct {
 	Tall        int // pixels; also the height of the row's own coordinates
 	Paths       []path
 	Bars        []bar
-	Y           []tick // labels of a vertical scale, At from the top
 	Class       string
 }
 

@@ -110,7 +110,6 @@ func (s *story) figures() []figure {
 		detail.How = howNear
 		figs = append(figs, detail)
 	}
-	figs = append(figs, s.latency(), s.outcomes())
 	if votes := s.votes(); len(votes.Rows) > 0 {
 		figs = append(figs, votes)
 	}

@@ -168,7 +168,7 @@ func TestWrite_goodRun_saysSo(t *testing.T) {
 	h.Torn = []string{"p3.jsonl:812 (57 bytes)"}
 	page := render(t, "good", h, expect())
 	has(t, page, "Every promise was kept", "No two clients ever believed", h.Header.Replay, "v0.0.0-simulated", "redlock", "<dt>Seed</dt><dd>3</dd>", "<dd>one holder, tokens</dd>",
-		"Who held which lock", "How long it took to get a lock", "What became of each call", "Which masters gave their votes", "master-5", "lock-03",
+		"Who held which lock", "Which masters gave their votes", "master-5", "lock-03",
 		"kill a minority of the masters", "unfenced updates lost, percent", "p3.jsonl:812 (57 bytes)", "prefers-color-scheme: dark", "stale token")
 	hasNot(t, page, "A promise was broken", `id="overlaps"`, `class="overlap"`)
 	if got, want := strings.Count(page, `<p class="how">`), strings.Count(page, `<div class="figure"`); got < want {

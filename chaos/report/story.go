@@ -25,8 +25,6 @@ type story struct {
 	locks       map[string]*holding
 	near        nearby
 	digest      *check.Digest
-	latencies   []latencies         // by column
-	ends        map[ending][]uint32 // lock calls, by column
 	endings     map[ending]int
 	closeups    closeups
 }
@@ -47,8 +45,8 @@ type ending struct {
 
 func newStory(run *history.History, rs []check.Result) *story {
 	s := &story{
-		h: run, run: extent(run), colours: colours{}, digest: check.NewDigest(run), clients: map[string]bool{}, locks: map[string]*holding{}, latencies: make([]latencies, seriesColumns),
-		ends: map[ending][]uint32{}, endings: map[ending]int{},
+		h: run, run: extent(run), colours: colours{}, digest: check.NewDigest(run), clients: map[string]bool{}, locks: map[string]*holding{},
+		endings: map[ending]int{},
 	}
 	for _, r := range rs {
 		if r.ID == "exclusion" {
@@ -91,8 +89,11 @@ func (s *story) add(h *history.History) {
 			e.ended = "other"
 		}
 		s.endings[e]++
-		if op.Kind == history.KindLock {
-			s.addCall(op, e)
+		if op.Kind == history.KindLock && op.Outcome == history.OK {
+			s.grants++
+			if s.locks[op.Lock] == nil {
+				s.locks[op.Lock] = &holding{share: make([]float64, columns), end: math.MinInt64}
+			}
 		}
 	}
 	claims := ownClaims(h)
@@ -103,26 +104,6 @@ func (s *story) add(h *history.History) {
 		s.near.add(c)
 	}
 	s.drawCloseups(chapter{own: h, ops: own, claims: claims})
-}
-
-func (s *story) addCall(op history.Op, e ending) {
-	i, shown := s.run.bin(op.Return, seriesColumns)
-	if shown {
-		if s.ends[e] == nil {
-			s.ends[e] = make([]uint32, seriesColumns)
-		}
-		s.ends[e][i]++
-	}
-	if op.Outcome != history.OK {
-		return
-	}
-	s.grants++
-	if s.locks[op.Lock] == nil {
-		s.locks[op.Lock] = &holding{share: make([]float64, columns), end: math.MinInt64}
-	}
-	if shown {
-		s.latencies[i].add(max(1, op.Return-op.Call))
-	}
 }
 
 // ownClaims returns the claims that begin in a chapter, in order. They do not keep the chapter in memory.
@@ -193,38 +174,4 @@ func visible(claims []check.Claim, w window, lock string) (cs []check.Claim) {
 		}
 	}
 	return cs
-}
-
-// latencies counts durations by their size, within one part in two hundred.
-type latencies struct {
-	n          int
-	counts     map[int]int
-	least, top float64
-}
-
-const latencyStep = 0.005
-
-func (l *latencies) add(ns int64) {
-	v := float64(ns)
-	if l.n == 0 {
-		l.counts, l.least = map[int]int{}, v
-	}
-	l.n++
-	l.least, l.top = min(l.least, v), max(l.top, v)
-	l.counts[int(math.Log(v)/latencyStep)]++
-}
-
-// at returns the duration that nth durations are shorter than.
-func (l *latencies) at(nth int) float64 {
-	keys := make([]int, 0, len(l.counts))
-	for k := range l.counts {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		if nth -= l.counts[k]; nth < 0 {
-			return min(l.top, max(l.least, math.Exp((float64(k)+0.5)*latencyStep)))
-		}
-	}
-	return l.top
 }

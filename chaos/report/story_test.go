@@ -4,7 +4,6 @@ package report
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -66,23 +65,6 @@ func TestNearby_manyHolds_someKept(t *testing.T) {
 	}
 	if len(n.claims) > 3*nearMax {
 		t.Errorf("%d holds are kept", len(n.claims))
-	}
-}
-
-func TestLatencies_at_closeToExact(t *testing.T) {
-	var l latencies
-	var all []int64
-	rnd := rand.New(rand.NewPCG(1, 1))
-	for range 5000 {
-		v := 1 + int64(1e6*rnd.ExpFloat64())
-		all = append(all, v)
-		l.add(v)
-	}
-	slices.Sort(all)
-	for _, nth := range []int{0, 2500, 4950, 4999} {
-		if got, want := l.at(nth), float64(all[nth]); got < want*0.99 || got > want*1.01 {
-			t.Errorf("%d: %v, want about %v", nth, got, want)
-		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,13 +24,16 @@ func deadline(l interface{ ValidUntil() time.Time }) int64 {
 	return now + int64(time.Until(l.ValidUntil()))
 }
 
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
+
 // voters returns the names of the masters that have given a lease their votes.
 func voters(l *redlock.Lease) string {
-	return strings.Join(redlock.Engine(engine.Key{}).Voters(l), ", ")
+	return strings.Join(inside.Voters(l), ", ")
 }
 
-// class is the history's word for an error: few words, nothing of the run in it.
-func class(err error) string {
+// Class is the history's word for an error: few words, nothing of the run in it.
+func Class(err error) string {
 	for _, c := range []struct {
 		is   error
 		word string
@@ -47,63 +51,56 @@ func class(err error) string {
 	return "other"
 }
 
+// Failure is what a call of the library that returned an error came to, and the word for the error. A refused lock is Failed: the library says
+// that it never will be granted.
+func Failure(kind history.Kind, err error) (history.Outcome, string) {
+	is := func(targets ...error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
+	switch {
+	case kind == history.KindUnlock && is(redlock.ErrUnconfirmed, redlock.ErrClosed),
+		kind == history.KindExtend && is(redlock.ErrUnreachable, context.Canceled, context.DeadlineExceeded):
+		return history.Unknown, Class(err)
+	}
+	return history.Failed, Class(err)
+}
+
 // Recorder writes the operations of one thread of control, which has one in flight at a time.
 type Recorder struct {
-	w    *history.Writer
-	name string
-	err  error // the first that could not be written: the client gives up
+	history.Recorder
+	w *history.Writer
 }
 
 // NewRecorder returns a Recorder for the client called name in w's history.
-func NewRecorder(w *history.Writer, name string) *Recorder { return &Recorder{w: w, name: name} }
-
-func (r *Recorder) append(op history.Op) {
-	if r.err == nil {
-		r.err = r.w.Append(op)
-	}
+func NewRecorder(w *history.Writer, name string) *Recorder {
+	return &Recorder{w: w, Recorder: history.Recorder{
+		Client: name, Now: history.Now, Ahead: true, Failure: Failure, Append: func(op history.Op) error { return w.Append(op) },
+	}}
 }
 
 // Err is why an operation could not be written: the record is then incomplete.
 func (r *Recorder) Err() error {
-	if r.err != nil {
-		return fmt.Errorf("workload: %s: %w", r.name, r.err)
+	if err := r.Recorder.Err(); err != nil {
+		return fmt.Errorf("workload: %s: %w", r.Client, err)
 	}
 	return nil
 }
 
-// Lock records an attempt to get the lock called name, and returns its lease, or nil. A refused one is Failed: the library says that it
-// never will be granted, and nobody claims it. fair says that get waits in the queue of the lock.
-func (r *Recorder) Lock(name string, mode history.Mode, fair bool, get func() (*redlock.Lease, error)) *redlock.Lease {
-	op := history.Op{Kind: history.KindLock, Client: r.name, Lock: name, Mode: mode, Fair: fair, Call: history.Now()}
-	l, err := get()
-	if err != nil {
-		op.Outcome, op.Error, op.Return = history.Failed, class(err), history.Now()
-		r.append(op)
-		return nil
-	}
-	op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, l.Holder(), l.Token(), deadline(l)
-	op.Return = history.Now()
-	op.Voters = voters(l)
-	r.append(op)
+// Lock records an attempt to get the lock called name, and returns its lease, or nil. fair says that get waits in the queue of the lock.
+func (r *Recorder) Lock(name string, mode history.Mode, fair bool, get func() (*redlock.Lease, error)) (l *redlock.Lease) {
+	op := history.Op{Kind: history.KindLock, Lock: name, Mode: mode, Fair: fair}
+	_ = r.Do(&op, func() (err error) {
+		if l, err = get(); err == nil {
+			op.Holder, op.Token, op.Deadline, op.Voters = l.Holder(), l.Token(), deadline(l), voters(l)
+		}
+		return err
+	})
 	return l
 }
 
-// Unlock records the end of a claim, and what came of giving the lock back. It is written before the call too: an unlock that was
-// executed while the client was killed would otherwise leave a claim that nobody makes.
+// Unlock records the end of a claim, and what came of giving the lock back.
 func (r *Recorder) Unlock(lock, holder string, give func() error) {
-	op := history.Op{Kind: history.KindUnlock, Client: r.name, Lock: lock, Holder: holder, Call: history.Now(), Return: history.Never, Outcome: history.Unknown}
-	r.append(op)
-	err := give()
-	op.Return = history.Now()
-	switch {
-	case err == nil:
-		op.Outcome = history.OK
-	case errors.Is(err, redlock.ErrUnconfirmed), errors.Is(err, redlock.ErrClosed):
-		op.Error = class(err)
-	default:
-		op.Outcome, op.Error = history.Failed, class(err)
-	}
-	r.append(op)
+	_ = r.Do(&history.Op{Kind: history.KindUnlock, Lock: lock, Holder: holder}, give)
 }
 
 // signal records when the context of l ends, unless an unlock ends it. The library renews l if renewed is set.
@@ -114,7 +111,7 @@ func (r *Recorder) signal(process string, l *redlock.Lease, renewed bool) {
 		if cause := context.Cause(ctx); !errors.Is(cause, redlock.ErrReleased) {
 			// After an error the next operation of the worker returns it too.
 			_ = r.w.Append(history.Signal{
-				Process: process, Lock: l.Name(), Holder: l.Holder(), At: at, Deadline: deadline(l), Cause: class(cause), Renewed: renewed,
+				Process: process, Lock: l.Name(), Holder: l.Holder(), At: at, Deadline: deadline(l), Cause: Class(cause), Renewed: renewed,
 			})
 		}
 	})
@@ -122,18 +119,14 @@ func (r *Recorder) signal(process string, l *redlock.Lease, renewed bool) {
 
 // extend records an extend that the worker asks for.
 func (r *Recorder) extend(ctx context.Context, l *redlock.Lease) {
-	op := history.Op{Kind: history.KindExtend, Client: r.name, Lock: l.Name(), Holder: l.Holder(), Call: history.Now()}
-	err := l.Extend(ctx)
-	switch {
-	case err == nil:
-		op.Outcome, op.Deadline = history.OK, deadline(l)
-	case errors.Is(err, redlock.ErrUnreachable), ctx.Err() != nil:
-		op.Outcome, op.Error = history.Unknown, class(err)
-	default:
-		op.Outcome, op.Error = history.Failed, class(err)
-	}
-	op.Return = history.Now()
-	r.append(op)
+	op := history.Op{Kind: history.KindExtend, Lock: l.Name(), Holder: l.Holder()}
+	_ = r.Do(&op, func() error {
+		err := l.Extend(ctx)
+		if err == nil {
+			op.Deadline = deadline(l)
+		}
+		return err
+	})
 }
 
 // renewed records a renewal by the library, which shows as a deadline that has moved since. It is seen a little late, which claims too
@@ -144,8 +137,8 @@ func (r *Recorder) renewed(l *redlock.Lease, before int64) int64 {
 	if d <= before+int64(time.Millisecond) {
 		return before
 	}
-	r.append(history.Op{
-		Kind: history.KindExtend, Client: r.name + "+", Lock: l.Name(), Holder: l.Holder(), Call: call, Return: history.Now(),
+	r.Add(history.Op{
+		Kind: history.KindExtend, Client: r.Client + "+", Lock: l.Name(), Holder: l.Holder(), Call: call, Return: history.Now(),
 		Outcome: history.OK, Deadline: d,
 	})
 	return d

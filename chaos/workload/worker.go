@@ -63,7 +63,7 @@ func (w *worker) mutex(name string, opts ...redlock.LockOption) *redlock.Mutex {
 
 // run takes turns until ctx ends.
 func (w *worker) run(ctx context.Context, turn func(*worker, context.Context)) error {
-	for ctx.Err() == nil && w.err == nil {
+	for ctx.Err() == nil && w.Err() == nil {
 		turn(w, ctx)
 		w.sleep(ctx, w.about(w.spec.Think))
 	}
@@ -90,7 +90,7 @@ type how struct {
 
 // take locks m, waits for a while if it has to, and reports the grant to the harness.
 func (w *worker) take(ctx context.Context, m redlock.Locker, h how) *redlock.Lease {
-	return w.granted(w.Lock(m.Name(), h.mode, !h.barges, func() (*redlock.Lease, error) { return m.TryLockFor(ctx, 2*w.spec.TTL) }), h)
+	return w.granted(w.Lock(m.Name(), h.mode, !h.barges, func() (*redlock.Lease, error) { return inside.LockFor(ctx, m, 2*w.spec.TTL) }), h)
 }
 
 // granted reports a grant to the harness, and has its loss recorded. It returns l, which may be nil.
@@ -214,12 +214,8 @@ func (w *worker) write(ctx context.Context) {
 func (w *worker) multi(ctx context.Context) {
 	i := w.rand.IntN(len(multiLocks))
 	names := []string{w.spec.Prefix + multiLocks[i], w.spec.Prefix + multiLocks[(i+1)%len(multiLocks)]}
-	both, err := multilock.New(w.c.Mutex(names[0], redlock.WithoutRenewal()), w.c.Mutex(names[1], redlock.WithoutRenewal()))
-	if err != nil {
-		w.err = err
-		return
-	}
-	of := func(i int) string { return fmt.Sprintf("%s.%d", w.name, i) }
+	both := multilock.New(w.c.Mutex(names[0], redlock.WithoutRenewal()), w.c.Mutex(names[1], redlock.WithoutRenewal()))
+	of := func(i int) string { return fmt.Sprintf("%s.%d", w.Client, i) }
 	call := history.Now()
 	wait, cancel := context.WithTimeout(ctx, 2*w.spec.TTL)
 	l, err := both.Lock(wait)
@@ -227,7 +223,7 @@ func (w *worker) multi(ctx context.Context) {
 	for i, name := range names {
 		op := history.Op{Kind: history.KindLock, Client: of(i), Lock: name, Mode: history.Exclusive, Call: call}
 		if err != nil {
-			op.Outcome, op.Error = history.Failed, class(err)
+			op.Outcome, op.Error = history.Failed, Class(err)
 		} else {
 			m := l.Members()[i]
 			op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, m.Holder(), m.Token(), deadline(m)
@@ -237,7 +233,7 @@ func (w *worker) multi(ctx context.Context) {
 			op.Voters = voters(l.Members()[i])
 			w.signal(w.spec.Name, l.Members()[i], false)
 		}
-		w.append(op)
+		w.Add(op)
 	}
 	if err != nil {
 		return
@@ -246,7 +242,7 @@ func (w *worker) multi(ctx context.Context) {
 	// One Unlock releases both locks, so its error says nothing about one of them. The outcome is Unknown; the call ends the claims.
 	call = history.Now()
 	for i, m := range l.Members() {
-		w.append(history.Op{Kind: history.KindUnlock, Client: of(i), Lock: m.Name(), Holder: m.Holder(), Call: call, Return: history.Never, Outcome: history.Unknown})
+		w.Add(history.Op{Kind: history.KindUnlock, Client: of(i), Lock: m.Name(), Holder: m.Holder(), Call: call, Return: history.Never, Outcome: history.Unknown})
 	}
 	err = l.Unlock(context.Background())
 	outcome := history.Unknown
@@ -256,21 +252,17 @@ func (w *worker) multi(ctx context.Context) {
 	for i, m := range l.Members() {
 		op := history.Op{Kind: history.KindUnlock, Client: of(i), Lock: m.Name(), Holder: m.Holder(), Call: call, Return: history.Now(), Outcome: outcome}
 		if err != nil {
-			op.Error = class(err)
+			op.Error = Class(err)
 		}
-		w.append(op)
+		w.Add(op)
 	}
 }
 
 // permit takes a permit of a semaphore. In the history it is the lock of its slot. A call without a permit is not recorded, because it is
 // of no slot.
 func (w *worker) permit(ctx context.Context) {
-	s, err := semaphore.New(w.c, w.spec.Prefix+string(Permits), len(slots))
-	if err != nil {
-		w.err = err
-		return
-	}
-	op := history.Op{Kind: history.KindLock, Client: w.name, Mode: history.Exclusive, Outcome: history.OK, Call: history.Now()}
+	s := semaphore.New(w.c, w.spec.Prefix+string(Permits), len(slots))
+	op := history.Op{Kind: history.KindLock, Client: w.Client, Mode: history.Exclusive, Outcome: history.OK, Call: history.Now()}
 	wait, cancel := context.WithTimeout(ctx, 2*w.spec.TTL)
 	p, err := s.Acquire(wait)
 	cancel()
@@ -280,7 +272,7 @@ func (w *worker) permit(ctx context.Context) {
 	l := redlock.LeaseFrom(p.Context())
 	op.Lock, op.Holder, op.Token, op.Deadline = p.Name(), p.Holder(), p.Token(), deadline(p)
 	op.Return, op.Voters = history.Now(), voters(l)
-	w.append(op)
+	w.Add(op)
 	w.granted(l, how{mode: history.Exclusive})
 	w.work(ctx, l, w.hold(40))
 	w.Unlock(p.Name(), p.Holder(), func() error { return p.Release(context.Background()) })
@@ -321,7 +313,7 @@ const registerTimeout = 2 * time.Second
 func (w *worker) get(k Kind, token int64) (int64, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), registerTimeout)
 	defer cancel()
-	op := history.Op{Kind: history.KindRead, Client: w.name, Lock: string(k), Fenced: k == Fenced, Token: token, Call: history.Now()}
+	op := history.Op{Kind: history.KindRead, Client: w.Client, Lock: string(k), Fenced: k == Fenced, Token: token, Call: history.Now()}
 	var err error
 	if k == Fenced {
 		err = fenceredis.Present(ctx, w.register, string(k), token)
@@ -334,7 +326,7 @@ func (w *worker) get(k Kind, token int64) (int64, bool) {
 	}
 	op.Outcome, op.Error = registered(err)
 	op.Return = history.Now()
-	w.append(op)
+	w.Add(op)
 	return op.Value, err == nil
 }
 
@@ -344,10 +336,10 @@ func (w *worker) set(k Kind, token, value int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), registerTimeout)
 	defer cancel()
 	op := history.Op{
-		Kind: history.KindWrite, Client: w.name, Lock: string(k), Fenced: k == Fenced, Token: token, Value: value,
+		Kind: history.KindWrite, Client: w.Client, Lock: string(k), Fenced: k == Fenced, Token: token, Value: value,
 		Call: history.Now(), Return: history.Never, Outcome: history.Unknown,
 	}
-	w.append(op)
+	w.Add(op)
 	var err error
 	if k == Fenced {
 		err = fenceredis.Set(ctx, w.register, string(k), token, value)
@@ -356,7 +348,7 @@ func (w *worker) set(k Kind, token, value int64) {
 	}
 	op.Outcome, op.Error = registered(err)
 	op.Return = history.Now()
-	w.append(op)
+	w.Add(op)
 }
 
 func registered(err error) (history.Outcome, string) {
@@ -364,7 +356,7 @@ func registered(err error) (history.Outcome, string) {
 	case err == nil:
 		return history.OK, ""
 	case errors.Is(err, fence.ErrStale), errors.Is(err, fence.ErrNotPresented):
-		return history.Failed, class(err)
+		return history.Failed, Class(err)
 	}
-	return history.Unknown, class(err)
+	return history.Unknown, Class(err)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/redlock-go/redlock/chaos/check"
 )
 
 // span is one hold, from when Lock had returned to when Unlock was about to be called, on CLOCK_MONOTONIC, which all processes of a host
@@ -27,22 +29,10 @@ func monotonic() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// overlaps is how many spans began while an earlier one, of a writer or for a writer, had not ended. A span does not contain its end: the
-// next holder may begin there. It sorts spans.
+// overlaps is how many spans began while an earlier one, of a writer or for a writer, had not ended. It sorts spans.
 func overlaps(spans []span) (n int) {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.From, b.From) })
-	const never = time.Duration(-1 << 63)
-	written, read := never, never // when all writers, all readers before have ended
-	for _, s := range spans {
-		if s.From < written || !s.Read && s.From < read {
-			n++
-		}
-		if s.Read {
-			read = max(read, s.To)
-		} else {
-			written = max(written, s.To)
-		}
-	}
+	check.Overlaps(spans, func(s *span) (int64, int64, bool) { return int64(s.From), int64(s.To), s.Read }, func(_, _ *span) { n++ })
 	return n
 }
 

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/redlock-go/redlock/chaos/chaoscli"
@@ -42,9 +41,6 @@ func commands() []entry {
 		{"chaos", "the lock under injected faults, and the verdict of checkers", "", nil}, // reads its own command line: see run
 	}
 }
-
-// moved are commands that this program had once: they are of the program redlock now.
-var moved = []string{"doctor", "init", "status", "reconfigure", "cancel"}
 
 // output is where a command writes. err is also for what is no result: progress and complaints.
 type output struct{ out, err io.Writer }
@@ -115,10 +111,7 @@ func lookUp(args []string) (entry, []string, error) {
 			return e, args[1:], nil
 		}
 	}
-	if slices.Contains(moved, args[0]) {
-		return entry{}, nil, usageError{fmt.Errorf("%s is a command of redlock now: redlock %s (go install github.com/redlock-go/redlock/cmd/redlock@latest)", args[0], args[0])}
-	}
-	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help)", args[0])}
+	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help; operators use redlock)", args[0])}
 }
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }

@@ -22,6 +22,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/admin"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 const doctorHelp = `Connects to your masters, says what they are, and tries them as the lock would
@@ -33,14 +34,17 @@ when a program starts. It only reads: no key is written, nothing begins.
             CONFIG GET is not allowed
   clock     the master's TIME against this host's, with half the round trip as
             its error. Locks need clocks that run alike, not that show the same.
-  state     what the master's record lets it do:
-            votes       votes
-            waits       lost its record, and votes when its wait is over
-            restarted   may have forgotten votes; a client lets it wait
-            no record   it is new, or was flushed: the two look alike
-            retired     its list is being left for another one
-            other list  votes or waits with another list, maximum TTL or drift
-            refuses     refuses to write: memory or disk is full, for example
+  state     what the master does, in the words of metrics and events:
+            votes       all is well
+            recovers    does not vote yet: it waits (lost its record, and votes
+                        when its wait is over), restarted (may have forgotten
+                        votes; a client lets it wait), has no record (is new, or
+                        was flushed: the two look alike) or is retired (its list
+                        is being left for another one)
+            refuses     votes when somebody has acted: it is of an other list,
+                        maximum TTL or drift; its rights or its role are wrong;
+                        it refuses to write, because memory or disk is full
+            down        does not answer
 
 With --namespace it also prints the command that makes a Redis user which can
 touch the keys and channels of that namespace, and nothing else.
@@ -113,7 +117,7 @@ type verdict struct {
 
 // complaint is what is wrong with single masters.
 type complaint struct {
-	Kind   string `json:"kind"` // refused, silent or far
+	Kind   string `json:"kind"` // refused, down or far
 	Text   string `json:"text"`
 	Cause  string `json:"cause,omitempty"` // a word that never changes: docs/messages.md
 	Remedy string `json:"remedy,omitempty"`
@@ -127,7 +131,7 @@ func complaintOf(kind string, err error) complaint {
 
 func judge(patients []patient, status *admin.Status, err error) verdict {
 	for i := range patients {
-		patients[i].State = stateOf(status, patients[i].Name)
+		patients[i].is(status)
 	}
 	v := verdict{Masters: patients}
 	bad := v.complain()
@@ -162,6 +166,11 @@ func (v *verdict) print(w io.Writer) {
 	if v.ACL != "" { // one line, to be copied
 		fmt.Fprintf(w, "the user of the namespace, on each master:\n\n%s\n\n", v.ACL)
 	}
+	for _, p := range v.Masters {
+		if p.why != "" {
+			text.Paragraph(w, p.State, p.Name+": "+p.why)
+		}
+	}
 	for _, c := range v.Complaints {
 		text.Paragraph(w, c.Kind, c.Text)
 		if !strings.Contains(c.Text, c.Remedy) {
@@ -176,16 +185,19 @@ func (v *verdict) print(w io.Writer) {
 	}
 }
 
-// stateOf is what the library says of a master.
-func stateOf(s *admin.Status, name string) string {
-	if s != nil {
-		for _, m := range s.Masters {
-			if m.Name == name {
-				return m.State
+// is takes in what the library says of the master.
+func (p *patient) is(s *admin.Status) {
+	if s == nil {
+		return
+	}
+	for i := range s.Masters {
+		if m := &s.Masters[i]; m.Name == p.Name {
+			p.State, p.Cause = m.State.String(), m.Cause
+			if m.Err == nil {
+				p.why = whyOf(m)
 			}
 		}
 	}
-	return silent
 }
 
 // complain finds what is wrong with single masters, and reports whether one would be refused. One that is named twice would have two
@@ -195,7 +207,7 @@ func (v *verdict) complain() (bad bool) {
 	for _, p := range v.Masters {
 		switch first, ok := names[p.runID]; {
 		case p.err != nil && !p.reached:
-			v.Complaints = append(v.Complaints, complaintOf("silent", p.err))
+			v.Complaints = append(v.Complaints, complaintOf(event.MasterDown.String(), p.err))
 			continue
 		case p.err != nil:
 			v.Complaints, bad = append(v.Complaints, complaintOf(refused, p.err)), true
@@ -220,8 +232,10 @@ type patient struct {
 	Eviction string  `json:"eviction"`
 	AOF      string  `json:"aof"`
 	Clock    *offset `json:"clock,omitempty"` // nil: it did not say
-	State    string  `json:"state"`
+	State    string  `json:"state"`           // votes, recovers, refuses or down
+	Cause    string  `json:"cause,omitempty"`
 
+	why     string // its cause and what is left, if it answers and does not vote
 	record  string // its key
 	runID   string
 	reached bool

@@ -65,9 +65,9 @@ func TestDoctor(t *testing.T) {
 		"one master twice": {[]string{good[0], good[1], "redis://localhost:" + port(good[1])}, exitRefused, []string{
 			"refused 127.0.0.1:" + port(good[1]) + " and localhost:" + port(good[1]) + " are the same master: name it once"}},
 		"an even number": {good[:2], exitRefused, []string{"refused ", "2 masters", "--node-count 2"}},
-		"one silent":     {[]string{good[0], good[1], dead}, exitNeedsMasters, []string{"silent 127.0.0.1:1", "needs masters: 2 of 3 masters (", "127.0.0.1:1 is out of reach (connection refused)"}},
+		"one silent":     {[]string{good[0], good[1], dead}, exitNeedsMasters, []string{"down 127.0.0.1:1", "needs masters: 2 of 3 masters (", "127.0.0.1:1 is out of reach (connection refused)"}},
 		"two silent": {[]string{good[0], dead, "redis://127.0.0.1:2"}, exitMasters, []string{
-			"silent 127.0.0.1:1", "no quorum", "is out of reach"}},
+			"down 127.0.0.1:1", "no quorum", "is out of reach"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, said := diagnose(t, tc.nodes...)
@@ -139,7 +139,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 		"refused 127.0.0.1:", "belongs to another epoch: 3 masters ")
 
 	set(t, three[0], func(rs *membership.RecordState) { rs.Phase, rs.Nonce = membership.Quarantined, 5 })
-	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "no program times its wait: a program of this list lets it vote then; if none runs: redlock status --wait")
+	expect("one recovers", exitRecovers, three, "waits", "recovering: a quorum votes, so locks work; ", "no program times its wait: a program of this list lets it vote, which takes 30.6s; if none runs: redlock status --wait")
 	set(t, three[0], func(rs *membership.RecordState) { rs.Incarnation = "another" })
 	expect("one restarted", exitRecovers, three, "restarted", "may have forgotten votes")
 	set(t, three[1], func(rs *membership.RecordState) { rs.Incarnation = "another" })
@@ -154,7 +154,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	}
 	expect("a change is unfinished", 4, three, "retired", "changing: the masters are being changed to 3 masters", "redlock reconfigure")
 	must(t, direct(t, three[2]).HSet(t.Context(), protocol.RecordKey, "state", "rubbish").Err())
-	expect("rubbish", exitRefused, three, "silent", "cannot be read", "delete it")
+	expect("rubbish", exitRefused, three, "refuses", "cannot be read", "delete it")
 }
 
 // The line that doctor prints makes a user that doctor, init and status find good.

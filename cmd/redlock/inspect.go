@@ -112,13 +112,19 @@ func (c *inspect) run(ctx context.Context, o output) error {
 
 // lockError is the exit code of an error of a call about one lock: what is wrong with the name is the caller's.
 func lockError(err error) error {
-	if errors.Is(err, redlock.ErrConfig) {
+	if misused(err) {
 		return usageError{err}
 	}
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &exitError{exitMasters, err.Error()}
+}
+
+// misused reports whether other arguments are what helps. A list that the masters were left for is one of them.
+func misused(err error) bool {
+	var epoch *redlock.EpochError
+	return errors.Is(err, redlock.ErrConfig) || errors.As(err, &epoch)
 }
 
 // What an inspection comes to.
@@ -227,6 +233,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 	fmt.Fprintln(w)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "master\tcounter\tleft\tvote")
+	waits := false
 	for i := range in.Masters {
 		m := &in.Masters[i]
 		counter, left, vote := "-", "-", "none"
@@ -235,7 +242,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 			vote = "does not answer"
 		case len(m.Holders) > 0:
 			if left, vote = short(m.Left), strings.Join(m.Holders, ", "); !m.Votes {
-				vote += " (not counted: this master waits)"
+				left, waits = left+"*", true
 			}
 		case m.Rest > 0:
 			left, vote = short(m.Rest), "rests"
@@ -248,6 +255,9 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", m.Name, counter, left, vote)
 	}
 	_ = tab.Flush()
+	if waits {
+		text.Say(w, "* not counted: this master waits until it may vote")
+	}
 	for _, m := range in.Masters {
 		if m.Err != nil {
 			text.Say(w, text.OneLine(m.Err))

@@ -12,6 +12,7 @@
 //	redlock status                   what the masters are in; with --wait, recover them
 //	redlock reconfigure              move the locks to another list of masters
 //	redlock cancel                   give up a change of masters
+//	redlock version                  the version of this program
 //
 // Every command has --help. Its exit codes are there, and in docs/command.md.
 package main
@@ -24,7 +25,6 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -181,13 +181,6 @@ written (a full disk), 130 interrupted; each command's help has the others.`,
 	root.SetErr(o.err)
 	root.AddCommand(locking(o)...)
 	root.AddCommand(operations(o)...)
+	root.AddCommand(versionCommand(o))
 	return root, began
-}
-
-// version is that of the module, as it was built.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

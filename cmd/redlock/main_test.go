@@ -9,6 +9,7 @@ import (
 	"flag"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -180,5 +181,15 @@ func tidy(t testing.TB, text string) {
 		if strings.ContainsAny(line, "\r\x1b") {
 			t.Errorf("terminal control in a pipe: %q", line)
 		}
+	}
+}
+
+func TestVersion_oneLine(t *testing.T) {
+	var out, err strings.Builder
+	if code := run([]string{"version"}, &out, &err); code != exitOK || err.String() != "" {
+		t.Errorf("exit %d, %s", code, &err)
+	}
+	if words := strings.Fields(out.String()); len(words) != 4 || words[0] != "redlock" || words[2] != runtime.Version() || words[3] != runtime.GOOS+"/"+runtime.GOARCH {
+		t.Errorf("said %q", out.String())
 	}
 }

@@ -225,7 +225,7 @@ type statusJSON struct {
 type masterJSON struct {
 	Name   string `json:"name"`
 	Votes  bool   `json:"votes"`
-	State  string `json:"state"` // a word, as admin.MasterStatus.State has it
+	State  string `json:"state"` // votes, recovers, refuses or down
 	Text   string `json:"text,omitempty"`
 	LeftMS int64  `json:"left_ms"`
 	Cause  string `json:"cause,omitempty"`
@@ -254,7 +254,7 @@ func newStatusJSON(s *admin.Status, code int, what string) statusJSON {
 	out := statusJSON{Standing: s.Standing.String(), Reason: s.Reason, ExitCode: code, Text: what, LeftMS: s.Left.Milliseconds(), Epoch: s.Epoch,
 		failure: failureOf(code, nil)}
 	for _, m := range s.Masters {
-		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.State, Text: m.Text, LeftMS: m.Left.Milliseconds(), Cause: m.Cause, Remedy: m.Remedy}
+		j := masterJSON{Name: m.Name, Votes: m.Votes, State: m.State.String(), Text: m.Text, LeftMS: m.Left.Milliseconds(), Cause: m.Cause, Remedy: m.Remedy}
 		if m.Err != nil {
 			j.Error = text.OneLine(m.Err)
 		}
@@ -278,15 +278,12 @@ func writeJSON(w io.Writer, v any) error {
 // table prints what each master is.
 func table(w io.Writer, s *admin.Status) {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, m := range s.Masters {
-		state := m.State
-		if m.Left > 0 {
-			state += ", " + m.Left.Round(100*time.Millisecond).String() + " left"
+	for i := range s.Masters {
+		state := s.Masters[i].State.String()
+		if why := whyOf(&s.Masters[i]); why != "" {
+			state += ": " + why
 		}
-		if m.Err != nil && m.Cause != "" {
-			state += ": " + m.Cause
-		}
-		fmt.Fprintf(tab, "%s\t%s\n", m.Name, state)
+		fmt.Fprintf(tab, "%s\t%s\n", s.Masters[i].Name, state)
 	}
 	_ = tab.Flush()
 	for _, m := range s.Masters {
@@ -294,6 +291,15 @@ func table(w io.Writer, s *admin.Status) {
 			text.Say(w, m.Name+": "+cause.Said(m.Err))
 		}
 	}
+}
+
+// whyOf is why a master does not vote, and for how long. It is empty if the master votes.
+func whyOf(m *admin.MasterStatus) string {
+	why := m.Cause
+	if m.Left > 0 {
+		why += ", " + m.Left.Round(100*time.Millisecond).String() + " left"
+	}
+	return why
 }
 
 // initial is how a list of masters begins.
@@ -384,7 +390,7 @@ func (c *initial) finish(ctx context.Context, p *progress) {
 		return
 	}
 	for i := range s.Masters {
-		if m := &s.Masters[i]; !m.Votes && m.State != "waits" {
+		if m := &s.Masters[i]; !m.Votes && m.Cause != "waits" {
 			return
 		}
 	}

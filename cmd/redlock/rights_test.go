@@ -104,13 +104,12 @@ func eachKind(t *testing.T, urls []string) {
 		must(t, first.Unlock(ctx))
 		must(t, <-second)
 	}
-	permits, err := semaphore.New(clients[0], "permits", 2)
-	must(t, err)
+	permits := semaphore.New(clients[0], "permits", 2)
 	permit, err := permits.Acquire(ctx)
 	must(t, err)
 	must(t, permit.Release(ctx))
 	ended := errors.New("enough led")
-	err = election.New(clients[0], "leader").Run(ctx, func(context.Context, election.Term) error { return ended })
+	err = election.New(clients[0], "leader").Run(ctx, func(context.Context, *election.Term) error { return ended })
 	if !errors.Is(err, ended) {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -157,7 +158,12 @@ func (r *runbook) redisCLI(words []string) string {
 // runbookOn starts total masters, of which the first n vote.
 func runbookOn(t *testing.T, n, total int) *runbook {
 	t.Helper()
-	r := &runbook{t: t, servers: startMasters(t, total), lists: make(map[string]string)}
+	return runbookWith(t, n, startMasters(t, total))
+}
+
+func runbookWith(t *testing.T, n int, servers []*localredis.Server) *runbook {
+	t.Helper()
+	r := &runbook{t: t, servers: servers, lists: make(map[string]string)}
 	slices.SortFunc(r.servers, func(a, b *localredis.Server) int { return strings.Compare(a.Addr(), b.Addr()) }) // as commands print them
 	r.lists["URLS"] = r.urls(1, n)
 	expectCode(t, exitOK, "init", never, "--max-ttl", runbookTTL.String(), "--nodes", r.lists["URLS"])
@@ -222,6 +228,43 @@ func TestRunbook_upgradeOfServers_noLockIsLost(t *testing.T) {
 		"the same for 27003": r.restart(3),
 	})
 	lives(t, lease)
+}
+
+// The same from each version to the next one, and to the other server, while one lock is held all the time.
+func TestRunbook_upgradeOfServers_throughAllVersions(t *testing.T) {
+	versions := []string{needs.Server(t, "redis-6.2"), "", needs.Server(t, "redis-8.0"), needs.Server(t, "valkey-8.1")}
+	needs.Redis(t)
+	t.Parallel()
+	own, _, err := localredis.Find()
+	must(t, err)
+	versions[1] = own
+	servers, err := localredis.StartN(t.Context(), 3, localredis.Config{Binary: versions[0]})
+	must(t, err)
+	for _, s := range servers {
+		t.Cleanup(func() { _ = s.Close() })
+	}
+	r := runbookWith(t, 3, servers)
+	lease := r.program(r.lists["URLS"], "held")
+	for _, next := range versions[1:] {
+		upgrade := func(i int) func() string {
+			return func() string {
+				must(t, r.servers[i-1].Kill())
+				must(t, r.servers[i-1].Use(next))
+				return r.restart(i)()
+			}
+		}
+		r.run("Upgrade the servers", map[string]func() string{
+			"install the new version, and restart the server at 27001": upgrade(1),
+			"install the new version, and restart the server at 27002": upgrade(2),
+			"the same for 27003": upgrade(3),
+		})
+		lives(t, lease)
+		version, err := localredis.Version(next)
+		must(t, err)
+		if said := expectCode(t, exitOK, "doctor", "--max-ttl", runbookTTL.String(), "--nodes", r.lists["URLS"]); strings.Count(said, version) != 3 {
+			t.Errorf("doctor does not say three times %q: %s", version, said)
+		}
+	}
 }
 
 func TestRunbook_twoOfFiveGoneForGood_noLockWithTwoHolders(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
 	"github.com/redlock-go/redlock/internal/needs"
@@ -33,8 +32,11 @@ const (
 // onTerminal starts a program as a terminal emulator does.
 func onTerminal(t testing.TB, cmd *exec.Cmd) *terminal {
 	t.Helper()
-	file, err := pty.StartWithAttrs(cmd, nil, &syscall.SysProcAttr{Setsid: true, Setctty: true})
-	must(t, err)
+	file, screen := openTerminal(t)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	must(t, cmd.Start())
+	must(t, screen.Close()) // the program has it
 	x := &terminal{t: t, cmd: cmd, file: file, output: make(chan string)}
 	ended := make(chan struct{})
 	go func() {

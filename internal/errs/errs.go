@@ -36,8 +36,8 @@ type unavailable struct{ text string }
 func (e *unavailable) Error() string        { return e.text }
 func (e *unavailable) Is(target error) bool { return target == ErrUnavailable }
 
-// NoAnswer is the error of a master that was asked and has not answered in time. It has no public name.
-var NoAnswer = errors.New("no answer in time")
+// ErrNoAnswer is the error of a master that was asked and has not answered in time. It has no public name.
+var ErrNoAnswer = errors.New("no answer in time")
 
 // Collect returns an empty list of errors whose text is one line. The text of multierror has line
 // breaks and tabs, which do not fit into a log line.

@@ -84,11 +84,67 @@ func FuzzA(f *testing.F) {}
 	if f := found["TestJava"]; !f.calls("Java") {
 		t.Errorf("TestJava: %+v", f)
 	}
-	if f := found["TestOwn"]; f.module != "own" || f.pkg != "./sub" {
+	if f := found["TestOwn"]; f.module != "own" || f.pkg != "./sub" || f.path() != "./own/sub" || found["TestPlain"].path() != "./a" {
 		t.Errorf("TestOwn: %+v", f)
 	}
 	if got := pattern([]testFunc{found["TestPlain"], found["TestJava"], found["TestPlain"]}); got != "^(TestJava|TestPlain)$" {
 		t.Errorf("pattern %s", got)
+	}
+}
+
+// What tests a package of the root in a module of its own runs with the root; what depends on a server runs with the oldest libraries.
+func TestStages_nestedModules_andOldestLibraries(t *testing.T) {
+	repository(t, map[string]string{
+		"a/a_test.go":              "package a\n\nimport \"testing\"\n\nfunc TestServer(t *testing.T) { needs.EveryServer(t) }\n",
+		"a/internal/sql/go.mod":    "module sql\n",
+		"a/internal/sql/s_test.go": "package sql\n\nimport \"testing\"\n\nfunc TestSQL(t *testing.T) {}\n",
+		"own/go.mod":               "module own\n",
+		"own/own_test.go":          "package own\n\nimport \"testing\"\n\nfunc TestOwn(t *testing.T) {}\n",
+	})
+	servers := t.TempDir()
+	for _, name := range []string{"redis-6.2", "redis-8.0", "valkey-8.1"} {
+		must(t, os.MkdirAll(filepath.Join(servers, name), 0o755))
+		must(t, os.WriteFile(filepath.Join(servers, name, "redis-server"), []byte("#!/bin/sh\n"), 0o755))
+	}
+	t.Setenv(needs.ServersVar, servers)
+	g, err := open(io.Discard)
+	must(t, err)
+	all := func(groups [][]stage) (commands []string) {
+		for _, s := range slices.Concat(groups...) {
+			for _, c := range s.commands {
+				rel, _ := filepath.Rel(g.root, c.dir)
+				commands = append(commands, s.name+": "+rel+" "+strings.Join(c.env, " ")+" "+strings.Join(c.args, " "))
+			}
+		}
+		return commands
+	}
+	count := func(commands []string, parts ...string) (n int) {
+		for _, c := range commands {
+			if !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(c, p) }) {
+				n++
+			}
+		}
+		return n
+	}
+	test := all(g.testStages())
+	if count(test, "go test", "-race", "./a/internal/sql/...") != 1 || count(test, "own") != 0 {
+		t.Errorf("make test: %s", strings.Join(test, "\n"))
+	}
+	groups, err := g.ciStages()
+	must(t, err)
+	ci := all(groups)
+	if count(ci, "nested modules: own ", "go test") != 1 || count(ci, "a/internal/sql") != 0 {
+		t.Errorf("nested modules of .ci/run: %s", strings.Join(ci, "\n"))
+	}
+	if count(ci, "go test", "./a", "GOWORK=off", "PATH="+servers) != 3 || count(ci, "go list", "GOWORK=off") != 1 {
+		t.Errorf("servers of .ci/run: %s", strings.Join(ci, "\n"))
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -21,7 +21,7 @@ func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.budget)
 	defer cancel()
 	tests := pick(g.tests, func(f testFunc) bool {
-		return f.seeds && f.module == "." && f.tags == "" && !f.calls("Java") && (strings.Contains(f.name, o.only) || strings.Contains(f.pkg, o.only))
+		return f.seeds && f.tags == "" && !f.calls("Java") && (strings.Contains(f.name, o.only) || strings.Contains(f.pkg, o.only))
 	})
 	if len(tests) == 0 {
 		return false, fmt.Errorf("no random test has %q in its name or package", o.only)
@@ -36,7 +36,7 @@ func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 			}
 			seed := rand.Uint64()
 			n := len(g.res.reds())
-			c := goTest(needs.TierTest, "-run", "^"+f.name+"$", f.pkg)
+			c := goTest(needs.TierTest, "-run", "^"+f.name+"$", f.path())
 			c.dir = g.root
 			c.env = append(c.env, replay.SeedVar+"="+strconv.FormatUint(seed, 10))
 			if err := g.res.run(ctx, "hunt", c); err != nil && ctx.Err() == nil {
@@ -46,7 +46,7 @@ func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 				found++
 				seed = g.res.culprit(seed)
 				g.res.say("\nseed %d: again with\n    %s=%d %s=test go test -count=1 -run '^%s$' %s\nline for %s/%s:\n    %s %d name the fault here\n\n",
-					seed, replay.SeedVar, seed, needs.TierVar, f.name, f.pkg, f.pkg, replay.List, f.name, seed)
+					seed, replay.SeedVar, seed, needs.TierVar, f.name, f.path(), f.path(), replay.List, f.name, seed)
 				g.res.forget()
 			}
 		}

@@ -30,17 +30,41 @@ const (
 
 // The tables of docs/messages.md, and for each the test in whose source every word of it stands.
 var messageTables = []struct {
-	title, file, pkg, test string
-	rows                   func() []cause.Cause
+	title string
+	test  shower
+	rows  func() []cause.Cause
 }{
-	{"What the masters are in", "internal/membership/messages_test.go", "./internal/membership", "TestMessages_shortUniqueAndShown", func() (rows []cause.Cause) {
+	{"What the masters are in", shower{"TestMessages_shortUniqueAndShown", "./internal/membership", "internal/membership/messages_test.go"}, func() (rows []cause.Cause) {
 		for _, m := range membership.Messages() {
 			rows = append(rows, cause.Cause(m))
 		}
 		return rows
 	}},
-	{"How many masters vote", "cmd/redlock/advice_test.go", "./cmd/redlock", "TestAdvice_isTrue", cause.Verdicts},
-	{"Why one master does not vote", "internal/cause/cause_test.go", "./internal/cause", "TestOf_eachCause", cause.All},
+	{"How many masters vote", shower{"TestAdvice_isTrue", "./cmd/redlock", "cmd/redlock/advice_test.go"}, cause.Verdicts},
+	{"Why one master does not vote", shower{"TestOf_eachCause", "./internal/cause", "internal/cause/cause_test.go"}, cause.All},
+}
+
+// A shower is a test that shows a message: the word of the message stands in its file.
+type shower struct{ name, pkg, file string }
+
+// onMasters are those that show messages on real masters, do what is advised, and lock.
+var onMasters = []shower{
+	{"TestAdvice_isTrue", "./cmd/redlock", "cmd/redlock/advice_test.go"},
+	{"TestAdvice_causes_areTrue", "./cmd/redlock", "cmd/redlock/causes_test.go"},
+	{"TestAdvice_situations_areTrue", "./cmd/redlock", "cmd/redlock/changes_test.go"},
+}
+
+// source returns the file of a test, which must be there.
+func (s shower) source(t *testing.T, tests []testFunc) string {
+	t.Helper()
+	if !slices.ContainsFunc(tests, func(f testFunc) bool { return f.pkg == s.pkg && f.name == s.name }) {
+		t.Fatalf("%s has no %s", s.pkg, s.name)
+	}
+	source, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(s.file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(source)
 }
 
 // Each message of the commands stands in the tables of docs/messages.md, with its remedy and its test. None is long, and none is said twice.
@@ -53,23 +77,22 @@ func TestMessages_table_asTheCode(t *testing.T) {
 	var table strings.Builder
 	said := map[string]bool{}
 	for _, m := range messageTables {
-		if !slices.ContainsFunc(tests, func(f testFunc) bool { return f.pkg == m.pkg && f.name == m.test }) {
-			t.Fatalf("%s has no %s", m.pkg, m.test)
-		}
-		source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(m.file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&table, "\n### %s\n\nShown by `%s` in `%s`, for each row.\n\n| word | what it says | what to do |\n| --- | --- | --- |\n", m.title, m.test, m.pkg)
+		source := m.test.source(t, tests)
+		fmt.Fprintf(&table, "\n### %s\n\n| word | what it says | what to do | shown by |\n| --- | --- | --- | --- |\n", m.title)
 		for _, row := range m.rows() {
-			if !strings.Contains(string(source), `"`+row.Word+`"`) {
-				t.Errorf("%s has nothing for %q", m.file, row.Word)
+			word := `"` + row.Word + `"`
+			if !strings.Contains(source, word) {
+				t.Errorf("%s has nothing for %q", m.test.file, row.Word)
 			}
 			if text := row.Text + row.Remedy; len(row.Text) > 200 || len(row.Remedy) > 200 || said[row.Word] || said[text] && row.Text != "{masters}" {
 				t.Errorf("%q is said twice, or has more than 200 characters", row.Word)
 			}
 			said[row.Word], said[row.Text+row.Remedy] = true, true
-			fmt.Fprintf(&table, "| `%s` | %s | %s |\n", row.Word, row.Text, row.Remedy)
+			by := m.test.name
+			if i := slices.IndexFunc(onMasters, func(s shower) bool { return strings.Contains(s.source(t, tests), word) }); i >= 0 {
+				by = onMasters[i].name
+			}
+			fmt.Fprintf(&table, "| `%s` | %s | %s | `%s` |\n", row.Word, row.Text, row.Remedy, by)
 		}
 	}
 	written(t, filepath.Join(root, "docs", "messages.md"), messagesBegin, messagesEnd, table.String()+"\n", "Messages")
@@ -156,7 +179,12 @@ func saidIn(node ast.Node) (names []string) {
 func TestLogLines_table_asTheCode(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("\n| level | message | attributes | what to do |\n| --- | --- | --- | --- |\n")
+	texts := map[string]bool{}
 	for _, l := range logline.All() {
+		if len(l.Text) > 200 || texts[l.Text] {
+			t.Errorf("%q is said twice, or has more than 200 characters", l.Text)
+		}
+		texts[l.Text] = true
 		fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", l.Level, l.Text, l.Attrs, l.Helps)
 	}
 	written(t, filepath.Join("..", "..", "docs", "observe.md"), logLinesBegin, logLinesEnd, table.String()+"\n", "LogLines")

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ type testFunc struct {
 func (f testFunc) calls(names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.needs, n) })
 }
+
+// path is the package as go test takes it in the root, also where it is of a nested module.
+func (f testFunc) path() string { return "./" + path.Join(f.module, f.pkg) }
 
 // scan reads every test file below root. Fuzz tests are among the functions.
 func scan(root string) ([]testFunc, error) {

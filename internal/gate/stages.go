@@ -64,7 +64,7 @@ func compiled(dir string, flagsAndPackages ...string) command {
 // compile is the group before all others: a test that is about time and runs beside a compiler is red by chance. On a machine that has
 // compiled nothing it takes minutes, as downloads do.
 func (g *gate) compile() []stage {
-	s := stage{"compile", []command{compiled("", "-race", "./..."), compiled("", "./...")}}
+	s := stage{"compile", []command{compiled("", append([]string{"-race", "./..."}, g.halves()...)...), compiled("", "./...")}}
 	if pkgs := packages(g.mutants()); len(pkgs) > 0 {
 		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
 	}
@@ -91,7 +91,7 @@ func (g *gate) testStages() [][]stage {
 		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end
 	}
 	// Many of these wait for servers and for time-outs most of the time.
-	race := goTest(needs.TierTest, append([]string{"-race", "-p", "3", "-parallel", "4"}, patterns...)...)
+	race := goTest(needs.TierTest, slices.Concat([]string{"-race", "-p", "3", "-parallel", "4"}, patterns, g.halves())...)
 	// By itself a program with the race detector waits for a second before it ends.
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
 	return [][]stage{
@@ -111,6 +111,19 @@ func (g *gate) modules() (dirs []string) {
 	return dirs
 }
 
+// halves are the packages of nested modules below a folder internal: tests of packages of the root whose libraries nobody who requires the root
+// should have to require. They are run with the root's.
+func (g *gate) halves() (patterns []string) {
+	for _, dir := range g.modules() {
+		if half(dir) {
+			patterns = append(patterns, "./"+dir+"/...")
+		}
+	}
+	return patterns
+}
+
+func half(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "internal") }
+
 // ciStages are what .ci/run has besides make test.
 func (g *gate) ciStages() ([][]stage, error) {
 	ci := pick(g.tests, func(f testFunc) bool {
@@ -120,8 +133,11 @@ func (g *gate) ciStages() ([][]stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules, compile := stage{name: "nested modules"}, stage{name: "compile"}
+	modules, compile := stage{name: "nested modules"}, stage{"compile", []command{compiled("", "./...").oldest()}}
 	for _, dir := range g.modules() {
+		if half(dir) {
+			continue
+		}
 		compile.commands = append(compile.commands, compiled(filepath.Join(g.root, dir), "./..."))
 		c := goTest(needs.TierTest, "-p", "1", "./...").nice()
 		c.dir = filepath.Join(g.root, dir)
@@ -149,8 +165,14 @@ func named(c command, name string) command {
 	return c
 }
 
-// serverStage runs what depends on the server against each other version, and chaos on masters of all versions at once. A server that is
-// missing is left out, or an error where it is required.
+// oldest is c with the libraries that the root's go.mod names, the oldest that will do. Without it go.work takes the newest that are tested.
+func (c command) oldest() command {
+	c.env = append(slices.Clone(c.env), "GOWORK=off")
+	return c
+}
+
+// serverStage runs what depends on the server against each other version, with the oldest libraries, and chaos on masters of all versions at
+// once. A server that is missing is left out, or an error where it is required.
 func (g *gate) serverStage() (stage, error) {
 	s := stage{name: "servers of other versions"}
 	tests := pick(g.tests, func(f testFunc) bool {
@@ -175,7 +197,7 @@ func (g *gate) serverStage() (stage, error) {
 		all = append(all, filepath.Join(dir, "redis-server"))
 		for _, c := range selected(needs.TierTest, tests) {
 			c.env = append(c.env, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-			s.commands = append(s.commands, c)
+			s.commands = append(s.commands, c.oldest())
 		}
 	}
 	if len(all) > 1 {

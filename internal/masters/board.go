@@ -214,7 +214,7 @@ func (b *Board) Ready() error {
 		if at.state != event.MasterVotes {
 			err := at.err
 			if err == nil {
-				err = errs.NoAnswer
+				err = errs.ErrNoAnswer
 			}
 			failed.Errors = append(failed.Errors, &node.Error{Node: b.nodes[i].Name(), Err: err})
 		}

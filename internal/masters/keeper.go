@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
-// KeeperConfig is what a keeper works with, and whom it tells. All fields of its first part must be set.
-type KeeperConfig struct {
+// Config is what a keeper works with, and whom it tells. All fields of its first part must be set.
+type Config struct {
 	Nodes     []node.Node
 	Need      int               // a quorum
 	Terms     *membership.Terms // nil: the masters have no records, and the keeper looks at nothing
@@ -51,7 +52,7 @@ type KeeperConfig struct {
 // tells each node whether its master may be asked for votes, and knows why a master may not.
 type Keeper struct {
 	Board  *Board
-	cfg    KeeperConfig
+	cfg    Config
 	quit   context.Context
 	stop   context.CancelFunc
 	kicked chan struct{} // holds a token when there is something new to see
@@ -59,7 +60,7 @@ type Keeper struct {
 	runs   Runs
 
 	mu     sync.Mutex
-	driver *Driver
+	driver *driver.Driver
 	waits  []*MayNotVote // by node: why its master does not vote; nil if it votes
 	why    string        // why the masters as a whole cannot be locked with, if that is so
 	change time.Duration // when a change of masters was seen first; 0 if there is none
@@ -74,7 +75,7 @@ type Keeper struct {
 }
 
 // NewKeeper returns a Keeper that has seen nothing. Bind the nodes to it, then call Open, and Close in the end.
-func NewKeeper(cfg KeeperConfig) *Keeper {
+func NewKeeper(cfg Config) *Keeper {
 	k := &Keeper{
 		cfg: cfg, Board: newBoard(cfg.Nodes, cfg.Need, cfg.Clock, cfg.Terms != nil, cfg.OnMaster),
 		kicked: make(chan struct{}, 1), waits: make([]*MayNotVote, len(cfg.Nodes)),
@@ -87,7 +88,7 @@ func NewKeeper(cfg KeeperConfig) *Keeper {
 	for i := range old {
 		old[i] = true
 	}
-	k.driver = New(Config{
+	k.driver = driver.New(driver.Config{
 		Goal: membership.Serve, Terms: cfg.Terms, Nodes: cfg.Nodes, Old: old, New: make([]bool, len(cfg.Nodes)),
 		Clock: cfg.Clock, Rand: cfg.Rand, Timeout: func() time.Duration { return max(cfg.Timeout(), protocol.DefaultNodeTimeout) }, Who: cfg.Who,
 		Probe: k.Board.refusesWrites, Namespace: cfg.Namespace,
@@ -163,7 +164,7 @@ func (k *Keeper) suspect(i int) {
 
 // look looks at the masters until nothing is left to do at once, for a client that is being
 // opened. It returns the error that waiting cannot cure.
-func (k *Keeper) look(ctx context.Context) (out Outcome, err error) {
+func (k *Keeper) look(ctx context.Context) (out driver.Outcome, err error) {
 	if k.driver == nil {
 		return out, nil
 	}
@@ -184,10 +185,10 @@ func (k *Keeper) look(ctx context.Context) (out Outcome, err error) {
 
 // saw reports whether a look has seen what a quorum of the masters is. A look at masters whose answers are late sees
 // nothing, and no vote is asked of a master that was not seen.
-func (k *Keeper) saw(out *Outcome) bool { return k.driver == nil || out.Reachable() }
+func (k *Keeper) saw(out *driver.Outcome) bool { return k.driver == nil || out.Reachable() }
 
 // begin looks at the masters from now on, until the client is closed.
-func (k *Keeper) begin(out *Outcome) {
+func (k *Keeper) begin(out *driver.Outcome) {
 	if k.driver != nil {
 		k.run.Go(func() { k.keep(k.pause(out)) })
 	}
@@ -221,7 +222,7 @@ func (k *Keeper) Close() {
 
 // pause is how long until the next look, if nothing happens before. An idle client looks four
 // times in a maximum TTL, so that it knows the epoch when masters lose their records.
-func (k *Keeper) pause(out *Outcome) time.Duration {
+func (k *Keeper) pause(out *driver.Outcome) time.Duration {
 	idle := k.cfg.Terms.MaxTTL / 4
 	a := &out.Action
 	requarantined := a.Kind == membership.Swap && a.From.State.Phase == membership.Quarantined && a.To.State.Phase == membership.Quarantined &&
@@ -249,7 +250,7 @@ func (k *Keeper) pause(out *Outcome) time.Duration {
 }
 
 // step looks at the masters once, and carries out one decision.
-func (k *Keeper) step() Outcome {
+func (k *Keeper) step() driver.Outcome {
 	out := k.driver.Step(k.quit)
 	if out.OurClock {
 		if k.cfg.OnClock != nil {
@@ -264,7 +265,7 @@ func (k *Keeper) step() Outcome {
 
 // enter tells each node whether its master may be asked for votes. It wakes the callers that wait
 // for a master that votes again.
-func (k *Keeper) enter(out *Outcome) {
+func (k *Keeper) enter(out *driver.Outcome) {
 	e := k.driver.Epoch()
 	text := ""
 	if e.Number != 0 {

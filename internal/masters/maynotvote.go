@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -85,7 +86,7 @@ func asError(w *MayNotVote) error {
 }
 
 // refusal returns why the master at place p may not be asked for votes, or nil.
-func (k *Keeper) refusal(out *Outcome, p int, e membership.Epoch) *MayNotVote {
+func (k *Keeper) refusal(out *driver.Outcome, p int, e membership.Epoch) *MayNotVote {
 	v := out.View
 	w := &MayNotVote{clock: k.cfg.Clock, text: membership.Describe(v, p)}
 	if err := out.Errs[p]; !v.Masters[p].Answered {
@@ -114,7 +115,7 @@ func (k *Keeper) refusal(out *Outcome, p int, e membership.Epoch) *MayNotVote {
 	}
 	left, waits := membership.Left(v, p)
 	switch a := &out.Action; {
-	case needsWord(a):
+	case out.NeedsWord():
 		w.text, w.Final = membership.Explain(v, *a), true
 	case a.Kind == membership.Refuse && a.Why.Code != membership.BeingChanged: // until others answer
 	case a.Why.Code == membership.BeingChanged:
@@ -140,7 +141,7 @@ func (k *Keeper) wait() time.Duration {
 
 // hopeless returns why no client can be opened with these masters, or nil. If a quorum of them
 // votes for this client's list, the others are what is wrong, and not the list.
-func (k *Keeper) hopeless(out *Outcome) error {
+func (k *Keeper) hopeless(out *driver.Outcome) error {
 	votes := 0
 	for p := range out.View.Masters {
 		if membership.Votes(out.View, p, k.driver.Epoch()) {
@@ -155,27 +156,22 @@ func (k *Keeper) hopeless(out *Outcome) error {
 	}
 	for p := range out.View.Masters {
 		if err := k.epochError(out, p); err != nil {
-			return &node.Error{Node: out.View.Masters[p].Name, Err: err}
+			return fmt.Errorf("%w: %w", errs.ErrRefused, &node.Error{Node: out.View.Masters[p].Name, Err: err})
 		}
 	}
-	if needsWord(&out.Action) {
+	if out.NeedsWord() {
 		return fmt.Errorf("%w: %s", errs.ErrNeedsInit, membership.Explain(out.View, out.Action))
 	}
 	return nil
 }
 
-// needsWord reports whether only an operator can help.
-func needsWord(a *membership.Action) bool {
-	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
-}
-
 // epochError returns an error if the master at place p votes, or waits to vote, with another
 // list than this client's, or if this client's masters were left for another list. Else it
 // returns nil.
-func (k *Keeper) epochError(out *Outcome, p int) error {
+func (k *Keeper) epochError(out *driver.Outcome, p int) error {
 	v := out.View
 	at := &v.Masters[p]
-	left := out.Action.Kind == membership.Refuse && out.Action.Why.Code == membership.Moved
+	left := out.Left()
 	theirs, is := membership.Belongs(v, p)
 	switch {
 	case !at.Answered || !is && !left:

@@ -295,6 +295,8 @@ func (m *machine) cancel() Action {
 		return Action{Kind: Done}
 	case v.Memory.Left != (Epoch{}):
 		return refuse(Moved, -1)
+	case m.rules.tooLate(s.votes, q) && s.retired == 0:
+		return refuse(NoQuorum, max(s.silent, s.missing)) // nobody was seen to be retired: they must be recovered first
 	case m.rules.tooLate(s.votes, q):
 		return refuse(TooLate, max(s.silent, s.missing))
 	case s.tie || in.Target != (Epoch{}) || in.Ballot.Round < s.round:

@@ -10,13 +10,11 @@ func States(v *View) string { return v.states() }
 // LeftFor is the list that took the place of v.Terms, when v.Memory says that one did.
 func LeftFor(v *View) string { return v.leftFor() }
 
-// Word says in a word or two what state master i is in, for tables.
+// Word names why master i, which answered, does not vote, in words that never change. It is "votes" if the master votes.
 func Word(v *View, i int) string {
 	at := &v.Masters[i]
 	rs := at.state()
 	switch {
-	case !at.Answered:
-		return "silent"
 	case rs.Phase == None && at.Record.State.Phase == None:
 		return "no record"
 	case rs.Phase == None:
@@ -70,13 +68,16 @@ func Votes(v *View, i int, e Epoch) bool {
 
 // Remedy is what to do about master i, which answered and does not vote.
 func Remedy(v *View, i int) string {
-	status := v.statusCommand()
+	status, takes := v.statusCommand(), "which takes "+v.Terms.Wait().Round(100*time.Millisecond).String()
 	switch _, timed := Left(v, i); Word(v, i) {
 	case "no record", "restarted":
-		return "a program of this list recovers it; if none runs: " + status
+		return "a program of this list recovers it, " + takes + "; if none runs: " + status
 	case "waits":
 		if timed && !v.ReadOnly {
 			return "" // this process lets it vote
+		}
+		if !timed {
+			return "a program of this list lets it vote, " + takes + "; if none runs: " + status
 		}
 		return "a program of this list lets it vote then; if none runs: " + status
 	case "other list":

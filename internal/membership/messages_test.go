@@ -35,7 +35,7 @@ var messageScenes = []struct {
 	{"master not ready", "nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 ?", whole: never}},
 	{"too few ready", "all locks are stopped", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
 	{"both lists vote", "use one of them", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
-	{"too late to cancel", "finish it with redlock reconfigure", scene{goal: Cancel, masters: "XA5*+ XA5*+ VA5+", whole: never}},
+	{"too late to cancel", "finish it, which takes 30.6s, and then change back: redlock reconfigure", scene{goal: Cancel, masters: "XA5*+ XA5*+ VA5+", whole: never}},
 }
 
 func readOnly(v *View) {
@@ -102,5 +102,15 @@ func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
 	}
 	if got := NewView(Serve, even, nil, NewMemory()).fill("{status}", Action{}); got != "redlock status --wait --nodes URLS --node-count 4 --fixed" {
 		t.Error(got)
+	}
+}
+
+// Who gives up a change while masters are down recovers them first: whether one was begun is not known.
+func TestExplain_cancelWhileTwoAreDown_recoverThem(t *testing.T) {
+	for masters, want := range map[string]string{"VA5 ? ?": "too few records", "XA5*+ ? ?": "too late to cancel"} {
+		v, a := scene{goal: Cancel, masters: masters, whole: never}.run(t)
+		if got := Situation(v, a); got != want {
+			t.Errorf("%s: %q, want %q", masters, got, want)
+		}
 	}
 }

@@ -164,8 +164,8 @@ func (r *report) print(out io.Writer) {
 
 // moduleRoot is the folder of the module that the current folder is in.
 func moduleRoot(gocmd string) (string, error) {
-	out, err := exec.Command(gocmd, "list", "-m", "-f", "{{.Dir}}").Output()
-	return strings.TrimSpace(string(out)), err
+	out, err := exec.Command(gocmd, "env", "GOMOD").Output()
+	return filepath.Dir(strings.TrimSpace(string(out))), err
 }
 
 // mutantsOf lists the mutants of the module but the equivalent ones.

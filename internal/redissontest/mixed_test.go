@@ -32,14 +32,11 @@ func mutex(m redlock.Locker) locker {
 // multi is our lock of several names, in the order in which they are named.
 func multi(t *testing.T, c *redlock.Client, names ...string) locker {
 	t.Helper()
-	var members []multilock.Member
+	var members []redlock.Locker
 	for _, n := range names {
 		members = append(members, c.Mutex(n))
 	}
-	m, err := multilock.New(members...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := multilock.New(members...)
 	return func(ctx context.Context) (unlocker, error) { return m.Lock(ctx) }
 }
 

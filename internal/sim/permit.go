@@ -26,21 +26,20 @@ func (k *worker) oncePermit() {
 	if c == nil {
 		return // its process is being restarted
 	}
-	op := history.Op{Kind: history.KindLock, Client: k.name, Lock: semaphoreName + ":turn", Mode: history.Exclusive, Call: k.w.now()}
+	op := history.Op{Kind: history.KindLock, Lock: semaphoreName + ":turn", Mode: history.Exclusive}
+	var p *semaphore.Permit
+	var lease *redlock.Lease
 	k.p.does(DoingLock)
-	p, err := k.takePermit(c, opts)
-	if k.diedIn(op) {
+	err := k.rec.Do(&op, func() (err error) {
+		if p, err = k.takePermit(c, opts); err == nil {
+			lease = redlock.LeaseFrom(p.Context())
+			op.Lock, op.Holder, op.Token, op.Deadline = p.Name(), p.Holder(), p.Token(), k.m.claim(lease)
+		}
+		return err
+	})
+	if k.died || err != nil {
 		return
 	}
-	op.Return, op.Outcome = k.w.now(), history.Failed
-	if err != nil {
-		op.Error = class(err)
-		k.w.record(op)
-		return
-	}
-	lease := redlock.LeaseFrom(p.Context())
-	op.Lock, op.Outcome, op.Holder, op.Token, op.Deadline = p.Name(), history.OK, p.Holder(), p.Token(), k.m.claim(lease)
-	k.w.record(op)
 	k.p.does(DoingHold)
 	i := slices.IndexFunc(k.w.locks, func(l *lock) bool { return l.name == p.Name() })
 	if i < 0 {
@@ -53,10 +52,7 @@ func (k *worker) oncePermit() {
 }
 
 func (k *worker) takePermit(c *redlock.Client, opts []redlock.LockOption) (*semaphore.Permit, error) {
-	s, err := semaphore.New(c, semaphoreName, k.w.cfg.Permits, opts...)
-	if err != nil {
-		return nil, err
-	}
+	s := semaphore.New(c, semaphoreName, k.w.cfg.Permits, opts...)
 	if k.rnd.IntN(4) == 0 {
 		return s.TryAcquire(k.p.ctx)
 	}

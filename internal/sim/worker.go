@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/semaphore"
 )
@@ -22,13 +24,43 @@ type worker struct {
 	w    *world
 	name string
 	rnd  *rand.Rand
+	rec  history.Recorder
+	died bool // the process was killed during the last call
 
 	permit *semaphore.Permit // while the worker has one
 }
 
 func newWorker(m *member, p *process, i int) *worker {
 	name := fmt.Sprintf("%s-w%d", m.name(p), i)
-	return &worker{m: m, p: p, w: m.w, name: name, rnd: m.w.rand(name)}
+	k := &worker{m: m, p: p, w: m.w, name: name, rnd: m.w.rand(name)}
+	k.rec = history.Recorder{Client: name, Now: m.w.now, Append: k.record, Failure: failure}
+	return k
+}
+
+// record records what a call came to. If the process was killed meanwhile, the call never returned.
+func (k *worker) record(op history.Op) error {
+	if k.died = k.p.killed.Load(); k.died {
+		op.Return, op.Outcome, op.Error = history.Never, history.Unknown, ""
+		if op.Kind == history.KindLock {
+			op.Holder, op.Token, op.Deadline = "", 0, 0
+			if strings.HasPrefix(op.Lock, semaphoreName) {
+				op.Lock = semaphoreName + ":turn" // it does not know of its slot
+			}
+		}
+	}
+	k.w.record(op)
+	return nil
+}
+
+// failure is what a call that returned an error came to.
+func failure(kind history.Kind, err error) (history.Outcome, string) {
+	switch {
+	case kind == history.KindLock:
+		return history.Failed, workload.Class(err)
+	case errors.Is(err, redlock.ErrLost):
+		return history.Failed, ""
+	}
+	return history.Unknown, ""
 }
 
 // about is a random time of mean d, never 0.
@@ -84,35 +116,23 @@ func (k *worker) once(l *lock) {
 			m, mode = rw.RLocker(), history.Shared
 		}
 	}
-	op := history.Op{Kind: history.KindLock, Client: k.name, Lock: l.name, Mode: mode, Call: k.w.now()}
+	op := history.Op{Kind: history.KindLock, Lock: l.name, Mode: mode}
+	var lease *redlock.Lease
 	k.p.does(DoingLock)
-	lease, err := k.take(m)
-	if k.diedIn(op) {
-		return
-	}
-	op.Return, op.Outcome = k.w.now(), history.Failed
-	if err != nil {
-		op.Error = class(err)
-		k.w.record(op)
-		if moved := (*redlock.EpochError)(nil); k.w.cfg.Operated && errors.As(err, &moved) && k.rnd.IntN(4) == 0 {
-			k.m.restart(time.Now())
+	err := k.rec.Do(&op, func() (err error) {
+		if lease, err = k.take(m); err == nil {
+			op.Holder, op.Token, op.Deadline = lease.Holder(), lease.Token(), k.m.claim(lease)
 		}
+		return err
+	})
+	if moved := (*redlock.EpochError)(nil); !k.died && k.w.cfg.Operated && errors.As(err, &moved) && k.rnd.IntN(4) == 0 {
+		k.m.restart(time.Now())
+	}
+	if k.died || err != nil {
 		return
 	}
-	op.Outcome, op.Holder, op.Token, op.Deadline = history.OK, lease.Holder(), lease.Token(), k.m.claim(lease)
-	k.w.record(op)
 	k.p.does(DoingHold)
 	k.hold(l, m, lease, op)
-}
-
-// diedIn says whether the process was killed, and then records op as one that never returned.
-func (k *worker) diedIn(op history.Op) bool {
-	if !k.p.killed.Load() {
-		return false
-	}
-	op.Return, op.Outcome = history.Never, history.Unknown
-	k.w.record(op)
-	return true
 }
 
 func (k *worker) take(m redlock.Locker) (*redlock.Lease, error) {
@@ -121,7 +141,7 @@ func (k *worker) take(m redlock.Locker) (*redlock.Lease, error) {
 	case 0:
 		return m.TryLock(ctx)
 	case 1:
-		return m.TryLockFor(ctx, k.about(20*time.Millisecond))
+		return inside.LockFor(ctx, m, k.about(20*time.Millisecond))
 	case 2: // the caller gives up, most often while the masters' votes are on their way
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -131,17 +151,6 @@ func (k *worker) take(m redlock.Locker) (*redlock.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.about(500*time.Millisecond))
 	defer cancel()
 	return m.Lock(ctx)
-}
-
-// class is an error without what is particular to it.
-func class(err error) string {
-	for _, e := range []error{redlock.ErrHeld, redlock.ErrUnreachable, redlock.ErrRecovering, redlock.ErrRefused, redlock.ErrClosed,
-		redlock.ErrLost, redlock.ErrReleased, redlock.ErrUnconfirmed, context.DeadlineExceeded} {
-		if errors.Is(err, e) {
-			return e.Error()
-		}
-	}
-	return "other"
 }
 
 // hold is the life of one lease. One in fifty holders is paused: it works on without a look at its lease, as a process does
@@ -189,24 +198,17 @@ func (k *worker) hold(l *lock, m redlock.Locker, lease *redlock.Lease, grant his
 
 // unlock gives a lease back. It says whether the process lived to see it.
 func (k *worker) unlock(lease *redlock.Lease, grant history.Op) bool {
-	op := history.Op{Kind: history.KindUnlock, Client: grant.Client, Lock: grant.Lock, Holder: grant.Holder, Call: k.w.now(), Outcome: history.OK}
+	op := history.Op{Kind: history.KindUnlock, Lock: grant.Lock, Holder: grant.Holder}
 	k.p.does(DoingUnlock)
 	unlock := lease.Unlock
 	if k.permit != nil {
 		unlock = k.permit.Release
 	}
-	err := unlock(k.p.ctx)
-	if k.diedIn(op) {
+	rec := k.rec
+	rec.Client = grant.Client // a writer's that goes on to read is another
+	if _ = rec.Do(&op, func() error { return unlock(k.p.ctx) }); k.died {
 		return false
 	}
-	op.Return = k.w.now()
-	switch {
-	case errors.Is(err, redlock.ErrLost):
-		op.Outcome = history.Failed
-	case err != nil:
-		op.Outcome = history.Unknown
-	}
-	k.w.record(op)
 	k.w.mu.Lock()
 	k.w.stats.Operations++
 	k.w.mu.Unlock()
@@ -268,10 +270,9 @@ func (k *worker) register(l *lock, grant history.Op, kind history.Kind, value in
 		l.fence, l.value, op.Value = grant.Token, value, value
 	}
 	l.mu.Unlock()
-	if k.diedIn(op) { // the message arrived, the reply did not
+	op.Return = k.w.now()
+	if k.rec.Add(op); k.died { // the message arrived, the reply did not
 		return 0, false
 	}
-	op.Return = k.w.now()
-	k.w.record(op)
 	return op.Value, op.Outcome == history.OK
 }

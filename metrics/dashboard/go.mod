@@ -3,14 +3,12 @@ module github.com/redlock-go/redlock/metrics/dashboard
 
 go 1.26.0
 
-replace github.com/redlock-go/redlock => ../..
-
 require (
 	github.com/prometheus/client_golang v1.24.1
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.70.1
 	github.com/prometheus/prometheus v0.305.0
-	github.com/redlock-go/redlock v0.0.0
+	github.com/redlock-go/redlock v0.1.0
 )
 
 require (

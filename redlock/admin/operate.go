@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
@@ -148,7 +149,7 @@ func Cancel(ctx context.Context, list List) error {
 // operation is one call of an operator's function, such as Init. It has the masters of one or
 // two lists.
 type operation struct {
-	cfg    masters.Config
+	cfg    driver.Config
 	owned  []node.Node // the nodes that close closes
 	runs   masters.Runs
 	writes refusals
@@ -195,7 +196,7 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 		}
 	}
 	host, _ := os.Hostname()
-	op := &operation{cfg: masters.Config{Goal: goal, Namespace: string(s.Namespace), Clock: s.Clock,
+	op := &operation{cfg: driver.Config{Goal: goal, Namespace: string(s.Namespace), Clock: s.Clock,
 		Timeout: func() time.Duration { return max(s.NodeTimeout, answerTimeout) },
 		Rand:    s.Rand, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
 	if op.cfg.Terms, err = op.add(from, true); err == nil && to != nil {
@@ -300,7 +301,7 @@ func (op *operation) close() { masters.CloseAll(op.owned) }
 // run carries out one step after the other until the goal is reached, a step is refused or ctx
 // ends.
 func (op *operation) run(ctx context.Context, progress Progress) error {
-	return masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
+	return driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		if err := out.BadRecord(); err != nil {
 			return 0, true, fmt.Errorf("%w: %w", redlock.ErrConfig, err)
 		}
@@ -338,7 +339,7 @@ const answerTimeout = 2 * time.Second
 const progressEvery = time.Second
 
 // refusedError returns why an operation cannot go on.
-func refusedError(out *masters.Outcome) error {
+func refusedError(out *driver.Outcome) error {
 	text := membership.Explain(out.View, out.Action)
 	for i, err := range out.Errs {
 		if err != nil && i == out.Action.Why.Master && out.View.Masters[i].Silence.Text == "" {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/redlock-go/redlock/internal/cause"
 	"github.com/redlock-go/redlock/internal/masters"
+	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // Standing sums up the state of a list of masters in one value.
@@ -61,12 +63,12 @@ type Status struct {
 type MasterStatus struct {
 	Name  string
 	Votes bool          // the master votes in the epoch of the list
-	State string        // one of: votes, waits, no record, restarted, retired, other list, refuses, silent
-	Text  string        // State in more words
+	State event.State   // what it is, in the words that Observers and metrics have: votes, recovers, refuses or down
+	Text  string        // what it is, in more words
 	Left  time.Duration // until the master may vote, if it is quarantined; else 0
 	Err   error         // why the master did not answer, refuses writes, or has a record that cannot be read; else nil
-	// Cause names why the master does not vote, in words that never change; docs/messages.md lists them. Remedy is what to do
-	// about it. Both are empty for a master that votes.
+	// Cause names why the master does not vote, in words that never change: waits, no record, restarted, retired and other list are what its
+	// record says, and docs/messages.md lists the others. Remedy is what to do about it. Both are empty for a master that votes.
 	Cause, Remedy string
 }
 
@@ -92,7 +94,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	op.cfg.ReadOnly = true
 	var s *Status
 	var twice masters.SecondLook
-	err = masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
+	err = driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		s = op.status(out)
 		return masters.LookAgain, !s.Standing.needsWord() || !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL), nil
 	})
@@ -117,7 +119,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 	defer op.close()
 	var s *Status
 	var twice masters.SecondLook
-	err = masters.Run(ctx, masters.New(op.cfg), func(out *masters.Outcome) (pause time.Duration, done bool, err error) {
+	err = driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		s = op.status(out)
 		switch a := &out.Action; {
 		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
@@ -142,7 +144,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 }
 
 // status returns the Status that out shows.
-func (op *operation) status(out *masters.Outcome) *Status {
+func (op *operation) status(out *driver.Outcome) *Status {
 	v := out.View
 	s := &Status{Text: membership.Explain(v, out.Action), Reason: membership.Situation(v, out.Action)}
 	votes, answered, mute := 0, 0, 0 // mute: refuse writes
@@ -151,13 +153,10 @@ func (op *operation) status(out *masters.Outcome) *Status {
 	}
 	for i := range v.Masters {
 		at := &v.Masters[i]
-		m := MasterStatus{Name: at.Name, State: membership.Word(v, i), Text: membership.Describe(v, i), Err: out.Errs[i],
+		m := MasterStatus{Name: at.Name, State: out.State(i), Text: membership.Describe(v, i), Err: out.Errs[i],
 			Votes: membership.Votes(v, i, membership.Epoch{Number: v.Memory.Number, ID: v.Terms.ID})}
 		if no := op.writes.of(at.Name); no != nil && at.Answered {
-			m.State, m.Text, m.Err, m.Votes, mute = "refuses", cause.Of(no).Text, no, false, mute+1
-		}
-		if m.State == "silent" && cause.Refuses(m.Err) {
-			m.State = "refuses"
+			m.State, m.Text, m.Err, m.Votes, mute = event.MasterRefuses, cause.Of(no).Text, no, false, mute+1
 		}
 		m.Cause, m.Remedy = op.remedy(v, i, &m)
 		m.Left, _ = membership.Left(v, i)
@@ -203,13 +202,13 @@ func (s *Status) say(word, masters string) { s.Reason, s.Text = word, cause.Verd
 // remedy is why master i, which m describes, does not vote, and what to do about it.
 func (op *operation) remedy(v *membership.View, i int, m *MasterStatus) (word, remedy string) {
 	switch {
-	case m.Votes:
+	case m.State == event.MasterVotes:
 		return "", ""
 	case m.Err != nil:
 		c := cause.Of(m.Err)
 		return c.Word, c.Remedy
 	}
-	return m.State, membership.Remedy(v, i)
+	return membership.Word(v, i), membership.Remedy(v, i)
 }
 
 // missing says which masters do not vote, and what to do about each.
@@ -229,7 +228,7 @@ func (s *Status) missing() string {
 
 // standing returns the Standing of the first condition that holds, the most serious first. votes and answered
 // say how many masters do, and change that a change is unfinished.
-func standing(out *masters.Outcome, votes, answered int, change bool) Standing {
+func standing(out *driver.Outcome, votes, answered int, change bool) Standing {
 	refused := out.Action.Kind == membership.Refuse
 	switch code := out.Action.Why.Code; {
 	case out.BadRecord() != nil:

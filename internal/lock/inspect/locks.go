@@ -80,7 +80,7 @@ func (l *listing) scan(i int, yield func(*Inspection, error) bool) error {
 		case r.Err != nil:
 			return r.Err
 		default:
-			return &node.Error{Node: a.Masters.Nodes[i].Name(), Err: errs.NoAnswer}
+			return &node.Error{Node: a.Masters.Nodes[i].Name(), Err: errs.ErrNoAnswer}
 		}
 		if !l.show(r.Listed.Names, yield) {
 			return nil

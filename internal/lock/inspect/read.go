@@ -159,7 +159,7 @@ func (in *Inspection) identify(nodes []protocol.Node, replies []protocol.Reply) 
 				m.Left = max(m.Left, v.Left)
 			}
 		case r.Err == nil:
-			m.Err = &node.Error{Node: m.Name, Err: errs.NoAnswer}
+			m.Err = &node.Error{Node: m.Name, Err: errs.ErrNoAnswer}
 		case r.Outcome == protocol.Refused:
 			refused++
 		}

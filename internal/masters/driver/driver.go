@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package masters carries out what package membership decides. A [Driver] reads the records
+// Package driver carries out what package membership decides. A [Driver] reads the records
 // of all masters, asks membership.Next what to do, and does that one thing. It decides
-// nothing itself. A [Keeper] drives it for a client: it opens the client when a quorum of masters was seen, tells each
-// node whether its master may be asked for votes, and has the state of each master on a [Board].
-//
-// The package knows nothing of locks, leases or callers that wait: a [KeeperConfig] has functions for what follows for them.
-package masters
+// nothing itself.
+package driver
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -80,21 +76,6 @@ func New(cfg Config) *Driver {
 		d.jumps[k].last = longAgo
 	}
 	return d
-}
-
-// Outcome is what a Step saw, and what it did.
-type Outcome struct {
-	View   *membership.View
-	Action membership.Action
-	Clocks membership.Judgement
-	// OurClock: this process's own clock has jumped. Every time that it measured before is wrong.
-	OurClock bool
-	// Pending: the clocks of these masters jumped against this process's, and it is not known yet whose did.
-	Pending []bool
-	// Errs says of a master that did not answer, or whose record cannot be read, why.
-	Errs []error
-	// Unwritten is why a master refused to write what this step has decided. Another step would decide the same.
-	Unwritten error
 }
 
 // Epoch is the epoch of Terms as this process knows it. Its number is 0 as long as the process has seen no quorum vote.
@@ -350,29 +331,3 @@ type answer struct {
 }
 
 func (a answers) Receive(op *protocol.Op) { a <- answer{op.Index, op.Reply} }
-
-// Reachable says whether a quorum of the masters of Terms answered.
-func (o *Outcome) Reachable() bool {
-	n := 0
-	for i := range o.View.Masters {
-		if o.View.Masters[i].Old && o.View.Masters[i].Answered {
-			n++
-		}
-	}
-	return n >= o.View.Terms.Quorum()
-}
-
-// BadRecord is the error of a master whose record is not ours to read, or nil.
-func (o *Outcome) BadRecord() error {
-	for _, err := range o.Errs {
-		if errors.Is(err, protocol.ErrRecord) || errors.Is(err, protocol.ErrProtocol) {
-			return err
-		}
-	}
-	return nil
-}
-
-// String is for logs.
-func (o *Outcome) String() string {
-	return fmt.Sprintf("%s: %s", membership.Explain(o.View, o.Action), membership.States(o.View))
-}

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package masters
+package driver
 
 import (
 	"context"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-
-	"github.com/redlock-go/redlock/node"
 )
 
 // Run has d take one step after the other. next judges what a step has seen: how long to wait before the next one, or that there is none,
@@ -29,18 +25,4 @@ func Run(ctx context.Context, d *Driver, next func(*Outcome) (pause time.Duratio
 			return ctx.Err()
 		}
 	}
-}
-
-// Ready waits for the first answers of all nodes' masters, as each node's Ready does, and returns the errors by node.
-func Ready(ctx context.Context, nodes []node.Node) []error {
-	failed := make([]error, len(nodes))
-	var g errgroup.Group
-	for i, n := range nodes {
-		g.Go(func() error {
-			failed[i] = n.Ready(ctx)
-			return nil
-		})
-	}
-	_ = g.Wait()
-	return failed
 }

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/cause"
+	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// Outcome is what a Step saw, and what it did.
+type Outcome struct {
+	View   *membership.View
+	Action membership.Action
+	Clocks membership.Judgement
+	// OurClock: this process's own clock has jumped. Every time that it measured before is wrong.
+	OurClock bool
+	// Pending: the clocks of these masters jumped against this process's, and it is not known yet whose did.
+	Pending []bool
+	// Errs says of a master that did not answer, or whose record cannot be read, why.
+	Errs []error
+	// Unwritten is why a master refused to write what this step has decided. Another step would decide the same.
+	Unwritten error
+}
+
+// Reachable says whether a quorum of the masters of Terms answered.
+func (o *Outcome) Reachable() bool {
+	n := 0
+	for i := range o.View.Masters {
+		if o.View.Masters[i].Old && o.View.Masters[i].Answered {
+			n++
+		}
+	}
+	return n >= o.View.Terms.Quorum()
+}
+
+// BadRecord is the error of a master whose record is not ours to read, or nil.
+func (o *Outcome) BadRecord() error {
+	for _, err := range o.Errs {
+		if errors.Is(err, protocol.ErrRecord) || errors.Is(err, protocol.ErrProtocol) {
+			return err
+		}
+	}
+	return nil
+}
+
+// NeedsWord reports whether only an operator can help.
+func (o *Outcome) NeedsWord() bool {
+	a := &o.Action
+	return a.Kind == membership.Refuse && (a.Why.Code == membership.NeedsWord || a.Why.Code == membership.NeedsMasters)
+}
+
+// Left reports whether another list took the place of this one.
+func (o *Outcome) Left() bool {
+	return o.Action.Kind == membership.Refuse && o.Action.Why.Code == membership.Moved
+}
+
+// State is what master k of the View is, in the words that a client's Observers and metrics have too. A master whose record says that it
+// votes does, also where no quorum is in reach.
+func (o *Outcome) State(k int) event.State {
+	v := o.View
+	word := membership.Word(v, k)
+	_, other := membership.Belongs(v, k)
+	switch err := o.Errs[k]; {
+	case !v.Masters[k].Answered && (cause.Refuses(err) || errors.Is(err, protocol.ErrRecord) || errors.Is(err, protocol.ErrProtocol)):
+		return event.MasterRefuses
+	case !v.Masters[k].Answered:
+		return event.MasterDown
+	case word == "votes":
+		return event.MasterVotes
+	case other, o.Left(), o.NeedsWord():
+		return event.MasterRefuses
+	}
+	return event.MasterRecovers
+}
+
+// String is for logs.
+func (o *Outcome) String() string {
+	return fmt.Sprintf("%s: %s", membership.Explain(o.View, o.Action), membership.States(o.View))
+}
