@@ -35,10 +35,10 @@ func (r *run) serve(ctx context.Context) error {
 		return nil
 	}
 	name := r.cfg.Prefix + serviceLock
-	m := r.service.Mutex(name, redlock.WithoutRenewal())
+	m := r.service.Mutex(name, redlock.WithoutRenewal(), redlock.WithMaxWait(servicePatience))
 	for ctx.Err() == nil {
 		op := history.Op{Kind: history.KindService, Client: "harness.service", Lock: name, Outcome: history.OK, Call: history.Now()}
-		l, err := m.TryLockFor(ctx, servicePatience)
+		l, err := m.Lock(ctx)
 		op.Return = history.Now()
 		if err != nil {
 			op.Outcome, op.Error = history.Failed, "not taken"

@@ -3,8 +3,8 @@
 // Package election has one of several processes lead, and tells everybody who that is.
 //
 //	e := election.New(client, "scheduler", election.WithValue("http://10.0.0.7:8080"))
-//	err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
-//		return schedule(ctx, term.Token) // until ctx ends, which it does before the term
+//	err := e.Run(ctx, func(ctx context.Context, term *election.Term) error {
+//		return schedule(ctx, term.Token()) // until ctx ends, which it does before the term
 //	})
 //
 // An election is a lock: who holds the [redlock.Mutex] of the election's name leads. So a term has
@@ -54,14 +54,6 @@ const (
 
 // inside has the functions of package redlock that are not for its users.
 var inside = redlock.Engine(engine.Key{})
-
-// Term is one turn of one leader.
-type Term struct {
-	Name  string    // of the election
-	Token int64     // the fencing token: larger than that of every term before
-	Value string    // what the leader announces about itself: see WithValue
-	Since time.Time // when the term began, on the leader's clock
-}
 
 // Option is a setting of an Election. A value out of range makes every call of the Election fail
 // with [redlock.ErrConfig].
@@ -191,11 +183,12 @@ func (e *Election) check(ctx context.Context) error {
 // has ended, Run returns once fn has returned and the lock is given back: ctx's error, joined with
 // fn's if that is another one. A panic in fn gives the lock back and goes on.
 //
-// Run waits for masters that do not answer or recover. It returns at once, besides the above,
+// Run waits for masters that do not answer or recover. With redlock.WithMaxWait it gives up when it has waited that long for a
+// term, and returns what the lock's Lock returns then, redlock.ErrHeld for instance. It returns at once, besides the above,
 //
 //	ErrRunning   Run is under way for this Election
 //	ErrRefused, ErrNotReentrant, ErrConfig, ErrClosed  of package redlock: waiting does not help
-func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, term Term) error) error {
+func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, term *Term) error) error {
 	if err := e.check(ctx); err != nil {
 		return err
 	}
@@ -237,8 +230,8 @@ func (e *Election) stop() {
 }
 
 // lead is one term. It says whether the lease was lost. It returns an error if Run is to return it.
-func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(context.Context, Term) error) (lost bool, err error) {
-	term := Term{Name: e.Name(), Token: lease.Token(), Value: e.set.value, Since: time.Now().Truncate(time.Millisecond)}
+func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(context.Context, *Term) error) (lost bool, err error) {
+	term := &Term{lease: lease, value: e.set.value, since: time.Now().Truncate(time.Millisecond)}
 	candidate, resign := context.WithCancelCause(ctx)
 	now := &leading{resign: resign, over: make(chan struct{})}
 	e.mu.Lock()
@@ -270,7 +263,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 		if lost || leader.Err() != nil {
 			err = e.afterEnd(ctx, err)
 		} else if err != nil {
-			err = fmt.Errorf("election %q: %w", term.Name, err)
+			err = fmt.Errorf("election %q: %w", e.Name(), err)
 		}
 	}()
 	if err != nil && errors.Is(unlocked, redlock.ErrLost) {
@@ -302,13 +295,13 @@ func (e *Election) ended(ctx context.Context, err error) error {
 
 // announce tells the masters who leads, and goes on doing so until hush is called. It returns when a
 // quorum of them has it, so that fn can point others to itself, or does not answer in time.
-func (e *Election) announce(ctx context.Context, lease *redlock.Lease, term Term) (hush func()) {
-	again := inside.Announce(ctx, lease, term.Since, term.Value)
+func (e *Election) announce(ctx context.Context, lease *redlock.Lease, term *Term) (hush func()) {
+	again := inside.Announce(ctx, lease, term.since, term.value)
 	telling, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for sleep(telling, again-e.jitter(again/4)) {
-			inside.Announce(telling, lease, term.Since, term.Value)
+			inside.Announce(telling, lease, term.since, term.value)
 		}
 	})
 	return func() {

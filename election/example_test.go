@@ -31,9 +31,9 @@ func Example() {
 		e := election.New(client.Client, "scheduler", election.WithValue(address))
 		candidates.Go(func() {
 			defer client.Close()
-			err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
+			err := e.Run(ctx, func(ctx context.Context, term *election.Term) error {
 				leads <- e
-				<-ctx.Done() // a program schedules until then, and presents term.Token to what it writes
+				<-ctx.Done() // a program schedules until then, and presents term.Token() to what it writes
 				return nil
 			})
 			if !errors.Is(err, context.Canceled) {
@@ -97,7 +97,7 @@ func ExampleElection_Observe() {
 		case errors.Is(err, election.ErrNoLeader) && leading.Err() == nil:
 			fmt.Println("nobody leads yet")
 			run.Go(func() {
-				_ = candidate.Run(leading, func(ctx context.Context, _ election.Term) error {
+				_ = candidate.Run(leading, func(ctx context.Context, _ *election.Term) error {
 					<-ctx.Done()
 					return nil
 				})

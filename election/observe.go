@@ -14,9 +14,12 @@ import (
 
 // Leader is who leads, as a quorum of masters said it.
 type Leader struct {
-	Term
-	Holder string // the id of the leader's lease, as redlock.Lease.Holder returns it
-	Owner  string // the label of the leader's client (redlock.WithClientName), or empty
+	Name   string    // of the election
+	Token  int64     // the fencing token of its term: larger than that of every term before
+	Value  string    // what it announces about itself: see [WithValue]
+	Since  time.Time // when its term began, on its own clock
+	Holder string    // the id of the leader's lease, as redlock.Lease.Holder returns it
+	Owner  string    // the label of the leader's client (redlock.WithClientName), or empty
 	// AsOf is when the masters were asked, on this host's clock. The leader led at a moment after
 	// it. It need not lead any more.
 	AsOf time.Time
@@ -126,7 +129,7 @@ func (e *Election) look(ctx context.Context) sight {
 			ErrNoLeader, e.Name(), h.ID)}
 	}
 	return sight{left: h.Left, leader: Leader{
-		Term:   Term{Name: e.Name(), Token: h.Token, Value: h.Value, Since: h.Since},
+		Name: e.Name(), Token: h.Token, Value: h.Value, Since: h.Since,
 		Holder: h.ID, Owner: h.Owner, AsOf: in.AsOf,
 	}}
 }

@@ -17,7 +17,7 @@ import (
 // redisCandidate is a candidate on real masters.
 type redisCandidate struct {
 	*election.Election
-	terms chan election.Term
+	terms chan *election.Term
 	ended chan error
 	end   func() error // ends Run, and returns what it returned
 }
@@ -26,12 +26,12 @@ func campaign(t *testing.T, c *redlock.Client, value string, ttl time.Duration) 
 	t.Helper()
 	r := &redisCandidate{
 		Election: election.New(c, "x", election.WithValue(value), election.WithLock(redlock.WithTTL(ttl))),
-		terms:    make(chan election.Term, 10), ended: make(chan error, 10),
+		terms:    make(chan *election.Term, 10), ended: make(chan error, 10),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	out := make(chan error, 1)
 	go func() {
-		out <- r.Run(ctx, func(ctx context.Context, term election.Term) error {
+		out <- r.Run(ctx, func(ctx context.Context, term *election.Term) error {
 			r.terms <- term
 			<-ctx.Done()
 			r.ended <- context.Cause(ctx)
@@ -81,7 +81,7 @@ func TestRun_realMasters_connectionsKilledAndCut(t *testing.T) {
 	first := within(t, patient, "a leads", a.terms)
 	saw := follow(t, ms.Open())
 	one := within(t, patient, "a is seen", saw)
-	if one.err != nil || one.leader.Value != "a" || one.leader.Token != first.Token {
+	if one.err != nil || one.leader.Value != "a" || one.leader.Token != first.Token() {
 		t.Fatalf("%+v", one)
 	}
 	b := campaign(t, ms.Open(), "b", 3*time.Second) // what it announces outlives a stall of the machine
@@ -94,18 +94,18 @@ func TestRun_realMasters_connectionsKilledAndCut(t *testing.T) {
 	quiet(t, 2*time.Second, "the term ended", a.ended)
 	leader, err := b.Leader(t.Context())
 	noErr(t, err)
-	if leader.Token != first.Token {
+	if leader.Token != first.Token() {
 		t.Errorf("%+v", leader)
 	}
 
 	way.Vanish()
 	wantErr(t, within(t, patient, "a is told", a.ended), redlock.ErrLost)
 	second := within(t, patient, "b leads", b.terms)
-	if second.Token <= first.Token {
-		t.Errorf("token %d after %d", second.Token, first.Token)
+	if second.Token() <= first.Token() {
+		t.Errorf("token %d after %d", second.Token(), first.Token())
 	}
 	for s := range saw { // maybe ErrNoLeader between
-		if s.err == nil && s.leader.Token == second.Token && s.leader.Value == "b" {
+		if s.err == nil && s.leader.Token == second.Token() && s.leader.Value == "b" {
 			break
 		}
 		if s.err != nil && !errors.Is(s.err, election.ErrNoLeader) && !errors.Is(s.err, redlock.ErrUnreachable) {

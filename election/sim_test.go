@@ -93,8 +93,8 @@ func back(c *simtest.Client) {
 type candidate struct {
 	*simtest.Client
 	*election.Election
-	terms chan election.Term // when a term began
-	ended chan error         // the cause, when the context of a term has ended
+	terms chan *election.Term // when a term began
+	ended chan error          // the cause, when the context of a term has ended
 	// returns is what the function returns, once it is told. It waits for the end of its context
 	// first, unless something is there already.
 	returns chan error
@@ -117,7 +117,7 @@ func (w *world) stubborn(opts ...election.Option) *candidate {
 }
 
 func (w *world) runs(c *candidate) *candidate {
-	c.terms, c.ended = make(chan election.Term, 100), make(chan error, 100)
+	c.terms, c.ended = make(chan *election.Term, 100), make(chan error, 100)
 	c.returns, c.out = make(chan error), make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
@@ -129,7 +129,7 @@ func (w *world) runs(c *candidate) *candidate {
 	return c
 }
 
-func (c *candidate) lead(ctx context.Context, term election.Term) error {
+func (c *candidate) lead(ctx context.Context, term *election.Term) error {
 	c.terms <- term
 	select {
 	case err := <-c.returns:
@@ -164,6 +164,47 @@ func quiet[T any](t testing.TB, d time.Duration, what string, ch <-chan T) {
 	}
 }
 
+// A term is held as a lease is, and has ended when Run has.
+func TestTerm_isHeld(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		a := w.candidate(election.WithValue("a"))
+		var held redlock.Held = within(t, time.Second, "a leads", a.terms)
+		before := held.ValidUntil()
+		time.Sleep(time.Second)
+		wantErr(t, held.Extend(t.Context()), nil)
+		if held.Name() != "x" || held.Token() <= 0 || held.Err() != nil || held.Context().Err() != nil || !held.ValidUntil().After(before) {
+			t.Errorf("%q, token %d, %v, until %v", held.Name(), held.Token(), held.Err(), held.ValidUntil())
+		}
+		a.cancel()
+		wantErr(t, within(t, time.Second, "a ends", a.out), context.Canceled)
+		for _, ended := range []error{held.Err(), context.Cause(held.Context()), held.Extend(t.Context())} {
+			wantErr(t, ended, redlock.ErrReleased)
+		}
+		for _, none := range []*election.Term{nil, {}} {
+			for _, err := range []error{none.Err(), context.Cause(none.Context()), none.Extend(t.Context())} {
+				wantErr(t, err, redlock.ErrConfig)
+			}
+			if none.Name() != "" || none.Value() != "" || none.Token() != 0 || !none.Since().IsZero() || !none.ValidUntil().IsZero() {
+				t.Error("a zero Term has begun")
+			}
+		}
+	})
+}
+
+// A campaign ends when the maximum wait for a term is over.
+func TestRun_maxWait_givesUp(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		leads := w.candidate()
+		within(t, time.Second, "one leads", leads.terms)
+		start := time.Now()
+		late := w.candidate(election.WithLock(redlock.WithMaxWait(5 * time.Second)))
+		wantErr(t, within(t, time.Minute, "the other gives up", late.out), redlock.ErrHeld)
+		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+	})
+}
+
 func TestRun_contextEnds_nextLeadsAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		a := w.candidate(election.WithValue("a"))
@@ -173,11 +214,11 @@ func TestRun_contextEnds_nextLeadsAtOnce(t *testing.T) {
 		a.cancel()
 		second := within(t, 100*time.Millisecond, "b leads", b.terms)
 		wantErr(t, within(t, time.Second, "a ends", a.out), context.Canceled)
-		if first.Name != "x" || first.Value != "a" || second.Value != "b" || second.Token <= first.Token {
+		if first.Name() != "x" || first.Value() != "a" || second.Value() != "b" || second.Token() <= first.Token() {
 			t.Errorf("%+v, then %+v", first, second)
 		}
-		if !second.Since.After(first.Since) {
-			t.Errorf("%v is not after %v", second.Since, first.Since)
+		if !second.Since().After(first.Since()) {
+			t.Errorf("%v is not after %v", second.Since(), first.Since())
 		}
 	})
 }
@@ -189,12 +230,12 @@ func TestRun_leaseLost_endsTheContextFirstAndRunsAgain(t *testing.T) {
 		a := w.client()
 		var until time.Time
 		ends := make(chan time.Time, 2)
-		terms := make(chan election.Term, 2)
+		terms := make(chan *election.Term, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		out := make(chan error, 1)
 		go func() {
-			out <- election.New(a.Client, "x").Run(ctx, func(ctx context.Context, term election.Term) error {
-				if redlock.LeaseFrom(ctx).Token() != term.Token {
+			out <- election.New(a.Client, "x").Run(ctx, func(ctx context.Context, term *election.Term) error {
+				if redlock.LeaseFrom(ctx).Token() != term.Token() {
 					t.Error("another token")
 				}
 				terms <- term
@@ -213,14 +254,14 @@ func TestRun_leaseLost_endsTheContextFirstAndRunsAgain(t *testing.T) {
 			t.Errorf("the context ended at %v, the term at %v", end, until)
 		}
 		second := within(t, redlock.DefaultTTL, "b leads", b.terms)
-		if time.Now().Before(until) || second.Token <= first.Token {
-			t.Errorf("b leads at %v with %d, a until %v with %d", time.Now(), second.Token, until, first.Token)
+		if time.Now().Before(until) || second.Token() <= first.Token() {
+			t.Errorf("b leads at %v with %d, a until %v with %d", time.Now(), second.Token(), until, first.Token())
 		}
 		back(a)
 		quiet(t, time.Minute, "a leads beside b", terms)
 		b.cancel()
-		if third := within(t, time.Second, "a leads again", terms); third.Token <= second.Token {
-			t.Errorf("%d after %d", third.Token, second.Token)
+		if third := within(t, time.Second, "a leads again", terms); third.Token() <= second.Token() {
+			t.Errorf("%d after %d", third.Token(), second.Token())
 		}
 		cancel()
 		wantErr(t, within(t, time.Second, "a ends", out), context.Canceled)
@@ -236,7 +277,7 @@ func TestRun_outage_isWaitedOut(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
-		err := election.New(b.Client, "x").Run(ctx, func(context.Context, election.Term) error {
+		err := election.New(b.Client, "x").Run(ctx, func(context.Context, *election.Term) error {
 			t.Error("led without masters")
 			return nil
 		})
@@ -326,7 +367,7 @@ func TestRun_functionReturns(t *testing.T) {
 			a, n := w.client(), 0
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			err := election.New(a.Client, "x").Run(ctx, func(context.Context, election.Term) error {
+			err := election.New(a.Client, "x").Run(ctx, func(context.Context, *election.Term) error {
 				n++
 				return nil
 			})
@@ -357,7 +398,7 @@ func TestRun_functionReturns(t *testing.T) {
 						t.Errorf("recovered %v", r)
 					}
 				}()
-				_ = e.Run(t.Context(), func(context.Context, election.Term) error { panic(failed) })
+				_ = e.Run(t.Context(), func(context.Context, *election.Term) error { panic(failed) })
 			}()
 			_, err := e.Leader(t.Context())
 			wantErr(t, err, election.ErrNoLeader)
@@ -370,11 +411,11 @@ func TestRun_twice_isRefused(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		a := w.candidate()
 		within(t, time.Second, "a leads", a.terms)
-		wantErr(t, a.Run(t.Context(), func(context.Context, election.Term) error { return nil }), election.ErrRunning)
+		wantErr(t, a.Run(t.Context(), func(context.Context, *election.Term) error { return nil }), election.ErrRunning)
 		a.cancel()
 		<-a.out
 		ctx, cancel := context.WithCancel(t.Context())
-		wantErr(t, a.Run(ctx, func(context.Context, election.Term) error { cancel(); return nil }), context.Canceled)
+		wantErr(t, a.Run(ctx, func(context.Context, *election.Term) error { cancel(); return nil }), context.Canceled)
 	})
 }
 
@@ -434,7 +475,7 @@ func TestResign_byTheFunction_returnsAtOnce(t *testing.T) {
 		e := election.New(a.Client, "x")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := e.Run(ctx, func(term context.Context, _ election.Term) error {
+		err := e.Run(ctx, func(term context.Context, _ *election.Term) error {
 			noErr(t, e.Resign(term))
 			wantErr(t, context.Cause(term), election.ErrResigned)
 			cancel()
@@ -447,7 +488,7 @@ func TestResign_byTheFunction_returnsAtOnce(t *testing.T) {
 func TestNew_badInput_everyCallErrors(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		c := w.client().Client
-		fn := func(context.Context, election.Term) error { return nil }
+		fn := func(context.Context, *election.Term) error { return nil }
 		for _, tc := range []struct {
 			name string
 			e    *election.Election
@@ -514,7 +555,7 @@ func TestObserve_changes_areTold(t *testing.T) {
 		began := within(t, time.Second, "a leads", a.terms)
 		one := within(t, 50*time.Millisecond, "a is seen", saw)
 		noErr(t, one.err)
-		if one.leader.Term.Token != began.Token || one.leader.Value != "a" || one.leader.Name != "x" || !one.leader.Since.Equal(began.Since.Truncate(time.Millisecond)) {
+		if one.leader.Token != began.Token() || one.leader.Value != "a" || one.leader.Name != "x" || !one.leader.Since.Equal(began.Since().Truncate(time.Millisecond)) {
 			t.Errorf("%+v, want %+v", one.leader, began)
 		}
 		if one.leader.AsOf.After(one.at) || one.leader.Holder == "" || one.leader.Owner != "candidate" {
@@ -689,7 +730,7 @@ func TestLeader_minoritySaysAnother_isNotBelieved(t *testing.T) {
 		a := w.candidate(election.WithValue("a"))
 		began := within(t, time.Second, "a leads", a.terms)
 		time.Sleep(time.Second)
-		forged := protocol.Announcement{Field: "someone:1", Token: began.Token + 1, Since: time.Now(), Value: "someone"}
+		forged := protocol.Announcement{Field: "someone:1", Token: began.Token() + 1, Since: time.Now(), Value: "someone"}
 		noErr(t, w.masters[0].Do(func(db *nodetest.DB) {
 			db.Del("x")
 			db.HSet("x", "someone:1", "1")
@@ -699,7 +740,7 @@ func TestLeader_minoritySaysAnother_isNotBelieved(t *testing.T) {
 		o := w.client()
 		leader, err := election.New(o.Client, "x").Leader(t.Context())
 		noErr(t, err)
-		if leader.Token != began.Token || leader.Value != "a" {
+		if leader.Token != began.Token() || leader.Value != "a" {
 			t.Errorf("%+v", leader)
 		}
 	})
@@ -797,7 +838,7 @@ func termsUnderFaults(t *testing.T, seed uint64) (terms int) {
 			clients, elections = append(clients, c), append(elections, e)
 			run.Go(func() {
 				inside := false
-				err := e.Run(ctx, func(ctx context.Context, term election.Term) error {
+				err := e.Run(ctx, func(ctx context.Context, term *election.Term) error {
 					if inside {
 						t.Error("two calls at once")
 					}
@@ -809,7 +850,7 @@ func termsUnderFaults(t *testing.T, seed uint64) (terms int) {
 					case <-time.After(time.Duration(own.IntN(60_000)) * time.Millisecond):
 					}
 					mu.Lock()
-					turns = append(turns, turn{term.Token, began, time.Now()})
+					turns = append(turns, turn{term.Token(), began, time.Now()})
 					terms++
 					mu.Unlock()
 					// Some go on for a while, as if they had not noticed. They do not lead then.

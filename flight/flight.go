@@ -40,7 +40,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return value, err
 	}
 	rw := client.RWMutex(name, opts...)
-	fill := func(ctx context.Context) (err error) {
+	fill := func(ctx context.Context, _ *redlock.Lease) (err error) {
 		if value, found, err = read(ctx); found || err != nil { // another may have loaded it since
 			return err
 		}
@@ -53,7 +53,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return finish(value, found, err)
 	}
 	// Readers get the lock together when the loader gives it back.
-	err = rw.RDo(ctx, func(ctx context.Context) (err error) {
+	err = rw.RDo(ctx, func(ctx context.Context, _ *redlock.Lease) (err error) {
 		value, found, err = read(ctx)
 		return err
 	})

@@ -104,7 +104,7 @@ func TestMetrics_aBadDay(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := c.Mutex("orders/1").Do(ctx, func(context.Context) error { time.Sleep(time.Second); return nil }); err != nil {
+			if err := c.Mutex("orders/1").Do(ctx, func(context.Context, *redlock.Lease) error { time.Sleep(time.Second); return nil }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -115,7 +115,7 @@ func TestMetrics_aBadDay(t *testing.T) {
 		}
 		wg.Wait()
 		wg.Go(func() {
-			_ = c.Mutex("report").Do(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+			_ = c.Mutex("report").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error { <-ctx.Done(); return nil })
 		})
 		masters.Lose("report")
 		wg.Wait()
@@ -291,7 +291,7 @@ func BenchmarkOverhead(b *testing.B) {
 					wg.Go(func() {
 						l := c.Mutex(fmt.Sprintf("orders/%d", w))
 						for range 1 + 200/callers {
-							if err := l.Do(b.Context(), func(context.Context) error { return nil }); err != nil {
+							if err := l.Do(b.Context(), func(context.Context, *redlock.Lease) error { return nil }); err != nil {
 								b.Error(err)
 								return
 							}

@@ -26,8 +26,8 @@ func Example() {
 	defer client.Close()
 
 	both := multilock.New(client.Mutex("account/ann"), client.Mutex("account/bob"))
-	err = both.Do(ctx, func(ctx context.Context) error {
-		for _, lease := range multilock.LeaseFrom(ctx).Members() {
+	err = both.Do(ctx, func(ctx context.Context, both *multilock.Lease) error {
+		for _, lease := range both.Members() {
 			fmt.Println(lease.Name(), "has a fencing token:", lease.Token() > 0)
 		}
 		return ctx.Err() // ends when any of the leases ends

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,7 +18,7 @@ import (
 
 // do runs fn under the lease and unlocks the lease. Of the errors of Unlock it returns ErrLost only, as
 // redlock.Mutex.Do does.
-func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
 		err = errors.Join(err, l.end(func(m *redlock.Lease) error {
 			if gone := m.Unlock(ctx); errors.Is(gone, redlock.ErrLost) {
@@ -28,7 +29,7 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err
 	}()
 	held, stop := l.bound(ctx)
 	defer stop(redlock.ErrReleased)
-	return fn(held)
+	return fn(held, l)
 }
 
 // Lease is the leases of all members of a [Lock]. It is valid while all of them are. Its methods
@@ -39,6 +40,8 @@ type Lease struct {
 	cancel  context.CancelCauseFunc
 	stops   []func() bool
 }
+
+var _ redlock.Held = (*Lease)(nil)
 
 func newLease(ctx context.Context, held []*redlock.Lease) *Lease {
 	l := &Lease{members: held}
@@ -159,6 +162,21 @@ func (l *Lease) Members() []*redlock.Lease {
 	}
 	return slices.Clone(l.members)
 }
+
+// Name returns the names of the members, in the order in which New got them. A nil or zero Lease has none.
+func (l *Lease) Name() string {
+	if l.isZero() {
+		return ""
+	}
+	names := make([]string, len(l.members))
+	for i, m := range l.members {
+		names[i] = m.Name()
+	}
+	return strings.Join(names, ", ")
+}
+
+// Token returns 0, which package fence refuses: each of the Members has the fencing token of its own lock.
+func (l *Lease) Token() int64 { return 0 }
 
 // ValidUntil returns the earliest ValidUntil of the members, on this host's clock. A nil or zero
 // Lease returns the zero time.

@@ -35,6 +35,7 @@ var inside = redlock.Engine(engine.Key{})
 type Lock struct {
 	named   []redlock.Locker // in the order in which New got them
 	ordered []int            // indices into named, in the order of waiting
+	maxWait time.Duration    // 0: until the context ends
 	err     error            // what is wrong with the members; every call returns it
 }
 
@@ -59,6 +60,9 @@ func (l *Lock) order() error {
 		}
 		if err := inside.Check(m); err != nil {
 			return fmt.Errorf("multilock member %d: %w", i+1, err)
+		}
+		if wait := inside.MaxWait(m); wait > 0 && (l.maxWait == 0 || wait < l.maxWait) {
+			l.maxWait = wait
 		}
 	}
 	for i := range l.named {
@@ -161,31 +165,23 @@ func (l *Lock) tryInOrder(ctx context.Context, held []*redlock.Lease) error {
 // pauseMax bounds the random part of the pause before tryInOrder tries a member again.
 const pauseMax = 4 * time.Millisecond
 
-// TryLockFor is Lock that waits for at most wait. After that it returns what the last round found
-// about the member that could not be taken, as redlock.Mutex.TryLockFor does, and holds nothing.
-func (l *Lock) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	if wait <= 0 {
-		return l.TryLock(ctx)
-	}
-	if err := l.check(ctx); err != nil {
-		return nil, err
-	}
-	end := time.Now().Add(wait)
-	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) {
-		return m.TryLockFor(ctx, time.Until(end))
-	})
-}
-
 // Lock waits until it holds every member or ctx ends. If all members are free, it takes one round
 // trip. While it waits for a member, it holds only members that come before it in the order of
-// waiting. If a member is lost meanwhile, Lock begins again.
+// waiting. If a member is lost meanwhile, Lock begins again. If members have a maximum wait (redlock.WithMaxWait), the shortest of them is
+// that of the whole: after it Lock returns what the last round found about the member that could not be taken.
 //
 // The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
-	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) { return m.Lock(ctx) })
+	if l.maxWait == 0 {
+		return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) { return m.Lock(ctx) })
+	}
+	end := time.Now().Add(l.maxWait)
+	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) {
+		return inside.LockFor(ctx, m, time.Until(end))
+	})
 }
 
 // lockBy takes all members. It calls wait for a member that is not free.
@@ -271,9 +267,9 @@ func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (*Lease, error)
 	return newLease(ctx, held), nil
 }
 
-// Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. [LeaseFrom] finds
-// the lease in fn's context.
-func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+// Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. The Members of lease have the fencing tokens; Do
+// unlocks it. [LeaseFrom] finds it in fn's context too.
+func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	if fn == nil {
 		return errNilFunc
 	}
@@ -285,7 +281,7 @@ func (l *Lock) Do(ctx context.Context, fn func(ctx context.Context) error) error
 }
 
 // TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that another has a member is no error.
-func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (l *Lock) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	if fn == nil {
 		return false, errNilFunc
 	}

@@ -113,6 +113,12 @@ func TestTryLock_memberHeld_nothingIsKept(t *testing.T) {
 	if want := []string{"d", "b", "r", "c", "w"}; !slices.Equal(names, want) {
 		t.Errorf("members are %v, want them as they were named: %v", names, want)
 	}
+	if held := redlock.Held(l); held.Name() != "d, b, r, c, w" || held.Token() != 0 {
+		t.Errorf("%q has token %d", held.Name(), held.Token())
+	}
+	if none := (*multilock.Lease)(nil); none.Name() != "" || none.Token() != 0 {
+		t.Error("a nil Lease has a name")
+	}
 	_, err = all.TryLock(t.Context())
 	quorumtest.Is(t, err, redlock.ErrHeld)
 	unlock(t, reading)
@@ -253,7 +259,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	unlock(t, inner)
 	masters.GivenBack("long", "short", "*rw*")
 
-	err = all.Do(t.Context(), func(ctx context.Context) error {
+	err = all.Do(t.Context(), func(ctx context.Context, _ *multilock.Lease) error {
 		inner, err := all.TryLock(ctx)
 		if err != nil {
 			return err
@@ -262,7 +268,7 @@ func TestLease_isAllItsMembers(t *testing.T) {
 	})
 	quorumtest.NoErr(t, err)
 	failed := errors.New("failed")
-	quorumtest.Is(t, all.Do(t.Context(), func(context.Context) error { return failed }), failed)
+	quorumtest.Is(t, all.Do(t.Context(), func(context.Context, *multilock.Lease) error { return failed }), failed)
 	masters.GivenBack("long", "short", "*rw*")
 }
 
@@ -303,7 +309,7 @@ func TestLease_memberLost_contextEnds(t *testing.T) {
 	lost(lease, "[abc]") // by its votes, as renewal finds out
 
 	ran := false
-	err := all.Do(t.Context(), func(ctx context.Context) error {
+	err := all.Do(t.Context(), func(ctx context.Context, _ *multilock.Lease) error {
 		voted("c")
 		for _, d := range masters.Direct[:2] {
 			quorumtest.NoErr(t, d.Del(t.Context(), "c").Err())
@@ -470,19 +476,21 @@ func TestDo_handsOutItsLease(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
 	all := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
-	for name, do := range map[string]func(context.Context, func(context.Context) error) error{"Do": all.Do, "TryDo": func(ctx context.Context, fn func(context.Context) error) error { return second(all.TryDo(ctx, fn)) }} {
+	for name, do := range map[string]func(context.Context, func(context.Context, *multilock.Lease) error) error{"Do": all.Do, "TryDo": func(ctx context.Context, fn func(context.Context, *multilock.Lease) error) error {
+		return second(all.TryDo(ctx, fn))
+	}} {
 		var lease *multilock.Lease
 		outer := c.Mutex("outer")
-		quorumtest.NoErr(t, outer.Do(t.Context(), func(ctx context.Context) error {
-			return do(ctx, func(ctx context.Context) error {
+		quorumtest.NoErr(t, outer.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+			return do(ctx, func(ctx context.Context, given *multilock.Lease) error {
 				lease = multilock.LeaseFrom(ctx)
-				if lease.Err() != nil || len(lease.Members()) != 2 || multilock.LeaseFrom(lease.Context()) != lease {
+				if given != lease || lease.Err() != nil || len(lease.Members()) != 2 || multilock.LeaseFrom(lease.Context()) != lease {
 					t.Errorf("%s: %v, %d members", name, lease.Err(), len(lease.Members()))
 				}
 				if l := redlock.LeaseFrom(ctx); l != nil {
 					t.Errorf("%s: the lease of %q is found", name, l.Name())
 				}
-				return c.Mutex("inner").Do(ctx, func(ctx context.Context) error {
+				return c.Mutex("inner").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
 					if multilock.LeaseFrom(ctx) != lease || redlock.LeaseFrom(ctx).Name() != "inner" {
 						t.Errorf("%s: further in, %q", name, redlock.LeaseFrom(ctx).Name())
 					}
@@ -498,7 +506,7 @@ func TestDo_handsOutItsLease(t *testing.T) {
 	}
 	held, err := c.Mutex("a").Lock(t.Context())
 	quorumtest.NoErr(t, err)
-	if ran, err := all.TryDo(t.Context(), func(context.Context) error { t.Error("it ran"); return nil }); ran || err != nil {
+	if ran, err := all.TryDo(t.Context(), func(context.Context, *multilock.Lease) error { t.Error("it ran"); return nil }); ran || err != nil {
 		t.Errorf("ran: %v, %v", ran, err)
 	}
 	quorumtest.NoErr(t, held.Unlock(t.Context()))
@@ -533,7 +541,7 @@ func TestLock_memberHeldByCaller_needsReentrant(t *testing.T) {
 	held, err := c.Mutex("b").Lock(t.Context())
 	quorumtest.NoErr(t, err)
 	all := multilock.New(c.Mutex("a"), c.Mutex("b"), c.Mutex("c"))
-	for _, err := range []error{second(all.Lock(held.Context())), second(all.TryLock(held.Context())), second(all.TryLockFor(held.Context(), time.Minute))} {
+	for _, err := range []error{second(all.Lock(held.Context())), second(all.TryLock(held.Context()))} {
 		quorumtest.Is(t, err, redlock.ErrNotReentrant)
 	}
 	masters.GivenBack("a", "c")

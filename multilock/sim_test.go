@@ -35,8 +35,8 @@ func client(t *testing.T, ms simtest.Masters, rng *rand.Rand) (*redlock.Client, 
 	return c.Client, c.Clock
 }
 
-func three(t *testing.T, c *redlock.Client, try int) *multilock.Lock {
-	return multilock.New(c.Mutex(fmt.Sprint("a", try)), c.Mutex(fmt.Sprint("b", try)), c.Mutex(fmt.Sprint("c", try)))
+func three(t *testing.T, c *redlock.Client, try int, opts ...redlock.LockOption) *multilock.Lock {
+	return multilock.New(c.Mutex(fmt.Sprint("a", try)), c.Mutex(fmt.Sprint("b", try)), c.Mutex(fmt.Sprint("c", try), opts...))
 }
 
 // Ten callers try three free locks at the same moment: one of them has them all.
@@ -104,18 +104,18 @@ func TestTryLock_oneMemberKept_refusedSoon(t *testing.T) {
 	})
 }
 
-// When its time is over, TryLockFor returns what the masters answered, as that of a Mutex does, and not
+// When its maximum wait is over, Lock returns what the masters answered, as that of a Mutex does, and not
 // a deadline error.
-func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
+func TestLock_maxWaitOver_saysWhatTheMastersSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		ms := simtest.New(3)
 		a, _ := client(t, ms, rng)
 		b, _ := client(t, ms, rng)
 		kept := hold(t, b.Mutex("b0"))
-		for _, wait := range []time.Duration{0, 1, 50 * time.Millisecond, time.Second} {
+		for _, wait := range []time.Duration{1, 50 * time.Millisecond, time.Second} {
 			start := time.Now()
-			_, err := three(t, a, 0).TryLockFor(t.Context(), wait)
+			_, err := three(t, a, 0, redlock.WithMaxWait(wait)).Lock(t.Context())
 			quorumtest.Is(t, err, redlock.ErrHeld)
 			if took := time.Since(start); took < wait || took > wait+30*time.Millisecond {
 				t.Errorf("%v: refused after %v", wait, took)
@@ -123,7 +123,7 @@ func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
 		}
 		got := make(chan error, 1)
 		go func() {
-			lease, err := three(t, a, 0).TryLockFor(context.Background(), time.Minute)
+			lease, err := three(t, a, 0, redlock.WithMaxWait(time.Minute)).Lock(context.Background())
 			if err == nil {
 				err = lease.Unlock(lease.Context())
 			}
@@ -134,12 +134,12 @@ func TestTryLockFor_inVain_saysWhatTheMastersSaid(t *testing.T) {
 		quorumtest.NoErr(t, <-got)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := three(t, a, 0).TryLockFor(ctx, time.Second)
+		_, err := three(t, a, 0, redlock.WithMaxWait(time.Second)).Lock(ctx)
 		quorumtest.Is(t, err, context.Canceled)
 		for _, m := range ms {
 			m.Crash()
 		}
-		_, err = three(t, a, 0).TryLockFor(t.Context(), 50*time.Millisecond)
+		_, err = three(t, a, 0, redlock.WithMaxWait(50*time.Millisecond)).Lock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrUnreachable)
 	})
 }
@@ -150,7 +150,7 @@ func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ms := simtest.New(3)
 		a, on := client(t, ms, rand.New(rand.NewPCG(1, 2)))
-		err := three(t, a, 0).Do(t.Context(), func(ctx context.Context) error {
+		err := three(t, a, 0).Do(t.Context(), func(ctx context.Context, _ *multilock.Lease) error {
 			quorumtest.NoErr(t, ctx.Err())
 			on.Stop(redlock.DefaultTTL)
 			quorumtest.Is(t, ctx.Err(), context.Canceled)

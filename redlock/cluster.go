@@ -20,6 +20,9 @@ import (
 // OpenCluster returns [ErrConfig], and if a slot moves later, its vote is missing until it has a master of
 // its own again. No redirection is followed within a round.
 //
+// The votes of all clusters have the same names, by which a change of masters tells lists apart. A cluster to which the locks may
+// move has a name in its URL, ?name=NAME, in all programs.
+//
 // A cluster is one failure domain: see docs/cluster.md for what is promised and what it takes.
 //
 // An operator calls [Init] and the other operations with the URLs of [ClusterURLs]. A client of

@@ -14,6 +14,15 @@ func TestClusterURLs_badInput_saysWhatToDo(t *testing.T) {
 	if err != nil || len(urls) != 5 || urls[1] != "rediss-cluster://user:pw@a:1,b:2/?tag="+"redlock.5.1.12" {
 		t.Errorf("%q, %v", urls, err)
 	}
+	plain, err := ClusterURLs("redis-cluster://a:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := strings.TrimPrefix(plain[0], "redis-cluster://a:1/?tag=")
+	urls, err = ClusterURLs("redis-cluster://a:1/?name=new")
+	if err != nil || urls[0] != plain[0]+"&name=new%2F"+tag {
+		t.Errorf("%q, %v", urls, err)
+	}
 	urls, err = ClusterURLs("rediss-cluster://a:1?ca=/ca.pem&server_name=x")
 	if err != nil || urls[2] != "rediss-cluster://a:1/?tag="+"redlock.3.2.1"+"&ca=/ca.pem&server_name=x" {
 		t.Errorf("%q, %v", urls, err)

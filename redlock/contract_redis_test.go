@@ -25,28 +25,27 @@ import (
 
 // ways are the calls of a locker that take it.
 func ways(name string, m redlock.Locker, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
 		name + ".Lock": second(m.Lock(ctx)), name + ".TryLock": second(m.TryLock(ctx)),
-		name + ".TryLockFor": second(m.TryLockFor(ctx, time.Minute)), name + ".TryLockFor at once": second(m.TryLockFor(ctx, 0)),
 		name + ".Do": m.Do(ctx, run), name + ".TryDo": done(m.TryDo(ctx, run)),
 	}
 }
 
 // readWays are those of an RWMutex that Locker does not have.
 func readWays(rw *redlock.RWMutex, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
 		"RWMutex.RLock": second(rw.RLock(ctx)), "RWMutex.TryRLock": second(rw.TryRLock(ctx)),
-		"RWMutex.TryRLockFor": second(rw.TryRLockFor(ctx, time.Minute)), "RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": done(rw.TryRDo(ctx, run)),
+		"RWMutex.RDo": rw.RDo(ctx, run), "RWMutex.TryRDo": done(rw.TryRDo(ctx, run)),
 	}
 }
 
 // multiWays are the calls of a multilock that take it.
 func multiWays(l *multilock.Lock, ctx context.Context) map[string]error {
-	run := func(context.Context) error { return errors.New("fn ran") }
+	run := func(context.Context, *multilock.Lease) error { return errors.New("fn ran") }
 	return map[string]error{
-		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)), "multilock.TryLockFor": second(l.TryLockFor(ctx, time.Minute)),
+		"multilock.Lock": second(l.Lock(ctx)), "multilock.TryLock": second(l.TryLock(ctx)),
 		"multilock.Do": l.Do(ctx, run), "multilock.TryDo": done(l.TryDo(ctx, run)),
 	}
 }
@@ -92,7 +91,7 @@ func TestPublicAPI_nilZeroAndClosed_sameErrorEverywhere(t *testing.T) {
 		rw := c.RWMutex("rw")
 		return []map[string]error{ways("Mutex", c.Mutex("free"), ctx), ways("RWMutex", rw, ctx), ways("Locker", rw.Locker(), ctx),
 			ways("RLocker", rw.RLocker(), ctx), readWays(rw, ctx), {"Inspect": second(c.Inspect(ctx, "free")), "Adopt": second(c.Adopt(ctx, ticket)), "ForceUnlock": c.ForceUnlock(ctx, "free", "nobody"), "Locks": atEnd(c.Locks(ctx, "f")),
-				"Every": done(c.Every("free", time.Second).Do(ctx, func(context.Context) error { return errors.New("fn ran") }))}}
+				"Every": done(c.Every("free", time.Second).Do(ctx, func(context.Context, *redlock.Lease) error { return errors.New("fn ran") }))}}
 	}
 	held := locked(t, c.Mutex("held"))
 	members := multilock.New(c.Mutex("a"), c.RWMutex("b").RLocker())
@@ -212,11 +211,11 @@ func TestPublicAPI_tableIsWhole(t *testing.T) {
 	}{
 		{&redlock.Client{}, []string{"Adopt", "Close", "Every", "ForceUnlock", "Inspect", "Locks", "Mutex", "RWMutex", "Ready", "Shutdown", "Stats"}},
 		{&redlock.Every{}, []string{"Do", "Name"}},
-		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock", "TryLockFor"}},
-		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryLockFor", "TryRDo", "TryRLock", "TryRLockFor"}},
+		{&redlock.Mutex{}, []string{"Do", "Lock", "Name", "TryDo", "TryLock"}},
+		{&redlock.RWMutex{}, []string{"Do", "Lock", "Locker", "Name", "RDo", "RLock", "RLocker", "TryDo", "TryLock", "TryRDo", "TryRLock"}},
 		{&redlock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Holder", "Name", "Reenter", "Token", "Transfer", "Unlock", "ValidUntil"}},
-		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock", "TryLockFor"}},
-		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Unlock", "ValidUntil"}},
+		{&multilock.Lock{}, []string{"Do", "Lock", "TryDo", "TryLock"}},
+		{&multilock.Lease{}, []string{"Bind", "Context", "Err", "Extend", "Members", "Name", "Token", "Unlock", "ValidUntil"}},
 	} {
 		var got []string
 		typ := reflect.TypeOf(tc.of)

@@ -9,8 +9,8 @@ import (
 
 // Do runs fn while it holds the lock, which it waits for as Lock does. fn's context is
 // ctx, ended early by the loss of the lease, with [ErrLost] as its cause, before validity
-// is over. fn should return then, because another may have the lock. [LeaseFrom] finds the
-// lease in fn's context, with its fencing token.
+// is over. fn should return then, because another may have the lock. lease is the lease, with its
+// fencing token; Do unlocks it. [LeaseFrom] finds it in fn's context too, further in.
 //
 // Do returns when fn has returned and the lock is given back: fn's error, joined with ErrLost if
 // the lease was lost before that. Another may have had the lock then. It returns no other error of
@@ -20,7 +20,7 @@ import (
 //
 // If the lock cannot be had, fn does not run and Do returns Lock's error. A panic in fn gives the
 // lock back and goes on.
-func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	if fn == nil {
 		return errNilFunc
 	}
@@ -33,7 +33,7 @@ func (m *Mutex) Do(ctx context.Context, fn func(ctx context.Context) error) erro
 
 // TryDo is Do that does not wait. ran says whether fn ran. If another has the lock, fn does not run, and TryDo returns false and no error:
 // [Mutex.TryLock] says who has it. It returns false and TryLock's error if the lock could not be asked for.
-func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	if fn == nil {
 		return false, errNilFunc
 	}
@@ -48,7 +48,7 @@ func (m *Mutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) (
 }
 
 // do runs fn under the lease and gives the lease back. Of Unlock's errors it returns ErrLost only.
-func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
 		if gone := l.Unlock(ctx); errors.Is(gone, ErrLost) {
 			err = errors.Join(err, gone)
@@ -56,5 +56,5 @@ func (l *Lease) do(ctx context.Context, fn func(ctx context.Context) error) (err
 	}()
 	held, stop := l.bound(ctx)
 	defer stop(ErrReleased)
-	return fn(held)
+	return fn(held, l)
 }

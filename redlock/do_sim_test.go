@@ -21,6 +21,20 @@ import (
 	"github.com/redlock-go/redlock/semaphore"
 )
 
+// under is a Do of something else than a lock, as one of a lock. The work gets the lease that its context has, if there is one.
+func under[H any](do func(context.Context, func(context.Context, H) error) error) func(context.Context, work) error {
+	return func(ctx context.Context, fn work) error {
+		return do(ctx, func(ctx context.Context, _ H) error { return fn(ctx, redlock.LeaseFrom(ctx)) })
+	}
+}
+
+// tries is under for a TryDo.
+func tries[H any](try func(context.Context, func(context.Context, H) error) (bool, error)) func(context.Context, work) (bool, error) {
+	return func(ctx context.Context, fn work) (bool, error) {
+		return try(ctx, func(ctx context.Context, _ H) error { return fn(ctx, redlock.LeaseFrom(ctx)) })
+	}
+}
+
 // undertakings are all calls that run a function under a lock, by name.
 func undertakings(t *testing.T, c *redlock.Client) map[string]func(context.Context, work) error {
 	t.Helper()
@@ -30,8 +44,8 @@ func undertakings(t *testing.T, c *redlock.Client) map[string]func(context.Conte
 	return map[string]func(context.Context, work) error{
 		"Mutex.Do": m.Do, "Mutex.TryDo": tried(m.TryDo), "RWMutex.Do": rw.Do, "RWMutex.TryDo": tried(rw.TryDo), "RWMutex.RDo": rw.RDo, "RWMutex.TryRDo": tried(rw.TryRDo),
 		"RLocker.Do": rw.RLocker().Do, "minimum hold": c.Mutex("kept", redlock.WithMinHold(10*time.Second)).Do,
-		"Every.Do": tried(c.Every("every", 10*time.Second).Do), "multilock.Do": both.Do, "multilock.TryDo": tried(both.TryDo),
-		"Semaphore.Do": permits.Do, "Semaphore.TryDo": tried(permits.TryDo),
+		"Every.Do": tried(c.Every("every", 10*time.Second).Do), "multilock.Do": under(both.Do), "multilock.TryDo": tried(tries(both.TryDo)),
+		"Semaphore.Do": under(permits.Do), "Semaphore.TryDo": tried(tries(permits.TryDo)),
 	}
 }
 
@@ -51,7 +65,7 @@ func TestDo_releaseUnconfirmed_returnsTheFunctionsError(t *testing.T) {
 		for name, do := range undertakings(t, a.Client.Client) {
 			for _, want := range []error{nil, failed} {
 				before := unconfirmed.Load()
-				err := do(t.Context(), func(context.Context) error {
+				err := do(t.Context(), func(context.Context, *redlock.Lease) error {
 					for _, m := range c.masters[:3] {
 						m.Pause()
 					}
@@ -82,7 +96,7 @@ func TestDo_lost_isJoined(t *testing.T) {
 		a := c.client()
 		for name, do := range undertakings(t, a.Client.Client) {
 			for _, want := range []error{nil, failed} {
-				err := do(t.Context(), func(ctx context.Context) error {
+				err := do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 					for _, m := range c.masters {
 						m.Flush()
 					}
@@ -104,12 +118,12 @@ func TestDo_handsItsLeaseOff_returnsTheFunctionsError(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a, b := c.client(), c.client()
 		ticket := ""
-		handOff := func(ctx context.Context) (err error) {
-			ticket, err = redlock.LeaseFrom(ctx).Transfer(context.WithoutCancel(ctx))
+		handOff := func(ctx context.Context, lease *redlock.Lease) (err error) {
+			ticket, err = lease.Transfer(context.WithoutCancel(ctx))
 			return err
 		}
 		permits := semaphore.New(a.Client.Client, "permits", 1)
-		for name, do := range map[string]func(context.Context, work) error{"Do": a.Mutex("x").Do, "TryDo": tried(a.Mutex("y").TryDo), "Semaphore.Do": permits.Do} {
+		for name, do := range map[string]func(context.Context, work) error{"Do": a.Mutex("x").Do, "TryDo": tried(a.Mutex("y").TryDo), "Semaphore.Do": under(permits.Do)} {
 			if err := do(t.Context(), handOff); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -129,7 +143,7 @@ func TestDo_clientClosedMeanwhile_lostWhenValidityIsOver(t *testing.T) {
 	}{{time.Second, false}, {redlock.DefaultTTL, true}} {
 		simulate(t, func(t *testing.T, c *cluster) {
 			a := c.client()
-			err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+			err := a.Mutex("x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 				_ = a.Close()
 				wantErr(t, context.Cause(ctx), redlock.ErrClosed)
 				time.Sleep(tc.goesOn)
@@ -153,7 +167,7 @@ func TestElectionRun_releaseUnconfirmed_returnsTheFunctionsError(t *testing.T) {
 		a := c.client()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := election.New(a.Client.Client, "x").Run(ctx, func(context.Context, election.Term) error {
+		err := election.New(a.Client.Client, "x").Run(ctx, func(context.Context, *election.Term) error {
 			for _, m := range c.masters[:3] {
 				m.Pause()
 			}
@@ -188,5 +202,41 @@ func TestFlightDo_releaseUnconfirmed_returnsLoadsError(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			synctest.Wait()
 		}
+	})
+}
+
+// With a maximum wait, as a client's default, each call that waits returns what the masters said when that is over, and holds nothing.
+func TestMaxWait_eachCallThatWaits_isBounded(t *testing.T) {
+	const wait = 2 * time.Second
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(redlock.WithMaxWait(wait)), c.client()
+		for _, name := range []string{"x", "a", "permits:slot:1", "permits:slot:2"} {
+			mustLock(t, b.Mutex(name))
+		}
+		mustLock(t, b.RWMutex("rw"))
+		for name, do := range undertakings(t, a.Client.Client) {
+			if name == "minimum hold" || name == "Every.Do" {
+				continue // these locks are free
+			}
+			start := time.Now()
+			err := do(t.Context(), func(context.Context, *redlock.Lease) error { t.Errorf("%s: it ran", name); return nil })
+			wantErr(t, err, redlock.ErrHeld)
+			took := time.Since(start)
+			if tries := strings.Contains(name, "Try"); tries && took > 100*time.Millisecond || !tries && (took < wait || took > wait+100*time.Millisecond) {
+				t.Errorf("%s took %v", name, took)
+			}
+		}
+		lease, err := a.Mutex("free").Lock(t.Context())
+		wantErr(t, err, nil)
+		if _, bounded := lease.Context().Deadline(); bounded {
+			t.Error("the lease has the deadline of the wait")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), wait/2)
+		defer cancel()
+		_, err = a.Mutex("x").Lock(ctx)
+		wantErr(t, err, context.DeadlineExceeded)
+		// The order of the queue is not that of a wait that has ended.
+		_, err = a.Mutex("x", redlock.WithMaxWait(0)).TryLock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
 	})
 }

@@ -24,12 +24,12 @@ func TestDo_handsOutItsLease(t *testing.T) {
 	c := masters.Open()
 	failed := errors.New("failed")
 	for name, m := range lockers(c) {
-		for what, do := range map[string]func(context.Context, func(context.Context) error) error{"Do": m.Do, "TryDo": tried(m.TryDo)} {
+		for what, do := range map[string]func(context.Context, func(context.Context, *redlock.Lease) error) error{"Do": m.Do, "TryDo": tried(m.TryDo)} {
 			var lease *redlock.Lease
 			var inside context.Context
-			err := do(t.Context(), func(ctx context.Context) error {
+			err := do(t.Context(), func(ctx context.Context, given *redlock.Lease) error {
 				lease, inside = redlock.LeaseFrom(ctx), ctx
-				if lease.Token() <= 0 || lease.Err() != nil || lease.Name() != m.Name() {
+				if given != lease || lease.Token() <= 0 || lease.Err() != nil || lease.Name() != m.Name() {
 					t.Errorf("%s.%s: token %d, %v, name %q", name, what, lease.Token(), lease.Err(), lease.Name())
 				}
 				if redlock.LeaseFrom(context.WithoutCancel(ctx)) != lease || redlock.LeaseFrom(lease.Context()) != lease {
@@ -52,9 +52,9 @@ func TestDo_handsOutItsLease(t *testing.T) {
 func TestLeaseFrom_nested_innermost(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c := masters.Open()
-	err := c.Mutex("outer").Do(t.Context(), func(ctx context.Context) error {
+	err := c.Mutex("outer").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 		outer := redlock.LeaseFrom(ctx)
-		err := c.Mutex("inner").Do(ctx, func(ctx context.Context) error {
+		err := c.Mutex("inner").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
 			if l := redlock.LeaseFrom(ctx); l.Name() != "inner" || l == outer {
 				t.Errorf("found the lease of %q", l.Name())
 			}
@@ -77,8 +77,8 @@ func TestTryDo_held_doesNotRun(t *testing.T) {
 		lock(t, other.RWMutex("rw"))
 		rw := c.RWMutex("rw")
 		start := time.Now()
-		for _, do := range []func(context.Context, func(context.Context) error) (bool, error){c.Mutex("lock").TryDo, rw.TryDo, rw.TryRDo, rw.RLocker().TryDo} {
-			if ran, err := do(t.Context(), func(context.Context) error { t.Error("it ran"); return nil }); ran || err != nil {
+		for _, do := range []func(context.Context, func(context.Context, *redlock.Lease) error) (bool, error){c.Mutex("lock").TryDo, rw.TryDo, rw.TryRDo, rw.RLocker().TryDo} {
+			if ran, err := do(t.Context(), func(context.Context, *redlock.Lease) error { t.Error("it ran"); return nil }); ran || err != nil {
 				t.Errorf("ran: %v, %v", ran, err)
 			}
 		}
@@ -93,12 +93,11 @@ func TestRWMutex_methods_takeTheirSide(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
 	c, other := masters.Open(), masters.Open()
 	rw, theirs := c.RWMutex("rw"), other.RWMutex("rw")
-	do := func(do func(context.Context, func(context.Context) error) error) func(context.Context) (*redlock.Lease, error) {
+	do := func(do func(context.Context, func(context.Context, *redlock.Lease) error) error) func(context.Context) (*redlock.Lease, error) {
 		return func(ctx context.Context) (*redlock.Lease, error) {
 			held, done := make(chan *redlock.Lease), make(chan error, 1)
 			go func() {
-				done <- do(ctx, func(ctx context.Context) error {
-					l := redlock.LeaseFrom(ctx)
+				done <- do(ctx, func(_ context.Context, l *redlock.Lease) error {
 					held <- l
 					<-l.Context().Done()
 					return nil
@@ -112,19 +111,16 @@ func TestRWMutex_methods_takeTheirSide(t *testing.T) {
 			}
 		}
 	}
-	bounded := func(f func(context.Context, time.Duration) (*redlock.Lease, error)) func(context.Context) (*redlock.Lease, error) {
-		return func(ctx context.Context) (*redlock.Lease, error) { return f(ctx, time.Minute) }
-	}
 	for name, tc := range map[string]struct {
 		lock  func(context.Context) (*redlock.Lease, error)
 		reads bool
 	}{
-		"Lock": {rw.Lock, false}, "TryLock": {rw.TryLock, false}, "TryLockFor": {bounded(rw.TryLockFor), false},
+		"Lock": {rw.Lock, false}, "TryLock": {rw.TryLock, false},
 		"Do": {do(rw.Do), false}, "TryDo": {do(tried(rw.TryDo)), false},
-		"RLock": {rw.RLock, true}, "TryRLock": {rw.TryRLock, true}, "TryRLockFor": {bounded(rw.TryRLockFor), true},
+		"RLock": {rw.RLock, true}, "TryRLock": {rw.TryRLock, true},
 		"RDo": {do(rw.RDo), true}, "TryRDo": {do(tried(rw.TryRDo)), true},
-		"Locker.Lock": {rw.Locker().Lock, false}, "Locker.TryLock": {rw.Locker().TryLock, false}, "Locker.TryLockFor": {bounded(rw.Locker().TryLockFor), false},
-		"RLocker.Lock": {rw.RLocker().Lock, true}, "RLocker.TryLock": {rw.RLocker().TryLock, true}, "RLocker.TryLockFor": {bounded(rw.RLocker().TryLockFor), true},
+		"Locker.Lock": {rw.Locker().Lock, false}, "Locker.TryLock": {rw.Locker().TryLock, false},
+		"RLocker.Lock": {rw.RLocker().Lock, true}, "RLocker.TryLock": {rw.RLocker().TryLock, true},
 		"RLocker.Do": {do(rw.RLocker().Do), true}, "RLocker.TryDo": {do(tried(rw.RLocker().TryDo)), true},
 	} {
 		lease, err := tc.lock(t.Context())

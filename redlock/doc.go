@@ -8,8 +8,8 @@
 //	client, err := redlock.Open(opening, []string{"redis://a:6379", "redis://b:6379", "redis://c:6379"},
 //		redlock.WithLogger(slog.Default())) // without a logger it waits without a word
 //	...
-//	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context) error {
-//		return pay(ctx, redlock.LeaseFrom(ctx).Token())
+//	err = client.Mutex("invoice-42").Do(ctx, func(ctx context.Context, lease *redlock.Lease) error {
+//		return pay(ctx, lease.Token())
 //	})
 //
 // The function's context ends with ctx and with the lease. [Lease.Context], for programs that call Lock

@@ -46,6 +46,19 @@ func (internals) Key(l Locker) string {
 // every call of it returns.
 func (internals) Check(l Locker) error { return l.core().check() }
 
+// MaxWait is how long a Lock of the locker waits at most ([WithMaxWait]), or 0.
+func (internals) MaxWait(l Locker) time.Duration { return l.core().ls.maxWait }
+
+// LockFor is Lock with another maximum wait. If that is over already, it is TryLock.
+func (internals) LockFor(ctx context.Context, l Locker, wait time.Duration) (*Lease, error) {
+	if wait <= 0 {
+		return l.TryLock(ctx)
+	}
+	m := *l.core()
+	m.ls.maxWait = wait
+	return m.Lock(ctx)
+}
+
 // Rand is a random number of a client's: of crypto/rand, or of the source that WithRand
 // gave. The client must be one that Open or New made.
 func (internals) Rand(c *Client) uint64 { return c.rand64() }

@@ -42,12 +42,12 @@ func (c *Client) Every(name string, d time.Duration, opts ...LockOption) *Every 
 //
 // fn's context is that of the lock's lease, as in [Mutex.Do]: it ends when the lease is lost. fn
 // may take longer than the period: nobody else starts meanwhile. The fencing token,
-// LeaseFrom(ctx).Token(), grows from run to run.
+// lease.Token(), grows from run to run.
 //
 // The errors are those of [Mutex.TryDo]. If ran is false the period is not used up, with one exception: the
 // masters were told of the run, their answers were lost, and this process ends, or stays cut off, before it could take that back.
 // If a quorum of masters loses its data within the period, fn may run twice: see [WithMinHold].
-func (e *Every) Do(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (e *Every) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	switch {
 	case e == nil || e.m == nil:
 		return false, fmt.Errorf("%w: an Every that no Client made; use Client.Every", ErrConfig)

@@ -18,7 +18,7 @@ func ExampleClient_Every() {
 		client := open()
 		defer client.Close()
 		report := client.Every("nightly-report", 12*time.Hour)
-		ran, err := report.Do(context.Background(), func(ctx context.Context) error {
+		ran, err := report.Do(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {
 			fmt.Println(host, "writes the report")
 			return nil
 		})

@@ -360,7 +360,7 @@ func (w *everything) take(p *process, m *redlock.Mutex, rng *rand.Rand) (*redloc
 		return m.TryLock(p.ctx)
 	case 1:
 		w.note("try")
-		return m.TryLockFor(p.ctx, time.Duration(rng.IntN(2000))*time.Millisecond)
+		return inside.LockFor(p.ctx, m, time.Duration(rng.IntN(2000))*time.Millisecond)
 	case 2:
 		w.note("cancel")
 		ctx, cancel := context.WithTimeout(p.ctx, time.Duration(rng.IntN(anyOf(rng, 5_000, 100_000)))*time.Microsecond)

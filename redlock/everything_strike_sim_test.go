@@ -134,7 +134,7 @@ func (w *everything) visit() {
 	for i := range w.slots {
 		p := w.slots[i].Load()
 		w.work.Go(func() {
-			l, err := p.Mutex("x", redlock.WithoutFairness(), redlock.WithTTL(longest)).TryLockFor(p.ctx, 500*time.Millisecond)
+			l, err := p.Mutex("x", redlock.WithoutFairness(), redlock.WithTTL(longest), redlock.WithMaxWait(500*time.Millisecond)).Lock(p.ctx)
 			if err != nil {
 				return
 			}

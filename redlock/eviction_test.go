@@ -24,7 +24,7 @@ func TestSim_evictionOnAQuorum_nobodyElseIsGranted(t *testing.T) {
 		"idle": func(*testing.T, *member) { time.Sleep(time.Second) },
 		"busy": func(t *testing.T, b *member) {
 			for range 20 { // longer than the lane goes without asking
-				_, _ = b.Mutex("y").TryLockFor(t.Context(), 0)
+				_, _ = b.Mutex("y").TryLock(t.Context())
 				time.Sleep(time.Millisecond)
 			}
 		},

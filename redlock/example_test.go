@@ -61,8 +61,8 @@ func Example() {
 	}
 	defer client.Close()
 
-	err = client.Mutex("invoice/4711").Do(context.Background(), func(ctx context.Context) error {
-		fmt.Println("nobody else settles invoice 4711 now; token", redlock.LeaseFrom(ctx).Token())
+	err = client.Mutex("invoice/4711").Do(context.Background(), func(ctx context.Context, lease *redlock.Lease) error {
+		fmt.Println("nobody else settles invoice 4711 now; token", lease.Token())
 		return ctx.Err() // ends, with a cause, before the lease does
 	})
 	if err != nil {
@@ -106,7 +106,7 @@ func ExampleClient_Mutex() {
 	// b has the lock now
 }
 
-// Do takes the lock, runs a function and unlocks. The function finds its lease in its context. The
+// Do takes the lock, runs a function and unlocks. The function gets its lease. The
 // fencing token of each lease is larger than that of the lease before, so a resource can refuse a
 // writer whose lease is over (package fence).
 func ExampleMutex_Do() {
@@ -124,8 +124,8 @@ func ExampleMutex_Do() {
 		return nil
 	}
 	var first int64
-	settle := func(ctx context.Context) error { // ctx ends before another can have the lock
-		token := redlock.LeaseFrom(ctx).Token()
+	settle := func(ctx context.Context, lease *redlock.Lease) error { // ctx ends before another can have the lock
+		token := lease.Token()
 		if first == 0 {
 			first = token
 		}
@@ -183,7 +183,7 @@ func ExampleOpenCluster() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	err = client.Mutex("invoice/4711").Do(ctx, func(ctx context.Context) error {
+	err = client.Mutex("invoice/4711").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
 		return nil // only one program at a time is here
 	})
 	if err != nil {
@@ -246,7 +246,7 @@ func ExampleWithObserver() {
 		log.Fatal(err)
 	}
 	for _, name := range []string{"invoice/4711", "invoice/4712"} {
-		_, _ = client.Mutex(name).TryDo(ctx, func(context.Context) error { return nil })
+		_, _ = client.Mutex(name).TryDo(ctx, func(context.Context, *redlock.Lease) error { return nil })
 	}
 
 	// Output:
@@ -258,7 +258,7 @@ func ExampleWithObserver() {
 // A job that only one of many processes runs.
 func ExampleMutex_TryDo() {
 	var client *redlock.Client // from redlock.Open
-	ran, err := client.Mutex("nightly-report").TryDo(context.Background(), func(ctx context.Context) error {
+	ran, err := client.Mutex("nightly-report").TryDo(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {
 		return ctx.Err() // the report
 	})
 	switch {
@@ -274,9 +274,9 @@ func ExampleRWMutex() {
 	var client *redlock.Client // from redlock.Open
 	rw := client.RWMutex("catalogue")
 	ctx := context.Background()
-	err := rw.RDo(ctx, func(ctx context.Context) error { return nil }) // read
+	err := rw.RDo(ctx, func(ctx context.Context, _ *redlock.Lease) error { return nil }) // read
 	if err == nil {
-		err = rw.Do(ctx, func(ctx context.Context) error { return nil }) // write
+		err = rw.Do(ctx, func(ctx context.Context, _ *redlock.Lease) error { return nil }) // write
 	}
 	if err != nil {
 		log.Print(err)
@@ -385,9 +385,9 @@ func ExampleWithReentry() {
 	var client *redlock.Client // from redlock.Open
 	m := client.Mutex("ledger", redlock.WithReentry())
 	post := func(ctx context.Context) error {
-		return m.Do(ctx, func(ctx context.Context) error { return nil })
+		return m.Do(ctx, func(ctx context.Context, _ *redlock.Lease) error { return nil })
 	}
-	err := m.Do(context.Background(), func(ctx context.Context) error {
+	err := m.Do(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {
 		return post(ctx) // the same hold, the same token
 	})
 	if err != nil {

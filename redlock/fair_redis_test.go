@@ -280,7 +280,7 @@ func TestLock_allAtOnce_makeProgress(t *testing.T) {
 					m := c.Mutex(fmt.Sprint(name, i), opts...)
 					wg.Go(func() {
 						<-start
-						if err := m.Do(t.Context(), func(context.Context) error { return nil }); err != nil {
+						if err := m.Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }); err != nil {
 							t.Error(err)
 						}
 					})

@@ -57,12 +57,12 @@ func TestLock_timeOver_saysWhoHasTheLock(t *testing.T) {
 			err, is             error
 		}{
 			{"Lock", lease.Holder(), "billing/1", bounded(b.Mutex("x").Lock), context.DeadlineExceeded},
-			{"TryLockFor", lease.Holder(), "billing/1", second(b.Mutex("x").TryLockFor(t.Context(), 100*time.Millisecond)), redlock.ErrHeld},
+			{"WithMaxWait", lease.Holder(), "billing/1", second(b.Mutex("x", redlock.WithMaxWait(100*time.Millisecond)).Lock(t.Context())), redlock.ErrHeld},
 			{"TryLock", lease.Holder(), "billing/1", bounded(b.Mutex("x").TryLock), redlock.ErrHeld},
 			{"RWMutex.Lock", write.Holder(), "billing/1", bounded(b.RWMutex("rw").Lock), context.DeadlineExceeded},
 			{"RWMutex.RLock", write.Holder(), "billing/1", bounded(b.RWMutex("rw").RLock), context.DeadlineExceeded},
 			{"Lock without a label", lease.Holder(), "billing/1", bounded(quiet.Mutex("x").Lock), context.DeadlineExceeded},
-			{"TryLockFor without a label", lease.Holder(), "billing/1", second(quiet.Mutex("x").TryLockFor(t.Context(), 100*time.Millisecond)), redlock.ErrHeld},
+			{"WithMaxWait without a label", lease.Holder(), "billing/1", second(quiet.Mutex("x", redlock.WithMaxWait(100*time.Millisecond)).Lock(t.Context())), redlock.ErrHeld},
 		} {
 			wantErr(t, tc.err, tc.is)
 			wantHolder(t, tc.name, tc.err, tc.holder, tc.owner)

@@ -245,8 +245,8 @@ func TestMutex_badName_refusedByEveryCall(t *testing.T) {
 	} {
 		m := c.Mutex(name)
 		for _, err := range []error{
-			second(m.Lock(t.Context())), second(m.TryLock(t.Context())), second(m.TryLockFor(t.Context(), time.Second)),
-			m.Do(t.Context(), func(context.Context) error { return nil }), second(c.RWMutex(name).TryRLock(t.Context())),
+			second(m.Lock(t.Context())), second(m.TryLock(t.Context())), second(inside.LockFor(t.Context(), m, time.Second)),
+			m.Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }), second(c.RWMutex(name).TryRLock(t.Context())),
 		} {
 			if !errors.Is(err, redlock.ErrConfig) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%.20q: %v, want it to say %q", name, err, says)
@@ -282,6 +282,7 @@ func TestOptions_badRelations_bothValuesNamed(t *testing.T) {
 		{[]redlock.LockOption{redlock.WithOutageTimeout(-1)}, []string{"patience -1ns"}},
 		{[]redlock.LockOption{redlock.WithOutageTimeout(math.MaxInt64)}, []string{"patience 2562047h47m16.854775807s", "8760h"}},
 		{[]redlock.LockOption{redlock.WithMaxHold(-1)}, []string{"maximum hold -1ns"}},
+		{[]redlock.LockOption{redlock.WithMaxWait(-1)}, []string{"maximum wait -1ns"}},
 		{[]redlock.LockOption{nil}, []string{"nil option"}},
 	} {
 		m := c.Mutex("options", tc.opts...)
@@ -364,7 +365,7 @@ func TestLock_keyWithoutTTL_heldForEverAndSaid(t *testing.T) {
 	if !errors.As(err, &round) || round.RetryAfter != 0 || round.Held < 2 { // two of three decide it
 		t.Errorf("%+v", round)
 	}
-	_, err = m.TryLockFor(t.Context(), 100*time.Millisecond)
+	_, err = inside.LockFor(t.Context(), m, 100*time.Millisecond)
 	wantIs(t, err, redlock.ErrHeld)
 	got := make(chan error, 1)
 	go func() {

@@ -34,9 +34,11 @@ func TestLease_context_valuesOfTheParentButNotItsEnd(t *testing.T) {
 	parent, cancel := context.WithTimeout(context.WithValue(t.Context(), ctxKey{}, "value"), time.Hour)
 	defer cancel()
 	for name, take := range map[string]func(context.Context) (*redlock.Lease, error){
-		"Lock":       c.Mutex("a").Lock,
-		"TryLock":    c.Mutex("b").TryLock,
-		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return c.Mutex("c").TryLockFor(ctx, 5*time.Second) },
+		"Lock":    c.Mutex("a").Lock,
+		"TryLock": c.Mutex("b").TryLock,
+		"WithMaxWait": func(ctx context.Context) (*redlock.Lease, error) {
+			return c.Mutex("c", redlock.WithMaxWait(5*time.Second)).Lock(ctx)
+		},
 	} {
 		ctx, cancel := context.WithCancel(parent)
 		l, err := take(ctx)
@@ -242,9 +244,9 @@ func TestClose_leasesEndAndEverythingSaysSo(t *testing.T) {
 		"other":  other.Unlock(t.Context()),
 		"Lock":   second(m.Lock(t.Context())),
 		"Try":    second(m.TryLock(t.Context())),
-		"For":    second(m.TryLockFor(t.Context(), time.Second)),
+		"For":    second(inside.LockFor(t.Context(), m, time.Second)),
 		"again2": second(l.Reenter(t.Context())),
-		"Do":     m.Do(t.Context(), func(context.Context) error { t.Error("Do runs"); return nil }),
+		"Do":     m.Do(t.Context(), func(context.Context, *redlock.Lease) error { t.Error("Do runs"); return nil }),
 	} {
 		if !errors.Is(err, redlock.ErrClosed) {
 			t.Errorf("%s after Close: %v", name, err)
@@ -317,8 +319,8 @@ func TestNilContext_isAnError(t *testing.T) {
 	for name, err := range map[string]error{
 		"Lock":        second(m.Lock(none)),
 		"TryLock":     second(m.TryLock(none)),
-		"TryLockFor":  second(m.TryLockFor(none, time.Second)),
-		"Do":          m.Do(none, func(context.Context) error { t.Error("Do runs"); return nil }),
+		"WithMaxWait": second(inside.LockFor(none, m, time.Second)),
+		"Do":          m.Do(none, func(context.Context, *redlock.Lease) error { t.Error("Do runs"); return nil }),
 		"Extend":      l.Extend(none),
 		"Reenter":     second(l.Reenter(none)),
 		"Unlock":      l.Unlock(none),
@@ -340,7 +342,7 @@ func TestDo_eachEnding(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("do")
 	mine := errors.New("mine")
-	err := m.Do(t.Context(), func(ctx context.Context) error {
+	err := m.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 		if n := len(ms.keys("do")); n < 2 {
 			t.Errorf("fn runs with %d votes", n)
 		}
@@ -355,11 +357,11 @@ func TestDo_eachEnding(t *testing.T) {
 				t.Error("the panic was swallowed")
 			}
 		}()
-		_ = m.Do(t.Context(), func(context.Context) error { panic("boom") })
+		_ = m.Do(t.Context(), func(context.Context, *redlock.Lease) error { panic("boom") })
 	}()
 	ms.givenBack("do") // after the panic too
 
-	lost := m.Do(t.Context(), func(ctx context.Context) error {
+	lost := m.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 		soon(t, "all votes", func() bool { return len(ms.keys("do")) == 3 })
 		ms.each(ms.all(), drop("do"))
 		return nil

@@ -361,8 +361,8 @@ func TestLock_deadlineWhileWaiting_isTheCallersError(t *testing.T) {
 		wantGaveUp(t, err, context.Canceled)
 		ms.wantNoKeys("free")
 
-		// TryLockFor's own limit is not the caller's.
-		_, err = ms.open().Mutex("busy").TryLockFor(t.Context(), 50*time.Millisecond)
+		// The maximum wait is not the caller's.
+		_, err = ms.open().Mutex("busy", redlock.WithMaxWait(50*time.Millisecond)).Lock(t.Context())
 		wantIs(t, err, redlock.ErrHeld)
 		if errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v is a deadline that the caller never set", err)

@@ -71,7 +71,7 @@ var logScenes = map[string]func(t *testing.T, c *cluster, a *member, log slog.Ha
 	},
 	"a Lock still waits": func(t *testing.T, c *cluster, a *member, _ slog.Handler) {
 		c.heldFor("x", time.Minute)
-		_, err := a.Mutex("x").TryLockFor(t.Context(), 20*time.Second)
+		_, err := a.Mutex("x", redlock.WithMaxWait(20*time.Second)).Lock(t.Context())
 		wantErr(t, err, redlock.ErrHeld)
 	},
 	"a long wait ended with the lock": func(t *testing.T, c *cluster, a *member, _ slog.Handler) {

@@ -22,7 +22,10 @@ func TestMain(m *testing.M) {
 var inside = redlock.Engine(engine.Key{})
 
 // work is what runs under a lock.
-type work = func(context.Context) error
+type work = func(context.Context, *redlock.Lease) error
+
+// lockWithin is Lock with a maximum wait.
+var lockWithin = inside.LockFor
 
 // done is the error of a TryDo or an Every, with ErrHeld if it did not run because another has the lock.
 func done(ran bool, err error) error {

@@ -146,7 +146,7 @@ func TestWithMinHold_badInput_refused(t *testing.T) {
 		wantIs(t, err, redlock.ErrConfig)
 		wantText(t, err, "WithMinHold(0)")
 		noErr(t, locked(t, client.RWMutex("x", redlock.WithMinHold(0)).RLocker()).Unlock(t.Context()))
-		run := func(context.Context) error { return nil }
+		run := func(context.Context, *redlock.Lease) error { return nil }
 		err = done(client.Every("x", time.Millisecond).Do(t.Context(), run))
 		wantIs(t, err, redlock.ErrConfig)
 		wantText(t, err, "1ms", "10ms")
@@ -162,8 +162,8 @@ func TestEvery_fromWithin_runsNothing(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
 		e := c.client().Every("x", time.Minute, redlock.WithReentry())
-		noErr(t, done(e.Do(t.Context(), func(ctx context.Context) error {
-			wantIs(t, done(e.Do(ctx, func(context.Context) error { t.Error("runs"); return nil })), redlock.ErrNotReentrant)
+		noErr(t, done(e.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
+			wantIs(t, done(e.Do(ctx, func(context.Context, *redlock.Lease) error { t.Error("runs"); return nil })), redlock.ErrNotReentrant)
 			return nil
 		})))
 	})
@@ -175,7 +175,7 @@ func TestEvery_periodNotKept_runsNothing(t *testing.T) {
 		c.init()
 		one, other := c.client(), c.client()
 		one.faultOn("confirm", nodetest.Fault{Lose: nodetest.LoseReply}, 0, 1, 2)
-		did, err := one.Every("x", time.Hour).Do(t.Context(), func(context.Context) error { t.Error("runs"); return nil })
+		did, err := one.Every("x", time.Hour).Do(t.Context(), func(context.Context, *redlock.Lease) error { t.Error("runs"); return nil })
 		if did {
 			t.Error("is said to have run")
 		}
@@ -183,7 +183,7 @@ func TestEvery_periodNotKept_runsNothing(t *testing.T) {
 		one.heal()
 		time.Sleep(20 * time.Second)
 		ran := false
-		noErr(t, done(other.Every("x", time.Hour).Do(t.Context(), func(context.Context) error { ran = true; return nil })))
+		noErr(t, done(other.Every("x", time.Hour).Do(t.Context(), func(context.Context, *redlock.Lease) error { ran = true; return nil })))
 		if !ran {
 			t.Error("does not run")
 		}
@@ -235,7 +235,7 @@ func everyWithFaults(t *testing.T, c *cluster, seed uint64) (started int) {
 						host.heal()
 					}
 					killed, takes := rnd.IntN(3) == 0, time.Duration(rnd.Int64N(int64(2*period)))
-					_, _ = e.Do(t.Context(), func(ctx context.Context) error {
+					_, _ = e.Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 						mu.Lock()
 						starts = append(starts, time.Since(begun))
 						mu.Unlock()

@@ -267,7 +267,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	return leases, errs
 }
 
-// Lock waits until it has the lock or ctx ends. Its errors are TryLock's, but for
+// Lock waits until it has the lock or ctx ends, or for the maximum wait ([WithMaxWait]). Its errors are TryLock's, but for
 // ErrHeld and ErrRecovering, which it waits out. When ctx ends, errors.As finds the last round
 // in the error, as a *RoundError: who has the lock. When no
 // quorum of masters has answered for as long as [WithOutageTimeout] says, 1 s by default, it
@@ -295,24 +295,20 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 		// A downgrade waits for nobody, least of all for a writer that waits for
 		// the very lease that is downgraded.
 		return m.try(ctx, joinWrite)
+	case m.ls.maxWait > 0:
+		return m.lockFor(ctx, m.ls.maxWait)
 	}
 	return m.lock(ctx)
 }
 
-// TryLockFor is Lock that waits for at most wait, I/O included and a few
-// milliseconds for giving back excluded. After that it returns what the last round
-// found: ErrHeld, ErrUnreachable or ErrRecovering. ctx may end it earlier, with ctx's
-// own error, as it ends Lock.
+// lockFor is lock that waits for at most wait. It is not inlined, so that what it needs is not on the stack of the goroutines that wait in
+// [Mutex.Lock] without a limit.
 //
-// When no round was made within wait, TryLockFor makes one all the same, as TryLock
-// does: it never calls a lock held that no quorum of masters said is held.
-func (m *Mutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	if ctx == nil || wait <= 0 {
-		return m.TryLock(ctx)
-	}
+//go:noinline
+func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	lease, err := m.Lock(bounded)
+	lease, err := m.lock(bounded)
 	var over *gaveUpError
 	if err != nil && ctx.Err() == nil && errors.As(err, &over) {
 		if over.last == nil {

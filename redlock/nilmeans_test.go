@@ -83,7 +83,7 @@ func TestResign_notConfirmed_saysSo(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			out := make(chan error, 1)
 			go func() {
-				out <- e.Run(ctx, func(ctx context.Context, _ election.Term) error { <-ctx.Done(); return nil })
+				out <- e.Run(ctx, func(ctx context.Context, _ *election.Term) error { <-ctx.Done(); return nil })
 			}()
 			synctest.Wait()
 			tc.spoil(c)

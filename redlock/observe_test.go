@@ -381,7 +381,7 @@ func TestWithLogger_aBadDay(t *testing.T) {
 			time.Sleep(45 * time.Second)
 			wantErr(t, held.Unlock(context.Background()), nil)
 		}()
-		wantErr(t, a.Mutex("orders").Do(t.Context(), func(context.Context) error { return nil }), nil)
+		wantErr(t, a.Mutex("orders").Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }), nil)
 		for _, m := range c.masters[:3] {
 			m.Crash()
 		}
@@ -390,7 +390,7 @@ func TestWithLogger_aBadDay(t *testing.T) {
 			m.Restart()
 		}
 		time.Sleep(time.Second)
-		wantErr(t, a.Mutex("orders").Do(t.Context(), func(context.Context) error { return nil }), nil)
+		wantErr(t, a.Mutex("orders").Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }), nil)
 		time.Sleep(5 * time.Second)
 		got := out.String()
 		for _, want := range []string{

@@ -77,6 +77,7 @@ type lockSettings struct {
 	forOrder    time.Duration // not 0: see internals.ForOrder
 	reentrant   bool
 	patience    time.Duration // how long Lock goes on without a quorum
+	maxWait     time.Duration // 0: until the context ends
 }
 
 func defaults() settings {
@@ -189,6 +190,19 @@ func WithReentry() LockOption {
 // Patience does not concern masters that answer, but recover or refuse: see [Mutex.Lock].
 func WithOutageTimeout(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.patience = d })
+}
+
+// WithMaxWait makes a Lock wait for d at most, I/O included and a few milliseconds for giving back excluded. After that it returns what the
+// last round found: [ErrHeld], [ErrUnreachable] or [ErrRecovering], as a [RoundError]. So a program tells a lock that is held from a
+// caller who gave up: that is the context's own error. Default 0: Lock waits until its context ends. The range is 0 to a year.
+//
+// It is for everything that waits for a lock: Lock, RLock, Do and RDo, and the calls of the packages that stand on the lock. The whole of a
+// multilock waits for the shortest d of its members.
+//
+// When no round was made within d, Lock makes one all the same, as TryLock does: it never calls a lock held that no quorum of masters
+// said is held.
+func WithMaxWait(d time.Duration) LockOption {
+	return lockOption(func(s *lockSettings) { s.maxWait = d })
 }
 
 // WithNodeTimeout sets the longest time that a round waits for masters that do not answer.
@@ -406,6 +420,9 @@ func (s *settings) checkLock(l *lockSettings) error {
 	}
 	if l.patience < 0 || l.patience > longest {
 		return fmt.Errorf("%w: patience %v: want 0 to %v", ErrConfig, l.patience, longest)
+	}
+	if l.maxWait < 0 || l.maxWait > longest {
+		return fmt.Errorf("%w: maximum wait %v: want 0 (until the context ends) to %v", ErrConfig, l.maxWait, longest)
 	}
 	if l.maxHold < 0 {
 		return fmt.Errorf("%w: maximum hold %v: want 0 (none) or more", ErrConfig, l.maxHold)

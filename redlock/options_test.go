@@ -27,7 +27,7 @@ func FuzzOptions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, masters int, set uint8, ttl, every, maxHold, minValidity, maxTTL, nodeTimeout int64,
 		factor float64, constant int64, nodeCount int) {
 		drift := clock.Drift{Factor: factor, Constant: time.Duration(constant)}
-		lockOptions := []LockOption{WithRenewal(time.Duration(every)), WithTTL(time.Duration(ttl)), WithMaxHold(time.Duration(maxHold)),
+		lockOptions := []LockOption{WithRenewal(time.Duration(every)), WithTTL(time.Duration(ttl)), WithMaxHold(time.Duration(maxHold)), WithMaxWait(time.Duration(maxHold)),
 			WithMinValidity(time.Duration(minValidity)), WithoutRenewal(), WithoutFairness(), WithOutageTimeout(time.Duration(maxHold)), WithReentry()}
 		options := []Option{WithMaxTTL(time.Duration(maxTTL)), WithNodeTimeout(time.Duration(nodeTimeout)), WithDrift(drift),
 			WithNodeCount(nodeCount), WithUnsafeRecoveryOff()}

@@ -212,7 +212,7 @@ func TestSim_unlockWithTheLeasesOwnContext_confirmed(t *testing.T) {
 func TestSim_do_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
-		err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+		err := a.Mutex("x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 			a.Clock.Stop(redlock.DefaultTTL)
 			wantErr(t, ctx.Err(), context.Canceled)
 			wantErr(t, context.Cause(ctx), redlock.ErrLost)
@@ -402,13 +402,13 @@ func TestSim_allMastersDown_allCallersHearAtOnce(t *testing.T) {
 	}
 }
 
-// TryLockFor returns ErrHeld only if the masters said so. A program that skips a job on ErrHeld must
+// Lock with a maximum wait returns ErrHeld only if the masters said so. A program that skips a job on ErrHeld must
 // not skip it because the masters are down.
 func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
 	for _, wait := range []time.Duration{1, time.Microsecond, time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
 		simulate(t, func(t *testing.T, c *cluster) {
 			a, b := c.client(), c.client()
-			lease, err := a.Mutex("free").TryLockFor(t.Context(), wait)
+			lease, err := a.Mutex("free", redlock.WithMaxWait(wait)).Lock(t.Context())
 			if err != nil {
 				t.Errorf("a free lock for %v: %v", wait, err)
 			} else {
@@ -419,7 +419,7 @@ func TestSim_tryLockFor_neverHeldUnlessMastersSaySo(t *testing.T) {
 				var wg sync.WaitGroup
 				for range 10 {
 					wg.Go(func() {
-						if _, err := a.Mutex(name).TryLockFor(t.Context(), wait); !errors.Is(err, want) {
+						if _, err := a.Mutex(name, redlock.WithMaxWait(wait)).Lock(t.Context()); !errors.Is(err, want) {
 							t.Errorf("%s for %v: %v, want %v", name, wait, err, want)
 						}
 					})

@@ -61,10 +61,10 @@ func reenterInAnyOrder(t *testing.T, seed uint64) {
 
 	type key struct{}
 	ways := map[string]func(ctx context.Context) (*redlock.Lease, error){
-		"Lock":       m.Lock,
-		"TryLock":    m.TryLock,
-		"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return m.TryLockFor(ctx, time.Minute) },
-		"Reenter":    outer.Reenter,
+		"Lock":        m.Lock,
+		"TryLock":     m.TryLock,
+		"WithMaxWait": func(ctx context.Context) (*redlock.Lease, error) { return inside.LockFor(ctx, m, time.Minute) },
+		"Reenter":     outer.Reenter,
 	}
 	leases := []*redlock.Lease{outer}
 	ctx := context.WithValue(outer.Context(), key{}, "value")
@@ -158,8 +158,8 @@ func TestReenter_leaseIsOver_isRefused(t *testing.T) {
 		t.Helper()
 		for _, err := range []error{
 			errOf(m.Lock(lease.Context())), errOf(m.TryLock(lease.Context())),
-			errOf(m.TryLockFor(lease.Context(), time.Minute)), errOf(lease.Reenter(t.Context())),
-			m.Do(lease.Context(), func(context.Context) error { t.Error("Do ran"); return nil }),
+			errOf(inside.LockFor(lease.Context(), m, time.Minute)), errOf(lease.Reenter(t.Context())),
+			m.Do(lease.Context(), func(context.Context, *redlock.Lease) error { t.Error("Do ran"); return nil }),
 		} {
 			quorumtest.Is(t, err, why)
 		}
@@ -263,7 +263,7 @@ func TestDo_nested_reenters(t *testing.T) {
 	tokens := make(map[int64]bool)
 	var nest func(ctx context.Context, depth int) error
 	nest = func(ctx context.Context, depth int) error {
-		return m.Do(ctx, func(ctx context.Context) error {
+		return m.Do(ctx, func(ctx context.Context, _ *redlock.Lease) error {
 			wantCount(t, masters, "lock", depth)
 			lease, err := m.Lock(ctx)
 			if err != nil {
@@ -301,10 +301,10 @@ func TestLock_holdersContextWithoutReentrant_failsAtOnce(t *testing.T) {
 			inside, stop := outer.Bind(t.Context())
 			before := c.Stats().Rounds
 			start := time.Now()
-			never := func(context.Context) error { t.Errorf("%s: it ran", name); return nil }
+			never := func(context.Context, *redlock.Lease) error { t.Errorf("%s: it ran", name); return nil }
 			for _, ctx := range []context.Context{inside, outer.Context(), context.WithValue(outer.Context(), leasesKey{}, 1)} {
 				for way, err := range map[string]error{
-					"Lock": errOf(m.Lock(ctx)), "TryLock": errOf(m.TryLock(ctx)), "TryLockFor": errOf(m.TryLockFor(ctx, time.Hour)),
+					"Lock": errOf(m.Lock(ctx)), "TryLock": errOf(m.TryLock(ctx)), "WithMaxWait": errOf(lockWithin(ctx, m, time.Hour)),
 					"Do": m.Do(ctx, never), "TryDo": done(m.TryDo(ctx, never)),
 				} {
 					if !errors.Is(err, redlock.ErrNotReentrant) || errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrConfig) {

@@ -112,12 +112,12 @@ func TestEvery_repliesLostThenCutOff_periodIsFreeAgain(t *testing.T) {
 				return nodetest.Fault{}
 			})
 		}
-		_, err := one.Every("job", 12*time.Hour).Do(t.Context(), func(context.Context) error { t.Error("runs"); return nil })
+		_, err := one.Every("job", 12*time.Hour).Do(t.Context(), func(context.Context, *redlock.Lease) error { t.Error("runs"); return nil })
 		wantIs(t, err, redlock.ErrUnreachable)
 		time.Sleep(30 * time.Second)
 		one.heal()
 		time.Sleep(10 * time.Second)
-		if ran, err := other.Every("job", 12*time.Hour).Do(t.Context(), func(context.Context) error { return nil }); err != nil || !ran {
+		if ran, err := other.Every("job", 12*time.Hour).Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }); err != nil || !ran {
 			t.Errorf("nobody runs the job: %v", err)
 		}
 	})
@@ -129,7 +129,7 @@ func TestEvery_killedInTheRun_periodHolds(t *testing.T) {
 		c.init()
 		one, other := c.client(), c.client()
 		begun := time.Now()
-		_, _ = one.Every("job", 10*time.Minute).Do(t.Context(), func(context.Context) error {
+		_, _ = one.Every("job", 10*time.Minute).Do(t.Context(), func(context.Context, *redlock.Lease) error {
 			for _, way := range one.Ways {
 				way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} })
 			}
@@ -137,7 +137,7 @@ func TestEvery_killedInTheRun_periodHolds(t *testing.T) {
 			return nil
 		})
 		for {
-			if ran, _ := other.Every("job", 10*time.Minute).Do(t.Context(), func(context.Context) error { return nil }); ran {
+			if ran, _ := other.Every("job", 10*time.Minute).Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil }); ran {
 				break
 			}
 			time.Sleep(time.Second)
@@ -318,7 +318,7 @@ func TestMinHold_realMasters_restIsAKeyOfItsOwn(t *testing.T) {
 	defer c.Close()
 	e := c.Every("job", 400*time.Millisecond)
 	runs, began := 0, time.Now()
-	run := func(context.Context) error { runs++; return nil }
+	run := func(context.Context, *redlock.Lease) error { runs++; return nil }
 	noErr(t, done(e.Do(t.Context(), run)))
 	if ran, err := e.Do(t.Context(), run); ran || err != nil {
 		t.Errorf("in the period it ran: %v, %v", ran, err)

@@ -5,7 +5,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -19,8 +18,8 @@ var ErrUpgrade = errors.New("redlock: a read lease cannot be upgraded to a write
 // writing. Like a [Mutex] it holds no state of a lease, may be used from many goroutines, and
 // needs no close. Use a name for a Mutex or for an RWMutex, not for both.
 //
-// Lock, TryLock, TryLockFor, Do and TryDo take the lock for writing. RLock, TryRLock,
-// TryRLockFor, RDo and TryRDo take it for reading. Each does what the method of Mutex does, and
+// Lock, TryLock, Do and TryDo take the lock for writing. RLock, TryRLock,
+// RDo and TryRDo take it for reading. Each does what the method of Mutex does, and
 // has its errors.
 //
 // Readers do not pass a writer that waits, so writers do not starve. When a reader dies, its own
@@ -58,18 +57,13 @@ func (rw *RWMutex) Lock(ctx context.Context) (*Lease, error) { return rw.core().
 // TryLock tries to take the lock for writing now. See [Mutex.TryLock].
 func (rw *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return rw.core().TryLock(ctx) }
 
-// TryLockFor is Lock that waits for at most wait. See [Mutex.TryLockFor].
-func (rw *RWMutex) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	return rw.core().TryLockFor(ctx, wait)
-}
-
 // Do runs fn while it holds the lock for writing. See [Mutex.Do].
-func (rw *RWMutex) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (rw *RWMutex) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return rw.core().Do(ctx, fn)
 }
 
 // TryDo is Do that does not wait. See [Mutex.TryDo].
-func (rw *RWMutex) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (rw *RWMutex) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	return rw.core().TryDo(ctx, fn)
 }
 
@@ -79,18 +73,13 @@ func (rw *RWMutex) RLock(ctx context.Context) (*Lease, error) { return rw.read()
 // TryRLock tries to take the lock for reading now. See [Mutex.TryLock].
 func (rw *RWMutex) TryRLock(ctx context.Context) (*Lease, error) { return rw.read().TryLock(ctx) }
 
-// TryRLockFor is RLock that waits for at most wait. See [Mutex.TryLockFor].
-func (rw *RWMutex) TryRLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	return rw.read().TryLockFor(ctx, wait)
-}
-
 // RDo runs fn while it holds the lock for reading. See [Mutex.Do].
-func (rw *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context) error) error {
+func (rw *RWMutex) RDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return rw.read().Do(ctx, fn)
 }
 
 // TryRDo is RDo that does not wait. See [Mutex.TryDo].
-func (rw *RWMutex) TryRDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (rw *RWMutex) TryRDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	return rw.read().TryDo(ctx, fn)
 }
 
@@ -108,9 +97,8 @@ type Locker interface {
 	Name() string
 	Lock(ctx context.Context) (*Lease, error)
 	TryLock(ctx context.Context) (*Lease, error)
-	TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error)
-	Do(ctx context.Context, fn func(ctx context.Context) error) error
-	TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error)
+	Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error
+	TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error)
 
 	core() *Mutex
 }
@@ -137,14 +125,10 @@ func (r *rlocker) Lock(ctx context.Context) (*Lease, error) { return r.core().Lo
 
 func (r *rlocker) TryLock(ctx context.Context) (*Lease, error) { return r.core().TryLock(ctx) }
 
-func (r *rlocker) TryLockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	return r.core().TryLockFor(ctx, wait)
-}
-
-func (r *rlocker) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (r *rlocker) Do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) error {
 	return r.core().Do(ctx, fn)
 }
 
-func (r *rlocker) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (r *rlocker) TryDo(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (ran bool, err error) {
 	return r.core().TryDo(ctx, fn)
 }

@@ -130,7 +130,7 @@ func (v *visitor) visit(ctx context.Context) error {
 	case 0:
 		lease, err = side.TryLock(ctx)
 	case 1:
-		if lease, err = side.TryLockFor(ctx, time.Duration(v.rng.IntN(5))*time.Millisecond); errors.Is(err, redlock.ErrUnreachable) {
+		if lease, err = inside.LockFor(ctx, side, time.Duration(v.rng.IntN(5))*time.Millisecond); errors.Is(err, redlock.ErrUnreachable) {
 			return nil // no time for an answer
 		}
 	default:
@@ -339,7 +339,7 @@ func TestRWMutex_downgrade_nobodyWritesBetween(t *testing.T) {
 		last := writing.Token()
 		for name, enter := range map[string]way{
 			"Lock": rw.RLocker().Lock, "TryLock": rw.RLocker().TryLock,
-			"TryLockFor": func(ctx context.Context) (*redlock.Lease, error) { return rw.TryRLockFor(ctx, then) },
+			"WithMaxWait": func(ctx context.Context) (*redlock.Lease, error) { return inside.LockFor(ctx, rw.RLocker(), then) },
 		} {
 			r, err := enter(writing.Context())
 			if err != nil {
@@ -403,8 +403,8 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 	defer cancel()
 	for name, err := range map[string]error{
 		"Lock": errOf(rw.Lock(inside)), "TryLock": errOf(rw.TryLock(inside)),
-		"TryLockFor": errOf(rw.TryLockFor(inside, time.Hour)),
-		"Do":         rw.Do(inside, func(context.Context) error { t.Error("Do ran"); return nil }),
+		"WithMaxWait": errOf(lockWithin(inside, rw, time.Hour)),
+		"Do":          rw.Do(inside, func(context.Context, *redlock.Lease) error { t.Error("Do ran"); return nil }),
 	} {
 		if !errors.Is(err, redlock.ErrUpgrade) {
 			t.Errorf("%s: %v, want ErrUpgrade", name, err)

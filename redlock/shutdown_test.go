@@ -34,7 +34,7 @@ func TestShutdown_waitsForHolders_grantsNothingNew(t *testing.T) {
 		wantErr(t, <-waiter, redlock.ErrClosed)
 		synctest.Wait()
 		for name, do := range undertakings(t, a.Client.Client) {
-			err := do(t.Context(), func(context.Context) error { return errors.New("it ran") })
+			err := do(t.Context(), func(context.Context, *redlock.Lease) error { return errors.New("it ran") })
 			if !errors.Is(err, redlock.ErrClosed) || !strings.Contains(err.Error(), "being shut down") {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -122,7 +122,7 @@ func TestShutdown_functionGoesOn_doSaysLost(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		a := c.client()
 		for range 2 {
-			err := a.Mutex("x").Do(t.Context(), func(ctx context.Context) error {
+			err := a.Mutex("x").Do(t.Context(), func(ctx context.Context, _ *redlock.Lease) error {
 				over, cancel := context.WithCancel(t.Context())
 				cancel()
 				wantErr(t, a.Shutdown(over), context.Canceled)
@@ -186,13 +186,13 @@ func TestShutdown_whatStandsOnLocks_leaves(t *testing.T) {
 		permits := semaphore.New(a.Client.Client, "permits", 1)
 		both := multilock.New(a.Mutex("x"), a.Mutex("free"))
 		ends := make(chan error, 4)
-		go func() { ends <- permits.Do(context.Background(), nothing) }()
-		go func() { ends <- both.Do(context.Background(), nothing) }()
+		go func() { ends <- under(permits.Do)(context.Background(), nothing) }()
+		go func() { ends <- under(both.Do)(context.Background(), nothing) }()
 		go func() {
-			ends <- election.New(a.Client.Client, "other").Run(context.Background(), func(context.Context, election.Term) error { return nil })
+			ends <- election.New(a.Client.Client, "other").Run(context.Background(), func(context.Context, *election.Term) error { return nil })
 		}()
 		go func() {
-			ends <- election.New(a.Client.Client, "leads").Run(context.Background(), func(ctx context.Context, _ election.Term) error {
+			ends <- election.New(a.Client.Client, "leads").Run(context.Background(), func(ctx context.Context, _ *election.Term) error {
 				<-ctx.Done()
 				wantErr(t, context.Cause(ctx), redlock.ErrClosed)
 				return ctx.Err()
@@ -211,7 +211,7 @@ func TestShutdown_whatStandsOnLocks_leaves(t *testing.T) {
 	})
 }
 
-func nothing(context.Context) error { return nil }
+func nothing(context.Context, *redlock.Lease) error { return nil }
 
 // Close while Shutdown waits ends it, and two Shutdowns wait together.
 func TestShutdown_twiceAndWithClose(t *testing.T) {

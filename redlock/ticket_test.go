@@ -29,7 +29,7 @@ func TestAdopt_minimumHoldAndOlderData_refused(t *testing.T) {
 		noErr(t, err)
 		noErr(t, other.ForceUnlock(t.Context(), "x", adopted.Holder()))
 		noErr(t, heir.Close())
-		next, err := other.Mutex("x").TryLockFor(t.Context(), time.Minute)
+		next, err := other.Mutex("x", redlock.WithMaxWait(time.Minute)).Lock(t.Context())
 		noErr(t, err)
 		c.masters[0].Promote(before)
 		c.masters[0].Restart()
@@ -144,7 +144,7 @@ func TestAdopt_countersDiffer_tokenIsConfirmed(t *testing.T) {
 		_ = a.Unlock(t.Context())
 		// The next holder does not reach the master with the far counter.
 		third.Ways[1].SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Lose: nodetest.LoseCommand} })
-		next, err := third.Mutex("x").TryLockFor(t.Context(), time.Minute)
+		next, err := third.Mutex("x", redlock.WithMaxWait(time.Minute)).Lock(t.Context())
 		noErr(t, err)
 		if next.Token() <= a.Token() || a.Token() <= g.Token() {
 			t.Errorf("tokens %d, %d, %d", g.Token(), a.Token(), next.Token())

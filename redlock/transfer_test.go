@@ -324,7 +324,7 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 	})
 	for round := 1; round <= 10; round++ {
 		giver := members[0]
-		l, err := giver.Mutex("x").TryLockFor(t.Context(), 10*time.Second)
+		l, err := giver.Mutex("x", redlock.WithMaxWait(10*time.Second)).Lock(t.Context())
 		if err != nil {
 			continue
 		}

@@ -506,7 +506,7 @@ func TestTryLock_freeButWaitedFor_doesNotPass(t *testing.T) {
 
 		_, err := other.Mutex("lock").TryLock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
-		_, err = other.Mutex("lock").TryLockFor(t.Context(), 50*time.Millisecond)
+		_, err = other.Mutex("lock", redlock.WithMaxWait(50*time.Millisecond)).Lock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
 		// The dead one was handed the lock. It has it for as long as a handed vote lives.
 		barger := lock(t, other.Mutex("lock", redlock.WithoutFairness()))
@@ -545,7 +545,7 @@ func TestTryLock_held_doesNotWait(t *testing.T) {
 	unlock(t, lease)
 }
 
-func TestTryLockFor_boundsEverything(t *testing.T) {
+func TestMaxWait_boundsEverything(t *testing.T) {
 	t.Parallel()
 	stall.Try(t, then/5, func(t testing.TB) {
 		const wait = 200 * time.Millisecond
@@ -559,7 +559,7 @@ func TestTryLockFor_boundsEverything(t *testing.T) {
 		bounded := func(name string, want error) {
 			t.Helper()
 			start := time.Now()
-			_, err := c.Mutex(name).TryLockFor(t.Context(), wait)
+			_, err := c.Mutex(name, redlock.WithMaxWait(wait)).Lock(t.Context())
 			took := time.Since(start)
 			quorumtest.Is(t, err, want)
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -591,7 +591,7 @@ func TestTryLockFor_boundsEverything(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()
 		lease = lock(t, holder.Mutex("held"))
-		_, err := c.Mutex("held").TryLockFor(ctx, time.Hour)
+		_, err := c.Mutex("held", redlock.WithMaxWait(time.Hour)).Lock(ctx)
 		quorumtest.Is(t, err, context.DeadlineExceeded)
 		if errors.Is(err, redlock.ErrHeld) {
 			t.Errorf("a caller who gave up is told of the lock: %v", err)
@@ -599,7 +599,7 @@ func TestTryLockFor_boundsEverything(t *testing.T) {
 		unlock(t, lease)
 
 		// A lease outlives the time that was given to get it.
-		lease, err = c.Mutex("held").TryLockFor(t.Context(), wait)
+		lease, err = c.Mutex("held", redlock.WithMaxWait(wait)).Lock(t.Context())
 		quorumtest.NoErr(t, err)
 		time.Sleep(wait + 50*time.Millisecond)
 		quorumtest.NoErr(t, lease.Context().Err())
@@ -659,8 +659,8 @@ func TestLock_deadContext_isRefused(t *testing.T) {
 	for range 20 {
 		for name, err := range map[string]error{
 			"held": errOf(c.Mutex("held").Lock(ctx)), "free": errOf(c.Mutex("free").Lock(ctx)),
-			"try": errOf(c.Mutex("free").TryLock(ctx)), "for": errOf(c.Mutex("free").TryLockFor(ctx, time.Hour)),
-			"do":      c.Mutex("free").Do(ctx, func(context.Context) error { t.Error("Do ran"); return nil }),
+			"try": errOf(c.Mutex("free").TryLock(ctx)), "for": errOf(c.Mutex("free", redlock.WithMaxWait(time.Hour)).Lock(ctx)),
+			"do":      c.Mutex("free").Do(ctx, func(context.Context, *redlock.Lease) error { t.Error("Do ran"); return nil }),
 			"inside":  errOf(c.Mutex("held").Lock(inside)),
 			"reenter": errOf(lease.Reenter(ctx)),
 		} {
@@ -744,7 +744,7 @@ func TestLock_keyWithoutTTL_waitsUntilItIsDeleted(t *testing.T) {
 		}
 		_, err := c.Mutex("lock").TryLock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
-		_, err = c.Mutex("lock").TryLockFor(t.Context(), 300*time.Millisecond)
+		_, err = c.Mutex("lock", redlock.WithMaxWait(300*time.Millisecond)).Lock(t.Context())
 		quorumtest.Is(t, err, redlock.ErrHeld)
 
 		got := waitFor(t.Context(), c.Mutex("lock"))

@@ -56,7 +56,7 @@ func TestObserver_spans_ofACallersLocks(t *testing.T) {
 		client := masters.Client(redlock.WithObserver(redlockotel.Observer(redlockotel.Config{TracerProvider: provider})))
 
 		ctx, parent := provider.Tracer("test").Start(t.Context(), "work")
-		if err := client.Mutex("a").Do(ctx, func(context.Context) error { time.Sleep(time.Second); return nil }); err != nil {
+		if err := client.Mutex("a").Do(ctx, func(context.Context, *redlock.Lease) error { time.Sleep(time.Second); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range recorder.Ended() {

@@ -37,7 +37,7 @@ func Example() {
 	held := masters.Hold("invoice/4711")
 	settled := make(chan error)
 	go func() {
-		settled <- client.Mutex("invoice/4711").Do(context.Background(), func(context.Context) error { return nil })
+		settled <- client.Mutex("invoice/4711").Do(context.Background(), func(context.Context, *redlock.Lease) error { return nil })
 	}()
 
 	masters.AwaitWaiter("invoice/4711")
@@ -58,7 +58,7 @@ func ExampleMasters_Lose() {
 	client, masters := redlocktest.New(t, redlock.WithTTL(300*time.Millisecond)) // renewed every 100 ms
 	settled := make(chan error)
 	go func() {
-		settled <- client.Mutex("invoice/4711").Do(context.Background(), func(ctx context.Context) error {
+		settled <- client.Mutex("invoice/4711").Do(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {
 			<-ctx.Done() // the work must end now
 			return nil
 		})

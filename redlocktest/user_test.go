@@ -25,12 +25,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // settle is the code under test. One process at a time settles an invoice.
 func settle(ctx context.Context, client *redlock.Client, invoice int, pay func(ctx context.Context) error) error {
-	return client.Mutex(fmt.Sprint("invoice/", invoice)).Do(ctx, pay)
+	return client.Mutex(fmt.Sprint("invoice/", invoice)).Do(ctx, func(ctx context.Context, _ *redlock.Lease) error { return pay(ctx) })
 }
 
 // report is the code under test. One process makes the report, and the others skip it.
 func report(ctx context.Context, client *redlock.Client, write func(ctx context.Context) error) error {
-	_, err := client.Mutex("report").TryDo(ctx, write)
+	_, err := client.Mutex("report").TryDo(ctx, func(ctx context.Context, _ *redlock.Lease) error { return write(ctx) })
 	return err
 }
 

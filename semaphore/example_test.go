@@ -54,7 +54,7 @@ func Example() {
 	done := make(chan error)
 	var token int64
 	go func() {
-		done <- reports.Do(ctx, func(ctx context.Context) error {
+		done <- reports.Do(ctx, func(ctx context.Context, _ *semaphore.Permit) error {
 			token = redlock.LeaseFrom(ctx).Token()
 			return ctx.Err() // ctx ends, with a cause, before the permit does
 		})

@@ -21,6 +21,8 @@ type Permit struct {
 	tidy  sync.WaitGroup // what the call that got the permit still gives back: the turn, further slots
 }
 
+var _ redlock.Held = (*Permit)(nil)
+
 func (p *Permit) held() *redlock.Lease {
 	if p == nil {
 		return nil
@@ -88,7 +90,7 @@ func (p *Permit) Release(ctx context.Context) error {
 
 // do runs fn under the permit and gives it back. Of the errors of Release it returns ErrLost only, as
 // redlock.Mutex.Do does.
-func (p *Permit) do(ctx context.Context, fn func(ctx context.Context) error) (err error) {
+func (p *Permit) do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) (err error) {
 	defer func() {
 		if gone := p.Release(ctx); errors.Is(gone, redlock.ErrLost) {
 			err = errors.Join(err, gone)
@@ -96,5 +98,5 @@ func (p *Permit) do(ctx context.Context, fn func(ctx context.Context) error) (er
 	}()
 	held, stop := p.Bind(ctx)
 	defer stop()
-	return fn(held)
+	return fn(held, p)
 }

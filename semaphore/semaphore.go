@@ -71,7 +71,9 @@ type Semaphore struct {
 	// queued is how many callers of this Semaphore are in the queue. While there are any, callers that
 	// come later join the queue at once, and do not look for a free slot.
 	queued atomic.Int64
-	err    error // what is wrong with k, the name or the options; every call returns it
+	// maxWait is how long Acquire waits at most; 0: until its context ends.
+	maxWait time.Duration
+	err     error // what is wrong with k, the name or the options; every call returns it
 
 	mu    sync.Mutex
 	rand  *rand.Rand
@@ -80,7 +82,7 @@ type Semaphore struct {
 
 // New returns the semaphore called name with k permits, 1 to [MaxPermits]. It does no I/O. The name
 // is that of a redlock.Mutex, and up to 9 bytes shorter. opts are the options of the slots' locks, and
-// of the queue where they make sense. redlock.WithoutFairness gives up the order of the queue.
+// of the queue where they make sense. redlock.WithMaxWait is that of Acquire. redlock.WithoutFairness gives up the order of the queue.
 // redlock.WithReentry has no effect.
 //
 // The semaphore called "db" has the locks "db:slot:1" to "db:slot:k" and "db:turn". Do not use
@@ -110,14 +112,17 @@ func (s *Semaphore) init(client *redlock.Client, k int, opts []redlock.LockOptio
 	case name == "":
 		return fmt.Errorf("%w: an empty semaphore name", redlock.ErrConfig)
 	}
+	own := append(slices.Clone(opts), redlock.WithMaxWait(0)) // Acquire has the wait
 	for i := range k {
-		s.slots = append(s.slots, client.Mutex(fmt.Sprintf("%s%d", s.prefix(), i+1), opts...))
+		s.slots = append(s.slots, client.Mutex(fmt.Sprintf("%s%d", s.prefix(), i+1), own...))
 	}
-	if err := inside.Check(s.slots[k-1]); err != nil { // the longest name
+	longest := client.Mutex(s.slots[k-1].Name(), opts...) // of the names
+	if err := inside.Check(longest); err != nil {
 		return fmt.Errorf("semaphore %q: %w", name, err)
 	}
+	s.maxWait = inside.MaxWait(longest)
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
-	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), inside.ForOrder(turnLook))
+	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), redlock.WithMaxWait(0), inside.ForOrder(turnLook))
 	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
 	if inside.Check(s.turn) != nil { // the maximum TTL is below turnTTL
 		s.turn = client.Mutex(name+":turn", kept...)
@@ -184,7 +189,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	return p, nil
 }
 
-// Acquire waits until it has a permit or ctx ends. If it finds a free slot at once, it takes it in
+// Acquire waits until it has a permit or ctx ends, or for the maximum wait (redlock.WithMaxWait). If it finds a free slot at once, it takes it in
 // one round trip. Otherwise it joins the queue. The errors are those of redlock.Mutex.Lock.
 //
 // Callers in the queue are served in the order in which they joined it, over all processes. The
@@ -200,11 +205,28 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	p, err := s.acquire(&outside{ctx, s.prefix()})
+	p, err := s.acquireFor(&outside{ctx, s.prefix()})
 	if err != nil {
 		return nil, s.error(err)
 	}
 	return p, nil
+}
+
+// acquireFor is acquire that waits for the maximum wait at most. After that it returns what the last round found.
+func (s *Semaphore) acquireFor(ctx context.Context) (*Permit, error) {
+	if s.maxWait == 0 {
+		return s.acquire(ctx)
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.maxWait)
+	defer cancel()
+	p, err := s.acquire(bounded)
+	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
+		return p, err
+	}
+	if last := (*redlock.RoundError)(nil); errors.As(err, &last) {
+		return nil, last
+	}
+	return s.look(ctx, len(s.slots))
 }
 
 func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
@@ -362,14 +384,13 @@ func (c *outside) Value(key any) any {
 }
 
 // Do runs fn while it holds a permit, which it waits for as [Semaphore.Acquire] does. fn's context is
-// ctx, ended early by the loss of the permit, with redlock.ErrLost as its cause. redlock.LeaseFrom
-// finds the slot's lease in it, with its fencing token.
+// ctx, ended early by the loss of the permit, with redlock.ErrLost as its cause. permit has the fencing token of its slot; Do gives it back.
 //
 // Do returns when fn has returned and the permit is given back: fn's error, joined with
 // redlock.ErrLost if the permit was lost before that. It returns no other error of Release: a release
 // that was not confirmed is told to the client's Observers. If no permit can be had, fn does not run
 // and Do returns Acquire's error. A panic in fn gives the permit back and goes on.
-func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) error {
+func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) error {
 	if fn == nil {
 		return errNilFunc
 	}
@@ -381,7 +402,7 @@ func (s *Semaphore) Do(ctx context.Context, fn func(ctx context.Context) error) 
 }
 
 // TryDo is Do that does not wait, as redlock.Mutex.TryDo is: ran says whether fn ran, and that no permit is free is no error.
-func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context) error) (ran bool, err error) {
+func (s *Semaphore) TryDo(ctx context.Context, fn func(ctx context.Context, permit *Permit) error) (ran bool, err error) {
 	if fn == nil {
 		return false, errNilFunc
 	}

@@ -454,7 +454,7 @@ func TestPermit_lost_contextEnds(t *testing.T) {
 		quorumtest.Is(t, p.Err(), redlock.ErrLost)
 		quorumtest.Is(t, p.Extend(t.Context()), redlock.ErrLost)
 		quorumtest.Is(t, p.Release(t.Context()), redlock.ErrLost)
-		err := a.Do(t.Context(), func(ctx context.Context) error {
+		err := a.Do(t.Context(), func(ctx context.Context, _ *Permit) error {
 			w.forget(redlock.LeaseFrom(ctx).Name())
 			<-ctx.Done()
 			return nil
@@ -467,23 +467,23 @@ func TestDo_runsUnderAPermit(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		a := must(t, w.client(), 1)
 		failed := errors.New("failed")
-		err := a.Do(t.Context(), func(ctx context.Context) error {
+		err := a.Do(t.Context(), func(ctx context.Context, _ *Permit) error {
 			if redlock.LeaseFrom(ctx).Name() != "db:slot:1" {
 				t.Error("no lease in the context")
 			}
-			if ran, err := a.TryDo(ctx, func(context.Context) error { t.Error("it ran"); return nil }); ran || err != nil {
+			if ran, err := a.TryDo(ctx, func(context.Context, *Permit) error { t.Error("it ran"); return nil }); ran || err != nil {
 				t.Errorf("ran: %v, %v", ran, err)
 			}
 			return failed
 		})
 		quorumtest.Is(t, err, failed)
-		ran, err := a.TryDo(t.Context(), func(context.Context) error { return failed })
+		ran, err := a.TryDo(t.Context(), func(context.Context, *Permit) error { return failed })
 		if quorumtest.Is(t, err, failed); !ran {
 			t.Error("it did not run")
 		}
 		func() {
 			defer func() { _ = recover() }()
-			_ = a.Do(t.Context(), func(context.Context) error { panic("in fn") })
+			_ = a.Do(t.Context(), func(context.Context, *Permit) error { panic("in fn") })
 		}()
 		w.nothingLeft()
 	})
@@ -607,7 +607,7 @@ func TestNew_badInput_errConfig(t *testing.T) {
 			s := New(bad.c, bad.name, bad.k, bad.opt)
 			_, err := s.Acquire(t.Context())
 			_, tried := s.TryAcquire(t.Context())
-			for _, other := range []error{tried, s.Do(t.Context(), func(context.Context) error { return nil })} {
+			for _, other := range []error{tried, s.Do(t.Context(), func(context.Context, *Permit) error { return nil })} {
 				if !errors.Is(other, redlock.ErrConfig) || other.Error() != err.Error() {
 					t.Errorf("%v, and then %v", err, other)
 				}
@@ -623,7 +623,7 @@ func TestNew_badInput_errConfig(t *testing.T) {
 		if s.Name() != "db" || s.Permits() != 3 {
 			t.Errorf("%q of %d", s.Name(), s.Permits())
 		}
-		fn := func(context.Context) error { return nil }
+		fn := func(context.Context, *Permit) error { return nil }
 		var none *Semaphore
 		for _, s := range []*Semaphore{none, new(Semaphore)} {
 			_, err = s.Acquire(t.Context())

@@ -30,11 +30,7 @@ var errNoKill = errors.New("NOPERM this user has no permissions to run the 'clie
 
 // zombieRelease: two releases of a's lost attempt are held in the network, and delivered when its next attempt has won on the bare
 // quorum of masters that it reaches (docs/safety.md A14).
-func zombieRelease(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func zombieRelease(w *world, a, b *client) error {
 	a.reach(0, 3, 4)
 	healed := w.fault("reorder", "two releases held for 2s")
 	w.masters[0].Pause()
@@ -60,11 +56,7 @@ func zombieRelease(w *world) error {
 }
 
 // pauseBeforeTheCheck: a is stopped for longer than its TTL between the replies and its look at the clock (docs/safety.md A2).
-func pauseBeforeTheCheck(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func pauseBeforeTheCheck(w *world, a, b *client) error {
 	healed := w.fault("freeze-client", "stopped for 11s between the replies and the check")
 	a.hurt(func(_ int, cmd nodetest.Command) nodetest.Fault {
 		return nodetest.Fault{ReplyDelay: 10 * time.Millisecond}
@@ -83,13 +75,8 @@ func pauseBeforeTheCheck(w *world) error {
 
 // vanishedVotes: a's votes on two masters are deleted while its confirms are on their way there. b votes on both meanwhile, and has
 // found the same token on a third (docs/safety.md CE-2).
-func vanishedVotes(w *world) error {
-	cs, err := w.start("a", "b", "fast")
-	if err != nil {
-		return err
-	}
-	a, b := cs[0], cs[1]
-	raise(cs[2], 0, 3)
+func vanishedVotes(w *world, a, b *client) error {
+	raise(w.clients[2], 0, 3)
 	a.reach(0, 1, 2)
 	b.reach(1, 2, 3)
 	healed := w.fault("delete-lock", "the lock's key deleted on m1 and m2; two confirms held for 50ms")
@@ -124,11 +111,7 @@ func raise(c *client, ids ...int) {
 }
 
 // amnesia: the one master that a's quorum and b's share restarts without its data (docs/safety.md A7).
-func amnesia(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func amnesia(w *world, a, b *client) error {
 	a.reach(0, 1, 2)
 	lease := a.try(context.Background())
 	healed := w.fault("wipe-minority", "m2 restarted without its data")
@@ -143,13 +126,8 @@ func amnesia(w *world) error {
 
 // amnesiaBehindAVote: a master loses its data behind a vote that a counts, with the counter that its token is of, while a's confirms
 // are on their way to the other two (docs/safety.md, "Amnesia"). What it learnt before they arrive is too little.
-func amnesiaBehindAVote(w *world) error {
-	cs, err := w.start("a", "b", "fast")
-	if err != nil {
-		return err
-	}
-	a, b := cs[0], cs[1]
-	raise(cs[2], 0)
+func amnesiaBehindAVote(w *world, a, b *client) error {
+	raise(w.clients[2], 0)
 	a.reach(0, 1, 2)
 	a.hurt(on("confirm", nodetest.Fault{Delay: 120 * time.Millisecond}, 1, 2))
 	var wg sync.WaitGroup
@@ -172,11 +150,7 @@ func amnesiaBehindAVote(w *world) error {
 }
 
 // zombieExtend: three extends are held in the network, and delivered when the lock was given back (docs/safety.md A19).
-func zombieExtend(w *world) error {
-	a, _, err := w.pair()
-	if err != nil {
-		return err
-	}
+func zombieExtend(w *world, a, _ *client) error {
 	lease := a.try(context.Background())
 	healed := w.fault("reorder", "three extends held for 3s")
 	a.hurt(func(i int, cmd nodetest.Command) nodetest.Fault {
@@ -197,19 +171,17 @@ func zombieExtend(w *world) error {
 }
 
 // slowAcquire: three acquires are on their way for longer than a connection is waited for (docs/safety.md A16).
-func slowAcquire(w *world) error { return heldAcquires(w, nodetest.Fault{Delay: 3 * time.Second}) }
+func slowAcquire(w *world, a, _ *client) error {
+	return heldAcquires(w, a, nodetest.Fault{Delay: 3 * time.Second})
+}
 
 // zombieAcquire: three acquires are held in the network, and delivered after their releases (docs/safety.md A13).
-func zombieAcquire(w *world) error {
-	return heldAcquires(w, nodetest.Fault{Delay: 3 * time.Second, Cut: true})
+func zombieAcquire(w *world, a, _ *client) error {
+	return heldAcquires(w, a, nodetest.Fault{Delay: 3 * time.Second, Cut: true})
 }
 
 // heldAcquires has fault happen once on each of three masters.
-func heldAcquires(w *world, fault nodetest.Fault) error {
-	a, _, err := w.pair()
-	if err != nil {
-		return err
-	}
+func heldAcquires(w *world, a *client, fault nodetest.Fault) error {
 	healed := w.fault("reorder", "three acquires held for 3s")
 	var done [masters]bool
 	a.hurt(func(i int, cmd nodetest.Command) nodetest.Fault {
@@ -226,11 +198,7 @@ func heldAcquires(w *world, fault nodetest.Fault) error {
 }
 
 // fastMasters: all masters' clocks are 0.8 % fast, within the drift (docs/safety.md A4).
-func fastMasters(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func fastMasters(w *world, a, b *client) error {
 	healed := w.fault("skew-clocks", "clocks of all masters 0.8 % fast")
 	for _, m := range w.masters {
 		m.SetClockRate(1.008)
@@ -247,11 +215,7 @@ func fastMasters(w *world) error {
 }
 
 // impatientCaller: the caller gives up while the masters' votes are on their way to it.
-func impatientCaller(w *world) error {
-	a, _, err := w.pair()
-	if err != nil {
-		return err
-	}
+func impatientCaller(w *world, a, _ *client) error {
 	healed := w.fault("slow-replies", "replies take 50ms")
 	a.hurt(on("acquire", nodetest.Fault{ReplyDelay: 50 * time.Millisecond}, 0, 1, 2, 3, 4))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -263,11 +227,7 @@ func impatientCaller(w *world) error {
 }
 
 // lostReplies: three connections break behind an acquire that was executed (docs/safety.md A17).
-func lostReplies(w *world) error {
-	a, _, err := w.pair()
-	if err != nil {
-		return err
-	}
+func lostReplies(w *world, a, _ *client) error {
 	healed := w.fault("cut-replies", "three connections reset behind the acquire")
 	a.hurt(on("acquire", nodetest.Fault{Lose: nodetest.LoseReply, Cut: true}, 0, 1, 2))
 	a.try(context.Background())
@@ -277,14 +237,9 @@ func lostReplies(w *world) error {
 }
 
 // partedQuorums: a and b reach one master in common, and a's token is of one that b does not reach (docs/safety.md, rule R3).
-func partedQuorums(w *world) error {
-	cs, err := w.start("a", "b", "fast")
-	if err != nil {
-		return err
-	}
-	a, b := cs[0], cs[1]
+func partedQuorums(w *world, a, b *client) error {
 	healed := w.fault("partition", "a cut off from m3 and m4, b from m0 and m1")
-	raise(cs[2], 0)
+	raise(w.clients[2], 0)
 	a.reach(0, 1, 2)
 	b.reach(2, 3, 4)
 	a.use(a.try(context.Background()))
@@ -294,11 +249,7 @@ func partedQuorums(w *world) error {
 }
 
 // lonelyExtend: of a's three votes one is in reach when it extends (docs/safety.md A18).
-func lonelyExtend(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func lonelyExtend(w *world, a, b *client) error {
 	a.reach(0, 1, 2)
 	lease := a.try(context.Background())
 	healed := w.fault("partition", "a cut off from m3 and m4, and its extends to m1 and m2 lost")
@@ -313,11 +264,7 @@ func lonelyExtend(w *world) error {
 
 // steppedClock: the clock of the one master that a's quorum and b's share jumps over a's TTL (docs/safety.md A3). b has seen the clock
 // before.
-func steppedClock(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func steppedClock(w *world, a, b *client) error {
 	a.reach(0, 1, 2)
 	lease := a.try(context.Background())
 	_, _ = b.Mutex("other").TryLock(context.Background())
@@ -331,12 +278,7 @@ func steppedClock(w *world) error {
 }
 
 // steppedClockUnseen: the same, but b starts after the jump, and nothing of its own tells it of one.
-func steppedClockUnseen(w *world) error {
-	cs, err := w.start("a")
-	if err != nil {
-		return err
-	}
-	a := cs[0]
+func steppedClockUnseen(w *world, a, _ *client) error {
 	lease := a.try(context.Background()) // all five masters have a vote, and then clock notes
 	time.Sleep(3 * time.Second)
 	a.unlock(lease)
@@ -356,7 +298,7 @@ func steppedClockUnseen(w *world) error {
 
 // twoLists: a and b are given three masters each, of which they share one (docs/safety.md A24). As things are b is refused when it
 // starts, and that is all there is to see.
-func twoLists(w *world) error {
+func twoLists(w *world, _, _ *client) error {
 	healed := w.fault("misconfigure", "a has m0, m1, m2, and b m2, m3, m4")
 	defer healed()
 	w.probed = w.masters[:3]

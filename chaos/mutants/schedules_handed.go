@@ -27,12 +27,8 @@ func (c *client) waits(d time.Duration) (lease func() *redlock.Lease) {
 }
 
 // lateMessages: the messages that tell b of its votes are late for half of the votes' life, and its extends are lost.
-func lateMessages(w *world) error {
-	cs, err := w.start("a", "b", "c")
-	if err != nil {
-		return err
-	}
-	a, b, c := cs[0], cs[1], cs[2]
+func lateMessages(w *world, a, b *client) error {
+	c := w.clients[2]
 	b.renews = true
 	lease := a.try(context.Background())
 	got := b.waits(2 * ttl)
@@ -56,12 +52,8 @@ func lateMessages(w *world) error {
 
 // askedTwice: b has two votes, and asks m0 a second time, because of a wake that was for nothing. Before that arrives, a's release does, and m0
 // hands b its vote. So the answer to b tells it of a vote that is on its way already.
-func askedTwice(w *world) error {
-	cs, err := w.start("a", "b", "c")
-	if err != nil {
-		return err
-	}
-	a, b, c := cs[0], cs[1], cs[2]
+func askedTwice(w *world, a, b *client) error {
+	c := w.clients[2]
 	b.renews = true
 	lease := b.try(context.Background())
 	wakes := protocol.Wake(lease.Holder()[:36])
@@ -107,12 +99,8 @@ func askedTwice(w *world) error {
 
 // vanishedHand: b has two votes, and asks m0 a second time. Before that arrives, m0 hands b its vote, the vote vanishes, and c has the lock for a
 // moment. So b has another vote on m0 than the one that it was told of, and c has had the same token.
-func vanishedHand(w *world) error {
-	cs, err := w.start("a", "b", "c", "d")
-	if err != nil {
-		return err
-	}
-	a, b, c, d := cs[0], cs[1], cs[2], cs[3]
+func vanishedHand(w *world, a, b *client) error {
+	c, d := w.clients[2], w.clients[3]
 	b.renews, c.unfair = true, true
 	lease := b.try(context.Background())
 	wakes := protocol.Wake(lease.Holder()[:36])
@@ -174,11 +162,7 @@ func (w *world) vanish() error {
 }
 
 // leftPlace: b gives up while it waits, and then the lock is given back.
-func leftPlace(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func leftPlace(w *world, a, b *client) error {
 	lease := a.try(context.Background())
 	b.wait(500 * time.Millisecond)
 	a.unlock(lease)
@@ -187,11 +171,7 @@ func leftPlace(w *world) error {
 
 // deadHead: b dies while it waits, and is handed the lock. Its host does not say so: its connections stand half open, so the masters still count it
 // among those who listen.
-func deadHead(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func deadHead(w *world, a, b *client) error {
 	b.renews = true
 	lease := a.try(context.Background())
 	got := b.waits(ttl)
@@ -210,11 +190,7 @@ func deadHead(w *world) error {
 
 // restartedQueue: all masters restart with their data, and so with the place that b has in their queues. They vote again, and b has the lock by another
 // request. b goes on listening, because it waits for another lock, so its old place looks alive. What b hears is late.
-func restartedQueue(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func restartedQueue(w *world, a, b *client) error {
 	lease := a.try(context.Background())
 	got := b.waits(3 * ttl)
 	healed := w.fault("kill-majority", "all masters restarted with their data; messages to b held for 3s")
@@ -237,11 +213,7 @@ func restartedQueue(w *world) error {
 }
 
 // downgradedWriter: a goes on as a reader while b waits for the write lock.
-func downgradedWriter(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func downgradedWriter(w *world, a, b *client) error {
 	a.writes, b.writes, b.renews = true, true, true
 	lease := a.try(context.Background())
 	if lease == nil {
@@ -263,7 +235,7 @@ func downgradedWriter(w *world) error {
 }
 
 // lateHandOff: a's releases are on their way while the masters are left for others, and b waits there.
-func lateHandOff(w *world) error {
+func lateHandOff(w *world, _, _ *client) error {
 	w.ttl = 3 * time.Second
 	a, err := w.oldList()
 	if err != nil {
@@ -296,12 +268,8 @@ func lateHandOff(w *world) error {
 
 // unseenVote: the clock of m2 jumps over the TTL of the vote that a counts. Then x's acquire arrives there, which was on its way for a second, and
 // its release behind it. b waits for m2, and has two votes.
-func unseenVote(w *world) error {
-	cs, err := w.start("x", "a", "b")
-	if err != nil {
-		return err
-	}
-	x, a, b := cs[0], cs[1], cs[2]
+func unseenVote(w *world, x, a *client) error {
+	b := w.clients[2]
 	a.ttl, b.renews = 3200*time.Millisecond, true
 	other, err := x.Mutex("other").TryLock(context.Background())
 	if err != nil {

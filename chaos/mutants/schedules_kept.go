@@ -19,22 +19,13 @@ import (
 // More schedules, in the order of all.
 
 // plainUnlock: a takes the lock and gives it back.
-func plainUnlock(w *world) error {
-	a, _, err := w.pair()
-	if err != nil {
-		return err
-	}
+func plainUnlock(w *world, a, _ *client) error {
 	a.use(a.try(context.Background()))
 	return nil
 }
 
 // untold: a holds the lock for longer than its validity, and does not look at its lease meanwhile. It is on record when it is told.
-func untold(w *world) error {
-	cs, err := w.start("a.worker")
-	if err != nil {
-		return err
-	}
-	a := cs[0]
+func untold(w *world, a, _ *client) error {
 	lease := a.try(context.Background())
 	pulse := history.Pulse{Process: "a", At: now()} // no timer of a is late
 	deadline := lease.ValidUntil().UnixNano()
@@ -51,11 +42,7 @@ func untold(w *world) error {
 }
 
 // frozenAcquire: three masters are frozen with an unread acquire of a, for longer than the TTL. They execute it as they go on.
-func frozenAcquire(w *world) error {
-	a, _, err := w.pair()
-	if err != nil {
-		return err
-	}
+func frozenAcquire(w *world, a, _ *client) error {
 	healed := w.fault("freeze-masters", "m0, m1 and m2 stopped for two TTLs")
 	for _, m := range w.masters[:3] {
 		m.Pause()
@@ -72,13 +59,8 @@ func frozenAcquire(w *world) error {
 
 // readersAtOnce: two readers hold the lock together. a's token is of m0, and b finds the same one on m3. Their quorums share m1 and m2,
 // which a's confirms reach after b's (docs/safety.md, section 3, "Readers").
-func readersAtOnce(w *world) error {
-	cs, err := w.start("a", "b", "fast")
-	if err != nil {
-		return err
-	}
-	a, b := cs[0], cs[1]
-	raise(cs[2], 0, 3)
+func readersAtOnce(w *world, a, b *client) error {
+	raise(w.clients[2], 0, 3)
 	a.reads, b.reads = true, true
 	a.reach(0, 1, 2)
 	b.reach(1, 2, 3)
@@ -110,7 +92,7 @@ func (w *world) change() error {
 
 // emptiedOldList: the locks moved from m0, m1 and m2 to m3, m4 and m5. The old masters then restart without data, and a still has the old
 // list (docs/membership.md, rule 1).
-func emptiedOldList(w *world) error {
+func emptiedOldList(w *world, _, _ *client) error {
 	w.masters = simtest.New(6)
 	a, err := w.oldList()
 	if err != nil {
@@ -144,7 +126,7 @@ func emptiedOldList(w *world) error {
 }
 
 // lockedThroughAChange: a holds the lock on m0, m1 and m2 when the locks move to m2, m3 and m4, and does not learn of it.
-func lockedThroughAChange(w *world) error {
+func lockedThroughAChange(w *world, _, _ *client) error {
 	a, err := w.oldList()
 	if err != nil {
 		return err

@@ -14,11 +14,7 @@ import (
 // The schedules of defences that were added after faults from outside (docs/track-record.md), in the order of all.
 
 // evictedQuorum: three masters evict the lock that a holds.
-func evictedQuorum(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func evictedQuorum(w *world, a, b *client) error {
 	lease := a.try(context.Background())
 	time.Sleep(100 * time.Millisecond)
 	healed := w.fault("fill-memory", "m0, m1 and m2 evict the lock")
@@ -33,11 +29,7 @@ func evictedQuorum(w *world) error {
 }
 
 // lateHands: three masters hand b the lock, and the other two a moment later. Then one of the three loses its data. Four have b's vote.
-func lateHands(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func lateHands(w *world, a, b *client) error {
 	b.renews = true
 	lease := a.try(context.Background())
 	got := b.waits(2 * ttl)
@@ -61,11 +53,7 @@ func lateHands(w *world) error {
 }
 
 // restingLock: a takes the lock with a minimum hold and gives it back at once. On record a has it until the minimum hold is over.
-func restingLock(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func restingLock(w *world, a, b *client) error {
 	minHold := w.ttl / 2
 	op := history.Op{Kind: history.KindLock, Mode: history.Exclusive, Client: a.name, Lock: lock, Call: now(), Outcome: history.OK}
 	lease, err := a.Mutex(lock, redlock.WithMinHold(minHold)).TryLock(context.Background())
@@ -82,11 +70,7 @@ func restingLock(w *world) error {
 }
 
 // adoptedLease: a hands its lease off, and b adopts it.
-func adoptedLease(w *world) error {
-	a, b, err := w.pair()
-	if err != nil {
-		return err
-	}
+func adoptedLease(w *world, a, b *client) error {
 	lease := a.try(context.Background())
 	if lease == nil {
 		return nil

@@ -201,29 +201,17 @@ func (w *world) begin(masters simtest.Masters) error {
 }
 
 // start opens clients called by names on all masters, which vote from then on.
-func (w *world) start(names ...string) ([]*client, error) {
-	var cs []*client
+func (w *world) start(names ...string) error {
 	if err := w.begin(w.masters); err != nil {
-		return nil, err
+		return err
 	}
 	for _, name := range names {
-		c, err := w.client(name, w.masters)
-		if err != nil {
-			return nil, err
+		if _, err := w.client(name, w.masters); err != nil {
+			return err
 		}
-		cs = append(cs, c)
 	}
 	time.Sleep(time.Second) // what Init set going has settled
-	return cs, nil
-}
-
-// pair is start for the two clients of most schedules.
-func (w *world) pair() (a, b *client, err error) {
-	cs, err := w.start("a", "b")
-	if err != nil {
-		return nil, nil, err
-	}
-	return cs[0], cs[1], nil
+	return nil
 }
 
 // faultOf is what happens to cmd on its way: what the schedule says, and some tens of microseconds. They are random so that no two

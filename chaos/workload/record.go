@@ -24,9 +24,12 @@ func deadline(l interface{ ValidUntil() time.Time }) int64 {
 	return now + int64(time.Until(l.ValidUntil()))
 }
 
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
+
 // voters returns the names of the masters that have given a lease their votes.
 func voters(l *redlock.Lease) string {
-	return strings.Join(redlock.Engine(engine.Key{}).Voters(l), ", ")
+	return strings.Join(inside.Voters(l), ", ")
 }
 
 // Class is the history's word for an error: few words, nothing of the run in it.

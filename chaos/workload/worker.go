@@ -90,7 +90,7 @@ type how struct {
 
 // take locks m, waits for a while if it has to, and reports the grant to the harness.
 func (w *worker) take(ctx context.Context, m redlock.Locker, h how) *redlock.Lease {
-	return w.granted(w.Lock(m.Name(), h.mode, !h.barges, func() (*redlock.Lease, error) { return m.TryLockFor(ctx, 2*w.spec.TTL) }), h)
+	return w.granted(w.Lock(m.Name(), h.mode, !h.barges, func() (*redlock.Lease, error) { return inside.LockFor(ctx, m, 2*w.spec.TTL) }), h)
 }
 
 // granted reports a grant to the harness, and has its loss recorded. It returns l, which may be nil.

@@ -122,7 +122,7 @@ func (e *elector) unwatch() {
 var errDone = errors.New("the command has ended")
 
 // lead is one term. It returns nil to stand again.
-func (e *elector) lead(ctx context.Context, term election.Term) error {
+func (e *elector) lead(ctx context.Context, term *election.Term) error {
 	e.unwatch()
 	defer e.watch()
 	if e.sig != 0 {
@@ -130,10 +130,10 @@ func (e *elector) lead(ctx context.Context, term election.Term) error {
 	}
 	lease := redlock.LeaseFrom(ctx)
 	if err := e.lengthen(ctx, lease); err != nil {
-		e.say(said.LostTerm.With(term.Token, strconv.Quote(e.name), err))
+		e.say(said.LostTerm.With(term.Token(), strconv.Quote(e.name), err))
 		return nil
 	}
-	e.more("leads %q, term %d", e.name, term.Token)
+	e.more("leads %q, term %d", e.name, term.Token())
 	ended, err := supervise.Run(supervise.Command{Path: e.path, Args: e.argv, Env: e.environment(lease)}, lease, e.ttl, e.signals, e.say)
 	switch {
 	case err != nil:
@@ -143,7 +143,7 @@ func (e *elector) lead(ctx context.Context, term election.Term) error {
 		e.cancel()
 		return nil
 	case ended.Lost != nil:
-		e.say(said.LostTerm.With(term.Token, strconv.Quote(e.name), ended.Lost))
+		e.say(said.LostTerm.With(term.Token(), strconv.Quote(e.name), ended.Lost))
 		return nil
 	case ended.Code != exitOK:
 		e.failed = &exitError{code: ended.Code}

@@ -233,6 +233,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 	fmt.Fprintln(w)
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tab, "master\tcounter\tleft\tvote")
+	waits := false
 	for i := range in.Masters {
 		m := &in.Masters[i]
 		counter, left, vote := "-", "-", "none"
@@ -241,7 +242,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 			vote = "does not answer"
 		case len(m.Holders) > 0:
 			if left, vote = short(m.Left), strings.Join(m.Holders, ", "); !m.Votes {
-				vote += " (not counted: this master waits)"
+				left, waits = left+"*", true
 			}
 		case m.Rest > 0:
 			left, vote = short(m.Rest), "rests"
@@ -254,6 +255,9 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", m.Name, counter, left, vote)
 	}
 	_ = tab.Flush()
+	if waits {
+		text.Say(w, "* not counted: this master waits until it may vote")
+	}
 	for _, m := range in.Masters {
 		if m.Err != nil {
 			text.Say(w, text.OneLine(m.Err))

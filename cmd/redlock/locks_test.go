@@ -101,6 +101,19 @@ func TestInspect_heldAndWaitedFor(t *testing.T) {
 	waiter.wantCode(0)
 }
 
+// A master that lost its record has the vote again with the next renewal, and it counts for nobody until the master votes.
+func TestInspect_voteOfAMasterThatWaits_isNotCounted(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	take(t, openClient(t, list, redlock.WithTTL(time.Second), redlock.WithClientName("billing/pod-7")), "a")
+	must(t, direct(t, servers[2].URL()).FlushAll(t.Context()).Err())
+	eventually(t, "its vote was put back", func() bool {
+		_, stdout, _ := cli(t, "inspect", "a", "--nodes", list)
+		return strings.Contains(stdout, "* not counted: this master waits until it may vote")
+	})
+	wantSaid(t, expectCode(t, exitOK, "inspect", "a", "--nodes", list), "by billing/pod-7, with 2 of 3 votes")
+}
+
 func TestInspect_leader_announcementAndTerm(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)

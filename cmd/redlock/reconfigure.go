@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"errors"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -83,7 +85,23 @@ func (c *reconfigure) findNew() error {
 	case c.to.cluster == "":
 		c.to.cluster = c.from.cluster
 	}
-	return c.to.expand("--to-cluster")
+	if err := c.to.expand("--to-cluster"); err != nil {
+		return err
+	}
+	from, name := clusterOf(c.from.cluster)
+	to, newName := clusterOf(c.to.cluster)
+	if from != "" && from != to && name == newName && len(c.from.nodes) == len(c.to.nodes) {
+		return errors.New("--to-cluster: the votes of all clusters have the same names, so this is the same list: " +
+			"give the new cluster a name, ?name=NAME in its URL and in that of all programs; if it is the same cluster, give the same URL twice")
+	}
+	return nil
+}
+
+// clusterOf are the servers in the URL of a whole cluster, and the name that it gives to the votes.
+func clusterOf(rawURL string) (servers, name string) {
+	servers, params, _ := strings.Cut(rawURL, "?")
+	query, _ := url.ParseQuery(params) // which was read before
+	return strings.TrimSuffix(servers, "/"), query.Get("name")
 }
 
 func (c *reconfigure) run(ctx context.Context, o output) error {

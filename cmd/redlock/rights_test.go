@@ -109,7 +109,7 @@ func eachKind(t *testing.T, urls []string) {
 	must(t, err)
 	must(t, permit.Release(ctx))
 	ended := errors.New("enough led")
-	err = election.New(clients[0], "leader").Run(ctx, func(context.Context, election.Term) error { return ended })
+	err = election.New(clients[0], "leader").Run(ctx, func(context.Context, *election.Term) error { return ended })
 	if !errors.Is(err, ended) {
 		t.Error(err)
 	}

@@ -78,16 +78,20 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 	if !r.noWait {
 		r.warn(client)
 	}
-	mutex := client.Mutex(r.name, redlock.WithMinHold(max(r.minHold, r.every)))
+	opts := []redlock.LockOption{redlock.WithMinHold(max(r.minHold, r.every))}
+	if r.wait > 0 {
+		opts = append(opts, redlock.WithMaxWait(max(r.wait-time.Since(began), 1)))
+	}
+	mutex := client.Mutex(r.name, opts...)
 	defer r.tellWho(ctx, client)()
 	var lease *redlock.Lease
 	switch {
 	case r.noWait:
 		lease, err = mutex.TryLock(ctx)
-	case r.wait > 0:
-		lease, err = mutex.TryLockFor(ctx, r.wait-time.Since(began))
 	default:
-		r.more("waiting for lock %q", r.name)
+		if r.wait == 0 {
+			r.more("waiting for lock %q", r.name)
+		}
 		lease, err = mutex.Lock(ctx)
 	}
 	if err == nil {

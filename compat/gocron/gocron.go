@@ -141,7 +141,7 @@ func NewElector(client *redlock.Client, name string, opts ...election.Option) *E
 // campaign runs for election until ctx ends, or an error says that it never can win.
 func (e *Elector) campaign(ctx context.Context, candidate *election.Election) {
 	for {
-		err := candidate.Run(ctx, func(ctx context.Context, _ election.Term) error {
+		err := candidate.Run(ctx, func(ctx context.Context, _ *election.Term) error {
 			e.set(redlock.LeaseFrom(ctx), nil)
 			defer e.set(nil, nil)
 			<-ctx.Done()

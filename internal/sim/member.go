@@ -75,8 +75,8 @@ type member struct {
 	away   bool          // cut off for a whole change
 }
 
-// withRand makes a client's ids and pauses repeat.
-var withRand = redlock.Engine(engine.Key{}).WithRand
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 func (w *world) newMember(i int) *member {
 	rnd := w.rand(fmt.Sprintf("member %d", i))
@@ -93,7 +93,7 @@ func (w *world) newMember(i int) *member {
 	// One TTL for all locks of a client.
 	ttl := w.cfg.MinTTL + time.Duration(rnd.Int64N(int64(w.cfg.MaxTTL-w.cfg.MinTTL)))
 	m.again, m.born, m.share = make(chan struct{}, 1), make(chan struct{}, 1), float64(ttl)/float64(w.cfg.MaxTTL)
-	m.opts = []redlock.Option{redlock.WithClock(m.clock), withRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
+	m.opts = []redlock.Option{redlock.WithClock(m.clock), inside.WithRand(m.ids.Uint64), redlock.WithMaxTTL(w.cfg.MaxTTL),
 		redlock.WithTTL(ttl), redlock.WithNodeTimeout(30 * time.Millisecond)}
 	if w.cfg.Namespace != "" {
 		m.opts = append(m.opts, redlock.WithNamespace(w.cfg.Namespace))

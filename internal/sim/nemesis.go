@@ -20,89 +20,109 @@ type fault struct {
 	heal    func()
 }
 
+// running is a fault that is at work.
+type running struct {
+	fault
+	at  int64
+	end time.Time
+}
+
+// striker is what strikes, and when.
+type striker struct {
+	w      *world
+	rnd    *rand.Rand
+	old    []*nodetest.Data // what the forgetful masters once had
+	names  []string
+	due    []string // each strikes once before any strikes twice
+	next   time.Time
+	faults []running
+}
+
 // nemesis makes something go wrong every few hundred milliseconds, often while something else still is, until stop is
 // closed; then it heals all.
 func (w *world) nemesis(stop <-chan struct{}) {
-	// Long, because it has one case for each fault.
-	rnd := w.rand("nemesis")
-	var old []*nodetest.Data
+	n := &striker{w: w, rnd: w.rand("nemesis")}
 	for _, i := range w.forgetful {
-		old = append(old, w.masters[i].Snapshot())
+		n.old = append(n.old, w.masters[i].Snapshot())
 	}
-	type running struct {
-		fault
-		at  int64
-		end time.Time
-	}
-	var faults []running
-	names := w.struck()
-	if len(names) == 0 {
+	if n.names = w.struck(); len(n.names) == 0 {
 		return
 	}
-	// Each strikes once before any strikes twice.
-	due := slices.Compact(slices.Clone(names))
-	rnd.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
-	next := time.Now()
-	for {
-		var wake <-chan time.Time
-		at := next
-		for _, f := range faults {
-			if f.end.Before(at) {
-				at = f.end
-			}
-		}
-		timer := time.NewTimer(time.Until(at))
-		wake = timer.C
-		done := false
-		select {
-		case <-wake:
-		case <-stop:
-			done = true
-		}
-		timer.Stop()
-		keep := faults[:0]
-		for _, f := range faults {
-			if !done && f.end.After(time.Now()) {
-				keep = append(keep, f)
-				continue
-			}
-			f.heal()
-			w.mu.Lock()
-			w.h.Faults = append(w.h.Faults, history.Fault{Nemesis: f.nemesis, Start: f.at, End: w.now(), Detail: f.detail})
-			w.stats.Faults++
-			w.mu.Unlock()
-		}
-		faults = keep
-		if done {
+	n.due = slices.Compact(slices.Clone(n.names))
+	n.rnd.Shuffle(len(n.due), func(i, j int) { n.due[i], n.due[j] = n.due[j], n.due[i] })
+	for n.next = time.Now(); ; {
+		done := n.wait(stop)
+		if n.heal(done); done {
 			return
 		}
-		if !next.After(time.Now()) {
-			for j, i := range w.forgetful {
-				if rnd.IntN(4) == 0 {
-					old[j] = w.masters[i].Snapshot()
-				}
-			}
-			j := rnd.IntN(len(w.forgetful))
-			name := names[rnd.IntN(len(names))]
-			if len(due) > 0 {
-				name, due = due[0], due[1:]
-			}
-			f := w.strike(name, rnd, w.forgetful[j], old[j])
-			if w.cfg.Progress != nil {
-				w.cfg.Progress(time.Since(w.start), w.stats.Faults)
-			}
-			lasts := time.Duration(rnd.Int64N(int64(w.cfg.Lasts)))
-			if name == frozenStep {
-				lasts += frozenFor
-			}
-			faults = append(faults, running{f, w.now(), time.Now().Add(lasts)})
-			mean := w.cfg.Pace
-			if len(due) > 0 { // soon enough for all of them
-				mean = min(mean, w.cfg.Duration/time.Duration(3*len(w.cfg.Nemeses)))
-			}
-			next = time.Now().Add(time.Duration(rnd.ExpFloat64() * float64(mean)))
+		if !n.next.After(time.Now()) {
+			n.strike()
 		}
 	}
+}
+
+// wait waits until a fault ends or the next one is due. It reports whether stop was closed meanwhile.
+func (n *striker) wait(stop <-chan struct{}) bool {
+	at := n.next
+	for _, f := range n.faults {
+		if f.end.Before(at) {
+			at = f.end
+		}
+	}
+	timer := time.NewTimer(time.Until(at))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false
+	case <-stop:
+		return true
+	}
+}
+
+// heal ends and records the faults whose time is over, or all.
+func (n *striker) heal(all bool) {
+	keep := n.faults[:0]
+	for _, f := range n.faults {
+		if !all && f.end.After(time.Now()) {
+			keep = append(keep, f)
+			continue
+		}
+		f.heal()
+		n.w.mu.Lock()
+		n.w.h.Faults = append(n.w.h.Faults, history.Fault{Nemesis: f.nemesis, Start: f.at, End: n.w.now(), Detail: f.detail})
+		n.w.stats.Faults++
+		n.w.mu.Unlock()
+	}
+	n.faults = keep
+}
+
+// strike begins a fault, and draws when it ends and when the next one begins.
+func (n *striker) strike() {
+	w, rnd := n.w, n.rnd
+	for j, i := range w.forgetful {
+		if rnd.IntN(4) == 0 {
+			n.old[j] = w.masters[i].Snapshot()
+		}
+	}
+	j := rnd.IntN(len(w.forgetful))
+	name := n.names[rnd.IntN(len(n.names))]
+	if len(n.due) > 0 {
+		name, n.due = n.due[0], n.due[1:]
+	}
+	f := w.strike(name, rnd, w.forgetful[j], n.old[j])
+	if w.cfg.Progress != nil {
+		w.cfg.Progress(time.Since(w.start), w.stats.Faults)
+	}
+	lasts := time.Duration(rnd.Int64N(int64(w.cfg.Lasts)))
+	if name == frozenStep {
+		lasts += frozenFor
+	}
+	n.faults = append(n.faults, running{f, w.now(), time.Now().Add(lasts)})
+	mean := w.cfg.Pace
+	if len(n.due) > 0 { // soon enough for all of them
+		mean = min(mean, w.cfg.Duration/time.Duration(3*len(w.cfg.Nemeses)))
+	}
+	n.next = time.Now().Add(time.Duration(rnd.ExpFloat64() * float64(mean)))
 }
 
 // always notes what goes wrong all the time, a little here and there, rather than at once and for a while.

@@ -141,7 +141,7 @@ func (k *worker) take(m redlock.Locker) (*redlock.Lease, error) {
 	case 0:
 		return m.TryLock(ctx)
 	case 1:
-		return m.TryLockFor(ctx, k.about(20*time.Millisecond))
+		return inside.LockFor(ctx, m, k.about(20*time.Millisecond))
 	case 2: // the caller gives up, most often while the masters' votes are on their way
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -140,7 +140,7 @@ func TestStranger(t *testing.T) {
 func (s *stranger) readme(t *testing.T) {
 	masters(t)
 	s, dir := s.in(t)
-	blocks := page(t, "README.md", "## Install", "**Choose once**")
+	blocks := page(t, "README.md", "## Install", "`Do` waits for its turn")
 	var script strings.Builder
 	for _, b := range blocks {
 		if b.language == "go" {

@@ -35,7 +35,7 @@ func (s *stage) locks(d time.Duration) {
 	go func() {
 		defer close(done)
 		for {
-			_, _ = s.client.Mutex("a").TryDo(s.t.Context(), func(context.Context) error { return nil })
+			_, _ = s.client.Mutex("a").TryDo(s.t.Context(), func(context.Context, *redlock.Lease) error { return nil })
 			select {
 			case <-stop:
 				return

@@ -43,7 +43,7 @@ type Observer struct {
 	// Waits is called when a caller's Lock cannot have the lock at once, and again after each round
 	// that the caller makes in vain. An Acquired of that call follows.
 	Waits func(context.Context, Wait)
-	// Acquired is called when a Lock, TryLock, TryLockFor, Do, TryDo or Adopt has the lock, or returns an
+	// Acquired is called when a Lock, TryLock, Do, TryDo or Adopt has the lock, or returns an
 	// error without it. It is not called for redlock.ErrConfig, redlock.ErrNotReentrant and redlock.ErrUpgrade, nor
 	// for a lock that is entered again.
 	Acquired func(context.Context, Acquire)
@@ -103,7 +103,7 @@ type Acquire struct {
 	Took   time.Duration // from the call to its end
 	Waited bool          // a [Wait] came before
 	Rounds int           // that the caller made; 0 if its turn in this process never came
-	Err    error         // nil if the lock was granted; context.DeadlineExceeded if the time of a TryLockFor was over
+	Err    error         // nil if the lock was granted; context.DeadlineExceeded if the maximum wait (redlock.WithMaxWait) was over
 
 	// These are of the lease, if it was granted.
 	Token    int64

@@ -33,7 +33,7 @@ func work(ctx context.Context, s *client.Session) error {
 		t := s.Thread(fmt.Sprint(i + 1))
 		g.Go(func() error {
 			for ctx.Err() == nil && t.Err() == nil {
-				job(ctx, t, locks.Mutex(s.Locks[rand.IntN(len(s.Locks))]))
+				job(ctx, t, locks.Mutex(s.Locks[rand.IntN(len(s.Locks))], redlock.WithMaxWait(time.Second)))
 				time.Sleep(rand.N(2 * s.Think))
 			}
 			return t.Err()
@@ -46,7 +46,7 @@ func work(ctx context.Context, s *client.Session) error {
 func job(ctx context.Context, t *client.Thread, m *redlock.Mutex) {
 	var l *redlock.Lease
 	g, ok := t.Lock(m.Name(), func() (_ client.Grant, err error) {
-		if l, err = m.TryLockFor(ctx, time.Second); err != nil {
+		if l, err = m.Lock(ctx); err != nil {
 			return client.Grant{}, err
 		}
 		return client.Grant{Holder: l.Holder(), Token: l.Token(), ValidUntil: l.ValidUntil()}, nil

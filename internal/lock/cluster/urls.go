@@ -17,6 +17,7 @@ import (
 type URL struct {
 	base   string
 	params string // those of TLS, each with & before it
+	name   string // of the cluster, which begins the names of its votes; empty: its votes have none
 }
 
 // Parse returns the URL, or what is wrong with it.
@@ -27,17 +28,22 @@ func Parse(rawURL string) (URL, error) {
 	}
 	query, err := url.ParseQuery(params)
 	for name := range query {
-		if !slices.Contains([]string{"cert", "key", "ca", "server_name"}, name) {
+		if !slices.Contains([]string{"cert", "key", "ca", "server_name", "name"}, name) {
 			err = errs.ErrConfig
 		}
 	}
 	if err != nil {
-		return URL{}, fmt.Errorf("%w: the URL of a whole cluster has no parameters but those of TLS: OpenCluster chooses the tags", errs.ErrConfig)
+		return URL{}, fmt.Errorf("%w: the URL of a whole cluster has no parameters but name and those of TLS: OpenCluster chooses the tags", errs.ErrConfig)
+	}
+	own := query.Get("name")
+	if own != "" {
+		query.Del("name")
+		params = query.Encode()
 	}
 	if params != "" {
 		params = "&" + params
 	}
-	return URL{strings.TrimSuffix(base, "/"), params}, nil
+	return URL{strings.TrimSuffix(base, "/"), params, own}, nil
 }
 
 // Votes returns the URLs of n votes.
@@ -45,6 +51,9 @@ func (u URL) Votes(n int) []string {
 	urls := make([]string, n)
 	for i := range urls {
 		urls[i] = u.base + "/?tag=" + tag(i, n) + u.params
+		if u.name != "" {
+			urls[i] += "&name=" + url.QueryEscape(u.name+"/"+tag(i, n))
+		}
 	}
 	return urls
 }

@@ -161,39 +161,57 @@ type move struct {
 	make   func(p *player) Step
 }
 
-// calls are the moves that are ops of client i. Each returns a step with nothing but its call.
-func (p *player) calls(i int) (all []move) {
-	add := func(weight int, make func(p *player) []protocol.Request) {
-		all = append(all, move{weight, func(p *player) Step {
-			return Step{Event: Called, Call: p.call(i, make(p)...)}
-		}})
-	}
+// of is a move that is ops of client i: a step with nothing but its call.
+func (*player) of(i, weight int, make func(p *player) []protocol.Request) move {
+	return move{weight, func(p *player) Step { return Step{Event: Called, Call: p.call(i, make(p)...)} }}
+}
+
+// end ends what client i has under way.
+func (p *player) end(i int) attempt {
 	a := p.now[i]
-	if a.holder == "" {
-		if p.made[i] < maxMade {
-			begin := func(change func(a *attempt), how ...func(*protocol.Wait)) func(p *player) []protocol.Request {
-				return func(p *player) []protocol.Request {
-					p.now[i] = p.fresh(i, attempt{})
-					change(&p.now[i])
-					return []protocol.Request{p.ask(p.now[i], how...)}
-				}
-			}
-			add(12, begin(func(*attempt) {}))
-			add(2, begin(func(a *attempt) { a.waits = false }))
-			add(1, begin(func(*attempt) {}, func(w *protocol.Wait) { w.Unfair = true }))
-			add(1, begin(func(a *attempt) { a.retried = true }))
-			if !p.w.Readers {
-				all = append(all, p.adoptions(i)...)
-			}
+	p.old, p.now[i] = append(p.old, a), attempt{}
+	return a
+}
+
+// calls are the moves that are ops of client i.
+func (p *player) calls(i int) (all []move) {
+	a := p.now[i]
+	switch {
+	case a.holder == "" && p.made[i] < maxMade:
+		return p.begins(i)
+	case a.holder == "":
+		return nil
+	case p.made[i] >= maxMade:
+		return p.goesOn(i, a)
+	}
+	return append(p.goesOn(i, a), p.asksAgain(i, a)...)
+}
+
+// begins are the ways to begin an attempt.
+func (p *player) begins(i int) (all []move) {
+	add := func(weight int, make func(p *player) []protocol.Request) { all = append(all, p.of(i, weight, make)) }
+	begin := func(change func(a *attempt), how ...func(*protocol.Wait)) func(p *player) []protocol.Request {
+		return func(p *player) []protocol.Request {
+			p.now[i] = p.fresh(i, attempt{})
+			change(&p.now[i])
+			return []protocol.Request{p.ask(p.now[i], how...)}
 		}
-		return all
 	}
-	end := func(p *player) attempt {
-		p.old, p.now[i] = append(p.old, a), attempt{}
-		return a
+	add(12, begin(func(*attempt) {}))
+	add(2, begin(func(a *attempt) { a.waits = false }))
+	add(1, begin(func(*attempt) {}, func(w *protocol.Wait) { w.Unfair = true }))
+	add(1, begin(func(a *attempt) { a.retried = true }))
+	if !p.w.Readers {
+		all = append(all, p.adoptions(i)...)
 	}
-	add(6, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(end(p), true)} })
-	add(2, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(end(p), false)} })
+	return all
+}
+
+// goesOn are what becomes of an attempt, without another one.
+func (p *player) goesOn(i int, a attempt) (all []move) {
+	add := func(weight int, make func(p *player) []protocol.Request) { all = append(all, p.of(i, weight, make)) }
+	add(6, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(p.end(i), true)} })
+	add(2, func(p *player) []protocol.Request { return []protocol.Request{p.giveBack(p.end(i), false)} })
 	add(1, func(p *player) []protocol.Request { return []protocol.Request{p.ask(a)} }) // once more, as when the script was lost
 	add(4, func(p *player) []protocol.Request {
 		return []protocol.Request{{Kind: protocol.Extend, TTL: fullTTL, Items: []protocol.Item{{Lock: p.lock(a.mode), Holder: a.holder}}}}
@@ -207,7 +225,7 @@ func (p *player) calls(i int) (all []move) {
 			return []protocol.Request{{Kind: protocol.Confirm, Lock: p.lock(a.mode), Holder: a.holder, Token: max(p.m.Counter, 1), Rest: restTTL}}
 		})
 		add(2, func(p *player) []protocol.Request {
-			r := p.giveBack(end(p), p.chance(50))
+			r := p.giveBack(p.end(i), p.chance(50))
 			r.Lift = a.holder
 			return []protocol.Request{r}
 		})
@@ -222,12 +240,15 @@ func (p *player) calls(i int) (all []move) {
 			return []protocol.Request{p.ask(a, func(w *protocol.Wait) { w.Again = true })}
 		})
 	}
-	if p.made[i] >= maxMade {
-		return all
-	}
+	return all
+}
+
+// asksAgain are the moves by which another attempt takes the place of one.
+func (p *player) asksAgain(i int, a attempt) (all []move) {
+	add := func(weight int, make func(p *player) []protocol.Request) { all = append(all, p.of(i, weight, make)) }
 	next := func(how ...func(*protocol.Wait)) func(p *player) []protocol.Request {
 		return func(p *player) []protocol.Request {
-			p.now[i] = p.fresh(i, end(p))
+			p.now[i] = p.fresh(i, p.end(i))
 			return []protocol.Request{leaves(p.giveBack(a, false)), p.ask(p.now[i], how...)}
 		}
 	}
@@ -365,44 +386,4 @@ func (p *player) events() (all []move) {
 		}
 	}
 	return all
-}
-
-// moves are all moves that are possible.
-func (p *player) moves() (all []move) {
-	for i := range clients {
-		all = append(all, p.calls(i)...)
-	}
-	return slices.Concat(all, p.late(), p.events())
-}
-
-// play makes the step: the model executes it, and its answers are in the step that is returned.
-func (p *player) play(s Step) Step {
-	m := p.m
-	switch s.Event {
-	case Called:
-		s.Replies, s.Said = m.Do(0, s.Call)
-	case Expired:
-		m.Empty()
-		clear(m.timeouts)
-	case TimedOut:
-		m.TimeOut(s.Holder)
-	case Rested:
-		m.EndRest()
-	case Lapsed:
-		m.Lapse(s.Client)
-	case RedissonListens:
-		m.Listens = s.On
-	case ClientListens:
-		m.Hears[s.Client] = s.On
-	case RedissonTakes:
-		mode := protocol.Plain
-		if p.w.Readers {
-			mode = protocol.Write
-		}
-		m.Take(mode, fullTTL)
-	case StateBecomes:
-		m.State = s.State
-	}
-	s.Keys = m.Keys()
-	return s
 }
