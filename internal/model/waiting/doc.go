@@ -32,7 +32,8 @@
 //	free    Free: the lock may be free where the caller took a place       only a timer helps
 //	passes  Passing: the turn comes with the release, or after a moment    only a timer helps
 //
-// H2, H7 to H10, H12, H13, H15, H16 and H18 are the masters' or need votes that vanish: see handoffmodel. H11 and H19 are about speed.
+// H2, H7 to H10, H12, H13, H15, H16 and H18 are the masters' or need votes that vanish: see handoffmodel. H11 needs three processes, a
+// world of more than 3,000,000 states, and is simulated. H19 is about speed.
 //
 // Not modelled: extends and top-ups, readers, re-entry, Redisson, a subscription that is not there yet, masters that recover, ops of
 // several locks in one call.

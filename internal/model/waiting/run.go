@@ -111,8 +111,6 @@ func (r *run) dropped(k waiting.Kind) bool {
 		return k == waiting.Vote && s != waiting.Asking
 	case Gathers:
 		return k == waiting.Timer && s == waiting.Gathering
-	case Yield:
-		return k == waiting.Timer && s == waiting.Stuck
 	case FreeTold:
 		return k == waiting.Free
 	case Passes:

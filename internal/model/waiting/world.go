@@ -58,7 +58,6 @@ const (
 	Leave     Rule = "H4"     // giving up removes the places as well as the votes
 	Over      Rule = "H5"     // once a give-back is sent, that vote does not count
 	FreshID   Rule = "H6"     // each attempt has an id of its own
-	Yield     Rule = "H11"    // who has a minority of votes gives them back: Timer, of Stuck
 	Order     Rule = "H14"    // ops to one master are executed in the order in which they were sent
 	Believed  Rule = "H17"    // a vote that its client does not believe is given back without a hand
 	Confirmed Rule = "R5"     // a quorum has the token before the lock is held
