@@ -177,16 +177,8 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	if c.epoch, err = newEpoch(nodes, &s); err != nil {
 		return nil, err
 	}
-	for _, n := range nodes {
-		slot, ok := n.(interface{ Tag() string })
-		switch {
-		case !ok || slot.Tag() == "":
-		case c.tag != "" && c.tag != slot.Tag():
-			return nil, fmt.Errorf("%w: masters %s and %s are slots of two tags, {%s} and {%s}, and no lock's name has both: give them one, or open a whole cluster with OpenCluster",
-				ErrConfig, c.tagged, n.Name(), c.tag, slot.Tag())
-		default:
-			c.tag, c.tagged = slot.Tag(), n.Name()
-		}
+	if err = c.findTag(); err != nil {
+		return nil, err
 	}
 	if s.logger != nil {
 		s.told = append([]event.Observer{logline.Observer(s.logger, func(round error) time.Duration { return failedRound(round).RetryAfter })}, s.told...)
@@ -200,31 +192,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.waiting.init(c)
 	c.initInspection()
 	for i, n := range nodes {
-		n.Bind(protocol.Binding{
-			Namespace:        s.namespace,
-			CheckRecordState: c.epoch.terms != nil,
-			Drift:            s.drift,
-			Admit:            func(id protocol.Identity) error { return c.keeper.Admit(i, id) },
-			Message: func(channel, payload string) {
-				if !c.watchers.Tell(channel) {
-					c.waiting.message(i, channel, payload)
-				}
-			},
-			Subscribed: func(channel string) {
-				if !c.watchers.Tell(channel) {
-					c.waiting.lookAgain(i)
-				}
-			},
-			Owner: s.owner,
-			Up: func() {
-				c.label.Tell(i)
-				c.keeper.Up(i)
-			},
-			Back:    func() { c.keeper.Back(i) },
-			Down:    func(err error) { c.keeper.Board.Down(i, err) },
-			Writes:  func(err error) { c.keeper.Writes(i, err) },
-			Trouble: func(err error) { c.keeper.Trouble(i, err) },
-		})
+		n.Bind(c.binding(i))
 	}
 	if err := c.keeper.Open(ctx); err != nil {
 		c.stop()
@@ -242,6 +210,51 @@ func (c *Client) initInspection() {
 	c.watchers.Nodes, c.watchers.Namespace = c.masters.Nodes, c.namespace
 	c.label.Nodes, c.label.Clock, c.label.Client, c.label.Label = c.masters.Nodes, c.clock, c.id, c.owner
 	c.label.Lives, c.label.Jitter = inspect.LabelLives(c.maxTTL), c.jitter
+}
+
+// binding is what master i tells the client, and how it is asked.
+func (c *Client) binding(i int) protocol.Binding {
+	return protocol.Binding{
+		Namespace:        c.namespace,
+		CheckRecordState: c.epoch.terms != nil,
+		Drift:            c.drift,
+		Admit:            func(id protocol.Identity) error { return c.keeper.Admit(i, id) },
+		Message: func(channel, payload string) {
+			if !c.watchers.Tell(channel) {
+				c.waiting.message(i, channel, payload)
+			}
+		},
+		Subscribed: func(channel string) {
+			if !c.watchers.Tell(channel) {
+				c.waiting.lookAgain(i)
+			}
+		},
+		Owner: c.owner,
+		Up: func() {
+			c.label.Tell(i)
+			c.keeper.Up(i)
+		},
+		Back:    func() { c.keeper.Back(i) },
+		Down:    func(err error) { c.keeper.Board.Down(i, err) },
+		Writes:  func(err error) { c.keeper.Writes(i, err) },
+		Trouble: func(err error) { c.keeper.Trouble(i, err) },
+	}
+}
+
+// findTag notes the tag that the names of locks must have because a master is a slot of a Redis Cluster, if one is.
+func (c *Client) findTag() error {
+	for _, n := range c.masters.Nodes {
+		slot, ok := n.(interface{ Tag() string })
+		switch {
+		case !ok || slot.Tag() == "":
+		case c.tag != "" && c.tag != slot.Tag():
+			return fmt.Errorf("%w: masters %s and %s are slots of two tags, {%s} and {%s}, and no lock's name has both: give them one, or open a whole cluster with OpenCluster",
+				ErrConfig, c.tagged, n.Name(), c.tag, slot.Tag())
+		default:
+			c.tag, c.tagged = slot.Tag(), n.Name()
+		}
+	}
+	return nil
 }
 
 // initRenewer makes the renewer of the client's holds. The Observers are known by then.

@@ -62,6 +62,7 @@ type caller struct {
 	// began to wait, and waits says that it did. rounds is how many rounds it made.
 	began, told, joined time.Duration
 	waits               bool
+	recovers            bool // the Observers were told that it waits for masters that recover
 	rounds              int
 }
 

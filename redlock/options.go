@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
-	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -335,127 +334,6 @@ func WithClientName(label string) Option {
 // [clock.Monotonic] under testing/synctest. A nil clock is an [ErrConfig].
 func WithClock(c clock.Clock) Option {
 	return clientOption(func(s *settings) { s.clock = c })
-}
-
-// apply returns the defaults with opts applied. It fails if the result does not pass check.
-func apply(opts []Option) (settings, error) {
-	s := defaults()
-	for _, o := range opts {
-		if o == nil {
-			return s, fmt.Errorf("%w: a nil option", ErrConfig)
-		}
-		o.applyClient(&s)
-	}
-	if !s.lock.ttlSet {
-		s.lock.ttl = min(s.lock.ttl, s.maxTTL)
-	}
-	if s.lock.minHold != 0 {
-		return s, fmt.Errorf("%w: a minimum hold of %v as a client's default: not every lock can have one; give WithMinHold to Client.Mutex", ErrConfig, s.lock.minHold)
-	}
-	return s, s.check()
-}
-
-// check returns an ErrConfig if a setting is out of range, or if two settings do not fit each
-// other.
-func (s *settings) check() error {
-	switch {
-	case s.clock == nil:
-		return fmt.Errorf("%w: a nil clock; use clock.System()", ErrConfig)
-	case s.nodeTimeout < time.Millisecond || s.nodeTimeout > longest:
-		return fmt.Errorf("%w: node timeout %v: want %v to %v", ErrConfig, s.nodeTimeout, time.Millisecond, longest)
-	case s.nodeCount < 0:
-		return fmt.Errorf("%w: node count %d: want 1 or more", ErrConfig, s.nodeCount)
-	}
-	if s.namespaceSet {
-		if err := checkNamespace(string(s.namespace)); err != nil {
-			return err
-		}
-	}
-	if s.ownerSet {
-		if err := checkOwner(s.owner); err != nil {
-			return err
-		}
-	}
-	if s.maxTTL < minTTL || s.maxTTL > longest {
-		return fmt.Errorf("%w: maximum TTL %v: want %v to %v", ErrConfig, s.maxTTL, minTTL, longest)
-	}
-	if err := s.drift.Check(); err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	return s.checkLock(&s.lock)
-}
-
-// maxOwner bounds a label, in bytes.
-const maxOwner = 128
-
-// checkOwner says whether Redis takes the label as the name of a connection.
-func checkOwner(label string) error {
-	switch {
-	case label == "":
-		return fmt.Errorf("%w: an empty owner; leave WithClientName out for none", ErrConfig)
-	case len(label) > maxOwner:
-		return fmt.Errorf("%w: owner of %d bytes: want %d or fewer", ErrConfig, len(label), maxOwner)
-	}
-	for _, r := range label {
-		if r <= ' ' || r > '~' {
-			return fmt.Errorf("%w: owner %q has %q: want printable ASCII without spaces", ErrConfig, label, r)
-		}
-	}
-	return nil
-}
-
-// checkLock is check for the settings of a lock. It compares them with each other and with the
-// client's. Every message names the values that do not fit.
-func (s *settings) checkLock(l *lockSettings) error {
-	if l.ttl < minTTL || l.ttl > longest {
-		return fmt.Errorf("%w: TTL %v: want %v to %v", ErrConfig, l.ttl, minTTL, longest)
-	}
-	if !s.noRecovery && l.ttl > s.maxTTL {
-		return fmt.Errorf("%w: TTL %v is above the maximum TTL %v of these masters: shorten it, or raise WithMaxTTL (a change of epoch, docs/operations.md)", ErrConfig, l.ttl, s.maxTTL)
-	}
-	drift := s.drift.Of(l.ttl)
-	if l.minValidity < 0 || s.drift.Validity(l.ttl, 0) <= l.minValidity {
-		return fmt.Errorf("%w: minimum validity %v: want 0 or more and less than TTL %v minus drift %v",
-			ErrConfig, l.minValidity, l.ttl, drift)
-	}
-	if l.patience < 0 || l.patience > longest {
-		return fmt.Errorf("%w: patience %v: want 0 to %v", ErrConfig, l.patience, longest)
-	}
-	if l.maxWait < 0 || l.maxWait > longest {
-		return fmt.Errorf("%w: maximum wait %v: want 0 (until the context ends) to %v", ErrConfig, l.maxWait, longest)
-	}
-	if l.maxHold < 0 {
-		return fmt.Errorf("%w: maximum hold %v: want 0 (none) or more", ErrConfig, l.maxHold)
-	}
-	if l.minHold < 0 || l.minHold > longest {
-		return fmt.Errorf("%w: minimum hold %v: want 0 (none) to %v", ErrConfig, l.minHold, longest)
-	}
-	if l.fixed {
-		return nil
-	}
-	every := l.every()
-	if every <= 0 || every >= l.ttl {
-		return fmt.Errorf("%w: renewal every %v: want more than 0 and less than TTL %v (a third of it is usual)",
-			ErrConfig, every, l.ttl)
-	}
-	if useful := s.drift.Validity(l.ttl, 0) - hold.Margin(l.ttl); every >= useful {
-		return fmt.Errorf("%w: renewal every %v comes too late: with TTL %v a lease lasts %v, which is the TTL minus drift %v and the time for the notice to its holder",
-			ErrConfig, every, l.ttl, useful, drift)
-	}
-	return nil
-}
-
-// every is the renewal interval.
-func (l *lockSettings) every() time.Duration {
-	if l.renewSet {
-		return l.renewEvery
-	}
-	return l.ttl / 3
-}
-
-// terms are the settings that a hold needs.
-func (l *lockSettings) terms() hold.Terms {
-	return hold.Terms{TTL: l.ttl, Every: l.every(), MaxHold: l.maxHold, MinHold: l.minHold, Fixed: l.fixed}
 }
 
 // WithObserver has o told what the client does. Given several times, all of them are told, in that

@@ -4,6 +4,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -144,6 +145,8 @@ func (m *Mutex) tellWaits(ctx context.Context, ct *contender, call *caller) {
 	e := event.Wait{Lock: m.l.Name, Mode: m.l.Mode.Name(), First: !call.waits, Waited: now - call.began}
 	if last := ct.lastRound(); last != nil {
 		e.Last = last
+		e.Recovers = !call.recovers && errors.Is(last, ErrRecovering)
+		call.recovers = call.recovers || e.Recovers
 	}
 	if !e.First {
 		e.Before = call.told - call.began

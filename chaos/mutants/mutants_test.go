@@ -42,7 +42,7 @@ func mutantSymbols(t *testing.T, tags string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(table), "redlock/redlock.(*Client).nextHolder") {
+	if !strings.Contains(string(table), "redlock/internal/lock/attempt.(*Tries).nextHolder") {
 		t.Fatal("nm does not name a function that is there: it would name no switch either")
 	}
 	var found []string

@@ -112,7 +112,7 @@ func unlocked(e event.Unlock) (*Line, []slog.Attr) {
 func waiting(e event.Wait, retryAfter func(error) time.Duration) (*Line, []slog.Attr) {
 	lock := slog.String("lock", e.Lock)
 	switch {
-	case e.First && e.Last != nil && errors.Is(e.Last, errs.ErrRecovering):
+	case e.Recovers:
 		return &WaitsRecovery, []slog.Attr{lock, rounded("for", retryAfter(e.Last)), why(e.Last)}
 	case doublings(e.Waited) == doublings(e.Before):
 		return nil, nil

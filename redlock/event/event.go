@@ -84,11 +84,13 @@ type Opening struct {
 
 // Wait says what a caller waits for.
 type Wait struct {
-	Lock   string // its name
-	Mode   string // "mutex", "read" or "write"
-	First  bool   // the wait begins
-	Waited time.Duration
-	Before time.Duration // Waited of the event before; 0 with First
+	Lock  string // its name
+	Mode  string // "mutex", "read" or "write"
+	First bool   // the wait begins
+	// Recovers is set once in a wait: Last says for the first time that the masters recover.
+	Recovers bool
+	Waited   time.Duration
+	Before   time.Duration // Waited of the event before; 0 with First
 	// Last is the last round of any caller in this process that waits for the lock, a *redlock.RoundError. It says who has
 	// it. It is nil before the first, and while other callers of this process are ahead.
 	Last error

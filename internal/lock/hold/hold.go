@@ -103,12 +103,6 @@ func (h *Hold) Until() time.Duration {
 	return h.votes.grant.Until()
 }
 
-func (h *Hold) err() error {
-	h.mu.Lock()
-	defer h.unlock()
-	return h.errLocked()
-}
-
 // errLocked says why the hold is over, or nil. It reads the clock, because a timer may not
 // have reported the end of validity yet: timers do not run while the host is suspended.
 func (h *Hold) errLocked() error { return h.errAtLocked(h.r.Masters.Clock.Elapsed()) }

@@ -242,7 +242,9 @@ func (r *Renewer) endExpired(holds []*Hold) {
 		return
 	}
 	for _, h := range holds {
-		_ = h.err()
+		h.mu.Lock()
+		_ = h.errLocked()
+		h.unlock()
 	}
 }
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The sizes of a room, without tests. What is larger has a second room inside.
+const (
+	packageLines  = 1500
+	fileLines     = 400
+	functionLines = 60
+	// A struct with more fields than fieldsMost may have boolsMost flags: more of them are states that want a name.
+	fieldsMost, boolsMost = 12, 3
+)
+
+// larger are the places that are larger, each with the reason. A place that is larger no more does not stay in the list.
+var larger = map[string]string{
+	"chaos":                              "the harness: clusters, nemeses, histories and checkers are out, and what is left is one run step by step",
+	"chaos/check":                        "one file for each checker, and what they share: a checker apart would have an API of its own for each",
+	"chaos/cluster":                      "masters as processes and as containers, which have most in common",
+	"cmd/redlock":                        "eleven commands with what they say; their tests use one process, and their flags one list of masters",
+	"cmd/redlock-bench":                  "four measurements and what they print",
+	"cmd/redlock/operate.go":             "the commands that change masters, which share their words",
+	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",
+	"internal/membership/view.go Master": "what a look has seen of one master: the flags are facts, and not states",
+	"internal/model/handoffmodel":        "the hand-off's time argument and its prototype, which goes when nothing leans on it",
+	"internal/model/handoffmodel/clocks.go Clocks":  "bounds of a model's world: what may happen in it",
+	"internal/model/membershipmodel":                "the world around the machine: processes that die, data that is lost, clocks that jump",
+	"internal/model/membershipmodel/world.go Proc":  "a state of a model, compared and hashed as a whole",
+	"internal/model/membershipmodel/world.go World": "bounds of a model's world: what may happen in it",
+	"internal/model/votesmodel":                     "what the scripts do to one lock, in the order of the scripts",
+	"internal/model/votesmodel/master.go contend":   "follows contend.lua line by line",
+	"internal/sim":                     "one world with all acts and faults: two halves would need each other's state",
+	"internal/sim/acts.go goOn":        "one step of an operator, with each way in which it may end",
+	"internal/sim/nemesis.go strike":   "one case for each fault",
+	"internal/sim/operator.go command": "one case for each fate of an operator's process",
+	"internal/sim/sim.go Config":       "what a world may do: each flag is an act or a fault",
+	"node":                             "one master's lane, its connection and its greeting: one goroutine's state",
+	"node/batch.go exec":               "one pipeline: a frame more would be on each trip",
+	"node/nodetest":                    "a Redis in memory: commands, keys, messages and Lua",
+	"node/redisnode.go redisNode":      "one master's lane: its fields are what one goroutine works with",
+	"redlock":                          "the face and the waiter's driver; half of it is documentation of public names",
+	"redlock/options.go lockSettings":  "settings: each flag says that an option was given",
+	"redlock/options.go settings":      "settings: each flag says that an option was given",
+	"redlock/wait.go lock":             "the frame of each goroutine that waits: one more frame would double its stack",
+}
+
+func TestHouse_roomsAreSmall(t *testing.T) {
+	found := map[string]string{} // what is too large, by its place
+	packages := map[string]int{}
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		lines := bytes.Count(source, []byte("\n"))
+		packages[filepath.ToSlash(filepath.Dir(name))] += lines
+		if lines > fileLines {
+			found[name] = fmt.Sprintf("%d lines, more than %d", lines, fileLines)
+		}
+		return sizesOf(name, source, found)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lines := range packages {
+		if lines > packageLines {
+			found[name] = fmt.Sprintf("%d lines, more than %d", lines, packageLines)
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(found)) {
+		if larger[place] == "" {
+			t.Errorf("%s: %s", place, found[place])
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(larger)) {
+		if found[place] == "" {
+			t.Errorf("%s is small enough now: take it off the list", place)
+		}
+	}
+}
+
+// sizesOf adds the functions and structs of a file that are too large to found.
+func sizesOf(name string, source []byte, found map[string]string) error {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if lines := files.Position(n.End()).Line - files.Position(n.Pos()).Line + 1; lines > functionLines {
+				found[name+" "+n.Name.Name] = fmt.Sprintf("%d lines, more than %d", lines, functionLines)
+			}
+		case *ast.TypeSpec:
+			if s, ok := n.Type.(*ast.StructType); ok {
+				if fields, flags := fieldsOf(s); fields > fieldsMost && flags > boolsMost {
+					found[name+" "+n.Name.Name] = fmt.Sprintf("%d fields, %d of them flags", fields, flags)
+				}
+			}
+		}
+		return true
+	})
+	return nil
+}
+
+// fieldsOf counts the fields of a struct, and how many of them are flags.
+func fieldsOf(s *ast.StructType) (fields, flags int) {
+	for _, f := range s.Fields.List {
+		n := max(len(f.Names), 1)
+		fields += n
+		if id, ok := f.Type.(*ast.Ident); ok && id.Name == "bool" {
+			flags += n
+		}
+	}
+	return fields, flags
+}
