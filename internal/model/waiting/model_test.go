@@ -66,6 +66,7 @@ var large = []struct {
 // The machine as it ships, with the calls as they ship, over masters that do what the scripts do: never two holders, tokens grow, nothing is
 // left when nobody wants the lock, and nobody waits for a free lock until a long timer fires.
 func TestMachine_asShipped_exhausted(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	visited := map[waiting.State]bool{}
 	for _, w := range sound {
 		m := New(w.c)
@@ -86,6 +87,7 @@ func TestMachine_asShipped_exhausted(t *testing.T) {
 }
 
 func TestMachine_largerWorlds_exhausted(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	needs.CI(t)
 	for _, w := range large {
 		r, err := explored(w.c, 0, nil)
@@ -119,6 +121,7 @@ func walks(c Config, n int) (int, error) {
 
 // The same at random, in worlds that are too large: three processes, and everything goes wrong.
 func TestMachine_randomWalks_sound(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	n := 150
 	if needs.At(t) >= needs.TierCI {
 		n = 4000
@@ -164,6 +167,7 @@ var dropped = []struct {
 
 // Each defence of the waiter can be dropped, and its lack is found.
 func TestMachine_defenceDropped_found(t *testing.T) {
+	needs.NoRace(t, "computes, in one goroutine")
 	needs.Test(t)
 	for _, d := range dropped {
 		t.Run(string(d.rule), func(t *testing.T) {
