@@ -33,8 +33,7 @@ const deadEnd = "the lock is free, somebody waits, and only a timer helps"
 
 var (
 	one, two, three = []int{1}, []int{1, 1}, []int{1, 1, 1}
-	turns           = []int{3}    // one process: the turn is passed
-	both            = []int{2, 1} // the same, and another process
+	turns           = []int{3} // one process: the turn is passed
 )
 
 // sound are worlds that are exhausted, with the number of their states.
