@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -231,9 +232,14 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 	}
 	text.Paragraph(w, "as of", in.AsOf.Format("2006-01-02 15:04:05.000 MST"))
 	fmt.Fprintln(w)
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	// A star is one column more, which would be the 81st.
+	waits := slices.ContainsFunc(in.Masters, func(m redlock.MasterInspection) bool { return m.Err == nil && len(m.Holders) > 0 && !m.Votes })
+	gap := 2
+	if waits {
+		gap = 1
+	}
+	tab := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
 	fmt.Fprintln(tab, "master\tcounter\tleft\tvote")
-	waits := false
 	for i := range in.Masters {
 		m := &in.Masters[i]
 		counter, left, vote := "-", "-", "none"
@@ -242,7 +248,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 			vote = "does not answer"
 		case len(m.Holders) > 0:
 			if left, vote = short(m.Left), strings.Join(m.Holders, ", "); !m.Votes {
-				left, waits = left+"*", true
+				left += "*"
 			}
 		case m.Rest > 0:
 			left, vote = short(m.Rest), "rests"
