@@ -14,7 +14,7 @@ import (
 )
 
 // sameFromFile writes the history of a run, reads it again, and judges it as chaos check does. The violations must be those of the run.
-func sameFromFile(t *testing.T, o Outcome) {
+func sameFromFile(t testing.TB, o Outcome) {
 	t.Helper()
 	var b bytes.Buffer
 	if err := history.Copy(&b, o.History); err != nil {
