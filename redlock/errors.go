@@ -180,8 +180,6 @@ func (e *RoundError) Unwrap() []error {
 	return append([]error{e.kind}, e.nodes.WrappedErrors()...)
 }
 
-func contextError(ctx context.Context) error { return errs.OfContext(ctx) }
-
 // roundError returns the error of a round that gave no lease.
 func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundError {
 	e := &RoundError{Name: l.Name, Quorum: c.masters.Need, nodes: errs.Collect()}
@@ -293,7 +291,7 @@ type gaveUpError struct {
 }
 
 func gaveUp(ctx context.Context, l *protocol.Lock, last *RoundError) error {
-	return &gaveUpError{l.Name, contextError(ctx), last}
+	return &gaveUpError{l.Name, errs.OfContext(ctx), last}
 }
 
 func (e *gaveUpError) Error() string {

@@ -186,7 +186,7 @@ func WithReentry() LockOption {
 // without a quorum ends the wait. The time counts from the call of Lock or from the
 // beginning of the outage, whichever is later.
 //
-// Patience does not concern masters that answer, but recover or refuse: see [Mutex.Lock].
+// The time does not concern masters that answer, but recover or refuse: see [Mutex.Lock].
 func WithOutageTimeout(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.patience = d })
 }
