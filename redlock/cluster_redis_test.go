@@ -83,10 +83,9 @@ func TestCluster(t *testing.T) {
 // in the slot.
 func clusterLocks(t *testing.T, s slot) {
 	ms := startMasters(t, 2, localredis.Config{})
-	patient := redlock.WithNodeTimeout(time.Second)
 	urls := append(ms.urls(), s.URL(s.tag, 2, 3)) // neither has the slot
 	initAt(t, urls)
-	c := openAt(t, urls, patient)
+	c := openAt(t, urls)
 
 	braced := "{" + s.tag + "}"
 	for _, name := range []string{"orders", "{other}:orders", "{}" + braced + ":orders", "{" + s.tag + ":orders", "orders}" + s.tag + "{"} {
@@ -137,7 +136,7 @@ func clusterLocks(t *testing.T, s slot) {
 	t.Cleanup(func() { _ = mixed.Close() })
 
 	lock := s.lock("lock")
-	visited(t, lock, quorumtest.Scale(150, 20_000), c, mixed, openAt(t, urls, patient))
+	visited(t, lock, quorumtest.Scale(150, 20_000), c, mixed, openAt(t, urls))
 
 	// Every kind of key at once.
 	reader := locked(t, c.RWMutex(lock).RLocker())

@@ -71,13 +71,15 @@ func (ms *masters) urls() []string {
 	return urls
 }
 
-// open opens a client that is closed with the test. Its node timeout is long by
-// default: the machine may be busy with other tests.
+// patient does not take a machine that is busy with other tests for masters that do not answer.
+var patient = redlock.WithNodeTimeout(time.Second)
+
+// open opens a client that is closed with the test. It is patient by default.
 func (ms *masters) open(opts ...redlock.Option) *redlock.Client {
 	ms.t.Helper()
 	ctx, cancel := context.WithTimeout(ms.t.Context(), 30*time.Second)
 	defer cancel()
-	c, err := redlock.Open(ctx, ms.urls(), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
+	c, err := redlock.Open(ctx, ms.urls(), append([]redlock.Option{patient}, opts...)...)
 	noErr(ms.t, err)
 	ms.t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -56,7 +56,7 @@ func TestOpen_misconfiguredMinority_opensAndSaysSo(t *testing.T) {
 			var log syncBuffer
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			c, err := redlock.Open(ctx, urls, redlock.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))))
+			c, err := redlock.Open(ctx, urls, patient, redlock.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))))
 			noErr(t, err)
 			defer c.Close()
 			noErr(t, locked(t, c.Mutex("x")).Unlock(t.Context()))

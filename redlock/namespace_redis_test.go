@@ -35,7 +35,7 @@ func TestNamespace_usersOfTwo_shareNothing(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	a, b := userOf(ms, "team-a"), userOf(ms, "team-b")
 	in := func(ns string) []redlock.Option {
-		return []redlock.Option{redlock.WithNamespace(ns), redlock.WithTTL(4 * time.Second)}
+		return []redlock.Option{patient, redlock.WithNamespace(ns), redlock.WithTTL(4 * time.Second)}
 	}
 	open := func(urls []string, ns string) *redlock.Client {
 		c, err := redlock.Open(t.Context(), urls, in(ns)...)

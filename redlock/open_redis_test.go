@@ -31,7 +31,7 @@ func TestOpen_outage_waitsForAQuorum(t *testing.T) {
 	var log syncBuffer
 	opened := make(chan error, 1)
 	go func() {
-		c, err := redlock.Open(t.Context(), ms.urls(), redlock.WithUnsafeRecoveryOff(),
+		c, err := redlock.Open(t.Context(), ms.urls(), patient, redlock.WithUnsafeRecoveryOff(),
 			redlock.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 		if err == nil {
 			var l *redlock.Lease

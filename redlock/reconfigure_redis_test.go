@@ -39,7 +39,7 @@ func openAt(t testing.TB, urls []string, opts ...redlock.Option) *redlock.Client
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	c, err := redlock.Open(ctx, urls, opts...)
+	c, err := redlock.Open(ctx, urls, append([]redlock.Option{patient}, opts...)...)
 	noErr(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -189,7 +189,7 @@ func TestMaxTTL_otherClients_refusedWithBoth(t *testing.T) {
 	// The order of the list does not matter.
 	urls := ms.urls()
 	urls[0], urls[2] = urls[2], urls[0]
-	c, err := redlock.Open(t.Context(), urls, redlock.WithMaxTTL(20*time.Second))
+	c, err := redlock.Open(t.Context(), urls, patient, redlock.WithMaxTTL(20*time.Second))
 	noErr(t, err)
 	noErr(t, c.Close())
 }
@@ -246,7 +246,7 @@ func TestACL_missingRight_commandNamed(t *testing.T) {
 	for _, cmd := range []string{"info", "hgetall", "evalsha", "hmget", "pttl", "hset", "pexpire", "hexists", "exists", "hdel", "publish", "zadd"} {
 		urls := limited(ms, "-"+cmd)
 		if cmd == "evalsha" { // found by the first vote
-			c, err := redlock.Open(t.Context(), urls, redlock.WithUnsafeRecoveryOff())
+			c, err := redlock.Open(t.Context(), urls, patient, redlock.WithUnsafeRecoveryOff())
 			noErr(t, err)
 			_, err = c.Mutex("acl").TryLock(t.Context())
 			wantIs(t, err, redlock.ErrRefused)
@@ -258,7 +258,7 @@ func TestACL_missingRight_commandNamed(t *testing.T) {
 		ms.wantNoKeys("acl")
 	}
 	// Keys that the user may not touch are named as a lack of rights as well.
-	c, err := redlock.Open(t.Context(), limited(ms, "resetkeys", "~redlock:*"))
+	c, err := redlock.Open(t.Context(), limited(ms, "resetkeys", "~redlock:*"), patient)
 	noErr(t, err)
 	defer c.Close()
 	_, err = c.Mutex("acl").TryLock(t.Context())
@@ -282,7 +282,7 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	few := append(rightsOf(""), "resetkeys", "~redlock:node", "~redlock:alive:*", "~redlock:queue:*", "~redlock:rest:*", "~redlock:leader:*", "~redlock:owner:*", "~redlock:barred:*", "~redlock:check", "~{redlock:check}*", "~orders*", "~{orders*")
 	initAt(t, limited(ms, few...))
-	c, err := redlock.Open(t.Context(), limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
+	c, err := redlock.Open(t.Context(), limited(ms, few...), patient, redlock.WithTTL(500*time.Millisecond))
 	noErr(t, err)
 	defer c.Close()
 	for _, m := range []redlock.Locker{c.Mutex("orders"), c.RWMutex("orders-rw").Locker(), c.RWMutex("orders-rw").RLocker()} {
@@ -308,7 +308,7 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 	settled(t, stuck, 3)
 	noErr(t, c.ForceUnlock(t.Context(), "orders", stuck.Holder()))
 	held := locked(t, c.Mutex("orders"))
-	waiter, err := redlock.Open(t.Context(), limited(ms, few...), redlock.WithTTL(500*time.Millisecond))
+	waiter, err := redlock.Open(t.Context(), limited(ms, few...), patient, redlock.WithTTL(500*time.Millisecond))
 	noErr(t, err)
 	defer waiter.Close()
 	got := make(chan error, 1)

@@ -16,10 +16,10 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// openClient is a program that locks on the masters of list.
+// openClient is a program that locks on the masters of list. A machine that is busy for less than a second is not a master that does not answer.
 func openClient(t testing.TB, list string, opts ...redlock.Option) *redlock.Client {
 	t.Helper()
-	c, err := redlock.Open(t.Context(), strings.Split(list, ","), opts...)
+	c, err := redlock.Open(t.Context(), strings.Split(list, ","), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
