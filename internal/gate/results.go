@@ -31,6 +31,7 @@ type results struct {
 type tally struct {
 	name                                  string
 	began, ended                          time.Time
+	cpu                                   time.Duration // of the commands that have ended, with all that they started and waited for
 	passed, failed, skipped, seeds, again int
 	packages                              map[string]*tally // of a package, while it runs
 }
@@ -176,6 +177,13 @@ func (r *results) failed(stage string) bool {
 	return r.stage(stage).failed > 0
 }
 
+// used notes the processor time of a command of stage that has ended.
+func (r *results) used(stage string, cpu time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stage(stage).cpu += cpu
+}
+
 // reds returns the names of the failed tests, sorted. A test with subtests that failed is not named beside them.
 func (r *results) reds() []string {
 	r.mu.Lock()
@@ -202,13 +210,13 @@ func (r *results) print(title string) bool {
 	fmt.Fprintln(r.out)
 	w := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, took time.Duration, t *tally) {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t\n", name, brief(took), t.passed, t.failed, t.skipped, t.seeds, t.again)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t\n", name, brief(took), brief(t.cpu), t.passed, t.failed, t.skipped, t.seeds, t.again)
 	}
-	fmt.Fprintln(w, "stage\ttime\tpassed\tfailed\tskipped\tseeds\ttried again\t")
+	fmt.Fprintln(w, "stage\ttime\tcpu\tpassed\tfailed\tskipped\tseeds\ttried again\t")
 	for _, s := range r.stages {
 		row(s.name, s.ended.Sub(s.began), s)
 		all.passed, all.failed, all.skipped = all.passed+s.passed, all.failed+s.failed, all.skipped+s.skipped
-		all.seeds, all.again = all.seeds+s.seeds, all.again+s.again
+		all.seeds, all.again, all.cpu = all.seeds+s.seeds, all.again+s.again, all.cpu+s.cpu
 	}
 	row("all", time.Since(r.began), &all)
 	_ = w.Flush()

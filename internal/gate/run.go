@@ -61,6 +61,7 @@ func (r *results) run(ctx context.Context, stage string, c command) error {
 		r.plain(stage, c, out)
 	}
 	err = cmd.Wait()
+	r.used(stage, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 	if ctx.Err() != nil {
 		return ctx.Err() // broken off: what it had not said is not known
 	}
