@@ -22,7 +22,7 @@ type part struct {
 }
 
 // soak runs what takes hours within a budget: chaos on real masters with each persistence, mutants of the source, the long variants of tests,
-// and a hunt with what is left. A part that has passed in the same folder before is not run again. It ends with what it did and did not reach.
+// fuzz, and a hunt with what is left. A part that has passed in the same folder before is not run again. It ends with what it did and did not reach.
 func (g *gate) soak(ctx context.Context, o options) (green bool, err error) {
 	dir := o.dir
 	if dir == "" {
@@ -83,7 +83,11 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 	for _, pkg := range long {
 		c := goTest(needs.TierSoak, pkg)
 		c.args[slices.Index(c.args, "10m")] = "0"
-		parts = append(parts, part{"tests-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"), 0.35 / float64(len(long)), c})
+		parts = append(parts, part{"tests-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"), 0.25 / float64(len(long)), c})
+	}
+	targets := g.fuzz((budget / 200).Round(time.Second).String())
+	for _, c := range targets {
+		parts = append(parts, part{c.name, 0.1 / float64(len(targets)), c})
 	}
 	mutation := part{"mutation", 0.1, command{name: "mutation", args: []string{"go", "run", "./internal/mutation", "-seed", "1",
 		"-budget", (budget / 12).Round(time.Second).String()}}}

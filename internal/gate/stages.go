@@ -124,11 +124,14 @@ func (g *gate) halves() (patterns []string) {
 
 func half(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "internal") }
 
-// ciStages are what .ci/run has besides make test.
+// ciStages are what .ci/run has besides make test. What waits for servers most of the time goes first; models,
+// lint, fuzz and the modules have what that leaves.
 func (g *gate) ciStages() ([][]stage, error) {
-	ci := pick(g.tests, func(f testFunc) bool {
-		return root(f) && f.tags == "" && f.calls("CI", "Java", "Server") && !f.calls("Soak")
-	})
+	inCI := func(models bool) []testFunc {
+		return pick(g.tests, func(f testFunc) bool {
+			return root(f) && f.tags == "" && f.calls("CI", "Java", "Server") && !f.calls("Soak") && strings.HasPrefix(f.pkg, "./internal/model/") == models
+		})
+	}
 	servers, err := g.serverStage()
 	if err != nil {
 		return nil, err
@@ -143,19 +146,30 @@ func (g *gate) ciStages() ([][]stage, error) {
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}
-	fuzz := stage{name: "fuzz"}
-	for _, f := range g.tests {
-		if strings.HasPrefix(f.name, "Fuzz") {
-			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", "3s", "-parallel", "2", f.pkg)
-			fuzz.commands = append(fuzz.commands, named(c, f.name))
+	fuzz := stage{"fuzz", g.fuzz("1s")}
+	models := stage{"models", selected(needs.TierCI, inCI(true))}
+	for _, c := range []*stage{&fuzz, &models} {
+		for i := range c.commands {
+			c.commands[i] = c.commands[i].nice()
 		}
 	}
 	return [][]stage{
 		{compile},
-		{{"Java, and what is for CI", selected(needs.TierCI, ci)}, {"lint", []command{command{name: "lint", args: []string{"make", "lint"}}.nice()}}, modules},
-		{servers, fuzz},
+		{{"Java, and what is for CI", selected(needs.TierCI, inCI(false))}, servers, models,
+			{"lint", []command{command{name: "lint", args: []string{"make", "lint"}}.nice()}}, modules, fuzz},
 		{{"bench", []command{{name: "bench", args: []string{".ci/bench-check"}}}}},
 	}, nil
+}
+
+// fuzz lets each fuzz target run for as long as it says. Most of a second is the building.
+func (g *gate) fuzz(each string) (commands []command) {
+	for _, f := range g.tests {
+		if strings.HasPrefix(f.name, "Fuzz") {
+			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", each, "-parallel", "2", f.pkg)
+			commands = append(commands, named(c, f.name))
+		}
+	}
+	return commands
 }
 
 // named makes a command without events of its result, by that name: go test -fuzz has no event for a target that found nothing.
