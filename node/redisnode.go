@@ -102,6 +102,9 @@ func (r *redisNode) ClockOffset() (offset time.Duration, ok bool) {
 
 // Bind implements [Node].
 func (r *redisNode) Bind(b protocol.Binding) {
+	if r.opts.ClientName != "" {
+		b.Owner = "" // the connections have a name
+	}
 	r.binding, r.keys = b, wire.KeysOf(b.Namespace, r.cfg.Tag)
 }
 

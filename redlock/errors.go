@@ -116,7 +116,7 @@ type RoundError struct {
 	// waits for the answer for two trips, or for 10 ms if that is longer.
 	Holder string
 	// Owner is the label of that holder's client ([WithClientName]), if it has one and the masters told it in
-	// time. A TryLock asks for it only if its own client has a label too. Otherwise it is empty.
+	// time. A TryLock asks for it only if its own client was given a label too. Otherwise it is empty.
 	Owner string
 	// RetryAfter is the shortest wait after which another round may win: a quorum of masters
 	// is free then, if no vote is renewed and every master that recovers votes in time. It is

@@ -158,7 +158,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 		return outer.Reenter(ctx)
 	}
 	lease, err := m.try(ctx, joinWrite)
-	if round := failedRound(err); round != nil && m.c.owner != "" && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
+	if round := failedRound(err); round != nil && m.c.wantsOwners() && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
 		err = m.c.nameHolder(ctx, m.l, round, m.c.masters.RoundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
 	}
 	return lease, err

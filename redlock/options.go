@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/hostpid"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -55,8 +56,8 @@ type settings struct {
 	drift        clock.Drift
 	clock        clock.Clock
 	logger       *slog.Logger
-	owner        string // what others are told of this client; empty: nothing
-	ownerSet     bool
+	owner        string           // what others are told of this client; empty: nothing
+	ownerSet     bool             // WithClientName was given
 	told         []event.Observer // what the client does
 	node         node.Config
 	namespace    protocol.Namespace
@@ -86,6 +87,7 @@ func defaults() settings {
 		maxTTL:      DefaultMaxTTL,
 		drift:       clock.DefaultDrift(),
 		clock:       clock.System(),
+		owner:       hostpid.Name(),
 	}
 }
 
@@ -319,11 +321,15 @@ func WithLogger(l *slog.Logger) Option {
 
 // WithClientName labels the client, for people: "billing/pod-7". [Client.Inspect] shows the label of a
 // holder and of a waiter, and the client's connections have it as their name on the masters (CLIENT
-// LIST). A TryLock of this client that fails with [ErrHeld] asks the masters for the holder's label,
-// which costs a trip: see Owner of [RoundError]. A Lock whose time is over always asks who has the
-// lock. Default: no label.
+// LIST). Default: the host and the id of the process, "host/pid", as redlock run has it. Empty: no
+// label. If the URL of a master or the go-redis client for it has a name, the connections to that
+// master have that one.
 //
-// A label is 1 to 128 bytes of printable ASCII without spaces. It need not be unique, and proves
+// A TryLock of a client that was given a label, and which fails with [ErrHeld], asks the masters for the
+// holder's label, which costs a trip: see Owner of [RoundError]. With the default it does not ask. A
+// Lock whose time is over always asks who has the lock.
+//
+// A label is up to 128 bytes of printable ASCII without spaces. It need not be unique, and proves
 // nothing. The client tells it to each master when it connects, and every 15 to 20 s. It is not in
 // the locks: a lock and unlock cost the same with it.
 func WithClientName(label string) Option {

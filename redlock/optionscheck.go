@@ -43,10 +43,8 @@ func (s *settings) check() error {
 			return err
 		}
 	}
-	if s.ownerSet {
-		if err := checkOwner(s.owner); err != nil {
-			return err
-		}
+	if err := checkOwner(s.owner); err != nil {
+		return err
 	}
 	if s.maxTTL < minTTL || s.maxTTL > longest {
 		return fmt.Errorf("%w: maximum TTL %v: want %v to %v", ErrConfig, s.maxTTL, minTTL, longest)
@@ -62,10 +60,7 @@ const maxOwner = 128
 
 // checkOwner says whether Redis takes the label as the name of a connection.
 func checkOwner(label string) error {
-	switch {
-	case label == "":
-		return fmt.Errorf("%w: an empty owner; leave WithClientName out for none", ErrConfig)
-	case len(label) > maxOwner:
+	if len(label) > maxOwner {
 		return fmt.Errorf("%w: owner of %d bytes: want %d or fewer", ErrConfig, len(label), maxOwner)
 	}
 	for _, r := range label {

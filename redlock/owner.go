@@ -11,6 +11,9 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
+// wantsOwners tells whether an error should name the holder by its label, which costs a trip: the program gave labels.
+func (c *Client) wantsOwners() bool { return c.ownerSet && c.owner != "" }
+
 // nameHolder returns the round with the holder that refused and its label, as far as the masters tell
 // them within timeout, or until ctx ends. It costs a trip. The round that it is given is not changed:
 // others may have it.
@@ -38,7 +41,7 @@ func (ct *contender) nameHolder(err error) {
 		return
 	}
 	c, w := ct.w.c, ct.w
-	if over.last.Holder != "" && (over.last.Owner != "" || c.owner == "") || c.closed.Load() {
+	if over.last.Holder != "" && (over.last.Owner != "" || !c.wantsOwners()) || c.closed.Load() {
 		return
 	}
 	w.mu.Lock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/hostpid"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -141,7 +142,7 @@ func TestTryLock_held_namesTheOwnerToThoseWhoHaveALabel(t *testing.T) {
 }
 
 func TestWithOwner_badLabel_isRefused(t *testing.T) {
-	for label, says := range map[string]string{"": "leave WithClientName out", "a b": `"a b"`, "pod\n7": "printable", "käse": "'ä'", strings.Repeat("x", 129): "129 bytes"} {
+	for label, says := range map[string]string{"a b": `"a b"`, "pod\n7": "printable", "käse": "'ä'", strings.Repeat("x", 129): "129 bytes"} {
 		wantNotOpened(t, []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"}, redlock.ErrConfig, []string{says}, redlock.WithClientName(label))
 	}
 }
@@ -188,4 +189,42 @@ func TestWithOwner_realMasters_connectionsAreNamed(t *testing.T) {
 		t.Errorf("%+v", in)
 	}
 	noErr(t, unnamed.Unlock(ctx))
+}
+
+// A client has the host and the id of the process as its label, and asks the masters no more than one without.
+func TestWithClientName_notGiven_isHostAndPID(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	c, mute := ms.begin(), ms.open(redlock.WithClientName(""))
+	named := ms.urls()
+	for i := range named {
+		named[i] += "?client_name=of-the-url"
+	}
+	other, err := redlock.Open(t.Context(), named, redlock.WithNodeTimeout(time.Second))
+	noErr(t, err)
+	defer other.Close()
+	for _, tc := range []struct {
+		client         *redlock.Client
+		owner, connect string
+	}{{c, hostpid.Name(), hostpid.Name()}, {mute, "", ""}, {other, hostpid.Name(), "of-the-url"}} {
+		lease := locked(t, tc.client.Mutex("x"))
+		settled(t, lease, 3)
+		in, err := c.Inspect(t.Context(), "x")
+		noErr(t, err)
+		if in.Holders[0].Owner != tc.owner {
+			t.Errorf("the label %q, want %q", in.Holders[0].Owner, tc.owner)
+		}
+		for i, d := range ms.direct {
+			if list := d.ClientList(t.Context()).Val(); !strings.Contains(list, " name="+tc.connect+" ") {
+				t.Errorf("master %d has no connection called %q:\n%s", i, tc.connect, list)
+			}
+		}
+		_, err = c.Mutex("x").TryLock(t.Context())
+		var round *redlock.RoundError
+		if wantIs(t, err, redlock.ErrHeld); !errors.As(err, &round) || round.Owner != "" {
+			t.Errorf("%v: it has asked for the label", err)
+		}
+		noErr(t, lease.Unlock(t.Context()))
+	}
 }

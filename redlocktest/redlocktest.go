@@ -80,8 +80,8 @@ type client struct {
 }
 
 // New starts three masters, and returns a client on them and the masters. t.Cleanup closes
-// everything. The options are those of redlock.Open. The package sets the clock, and a node timeout
-// of 2 s unless opts has another.
+// everything. The options are those of redlock.Open. The package sets the clock, and unless opts has
+// others a node timeout of 2 s and no label: all clients of a test are one process.
 func New(t testing.TB, opts ...redlock.Option) (*redlock.Client, *Masters) {
 	t.Helper()
 	return NewN(t, 3, opts...)
@@ -94,7 +94,7 @@ func NewN(t testing.TB, n int, opts ...redlock.Option) (*redlock.Client, *Master
 	if n < 1 || n > most {
 		t.Fatalf("redlocktest: %d masters: want 1 to %d", n, most)
 	}
-	ms := &Masters{t: t, opts: append([]redlock.Option{redlock.WithNodeTimeout(patient)}, opts...)}
+	ms := &Masters{t: t, opts: append([]redlock.Option{redlock.WithNodeTimeout(patient), redlock.WithClientName("")}, opts...)}
 	for i := range n {
 		ms.masters = append(ms.masters, nodetest.NewMaster(fmt.Sprintf("m%d", i+1)))
 	}

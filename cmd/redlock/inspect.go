@@ -31,7 +31,7 @@ const lookPatience = 2 * time.Second
 func (m *masters) open(ctx context.Context) (*redlock.Client, error) {
 	opening, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	client, err := m.client(opening)
+	client, err := m.client(opening, redlock.WithClientName("")) // a command that looks leaves no label on the masters
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, &exitError{exitMasters, err.Error()}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
+	"github.com/redlock-go/redlock/internal/hostpid"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -122,18 +123,9 @@ func (r *runner) define(fs *pflag.FlagSet) {
 	r.defineFile(fs)
 	r.defineFixed(fs)
 	fs.DurationVar(&r.ttl, "ttl", redlock.DefaultTTL, "`TIME` that the lock stays taken after redlock died; it is renewed until then")
-	fs.StringVar(&r.owner, "owner", hostAndPID(), "`LABEL` that others see, in inspect for example; empty: none")
+	fs.StringVar(&r.owner, "owner", hostpid.Name(), "`LABEL` that others see, in inspect for example; empty: none")
 	fs.Lookup("owner").DefValue = "host/pid"
 	fs.BoolVarP(&r.verbose, "verbose", "v", false, "say more")
-}
-
-// hostAndPID is a label of this process, or nothing if the host's name cannot be one.
-func hostAndPID() string {
-	host, err := os.Hostname()
-	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return ""
-	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
 // arguments takes the words of the command line that are no flags. dash is how many there are before --, or -1.

@@ -42,12 +42,8 @@ func interruptedBy(sig syscall.Signal) error {
 func (r *runner) open(ctx context.Context, patience time.Duration) (*redlock.Client, error) {
 	opening, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	opts := []redlock.Option{redlock.WithTTL(r.ttl), redlock.WithOutageTimeout(mastersPatience)}
-	if r.owner != "" {
-		opts = append(opts, redlock.WithClientName(r.owner))
-	}
 	r.more("connecting to the masters")
-	return r.client(opening, opts...)
+	return r.client(opening, redlock.WithTTL(r.ttl), redlock.WithOutageTimeout(mastersPatience), redlock.WithClientName(r.owner))
 }
 
 // warn says why the masters do not vote yet, if that is so: to wait for them in silence would look like a hang.

@@ -90,7 +90,7 @@ type Binding struct {
 	// right after a restart, which is unsafe.
 	CheckRecordState bool
 	// Owner is what the node's connections are called on the master (CLIENT SETNAME), if it is not
-	// empty and the master allows it.
+	// empty, the node has no name for them of its own, and the master allows it.
 	Owner string
 	// Drift is how far the master's clock may run apart from the client's before the
 	// node reports ErrClock.

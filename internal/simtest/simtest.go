@@ -64,7 +64,7 @@ type Client struct {
 }
 
 // Open opens a client on the masters. prepare is told the client before it connects, and may be
-// nil.
+// nil. The client has no label but that of opts: the default differs from process to process, and a seed must not.
 func (ms Masters) Open(ctx context.Context, prepare func(c *Client), opts ...redlock.Option) (*Client, error) {
 	c := &Client{Clock: &Clock{Clock: clock.Monotonic()}}
 	var nodes []node.Node
@@ -73,7 +73,7 @@ func (ms Masters) Open(ctx context.Context, prepare func(c *Client), opts ...red
 		prepare(c)
 	}
 	var err error
-	if c.Client, err = redlock.New(ctx, nodes, append([]redlock.Option{redlock.WithClock(c.Clock)}, opts...)...); err != nil {
+	if c.Client, err = redlock.New(ctx, nodes, append([]redlock.Option{redlock.WithClock(c.Clock), redlock.WithClientName("")}, opts...)...); err != nil {
 		closeAll(nodes)
 		return nil, err
 	}

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/hostpid"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/masters/driver"
 	"github.com/redlock-go/redlock/internal/membership"
@@ -195,10 +195,9 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 			return nil, fmt.Errorf("%w: the lists are of the namespaces %q and %q: each namespace is changed by itself", redlock.ErrConfig, s.Namespace, t.Namespace)
 		}
 	}
-	host, _ := os.Hostname()
 	op := &operation{cfg: driver.Config{Goal: goal, Namespace: string(s.Namespace), Clock: s.Clock,
 		Timeout: func() time.Duration { return max(s.NodeTimeout, answerTimeout) },
-		Rand:    s.Rand, Who: fmt.Sprintf("%s/%d", host, os.Getpid())}}
+		Rand:    s.Rand, Who: hostpid.Name()}}
 	if op.cfg.Terms, err = op.add(from, true); err == nil && to != nil {
 		op.cfg.Target, err = op.add(*to, false)
 	}

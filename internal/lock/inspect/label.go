@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
@@ -25,6 +26,7 @@ type Labeller struct {
 	Lives         time.Duration                       // how long a master keeps the label, if it is not told again
 	Jitter        func(d time.Duration) time.Duration // a random time in [0, d)
 
+	begun  atomic.Bool
 	mu     sync.Mutex
 	timer  *time.Timer // nil before the client is open, and without a label
 	closed bool
@@ -35,6 +37,7 @@ func (lb *Labeller) Begin() {
 	lb.mu.Lock()
 	defer lb.mu.Unlock()
 	if lb.Label != "" && !lb.closed {
+		lb.begun.Store(true)
 		for i := range lb.Nodes {
 			lb.Tell(i) // so that the label is there before the first vote
 		}
@@ -54,9 +57,9 @@ func (lb *Labeller) again() {
 	lb.timer.Reset(labelEvery - lb.Jitter(labelEvery/4)) // clients that started together must not send together
 }
 
-// Tell tells master i the label. The label outlives the votes of a client that dies.
+// Tell tells master i the label, from Begin on: a client that was not opened leaves none. The label outlives the votes of a client that dies.
 func (lb *Labeller) Tell(i int) {
-	if lb.Label == "" {
+	if !lb.begun.Load() {
 		return
 	}
 	now := lb.Clock.Elapsed()
