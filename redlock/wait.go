@@ -4,7 +4,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -22,11 +21,11 @@ const offloadAbove = 128
 // than a millisecond in that time.
 const tellsTime = time.Second
 
-// waiters is what all waiters of a client share: one contender for each lock and mode that is
+// waitLines is what all waiters of a client share: one contender for each lock and mode that is
 // waited for, one channel on which the masters hand them the lock or wake them, and one heartbeat
 // for all their places in all queues.
-type waiters struct {
-	c *Client
+type waitLines struct {
+	waitConfig
 
 	mu              sync.Mutex
 	contenders      map[lockKey]*contender
@@ -39,7 +38,6 @@ type waiters struct {
 	ahead           []time.Duration // how far the masters' clocks are ahead of the client's, sorted
 	aheadAt         time.Duration   // when that was read; ahead is nil before
 
-	jitter    func(time.Duration) time.Duration
 	offloaded chan struct{} // holds a token for each offloaded round that is under way
 }
 
@@ -49,20 +47,19 @@ type lockKey struct {
 	mode protocol.Mode
 }
 
-func (w *waiters) init(c *Client) {
-	w.c, w.jitter = c, c.jitter
-	w.contenders = make(map[lockKey]*contender)
-	w.foreignChannels = make(map[string]int)
-	w.offloaded = make(chan struct{}, offloadAbove)
+// newWaitLines returns the lines of a client, of which all are empty.
+func newWaitLines(cfg waitConfig) *waitLines {
+	return &waitLines{waitConfig: cfg, contenders: make(map[lockKey]*contender), foreignChannels: make(map[string]int),
+		offloaded: make(chan struct{}, offloadAbove)}
 }
 
 // ticketLocked returns the ticket of a caller that comes now: see waiting.Ticket. It may be below that of a caller who came before: the
 // masters' clocks may have been set back, and the callers of one client for one lock stand in a line of their own.
-func (w *waiters) ticketLocked() int64 {
-	now := w.c.clock.Elapsed()
-	if len(w.ahead) < w.c.masters.Need || now-w.aheadAt > tellsTime {
+func (w *waitLines) ticketLocked() int64 {
+	now := w.Masters.Clock.Elapsed()
+	if len(w.ahead) < w.Masters.Need || now-w.aheadAt > tellsTime {
 		w.ahead, w.aheadAt = w.ahead[:0], now
-		for _, n := range w.c.masters.Nodes {
+		for _, n := range w.Masters.Nodes {
 			if ahead, ok := n.ClockOffset(); ok {
 				w.ahead = append(w.ahead, ahead)
 			}
@@ -71,22 +68,25 @@ func (w *waiters) ticketLocked() int64 {
 	return waiting.Ticket(now, w.ahead)
 }
 
-// enter counts a round of a caller that does not wait, until callers.Done. It returns the error of the
+// Enter counts a round of a caller that does not wait, until Leave. It returns the error of the
 // call if the client is over.
-func (w *waiters) enter() error {
+func (w *waitLines) Enter() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return w.c.over()
+		return w.Over()
 	}
 	w.callers.Add(1)
 	return nil
 }
 
-// close wakes all callers, and returns when they have left the lines and given back their rounds.
+// Leave ends what Enter began.
+func (w *waitLines) Leave() { w.callers.Done() }
+
+// Close wakes all callers, and returns when they have left the lines and given back their rounds.
 // It is called when the client is over, and may be called again. The nodes must still take ops. Each caller gives back its own, because a round that is under way
 // could queue it again.
-func (w *waiters) close() {
+func (w *waitLines) Close() {
 	defer w.callers.Wait() // each has at most a round left
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *waiters) close() {
 		ct.nextLocked(waiting.Event{Kind: waiting.Closed})
 		for e := ct.line.Front(); e != nil; e = e.Next() {
 			if e != ct.line.Front() || passing {
-				close(e.Value.(*caller).turn)
+				close(e.Value.(*waitCaller).turn)
 			}
 		}
 	}
@@ -108,50 +108,49 @@ func (w *waiters) close() {
 	}
 }
 
-// lock is Mutex.Lock. It waits for its turn in this process, then contends with other
-// processes. A round that gave no lease stays open while the contender sleeps, because masters may
+// Lock waits for the caller's turn in this process, then contends with other
+// processes, until it returns nil, and the caller's Face has the lock, or an error. A round that gave no lease stays open while the
+// contender sleeps, because masters may
 // hand it their votes: see takeOpen. If they do not, the next round begins when a master has woken
 // the contender (see askWhenWoken), or when the contender's timer fires, because any message
 // may be lost.
 //
 // The waiting is in this one function, and everything else is called from it. So the stack of
 // a goroutine that waits is small: one more frame would double it, and so would a hundred bytes more in this one. What the
-// waiting has to remember is in the caller.
-func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
-	w := &m.c.waiting
+// waiting has to remember is in the Caller.
+func (w *waitLines) Lock(ctx context.Context, call *waitCaller) (err error) {
 	w.mu.Lock()
 	if w.closed { // nobody would give this caller its turn
 		w.mu.Unlock()
-		return nil, m.c.mayLock(ctx, m.l)
+		return w.mayTry(ctx, call.Lock, nil)
 	}
-	ct, e := w.joinLocked(m.l)
+	ct, e := w.joinLocked(call)
 	w.mu.Unlock()
-	call := e.Value.(*caller)
-	next, mine := call.turn, false
+	next, mine, won := call.turn, false, false
 	if next == readyTurn && !ct.offloaded { // nearly always
 		mine = true
-		lease, err = m.round(ctx, ct, call)
+		won, err = ct.round(ctx, call)
 		next = ct.wake
 	} else {
-		m.waits(ctx, ct, call)
+		ct.waits(ctx, call)
 	}
 	var free chan struct{} // takes a token when a round may begin on a goroutine of its own
-	for lease == nil && err == nil {
+	for !won && err == nil {
 		if ctx.Err() != nil { // select would choose at random, and two simulations of one seed would differ
-			err = gaveUp(ctx, ct.l, ct.lastRound())
+			err = ct.mayTry(ctx)
 			continue
 		}
 		select {
 		case <-next:
 			switch {
-			case m.c.over() != nil:
-				err = m.c.over()
+			case w.Over() != nil:
+				err = w.Over()
 				continue
 			case mine && !ct.ready():
 				continue
 			case !mine:
 				mine = true
-				if err = ct.outage(call.joined, m.ls.patience); err != nil {
+				if err = ct.outage(call); err != nil {
 					continue // the callers before got the same error
 				}
 			}
@@ -159,153 +158,153 @@ func (m *Mutex) lock(ctx context.Context) (lease *Lease, err error) {
 				next, free = nil, w.offloaded
 				continue
 			}
-			lease, err = m.round(ctx, ct, call)
+			won, err = ct.round(ctx, call)
 			next = ct.wake
 		case free <- struct{}{}:
-			lease, err = m.roundOffloaded(ctx, ct, call)
+			won, err = ct.roundOffloaded(ctx, call)
 			next, free = ct.wake, nil
 		case <-ctx.Done():
 		}
 	}
-	if mine {
-		if err != nil {
-			ct.giveUp()
-		}
-		call.rounds = ct.rounds
+	if mine && err != nil {
+		ct.giveUp()
 	}
-	ct.leaveLine(e, lease != nil)
-	ct.nameHolder(err)
-	m.tellServed(ctx, lease, err, call)
-	return lease, err
+	ct.leaveLine(e, mine, won)
+	return err
 }
 
 // waits notes that a call waits, and tells of it: when it begins to, and after each round.
-func (m *Mutex) waits(ctx context.Context, ct *contender, call *caller) {
-	if !call.waits {
-		call.joined = m.c.clock.Elapsed()
+func (ct *contender) waits(ctx context.Context, call *waitCaller) {
+	if !call.Waited {
+		call.joined = ct.w.Masters.Clock.Elapsed()
 	}
-	m.tellWaits(ctx, ct, call)
-	call.waits = true
+	if ct.w.Waits != nil {
+		ct.w.Waits(ctx, call, ct.lastRound())
+	}
+	call.Waited = true
 }
 
 // roundOffloaded runs round on a goroutine of its own.
-func (m *Mutex) roundOffloaded(ctx context.Context, ct *contender, call *caller) (lease *Lease, err error) {
+func (ct *contender) roundOffloaded(ctx context.Context, call *waitCaller) (won bool, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		lease, err = m.round(ctx, ct, call)
+		won, err = ct.round(ctx, call)
 		<-ct.w.offloaded
 	}()
 	<-done
-	return lease, err
+	return won, err
 }
 
 // round makes one round of the contender for the caller, unless the open round has won by now. It
-// returns a lease, or an error that waiting cannot cure, or neither if the caller is to wait.
-func (m *Mutex) round(ctx context.Context, ct *contender, call *caller) (*Lease, error) {
-	lease, err := m.tryRound(ctx, ct, call.joined)
-	if lease == nil && err == nil {
-		m.waits(ctx, ct, call)
+// says whether the caller has the lock, or returns an error that waiting cannot cure, or neither if the caller is to wait.
+func (ct *contender) round(ctx context.Context, call *waitCaller) (won bool, err error) {
+	won, err = ct.tryRound(ctx, call)
+	if !won && err == nil {
+		ct.waits(ctx, call)
 	}
-	return lease, err
+	return won, err
 }
 
-// tryRound is round for a caller that has waited since joined.
-func (m *Mutex) tryRound(ctx context.Context, ct *contender, joined time.Duration) (*Lease, error) {
+// tryRound is round without the telling.
+func (ct *contender) tryRound(ctx context.Context, call *waitCaller) (won bool, err error) {
 	if err := ct.mayTry(ctx); err != nil {
-		return nil, err
+		return false, err
 	}
 	do := ct.awake()
 	switch do.Act {
 	case waiting.Nothing:
-		return nil, nil
+		return false, nil
 	case waiting.QueueOnly:
-		ct.takePlaces(ctx, m)
-		return nil, nil
+		ct.takePlaces(ctx, call)
+		return false, nil
 	case waiting.Take:
-		if lease := m.takeOpen(ctx, ct); lease != nil {
-			return lease, nil
+		if ct.takeOpen(call) {
+			return true, nil
 		}
 		if err := ct.mayTry(ctx); err != nil {
-			return nil, err
+			return false, err
 		}
 		do = ct.next(waiting.Event{Kind: waiting.Outvoted})
 	}
-	lease, err := m.ask(ctx, ct, do.Retry)
-	if err == nil {
-		return lease, nil
+	failed, won := ct.ask(ctx, call, do.Retry)
+	if won {
+		return true, nil
 	}
 	if last := ct.lastRound(); ctx.Err() != nil && last != nil {
-		return nil, gaveUp(ctx, m.l, last)
+		return false, ct.w.GaveUp(ctx, ct.l, last)
 	}
-	round := failedRound(err)
-	if round == nil || errors.Is(err, ErrRefused) {
-		return nil, err
+	if failed.Final {
+		return false, failed.Err
 	}
-	ct.setLast(round)
-	if ct.refused(m, joined, round, errors.Is(err, ErrUnreachable)) == waiting.Fail {
-		return nil, ct.lastRound()
+	ct.setLast(&failed)
+	if ct.refused(call, &failed) == waiting.Fail {
+		return false, ct.lastRound()
 	}
-	return nil, nil
+	return false, nil
 }
 
 // mayTry returns why the caller whose turn it is may not try again, or nil.
 func (ct *contender) mayTry(ctx context.Context) error {
-	err := ct.w.c.mayLock(ctx, ct.l)
-	if last := ct.lastRound(); ctx.Err() != nil && last != nil {
-		err = gaveUp(ctx, ct.l, last)
-	}
-	return err
+	return ct.w.mayTry(ctx, ct.l, ct)
 }
 
-// takeOpen returns a lease of the open round, which has won while the caller slept, or nil.
-func (m *Mutex) takeOpen(ctx context.Context, ct *contender) *Lease {
+// mayTry returns why no round may begin for a lock of which last was the last one, or nil.
+func (w *waitLines) mayTry(ctx context.Context, l *protocol.Lock, ct *contender) error {
+	if ctx.Err() == nil {
+		return w.Over()
+	}
+	var last error
+	if ct != nil {
+		last = ct.lastRound()
+	}
+	return w.GaveUp(ctx, l, last)
+}
+
+// takeOpen takes the lock with the open round, which has won while the caller slept. It says whether the caller has it.
+func (ct *contender) takeOpen(call *waitCaller) bool {
 	open := ct.open
-	open.Timeout = m.c.masters.RoundTimeout(ctx, m.ls.ttl)
-	lease, _ := open.win(counting.Won)
-	if lease == nil {
+	open.Retime()
+	if _, won := call.Face.Win(open, counting.Won); !won {
 		open.Call.End()
-		return nil
+		return false
 	}
 	ct.open = nil
 	ct.granted()
-	return lease
+	return true
 }
 
 // ask makes a round. If it gives no lease, it stays open. retry says that the caller, or one before it in vain, has asked before.
-func (m *Mutex) ask(ctx context.Context, ct *contender, retry bool) (*Lease, error) {
-	c := m.c
-	r := ct.begin(c.prepare(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
-		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Unfair: m.ls.unfair, Retry: retry, Oust: retry && m.ls.forOrder > 0}}))
+func (ct *contender) ask(ctx context.Context, call *waitCaller, retry bool) (failed waitFailed, won bool) {
+	terms := call.Face.Terms()
+	r := ct.begin(call.Face.Begin(ctx, &protocol.Wait{
+		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Unfair: terms.Unfair, Retry: retry, Oust: retry && terms.Within > 0}))
 	ct.rounds++
 	ct.askWhenWoken(r)
 	v := r.Call.Await(ctx, r.Timeout)
 	r.Call.Close()
-	lease, end := r.win(v)
-	if lease != nil {
+	end, won := call.Face.Win(r, v)
+	if won {
 		ct.granted()
-		return lease, nil
+		return failed, true
 	}
 	ct.took(end.Took - (r.Asked - r.Start))
-	round := r.failed(end, true)
+	failed = call.Face.Failed(r, end)
 	ct.leaveOpen(r, end)
-	return nil, r.why(end, round)
+	return failed, false
 }
 
-// refused tells the machine that a round of a caller that has waited since joined gave no lease, and has the caller sleep.
-func (ct *contender) refused(m *Mutex, joined time.Duration, round *RoundError, silent bool) waiting.Act {
-	c, w := m.c, ct.w
-	replies := ct.open.Call.Replies()
-	saw := waiting.Round{
-		Replies: replies, Need: c.masters.Need, Behind: waiting.Behind(replies, c.masters.Need), Within: m.ls.forOrder, RetryAfter: round.RetryAfter,
-		Granted: round.Granted > 0, MayVote: round.Granted + round.Held + round.silent,
-		Held: errors.Is(round, ErrHeld), Recovering: errors.Is(round, ErrRecovering),
-	}
+// refused tells the machine that a round of the caller gave no lease, and has the caller sleep.
+func (ct *contender) refused(call *waitCaller, failed *waitFailed) waiting.Act {
+	w, terms := ct.w, call.Face.Terms()
+	saw := failed.Saw
+	saw.Replies, saw.Need, saw.Within = ct.open.Call.Replies(), w.Masters.Need, terms.Within
+	saw.Behind = waiting.Behind(saw.Replies, saw.Need)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	followed := ct.machine.Foreign()
-	do := ct.nextLocked(waiting.Event{Kind: waiting.Refused, Round: &saw, Votes: ct.parkLocked(), Silent: silent,
-		Now: c.clock.Elapsed(), Joined: joined, Patience: m.ls.patience})
+	do := ct.nextLocked(waiting.Event{Kind: waiting.Refused, Round: &saw, Votes: ct.parkLocked(), Silent: failed.Silent,
+		Now: w.Masters.Clock.Elapsed(), Joined: call.joined, Patience: terms.Patience})
 	if do.Act != waiting.Fail {
 		ct.followLocked(followed, ct.machine.Foreign())
 		ct.listenLocked()

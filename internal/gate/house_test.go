@@ -55,7 +55,6 @@ var larger = map[string]string{
 	"redlock":                          "the face and the waiter's driver; half of it is documentation of public names",
 	"redlock/options.go lockSettings":  "settings: each flag says that an option was given",
 	"redlock/options.go settings":      "settings: each flag says that an option was given",
-	"redlock/wait.go lock":             "the frame of each goroutine that waits: one more frame would double its stack",
 }
 
 func TestHouse_roomsAreSmall(t *testing.T) {
