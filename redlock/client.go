@@ -21,6 +21,7 @@ import (
 	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/lock/inspect"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/lock/wait"
 	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -48,7 +49,7 @@ type Client struct {
 
 	keeper   *masters.Keeper
 	tells    telling
-	lines    *waitLines
+	lines    *wait.Lines
 	naming   singleflight.Group // of the questions who has a lock
 	asker    inspect.Asker
 	watchers inspect.Watchers
@@ -187,7 +188,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		s.told = append([]event.Observer{logline.Observer(s.logger, func(round error) time.Duration { return failedRound(round).RetryAfter })}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
-	c.lines = newWaitLines(c.waits())
+	c.lines = wait.New(c.waits())
 	c.keeper = masters.NewKeeper(c.keeps())
 	c.initRenewer() // which asks the keeper
 	if len(c.tells.voted) > 0 {

@@ -300,7 +300,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 		return m.lockFor(ctx, m.ls.maxWait)
 	}
 	w := m.newWaiter()
-	err = m.c.lines.Lock(ctx, &w.waitCaller)
+	err = m.c.lines.Lock(ctx, &w.Caller)
 	return w.ended(ctx, err)
 }
 
@@ -312,7 +312,7 @@ func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error)
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	w := m.newWaiter()
-	lease, err := w.ended(bounded, m.c.lines.Lock(bounded, &w.waitCaller))
+	lease, err := w.ended(bounded, m.c.lines.Lock(bounded, &w.Caller))
 	var over *gaveUpError
 	if err != nil && ctx.Err() == nil && errors.As(err, &over) {
 		if over.last == nil {

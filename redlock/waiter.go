@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/wait"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -16,7 +17,7 @@ import (
 
 // waiter is one call of [Mutex.Lock]: it makes the lease of the round that wins, and the errors of those that do not.
 type waiter struct {
-	waitCaller
+	wait.Caller
 	m     *Mutex
 	lease *Lease
 
@@ -45,10 +46,10 @@ func (w *waiter) ended(ctx context.Context, err error) (*Lease, error) {
 	return w.lease, err
 }
 
-// Terms implements waitFace, as all that follows.
-func (w *waiter) Terms() waitTerms {
+// Terms implements wait.Face, as all that follows.
+func (w *waiter) Terms() wait.Terms {
 	ls := &w.m.ls
-	return waitTerms{Unfair: ls.unfair, Within: ls.forOrder, Patience: ls.patience}
+	return wait.Terms{Unfair: ls.unfair, Within: ls.forOrder, Patience: ls.patience}
 }
 
 func (w *waiter) Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt {
@@ -67,10 +68,10 @@ func (w *waiter) Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool
 	return end, lease != nil
 }
 
-func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) waitFailed {
+func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) wait.Failed {
 	r := round{a, w.m.c, &w.m.ls}
 	err := r.why(end, r.failed(end, true))
-	f := waitFailed{Err: err, Final: true}
+	f := wait.Failed{Err: err, Final: true}
 	if e := failedRound(err); e != nil {
 		f.Final, f.Silent, f.Hurried = errors.Is(e, ErrRefused), errors.Is(e, ErrUnreachable), e.hurried
 		f.Saw = waiting.Round{RetryAfter: e.RetryAfter, Granted: e.Granted > 0, MayVote: e.Granted + e.Held + e.silent,
@@ -80,8 +81,8 @@ func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) waitFailed {
 }
 
 // waits are the lines of the callers of this client that wait. The Observers are known by then.
-func (c *Client) waits() waitConfig {
-	cfg := waitConfig{
+func (c *Client) waits() wait.Config {
+	cfg := wait.Config{
 		Masters: &c.masters, Namespace: c.namespace, Client: c.id, Jitter: c.jitter, Over: c.over,
 		GaveUp: func(ctx context.Context, l *protocol.Lock, last error) error {
 			return gaveUp(ctx, l, failedRound(last))
@@ -97,7 +98,7 @@ func (c *Client) waits() waitConfig {
 }
 
 // tellWaits tells of a caller that waits, and notes when it did. last is the error of the last round of its line, or nil.
-func (c *Client) tellWaits(ctx context.Context, call *waitCaller, last error) {
+func (c *Client) tellWaits(ctx context.Context, call *wait.Caller, last error) {
 	w := call.Face.(*waiter)
 	now := c.clock.Elapsed()
 	e := event.Wait{Lock: call.Lock.Name, Mode: call.Lock.Mode.Name(), First: !call.Waited, Waited: now - w.began, Last: last}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package waiting explores the waiter as it ships: the machine of package internal/lock/waiting, with the calls of package
-// internal/lock/quorum, over three masters that are votesmodel's, which is replayed on the scripts. What is written here is what package redlock does
+// internal/lock/quorum, over three masters that are votesmodel's, which is replayed on the scripts. What is written here is what package internal/lock/wait does
 // for the machine, and what is between clients and masters.
 //
 // Two or three processes want one lock, each with a line of callers. Ops to one master are executed in the order in which they were

@@ -37,7 +37,7 @@ func (m *Model) Voted(*quorum.Call) { m.voted = true }
 // Freed implements quorum.Sleeper.
 func (m *Model) Freed(_ *quorum.Call, free uint64) { m.freed = free }
 
-// run is one step of process k in the making. It does what redlock's contender does.
+// run is one step of process k in the making. It does what the contender of package wait does.
 type run struct {
 	m     *Model
 	w     *world

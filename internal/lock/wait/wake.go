@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package wait
 
 import (
 	"cmp"
@@ -48,7 +48,7 @@ func (ct *contender) stopListeningLocked() {
 // heartbeat tells the masters that the client is alive while any caller waits. The first
 // heartbeat that finds no caller ends the heartbeats and the subscription. The last caller does
 // not end them, because a lock that is waited for often would subscribe anew each time.
-func (w *waitLines) heartbeat() {
+func (w *Lines) heartbeat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -96,7 +96,7 @@ func (ct *contender) followLocked(did, want bool) {
 }
 
 // Message takes a message from master i.
-func (w *waitLines) Message(i int, channel, payload string) {
+func (w *Lines) Message(i int, channel, payload string) {
 	lock, votes := w.receive(i, channel, payload)
 	for ; votes > 0 && w.Handed != nil; votes-- {
 		w.Handed(i, lock)
@@ -104,7 +104,7 @@ func (w *waitLines) Message(i int, channel, payload string) {
 }
 
 // receive is Message without the telling: for which lock it gave how many votes.
-func (w *waitLines) receive(i int, channel, payload string) (lock string, votes int) {
+func (w *Lines) receive(i int, channel, payload string) (lock string, votes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if channel != w.Namespace.Wake(w.Client) {
@@ -145,7 +145,7 @@ func (w *waitLines) receive(i int, channel, payload string) (lock string, votes 
 // the client waits for anything the place is alive, and stands in the way of those behind it.
 //
 // It is no release: a lease whose quorum came without this place may be extended on this master.
-func (w *waitLines) dequeue(i int, lock, place string) {
+func (w *Lines) dequeue(i int, lock, place string) {
 	_, mode := protocol.ParsePlace(place)
 	now := w.Masters.Clock.Elapsed()
 	w.Masters.Nodes[i].Submit(&protocol.Op{To: quorum.Ignore{}, Request: &protocol.Request{
@@ -159,7 +159,7 @@ func (w *waitLines) dequeue(i int, lock, place string) {
 // A vote for a holder that is over is ignored: its release is on its way, or is kept until the
 // master acknowledges it. A vote for a holder that has its quorum without it stays, and counts when
 // an extend has found it.
-func (w *waitLines) handedLocked(i int, h protocol.Hand) (lock string, votes int) {
+func (w *Lines) handedLocked(i int, h protocol.Hand) (lock string, votes int) {
 	m := w.Masters
 	lock, ok := w.Namespace.NameOf(h.Key)
 	if !ok || h.Stamp > m.Clock.Elapsed() || h.Stamp < m.Trusted() {
@@ -181,7 +181,7 @@ func (w *waitLines) handedLocked(i int, h protocol.Hand) (lock string, votes int
 // LookAgain wakes all contenders for master i, which votes again, or whose message may have been
 // missed. A contender that does not listen yet is woken too: its round may have been refused
 // before the message that was missed.
-func (w *waitLines) LookAgain(i int) {
+func (w *Lines) LookAgain(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
@@ -191,7 +191,7 @@ func (w *waitLines) LookAgain(i int) {
 
 // inOrderLocked returns the contenders that are wanted, by lock and mode: the order of a map would make two simulations of one
 // seed differ.
-func (w *waitLines) inOrderLocked(wanted func(*contender) bool) (all []*contender) {
+func (w *Lines) inOrderLocked(wanted func(*contender) bool) (all []*contender) {
 	for _, ct := range w.contenders {
 		if wanted(ct) {
 			all = append(all, ct)
@@ -209,7 +209,7 @@ func (w *waitLines) inOrderLocked(wanted func(*contender) bool) (all []*contende
 //
 // If the caller's places can become votes, the release makes them so, and Released sees to it that
 // the caller asks when the messages do not come.
-func (w *waitLines) Released(l *protocol.Lock) {
+func (w *Lines) Released(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ct := w.contenders[lockKey{l.Name, l.Mode}]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package wait
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// waitConfig is what the lines of a client work with, and whom they tell. No function is called while the lines are locked, but for Over and Jitter.
-type waitConfig struct {
+// Config is what the lines of a client work with, and whom they tell. No function is called while the lines are locked, but for Over and Jitter.
+type Config struct {
 	Masters   *quorum.Masters
 	Namespace protocol.Namespace
 	Client    string                            // its id, to which the masters publish
@@ -24,14 +24,14 @@ type waitConfig struct {
 	// GaveUp returns the error of a caller whose context ended. last is that of the last round of any caller in its line, or nil.
 	GaveUp func(ctx context.Context, l *protocol.Lock, last error) error
 	// Waits is told of a caller that begins to wait, when Waited is not set yet, and that waits on after a round. Nil: nobody wants to know.
-	Waits func(ctx context.Context, call *waitCaller, last error)
+	Waits func(ctx context.Context, call *Caller, last error)
 	// Handed is told of each vote that master i gave by a message. Nil: nobody wants to know.
 	Handed func(i int, lock string)
 }
 
-// waitCaller is a call for a lock that waits until it has it. The face makes it, and what it has of its own beside it: one allocation.
-type waitCaller struct {
-	Face waitFace
+// Caller is a call for a lock that waits until it has it. The face makes it, and what it has of its own beside it: one allocation.
+type Caller struct {
+	Face Face
 	Lock *protocol.Lock
 
 	Waited bool // it began to wait
@@ -46,29 +46,29 @@ type waitCaller struct {
 }
 
 // Joined says whether the call came into a line. One that finds the client over does not.
-func (c *waitCaller) Joined() bool { return c.turn != nil }
+func (c *Caller) Joined() bool { return c.turn != nil }
 
-// waitFace is what a caller's lock does with the rounds that the line makes for it.
-type waitFace interface {
-	Terms() waitTerms
+// Face is what a caller's lock does with the rounds that the line makes for it.
+type Face interface {
+	Terms() Terms
 	// Begin makes a round of which no master has been asked, and which takes places in their queues.
 	Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt
 	// Win settles a round with the verdict. If the round gives a lease, it keeps that for the caller and says so. Else it says how the
 	// round ended.
 	Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool)
 	// Failed says what a round found that gave no lease. It may wait for masters that have not answered.
-	Failed(a *attempt.Attempt, end attempt.Lost) waitFailed
+	Failed(a *attempt.Attempt, end attempt.Lost) Failed
 }
 
-// waitTerms are the settings of a lock that concern its waiting.
-type waitTerms struct {
+// Terms are the settings of a lock that concern its waiting.
+type Terms struct {
 	Unfair   bool          // it goes past others that wait
 	Within   time.Duration // how long a waiter that is next sleeps at most; 0: as long as it may
 	Patience time.Duration // how long the caller goes on while no quorum of masters answers
 }
 
-// waitFailed is a round that gave no lease.
-type waitFailed struct {
+// Failed is a round that gave no lease.
+type Failed struct {
 	Err     error // what the caller gets, if it waits no longer
 	Final   bool  // waiting cannot cure it
 	Silent  bool  // no quorum of masters answered

@@ -1,112 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package wait
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
-
-// offloadAbove is how many locks a client may wait for before the rounds of further
-// locks run on goroutines of their own. It is also how many such goroutines there are
-// at a time, because the runtime keeps the memory of all stacks that grew at once.
-const offloadAbove = 128
-
-// tellsTime is how long an estimate of the masters' clocks is used. Good clocks run apart by less
-// than a millisecond in that time.
-const tellsTime = time.Second
-
-// waitLines is what all waiters of a client share: one contender for each lock and mode that is
-// waited for, one channel on which the masters hand them the lock or wake them, and one heartbeat
-// for all their places in all queues.
-type waitLines struct {
-	waitConfig
-
-	mu              sync.Mutex
-	contenders      map[lockKey]*contender
-	callers         sync.WaitGroup // all who are in a line, and all rounds of callers that do not wait
-	listening       int            // contenders that hear the masters' wakes
-	subscribed      bool
-	foreignChannels map[string]int
-	heartbeats      *time.Timer
-	closed          bool
-	ahead           []time.Duration // how far the masters' clocks are ahead of the client's, sorted
-	aheadAt         time.Duration   // when that was read; ahead is nil before
-
-	offloaded chan struct{} // holds a token for each offloaded round that is under way
-}
-
-// lockKey is one way to hold one lock.
-type lockKey struct {
-	name string
-	mode protocol.Mode
-}
-
-// newWaitLines returns the lines of a client, of which all are empty.
-func newWaitLines(cfg waitConfig) *waitLines {
-	return &waitLines{waitConfig: cfg, contenders: make(map[lockKey]*contender), foreignChannels: make(map[string]int),
-		offloaded: make(chan struct{}, offloadAbove)}
-}
-
-// ticketLocked returns the ticket of a caller that comes now: see waiting.Ticket. It may be below that of a caller who came before: the
-// masters' clocks may have been set back, and the callers of one client for one lock stand in a line of their own.
-func (w *waitLines) ticketLocked() int64 {
-	now := w.Masters.Clock.Elapsed()
-	if len(w.ahead) < w.Masters.Need || now-w.aheadAt > tellsTime {
-		w.ahead, w.aheadAt = w.ahead[:0], now
-		for _, n := range w.Masters.Nodes {
-			if ahead, ok := n.ClockOffset(); ok {
-				w.ahead = append(w.ahead, ahead)
-			}
-		}
-	}
-	return waiting.Ticket(now, w.ahead)
-}
-
-// Enter counts a round of a caller that does not wait, until Leave. It returns the error of the
-// call if the client is over.
-func (w *waitLines) Enter() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return w.Over()
-	}
-	w.callers.Add(1)
-	return nil
-}
-
-// Leave ends what Enter began.
-func (w *waitLines) Leave() { w.callers.Done() }
-
-// Close wakes all callers, and returns when they have left the lines and given back their rounds.
-// It is called when the client is over, and may be called again. The nodes must still take ops. Each caller gives back its own, because a round that is under way
-// could queue it again.
-func (w *waitLines) Close() {
-	defer w.callers.Wait() // each has at most a round left
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closed {
-		return
-	}
-	w.closed = true
-	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
-		passing := ct.machine.State() == waiting.Passing
-		ct.nextLocked(waiting.Event{Kind: waiting.Closed})
-		for e := ct.line.Front(); e != nil; e = e.Next() {
-			if e != ct.line.Front() || passing {
-				close(e.Value.(*waitCaller).turn)
-			}
-		}
-	}
-	if w.heartbeats != nil {
-		w.heartbeats.Stop()
-	}
-}
 
 // Lock waits for the caller's turn in this process, then contends with other
 // processes, until it returns nil, and the caller's Face has the lock, or an error. A round that gave no lease stays open while the
@@ -118,7 +20,7 @@ func (w *waitLines) Close() {
 // The waiting is in this one function, and everything else is called from it. So the stack of
 // a goroutine that waits is small: one more frame would double it, and so would a hundred bytes more in this one. What the
 // waiting has to remember is in the Caller.
-func (w *waitLines) Lock(ctx context.Context, call *waitCaller) (err error) {
+func (w *Lines) Lock(ctx context.Context, call *Caller) (err error) {
 	w.mu.Lock()
 	if w.closed { // nobody would give this caller its turn
 		w.mu.Unlock()
@@ -174,7 +76,7 @@ func (w *waitLines) Lock(ctx context.Context, call *waitCaller) (err error) {
 }
 
 // waits notes that a call waits, and tells of it: when it begins to, and after each round.
-func (ct *contender) waits(ctx context.Context, call *waitCaller) {
+func (ct *contender) waits(ctx context.Context, call *Caller) {
 	if !call.Waited {
 		call.joined = ct.w.Masters.Clock.Elapsed()
 	}
@@ -185,7 +87,7 @@ func (ct *contender) waits(ctx context.Context, call *waitCaller) {
 }
 
 // roundOffloaded runs round on a goroutine of its own.
-func (ct *contender) roundOffloaded(ctx context.Context, call *waitCaller) (won bool, err error) {
+func (ct *contender) roundOffloaded(ctx context.Context, call *Caller) (won bool, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -198,7 +100,7 @@ func (ct *contender) roundOffloaded(ctx context.Context, call *waitCaller) (won 
 
 // round makes one round of the contender for the caller, unless the open round has won by now. It
 // says whether the caller has the lock, or returns an error that waiting cannot cure, or neither if the caller is to wait.
-func (ct *contender) round(ctx context.Context, call *waitCaller) (won bool, err error) {
+func (ct *contender) round(ctx context.Context, call *Caller) (won bool, err error) {
 	won, err = ct.tryRound(ctx, call)
 	if !won && err == nil {
 		ct.waits(ctx, call)
@@ -207,7 +109,7 @@ func (ct *contender) round(ctx context.Context, call *waitCaller) (won bool, err
 }
 
 // tryRound is round without the telling.
-func (ct *contender) tryRound(ctx context.Context, call *waitCaller) (won bool, err error) {
+func (ct *contender) tryRound(ctx context.Context, call *Caller) (won bool, err error) {
 	if err := ct.mayTry(ctx); err != nil {
 		return false, err
 	}
@@ -250,7 +152,7 @@ func (ct *contender) mayTry(ctx context.Context) error {
 }
 
 // mayTry returns why no round may begin for a lock of which last was the last one, or nil.
-func (w *waitLines) mayTry(ctx context.Context, l *protocol.Lock, ct *contender) error {
+func (w *Lines) mayTry(ctx context.Context, l *protocol.Lock, ct *contender) error {
 	if ctx.Err() == nil {
 		return w.Over()
 	}
@@ -262,7 +164,7 @@ func (w *waitLines) mayTry(ctx context.Context, l *protocol.Lock, ct *contender)
 }
 
 // takeOpen takes the lock with the open round, which has won while the caller slept. It says whether the caller has it.
-func (ct *contender) takeOpen(call *waitCaller) bool {
+func (ct *contender) takeOpen(call *Caller) bool {
 	open := ct.open
 	open.Retime()
 	if _, won := call.Face.Win(open, counting.Won); !won {
@@ -275,7 +177,7 @@ func (ct *contender) takeOpen(call *waitCaller) bool {
 }
 
 // ask makes a round. If it gives no lease, it stays open. retry says that the caller, or one before it in vain, has asked before.
-func (ct *contender) ask(ctx context.Context, call *waitCaller, retry bool) (failed waitFailed, won bool) {
+func (ct *contender) ask(ctx context.Context, call *Caller, retry bool) (failed Failed, won bool) {
 	terms := call.Face.Terms()
 	r := ct.begin(call.Face.Begin(ctx, &protocol.Wait{
 		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Unfair: terms.Unfair, Retry: retry, Oust: retry && terms.Within > 0}))
@@ -295,7 +197,7 @@ func (ct *contender) ask(ctx context.Context, call *waitCaller, retry bool) (fai
 }
 
 // refused tells the machine that a round of the caller gave no lease, and has the caller sleep.
-func (ct *contender) refused(call *waitCaller, failed *waitFailed) waiting.Act {
+func (ct *contender) refused(call *Caller, failed *Failed) waiting.Act {
 	w, terms := ct.w, call.Face.Terms()
 	saw := failed.Saw
 	saw.Replies, saw.Need, saw.Within = ct.open.Call.Replies(), w.Masters.Need, terms.Within

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package wait
 
 import (
 	"container/list"
@@ -13,7 +13,7 @@ import (
 // the contender's rounds.
 
 // joinLocked puts the caller into the line for its lock. Its turn has come when the channel is closed.
-func (w *waitLines) joinLocked(call *waitCaller) (*contender, *list.Element) {
+func (w *Lines) joinLocked(call *Caller) (*contender, *list.Element) {
 	l := call.Lock
 	k := lockKey{l.Name, l.Mode}
 	ct := w.contenders[k]
@@ -34,7 +34,7 @@ func (w *waitLines) joinLocked(call *waitCaller) (*contender, *list.Element) {
 // newContenderLocked returns a contender with an empty line.
 //
 //go:noinline // what it builds would be in the frame of every caller that waits
-func (w *waitLines) newContenderLocked(l *protocol.Lock) *contender {
+func (w *Lines) newContenderLocked(l *protocol.Lock) *contender {
 	return &contender{w: w, l: l, offloaded: len(w.contenders) >= offloadAbove, machine: waiting.NewMachine(w.Masters.All)}
 }
 
@@ -61,7 +61,7 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 	defer w.callers.Done()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	call := e.Value.(*waitCaller)
+	call := e.Value.(*Caller)
 	call.Trip = ct.trip
 	if mine {
 		call.Rounds = ct.rounds
@@ -87,7 +87,7 @@ func (ct *contender) leaveLine(e *list.Element, mine, granted bool) {
 // passLocked gives the first in the line its turn. Its place in the masters' queues is where it would be had it joined them when
 // it came, so the lines of all processes are one.
 func (ct *contender) passLocked() {
-	c := ct.line.Front().Value.(*waitCaller)
+	c := ct.line.Front().Value.(*Caller)
 	ct.rounds = 0
 	ct.turnLocked(c.ticket)
 	close(c.turn)

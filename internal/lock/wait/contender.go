@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package wait
 
 import (
 	"container/list"
@@ -20,9 +20,9 @@ import (
 //
 // What is done next is decided by the machine. The contender tells it what happened, and does what it says.
 type contender struct {
-	w    *waitLines
+	w    *Lines
 	l    *protocol.Lock
-	line list.List // of *waitCaller
+	line list.List // of *Caller
 
 	// These belong to the caller whose turn it is. The next caller takes them over, but for open.
 	open   *attempt.Attempt // the last round, which gave no lease: its places may become votes; nil: none
@@ -157,7 +157,7 @@ func (ct *contender) leaveOpen(r *attempt.Attempt, end attempt.Lost) {
 
 // takePlaces gives back what the open round has, and takes places in all queues under a new holder
 // id, but no vote. A contender that slept on a few votes would keep others from a quorum.
-func (ct *contender) takePlaces(ctx context.Context, call *waitCaller) {
+func (ct *contender) takePlaces(ctx context.Context, call *Caller) {
 	r := ct.begin(call.Face.Begin(ctx, &protocol.Wait{Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Only: true}))
 	ct.use(r.Call)
 	r.Call.Send(ct.w.Masters.All)
@@ -197,7 +197,7 @@ func (ct *contender) took(d time.Duration) {
 }
 
 // setLast keeps the error of a round that gave no lease.
-func (ct *contender) setLast(failed *waitFailed) {
+func (ct *contender) setLast(failed *Failed) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	if !failed.Hurried || ct.last == nil || !failed.Silent {
@@ -214,7 +214,7 @@ func (ct *contender) lastRound() error {
 
 // outage returns the error of the last round if no quorum has answered for longer than the
 // patience of the caller. Else it returns nil.
-func (ct *contender) outage(call *waitCaller) error {
+func (ct *contender) outage(call *Caller) error {
 	patience := call.Face.Terms().Patience
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
