@@ -13,7 +13,8 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Config is what the lines of a client work with, and whom they tell. No function is called while the lines are locked, but for Over and Jitter.
+// Config is what the lines of a client work with, and whom they tell. Its functions are called while the lines are not locked,
+// but for Over, Jitter and those of Masters.
 type Config struct {
 	Masters   *quorum.Masters
 	Namespace protocol.Namespace

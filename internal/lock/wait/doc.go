@@ -31,5 +31,6 @@
 //  5. those of a node's lane and of its subscriptions: Submit, Subscribe, Unsubscribe
 //
 // A call that receives an answer unlocks its own mutex before it tells its [quorum.Sleeper], which locks Lines.mu. A node has nothing locked
-// when it brings a message or an answer, or says that it is subscribed. Of Config only Over and Jitter are called under Lines.mu.
+// when it brings a message or an answer, or says that it is subscribed. Of Config only Over, Jitter and the functions of
+// Masters are called under Lines.mu: they lock nothing of this package.
 package wait
