@@ -3,6 +3,7 @@
 package waiting
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"time"
@@ -57,10 +58,7 @@ func (r *run) call() *quorum.Call {
 
 // ttl is how long a vote lasts that was asked for.
 func (m *Model) ttl() time.Duration {
-	if m.Short {
-		return ttl - time.Millisecond
-	}
-	return ttl
+	return cmp.Or(m.TTL, ttl)
 }
 
 func (r *run) id(gen int8) string { return r.m.ids[r.k][gen] }
@@ -113,6 +111,8 @@ func (r *run) dropped(k waiting.Kind) bool {
 		return k == waiting.Timer && s == waiting.Gathering
 	case FreeTold:
 		return k == waiting.Free
+	case Yields:
+		return k == waiting.Timer && s == waiting.Stuck
 	case Passes:
 		return s == waiting.Passing && (k == waiting.ReleasedHere || k == waiting.Timer)
 	}
