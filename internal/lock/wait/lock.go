@@ -10,11 +10,10 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Lock waits for the caller's turn in this process, then contends with other
-// processes, until it returns nil, and the caller's Face has the lock, or an error. A round that gave no lease stays open while the
-// contender sleeps, because masters may
-// hand it their votes: see takeOpen. If they do not, the next round begins when a master has woken
-// the contender (see askWhenWoken), or when the contender's timer fires, because any message
+// Lock waits for the caller's turn in this process, then contends with other processes. It returns nil when the caller's Face has the lock.
+//
+// A round that gave no lease stays open while the contender sleeps, because masters may hand it their votes: see takeOpen. If they do not,
+// the next round begins when a master has woken the contender (see askWhenWoken), or when the contender's timer fires, because any message
 // may be lost.
 //
 // The waiting is in this one function, and everything else is called from it. So the stack of
