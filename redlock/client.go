@@ -13,12 +13,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/redlock-go/redlock/internal/instants"
 	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/hold"
 	"github.com/redlock-go/redlock/internal/lock/inspect"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/lock/wait"
 	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -46,7 +49,8 @@ type Client struct {
 
 	keeper   *masters.Keeper
 	tells    telling
-	waiting  waiters
+	lines    *wait.Lines
+	naming   singleflight.Group // of the questions who has a lock
 	asker    inspect.Asker
 	watchers inspect.Watchers
 	label    inspect.Labeller
@@ -184,12 +188,12 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		s.told = append([]event.Observer{logline.Observer(s.logger, func(round error) time.Duration { return failedRound(round).RetryAfter })}, s.told...)
 	}
 	c.tells = newTelling(c, s.told)
+	c.lines = wait.New(c.waits())
 	c.keeper = masters.NewKeeper(c.keeps())
 	c.initRenewer() // which asks the keeper
 	if len(c.tells.voted) > 0 {
 		c.masters.Voted = c.tellVoted
 	}
-	c.waiting.init(c)
 	c.initInspection()
 	for i, n := range nodes {
 		n.Bind(c.binding(i))
@@ -221,12 +225,12 @@ func (c *Client) binding(i int) protocol.Binding {
 		Admit:            func(id protocol.Identity) error { return c.keeper.Admit(i, id) },
 		Message: func(channel, payload string) {
 			if !c.watchers.Tell(channel) {
-				c.waiting.message(i, channel, payload)
+				c.lines.Message(i, channel, payload)
 			}
 		},
 		Subscribed: func(channel string) {
 			if !c.watchers.Tell(channel) {
-				c.waiting.lookAgain(i)
+				c.lines.LookAgain(i)
 			}
 		},
 		Owner: c.owner,
@@ -260,7 +264,7 @@ func (c *Client) findTag() error {
 // initRenewer makes the renewer of the client's holds. The Observers are known by then.
 func (c *Client) initRenewer() {
 	c.renewer = &hold.Renewer{Masters: &c.masters, Propose: c.tries.Propose, Events: hold.Events{
-		Released: c.waiting.handOver,
+		Released: c.lines.Released,
 		Why:      c.keeper.Reason,
 		GaveUp:   func(ctx context.Context, l *protocol.Lock) error { return gaveUp(ctx, l, nil) },
 		Ended:    toldAll(c.tells.ended),
@@ -300,7 +304,7 @@ func (c *Client) stop() bool {
 	c.endServing(ErrClosed)
 	close(c.quit)
 	c.renewer.Close()
-	c.waiting.close()
+	c.lines.Close()
 	c.watchers.Close()
 	c.label.Close()
 	c.keeper.Close()

@@ -24,7 +24,7 @@ func (c *Client) keeps() masters.Config {
 		Nodes: c.masters.Nodes, Need: c.masters.Need, Terms: c.epoch.terms, Clock: c.clock, Rand: c.rand64, Jitter: c.jitter,
 		Timeout: c.timeout, Trip: c.trip, Who: c.id, Namespace: string(c.namespace),
 		EpochError: func(theirs, ours string, left bool) error { return &EpochError{Theirs: theirs, Ours: ours, Left: left} },
-		LookAgain:  c.waiting.lookAgain,
+		LookAgain:  c.lines.LookAgain,
 		OurClock:   c.invalidateBefore,
 		Active: func() bool {
 			before := rounds

@@ -241,7 +241,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
 			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
-				errs[i] = m.c.waiting.enter()
+				errs[i] = m.c.lines.Enter()
 			}
 			if errs[i] == nil {
 				reqs[i].More, last[m.c] = true, i
@@ -253,10 +253,11 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	}
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
-			r := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
+			a := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
+			r := round{&a, m.c, &m.ls}
 			r.Call.Send(m.c.masters.All)
 			try(i, func() (*Lease, error) {
-				defer m.c.waiting.callers.Done()
+				defer m.c.lines.Leave()
 				lease, err := r.conclude()
 				m.tellAcquired(ctx, lease, err, r.Start, 1, false)
 				return lease, err
@@ -298,17 +299,20 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 	case m.ls.maxWait > 0:
 		return m.lockFor(ctx, m.ls.maxWait)
 	}
-	return m.lock(ctx)
+	w := m.newWaiter()
+	err = m.c.lines.Lock(ctx, &w.Caller)
+	return w.ended(ctx, err)
 }
 
-// lockFor is lock that waits for at most wait. It is not inlined, so that what it needs is not on the stack of the goroutines that wait in
+// lockFor is Lock that waits for at most wait. It is not inlined, so that what it needs is not on the stack of the goroutines that wait in
 // [Mutex.Lock] without a limit.
 //
 //go:noinline
 func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	lease, err := m.lock(bounded)
+	w := m.newWaiter()
+	lease, err := w.ended(bounded, m.c.lines.Lock(bounded, &w.Caller))
 	var over *gaveUpError
 	if err != nil && ctx.Err() == nil && errors.As(err, &over) {
 		if over.last == nil {

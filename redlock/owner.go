@@ -27,39 +27,20 @@ func (c *Client) nameHolder(ctx context.Context, l *protocol.Lock, round *RoundE
 	return &named
 }
 
-// naming is the question who has a contender's lock, on its way.
-type naming struct {
-	done  chan struct{} // closed when named is there
-	named *RoundError
-}
-
-// nameHolder has err, that of a caller whose context ended, name the holder. The answers to an acquire that waits do not:
+// nameHolder has err, that of a call whose context ended, name the holder. The answers to an acquire that waits do not:
 // they say what is needed to wait. So it asks once more. Callers whose contexts end together ask together.
-func (ct *contender) nameHolder(err error) {
+func (w *waiter) nameHolder(err error) {
+	c, l := w.m.c, w.Lock
 	over, ok := err.(*gaveUpError) // no other error has a last round to be changed
 	if !ok || over.last == nil || !errors.Is(over.last, ErrHeld) {
 		return
 	}
-	c, w := ct.w.c, ct.w
 	if over.last.Holder != "" && (over.last.Owner != "" || !c.wantsOwners()) || c.closed.Load() {
 		return
 	}
-	w.mu.Lock()
-	n := ct.naming
-	if n != nil {
-		w.mu.Unlock()
-		<-n.done // soon: see below
-		over.last = n.named
-		return
-	}
-	n = &naming{done: make(chan struct{})}
-	ct.naming = n
-	timeout := min(max(attempt.HearOutMax, 2*ct.trip), c.timeout())
-	w.mu.Unlock()
-	n.named = c.nameHolder(context.Background(), ct.l, over.last, timeout)
-	over.last = n.named
-	w.mu.Lock()
-	ct.naming = nil
-	w.mu.Unlock()
-	close(n.done)
+	timeout := min(max(attempt.HearOutMax, 2*w.Trip), c.timeout())
+	named, _, _ := c.naming.Do(l.Mode.Name()+l.Name, func() (any, error) {
+		return c.nameHolder(context.Background(), l, over.last, timeout), nil
+	})
+	over.last = named.(*RoundError)
 }

@@ -51,9 +51,12 @@ type grant struct {
 	token        int64
 }
 
-// keepLocking takes and gives back the lock, client by client, until stop is
-// closed, and returns what was granted.
-func keepLocking(name string, stop <-chan struct{}, clients ...*redlock.Client) (grants func() []grant) {
+// keepLocking takes and gives back the lock, client by client, until grants is called, which returns what was granted, or until the test
+// ends: one that fails before must leave no goroutine.
+func keepLocking(t testing.TB, name string, clients ...*redlock.Client) (grants func() []grant) {
+	stop := make(chan struct{})
+	end := sync.OnceFunc(func() { close(stop) })
+	t.Cleanup(end)
 	var mu sync.Mutex
 	var all []grant
 	var wg sync.WaitGroup
@@ -80,6 +83,7 @@ func keepLocking(name string, stop <-chan struct{}, clients ...*redlock.Client) 
 		})
 	}
 	return func() []grant {
+		end()
 		wg.Wait()
 		return all
 	}
@@ -103,8 +107,7 @@ func TestReconfigure_otherMembers_noTwoMajoritiesAndTokensGrow(t *testing.T) {
 				held := locked(t, old.Mutex("held"))
 				before := locked(t, from.Mutex("token"))
 				noErr(t, before.Unlock(t.Context()))
-				stop := make(chan struct{})
-				grants := keepLocking("token", stop, from, old)
+				grants := keepLocking(t, "token", from, old)
 				waiter := make(chan error, 1)
 				go func() { // one that waits while the change begins
 					_, err := old.Mutex("held").Lock(context.Background())
@@ -122,7 +125,6 @@ func TestReconfigure_otherMembers_noTwoMajoritiesAndTokensGrow(t *testing.T) {
 				}
 				after := locked(t, c.Mutex("token"))
 				time.Sleep(2 * quickWait) // time for the old epoch to come back, should it
-				close(stop)
 				newest := before.Token()
 				for _, g := range grants() {
 					newest = max(newest, g.token)
@@ -201,10 +203,8 @@ func TestReconfigure_interrupted_anotherProcessGoesOn(t *testing.T) {
 			cancel()
 			wantIs(t, err, context.DeadlineExceeded)
 		}
-		stop := make(chan struct{})
-		grants := keepLocking("token", stop, old)
+		grants := keepLocking(t, "token", old)
 		time.Sleep(3 * quickWait)
-		close(stop)
 		if g := grants(); len(g) > 0 {
 			t.Errorf("%d grants while the change is half done", len(g))
 		}

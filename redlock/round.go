@@ -14,7 +14,7 @@ import (
 
 // round is one attempt of this client, of which a lease is made or the error of a caller.
 type round struct {
-	attempt.Attempt
+	*attempt.Attempt
 	c  *Client
 	ls *lockSettings
 }
@@ -25,12 +25,13 @@ func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings
 	if err := c.mayLock(ctx, l); err != nil {
 		return nil, err
 	}
-	if err := c.waiting.enter(); err != nil {
+	if err := c.lines.Enter(); err != nil {
 		return nil, err
 	}
-	defer c.waiting.callers.Done()
-	r := c.prepare(ctx, l, ls, req)
-	r.Call.Send(c.masters.All)
+	defer c.lines.Leave()
+	a := c.prepare(ctx, l, ls, req)
+	a.Call.Send(c.masters.All)
+	r := round{&a, c, ls}
 	return r.conclude()
 }
 
@@ -54,15 +55,15 @@ func (c *Client) mayAsk(ctx context.Context, l *protocol.Lock) error {
 }
 
 // prepare makes a round in which no master has been asked.
-func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
+func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
 	c.stats.rounds.Add(1)
 	return c.newAttempt(ctx, l, ls, req)
 }
 
 // newAttempt is prepare for a request that asks for no votes.
-func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) round {
+func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
 	set := attempt.Settings{TTL: ls.ttl, MinValidity: ls.minValidity, MinHold: ls.minHold, Whole: ls.fixed}
-	return round{c.tries.Begin(ctx, l, set, req), c, ls}
+	return c.tries.Begin(ctx, l, set, req)
 }
 
 // conclude waits for the masters' answers when all were asked, for a caller that does not wait

@@ -51,7 +51,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	}
 	c.endServing(errShutdown)
 	empty := c.renewer.Drain()
-	c.waiting.close()
+	c.lines.Close()
 	var err error
 	select {
 	case <-empty:

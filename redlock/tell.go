@@ -4,7 +4,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -133,33 +132,6 @@ func (c *Client) began() time.Duration {
 		return 0
 	}
 	return c.clock.Elapsed()
-}
-
-// tellWaits tells of a caller that waits, and notes when it did.
-func (m *Mutex) tellWaits(ctx context.Context, ct *contender, call *caller) {
-	c := m.c
-	if len(c.tells.waits) == 0 {
-		return
-	}
-	now := c.clock.Elapsed()
-	e := event.Wait{Lock: m.l.Name, Mode: m.l.Mode.Name(), First: !call.waits, Waited: now - call.began}
-	if last := ct.lastRound(); last != nil {
-		e.Last = last
-		e.Recovers = !call.recovers && errors.Is(last, ErrRecovering)
-		call.recovers = call.recovers || e.Recovers
-	}
-	if !e.First {
-		e.Before = call.told - call.began
-	}
-	tellOf(ctx, c.tells.waits, e)
-	call.told = now
-}
-
-// tellServed is tellAcquired for a caller that was in a line.
-//
-//go:noinline // what it passes on would be in the frame of lock
-func (m *Mutex) tellServed(ctx context.Context, lease *Lease, err error, call *caller) {
-	m.tellAcquired(ctx, lease, err, call.began, call.rounds, call.waits)
 }
 
 // tellAcquired tells of a call for the lock that has ended.

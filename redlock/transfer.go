@@ -97,15 +97,16 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	if err := c.mayLock(ctx, m.l); err != nil {
 		return nil, err
 	}
-	if err := c.waiting.enter(); err != nil {
+	if err := c.lines.Enter(); err != nil {
 		return nil, err
 	}
-	defer c.waiting.callers.Done()
+	defer c.lines.Leave()
 	m.ls.minHold = 0 // the lock rests already, since its grant
 	c.tries.Tokens.Saw(t.Token)
 	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was
 	// made: one with another state may have older data, in which the voucher was not used yet.
-	r := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder})
+	a := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder})
+	r := round{&a, c, &m.ls}
 	for i, state := range states {
 		r.Call.Change(i, func(req *protocol.Request) { req.Voted = state })
 	}

@@ -52,10 +52,9 @@ var larger = map[string]string{
 	"node/batch.go exec":               "one pipeline: a frame more would be on each trip",
 	"node/nodetest":                    "a Redis in memory: commands, keys, messages and Lua",
 	"node/redisnode.go redisNode":      "one master's lane: its fields are what one goroutine works with",
-	"redlock":                          "the face and the waiter's driver; half of it is documentation of public names",
+	"redlock":                          "the face: half of it is documentation of public names",
 	"redlock/options.go lockSettings":  "settings: each flag says that an option was given",
 	"redlock/options.go settings":      "settings: each flag says that an option was given",
-	"redlock/wait.go lock":             "the frame of each goroutine that waits: one more frame would double its stack",
 }
 
 func TestHouse_roomsAreSmall(t *testing.T) {

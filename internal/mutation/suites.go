@@ -31,6 +31,7 @@ var areas = map[string][]suite{
 	"internal/lock/quorum":    {own, simulations, locks},
 	"internal/masters":        {own, simulations, locks},
 	"internal/masters/driver": {{"./internal/masters"}, simulations, locks},
+	"internal/lock/wait":      {own, simulations, locks},
 	"internal/lock/waiting":   {own, {"./internal/model/waiting"}, simulations, locks},
 	"internal/membership":     {own, simulations, {"./internal/model/membershipmodel"}, locks},
 	"node":                    {own, simulations, locks},

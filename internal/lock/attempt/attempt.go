@@ -107,6 +107,9 @@ func (t *Tries) Begin(ctx context.Context, l *protocol.Lock, set Settings, req *
 	return a
 }
 
+// Retime gives the attempt the time of one that begins now, for what is still to be asked.
+func (a *Attempt) Retime() { a.Timeout = a.t.Masters.RoundTimeout(a.Ctx, a.set.TTL) }
+
 // Win settles the token of an attempt with the verdict v. It returns a grant, or how the attempt ended if ok is false.
 //
 // A cancel that races a win wins: a lock is never given for a context that is done. So when

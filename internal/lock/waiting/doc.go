@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package waiting decides for the callers of one process that wait for one lock: what the caller does next whose turn it is, which
-// masters are asked, which place in the masters' queues it has, and how long it waits without being woken. It is pure: package redlock
+// masters are asked, which place in the masters' queues it has, and how long it waits without being woken. It is pure: package wait
 // tells it what happened, does what it says, and keeps the line, the timers and the subscriptions.
 //
 //   - [Machine] is the waiter: a state, and a transition for each [Event]. It says what is to be done: a [Do].

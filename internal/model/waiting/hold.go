@@ -116,6 +116,9 @@ func (r *run) release() {
 		req := protocol.Request{Kind: protocol.Release, Lock: r.m.lock, Holder: r.id(h.gen)}
 		if may>>i&1 != 0 {
 			req.Hand = waiting.Liveness
+			if r.m.Drop == ShortHand {
+				req.Hand = r.m.ttl()
+			}
 		}
 		r.push(i, op{h.gen, false, req})
 	}

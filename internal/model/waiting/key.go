@@ -86,8 +86,8 @@ func (m *Model) appendRest(b []byte, p *process) []byte {
 		m.rests[rest] = id
 	}
 	b = binary.AppendUvarint(b, id)
-	b = append(b, byte(p.gen), byte(p.stage), flag(p.woken), flag(p.listens), p.timer, byte(p.line), byte(p.came), flag(p.dead), flag(p.settle.open), byte(p.hold.gen))
-	for _, n := range []int64{int64(p.start), p.settle.token, p.hold.token, int64(p.hold.until), int64(p.signed)} {
+	b = append(b, byte(p.gen), byte(p.stage), flag(p.woken), flag(p.listens), p.timer, byte(p.line), byte(p.came), flag(p.dead), flag(p.death.voted), flag(p.death.waited), flag(p.settle.open), byte(p.hold.gen))
+	for _, n := range []int64{int64(p.start), p.settle.token, p.hold.token, int64(p.hold.until), int64(p.signed), int64(p.death.at)} {
 		b = binary.AppendVarint(b, n)
 	}
 	if p.call != nil {

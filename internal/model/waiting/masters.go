@@ -42,9 +42,9 @@ func (m *Model) fault(w *world, s Step) {
 		w.hurt = true
 		for i := range masters {
 			w.masters[i] = w.masters[i].Clone()
-			w.masters[i].Hears[m.clients[s.P]] = false
+			w.masters[i].Hears[m.clients[s.P]] = m.Drop == PassedBy
 		}
-		*p = process{machine: waiting.NewMachine(all), dead: true, gen: p.gen}
+		*p = process{machine: waiting.NewMachine(all), dead: true, death: death{w.now, m.votesOf(w, int(s.P)), p.waits()}, gen: p.gen}
 	}
 }
 

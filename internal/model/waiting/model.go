@@ -248,6 +248,10 @@ func (m *Model) Judge(_ **world, mv *move) string {
 		return w.wrong
 	case w.holders() > 1:
 		return "two hold the lock"
+	case m.Still && !m.Live(&mv.To) && !m.goesOn(w):
+		return deadEnd
+	case m.outlives(w):
+		return "a process died while it waited, and its votes outlive its sign of life"
 	case w.idle() && w.used[crashes] == 0:
 		for i := range masters {
 			if !w.masters[i].Clean() {
@@ -258,18 +262,65 @@ func (m *Model) Judge(_ **world, mv *move) string {
 	return ""
 }
 
-// Live says whether somebody has the lock, or nobody waits for it.
+// deadEnd is what is wrong with a world in which waiting does not end by itself.
+const deadEnd = "the lock is free, somebody waits, and only a timer helps"
+
+// byItself are the steps that need no luck: not the long timer, and nothing that goes wrong.
+func byItself(s *Step) bool { return s.Kind < Timer }
+
+// goesOn says whether anything happens by itself.
+func (m *Model) goesOn(w *world) bool {
+	return slices.ContainsFunc(m.Next(nil, &w), func(mv move) bool { return byItself(&mv.Step) })
+}
+
+// Live says whether somebody has the lock, or nobody waits for it. A process that died with votes has them until they end.
 func (m *Model) Live(s **world) bool {
 	w := *s
 	waits := false
-	for k := range w.procs {
+	for k := range m.Lines {
 		p := &w.procs[k]
-		if p.hold.call != nil {
+		if p.hold.call != nil || p.death.voted {
 			return true
 		}
 		waits = waits || p.line > 0
 	}
 	return !waits || w.cut
+}
+
+// waits says whether the process sleeps with no vote but those that it was handed: nothing that it sent or asked is on its way.
+func (p *process) waits() bool {
+	for i := range masters {
+		if len(p.lanes[i])+len(p.back[i]) > 0 {
+			return false
+		}
+	}
+	if p.hold.call != nil || p.call == nil || p.stage != sleeping {
+		return false
+	}
+	_, maybe, silent := p.call.Sets()
+	return silent == 0 && maybe&^p.call.Handed() == 0
+}
+
+// outlives says whether a process that waited has votes for longer than a sign of life after its death.
+func (m *Model) outlives(w *world) bool {
+	for k := range m.Lines {
+		if p := &w.procs[k]; p.death.waited && w.now >= p.death.at+waiting.Liveness && m.votesOf(w, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// votesOf says whether a process has a vote.
+func (m *Model) votesOf(w *world, k int) bool {
+	for _, id := range m.ids[k] {
+		for i := range masters {
+			if w.masters[i].Has(m.lock.Field(id)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // States returns the states of the machines.

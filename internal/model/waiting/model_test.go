@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -16,25 +17,23 @@ import (
 
 type explorer = explore.Explorer[*world, Step, [2]uint64, Story]
 
-// byItself are the steps that need no luck: not the long timer, and nothing that goes wrong.
-func byItself(s *Step) bool { return s.Kind < Timer }
-
 // explored visits all states of a world. In one in which nothing is lost, dies or jumps, it looks for dead ends too.
 func explored(c Config, most int, visited func(**world)) (explore.Result, error) {
 	m := New(c)
 	x := explorer{System: m, Most: most, Visited: visited}
-	if c.Lost+c.Ticks+c.Cuts+c.Jumps+c.Crashes == 0 {
+	if c.Lost+c.Ticks+c.Cuts+c.Jumps == 0 {
 		x.Live, x.ByItself, x.DeadReason = m.Live, byItself, deadEnd
 	}
 	return x.Run()
 }
 
-const deadEnd = "the lock is free, somebody waits, and only a timer helps"
-
 var (
 	one, two, three = []int{1}, []int{1, 1}, []int{1, 1, 1}
 	turns           = []int{3} // one process: the turn is passed
 )
+
+// short is a TTL with which no vote is handed.
+const short = ttl - time.Millisecond
 
 // sound are worlds that are exhausted, with the number of their states.
 var sound = []struct {
@@ -45,7 +44,7 @@ var sound = []struct {
 	{Config{Lines: two, Attempts: 1}, 28757},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Twice: 1}, 16697},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Jumps: 1}, 29412},
-	{Config{Lines: two, Attempts: 1, Prompt: true, Crashes: 1}, 6709},
+	{Config{Lines: two, Attempts: 1, Prompt: true, Crashes: 1}, 6715},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Dally: true}, 8562},
 	{Config{Lines: turns, Attempts: 3, Prompt: true}, 21978},
 }
@@ -58,7 +57,7 @@ var large = []struct {
 	{Config{Lines: two, Attempts: 1, Prompt: true, Cancels: 2}, 31708},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Lost: 1, Cancels: 1}, 32016},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Cuts: 1}, 59544},
-	{Config{Lines: two, Attempts: 2, Prompt: true, Short: true}, 39285},
+	{Config{Lines: two, Attempts: 2, Prompt: true, TTL: short}, 39285},
 	{Config{Lines: two, Attempts: 2, Prompt: true, Cancels: 1}, 132436},
 }
 
@@ -128,10 +127,18 @@ func TestMachine_randomWalks_sound(t *testing.T) {
 	for _, c := range []Config{
 		{Lines: three, Attempts: 4, Ticks: 2, Lost: 1, Twice: 1, Cuts: 1, Cancels: 1, Dally: true},
 		{Lines: []int{2, 2, 1}, Attempts: 4, Ticks: 4, Lost: 1, Twice: 1, Cuts: 1, Crashes: 1, Cancels: 1},
+		{Lines: three, Attempts: 3, Prompt: true, Still: true},
+		{Lines: []int{2, 2, 1}, Attempts: 4, Crashes: 1, Ticks: 4, TTL: 2 * ttl},
+		{Lines: []int{1, 2}, Attempts: 3, Crashes: 1, Prompt: true, Still: true},
+		{Lines: []int{2, 2, 1}, Attempts: 4, Crashes: 1, Still: true},
 		{Lines: []int{2, 2, 1}, Attempts: 4, Jumps: 1, Twice: 1, Cuts: 1, Cancels: 1},
-		{Lines: []int{2, 2, 1}, Attempts: 4, Short: true, Ticks: 3, Twice: 1, Cuts: 1, Cancels: 1},
+		{Lines: []int{2, 2, 1}, Attempts: 4, TTL: short, Ticks: 3, Twice: 1, Cuts: 1, Cancels: 1},
 	} {
-		if _, err := walks(c, n); err != nil {
+		runs := n
+		if c.Still { // each step looks for what may follow it
+			runs = n / 4
+		}
+		if _, err := walks(c, runs); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -156,9 +163,12 @@ var dropped = []struct {
 	{FreshID, Config{Lines: three, Attempts: 3, Prompt: true, Twice: 1}, 4000, ""},
 	{Order, Config{Lines: one, Attempts: 1, Prompt: true, Cancels: 1}, 0, left},
 	{Believed, Config{Lines: three, Attempts: 2, Prompt: true, Jumps: 1, Cancels: 1}, 20000, twoHold},
+	{Yields, Config{Lines: three, Attempts: 2, Prompt: true, Still: true}, 4000, deadEnd},
+	{ShortHand, Config{Lines: two, Attempts: 2, Prompt: true, Crashes: 1, Ticks: 2, TTL: 2 * ttl}, 4000, "outlive"},
+	{PassedBy, Config{Lines: []int{1, 2}, Attempts: 2, Prompt: true, Crashes: 1, Still: true}, 4000, deadEnd},
 	{Confirmed, Config{Lines: three, Attempts: 2, Prompt: true}, 4000, again},
 	{Gathers, Config{Lines: two, Attempts: 2, Prompt: true}, 0, deadEnd},
-	{Woken, Config{Lines: two, Attempts: 2, Prompt: true, Short: true}, 0, deadEnd},
+	{Woken, Config{Lines: two, Attempts: 2, Prompt: true, TTL: short}, 0, deadEnd},
 	{Votes, Config{Lines: two, Attempts: 2, Prompt: true}, 0, deadEnd},
 	{FreeTold, Config{Lines: two, Attempts: 2, Prompt: true}, 0, deadEnd},
 	{Passes, Config{Lines: turns, Attempts: 3, Prompt: true}, 0, deadEnd},

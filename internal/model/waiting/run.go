@@ -3,6 +3,7 @@
 package waiting
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 	"time"
@@ -37,7 +38,7 @@ func (m *Model) Voted(*quorum.Call) { m.voted = true }
 // Freed implements quorum.Sleeper.
 func (m *Model) Freed(_ *quorum.Call, free uint64) { m.freed = free }
 
-// run is one step of process k in the making. It does what redlock's contender does.
+// run is one step of process k in the making. It does what the contender of package wait does.
 type run struct {
 	m     *Model
 	w     *world
@@ -57,10 +58,7 @@ func (r *run) call() *quorum.Call {
 
 // ttl is how long a vote lasts that was asked for.
 func (m *Model) ttl() time.Duration {
-	if m.Short {
-		return ttl - time.Millisecond
-	}
-	return ttl
+	return cmp.Or(m.TTL, ttl)
 }
 
 func (r *run) id(gen int8) string { return r.m.ids[r.k][gen] }
@@ -113,6 +111,8 @@ func (r *run) dropped(k waiting.Kind) bool {
 		return k == waiting.Timer && s == waiting.Gathering
 	case FreeTold:
 		return k == waiting.Free
+	case Yields:
+		return k == waiting.Timer && s == waiting.Stuck
 	case Passes:
 		return s == waiting.Passing && (k == waiting.ReleasedHere || k == waiting.Timer)
 	}

@@ -41,9 +41,11 @@ type Config struct {
 	Jumps    int   // how often the clock of a master jumps ahead, by a TTL
 	Crashes  int   // how many processes die
 	Cancels  int   // how many callers give up
-	Short    bool  // no vote is handed, because a TTL is shorter than a sign of life
-	Prompt   bool  // a reply is read as soon as it was sent, and only messages may be late
-	Dally    bool  // a caller that was woken may run later
+	// TTL is how long a vote lasts that was asked for; 0: as long as one that was handed. Below that no vote is handed.
+	TTL    time.Duration
+	Prompt bool // a reply is read as soon as it was sent, and only messages may be late
+	Dally  bool // a caller that was woken may run later
+	Still  bool // a state is wrong in which somebody waits, nobody has the lock, and nothing happens by itself: for walks, which see no dead ends
 	// Drop is a defence that is missing.
 	Drop Rule
 }
@@ -60,6 +62,9 @@ const (
 	FreshID   Rule = "H6"     // each attempt has an id of its own
 	Order     Rule = "H14"    // ops to one master are executed in the order in which they were sent
 	Believed  Rule = "H17"    // a vote that its client does not believe is given back without a hand
+	Yields    Rule = "H11"    // votes that are no quorum, and that no message can complete, are given back: Timer, of Stuck
+	ShortHand Rule = "H12"    // a handed vote lasts no longer than a sign of life
+	PassedBy  Rule = "H19"    // a place whose client no message reaches is passed by
 	Confirmed Rule = "R5"     // a quorum has the token before the lock is held
 	Gathers   Rule = "few"    // some votes, of which no others come, are followed by an attempt: Timer, of Gathering
 	Woken     Rule = "wake"   // a wake makes the caller ask: Wake
@@ -107,6 +112,13 @@ type hold struct {
 	until time.Duration
 }
 
+// death is what a process had when it died.
+type death struct {
+	at     time.Duration
+	voted  bool // a vote
+	waited bool // and had asked for none of them
+}
+
 // process is a client with a line of callers.
 type process struct {
 	machine waiting.Machine
@@ -123,6 +135,7 @@ type process struct {
 	settle  settle
 	hold    hold
 	dead    bool
+	death   death
 	signed  time.Duration // when it last gave a sign of life
 	doubts  uint64        // the masters whose clock jumped since the process last had an answer
 	barred  uint64        // the masters whose clock is known to have jumped: they are asked for no vote

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package wait
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // listenLocked has the client hear the masters' wakes, and send heartbeats, while the contender is in
@@ -27,8 +26,8 @@ func (ct *contender) listenLocked() {
 	w.listening++
 	if !w.subscribed {
 		w.subscribed = true
-		for _, n := range w.c.masters.Nodes {
-			n.Subscribe(w.c.namespace.Wake(w.c.id))
+		for _, n := range w.Masters.Nodes {
+			n.Subscribe(w.Namespace.Wake(w.Client))
 		}
 		if w.heartbeats == nil {
 			w.heartbeats = time.AfterFunc(waiting.HeartbeatEvery, w.heartbeat)
@@ -49,7 +48,7 @@ func (ct *contender) stopListeningLocked() {
 // heartbeat tells the masters that the client is alive while any caller waits. The first
 // heartbeat that finds no caller ends the heartbeats and the subscription. The last caller does
 // not end them, because a lock that is waited for often would subscribe anew each time.
-func (w *waiters) heartbeat() {
+func (w *Lines) heartbeat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -57,18 +56,18 @@ func (w *waiters) heartbeat() {
 		return
 	case w.listening == 0:
 		w.subscribed = false
-		for _, n := range w.c.masters.Nodes {
-			n.Unsubscribe(w.c.namespace.Wake(w.c.id))
+		for _, n := range w.Masters.Nodes {
+			n.Unsubscribe(w.Namespace.Wake(w.Client))
 		}
 		return
 	}
-	now := w.c.clock.Elapsed()
-	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.c.id, TTL: waiting.Liveness, Start: now, Deadline: now + waiting.HeartbeatEvery}
-	for _, n := range w.c.masters.Nodes {
+	now := w.Masters.Clock.Elapsed()
+	alive := &protocol.Request{Kind: protocol.Heartbeat, Holder: w.Client, TTL: waiting.Liveness, Start: now, Deadline: now + waiting.HeartbeatEvery}
+	for _, n := range w.Masters.Nodes {
 		n.Submit(&protocol.Op{To: quorum.Ignore{}, Request: alive})
 	}
 	// Random, so that clients that were started together do not send together.
-	w.heartbeats.Reset(waiting.HeartbeatEvery - w.c.jitter(waiting.HeartbeatEvery/2))
+	w.heartbeats.Reset(waiting.HeartbeatEvery - w.Jitter(waiting.HeartbeatEvery/2))
 }
 
 // followLocked follows Redisson's channel while Redisson has the lock, because Redisson's
@@ -87,7 +86,7 @@ func (ct *contender) followLocked(did, want bool) {
 	if n == 0 {
 		delete(w.foreignChannels, ch)
 	}
-	for _, m := range w.c.masters.Nodes {
+	for _, m := range w.Masters.Nodes {
 		if want && n == 1 {
 			m.Subscribe(ch)
 		} else if !want && n == 0 {
@@ -96,38 +95,39 @@ func (ct *contender) followLocked(did, want bool) {
 	}
 }
 
-// message takes a message from master i.
-func (w *waiters) message(i int, channel, payload string) {
-	for _, e := range w.receive(i, channel, payload) {
-		tell(w.c.tells.voted, e)
+// Message takes a message from master i.
+func (w *Lines) Message(i int, channel, payload string) {
+	lock, votes := w.receive(i, channel, payload)
+	for ; votes > 0 && w.Handed != nil; votes-- {
+		w.Handed(i, lock)
 	}
 }
 
-// receive is message that returns the votes of which the Observers are to be told.
-func (w *waiters) receive(i int, channel, payload string) []event.Vote {
+// receive is Message without the telling: for which lock it gave how many votes.
+func (w *Lines) receive(i int, channel, payload string) (lock string, votes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if channel != w.c.namespace.Wake(w.c.id) {
+	if channel != w.Namespace.Wake(w.Client) {
 		// A contender that does not follow the channel yet hears it too: its round may be
 		// under way, and refused before this release. The channel is followed for the
 		// other mode of a read-write lock, so no subscription of its own will wake it.
 		for _, ct := range w.inOrderLocked(func(ct *contender) bool { return ct.l.Channel == channel }) {
 			ct.nextLocked(waiting.Event{Kind: waiting.Heard, Set: 1 << i})
 		}
-		return nil
+		return "", 0
 	}
 	if h, ok := protocol.ParseHand(payload); ok {
 		return w.handedLocked(i, h)
 	}
 	key, place := protocol.ParseWake(payload)
-	lock, ok := w.c.namespace.NameOf(key)
+	name, ok := w.Namespace.NameOf(key)
 	if !ok {
-		return nil
+		return "", 0
 	}
 	field, of := protocol.ParsePlace(place)
 	known := place == ""
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
-		ct := w.contenders[lockKey{lock, mode}]
+		ct := w.contenders[lockKey{name, mode}]
 		if ct == nil || place != "" && mode != of { // a reader that asks in a writer's turn wakes the writer again, and so on
 			continue
 		}
@@ -135,9 +135,9 @@ func (w *waiters) receive(i int, channel, payload string) []event.Vote {
 		known = known || ct.call != nil && ct.call.AsksFor(field)
 	}
 	if !known {
-		w.dequeue(i, lock, place)
+		w.dequeue(i, name, place)
 	}
-	return nil
+	return "", 0
 }
 
 // dequeue takes a place that nobody of this client has any more out of a queue of master i. The
@@ -145,11 +145,11 @@ func (w *waiters) receive(i int, channel, payload string) []event.Vote {
 // the client waits for anything the place is alive, and stands in the way of those behind it.
 //
 // It is no release: a lease whose quorum came without this place may be extended on this master.
-func (w *waiters) dequeue(i int, lock, place string) {
+func (w *Lines) dequeue(i int, lock, place string) {
 	_, mode := protocol.ParsePlace(place)
-	now := w.c.clock.Elapsed()
-	w.c.masters.Nodes[i].Submit(&protocol.Op{To: quorum.Ignore{}, Request: &protocol.Request{
-		Kind: protocol.Dequeue, Lock: w.c.namespace.Lock(lock, mode), Place: place, Start: now, Deadline: now + w.c.timeout()}})
+	now := w.Masters.Clock.Elapsed()
+	w.Masters.Nodes[i].Submit(&protocol.Op{To: quorum.Ignore{}, Request: &protocol.Request{
+		Kind: protocol.Dequeue, Lock: w.Namespace.Lock(lock, mode), Place: place, Start: now, Deadline: now + w.Masters.Timeout()}})
 }
 
 // handedLocked takes the vote that master i has given to a place of this client's. The vote counts
@@ -159,31 +159,29 @@ func (w *waiters) dequeue(i int, lock, place string) {
 // A vote for a holder that is over is ignored: its release is on its way, or is kept until the
 // master acknowledges it. A vote for a holder that has its quorum without it stays, and counts when
 // an extend has found it.
-func (w *waiters) handedLocked(i int, h protocol.Hand) (told []event.Vote) {
-	c := w.c
-	lock, ok := c.namespace.NameOf(h.Key)
-	if !ok || h.Stamp > c.clock.Elapsed() || h.Stamp < c.trusted() {
-		return nil
+func (w *Lines) handedLocked(i int, h protocol.Hand) (lock string, votes int) {
+	m := w.Masters
+	lock, ok := w.Namespace.NameOf(h.Key)
+	if !ok || h.Stamp > m.Clock.Elapsed() || h.Stamp < m.Trusted() {
+		return "", 0
 	}
 	if mutants.HandOnArrival {
-		h.Stamp = c.clock.Elapsed()
+		h.Stamp = m.Clock.Elapsed()
 	}
-	v := quorum.Vote{Token: h.Vote, From: h.Stamp, Until: h.Stamp + c.drift.Validity(h.TTL, 0)}
+	v := quorum.Vote{Token: h.Vote, From: h.Stamp, Until: h.Stamp + m.Drift.Validity(h.TTL, 0)}
 	for _, mode := range [...]protocol.Mode{protocol.Plain, protocol.Write} {
 		if ct := w.contenders[lockKey{lock, mode}]; ct != nil && ct.call != nil && ct.call.Hand(i, h.Field, v) {
-			if len(c.tells.voted) > 0 {
-				told = append(told, event.Vote{Master: c.masters.Nodes[i].Name(), Lock: lock, Answer: event.VoteGranted, Handed: true})
-			}
+			votes++
 			ct.votedLocked()
 		}
 	}
-	return told
+	return lock, votes
 }
 
-// lookAgain wakes all contenders for master i, which votes again, or whose message may have been
+// LookAgain wakes all contenders for master i, which votes again, or whose message may have been
 // missed. A contender that does not listen yet is woken too: its round may have been refused
 // before the message that was missed.
-func (w *waiters) lookAgain(i int) {
+func (w *Lines) LookAgain(i int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
@@ -193,7 +191,7 @@ func (w *waiters) lookAgain(i int) {
 
 // inOrderLocked returns the contenders that are wanted, by lock and mode: the order of a map would make two simulations of one
 // seed differ.
-func (w *waiters) inOrderLocked(wanted func(*contender) bool) (all []*contender) {
+func (w *Lines) inOrderLocked(wanted func(*contender) bool) (all []*contender) {
 	for _, ct := range w.contenders {
 		if wanted(ct) {
 			all = append(all, ct)
@@ -205,18 +203,18 @@ func (w *waiters) inOrderLocked(wanted func(*contender) bool) (all []*contender)
 	return all
 }
 
-// handOver has the next caller of this process ask for the lock right behind the release that
+// Released has the next caller of this process ask for the lock right behind the release that
 // has just been sent, unless other processes are ahead. A master executes the release first, so
 // the caller need not wait for the masters to wake it.
 //
-// If the caller's places can become votes, the release makes them so, and handOver sees to it that
+// If the caller's places can become votes, the release makes them so, and Released sees to it that
 // the caller asks when the messages do not come.
-func (w *waiters) handOver(l *protocol.Lock) {
+func (w *Lines) Released(l *protocol.Lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ct := w.contenders[lockKey{l.Name, l.Mode}]
 	if ct == nil || l.Mode == protocol.Read {
 		return
 	}
-	ct.nextLocked(waiting.Event{Kind: waiting.ReleasedHere, Votes: ct.votesLocked(), Now: w.c.clock.Elapsed()})
+	ct.nextLocked(waiting.Event{Kind: waiting.ReleasedHere, Votes: ct.votesLocked(), Now: w.Masters.Clock.Elapsed()})
 }

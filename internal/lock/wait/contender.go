@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redlock
+package wait
 
 import (
 	"container/list"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/attempt"
@@ -21,15 +20,15 @@ import (
 //
 // What is done next is decided by the machine. The contender tells it what happened, and does what it says.
 type contender struct {
-	w    *waiters
+	w    *Lines
 	l    *protocol.Lock
-	line list.List // of *caller
+	line list.List // of *Caller
 
 	// These belong to the caller whose turn it is. The next caller takes them over, but for open.
-	open   *round        // the last round, which gave no lease: its places may become votes; nil: none
-	wake   chan struct{} // holds a token when a round may be of use; made at the first wait, when the client begins to hear the masters' wakes
-	timer  *time.Timer   // fires if no wake comes; made at the first wait
-	rounds int           // how many rounds the caller made in its turn
+	open   *attempt.Attempt // the last round, which gave no lease: its places may become votes; nil: none
+	wake   chan struct{}    // holds a token when a round may be of use; made at the first wait, when the client begins to hear the masters' wakes
+	timer  *time.Timer      // fires if no wake comes; made at the first wait
+	rounds int              // how many rounds the caller made in its turn
 	// offloaded says that rounds run on goroutines of their own. A round needs a deep stack
 	// for a moment, and the goroutine that waits would keep it.
 	offloaded bool
@@ -39,15 +38,14 @@ type contender struct {
 	// last is the last round of any caller in the line. The round of a caller whose time is
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
 	// round, because a lock that is held must not look like masters that are gone.
-	last   *RoundError
-	naming *naming       // nil: nobody asks who has the lock
-	call   *quorum.Call  // of the round under way, or of the open one
-	trip   time.Duration // how long the masters took to answer the last round
+	last error
+	call *quorum.Call  // of the round under way, or of the open one
+	trip time.Duration // how long the masters took to answer the last round
 }
 
 // nextLocked tells the machine what happened, and does what it says. It returns what is left to do for the caller whose turn it is.
 func (ct *contender) nextLocked(e waiting.Event) waiting.Do {
-	e.Trip, e.Jitter = ct.trip, ct.w.jitter
+	e.Trip, e.Jitter = ct.trip, ct.w.Jitter
 	do := ct.machine.Next(e)
 	if do.Again != 0 && ct.call != nil {
 		ct.call.Wake(do.Again)
@@ -112,7 +110,7 @@ func (ct *contender) ready() bool {
 // gives back what it has on each master right ahead of its own acquire. It asks under a holder id
 // of its own, because a message for the old one may be on its way (H6 in docs/handoff.md), and with
 // the same ticket.
-func (ct *contender) begin(r round) *round {
+func (ct *contender) begin(r *attempt.Attempt) *attempt.Attempt {
 	if open := ct.close(); open != nil {
 		_, maybe, _ := open.Call.Sets()
 		places := open.Call.Places()
@@ -121,12 +119,12 @@ func (ct *contender) begin(r round) *round {
 		r.Call.Before(before, maybe|places)
 		open.Call.Done()
 	}
-	return &r
+	return r
 }
 
 // close ends the open round, and returns it or nil. Messages and wakes do not find its call any more: the call is used again
 // once its round was given back.
-func (ct *contender) close() *round {
+func (ct *contender) close() *attempt.Attempt {
 	open := ct.open
 	if open == nil {
 		return nil
@@ -150,7 +148,7 @@ func (ct *contender) giveUp() {
 
 // leaveOpen keeps a round that gave no lease open while the caller sleeps: its places are acquires
 // that the masters have not executed yet.
-func (ct *contender) leaveOpen(r *round, end attempt.Lost) {
+func (ct *contender) leaveOpen(r *attempt.Attempt, end attempt.Lost) {
 	ct.open = r
 	if end.Verdict == counting.Won {
 		r.Call.End() // it was too late, or its token was overtaken: not even new votes would do
@@ -159,11 +157,10 @@ func (ct *contender) leaveOpen(r *round, end attempt.Lost) {
 
 // takePlaces gives back what the open round has, and takes places in all queues under a new holder
 // id, but no vote. A contender that slept on a few votes would keep others from a quorum.
-func (ct *contender) takePlaces(ctx context.Context, m *Mutex) {
-	r := ct.begin(m.c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Wait: &protocol.Wait{
-		Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Only: true}}))
+func (ct *contender) takePlaces(ctx context.Context, call *Caller) {
+	r := ct.begin(call.Face.Begin(ctx, &protocol.Wait{Ticket: ct.machine.Ticket(), Liveness: waiting.Liveness, Only: true}))
 	ct.use(r.Call)
-	r.Call.Send(m.c.masters.All)
+	r.Call.Send(ct.w.Masters.All)
 	ct.open = r
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
@@ -199,28 +196,29 @@ func (ct *contender) took(d time.Duration) {
 	ct.trip = d
 }
 
-// setLast keeps a round that gave no lease.
-func (ct *contender) setLast(round *RoundError) {
+// setLast keeps the error of a round that gave no lease.
+func (ct *contender) setLast(failed *Failed) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if !round.hurried || ct.last == nil || !errors.Is(round, ErrUnreachable) {
-		ct.last = round
+	if !failed.Hurried || ct.last == nil || !failed.Silent {
+		ct.last = failed.Err
 	}
 }
 
-// lastRound is the last round that gave no lease, or nil.
-func (ct *contender) lastRound() *RoundError {
+// lastRound is the error of the last round that gave no lease, or nil.
+func (ct *contender) lastRound() error {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	return ct.last
 }
 
 // outage returns the error of the last round if no quorum has answered for longer than the
-// patience of a caller that has waited since joined. Else it returns nil.
-func (ct *contender) outage(joined, patience time.Duration) error {
+// patience of the caller. Else it returns nil.
+func (ct *contender) outage(call *Caller) error {
+	patience := call.Face.Terms().Patience
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if ct.last == nil || !ct.machine.Outage(ct.w.c.clock.Elapsed(), joined, patience) {
+	if ct.last == nil || !ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), call.joined, patience) {
 		return nil
 	}
 	return ct.last
@@ -230,8 +228,8 @@ func (ct *contender) outage(joined, patience time.Duration) error {
 // there, and the first answers arrive before the last wakes. A master that has not woken the
 // contender when the round is decided, or shortly after the first wake, may be down, or its
 // message may be lost. Such a master is asked then.
-func (ct *contender) askWhenWoken(r *round) {
-	all := ct.w.c.masters.All
+func (ct *contender) askWhenWoken(r *attempt.Attempt) {
+	all := ct.w.Masters.All
 	ct.use(r.Call)
 	asked := ct.awake().Set
 	if asked != all {
@@ -264,7 +262,7 @@ func (ct *contender) askWhenWoken(r *round) {
 		asked |= do.Set
 	}
 	ct.timer.Stop()
-	r.Asked = ct.w.c.clock.Elapsed()
+	r.Asked = ct.w.Masters.Clock.Elapsed()
 	select {
 	case ct.wake <- struct{}{}: // a token that the loop took may be of a master that was asked before
 	default:
