@@ -13,14 +13,16 @@ import (
 
 // The examples of docs/choose-your-redis.md are run as they stand there, on other ports.
 func TestChoose_examplesOfTheDocs(t *testing.T) {
+	needs.Test(t) // they wait for a replica and a cluster
+	needs.Redis(t)
+	needs.Program(t, "redis-cli")
+	t.Parallel()
 	for heading, port := range map[string]func(testing.TB) string{
 		"A user with few rights":     freePort,
 		"One master behind Sentinel": freePort,
 		"One slot of a cluster":      freeClusterPort,
 	} {
 		t.Run(heading, func(t *testing.T) {
-			needs.Redis(t)
-			needs.Program(t, "redis-cli")
 			t.Parallel()
 			said := runExample(t, "choose-your-redis.md", heading, port)
 			wantSaid(t, said, "all vote: the list has begun", "it works")
