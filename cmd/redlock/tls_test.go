@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,18 +179,29 @@ func TestTLS_exampleOfTheDocs(t *testing.T) {
 	needs.Redis(t)
 	needs.Program(t, "openssl")
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/operations.md")
+	wantSaid(t, runExample(t, "operations.md", "TLS", freePort), "all vote: the list has begun", "it works")
+}
+
+var portOfTheDocs = regexp.MustCompile(`\b70\d\d\b`)
+
+// runExample runs the first sh block under a heading of a page as it stands there, with a port of its own for each 70xx, and returns what it said.
+func runExample(t *testing.T, file, heading string, freePort func(testing.TB) string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/" + file)
 	must(t, err)
-	_, section, _ := strings.Cut(string(page), "\n### TLS\n")
+	_, section, _ := strings.Cut(string(page), "\n### "+heading+"\n")
 	_, script, _ := strings.Cut(section, "```sh\n")
 	script, _, found := strings.Cut(script, "```")
 	if !found {
 		t.Fatal("no example")
 	}
-	for _, port := range []string{"7001", "7002", "7003"} {
-		free, _ := quorumtest.FreePort(t)
-		script = strings.ReplaceAll(script, port, free)
-	}
+	ports := map[string]string{}
+	script = portOfTheDocs.ReplaceAllStringFunc(script, func(port string) string {
+		if ports[port] == "" {
+			ports[port] = freePort(t)
+		}
+		return ports[port]
+	})
 	self, err := os.Executable()
 	must(t, err)
 	dir := t.TempDir()
@@ -206,5 +218,5 @@ func TestTLS_exampleOfTheDocs(t *testing.T) {
 	if err := sh.Wait(); err != nil && !errors.Is(err, exec.ErrWaitDelay) { // the servers have its output
 		t.Fatalf("%v: %s", err, &said)
 	}
-	wantSaid(t, said.String(), "all vote: the list has begun", "it works")
+	return said.String()
 }
