@@ -58,9 +58,10 @@ func (r *run) misconfigured(ctx context.Context, rnd *rand.Rand) error {
 	return nil
 }
 
-// fitting are the masters and the settings of the run.
+// fitting are the masters and the settings of the run. Its clients have no label, which would stay on the masters of others for a minute.
 func (r *run) fitting() (masters []string, opts []redlock.Option) {
-	return urls(r.target.Spare[0], r.cluster.Masters()), []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
+	return urls(r.target.Spare[0], r.cluster.Masters()), []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL),
+		redlock.WithFixedMasters(), redlock.WithClientName("")}
 }
 
 // opened opens a client of the run's settings, and closes it. See nemesis.Target. Masters that are down are no fault of theirs.

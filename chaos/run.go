@@ -142,7 +142,7 @@ func (r *run) open(ctx context.Context) error {
 		return err
 	}
 	r.target.Spare = append(r.target.Spare, own)
-	opts := []redlock.Option{redlock.WithTTL(r.cfg.TTL), redlock.WithMaxTTL(r.cfg.MaxTTL), redlock.WithFixedMasters()}
+	_, opts := r.fitting()
 	if err := admin.Init(ctx, admin.List{URLs: urls(own, r.cluster.Masters()), Options: opts}, nil, admin.NothingWasEverLocked); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ func clusterLocks(t *testing.T, s slot) {
 	ms := startMasters(t, 2, localredis.Config{})
 	urls := append(ms.urls(), s.URL(s.tag, 2, 3)) // neither has the slot
 	initAt(t, urls)
-	c := openAt(t, urls)
+	c := openAt(t, urls, redlock.WithClientName("")) // no label, so that it is seen that nothing is sent
 
 	braced := "{" + s.tag + "}"
 	for _, name := range []string{"orders", "{other}:orders", "{}" + braced + ":orders", "{" + s.tag + ":orders", "orders}" + s.tag + "{"} {

@@ -101,7 +101,8 @@ func connect(spec *Spec, s *client.Session) (*process, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	locks, err := redlock.Open(ctx, spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL), redlock.WithFixedMasters())
+	locks, err := redlock.Open(ctx, spec.Nodes, redlock.WithTTL(spec.TTL), redlock.WithMaxTTL(spec.MaxTTL), redlock.WithFixedMasters(),
+		redlock.WithClientName("")) // see fitting in package chaos
 	if err != nil {
 		return nil, fmt.Errorf("workload: %w", err)
 	}

@@ -197,11 +197,11 @@ func (b *backend) delayed(ctx context.Context, d time.Duration) (near func(), er
 	return near, nil
 }
 
-// openWithin opens a client of masters that are expected to be there.
+// openWithin opens a client of masters that are expected to be there. It has no label, which would stay on them for a minute.
 func openWithin(nodes []string, opts []redlock.Option) (*redlock.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openTimeout)
 	defer cancel()
-	return redlock.Open(ctx, nodes, opts...)
+	return redlock.Open(ctx, nodes, append([]redlock.Option{redlock.WithClientName("")}, opts...)...)
 }
 
 // openTimeout is how long masters that are there may take to answer. Tests of masters that are not there make it shorter.
