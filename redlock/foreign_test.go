@@ -114,7 +114,7 @@ func TestErrors_oneServerUnderTwoNamesForAMoment_isNoConfig(t *testing.T) {
 		c.masters[1].Crash()
 		c.masters[1].Restart()
 		c.masters[1].SetIdentity(other)
-		time.Sleep(5 * time.Second)
+		time.Sleep(10 * time.Second) // an idle client looks at its masters after a quarter of the maximum TTL at the latest
 		_, tried := a.Mutex("z").TryLock(t.Context())
 		_, inspected := a.Inspect(t.Context(), "z")
 		for what, err := range map[string]error{"TryLock": tried, "Inspect": inspected, "Ready": a.Ready()} {
