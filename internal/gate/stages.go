@@ -125,7 +125,7 @@ func (g *gate) halves() (patterns []string) {
 func half(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "internal") }
 
 // ciStages are what .ci/run has besides make test. What waits for servers most of the time goes first; models,
-// lint, fuzz and the modules have what that leaves.
+// lint and fuzz have what that leaves.
 func (g *gate) ciStages() ([][]stage, error) {
 	inCI := func(models bool) []testFunc {
 		return pick(g.tests, func(f testFunc) bool {
@@ -142,7 +142,7 @@ func (g *gate) ciStages() ([][]stage, error) {
 			continue
 		}
 		compile.commands = append(compile.commands, compiled(filepath.Join(g.root, dir), "./..."))
-		c := goTest(needs.TierTest, "-p", "1", "./...").nice()
+		c := goTest(needs.TierTest, "-p", "1", "./...")
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}
