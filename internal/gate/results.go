@@ -129,15 +129,19 @@ func (r *results) ended(s *tally, e event, key string) {
 // packageEnded prints a line for a package, which may run again in the stage on another server. A package that fails without a failed test did not build, or broke off.
 func (r *results) packageEnded(s, p *tally, e event, text string) {
 	delete(s.packages, e.Package)
-	if e.Action == "fail" && p.failed == 0 {
+	unended := 0
+	for key, b := range r.texts { // of tests that had not ended: the program broke off
+		if strings.HasPrefix(key, s.name+" "+e.Package+" ") {
+			if e.Action == "fail" {
+				unended++
+				fmt.Fprint(r.out, b.String())
+			}
+			delete(r.texts, key)
+		}
+	}
+	if e.Action == "fail" && (p.failed == 0 || unended > 0) {
 		s.failed++
 		fmt.Fprint(r.out, text)
-		for key, b := range r.texts { // tests that had not ended
-			if strings.HasPrefix(key, s.name+" "+e.Package+" ") {
-				fmt.Fprint(r.out, b.String())
-				delete(r.texts, key)
-			}
-		}
 		r.red[short(e.Package)] = text
 	}
 	if e.Action == "skip" && p.passed == 0 {
