@@ -345,6 +345,7 @@ func TestTogether_electionAndForce(t *testing.T) {
 			t.Errorf("%d leads with token %d after %v", second.who, second.token, took)
 		}
 		time.Sleep(toldWithin)
+		synctest.Wait()
 		if took := first.ended.Sub(forced); first.ended.IsZero() || took > toldWithin {
 			t.Errorf("the former was told after %v", took)
 		}
