@@ -27,6 +27,7 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	var vote, rest protocol.Voting
 	var had uint64            // the masters that have its vote or its rest
 	left, bare := a.MaxTTL, 0 // bare is how many masters have nobody's vote
+	lifts := make([]string, len(replies))
 	for i := range replies {
 		if at := replies[i].Inspected; at != nil {
 			if at.Votes && len(at.Votings) == 0 {
@@ -35,6 +36,7 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 			if at.Rest.Left > rest.Left {
 				rest = at.Rest
 			}
+			lifts[i] = cmp.Or(at.Rest.Field, holder)
 			if at.Rest.Field == holder {
 				vote, had = at.Rest, had|1<<i
 			}
@@ -51,7 +53,7 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	case had == 0:
 		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", errs.ErrUnreachable, name, holder)
 	}
-	f := force{l: a.Namespace.Lock(name, vote.Mode), holder: holder, rest: rest, had: had, lives: 2 * (left + a.Drift.Of(left)),
+	f := force{l: a.Namespace.Lock(name, vote.Mode), holder: holder, rest: rest, lifts: lifts, had: had, lives: 2 * (left + a.Drift.Of(left)),
 		enough: len(a.Masters.Nodes) - a.Masters.Need + 1}
 	// Only the lease of a Mutex is handed off, and nobody adopts one that is over. Whoever has the lock after its rest was lifted
 	// has waited for that.
@@ -63,7 +65,8 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 type force struct {
 	l        *protocol.Lock
 	holder   string
-	rest     protocol.Voting // that of a holder before it, perhaps, which has handed its lease off
+	rest     protocol.Voting // the longest that was seen: that of a holder before it, perhaps, which has handed its lease off
+	lifts    []string        // whose rest each master lifts; empty: the master was not heard
 	had      uint64          // the masters that were seen with its vote or rest
 	lives    time.Duration   // how long it is barred
 	enough   int             // masters without its vote, so that the others are no quorum
@@ -74,14 +77,20 @@ type force struct {
 //
 // The bar is there before the release, because a top-up may be on its way. An acquire may be on its
 // way too, but not where the vote was: so only these masters count.
+//
+// The rest of the holder itself may be on its way as well, because its grant is new. So a master that had no rest lifts that one. A master
+// with a rest lifts the rest that it has: a minority may have that of an older holder.
 func (a *Asker) force(ctx context.Context, f *force) error {
-	l, holder, rest := f.l, f.holder, f.rest
+	l, holder := f.l, f.holder
 	now := a.Clock.Elapsed()
 	bar := a.Masters.Call(a.Masters.Need, &protocol.Request{Kind: protocol.Bar, Lock: l, Holder: holder, TTL: f.lives, Start: now, Deadline: now + f.lives, More: true})
 	defer bar.Done()
-	release := a.Masters.Call(a.Masters.Need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Lift: rest.Field, Start: now,
-		Deadline: now + max(f.lives, rest.Left+a.Drift.Of(rest.Left))})
+	release := a.Masters.Call(a.Masters.Need, &protocol.Request{Kind: protocol.Release, Lock: l, Holder: holder, Start: now,
+		Deadline: now + max(f.lives, f.rest.Left+a.Drift.Of(f.rest.Left))})
 	defer release.Done()
+	for i, rester := range f.lifts {
+		release.Change(i, func(r *protocol.Request) { r.Lift = cmp.Or(rester, f.rest.Field, holder) })
+	}
 	bar.Send(a.Masters.All)
 	release.Send(a.Masters.All)
 	// over is how many masters have no vote of the holder any more and take none back. taken is on how many of
