@@ -111,6 +111,9 @@ func (r *results) ended(s *tally, e event, key string) {
 	if strings.Contains(text, "it runs again:") {
 		both(func(t *tally) { t.again++ })
 		fmt.Fprintf(r.out, "held up and tried again: %s %s\n", short(e.Package), e.Test)
+		if e.Action == "pass" {
+			fmt.Fprint(r.out, text) // what the first try said: a fault that comes beside load alone is one too
+		}
 	}
 	if e.Test == "" || strings.Contains(e.Test, "/") {
 		return
