@@ -274,6 +274,22 @@ func TestHunt_saysWhichSeedFailed(t *testing.T) {
 	}
 }
 
+// A package breaks off in one test after another has failed: both are shown, and the package is red beside the test.
+func TestResults_packageBreaksOff_showsWhatHadNotEnded(t *testing.T) {
+	var out bytes.Buffer
+	r := newResults(&out)
+	for _, e := range []event{
+		{Action: "output", Test: "TestRed", Output: "red: it failed\n"}, {Action: "fail", Test: "TestRed"},
+		{Action: "output", Test: "TestHangs", Output: "hangs: its goroutines\n"}, {Action: "fail"},
+	} {
+		e.Package = module + "/a"
+		r.add("stage", e)
+	}
+	if got := r.reds(); !slices.Equal(got, []string{"a", "a TestRed"}) || !strings.Contains(out.String(), "hangs: its goroutines") {
+		t.Errorf("red %q: %s", got, &out)
+	}
+}
+
 // A test of many short runs fails at a seed after the one that was drawn, and names it.
 func TestHunt_culprit_isTheSeedThatTheTestNames(t *testing.T) {
 	r := newResults(io.Discard)

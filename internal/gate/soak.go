@@ -85,7 +85,7 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 		c.args[slices.Index(c.args, "10m")] = "0"
 		parts = append(parts, part{"tests-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"), 0.25 / float64(len(long)), c})
 	}
-	targets := g.fuzz((budget / 200).Round(time.Second).String())
+	targets := g.fuzz(max(budget/200, time.Second).Round(time.Second))
 	for _, c := range targets {
 		parts = append(parts, part{c.name, 0.1 / float64(len(targets)), c})
 	}

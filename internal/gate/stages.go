@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
 )
@@ -51,6 +52,14 @@ func (c command) nice() command {
 	return c
 }
 
+// nice are the commands, each nice.
+func nice(commands []command) []command {
+	for i := range commands {
+		commands[i] = commands[i].nice()
+	}
+	return commands
+}
+
 func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
 
 // longest is the package whose tests take the longest.
@@ -82,10 +91,7 @@ func (g *gate) testStages() [][]stage {
 	noRace := pick(g.tests, func(f testFunc) bool {
 		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
 	})
-	aside := selected(needs.TierTest, g.mutants(), "-p", "1", "-tags", "mutants")
-	for i := range aside {
-		aside[i] = aside[i].nice()
-	}
+	aside := nice(selected(needs.TierTest, g.mutants(), "-p", "1", "-tags", "mutants"))
 	patterns := []string{"./..."}
 	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == longest }) {
 		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end
@@ -146,13 +152,8 @@ func (g *gate) ciStages() ([][]stage, error) {
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}
-	fuzz := stage{"fuzz", g.fuzz("1s")}
-	models := stage{"models", selected(needs.TierCI, inCI(true))}
-	for _, c := range []*stage{&fuzz, &models} {
-		for i := range c.commands {
-			c.commands[i] = c.commands[i].nice()
-		}
-	}
+	fuzz := stage{"fuzz", nice(g.fuzz(time.Second))}
+	models := stage{"models", nice(selected(needs.TierCI, inCI(true)))}
 	return [][]stage{
 		{compile},
 		{{"Java, and what is for CI", selected(needs.TierCI, inCI(false))}, servers, models,
@@ -161,11 +162,11 @@ func (g *gate) ciStages() ([][]stage, error) {
 	}, nil
 }
 
-// fuzz lets each fuzz target run for as long as it says. Most of a second is the building.
-func (g *gate) fuzz(each string) (commands []command) {
+// fuzz runs each fuzz target for as long as each says, which go test takes as for ever if it is 0.
+func (g *gate) fuzz(each time.Duration) (commands []command) {
 	for _, f := range g.tests {
 		if strings.HasPrefix(f.name, "Fuzz") {
-			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", each, "-parallel", "2", f.pkg)
+			c := goTest(needs.TierCI, "-run", "^$", "-fuzz", "^"+f.name+"$", "-fuzztime", each.String(), "-parallel", "2", f.pkg)
 			commands = append(commands, named(c, f.name))
 		}
 	}
