@@ -65,7 +65,7 @@ func TestRun_exitCodes(t *testing.T) {
 			if tc.argv != nil {
 				words = append(append(words, "--"), tc.argv...)
 			}
-			stall.Try(t, 10*time.Millisecond, func(t testing.TB) { // for as long it asks who has a lock that it gave up
+			stall.Try(t, 10*time.Millisecond, func(t testing.TB) { // that is how long it asks who has a lock that it gave up
 				p := program(t, words...).start()
 				p.wantCode(tc.code)
 				p.wantStderr(tc.stderr...)

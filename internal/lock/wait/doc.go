@@ -23,14 +23,8 @@
 //
 // # Lock order
 //
-// Who has one of these locked may lock those after it, and none before it:
-//
-//  1. the mutex of a Lease, 2. that of its hold (package hold): both are free when Released is called
-//  3. Lines.mu
-//  4. the mutex of a quorum.Call: the machine is told of its votes, and has it ask a master again
-//  5. those of a node's lane and of its subscriptions: Submit, Subscribe, Unsubscribe
-//
-// A call that receives an answer unlocks its own mutex before it tells its [quorum.Sleeper], which locks Lines.mu. A node has nothing locked
-// when it brings a message or an answer, or says that it is subscribed. Of Config only Over, Jitter and the functions of
-// Masters are called under Lines.mu: they lock nothing of this package.
+// docs/architecture.md has the order of all mutexes. Lines.mu is taken before that of a quorum.Call, which the machine has ask a master again, and
+// before those of a node's lane and subscriptions. So a lease and its hold are not locked when Released is called, a call that receives an
+// answer unlocks its own mutex before it tells its [quorum.Sleeper], and a node has nothing locked when it brings a message or an answer.
+// Of Config only Over, Jitter and the functions of Masters are called under Lines.mu: they lock nothing of this package.
 package wait
