@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -15,6 +16,7 @@ import (
 // An operator forces the giver while its lease is adopted. The commands of the two meet in another order on each master. If ForceUnlock
 // returns nil nobody has adopted the lease; if somebody has, ForceUnlock says so, and that one goes on.
 func TestTogether_forceWhileAdopting_theGiver(t *testing.T) {
+	needs.NoRace(t, "a large simulation")
 	won, forced := 0, 0
 	for at := time.Duration(0); at <= 24*time.Millisecond; at += 2 * time.Millisecond {
 		simulate(t, func(t *testing.T, c *cluster) {
@@ -52,6 +54,7 @@ func TestTogether_forceWhileAdopting_theGiver(t *testing.T) {
 // An operator forces whomever Inspect names while a lease is adopted. If that is the adopter, it is told with its next extend, and the
 // waiter has the lock. If it is the giver, that is the test above.
 func TestTogether_forceWhileAdopting_whomInspectNames(t *testing.T) {
+	needs.NoRace(t, "a large simulation")
 	heirs := 0
 	for at := time.Duration(0); at <= 40*time.Millisecond; at += 2 * time.Millisecond {
 		simulate(t, func(t *testing.T, c *cluster) {

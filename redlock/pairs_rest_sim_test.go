@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -16,6 +17,7 @@ import (
 // An operator forces a lock with a minimum hold while the masters are told of it, one after the other: before Lock has returned, and right
 // behind. When ForceUnlock has returned nil the lock is free, and stays so: no rest that was on its way comes after.
 func TestTogether_forceWhileTheRestIsPut(t *testing.T) {
+	needs.NoRace(t, "a large simulation")
 	early, late := 0, 0
 	for i := range 24 {
 		at, apart := time.Duration(1+i/2*4)*time.Millisecond, time.Duration(2+8*(i%2))*time.Millisecond
