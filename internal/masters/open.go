@@ -24,6 +24,7 @@ const openLook = 20 * time.Millisecond
 func (k *Keeper) Open(ctx context.Context) error {
 	seen := uint64(0) // the masters that had answered at the last look
 	var twice SecondLook
+	var needsInit error // what the last look said, if that was it
 	for told := false; ; {
 		a, err := k.answers(ctx)
 		if err != nil {
@@ -32,8 +33,10 @@ func (k *Keeper) Open(ctx context.Context) error {
 		if a.up != seen || a.count >= k.cfg.Need {
 			seen = a.up
 			out, err := k.look(ctx)
+			needsInit = nil
 			switch {
 			case errors.Is(err, errs.ErrNeedsInit) && ctx.Err() == nil && twice.GoOn(k.cfg.Clock.Elapsed(), k.cfg.Terms.MaxTTL):
+				needsInit = err
 			case err != nil:
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
@@ -50,6 +53,9 @@ func (k *Keeper) Open(ctx context.Context) error {
 		select {
 		case <-time.After(openLook):
 		case <-ctx.Done():
+			if needsInit != nil && !errors.Is(ctx.Err(), context.Canceled) {
+				return needsInit // it is why there was no client in time
+			}
 			return k.gaveUp(ctx, a)
 		}
 	}
