@@ -62,6 +62,10 @@ func nice(commands []command) []command {
 
 func root(f testFunc) bool { return f.module == "." && strings.HasPrefix(f.name, "Test") }
 
+// raced are the flags of tests with the race detector. The Lua interpreter of the masters in memory starts no goroutine, and a script runs with
+// its master's mutex held: what the detector would record of it is a quarter of the time of the simulations.
+var raced = []string{"-race", "-gcflags=github.com/yuin/gopher-lua/...=-race=false"}
+
 // longest is the package whose tests take the longest.
 const longest = "./redlock"
 
@@ -73,7 +77,7 @@ func compiled(dir string, flagsAndPackages ...string) command {
 // compile is the group before all others: a test that is about time and runs beside a compiler is red by chance. On a machine that has
 // compiled nothing it takes minutes, as downloads do.
 func (g *gate) compile() []stage {
-	s := stage{"compile", []command{compiled("", append([]string{"-race", "./..."}, g.halves()...)...), compiled("", "./...")}}
+	s := stage{"compile", []command{compiled("", slices.Concat(raced, []string{"./..."}, g.halves())...), compiled("", "./...")}}
 	if pkgs := packages(g.mutants()); len(pkgs) > 0 {
 		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
 	}
@@ -97,9 +101,9 @@ func (g *gate) testStages() [][]stage {
 		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end
 	}
 	// Many of these wait for servers and for time-outs most of the time.
-	race := goTest(needs.TierTest, slices.Concat([]string{"-race", "-p", "3", "-parallel", "4"}, patterns, g.halves())...)
-	// By itself a program with the race detector waits for a second before it ends.
-	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
+	race := goTest(needs.TierTest, slices.Concat(raced, []string{"-p", "3", "-parallel", "4"}, patterns, g.halves())...)
+	// By itself a program with the race detector waits for a second before it ends. The heaps are small, and collected often.
+	race.env = append(race.env, "GORACE=atexit_sleep_ms=10", "GOGC=400")
 	return [][]stage{
 		g.compile(),
 		{{"with the race detector", []command{race}}},
