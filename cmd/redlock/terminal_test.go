@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 )
 
 // terminal is a terminal with a program that runs on it.
@@ -214,6 +215,22 @@ func TestTerminal_shellJobInTheBackground_readsInTheForeground(t *testing.T) {
 	x.wantCode(0)
 }
 
+// The shell continues the job in the moment in which it has stopped. So the stop takes no time, and is none of those that nobody ends.
+func TestTerminal_shellContinuesTheJobAtOnce_readsInTheForeground(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	x := shell(t, list)
+	for range 5 {
+		x.send(`$REDLOCK -- sh -c 'read word; echo "word: $word"' & wait %1; fg` + "\n")
+		x.expect("read word") // what fg prints
+		x.send("hello\n")
+		x.expect("word: hello")
+		x.expect("ready> ")
+	}
+	x.send("exit\n")
+	x.wantCode(0)
+}
+
 // In a pipeline the terminal stays with the pipeline, until the command asks for it.
 func TestTerminal_pipeline_ctrlCCtrlZAndReading(t *testing.T) {
 	t.Parallel()
@@ -238,9 +255,10 @@ func TestTerminal_pipeline_ctrlCCtrlZAndReading(t *testing.T) {
 	x.send(ctrlZ)
 	x.expect("Stopped")
 	x.expect("ready> ")
-	if state, err := exec.Command("ps", "-o", "stat=", "-p", sleeps).Output(); err != nil || !strings.HasPrefix(string(state), "T") {
-		t.Errorf("sleep is in state %q, %v", state, err)
-	}
+	quorumtest.Soon(t, "the sleep is stopped, which needs a processor for a moment", func() bool {
+		state, err := exec.Command("ps", "-o", "stat=", "-p", sleeps).Output()
+		return err == nil && strings.HasPrefix(string(state), "T")
+	})
 	x.send("fg\n")
 	x.expect("onward")
 	x.send(ctrlC)

@@ -42,6 +42,8 @@ const (
 
 	// straysEvery is how often Run looks whether the processes that the command left behind have ended.
 	straysEvery = 10 * time.Millisecond
+	// desertedAfter is how long the SIGCONT of a shell that continued this process may take to be caught.
+	desertedAfter = 500 * time.Millisecond
 )
 
 // StraysLimit is how long a process that the command left behind in its group may take to end by itself. Tests make it shorter.
@@ -153,6 +155,11 @@ type run struct {
 	lost   error
 	asked  syscall.Signal
 
+	// deserted is when it is clear that no shell stopped this process with the command, which asks for the terminal or does not. Zero: the command
+	// is not stopped.
+	deserted time.Time
+	asks     bool
+
 	exited   bool
 	status   unix.WaitStatus
 	straysTo time.Time // until when what the command left behind may take to end
@@ -187,6 +194,9 @@ func (r *run) supervise(children <-chan child) {
 func (r *run) look() time.Duration {
 	r.lateBy()
 	again := r.lookAtLease()
+	if !r.deserted.IsZero() {
+		again = min(again, r.alone())
+	}
 	r.due = sharedClock() + again
 	if !r.exited || r.killed {
 		return again
@@ -199,6 +209,26 @@ func (r *run) look() time.Duration {
 		r.say(said.LeftBehind.With(StraysLimit))
 	}
 	return min(again, straysEvery)
+}
+
+// alone continues the command, which stopped while no shell is there that stops this process and continues it. If it asked for the terminal,
+// which nobody will give it, it would ask for ever: it is told that the shell has gone. alone returns after how long to look again.
+func (r *run) alone() time.Duration {
+	if left := time.Until(r.deserted); left > 0 {
+		return left
+	}
+	select {
+	case sig := <-r.signals: // this process was held up, and did not take the shell's SIGCONT in
+		r.pass(sig)
+		return 0
+	default:
+	}
+	r.deserted = time.Time{}
+	if r.asks {
+		r.signal(syscall.SIGHUP)
+	}
+	_ = unix.Kill(-r.group, syscall.SIGCONT)
+	return straysEvery
 }
 
 func (r *run) lookAtLease() time.Duration {
@@ -285,6 +315,7 @@ func (r *run) guardEnded() {
 // pass passes a signal on to the group.
 func (r *run) pass(sig os.Signal) {
 	if sig == syscall.SIGCONT {
+		r.deserted = time.Time{}
 		r.terminal.handOver(r.group, false)
 	}
 	if slices.Contains(ending, sig) && sig != syscall.SIGHUP { // for many services, SIGHUP means: read your settings again
@@ -320,13 +351,11 @@ func (r *run) stopped(sig syscall.Signal) {
 	default:
 		r.terminal.takeBack(r.group)
 		r.tellGuard()
-		before := sharedClock()
 		StopJob()
-		dropped := sharedClock()-before < time.Millisecond
-		r.terminal.handOver(r.group, false)
-		if dropped && asksForTerminal { // it would ask for the terminal for ever: the shell has gone
-			r.signal(syscall.SIGHUP)
-		}
+		// Who continues this process sends a SIGCONT, which is passed on. A second one may come behind the user's next Ctrl-Z, and the command
+		// would read what the shell is to read.
+		r.deserted, r.asks = time.Now().Add(desertedAfter), asksForTerminal
+		return
 	}
 	_ = unix.Kill(-r.group, syscall.SIGCONT)
 }
