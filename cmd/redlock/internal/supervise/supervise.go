@@ -155,10 +155,9 @@ type run struct {
 	lost   error
 	asked  syscall.Signal
 
-	// deserted is when it is clear that no shell stopped this process with the command, which asks for the terminal or does not. Zero: the command
-	// is not stopped.
+	// deserted is when it is clear that no shell stopped this process with the command, which gets word then. Zero: the command is not stopped.
 	deserted time.Time
-	asks     bool
+	word     syscall.Signal
 
 	exited   bool
 	status   unix.WaitStatus
@@ -224,10 +223,7 @@ func (r *run) alone() time.Duration {
 	default:
 	}
 	r.deserted = time.Time{}
-	if r.asks {
-		r.signal(syscall.SIGHUP)
-	}
-	_ = unix.Kill(-r.group, syscall.SIGCONT)
+	r.signal(r.word)
 	return straysEvery
 }
 
@@ -354,7 +350,10 @@ func (r *run) stopped(sig syscall.Signal) {
 		StopJob()
 		// Who continues this process sends a SIGCONT, which is passed on. A second one may come behind the user's next Ctrl-Z, and the command
 		// would read what the shell is to read.
-		r.deserted, r.asks = time.Now().Add(desertedAfter), asksForTerminal
+		r.deserted, r.word = time.Now().Add(desertedAfter), syscall.SIGCONT
+		if asksForTerminal {
+			r.word = syscall.SIGHUP
+		}
 		return
 	}
 	_ = unix.Kill(-r.group, syscall.SIGCONT)
