@@ -13,6 +13,8 @@ import (
 	"sync"
 	"text/tabwriter"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/stall"
 )
 
 // results are what a run of the gate has seen. Several commands may add to them at once.
@@ -25,6 +27,7 @@ type results struct {
 	texts   map[string]*strings.Builder
 	skipped map[string]int    // tests by why they were skipped
 	red     map[string]string // what the failed tests said, by name
+	heldUp  []heldUp
 }
 
 // tally is what one stage has seen. Subtests are not counted but as seeds.
@@ -103,6 +106,9 @@ func (r *results) ended(s *tally, e event, key string) {
 	case e.Action == "fail":
 		fmt.Fprintf(r.out, "%s", text)
 		r.red[short(e.Package)+" "+e.Test] = text
+		if strings.Contains(text, stall.AloneText) {
+			r.heldUp = append(r.heldUp, heldUp{stage: s.name, pkg: e.Package, test: e.Test})
+		}
 	}
 	both := func(f func(*tally)) { f(s); f(p) }
 	if e.Action == "pass" && strings.Contains(lastPart(e.Test), "seed=") {

@@ -57,6 +57,7 @@ func (r *results) run(ctx context.Context, stage string, c command) error {
 	defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }() // what it left behind
 	if c.json {
 		r.read(stage, out)
+		r.ran(stage, c)
 	} else {
 		r.plain(stage, c, out)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/stall"
 )
 
 // A stage is a list of commands that run one after the other. Stages of one group run at the same time.
@@ -229,8 +230,16 @@ func (g *gate) serverStage() (stage, error) {
 	return s, nil
 }
 
-// runAll runs groups one after the other, and what is in a group at the same time. It goes on after a red stage.
+// runAll runs groups one after the other, and what is in a group at the same time. It goes on after a red stage. At the end it runs again what
+// was held up.
 func (g *gate) runAll(ctx context.Context, groups [][]stage) error {
+	if err := g.runGroups(ctx, groups); err != nil {
+		return err
+	}
+	return g.alone(ctx)
+}
+
+func (g *gate) runGroups(ctx context.Context, groups [][]stage) error {
 	for _, group := range groups {
 		var wg sync.WaitGroup
 		errs := make([]error, len(group))
@@ -243,6 +252,9 @@ func (g *gate) runAll(ctx context.Context, groups [][]stage) error {
 				for _, c := range s.commands {
 					if c.dir == "" {
 						c.dir = g.root
+					}
+					if c.json {
+						c.env = append(slices.Clone(c.env), stall.TriesVar+"=2")
 					}
 					if errs[i] == nil && ctx.Err() == nil {
 						errs[i] = g.res.run(ctx, s.name, c)

@@ -39,6 +39,7 @@ func held(d time.Duration) func() *Meter {
 }
 
 func TestTry_table(t *testing.T) {
+	t.Setenv(TriesVar, "")
 	const margin = 10 * time.Second // no machine stalls for that long: what counts here is what the test adds
 	for _, test := range []struct {
 		name  string
@@ -74,6 +75,35 @@ func TestTry_table(t *testing.T) {
 				t.Errorf("%d runs cleaned up %v", runs, cleaned)
 			}
 		})
+	}
+}
+
+// Under the gate a test that was held up each time says that it is to run again alone. One that was not held up counts.
+func TestTry_underTheGate_saysThatItIsToRunAlone(t *testing.T) {
+	for _, test := range []struct {
+		tries        string
+		held         time.Duration
+		runs         int
+		alone, fatal bool
+	}{
+		{"2", 20 * time.Second, 2, true, true},
+		{"2", 0, 1, false, true},
+		{"1", 20 * time.Second, 1, true, true},
+		{"3", 20 * time.Second, 3, false, true},
+		{"many", 20 * time.Second, 3, false, true},
+		{"0", 20 * time.Second, 3, false, true},
+	} {
+		t.Setenv(TriesVar, test.tries)
+		s, runs := &spy{TB: t}, 0
+		apart(func() {
+			try(s, 10*time.Second, held(test.held), func(t testing.TB) {
+				runs++
+				t.Fatal("no")
+			})
+		})
+		if alone := strings.Contains(s.end, AloneText); runs != test.runs || alone != test.alone || strings.HasPrefix(s.end, "fatal") != test.fatal {
+			t.Errorf("%s, held up for %v: %d runs, ended with %q", test.tries, test.held, runs, s.end)
+		}
 	}
 }
 
