@@ -63,16 +63,20 @@ const proofOffset = time.Second
 // proveClock fails unless the server's clock is the one we gave it, and puts that right. The dynamic loader skips a library it cannot load
 // with a line on stderr, and a clock nemesis that does nothing would let every test of it pass.
 func (m *Master) proveClock(ctx context.Context) error {
-	before := time.Now()
 	return m.redis(ctx, func(c *redis.Client) error {
-		shown, err := c.Time(ctx).Result()
-		if err != nil {
-			return err
+		for {
+			before := time.Now()
+			shown, err := c.Time(ctx).Result()
+			switch {
+			case err != nil:
+				return err
+			case shown.Before(before):
+				return m.clock.Step(0)
+			case time.Since(before) < proofOffset:
+				return errors.New("the server does not follow its clock: the preload library was not loaded; " +
+					"is redis-server set-uid, static or of another architecture?")
+			}
+			// The answer took so long that it may be of a clock that is a second late. On a busy machine the next one is quicker.
 		}
-		if !shown.Before(before) {
-			return errors.New("the server does not follow its clock: the preload library was not loaded; " +
-				"is redis-server set-uid, static or of another architecture?")
-		}
-		return m.clock.Step(0)
 	})
 }
