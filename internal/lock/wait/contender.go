@@ -75,7 +75,7 @@ func (ct *contender) next(e waiting.Event) waiting.Do {
 // votesLocked is what the attempt has that is open or under way.
 func (ct *contender) votesLocked() (v waiting.Votes) {
 	if ct.call != nil {
-		v.Won, v.Handable = ct.call.Won(), ct.call.Handable(waiting.Liveness)
+		v.Won, v.Told, v.Handable = ct.call.Won(), ct.call.Handed() != 0, ct.call.Handable(waiting.Liveness)
 	}
 	return v
 }

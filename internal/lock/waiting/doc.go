@@ -65,11 +65,14 @@
 //	StepBack | Placed | StepBack | Arm, Wake |
 //	Queued, Gathering, Stuck, StepBack | Free | same | Wake | the lock is free on a quorum of masters that have the caller first
 //	Queued, Gathering, Stuck, StepBack | Free | same | - | on fewer: one that wakes the caller makes it ask those too
-//	Queued | Vote | Gathering | Arm | fewer than a quorum
+//	Queued | Vote | Gathering | Arm | fewer than a quorum, and a message told of one
+//	Queued | Vote | Stuck | Arm | fewer, by replies alone
+//	Queued | Vote | StepBack | Wake | the same, where no message can complete them
 //	Queued, Gathering, StepBack | Vote | same | Wake | a quorum
 //	Gathering, StepBack | Vote | same | - | fewer
 //	Stuck | Vote | Gathering | Wake | a quorum
-//	Stuck | Vote | Gathering | - | fewer: the timer runs already
+//	Stuck | Vote | Gathering | - | fewer, and a message told of one: the timer runs already
+//	Stuck | Vote | same | - | fewer, by replies alone
 //	Idle, Passing, Begun, Asking, Queued, Gathering, Stuck, StepBack | Wake, Heard | same | Wake | masters may grant
 //	Begun, Asking, Gathering, Stuck, StepBack | ReleasedHere | same | - | others are ahead, or messages will tell
 //	Begun, Asking, Queued, Gathering, Stuck, StepBack | ReleasedHere | same | Wake | no message will: ask behind the release

@@ -43,7 +43,7 @@ const (
 	Outvoted                 // the open attempt has a quorum of votes, and gives no lease
 	Refused                  // the attempt under way gave no lease; Round, Votes; Silent, Now, Joined and Patience for an outage
 	Placed                   // places without votes were asked for; Votes
-	Vote                     // a vote came for the attempt, by a reply or by a message; Votes
+	Vote                     // a vote came for the attempt, by a reply or by a message; Votes, of which Some counts as set
 	Free                     // on the masters in Set the lock was free when they gave the caller the first place, and no vote
 	Wake                     // masters released the lock, or vote again; Set
 	Heard                    // masters published on Redisson's channel; Set
@@ -289,16 +289,26 @@ func (m *Machine) sleep(e *Event) Do {
 	switch {
 	case v.Won:
 		m.state, do.Wake = Queued, true
-	case v.Some && !v.Told && (m.wakes.Foreign() || !v.Handable):
-		m.state, do.Wake = StepBack, true // no message can complete them, and others want those masters
-	case v.Some && !v.Told:
-		m.state, do.Arm = Stuck, m.moment(e)
-	case v.Some || expecting:
+	case v.Some:
+		m.some(e, &do)
+	case expecting:
 		m.state, do.Arm = Gathering, m.moment(e)
 	default:
 		m.state = Queued
 	}
 	return do
+}
+
+// some is what follows on votes that are too few.
+func (m *Machine) some(e *Event, do *Do) {
+	switch v := e.Votes; {
+	case v.Told:
+		m.state, do.Arm = Gathering, m.moment(e)
+	case m.wakes.Foreign() || !v.Handable:
+		m.state, do.Wake = StepBack, true // no message can complete them, and others want those masters
+	default:
+		m.state, do.Arm = Stuck, m.moment(e)
+	}
 }
 
 // moment is the time within which the votes should come that complete some. Their messages may be lost, or other waiters have those
@@ -311,19 +321,21 @@ func (m *Machine) moment(e *Event) time.Duration {
 	return d + e.Jitter(d)
 }
 
-// vote is a vote that came for the attempt.
-func (m *Machine) vote(e *Event) Do {
-	if m.state == Stuck {
-		m.state = Gathering
-	}
-	switch {
-	case e.Votes.Won:
-		return Do{Wake: true}
+// vote is a vote that came for the attempt. One that came by a reply does not say that others are about to come: the masters that it came from may have
+// forgotten the holder, who puts its votes back there when the caller has given these back.
+func (m *Machine) vote(e *Event) (do Do) {
+	switch v := e.Votes; {
+	case v.Won:
+		do.Wake = true
+		if m.state == Stuck {
+			m.state = Gathering
+		}
 	case m.state == Queued:
+		m.some(e, &do)
+	case m.state == Stuck && v.Told:
 		m.state = Gathering
-		return Do{Arm: m.moment(e)}
 	}
-	return Do{}
+	return do
 }
 
 // releasedHere is a release of the lock by this process. If the attempt's places can become votes, the release makes them so, and

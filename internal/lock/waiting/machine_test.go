@@ -68,7 +68,10 @@ func events(s State) []told {
 	if s == Begun {
 		return all
 	}
-	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true}})
+	for _, v := range []Votes{{}, {Handable: true}, {Told: true, Handable: true}} {
+		v.Some = true
+		add("Vote", Event{Kind: Vote, Votes: v})
+	}
 	add("Vote", Event{Kind: Vote, Votes: Votes{Some: true, Won: true}})
 	if s != Asking {
 		add("Free", Event{Kind: Free, Set: 0b100})

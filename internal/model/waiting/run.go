@@ -131,7 +131,7 @@ func (r *run) ticket() int64 { return int64(r.p.came-1)*processes + int64(r.k) +
 
 func (r *run) votes() (v waiting.Votes) {
 	if c := r.p.call; c != nil {
-		v.Won, v.Handable = c.Won(), c.Handable(waiting.Liveness)
+		v.Won, v.Told, v.Handable = c.Won(), c.Handed() != 0, c.Handable(waiting.Liveness)
 	}
 	return v
 }
