@@ -128,7 +128,7 @@ type Machine struct {
 	// is answered. Else the turn is passed at once, and the place is in the queues when the release comes.
 	grantedAt time.Duration
 	brief     bool
-	// expecting says that this process released the lock: votes for the attempt under way are about to come by messages.
+	// expecting says that this process released the lock: votes for the attempt that is open or under way are about to come by messages.
 	expecting bool
 }
 
@@ -231,7 +231,7 @@ func (m *Machine) awake(e *Event) Do {
 // begin begins an attempt.
 func (m *Machine) begin() Do {
 	do := Do{Act: Begin, Retry: m.place.Asked}
-	m.state, m.asked, m.place.Asked = Asking, 0, true
+	m.state, m.asked, m.place.Asked, m.expecting = Asking, 0, true, false
 	return do
 }
 

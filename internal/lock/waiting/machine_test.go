@@ -179,6 +179,33 @@ func table(t *testing.T) map[string]bool {
 	return rows
 }
 
+// A release by this process hands its votes to the attempt that is open or under way, and to none that follows.
+func TestMachine_releasedHere_countsForTheAttemptThen(t *testing.T) {
+	none := func(time.Duration) time.Duration { return 0 }
+	refused := Event{Kind: Refused, Votes: Votes{Handable: true}, Round: &Round{Need: 2, Held: true, RetryAfter: time.Second}}
+	released := Event{Kind: ReleasedHere, Votes: Votes{Handable: true}, Now: time.Hour}
+	turn, awake, left := Event{Kind: Turn, Ticket: 1}, Event{Kind: Awake}, Event{Kind: Left, Next: true}
+	for _, test := range []struct {
+		name   string
+		events []Event
+		want   State
+	}{
+		{"under way", []Event{turn, awake, released, refused}, Gathering},
+		{"before it", []Event{turn, released, awake, refused}, Queued},
+		{"the turn before", []Event{turn, awake, released, left, turn, awake, refused}, Queued},
+		{"the attempt before", []Event{turn, awake, refused, released, {Kind: Timer}, awake, refused}, Queued},
+	} {
+		m := NewMachine(0b111)
+		for _, e := range test.events {
+			e.Jitter = none
+			m.Next(e)
+		}
+		if m.State() != test.want {
+			t.Errorf("%s: %v, want %v", test.name, m.State(), test.want)
+		}
+	}
+}
+
 // The table in the package comment has each transition that the machine makes, and no other.
 func TestMachine_everyTransition_standsInTheTable(t *testing.T) {
 	made, written := visited(), table(t)

@@ -46,7 +46,7 @@ var sound = []struct {
 	{Config{Lines: two, Attempts: 1, Prompt: true, Jumps: 1}, 29386},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Crashes: 1}, 6711},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Dally: true}, 8798},
-	{Config{Lines: turns, Attempts: 3, Prompt: true}, 22004},
+	{Config{Lines: turns, Attempts: 3, Prompt: true}, 19487},
 }
 
 // large are more of them, for CI.
