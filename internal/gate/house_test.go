@@ -36,7 +36,6 @@ var larger = map[string]string{
 	"cmd/redlock/operate.go":             "the commands that change masters, which share their words",
 	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",
 	"internal/membership/view.go Master": "what a look has seen of one master: the flags are facts, and not states",
-	"internal/model/handoffmodel":        "the hand-off's time argument and its prototype, which goes when nothing leans on it",
 	"internal/model/handoffmodel/clocks.go Clocks":  "bounds of a model's world: what may happen in it",
 	"internal/model/membershipmodel":                "the world around the machine: processes that die, data that is lost, clocks that jump",
 	"internal/model/membershipmodel/world.go Proc":  "a state of a model, compared and hashed as a whole",
