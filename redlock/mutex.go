@@ -240,10 +240,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 		if outer, reqs[i].JoinWrite, errs[i] = m.outer(ctx); outer != nil {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
-			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
-				errs[i] = m.c.lines.Enter()
-			}
-			if errs[i] == nil {
+			if errs[i] = m.c.enter(ctx, m.l); errs[i] == nil {
 				reqs[i].More, last[m.c] = true, i
 			}
 		}
@@ -253,7 +250,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	}
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
-			a := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
+			a := m.c.newAttempt(ctx, m.l, &m.ls, &reqs[i])
 			r := round{&a, m.c, &m.ls}
 			r.Call.Send(m.c.masters.All)
 			try(i, func() (*Lease, error) {

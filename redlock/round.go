@@ -22,25 +22,25 @@ type round struct {
 // acquire makes one round of a caller that does not wait: see conclude. req has what the kind of
 // acquire adds, as a write vote to join.
 func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) (*Lease, error) {
-	if err := c.mayLock(ctx, l); err != nil {
-		return nil, err
-	}
-	if err := c.lines.Enter(); err != nil {
+	if err := c.enter(ctx, l); err != nil {
 		return nil, err
 	}
 	defer c.lines.Leave()
-	a := c.prepare(ctx, l, ls, req)
+	a := c.newAttempt(ctx, l, ls, req)
 	a.Call.Send(c.masters.All)
 	r := round{&a, c, ls}
 	return r.conclude()
 }
 
-// mayLock returns why no round may begin, or nil.
-func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
+// enter counts a round of a caller that does not wait, until lines.Leave, or returns why no round may begin.
+func (c *Client) enter(ctx context.Context, l *protocol.Lock) error {
 	if ctx.Err() != nil {
 		return gaveUp(ctx, l, nil)
 	}
-	return c.over()
+	if err := c.over(); err != nil {
+		return err
+	}
+	return c.lines.Enter()
 }
 
 // mayAsk returns why the masters may not be asked about a lock, or nil.
@@ -54,14 +54,11 @@ func (c *Client) mayAsk(ctx context.Context, l *protocol.Lock) error {
 	return nil
 }
 
-// prepare makes a round in which no master has been asked.
-func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
-	c.stats.rounds.Add(1)
-	return c.newAttempt(ctx, l, ls, req)
-}
-
-// newAttempt is prepare for a request that asks for no votes.
+// newAttempt makes a round in which no master has been asked.
 func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
+	if req.Kind != protocol.Adopt && (req.Wait == nil || !req.Wait.Only) { // those ask for no votes
+		c.stats.rounds.Add(1)
+	}
 	set := attempt.Settings{TTL: ls.ttl, MinValidity: ls.minValidity, MinHold: ls.minHold, Whole: ls.fixed}
 	return c.tries.Begin(ctx, l, set, req)
 }

@@ -53,11 +53,7 @@ func (w *waiter) Terms() wait.Terms {
 }
 
 func (w *waiter) Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt {
-	c, req := w.m.c, protocol.Request{Wait: place}
-	if !place.Only {
-		c.stats.rounds.Add(1)
-	}
-	a := c.newAttempt(ctx, w.m.l, &w.m.ls, &req)
+	a := w.m.c.newAttempt(ctx, w.m.l, &w.m.ls, &protocol.Request{Wait: place})
 	return &a
 }
 

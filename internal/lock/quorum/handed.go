@@ -100,12 +100,9 @@ func (q *Call) Won() bool {
 
 func (q *Call) wonLocked() bool { return !q.over && q.tally.Verdict() == counting.Won }
 
-// leaveBefore gives back what the call before this one may have on master i. asks says whether
+// leaveBefore gives back what the call before this one may have on master i, one of beforeAt. asks says whether
 // an acquire of this call is sent behind it.
 func (q *Call) leaveBefore(i int, asks bool) {
-	if q.beforeAt&(1<<i) == 0 {
-		return
-	}
 	q.beforeAt &^= 1 << i
 	req := *q.before
 	req.Leaves, req.More = asks, asks
