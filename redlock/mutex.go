@@ -356,3 +356,12 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 	}
 	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
 }
+
+// leaseOf is the innermost lease of the lock called name that ctx carries, or nil.
+func (c *Client) leaseOf(ctx context.Context, name string) *Lease {
+	if ctx == context.Background() {
+		return nil
+	}
+	l, _ := ctx.Value(leaseKey{c, name}).(*Lease)
+	return l
+}
