@@ -70,13 +70,6 @@ func (q *Call) Park(s Sleeper) (won, some, handed bool) {
 	return q.wonLocked(), q.tally.Yes > 0 && !q.over, q.handed != 0
 }
 
-// Sleeps says whether somebody sleeps on the call.
-func (q *Call) Sleeps() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.parked != nil
-}
-
 // Handable says whether the call's places may become votes: if the TTL is liveness or longer. The masters decide in the same way.
 func (q *Call) Handable(liveness time.Duration) bool {
 	q.mu.Lock()
