@@ -30,7 +30,6 @@ const (
 var larger = map[string]string{
 	"chaos":                              "the harness: clusters, nemeses, histories and checkers are out, and what is left is one run step by step",
 	"chaos/check":                        "one file for each checker, and what they share: a checker apart would have an API of its own for each",
-	"chaos/cluster":                      "masters as processes and as containers, which have most in common",
 	"cmd/redlock":                        "eleven commands with what they say; their tests use one process, and their flags one list of masters",
 	"cmd/redlock-bench":                  "four measurements and what they print",
 	"cmd/redlock/operate.go":             "the commands that change masters, which share their words",
