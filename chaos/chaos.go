@@ -26,6 +26,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
@@ -111,7 +112,7 @@ func Minimums(c Config) check.Minimums {
 // program's own executable again, so a program that calls them must call Serve before anything else.
 func Serve() {
 	workload.Serve()
-	cluster.Serve()
+	leftover.Serve()
 }
 
 // Outcome is a run and its verdict.
@@ -138,7 +139,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		}
 		return r.judge(history.Whole(h))
 	}
-	reaper, err := cluster.Watch()
+	reaper, err := leftover.Watch()
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
@@ -83,7 +84,7 @@ const (
 //
 // Failover returns an error if it could not make the events happen. It removes everything that it started.
 func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *history.History, []check.Result, error) {
-	reaper, err := cluster.Watch()
+	reaper, err := leftover.Watch()
 	if err != nil {
 		return nil, nil, nil, err
 	}

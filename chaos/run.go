@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
@@ -110,7 +111,7 @@ func (r *run) collectLogs(ctx context.Context) {
 // open starts masters, proxies and clients.
 func (r *run) open(ctx context.Context) error {
 	var err error
-	if r.dir, err = cluster.TempDir(); err != nil {
+	if r.dir, err = leftover.TempDir(); err != nil {
 		return err
 	}
 	cc := cluster.Config{Driver: r.cfg.Driver, Image: r.cfg.Image, Servers: r.cfg.Servers, Nodes: r.cfg.Nodes, Masters: r.cfg.Masters, Persistence: r.cfg.Persistence, Out: r.cfg.Out}

@@ -231,15 +231,6 @@ type leaseKey struct {
 
 func (l *Lease) key() leaseKey { return leaseKey{l.c, l.Name()} }
 
-// leaseOf is the innermost lease of the lock called name that ctx carries, or nil.
-func (c *Client) leaseOf(ctx context.Context, name string) *Lease {
-	if ctx == context.Background() {
-		return nil
-	}
-	l, _ := ctx.Value(leaseKey{c, name}).(*Lease)
-	return l
-}
-
 // Extend gives the lease a full TTL from now. It returns nil when a quorum of the
 // masters still had its vote without a break; ValidUntil has moved then. On any
 // error the old deadline stands:

@@ -240,10 +240,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 		if outer, reqs[i].JoinWrite, errs[i] = m.outer(ctx); outer != nil {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
-			if errs[i] = m.c.mayLock(ctx, m.l); errs[i] == nil {
-				errs[i] = m.c.lines.Enter()
-			}
-			if errs[i] == nil {
+			if errs[i] = m.c.enter(ctx, m.l); errs[i] == nil {
 				reqs[i].More, last[m.c] = true, i
 			}
 		}
@@ -253,7 +250,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	}
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
-			a := m.c.prepare(ctx, m.l, &m.ls, &reqs[i])
+			a := m.c.newAttempt(ctx, m.l, &m.ls, &reqs[i])
 			r := round{&a, m.c, &m.ls}
 			r.Call.Send(m.c.masters.All)
 			try(i, func() (*Lease, error) {
@@ -358,4 +355,13 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 		return nil, held.Field(outer.hold().Holder), nil
 	}
 	return nil, "", fmt.Errorf("%w: %q is held as a Mutex and asked for as an RWMutex, or the other way round", ErrConfig, m.l.Name)
+}
+
+// leaseOf is the innermost lease of the lock called name that ctx carries, or nil.
+func (c *Client) leaseOf(ctx context.Context, name string) *Lease {
+	if ctx == context.Background() {
+		return nil
+	}
+	l, _ := ctx.Value(leaseKey{c, name}).(*Lease)
+	return l
 }

@@ -111,16 +111,3 @@ func (s *settings) checkLock(l *lockSettings) error {
 	}
 	return nil
 }
-
-// every is the renewal interval.
-func (l *lockSettings) every() time.Duration {
-	if l.renewSet {
-		return l.renewEvery
-	}
-	return l.ttl / 3
-}
-
-// terms are the settings that a hold needs.
-func (l *lockSettings) terms() hold.Terms {
-	return hold.Terms{TTL: l.ttl, Every: l.every(), MaxHold: l.maxHold, MinHold: l.minHold, Fixed: l.fixed}
-}

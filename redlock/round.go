@@ -5,11 +5,15 @@ package redlock
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/lock/hold"
+	"github.com/redlock-go/redlock/internal/lock/wait"
+	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // round is one attempt of this client, of which a lease is made or the error of a caller.
@@ -22,25 +26,36 @@ type round struct {
 // acquire makes one round of a caller that does not wait: see conclude. req has what the kind of
 // acquire adds, as a write vote to join.
 func (c *Client) acquire(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) (*Lease, error) {
-	if err := c.mayLock(ctx, l); err != nil {
-		return nil, err
-	}
-	if err := c.lines.Enter(); err != nil {
+	if err := c.enter(ctx, l); err != nil {
 		return nil, err
 	}
 	defer c.lines.Leave()
-	a := c.prepare(ctx, l, ls, req)
+	a := c.newAttempt(ctx, l, ls, req)
 	a.Call.Send(c.masters.All)
 	r := round{&a, c, ls}
 	return r.conclude()
 }
 
-// mayLock returns why no round may begin, or nil.
-func (c *Client) mayLock(ctx context.Context, l *protocol.Lock) error {
+// enter counts a round of a caller that does not wait, until lines.Leave, or returns why no round may begin.
+func (c *Client) enter(ctx context.Context, l *protocol.Lock) error {
 	if ctx.Err() != nil {
 		return gaveUp(ctx, l, nil)
 	}
-	return c.over()
+	if err := c.over(); err != nil {
+		return err
+	}
+	return c.lines.Enter()
+}
+
+// over returns why the client grants nothing any more, or nil.
+func (c *Client) over() error {
+	switch {
+	case c.closed.Load():
+		return ErrClosed
+	case c.serving.Err() != nil:
+		return context.Cause(c.serving)
+	}
+	return nil
 }
 
 // mayAsk returns why the masters may not be asked about a lock, or nil.
@@ -54,14 +69,11 @@ func (c *Client) mayAsk(ctx context.Context, l *protocol.Lock) error {
 	return nil
 }
 
-// prepare makes a round in which no master has been asked.
-func (c *Client) prepare(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
-	c.stats.rounds.Add(1)
-	return c.newAttempt(ctx, l, ls, req)
-}
-
-// newAttempt is prepare for a request that asks for no votes.
+// newAttempt makes a round in which no master has been asked.
 func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
+	if req.Kind != protocol.Adopt && (req.Wait == nil || !req.Wait.Only) { // those ask for no votes
+		c.stats.rounds.Add(1)
+	}
 	set := attempt.Settings{TTL: ls.ttl, MinValidity: ls.minValidity, MinHold: ls.minHold, Whole: ls.fixed}
 	return c.tries.Begin(ctx, l, set, req)
 }
@@ -115,6 +127,19 @@ func (r *round) grant(won *attempt.Won) *Lease {
 	return &g.first
 }
 
+// terms are the settings that a hold needs.
+func (l *lockSettings) terms() hold.Terms {
+	return hold.Terms{TTL: l.ttl, Every: l.every(), MaxHold: l.maxHold, MinHold: l.minHold, Fixed: l.fixed}
+}
+
+// every is the renewal interval.
+func (l *lockSettings) every() time.Duration {
+	if l.renewSet {
+		return l.renewEvery
+	}
+	return l.ttl / 3
+}
+
 // failed returns what a round found that gave no lease. waits says that its caller goes on waiting
 // for the lock, and does not listen to slow masters: they would keep it from hearing its wake.
 func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
@@ -147,4 +172,103 @@ func (r *round) why(end attempt.Lost, err *RoundError) error {
 		err.kind = end.Overtaken
 	}
 	return err
+}
+
+// waiter is one call of [Mutex.Lock]: it makes the lease of the round that wins, and the errors of those that do not.
+type waiter struct {
+	wait.Caller
+	m     *Mutex
+	lease *Lease
+
+	// began is when it called, and told when the Observers were told of it last, if there are any.
+	began, told time.Duration
+	recovers    bool // the Observers were told that it waits for masters that recover
+}
+
+// newWaiter begins a call. It is not inlined, as [waiter.ended] is not, so that what it needs is not on the stack of the goroutines that wait.
+//
+//go:noinline
+func (m *Mutex) newWaiter() *waiter {
+	w := &waiter{m: m, began: m.c.began()}
+	w.Face, w.Lock = w, m.l
+	return w
+}
+
+// ended is the end of a call, with err.
+//
+//go:noinline
+func (w *waiter) ended(ctx context.Context, err error) (*Lease, error) {
+	if w.Joined() {
+		w.nameHolder(err)
+		w.m.tellAcquired(ctx, w.lease, err, w.began, w.Rounds, w.Waited)
+	}
+	return w.lease, err
+}
+
+// Terms implements wait.Face, as all that follows.
+func (w *waiter) Terms() wait.Terms {
+	ls := &w.m.ls
+	return wait.Terms{Unfair: ls.unfair, Within: ls.forOrder, Patience: ls.patience}
+}
+
+func (w *waiter) Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt {
+	a := w.m.c.newAttempt(ctx, w.m.l, &w.m.ls, &protocol.Request{Wait: place})
+	return &a
+}
+
+func (w *waiter) Win(a *attempt.Attempt, v counting.Verdict) (attempt.Lost, bool) {
+	r := round{a, w.m.c, &w.m.ls}
+	lease, end := r.win(v)
+	w.lease = lease
+	return end, lease != nil
+}
+
+func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) wait.Failed {
+	r := round{a, w.m.c, &w.m.ls}
+	err := r.why(end, r.failed(end, true))
+	f := wait.Failed{Err: err, Final: true}
+	if e := failedRound(err); e != nil {
+		f.Final, f.Silent, f.Hurried = errors.Is(e, ErrRefused), errors.Is(e, ErrUnreachable), e.hurried
+		f.Saw = waiting.Round{RetryAfter: e.RetryAfter, Granted: e.Granted > 0, MayVote: e.Granted + e.Held + e.silent,
+			Held: errors.Is(e, ErrHeld), Recovering: errors.Is(e, ErrRecovering)}
+	}
+	return f
+}
+
+// waits are the lines of the callers of this client that wait. The Observers are known by then.
+func (c *Client) waits() wait.Config {
+	cfg := wait.Config{
+		Masters: &c.masters, Namespace: c.namespace, Client: c.id, Jitter: c.jitter, Over: c.over,
+		GaveUp: func(ctx context.Context, l *protocol.Lock, last error) error {
+			return gaveUp(ctx, l, failedRound(last))
+		},
+	}
+	if len(c.tells.waits) > 0 {
+		cfg.Waits = c.tellWaits
+	}
+	if len(c.tells.voted) > 0 {
+		cfg.Handed = c.tellHanded
+	}
+	return cfg
+}
+
+// tellWaits tells of a caller that waits, and notes when it did. last is the error of the last round of its line, or nil.
+func (c *Client) tellWaits(ctx context.Context, call *wait.Caller, last error) {
+	w := call.Face.(*waiter)
+	now := c.clock.Elapsed()
+	e := event.Wait{Lock: call.Lock.Name, Mode: call.Lock.Mode.Name(), First: !call.Waited, Waited: now - w.began, Last: last}
+	if last != nil {
+		e.Recovers = !w.recovers && errors.Is(last, ErrRecovering)
+		w.recovers = w.recovers || e.Recovers
+	}
+	if !e.First {
+		e.Before = w.told - w.began
+	}
+	tellOf(ctx, c.tells.waits, e)
+	w.told = now
+}
+
+// tellHanded tells of a vote that master i gave by a message.
+func (c *Client) tellHanded(i int, lock string) {
+	tell(c.tells.voted, event.Vote{Master: c.masters.Nodes[i].Name(), Lock: lock, Answer: event.VoteGranted, Handed: true})
 }

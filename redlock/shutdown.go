@@ -96,17 +96,6 @@ func (c *Client) surrender(ctx context.Context) error {
 	return err
 }
 
-// over returns why the client grants nothing any more, or nil.
-func (c *Client) over() error {
-	switch {
-	case c.closed.Load():
-		return ErrClosed
-	case c.serving.Err() != nil:
-		return context.Cause(c.serving)
-	}
-	return nil
-}
-
 // Ready says whether a call for a lock can succeed, as far as the client knows: it returns nil if a
 // quorum of the masters votes. It asks no master, and is for a readiness probe. Otherwise it returns one of
 //

@@ -19,6 +19,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
@@ -302,11 +303,11 @@ func (f *runFlags) run(ctx context.Context, c *console, _ []string) error {
 
 // sweep removes the containers, processes and files of killed runs.
 func sweep(ctx context.Context, c *console) {
-	gone, err := cluster.Sweep(ctx)
+	gone, err := leftover.Sweep(ctx)
 	if len(gone) > 0 {
 		fmt.Fprintf(c.err, "removed the remains of a killed run: %s\n", strings.Join(gone, ", "))
 	}
-	if err != nil && !errors.Is(err, cluster.ErrNoEngine) {
+	if err != nil && !errors.Is(err, leftover.ErrNoEngine) {
 		fmt.Fprintf(c.err, "some remains of killed runs could not be removed: %v\n", err)
 	}
 }

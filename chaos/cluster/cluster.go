@@ -5,7 +5,7 @@
 //
 // The address of a Master does not change during a run. Close removes every container, network, image, process and directory that the
 // cluster made. If the program dies before it calls Close, the servers of the process driver die with it. Everything else is removed by the
-// reaper, a second process that Watch starts, or by Sweep in a later program.
+// reaper, a second process that leftover.Watch starts, or by leftover.Sweep in a later program.
 //
 // There are two drivers. The docker driver runs containers on a network of their own and can cut a master off the network. It needs a
 // Docker engine that runs as root on this host, because data directories are bind mounts and ports are loopback ports. The process driver
@@ -28,6 +28,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
@@ -118,7 +119,7 @@ type server interface {
 var redisArgs = []string{"--repl-diskless-sync-delay", "0", "--auto-aof-rewrite-percentage", "0"}
 
 // Open starts a cluster and returns when all masters answer. On an error nothing is left behind, and the error names the remedy:
-// ErrNoEngine, localredis.ErrNoServer and clockshim.ErrUnavailable are the surroundings it may lack. ctx bounds the opening only.
+// leftover.ErrNoEngine, localredis.ErrNoServer and clockshim.ErrUnavailable are the surroundings it may lack. ctx bounds the opening only.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg.Masters = cmp.Or(cfg.Masters, 5)
 	if cfg.Masters < 0 {
@@ -127,7 +128,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Out == nil {
 		cfg.Out = io.Discard
 	}
-	dir, err := TempDir()
+	dir, err := leftover.TempDir()
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (c *Cluster) choose(ctx context.Context) (driver, error) {
 		return c.processes("as asked")
 	case Docker, Auto:
 		d, err := openDocker(ctx, c.cfg)
-		if c.cfg.Driver == Auto && errors.Is(err, ErrNoEngine) {
+		if c.cfg.Driver == Auto && errors.Is(err, leftover.ErrNoEngine) {
 			return c.processes(err.Error())
 		}
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
@@ -44,7 +45,7 @@ func eachDriver(t *testing.T, f func(t *testing.T, driver Driver)) {
 func needEngine(t *testing.T) *dockertest.Pool {
 	t.Helper()
 	needs.Docker(t)
-	pool, _, err := connectEngine()
+	pool, _, err := leftover.Engine()
 	must(t, err)
 	return pool
 }
@@ -103,7 +104,7 @@ func dockerLeftovers(t *testing.T, d *containers) (left []string) {
 		t.Fatal(err)
 	}
 	for _, c := range containers {
-		if c.Labels[runLabel] == d.run {
+		if c.Labels[leftover.RunLabel] == d.run {
 			left = append(left, "container "+c.Names[0])
 		}
 	}
@@ -112,7 +113,7 @@ func dockerLeftovers(t *testing.T, d *containers) (left []string) {
 		t.Fatal(err)
 	}
 	for _, n := range networks {
-		if n.Labels[runLabel] == d.run {
+		if n.Labels[leftover.RunLabel] == d.run {
 			left = append(left, "network "+n.Name)
 		}
 	}
@@ -121,7 +122,7 @@ func dockerLeftovers(t *testing.T, d *containers) (left []string) {
 		t.Fatal(err)
 	}
 	for _, i := range images {
-		if i.Labels[runLabel] == d.run || slices.Contains(i.RepoTags, localRepository+":"+d.run) {
+		if i.Labels[leftover.RunLabel] == d.run || slices.Contains(i.RepoTags, localRepository+":"+d.run) {
 			left = append(left, fmt.Sprintf("image %v", i.RepoTags))
 		}
 	}

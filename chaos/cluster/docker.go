@@ -15,23 +15,15 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/ory/dockertest/v3"
 	dc "github.com/ory/dockertest/v3/docker"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 )
 
-// ErrNoEngine says that no Docker engine on this host answers, and what would help.
-var ErrNoEngine = errors.New("cluster: no docker engine")
-
 const (
-	runLabel   = "redlock.run"   // the cluster
-	ownerLabel = "redlock.owner" // the program that opened it; see owner
-
-	probeLimit  = 3 * time.Second
-	callLimit   = time.Minute // most calls of the client take no context, and its HTTP client has no timeout of its own
 	launchTries = 5
 	logTail     = "20"
 )
@@ -47,34 +39,8 @@ type containers struct {
 	starting sync.Mutex
 }
 
-// connectEngine returns a pool whose client speaks the engine's own API version. The library's default, URLs without a version, is
-// refused in places by newer engines (dockertest #620).
-func connectEngine() (*dockertest.Pool, string, error) {
-	pool, err := dockertest.NewPool("")
-	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrNoEngine, err)
-	}
-	endpoint := pool.Client.Endpoint()
-	if !strings.HasPrefix(endpoint, "unix://") {
-		const why = "is not a socket of this host, and neither files nor loopback ports can be shared with another host"
-		return nil, "", fmt.Errorf("%w: %s %s; unset DOCKER_HOST or use the process driver", ErrNoEngine, endpoint, why)
-	}
-	pool.Client.SetTimeout(probeLimit)
-	v, err := pool.Client.Version()
-	if err != nil {
-		return nil, "", fmt.Errorf("%w at %s: %w; start one (as root: dockerd), get access to its socket, or use the process driver", ErrNoEngine, endpoint, err)
-	}
-	client, err := dc.NewVersionedClient(endpoint, v.Get("ApiVersion"))
-	if err != nil {
-		return nil, "", fmt.Errorf("%w at %s: %w", ErrNoEngine, endpoint, err)
-	}
-	client.SkipServerVersionCheck = true // we have just asked; and its own check is not safe for parallel calls
-	client.SetTimeout(callLimit)
-	return &dockertest.Pool{Client: client}, fmt.Sprintf("engine %s (API %s) at %s", v.Get("Version"), v.Get("ApiVersion"), endpoint), nil
-}
-
 func openDocker(ctx context.Context, cfg Config) (*containers, error) {
-	pool, engine, err := connectEngine()
+	pool, engine, err := leftover.Engine()
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +60,7 @@ func openDocker(ctx context.Context, cfg Config) (*containers, error) {
 func (d *containers) describe() string { return d.engine + ", image " + d.image }
 
 func (d *containers) labels() map[string]string {
-	return map[string]string{runLabel: d.run, ownerLabel: string(self())}
+	return leftover.Labels(d.run)
 }
 
 // launch tries again with another port when it lost a race for one.
@@ -122,12 +88,12 @@ func (d *containers) launch(ctx context.Context, s spec) (server, error) {
 }
 
 func (d *containers) close() error {
-	_, err := purge(context.Background(), d.pool.Client, func(labels map[string]string) bool { return labels[runLabel] == d.run })
+	_, err := leftover.Purge(context.Background(), d.pool.Client, func(labels map[string]string) bool { return labels[leftover.RunLabel] == d.run })
 	return err
 }
 
 func (d *containers) remove(name string) error {
-	return ignoreMissing(d.pool.Client.RemoveContainer(dc.RemoveContainerOptions{ID: name, Force: true, RemoveVolumes: true}))
+	return leftover.IgnoreMissing(d.pool.Client.RemoveContainer(dc.RemoveContainerOptions{ID: name, Force: true, RemoveVolumes: true}))
 }
 
 // container is a server of the docker driver.
@@ -284,14 +250,4 @@ func freePort() (int, error) {
 
 func portTaken(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "port is already allocated") || strings.Contains(err.Error(), "address already in use"))
-}
-
-// ignoreMissing drops the error of removing what is gone already.
-func ignoreMissing(err error) error {
-	var container *dc.NoSuchContainer
-	var network *dc.NoSuchNetwork
-	if errors.As(err, &container) || errors.As(err, &network) || errors.Is(err, dc.ErrNoSuchImage) {
-		return nil
-	}
-	return err
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	dc "github.com/ory/dockertest/v3/docker"
+
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 )
 
 // maxLog bounds what Logs returns of one server: the end of its log.
@@ -42,7 +44,7 @@ func tail(log []byte) []byte { return log[max(0, len(log)-maxLog):] }
 // logs returns the logs of the containers of the run.
 func (d *containers) logs(ctx context.Context) map[string][]byte {
 	logs := map[string][]byte{}
-	opts := dc.ListContainersOptions{All: true, Filters: map[string][]string{"label": {runLabel + "=" + d.run}}, Context: ctx}
+	opts := dc.ListContainersOptions{All: true, Filters: map[string][]string{"label": {leftover.RunLabel + "=" + d.run}}, Context: ctx}
 	list, err := d.pool.Client.ListContainers(opts)
 	if err != nil {
 		return logs

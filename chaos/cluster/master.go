@@ -36,11 +36,7 @@ func (m *Master) Name() string { return m.name }
 func (m *Master) Addr() string { return m.server.addr() }
 
 // Kill ends the server with SIGKILL, paused or not, and returns when it is gone. A server that is down is left so.
-func (m *Master) Kill(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wrap("kill", m.server.kill(ctx))
-}
+func (m *Master) Kill(ctx context.Context) error { return m.do(ctx, "kill", m.server.kill) }
 
 // Start starts a server that is down, on the same address with the data it kept, and returns when it answers PING, or at once when it is
 // disconnected. A running server is left so, even when paused. A replica starts replicating again.
@@ -76,43 +72,35 @@ func (m *Master) start(ctx context.Context) error {
 // Pause freezes the server: connections to it are still accepted by the kernel, nothing is answered. Its clock runs on, so keys may be
 // past their TTL when it wakes. It is an error when the server is down; a paused server is left so.
 func (m *Master) Pause(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wrap("pause", m.whenUp(ctx, m.server.pause))
+	return m.do(ctx, "pause", m.whenUp(m.server.pause))
 }
 
 // Unpause wakes a paused server. It is an error when the server is down; one that is not paused is left so.
 func (m *Master) Unpause(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wrap("unpause", m.whenUp(ctx, m.server.unpause))
+	return m.do(ctx, "unpause", m.whenUp(m.server.unpause))
 }
 
-func (m *Master) whenUp(ctx context.Context, f func(context.Context) error) error {
-	up, err := m.server.running(ctx)
-	if err != nil {
-		return err
+func (m *Master) whenUp(f func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		up, err := m.server.running(ctx)
+		if err != nil {
+			return err
+		}
+		if !up {
+			return errors.New("the server is down; Start it first")
+		}
+		return f(ctx)
 	}
-	if !up {
-		return errors.New("the server is down; Start it first")
-	}
-	return f(ctx)
 }
 
 // Disconnect takes the server off the network: open connections break and new ones are refused. It is no silent drop; for that, and under
 // the process driver, where the error is errors.ErrUnsupported, put a fault proxy (internal/testredis/faultproxy) in front of the master.
 func (m *Master) Disconnect(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wrap("disconnect", m.server.disconnect(ctx))
+	return m.do(ctx, "disconnect", m.server.disconnect)
 }
 
 // Connect undoes Disconnect. A server that is connected is left so.
-func (m *Master) Connect(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wrap("connect", m.server.connect(ctx))
-}
+func (m *Master) Connect(ctx context.Context) error { return m.do(ctx, "connect", m.server.connect) }
 
 // Wipe empties the data directory of a server that is down, as a lost disk would: the next Start finds nothing.
 func (m *Master) Wipe(ctx context.Context) error {
@@ -199,6 +187,13 @@ func (m *Master) awaitInfo(ctx context.Context, section string, want ...string) 
 			return nil
 		})
 	})
+}
+
+// do changes the server while nobody else does.
+func (m *Master) do(ctx context.Context, verb string, change func(context.Context) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wrap(verb, change(ctx))
 }
 
 func (m *Master) wrap(verb string, err error) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
@@ -39,12 +40,12 @@ func wantRefused(t *testing.T, cfg Config, target error, remedy string) {
 
 func TestOpen_noEngine_namesRemedy(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
-	wantRefused(t, Config{Driver: Docker}, ErrNoEngine, "dockerd")
+	wantRefused(t, Config{Driver: Docker}, leftover.ErrNoEngine, "dockerd")
 }
 
 func TestOpen_remoteEngine_namesRemedy(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
-	wantRefused(t, Config{Driver: Docker}, ErrNoEngine, "unset DOCKER_HOST")
+	wantRefused(t, Config{Driver: Docker}, leftover.ErrNoEngine, "unset DOCKER_HOST")
 }
 
 func TestOpen_noServer_namesRemedy(t *testing.T) {

@@ -40,11 +40,7 @@ func (m *Master) snapshot(ctx context.Context) error {
 
 // RollBack kills the server, puts the last Snapshot in place of its data and starts it again: a machine restored from an old image, but
 // for its run_id, which is new. Keys past their TTL do not come back. After an error the server may be down and its data incomplete.
-func (m *Master) RollBack(ctx context.Context) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.wrap("roll back", m.rollBack(ctx))
-}
+func (m *Master) RollBack(ctx context.Context) error { return m.do(ctx, "roll back", m.rollBack) }
 
 func (m *Master) rollBack(ctx context.Context) error {
 	if _, err := os.Stat(m.snapshotDir()); err != nil {

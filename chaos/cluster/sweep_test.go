@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 )
 
 // orphanVar makes the test binary open a cluster under the driver it names, say where, and wait to be killed.
@@ -40,12 +42,12 @@ func TestSweep_killedProgram_leavesNothing(t *testing.T) {
 			t.Fatalf("the child says %q (%v)", line, err)
 		}
 		dir := fields[1]
-		removedBefore, err := Sweep(t.Context())
+		removedBefore, err := leftover.Sweep(t.Context())
 		must(t, err)
 		must(t, cmd.Process.Kill())
 		_ = cmd.Wait()
 
-		removed, err := Sweep(t.Context())
+		removed, err := leftover.Sweep(t.Context())
 		must(t, err)
 		counts := map[string]int{}
 		for _, r := range removed {
@@ -72,23 +74,4 @@ func TestSweep_killedProgram_leavesNothing(t *testing.T) {
 		}
 		wantAnswers(t, live.Masters()[0], true)
 	})
-}
-
-func TestOwner_dead_onlyWhenSurelyGone(t *testing.T) {
-	if self().dead() {
-		t.Error("we are dead")
-	}
-	gone := exec.Command("true")
-	must(t, gone.Run())
-	pid := gone.Process.Pid
-	for o, want := range map[owner]bool{
-		owner(fmt.Sprintf("%d_1_%s", os.Getpid(), hostname())): true, // our id, another start
-		owner(fmt.Sprintf("%d_1_%s", pid, hostname())):         true,
-		owner(fmt.Sprintf("%d_1_%s", pid, "elsewhere")):        false,
-		"": false, "x": false, owner("x_1_" + hostname()): false, owner("0_1_" + hostname()): false,
-	} {
-		if got := o.dead(); got != want {
-			t.Errorf("owner %q dead: %v, want %v", o, got, want)
-		}
-	}
 }

@@ -93,7 +93,6 @@ func (o *operator) forget(soon *sync.WaitGroup) {
 
 // goOn has one process work on the change that is under way, with a rival now and then. It says whether the change is over.
 func (o *operator) goOn(try int, rough bool) (over bool, err error) {
-	// Long, because it has one case for each thing that can disturb a change.
 	from, target, f := o.from, o.targets[o.rnd.IntN(len(o.targets))], fate{}
 	if rough && try < 6 {
 		f = o.fate()
@@ -117,20 +116,7 @@ func (o *operator) goOn(try int, rough bool) (over bool, err error) {
 		})
 	}
 	if rough && try < 4 && o.rnd.IntN(4) == 0 {
-		o.did(ActRival)
-		g, wait := o.fate(), time.Duration(o.rnd.Int64N(int64(o.w.cfg.MaxTTL)))
-		do := func() { _ = cancel(g) }
-		if o.rnd.IntN(2) == 0 {
-			other := o.another(from)
-			o.mu.Lock()
-			o.targets = append(o.targets, other)
-			o.mu.Unlock()
-			do = func() { _ = move(g, other) }
-		}
-		rival.Go(func() {
-			time.Sleep(wait)
-			do()
-		})
+		o.compete(&rival, cancel, move)
 	}
 	if try > 0 && o.isRight(from) && o.rnd.IntN(3) == 0 {
 		err = cancel(f)
@@ -154,6 +140,24 @@ func (o *operator) goOn(try int, rough bool) (over bool, err error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// compete has another process cancel the change that is under way, or go to another list, soon.
+func (o *operator) compete(soon *sync.WaitGroup, cancel func(fate) error, move func(fate, *list) error) {
+	o.did(ActRival)
+	g, wait := o.fate(), time.Duration(o.rnd.Int64N(int64(o.w.cfg.MaxTTL)))
+	do := func() { _ = cancel(g) }
+	if o.rnd.IntN(2) == 0 {
+		other := o.another(o.from)
+		o.mu.Lock()
+		o.targets = append(o.targets, other)
+		o.mu.Unlock()
+		do = func() { _ = move(g, other) }
+	}
+	soon.Go(func() {
+		time.Sleep(wait)
+		do()
+	})
 }
 
 func (o *operator) end() {

@@ -193,12 +193,7 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 	case "partition":
 		return w.partition(rnd)
 	case "slow-replies":
-		var wires []*wire
-		for _, m := range w.members {
-			wires = append(wires, m.wires[i])
-		}
-		slow := time.Duration(rnd.Int64N(int64(30 * time.Millisecond)))
-		return setAll(wires, nemesis, fmt.Sprintf("%s slow by %v", any.Name(), slow), func(x *wire) { x.slow = slow }, func(x *wire) { x.slow = 0 })
+		return w.slowReplies(rnd, i)
 	case "flush-data":
 		victim.Flush()
 		return fault{nemesis, victim.Name() + " flushed", nothing}
@@ -224,6 +219,16 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		m.clock.jumped.Add(int64(jump))
 		return fault{"suspend-client", fmt.Sprintf("client %d suspended for %v", m.id, jump), nothing}
 	}
+}
+
+// slowReplies makes the way to master i slow.
+func (w *world) slowReplies(rnd *rand.Rand, i int) fault {
+	var wires []*wire
+	for _, m := range w.members {
+		wires = append(wires, m.wires[i])
+	}
+	slow := time.Duration(rnd.Int64N(int64(30 * time.Millisecond)))
+	return setAll(wires, "slow-replies", fmt.Sprintf("%s slow by %v", w.masters[i].Name(), slow), func(x *wire) { x.slow = slow }, func(x *wire) { x.slow = 0 })
 }
 
 // deleteLock deletes one lock on some masters.

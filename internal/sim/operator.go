@@ -173,7 +173,6 @@ func (o *operator) fate() (f fate) {
 
 // command runs one process of an operator, and returns when that is over or dead. What a dead process sent still arrives.
 func (o *operator) command(f fate, init, rough bool, do func(ctx context.Context, list func(*list) admin.List) error) error {
-	// Long, because the life of a process is told in its order: started, paused or killed, left behind.
 	o.mu.Lock()
 	o.processes++
 	p := o.w.newMember(1000 + o.processes)
@@ -189,30 +188,7 @@ func (o *operator) command(f fate, init, rough bool, do func(ctx context.Context
 	}
 	ctx, kill := context.WithTimeout(context.Background(), life)
 	defer kill()
-	var mu sync.Mutex
-	writes := 0
-	p.watch = func(cmd nodetest.Command, fault *nodetest.Fault) {
-		if cmd.Name != "record" || len(cmd.Args) < 7 || cmd.Args[5] != membership.FieldState {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		writes++
-		switch {
-		case f.write > 0 && writes == f.write:
-			fault.Delay += f.held
-			o.mu.Lock()
-			if at := time.Now().Add(fault.Delay); at.After(o.late) {
-				o.late = at
-			}
-			o.mu.Unlock()
-			kill()
-		case f.write > 0 && writes > f.write, ctx.Err() != nil:
-			fault.Lose = nodetest.LoseCommand
-			return
-		}
-		o.sent(cmd.Args[6], init)
-	}
+	p.watch = o.watch(ctx, kill, f, init)
 	nodes := make([]*nodetest.Node, len(o.w.masters))
 	defer func() {
 		for _, n := range nodes {
@@ -238,6 +214,35 @@ func (o *operator) command(f fate, init, rough bool, do func(ctx context.Context
 		o.did(ActKilled)
 	}
 	return err
+}
+
+// watch looks at what a process writes into records. By its fate the process is killed at one of its writes, which may be held up, and
+// nothing that it writes afterwards arrives.
+func (o *operator) watch(ctx context.Context, kill func(), f fate, init bool) func(nodetest.Command, *nodetest.Fault) {
+	var mu sync.Mutex
+	writes := 0
+	return func(cmd nodetest.Command, fault *nodetest.Fault) {
+		if cmd.Name != "record" || len(cmd.Args) < 7 || cmd.Args[5] != membership.FieldState {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		writes++
+		switch {
+		case f.write > 0 && writes == f.write:
+			fault.Delay += f.held
+			o.mu.Lock()
+			if at := time.Now().Add(fault.Delay); at.After(o.late) {
+				o.late = at
+			}
+			o.mu.Unlock()
+			kill()
+		case f.write > 0 && writes > f.write, ctx.Err() != nil:
+			fault.Lose = nodetest.LoseCommand
+			return
+		}
+		o.sent(cmd.Args[6], init)
+	}
 }
 
 // sent notes that a process has a master vote: from then on its list is the right one.

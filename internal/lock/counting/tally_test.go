@@ -138,3 +138,35 @@ func TestFreeAfter_eachMix(t *testing.T) {
 		}
 	}
 }
+
+// Until by its definition: the latest end that a quorum of votes reaches.
+func TestUntil_allSmallSets_asDefined(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		for code := range 4 * 4 * 4 * 4 * 4 {
+			ends := make([]time.Duration, n)
+			for i, rest := 0, code; i < n; i, rest = i+1, rest/4 {
+				ends[i] = time.Duration(rest % 4)
+			}
+			for need := 1; need <= n; need++ {
+				want := time.Duration(0)
+				for _, end := range ends {
+					reach := 0
+					for _, other := range ends {
+						if other >= end {
+							reach++
+						}
+					}
+					if reach >= need {
+						want = max(want, end)
+					}
+				}
+				if got := Until(slices.Clone(ends), need); got != want {
+					t.Fatalf("%v, quorum %d: %v, want %v", ends, need, got, want)
+				}
+			}
+		}
+	}
+	if got := Until([]time.Duration{5, 6}, 3); got != 0 {
+		t.Errorf("two votes make a quorum of three until %v", got)
+	}
+}

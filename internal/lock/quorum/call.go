@@ -65,7 +65,9 @@ func (q *Call) Send(set uint64) {
 		if set&(1<<i) == 0 {
 			continue
 		}
-		q.leaveBefore(i, true)
+		if q.beforeAt&(1<<i) != 0 {
+			q.leaveBefore(i, true)
+		}
 		if op := &q.ops[i]; !n.Submit(op) {
 			q.Receive(op)
 		}
@@ -141,7 +143,9 @@ func (q *Call) retryLocked(i int) bool {
 func (q *Call) Skip(set uint64) {
 	for ; set != 0; set &= set - 1 {
 		i := bits.TrailingZeros64(set)
-		q.leaveBefore(i, false)
+		if q.beforeAt&(1<<i) != 0 {
+			q.leaveBefore(i, false)
+		}
 		q.ops[i].Reply = protocol.Reply{Outcome: protocol.NotSent}
 		q.Receive(&q.ops[i])
 	}

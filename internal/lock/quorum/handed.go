@@ -70,13 +70,6 @@ func (q *Call) Park(s Sleeper) (won, some, handed bool) {
 	return q.wonLocked(), q.tally.Yes > 0 && !q.over, q.handed != 0
 }
 
-// Sleeps says whether somebody sleeps on the call.
-func (q *Call) Sleeps() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.parked != nil
-}
-
 // Handable says whether the call's places may become votes: if the TTL is liveness or longer. The masters decide in the same way.
 func (q *Call) Handable(liveness time.Duration) bool {
 	q.mu.Lock()
@@ -100,12 +93,9 @@ func (q *Call) Won() bool {
 
 func (q *Call) wonLocked() bool { return !q.over && q.tally.Verdict() == counting.Won }
 
-// leaveBefore gives back what the call before this one may have on master i. asks says whether
+// leaveBefore gives back what the call before this one may have on master i, one of beforeAt. asks says whether
 // an acquire of this call is sent behind it.
 func (q *Call) leaveBefore(i int, asks bool) {
-	if q.beforeAt&(1<<i) == 0 {
-		return
-	}
 	q.beforeAt &^= 1 << i
 	req := *q.before
 	req.Leaves, req.More = asks, asks

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // ErrTooLarge is returned by a check when there are more states than it may visit.
@@ -37,6 +38,23 @@ type System[S comparable, T any, K comparable, P fmt.Stringer] interface {
 	Key(s *S) K                                  // the canonical form
 	Holders(s *S) int                            // who holds what the property is about, 0 to 3
 	Path(start *S, moves []Move[S, T]) (path P)  // moves is the caller's again afterwards
+}
+
+// Told tells steps as a story, one a line.
+func Told[T any](steps []T) string {
+	var b strings.Builder
+	for i, step := range steps {
+		fmt.Fprintf(&b, "%3d. %v\n", i+1, step)
+	}
+	return b.String()
+}
+
+// Pick chooses the words of a step that went one way or the other.
+func Pick(ok bool, yes, no string) string {
+	if ok {
+		return yes
+	}
+	return no
 }
 
 // Result counts what a check visited.

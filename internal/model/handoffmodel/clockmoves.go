@@ -2,8 +2,6 @@
 
 package handoffmodel
 
-import "time"
-
 // Next lists every step that is possible in s. A message that is sent may be read in any later state, or never; an op
 // likewise. So loss and delay need no steps of their own.
 func (c *clockSystem) Next(dst []move, s *clockState) []move {
@@ -164,10 +162,7 @@ func (c *clockSystem) hear(dst []move, s *clockState, id, m int) []move {
 			told = max(told, c.Short-int(at.age[c.client(id)]))
 		}
 	}
-	// Now is 0. The stamp is as long ago as the vote no longer counts.
-	a := Attempt{Seen: []Seen{{Until: time.Duration(x.counts)}}, Trusted: -maxTicks}
-	a.Hear(0, Hand{Vote: 1, Stamp: time.Duration(told - c.TTL), TTL: time.Duration(c.TTL)})
-	counts := uint8(a.Seen[0].Until)
+	counts := max(x.counts, uint8(told))
 	if counts == x.counts {
 		return dst
 	}

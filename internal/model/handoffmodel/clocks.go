@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
@@ -231,7 +232,7 @@ func (c *clockSystem) holdsFor(s *clockState, id int) int {
 	for m := range n {
 		until[m] = time.Duration(s.at[id][m].counts)
 	}
-	return int(HoldsUntil(until[:n], n/2+1))
+	return int(counting.Until(until[:n], n/2+1))
 }
 
 func (c *clockSystem) Holders(s *clockState) int {

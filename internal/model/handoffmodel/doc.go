@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package handoffmodel is the one-trip hand-off of docs/handoff.md as code: a release that grants the lock to the head of
-// the queue on each master, and a waiter that holds the lock once a quorum of masters has told it so. It was checked
-// before the library had it. README.md has its protocol in full; docs/handoff.md says where the library departs from that.
+// Package handoffmodel is the time argument of docs/handoff.md as an explicit-state model: a release grants the lock to a place of the queue on
+// each master, and a waiter holds the lock once a quorum of masters has told it so.
 //
-// It has four parts.
-//
-//   - [Attempt] is the client's side: which answers and messages count, from when, and what to do next. Its functions are
-//     pure. Everything below calls them, and the product may.
-//   - [Master] is the masters' side as README.md specifies it, exact. The scripts that ship differ from it:
-//     package votesmodel is what they do, and its runs are replayed on them.
-//   - [Clocks] is the protocol as an explicit-state model. Check visits every reachable state of a small world, nearest
-//     first, and returns a shortest counter-example; Walk makes a random run of a larger one. It is about time: no two
-//     holders at once, nothing left behind, one vote for an id and master. It is looser than the exact masters: every op of
-//     Master is a step of it (TestMaster_everyOp_isAStepOfTheWorld). Tokens, without clocks, are in package tokenmodel.
-//   - The tests simulate whole clients and masters on a network that delays, reorders and loses: who is served, and at
-//     what cost.
+// [Clocks] is one world of it. Check visits every reachable state of a small world, nearest first, and returns a shortest counter-example; Walk
+// makes a random run of a larger one. It is about time: no two holders at once, nothing left behind, one vote for an id and master. It is looser
+// than what ships: every op of the exact model of the scripts, votesmodel.Master, is a step of it (TestMaster_everyOp_isAStepOfTheWorld). Tokens,
+// without clocks, are in package tokenmodel. What a waiter does is in internal/model/waiting, which runs the waiter that ships.
 //
 // Each rule of the protocol can be dropped. What breaks then:
 //
@@ -30,16 +21,12 @@
 //	H9 settle       two holders: a recovering master hands on what it forgot          53,089   TestClocks_droppedRules_refuted/H9_settle
 //	H9 claim        two holders: a vote outlives the wait of an epoch that ended      23,080   TestClocks_droppedRules_refuted/H9_claim
 //	H10 epoch       two holders: a place of the old epoch is granted in the new one    3,998   TestClocks_droppedRules_refuted/H10_epoch
-//	H11 ticket      standstill: 0 locks in 20 s                                            -   TestSimulation_ticketOrYieldDropped_standsStill
-//	H11 yield       standstill: 0 locks in 20 s                                            -   TestSimulation_ticketOrYieldDropped_standsStill
-//	H12             a host that loses power stops the lock for 10 s instead of 3           -   TestSimulation_waiterDies_pause
 //	H13             two holders: a restarted master votes again at once               28,772   TestClocks_droppedRules_refuted/H13
 //	H14             a place is left on a master: the enqueue came after its leave         17   TestClocks_droppedRules_refuted/H14
 //	H16             two holders: a clock jumps, and the master hands what it expired  75,456   TestClocks_droppedRules_refuted/H16
 //	H17             two holders: the same, by a vote that nobody believed              5,880   TestClocks_droppedRules_refuted/H17
-//	H19             a waiter that is killed stops the lock for 3 s instead of 1 ms         -   TestSimulation_waiterDies_pause
 //
-// H1 to H15 are those of the design note; H16 to H19 were found here. Those that tokens need are in package tokenmodel.
+// H7, H8, H15 and H18 need tokens: see tokenmodel. H11, H12 and H19 are about what waiters wait for: see internal/model/waiting.
 //
 // The sound protocol holds in every state of these worlds; the large ones in .ci/run, and some in make soak alone (REDLOCK_TIER=soak):
 //
@@ -48,5 +35,5 @@
 //	Clocks, one master of any number, two or three clients    14,000 to 1,480,000
 //
 // Not modelled: top-up, re-entry, batching of ops in a script, multilock. docs/handoff.md says why they change nothing.
-// Nothing here starts a goroutine. A world may be shared between goroutines; an Attempt and a Master may not.
+// Nothing here starts a goroutine. A world may be shared between goroutines.
 package handoffmodel

@@ -2,12 +2,7 @@
 
 package handoffmodel
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/redlock-go/redlock/internal/model/explore"
-)
+import "github.com/redlock-go/redlock/internal/model/explore"
 
 // The explorer's words for these models.
 type (
@@ -22,10 +17,4 @@ type (
 type Trace struct{ Steps []Step }
 
 // String tells the trace as a story, one line a step.
-func (t Trace) String() string {
-	var b strings.Builder
-	for i, step := range t.Steps {
-		fmt.Fprintf(&b, "%3d. %v\n", i+1, step)
-	}
-	return b.String()
-}
+func (t Trace) String() string { return explore.Told(t.Steps) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	waitplace "github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/model/votesmodel"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -17,126 +18,97 @@ import (
 )
 
 // tickOf is a tick of the world that the exact master is held against: a sign of life lasts two, a full TTL three.
-const tickOf = Liveness / 2
+const tickOf = waitplace.Liveness / 2
 
-// exact is an exact master in the terms of the follower.
-type exact interface {
-	Beat(now time.Duration, client string, sign Sign)
-	Swap(now time.Duration, op Swap) (Reply, []Notice)
-	Claim(now time.Duration, op ClaimOp) (Reply, []Notice)
-	// look returns how long the holder's vote lasts, 0 if there is none, and whether it has a place.
-	look(now time.Duration, holder string) (time.Duration, bool)
-	// beats says that an op of a waiter is a sign of life.
-	beats() bool
-}
-
-func (m *Master) look(now time.Duration, holder string) (left time.Duration, queued bool) {
-	m.begin(now)
-	if v := m.voteOf(holder); v != nil {
-		left = v.until - now
-	}
-	return left, m.placeOf(m.State, holder) >= 0
-}
-
-func (m *Master) beats() bool { return false }
-
-// shipped is the model of the scripts that ship, in the terms of the follower. They have no swap and no claim: a waiter
-// leaves and asks again in one call, or takes a place only; the next caller of a process asks right behind the release;
-// and who looks asks again.
-type shipped struct{ m *votesmodel.Master }
+// exact is the model of the scripts that ship, with one lock.
+type exact struct{ m *votesmodel.Master }
 
 // id makes an id of the product's form of a holder of the follower, as A2.
-func (shipped) id(holder string) string {
+func (exact) id(holder string) string {
 	return fmt.Sprintf("%s:%s", votesmodel.Client(int(holder[0]-'A')), holder[1:])
 }
 
-func (shipped) holder(id string) string {
+func (exact) holder(id string) string {
 	client, number, _ := strings.Cut(id, ":")
 	return fmt.Sprintf("%c%s", client[35]-'1'+'A', number)
 }
 
-var shippedLock = protocol.NewLock("lock", protocol.Plain)
+var lock = protocol.NewLock("lock", protocol.Plain)
 
-func (s shipped) do(now time.Duration, ops ...protocol.Request) (r Reply, notices []Notice) {
+// do executes ops in one call, and returns the reply to the last one and the votes that were handed.
+func (x exact) do(now time.Duration, ops ...protocol.Request) (r protocol.Reply, hands []protocol.Hand) {
 	deaf := strings.HasPrefix(ops[len(ops)-1].Holder, votesmodel.Client(1))
-	replies, said := s.m.Do(now, votesmodel.Call{State: "V", Deaf: deaf, Ops: ops})
-	for i, got := range replies {
-		switch {
-		case ops[i].Kind == protocol.Release:
-			r.Released = got.Outcome == protocol.Granted
-		case got.Outcome == protocol.Granted:
-			r.Answer = Answer{Standing: Voted, Vote: got.Token, TTL: ops[i].TTL}
-		case got.Ticket != 0:
-			r.Answer = Answer{Standing: Queued, Ahead: got.Ahead, Held: got.Remaining}
-		default:
-			r.Answer = Answer{Standing: Gone, Held: got.Remaining}
-		}
-	}
+	replies, said := x.m.Do(now, votesmodel.Call{State: "V", Deaf: deaf, Ops: ops})
 	for _, m := range said {
 		if h, ok := protocol.ParseHand(m.Text); ok {
-			holder := s.holder(h.Field)
-			notices = append(notices, Notice{holder[:1], Hand{holder, h.Vote, h.Stamp, h.TTL}})
+			hands = append(hands, h)
 		}
 	}
-	return r, notices
+	return replies[len(replies)-1], hands
 }
 
-func (s shipped) ask(p *Place, sent time.Duration, proposal int64, wait protocol.Wait) protocol.Request {
-	wait.Ticket, wait.Liveness = p.Ticket+1, Liveness // 0 is none
-	return protocol.Request{Kind: protocol.Acquire, Lock: shippedLock, Holder: s.id(p.Holder), TTL: p.TTL, Token: proposal, Start: sent, Wait: &wait}
+func (x exact) ask(holder string, ticket, proposal int64, now time.Duration, wait protocol.Wait) protocol.Request {
+	wait.Ticket, wait.Liveness = ticket+1, waitplace.Liveness // 0 is none
+	return protocol.Request{Kind: protocol.Acquire, Lock: lock, Holder: x.id(holder), TTL: 3 * tickOf, Token: proposal, Start: now, Wait: &wait}
 }
 
-func (s shipped) Swap(now time.Duration, op Swap) (Reply, []Notice) {
-	var ops []protocol.Request
-	how := op.Proposal % 3
-	if op.Out != "" {
-		out := protocol.Request{Kind: protocol.Release, Lock: shippedLock, Holder: s.id(op.Out), Hand: Liveness, Token: op.Proposal}
-		if op.In != nil && how > 0 {
-			out.Hand, out.Leaves = 0, true
-		}
-		ops = append(ops, out)
+// look returns how long the holder's vote lasts, 0 if there is none, and whether it has a place.
+func (x exact) look(now time.Duration, holder string) (time.Duration, bool) {
+	x.m.At(now)
+	return x.m.Has(x.id(holder)), x.m.Queued(x.id(holder))
+}
+
+// known is what a client knows of one attempt.
+type known struct {
+	holder string
+	over   bool // its give-back is sent: nothing counts any more
+	gone   bool // the master has said that it has neither vote nor place
+	voted  bool
+	until  time.Duration // the vote counts
+}
+
+// hear takes a vote in a message, which counts from its stamp.
+func (k *known) hear(h protocol.Hand) {
+	if !k.over && !k.gone {
+		k.voted, k.until = true, max(k.until, h.Stamp+h.TTL)
 	}
-	if op.In != nil {
-		ops = append(ops, s.ask(op.In, op.Sign.Stamp, op.Proposal, protocol.Wait{Retry: how == 1, Only: how == 2}))
+}
+
+// take takes the reply to an op of the attempt that was sent at the time sent. A vote counts from there. A reply that knows of less is older.
+func (k *known) take(r protocol.Reply, sent time.Duration) {
+	switch {
+	case k.over || k.gone:
+	case r.Outcome == protocol.Granted:
+		k.voted, k.until = true, max(k.until, sent+3*tickOf)
+	case r.Ticket == 0:
+		k.gone, k.until = true, 0
+	case !k.voted:
+		k.until = 0
 	}
-	return s.do(now, ops...)
 }
-
-func (s shipped) Claim(now time.Duration, op ClaimOp) (Reply, []Notice) {
-	return s.do(now, s.ask(&op.Place, now, op.Proposal, protocol.Wait{Again: true}))
-}
-
-func (s shipped) Beat(now time.Duration, client string, sign Sign) {
-	s.do(now, protocol.Request{Kind: protocol.Heartbeat, Holder: votesmodel.Client(int(client[0] - 'A')), TTL: Liveness, Start: sign.Stamp})
-}
-
-func (s shipped) look(now time.Duration, holder string) (time.Duration, bool) {
-	s.m.At(now)
-	return s.m.Has(s.id(holder)), s.m.Queued(s.id(holder))
-}
-
-func (shipped) beats() bool { return true }
 
 // follower runs an exact master and the world of one master in step. Whatever the master does must be a step of that
-// world, and what a client counts by Attempt must be what it counts there.
+// world, and what a client counts must be what it counts there.
 type follower struct {
 	t      *testing.T
 	random *rand.Rand
-	m      exact
+	x      exact
 	sys    *clockSystem
 	s      clockState
 	steps  []Step
 
 	now      time.Duration
-	attempts [maxIDs]*Attempt
+	attempts [maxIDs]*known
 	sent     [maxClients][]func() // ops on their way, by client: executed in order
 	coming   []func()             // answers and messages on their way: read in any order, or never
 	held     int
 }
 
-func newFollower(t *testing.T, seed uint64, m exact) *follower {
+func newFollower(t *testing.T, seed uint64) *follower {
 	w := Clocks{Masters: 1, Clients: 3, Attempts: 2, TTL: 3, Short: 2, Life: 2, Beats: true, Claims: true}
-	f := &follower{t: t, random: rand.New(rand.NewPCG(seed, 3)), sys: newClockSystem(w), now: 100 * tickOf, m: m}
+	f := &follower{t: t, random: rand.New(rand.NewPCG(seed, 3)), sys: newClockSystem(w), now: 100 * tickOf, x: exact{votesmodel.NewMaster("lock")}}
+	// A listens, B says that it is to be waited for, C is passed over.
+	f.x.m.State, f.x.m.Hears[votesmodel.Client(0)] = "V", true
 	f.s = f.sys.Starts()[0]
 	return f
 }
@@ -162,73 +134,78 @@ func (f *follower) try(step Step) bool {
 	return true
 }
 
-func (f *follower) client(i int) string { return string(rune('A' + i)) }
-
-func (f *follower) place(id int) *Place {
-	return &Place{
-		Client: f.client(f.sys.client(id)), Holder: fmt.Sprint(f.sys.named(id)), Ticket: int64(f.random.IntN(3)), TTL: 3 * tickOf,
-	}
-}
-
-// swap gives back attempt out and begins attempt in; -1 for none. The op is executed later.
+// swap gives back attempt out and begins attempt in; -1 for none. Both are executed later, in one call. A give-back alone may hand the
+// vote on, and one with the next caller's acquire behind it. A retry is behind a leave, and so is an acquire that takes a place only.
 func (f *follower) swap(client, out, in int) {
-	op := Swap{State: "V", Hand: true, Proposal: int64(f.random.IntN(99))}
+	proposal, ticket := int64(f.random.IntN(99)), int64(0)
+	how := proposal % 3
 	if out >= 0 {
 		f.step(Step{Kind: Over, Attempt: f.sys.named(out)})
-		f.attempts[out].Over, op.Out = true, f.attempts[out].Holder
+		f.attempts[out].over = true
 	}
 	if in >= 0 {
 		f.step(Step{Kind: Begin, Attempt: f.sys.named(in)})
-		op.In = f.place(in)
-		f.attempts[in] = &Attempt{Holder: op.In.Holder, Quorum: 1, Seen: make([]Seen, 1)}
+		ticket = int64(f.random.IntN(3))
+		f.attempts[in] = &known{holder: fmt.Sprint(f.sys.named(in))}
 	}
 	f.sent[client] = append(f.sent[client], func() {
-		op.Sign.Stamp = f.now
-		r, notices := f.m.Swap(f.now, op)
+		var ops []protocol.Request
+		if out >= 0 {
+			back := protocol.Request{Kind: protocol.Release, Lock: lock, Holder: f.x.id(f.attempts[out].holder), Hand: waitplace.Liveness, Token: proposal}
+			if in >= 0 && how > 0 {
+				back.Hand, back.Leaves = 0, true
+			}
+			ops = append(ops, back)
+		}
+		if in >= 0 {
+			ops = append(ops, f.x.ask(f.attempts[in].holder, ticket, proposal, f.now, protocol.Wait{Retry: how == 1, Only: how == 2}))
+		}
+		r, hands := f.x.do(f.now, ops...)
 		if out >= 0 {
 			f.try(Step{Kind: Leave, Attempt: f.sys.named(out)}) // none when there is nothing to give back
 		}
 		if in >= 0 {
-			f.step(Step{Kind: Enqueue, Attempt: f.sys.named(in), OK: r.Standing == Voted})
-			f.answer(in, r, 0)
+			f.step(Step{Kind: Enqueue, Attempt: f.sys.named(in), OK: r.Outcome == protocol.Granted})
+			f.answer(in, r)
 		}
-		f.publish(notices)
+		f.publish(hands)
 	})
 }
 
+// claim asks again, later.
 func (f *follower) claim(client, id int) {
-	op := ClaimOp{State: "V", Place: *f.place(id)}
+	ticket := int64(f.random.IntN(3))
 	f.sent[client] = append(f.sent[client], func() {
 		had := f.s.at[id][0].vote > 0
-		r, notices := f.m.Claim(f.now, op)
-		if r.Standing == Voted {
+		r, hands := f.x.do(f.now, f.x.ask(f.attempts[id].holder, ticket, 0, f.now, protocol.Wait{Again: true}))
+		if r.Outcome == protocol.Granted {
 			f.step(Step{Kind: Claim, Attempt: f.sys.named(id), OK: !had})
-		} else if r.Standing == Queued && f.m.beats() {
+		} else if r.Ticket != 0 {
 			f.try(Step{Kind: Beat, Attempt: f.sys.named(client * 2)}) // none when it changes nothing
 		}
-		f.answer(id, r, 0)
-		f.publish(notices)
+		f.answer(id, r)
+		f.publish(hands)
 	})
 }
 
 // answer has the client read r some time.
-func (f *follower) answer(id int, r Reply, token int64) {
+func (f *follower) answer(id int, r protocol.Reply) {
 	sent := f.now
 	f.coming = append(f.coming, func() {
-		f.attempts[id].Take(0, r.Answer, sent, token)
+		f.attempts[id].take(r, sent)
 		f.counts(id)
 	})
 }
 
-func (f *follower) publish(notices []Notice) {
-	for _, n := range notices {
-		for id, a := range f.attempts {
-			if a == nil || n.Hand.Holder != a.Holder {
+func (f *follower) publish(hands []protocol.Hand) {
+	for _, h := range hands {
+		for id, k := range f.attempts {
+			if k == nil || f.x.holder(h.Field) != k.holder {
 				continue
 			}
 			f.step(Step{Kind: Give, Attempt: f.sys.named(id)})
 			f.coming = append(f.coming, func() {
-				a.Hear(0, n.Hand)
+				k.hear(h)
 				f.counts(id)
 			})
 		}
@@ -238,8 +215,9 @@ func (f *follower) publish(notices []Notice) {
 // counts compares what the attempt counts with the world, which keeps of several answers on their way the one by which
 // the vote counts longest.
 func (f *follower) counts(id int) {
-	ticks := max(int64((f.attempts[id].Seen[0].Until-f.now)/tickOf), 0)
-	if f.attempts[id].Over {
+	k := f.attempts[id]
+	ticks := max(int64((k.until-f.now)/tickOf), 0)
+	if k.over {
 		ticks = 0
 	}
 	if x := &f.s.at[id][0]; ticks > int64(x.counts) {
@@ -272,7 +250,7 @@ func (f *follower) act() {
 	case what < 17 && len(f.coming) > 0:
 		f.coming[f.random.IntN(len(f.coming))]()
 	case what < 18:
-		f.m.Beat(f.now, f.client(client), Sign{Stamp: f.now})
+		f.x.do(f.now, protocol.Request{Kind: protocol.Heartbeat, Holder: votesmodel.Client(client), TTL: waitplace.Liveness, Start: f.now})
 		f.try(Step{Kind: Beat, Attempt: f.sys.named(client * 2)}) // none when it changes nothing
 	case what < 19:
 		f.now += tickOf
@@ -284,7 +262,7 @@ func (f *follower) act() {
 func (f *follower) compare() {
 	for id := range f.sys.ids() {
 		holder := fmt.Sprint(f.sys.named(id))
-		left, queued := f.m.look(f.now, holder)
+		left, queued := f.x.look(f.now, holder)
 		x := &f.s.at[id][0]
 		// The world keeps places of clients without a sign of life: it is looser.
 		if uint8(left/tickOf) != x.vote || queued && !x.flags.has(placed) {
@@ -294,40 +272,25 @@ func (f *follower) compare() {
 	}
 }
 
-// TestMaster_everyOp_isAStepOfTheWorld ties the exact masters to the worlds that are explored: the one by which the
-// simulation runs, and the one that is replayed on the scripts that ship.
+// TestMaster_everyOp_isAStepOfTheWorld ties the exact master, which is replayed on the scripts that ship, to the worlds that are explored.
 func TestMaster_everyOp_isAStepOfTheWorld(t *testing.T) {
 	needs.NoRace(t, computes)
-	for name, fresh := range map[string]func() exact{
-		"of the specification": func() exact {
-			return &Master{State: "V", Listens: map[string]bool{"A": true, "B": true, "C": true}}
-		},
-		"as shipped": func() exact {
-			s := shipped{votesmodel.NewMaster("lock")}
-			// A listens, B says that it is to be waited for, C is passed over.
-			s.m.State, s.m.Hears[votesmodel.Client(0)] = "V", true
-			return s
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			runs := often(t, 1000, 50_000)
-			held, steps, gives := 0, 0, 0
-			for seed := range replay.Many(t, runs) {
-				f := newFollower(t, seed, fresh())
-				for range 160 {
-					f.act()
-					f.compare()
-				}
-				held += f.held
-				steps += len(f.steps)
-				for _, s := range f.steps {
-					gives += boolTo[int](s.Kind == Give)
-				}
-			}
-			t.Logf("%d steps of the world, %d of them a vote that is handed, %d a vote that counts", steps, gives, held)
-			if replay.Listed() && (held < runs/2 || gives < runs/2) { // of runs that are the same each time
-				t.Errorf("only %d votes counted and %d were handed in %d runs", held, gives, runs)
-			}
-		})
+	runs := often(t, 1000, 50_000)
+	held, steps, gives := 0, 0, 0
+	for seed := range replay.Many(t, runs) {
+		f := newFollower(t, seed)
+		for range 160 {
+			f.act()
+			f.compare()
+		}
+		held += f.held
+		steps += len(f.steps)
+		for _, s := range f.steps {
+			gives += boolTo[int](s.Kind == Give)
+		}
+	}
+	t.Logf("%d steps of the world, %d of them a vote that is handed, %d a vote that counts", steps, gives, held)
+	if replay.Listed() && (held < runs/2 || gives < runs/2) { // of runs that are the same each time
+		t.Errorf("only %d votes counted and %d were handed in %d runs", held, gives, runs)
 	}
 }

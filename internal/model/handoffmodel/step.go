@@ -2,7 +2,11 @@
 
 package handoffmodel
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 // Kind names a step of a model.
 type Kind uint8
@@ -55,13 +59,13 @@ func (s Step) String() string {
 	case Begin:
 		return fmt.Sprintf("%v begins and sends its enqueue to every master", who)
 	case Enqueue:
-		return fmt.Sprintf("master %d executes the enqueue of %v and %s", master, who, pick(s.OK, "votes at once", "gives it a place"))
+		return fmt.Sprintf("master %d executes the enqueue of %v and %s", master, who, explore.Pick(s.OK, "votes at once", "gives it a place"))
 	case Give:
 		return fmt.Sprintf("master %d hands its vote to %v; the message is on its way", master, who)
 	case Hear:
 		return fmt.Sprintf("%v reads what master %d says and counts its vote for %d ticks", who, master, s.Value)
 	case Claim:
-		return fmt.Sprintf("master %d executes a claim of %v and %s", master, who, pick(s.OK, "votes", "renews the vote"))
+		return fmt.Sprintf("master %d executes a claim of %v and %s", master, who, explore.Pick(s.OK, "votes", "renews the vote"))
 	case Heartbeat:
 		return fmt.Sprintf("master %d answers %v \"you hold it\" and renews nothing", master, who)
 	case Over:
@@ -100,7 +104,7 @@ func (s Step) clients() string {
 	case Rejoin:
 		return fmt.Sprintf("the wait of master %d is over", master)
 	case Stranger:
-		return fmt.Sprintf("a Redisson client %s the lock on master %d", pick(s.OK, "takes", "releases"), master)
+		return fmt.Sprintf("a Redisson client %s the lock on master %d", explore.Pick(s.OK, "takes", "releases"), master)
 	case Jump:
 		return fmt.Sprintf("the clock of master %d jumps forward: its votes are gone", master)
 	case Noticed:
@@ -111,13 +115,6 @@ func (s Step) clients() string {
 		return "the new epoch begins: all masters vote in it"
 	}
 	return fmt.Sprintf("step of unknown kind %d", s.Kind)
-}
-
-func pick(ok bool, yes, no string) string {
-	if ok {
-		return yes
-	}
-	return no
 }
 
 // weights make a random walk meet contended holds. A uniform choice would end most attempts before they hold anything.

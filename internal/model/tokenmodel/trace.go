@@ -5,7 +5,6 @@ package tokenmodel
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
@@ -48,25 +47,25 @@ func (s Step) String() string {
 	case Start:
 		return fmt.Sprintf("%s starts, floor %d", who, s.Floor)
 	case Acquire:
-		return fmt.Sprintf("master %d %s", master, pick(s.OK, fmt.Sprintf("votes %d for %s", s.Value, who), "refuses "+who))
+		return fmt.Sprintf("master %d %s", master, explore.Pick(s.OK, fmt.Sprintf("votes %d for %s", s.Value, who), "refuses "+who))
 	case Count:
 		return fmt.Sprintf("%s counts a quorum of votes: token %d", who, s.Value)
 	case Confirm:
-		return fmt.Sprintf("master %d %s token %d of %s", master, pick(s.OK, "confirms", "does not confirm"), s.Value, who)
+		return fmt.Sprintf("master %d %s token %d of %s", master, explore.Pick(s.OK, "confirms", "does not confirm"), s.Value, who)
 	case Grant:
 		return fmt.Sprintf("%s is GRANTED token %d", who, s.Value)
 	case End:
 		return who + " ends: released, given up or out of validity"
 	case Release:
-		return fmt.Sprintf("a release of %s reaches master %d and %s", who, master, pick(s.OK, "removes the vote", "finds no vote"))
+		return fmt.Sprintf("a release of %s reaches master %d and %s", who, master, explore.Pick(s.OK, "removes the vote", "finds no vote"))
 	case Vanish:
 		return fmt.Sprintf("the vote on master %d vanishes", master)
 	case Crash:
-		return fmt.Sprintf("master %d restarts without its data%s", master, pick(s.OK, " and votes at once", ""))
+		return fmt.Sprintf("master %d restarts without its data%s", master, explore.Pick(s.OK, " and votes at once", ""))
 	case EndQuarantine:
-		return fmt.Sprintf("the quarantine of master %d is over%s", master, pick(s.OK, fmt.Sprintf(", it votes from counter %d", s.Value), ""))
+		return fmt.Sprintf("the quarantine of master %d is over%s", master, explore.Pick(s.OK, fmt.Sprintf(", it votes from counter %d", s.Value), ""))
 	case Learn:
-		return fmt.Sprintf("master %d reads master %d, its counter is %d%s", master, s.From+1, s.Value, pick(s.OK, ", it votes", ""))
+		return fmt.Sprintf("master %d reads master %d, its counter is %d%s", master, s.From+1, s.Value, explore.Pick(s.OK, ", it votes", ""))
 	}
 	return s.handed(who)
 }
@@ -77,18 +76,11 @@ func (s Step) handed(who string) string {
 	case Look:
 		return fmt.Sprintf("master %d answers a claim of %s: %d", s.Master+1, who, s.Value)
 	case Join:
-		return fmt.Sprintf("master %d executes the claim of %s with its token, answers %d and %s", s.Master+1, who, s.Value, pick(s.OK, "joins", "does not join"))
+		return fmt.Sprintf("master %d executes the claim of %s with its token, answers %d and %s", s.Master+1, who, s.Value, explore.Pick(s.OK, "joins", "does not join"))
 	case Raise:
 		return fmt.Sprintf("another lock raises the counter of master %d to %d", s.Master+1, s.Value)
 	}
 	return fmt.Sprintf("step of unknown kind %d", s.Kind)
-}
-
-func pick(ok bool, yes, no string) string {
-	if ok {
-		return yes
-	}
-	return no
 }
 
 // Path is a run of a Model: the counters it starts from and its steps.
@@ -99,12 +91,7 @@ type Path struct {
 
 // String tells the path as a story, one line per step.
 func (p Path) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "  counters start at %v\n", p.Start)
-	for i, step := range p.Steps {
-		fmt.Fprintf(&b, "%3d. %v\n", i+1, step)
-	}
-	return b.String()
+	return fmt.Sprintf("  counters start at %v\n%s", p.Start, explore.Told(p.Steps))
 }
 
 // Award is what a Property judges: one attempt about to be granted its token.

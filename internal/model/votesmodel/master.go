@@ -223,11 +223,7 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		return protocol.Reply{Outcome: protocol.Granted, Token: m.Counter}
 	}
 	if !free {
-		free = mode == protocol.Read && (m.mode == "read" || m.mode == "write" && slices.Contains(m.fields, op.JoinWrite))
-		if op.Wait != nil && op.Wait.Oust && mode == protocol.Plain && m.mode == "" && !slices.ContainsFunc(m.fields, m.stays) {
-			m.Empty()
-			free = true
-		}
+		free = m.joins(op) || m.ousts(op)
 	}
 	refused := protocol.Reply{Outcome: protocol.Held}
 	if !free {
@@ -240,11 +236,7 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		m.EndRest() // if there is one it is of an epoch that is over
 	}
 	if op.Wait == nil {
-		turn := free
-		if turn && op.JoinWrite == "" {
-			turn = m.head(true, "") == nil
-		}
-		if turn {
+		if free && (op.JoinWrite != "" || m.head(true, "") == nil) {
 			return protocol.Reply{}
 		}
 		if refused.Holder = m.holder(); left > 0 {
@@ -278,6 +270,20 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		}
 	}
 	return refused
+}
+
+// joins says whether an acquire is of a reader that may have the vote beside those that have it.
+func (m *Master) joins(op *protocol.Request) bool {
+	return op.Lock.Mode == protocol.Read && (m.mode == "read" || m.mode == "write" && slices.Contains(m.fields, op.JoinWrite))
+}
+
+// ousts takes the lock away from holders that are not to be waited for, if the acquire says so.
+func (m *Master) ousts(op *protocol.Request) bool {
+	if op.Wait == nil || !op.Wait.Oust || op.Lock.Mode != protocol.Plain || m.mode != "" || slices.ContainsFunc(m.fields, m.stays) {
+		return false
+	}
+	m.Empty()
+	return true
 }
 
 // asked says whether an acquire is not the first of its caller. Such a one looks who is ahead.

@@ -48,14 +48,10 @@ type Path []Step
 
 // String tells the path as a story, and lists the keys at its end.
 func (p Path) String() string {
-	var b strings.Builder
-	for i, s := range p {
-		fmt.Fprintf(&b, "%3d. %v\n", i+1, s)
+	if len(p) == 0 {
+		return ""
 	}
-	if len(p) > 0 {
-		fmt.Fprintf(&b, "     then the model has\n%v", p[len(p)-1].Keys)
-	}
-	return b.String()
+	return fmt.Sprintf("%s     then the model has\n%v", explore.Told(p), p[len(p)-1].Keys)
 }
 
 // String tells the step as a sentence.

@@ -37,7 +37,7 @@
 //	passes  Passing: the turn comes with the release, or after a moment    only a timer helps
 //
 // H2, H3, H7 to H10, H13, H15, H16 and H18 are the masters' or need votes that vanish: see handoffmodel. The other half of H11, that all
-// masters order by one ticket, makes no dead end, because each pause of a waiter opens a way; it is simulated there. Where a world is too
+// masters order by one ticket, makes no dead end, because each pause of a waiter opens a way; votesmodel has that order. Where a world is too
 // large for dead ends, walks look for states in which nothing happens by itself.
 //
 // Not modelled: extends and top-ups, readers, re-entry, Redisson, a subscription that is not there yet, masters that recover, ops of

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+// Package leftover removes what a cluster of masters left behind because its program was killed: containers, networks, images and directories.
+// Each of them carries the name of the program that made it, so [Sweep] knows which belong to nobody any more. A [Reaper] is a second process,
+// which sweeps as soon as the program has ended.
+package leftover
 
 import (
 	"context"
@@ -30,8 +33,8 @@ func TempDir() (string, error) {
 // removed. It tries everything and joins the errors.
 func Sweep(ctx context.Context) (removed []string, err error) {
 	var errs []error
-	if pool, _, err := connectEngine(); err == nil {
-		removed, err = purge(ctx, pool.Client, func(labels map[string]string) bool { return owner(labels[ownerLabel]).dead() })
+	if pool, _, err := Engine(); err == nil {
+		removed, err = Purge(ctx, pool.Client, func(labels map[string]string) bool { return owner(labels[ownerLabel]).dead() })
 		errs = append(errs, err)
 	}
 	dirs, err := sweepDirs()
@@ -61,20 +64,20 @@ func sweepDirs() (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// purge removes the containers, networks and images of ours that have the labels asked for. It tries everything and joins the errors.
-func purge(ctx context.Context, client *dc.Client, match func(labels map[string]string) bool) (removed []string, err error) {
+// Purge removes the containers, networks and images of ours that have the labels asked for. It tries everything and joins the errors.
+func Purge(ctx context.Context, client *dc.Client, match func(labels map[string]string) bool) (removed []string, err error) {
 	var errs []error
 	remove := func(what, name string, labels map[string]string, f func() error) {
 		if !match(labels) {
 			return
 		}
-		if err := ignoreMissing(f()); err != nil {
+		if err := IgnoreMissing(f()); err != nil {
 			errs = append(errs, fmt.Errorf("remove %s %s: %w", what, name, err))
 			return
 		}
 		removed = append(removed, what+" "+name)
 	}
-	ours := map[string][]string{"label": {runLabel}}
+	ours := map[string][]string{"label": {RunLabel}}
 	containers, err := client.ListContainers(dc.ListContainersOptions{All: true, Filters: ours, Context: ctx})
 	errs = append(errs, err)
 	for _, c := range containers {
@@ -82,7 +85,7 @@ func purge(ctx context.Context, client *dc.Client, match func(labels map[string]
 			return client.RemoveContainer(dc.RemoveContainerOptions{ID: c.ID, Force: true, RemoveVolumes: true, Context: ctx})
 		})
 	}
-	networks, err := client.FilteredListNetworks(dc.NetworkFilterOpts{"label": {runLabel: true}})
+	networks, err := client.FilteredListNetworks(dc.NetworkFilterOpts{"label": {RunLabel: true}})
 	errs = append(errs, err)
 	for _, n := range networks {
 		remove("network", n.Name, n.Labels, func() error { return client.RemoveNetwork(n.ID) })
