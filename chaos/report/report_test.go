@@ -24,6 +24,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/page"
 )
 
 // keep leaves the reports that the tests make where somebody can look at them.
@@ -300,22 +301,22 @@ func TestSpan_unitsAndDigits(t *testing.T) {
 		0: "0 ns", 1: "1 ns", 999: "999 ns", 1500: "1.5 µs", 12_340: "12.3 µs", 250_000: "250 µs", time.Millisecond: "1 ms", 10 * time.Second: "10 s",
 		-1500 * time.Millisecond: "-1.5 s", 100 * time.Second: "100 s", 5 * time.Minute: "5m", 90 * time.Minute: "1h30m", 1234 * time.Second: "20m34s",
 	} {
-		if got := span(d); got != want {
+		if got := page.Span(d); got != want {
 			t.Errorf("%d ns: %q, want %q", int64(d), got, want)
 		}
 	}
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
-		if got := count(n); got != want {
+		if got := page.Count(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
 }
 
 func TestHeldShare_readersTogether_countedOnce(t *testing.T) {
-	w := window{0, columns * 10}
+	w := page.Window{From: 0, To: page.Columns * 10}
 	claim := func(from, to int64) check.Claim { return check.Claim{Grant: &history.Op{}, From: from, To: to} }
-	shares := heldShare(w, []check.Claim{claim(-5, 5), claim(2, 15), claim(3, 4), claim(20, 30), claim(columns*10-2, columns*10+50)})
-	for i, want := range map[int]float64{0: 1, 1: 0.5, 2: 1, 3: 0, columns - 1: 0.2} {
+	shares := heldShare(w, []check.Claim{claim(-5, 5), claim(2, 15), claim(3, 4), claim(20, 30), claim(page.Columns*10-2, page.Columns*10+50)})
+	for i, want := range map[int]float64{0: 1, 1: 0.5, 2: 1, 3: 0, page.Columns - 1: 0.2} {
 		if got := shares[i]; got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("column %d: %v, want %v", i, got, want)
 		}
