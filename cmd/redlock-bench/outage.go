@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -146,7 +147,7 @@ func (o *outage) phases(ctx context.Context, b *backend, r *report) error {
 		return err
 	}
 	defer client.Close()
-	r.result.Outage = &outageResult{Wait: o.wait().Seconds(), MaxTTL: o.maxTTL.Milliseconds()}
+	r.result.Outage = &results.Outage{Wait: o.wait().Seconds(), MaxTTL: o.maxTTL.Milliseconds()}
 	l := &load{pairers: lockPairers(client, b.prefix, o.callers), progress: r.progress, report: r}
 	r.outageHead(b, o)
 	err = o.through(ctx, b, l, r.result.Outage)
@@ -159,7 +160,7 @@ func (o *outage) phases(ctx context.Context, b *backend, r *report) error {
 }
 
 // verdict judges what was measured, and says so.
-func (o *outage) verdict(r *report, cells []*phaseCell) error {
+func (o *outage) verdict(r *report, cells []*results.PhaseCell) error {
 	res := r.result.Outage
 	res.Failed = judge(cells, res)
 	r.outageTail(res, o.pace.owed)
@@ -170,7 +171,7 @@ func (o *outage) verdict(r *report, cells []*phaseCell) error {
 }
 
 // through lets masters fail and return under load, and notes what is seen of it in res.
-func (o *outage) through(ctx context.Context, b *backend, l *load, res *outageResult) error {
+func (o *outage) through(ctx context.Context, b *backend, l *load, res *results.Outage) error {
 	last := len(b.servers) - 1
 	killed := b.servers[last]
 	newSide(l.pairers).work(ctx, settleTime)
@@ -223,7 +224,7 @@ func (o *outage) through(ctx context.Context, b *backend, l *load, res *outageRe
 }
 
 // owed looks, from outside, for what the client still owes when the load has stopped.
-func (o *outage) owed(ctx context.Context, b *backend, resumed time.Time, res *outageResult) error {
+func (o *outage) owed(ctx context.Context, b *backend, resumed time.Time, res *results.Outage) error {
 	pause(ctx, min(o.ttl/2, time.Second))
 	for _, admin := range b.admins {
 		n, err := admin.Exists(ctx, lockNames(b.prefix, o.callers)...).Result()
@@ -254,7 +255,7 @@ func pause(ctx context.Context, d time.Duration) {
 // load is callers that work through the phases.
 type load struct {
 	pairers  []pairer
-	cells    []*phaseCell
+	cells    []*results.PhaseCell
 	progress *termline.Line
 	report   *report
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/termline"
 )
 
@@ -19,7 +20,7 @@ import (
 type report struct {
 	table    io.Writer
 	progress *termline.Line
-	result   result
+	result   results.Result
 }
 
 // measure is what latency, contention and tour have in common: masters for the time of work, and a report of what it measured.
@@ -36,7 +37,7 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 	if s.json == "-" {
 		r.table = o.err
 	}
-	r.result = result{
+	r.result = results.Result{
 		Command: name, Backend: b.kind, Masters: b.n, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
 	}
 	b.describe(r.table)
@@ -62,7 +63,7 @@ func (s *setup) checkFile() error {
 }
 
 // write is --json.
-func (s *setup) write(o output, r *result) error {
+func (s *setup) write(o output, r *results.Result) error {
 	if s.json == "" {
 		return nil
 	}
@@ -101,9 +102,9 @@ func (r *report) latencyHead(b *backend, l *latency) {
 	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s", "", "", "us", "us", "us", "us", "us", "us")
 }
 
-func (r *report) latencyRow(c *latencyCell) {
+func (r *report) latencyRow(c *results.LatencyCell) {
 	r.result.Cells = append(r.result.Cells, c)
-	r.latencyLine(fmt.Sprintf("%7d lock", c.Callers), &c.figures)
+	r.latencyLine(fmt.Sprintf("%7d lock", c.Callers), &c.Figures)
 	if c.Floor == nil {
 		return
 	}
@@ -113,10 +114,10 @@ func (r *report) latencyRow(c *latencyCell) {
 	r.line("        pairs/s turn by turn: median %.2f, half of them %.2f to %.2f", q.Median, q.Low, q.High)
 }
 
-func (r *report) latencyLine(name string, f *figures) {
+func (r *report) latencyLine(name string, f *results.Figures) {
 	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s%7d", name, number(f.PairsPerSecond), number(f.P50), number(f.P99), number(f.P999),
 		number(f.Max), number(f.CPU), optional(f.MastersCPU), f.Errors)
-	r.firstError(f.firstErr)
+	r.firstError(f.FirstErr)
 }
 
 func (r *report) firstError(err error) {
@@ -153,7 +154,7 @@ func (r *report) contentionHead(b *backend, c *contention) {
 
 const contentionLine = "%7s%9s%9s%7s%7s%6s%6s%6s%7s%7s%9s"
 
-func (r *report) contentionRow(c *contentionCell) {
+func (r *report) contentionRow(c *results.ContentionCell) {
 	r.result.Cells = append(r.result.Cells, c)
 	r.line(contentionLine, strconv.Itoa(c.Waiters), number(c.Rate), number(c.WaitP50/1e3), number(c.WaitP99/1e3),
 		number(c.WaitMax/1e3), fmt.Sprintf("%.3f", c.Jain), fmt.Sprintf("%.2f", c.MinShare), fmt.Sprintf("%.2f", c.MaxShare),
@@ -176,7 +177,7 @@ func (r *report) contentionRow(c *contentionCell) {
 	if c.Errors > 0 {
 		r.line("        %d errors", c.Errors)
 	}
-	r.firstError(c.firstErr)
+	r.firstError(c.FirstErr)
 	if c.Overlaps > 0 {
 		r.line("        VIOLATION: two holders had the lock at once, %d times", c.Overlaps)
 	}
