@@ -33,7 +33,7 @@ type sheet struct {
 	Script template.JS
 
 	Title    string
-	Verdict  verdict
+	Verdict  page.Verdict
 	Intro    string
 	Facts    []page.Fact
 	Replay   string
@@ -77,7 +77,7 @@ func write(w io.Writer, src history.Source, rs []check.Result, told *Told, size 
 		Overlaps: s.closeups.big, More: s.closeups.lines, Rest: s.closeups.rest, Unmarked: s.more,
 	}
 	if told != nil {
-		p.Title, p.Intro, p.Verdict = told.Title, told.Intro, verdict{Class: "illegal", Head: told.Head, Lines: told.Lines}
+		p.Title, p.Intro, p.Verdict = told.Title, told.Intro, page.Verdict{Class: "illegal", Head: told.Head, Lines: told.Lines}
 		if told.Shown {
 			p.Verdict.Class = "ok"
 		}

@@ -9,14 +9,8 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/page"
 )
-
-// verdict is the head of the report: the answer first, in words that need no code.
-type verdict struct {
-	Class string // "ok", "illegal" or "unknown"
-	Head  string
-	Lines []string
-}
 
 // broken says what it means that a checker found something.
 var broken = map[string]string{
@@ -42,10 +36,11 @@ const usualIntro = "Several clients took and released the same locks, over and o
 	"Every call was written down with the time it was made and the time it returned, on one clock. This page shows what happened, and what a set of " +
 	"independent checkers says of it."
 
-func judge(rs []check.Result) verdict {
-	v := verdict{Class: "ok", Head: "Every promise was kept"}
+// judge is the head of the report: the answer first, in words that need no code.
+func judge(rs []check.Result) page.Verdict {
+	v := page.Verdict{Class: "ok", Head: "Every promise was kept"}
 	if len(rs) == 0 {
-		return verdict{Class: "unknown", Head: "Nothing was judged"}
+		return page.Verdict{Class: "unknown", Head: "Nothing was judged"}
 	}
 	proves := true
 	for _, r := range rs {

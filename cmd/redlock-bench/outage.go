@@ -194,6 +194,8 @@ func (o *outage) through(ctx context.Context, b *backend, l *load, res *results.
 		return err
 	}
 	res.Voting, res.Votes = w.voting, w.votes
+	up := w.up.Sub(l.began).Seconds()
+	res.Up = &up
 
 	var frozen []*localredis.Server
 	for i := range b.n - (b.n/2 + 1) {
@@ -256,6 +258,7 @@ func pause(ctx context.Context, d time.Duration) {
 type load struct {
 	pairers  []pairer
 	cells    []*results.PhaseCell
+	began    time.Time // the first phase
 	progress *termline.Line
 	report   *report
 }
@@ -266,11 +269,15 @@ func (l *load) phase(ctx context.Context, name string, d time.Duration, done <-c
 	s := newSide(l.pairers)
 	g := sampleGoroutines()
 	began := time.Now()
+	if len(l.cells) == 0 {
+		l.began = began
+	}
 	for time.Since(began) < d && ctx.Err() == nil && !closed(done) {
 		l.progress.Show("outage, %s: %v", name, time.Since(began).Round(turnTime))
 		s.work(ctx, min(turnTime, max(d-time.Since(began), time.Millisecond)))
 	}
 	cell := newPhaseCell(name, s)
+	cell.At = began.Sub(l.began).Seconds()
 	cell.Goroutines = g.stop()
 	var err error
 	if ctx.Err() != nil || cell.Pairs == 0 && len(l.cells) == 0 {

@@ -213,11 +213,12 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 		o := &outage{}
 		fs := flag.NewFlagSet("", flag.ContinueOnError)
 		o.define(fs)
-		must(t, parse(o, fs, strings.Fields("--masters 3 --callers 4 --ttl 400ms --max-ttl 400ms --duration 500ms --frozen 300ms --json "+file)))
+		must(t, parse(o, fs, strings.Fields("--masters 3 --callers 4 --ttl 400ms --max-ttl 400ms --duration 500ms --frozen 300ms --json "+file+" --html "+file+".html")))
 		o.pace = pace{calm: 300 * time.Millisecond, owed: time.Second, look: 200 * time.Millisecond}
 		var table bytes.Buffer
 		must(t, o.run(t.Context(), output{&table, io.Discard}))
 		tidy(t, table.String())
+		isPage(t, file+".html", "must not vote yet, for", `id="phases"`)
 		text, err := os.ReadFile(file)
 		must(t, err)
 		m := decode(t, text)
@@ -231,7 +232,7 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 			}
 		}
 		res, _ := m["outage"].(map[string]any)
-		has(t, res, 0.3, "wait_s", "voting_after_s", "votes_after_s", "max_ttl_ms")
+		has(t, res, 0.3, "answered_at_s", "wait_s", "voting_after_s", "votes_after_s", "max_ttl_ms")
 		if res["voting_after_s"].(float64) < res["wait_s"].(float64) {
 			t.Errorf("it voted before its wait was over: %v", res)
 		}

@@ -18,6 +18,7 @@ func newPhaseCell(name string, s *side) *results.PhaseCell {
 		cell.Figures = s.figures()
 	} else {
 		cell.Errors, cell.FirstErr = s.errors()
+		cell.Turns = s.turns()
 	}
 	if len(s.rates) > 0 {
 		sorted := slices.Sorted(slices.Values(s.rates))

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/sheet"
 	"github.com/redlock-go/redlock/internal/termline"
+	"github.com/redlock-go/redlock/internal/testbed"
 )
 
 // report is where a measurement's figures go: rows as they are measured, and the JSON at the end.
@@ -25,7 +29,7 @@ type report struct {
 
 // measure is what latency, contention and tour have in common: masters for the time of work, and a report of what it measured.
 func (s *setup) measure(ctx context.Context, o output, name string, work func(context.Context, *backend, *report) error) error {
-	if err := s.checkFile(); err != nil {
+	if err := s.checkFiles(); err != nil {
 		return err
 	}
 	b, err := s.open(ctx)
@@ -38,32 +42,36 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 		r.table = o.err
 	}
 	r.result = results.Result{
-		Command: name, Backend: b.kind, Masters: b.n, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
+		Command: name, Run: testbed.Here(s.commandLine(name), b.about[0]), Backend: b.kind, Masters: b.n, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
 	}
 	b.describe(r.table)
 	r.line("")
 	err = work(ctx, b, r)
 	r.result.Interrupted = ctx.Err() != nil
-	if written := s.write(o, &r.result); err == nil {
+	if written := errors.Join(s.writeJSON(o, &r.result), s.writeHTML(o, &r.result)); err == nil {
 		err = written
 	}
 	return err
 }
 
-// checkFile finds out now, not after the measuring, whether the file of --json can be written. What it holds stays until then.
-func (s *setup) checkFile() error {
-	if s.json == "" || s.json == "-" {
-		return nil
+// checkFiles finds out now, not after the measuring, whether the files of --json and --html can be written. What they hold stays until then.
+func (s *setup) checkFiles() error {
+	for _, f := range []struct{ flag, name string }{{"--json", s.json}, {"--html", s.html}} {
+		if f.name == "" || f.name == "-" {
+			continue
+		}
+		file, err := os.OpenFile(f.name, os.O_CREATE|os.O_WRONLY, 0o666)
+		if err != nil {
+			return usageError{fmt.Errorf("%s: %w", f.flag, err)}
+		}
+		if err := file.Close(); err != nil {
+			return usageError{fmt.Errorf("%s: %w", f.flag, err)}
+		}
 	}
-	f, err := os.OpenFile(s.json, os.O_CREATE|os.O_WRONLY, 0o666)
-	if err != nil {
-		return usageError{fmt.Errorf("--json: %w", err)}
-	}
-	return f.Close()
+	return nil
 }
 
-// write is --json.
-func (s *setup) write(o output, r *results.Result) error {
+func (s *setup) writeJSON(o output, r *results.Result) error {
 	if s.json == "" {
 		return nil
 	}
@@ -71,14 +79,29 @@ func (s *setup) write(o output, r *results.Result) error {
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	if s.json == "-" {
+	return o.put("--json", s.json, append(text, '\n'))
+}
+
+func (s *setup) writeHTML(o output, r *results.Result) error {
+	if s.html == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := sheet.Write(&text, r); err != nil {
+		return err
+	}
+	return o.put("--html", s.html, text.Bytes())
+}
+
+// put writes what a flag asks for into the file that it names.
+func (o output) put(flag, name string, text []byte) (err error) {
+	if name == "-" {
 		_, err = o.out.Write(text)
 	} else {
-		err = os.WriteFile(s.json, text, 0o666)
+		err = os.WriteFile(name, text, 0o666)
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("--json: %w", err)}
+		return usageError{fmt.Errorf("%s: %w", flag, err)}
 	}
 	return nil
 }

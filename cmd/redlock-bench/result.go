@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -59,11 +60,21 @@ func (s *side) figures() results.Figures {
 		CPU: micros(s.cpu.process) / pairs,
 	}
 	f.Errors, f.FirstErr = s.errors()
+	f.Turns, f.Bins = s.turns(), bins(took)
 	if s.cpu.ok {
 		m := micros(s.cpu.masters) / pairs
 		f.MastersCPU = &m
 	}
 	return f
+}
+
+// turns are the rates of all turns, rounded to what can be said of them.
+func (s *side) turns() []float64 {
+	turns := make([]float64, len(s.rates))
+	for i, r := range s.rates {
+		turns[i] = math.Round(r*10) / 10
+	}
+	return turns
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -113,5 +124,6 @@ func newContentionCell(saw sight, hold, trip time.Duration) *results.ContentionC
 	cell.MinShare, cell.MaxShare = shares(got)
 	cell.Overlaps = overlaps(spans)
 	cell.Together = together(spans)
+	cell.Picture, cell.Turns = picture(saw, waits)
 	return cell
 }

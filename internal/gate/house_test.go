@@ -32,7 +32,7 @@ var larger = map[string]string{
 	"chaos/check":                        "one file for each checker, and what they share: a checker apart would have an API of its own for each",
 	"chaos/cluster":                      "masters as processes and as containers, which have most in common",
 	"cmd/redlock":                        "eleven commands with what they say; their tests use one process, and their flags one list of masters",
-	"cmd/redlock-bench":                  "four measurements and what they print",
+	"cmd/redlock-bench":                  "four measurements and what they print; pages, comparisons and results are out",
 	"cmd/redlock/operate.go":             "the commands that change masters, which share their words",
 	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",
 	"internal/membership/view.go Master": "what a look has seen of one master: the flags are facts, and not states",

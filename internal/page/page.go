@@ -15,8 +15,8 @@ var styleCSS string
 //go:embed script.js
 var scriptJS string
 
-//go:embed figure.html
-var figureHTML string
+//go:embed parts.html
+var partsHTML string
 
 // Style is the style of every page.
 func Style() template.CSS { return template.CSS(styleCSS) }
@@ -24,9 +24,17 @@ func Style() template.CSS { return template.CSS(styleCSS) }
 // Script is the script of every page: one cursor for all pictures that share an axis of time.
 func Script() template.JS { return template.JS(scriptJS) }
 
-// Template parses a page that may use {{template "figure" F}}, F a [Figure].
+// Template parses a page. It begins with {{template "begin" .}} and ends with {{template "end" .}}: its data has Style, Script, Title and Verdict. In
+// between it may use {{template "figure" F}}, F a [Figure].
 func Template(html string) *template.Template {
-	return template.Must(template.Must(template.New("page").Parse(figureHTML)).Parse(html))
+	return template.Must(template.Must(template.New("page").Parse(partsHTML)).Parse(html))
+}
+
+// Verdict is what a page says first.
+type Verdict struct {
+	Class string // "ok", "illegal" or "unknown"
+	Head  string
+	Lines []string
 }
 
 // Fact is a name and a value, both ready to be shown.

@@ -20,7 +20,7 @@ type Figure struct {
 	Faults         []Bar // behind every row
 	Rows           []Row
 	Legend         []Key
-	From, To       float64 // seconds since the beginning of the run, for the script
+	From, To       float64 // seconds since the beginning of the run, for the script; equal where the axis is not time
 }
 
 // Tick is a label on the axis.

@@ -3,16 +3,19 @@
 // Package results is what redlock-bench measured: what --json writes, and what pages and comparisons are made of.
 package results
 
+import "github.com/redlock-go/redlock/internal/testbed"
+
 // Result is what --json writes. Fields may be added, but none renamed.
 type Result struct {
-	Command     string  `json:"command"`
-	Backend     string  `json:"backend"`
-	Masters     int     `json:"masters"`
-	TTL         int64   `json:"ttl_ms"`
-	Duration    float64 `json:"duration_s"`     // of a cell
-	Hurt        string  `json:"hurt,omitempty"` // what was done to one master
-	Interrupted bool    `json:"interrupted,omitempty"`
-	Cells       []any   `json:"cells"` // *LatencyCell, *ContentionCell or *PhaseCell; a tour has the first two
+	Command     string       `json:"command"`
+	Run         *testbed.Run `json:"run,omitempty"`
+	Backend     string       `json:"backend"`
+	Masters     int          `json:"masters"`
+	TTL         int64        `json:"ttl_ms"`
+	Duration    float64      `json:"duration_s"`     // of a cell
+	Hurt        string       `json:"hurt,omitempty"` // what was done to one master
+	Interrupted bool         `json:"interrupted,omitempty"`
+	Cells       []any        `json:"cells"` // *LatencyCell, *ContentionCell or *PhaseCell; a tour has the first two
 
 	Outage *Outage `json:"outage,omitempty"` // what is not of one phase
 }
@@ -27,7 +30,10 @@ type Figures struct {
 	CPU            float64  `json:"cpu_us_per_pair"`         // of this process
 	MastersCPU     *float64 `json:"masters_cpu_us_per_pair"` // of all masters together
 	Errors         int      `json:"errors"`
+	// Turns are pairs a second, turn by turn: 50 ms each in latency, 250 ms in outage.
+	Turns []float64 `json:"turns_pairs_per_second,omitempty"`
 
+	Bins     []Bin `json:"-"` // of the time of a pair
 	FirstErr error `json:"-"`
 }
 
@@ -82,14 +88,18 @@ type ContentionCell struct {
 	Overlaps  int      `json:"overlaps"`
 	Lost      int      `json:"lost"` // leases whose validity ended during the hold
 	Errors    int      `json:"errors"`
+	// Turns are acquisitions a second, in equal parts of the run.
+	Turns []float64 `json:"turns_acquisitions_per_second,omitempty"`
 
-	Acquired int   `json:"-"`
-	FirstErr error `json:"-"`
+	Acquired int      `json:"-"`
+	Picture  *Picture `json:"-"`
+	FirstErr error    `json:"-"`
 }
 
 // PhaseCell is one row of outage.
 type PhaseCell struct {
 	Phase   string  `json:"phase"`
+	At      float64 `json:"at_s"`    // when it began, from when the first phase did
 	Seconds float64 `json:"seconds"` // of load
 	Figures
 	Pairs      int64       `json:"pairs"`
@@ -111,6 +121,7 @@ type PhaseRatio struct {
 // Outage is what outage says of no single phase. Times are in seconds from when the returned master answered again; null is never.
 type Outage struct {
 	MaxTTL int64    `json:"max_ttl_ms"`
+	Up     *float64 `json:"answered_at_s"`  // when it answered again, from when the first phase began
 	Wait   float64  `json:"wait_s"`         // what it must wait
 	Voting *float64 `json:"voting_after_s"` // until its record let it vote
 	Votes  *float64 `json:"votes_after_s"`  // until a vote of it was seen
