@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -22,22 +25,27 @@ import (
 	"github.com/redlock-go/redlock/redlock/admin"
 )
 
-// press is one measurement: so many waiters, spread over clients with connections of their own, want one lock.
+// press is one measurement: so many waiters, spread over clients with connections of their own, want one lock, or each its own.
 type press struct {
 	library  string
 	waiters  int
 	clients  int
 	hold     time.Duration
 	duration time.Duration
+	salt     string       // in the names of its locks: what a library leaves behind of one measurement does not hinder the next
+	own      bool         // each has a lock of its own, and what is timed is acquire and release
+	opened   func() error // is called when all clients are open, and each has had a lock of its own; nil: nothing
 }
 
 // pressed is what a press saw.
 type pressed struct {
-	rate float64       // locks a second
-	p99  time.Duration // of the wait for a lock
-	jain float64       // 1 is even
-	cpu  time.Duration // of this process, for a lock
-	held time.Duration // on average: a sleep takes longer than it should
+	rate     float64       // locks a second
+	p50      time.Duration // of the wait for a lock, or of acquire and release
+	p99      time.Duration
+	jain     float64       // 1 is even
+	cpu      time.Duration // of this process, for a lock
+	held     time.Duration // on average: a sleep takes longer than it should
+	failures int           // calls that ended without the lock, before the time was over
 }
 
 func (p pressed) String() string {
@@ -76,7 +84,7 @@ func contention(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	fmt.Fprintf(stdout, "Each cell: locks a second, p99 of the wait, Jain's index, CPU of the clients for a lock.\n\n")
 	fmt.Fprintf(stdout, "| waiters | hold | delay | limit | %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)+4))
 	for _, delay := range ways {
-		err := withMasters(ctx, delay, func(nodes []string, trip time.Duration) error {
+		err := withMasters(ctx, delay, func(nodes []string, _ []*localredis.Server, trip time.Duration) error {
 			for _, hold := range keeps {
 				for _, n := range counts {
 					if err := row(ctx, stdout, nodes, trip, delay, names, press{waiters: n, clients: *clients, hold: hold, duration: *duration}); err != nil {
@@ -127,7 +135,7 @@ func row(ctx context.Context, out io.Writer, nodes []string, trip, delay time.Du
 }
 
 // withMasters starts five masters, behind proxies if there is to be a delay, and calls fn with their URLs and how long a round trip takes.
-func withMasters(ctx context.Context, delay time.Duration, fn func(nodes []string, trip time.Duration) error) error {
+func withMasters(ctx context.Context, delay time.Duration, fn func(nodes []string, servers []*localredis.Server, trip time.Duration) error) error {
 	servers, err := localredis.StartN(ctx, 5, localredis.Config{})
 	if err != nil {
 		return err
@@ -155,7 +163,7 @@ func withMasters(ctx context.Context, delay time.Duration, fn func(nodes []strin
 	if err != nil {
 		return err
 	}
-	return fn(nodes, trip)
+	return fn(nodes, servers, trip)
 }
 
 // idleTrip is how long it takes to give back a lock that nobody else wants: one round trip. It is the median of 100 times.
@@ -183,6 +191,7 @@ func idleTrip(ctx context.Context, nodes []string) (time.Duration, error) {
 
 // run opens the clients, lets the waiters take the lock in turn, and closes the clients.
 func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
+	p.salt = rand.Text()[:8]
 	task := client.Task{Nodes: nodes, TTL: 8 * time.Second, MaxTTL: redlock.DefaultMaxTTL}
 	var lockers []locker
 	defer func() {
@@ -191,40 +200,100 @@ func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 		}
 	}()
 	for range p.clients {
-		l, err := libraries()[p.library](ctx, task)
+		l, err := p.open(ctx, task)
 		if err != nil {
 			return pressed{}, err
 		}
-		if k, ok := l.(redlockLocks); ok {
-			k.renews = true // as it is used by default
-			l = k
-		}
 		lockers = append(lockers, l)
+	}
+	if err := p.warm(ctx, lockers); err != nil {
+		return pressed{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.duration)
 	defer cancel()
-	waits, helds := make([][]time.Duration, p.waiters), make([]time.Duration, p.waiters)
+	waits, helds, failures := make([][]time.Duration, p.waiters), make([]time.Duration, p.waiters), make([]int, p.waiters)
 	var wg sync.WaitGroup
 	begin, spent := time.Now(), cpu()
 	for i := range p.waiters {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				asked := time.Now()
-				l, err := lockers[i%p.clients].take(ctx, p.library)
+				l, err := lockers[i%p.clients].take(ctx, p.name(i))
 				got := time.Now()
 				if err != nil {
-					continue // its time was over, or it gave up and asks again
+					if ctx.Err() == nil {
+						failures[i]++ // it gave up, and asks again
+					}
+					continue
 				}
 				if p.hold > 0 {
 					time.Sleep(p.hold)
 				}
-				waits[i], helds[i] = append(waits[i], got.Sub(asked)), helds[i]+time.Since(got)
+				helds[i] += time.Since(got)
+				if !p.own {
+					waits[i] = append(waits[i], got.Sub(asked))
+				}
 				_ = l.release(context.Background())
+				if p.own {
+					waits[i] = append(waits[i], time.Since(asked))
+				}
 			}
 		})
 	}
 	wg.Wait()
-	return sum(waits, helds, time.Since(begin), cpu()-spent), nil
+	s := sum(waits, helds, time.Since(begin), cpu()-spent)
+	for _, n := range failures {
+		s.failures += n
+	}
+	return s, nil
+}
+
+// open opens one client of the library.
+func (p press) open(ctx context.Context, task client.Task) (locker, error) {
+	l, err := libraries()[p.library](ctx, task)
+	if k, ok := l.(redlockLocks); ok && err == nil {
+		k.renews = true // as it is used by default
+		l = k
+	}
+	return l, err
+}
+
+// name is the lock that a waiter wants.
+func (p press) name(i int) string {
+	if p.own {
+		return fmt.Sprintf("%s-%s-%d", p.library, p.salt, i)
+	}
+	return p.library + "-" + p.salt
+}
+
+// warm lets each caller that has a lock of its own have it once: connections are made, and scripts are loaded. Then it calls opened.
+func (p press) warm(ctx context.Context, lockers []locker) error {
+	if p.own {
+		if err := p.each(ctx, lockers); err != nil {
+			return err
+		}
+	}
+	if p.opened != nil {
+		return p.opened()
+	}
+	return nil
+}
+
+// each lets all callers have their locks once.
+func (p press) each(ctx context.Context, lockers []locker) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var g errgroup.Group
+	for i := range p.waiters {
+		g.Go(func() error {
+			l, err := lockers[i%p.clients].take(ctx, p.name(i))
+			if err != nil {
+				return err
+			}
+			return l.release(ctx)
+		})
+	}
+	return g.Wait()
 }
 
 // sum makes a result of how long each of the waiters waited, each time, and held the lock, in all.
@@ -242,7 +311,7 @@ func sum(waits [][]time.Duration, helds []time.Duration, elapsed, spent time.Dur
 	slices.Sort(all)
 	n := float64(len(all))
 	return pressed{
-		rate: n / elapsed.Seconds(), p99: all[len(all)*99/100], jain: n * n / (float64(len(waits)) * squares),
+		rate: n / elapsed.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100], jain: n * n / (float64(len(waits)) * squares),
 		cpu: time.Duration(float64(spent) / n), held: time.Duration(held / n),
 	}
 }

@@ -5,6 +5,8 @@
 //	go run -C chaos/peers . --lock redsync --nemesis wipe-minority     # one run
 //	go run -C chaos/peers . table                                      # overlaps by library and nemesis
 //	go run -C chaos/peers . contention                                 # one lock that many want, by library
+//	go run -C chaos/peers . measure --json FILE                        # rates, waits and CPU, by library, as raw data
+//	go run -C chaos/peers . results FILE                               # a page and pictures of them
 //
 // It takes the flags of redlock-bench chaos. The program is also the client process of its runs: see package chaos/client.
 package main
@@ -49,8 +51,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "contention" {
 		return contention(ctx, args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "measure" {
+		return measureAll(ctx, args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "results" {
+		return results(args[1:], stdout, stderr)
+	}
 	if !names(args) {
-		fmt.Fprintf(stderr, "usage: peers --lock NAME [flags of redlock-bench chaos], or peers table [--help], or peers contention [--help]\nlibraries: %s\n", strings.Join(libraryNames(), ", "))
+		fmt.Fprintf(stderr, "usage: peers --lock NAME [flags of redlock-bench chaos], or peers table [--help], or peers contention, measure or results [--help]\nlibraries: %s\n", strings.Join(libraryNames(), ", "))
 		return 2
 	}
 	return chaoscli.Run(ctx, append(args, "--client", self), stdout, stderr)

@@ -51,7 +51,7 @@ func TestMeasure_noFaults_noOverlaps(t *testing.T) {
 }
 
 func TestRun_badCommandLine(t *testing.T) {
-	for _, line := range []string{"", "--lock", "--lock tepid", "--duration 1s", "table more", "table --nemeses tepid"} {
+	for _, line := range []string{"", "--lock", "--lock tepid", "--duration 1s", "table more", "table --nemeses tepid", "measure", "measure --json x --locks tepid", "measure --json x --rounds 0", "results", "results a b"} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), strings.Fields(line), &out, &errs); code != 2 {
 			t.Errorf("%q: exit code %d: %s", line, code, &errs)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/page"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 // closeup is one overlap, large.
 type closeup struct {
 	Title, Text string
-	Figure      figure
+	Figure      page.Figure
 	Ops         []opRow
 	More        int
 }
@@ -37,9 +38,9 @@ type closeups struct {
 	lines []string
 	rest  int
 
-	drawn    int               // how many overlaps are among these
-	shown    map[string]window // lock -> time of its last picture
-	chapters []chapter         // the last three
+	drawn    int                    // how many overlaps are among these
+	shown    map[string]page.Window // lock -> time of its last picture
+	chapters []chapter              // the last three
 }
 
 // chapter is what pictures of overlaps need of a chapter.
@@ -77,21 +78,21 @@ func (s *story) draw(v check.Violation) {
 	c := &s.closeups
 	w, ok := c.shown[v.Ops[0].Lock]
 	switch {
-	case len(c.big) < closeupsMax && (!ok || v.To > w.to):
+	case len(c.big) < closeupsMax && (!ok || v.To > w.To):
 		if c.shown == nil {
-			c.shown = map[string]window{}
+			c.shown = map[string]page.Window{}
 		}
 		c.shown[v.Ops[0].Lock] = s.around(v)
 		c.big = append(c.big, s.closeup(len(c.big), v))
 	case len(c.lines) < moreMax:
-		c.lines = append(c.lines, fmt.Sprintf("at %s: %s and %s, %s, for %s", seconds(v.From-s.run.from), v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, span(time.Duration(v.To-v.From))))
+		c.lines = append(c.lines, fmt.Sprintf("at %s: %s and %s, %s, for %s", page.Seconds(v.From-s.run.From), v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, page.Span(time.Duration(v.To-v.From))))
 	default:
 		c.rest++
 	}
 }
 
 // visible returns the holds of a lock in the window, as far as the last chapters have them.
-func (c *closeups) visible(w window, lock string) (cs []check.Claim) {
+func (c *closeups) visible(w page.Window, lock string) (cs []check.Claim) {
 	for _, part := range c.chapters {
 		cs = append(cs, visible(part.claims, w, lock)...)
 	}
@@ -102,16 +103,16 @@ func (s *story) closeup(i int, v check.Violation) closeup {
 	a, b := v.Ops[0], v.Ops[1]
 	w := s.around(v)
 	c := closeup{
-		Title: fmt.Sprintf("%s, at %s", a.Lock, seconds(v.From-s.run.from)),
+		Title: fmt.Sprintf("%s, at %s", a.Lock, page.Seconds(v.From-s.run.From)),
 		Text: fmt.Sprintf("%s had been granted %s%s%s and had neither released it nor reached its deadline when %s was granted it too%s%s. Both claimed it for %s.",
-			a.Client, a.Lock, withToken(a), withVotes(a), b.Client, withToken(b), withVotes(b), span(time.Duration(v.To-v.From))),
+			a.Client, a.Lock, withToken(a), withVotes(a), b.Client, withToken(b), withVotes(b), page.Span(time.Duration(v.To-v.From))),
 		Figure: s.figure(w, fmt.Sprintf("overlap%d", i)),
 	}
-	c.Figure.Ticks = w.ticks(v.From, w.unit())
-	col := colours{}
+	c.Figure.Ticks = w.Ticks(v.From, w.Unit())
+	col := page.Colours{}
 	c.Figure.Rows = claimRows(w, v, s.closeups.visible(w, a.Lock), col)
 	c.Figure.Rows = append(c.Figure.Rows, s.nemesisRows(w)...)
-	c.Figure.Legend = []key{{"overlapkey", "more than one"}, {"waitkey", "call in flight"}, {"holdkey", "claims the lock (colour: client)"}}
+	c.Figure.Legend = []page.Key{{Class: "overlapkey", Text: "more than one"}, {Class: "waitkey", Text: "call in flight"}, {Class: "holdkey", Text: "claims the lock (colour: client)"}}
 	c.Ops, c.More = s.opRows(w, v, col)
 	return c
 }
@@ -131,20 +132,20 @@ func withVotes(op history.Op) string {
 }
 
 // around is the overlap with three times its length on either side, but not much beyond the two claims.
-func (s *story) around(v check.Violation) window {
+func (s *story) around(v check.Violation) page.Window {
 	first, last := min(v.Ops[0].Call, v.Ops[1].Call), v.To
 	for _, c := range s.pair(v) {
 		last = max(last, c.To)
 	}
 	margin := max(3*(v.To-v.From), int64(time.Microsecond))
 	edge := (last - first) / 20
-	return window{max(v.From-margin, first-edge), min(v.To+margin, last+edge+1)}
+	return page.Window{From: max(v.From-margin, first-edge), To: min(v.To+margin, last+edge+1)}
 }
 
 // pair gives the claims of the two grants of an overlap that have to do with it.
 func (s *story) pair(v check.Violation) []check.Claim {
 	var cs []check.Claim
-	for _, c := range s.closeups.visible(window{v.From, v.To}, v.Ops[0].Lock) {
+	for _, c := range s.closeups.visible(page.Window{From: v.From, To: v.To}, v.Ops[0].Lock) {
 		if c.Grant.Holder == v.Ops[0].Holder || c.Grant.Holder == v.Ops[1].Holder {
 			cs = append(cs, c)
 		}
@@ -153,7 +154,7 @@ func (s *story) pair(v check.Violation) []check.Claim {
 }
 
 // claimRows gives one row a claim on the lock in the window, ordered by time. If there are too many, the two that overlap stay.
-func claimRows(w window, v check.Violation, claims []check.Claim, col colours) []row {
+func claimRows(w page.Window, v check.Violation, claims []check.Claim, col page.Colours) []page.Row {
 	ours := func(c check.Claim) int {
 		if c.Grant.Holder == v.Ops[0].Holder || c.Grant.Holder == v.Ops[1].Holder {
 			return 0
@@ -163,14 +164,14 @@ func claimRows(w window, v check.Violation, claims []check.Claim, col colours) [
 	slices.SortStableFunc(claims, func(a, b check.Claim) int { return ours(a) - ours(b) })
 	claims = claims[:min(closeRows, len(claims))]
 	slices.SortStableFunc(claims, func(a, b check.Claim) int { return cmp.Compare(a.From, b.From) })
-	var rows []row
+	var rows []page.Row
 	for _, c := range claims {
 		g := c.Grant
-		r := row{Label: g.Client, Note: strings.Trim(withToken(*g), " ()"), Tall: laneTall}
-		r.Bars = []bar{
-			w.box(v.From, v.To, 0, laneTall, 3, [...]string{"overlap", "beside"}[ours(c)], "two holders at once"),
-			w.box(g.Call, g.Return, 11, 4, 1, "wait", fmt.Sprintf("%s asked for %s, %s long", g.Client, g.Lock, span(time.Duration(g.Return-g.Call)))),
-			w.box(c.From, c.To, 7, laneTall-14, 1.5, col.of(g.Client), claimTitle(c)),
+		r := page.Row{Label: g.Client, Note: strings.Trim(withToken(*g), " ()"), Tall: laneTall}
+		r.Bars = []page.Bar{
+			w.Box(v.From, v.To, 0, laneTall, 3, [...]string{"overlap", "beside"}[ours(c)], "two holders at once"),
+			w.Box(g.Call, g.Return, 11, 4, 1, "wait", fmt.Sprintf("%s asked for %s, %s long", g.Client, g.Lock, page.Span(time.Duration(g.Return-g.Call)))),
+			w.Box(c.From, c.To, 7, laneTall-14, 1.5, col.Of(g.Client), claimTitle(c)),
 		}
 		rows = append(rows, r)
 	}
@@ -178,14 +179,14 @@ func claimRows(w window, v check.Violation, claims []check.Claim, col colours) [
 }
 
 // opRows lists what was done with the lock in the window, and always the two grants.
-func (s *story) opRows(w window, v check.Violation, col colours) ([]opRow, int) {
+func (s *story) opRows(w page.Window, v check.Violation, col page.Colours) ([]opRow, int) {
 	ops := slices.Clone(v.Ops)
 	more := 0
 	for _, part := range s.closeups.chapters {
 		for _, op := range part.ops {
 			granted := op.Kind == history.KindLock && (op.Holder == v.Ops[0].Holder || op.Holder == v.Ops[1].Holder)
 			switch {
-			case op.Call < w.from || op.Call > w.to || op.Lock != v.Ops[0].Lock || granted:
+			case op.Call < w.From || op.Call > w.To || op.Lock != v.Ops[0].Lock || granted:
 			case len(ops) < closeOps:
 				ops = append(ops, op)
 			default:
@@ -197,7 +198,7 @@ func (s *story) opRows(w window, v check.Violation, col colours) ([]opRow, int) 
 	rows := make([]opRow, len(ops))
 	for i, op := range ops {
 		rows[i] = opRow{
-			Call: offset(op.Call - v.From), Return: "never", Client: op.Client, What: what(op), Outcome: ended(op), Detail: detail(op, v.From), Colour: col.of(op.Client),
+			Call: offset(op.Call - v.From), Return: "never", Client: op.Client, What: what(op), Outcome: ended(op), Detail: detail(op, v.From), Colour: col.Of(op.Client),
 		}
 		if op.Call < v.To && op.Return >= v.From {
 			rows[i].Class = "in"
@@ -211,7 +212,7 @@ func (s *story) opRows(w window, v check.Violation, col colours) ([]opRow, int) 
 
 // offset writes a time before or after the beginning of an overlap, in milliseconds.
 func offset(ns int64) string {
-	return minus(fmt.Sprintf("%+.3f ms", float64(ns)/1e6))
+	return page.Minus(fmt.Sprintf("%+.3f ms", float64(ns)/1e6))
 }
 
 func what(op history.Op) string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/page"
 )
 
 // What is red is an overlap: neighbours are merged only where they would touch.
@@ -20,11 +21,11 @@ func TestOverlapBars_farApart_notMerged(t *testing.T) {
 	for _, from := range []int64{1000, 1010, 1500} {
 		s.overlaps = append(s.overlaps, check.Violation{Ops: []history.Op{{Lock: "L"}, {Lock: "L"}}, From: from, To: from + 10})
 	}
-	bars := s.overlapBars(window{0, 10_000}, "L")
+	bars := s.overlapBars(page.Window{From: 0, To: 10_000}, "L")
 	if len(bars) != 2 || bars[0].Title != "two holders at once, 2 times" || bars[1].X != "149" {
 		t.Errorf("%+v", bars)
 	}
-	if bars := s.overlapBars(window{0, 10_000}, "M"); len(bars) != 0 {
+	if bars := s.overlapBars(page.Window{From: 0, To: 10_000}, "M"); len(bars) != 0 {
 		t.Errorf("of another lock: %+v", bars)
 	}
 }
@@ -85,7 +86,7 @@ func everyOverlapMarked(t *testing.T, page string, h *history.History, overlaps 
 		if !ok {
 			in = marks[other]
 		}
-		x, end := w.x(v.From), w.x(v.To)
+		x, end := w.X(v.From), w.X(v.To)
 		if !slices.ContainsFunc(in, func(m mark) bool { return m.from <= x+0.1 && m.to >= end-0.1 }) {
 			t.Fatalf("the overlap at %v..%v of %s is not marked: %v", x, end, v.Ops[0].Lock, in)
 		}

@@ -19,42 +19,35 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/page"
 )
 
 //go:embed page.html
 var pageHTML string
 
-//go:embed style.css
-var styleCSS string
+var pageTemplate = page.Template(pageHTML)
 
-//go:embed script.js
-var scriptJS string
-
-var pageTemplate = template.Must(template.New("page").Parse(pageHTML))
-
-// page is the data of the template. Every text in it is ready to be shown.
-type page struct {
+// sheet is the data of the template. Every text in it is ready to be shown.
+type sheet struct {
 	Style  template.CSS
 	Script template.JS
 
 	Title    string
-	Verdict  verdict
+	Verdict  page.Verdict
 	Intro    string
-	Facts    []fact
+	Facts    []page.Fact
 	Replay   string
 	Checks   []checked
 	Overlaps []closeup
 	More     []string // overlaps without a picture, one line each
 	Rest     int      // overlaps without even that
 	Unmarked int      // overlaps that are counted only
-	Figures  []figure
-	Numbers  []fact
+	Figures  []page.Figure
+	Numbers  []page.Fact
 	Faults   []faultRow
 	Outcomes []outcomeRow
 	Torn     []string
 }
-
-type fact struct{ Name, Value string }
 
 // Told is what a page says first when it is not about a run that is to be judged, but about an experiment that is to show something.
 type Told struct {
@@ -77,14 +70,14 @@ func write(w io.Writer, src history.Source, rs []check.Result, told *Told, size 
 	if err := s.tell(src, size); err != nil {
 		return err
 	}
-	p := page{
-		Style: template.CSS(styleCSS), Script: template.JS(scriptJS),
-		Title: title(h), Verdict: judge(rs), Intro: usualIntro, Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.from),
+	p := sheet{
+		Style: page.Style(), Script: page.Script(),
+		Title: title(h), Verdict: judge(rs), Intro: usualIntro, Facts: s.facts(), Replay: h.Header.Replay, Checks: checks(rs, s.run.From),
 		Figures: s.figures(), Numbers: numbers(rs), Faults: faultTable(h, check.Costs(s.digest.History())), Outcomes: s.outcomeTable(), Torn: h.Torn,
 		Overlaps: s.closeups.big, More: s.closeups.lines, Rest: s.closeups.rest, Unmarked: s.more,
 	}
 	if told != nil {
-		p.Title, p.Intro, p.Verdict = told.Title, told.Intro, verdict{Class: "illegal", Head: told.Head, Lines: told.Lines}
+		p.Title, p.Intro, p.Verdict = told.Title, told.Intro, page.Verdict{Class: "illegal", Head: told.Head, Lines: told.Lines}
 		if told.Shown {
 			p.Verdict.Class = "ok"
 		}
@@ -95,8 +88,8 @@ func write(w io.Writer, src history.Source, rs []check.Result, told *Told, size 
 	return nil
 }
 
-func (s *story) figures() []figure {
-	var figs []figure
+func (s *story) figures() []page.Figure {
+	var figs []page.Figure
 	timeline, whole := s.timeline(s.run, "timeline")
 	timeline.Title, timeline.How = "Who held which lock", howHolds+howFaults
 	if !whole {
@@ -106,7 +99,7 @@ func (s *story) figures() []figure {
 	if !whole {
 		near := s.typical()
 		detail, _ := s.timeline(near, "near")
-		detail.Title = fmt.Sprintf("A closer look: %s of it", span(time.Duration(near.to-near.from)))
+		detail.Title = fmt.Sprintf("A closer look: %s of it", page.Span(time.Duration(near.To-near.From)))
 		detail.How = howNear
 		figs = append(figs, detail)
 	}
@@ -117,39 +110,39 @@ func (s *story) figures() []figure {
 }
 
 // extent is the time from the first to the last thing that happened, looks at the masters' votes included.
-func extent(h *history.History) (w window) {
-	w.from, w.to = h.Extent()
+func extent(h *history.History) (w page.Window) {
+	w.From, w.To = h.Extent()
 	for _, v := range h.Votes {
-		w.from, w.to = min(w.from, v.Call), max(w.to, v.Call)
+		w.From, w.To = min(w.From, v.Call), max(w.To, v.Call)
 		if v.Return != history.Never {
-			w.to = max(w.to, v.Return)
+			w.To = max(w.To, v.Return)
 		}
 	}
-	if w.from == history.Never {
-		w.from = 0
+	if w.From == history.Never {
+		w.From = 0
 	}
-	w.to = max(w.to, w.from+1)
+	w.To = max(w.To, w.From+1)
 	return w
 }
 
-func (s *story) facts() []fact {
+func (s *story) facts() []page.Fact {
 	hd := s.h.Header
-	fs := []fact{
-		{"Length", span(time.Duration(s.run.to - s.run.from))},
-		{"Masters", fmt.Sprintf("%d (%s)", hd.Masters, hd.Driver)},
-		{"Locks", count(len(s.locks))},
-		{"Clients’ threads", count(len(s.clients))},
-		{"Operations", count(s.ops)},
-		{"Locks granted", count(s.grants)},
-		{"Lease (TTL)", span(hd.TTL)},
-		{"Faults applied", count(applied(s.h.Faults))},
-		{"Promised", promised(hd.Promises)},
+	fs := []page.Fact{
+		{Name: "Length", Value: page.Span(time.Duration(s.run.To - s.run.From))},
+		{Name: "Masters", Value: fmt.Sprintf("%d (%s)", hd.Masters, hd.Driver)},
+		{Name: "Locks", Value: page.Count(len(s.locks))},
+		{Name: "Clients’ threads", Value: page.Count(len(s.clients))},
+		{Name: "Operations", Value: page.Count(s.ops)},
+		{Name: "Locks granted", Value: page.Count(s.grants)},
+		{Name: "Lease (TTL)", Value: page.Span(hd.TTL)},
+		{Name: "Faults applied", Value: page.Count(applied(s.h.Faults))},
+		{Name: "Promised", Value: promised(hd.Promises)},
 	}
 	if hd.Seed != 0 {
-		fs = append(fs, fact{"Seed", fmt.Sprint(hd.Seed)})
+		fs = append(fs, page.Fact{Name: "Seed", Value: fmt.Sprint(hd.Seed)})
 	}
 	if !hd.Started.IsZero() {
-		fs = append(fs, fact{"Started", hd.Started.UTC().Format("2006-01-02 15:04 UTC")})
+		fs = append(fs, page.Fact{Name: "Started", Value: hd.Started.UTC().Format("2006-01-02 15:04 UTC")})
 	}
 	names := make([]string, 0, len(hd.Versions))
 	for name := range hd.Versions {
@@ -157,7 +150,7 @@ func (s *story) facts() []fact {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		fs = append(fs, fact{name, hd.Versions[name]})
+		fs = append(fs, page.Fact{Name: name, Value: hd.Versions[name]})
 	}
 	return fs
 }
@@ -184,11 +177,11 @@ func applied(fs []history.Fault) int {
 	return n
 }
 
-func numbers(rs []check.Result) []fact {
-	var fs []fact
+func numbers(rs []check.Result) []page.Fact {
+	var fs []page.Fact
 	for _, r := range rs {
 		for _, f := range r.Figures {
-			fs = append(fs, fact{f.Name, number(f.Value)})
+			fs = append(fs, page.Fact{Name: f.Name, Value: page.Number(f.Value)})
 		}
 	}
 	return fs
@@ -210,7 +203,7 @@ func checks(rs []check.Result, zero int64) []checked {
 		c := checked{ID: r.ID, Question: r.Question, Answer: r.Summary, Class: string(r.Verdict), Word: verdictWord(r)}
 		if r.ID == "exclusion" && len(r.Violations) > 0 {
 			// In the words of the pictures: the checker's own are the holders' ids.
-			c.Answer = fmt.Sprintf("Yes, %s found; the first: %s.", count(len(r.Violations)+r.More), both(r.Violations[0]))
+			c.Answer = fmt.Sprintf("Yes, %s found; the first: %s.", page.Count(len(r.Violations)+r.More), both(r.Violations[0]))
 		}
 		if !r.Promised {
 			c.Class += " unpromised"
@@ -221,7 +214,7 @@ func checks(rs []check.Result, zero int64) []checked {
 				text = both(v)
 			}
 			if v.From > 0 {
-				text = fmt.Sprintf("at %s: %s", seconds(v.From-zero), text)
+				text = fmt.Sprintf("at %s: %s", page.Seconds(v.From-zero), text)
 			}
 			c.Found = append(c.Found, text)
 		}
@@ -233,7 +226,7 @@ func checks(rs []check.Result, zero int64) []checked {
 
 // both says which two grants overlap, and for how long.
 func both(v check.Violation) string {
-	return fmt.Sprintf("%s and %s both held %s, for %s", v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, span(time.Duration(v.To-v.From)))
+	return fmt.Sprintf("%s and %s both held %s, for %s", v.Ops[0].Client, v.Ops[1].Client, v.Ops[0].Lock, page.Span(time.Duration(v.To-v.From)))
 }
 
 // faultRow is what one nemesis did, and what it cost.
@@ -267,14 +260,14 @@ func faultTable(h *history.History, costs map[string]*check.Cost) []faultRow {
 		if len(s.details) > 4 {
 			detail += "; …"
 		}
-		row := faultRow{Name: name, What: nemeses[name], Applied: count(s.applied), Refused: count(s.refused), Time: "–", Granted: "–", Back: "–", Worst: "–", Masters: "–", Detail: detail}
+		row := faultRow{Name: name, What: nemeses[name], Applied: page.Count(s.applied), Refused: page.Count(s.refused), Time: "–", Granted: "–", Back: "–", Worst: "–", Masters: "–", Detail: detail}
 		if c := costs[name]; c != nil {
-			row.Time, row.Granted = span(c.Lasted), fmt.Sprintf("%.0f %%", 100*c.Availability())
+			row.Time, row.Granted = page.Span(c.Lasted), fmt.Sprintf("%.0f %%", 100*c.Availability())
 			if len(c.Back) > 0 {
-				row.Back, row.Worst = span(c.Median()), span(c.Longest())
+				row.Back, row.Worst = page.Span(c.Median()), page.Span(c.Longest())
 			}
 			if c.Masters > 0 {
-				row.Masters = span(c.Masters)
+				row.Masters = page.Span(c.Masters)
 			}
 		}
 		rows = append(rows, row)
@@ -300,7 +293,7 @@ func (s *story) outcomeTable() []outcomeRow {
 	})
 	var rows []outcomeRow
 	for _, k := range keys[:min(len(keys), outcomeMax)] {
-		rows = append(rows, outcomeRow{string(k.kind), k.ended, count(n[k]), fmt.Sprintf("%.1f %%", 100*float64(n[k])/float64(total[k.kind]))})
+		rows = append(rows, outcomeRow{string(k.kind), k.ended, page.Count(n[k]), fmt.Sprintf("%.1f %%", 100*float64(n[k])/float64(total[k.kind]))})
 	}
 	return rows
 }

@@ -4,15 +4,11 @@ package report
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
 	"flag"
 	"fmt"
 	"html"
-	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +20,8 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/page"
+	"github.com/redlock-go/redlock/internal/page/pagetest"
 )
 
 // keep leaves the reports that the tests make where somebody can look at them.
@@ -47,73 +45,11 @@ func render(t *testing.T, name string, h *history.History, e check.Expect) strin
 			t.Fatal(err)
 		}
 	}
-	selfContained(t, b.String())
+	pagetest.Check(t, b.String())
+	if !strings.Contains(b.String(), `id="timeline"`) {
+		t.Error("no timeline")
+	}
 	return b.String()
-}
-
-// selfContained fails unless the page is well-formed, loads nothing and fits.
-func selfContained(t *testing.T, page string) {
-	t.Helper()
-	for _, bad := range []string{"http:", "https:", "//cdn", "@import", "url(", "ZgotmplZ", "<no value>", "NaN", "Inf", "%!"} {
-		if i := strings.Index(page, bad); i >= 0 {
-			t.Errorf("%q in the page: %s", bad, page[max(0, i-80):min(len(page), i+80)])
-		}
-	}
-	if refs := regexp.MustCompile(`\s(?:src|href)="([^"#][^"]*)"`).FindAllString(page, 3); refs != nil {
-		t.Errorf("refers to something else: %v", refs)
-	}
-	if len(page) > 3<<20 {
-		t.Errorf("%d bytes", len(page))
-	}
-	wellFormed(t, page)
-}
-
-// void are the elements that HTML does not close.
-var void = []string{"meta", "br"}
-
-// wellFormed parses the page: every element is closed where it must be, and no id is there twice.
-func wellFormed(t *testing.T, page string) {
-	t.Helper()
-	script := regexp.MustCompile(`(?s)(<(?:style|script)>).*?(</(?:style|script)>)`) // not markup inside
-	d := xml.NewDecoder(strings.NewReader(script.ReplaceAllString(page, "$1$2")))
-	d.Strict, d.Entity = false, xml.HTMLEntity
-	var open []string
-	ids := map[string]bool{}
-	for {
-		tok, err := d.RawToken() // Token would close what is left open, and say nothing
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("does not parse: %v", err)
-		}
-		switch e := tok.(type) {
-		case xml.StartElement:
-			if !slices.Contains(void, e.Name.Local) {
-				open = append(open, e.Name.Local)
-			}
-			for _, a := range e.Attr {
-				if a.Name.Local == "id" && ids[a.Value] {
-					t.Errorf("id %q twice", a.Value)
-				} else if a.Name.Local == "id" {
-					ids[a.Value] = true
-				}
-			}
-		case xml.EndElement:
-			if len(open) == 0 || open[len(open)-1] != e.Name.Local {
-				t.Fatalf("</%s> closes %v", e.Name.Local, open)
-			}
-			open = open[:len(open)-1]
-		}
-	}
-	if len(open) > 0 || !ids["timeline"] {
-		t.Errorf("left open: %v; ids: %v", open, ids)
-	}
-	for _, m := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
-		if !ids[m[1]] {
-			t.Errorf("no element for #%s", m[1])
-		}
-	}
 }
 
 func has(t *testing.T, page string, wants ...string) {
@@ -300,22 +236,22 @@ func TestSpan_unitsAndDigits(t *testing.T) {
 		0: "0 ns", 1: "1 ns", 999: "999 ns", 1500: "1.5 µs", 12_340: "12.3 µs", 250_000: "250 µs", time.Millisecond: "1 ms", 10 * time.Second: "10 s",
 		-1500 * time.Millisecond: "-1.5 s", 100 * time.Second: "100 s", 5 * time.Minute: "5m", 90 * time.Minute: "1h30m", 1234 * time.Second: "20m34s",
 	} {
-		if got := span(d); got != want {
+		if got := page.Span(d); got != want {
 			t.Errorf("%d ns: %q, want %q", int64(d), got, want)
 		}
 	}
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
-		if got := count(n); got != want {
+		if got := page.Count(n); got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
 	}
 }
 
 func TestHeldShare_readersTogether_countedOnce(t *testing.T) {
-	w := window{0, columns * 10}
+	w := page.Window{From: 0, To: page.Columns * 10}
 	claim := func(from, to int64) check.Claim { return check.Claim{Grant: &history.Op{}, From: from, To: to} }
-	shares := heldShare(w, []check.Claim{claim(-5, 5), claim(2, 15), claim(3, 4), claim(20, 30), claim(columns*10-2, columns*10+50)})
-	for i, want := range map[int]float64{0: 1, 1: 0.5, 2: 1, 3: 0, columns - 1: 0.2} {
+	shares := heldShare(w, []check.Claim{claim(-5, 5), claim(2, 15), claim(3, 4), claim(20, 30), claim(page.Columns*10-2, page.Columns*10+50)})
+	for i, want := range map[int]float64{0: 1, 1: 0.5, 2: 1, 3: 0, page.Columns - 1: 0.2} {
 		if got := shares[i]; got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("column %d: %v, want %v", i, got, want)
 		}
@@ -351,7 +287,10 @@ func TestWrite_told_hasTheFirstWord(t *testing.T) {
 		if err := Write(&b, history.Whole(h), []check.Result{check.Exclusion(h)}, told); err != nil {
 			t.Fatal(err)
 		}
-		selfContained(t, b.String())
+		pagetest.Check(t, b.String())
+		if !strings.Contains(b.String(), `id="timeline"`) {
+			t.Error("no timeline")
+		}
 		has(t, b.String(), class, "the title", "the head", "a line", "the introduction", "a and b both held L, for 1 ns")
 	}
 }

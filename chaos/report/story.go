@@ -9,16 +9,17 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/page"
 )
 
 // story is a history prepared for drawing. It is given the history in chapters, and keeps what the pictures need: sums for each column, and
 // the holds that are drawn one by one. Its size depends on the number of locks, and hardly on the length of the run.
 type story struct {
 	h        *history.History // Header, Faults, Votes and Torn of the run
-	run      window
+	run      page.Window
 	overlaps []check.Violation // found by the checker exclusion
 	more     int               // overlaps that are not among them
-	colours  colours
+	colours  page.Colours
 
 	ops, grants int
 	clients     map[string]bool
@@ -45,7 +46,7 @@ type ending struct {
 
 func newStory(run *history.History, rs []check.Result) *story {
 	s := &story{
-		h: run, run: extent(run), colours: colours{}, digest: check.NewDigest(run), clients: map[string]bool{}, locks: map[string]*holding{},
+		h: run, run: extent(run), colours: page.Colours{}, digest: check.NewDigest(run), clients: map[string]bool{}, locks: map[string]*holding{},
 		endings: map[ending]int{},
 	}
 	for _, r := range rs {
@@ -53,7 +54,7 @@ func newStory(run *history.History, rs []check.Result) *story {
 			s.overlaps, s.more = r.Violations, r.More
 		}
 	}
-	s.near.middle = s.run.from + (s.run.to-s.run.from)/2
+	s.near.middle = s.run.From + (s.run.To-s.run.From)/2
 	for _, f := range run.Faults {
 		if f.Error == "" {
 			s.near.middle = f.Start
@@ -92,13 +93,13 @@ func (s *story) add(h *history.History) {
 		if op.Kind == history.KindLock && op.Outcome == history.OK {
 			s.grants++
 			if s.locks[op.Lock] == nil {
-				s.locks[op.Lock] = &holding{share: make([]float64, columns), end: math.MinInt64}
+				s.locks[op.Lock] = &holding{share: make([]float64, page.Columns), end: math.MinInt64}
 			}
 		}
 	}
 	claims := ownClaims(h)
 	for _, c := range claims {
-		if s.run.shows(c.From, c.To) {
+		if s.run.Shows(c.From, c.To) {
 			s.locks[c.Grant.Lock].add(s.run, c)
 		}
 		s.near.add(c)
@@ -123,12 +124,12 @@ func ownClaims(h *history.History) (own []check.Claim) {
 	return own
 }
 
-func (l *holding) add(w window, c check.Claim) {
+func (l *holding) add(w page.Window, c check.Claim) {
 	l.n++
 	if l.n <= laneBars+1 {
 		l.first = append(l.first, c)
 	}
-	l.end = addShare(l.share, w, c, max(l.end, w.from))
+	l.end = addShare(l.share, w, c, max(l.end, w.From))
 }
 
 // nearby has the holds around one instant of the run, of which a short part is drawn hold by hold.
@@ -162,14 +163,14 @@ func (n *nearby) add(c check.Claim) {
 }
 
 // has reports whether all holds in the window are kept.
-func (n *nearby) has(w window) bool { return w.from >= n.from && (n.to == 0 || w.to <= n.to) }
+func (n *nearby) has(w page.Window) bool { return w.From >= n.from && (n.to == 0 || w.To <= n.to) }
 
 // visible returns the kept holds of a lock in the window.
-func (n *nearby) visible(w window, lock string) []check.Claim { return visible(n.claims, w, lock) }
+func (n *nearby) visible(w page.Window, lock string) []check.Claim { return visible(n.claims, w, lock) }
 
-func visible(claims []check.Claim, w window, lock string) (cs []check.Claim) {
+func visible(claims []check.Claim, w page.Window, lock string) (cs []check.Claim) {
 	for _, c := range claims {
-		if c.Grant.Lock == lock && w.shows(c.From, c.To) {
+		if c.Grant.Lock == lock && w.Shows(c.From, c.To) {
 			cs = append(cs, c)
 		}
 	}

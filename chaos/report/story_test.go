@@ -11,6 +11,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/history/historytest"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/page"
 )
 
 // How a history is cut into chapters does not show in the report.
@@ -48,19 +49,19 @@ func TestNearby_manyHolds_someKept(t *testing.T) {
 	for i := range int64(6 * nearMax) {
 		n.add(check.Claim{Grant: &history.Op{Lock: "L"}, From: i, To: i + 1})
 	}
-	for w, want := range map[window]bool{
-		{n.middle - 10, n.middle + 10}:           true,
-		{n.middle - nearMax/2, n.middle + 1}:     true,
-		{0, n.middle}:                            false,
-		{n.middle, n.middle + nearMax + 1}:       false,
-		{n.middle - 3*nearMax, n.middle}:         false,
-		{n.middle - 1, n.middle + 3*nearMax - 1}: false,
+	for w, want := range map[page.Window]bool{
+		{From: n.middle - 10, To: n.middle + 10}:           true,
+		{From: n.middle - nearMax/2, To: n.middle + 1}:     true,
+		{From: 0, To: n.middle}:                            false,
+		{From: n.middle, To: n.middle + nearMax + 1}:       false,
+		{From: n.middle - 3*nearMax, To: n.middle}:         false,
+		{From: n.middle - 1, To: n.middle + 3*nearMax - 1}: false,
 	} {
 		if got := n.has(w); got != want {
-			t.Errorf("from %d to %d: %v", w.from-n.middle, w.to-n.middle, got)
+			t.Errorf("from %d to %d: %v", w.From-n.middle, w.To-n.middle, got)
 		}
-		if got := int64(len(n.visible(w, "L"))); want && got != w.to-w.from {
-			t.Errorf("from %d to %d: %d holds", w.from-n.middle, w.to-n.middle, got)
+		if got := int64(len(n.visible(w, "L"))); want && got != w.To-w.From {
+			t.Errorf("from %d to %d: %d holds", w.From-n.middle, w.To-n.middle, got)
 		}
 	}
 	if len(n.claims) > 3*nearMax {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/page"
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 )
 
 // timeline draws the holders of each lock in the window, and tells whether every hold was drawn by itself.
-func (s *story) timeline(w window, id string) (figure, bool) {
+func (s *story) timeline(w page.Window, id string) (page.Figure, bool) {
 	f := s.figure(w, id)
 	own, others := s.lanes()
 	whole := len(others) == 0
@@ -40,12 +41,8 @@ func (s *story) timeline(w window, id string) (figure, bool) {
 	if len(others) > 0 {
 		f.Rows = append(f.Rows, s.otherLanes(w, others))
 	}
-	return f.with(s.nemesisRows(w)), whole
-}
-
-func (f figure) with(rows []row) figure {
-	f.Rows = append(f.Rows, rows...)
-	return f
+	f.Rows = append(f.Rows, s.nemesisRows(w)...)
+	return f, whole
 }
 
 // lanes chooses the locks that get a row: those with overlaps, then the busiest.
@@ -67,21 +64,21 @@ func (s *story) lanes() (own, others []string) {
 	return own, others
 }
 
-func (s *story) lane(w window, lock string, budget int) (row, bool) {
+func (s *story) lane(w page.Window, lock string, budget int) (page.Row, bool) {
 	l := s.holding(w, lock)
-	r := row{Label: lock, Note: fmt.Sprintf("%s holds", count(l.n)), Tall: laneTall}
+	r := page.Row{Label: lock, Note: fmt.Sprintf("%s holds", page.Count(l.n)), Tall: laneTall}
 	each := l.n <= min(laneBars, budget)
 	if each {
 		r.Bars = s.holds(w, l.first)
 	} else {
-		r.Paths = []path{{"held", steps(l.share, laneTall)}}
+		r.Paths = []page.Path{{Class: "held", D: page.Steps(l.share, laneTall)}}
 	}
 	r.Bars = append(r.Bars, s.overlapBars(w, lock)...)
 	return r, each
 }
 
 // holding returns the holds of a lock in the window, which is the run or nearby.
-func (s *story) holding(w window, lock string) *holding {
+func (s *story) holding(w page.Window, lock string) *holding {
 	if w == s.run {
 		return s.locks[lock]
 	}
@@ -90,7 +87,7 @@ func (s *story) holding(w window, lock string) *holding {
 }
 
 // holds draws each claim, those that stand together one below the other.
-func (s *story) holds(w window, claims []check.Claim) []bar {
+func (s *story) holds(w page.Window, claims []check.Claim) []page.Bar {
 	var free []int64 // when each line is free again
 	line := make([]int, len(claims))
 	for i, c := range claims {
@@ -105,16 +102,16 @@ func (s *story) holds(w window, claims []check.Claim) []bar {
 		free[n] = max(free[n], c.To)
 		line[i] = n
 	}
-	bars := make([]bar, len(claims))
+	bars := make([]page.Bar, len(claims))
 	for i, c := range claims {
 		h := float64(laneTall) / float64(len(free))
-		bars[i] = w.box(c.From, c.To, h*float64(line[i])+1, h-2, 0.8, s.colours.of(c.Grant.Client), claimTitle(c))
+		bars[i] = w.Box(c.From, c.To, h*float64(line[i])+1, h-2, 0.8, s.colours.Of(c.Grant.Client), claimTitle(c))
 	}
 	return bars
 }
 
 func claimTitle(c check.Claim) string {
-	t := fmt.Sprintf("%s held %s for %s", c.Grant.Client, c.Grant.Lock, span(time.Duration(c.To-c.From)))
+	t := fmt.Sprintf("%s held %s for %s", c.Grant.Client, c.Grant.Lock, page.Span(time.Duration(c.To-c.From)))
 	if c.Grant.Mode != history.Exclusive {
 		t += ", to " + string(c.Grant.Mode)
 	}
@@ -125,9 +122,9 @@ func claimTitle(c check.Claim) string {
 }
 
 // heldShare gives, for each column, for how much of it the lock was held by anybody.
-func heldShare(w window, claims []check.Claim) []float64 {
-	shares := make([]float64, columns)
-	end := w.from // what is held up to here is counted already
+func heldShare(w page.Window, claims []check.Claim) []float64 {
+	shares := make([]float64, page.Columns)
+	end := w.From // what is held up to here is counted already
 	for _, c := range claims {
 		end = addShare(shares, w, c, end)
 	}
@@ -135,13 +132,13 @@ func heldShare(w window, claims []check.Claim) []float64 {
 }
 
 // addShare adds the part of a hold that is later than end, and returns the end of what is counted then.
-func addShare(shares []float64, w window, c check.Claim, end int64) int64 {
-	width := float64(w.to-w.from) / columns
-	from, to := max(c.From, end), min(c.To, w.to)
+func addShare(shares []float64, w page.Window, c check.Claim, end int64) int64 {
+	width := float64(w.To-w.From) / page.Columns
+	from, to := max(c.From, end), min(c.To, w.To)
 	end = max(end, to)
 	for from < to {
-		i, _ := w.bin(from, columns)
-		next := min(to, max(from+1, w.from+int64(float64(i+1)*width)))
+		i, _ := w.Bin(from, page.Columns)
+		next := min(to, max(from+1, w.From+int64(float64(i+1)*width)))
 		shares[i] += float64(next-from) / width
 		from = next
 	}
@@ -149,10 +146,10 @@ func addShare(shares []float64, w window, c check.Claim, end int64) int64 {
 }
 
 // overlapBars marks the overlaps of one lock (any, if "") in red. Neighbours are merged, none is left out.
-func (s *story) overlapBars(w window, locks ...string) []bar {
-	var bars []bar
-	var last *window
-	near := (w.to - w.from) / columns
+func (s *story) overlapBars(w page.Window, locks ...string) []page.Bar {
+	var bars []page.Bar
+	var last *page.Window
+	near := (w.To - w.From) / page.Columns
 	n := 0
 	flush := func() {
 		if last != nil {
@@ -160,29 +157,29 @@ func (s *story) overlapBars(w window, locks ...string) []bar {
 			if n > 1 {
 				title = fmt.Sprintf("two holders at once, %d times", n)
 			}
-			bars = append(bars, w.box(last.from, last.to, 0, laneTall, 3, "overlap", title))
+			bars = append(bars, w.Box(last.From, last.To, 0, laneTall, 3, "overlap", title))
 		}
 		last, n = nil, 0
 	}
 	for _, v := range s.overlaps { // ordered by time
-		if !slices.Contains(locks, v.Ops[0].Lock) || !w.shows(v.From, v.To) {
+		if !slices.Contains(locks, v.Ops[0].Lock) || !w.Shows(v.From, v.To) {
 			continue
 		}
-		if last != nil && v.From > last.to+near {
+		if last != nil && v.From > last.To+near {
 			flush()
 		}
 		if last == nil {
-			last = &window{v.From, v.To}
+			last = &page.Window{From: v.From, To: v.To}
 		}
-		last.to = max(last.to, v.To)
+		last.To = max(last.To, v.To)
 		n++
 	}
 	flush()
 	return bars
 }
 
-func (s *story) otherLanes(w window, locks []string) row {
-	shares := make([]float64, columns)
+func (s *story) otherLanes(w page.Window, locks []string) page.Row {
+	shares := make([]float64, page.Columns)
 	n := 0
 	for _, lock := range locks {
 		l := s.holding(w, lock)
@@ -191,53 +188,53 @@ func (s *story) otherLanes(w window, locks []string) row {
 			shares[i] += v / float64(len(locks))
 		}
 	}
-	return row{
-		Label: fmt.Sprintf("%s other locks", count(len(locks))), Note: fmt.Sprintf("%s holds, on average", count(n)), Tall: laneTall,
-		Paths: []path{{"held", steps(shares, laneTall)}}, Bars: s.overlapBars(w, locks...),
+	return page.Row{
+		Label: fmt.Sprintf("%s other locks", page.Count(len(locks))), Note: fmt.Sprintf("%s holds, on average", page.Count(n)), Tall: laneTall,
+		Paths: []page.Path{{Class: "held", D: page.Steps(shares, laneTall)}}, Bars: s.overlapBars(w, locks...),
 	}
 }
 
-func (s *story) nemesisRows(w window) []row {
+func (s *story) nemesisRows(w page.Window) []page.Row {
 	seen := map[string]int{}
 	for _, f := range s.h.Faults {
-		if f.Error == "" && (w.shows(f.Start, f.End) || f.Start == f.End) {
+		if f.Error == "" && (w.Shows(f.Start, f.End) || f.Start == f.End) {
 			seen[f.Nemesis]++
 		}
 	}
-	var rows []row
+	var rows []page.Row
 	for _, name := range nemesisOrder(seen) {
-		r := row{Label: name, Note: nemeses[name], Tall: 12, Class: "nemesis"}
+		r := page.Row{Label: name, Note: nemeses[name], Tall: 12, Class: "nemesis"}
 		for _, b := range s.faultSpans(w, name) {
-			r.Bars = append(r.Bars, w.box(b.from, b.to, 1, 10, 1.5, "fault", s.faultTitle(name, b)))
+			r.Bars = append(r.Bars, w.Box(b.From, b.To, 1, 10, 1.5, "fault", s.faultTitle(name, b)))
 		}
 		rows = append(rows, r)
 	}
 	return rows
 }
 
-func (s *story) faultTitle(name string, at window) string {
+func (s *story) faultTitle(name string, at page.Window) string {
 	title := name + ": " + nemeses[name]
 	for _, f := range s.h.Faults {
-		if f.Nemesis == name && f.Error == "" && f.Start == at.from {
+		if f.Nemesis == name && f.Error == "" && f.Start == at.From {
 			for _, t := range f.Targets {
 				title += ", " + t
 			}
 			break
 		}
 	}
-	if at.to == history.Never {
+	if at.To == history.Never {
 		return title + ", never healed"
 	}
-	return title + fmt.Sprintf(", for %s", span(time.Duration(at.to-at.from)))
+	return title + fmt.Sprintf(", for %s", page.Span(time.Duration(at.To-at.From)))
 }
 
 // typical is a part of the run, about the beginning of the first fault, short enough for each hold to be drawn.
-func (s *story) typical() window {
+func (s *story) typical() page.Window {
 	middle := s.near.middle
 	own, _ := s.lanes()
-	half := (s.run.to - s.run.from) / 4
+	half := (s.run.To - s.run.From) / 4
 	for ; half > int64(time.Microsecond); half = half * 2 / 3 {
-		w := window{middle - half, middle + half}
+		w := page.Window{From: middle - half, To: middle + half}
 		if !s.near.has(w) {
 			continue
 		}
@@ -250,5 +247,5 @@ func (s *story) typical() window {
 			break
 		}
 	}
-	return window{max(s.run.from, middle-half), min(s.run.to, middle+half)}
+	return page.Window{From: max(s.run.From, middle-half), To: min(s.run.To, middle+half)}
 }

@@ -6,20 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/internal/page"
 )
-
-// verdict is the head of the report: the answer first, in words that need no code.
-type verdict struct {
-	Class string // "ok", "illegal" or "unknown"
-	Head  string
-	Lines []string
-}
 
 // broken says what it means that a checker found something.
 var broken = map[string]string{
@@ -45,10 +36,11 @@ const usualIntro = "Several clients took and released the same locks, over and o
 	"Every call was written down with the time it was made and the time it returned, on one clock. This page shows what happened, and what a set of " +
 	"independent checkers says of it."
 
-func judge(rs []check.Result) verdict {
-	v := verdict{Class: "ok", Head: "Every promise was kept"}
+// judge is the head of the report: the answer first, in words that need no code.
+func judge(rs []check.Result) page.Verdict {
+	v := page.Verdict{Class: "ok", Head: "Every promise was kept"}
 	if len(rs) == 0 {
-		return verdict{Class: "unknown", Head: "Nothing was judged"}
+		return page.Verdict{Class: "unknown", Head: "Nothing was judged"}
 	}
 	proves := true
 	for _, r := range rs {
@@ -131,50 +123,3 @@ var nemeses = map[string]string{
 func nemesisOrder[V any](m map[string]V) []string {
 	return slices.SortedFunc(maps.Keys(m), history.CompareNemeses)
 }
-
-// count writes a whole number with its thousands apart.
-func count(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-func number(v float64) string {
-	if v == float64(int(v)) {
-		return count(int(v))
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
-// span writes a duration in the unit that suits it, with three digits at most.
-func span(d time.Duration) string {
-	unit, name := time.Nanosecond, "ns"
-	switch a := d.Abs(); {
-	case a >= 2*time.Minute:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
-	case a >= time.Second:
-		unit, name = time.Second, "s"
-	case a >= time.Millisecond:
-		unit, name = time.Millisecond, "ms"
-	case a >= time.Microsecond:
-		unit, name = time.Microsecond, "µs"
-	}
-	v := float64(d) / float64(unit)
-	digits := 2
-	for x := v; digits > 0 && (x >= 10 || x <= -10); x /= 10 {
-		digits--
-	}
-	s := strconv.FormatFloat(v, 'f', digits, 64)
-	if strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s + " " + name
-}
-
-// minus puts a minus sign where a number has a hyphen, which is too short to see.
-func minus(s string) string { return strings.Replace(s, "-", "−", 1) }
-
-// seconds writes an instant of the run: seconds since its beginning, to the microsecond.
-func seconds(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f', 6, 64) + " s" }

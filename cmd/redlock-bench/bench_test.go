@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/page/pagetest"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -56,6 +57,19 @@ func cells(t testing.TB, m map[string]any, want int) (cells []map[string]any) {
 	return cells
 }
 
+// isPage complains unless the file is a good page that has these.
+func isPage(t testing.TB, file string, wants ...string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	must(t, err)
+	pagetest.Check(t, string(text))
+	for _, want := range wants {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+}
+
 func checkHead(t testing.TB, m map[string]any, command, backend string, masters float64) {
 	t.Helper()
 	if m["command"] != command || m["backend"] != backend || m["masters"] != masters || m["ttl_ms"] != 10000.0 {
@@ -70,7 +84,8 @@ func TestLatency_ownMasters_JSONAndTable(t *testing.T) {
 	needs.Redis(t)
 	stall.Try(t, 100*time.Millisecond, func(t testing.TB) {
 		file := filepath.Join(t.TempDir(), "result.json")
-		code, stdout, stderr := bench(t, strings.Fields("latency --callers 1,4 "+brief+file)...)
+		page := filepath.Join(t.TempDir(), "page.html")
+		code, stdout, stderr := bench(t, strings.Fields("latency --callers 1,4 --html "+page+" "+brief+file)...)
 		if code != exitOK || stderr != "" {
 			t.Fatalf("exit code %d, stderr %q", code, stderr)
 		}
@@ -88,7 +103,14 @@ func TestLatency_ownMasters_JSONAndTable(t *testing.T) {
 		must(t, err)
 		m := decode(t, text)
 		checkHead(t, m, "latency", "redis-server", 3)
+		if run := m["run"].(map[string]any); run["command"] != "redlock-bench latency --callers 1,4 --duration 300ms --masters 3" || !strings.Contains(run["masters"].(string), "3 redis-server") {
+			t.Errorf("run %v", run)
+		}
+		isPage(t, page, "4 callers", "of the floor’s rate", `id="pile1"`, `id="course1"`)
 		for i, c := range cells(t, m, 2) {
+			if turns := c["turns_pairs_per_second"].([]any); len(turns) != 6 {
+				t.Errorf("turns %v", turns)
+			}
 			has(t, c, []float64{1, 4}[i], "callers")
 			has(t, c, 1, "pairs_per_second", "p50_us", "p99_us", "p999_us", "max_us", "cpu_us_per_pair", "masters_cpu_us_per_pair")
 			has(t, c, 0, "errors")
@@ -125,7 +147,9 @@ func TestLatency_masterHurt_measuredAllTheSame(t *testing.T) {
 func TestContention_ownMasters_JSONAndTable(t *testing.T) {
 	needs.Redis(t)
 	stall.Try(t, 100*time.Millisecond, func(t testing.TB) {
-		code, stdout, stderr := bench(t, strings.Fields("contention --waiters 1,8 "+brief+"-")...)
+		page := filepath.Join(t.TempDir(), "page.html")
+		code, stdout, stderr := bench(t, strings.Fields("contention --waiters 1,8 --html "+page+" "+brief+"-")...)
+		isPage(t, page, "No two waiters ever had the lock at once", "waiter 8", `id="holds1"`, `id="waited1"`, `id="shares1"`, `id="rates1"`)
 		if code != exitOK {
 			t.Fatalf("exit code %d, stderr %q", code, stderr)
 		}

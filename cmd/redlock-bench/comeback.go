@@ -28,7 +28,8 @@ type comeback struct {
 	names  []string
 	done   chan struct{} // closed at the end; the rest is to be read after it
 
-	voting, votes *float64 // seconds from when it answered again; nil: not seen
+	up            time.Time // when it answered again; zero: it did not
+	voting, votes *float64  // seconds from when it answered again; nil: not seen
 	err           error
 }
 
@@ -38,13 +39,13 @@ func (c *comeback) watch(ctx context.Context, limit time.Duration) {
 	if c.err = c.server.Restart(ctx); c.err != nil {
 		return
 	}
-	up := time.Now()
+	c.up = time.Now()
 	since := func() *float64 {
-		s := time.Since(up).Seconds()
+		s := time.Since(c.up).Seconds()
 		return &s
 	}
 	var incarnation string
-	for ctx.Err() == nil && time.Since(up) < limit && c.votes == nil {
+	for ctx.Err() == nil && time.Since(c.up) < limit && c.votes == nil {
 		if incarnation == "" {
 			incarnation, _ = c.incarnation(ctx) // the server has just answered PING: it will again
 		} else if votes, keys, err := c.look(ctx, incarnation); err == nil && votes {

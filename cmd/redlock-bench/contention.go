@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -136,7 +137,7 @@ type contenders interface {
 }
 
 // cell measures n waiters for the lock called name. When ctx ends it returns what it has, and ctx's error.
-func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p *termline.Line) (*contentionCell, error) {
+func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p *termline.Line) (*results.ContentionCell, error) {
 	defer p.Clear()
 	p.Show("contention, %s: %v", plural(n, "waiter"), c.duration)
 	all, err := c.gather(ctx, b, name, n)
@@ -158,19 +159,19 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 	after, okAfter := b.commands(context.WithoutCancel(ctx))
 	cell := newContentionCell(saw, c.hold, trip)
 	cell.Clients, cell.Processes, cell.Readers, cell.Unfair = c.parts(n), min(c.processes, n), c.readers, c.unfair
-	if cell.acquired == 0 && ctx.Err() == nil {
+	if cell.Acquired == 0 && ctx.Err() == nil {
 		err := fmt.Errorf("the lock could not be taken once in %v", c.duration)
-		if cell.firstErr != nil {
-			err = fmt.Errorf("%w: %w", err, cell.firstErr)
+		if cell.FirstErr != nil {
+			err = fmt.Errorf("%w: %w", err, cell.FirstErr)
 		}
 		return nil, err
 	}
-	if ok && okAfter && cell.acquired > 0 {
-		per := float64(after-before) / float64(b.n) / float64(cell.acquired)
+	if ok && okAfter && cell.Acquired > 0 {
+		per := float64(after-before) / float64(b.n) / float64(cell.Acquired)
 		cell.Commands = &per
 	}
-	if c.processes == 0 && b.kind != embedded && c.delay == 0 && cell.acquired > 0 { // proxies are in this process
-		cpu := micros(spent) / float64(cell.acquired)
+	if c.processes == 0 && b.kind != embedded && c.delay == 0 && cell.Acquired > 0 { // proxies are in this process
+		cpu := micros(spent) / float64(cell.Acquired)
 		cell.ClientCPU = &cpu
 	}
 	return cell, ctx.Err()

@@ -70,8 +70,10 @@ type setup struct {
 	ttl      time.Duration
 	duration time.Duration
 	json     string
+	html     string
 	server   localredis.Config      // of our own
 	given    func(name string) bool // whether the command line has that flag
+	flags    *flag.FlagSet
 }
 
 func (s *setup) define(fs *flag.FlagSet, duration time.Duration) {
@@ -86,6 +88,8 @@ func (s *setup) defineOwn(fs *flag.FlagSet, duration time.Duration) {
 	fs.DurationVar(&s.ttl, "ttl", redlock.DefaultTTL, "`TIME` that a lock is taken for")
 	fs.DurationVar(&s.duration, "duration", duration, "`TIME` to measure each cell for")
 	fs.StringVar(&s.json, "json", "", "`FILE` for the results, - is standard output")
+	fs.StringVar(&s.html, "html", "", "`FILE` for a page about them, to open in a browser")
+	s.flags = fs
 	s.given = func(name string) (yes bool) {
 		fs.Visit(func(f *flag.Flag) { yes = yes || f.Name == name })
 		return yes
@@ -98,6 +102,8 @@ func (s *setup) check() error {
 		return errors.New("--masters is how many of our own to start, and --nodes names yours: give one of them")
 	case s.init && len(s.nodes) == 0:
 		return errors.New("--init is for the masters of --nodes; our own are new and begin at once")
+	case s.html == "-":
+		return errors.New("--html: want a file; only --json goes to standard output")
 	case s.masters < 1 || s.masters > maxMasters:
 		return fmt.Errorf("--masters %d: want 1 to %d", s.masters, maxMasters)
 	case s.ttl < minTime:
@@ -114,4 +120,26 @@ func (s *setup) check() error {
 // options are those of every client that is measured. The number of masters is whatever the user asked for, knowingly.
 func (s *setup) options(n int) []redlock.Option {
 	return []redlock.Option{redlock.WithTTL(s.ttl), redlock.WithMaxTTL(max(s.ttl, redlock.DefaultMaxTTL)), redlock.WithNodeCount(n)}
+}
+
+// commandLine is what measures the same again. Where results go is left out, and so are URLs of masters, which may have passwords.
+func (s *setup) commandLine(name string) string {
+	line := "redlock-bench " + name
+	if s.flags == nil {
+		return line
+	}
+	s.flags.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "json", "html":
+		case "nodes":
+			line += " --nodes URL,..."
+		default:
+			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+				line += fmt.Sprintf(" --%s=%s", f.Name, f.Value)
+			} else {
+				line += fmt.Sprintf(" --%s %s", f.Name, f.Value)
+			}
+		}
+	})
+	return line
 }

@@ -50,6 +50,8 @@ func TestRun_badCommandLine_messageAndExit2(t *testing.T) {
 		{"latency --nodes redis-cluster://a,b/?tag=x", "measure on plain masters"},
 		{"latency --nodes redis://:topsecret@x:y", "***@x:y"},
 		{"latency --json /no/such/directory/file", "/no/such/directory/file"},
+		{"latency --html /no/such/directory/file", "--html: open /no/such/directory/file"},
+		{"latency --html -", "--html: want a file"},
 		{"outage --nodes redis://127.0.0.1:1", "-nodes"},
 		{"outage --callers 0", "--callers 0: want 1 to 4096"},
 		{"outage --masters 2", "--masters 2: want 3 or more"},
@@ -128,7 +130,7 @@ func TestRun_help_stdoutAndExit0(t *testing.T) {
 			continue // its help is chaoscli's
 		}
 		if text := overview(e.name, "--help"); !strings.Contains(text, e.help) ||
-			!strings.Contains(text, "--nodes") && !strings.Contains(text, "--masters") && !strings.Contains(text, "--from") {
+			!strings.Contains(text, "--nodes") && !strings.Contains(text, "--masters") && !strings.Contains(text, "--from") && !strings.Contains(text, "--confidence") {
 			t.Errorf("%s --help: %s", e.name, text)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/floor"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -111,7 +112,7 @@ func (l *latency) cells(ctx context.Context, b *backend, r *report) error {
 }
 
 // cell measures n callers. When ctx ends it returns what it has, and ctx's error.
-func (l *latency) cell(ctx context.Context, b *backend, client *redlock.Client, f *floor.Floor, n int, p *termline.Line) (*latencyCell, error) {
+func (l *latency) cell(ctx context.Context, b *backend, client *redlock.Client, f *floor.Floor, n int, p *termline.Line) (*results.LatencyCell, error) {
 	defer p.Clear()
 	pairers := [][]pairer{lockPairers(client, b.prefix, n)}
 	if f != nil {

@@ -6,6 +6,7 @@
 //	redlock-bench latency         uncontended acquire and release, beside the least they can cost
 //	redlock-bench contention      one hot lock, many waiters, and a checker that would see two holders
 //	redlock-bench outage          masters that die, freeze and return under load: what it costs, and what stays
+//	redlock-bench compare         two builds: medians, intervals, and what is noise
 //	redlock-bench chaos           the lock under injected faults, and the verdict of checkers
 //
 // The exit code is 0 when all is well, 1 when a violation was seen or what --check asks for does not hold, 2 for a command line that cannot work, 3 when there are no masters to

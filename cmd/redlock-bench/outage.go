@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -146,7 +147,7 @@ func (o *outage) phases(ctx context.Context, b *backend, r *report) error {
 		return err
 	}
 	defer client.Close()
-	r.result.Outage = &outageResult{Wait: o.wait().Seconds(), MaxTTL: o.maxTTL.Milliseconds()}
+	r.result.Outage = &results.Outage{Wait: o.wait().Seconds(), MaxTTL: o.maxTTL.Milliseconds()}
 	l := &load{pairers: lockPairers(client, b.prefix, o.callers), progress: r.progress, report: r}
 	r.outageHead(b, o)
 	err = o.through(ctx, b, l, r.result.Outage)
@@ -159,7 +160,7 @@ func (o *outage) phases(ctx context.Context, b *backend, r *report) error {
 }
 
 // verdict judges what was measured, and says so.
-func (o *outage) verdict(r *report, cells []*phaseCell) error {
+func (o *outage) verdict(r *report, cells []*results.PhaseCell) error {
 	res := r.result.Outage
 	res.Failed = judge(cells, res)
 	r.outageTail(res, o.pace.owed)
@@ -170,7 +171,7 @@ func (o *outage) verdict(r *report, cells []*phaseCell) error {
 }
 
 // through lets masters fail and return under load, and notes what is seen of it in res.
-func (o *outage) through(ctx context.Context, b *backend, l *load, res *outageResult) error {
+func (o *outage) through(ctx context.Context, b *backend, l *load, res *results.Outage) error {
 	last := len(b.servers) - 1
 	killed := b.servers[last]
 	newSide(l.pairers).work(ctx, settleTime)
@@ -193,6 +194,8 @@ func (o *outage) through(ctx context.Context, b *backend, l *load, res *outageRe
 		return err
 	}
 	res.Voting, res.Votes = w.voting, w.votes
+	up := w.up.Sub(l.began).Seconds()
+	res.Up = &up
 
 	var frozen []*localredis.Server
 	for i := range b.n - (b.n/2 + 1) {
@@ -223,7 +226,7 @@ func (o *outage) through(ctx context.Context, b *backend, l *load, res *outageRe
 }
 
 // owed looks, from outside, for what the client still owes when the load has stopped.
-func (o *outage) owed(ctx context.Context, b *backend, resumed time.Time, res *outageResult) error {
+func (o *outage) owed(ctx context.Context, b *backend, resumed time.Time, res *results.Outage) error {
 	pause(ctx, min(o.ttl/2, time.Second))
 	for _, admin := range b.admins {
 		n, err := admin.Exists(ctx, lockNames(b.prefix, o.callers)...).Result()
@@ -254,7 +257,8 @@ func pause(ctx context.Context, d time.Duration) {
 // load is callers that work through the phases.
 type load struct {
 	pairers  []pairer
-	cells    []*phaseCell
+	cells    []*results.PhaseCell
+	began    time.Time // the first phase
 	progress *termline.Line
 	report   *report
 }
@@ -265,11 +269,15 @@ func (l *load) phase(ctx context.Context, name string, d time.Duration, done <-c
 	s := newSide(l.pairers)
 	g := sampleGoroutines()
 	began := time.Now()
+	if len(l.cells) == 0 {
+		l.began = began
+	}
 	for time.Since(began) < d && ctx.Err() == nil && !closed(done) {
 		l.progress.Show("outage, %s: %v", name, time.Since(began).Round(turnTime))
 		s.work(ctx, min(turnTime, max(d-time.Since(began), time.Millisecond)))
 	}
 	cell := newPhaseCell(name, s)
+	cell.At = began.Sub(l.began).Seconds()
 	cell.Goroutines = g.stop()
 	var err error
 	if ctx.Err() != nil || cell.Pairs == 0 && len(l.cells) == 0 {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -27,38 +28,40 @@ import (
 const mb = 1 << 20
 
 // good is an outage in which everything holds.
-func good() ([]*phaseCell, *outageResult) {
-	row := func(phase string, heap uint64) *phaseCell {
-		return &phaseCell{Phase: phase, Pairs: 1000, Median: 1000, Heap: heap, Goroutines: 78}
+func good() ([]*results.PhaseCell, *results.Outage) {
+	row := func(phase string, heap uint64) *results.PhaseCell {
+		return &results.PhaseCell{Phase: phase, Pairs: 1000, Median: 1000, Heap: heap, Goroutines: 78}
 	}
-	cells := []*phaseCell{row(phaseBefore, 100*mb), row(phaseKilled, 108*mb), row(phaseReturned, 109*mb), row(phaseFrozen, 100*mb), row(phaseAfter, 90*mb)}
+	cells := []*results.PhaseCell{row(phaseBefore, 100*mb), row(phaseKilled, 108*mb), row(phaseReturned, 109*mb), row(phaseFrozen, 100*mb), row(phaseAfter, 90*mb)}
 	for _, c := range cells[1:] {
-		c.compare(cells[0])
+		ratioTo(c, cells[0])
 	}
 	voting, votes := 2.5, 4.0
-	return cells, &outageResult{Wait: 2.04, Voting: &voting, Votes: &votes}
+	return cells, &results.Outage{Wait: 2.04, Voting: &voting, Votes: &votes}
 }
 
 func TestJudge(t *testing.T) {
 	late, never := 4.05, (*float64)(nil)
 	for name, tc := range map[string]struct {
-		spoil func(cells []*phaseCell, res *outageResult)
+		spoil func(cells []*results.PhaseCell, res *results.Outage)
 		want  []string
 	}{
-		"all well":            {func([]*phaseCell, *outageResult) {}, nil},
-		"heap at the limit":   {func(c []*phaseCell, _ *outageResult) { c[1].Heap = 109 * mb }, nil},
-		"heap grows":          {func(c []*phaseCell, _ *outageResult) { c[1].Heap = 110 * mb }, []string{"heap, killed: 110 MB; at most 109 are allowed"}},
-		"heap stays":          {func(c []*phaseCell, _ *outageResult) { c[4].Heap = 1000 * mb }, []string{"heap, after: 1,000 MB; at most 109"}},
-		"two goroutines":      {func(c []*phaseCell, _ *outageResult) { c[3].Goroutines = 80 }, nil},
-		"goroutines":          {func(c []*phaseCell, _ *outageResult) { c[3].Goroutines = 81 }, []string{"goroutines, frozen: 81; at most 80 are allowed"}},
-		"many goroutines":     {func(c []*phaseCell, _ *outageResult) { c[0].Goroutines, c[3].Goroutines = 1000, 1010 }, nil},
-		"slow":                {func(c []*phaseCell, _ *outageResult) { c[1].Median = 940; c[1].compare(c[0]) }, []string{"locks/s, killed: 0.94 of before; at least 0.95"}},
-		"slow while frozen":   {func(c []*phaseCell, _ *outageResult) { c[3].Median = 0; c[3].compare(c[0]) }, []string{"locks/s, frozen: 0.00 of before"}},
-		"slow while it waits": {func(c []*phaseCell, _ *outageResult) { c[2].Median = 500; c[2].compare(c[0]) }, nil},
-		"votes late":          {func(_ []*phaseCell, r *outageResult) { r.Votes = &late }, []string{"votes counted after 4.0 s; 4.0 s are allowed, 2.0 s of them its wait"}},
-		"no votes":            {func(_ []*phaseCell, r *outageResult) { r.Votes = never }, []string{"may vote and was asked for no vote"}},
-		"does not vote":       {func(_ []*phaseCell, r *outageResult) { r.Voting, r.Votes = never, never }, []string{"did not begin to vote; 4.0 s after"}},
-		"keys and scripts": {func(_ []*phaseCell, r *outageResult) { r.Owed = owed{Keys: 1, Scripts: 500, Releases: 2} },
+		"all well":            {func([]*results.PhaseCell, *results.Outage) {}, nil},
+		"heap at the limit":   {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Heap = 109 * mb }, nil},
+		"heap grows":          {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Heap = 110 * mb }, []string{"heap, killed: 110 MB; at most 109 are allowed"}},
+		"heap stays":          {func(c []*results.PhaseCell, _ *results.Outage) { c[4].Heap = 1000 * mb }, []string{"heap, after: 1,000 MB; at most 109"}},
+		"two goroutines":      {func(c []*results.PhaseCell, _ *results.Outage) { c[3].Goroutines = 80 }, nil},
+		"goroutines":          {func(c []*results.PhaseCell, _ *results.Outage) { c[3].Goroutines = 81 }, []string{"goroutines, frozen: 81; at most 80 are allowed"}},
+		"many goroutines":     {func(c []*results.PhaseCell, _ *results.Outage) { c[0].Goroutines, c[3].Goroutines = 1000, 1010 }, nil},
+		"slow":                {func(c []*results.PhaseCell, _ *results.Outage) { c[1].Median = 940; ratioTo(c[1], c[0]) }, []string{"locks/s, killed: 0.94 of before; at least 0.95"}},
+		"slow while frozen":   {func(c []*results.PhaseCell, _ *results.Outage) { c[3].Median = 0; ratioTo(c[3], c[0]) }, []string{"locks/s, frozen: 0.00 of before"}},
+		"slow while it waits": {func(c []*results.PhaseCell, _ *results.Outage) { c[2].Median = 500; ratioTo(c[2], c[0]) }, nil},
+		"votes late":          {func(_ []*results.PhaseCell, r *results.Outage) { r.Votes = &late }, []string{"votes counted after 4.0 s; 4.0 s are allowed, 2.0 s of them its wait"}},
+		"no votes":            {func(_ []*results.PhaseCell, r *results.Outage) { r.Votes = never }, []string{"may vote and was asked for no vote"}},
+		"does not vote":       {func(_ []*results.PhaseCell, r *results.Outage) { r.Voting, r.Votes = never, never }, []string{"did not begin to vote; 4.0 s after"}},
+		"keys and scripts": {func(_ []*results.PhaseCell, r *results.Outage) {
+			r.Owed = results.Owed{Keys: 1, Scripts: 500, Releases: 2}
+		},
 			[]string{"1 key of locks that nobody holds", "keeps 2 releases", "500 scripts run in a second"}},
 	} {
 		cells, res := good()
@@ -79,13 +82,13 @@ func TestJudge(t *testing.T) {
 // What is printed fits a terminal also when much has gone wrong, and --check alone makes the exit code.
 func TestOutage_verdict_tableAndExitCode(t *testing.T) {
 	cells, res := good()
-	cells[3].figures = figures{P50: 3468689, P99: 60e6, CPU: 27333, Errors: 100000, firstErr: errors.New(strings.Repeat("no quorum ", 20))}
+	cells[3].Figures = results.Figures{P50: 3468689, P99: 60e6, CPU: 27333, Errors: 100000, FirstErr: errors.New(strings.Repeat("no quorum ", 20))}
 	cells[3].Median, cells[3].Heap, cells[3].Goroutines = 0.2, 9000*mb, 10000
-	res.Voting, res.Votes, res.Owed = nil, nil, owed{Keys: 320, Scripts: 181746}
+	res.Voting, res.Votes, res.Owed = nil, nil, results.Owed{Keys: 320, Scripts: 181746}
 	for _, strict := range []bool{false, true} {
 		var table bytes.Buffer
 		o := &outage{callers: 64, frozen: time.Second, strict: strict, pace: usualPace, setup: setup{ttl: time.Second, duration: time.Second}}
-		r := &report{table: &table, progress: &termline.Line{}, result: result{Outage: res}}
+		r := &report{table: &table, progress: &termline.Line{}, result: results.Result{Outage: res}}
 		r.outageHead(newBackend(ownServers, 5), o)
 		for _, c := range cells {
 			r.outageRow(c)
@@ -210,11 +213,12 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 		o := &outage{}
 		fs := flag.NewFlagSet("", flag.ContinueOnError)
 		o.define(fs)
-		must(t, parse(o, fs, strings.Fields("--masters 3 --callers 4 --ttl 400ms --max-ttl 400ms --duration 500ms --frozen 300ms --json "+file)))
+		must(t, parse(o, fs, strings.Fields("--masters 3 --callers 4 --ttl 400ms --max-ttl 400ms --duration 500ms --frozen 300ms --json "+file+" --html "+file+".html")))
 		o.pace = pace{calm: 300 * time.Millisecond, owed: time.Second, look: 200 * time.Millisecond}
 		var table bytes.Buffer
 		must(t, o.run(t.Context(), output{&table, io.Discard}))
 		tidy(t, table.String())
+		isPage(t, file+".html", "must not vote yet, for", `id="phases"`)
 		text, err := os.ReadFile(file)
 		must(t, err)
 		m := decode(t, text)
@@ -228,7 +232,7 @@ func TestOutage_ownMasters_JSONAndTable(t *testing.T) {
 			}
 		}
 		res, _ := m["outage"].(map[string]any)
-		has(t, res, 0.3, "wait_s", "voting_after_s", "votes_after_s", "max_ttl_ms")
+		has(t, res, 0.3, "answered_at_s", "wait_s", "voting_after_s", "votes_after_s", "max_ttl_ms")
 		if res["voting_after_s"].(float64) < res["wait_s"].(float64) {
 			t.Errorf("it voted before its wait was over: %v", res)
 		}

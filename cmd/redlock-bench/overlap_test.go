@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/replay"
 )
 
@@ -118,7 +119,7 @@ func (l *fakeLease) Unlock(context.Context) error {
 	return nil
 }
 
-func pressFake(f *fakeLock, waiters int) *contentionCell {
+func pressFake(f *fakeLock, waiters int) *results.ContentionCell {
 	lockers := make([]locker, waiters)
 	for i := range lockers {
 		lockers[i] = f
@@ -129,14 +130,14 @@ func pressFake(f *fakeLock, waiters int) *contentionCell {
 }
 
 func TestCrowd_lockLetsTwoIn_overlaps(t *testing.T) {
-	if cell := pressFake(newFake(2, 0), 4); cell.Overlaps == 0 || cell.acquired == 0 {
+	if cell := pressFake(newFake(2, 0), 4); cell.Overlaps == 0 || cell.Acquired == 0 {
 		t.Errorf("a lock with two places: %+v", cell)
 	}
 }
 
 func TestCrowd_lockHolds_noOverlap(t *testing.T) {
 	cell := pressFake(newFake(1, 0), 4)
-	if cell.Overlaps != 0 || cell.acquired == 0 || cell.Errors != 0 {
+	if cell.Overlaps != 0 || cell.Acquired == 0 || cell.Errors != 0 {
 		t.Errorf("a lock with one place: %+v", cell)
 	}
 	if cell.WaitP50 <= 0 || cell.WaitMax < cell.WaitP99 || cell.WaitP99 < cell.WaitP50 {
@@ -146,7 +147,7 @@ func TestCrowd_lockHolds_noOverlap(t *testing.T) {
 
 // A holder that outlives its lease was told; what comes after is no overlap.
 func TestCrowd_validityOver_spanEndsThere(t *testing.T) {
-	if cell := pressFake(newFake(2, time.Nanosecond), 2); cell.Overlaps != 0 || cell.acquired < 2 {
+	if cell := pressFake(newFake(2, time.Nanosecond), 2); cell.Overlaps != 0 || cell.Acquired < 2 {
 		t.Errorf("leases of a nanosecond: %+v", cell)
 	}
 }
@@ -156,8 +157,8 @@ func TestCrowd_starved_waitCounted(t *testing.T) {
 	f := newFake(1, 0)
 	f.places <- struct{}{} // taken for good
 	cell := pressFake(f, 2)
-	if cell.acquired != 0 || cell.WaitMax < 45_000 {
-		t.Errorf("%d acquired, longest wait %v us; want none and all of the run", cell.acquired, cell.WaitMax)
+	if cell.Acquired != 0 || cell.WaitMax < 45_000 {
+		t.Errorf("%d acquired, longest wait %v us; want none and all of the run", cell.Acquired, cell.WaitMax)
 	}
 }
 
@@ -168,7 +169,7 @@ func (brokenLock) lock(context.Context) (held, error) { return nil, fmt.Errorf("
 func TestCrowd_lockFails_errorsCounted(t *testing.T) {
 	c := newCrowd([]locker{brokenLock{}}, 0)
 	saw, _ := c.press(context.Background(), 10*time.Millisecond)
-	if cell := newContentionCell(saw, 0, 0); cell.Errors == 0 || cell.firstErr == nil {
+	if cell := newContentionCell(saw, 0, 0); cell.Errors == 0 || cell.FirstErr == nil {
 		t.Errorf("%+v", cell)
 	}
 }

@@ -8,53 +8,17 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 )
 
-// phaseCell is one row of outage.
-type phaseCell struct {
-	Phase   string  `json:"phase"`
-	Seconds float64 `json:"seconds"` // of load
-	figures
-	Pairs      int64       `json:"pairs"`
-	Median     float64     `json:"pairs_per_second_p50"` // of turns of 250 ms
-	Heap       uint64      `json:"heap_bytes"`
-	Goroutines int         `json:"goroutines"`
-	Ratio      *phaseRatio `json:"ratio"` // divided by before; null in that
-}
-
-type phaseRatio struct {
-	Median float64 `json:"pairs_per_second_p50"`
-	P50    float64 `json:"p50"`
-	P99    float64 `json:"p99"`
-	CPU    float64 `json:"cpu"`
-	Heap   float64 `json:"heap"`
-}
-
-// outageResult is what outage says of no single phase. Times are in seconds from when the returned master answered again; null is never.
-type outageResult struct {
-	MaxTTL int64    `json:"max_ttl_ms"`
-	Wait   float64  `json:"wait_s"`         // what it must wait
-	Voting *float64 `json:"voting_after_s"` // until its record let it vote
-	Votes  *float64 `json:"votes_after_s"`  // until a vote of it was seen
-	Owed   owed     `json:"owed"`
-	Failed []string `json:"failed"` // what does not hold that must
-}
-
-// owed is what is left 5 s after the last fault.
-type owed struct {
-	Keys    int `json:"keys"`    // of locks that nobody holds, on all masters
-	Scripts int `json:"scripts"` // run by all masters in the last second, for a client that has nothing to do
-	// Releases are those that the client says no master has acknowledged.
-	Releases int `json:"unacknowledged_releases"`
-}
-
 // newPhaseCell sums up a phase. Its heap and goroutines are not the side's to tell.
-func newPhaseCell(name string, s *side) *phaseCell {
-	cell := &phaseCell{Phase: name, Seconds: s.elapsed.Seconds(), Pairs: s.pairs()}
+func newPhaseCell(name string, s *side) *results.PhaseCell {
+	cell := &results.PhaseCell{Phase: name, Seconds: s.elapsed.Seconds(), Pairs: s.pairs()}
 	if cell.Pairs > 0 {
-		cell.figures = s.figures()
+		cell.Figures = s.figures()
 	} else {
-		cell.Errors, cell.firstErr = s.errors()
+		cell.Errors, cell.FirstErr = s.errors()
+		cell.Turns = s.turns()
 	}
 	if len(s.rates) > 0 {
 		sorted := slices.Sorted(slices.Values(s.rates))
@@ -63,9 +27,9 @@ func newPhaseCell(name string, s *side) *phaseCell {
 	return cell
 }
 
-// compare fills in what cell is of before.
-func (c *phaseCell) compare(before *phaseCell) {
-	c.Ratio = &phaseRatio{
+// ratioTo fills in what a cell is of before.
+func ratioTo(c, before *results.PhaseCell) {
+	c.Ratio = &results.PhaseRatio{
 		Median: over(c.Median, before.Median), P50: over(c.P50, before.P50), P99: over(c.P99, before.P99),
 		CPU: over(c.CPU, before.CPU), Heap: over(float64(c.Heap), float64(before.Heap)),
 	}
@@ -82,7 +46,7 @@ const (
 )
 
 // judge says in a line each what does not hold that must. The first cell is before.
-func judge(cells []*phaseCell, res *outageResult) []string {
+func judge(cells []*results.PhaseCell, res *results.Outage) []string {
 	failed := []string{} // JSON has [], not null
 	fail := func(format string, args ...any) { failed = append(failed, fmt.Sprintf(format, args...)) }
 	before := cells[0]
@@ -131,22 +95,22 @@ func (r *report) outageHead(b *backend, o *outage) {
 
 const outageLine = "%-9s%8s%6s%7s%7s%7s%8s%7s%6s%7s%7s"
 
-func (r *report) outageRow(c *phaseCell) {
+func (r *report) outageRow(c *results.PhaseCell) {
 	if len(r.result.Cells) > 0 {
-		c.compare(r.result.Cells[0].(*phaseCell))
+		ratioTo(c, r.result.Cells[0].(*results.PhaseCell))
 	}
 	r.result.Cells = append(r.result.Cells, c)
-	q := phaseRatio{Median: 1, P99: 1, CPU: 1}
+	q := results.PhaseRatio{Median: 1, P99: 1, CPU: 1}
 	if c.Ratio != nil {
 		q = *c.Ratio
 	}
 	r.line(outageLine, c.Phase, number(c.Median), number(q.Median), number(c.P50/1e3), number(c.P99/1e3), number(q.P99), number(c.CPU), number(q.CPU),
 		megabytes(float64(c.Heap)), fmt.Sprint(c.Goroutines), fmt.Sprint(c.Errors))
-	r.firstError(c.firstErr)
+	r.firstError(c.FirstErr)
 }
 
 // outageTail says what is not of one phase.
-func (r *report) outageTail(res *outageResult, owedAfter time.Duration) {
+func (r *report) outageTail(res *results.Outage, owedAfter time.Duration) {
 	r.line("")
 	switch {
 	case res.Voting == nil:

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,19 +14,22 @@ import (
 	"strings"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/sheet"
 	"github.com/redlock-go/redlock/internal/termline"
+	"github.com/redlock-go/redlock/internal/testbed"
 )
 
 // report is where a measurement's figures go: rows as they are measured, and the JSON at the end.
 type report struct {
 	table    io.Writer
 	progress *termline.Line
-	result   result
+	result   results.Result
 }
 
 // measure is what latency, contention and tour have in common: masters for the time of work, and a report of what it measured.
 func (s *setup) measure(ctx context.Context, o output, name string, work func(context.Context, *backend, *report) error) error {
-	if err := s.checkFile(); err != nil {
+	if err := s.checkFiles(); err != nil {
 		return err
 	}
 	b, err := s.open(ctx)
@@ -36,33 +41,37 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 	if s.json == "-" {
 		r.table = o.err
 	}
-	r.result = result{
-		Command: name, Backend: b.kind, Masters: b.n, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
+	r.result = results.Result{
+		Command: name, Run: testbed.Here(s.commandLine(name), b.about[0]), Backend: b.kind, Masters: b.n, TTL: s.ttl.Milliseconds(), Duration: s.duration.Seconds(), Cells: []any{},
 	}
 	b.describe(r.table)
 	r.line("")
 	err = work(ctx, b, r)
 	r.result.Interrupted = ctx.Err() != nil
-	if written := s.write(o, &r.result); err == nil {
+	if written := errors.Join(s.writeJSON(o, &r.result), s.writeHTML(o, &r.result)); err == nil {
 		err = written
 	}
 	return err
 }
 
-// checkFile finds out now, not after the measuring, whether the file of --json can be written. What it holds stays until then.
-func (s *setup) checkFile() error {
-	if s.json == "" || s.json == "-" {
-		return nil
+// checkFiles finds out now, not after the measuring, whether the files of --json and --html can be written. What they hold stays until then.
+func (s *setup) checkFiles() error {
+	for _, f := range []struct{ flag, name string }{{"--json", s.json}, {"--html", s.html}} {
+		if f.name == "" || f.name == "-" {
+			continue
+		}
+		file, err := os.OpenFile(f.name, os.O_CREATE|os.O_WRONLY, 0o666)
+		if err != nil {
+			return usageError{fmt.Errorf("%s: %w", f.flag, err)}
+		}
+		if err := file.Close(); err != nil {
+			return usageError{fmt.Errorf("%s: %w", f.flag, err)}
+		}
 	}
-	f, err := os.OpenFile(s.json, os.O_CREATE|os.O_WRONLY, 0o666)
-	if err != nil {
-		return usageError{fmt.Errorf("--json: %w", err)}
-	}
-	return f.Close()
+	return nil
 }
 
-// write is --json.
-func (s *setup) write(o output, r *result) error {
+func (s *setup) writeJSON(o output, r *results.Result) error {
 	if s.json == "" {
 		return nil
 	}
@@ -70,14 +79,29 @@ func (s *setup) write(o output, r *result) error {
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
-	if s.json == "-" {
+	return o.put("--json", s.json, append(text, '\n'))
+}
+
+func (s *setup) writeHTML(o output, r *results.Result) error {
+	if s.html == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := sheet.Write(&text, r); err != nil {
+		return err
+	}
+	return o.put("--html", s.html, text.Bytes())
+}
+
+// put writes what a flag asks for into the file that it names.
+func (o output) put(flag, name string, text []byte) (err error) {
+	if name == "-" {
 		_, err = o.out.Write(text)
 	} else {
-		err = os.WriteFile(s.json, text, 0o666)
+		err = os.WriteFile(name, text, 0o666)
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("--json: %w", err)}
+		return usageError{fmt.Errorf("%s: %w", flag, err)}
 	}
 	return nil
 }
@@ -101,9 +125,9 @@ func (r *report) latencyHead(b *backend, l *latency) {
 	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s", "", "", "us", "us", "us", "us", "us", "us")
 }
 
-func (r *report) latencyRow(c *latencyCell) {
+func (r *report) latencyRow(c *results.LatencyCell) {
 	r.result.Cells = append(r.result.Cells, c)
-	r.latencyLine(fmt.Sprintf("%7d lock", c.Callers), &c.figures)
+	r.latencyLine(fmt.Sprintf("%7d lock", c.Callers), &c.Figures)
 	if c.Floor == nil {
 		return
 	}
@@ -113,10 +137,10 @@ func (r *report) latencyRow(c *latencyCell) {
 	r.line("        pairs/s turn by turn: median %.2f, half of them %.2f to %.2f", q.Median, q.Low, q.High)
 }
 
-func (r *report) latencyLine(name string, f *figures) {
+func (r *report) latencyLine(name string, f *results.Figures) {
 	r.line("%-13s%9s%8s%8s%8s%9s%8s%8s%7d", name, number(f.PairsPerSecond), number(f.P50), number(f.P99), number(f.P999),
 		number(f.Max), number(f.CPU), optional(f.MastersCPU), f.Errors)
-	r.firstError(f.firstErr)
+	r.firstError(f.FirstErr)
 }
 
 func (r *report) firstError(err error) {
@@ -153,7 +177,7 @@ func (r *report) contentionHead(b *backend, c *contention) {
 
 const contentionLine = "%7s%9s%9s%7s%7s%6s%6s%6s%7s%7s%9s"
 
-func (r *report) contentionRow(c *contentionCell) {
+func (r *report) contentionRow(c *results.ContentionCell) {
 	r.result.Cells = append(r.result.Cells, c)
 	r.line(contentionLine, strconv.Itoa(c.Waiters), number(c.Rate), number(c.WaitP50/1e3), number(c.WaitP99/1e3),
 		number(c.WaitMax/1e3), fmt.Sprintf("%.3f", c.Jain), fmt.Sprintf("%.2f", c.MinShare), fmt.Sprintf("%.2f", c.MaxShare),
@@ -176,7 +200,7 @@ func (r *report) contentionRow(c *contentionCell) {
 	if c.Errors > 0 {
 		r.line("        %d errors", c.Errors)
 	}
-	r.firstError(c.firstErr)
+	r.firstError(c.FirstErr)
 	if c.Overlaps > 0 {
 		r.line("        VIOLATION: two holders had the lock at once, %d times", c.Overlaps)
 	}

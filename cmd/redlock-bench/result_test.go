@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -84,5 +85,31 @@ func TestContentionCell_waits_fromWhenAllHadTheLock(t *testing.T) {
 	}
 	if got := saw.settled(); got != 250*ms {
 		t.Errorf("settled at %v, want 250ms", got)
+	}
+}
+
+// A page draws holds from the middle of the run, and each part of the run has its rate.
+func TestPicture_middleOfTheRun(t *testing.T) {
+	const ms = time.Millisecond
+	saw := sight{Elapsed: 600 * ms, Waiters: []seen{{}, {}, {}}}
+	for i := range 300 {
+		at := time.Hour + time.Duration(i)*2*ms
+		w := &saw.Waiters[i%2] // the third never has it
+		w.Spans = append(w.Spans, span{Asked: at - ms, From: at, To: at + ms, Read: i%2 == 1})
+	}
+	waits := newHistogram()
+	record(waits, ms)
+	p, rates := picture(saw, waits)
+	if len(rates) != partsOfRun || rates[0] != 500 || rates[partsOfRun-1] != 500 {
+		t.Errorf("rates %v", rates)
+	}
+	if len(p.Holds) != holdsNear || p.From != 237*ms || p.To != p.Holds[holdsNear-1].To || p.Holds[1].Waiter != 1 || !p.Holds[1].Read || p.Holds[0].From-p.Holds[0].Asked != ms || p.Holds[0].To-p.Holds[0].From != ms {
+		t.Errorf("%d holds from %v to %v, %+v", len(p.Holds), p.From, p.To, p.Holds[:2])
+	}
+	if want := []float64{1.5, 1.5, 0}; !slices.Equal(p.Shares, want) || len(p.Waits) != 1 || p.Waits[0].N != 1 {
+		t.Errorf("shares %v, waits %v", p.Shares, p.Waits)
+	}
+	if p, rates := picture(sight{Waiters: []seen{{}}}, newHistogram()); rates != nil || p.Holds != nil {
+		t.Errorf("of nothing: %+v, %v", p, rates)
 	}
 }

@@ -16,6 +16,8 @@ import (
 
 // command is one subcommand. To add one, write a type and a line in commands.
 type command interface {
+	// A command that takes more than flags has a method operands.
+
 	// define declares the flags, with their defaults.
 	define(fs *flag.FlagSet)
 	// check judges the values of the flags; its error is a usage error.
@@ -38,6 +40,7 @@ func commands() []entry {
 		{"latency", "uncontended acquire and release, beside the floor", latencyHelp, func() command { return &latency{} }},
 		{"contention", "one hot lock and many waiters, checked for overlaps", contentionHelp, func() command { return &contention{} }},
 		{"outage", "masters that die, freeze and return under load", outageHelp, func() command { return &outage{} }},
+		{"compare", "two builds: medians, intervals, and what is noise", compareHelp, func() command { return &comparison{} }},
 		{"chaos", "the lock under injected faults, and the verdict of checkers", "", nil}, // reads its own command line: see run
 	}
 }
@@ -141,7 +144,11 @@ func parse(cmd command, fs *flag.FlagSet, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	if fs.NArg() > 0 {
+	if takes, ok := cmd.(interface{ operands(args []string) error }); ok {
+		if err := takes.operands(fs.Args()); err != nil {
+			return err
+		}
+	} else if fs.NArg() > 0 {
 		return fmt.Errorf("%q: this command takes flags only", fs.Arg(0))
 	}
 	return cmd.check()

@@ -7,7 +7,7 @@
   }
 
   // One cursor for all pictures: pointing at an instant in one shows the same instant in every picture that contains it.
-  const figures = [...document.querySelectorAll(".figure")].map((el) => {
+  const figures = [...document.querySelectorAll(".figure[data-from]")].map((el) => {
     const line = document.createElement("div"), text = document.createElement("span");
     line.className = "cursor";
     line.hidden = true;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"html"
+	"strings"
+)
+
+// picture is a chart of bars, in groups of one bar for each library.
+type picture struct {
+	file, title string
+	groups      []barGroup
+}
+
+type barGroup struct {
+	title string
+	bars  []bar
+}
+
+// bar is a median with its interval; low and high are the median where none is known.
+type bar struct {
+	lib            string
+	mid, low, high float64
+	text           string
+}
+
+// pictures are what people look at first: rates where each has its own lock, and waits for one that all want.
+func (r *raw) pictures() (ps []picture) {
+	own := picture{file: "results-rates.svg", title: "Locks a second, each caller with its own lock: longer is better"}
+	hot := picture{file: "results-waits.svg", title: "The wait of 99 in 100 for a lock that all want: shorter is better"}
+	for _, c := range r.Cells {
+		if c.Hot {
+			hot.groups = append(hot.groups, r.group(c, p99Of, micros))
+		} else {
+			own.groups = append(own.groups, r.group(c, rateOf, rate))
+		}
+	}
+	for _, p := range []picture{own, hot} {
+		if len(p.groups) > 0 {
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+func (r *raw) group(c *rawCell, of func(figures) float64, write func(float64) string) barGroup {
+	g := barGroup{title: strings.TrimSuffix(c.title(), ", each with its own lock")}
+	for _, lib := range r.libraries() {
+		s := c.sample(lib, of)
+		if len(s) == 0 {
+			continue
+		}
+		b := bar{lib: lib, mid: s.Median(), text: write(s.Median())}
+		b.low, b.high = b.mid, b.mid
+		if low, high, ok := s.Interval(0.95); ok {
+			b.low, b.high = low, high
+		}
+		g.bars = append(g.bars, b)
+	}
+	return g
+}
+
+// The chart, in units that a phone of 480 pixels shows as they are.
+const (
+	chartWide, labelWide, barTall, groupGap = 480, 150, 20, 34
+	barMost                                 = chartWide - labelWide - 70
+)
+
+const chartStyle = `<style>
+text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; fill: #1b2330; } .soft { fill: #5b6676; } .head { font-weight: 600; }
+.redlock { fill: #2f6fd6; } .redsync { fill: #c58a00; } .redislock { fill: #7f8fa3; } .rueidislock { fill: #a3afbd; } .line { stroke: #1b2330; }
+@media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #9aa7b8; } .redlock { fill: #6a9df0; } .redsync { fill: #e3b13c; } .redislock { fill: #7d8b9d; } .rueidislock { fill: #566374; } .line { stroke: #e4e9f0; } }
+</style>
+`
+
+// svg draws the picture. Each group has a scale of its own: libraries are compared, not questions.
+func (p picture) svg() string {
+	var b strings.Builder
+	y := 8
+	for _, g := range p.groups {
+		most := 0.0
+		for _, v := range g.bars {
+			most = max(most, v.high)
+		}
+		y += groupGap - 12
+		fmt.Fprintf(&b, `<text class="head" x="4" y="%d">%s</text>`+"\n", y, html.EscapeString(g.title))
+		y += 8
+		for _, v := range g.bars {
+			x := func(value float64) float64 { return labelWide + barMost*value/max(most, 1e-9) }
+			fmt.Fprintf(&b, `<text class="soft" x="%d" y="%d" text-anchor="end">%s</text>`, labelWide-8, y+14, html.EscapeString(label(v.lib)))
+			fmt.Fprintf(&b, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, v.lib, labelWide, y+2, x(v.mid)-labelWide, barTall-5)
+			fmt.Fprintf(&b, `<line class="line" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`, x(v.low), x(v.high), y+9, y+9)
+			fmt.Fprintf(&b, `<text x="%.1f" y="%d">%s</text>`+"\n", x(v.high)+6, y+14, html.EscapeString(v.text))
+			y += barTall
+		}
+	}
+	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", chartWide, y+8, html.EscapeString(p.title))
+	return head + chartStyle + b.String() + "</svg>\n"
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/stats"
+)
+
+// results writes a page and its pictures from the raw data that measure left, and a copy of the data beside them. The same data make the same bytes.
+func results(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("results", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	out := fs.String("out", ".", "`FOLDER` for results.md and the pictures")
+	if fs.Parse(args) != nil {
+		return 2
+	}
+	if fs.NArg() != 1 {
+		fmt.Fprintln(stderr, "usage: peers results [--out FOLDER] FILE, which measure --json wrote")
+		return 2
+	}
+	r, text, err := readRaw(fs.Arg(0))
+	if err == nil {
+		err = r.write(*out, text)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 3
+	}
+	fmt.Fprintln(stdout, filepath.Join(*out, "results.md"))
+	return 0
+}
+
+func readRaw(name string) (r *raw, text []byte, err error) {
+	if text, err = os.ReadFile(name); err != nil {
+		return nil, nil, err
+	}
+	r = &raw{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if r.Run == nil || len(r.Cells) == 0 {
+		return nil, nil, fmt.Errorf("%s: no cells: want what measure --json wrote", name)
+	}
+	for _, c := range r.Cells {
+		for lib, rounds := range c.Rounds {
+			if len(rounds) == 0 {
+				return nil, nil, fmt.Errorf("%s: %s has no round of %s", name, c.ID, lib)
+			}
+		}
+	}
+	return r, text, nil
+}
+
+func (r *raw) write(folder string, text []byte) error {
+	errs := []error{os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "results.json"), text, 0o644), os.WriteFile(filepath.Join(folder, "results.md"), []byte(r.page()), 0o644)}
+	for _, p := range r.pictures() {
+		errs = append(errs, os.WriteFile(filepath.Join(folder, p.file), []byte(p.svg()), 0o644))
+	}
+	return errors.Join(errs...)
+}
+
+// libraries are those that were measured: ours first, then those on a quorum, then those on one master.
+func (r *raw) libraries() []string {
+	var names []string
+	for _, name := range strings.Split(columns, ",") {
+		if slices.ContainsFunc(r.Cells, func(c *rawCell) bool { return len(c.Rounds[name]) > 0 }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// oneMaster are the libraries whose locks are on one master each: less work, and lost with that master.
+var oneMaster = map[string]bool{"redislock": true, "rueidislock": true}
+
+func label(lib string) string {
+	if oneMaster[lib] {
+		return lib + " (one master)"
+	}
+	return lib
+}
+
+func (c *rawCell) title() string {
+	what := "one caller"
+	if c.Callers > 1 {
+		what = fmt.Sprintf("%d callers", c.Callers)
+	}
+	switch {
+	case c.Hot:
+		what += fmt.Sprintf(" that want one lock, held %g ms", c.Hold)
+	default:
+		what += ", each with its own lock"
+	}
+	if c.Delay > 0 {
+		what += fmt.Sprintf(", %g ms to the masters and back", c.Delay)
+	}
+	if c.Hung {
+		what += ", one of the masters hung"
+	}
+	return what
+}
+
+// sample is one figure of all rounds of a library.
+func (c *rawCell) sample(lib string, of func(figures) float64) stats.Sample {
+	var values []float64
+	for _, f := range c.Rounds[lib] {
+		values = append(values, of(f))
+	}
+	return stats.New(values)
+}
+
+func rateOf(f figures) float64 { return f.Rate }
+func p50Of(f figures) float64  { return f.P50 }
+func p99Of(f figures) float64  { return f.P99 }
+func cpuOf(f figures) float64  { return f.CPU }
+func jainOf(f figures) float64 { return f.Jain }
+
+// The words of the page. Figures are put in between.
+const (
+	pageBegin = `# Results
+
+For a person who compares libraries, five minutes. Each figure comes from [the raw data](results.json) by ` + "`make results`" + `, which writes this page.
+
+`
+	pageHow = `All libraries lock on the same masters, and take turns in each round, so that they see the same minutes of the machine; each round begins with another one. A figure is the median
+of the rounds, and in brackets the interval that has the median of all rounds that could be measured, with 95 % (order statistics, as benchstat's). Libraries with "(one master)" keep a lock on
+one master: that is less work, and the lock is lost with that master. redsync has its default options, redislock and rueidislock are tried every 20 ms while the lock is held.
+Times are of acquire and release where each caller has its own lock, and of the wait where all want one. CPU is that of the process with all clients, for one lock. A failure is a call
+that ended without the lock. This is a closed loop: a caller asks again when it has been answered, so that a slow library is asked less often.
+
+`
+)
+
+func (r *raw) page() string {
+	var b strings.Builder
+	b.WriteString(pageBegin)
+	fmt.Fprintf(&b, "| | |\n| --- | --- |\n| measured | %s |\n| machine | %s |\n| masters | %d: %s |\n| Go | %s |\n", r.Run.At.UTC().Format("2006-01-02 15:04 UTC"), r.Run.Machine, r.Masters, r.Run.Masters, r.Run.Go)
+	if r.Run.Build != "" {
+		fmt.Fprintf(&b, "| commit | %s |\n", r.Run.Build)
+	}
+	for _, lib := range r.libraries() {
+		fmt.Fprintf(&b, "| %s | %s |\n", label(lib), r.Versions[lib])
+	}
+	fmt.Fprintf(&b, "| rounds | %d, of %g s for each figure |\n| command | `%s` |\n\n", r.Rounds, r.Seconds, r.Run.Command)
+	b.WriteString(pageHow)
+	for _, p := range r.pictures() {
+		fmt.Fprintf(&b, "![%s](%s)\n\n", p.title, p.file)
+	}
+	for _, c := range r.Cells {
+		r.table(&b, c)
+	}
+	b.WriteString("## Where we lose\n\n")
+	if worse := r.worse(); len(worse) > 0 {
+		b.WriteString("Where another library is better, and by more than noise (Mann-Whitney, p below 0.05):\n\n- " + strings.Join(worse, "\n- ") + "\n")
+	} else {
+		b.WriteString("In none of these figures by more than noise.\n")
+	}
+	return b.String()
+}
+
+func (r *raw) table(b *strings.Builder, c *rawCell) {
+	title := c.title()
+	fmt.Fprintf(b, "## %s\n\n| library | locks a second | p50 | p99 | CPU | fairness | failures |\n| --- | --- | --- | --- | --- | --- | --- |\n", strings.ToUpper(title[:1])+title[1:])
+	for _, lib := range r.libraries() {
+		failures := 0
+		for _, f := range c.Rounds[lib] {
+			failures += f.Failures
+		}
+		if len(c.Rounds[lib]) > 0 {
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.2f | %d |\n", label(lib), told(c.sample(lib, rateOf), rate), told(c.sample(lib, p50Of), micros), told(c.sample(lib, p99Of), micros),
+				told(c.sample(lib, cpuOf), micros), c.sample(lib, jainOf).Median(), failures)
+		}
+	}
+	b.WriteString("\n")
+}
+
+// told is the median of a sample, and its interval if there are rounds enough.
+func told(s stats.Sample, write func(float64) string) string {
+	text := write(s.Median())
+	if low, high, ok := s.Interval(0.95); ok {
+		text += fmt.Sprintf(" (%s to %s)", write(low), write(high))
+	}
+	return text
+}
+
+func rate(v float64) string { return fmt.Sprintf("%.0f", v) }
+
+func micros(us float64) string {
+	d := time.Duration(us * float64(time.Microsecond))
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d >= 100*time.Millisecond:
+		return fmt.Sprintf("%.0f ms", us/1000)
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3g ms", us/1000)
+	}
+	return fmt.Sprintf("%.0f µs", us)
+}
+
+// worse are the figures in which another library is better than ours by more than noise.
+func (r *raw) worse() (lines []string) {
+	for _, c := range r.Cells {
+		for _, lib := range r.libraries() {
+			for _, what := range []struct {
+				name   string
+				of     func(figures) float64
+				higher bool // is better
+				write  func(float64) string
+			}{{"locks a second", rateOf, true, rate}, {"p50", p50Of, false, micros}, {"p99", p99Of, false, micros}, {"CPU", cpuOf, false, micros}} {
+				ours, theirs := c.sample("redlock", what.of), c.sample(lib, what.of)
+				if lib == "redlock" || (theirs.Median() > ours.Median()) != what.higher || stats.Differ(ours, theirs) >= 0.05 {
+					continue
+				}
+				lines = append(lines, fmt.Sprintf("%s, %s: %s has %s, we have %s", c.title(), what.name, label(lib), what.write(theirs.Median()), what.write(ours.Median())))
+			}
+		}
+	}
+	return lines
+}

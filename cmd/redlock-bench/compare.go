@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/compare"
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
+)
+
+const compareHelp = `usage: redlock-bench compare [--flag value ...] OLD NEW
+
+OLD and NEW are files that --json wrote. A file may have the results of any
+number of runs, one after the other. One run says little; measure two builds in
+turns, so that the machine is the same for both:
+
+  for i in 1 2 3 4 5 6 7 8 9 10; do
+    ./old latency --json - >>old.json; ./new latency --json - >>new.json
+  done 2>/dev/null
+  redlock-bench compare old.json new.json
+
+  old, new   the median of all runs
+  interval   where the median of all runs that could be made lies, with the
+             --confidence; it needs six runs for 0.95
+  change     of the medians, where p is below 0.05; else ~, for that is noise
+  p          that noise alone makes such a difference: the Mann-Whitney U test,
+             which assumes nothing of how runs are distributed. Of twenty rows
+             that did not change one is below 0.05.
+
+If each file has one run, rates are compared turn by turn: marked with *.
+`
+
+// comparison compares what was measured before with what was measured after.
+type comparison struct {
+	confidence float64
+	old, new   string // files
+}
+
+func (c *comparison) define(fs *flag.FlagSet) {
+	fs.Float64Var(&c.confidence, "confidence", 0.95, "`SHARE` of intervals that are right")
+}
+
+// operands takes the two files.
+func (c *comparison) operands(args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("want two files, OLD and NEW, after the flags: there are %d", len(args))
+	}
+	c.old, c.new = args[0], args[1]
+	return nil
+}
+
+func (c *comparison) check() error {
+	if c.confidence < 0.5 || c.confidence >= 1 {
+		return fmt.Errorf("--confidence %v: want 0.5 or more, and less than 1", c.confidence)
+	}
+	return nil
+}
+
+func (c *comparison) run(_ context.Context, o output) error {
+	before, err := readResults(c.old)
+	after, err2 := readResults(c.new)
+	if err := errors.Join(err, err2); err != nil {
+		return usageError{err}
+	}
+	cells, notes := compare.Compare(before, after, c.confidence)
+	r := &report{table: o.out}
+	r.runs("old", c.old, before)
+	r.runs("new", c.new, after)
+	for _, cell := range cells {
+		r.comparison(cell)
+	}
+	if len(notes) > 0 {
+		r.line("")
+	}
+	for _, note := range notes {
+		text.Paragraph(o.out, "note", note)
+	}
+	if len(cells) == 0 {
+		return usageError{errors.New("the two files have no cell in common")}
+	}
+	return nil
+}
+
+func readResults(name string) ([]*results.Result, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, err := results.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return all, nil
+}
+
+func (r *report) runs(which, name string, all []*results.Result) {
+	says := fmt.Sprintf("%s: %s", name, plural(len(all), "run"))
+	if run := all[0].Run; run != nil {
+		says += fmt.Sprintf(", the first at %s", run.At.UTC().Format("2006-01-02 15:04 UTC"))
+		if run.Build != "" {
+			says += " by " + run.Build
+		}
+	}
+	text.Paragraph(r.table, which, says)
+}
+
+const comparisonLine = "%-13s%8s%18s%8s%18s%8s%7s"
+
+func (r *report) comparison(c compare.Cell) {
+	r.line("")
+	r.line("%s", c.Name)
+	r.line(comparisonLine, "", "old", "interval", "new", "interval", "change", "p")
+	for _, row := range c.Rows {
+		change, p, mark := "~", fmt.Sprintf("%.3f", row.P), ""
+		if row.Differs() {
+			change = fmt.Sprintf("%+.1f%%", 100*row.Change())
+		}
+		if row.P < 0.0005 {
+			p = "<0.001"
+		}
+		if row.Old.N+row.New.N == 2 {
+			p = "" // of two values nothing can be said
+		}
+		if row.Turns {
+			mark = "*"
+		}
+		r.line(comparisonLine, row.Name+mark, short(row.Old.Median), interval(row.Old), short(row.New.Median), interval(row.New), change, p)
+	}
+}
+
+func interval(s compare.Side) string {
+	if !s.Known {
+		return fmt.Sprintf("n=%d", s.N)
+	}
+	return short(s.Low) + " - " + short(s.High)
+}
+
+// short is x with three digits, and k, M or G for thousands.
+func short(x float64) string {
+	unit := ""
+	for _, next := range []string{"k", "M", "G"} {
+		if x < 999.5 {
+			break
+		}
+		x, unit = x/1000, next
+	}
+	digits := 0
+	switch {
+	case x < 9.995:
+		digits = 2
+	case x < 99.95:
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f%s", digits, x, unit)
+}

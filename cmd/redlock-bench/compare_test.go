@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// runsFile writes a file as n runs of latency leave it.
+func runsFile(t *testing.T, n int, rate float64) string {
+	t.Helper()
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{"command":"latency","masters":5,"run":{"at":"2026-11-24T20:00:00Z","build":"abc"},"cells":[{"callers":16,"pairs_per_second":%v,"p50_us":%v,"p99_us":123456789}]}`+"\n",
+			rate+float64(i), 80+i%2)
+	}
+	name := fmt.Sprint(n, "x", rate, ".json")
+	must(t, os.WriteFile(name, []byte(text.String()), 0o600))
+	return name
+}
+
+func TestCompare_tenRuns_table(t *testing.T) {
+	t.Chdir(t.TempDir())
+	code, stdout, stderr := bench(t, "compare", runsFile(t, 10, 12_000), runsFile(t, 10, 14_000))
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, %q", code, stderr)
+	}
+	tidy(t, stdout)
+	for _, want := range []string{
+		"10 runs, the first at 2026-11-24 20:00 UTC by abc", "latency, 16 callers\n",
+		"locks/s         12.0k     12.0k - 12.0k   14.0k     14.0k - 14.0k  +16.7% <0.001\n",
+		"p99 us           123M       123M - 123M    123M       123M - 123M       ~  1.000\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
+func TestCompare_oneRun_saysSo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, stdout, _ := bench(t, "compare", runsFile(t, 1, 12_000), runsFile(t, 1, 14_000))
+	if !strings.Contains(stdout, "one run each") || !strings.Contains(stdout, "n=1") || strings.Contains(stdout, "+16") {
+		t.Errorf("%s", stdout)
+	}
+}
+
+func TestCompare_badFiles_exit2(t *testing.T) {
+	t.Chdir(t.TempDir())
+	good, other, page := runsFile(t, 1, 1), "other.json", "page.html"
+	must(t, os.WriteFile(page, []byte("<html>"), 0o600))
+	must(t, os.WriteFile(other, []byte(`{"command":"outage","cells":[{"phase":"before"}]}`), 0o600))
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"compare"}, "want two files, OLD and NEW, after the flags: there are 0"},
+		{[]string{"compare", good}, "there are 1"},
+		{[]string{"compare", good, good, good}, "there are 3"},
+		{[]string{"compare", "--confidence", "1", good, good}, "--confidence 1: want 0.5 or more"},
+		{[]string{"compare", good, "/no/such/file"}, "/no/such/file"},
+		{[]string{"compare", good, page}, "page.html: result 1:"},
+		{[]string{"compare", good, other}, "no cell in common"},
+	} {
+		if code, _, stderr := bench(t, tc.args...); code != exitUsage || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%v: exit code %d, %q", tc.args, code, stderr)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for x, want := range map[float64]string{0: "0.00", 1.234: "1.23", 9.996: "10.0", 99.96: "100", 999.4: "999", 999.6: "1.00k", 12_345: "12.3k", 123_456: "123k", 1.5e6: "1.50M", 60e6: "60.0M", 3e9: "3.00G"} {
+		if got := short(x); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+}

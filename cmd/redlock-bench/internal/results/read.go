@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// UnmarshalJSON reads what --json wrote, with each cell as the type that it was.
+func (r *Result) UnmarshalJSON(text []byte) error {
+	type plain Result // without this method
+	var raw struct {
+		plain
+		Cells []json.RawMessage `json:"cells"`
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return err
+	}
+	*r = Result(raw.plain)
+	r.Cells = nil
+	for i, c := range raw.Cells {
+		var kind struct{ Callers, Waiters, Phase any }
+		if err := json.Unmarshal(c, &kind); err != nil {
+			return fmt.Errorf("cell %d: %w", i, err)
+		}
+		var cell any
+		switch {
+		case kind.Phase != nil:
+			cell = &PhaseCell{}
+		case kind.Waiters != nil:
+			cell = &ContentionCell{}
+		case kind.Callers != nil:
+			cell = &LatencyCell{}
+		default:
+			return fmt.Errorf("cell %d has no callers, waiters or phase", i)
+		}
+		if err := json.Unmarshal(c, cell); err != nil {
+			return fmt.Errorf("cell %d: %w", i, err)
+		}
+		r.Cells = append(r.Cells, cell)
+	}
+	return nil
+}
+
+// Read reads the results of any number of runs, one after the other.
+func Read(in io.Reader) (all []*Result, err error) {
+	for d := json.NewDecoder(in); ; {
+		r := &Result{}
+		err := d.Decode(r)
+		switch {
+		case errors.Is(err, io.EOF) && len(all) > 0:
+			return all, nil
+		case errors.Is(err, io.EOF):
+			return nil, errors.New("no result in it")
+		case err != nil:
+			return nil, fmt.Errorf("result %d: %w", len(all)+1, err)
+		case r.Command == "" || len(r.Cells) == 0:
+			return nil, fmt.Errorf("result %d: no cells: want what redlock-bench --json wrote", len(all)+1)
+		}
+		all = append(all, r)
+	}
+}

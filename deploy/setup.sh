@@ -1,0 +1,46 @@
+#!/bin/sh
+# Makes what compose.yaml needs: certificates and users in ./secrets, passwords in ./.env. It replaces nothing.
+set -eu
+cd "$(dirname "$0")"
+if [ -e secrets ] || [ -e .env ]; then
+  echo "setup.sh: secrets or .env is there: masters may use them. Remove both to make new ones." >&2
+  exit 1
+fi
+umask 077
+mkdir secrets
+
+new="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+(
+  cd secrets
+  openssl req -x509 $new -days 3650 -subj /CN=authority -keyout authority.key -out authority.pem
+  sign() { # a name, and the hosts of the certificate
+    openssl req $new -subj "/CN=$1" -keyout "$1.key" -out "$1.csr"
+    echo "subjectAltName=$2" >"$1.ext"
+    openssl x509 -req -in "$1.csr" -CA authority.pem -CAkey authority.key -CAcreateserial -days 365 -extfile "$1.ext" -out "$1.pem"
+    rm "$1.csr" "$1.ext"
+  }
+  sign master DNS:master-1,DNS:master-2,DNS:master-3,DNS:localhost,IP:127.0.0.1
+  sign client DNS:client
+) 2>/dev/null
+
+# The key of the authority signs further certificates. No server needs it.
+mkdir authority && mv secrets/authority.key secrets/authority.srl authority/
+
+locker=$(openssl rand -hex 24)
+admin=$(openssl rand -hex 24)
+hash() { printf %s "$1" | openssl dgst -sha256 -r | cut -d' ' -f1; }
+cat >secrets/users.acl <<END
+user default off
+user locker on #$(hash "$locker") resetchannels ~* &redisson_* &redlock:wake:* -@all +hello +info +client|id +client|kill +client|setname +eval +evalsha +script|load +time +set +get +hgetall +subscribe +unsubscribe +ping +publish +pubsub|numsub +hset +hget +hmget +hdel +hexists +hkeys +hlen +hrandfield +exists +del +pexpire +pttl +zadd +zrem +zpopmin +zrange +zrank +zscore +scan
+user admin on #$(hash "$admin") resetchannels ~* +@all
+END
+cat >.env <<END
+OWNER=$(id -u):$(id -g)
+LOCKER_PASSWORD=$locker
+ADMIN_PASSWORD=$admin
+END
+
+files="cert=$PWD/secrets/client.pem&key=$PWD/secrets/client.key&ca=$PWD/secrets/authority.pem"
+for i in 1 2 3; do
+  echo "rediss://locker:$locker@127.0.0.1:700$i?name=master-$i&$files"
+done
