@@ -56,6 +56,8 @@
 -- Creating a function costs a master a tenth of a command or more, for each variable of the script that it uses
 -- as much again, and calling it a tenth. So what most calls do is in pieces of this file (release, raise), and the functions
 -- of the slow ways are created when an op needs them. None of them uses a variable of this file.
+--
+-- A number that goes to a command is given as text wherever there is one: to print it costs half as much as the command.
 
 -- @part token
 -- @part grant

@@ -74,7 +74,7 @@ end
 
 -- heads says whether a place with that ticket is ahead of all that are in the queue.
 local function heads(queue, ticket, place)
-  local first = call('zrange', queue, 0, 0, 'withscores')
+  local first = call('zrange', queue, '0', '0', 'withscores')
   local other = tonumber(first[2])
   return not other or (ticket > 0 and (ticket < other or (ticket == other and place <= first[1])))
 end
@@ -144,11 +144,10 @@ local function contend(lock, queue, act, mode, holder, word, nth)
     -- one holder, with another token (H7 in docs/handoff.md).
     return nil, {free and -1 or -1 - left, holder_of(lock)}
   end
-  local ticket = tonumber(word)
-  if free and takes and heads(queue, ticket, place) then
+  if free and takes and heads(queue, tonumber(word), place) then
     return left -- without a place: to enqueue it first would add half to the cost of an acquire
   end
-  ticket = enqueue(queue, ticket, place)
+  local ticket = enqueue(queue, word, place)
   local first = (free or not first_ask) and head(queue, true, place) -- who was killed does not count as ahead
   local ahead = call('zrank', queue, place)
   if free and takes and (passes or has_turn(queue, ahead, mode)) then

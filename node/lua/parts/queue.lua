@@ -40,7 +40,7 @@ end
 -- first place of all, if the caller has just read it. With other, head also returns what listens says of it.
 local function head(queue, fits, own, first, other)
   while true do
-    first = first or call('zrange', queue, 0, 0)[1]
+    first = first or call('zrange', queue, '0', '0')[1]
     if not first then
       return nil
     end
@@ -66,24 +66,26 @@ end
 -- put puts the place into the queue.
 local function put(queue, ticket, place)
   call('zadd', queue, ticket, place)
-  local lives = try('pexpire', queue, 60000)
+  local lives = try('pexpire', queue, '60000')
   if type(lives) == 'table' then -- no key may be left without a TTL
     call('zrem', queue, place)
     error(lives)
   end
 end
 
--- enqueue puts the place into the queue, and sets the sign of life of its client. It returns the
--- ticket, which it takes from this master's clock if the given one is 0.
-local function enqueue(queue, ticket, place)
+-- enqueue puts the place into the queue, and sets the sign of life of its client. word is the ticket as
+-- text. It returns the ticket, which it takes from this master's clock if the given one is 0.
+local function enqueue(queue, word, place)
+  local ticket = tonumber(word)
   if ticket == 0 then
     local now = call('time')
     ticket = now[1] * 1000000 + now[2]
+    word = ticket
   end
   if stamp ~= '' then
     call('set', sign_of_life(place), stamp, 'px', liveness)
   end
-  put(queue, ticket, place)
+  put(queue, word, place)
   return ticket
 end
 
@@ -103,7 +105,7 @@ end
 -- leave removes the place of a holder without a vote. It says whether the place was the first. first is the
 -- first place of all, if the caller has just read it.
 local function leave(queue, holder, mode, first)
-  first = first or call('zrange', queue, 0, 0)[1]
+  first = first or call('zrange', queue, '0', '0')[1]
   local plain = holder .. '/' .. mode
   local handable = plain .. '/' .. state
   call('zrem', queue, plain, handable)
