@@ -92,7 +92,8 @@ local raises, ttl = tonumber(ARGV[1]), ARGV[3]
 local ops = HEADER + 2 * raises -- the words of ARGV before the ops
 
 -- First the call looks, and raises the counters of all acquires of a free lock that nobody waits for. Then this is known:
-local idle     -- the locks of all acquires are free, and nobody waits for any lock of the call; most calls find it so
+local idle     -- the locks of all acquires are free, and nobody waits for any lock of the call; most calls find it so. Nil for a lone
+               -- release, which has not looked
 local found    -- if there is an acquire: the record's fields state, latest and rests, and the counters of the ops that may raise
                -- one; in place of a counter that is raised, the token as a number
 local refusal  -- the answer to all acquires, or nil: the record has another state, or the counters could not be raised, and nothing is written
