@@ -73,15 +73,14 @@ local function make_slow(next_token, grant, found, refusal, latest, stale)
   local slow = {}
 -- @part record
 -- @part redisson
--- @part rest
 -- @part names
 -- @part queue
+-- @part seldom
 -- @part contend
 -- @part acquire
--- @part readers
 -- @part hand
 -- @part settle
-  slow.acquire, slow.settle, slow.lift, slow.put = acquire, settle, lift, put
+  slow.acquire, slow.settle, slow.put, slow.seldom = acquire, settle, put, seldom
   return slow
 end
 
@@ -121,7 +120,7 @@ for i = 1, #KEYS - 1, 2 do
 -- @part release
     if more then
       slow = slow or make_slow(next_token, grant, found, refusal, latest, stale)
-      local lifted = word ~= '' and slow.lift(queue, word)
+      local lifted = word ~= '' and slow.seldom().lift(queue, word)
       if type(lifted) == 'string' then
         answer = lifted
       else
