@@ -56,6 +56,8 @@
 -- Creating a function costs a master a tenth of a command or more, for each variable of the script that it uses
 -- as much again, and calling it a tenth. So what most calls do is in pieces of this file (release, raise), and the functions
 -- of the slow ways are created when an op needs them. None of them uses a variable of this file.
+--
+-- A number that goes to a command is given as text wherever there is one: to print it costs half as much as the command.
 
 -- @part token
 -- @part grant
@@ -71,15 +73,14 @@ local function make_slow(next_token, grant, found, refusal, latest, stale)
   local slow = {}
 -- @part record
 -- @part redisson
--- @part rest
 -- @part names
 -- @part queue
+-- @part seldom
 -- @part contend
 -- @part acquire
--- @part readers
 -- @part hand
 -- @part settle
-  slow.acquire, slow.settle, slow.lift, slow.put = acquire, settle, lift, put
+  slow.acquire, slow.settle, slow.put, slow.seldom = acquire, settle, put, seldom
   return slow
 end
 
@@ -90,7 +91,8 @@ local raises, ttl = tonumber(ARGV[1]), ARGV[3]
 local ops = HEADER + 2 * raises -- the words of ARGV before the ops
 
 -- First the call looks, and raises the counters of all acquires of a free lock that nobody waits for. Then this is known:
-local idle     -- the locks of all acquires are free, and nobody waits for any lock of the call; most calls find it so
+local idle     -- the locks of all acquires are free, and nobody waits for any lock of the call; most calls find it so. Nil for a lone
+               -- release, which has not looked
 local found    -- if there is an acquire: the record's fields state, latest and rests, and the counters of the ops that may raise
                -- one; in place of a counter that is raised, the token as a number
 local refusal  -- the answer to all acquires, or nil: the record has another state, or the counters could not be raised, and nothing is written
@@ -118,7 +120,7 @@ for i = 1, #KEYS - 1, 2 do
 -- @part release
     if more then
       slow = slow or make_slow(next_token, grant, found, refusal, latest, stale)
-      local lifted = word ~= '' and slow.lift(queue, word)
+      local lifted = word ~= '' and slow.seldom().lift(queue, word)
       if type(lifted) == 'string' then
         answer = lifted
       else

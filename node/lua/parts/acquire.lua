@@ -1,4 +1,4 @@
--- Part acquire: an acquire of a lock that is not simply free. It uses contend, raise, grant and dequeue.
+-- Part acquire: an acquire of a lock that is not simply free. It uses contend, raise, grant and seldom.
 
 -- acquire returns the answer of the op, the nth that may raise a counter. It raises an error only before it has
 -- written a vote.
@@ -18,7 +18,7 @@ local function acquire(lock, queue, act, mode, holder, word, nth)
     return failed
   end
   if contended and act ~= 'join' and word ~= '' then
-    pcall(dequeue, queue, lock, holder, mode, act) -- an error is ignored: the vote is given already
+    pcall(seldom().dequeue, queue, lock, holder, mode, act) -- an error is ignored: the vote is given already
   end
   return token
 end

@@ -1,5 +1,5 @@
 -- Part contend: who is granted a lock that is held, queued for or resting, and what the others get as
--- their answer. It uses the parts names, queue and rest, and the call's record, state and ttl.
+-- their answer. It uses the parts names, queue and seldom, and the call's record, state and ttl.
 
 local function contains(list, item)
   for _, one in ipairs(list) do
@@ -10,19 +10,6 @@ local function contains(list, item)
   return false
 end
 
--- holder_of returns a holder of the lock: * for readers, empty if nobody holds it.
-local function holder_of(lock)
-  if call('hget', lock, 'mode') == 'read' then
-    return '*'
-  end
-  for _, field in ipairs(call('hkeys', lock)) do
-    if field ~= 'mode' then
-      return (string.gsub(field, ':write$', ''))
-    end
-  end
-  return ''
-end
-
 -- has_foreign says whether one of the fields of a lock is a holder of Redisson's.
 local function has_foreign(fields)
   for _, field in ipairs(fields) do
@@ -31,52 +18,6 @@ local function has_foreign(fields)
     end
   end
   return false
-end
-
--- can_join says whether a reader may join those that hold the lock: other readers, or write_vote, the
--- field of its own owner's write vote.
-local function can_join(lock, write_vote)
-  local mode = call('hget', lock, 'mode')
-  return mode == 'read' or (mode == 'write' and write_vote and call('hexists', lock, write_vote) == 1)
-end
-
--- is_deserted says whether the lock's holder was killed while it waited for other locks: its client's
--- sign of life is still there, and the client does not listen.
-local function is_deserted(fields)
-  for _, holder in ipairs(fields) do
-    local given = call('get', sign_of_life(holder))
-    if is_foreign(holder) or not given or listens(holder, given) then
-      return false
-    end
-  end
-  return true
-end
-
--- has_turn says whether a waiter with that many others ahead of it, of which the first is waited for,
--- may take a free lock. Readers take the lock together, but a reader does not pass a writer that is
--- waited for.
-local function has_turn(queue, ahead, mode)
-  if ahead == 0 then
-    return true
-  elseif mode ~= 'r' then
-    return false
-  end
-  for _, other in ipairs(call('zrange', queue, 0, ahead - 1)) do
-    if not is_reader(other) then
-      local given = call('get', sign_of_life(other))
-      if given and listens(other, given) then
-        return false
-      end
-    end
-  end
-  return true
-end
-
--- heads says whether a place with that ticket is ahead of all that are in the queue.
-local function heads(queue, ticket, place)
-  local first = call('zrange', queue, 0, 0, 'withscores')
-  local other = tonumber(first[2])
-  return not other or (ticket > 0 and (ticket < other or (ticket == other and place <= first[1])))
 end
 
 -- contend returns the lock's PTTL if the caller may have the vote, else nil and the answer.
@@ -115,15 +56,15 @@ local function contend(lock, queue, act, mode, holder, word, nth)
       end
       return nil, token
     end
-    free = mode == 'r' and can_join(lock, write_vote)
-    if ousts and is_deserted(fields) then
+    free = mode == 'r' and seldom().can_join(lock, write_vote)
+    if ousts and seldom().is_deserted(fields) then
       call('del', lock)
       left, free, slow.handed = -2, true, nil
     end
   end
   local rester, rest_left
   if found[3] then
-    rester, rest_left = rest_of(rest_key(queue), state)
+    rester, rest_left = seldom().rest_of(rest_key(queue), state)
   end
   if rester then
     free, left = false, left == -1 and left or math.max(left, rest_left)
@@ -135,23 +76,22 @@ local function contend(lock, queue, act, mode, holder, word, nth)
     if free and (write_vote or not head(queue, true)) then
       return left
     end
-    return nil, {free and -1 or -1 - left, rester or holder_of(lock)}
+    return nil, {free and -1 or -1 - left, rester or seldom().holder_of(lock)}
   end
 
   local place = place_of(holder, mode)
   if not places and not call('zscore', queue, place) then
     -- The place became a vote, and that is gone. A second place could become a second vote of
     -- one holder, with another token (H7 in docs/handoff.md).
-    return nil, {free and -1 or -1 - left, holder_of(lock)}
+    return nil, {free and -1 or -1 - left, seldom().holder_of(lock)}
   end
-  local ticket = tonumber(word)
-  if free and takes and heads(queue, ticket, place) then
+  if free and takes and seldom().heads(queue, tonumber(word), place) then
     return left -- without a place: to enqueue it first would add half to the cost of an acquire
   end
-  ticket = enqueue(queue, ticket, place)
+  local ticket = enqueue(queue, word, place)
   local first = (free or not first_ask) and head(queue, true, place) -- who was killed does not count as ahead
   local ahead = call('zrank', queue, place)
-  if free and takes and (passes or has_turn(queue, ahead, mode)) then
+  if free and takes and (passes or seldom().has_turn(queue, ahead, mode)) then
     return left
   end
   if free and not first_ask and first ~= place then

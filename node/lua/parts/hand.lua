@@ -9,7 +9,7 @@
 -- ended no sooner than its TTL after the stamp.
 local function hand(heir, given, lock, queue, nth, ticket)
   local holder, mode = string.match(heir, '^([^/]+)/(%a)')
-  local token = raise(nth)
+  local token, _, text = raise(nth)
   if not token or grant(lock, holder, mode, '1', liveness, -2, false) then
     if ticket then
       put(queue, ticket, heir)
@@ -21,6 +21,6 @@ local function hand(heir, given, lock, queue, nth, ticket)
   if not ticket then
     try('zrem', queue, heir)
   end
-  try('publish', wake_channel(heir), table.concat({lock, holder, string.format('%.0f', token), given, liveness}, '\0'))
+  try('publish', wake_channel(heir), lock .. '\0' .. holder .. '\0' .. text .. '\0' .. given .. '\0' .. liveness)
 end
 

@@ -1,9 +1,7 @@
   -- Piece lone of votes.lua: what the pieces look and raise do, for a call with one op. It creates no tables, which half of a lone
-  -- op's time in this script would go to.
+  -- op's time in this script would go to. A release has nothing to look for: it looks at the queue when the vote is gone.
   local act = ARGV[ops + 1]
-  if act == 'hand' or act == 'release' or act == 'leave' then
-    idle = try('exists', KEYS[2]) == 0
-  else
+  if act ~= 'hand' and act ~= 'release' and act ~= 'leave' then
     found = try('hmget', KEYS[3], 'state', 'latest', 'rests', ARGV[HEADER + 1])
     refusal = found.err or (found[1] or '') ~= ARGV[2] and 'REDLOCK STATE ' .. (found[1] or '') or nil
     latest = tonumber(found[2] or 0) or 0

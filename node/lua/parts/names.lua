@@ -24,10 +24,6 @@ local function rest_key(queue)
   return (string.gsub(queue, 'redlock:queue:', 'redlock:rest:', 1))
 end
 
-local function is_reader(place)
-  return string.find(string.sub(place, 37), '/r', 1, true) ~= nil
-end
-
 -- state_of returns the record state in which the place was taken, or nil if it must not be
 -- handed the lock.
 local function state_of(place)

@@ -40,7 +40,7 @@ end
 -- first place of all, if the caller has just read it. With other, head also returns what listens says of it.
 local function head(queue, fits, own, first, other)
   while true do
-    first = first or call('zrange', queue, 0, 0)[1]
+    first = first or call('zrange', queue, '0', '0')[1]
     if not first then
       return nil
     end
@@ -66,47 +66,25 @@ end
 -- put puts the place into the queue.
 local function put(queue, ticket, place)
   call('zadd', queue, ticket, place)
-  local lives = try('pexpire', queue, 60000)
+  local lives = try('pexpire', queue, '60000')
   if type(lives) == 'table' then -- no key may be left without a TTL
     call('zrem', queue, place)
     error(lives)
   end
 end
 
--- enqueue puts the place into the queue, and sets the sign of life of its client. It returns the
--- ticket, which it takes from this master's clock if the given one is 0.
-local function enqueue(queue, ticket, place)
+-- enqueue puts the place into the queue, and sets the sign of life of its client. word is the ticket as
+-- text. It returns the ticket, which it takes from this master's clock if the given one is 0.
+local function enqueue(queue, word, place)
+  local ticket = tonumber(word)
   if ticket == 0 then
     local now = call('time')
     ticket = now[1] * 1000000 + now[2]
+    word = ticket
   end
   if stamp ~= '' then
     call('set', sign_of_life(place), stamp, 'px', liveness)
   end
-  put(queue, ticket, place)
+  put(queue, word, place)
   return ticket
 end
-
--- dequeue removes the place of a holder that was granted the lock, if it has one. Readers take the
--- lock together, so a reader that had its turn wakes the reader behind it. One that asks for the
--- first time had none.
-local function dequeue(queue, lock, holder, mode, act)
-  local had = call('zrem', queue, place_of(holder, mode)) == 1 or act ~= 'acquire'
-  if had and mode == 'r' then
-    local behind = head(queue, true)
-    if behind and is_reader(behind) then
-      wake(behind, lock)
-    end
-  end
-end
-
--- leave removes the place of a holder without a vote. It says whether the place was the first. first is the
--- first place of all, if the caller has just read it.
-local function leave(queue, holder, mode, first)
-  first = first or call('zrange', queue, 0, 0)[1]
-  local plain = holder .. '/' .. mode
-  local handable = plain .. '/' .. state
-  call('zrem', queue, plain, handable)
-  return first == plain or first == handable
-end
-

@@ -16,17 +16,23 @@ local function counter_of(nth)
   return stale and call('hget', record, ARGV[counters + nth]) or found[3 + nth] or '0'
 end
 
--- raise raises the counter of the nth op, and returns the token of the vote that may be written now; or nil and an error.
+-- raise raises the counter of the nth op, and returns the token of the vote that may be written now, nil, and the token as text; or nil
+-- and an error.
 local function raise(nth)
   local token, stored, reach = next_token(counter_of(nth), ARGV[proposals + nth], latest)
   if not token then
     return nil, stored
   end
-  local set = try('hset', record, ARGV[counters + nth], stored, 'latest', reach)
+  local set
+  if reach == latest then
+    set = try('hset', record, ARGV[counters + nth], stored)
+  else
+    set = try('hset', record, ARGV[counters + nth], stored, 'latest', reach)
+  end
   if type(set) == 'table' then
     return nil, set.err
   end
   stale, latest = true, reach
-  return token
+  return token, nil, stored
 end
 

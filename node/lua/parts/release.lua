@@ -21,7 +21,7 @@
       if not idle and act == 'hand' and gone == 1 then
         first, ticket = unpack(try('zpopmin', queue)) -- nil too for a key of another type, in which nobody waits
       elseif not idle then
-        first = try('zrange', queue, 0, 0)[1]
+        first = try('zrange', queue, '0', '0')[1]
       end
       more = first
       if not first and gone == 1 then

@@ -1,16 +1,5 @@
 -- Part settle: what follows the release of a vote: keys that depend on it, and who is woken or handed the
--- lock. It uses the parts readers, queue, rest and hand.
-
--- lift removes the lock's rest if that holder put it, and says whether it did; or it returns an error as text.
-local function lift(queue, rester)
-  local rest = rest_key(queue)
-  local put = try('get', rest)
-  local lifted = put
-  if type(put) == 'string' and string.sub(put, -#rester - 1) == ' ' .. rester then
-    lifted = try('del', rest)
-  end
-  return type(lifted) == 'table' and lifted.err or lifted == 1
-end
+-- lock. It uses the parts redisson, names, queue, seldom and hand.
 
 -- settle follows the release of a holder that had gone votes, 0 or 1. If it had none, settle removes the holder's
 -- place; who has a vote has no place. It hands the lock to the head of the queue, or wakes the head, if the lock
@@ -26,9 +15,9 @@ local function settle(lock, queue, act, mode, holder, gone, lifted, first, ticke
   local channel = (mode == 'x' and 'redisson_lock__channel:' or 'redisson_rwlock:') .. braced(lock)
   if gone == 1 then
     if mode == 'r' then
-      free, wakes = after_reader(lock, queue, holder)
+      free, wakes = seldom().after_reader(lock, queue, holder)
     else
-      free = mode == 'x' or after_writer(lock, channel)
+      free = mode == 'x' or seldom().after_writer(lock, channel)
     end
     if mode == 'x' and ticket then
       other = channel -- to be asked who hears it, together with who hears the head's
@@ -37,7 +26,7 @@ local function settle(lock, queue, act, mode, holder, gone, lifted, first, ticke
       -- the end of the TTL. It keeps a 0 until one of its waiters takes it.
       heard = call('publish', channel, '0')
     end
-  elseif leave(queue, holder, mode, first) then
+  elseif seldom().leave(queue, holder, mode, first) then
     first, wakes = nil, call('exists', lock) == 0 or call('hget', lock, 'mode') == 'read'
   end
   if not (wakes and tells) then

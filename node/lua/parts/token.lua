@@ -1,7 +1,7 @@
 -- Part token: the fencing token of a grant.
 
--- next_token returns the token of the next vote, what to store as the counter, and latest; or nil and an
--- error. last is the counter, and proposed the caller's proposal, both as text. latest is the largest
+-- next_token returns the token of the next vote, the same as text, which is to be stored as the counter, and latest; or nil and
+-- an error. last is the counter, and proposed the caller's proposal, both as text. latest is the largest
 -- proposal that this master takes without asking for its TIME.
 --
 -- A counter never falls, and each token is above all tokens that the counter gave before
@@ -24,8 +24,8 @@ local function next_token(last, proposed, latest)
     latest = now[1] * 1000000 + now[2] + 60000000
   end
   if floor > token and floor <= latest then
-    return floor, proposed, latest -- as text, because printing a number costs as much as a command
+    return floor, proposed, latest
   end
-  return token, token, latest
+  return token, string.format('%.0f', token), latest
 end
 
