@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/engine"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -241,6 +242,9 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 	unhook := context.AfterFunc(served, func() { resign(context.Cause(served)) }) // else Shutdown would wait for a leader that knows nothing
 	hush := e.announce(ctx, lease, term)
 	leader, stop := lease.Bind(candidate)
+	if mutants.LeadsOn {
+		leader = candidate
+	}
 	var unlocked error
 	func() {
 		defer func() { // after a panic too

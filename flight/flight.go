@@ -6,7 +6,8 @@
 // others read it. docs/jobs.md compares the two.
 //
 // The package knows the order in which to read, lock and load. It keeps no state, and imports
-// package redlock and nothing else of this module. [Do] is all there is.
+// package redlock and nothing else of this module, but for a constant by which a test breaks it. [Do] is
+// all there is.
 package flight
 
 import (
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -41,7 +43,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 	}
 	rw := client.RWMutex(name, opts...)
 	fill := func(ctx context.Context, _ *redlock.Lease) (err error) {
-		if value, found, err = read(ctx); found || err != nil { // another may have loaded it since
+		if value, found, err = read(ctx); found && !mutants.NoSecondRead || err != nil { // another may have loaded it since
 			return err
 		}
 		value, err = load(ctx)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lazyctx"
 	"github.com/redlock-go/redlock/internal/lock/engine"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -47,6 +48,9 @@ func newLease(ctx context.Context, held []*redlock.Lease) *Lease {
 	l := &Lease{members: held}
 	l.ctx, l.cancel = l.context(context.WithoutCancel(ctx))
 	for _, h := range held {
+		if mutants.MembersApart {
+			break
+		}
 		member := h.Context()
 		l.stops = append(l.stops, context.AfterFunc(member, func() { l.cancel(context.Cause(member)) }))
 	}

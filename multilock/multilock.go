@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/lock/engine"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -245,6 +246,9 @@ func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed
 
 // giveBack unlocks the members in held at place from and later in the order of waiting.
 func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
+	if mutants.KeepMembers {
+		return
+	}
 	var g errgroup.Group
 	for _, i := range l.ordered[min(from, len(l.ordered)):] {
 		if h := held[i]; h != nil {

@@ -5,6 +5,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -39,8 +40,7 @@ func TestSim_everything_keepsItsPromises(t *testing.T) {
 	did := make(map[string]int)
 	for seed := range replay.Many(t, n) {
 		simulate(t, func(t *testing.T, c *cluster) {
-			w := &everything{t: t, c: c, rng: replay.RNG(seed), did: did}
-			w.run()
+			newEverything(t, c, seed, did).run()
 		})
 	}
 	t.Log(did)
@@ -54,6 +54,16 @@ func TestSim_everything_keepsItsPromises(t *testing.T) {
 // everything is one run. Its lists are guarded by mu.
 type everything struct {
 	t       *testing.T
+	names   []string // of the locks whose grants are judged
+	callers int      // of each process
+	strikes int
+	hasty   bool                                   // in the calm callers come fast, so that somebody always waits
+	more    time.Duration                          // how long all goes on after the strikes
+	heals   time.Duration                          // after how long in the calm nothing is left of what went wrong
+	began   func(p *process, seed uint64)          // called for each process that was opened; may be nil
+	sends   func(p *process, cmd nodetest.Command) // called for each command and message; may be nil
+	calmly  func()                                 // what is judged when the faults are over
+	hunted  func(checker, text string)             // gets what is wrong; nil: the test fails
 	c       *cluster
 	rng     *rand.Rand     // the nemesis's
 	rough   [5]atomic.Bool // what is on its way to the master is late or lost now and then
@@ -88,8 +98,9 @@ type given struct {
 	over    bool // until says when
 	excused bool // it may be lost
 	forced  bool
-	mayLast bool // it is kept for some seconds if the nemesis
-	lasts   bool // says so
+	taken   time.Time // when it was forced
+	mayLast bool      // it is kept for some seconds if the nemesis
+	lasts   bool      // says so
 	minHold time.Duration
 	rests   [5]time.Time // until when each master has the lock rest
 }
@@ -97,9 +108,26 @@ type given struct {
 // process is a client until it is closed or killed.
 type process struct {
 	*member
+	team string // its namespace
 	ctx  context.Context
 	end  func()
 	dead atomic.Bool
+}
+
+func newEverything(t *testing.T, c *cluster, seed uint64, did map[string]int) *everything {
+	w := &everything{t: t, c: c, rng: replay.RNG(seed), did: did, names: []string{"x", "y"}, callers: 2, strikes: 6, hasty: true, heals: healed}
+	w.calmly = w.noStall
+	return w
+}
+
+// wrong says what breaks a promise, and which checker says so.
+func (w *everything) wrong(checker, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if w.hunted != nil {
+		w.hunted(checker, text)
+		return
+	}
+	w.t.Errorf("%s: %s", checker, text)
 }
 
 func (w *everything) note(what string) {
@@ -114,13 +142,13 @@ func (w *everything) run() {
 	w.start(w.rng.Uint64()) // one process lives: without any that saw the masters vote, they need Init when a majority lost its data
 	for i := range w.slots {
 		w.slots[i].Store(w.start(w.rng.Uint64()))
-		for range 2 {
+		for range w.callers {
 			rng := replay.RNG(w.rng.Uint64())
 			w.work.Go(func() {
 				for !w.done.Load() {
 					w.act(&w.slots[i], rng)
 					pause := 400 * time.Millisecond
-					if w.lively.Load() || w.calm.Load() {
+					if w.lively.Load() || w.calm.Load() && w.hasty {
 						pause = 20 * time.Millisecond
 					}
 					time.Sleep(time.Duration(rng.Int64N(int64(pause))))
@@ -142,13 +170,14 @@ func (w *everything) run() {
 			slot.Store(w.start(rng.Uint64()))
 		}
 	})
-	for range 6 {
+	for range w.strikes {
 		w.strike()
 	}
+	time.Sleep(w.more)
 	stop <- struct{}{}
 	w.calm.Store(true)
-	time.Sleep(healed)
-	w.noStall()
+	time.Sleep(w.heals)
+	w.calmly()
 	w.done.Store(true)
 	w.work.Wait()
 	w.atTheEnd()
@@ -157,7 +186,16 @@ func (w *everything) run() {
 
 // start opens a client, as soon as the masters let it.
 func (w *everything) start(seed uint64) *process {
-	p := &process{}
+	p := w.startFor("", seed)
+	if w.began != nil {
+		w.began(p, seed)
+	}
+	return p
+}
+
+// startFor is start in the namespace of a team.
+func (w *everything) startFor(team string, seed uint64) *process {
+	p := &process{team: team}
 	p.ctx, p.end = context.WithCancel(w.t.Context())
 	var mu sync.Mutex
 	ids := rand.NewPCG(seed, 5)
@@ -166,8 +204,12 @@ func (w *everything) start(seed uint64) *process {
 		defer mu.Unlock()
 		return ids.Uint64()
 	})
+	opts := []redlock.Option{redlock.WithMaxTTL(longest), redlock.WithTTL(longest), withRand}
+	if team != "" {
+		opts = append(opts, redlock.WithNamespace(team))
+	}
 	for {
-		m, err := w.c.masters.Open(p.ctx, nil, redlock.WithMaxTTL(longest), redlock.WithTTL(longest), withRand)
+		m, err := w.c.masters.Open(p.ctx, nil, opts...)
 		if err == nil {
 			p.member = &member{m}
 			break
@@ -190,6 +232,9 @@ func (w *everything) start(seed uint64) *process {
 
 // fault is what happens on the way to master i.
 func (w *everything) fault(p *process, i int, cmd nodetest.Command, far time.Duration, rng *rand.Rand) (f nodetest.Fault) {
+	if w.sends != nil {
+		w.sends(p, cmd)
+	}
 	if p.dead.Load() {
 		switch cmd.Name {
 		case "message":
@@ -272,7 +317,7 @@ func (w *everything) granted(p *process, l *redlock.Lease, renewed bool, minHold
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if cause := context.Cause(l.Context()); !g.over && !g.excused && !g.forced && errors.Is(cause, redlock.ErrLost) && w.spared(l) > 2 {
-			w.t.Errorf("%v: a lease of %v was lost with a minority of the masters struck: %v; the votes are of %q, before the strike %q, its holder is %q", time.Now(), time.Since(g.from), cause,
+			w.wrong("kept", "%v: a lease of %v was lost with a minority of the masters struck: %v; the votes are of %q, before the strike %q, its holder is %q", time.Now(), time.Since(g.from), cause,
 				w.holders(l.Name()), w.before[l.Name()], l.Holder())
 		}
 		if !g.over {
@@ -351,42 +396,4 @@ func (w *everything) act(slot *atomic.Pointer[process], rng *rand.Rand) {
 		}
 	}
 	_ = l.Unlock(p.ctx)
-}
-
-func (w *everything) take(p *process, m *redlock.Mutex, rng *rand.Rand) (*redlock.Lease, error) {
-	switch rng.IntN(6) {
-	case 0:
-		w.note("try")
-		return m.TryLock(p.ctx)
-	case 1:
-		w.note("try")
-		return inside.LockFor(p.ctx, m, time.Duration(rng.IntN(2000))*time.Millisecond)
-	case 2:
-		w.note("cancel")
-		ctx, cancel := context.WithTimeout(p.ctx, time.Duration(rng.IntN(anyOf(rng, 5_000, 100_000)))*time.Microsecond)
-		defer cancel()
-		return m.Lock(ctx)
-	}
-	w.note("lock")
-	return m.Lock(p.ctx)
-}
-
-// use does something with a lease.
-func (w *everything) use(g *given, m *redlock.Mutex, rng *rand.Rand) {
-	time.Sleep(time.Duration(rng.IntN(anyOf(rng, 2_000, 200_000))) * time.Microsecond)
-	switch rng.IntN(6) {
-	case 0:
-		w.note("extend")
-		_ = g.Extend(g.of.ctx)
-	case 1:
-		if inner, err := m.Lock(g.Context()); err == nil {
-			w.note("reenter")
-			time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond)
-			_ = inner.Unlock(g.of.ctx)
-		}
-	case 2:
-		if !w.calm.Load() {
-			w.force(g, w.slots[rng.IntN(3)].Load())
-		}
-	}
 }

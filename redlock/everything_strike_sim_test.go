@@ -38,7 +38,10 @@ func (w *everything) strike() {
 		struck[0] = voter
 	}
 	w.mu.Lock()
-	w.struck, w.before = struck, map[string][]string{"x": w.holders("x"), "y": w.holders("y")}
+	w.struck, w.before = struck, make(map[string][]string)
+	for _, name := range w.names {
+		w.before[name] = w.holders(name)
+	}
 	w.mu.Unlock()
 	for _, i := range struck {
 		m := w.c.masters[i]

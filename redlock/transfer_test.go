@@ -361,11 +361,21 @@ func adoptWithFaults(t *testing.T, c *cluster, seed uint64) (adopted int) {
 // judge checks the spans of one lock: no two overlap, tokens grow, and each voucher was adopted once at most. It returns how many were adopted.
 func judge(t *testing.T, spans []span) (adopted int) {
 	t.Helper()
+	adopted, wrong := overlaps(spans)
+	for _, text := range wrong {
+		t.Error(text)
+	}
+	return adopted
+}
+
+// overlaps is what is wrong with the leases of one lock: two at one time, a token that is not larger than those before, a voucher that was
+// adopted twice.
+func overlaps(spans []span) (adopted int, wrong []string) {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from.UnixNano(), b.from.UnixNano()) })
 	used := map[int]bool{}
 	for i, s := range spans {
 		if used[s.voucher] && s.voucher != 0 {
-			t.Errorf("voucher %d was adopted twice", s.voucher)
+			wrong = append(wrong, fmt.Sprintf("voucher %d was adopted twice", s.voucher))
 		}
 		used[s.voucher] = true
 		if s.voucher != 0 {
@@ -376,13 +386,13 @@ func judge(t *testing.T, spans []span) (adopted int) {
 		}
 		before := spans[i-1]
 		if s.from.Before(before.until) {
-			t.Errorf("%s has it from %v, %s until %v", s.who, s.from, before.who, before.until)
+			wrong = append(wrong, fmt.Sprintf("%s has it from %v, %s until %v", s.who, s.from, before.who, before.until))
 		}
 		if s.token <= before.token {
-			t.Errorf("%s has token %d, after %d of %s", s.who, s.token, before.token, before.who)
+			wrong = append(wrong, fmt.Sprintf("%s has token %d, after %d of %s", s.who, s.token, before.token, before.who))
 		}
 	}
-	return adopted
+	return adopted, wrong
 }
 
 // On real masters, and by the errors of callers.

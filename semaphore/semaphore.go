@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/engine"
+	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -123,9 +124,13 @@ func (s *Semaphore) init(client *redlock.Client, k int, opts []redlock.LockOptio
 	s.maxWait = inside.MaxWait(longest)
 	// The first waiter holds the turn for as long as it waits, however the permits are held.
 	kept := append(slices.Clone(opts), redlock.WithMaxHold(0), redlock.WithMinHold(0), redlock.WithMinValidity(0), redlock.WithMaxWait(0), inside.ForOrder(turnLook))
-	s.turn = client.Mutex(name+":turn", append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
+	turn := name + ":turn"
+	if mutants.TurnApart {
+		turn = fmt.Sprint(turn, inside.Rand(client))
+	}
+	s.turn = client.Mutex(turn, append(kept, redlock.WithTTL(turnTTL), redlock.WithRenewal(turnTTL/3))...)
 	if inside.Check(s.turn) != nil { // the maximum TTL is below turnTTL
-		s.turn = client.Mutex(name+":turn", kept...)
+		s.turn = client.Mutex(turn, kept...)
 	}
 	s.rand = rand.New(rand.NewPCG(inside.Rand(client), 0))
 	return nil
@@ -377,7 +382,7 @@ type outside struct {
 
 func (c *outside) Value(key any) any {
 	v := c.Context.Value(key)
-	if l, ok := v.(*redlock.Lease); ok && strings.HasPrefix(l.Name(), c.prefix) {
+	if l, ok := v.(*redlock.Lease); ok && strings.HasPrefix(l.Name(), c.prefix) && !mutants.PermitReenters {
 		return nil
 	}
 	return v

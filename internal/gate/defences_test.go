@@ -19,6 +19,7 @@ var kinds = []struct {
 	pkg, test     string
 }{
 	{"Switches of the lock", "internal/mutants/on.go", regexp.MustCompile(`(?m)^\t"([a-z-]+)": +&(\w+),$`), "./chaos/mutants", "TestRun_defenceRemoved_found"},
+	{"Switches of what stands on the lock", "internal/mutants/features.go", regexp.MustCompile(`(?m)^\t"([a-z-]+)": +&(\w+),$`), "./redlock", "TestFeatures_defenceRemoved_found"},
 	{"Rules of the membership machine", "internal/model/membershipmodel/variants_test.go", regexp.MustCompile(`(?m)^\t\{"([^"]+)", `), "./internal/model/membershipmodel", "TestCheck_variants_refuted"},
 	{"Lines of the scripts", "internal/model/votesmodel/memory_test.go", regexp.MustCompile(`(?m)^\t\{"([^"]+)", `), "./internal/model/votesmodel", "TestScripts_broken_diverge"},
 	{"Rules of the token", "internal/model/tokenmodel/check_test.go", regexp.MustCompile(`(?m)^\t\t\{"((?:S\d|late|acquire|amnesia|two amn)[^"]*)", `), "./internal/model/tokenmodel", "TestCheck_brokenModels_refuted"},

@@ -33,3 +33,17 @@ const (
 	EvictionUnseen  = false
 	LateHands       = false
 )
+
+// Those of what stands on the lock.
+const (
+	LeadsOn        = false
+	SameLeader     = false
+	PermitReenters = false
+	TurnApart      = false
+	GiverGoesOn    = false
+	RestLifted     = false
+	NoSecondRead   = false
+	SharedQueue    = false
+	KeepMembers    = false
+	MembersApart   = false
+)

@@ -89,7 +89,7 @@ var switches = map[string]*bool{
 	"adopter-keeps-token":    &SameToken,
 }
 
-// Names returns the names of all switches, sorted.
+// Names returns the names of the switches of the lock, sorted. Those of what stands on it are Features.
 func Names() []string { return slices.Sorted(maps.Keys(switches)) }
 
 var hooks []func()
@@ -97,11 +97,13 @@ var hooks []func()
 // Set turns the switch called name on and all others off; "" turns all off. No client may be open meanwhile. If no switch has the
 // name, Set returns an error and changes nothing.
 func Set(name string) error {
-	if name != "" && switches[name] == nil {
+	if name != "" && switches[name] == nil && features[name] == nil {
 		return fmt.Errorf("mutants: no switch %q", name)
 	}
-	for n, on := range switches {
-		*on = n == name
+	for _, of := range []map[string]*bool{switches, features} {
+		for n, on := range of {
+			*on = n == name
+		}
 	}
 	for _, f := range hooks {
 		f()

@@ -2,7 +2,11 @@
 
 package protocol
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/redlock-go/redlock/internal/mutants"
+)
 
 // Namespace is a set of locks whose keys and channels have a prefix of their own. The empty
 // namespace has no prefix. Two namespaces have no key and no channel in common, so on one Redis
@@ -33,6 +37,9 @@ func (ns Namespace) Lock(name string, mode Mode) *Lock {
 		CounterIndex: counterIndex(name),
 	}
 	l.Counter = CounterField(l.CounterIndex)
+	if mutants.SharedQueue {
+		l.Queue = companion("redlock:queue", name)
+	}
 	if mode != Plain {
 		l.Channel = redissonName("redisson_rwlock", key)
 	}

@@ -87,18 +87,16 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 // parts fills in the release of a hold that ends at now. It returns the masters that get it, and those of them that may hand the vote to the
 // next waiter.
 //
-// A master may do that if it has answered the acquire, and was believed.
-// That goes for a master too that answered that it queued the holder: if it has handed the vote to
-// the holder since, it had that from one who was believed. A vote that was missing once, and was put
-// back, is not handed on: the master's clock may have jumped, and another may still count a vote
-// that ended too early there (H17 in docs/handoff.md).
+// A master may do that if it has answered the acquire, and was believed. That goes for a master too that answered that it queued the holder: if it
+// has handed the vote to the holder since, it had that from one who was believed. A vote that was missing once, and was put back, is not handed on:
+// the master's clock may have jumped, and another may still count a vote that ended too early there (H17 in docs/handoff.md).
 func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, mayHand uint64) {
 	m := h.r.Masters
 	h.mu.Lock()
 	silent := h.votes.count()
 	mayHand = h.votes.answered &^ h.votes.toppedUp
 	set = h.votes.grant.Release(silent)
-	queued, lifts := h.votes.queued, h.parting == abandoned && h.Terms.MinHold > 0
+	queued, lifts := h.votes.queued, (h.parting == abandoned || mutants.RestLifted) && h.Terms.MinHold > 0
 	h.votes.dropAcquire()
 	h.mu.Unlock()
 	if mutants.HandDoubted {
@@ -160,12 +158,15 @@ func (h *Hold) GiveAway() (given uint64, err error) {
 		return 0, fmt.Errorf("%w: %q was re-entered: unlock the other %d leases before it is handed off", errs.ErrConfig, h.Lock.Name, n-1)
 	}
 	silent := h.votes.count()
-	// A vote that was put back may be put back once more, by what lies unread on a connection that
-	// broke. With it the voucher could be used a second time.
+	// A vote that was put back may be put back once more, by what lies unread on a connection that broke. With it the voucher could be used a second time.
 	given = h.votes.grant.Votes() &^ h.votes.toppedUp
 	if n := bits.OnesCount64(given); n < m.Need {
 		h.unlock()
 		return 0, fmt.Errorf("%w: handing off %q: %d of %d masters have had the vote since the grant, quorum is %d; unlock it, and have the other process lock it", errs.ErrUnreachable, h.Lock.Name, n, len(m.Nodes), m.Need)
+	}
+	if mutants.GiverGoesOn {
+		h.unlock()
+		return given, nil
 	}
 	h.endLocked(event.EndReleased, errs.ErrReleased) // the giver's context ends before anybody can have the voucher
 	h.shares.drop(h.shares.list[0])
