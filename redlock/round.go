@@ -71,7 +71,7 @@ func (c *Client) mayAsk(ctx context.Context, l *protocol.Lock) error {
 
 // newAttempt makes a round in which no master has been asked.
 func (c *Client) newAttempt(ctx context.Context, l *protocol.Lock, ls *lockSettings, req *protocol.Request) attempt.Attempt {
-	if req.Kind != protocol.Adopt && (req.Wait == nil || !req.Wait.Only) { // those ask for no votes
+	if req.Wait == nil || !req.Wait.Only { // that asks for places, and for no votes
 		c.stats.rounds.Add(1)
 	}
 	set := attempt.Settings{TTL: ls.ttl, MinValidity: ls.minValidity, MinHold: ls.minHold, Whole: ls.fixed}

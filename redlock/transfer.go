@@ -102,7 +102,7 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	c.tries.Tokens.Saw(t.Token)
 	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was
 	// made: one with another state may have older data, in which the voucher was not used yet.
-	a := c.prepare(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder})
+	a := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder})
 	r := round{&a, c, &m.ls}
 	for i, state := range states {
 		r.Call.Change(i, func(req *protocol.Request) { req.Voted = state })
