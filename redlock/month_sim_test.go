@@ -78,7 +78,6 @@ type resident struct {
 	*redlock.Client
 	ways []*nodetest.Node
 	book simtest.Balance
-	dead bool // it was killed
 	subs *channels
 }
 
