@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +23,12 @@ type heldUp struct {
 	stage, pkg, test string
 	command          *command
 }
+
+// name is what the results call it.
+func (h *heldUp) name() string { return short(h.pkg) + " " + h.test }
+
+// has says whether the results call it red, or a part of it.
+func (h *heldUp) has(red string) bool { return red == h.name() || strings.HasPrefix(red, h.name()+"/") }
 
 // ran notes which command ran the tests of stage that were held up. The commands of a stage run one after the other.
 func (r *results) ran(stage string, c command) {
@@ -57,19 +64,14 @@ func (g *gate) alone(ctx context.Context) error {
 
 // excusable returns the tests, not their parts, of which each part that failed was held up.
 func (r *results) excusable() (tests []heldUp) {
+	reds := r.reds()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range r.heldUp {
 		h.test = whole(h.test)
 		same := func(o heldUp) bool { return o.pkg == h.pkg && o.test == h.test }
-		if h.command == nil || slices.ContainsFunc(tests, same) {
-			continue
-		}
-		excused := true
-		for _, leaf := range r.leavesLocked(h) {
-			excused = excused && strings.Contains(r.red[leaf], stall.AloneText)
-		}
-		if excused {
+		counts := func(red string) bool { return h.has(red) && !strings.Contains(r.red[red], stall.AloneText) }
+		if h.command != nil && !slices.ContainsFunc(tests, same) && !slices.ContainsFunc(reds, counts) {
 			tests = append(tests, h)
 		}
 	}
@@ -82,36 +84,13 @@ func whole(test string) string {
 	return name
 }
 
-// leavesLocked are the parts of a test that failed and have no part that failed.
-func (r *results) leavesLocked(h heldUp) (leaves []string) {
-	name := short(h.pkg) + " " + h.test
-	for red := range r.red {
-		if red != name && !strings.HasPrefix(red, name+"/") {
-			continue
-		}
-		inner := false
-		for other := range r.red {
-			inner = inner || strings.HasPrefix(other, red+"/")
-		}
-		if !inner {
-			leaves = append(leaves, red)
-		}
-	}
-	return leaves
-}
-
 // excuse takes back that a test failed.
 func (r *results) excuse(h heldUp) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := short(h.pkg) + " " + h.test
-	for red := range r.red {
-		if red == name || strings.HasPrefix(red, name+"/") {
-			delete(r.red, red)
-		}
-	}
+	maps.DeleteFunc(r.red, func(red, _ string) bool { return h.has(red) })
 	r.stage(h.stage).failed--
-	fmt.Fprintf(r.out, "held up, and tried again alone: %s\n", name)
+	fmt.Fprintf(r.out, "held up, and tried again alone: %s\n", h.name())
 }
 
 // only is the command c of go test for one test, with nothing beside it. It is the last try.
@@ -128,6 +107,6 @@ func (c command) only(pkg, test string) command {
 		}
 	}
 	c.args = append(out, "-parallel", "1", "-run", "^"+test+"$", pkg)
-	c.env = append(slices.Clone(c.env), stall.TriesVar+"=")
+	c.env = append(slices.Clone(c.env), stall.TriesVar+"="+stall.LastTry)
 	return c
 }

@@ -254,7 +254,7 @@ func (g *gate) runGroups(ctx context.Context, groups [][]stage) error {
 						c.dir = g.root
 					}
 					if c.json {
-						c.env = append(slices.Clone(c.env), stall.TriesVar+"=2")
+						c.env = append(slices.Clone(c.env), stall.TriesVar+"="+stall.FirstTries)
 					}
 					if errs[i] == nil && ctx.Err() == nil {
 						errs[i] = g.res.run(ctx, s.name, c)

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -26,18 +25,25 @@ const (
 	tries = 3                    // how often Try runs a test at the most
 )
 
-// TriesVar is an environment variable: how often Try runs a test, from 1 to 3. The gate sets it, which runs a test that was held up each time once more,
-// when nothing runs beside it.
-const TriesVar = "REDLOCK_TRIES"
+// TriesVar is an environment variable that the gate sets: it runs a test that was held up in its first tries once more, when nothing runs beside it.
+const (
+	TriesVar   = "REDLOCK_TRIES"
+	FirstTries = "2" // Try runs a test twice, and says AloneText of one that was held up both times
+	LastTry    = "1"
+)
 
-// AloneText is in what a test says that failed and was held up in all of less than three tries: it is to run again alone.
+// AloneText is in what a test says that failed and was held up in its first tries.
 const AloneText = "; it is to run again, alone:"
 
-func limit() int {
-	if n, err := strconv.Atoi(os.Getenv(TriesVar)); err == nil && n >= 1 && n < tries {
-		return n
+// limit returns how often Try runs a test at the most, and whether there is one try more after that.
+func limit() (most int, more bool) {
+	switch os.Getenv(TriesVar) {
+	case FirstTries:
+		return tries - 1, true
+	case LastTry:
+		return 1, false
 	}
-	return tries
+	return tries, false
 }
 
 // A Meter notes how long its process and its child processes were held up. Any goroutine may ask it.
@@ -106,7 +112,7 @@ func Try(t *testing.T, margin time.Duration, test func(t testing.TB)) {
 
 func try(t testing.TB, margin time.Duration, start func() *Meter, test func(t testing.TB)) {
 	t.Helper()
-	most := limit()
+	most, more := limit()
 	for n := 1; ; n++ {
 		meter := start()
 		one := newAttempt(t)
@@ -118,7 +124,7 @@ func try(t testing.TB, margin time.Duration, start func() *Meter, test func(t te
 			t.Skip(one.text())
 		case !one.failed:
 			return
-		case held > margin && n == most && most < tries:
+		case held > margin && n == most && more:
 			t.Fatalf("try %d failed while it was held up for %v, more than its margin of %v%s\n%s", n, held, margin, AloneText, one.text())
 		case held <= margin || n == most:
 			t.Fatalf("try %d failed, it was held up for %v (margin %v):\n%s", n, held, margin, one.text())

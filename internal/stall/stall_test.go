@@ -86,10 +86,10 @@ func TestTry_underTheGate_saysThatItIsToRunAlone(t *testing.T) {
 		runs         int
 		alone, fatal bool
 	}{
-		{"2", 20 * time.Second, 2, true, true},
-		{"2", 0, 1, false, true},
-		{"1", 20 * time.Second, 1, true, true},
-		{"3", 20 * time.Second, 3, false, true},
+		{FirstTries, 20 * time.Second, 2, true, true},
+		{FirstTries, 0, 1, false, true},
+		{LastTry, 20 * time.Second, 1, false, true},
+		{"", 20 * time.Second, 3, false, true},
 		{"many", 20 * time.Second, 3, false, true},
 		{"0", 20 * time.Second, 3, false, true},
 	} {
