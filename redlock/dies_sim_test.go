@@ -39,16 +39,10 @@ func (f *fuse) on(way *nodetest.Node) {
 		if f.armed.Load() && cmd.Name != "message" && cmd.Name != "dial" && (f.only == "" || f.only == cmd.Name) {
 			f.burn()
 		}
-		if !f.dead.Load() {
-			return nodetest.Fault{Delay: time.Millisecond}
+		if f.dead.Load() {
+			return ofTheDead(cmd)
 		}
-		switch cmd.Name {
-		case "message":
-			return nodetest.Fault{Lose: nodetest.LoseReply}
-		case "dial":
-			return nodetest.Fault{Cut: true}
-		}
-		return nodetest.Fault{Lose: nodetest.LoseCommand, Cut: true}
+		return nodetest.Fault{Delay: time.Millisecond}
 	})
 }
 

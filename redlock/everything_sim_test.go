@@ -230,19 +230,24 @@ func (w *everything) startFor(team string, seed uint64) *process {
 	return p
 }
 
+// ofTheDead is what happens on the way of a process that is dead: nothing that it says arrives any more, and it hears nothing.
+func ofTheDead(cmd nodetest.Command) nodetest.Fault {
+	switch cmd.Name {
+	case "message":
+		return nodetest.Fault{Lose: nodetest.LoseReply}
+	case "dial":
+		return nodetest.Fault{Cut: true}
+	}
+	return nodetest.Fault{Lose: nodetest.LoseCommand, Cut: true}
+}
+
 // fault is what happens on the way to master i.
 func (w *everything) fault(p *process, i int, cmd nodetest.Command, far time.Duration, rng *rand.Rand) (f nodetest.Fault) {
 	if w.sends != nil {
 		w.sends(p, cmd)
 	}
 	if p.dead.Load() {
-		switch cmd.Name {
-		case "message":
-			return nodetest.Fault{Lose: nodetest.LoseReply}
-		case "dial":
-			return nodetest.Fault{Cut: true}
-		}
-		return nodetest.Fault{Lose: nodetest.LoseCommand, Cut: true}
+		return ofTheDead(cmd)
 	}
 	late := time.Duration(rng.Int64N(int64(far)))
 	if w.rough[i].Load() && rng.IntN(10) == 0 {

@@ -304,19 +304,26 @@ func TestLock_allAtOnce_makeProgress(t *testing.T) {
 	}
 }
 
+// behindDoomed is a lock that is held, for which n clients wait on a path of their own, and behind them one that got hears of.
+func behindDoomed(t testing.TB, n int) (masters *quorumtest.Masters, path *quorumtest.Path, lease *redlock.Lease, got <-chan outcome) {
+	t.Helper()
+	masters = quorumtest.Start(t, 5)
+	path = masters.Path()
+	lease = lock(t, masters.Open().Mutex("lock"))
+	for i := range n {
+		waitFor(t.Context(), path.Open().Mutex("lock"))
+		masters.Waits("lock", i+1)
+	}
+	got = waitFor(t.Context(), masters.Open().Mutex("lock"))
+	masters.Waits("lock", n+1)
+	return masters, path, lease, got
+}
+
 // Many waiters die at the same time. The next living waiter gets the lock within seconds.
 func TestLock_fair_manyDead_areOutInSeconds(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
-	masters := quorumtest.Start(t, 5)
-	path := masters.Path()
-	lease := lock(t, masters.Open().Mutex("lock"))
-	for i := range 5 {
-		waitFor(t.Context(), path.Open().Mutex("lock"))
-		masters.Waits("lock", i+1)
-	}
-	got := waitFor(t.Context(), masters.Open().Mutex("lock"))
-	masters.Waits("lock", 6)
+	_, path, lease, got := behindDoomed(t, 5)
 	path.Vanish()
 	unlock(t, lease)
 	began := time.Now()
@@ -329,15 +336,7 @@ func TestLock_fair_killed_arePassedAtOnce(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
 	stall.Try(t, then/2, func(t testing.TB) {
-		masters := quorumtest.Start(t, 5)
-		path := masters.Path()
-		lease := lock(t, masters.Open().Mutex("lock"))
-		for i := range 3 {
-			waitFor(t.Context(), path.Open().Mutex("lock"))
-			masters.Waits("lock", i+1)
-		}
-		got := waitFor(t.Context(), masters.Open().Mutex("lock"))
-		masters.Waits("lock", 4)
+		masters, path, lease, got := behindDoomed(t, 3)
 		// A client that is not subscribed yet says by a w in its sign of life that it is to be waited for. Killed then, it would be.
 		quorumtest.Soon(t, "each client says that it listens", func() bool {
 			for _, d := range masters.Direct {

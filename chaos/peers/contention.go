@@ -74,12 +74,10 @@ func contention(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		fmt.Fprintln(stderr, err)
 		return 2
 	}
-	names := strings.Split(*libs, ",")
-	for _, name := range names {
-		if libraries()[name] == nil {
-			fmt.Fprintf(stderr, "no library %q: want %s\n", name, strings.Join(libraryNames(), ", "))
-			return 2
-		}
+	names, err := chosen(*libs)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 2
 	}
 	fmt.Fprintf(stdout, "Each cell: locks a second, p99 of the wait, Jain's index, CPU of the clients for a lock.\n\n")
 	fmt.Fprintf(stdout, "| waiters | hold | delay | limit | %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)+4))

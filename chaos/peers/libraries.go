@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -47,6 +48,17 @@ func libraries() map[string]func(ctx context.Context, t client.Task) (locker, er
 }
 
 func libraryNames() []string { return slices.Sorted(maps.Keys(libraries())) }
+
+// chosen are the names in a flag, with commas between them.
+func chosen(flag string) ([]string, error) {
+	names := strings.Split(flag, ",")
+	for _, name := range names {
+		if libraries()[name] == nil {
+			return nil, fmt.Errorf("no library %q: want %s", name, strings.Join(libraryNames(), ", "))
+		}
+	}
+	return names, nil
+}
 
 // options returns the options of go-redis for the masters of the task.
 func options(t client.Task) ([]*redis.Options, error) {

@@ -95,12 +95,10 @@ func measureAll(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	if fs.Parse(args) != nil || fs.NArg() > 0 {
 		return 2
 	}
-	names := strings.Split(*libs, ",")
-	for _, name := range names {
-		if libraries()[name] == nil {
-			fmt.Fprintf(stderr, "no library %q: want %s\n", name, strings.Join(libraryNames(), ", "))
-			return 2
-		}
+	names, err := chosen(*libs)
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 2
 	}
 	if *file == "" || *rounds < 1 || *clients < 1 || *duration <= 0 {
 		fmt.Fprintln(stderr, "measure: want --json FILE, and --rounds, --clients and --duration above 0")

@@ -17,17 +17,24 @@ import (
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
-// BenchmarkVotes measures what an acquire and its release cost an idle master, by how many
-// of them go in one call. us-cpu/pair is the server's own CPU time. To compare two builds,
-// run them in turn: the machine makes more difference than the scripts.
-func BenchmarkVotes(b *testing.B) {
-	needs.Redis(b)
+// loaded is a connection to a master of its own that has the script votes.
+func loaded(b *testing.B) *redis.Client {
+	b.Helper()
 	s, err := localredis.Start(context.Background(), localredis.Config{})
 	noErr(b, err)
 	b.Cleanup(func() { _ = s.Close() })
 	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})
 	b.Cleanup(func() { _ = client.Close() })
 	noErr(b, client.ScriptLoad(b.Context(), sources[votesSHA]).Err())
+	return client
+}
+
+// BenchmarkVotes measures what an acquire and its release cost an idle master, by how many
+// of them go in one call. us-cpu/pair is the server's own CPU time. To compare two builds,
+// run them in turn: the machine makes more difference than the scripts.
+func BenchmarkVotes(b *testing.B) {
+	needs.Redis(b)
+	client := loaded(b)
 	for _, n := range []int{1, 4, 16, 64} {
 		b.Run(fmt.Sprint("ops=", n), func(b *testing.B) {
 			token, pairs, before := int64(0), 0, serverCPU(b, client)
@@ -54,12 +61,7 @@ func BenchmarkVotes(b *testing.B) {
 // is the server's own CPU time, us-evalsha/lock what INFO commandstats has.
 func BenchmarkWaited(b *testing.B) {
 	needs.Redis(b)
-	s, err := localredis.Start(context.Background(), localredis.Config{})
-	noErr(b, err)
-	b.Cleanup(func() { _ = s.Close() })
-	client := redis.NewClient(&redis.Options{Addr: s.Addr(), Protocol: 2})
-	b.Cleanup(func() { _ = client.Close() })
-	noErr(b, client.ScriptLoad(b.Context(), sources[votesSHA]).Err())
+	client := loaded(b)
 	const waiters = 4
 	for i := range waiters { // a master hands nothing to a client that hears no messages
 		hears := client.Subscribe(b.Context(), protocol.Wake(waiter(i)))
