@@ -126,6 +126,7 @@ type deadlyAct struct {
 // A process dies between any two messages of each act that takes several. Another goes on: it has what the dead one had, at the end of a
 // TTL at the latest and not before its validity was over, and nothing is left.
 func TestDies_betweenAnyTwoMessages_anotherGoesOn(t *testing.T) {
+	needs.Test(t)
 	needs.NoRace(t, "a large simulation")
 	for _, a := range deadlyActs {
 		t.Run(a.name, func(t *testing.T) {

@@ -44,6 +44,7 @@ const (
 
 // Whatever stands on the lock keeps its promises while all of it goes on at once, over masters and processes that fail.
 func TestSim_features_keepTheirPromises(t *testing.T) {
+	needs.Test(t)
 	needs.NoRace(t, "the race detector leaves a tenth of the speed: the tests of each feature have it")
 	n := 0
 	if needs.InSoak(t) {

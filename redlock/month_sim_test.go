@@ -36,6 +36,7 @@ const (
 //
 // The gate has half a day of eight clients. A soak has a month of fifty.
 func TestSim_month_nothingGrowsAndTheCountersAreTrue(t *testing.T) {
+	needs.Test(t)
 	needs.NoRace(t, "a large simulation")
 	clients, rounds := 8, 8
 	if needs.InSoak(t) {

@@ -134,6 +134,7 @@ func (d *deployed) start(t *testing.T, name string, s service) (addr string) {
 // The masters of compose.yaml, with its arguments, certificates and users: every command works on them, by the URLs of setup.sh and by the
 // variables of the service redlock, and nobody else gets in.
 func TestDeploy_compose_mastersOfThisMachine(t *testing.T) {
+	needs.Test(t)
 	needs.Redis(t)
 	t.Parallel()
 	d := deploy(t)
