@@ -213,11 +213,12 @@ func (w *everything) atTheEnd() {
 // lost: others had votes of that lock, or the releases of a holder that was killed never came.
 func (w *everything) spared(l *redlock.Lease) int {
 	before, now := 0, 0
+	had := w.before[l.Name()] // nothing, if nothing was struck yet
 	for i, holder := range w.holders(l.Name()) {
 		if slices.Contains(w.struck, i) {
 			continue
 		}
-		if w.before[l.Name()][i] == l.Holder() {
+		if i < len(had) && had[i] == l.Holder() {
 			before++
 		}
 		if holder == l.Holder() {

@@ -24,7 +24,7 @@ var featureHunts = []struct {
 	{"leads-on", "lead force", []string{"leaders"}, 1, false},
 	{"same-leader", "lead", []string{"observed"}, 2, false},
 	{"permit-reenters", "permit", []string{"permits"}, 1, false},
-	{"turn-apart", "permit", []string{"order"}, 2, false},
+	{"turn-apart", "permit crowd", []string{"order"}, 1, false},
 	{"giver-goes-on", "lock", []string{"exclusion"}, 1, false},
 	{"adopter-keeps-token", "lock", []string{"exclusion"}, 1, true},
 	{"extend-creates", "lock force", []string{"forced"}, 1, true},

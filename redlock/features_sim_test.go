@@ -104,7 +104,11 @@ func (w *features) live(p *process, seed uint64) {
 	}
 	if w.plays("permit") {
 		s := semaphore.New(p.Client.Client, "s", permitsInAll, redlock.WithReentry())
-		for i := range uint64(2) {
+		callers := uint64(2)
+		if strings.Contains(w.only, "crowd") { // who is passed by, is passed by many
+			callers = 8
+		}
+		for i := range callers {
 			w.loop(p, part(1+i), 500*time.Millisecond, func(ctx context.Context, p *process, rng *rand.Rand) { w.permit(ctx, p, s, rng) })
 		}
 	}
