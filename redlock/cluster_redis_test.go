@@ -141,7 +141,7 @@ func clusterLocks(t *testing.T, s slot) {
 	// Every kind of key at once.
 	reader := locked(t, c.RWMutex(lock).RLocker())
 	got := waitFor(t.Context(), mixed.RWMutex(lock).Locker())
-	waitSettled(t, mixed)
+	queued(t, mixed, lock, 1) // a quorum is the slot and the plain master that is up
 	keys := s.Keys(0)
 	for _, k := range keys {
 		if s.Slot(k) != s.Slot(lock) {
@@ -157,7 +157,7 @@ func clusterLocks(t *testing.T, s slot) {
 		t.Errorf("keys outside of the slot: %v", others)
 	}
 	unlock(t, reader)
-	unlock(t, must(t, got, 3*time.Second).lease)
+	unlock(t, inTime(t, got, 3*time.Second).lease)
 	soon(t, "the votes are given back", func() bool {
 		return !slices.ContainsFunc(s.Keys(0), func(k string) bool { return strings.HasPrefix(k, lock) })
 	})
@@ -196,10 +196,10 @@ func clusterWaits(t *testing.T, s slot) {
 		t.Helper()
 		held := locked(t, from.Mutex(s.lock("lock")))
 		got := waitFor(t.Context(), to.Mutex(s.lock("lock")))
-		waitSettled(t, to)
+		queued(t, to, s.lock("lock"), 1)
 		meanwhile()
 		_ = held.Unlock(t.Context())                 // not confirmed where the slot has to be found again
-		unlock(t, must(t, got, 3*time.Second).lease) // untold it looks again after 5 s
+		unlock(t, inTime(t, got, 3*time.Second).lease) // untold it looks again after 5 s
 	}
 	handOver(a, b, func() {})
 	handOver(a, b, func() { s.Promote(3) }) // server 0 lives on as its replica

@@ -32,7 +32,7 @@ func clusterServesInOrder(t *testing.T, s slot) {
 		holder, first := openAt(t, []string{s.URL(s.tag, 1)}, opts...), openAt(t, []string{s.URL(s.tag, 1)}, opts...)
 		held := locked(t, holder.Mutex(s.lock("turns")))
 		got := waitFor(t.Context(), first.Mutex(s.lock("turns")))
-		waitSettled(t, first)
+		queued(t, first, s.lock("turns"), 1)
 		place, _ := s.firstPlace(s.Owner(s.tag, 1))
 
 		tc.happens()
@@ -43,7 +43,7 @@ func clusterServesInOrder(t *testing.T, s slot) {
 		})
 		later := openAt(t, []string{s.URL(s.tag, owner)}, opts...)
 		behind := waitFor(t.Context(), later.Mutex(s.lock("turns")))
-		waitSettled(t, later)
+		queued(t, later, s.lock("turns"), 2)
 		_ = held.Unlock(t.Context()) // not confirmed where the slot has to be found again
 		select {
 		case <-behind:
@@ -56,7 +56,7 @@ func clusterServesInOrder(t *testing.T, s slot) {
 			})
 			unlock(t, o.lease)
 		}
-		unlock(t, must(t, behind, 3*time.Second).lease)
+		unlock(t, inTime(t, behind, 3*time.Second).lease)
 		noErr(t, holder.Close())
 		noErr(t, first.Close())
 		noErr(t, later.Close())

@@ -26,7 +26,7 @@ func TestRWMutex_manyReadersUnlockAtOnce_eachCostsTheSame(t *testing.T) {
 		all = append(all, locked(t, m.RLocker()))
 	}
 	writer := waitFor(t.Context(), m)
-	waitSettled(t, c)
+	queued(t, c, m.Name(), 1)
 	noErr(t, ms.direct[0].ConfigResetStat(t.Context()).Err())
 
 	var g sync.WaitGroup

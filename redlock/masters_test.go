@@ -325,9 +325,7 @@ func settled(t testing.TB, l *redlock.Lease, n int) {
 // soon waits until ok, for half a minute at most: a machine may be busy.
 func soon(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	if !within(30*time.Second, ok) {
-		t.Fatalf("not within 30s: %s", what)
-	}
+	quorumtest.Soon(t, what, ok)
 }
 
 func within(limit time.Duration, ok func() bool) bool {

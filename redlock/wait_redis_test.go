@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,6 +59,28 @@ func must(t testing.TB, got <-chan outcome, limit time.Duration) outcome {
 	}
 }
 
+// inTime is must for a stage that cannot run again by itself, as stall.Try would have it: limit is stretched by as long as the machine held
+// the test up.
+func inTime(t testing.TB, got <-chan outcome, limit time.Duration) outcome {
+	t.Helper()
+	meter := stall.Start()
+	defer meter.Stop()
+	began := time.Now()
+	for {
+		held := meter.Held()
+		left := limit + held - time.Since(began)
+		if left <= 0 {
+			t.Fatalf("no lease within %v, and the machine held the test up for %v", limit, held)
+		}
+		select {
+		case o := <-got:
+			quorumtest.NoErr(t, o.err)
+			return o
+		case <-time.After(left):
+		}
+	}
+}
+
 func lock(t testing.TB, m redlock.Locker) *redlock.Lease {
 	t.Helper()
 	lease, err := m.Lock(t.Context())
@@ -72,6 +95,8 @@ func unlock(t testing.TB, lease *redlock.Lease) {
 
 // waitSettled waits until c's waiters have nothing more to ask the masters: they only
 // wait.
+//
+// It cannot tell a waiter that has not begun from one that waits: see queued.
 func waitSettled(t testing.TB, c *redlock.Client) {
 	t.Helper()
 	last, since := c.Stats().Rounds, time.Now()
@@ -81,6 +106,16 @@ func waitSettled(t testing.TB, c *redlock.Client) {
 		}
 		return time.Since(since) > 5*time.Millisecond
 	})
+}
+
+// queued waits until n clients are in the queues of the lock called name on a quorum of masters, and then until c's waiters are idle.
+func queued(t testing.TB, c *redlock.Client, name string, n int) {
+	t.Helper()
+	quorumtest.Soon(t, fmt.Sprintf("%d wait for %q", n, name), func() bool {
+		saw, err := c.Inspect(t.Context(), name)
+		return err == nil && len(saw.Waiters) >= n && !slices.ContainsFunc(saw.Waiters, func(w redlock.Waiter) bool { return w.Places < saw.Quorum })
+	})
+	waitSettled(t, c)
 }
 
 // A waiter gets the lock one round trip after the holder began to release it: half a round trip for

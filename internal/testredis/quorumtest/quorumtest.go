@@ -20,6 +20,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node"
@@ -327,12 +328,34 @@ func Is(t testing.TB, err, want error) {
 	}
 }
 
-// Soon waits until ok, for half a minute at most: a machine may be busy.
+const (
+	soonest = 29 * time.Second // that late waits for, behind Soon's first
+	longest = 2 * time.Minute  // that it waits for a machine that stands still
+)
+
+// Soon waits until ok, for half a minute at most, and for as long as the machine held the test up meanwhile.
 func Soon(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30s: %s", what)
+	began := time.Now()
+	for ; !ok(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Second {
+			late(t, what, ok)
+			return
+		}
+	}
+}
+
+// late is the rest of Soon. A meter costs processor time, and few wait for so long.
+func late(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	meter := stall.Start()
+	defer meter.Stop()
+	for began := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		if waited := time.Since(began); waited > soonest {
+			held := meter.Held()
+			if waited > soonest+min(held, longest) {
+				t.Fatalf("not within %v, of which it was held up for %v: %s", waited.Round(time.Second), held.Round(time.Millisecond), what)
+			}
 		}
 	}
 }
