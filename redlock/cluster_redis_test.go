@@ -198,7 +198,7 @@ func clusterWaits(t *testing.T, s slot) {
 		got := waitFor(t.Context(), to.Mutex(s.lock("lock")))
 		queued(t, to, s.lock("lock"), 1)
 		meanwhile()
-		_ = held.Unlock(t.Context())                 // not confirmed where the slot has to be found again
+		_ = held.Unlock(t.Context())                   // not confirmed where the slot has to be found again
 		unlock(t, inTime(t, got, 3*time.Second).lease) // untold it looks again after 5 s
 	}
 	handOver(a, b, func() {})
