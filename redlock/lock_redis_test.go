@@ -470,12 +470,16 @@ func TestTryLock_cancelBeforeTheReplies_votesGivenBack(t *testing.T) {
 			rules = append(rules, p.SlowReply(acquires(t), 1500*time.Millisecond))
 		}
 		got := make(chan error, 1)
+		asking, answered := context.WithCancel(t.Context())
 		go func() {
 			_, err := m.TryLock(ctx)
 			got <- err
+			answered()
 		}()
-		for _, r := range rules {
-			noErr(t, r.Wait(t.Context()))
+		for i, r := range rules {
+			if err := r.Wait(asking); err != nil {
+				t.Fatalf("TryLock returned %v, and master %d was not asked", <-got, i)
+			}
 		}
 		if n := len(ms.keys("race")); n != 5 {
 			t.Fatalf("%d masters have voted, want all", n)

@@ -149,6 +149,11 @@ type attempt struct {
 func newAttempt(t testing.TB) *attempt {
 	a := &attempt{TB: t}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
+	if of, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := of.Deadline(); ok { // what waits for something that does not come says so, and leaves time for another try
+			a.ctx, a.cancel = context.WithTimeout(context.Background(), time.Until(end)/2)
+		}
+	}
 	return a
 }
 
