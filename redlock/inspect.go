@@ -140,8 +140,8 @@ func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection
 // has that id, so ForceUnlock cannot hit the next holder, however late it comes.
 //
 // It breaks the promise of the lock. The holder learns that its lease is lost when it next extends it,
-// after a third of its TTL by default; without renewal, when its validity ends. Until then the next
-// holder may run beside it. Only a resource that refuses smaller fencing tokens (package fence) keeps
+// after a third of its TTL by default; without renewal, and while the masters are being changed, when
+// its validity ends. Until then the next holder may run beside it. Only a resource that refuses smaller fencing tokens (package fence) keeps
 // them apart: the token of the next holder is larger. A lock that nobody renews ends by itself
 // within its TTL, so wait for that if you can.
 //

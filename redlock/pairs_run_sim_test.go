@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/election"
+	"github.com/redlock-go/redlock/flight"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// The lock of a job is forced in the middle of a run. The run is told and comes back with ErrLost, another may run at once, and the period
+// of that one is not cut short by the first, which ends later.
+func TestTogether_forceARunOfEvery(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		one, other, third, operator := c.client(), c.client(), c.client(), c.client()
+		const period = 5 * time.Minute
+		did := make(chan error, 1)
+		go func() {
+			_, err := one.Every("job", period).Do(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {
+				<-ctx.Done()
+				time.Sleep(30 * time.Second) // it cleans up
+				return nil
+			})
+			did <- err
+		}()
+		time.Sleep(time.Second)
+		operator.forced(t, "job")
+		var second time.Time
+		ran, err := other.Every("job", period).Do(t.Context(), func(context.Context, *redlock.Lease) error {
+			second = time.Now()
+			return nil
+		})
+		noErr(t, err)
+		if !ran {
+			t.Fatal("a job that was forced does not run again")
+		}
+		wantErr(t, <-did, redlock.ErrLost)
+		for {
+			ran, err := third.Every("job", period).Do(t.Context(), func(context.Context, *redlock.Lease) error { return nil })
+			noErr(t, err)
+			if ran {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		if gap := time.Since(second); gap < period || gap > period+2*time.Second {
+			t.Errorf("the next run is after %v", gap)
+		}
+	})
+}
+
+// The lock of an election rests for a while after each term: whoever resigns, nobody leads before that, and then another does.
+func TestTogether_electionWithAMinimumHold(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		const least = time.Minute
+		terms := make(chan time.Time, 10)
+		ctx, cancel := context.WithCancel(context.Background())
+		out := make(chan error, 2)
+		for range cap(out) {
+			e := election.New(c.client().Client.Client, "x", election.WithLock(redlock.WithMinHold(least)))
+			go func() {
+				out <- e.Run(ctx, func(context.Context, *election.Term) error {
+					terms <- time.Now()
+					time.Sleep(time.Second)
+					return nil // resigns
+				})
+			}()
+		}
+		last := <-terms
+		for range 4 {
+			next := <-terms
+			if gap := next.Sub(last); gap < least || gap > least+5*time.Second {
+				t.Errorf("a term after %v", gap)
+			}
+			last = next
+		}
+		cancel()
+		for range cap(out) {
+			<-out
+		}
+		time.Sleep(least)
+		c.nothingLeft()
+	})
+}
+
+// The leader enters its own lock again, by its term's context. The term ends, and another leads only when that was given back, too.
+func TestTogether_electionAndReentry(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		leader, other := c.client().Client.Client, c.client().Client.Client
+		ctx, cancel := context.WithCancel(context.Background())
+		out := make(chan error, 2)
+		entered := make(chan *redlock.Lease, 1)
+		go func() {
+			out <- election.New(leader, "x", election.WithLock(redlock.WithReentry()), election.WithPause(time.Hour)).Run(ctx, func(ctx context.Context, term *election.Term) error {
+				lease, err := leader.Mutex("x", redlock.WithReentry()).Lock(ctx)
+				noErr(t, err)
+				if lease.Token() != term.Token() {
+					t.Errorf("token %d within a term of %d", lease.Token(), term.Token())
+				}
+				entered <- lease
+				return nil
+			})
+		}()
+		again := <-entered
+		led := make(chan int64, 1)
+		go func() {
+			out <- election.New(other, "x").Run(ctx, func(ctx context.Context, term *election.Term) error {
+				led <- term.Token()
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		time.Sleep(3 * redlock.DefaultTTL)
+		noErr(t, again.Err())
+		if len(led) > 0 {
+			t.Error("another leads while the lock is held")
+		}
+		gaveBack := time.Now()
+		noErr(t, again.Unlock(t.Context()))
+		if token, took := <-led, time.Since(gaveBack); token <= again.Token() || took > time.Second {
+			t.Errorf("it leads with token %d after %d, after %v", token, again.Token(), took)
+		}
+		cancel()
+		<-out
+		<-out
+		c.nothingLeft()
+	})
+}
+
+// The client of a loader is shut down: the load is told and fails, the client loads nothing more, and another loads at once.
+func TestTogether_flightAndShutdown(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		one, other := c.client().Client.Client, c.client().Client.Client
+		missing := func(context.Context) (string, bool, error) { return "", false, nil }
+		began := make(chan struct{})
+		did := make(chan error, 1)
+		go func() {
+			_, err := flight.Do(context.Background(), one, "x", missing, func(ctx context.Context) (string, error) {
+				close(began)
+				<-ctx.Done()
+				return "", context.Cause(ctx)
+			})
+			did <- err
+		}()
+		<-began
+		wantErr(t, one.Shutdown(ended(t)), context.Canceled)
+		err := <-did
+		wantErr(t, err, redlock.ErrLost)
+		wantErr(t, err, redlock.ErrClosed)
+		_, err = flight.Do(t.Context(), one, "x", missing, func(context.Context) (string, error) {
+			return "", errors.New("loaded by a client that is shut down")
+		})
+		wantErr(t, err, redlock.ErrClosed)
+		start := time.Now()
+		v, err := flight.Do(t.Context(), other, "x", missing, func(context.Context) (string, error) { return "loaded", nil })
+		noErr(t, err)
+		if took := time.Since(start); v != "loaded" || took > time.Second {
+			t.Errorf("%q after %v", v, took)
+		}
+		c.nothingLeft()
+	})
+}
+
+// While a voucher travels the lock is taken, and inspect shows one holder and who waits. After Adopt it shows the adopter.
+func TestTogether_transferAndInspect(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		giver, heir, watch, waiter := c.client(), c.client(), c.client(), c.client()
+		lease := mustLock(t, giver.Mutex("x"))
+		voucher := handedOff(t, lease)
+		got := make(chan *redlock.Lease, 1)
+		go func() {
+			l, err := waiter.Mutex("x").Lock(context.Background())
+			noErr(t, err)
+			got <- l
+		}()
+		time.Sleep(time.Second)
+		in, err := watch.Inspect(t.Context(), "x")
+		noErr(t, err)
+		if len(in.Holders) != 1 || in.Free || len(in.Waiters) != 1 {
+			t.Fatalf("while it travels: %+v", in)
+		}
+		adopted, err := heir.Adopt(t.Context(), voucher)
+		noErr(t, err)
+		in, err = watch.Inspect(t.Context(), "x")
+		noErr(t, err)
+		if len(in.Holders) != 1 || in.Holders[0].ID != adopted.Holder() || in.Holders[0].Votes < in.Quorum || adopted.Token() <= lease.Token() {
+			t.Errorf("adopted by %s with token %d after %d: %+v", adopted.Holder(), adopted.Token(), lease.Token(), in)
+		}
+		noErr(t, adopted.Unlock(t.Context()))
+		next := <-got
+		if next.Token() <= adopted.Token() {
+			t.Errorf("token %d after %d", next.Token(), adopted.Token())
+		}
+		noErr(t, next.Unlock(t.Context()))
+		c.nothingLeft()
+	})
+}
