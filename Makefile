@@ -58,16 +58,16 @@ mutation: setup
 	$(GO) run ./internal/mutation -go "$(GO)" -seed $(or $(SEED),0) -budget $(or $(BUDGET),30m) \
 		-only "$(ONLY)" -depth $(or $(DEPTH),0)
 
-# Measures this library and others on the same masters, in turns, for some ten minutes: raw data in results/, and the page of them. Wants a machine
+# Measures this library and others on the same masters, in turns, for some ten minutes: raw data, page and pictures in docs. Wants a machine
 # with nothing else to do. make rivals ROUNDS=10
 rivals: setup
 	$(GO) run -C chaos/peers . measure --rounds $(or $(ROUNDS),10) --commit "$$(git describe --always --dirty --abbrev=40)" --json "$(CURDIR)/raw.json"
-	$(GO) run -C chaos/peers . results --out "$(CURDIR)/results" "$(CURDIR)/raw.json"
+	$(GO) run -C chaos/peers . results --out "$(CURDIR)/docs" "$(CURDIR)/raw.json"
 	rm raw.json
 
 # The page and its pictures from the raw data that are there.
 results:
-	$(GO) run -C chaos/peers . results --out "$(CURDIR)/results" "$(CURDIR)/results/results.json"
+	$(GO) run -C chaos/peers . results --out "$(CURDIR)/docs" "$(CURDIR)/docs/results.json"
 
 # make release VERSION=v0.1.0 sets the versions of all modules, commits, tags, and leaves archives and notes in dist. It pushes nothing.
 # With DRY=1 neither branch nor tags change.

@@ -32,9 +32,10 @@ type press struct {
 	clients  int
 	hold     time.Duration
 	duration time.Duration
-	salt     string       // in the names of its locks: what a library leaves behind of one measurement does not hinder the next
-	own      bool         // each has a lock of its own, and what is timed is acquire and release
-	opened   func() error // is called when all clients are open, and each has had a lock of its own; nil: nothing
+	salt     string               // in the names of its locks: what a library leaves behind of one measurement does not hinder the next
+	own      bool                 // each has a lock of its own, and what is timed is acquire and release
+	masters  func() time.Duration // what the masters have used of their processors; nil: it is not asked
+	opened   func() error         // is called when all clients are open, and each has had a lock of its own; nil: nothing
 }
 
 // pressed is what a press saw.
@@ -44,6 +45,7 @@ type pressed struct {
 	p99      time.Duration
 	jain     float64       // 1 is even
 	cpu      time.Duration // of this process, for a lock
+	masters  time.Duration // of all masters, for a lock
 	held     time.Duration // on average: a sleep takes longer than it should
 	failures int           // calls that ended without the lock, before the time was over
 }
@@ -211,7 +213,10 @@ func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 	defer cancel()
 	waits, helds, failures := make([][]time.Duration, p.waiters), make([]time.Duration, p.waiters), make([]int, p.waiters)
 	var wg sync.WaitGroup
-	begin, spent := time.Now(), cpu()
+	if p.masters == nil {
+		p.masters = func() time.Duration { return 0 }
+	}
+	begin, spent, theirs := time.Now(), cpu(), p.masters()
 	for i := range p.waiters {
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -239,7 +244,7 @@ func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 		})
 	}
 	wg.Wait()
-	s := sum(waits, helds, time.Since(begin), cpu()-spent)
+	s := sum(waits, helds, time.Since(begin), cpu()-spent, p.masters()-theirs)
 	for _, n := range failures {
 		s.failures += n
 	}
@@ -295,7 +300,7 @@ func (p press) each(ctx context.Context, lockers []locker) error {
 }
 
 // sum makes a result of how long each of the waiters waited, each time, and held the lock, in all.
-func sum(waits [][]time.Duration, helds []time.Duration, elapsed, spent time.Duration) (s pressed) {
+func sum(waits [][]time.Duration, helds []time.Duration, elapsed, spent, theirs time.Duration) (s pressed) {
 	var all []time.Duration
 	var squares, held float64
 	for i, w := range waits {
@@ -310,7 +315,7 @@ func sum(waits [][]time.Duration, helds []time.Duration, elapsed, spent time.Dur
 	n := float64(len(all))
 	return pressed{
 		rate: n / elapsed.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100], jain: n * n / (float64(len(waits)) * squares),
-		cpu: time.Duration(float64(spent) / n), held: time.Duration(held / n),
+		cpu: time.Duration(float64(spent) / n), masters: time.Duration(float64(theirs) / n), held: time.Duration(held / n),
 	}
 }
 

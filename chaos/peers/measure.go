@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ type rawCell struct {
 	Hold    float64              `json:"hold_ms"`
 	Delay   float64              `json:"delay_ms"`        // that proxies add to each round trip
 	Hung    bool                 `json:"one_master_hung"` // it is stopped, and answers nothing
+	Dead    bool                 `json:"one_master_dead"` // it has ended: connections to it are refused
 	Rounds  map[string][]figures `json:"rounds"`
 }
 
@@ -46,17 +48,20 @@ type figures struct {
 	P50      float64 `json:"p50_us"`
 	P99      float64 `json:"p99_us"`
 	Jain     float64 `json:"jain"`
-	CPU      float64 `json:"cpu_us_per_lock"` // of the process with all clients
-	Failures int     `json:"failures"`        // calls that ended without the lock
+	CPU      float64 `json:"cpu_us_per_lock"`         // of the process with all clients
+	Masters  float64 `json:"masters_cpu_us_per_lock"` // of all masters together
+	Failures int     `json:"failures"`                // calls that ended without the lock
 }
 
 // axes are the questions, in the order in which results shows them.
 func axes() []*rawCell {
 	return []*rawCell{
 		{ID: "own-1", Callers: 1}, {ID: "own-16", Callers: 16}, {ID: "own-64", Callers: 64},
-		{ID: "far-1", Callers: 1, Delay: 2}, {ID: "far-16", Callers: 16, Delay: 2},
-		{ID: "hung-16", Callers: 16, Hung: true},
+		{ID: "far-1", Callers: 1, Delay: 2}, {ID: "far-16", Callers: 16, Delay: 2}, {ID: "far10-1", Callers: 1, Delay: 10},
+		{ID: "dead-16", Callers: 16, Dead: true}, {ID: "hung-16", Callers: 16, Hung: true},
+		{ID: "hot-8-0", Callers: 8, Hot: true}, {ID: "hot-64-0", Callers: 64, Hot: true},
 		{ID: "hot-8", Callers: 8, Hot: true, Hold: 1}, {ID: "hot-64", Callers: 64, Hot: true, Hold: 1},
+		{ID: "far-hot-8", Callers: 8, Hot: true, Hold: 1, Delay: 2},
 	}
 }
 
@@ -66,7 +71,7 @@ var modules = map[string]string{
 }
 
 func versions() map[string]string {
-	found := map[string]string{"redlock": "this commit"}
+	found := map[string]string{"redlock": "this commit", "setnx": "SET NX PX by hand"}
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {
 		return found
@@ -78,6 +83,7 @@ func versions() map[string]string {
 			}
 		}
 	}
+	found["redsync-tuned"] = found["redsync"]
 	return found
 }
 
@@ -85,10 +91,10 @@ func versions() map[string]string {
 func measureAll(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("measure", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	libs := fs.String("locks", columns, "`NAME,..` libraries")
+	libs := fs.String("locks", measured, "`NAME,..` libraries")
 	only := fs.String("cells", "", "`ID,..` questions; default all")
 	rounds := fs.Int("rounds", 10, "`N` rounds, in each of which all libraries take turns")
-	duration := fs.Duration("duration", time.Second, "`TIME` of each measurement")
+	duration := fs.Duration("duration", 500*time.Millisecond, "`TIME` of each measurement")
 	clients := fs.Int("clients", 4, "`N` clients that share the callers")
 	file := fs.String("json", "", "`FILE` for the raw data")
 	commit := fs.String("commit", "", "`COMMIT` that is measured")
@@ -140,12 +146,12 @@ func measureAll(ctx context.Context, args []string, stdout, stderr io.Writer) in
 
 // world is what cells must have in common to be measured on the same masters.
 type world struct {
-	delay time.Duration
-	hung  bool
+	delay      time.Duration
+	hung, dead bool
 }
 
 func (c *rawCell) world() world {
-	return world{time.Duration(c.Delay * float64(time.Millisecond)), c.Hung}
+	return world{time.Duration(c.Delay * float64(time.Millisecond)), c.Hung, c.Dead}
 }
 
 // measure goes through the worlds, and in each through the rounds: so all libraries see the same minutes of the machine.
@@ -183,18 +189,43 @@ func (c *rawCell) round(ctx context.Context, round int, names, nodes []string, s
 	for i := range names {
 		name := names[(i+round)%len(names)]
 		p := press{library: name, waiters: c.Callers, clients: min(clients, c.Callers), hold: time.Duration(c.Hold * float64(time.Millisecond)), duration: d, own: !c.Hot}
-		if c.Hung {
-			p.opened = servers[0].Pause
-		}
-		saw, err := p.run(ctx, nodes)
-		if c.Hung {
-			err = errors.Join(err, servers[0].Resume())
-		}
+		saw, err := c.ask(ctx, p, nodes, servers)
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return fmt.Errorf("%s, %s: %w", c.ID, name, err)
 		}
 		us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-		c.Rounds[name] = append(c.Rounds[name], figures{Rate: saw.rate, P50: us(saw.p50), P99: us(saw.p99), Jain: saw.jain, CPU: us(saw.cpu), Failures: saw.failures})
+		c.Rounds[name] = append(c.Rounds[name], figures{Rate: saw.rate, P50: us(saw.p50), P99: us(saw.p99), Jain: saw.jain, CPU: us(saw.cpu), Masters: us(saw.masters), Failures: saw.failures})
 	}
 	return nil
+}
+
+// ask measures one library. A master that has been killed is not used again: it forgot its votes, and ours would wait for them to end.
+func (c *rawCell) ask(ctx context.Context, p press, nodes []string, servers []*localredis.Server) (saw pressed, err error) {
+	p.masters = func() time.Duration { return used(servers) }
+	switch {
+	case c.Hung:
+		p.opened = servers[0].Pause
+		saw, err = p.run(ctx, nodes)
+		return saw, errors.Join(err, servers[0].Resume())
+	case c.Dead:
+		err := withMasters(ctx, 0, func(nodes []string, servers []*localredis.Server, _ time.Duration) (err error) {
+			p.opened = servers[0].Kill
+			p.masters = func() time.Duration { return used(servers[1:]) }
+			saw, err = p.run(ctx, nodes)
+			return err
+		})
+		return saw, err
+	}
+	return p.run(ctx, nodes)
+}
+
+// used is how long the servers' main threads, which do all their work, have been on a processor; 0 where the system does not tell.
+func used(servers []*localredis.Server) (sum time.Duration) {
+	for _, s := range servers {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", s.PID()))
+		ns, _, _ := strings.Cut(string(text), " ")
+		n, _ := strconv.ParseInt(ns, 10, 64)
+		sum += time.Duration(n)
+	}
+	return sum
 }

@@ -70,8 +70,8 @@ const (
 
 const chartStyle = `<style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; fill: #1b2330; } .soft { fill: #5b6676; } .head { font-weight: 600; }
-.redlock { fill: #2f6fd6; } .redsync { fill: #c58a00; } .redislock { fill: #7f8fa3; } .rueidislock { fill: #a3afbd; } .line { stroke: #1b2330; }
-@media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #9aa7b8; } .redlock { fill: #6a9df0; } .redsync { fill: #e3b13c; } .redislock { fill: #7d8b9d; } .rueidislock { fill: #566374; } .line { stroke: #e4e9f0; } }
+.redlock { fill: #2f6fd6; } .redsync { fill: #c58a00; } .redislock { fill: #7f8fa3; } .rueidislock { fill: #a3afbd; } .redsync-tuned { fill: #e0a93a; } .setnx { fill: #c3ccd7; } .line { stroke: #1b2330; }
+@media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #9aa7b8; } .redlock { fill: #6a9df0; } .redsync { fill: #e3b13c; } .redislock { fill: #7d8b9d; } .rueidislock { fill: #566374; } .redsync-tuned { fill: #c99a2e; } .setnx { fill: #454f5c; } .line { stroke: #e4e9f0; } }
 </style>
 `
 

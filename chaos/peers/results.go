@@ -73,7 +73,7 @@ func (r *raw) write(folder string, text []byte) error {
 // libraries are those that were measured: ours first, then those on a quorum, then those on one master.
 func (r *raw) libraries() []string {
 	var names []string
-	for _, name := range strings.Split(columns, ",") {
+	for _, name := range strings.Split(measured, ",") {
 		if slices.ContainsFunc(r.Cells, func(c *rawCell) bool { return len(c.Rounds[name]) > 0 }) {
 			names = append(names, name)
 		}
@@ -82,7 +82,7 @@ func (r *raw) libraries() []string {
 }
 
 // oneMaster are the libraries whose locks are on one master each: less work, and lost with that master.
-var oneMaster = map[string]bool{"redislock": true, "rueidislock": true}
+var oneMaster = map[string]bool{"redislock": true, "rueidislock": true, "setnx": true}
 
 func label(lib string) string {
 	if oneMaster[lib] {
@@ -108,6 +108,9 @@ func (c *rawCell) title() string {
 	if c.Hung {
 		what += ", one of the masters hung"
 	}
+	if c.Dead {
+		what += ", one of the masters dead"
+	}
 	return what
 }
 
@@ -120,11 +123,12 @@ func (c *rawCell) sample(lib string, of func(figures) float64) stats.Sample {
 	return stats.New(values)
 }
 
-func rateOf(f figures) float64 { return f.Rate }
-func p50Of(f figures) float64  { return f.P50 }
-func p99Of(f figures) float64  { return f.P99 }
-func cpuOf(f figures) float64  { return f.CPU }
-func jainOf(f figures) float64 { return f.Jain }
+func mastersOf(f figures) float64 { return f.Masters }
+func rateOf(f figures) float64    { return f.Rate }
+func p50Of(f figures) float64     { return f.P50 }
+func p99Of(f figures) float64     { return f.P99 }
+func cpuOf(f figures) float64     { return f.CPU }
+func jainOf(f figures) float64    { return f.Jain }
 
 // The words of the page. Figures are put in between.
 const (
@@ -135,9 +139,11 @@ For a person who compares libraries, five minutes. Each figure comes from [the r
 `
 	pageHow = `All libraries lock on the same masters, and take turns in each round, so that they see the same minutes of the machine; each round begins with another one. A figure is the median
 of the rounds, and in brackets the interval that has the median of all rounds that could be measured, with 95 % (order statistics, as benchstat's). Libraries with "(one master)" keep a lock on
-one master: that is less work, and the lock is lost with that master. redsync has its default options, redislock and rueidislock are tried every 20 ms while the lock is held.
-Times are of acquire and release where each caller has its own lock, and of the wait where all want one. CPU is that of the process with all clients, for one lock. A failure is a call
-that ended without the lock. This is a closed loop: a caller asks again when it has been answered, so that a slow library is asked less often.
+one master: that is less work, and the lock is lost with that master. redsync has its default options; redsync-tuned has a pool of 128 connections to each master and tries again every 5 ms on the average for as long as its caller waits. redislock, rueidislock and
+setnx (SET NX PX and a script that deletes the caller's own key, as people write it by hand) are tried every 20 ms on the average while the lock is held. A lock on one master that is hung or dead
+cannot be had there: those callers have no part in the figures, except in the failures.
+Times are of acquire and release where each caller has its own lock, and of the wait where all want one. CPU is that of the process with all clients, for one lock, and masters is that
+of all masters together. Fairness is Jain's index of how often each caller had a lock: 1 is even. A failure is a call that ended without the lock. This is a closed loop: a caller asks again when it has been answered, so that a slow library is asked less often.
 
 `
 )
@@ -160,26 +166,32 @@ func (r *raw) page() string {
 	for _, c := range r.Cells {
 		r.table(&b, c)
 	}
-	b.WriteString("## Where we lose\n\n")
-	if worse := r.worse(); len(worse) > 0 {
-		b.WriteString("Where another library is better, and by more than noise (Mann-Whitney, p below 0.05):\n\n- " + strings.Join(worse, "\n- ") + "\n")
-	} else {
-		b.WriteString("In none of these figures by more than noise.\n")
+	b.WriteString("## Where we lose\n\nWhere another library is better, and by more than noise (Mann-Whitney, p below 0.05): its figure, and ours in brackets.\n")
+	for _, part := range []struct {
+		title string
+		one   bool
+	}{{"On a quorum of masters", false}, {"On one master", true}} {
+		fmt.Fprintf(&b, "\n**%s.**", part.title)
+		if worse := r.worse(part.one); len(worse) > 0 {
+			b.WriteString("\n\n- " + strings.Join(worse, "\n- ") + "\n")
+		} else {
+			b.WriteString(" In none of these figures.\n")
+		}
 	}
 	return b.String()
 }
 
 func (r *raw) table(b *strings.Builder, c *rawCell) {
 	title := c.title()
-	fmt.Fprintf(b, "## %s\n\n| library | locks a second | p50 | p99 | CPU | fairness | failures |\n| --- | --- | --- | --- | --- | --- | --- |\n", strings.ToUpper(title[:1])+title[1:])
+	fmt.Fprintf(b, "## %s\n\n| library | locks a second | p50 | p99 | CPU | masters | fairness | failures |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n", strings.ToUpper(title[:1])+title[1:])
 	for _, lib := range r.libraries() {
 		failures := 0
 		for _, f := range c.Rounds[lib] {
 			failures += f.Failures
 		}
 		if len(c.Rounds[lib]) > 0 {
-			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.2f | %d |\n", label(lib), told(c.sample(lib, rateOf), rate), told(c.sample(lib, p50Of), micros), told(c.sample(lib, p99Of), micros),
-				told(c.sample(lib, cpuOf), micros), c.sample(lib, jainOf).Median(), failures)
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %.2f | %d |\n", label(lib), told(c.sample(lib, rateOf), rate), told(c.sample(lib, p50Of), micros), told(c.sample(lib, p99Of), micros),
+				told(c.sample(lib, cpuOf), micros), told(c.sample(lib, mastersOf), micros), c.sample(lib, jainOf).Median(), failures)
 		}
 	}
 	b.WriteString("\n")
@@ -209,21 +221,30 @@ func micros(us float64) string {
 	return fmt.Sprintf("%.0f µs", us)
 }
 
-// worse are the figures in which another library is better than ours by more than noise.
-func (r *raw) worse() (lines []string) {
+// compared are the figures that are held against each other.
+var compared = []struct {
+	name   string
+	of     func(figures) float64
+	higher bool // is better
+	write  func(float64) string
+}{{"locks a second", rateOf, true, rate}, {"p50", p50Of, false, micros}, {"p99", p99Of, false, micros}, {"CPU", cpuOf, false, micros}, {"CPU of the masters", mastersOf, false, micros}, {"fairness", jainOf, true, func(v float64) string { return fmt.Sprintf("%.2f", v) }}}
+
+// worse has a line for each cell and library in which figures of ours are worse by more than noise.
+func (r *raw) worse(one bool) (lines []string) {
 	for _, c := range r.Cells {
 		for _, lib := range r.libraries() {
-			for _, what := range []struct {
-				name   string
-				of     func(figures) float64
-				higher bool // is better
-				write  func(float64) string
-			}{{"locks a second", rateOf, true, rate}, {"p50", p50Of, false, micros}, {"p99", p99Of, false, micros}, {"CPU", cpuOf, false, micros}} {
-				ours, theirs := c.sample("redlock", what.of), c.sample(lib, what.of)
-				if lib == "redlock" || (theirs.Median() > ours.Median()) != what.higher || stats.Differ(ours, theirs) >= 0.05 {
-					continue
+			if lib == "redlock" || oneMaster[lib] != one {
+				continue
+			}
+			var what []string
+			for _, f := range compared {
+				ours, theirs := c.sample("redlock", f.of), c.sample(lib, f.of)
+				if (theirs.Median() > ours.Median()) == f.higher && stats.Differ(ours, theirs) < 0.05 {
+					what = append(what, fmt.Sprintf("%s %s (%s)", f.name, f.write(theirs.Median()), f.write(ours.Median())))
 				}
-				lines = append(lines, fmt.Sprintf("%s, %s: %s has %s, we have %s", c.title(), what.name, label(lib), what.write(theirs.Median()), what.write(ours.Median())))
+			}
+			if len(what) > 0 {
+				lines = append(lines, fmt.Sprintf("%s, %s: %s", c.title(), label(lib), strings.Join(what, ", ")))
 			}
 		}
 	}

@@ -83,3 +83,6 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
+
+// jitter is d on the average: callers that pause for the same time would come back at the same time.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
