@@ -143,7 +143,7 @@ one master: that is less work, and the lock is lost with that master. redsync ha
 setnx (SET NX PX and a script that deletes the caller's own key, as people write it by hand) are tried every 20 ms on the average while the lock is held. A lock on one master that is hung or dead
 cannot be had there: those callers have no part in the figures, except in the failures.
 Times are of acquire and release where each caller has its own lock, and of the wait where all want one. CPU is that of the process with all clients, for one lock, and masters is that
-of all masters together. Fairness is Jain's index of how often each caller had a lock: 1 is even. A failure is a call that ended without the lock. This is a closed loop: a caller asks again when it has been answered, so that a slow library is asked less often.
+of all masters together; where masters are far, the proxies that hold messages back are in the clients' process. Fairness is Jain's index of how often each caller had a lock: 1 is even. A failure is a call that ended without the lock. This is a closed loop: a caller asks again when it has been answered, so that a slow library is asked less often.
 
 `
 )
