@@ -34,7 +34,7 @@ type press struct {
 	duration time.Duration
 	salt     string               // in the names of its locks: what a library leaves behind of one measurement does not hinder the next
 	own      bool                 // each has a lock of its own, and what is timed is acquire and release
-	masters  func() time.Duration // what the masters have used of their processors; nil: it is not asked
+	masters  []*localredis.Server // whose use of processors is measured
 	opened   func() error         // is called when all clients are open, and each has had a lock of its own; nil: nothing
 }
 
@@ -213,10 +213,7 @@ func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 	defer cancel()
 	waits, helds, failures := make([][]time.Duration, p.waiters), make([]time.Duration, p.waiters), make([]int, p.waiters)
 	var wg sync.WaitGroup
-	if p.masters == nil {
-		p.masters = func() time.Duration { return 0 }
-	}
-	begin, spent, theirs := time.Now(), cpu(), p.masters()
+	begin, spent, theirs := time.Now(), cpu(), used(p.masters)
 	for i := range p.waiters {
 		wg.Go(func() {
 			for ctx.Err() == nil {
@@ -245,7 +242,7 @@ func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 	}
 	wg.Wait()
 	// A call that hangs may outlast the measurement, and those that came through it did so within its time.
-	s := sum(waits, helds, min(time.Since(begin), p.duration), cpu()-spent, p.masters()-theirs)
+	s := sum(waits, helds, min(time.Since(begin), p.duration), cpu()-spent, used(p.masters)-theirs)
 	for _, n := range failures {
 		s.failures += n
 	}

@@ -201,7 +201,7 @@ func (c *rawCell) round(ctx context.Context, round int, names, nodes []string, s
 
 // ask measures one library. A master that has been killed is not used again: it forgot its votes, and ours would wait for them to end.
 func (c *rawCell) ask(ctx context.Context, p press, nodes []string, servers []*localredis.Server) (saw pressed, err error) {
-	p.masters = func() time.Duration { return used(servers) }
+	p.masters = servers
 	switch {
 	case c.Hung:
 		p.opened = servers[0].Pause
@@ -210,7 +210,7 @@ func (c *rawCell) ask(ctx context.Context, p press, nodes []string, servers []*l
 	case c.Dead:
 		err := withMasters(ctx, 0, func(nodes []string, servers []*localredis.Server, _ time.Duration) (err error) {
 			p.opened = servers[0].Kill
-			p.masters = func() time.Duration { return used(servers[1:]) }
+			p.masters = servers[1:]
 			saw, err = p.run(ctx, nodes)
 			return err
 		})
