@@ -32,6 +32,7 @@ type press struct {
 	clients  int
 	hold     time.Duration
 	duration time.Duration
+	period   time.Duration        // a caller asks so often, whether it was answered or not; 0: when it was answered
 	salt     string               // in the names of its locks: what a library leaves behind of one measurement does not hinder the next
 	own      bool                 // each has a lock of its own, and what is timed is acquire and release
 	masters  []*localredis.Server // whose use of processors is measured
@@ -211,42 +212,62 @@ func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.duration)
 	defer cancel()
-	waits, helds, failures := make([][]time.Duration, p.waiters), make([]time.Duration, p.waiters), make([]int, p.waiters)
+	saw := make([]turns, p.waiters)
 	var wg sync.WaitGroup
 	begin, spent, theirs := time.Now(), cpu(), used(p.masters)
 	for i := range p.waiters {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				asked := time.Now()
-				l, err := lockers[i%p.clients].take(ctx, p.name(i))
-				got := time.Now()
-				if err != nil {
-					if ctx.Err() == nil {
-						failures[i]++ // it gave up, and asks again
-					}
-					continue
-				}
-				if p.hold > 0 {
-					time.Sleep(p.hold)
-				}
-				helds[i] += time.Since(got)
-				if !p.own {
-					waits[i] = append(waits[i], got.Sub(asked))
-				}
-				_ = l.release(context.Background())
-				if p.own {
-					waits[i] = append(waits[i], time.Since(asked))
-				}
-			}
-		})
+		wg.Go(func() { saw[i] = p.take(ctx, lockers[i%p.clients], i, begin) })
 	}
 	wg.Wait()
 	// A call that hangs may outlast the measurement, and those that came through it did so within its time.
-	s := sum(waits, helds, min(time.Since(begin), p.duration), cpu()-spent, used(p.masters)-theirs)
-	for _, n := range failures {
-		s.failures += n
+	return sum(saw, min(time.Since(begin), p.duration), cpu()-spent, used(p.masters)-theirs), nil
+}
+
+// turns are what one caller saw.
+type turns struct {
+	waits    []time.Duration
+	held     time.Duration // in all
+	failures int
+}
+
+// take lets caller i take and release until ctx ends.
+func (p press) take(ctx context.Context, from locker, i int, begin time.Time) (saw turns) {
+	for n := 0; ctx.Err() == nil; n++ {
+		asked := p.due(ctx, i, n, begin)
+		l, err := from.take(ctx, p.name(i))
+		got := time.Now()
+		if err != nil {
+			if ctx.Err() == nil {
+				saw.failures++ // it gave up, and asks again
+			}
+			continue
+		}
+		if p.hold > 0 {
+			time.Sleep(p.hold)
+		}
+		saw.held += time.Since(got)
+		if !p.own {
+			saw.waits = append(saw.waits, got.Sub(asked))
+		}
+		_ = l.release(context.Background())
+		if p.own {
+			saw.waits = append(saw.waits, time.Since(asked))
+		}
 	}
-	return s, nil
+	return saw
+}
+
+// due waits until caller i is to ask for the nth time, and returns when that was to be: a caller that is late has waited since then.
+func (p press) due(ctx context.Context, i, n int, begin time.Time) time.Time {
+	if p.period == 0 {
+		return time.Now()
+	}
+	at := begin.Add(p.period*time.Duration(n) + p.period*time.Duration(i)/time.Duration(p.waiters))
+	select {
+	case <-time.After(time.Until(at)):
+	case <-ctx.Done():
+	}
+	return at
 }
 
 // open opens one client of the library.
@@ -297,24 +318,24 @@ func (p press) each(ctx context.Context, lockers []locker) error {
 	return g.Wait()
 }
 
-// sum makes a result of how long each of the waiters waited, each time, and held the lock, in all.
-func sum(waits [][]time.Duration, helds []time.Duration, elapsed, spent, theirs time.Duration) (s pressed) {
+// sum makes a result of what the callers saw.
+func sum(callers []turns, elapsed, spent, theirs time.Duration) (s pressed) {
 	var all []time.Duration
 	var squares, held float64
-	for i, w := range waits {
-		all = append(all, w...)
-		squares += float64(len(w)) * float64(len(w))
-		held += float64(helds[i])
+	for _, c := range callers {
+		all = append(all, c.waits...)
+		squares += float64(len(c.waits)) * float64(len(c.waits))
+		held += float64(c.held)
+		s.failures += c.failures
 	}
 	if len(all) == 0 {
 		return s
 	}
 	slices.Sort(all)
 	n := float64(len(all))
-	return pressed{
-		rate: n / elapsed.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100], jain: n * n / (float64(len(waits)) * squares),
-		cpu: time.Duration(float64(spent) / n), masters: time.Duration(float64(theirs) / n), held: time.Duration(held / n),
-	}
+	s.rate, s.p50, s.p99, s.jain = n/elapsed.Seconds(), all[len(all)/2], all[len(all)*99/100], n*n/(float64(len(callers))*squares)
+	s.cpu, s.masters, s.held = time.Duration(float64(spent)/n), time.Duration(float64(theirs)/n), time.Duration(held/n)
+	return s
 }
 
 // cpu is what this process has used.

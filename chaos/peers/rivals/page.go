@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rivals
 
 import (
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,64 +11,11 @@ import (
 	"github.com/redlock-go/redlock/internal/stats"
 )
 
-// results writes a page and its pictures from the raw data that measure left, and a copy of the data beside them. The same data make the same bytes.
-func results(args []string, stdout, stderr io.Writer) int {
-	fs := flag.NewFlagSet("results", flag.ContinueOnError)
-	fs.SetOutput(stderr)
-	out := fs.String("out", ".", "`FOLDER` for results.md and the pictures")
-	if fs.Parse(args) != nil {
-		return 2
-	}
-	if fs.NArg() != 1 {
-		fmt.Fprintln(stderr, "usage: peers results [--out FOLDER] FILE, which measure --json wrote")
-		return 2
-	}
-	r, text, err := readRaw(fs.Arg(0))
-	if err == nil {
-		err = r.write(*out, text)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 3
-	}
-	fmt.Fprintln(stdout, filepath.Join(*out, "results.md"))
-	return 0
-}
-
-func readRaw(name string) (r *raw, text []byte, err error) {
-	if text, err = os.ReadFile(name); err != nil {
-		return nil, nil, err
-	}
-	r = &raw{}
-	if err := json.Unmarshal(text, r); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if r.Run == nil || len(r.Cells) == 0 {
-		return nil, nil, fmt.Errorf("%s: no cells: want what measure --json wrote", name)
-	}
-	for _, c := range r.Cells {
-		for lib, rounds := range c.Rounds {
-			if len(rounds) == 0 {
-				return nil, nil, fmt.Errorf("%s: %s has no round of %s", name, c.ID, lib)
-			}
-		}
-	}
-	return r, text, nil
-}
-
-func (r *raw) write(folder string, text []byte) error {
-	errs := []error{os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "results.json"), text, 0o644), os.WriteFile(filepath.Join(folder, "results.md"), []byte(r.page()), 0o644)}
-	for _, p := range r.pictures() {
-		errs = append(errs, os.WriteFile(filepath.Join(folder, p.file), []byte(p.svg()), 0o644))
-	}
-	return errors.Join(errs...)
-}
-
 // libraries are those that were measured: ours first, then those on a quorum, then those on one master.
-func (r *raw) libraries() []string {
+func (r *Data) libraries() []string {
 	var names []string
-	for _, name := range strings.Split(measured, ",") {
-		if slices.ContainsFunc(r.Cells, func(c *rawCell) bool { return len(c.Rounds[name]) > 0 }) {
+	for _, name := range Libraries {
+		if slices.ContainsFunc(r.Cells, func(c *Cell) bool { return len(c.Rounds[name]) > 0 }) {
 			names = append(names, name)
 		}
 	}
@@ -91,12 +32,17 @@ func label(lib string) string {
 	return lib
 }
 
-func (c *rawCell) title() string {
+func (c *Cell) title() string {
 	what := "one caller"
 	if c.Callers > 1 {
 		what = fmt.Sprintf("%d callers", c.Callers)
 	}
+	if c.Asks > 0 {
+		what += fmt.Sprintf(" that ask %g times a second together", c.Asks)
+	}
 	switch {
+	case c.Hot && c.Asks > 0:
+		what += fmt.Sprintf(", for one lock, held %g ms", c.Hold)
 	case c.Hot:
 		what += fmt.Sprintf(" that want one lock, held %g ms", c.Hold)
 	default:
@@ -115,7 +61,7 @@ func (c *rawCell) title() string {
 }
 
 // sample is one figure of all rounds of a library.
-func (c *rawCell) sample(lib string, of func(figures) float64) stats.Sample {
+func (c *Cell) sample(lib string, of func(Figures) float64) stats.Sample {
 	var values []float64
 	for _, f := range c.Rounds[lib] {
 		values = append(values, of(f))
@@ -123,12 +69,12 @@ func (c *rawCell) sample(lib string, of func(figures) float64) stats.Sample {
 	return stats.New(values)
 }
 
-func mastersOf(f figures) float64 { return f.Masters }
-func rateOf(f figures) float64    { return f.Rate }
-func p50Of(f figures) float64     { return f.P50 }
-func p99Of(f figures) float64     { return f.P99 }
-func cpuOf(f figures) float64     { return f.CPU }
-func jainOf(f figures) float64    { return f.Jain }
+func mastersOf(f Figures) float64 { return f.Masters }
+func rateOf(f Figures) float64    { return f.Rate }
+func p50Of(f Figures) float64     { return f.P50 }
+func p99Of(f Figures) float64     { return f.P99 }
+func cpuOf(f Figures) float64     { return f.CPU }
+func jainOf(f Figures) float64    { return f.Jain }
 
 // The words of the page. Figures are put in between.
 const (
@@ -143,12 +89,14 @@ one master: that is less work, and the lock is lost with that master. redsync ha
 setnx (SET NX PX and a script that deletes the caller's own key, as people write it by hand) are tried every 20 ms on the average while the lock is held. A lock on one master that is hung or dead
 cannot be had there: those callers have no part in the figures, except in the failures.
 Times are of acquire and release where each caller has its own lock, and of the wait where all want one. CPU is that of the process with all clients, for one lock, and masters is that
-of all masters together; where masters are far, the proxies that hold messages back are in the clients' process. Fairness is Jain's index of how often each caller had a lock: 1 is even. A failure is a call that ended without the lock. This is a closed loop: a caller asks again when it has been answered, so that a slow library is asked less often.
+of all masters together; where masters are far, the proxies that hold messages back are in the clients' process. Fairness is Jain's index of how often each caller had a lock: 1 is even. A failure is a call that ended without the lock.
+Where no rate is named a caller asks again when it has been answered, so that a slow library is asked less often (a closed loop). Where callers ask so many times a second they do so at fixed times, and
+a time counts from when the caller was to ask, even if it was still waiting then (an open loop).
 
 `
 )
 
-func (r *raw) page() string {
+func (r *Data) page() string {
 	var b strings.Builder
 	b.WriteString(pageBegin)
 	fmt.Fprintf(&b, "| | |\n| --- | --- |\n| measured | %s |\n| machine | %s |\n| masters | %d: %s |\n| Go | %s |\n", r.Run.At.UTC().Format("2006-01-02 15:04 UTC"), r.Run.Machine, r.Masters, r.Run.Masters, r.Run.Go)
@@ -181,7 +129,7 @@ func (r *raw) page() string {
 	return b.String()
 }
 
-func (r *raw) table(b *strings.Builder, c *rawCell) {
+func (r *Data) table(b *strings.Builder, c *Cell) {
 	title := c.title()
 	fmt.Fprintf(b, "## %s\n\n| library | locks a second | p50 | p99 | CPU | masters | fairness | failures |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n", strings.ToUpper(title[:1])+title[1:])
 	for _, lib := range r.libraries() {
@@ -224,13 +172,13 @@ func micros(us float64) string {
 // compared are the figures that are held against each other.
 var compared = []struct {
 	name   string
-	of     func(figures) float64
+	of     func(Figures) float64
 	higher bool // is better
 	write  func(float64) string
 }{{"locks a second", rateOf, true, rate}, {"p50", p50Of, false, micros}, {"p99", p99Of, false, micros}, {"CPU", cpuOf, false, micros}, {"CPU of the masters", mastersOf, false, micros}, {"fairness", jainOf, true, func(v float64) string { return fmt.Sprintf("%.2f", v) }}}
 
 // worse has a line for each cell and library in which figures of ours are worse by more than noise.
-func (r *raw) worse(one bool) (lines []string) {
+func (r *Data) worse(one bool) (lines []string) {
 	for _, c := range r.Cells {
 		for _, lib := range r.libraries() {
 			if lib == "redlock" || oneMaster[lib] != one {

@@ -1,54 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rivals
 
 import (
-	"bytes"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testbed"
 )
 
 // rounds are ten rounds about the figures given.
-func rounds(rate, us float64) (fs []figures) {
+func rounds(rate, us float64) (fs []Figures) {
 	for i := range 10 {
 		share := 1 + float64(i-5)/100
-		fs = append(fs, figures{Rate: rate * share, P50: us * share, P99: 3 * us * share, Jain: 1, CPU: us / 2 * share, Masters: us / 4 * share, Failures: i % 2})
+		fs = append(fs, Figures{Rate: rate * share, P50: us * share, P99: 3 * us * share, Jain: 1, CPU: us / 2 * share, Masters: us / 4 * share, Failures: i % 2})
 	}
 	return fs
 }
 
-// axis is the cell with that id.
-func axis(id string) *rawCell {
-	all := axes()
-	return all[slices.IndexFunc(all, func(c *rawCell) bool { return c.ID == id })]
-}
-
-func someRaw() *raw {
-	own, hot, hung, far := axis("own-1"), axis("hot-8"), axis("hung-16"), axis("far-1")
-	own.Rounds = map[string][]figures{"redlock": rounds(3000, 300), "redsync": rounds(900, 1000), "redislock": rounds(6000, 150)}
-	hot.Rounds = map[string][]figures{"redlock": rounds(400, 20_000), "redsync": rounds(300, 450_000)}
-	hung.Rounds = map[string][]figures{"redlock": rounds(5000, 3000), "redsync": rounds(5001, 3001)}
-	far.Rounds = map[string][]figures{"redlock": rounds(200, 4500)[:1]}
-	return &raw{
+func someRaw() *Data {
+	own, hot, hung, far := &Cell{ID: "own-1", Callers: 1}, &Cell{ID: "hot-8", Callers: 8, Hot: true, Hold: 1}, &Cell{ID: "hung-16", Callers: 16, Hung: true}, &Cell{ID: "far-1", Callers: 1, Delay: 2}
+	open, openHot := &Cell{ID: "open-16", Callers: 16, Asks: 1000}, &Cell{ID: "open-hot", Callers: 64, Hot: true, Hold: 1, Asks: 200}
+	open.Rounds, openHot.Rounds = map[string][]Figures{"redlock": rounds(1000, 300)[:1]}, map[string][]Figures{"redlock": rounds(200, 400)[:1]}
+	own.Rounds = map[string][]Figures{"redlock": rounds(3000, 300), "redsync": rounds(900, 1000), "redislock": rounds(6000, 150)}
+	hot.Rounds = map[string][]Figures{"redlock": rounds(400, 20_000), "redsync": rounds(300, 450_000)}
+	hung.Rounds = map[string][]Figures{"redlock": rounds(5000, 3000), "redsync": rounds(5001, 3001)}
+	far.Rounds = map[string][]Figures{"redlock": rounds(200, 4500)[:1]}
+	return &Data{
 		Run:      &testbed.Run{At: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), Machine: "a machine", Masters: "redis-server 8", Go: "go1.26", Build: "abc", Command: "measure it"},
-		Versions: map[string]string{"redlock": "this commit", "redsync": "v4.18.1"}, Masters: 5, Rounds: 10, Seconds: 1, Cells: []*rawCell{own, hot, hung, far},
+		Versions: map[string]string{"redlock": "this commit", "redsync": "v4.18.1"}, Masters: 5, Rounds: 10, Seconds: 1, Cells: []*Cell{own, hot, hung, far, open, openHot},
 	}
 }
 
 // results writes r, and returns the folder with the page.
-func resultsOf(t *testing.T, r *raw) string {
+func resultsOf(t *testing.T, r *Data) string {
 	t.Helper()
 	dir := t.TempDir()
 	text, err := json.Marshal(r)
@@ -59,9 +51,12 @@ func resultsOf(t *testing.T, r *raw) string {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"results", "--out", dir, file}, &out, &errs); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &errs)
+	made, text, err := Read(file)
+	if err == nil {
+		err = made.Write(dir, text)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -80,7 +75,8 @@ func TestResults_page_everyFigureAndWhereWeLose(t *testing.T) {
 	page := read(t, dir, "results.md")
 	for _, want := range []string{
 		"| measured | 2026-11-24 12:00 UTC |", "| commit | abc |", "| redsync | v4.18.1 |", "## One caller, each with its own lock\n", "## 8 callers that want one lock, held 1 ms\n",
-		"## 16 callers, each with its own lock, one of the masters hung\n", "2 ms to the masters and back",
+		"## 16 callers, each with its own lock, one of the masters hung\n", "## 16 callers that ask 1000 times a second together, each with its own lock\n",
+		"## 64 callers that ask 200 times a second together, for one lock, held 1 ms\n", "2 ms to the masters and back",
 		"| redlock | 2985 (2880 to 3090) | 298 µs (288 µs to 309 µs) | 896 µs (864 µs to 927 µs) |", "| redlock | 190 | 4.28 ms |", "| 1.00 | 5 |",
 		"**On a quorum of masters.** In none of these figures.", "- one caller, each with its own lock, redislock (one master): locks a second 5970 (2985), p50 149 µs (298 µs)", "![The wait of 99 in 100",
 	} {
@@ -121,45 +117,11 @@ func TestResults_badFiles(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var out, errs bytes.Buffer
-		if code := run(t.Context(), []string{"results", "--out", dir, file}, &out, &errs); code != 3 || errs.Len() == 0 {
-			t.Errorf("%s: exit code %d, %s", name, code, &errs)
+		if _, _, err := Read(file); err == nil {
+			t.Errorf("%s was read", name)
 		}
 	}
-}
-
-// A short measurement of every library, read back as a page. A library may be unlucky for as long as it pauses between its tries, a quarter
-// of a second with redsync's own setting, so the measurement is made longer until each has had its lock.
-func TestMeasure_everyLibrary_rawAndPage(t *testing.T) {
-	needs.Redis(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "raw.json")
-	var r *raw
-	for d := 100 * time.Millisecond; ; d *= 4 {
-		var out, errs bytes.Buffer
-		args := strings.Fields(fmt.Sprintf("measure --rounds 1 --duration %v --cells own-1,hot-8 --commit abc --json %s", d, file))
-		if code := run(t.Context(), args, &out, &errs); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &errs)
-		}
-		var err error
-		if r, _, err = readRaw(file); err != nil || len(r.Cells) != 2 || r.Run.Build != "abc" {
-			t.Fatalf("%v, %+v", err, r)
-		}
-		idle := func(c *rawCell) bool {
-			return slices.ContainsFunc(libraryNames(), func(lib string) bool { return len(c.Rounds[lib]) == 1 && c.Rounds[lib][0].Rate == 0 })
-		}
-		if d > 5*time.Second || !slices.ContainsFunc(r.Cells, idle) {
-			break
-		}
-	}
-	for _, c := range r.Cells {
-		for _, lib := range libraryNames() {
-			if fs := c.Rounds[lib]; len(fs) != 1 || fs[0].Rate <= 0 || fs[0].P50 <= 0 || fs[0].P99 < fs[0].P50 || fs[0].CPU <= 0 {
-				t.Errorf("%s, %s: %+v", c.ID, lib, fs)
-			}
-		}
-	}
-	if page := read(t, resultsOf(t, r), "results.md"); !strings.Contains(page, "rueidislock (one master)") {
-		t.Error(page)
+	if _, _, err := Read(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("a file that is not there was read")
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rivals
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ type bar struct {
 }
 
 // pictures are what people look at first: rates where each has its own lock, and waits for one that all want.
-func (r *raw) pictures() (ps []picture) {
+func (r *Data) pictures() (ps []picture) {
 	own := picture{file: "results-rates.svg", title: "Locks a second, each caller with its own lock: longer is better"}
 	hot := picture{file: "results-waits.svg", title: "The wait of 99 in 100 for a lock that all want: shorter is better"}
 	for _, c := range r.Cells {
@@ -45,7 +45,7 @@ func (r *raw) pictures() (ps []picture) {
 	return ps
 }
 
-func (r *raw) group(c *rawCell, of func(figures) float64, write func(float64) string) barGroup {
+func (r *Data) group(c *Cell, of func(Figures) float64, write func(float64) string) barGroup {
 	g := barGroup{title: strings.TrimSuffix(c.title(), ", each with its own lock")}
 	for _, lib := range r.libraries() {
 		s := c.sample(lib, of)

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/chaos/peers/rivals"
+	"github.com/redlock-go/redlock/internal/needs"
+)
+
+// A short measurement of every library, read back as a page. A library may be unlucky for as long as it pauses between its tries, a quarter
+// of a second with redsync's own setting, so the measurement is made longer until each has had its lock.
+func TestMeasure_everyLibrary_rawAndPage(t *testing.T) {
+	needs.Redis(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "raw.json")
+	var r *rivals.Data
+	for d := 100 * time.Millisecond; ; d *= 4 {
+		var out, errs bytes.Buffer
+		args := strings.Fields(fmt.Sprintf("measure --rounds 1 --duration %v --cells own-1,hot-8,open-16 --commit abc --json %s", d, file))
+		if code := run(t.Context(), args, &out, &errs); code != 0 {
+			t.Fatalf("exit code %d: %s", code, &errs)
+		}
+		var err error
+		if r, _, err = rivals.Read(file); err != nil || len(r.Cells) != 3 || r.Run.Build != "abc" {
+			t.Fatalf("%v, %+v", err, r)
+		}
+		idle := func(c *rivals.Cell) bool {
+			return slices.ContainsFunc(libraryNames(), func(lib string) bool { return len(c.Rounds[lib]) == 1 && c.Rounds[lib][0].Rate == 0 })
+		}
+		if d > 5*time.Second || !slices.ContainsFunc(r.Cells, idle) {
+			break
+		}
+	}
+	for _, c := range r.Cells {
+		for _, lib := range libraryNames() {
+			if fs := c.Rounds[lib]; len(fs) != 1 || fs[0].Rate <= 0 || fs[0].P50 <= 0 || fs[0].P99 < fs[0].P50 || fs[0].CPU <= 0 {
+				t.Errorf("%s, %s: %+v", c.ID, lib, fs)
+			}
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"results", "--out", dir, file}, &out, &errs); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &errs)
+	}
+	if page, err := os.ReadFile(filepath.Join(dir, "results.md")); err != nil || !strings.Contains(string(page), "rueidislock (one master)") {
+		t.Errorf("%v: %s", err, page)
+	}
+}
+
+// A caller of an open loop that was answered late counts from when it was to ask.
+func TestPress_openLoop_countsFromWhenItWasToAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p := press{library: "slow", waiters: 2, own: true, period: 100 * time.Millisecond}
+		saw := p.take(ctx, slowLocks(150*time.Millisecond), 1, time.Now())
+		var want []time.Duration
+		for n := range 7 { // it is to ask at 50, 150, 250 ms.., and is answered 150 ms after it could ask
+			want = append(want, 150*time.Millisecond+time.Duration(n)*50*time.Millisecond)
+		}
+		if !slices.Equal(saw.waits, want) || saw.failures != 0 {
+			t.Errorf("%v, %d failures; want %v", saw.waits, saw.failures, want)
+		}
+	})
+}
+
+// slowLocks gives every lock after a while.
+type slowLocks time.Duration
+
+func (d slowLocks) take(context.Context, string) (lease, error) {
+	time.Sleep(time.Duration(d))
+	return lease{release: func(context.Context) error { return nil }}, nil
+}
+
+func (slowLocks) close() {}
