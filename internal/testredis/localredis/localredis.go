@@ -61,6 +61,7 @@ const (
 	pauseLimit    = 5 * time.Second
 	pollInterval  = 2 * time.Millisecond
 	portTries     = 5
+	removeTries   = 500
 	logName       = "redis.log"
 	confName      = "redis.conf"
 )
@@ -220,7 +221,7 @@ func (s *Server) PID() int {
 // Dir returns the server's working directory: its data files and its log, redis.log. Close removes it.
 func (s *Server) Dir() string { return s.dir }
 
-// Kill ends the process with SIGKILL and returns when it is reaped. Data files and port stay for Restart. If the server is down, Kill does nothing.
+// Kill ends the process with SIGKILL, with the children that it forked, and returns when it is reaped. Data files and port stay for Restart. If the server is down, Kill does nothing.
 func (s *Server) Kill() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,11 +233,11 @@ func (s *Server) kill() error {
 	if p == nil || p.gone() {
 		return nil
 	}
-	err := p.signal(syscall.SIGKILL)
-	if err == nil {
-		<-p.exited
+	if err := killAll(p.cmd.Process.Pid); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("localredis: kill: %w", err)
 	}
-	return err
+	<-p.exited
+	return nil
 }
 
 // Shutdown ends the process with SIGTERM, as an operator would, and returns when it is reaped. It resumes a paused server first. If the
@@ -331,7 +332,7 @@ func (s *Server) Wipe() error {
 	}
 	for _, e := range entries {
 		if e.Name() != logName {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
+			err = errors.Join(err, remove(filepath.Join(s.dir, e.Name())))
 		}
 	}
 	return err
@@ -349,7 +350,7 @@ func (s *Server) Close() error {
 	}
 	s.closed = true
 	s.release()
-	return os.RemoveAll(s.dir)
+	return remove(s.dir)
 }
 
 // configure writes the password into a file, because a Valkey refuses a quotation mark in a password on its command line.

@@ -3,12 +3,15 @@
 package localredis
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -169,6 +172,37 @@ func TestStart_binaryAndEnv_used(t *testing.T) {
 	if log, _ := os.ReadFile(filepath.Join(s.Dir(), logName)); !strings.HasPrefix(string(log), "wrapped: abracadabra\n") {
 		t.Errorf("log:\n%s", log)
 	}
+}
+
+// A child that the server forked, to rewrite its append-only file for instance, ends with it: else it writes on into the directory while that is removed,
+// or after it was wiped.
+func TestKill_serversChildren_endToo(t *testing.T) {
+	needs.Redis(t)
+	needs.Linux(t, "elsewhere the server has no process group of its own")
+	path, _, err := Find()
+	must(t, err)
+	script := filepath.Join(t.TempDir(), "forks")
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\n(n=0; while :; do n=$((n+1)); : >$n; done) &\necho $! >child\nexec "+path+" \"$@\"\n"), 0o700))
+	for _, end := range []func(*Server) error{(*Server).Kill, (*Server).Close} {
+		s, err := Start(t.Context(), Config{Binary: script})
+		must(t, err)
+		text, err := os.ReadFile(filepath.Join(s.Dir(), "child"))
+		must(t, err)
+		child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		must(t, err)
+		must(t, end(s))
+		eventually(t, "the child has ended", func() bool { return !runs(child) })
+		must(t, s.Close())
+		if _, err := os.Stat(s.Dir()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the directory is left: %v", err)
+		}
+	}
+}
+
+// runs says whether a process is there and no zombie.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !bytes.Contains(stat, []byte(") Z"))
 }
 
 func TestStart_badOption_errorCarriesLogAndLeavesNothing(t *testing.T) {

@@ -195,3 +195,14 @@ func (s *Server) logTail() string {
 	}
 	return "\n--- " + logName + "\n" + strings.TrimSpace(string(log[max(0, len(log)-logTailBytes):]))
 }
+
+// remove removes a directory. A child of the server that was killed with it may have been about to make a file.
+func remove(dir string) error {
+	for try := 1; ; try++ {
+		err := os.RemoveAll(dir)
+		if try == removeTries || !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EEXIST) {
+			return err
+		}
+		time.Sleep(pollInterval)
+	}
+}
