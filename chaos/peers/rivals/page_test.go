@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,9 +27,9 @@ func rounds(rate, us float64) (fs []Figures) {
 }
 
 func someRaw() *Data {
-	own, hot, hung, far := &Cell{ID: "own-1", Callers: 1}, &Cell{ID: "hot-8", Callers: 8, Hot: true, Hold: 1}, &Cell{ID: "hung-16", Callers: 16, Hung: true}, &Cell{ID: "far-1", Callers: 1, Delay: 2}
+	own, hot, hung, far := &Cell{ID: "own-1", Callers: 1}, &Cell{ID: "hot-8", Callers: 8, Hot: true, Hold: 1, Delay: 2}, &Cell{ID: "hung-16", Callers: 16, Hung: true}, &Cell{ID: "far-1", Callers: 1, Delay: 2}
 	open, openHot := &Cell{ID: "open-16", Callers: 16, Asks: 1000}, &Cell{ID: "open-hot", Callers: 64, Hot: true, Hold: 1, Asks: 200}
-	open.Rounds, openHot.Rounds = map[string][]Figures{"redlock": rounds(1000, 300)[:1]}, map[string][]Figures{"redlock": rounds(200, 400)[:1]}
+	open.Rounds, openHot.Rounds = map[string][]Figures{"redlock": rounds(1000, 300), "redsync": rounds(1100, 300)}, map[string][]Figures{"redlock": rounds(200, 400)[:1]}
 	own.Rounds = map[string][]Figures{"redlock": rounds(3000, 300), "redsync": rounds(900, 1000), "redislock": rounds(6000, 150)}
 	hot.Rounds = map[string][]Figures{"redlock": rounds(400, 20_000), "redsync": rounds(300, 450_000)}
 	hung.Rounds = map[string][]Figures{"redlock": rounds(5000, 3000), "redsync": rounds(5001, 3001)}
@@ -74,7 +75,7 @@ func TestResults_page_everyFigureAndWhereWeLose(t *testing.T) {
 	dir := resultsOf(t, someRaw())
 	page := read(t, dir, "results.md")
 	for _, want := range []string{
-		"| measured | 2026-11-24 12:00 UTC |", "| commit | abc |", "| redsync | v4.18.1 |", "## One caller, each with its own lock\n", "## 8 callers that want one lock, held 1 ms\n",
+		"| measured | 2026-11-24 12:00 UTC |", "| commit | abc |", "| redsync | v4.18.1 |", "## One caller, each with its own lock\n", "## 8 callers that want one lock, held 1 ms, 2 ms to the masters and back\n",
 		"## 16 callers, each with its own lock, one of the masters hung\n", "## 16 callers that ask 1000 times a second together, each with its own lock\n",
 		"## 64 callers that ask 200 times a second together, for one lock, held 1 ms\n", "2 ms to the masters and back",
 		"| redlock | 2985 (2880 to 3090) | 298 µs (288 µs to 309 µs) | 896 µs (864 µs to 927 µs) |", "| redlock | 190 | 4.28 ms |", "| 1.00 | 5 |",
@@ -100,12 +101,36 @@ func TestResults_pictures_wellFormedAndInside(t *testing.T) {
 		if !strings.Contains(text, want) || !strings.Contains(text, "prefers-color-scheme: dark") || strings.Contains(text, "NaN") {
 			t.Errorf("%s: no %s in\n%s", name, want, text)
 		}
+		// A letter is 8 units wide at most on the average, in bold 13, and the chart is 480: longer lines are cut off.
+		for _, line := range regexp.MustCompile(`class="head"[^>]*>([^<]*)`).FindAllStringSubmatch(text, -1) {
+			if len(line[1]) > 58 {
+				t.Errorf("%s: %q is %d letters long", name, line[1], len(line[1]))
+			}
+		}
 		for d := xml.NewDecoder(strings.NewReader(text)); ; {
 			if _, err := d.Token(); errors.Is(err, io.EOF) {
 				break
 			} else if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+// The page and the pictures in docs are what the raw data beside them make.
+func TestResults_inDocs_ofTheirData(t *testing.T) {
+	const docs = "../../../docs"
+	r, text, err := Read(filepath.Join(docs, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := r.Write(dir, text); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"results.md", "results-rates.svg", "results-waits.svg"} {
+		if read(t, dir, name) != read(t, docs, name) {
+			t.Errorf("docs/%s is not of docs/results.json: make results", name)
 		}
 	}
 }

@@ -31,9 +31,10 @@ func (r *Data) pictures() (ps []picture) {
 	own := picture{file: "results-rates.svg", title: "Locks a second, each caller with its own lock: longer is better"}
 	hot := picture{file: "results-waits.svg", title: "The wait of 99 in 100 for a lock that all want: shorter is better"}
 	for _, c := range r.Cells {
-		if c.Hot {
+		switch {
+		case c.Hot:
 			hot.groups = append(hot.groups, r.group(c, p99Of, micros))
-		} else {
+		case c.Asks == 0: // else each has as many as it asked for
 			own.groups = append(own.groups, r.group(c, rateOf, rate))
 		}
 	}
@@ -46,7 +47,7 @@ func (r *Data) pictures() (ps []picture) {
 }
 
 func (r *Data) group(c *Cell, of func(Figures) float64, write func(float64) string) barGroup {
-	g := barGroup{title: strings.TrimSuffix(c.title(), ", each with its own lock")}
+	g := barGroup{title: brief.Replace(c.title())}
 	for _, lib := range r.libraries() {
 		s := c.sample(lib, of)
 		if len(s) == 0 {
@@ -62,14 +63,17 @@ func (r *Data) group(c *Cell, of func(Figures) float64, write func(float64) stri
 	return g
 }
 
+// brief leaves out of a title what the picture's own says.
+var brief = strings.NewReplacer(", each with its own lock", "", " that want one lock", "", ", for one lock", "", " that ask", ",")
+
 // The chart, in units that a phone of 480 pixels shows as they are.
 const (
-	chartWide, labelWide, barTall, groupGap = 480, 150, 20, 34
+	chartWide, labelWide, barTall, groupGap = 480, 172, 20, 34
 	barMost                                 = chartWide - labelWide - 70
 )
 
 const chartStyle = `<style>
-text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; fill: #1b2330; } .soft { fill: #5b6676; } .head { font-weight: 600; }
+text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; fill: #1b2330; } .soft { font-size: 12px; fill: #5b6676; } .head { font-weight: 600; }
 .redlock { fill: #2f6fd6; } .redsync { fill: #c58a00; } .redislock { fill: #7f8fa3; } .rueidislock { fill: #a3afbd; } .redsync-tuned { fill: #e0a93a; } .setnx { fill: #c3ccd7; } .line { stroke: #1b2330; }
 @media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #9aa7b8; } .redlock { fill: #6a9df0; } .redsync { fill: #e3b13c; } .redislock { fill: #7d8b9d; } .rueidislock { fill: #566374; } .redsync-tuned { fill: #c99a2e; } .setnx { fill: #454f5c; } .line { stroke: #e4e9f0; } }
 </style>
