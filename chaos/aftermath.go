@@ -108,10 +108,17 @@ func (r *run) settle(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("chaos: interrupted: %w", context.Cause(ctx))
+		case late(err) && !over: // nothing strikes the masters any more: the machine is busy
 		case err != nil || left == 0 || over:
 			return err
 		}
 	}
+}
+
+// late says whether a master did not answer in time.
+func late(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
 }
 
 const settleEvery = 100 * time.Millisecond
@@ -147,7 +154,7 @@ func (r *run) probe(ctx context.Context, client, name string) error {
 	var m interface {
 		Lock(context.Context) (*redlock.Lease, error)
 	} = r.locks.Mutex(name)
-	if name == r.cfg.Prefix+string(workload.RW) {
+	if workload.ReadWrite(strings.TrimPrefix(name, r.cfg.Prefix)) {
 		m = r.locks.RWMutex(name).Locker()
 	}
 	for {

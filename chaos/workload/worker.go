@@ -48,6 +48,12 @@ func crew(k Kind) []func(w *worker, ctx context.Context) {
 		return []func(*worker, context.Context){(*worker).multi}
 	case Permits:
 		return slices.Repeat([]func(*worker, context.Context){(*worker).permit}, 2)
+	case Lead:
+		return []func(*worker, context.Context){(*worker).lead}
+	case Load:
+		return []func(*worker, context.Context){(*worker).load}
+	case Rest:
+		return slices.Repeat([]func(*worker, context.Context){(*worker).rest}, 2)
 	case Fenced:
 		return []func(*worker, context.Context){(*worker).fenced}
 	case Unfenced:

@@ -33,12 +33,17 @@ const (
 	RW       Kind = "rw"       // one read-write lock, both sides
 	Multi    Kind = "multi"    // pairs of locks as one
 	Permits  Kind = "permits"  // a semaphore of two permits
+	Lead     Kind = "lead"     // an election
+	Load     Kind = "load"     // a flight whose store stays empty
+	Rest     Kind = "rest"     // a lock with a minimum hold, and a job that runs once a period
 	Fenced   Kind = "fenced"   // a register that refuses old tokens: read, pause, write
 	Unfenced Kind = "unfenced" // a register that trusts everybody: read, pause, write
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Hot, Cold, Nest, RW, Multi, Permits, Fenced, Unfenced} }
+func Kinds() []Kind {
+	return []Kind{Hot, Cold, Nest, RW, Multi, Permits, Lead, Load, Rest, Fenced, Unfenced}
+}
 
 // ParseKinds reads a list such as "hot,rw", or "all". The error names the kinds.
 func ParseKinds(s string) ([]Kind, error) {
@@ -84,6 +89,9 @@ func Locks(kinds []Kind) []string {
 	}
 	return ls
 }
+
+// ReadWrite says whether a lock of Locks is a read-write lock.
+func ReadWrite(lock string) bool { return lock == string(RW) || lock == string(Load) }
 
 var (
 	coldLocks  = numbered("cold", 200)
