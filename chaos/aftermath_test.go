@@ -4,11 +4,14 @@ package chaos
 
 import (
 	"bytes"
+	"context"
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
@@ -47,5 +50,28 @@ func TestScan_lockOfAnotherType_isRecorded(t *testing.T) {
 		if got, there := holders[key]; !there || got != ids {
 			t.Errorf("%s is recorded: %v, with holders %q, want %q", key, there, got, ids)
 		}
+	}
+}
+
+// A master that answers late in the aftermath is asked again: a machine may be busy.
+func TestSettle_masterAnswersLate_isAskedAgain(t *testing.T) {
+	needs.Redis(t)
+	masters, err := cluster.Open(t.Context(), cluster.Config{Driver: cluster.Process, Masters: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = masters.Close() })
+	m := masters.Masters()[0]
+	if err := m.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	resumed := make(chan error, 1)
+	time.AfterFunc(1500*time.Millisecond, func() { resumed <- m.Unpause(context.Background()) }) // later than a reading waits
+	r := &run{cfg: Config{TTL: time.Minute}, target: &nemesis.Target{Nodes: []*nemesis.Node{nemesis.NewNode("m1", m)}}}
+	if err := r.settle(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-resumed; err != nil {
+		t.Error(err)
 	}
 }

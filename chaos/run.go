@@ -266,6 +266,9 @@ func (r *run) lockNames() []string {
 	var names []string
 	if r.cfg.Client == "" {
 		names = append(workload.Locks(r.cfg.Workloads), serviceLock)
+		if hot := string(workload.Hot); !slices.Contains(names, hot) {
+			names = append(names, hot) // a storm of waiters wants it, whatever the workloads
+		}
 	} else {
 		names = append(names, string(workload.Hot))
 		for i := range foreignLocks {
