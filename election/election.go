@@ -80,7 +80,7 @@ func WithValue(value string) Option { return option(func(s *settings) { s.value 
 func WithPause(d time.Duration) Option { return option(func(s *settings) { s.pause = d }) }
 
 // WithLock sets options of the lock under the election: redlock.WithTTL bounds how long nobody leads
-// after a leader died. A [redlock.WithOutageTimeout] has no effect: Run waits for masters as long as its
+// after a leader died. A term within a term, which redlock.WithReentry allows, announces nothing. A [redlock.WithOutageTimeout] has no effect: Run waits for masters as long as its
 // context allows.
 func WithLock(opts ...redlock.LockOption) Option {
 	return option(func(s *settings) { s.lock = append(s.lock, opts...) })
@@ -240,8 +240,13 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 	e.mu.Unlock()
 	served := inside.Serving(e.client)
 	unhook := context.AfterFunc(served, func() { resign(context.Cause(served)) }) // else Shutdown would wait for a leader that knows nothing
-	hush := e.announce(ctx, lease, term)
-	leader, stop := lease.Bind(candidate)
+	within, _ := ctx.Value(termKey{e.client, e.Name()}).(*Term)
+	silent := within != nil && within.lease.Holder() == lease.Holder() // the lock was entered again: who leads has said so, and still does when this term ends
+	hush := func() {}
+	if !silent {
+		hush = e.announce(ctx, lease, term)
+	}
+	leader, stop := lease.Bind(context.WithValue(candidate, termKey{e.client, e.Name()}, term))
 	if mutants.LeadsOn {
 		leader = candidate
 	}
@@ -254,7 +259,9 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			hush()
 			unlocked = lease.Unlock(ctx)
 			now.err = unlocked
-			inside.Retract(lease)
+			if !silent {
+				inside.Retract(lease)
+			}
 			e.mu.Lock()
 			e.leads = nil
 			e.mu.Unlock()
@@ -274,6 +281,12 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 		err = errors.Join(err, unlocked)
 	}
 	return lost, err
+}
+
+// termKey finds the term of an election in the context of its function.
+type termKey struct {
+	client *redlock.Client
+	name   string
 }
 
 // afterEnd is what Run returns after fn returned err when the term was over; nil: it goes on.

@@ -135,6 +135,44 @@ func TestTogether_electionAndReentry(t *testing.T) {
 	})
 }
 
+// A leader campaigns within its own term and leads there. When that is over, observers still find the leader.
+func TestTogether_electionWithinItsTerm(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		leader, observer := c.client().Client.Client, election.New(c.client().Client.Client, "x")
+		named := func(when string) {
+			t.Helper()
+			if says, err := observer.Leader(t.Context()); err != nil || says.Value != "outer" {
+				t.Errorf("%s: the leader is %v, %v", when, says, err)
+			}
+		}
+		again := func(value string) *election.Election {
+			return election.New(leader, "x", election.WithValue(value), election.WithLock(redlock.WithReentry()))
+		}
+		done := errors.New("done")
+		err := again("outer").Run(t.Context(), func(ctx context.Context, outer *election.Term) error {
+			err := again("inner").Run(ctx, func(_ context.Context, inner *election.Term) error {
+				if inner.Token() != outer.Token() {
+					t.Errorf("token %d within %d", inner.Token(), outer.Token())
+				}
+				named("within")
+				return done
+			})
+			wantErr(t, err, done)
+			named("after it")
+			time.Sleep(time.Second)
+			named("a second later")
+			return done
+		})
+		wantErr(t, err, done)
+		time.Sleep(time.Second)
+		if _, err := observer.Leader(t.Context()); !errors.Is(err, election.ErrNoLeader) {
+			t.Errorf("after the term: %v", err)
+		}
+		c.nothingLeft()
+	})
+}
+
 // The client of a loader is shut down: the load is told and fails, the client loads nothing more, and another loads at once.
 func TestTogether_flightAndShutdown(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
