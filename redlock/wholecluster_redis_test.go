@@ -59,6 +59,7 @@ func clusterWhole(t *testing.T, s slot) {
 	initAt(t, urls, clusterOpts...)
 	w.excludes(t)
 	w.countsAHandOnce(t)
+	w.hasEveryFeature(t)
 	w.refusesTwoVotesOnOneMaster(t)
 }
 
