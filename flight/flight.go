@@ -31,6 +31,8 @@ import (
 // those of [redlock.Mutex.Lock]. If load has succeeded, or read has found the value, Do returns no
 // error, even if the lock could not be given back.
 //
+// Within load, Do of the same name fails with redlock.ErrNotReentrant; with [redlock.WithReentry] it loads within the load.
+//
 // A process that dies in load is followed by the next when the TTL of its lock is over.
 func Do[T any](ctx context.Context, client *redlock.Client, name string, read func(ctx context.Context) (value T, found bool, err error),
 	load func(ctx context.Context) (T, error), opts ...redlock.LockOption) (value T, err error) {

@@ -145,3 +145,37 @@ func TestTogether_namespacesAndStatus(t *testing.T) {
 		noErr(t, held.Unlock(t.Context()))
 	})
 }
+
+// The context of a lease is of its client: within a lock of one namespace the lock of the same name in another is another lock. It needs no WithReentry,
+// and each is given back by itself.
+func TestTogether_namespacesAndReentry(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		for _, ns := range []string{"a", "b"} {
+			c.init(redlock.WithNamespace(ns))
+		}
+		a, b := c.client(redlock.WithNamespace("a")), c.client(redlock.WithNamespace("b"))
+		outer := mustLock(t, a.Mutex("x", redlock.WithReentry()))
+		other, err := b.Mutex("x").Lock(outer.Context())
+		noErr(t, err)
+		again, err := a.Mutex("x", redlock.WithReentry()).Lock(other.Context())
+		noErr(t, err)
+		if again.Token() != outer.Token() || again.Holder() != outer.Holder() {
+			t.Errorf("%s with token %d within %s with %d", again.Holder(), again.Token(), outer.Holder(), outer.Token())
+		}
+		noErr(t, outer.Unlock(t.Context()))
+		taken := func(m *redlock.Mutex, want error) {
+			t.Helper()
+			l, err := m.TryLock(context.Background())
+			wantErr(t, err, want)
+			if err == nil {
+				noErr(t, l.Unlock(t.Context()))
+			}
+		}
+		taken(c.client(redlock.WithNamespace("a")).Mutex("x"), redlock.ErrHeld)
+		noErr(t, again.Unlock(t.Context()))
+		taken(c.client(redlock.WithNamespace("a")).Mutex("x"), nil)
+		taken(c.client(redlock.WithNamespace("b")).Mutex("x"), redlock.ErrHeld)
+		noErr(t, other.Unlock(t.Context()))
+		taken(c.client(redlock.WithNamespace("b")).Mutex("x"), nil)
+	})
+}

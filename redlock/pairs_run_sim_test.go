@@ -5,6 +5,7 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,6 +174,37 @@ func TestTogether_electionWithinItsTerm(t *testing.T) {
 	})
 }
 
+// A load that loads the same thing again is refused, where it would wait for itself. With WithReentry it loads within its own load, and others still have to
+// wait for the outer one.
+func TestTogether_flightAndReentry(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		one, other := c.client().Client.Client, c.client().Client.Client
+		missing := func(context.Context) (string, bool, error) { return "", false, nil }
+		within := func(opts ...redlock.LockOption) (string, error) {
+			return flight.Do(t.Context(), one, "x", missing, func(ctx context.Context) (string, error) {
+				return flight.Do(ctx, one, "x", missing, func(context.Context) (string, error) {
+					_, err := other.RWMutex("x").Locker().TryLock(context.Background())
+					wantErr(t, err, redlock.ErrHeld)
+					return "inner", nil
+				}, opts...)
+			}, opts...)
+		}
+		began := time.Now()
+		_, err := within()
+		wantErr(t, err, redlock.ErrNotReentrant)
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("it was refused after %v", took)
+		}
+		got, err := within(redlock.WithReentry())
+		noErr(t, err)
+		if got != "inner" {
+			t.Errorf("loaded %q", got)
+		}
+		c.nothingLeft()
+	})
+}
+
 // The client of a loader is shut down: the load is told and fails, the client loads nothing more, and another loads at once.
 func TestTogether_flightAndShutdown(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
@@ -208,11 +240,25 @@ func TestTogether_flightAndShutdown(t *testing.T) {
 	})
 }
 
-// While a voucher travels the lock is taken, and inspect shows one holder and who waits. After Adopt it shows the adopter.
+// While a voucher travels the lock is taken, inspect shows one holder and who waits, and a list has the lock. After Adopt they show the adopter.
 func TestTogether_transferAndInspect(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.init()
 		giver, heir, watch, waiter := c.client(), c.client(), c.client(), c.client()
+		lists := func(holder string) {
+			t.Helper()
+			var names []string
+			for in, err := range watch.Locks(t.Context(), "") {
+				noErr(t, err)
+				names = append(names, in.Name)
+				if len(in.Holders) != 1 || in.Holders[0].ID != holder {
+					t.Errorf("list: %+v, want the holder %s", in, holder)
+				}
+			}
+			if !slices.Equal(names, []string{"x"}) {
+				t.Errorf("listed: %q", names)
+			}
+		}
 		lease := mustLock(t, giver.Mutex("x"))
 		voucher := handedOff(t, lease)
 		got := make(chan *redlock.Lease, 1)
@@ -227,6 +273,7 @@ func TestTogether_transferAndInspect(t *testing.T) {
 		if len(in.Holders) != 1 || in.Free || len(in.Waiters) != 1 {
 			t.Fatalf("while it travels: %+v", in)
 		}
+		lists(in.Holders[0].ID)
 		adopted, err := heir.Adopt(t.Context(), voucher)
 		noErr(t, err)
 		in, err = watch.Inspect(t.Context(), "x")
@@ -234,6 +281,7 @@ func TestTogether_transferAndInspect(t *testing.T) {
 		if len(in.Holders) != 1 || in.Holders[0].ID != adopted.Holder() || in.Holders[0].Votes < in.Quorum || adopted.Token() <= lease.Token() {
 			t.Errorf("adopted by %s with token %d after %d: %+v", adopted.Holder(), adopted.Token(), lease.Token(), in)
 		}
+		lists(adopted.Holder())
 		noErr(t, adopted.Unlock(t.Context()))
 		next := <-got
 		if next.Token() <= adopted.Token() {

@@ -59,8 +59,8 @@ func transferred(t *testing.T, a, b *redlock.Client) {
 	wantIs(t, held.Err(), redlock.ErrReleased)
 	_, err = a.Mutex("feature-transfer").TryLock(t.Context())
 	wantIs(t, err, redlock.ErrHeld)
-	if adopted.Token() < held.Token() {
-		t.Errorf("token %d of a lease with %d", adopted.Token(), held.Token())
+	if adopted.Token() <= held.Token() {
+		t.Errorf("token %d after %d", adopted.Token(), held.Token())
 	}
 	unlock(t, adopted)
 	unlock(t, locked(t, a.Mutex("feature-transfer")))

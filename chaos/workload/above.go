@@ -79,10 +79,10 @@ func (w *worker) load(ctx context.Context) {
 	w.shows(name, false)
 }
 
-// rest takes a lock that stays taken for a quarter of a TTL: one with a minimum hold, or that of a job which runs once in that time. In the history
+// rest takes a lock that stays taken for a tenth of a TTL: one with a minimum hold, or that of a job which runs once in that time. In the history
 // the claim lasts so long since the worker asked, however early it gave the lock back. What is renewed meanwhile is not recorded.
 func (w *worker) rest(ctx context.Context) {
-	name, least := w.spec.Prefix+string(Rest), w.spec.TTL/4
+	name, least := w.spec.Prefix+string(Rest), w.spec.TTL/10
 	var in entry
 	leave := func(l *redlock.Lease) error { return l.Unlock(context.Background()) }
 	take := func() (*redlock.Lease, error) {
@@ -128,6 +128,40 @@ func (w *worker) rest(ctx context.Context) {
 	time.Sleep(time.Duration(op.Call - history.Now()))
 	op.Return = max(op.Call, history.Now())
 	w.Add(op)
+}
+
+// pass transfers its lease and adopts it, as another process would. In the history the one gives the lock back and the other, a client of its own, is
+// granted it. The one's votes are still on the masters until then, so what it gave back is recorded as given back when it was adopted.
+func (w *worker) pass(ctx context.Context) {
+	h := how{mode: history.Exclusive}
+	l := w.take(ctx, w.mutex(string(Pass)), h)
+	if l == nil {
+		return
+	}
+	w.work(ctx, l, w.hold(120))
+	op := history.Op{ // of a client of its own: it is in flight while the voucher travels, for good if nobody adopts it
+		Kind: history.KindUnlock, Client: w.Client + ".voucher." + l.Holder(), Lock: l.Name(), Holder: l.Holder(), Call: history.Now(), Return: history.Never, Outcome: history.Unknown,
+	}
+	w.Add(op)
+	voucher, err := l.Transfer(context.Background())
+	w.shows(l.Name(), false)
+	if err != nil {
+		op.Outcome, op.Error = Failure(op.Kind, errors.Join(err, l.Unlock(context.Background())))
+		op.Return = history.Now()
+		w.Add(op)
+		return
+	}
+	w.sleep(ctx, w.about(w.spec.TTL/20)) // it travels
+	heir := *w
+	heir.Recorder = *NewRecorder(w.w, w.Client+".heir")
+	adopted := heir.granted(heir.Lock(l.Name(), h.mode, false, func() (*redlock.Lease, error) { return w.c.Adopt(ctx, voucher) }), h)
+	if adopted == nil {
+		return // the votes end with their TTL
+	}
+	op.Outcome, op.Return = history.OK, history.Now()
+	w.Add(op)
+	heir.work(ctx, adopted, w.hold(120))
+	heir.give(adopted)
 }
 
 // entry is a call of something that calls a function while it holds a lock, seen as a lock and an unlock.

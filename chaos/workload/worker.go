@@ -54,6 +54,8 @@ func crew(k Kind) []func(w *worker, ctx context.Context) {
 		return []func(*worker, context.Context){(*worker).load}
 	case Rest:
 		return slices.Repeat([]func(*worker, context.Context){(*worker).rest}, 2)
+	case Pass:
+		return []func(*worker, context.Context){(*worker).pass}
 	case Fenced:
 		return []func(*worker, context.Context){(*worker).fenced}
 	case Unfenced:

@@ -36,13 +36,14 @@ const (
 	Lead     Kind = "lead"     // an election
 	Load     Kind = "load"     // a flight whose store stays empty
 	Rest     Kind = "rest"     // a lock with a minimum hold, and a job that runs once a period
+	Pass     Kind = "pass"     // a lock that is transferred and adopted
 	Fenced   Kind = "fenced"   // a register that refuses old tokens: read, pause, write
 	Unfenced Kind = "unfenced" // a register that trusts everybody: read, pause, write
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{Hot, Cold, Nest, RW, Multi, Permits, Lead, Load, Rest, Fenced, Unfenced}
+	return []Kind{Hot, Cold, Nest, RW, Multi, Permits, Lead, Load, Rest, Pass, Fenced, Unfenced}
 }
 
 // ParseKinds reads a list such as "hot,rw", or "all". The error names the kinds.

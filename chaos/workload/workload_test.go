@@ -155,7 +155,7 @@ func TestParseKinds(t *testing.T) {
 	if ks, err := ParseKinds("hot, rw"); err != nil || !slices.Equal(ks, []Kind{Hot, RW}) {
 		t.Errorf("got %v, %v", ks, err)
 	}
-	if ks, err := ParseKinds("all"); err != nil || len(ks) != 11 {
+	if ks, err := ParseKinds("all"); err != nil || len(ks) != 12 {
 		t.Errorf("got %v, %v", ks, err)
 	}
 	for _, bad := range []string{"", "tepid", "hot,hot"} {
