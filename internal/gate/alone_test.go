@@ -79,8 +79,8 @@ func TestOnly_commands(t *testing.T) {
 		c    command
 		want string
 	}{
-		{goTest(needs.TierTest, "-race", "-p", "3", "-parallel", "4", "./redlock", "./..."), "-timeout 10m -race -parallel 1 -run ^TestA$ m/a"},
-		{goTest(needs.TierTest, "-p", "1", "-tags", "mutants", "-run", "^(TestA|TestB)$", "./a", "./b").nice(), "-timeout 10m -tags mutants -parallel 1 -run ^TestA$ m/a"},
+		{goTest(needs.TierTest, "-race", "-p", "3", "-parallel", "4", "./redlock", "./..."), "-timeout 20m -race -parallel 1 -run ^TestA$ m/a"},
+		{goTest(needs.TierTest, "-p", "1", "-tags", "mutants", "-run", "^(TestA|TestB)$", "./a", "./b").nice(), "-timeout 20m -tags mutants -parallel 1 -run ^TestA$ m/a"},
 	} {
 		got := test.c.only("m/a", "TestA")
 		if text := strings.Join(got.args, " "); !strings.HasPrefix(text, "go test -json ") || !strings.HasSuffix(text, test.want) {

@@ -82,7 +82,7 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 	}))
 	for _, pkg := range long {
 		c := goTest(needs.TierSoak, pkg)
-		c.args[slices.Index(c.args, "10m")] = "0"
+		c.args[slices.Index(c.args, timeout)] = "0"
 		parts = append(parts, part{"tests-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"), 0.25 / float64(len(long)), c})
 	}
 	targets := g.fuzz(max(budget/200, time.Second).Round(time.Second))

@@ -30,11 +30,14 @@ type gate struct {
 	res   *results
 }
 
+// timeout bounds the tests of a package: what takes four minutes took ten beside two busy loops.
+const timeout = "20m"
+
 // goTest is a call of go test in the tier, in the root module. Without the tables for a debugger sixty test programs are linked in a third less
 // time, and a stack trace says as much.
 func goTest(tier needs.Tier, args ...string) command {
 	return command{
-		args: append([]string{"go", "test", "-json", "-count=1", "-vet=off", "-ldflags=-w", "-timeout", "10m"}, args...),
+		args: append([]string{"go", "test", "-json", "-count=1", "-vet=off", "-ldflags=-w", "-timeout", timeout}, args...),
 		env:  []string{needs.TierVar + "=" + tier.String()}, json: true,
 	}
 }
