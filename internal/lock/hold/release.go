@@ -62,8 +62,8 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	m := h.r.Masters
 	var req protocol.Request // Call copies it, so it stays on the stack
 	set, mayHand := h.parts(&req, was, now)
-	h.r.remove(h)
 	if set == 0 || errors.Is(was, errs.ErrClosed) {
+		h.r.remove(h)
 		return was
 	}
 	call := m.Call(m.Need, &req)
@@ -73,6 +73,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	call.Send(set)
 	call.Skip(m.All &^ set)
 	defer call.Done()
+	h.r.remove(h) // not before the releases are on their way: when no hold is left, Shutdown closes the connections
 	h.r.Events.Released(h.Lock)
 	v := call.Await(ctx, m.Timeout())
 	switch {
@@ -131,8 +132,7 @@ func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call) error {
 			absent++
 		}
 	}
-	m := h.r.Masters
-	n := len(m.Nodes)
+	m, n := h.r.Masters, len(h.r.Masters.Nodes)
 	if n-absent < m.Need {
 		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", errs.ErrLost, h.Lock.Name, absent, n)
 	}
@@ -173,10 +173,10 @@ func (h *Hold) GiveAway() (given uint64, err error) {
 	others := h.votes.grant.Release(silent) &^ given
 	h.votes.dropAcquire()
 	h.unlock()
-	h.r.remove(h)
 	if others != 0 {
 		m.Poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.Lock, Holder: h.Holder, Start: now,
 			Deadline: now + max(2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)), quorum.LeaveFor)}).Done()
 	}
+	h.r.remove(h) // as in giveBack
 	return given, nil
 }

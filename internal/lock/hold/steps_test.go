@@ -26,6 +26,7 @@ type script struct {
 	protocol.Node
 	mu   sync.Mutex
 	sent []asked
+	told func(kind protocol.Kind) // of each op before it is noted; nil: nobody
 }
 
 // asked is an op, and what it asked: the op is used again once it was answered.
@@ -35,6 +36,9 @@ type asked struct {
 }
 
 func (s *script) Submit(op *protocol.Op) bool {
+	if s.told != nil {
+		s.told(op.Kind)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, asked{*op.Request, op})
@@ -274,6 +278,57 @@ var steps = map[string]func(s *stage){
 }
 
 // Each row of the table in the package comment is a step that the code makes, and leads where the row says.
+// Who is shut down closes its connections when no hold is left, so a hold leaves when its releases are on their way, and not before: else the lock stays
+// for its TTL.
+func TestRelease_drain_emptyWhenItIsSent(t *testing.T) {
+	for name, end := range map[string]func(s *stage){
+		"Release": func(s *stage) {
+			was, _ := s.share.Leave(s.r.Masters.Clock.Elapsed())
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = s.h.Release(ctx, was, s.r.Masters.Clock.Elapsed())
+		},
+		"GiveAway": func(s *stage) {
+			if _, err := s.h.GiveAway(); err != nil {
+				s.t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, true)
+				if name == "GiveAway" { // a vote that was put back stays behind, and is released
+					s.h.votes.toppedUp = 0b100
+				}
+				empty := s.r.Drain()
+				sent := 0
+				for _, n := range s.nodes {
+					n.told = func(kind protocol.Kind) {
+						if kind != protocol.Release {
+							return
+						}
+						sent++
+						select {
+						case <-empty:
+							t.Error("nothing is left, and a release is not on its way yet")
+						default:
+						}
+					}
+				}
+				end(s)
+				select {
+				case <-empty:
+				default:
+					t.Error("a hold that is over is still there")
+				}
+				if sent == 0 {
+					t.Error("no release was sent")
+				}
+			})
+		})
+	}
+}
+
 func TestHold_steps_asTheTable(t *testing.T) {
 	rows := tableOf(t, "hold.go", 4)
 	if len(rows) != len(steps) {
