@@ -131,7 +131,8 @@ func (w *worker) rest(ctx context.Context) {
 }
 
 // pass transfers its lease and adopts it, as another process would. In the history the one gives the lock back and the other, a client of its own, is
-// granted it. The one's votes are still on the masters until then, so what it gave back is recorded as given back when it was adopted.
+// granted it. The one's votes are still on the masters then, and on one that does not answer the other until their TTL is over. So what the one gives
+// back is in flight for good.
 func (w *worker) pass(ctx context.Context) {
 	h := how{mode: history.Exclusive}
 	l := w.take(ctx, w.mutex(string(Pass)), h)
@@ -139,7 +140,7 @@ func (w *worker) pass(ctx context.Context) {
 		return
 	}
 	w.work(ctx, l, w.hold(120))
-	op := history.Op{ // of a client of its own: it is in flight while the voucher travels, for good if nobody adopts it
+	op := history.Op{ // of a client of its own, because it is in flight
 		Kind: history.KindUnlock, Client: w.Client + ".voucher." + l.Holder(), Lock: l.Name(), Holder: l.Holder(), Call: history.Now(), Return: history.Never, Outcome: history.Unknown,
 	}
 	w.Add(op)
@@ -156,10 +157,8 @@ func (w *worker) pass(ctx context.Context) {
 	heir.Recorder = *NewRecorder(w.w, w.Client+".heir")
 	adopted := heir.granted(heir.Lock(l.Name(), h.mode, false, func() (*redlock.Lease, error) { return w.c.Adopt(ctx, voucher) }), h)
 	if adopted == nil {
-		return // the votes end with their TTL
+		return
 	}
-	op.Outcome, op.Return = history.OK, history.Now()
-	w.Add(op)
 	heir.work(ctx, adopted, w.hold(120))
 	heir.give(adopted)
 }
