@@ -144,6 +144,25 @@ func TestHealed_keyOfALongTTL_judgedATTLAfterTheLastFault(t *testing.T) {
 	})
 }
 
+// A clock was ahead by six seconds: what was set then lasts so much longer, on that master, and no longer than that.
+func TestHealed_clockWasAhead_keyMayLastSoMuchLonger(t *testing.T) {
+	found := func(at int64, on string) func(h *history.History) {
+		return func(h *history.History) {
+			f := fault("step-clock", 1500, 2000, on)
+			f.Ahead = 6 * time.Second
+			h.Faults = append(h.Faults, f)
+			k := key(history.KeyVotes, at, id2+":1")
+			k.TTL = 5011 * time.Millisecond
+			h.Keys = append(h.Keys, k)
+		}
+	}
+	judged(t, func(h *history.History) Result { return Healed(h, time.Minute) }, tests{
+		"a TTL later, by its own clock":         {found(7000, "m1"), ""},
+		"a TTL later, by that of another":       {found(7000, "m2"), "no client asks for more than 5s"},
+		"later than its clock can have made it": {found(7995, "m1"), "no client asks for more than 5s"},
+	})
+}
+
 func TestSignals_lateAndSpurious_judged(t *testing.T) {
 	// c1 keeps its lock until unlock, and is told at the instant told; 0: never.
 	lost := func(unlock, told int64, renewed bool, more func(h *history.History)) func(h *history.History) {

@@ -5,6 +5,7 @@ package check
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/history"
@@ -204,14 +205,14 @@ func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) 
 			continue
 		}
 		n++
-		why := ""
+		why, ahead := "", aheadOn(h, k)
 		switch stale := k.At - touched[k.Lock] - int64(h.Header.TTL+bound); {
 		case k.TTL < 0:
 			why = "has no expiry"
 		case k.What != history.KeyVotes: // the checker left-behind judges those
-		case k.TTL > h.Header.TTL && (heal == 0 || k.At-heal >= int64(h.Header.TTL)): // just after a fault it may be of a clock that was ahead by a little
+		case k.TTL > h.Header.TTL+ahead && (heal == 0 || k.At-heal >= int64(h.Header.TTL)): // just after a fault it may be of a clock that was ahead by a little
 			why = fmt.Sprintf("has %v left, and no client asks for more than %v", k.TTL, h.Header.TTL)
-		case stale > 0:
+		case stale > int64(ahead):
 			why = fmt.Sprintf("is still there %v after any client can have set it", h.Header.TTL+bound+time.Duration(stale))
 		}
 		if why != "" {
@@ -219,6 +220,16 @@ func (r *Result) checkKeys(h *history.History, heal int64, bound time.Duration) 
 		}
 	}
 	return n
+}
+
+// aheadOn is how much longer a key may last because a clock of its master was ahead when it was given its TTL.
+func aheadOn(h *history.History, k history.Key) (longest time.Duration) {
+	for _, f := range h.Faults {
+		if f.Error == "" && (len(f.Targets) == 0 || slices.Contains(f.Targets, k.Node)) {
+			longest = max(longest, f.Ahead-time.Duration(k.At-f.End))
+		}
+	}
+	return longest
 }
 
 // touches returns the last instant at which the client of op may have set the key of the lock.

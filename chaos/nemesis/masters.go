@@ -165,6 +165,7 @@ func (s *strike) step(count int) error {
 	if err == nil {
 		err = each(nodes, func(n *Node) error { return s.clockOff(n, offset.Abs()/2) })
 	}
+	s.fault.Ahead = max(offset, 0)
 	s.last(s.between(s.target.TTL, 3*s.target.TTL))
 	return err
 }
@@ -186,7 +187,9 @@ func skew(s *strike) error {
 	rate := rates[s.rand.IntN(len(rates))]
 	s.say("at %v times the rate", rate)
 	err = each(nodes, func(n *Node) error { return n.Master().SetRate(rate) })
+	began := time.Now()
 	s.last(s.between(s.target.TTL, 4*s.target.TTL))
+	s.fault.Ahead = max(time.Duration((rate-1)*float64(time.Since(began))), 0)
 	if err == nil && s.ctx.Err() == nil { // otherwise there was too little time for a clock to go wrong
 		err = each(nodes, func(n *Node) error { return s.clockOff(n, 10*time.Millisecond) })
 	}

@@ -47,6 +47,7 @@ func (s *strike) join(parts []history.Fault) error {
 	var names []string
 	var errs []error
 	for _, p := range parts {
+		s.fault.Ahead = max(s.fault.Ahead, p.Ahead)
 		s.fault.MayBreak.Exclusion = s.fault.MayBreak.Exclusion || p.MayBreak.Exclusion
 		s.fault.MayBreak.Tokens = s.fault.MayBreak.Tokens || p.MayBreak.Tokens
 		if p.End == history.Never {

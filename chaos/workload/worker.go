@@ -31,7 +31,7 @@ type worker struct {
 }
 
 // coldCrew is how many workers of a client take cold locks. They make most of the grants of a run; the other kinds make its contention.
-const coldCrew = 16
+const coldCrew = 11
 
 // crew says how many workers of each kind a client has, and what such a worker does in one turn.
 func crew(k Kind) []func(w *worker, ctx context.Context) {
