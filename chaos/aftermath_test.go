@@ -56,6 +56,7 @@ func TestScan_lockOfAnotherType_isRecorded(t *testing.T) {
 // A master that answers late in the aftermath is asked again: a machine may be busy.
 func TestSettle_masterAnswersLate_isAskedAgain(t *testing.T) {
 	needs.Redis(t)
+	needs.Test(t) // it waits for a second and a half
 	masters, err := cluster.Open(t.Context(), cluster.Config{Driver: cluster.Process, Masters: 1})
 	if err != nil {
 		t.Fatal(err)

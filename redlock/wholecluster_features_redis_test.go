@@ -20,16 +20,8 @@ import (
 
 // What stands on locks, and what a lock can do besides, over a whole cluster as the quorum.
 func (w *whole) hasEveryFeature(t *testing.T) {
-	renewing := []redlock.Option{redlock.WithTTL(clusterWait), redlock.WithMaxTTL(clusterWait), redlock.WithNodeTimeout(time.Second)}
-	open := func() *redlock.Client {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		c, err := redlock.OpenCluster(ctx, w.url, renewing...)
-		noErr(t, err)
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	a, b := open(), open()
+	renewing := redlock.WithRenewal(clusterWait / 4)
+	a, b := w.mustOpen(t, renewing), w.mustOpen(t, renewing)
 	for _, scene := range []func(*testing.T, *redlock.Client, *redlock.Client){
 		transferred, enteredAgain, restsForItsMinimum, everySoOften, twoPermits, severalLocks, oneLoads, oneLeads,
 	} {

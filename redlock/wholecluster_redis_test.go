@@ -23,19 +23,19 @@ type whole struct {
 	tags []string
 }
 
-func (w *whole) open(t *testing.T) (*redlock.Client, error) {
+func (w *whole) open(t *testing.T, opts ...redlock.Option) (*redlock.Client, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	c, err := redlock.OpenCluster(ctx, w.url, clusterOpts...)
+	c, err := redlock.OpenCluster(ctx, w.url, slices.Concat(clusterOpts, opts)...)
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	return c, err
 }
 
-func (w *whole) mustOpen(t *testing.T) *redlock.Client {
+func (w *whole) mustOpen(t *testing.T, opts ...redlock.Option) *redlock.Client {
 	t.Helper()
-	c, err := w.open(t)
+	c, err := w.open(t, opts...)
 	noErr(t, err)
 	return c
 }

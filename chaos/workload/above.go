@@ -111,13 +111,12 @@ func (w *worker) rest(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	granted := history.Now()
 	w.sleep(ctx, w.about(least/2))
 	op := history.Op{
 		Kind: history.KindUnlock, Client: w.Client, Lock: name, Holder: l.Holder(), Call: history.Now(), Return: history.Never, Outcome: history.Unknown,
 	}
 	if l.Err() == nil {
-		op.Call = max(op.Call, granted, asked+int64(least-least/100)) // clocks may run apart
+		op.Call = max(op.Call, asked+int64(least-least/100)) // clocks may run apart
 	}
 	w.Add(op) // ahead: the process may be killed while the lock rests
 	op.Outcome = history.OK

@@ -105,7 +105,7 @@ func (m *Meter) Stop() {
 // the tightest bound in the test leaves to a correct build on an idle machine.
 //
 // test gets a testing.TB of its own. What it registers with Cleanup runs at the end of each try.
-func Try(t *testing.T, margin time.Duration, test func(t testing.TB)) {
+func Try(t testing.TB, margin time.Duration, test func(t testing.TB)) {
 	t.Helper()
 	try(t, margin, Start, test)
 }
