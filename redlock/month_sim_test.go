@@ -157,6 +157,10 @@ func (m *month) run(clients, rounds int) {
 		m.fleet = append(m.fleet, m.open())
 	}
 	for i := range rounds {
+		if replay.Over() {
+			m.t.Logf("%d of %d rounds", i, rounds)
+			break
+		}
 		var work sync.WaitGroup
 		ctx, cancel := context.WithCancel(context.Background())
 		for _, r := range m.fleet {

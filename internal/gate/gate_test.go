@@ -317,7 +317,7 @@ func TestSoak_saysWhatItDidNotReach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"not reached    chaos-default-none", "not reached    tests-a", "not reached    mutation", "not reached    hunt"} {
+	for _, want := range []string{"not reached    chaos-default-none", "not reached    a-Long", "not reached    mutation", "not reached    hunt"} {
 		if !strings.Contains(string(text), want) || !strings.Contains(out.String(), want) {
 			t.Errorf("does not say %q: %s", want, text)
 		}

@@ -20,6 +20,7 @@ import (
 // results are what a run of the gate has seen. Several commands may add to them at once.
 type results struct {
 	out   io.Writer
+	log   io.Writer // gets all that is said as well, if there is one
 	began time.Time
 
 	mu      sync.Mutex
@@ -79,6 +80,9 @@ func (r *results) add(stage string, e event) {
 	case "build-output":
 		fmt.Fprint(r.out, e.Output)
 	case "output":
+		if r.log != nil {
+			_, _ = io.WriteString(r.log, e.Output)
+		}
 		if r.texts[key] == nil {
 			r.texts[key] = &strings.Builder{}
 		}

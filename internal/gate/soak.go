@@ -3,15 +3,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 )
 
 // A part of a soak gets a share of the budget. One that is over before leaves the rest to those behind it.
@@ -68,7 +72,7 @@ const huntShare = 0.15
 
 func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 	chaos := func(name, nemesis, persistence string) {
-		const share = 0.1
+		const share = 0.09
 		strike := time.Duration(float64(budget) * share * 0.8).Round(time.Second)
 		parts = append(parts, part{name, share, command{name: name, args: []string{"go", "run", "./cmd/redlock-bench", "chaos",
 			"--duration", strike.String(), "--nemesis", nemesis, "--persistence", persistence, "--html", filepath.Join(dir, name+".html")}}})
@@ -77,24 +81,36 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 	chaos("chaos-default-everysec", "default", "everysec")
 	chaos("chaos-default-always", "default", "always")
 	chaos("chaos-all-everysec", "all", "everysec")
-	long := packages(pick(g.tests, func(f testFunc) bool {
-		return root(f) && f.tags == "" && (slices.Contains(f.around, "InSoak") || slices.Contains(f.around, "Soak"))
-	}))
-	for _, pkg := range long {
-		c := goTest(needs.TierSoak, pkg)
+	long := pick(g.tests, func(f testFunc) bool {
+		return root(f) && f.tags == "" && !strings.HasPrefix(f.name, "Fuzz") &&
+			(f.calls("InSoak", "Soak") || f.seeds && slices.Contains(f.around, "InSoak"))
+	})
+	for _, f := range long {
+		c := goTest(needs.TierSoak, "-run", "^"+f.name+"$", f.path())
 		c.args[slices.Index(c.args, timeout)] = "0"
-		parts = append(parts, part{"tests-" + strings.ReplaceAll(strings.TrimPrefix(pkg, "./"), "/", "-"), 0.25 / float64(len(long)), c})
+		name := strings.ReplaceAll(strings.TrimPrefix(f.pkg, "./"), "/", "-") + "-" + strings.TrimPrefix(f.name, "Test")
+		parts = append(parts, part{name, 0.32 / float64(len(long)), c})
 	}
-	targets := g.fuzz(max(budget/200, time.Second).Round(time.Second))
+	targets := g.fuzz(max(budget/400, time.Second).Round(time.Second))
 	for _, c := range targets {
-		parts = append(parts, part{c.name, 0.1 / float64(len(targets)), c})
+		parts = append(parts, part{c.name, 0.08 / float64(len(targets)), c})
 	}
-	mutation := part{"mutation", 0.1, command{name: "mutation", args: []string{"go", "run", "./internal/mutation", "-seed", "1",
+	mutation := part{"mutation", 0.09, command{name: "mutation", args: []string{"go", "run", "./internal/mutation", "-seed", "1",
 		"-budget", (budget / 12).Round(time.Second).String()}}}
 	return append(parts, mutation)
 }
 
-// soakPart runs one part for at most limit, and returns its line of the report.
+// runsIn returns what a test says of how many runs it made, for the report.
+func runsIn(text string) (runs string) {
+	for _, m := range saidRuns.FindAllStringSubmatch(text, -1) {
+		runs += ", " + m[1]
+	}
+	return runs
+}
+
+var saidRuns = regexp.MustCompile(`\.go:\d+: (\d+ runs|\d+ of \d+ rounds)\n`)
+
+// soakPart runs one part for at most limit, and returns its line of the report. What it says is in a log of its own.
 func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir string) (string, error) {
 	passed := filepath.Join(dir, p.name+".passed")
 	if _, err := os.Stat(passed); err == nil {
@@ -103,17 +119,28 @@ func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir st
 	if ctx.Err() != nil || limit < time.Second {
 		return fmt.Sprintf("not reached    %s", p.name), nil
 	}
+	log, err := os.Create(filepath.Join(dir, p.name+".log"))
+	if err != nil {
+		return "", err
+	}
+	defer log.Close()
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c := p.command
 	c.dir = g.root
 	began := time.Now()
+	// A test of many runs ends by itself a little earlier, and says how many there were.
+	c.env = append(c.env, replay.UntilVar+"="+began.Add(limit*4/5).Format(time.RFC3339))
 	g.res.begin(p.name)
 	before := len(g.res.reds())
-	if err := g.res.run(limited, p.name, c); err != nil && limited.Err() == nil {
+	var said bytes.Buffer
+	g.res.log = io.MultiWriter(log, &said)
+	err = g.res.run(limited, p.name, c)
+	g.res.log = nil
+	if err != nil && limited.Err() == nil {
 		return "", fmt.Errorf("%s: %w", p.name, err)
 	}
-	took := brief(time.Since(began))
+	took := brief(time.Since(began)) + runsIn(said.String())
 	switch {
 	case limited.Err() != nil:
 		return fmt.Sprintf("not finished   %s: ended after %s, its share of the budget", p.name, took), nil

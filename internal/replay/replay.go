@@ -27,13 +27,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // SeedVar is the environment variable with the seed that is taken instead of a list.
 const SeedVar = "REDLOCK_SEED"
+
+// UntilVar is the environment variable with the moment, as RFC 3339 writes it, when a test of many runs is to come to its end. make soak sets it, and
+// so what each test did within its share of the budget is judged and counted.
+const UntilVar = "REDLOCK_UNTIL"
 
 // List is where the seeds of a package stand, in its folder.
 const List = "testdata/seeds"
@@ -148,13 +154,26 @@ func yields(t testing.TB, n int, enough func(runs int) bool) iter.Seq[uint64] {
 			if t.Failed() && !before {
 				return // and the seed is reported
 			}
-			if !more || i+1 >= len(seeds) && enough(i+1) {
+			if !more || i+1 >= len(seeds) && (enough(i+1) || Over()) {
+				t.Logf("%d runs", i+1)
 				break
 			}
 		}
 		running = false
 	}
 }
+
+// over is set at the moment of UntilVar: by a timer that began outside of any bubble of testing/synctest, so that Over can be asked inside.
+var over atomic.Bool
+
+func init() {
+	if until, err := time.Parse(time.RFC3339, os.Getenv(UntilVar)); err == nil {
+		time.AfterFunc(time.Until(until), func() { over.Store(true) })
+	}
+}
+
+// Over reports whether the moment of UntilVar is over. A test that goes on for long asks it between two of its runs or rounds.
+func Over() bool { return over.Load() }
 
 // Listed reports whether the seeds are those of the lists. Only then may a test assert what its seeds show together, such as that each fault struck
 // once.
