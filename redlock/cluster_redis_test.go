@@ -144,7 +144,7 @@ func clusterLocks(t *testing.T, s slot) {
 	queued(t, mixed, lock, 1) // a quorum is the slot and the plain master that is up
 	keys := s.Keys(0)
 	for _, k := range keys {
-		if s.Slot(k) != s.Slot(lock) {
+		if s.Slot(k, 0) != s.Slot(lock, 0) {
 			t.Errorf("%q is outside of the slot", k)
 		}
 	}
@@ -220,11 +220,10 @@ func clusterFailover(t *testing.T, s slot) {
 	before := locked(t, c.Mutex(s.lock("before")))
 	unlock(t, before)
 
-	noErr(t, s.Servers[0].Pause())
-	noErr(t, s.Direct[3].Do(t.Context(), "client", "kill", "type", "replica").Err())
+	hears := s.Deafen(0)
 	held := ms.bare(c, 1, s.lock("held"))
 	noErr(t, s.Servers[3].Kill())
-	noErr(t, s.Servers[0].Resume())
+	hears()
 	promoted := time.Now()
 	s.Promote(0, "force")
 	other := openAt(t, urls, clusterOpts...)
@@ -403,20 +402,21 @@ func failsOverAgainAndAgain(t *testing.T, seed uint64) {
 	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end) && !t.Failed(); {
 		what := []string{"killed", "frozen", "moved"}[rng.IntN(3)]
 		done[what]++
+		hears := func() {}
 		if what != "moved" {
-			noErr(t, s.Servers[3-master].Pause())
+			hears = s.Deafen(3 - master)
 			time.Sleep(time.Duration(rng.Int64N(int64(time.Second))))
 		}
 		switch what {
 		case "killed":
 			noErr(t, s.Servers[master].Kill())
-			noErr(t, s.Servers[3-master].Resume())
+			hears()
 			s.Promoted(3 - master)
 			noErr(t, s.Servers[master].Restart(t.Context()))
 			master = 3 - master
 		case "frozen":
 			noErr(t, s.Servers[master].Pause())
-			noErr(t, s.Servers[3-master].Resume())
+			hears()
 			soon(t, "the replica is promoted", func() bool { return s.Owner(s.tag, 1) == 3-master })
 			time.Sleep(time.Duration(rng.Int64N(int64(2 * ttl))))
 			noErr(t, s.Servers[master].Resume())

@@ -38,15 +38,15 @@ const (
 func TestSim_month_nothingGrowsAndTheCountersAreTrue(t *testing.T) {
 	needs.Test(t)
 	needs.NoRace(t, "a large simulation")
-	clients, rounds := 8, 8
+	clients, lasts := 8, 12*time.Hour
 	if needs.InSoak(t) {
-		clients, rounds = 50, 30*24*60/int((shift+3*longMost)/time.Minute)
+		clients, lasts = 50, 30*24*time.Hour
 	}
 	did := make(map[string]int)
 	for seed := range replay.Many(t, 0) {
 		simulateWith(t, 7, func(t *testing.T, c *cluster) {
 			m := &month{t: t, c: c, rng: replay.RNG(seed), did: did, list: []int{0, 1, 2}, meter: metrics.New(metrics.Config{}), ledgers: make(map[string]*ledger)}
-			m.run(clients, rounds)
+			m.run(clients, lasts)
 		})
 	}
 	t.Log(did)
@@ -148,7 +148,7 @@ func (m *month) open() *resident {
 	return r
 }
 
-func (m *month) run(clients, rounds int) {
+func (m *month) run(clients int, lasts time.Duration) {
 	m.begun = time.Now()
 	l, done := m.of(m.list)
 	noErr(m.t, admin.Init(m.t.Context(), l, nil, admin.NothingWasEverLocked))
@@ -156,9 +156,9 @@ func (m *month) run(clients, rounds int) {
 	for range clients {
 		m.fleet = append(m.fleet, m.open())
 	}
-	for i := range rounds {
+	for i := 0; time.Since(m.begun) < lasts; i++ {
 		if replay.Over() {
-			m.t.Logf("%d of %d rounds", i, rounds)
+			m.t.Logf("%v of %v", time.Since(m.begun), lasts)
 			break
 		}
 		var work sync.WaitGroup

@@ -40,8 +40,8 @@ func (w *whole) mustOpen(t *testing.T, opts ...redlock.Option) *redlock.Client {
 	return c
 }
 
-// clusterWhole has every master of the cluster be one vote.
-func clusterWhole(t *testing.T, s slot) {
+// wholeOf is the cluster of s as the quorum.
+func wholeOf(t *testing.T, s slot) *whole {
 	w := &whole{slot: s, url: fmt.Sprintf("redis-cluster://%s,%s", s.Servers[1].Addr(), s.Servers[2].Addr())}
 	urls, err := redlock.ClusterURLs(w.url)
 	noErr(t, err)
@@ -53,6 +53,14 @@ func clusterWhole(t *testing.T, s slot) {
 			t.Fatalf("vote %d is on server %d", i, on)
 		}
 	}
+	return w
+}
+
+// clusterWhole has every master of the cluster be one vote.
+func clusterWhole(t *testing.T, s slot) {
+	w := wholeOf(t, s)
+	urls, err := redlock.ClusterURLs(w.url)
+	noErr(t, err)
 	if _, err := redlock.Open(t.Context(), urls, clusterOpts...); err == nil {
 		t.Fatal("Open took slots of several tags, whose locks would have other names")
 	}

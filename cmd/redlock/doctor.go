@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -46,6 +47,9 @@ when a program starts. It only reads: no key is written, nothing begins.
                         it refuses to write, because memory or disk is full
             down        does not answer
 
+Behind failover it also reads the settings that make an old master stop, where
+CONFIG GET is allowed, and says "failover" for one that lets two servers vote.
+
 With --namespace it also prints the command that makes a Redis user which can
 touch the keys and channels of that namespace, and nothing else.
 
@@ -82,7 +86,7 @@ func (d *doctor) run(ctx context.Context, o output) error {
 	}
 	status, err := admin.ReadStatus(ctx, d.list())
 	d.fitStatus(status)
-	v := judge(patients, status, err)
+	v := judge(patients, d.maxTTL, status, err)
 	if d.namespace != "" && err == nil {
 		v.ACL = "ACL SETUSER " + d.namespace + " reset resetchannels on >PASSWORD " + strings.Join(protocol.Namespace(d.namespace).ACL(), " ")
 	}
@@ -117,7 +121,7 @@ type verdict struct {
 
 // complaint is what is wrong with single masters.
 type complaint struct {
-	Kind   string `json:"kind"` // refused, down or far
+	Kind   string `json:"kind"` // refused, down, far or failover
 	Text   string `json:"text"`
 	Cause  string `json:"cause,omitempty"` // a word that never changes: docs/messages.md
 	Remedy string `json:"remedy,omitempty"`
@@ -129,13 +133,13 @@ func complaintOf(kind string, err error) complaint {
 	return complaint{kind, text.OneLine(err), c.Word, c.Remedy}
 }
 
-func judge(patients []patient, status *admin.Status, err error) verdict {
+func judge(patients []patient, maxTTL time.Duration, status *admin.Status, err error) verdict {
 	for i := range patients {
 		patients[i].is(status)
 	}
 	v := verdict{Masters: patients}
 	bad := v.complain()
-	v.Complaints = append(v.Complaints, far(patients)...)
+	v.Complaints = slices.Concat(v.Complaints, far(patients), failover(patients, maxTTL))
 	switch {
 	case err != nil:
 		v.Standing, v.ExitCode, v.Text = refused, exitRefused, plain(err)
@@ -235,11 +239,12 @@ type patient struct {
 	State    string  `json:"state"`           // votes, recovers, refuses or down
 	Cause    string  `json:"cause,omitempty"`
 
-	why     string // its cause and what is left, if it answers and does not vote
-	record  string // its key
-	runID   string
-	reached bool
-	err     error // why it would not be let in
+	why      string // its cause and what is left, if it answers and does not vote
+	record   string // its key
+	runID    string
+	failover map[string]string // see failoverSettings
+	reached  bool
+	err      error // why it would not be let in
 }
 
 // examine asks one master.
@@ -273,6 +278,7 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 		p.Server, p.Eviction = protocol.ReadIdentity(info, "").Version, cmp.Or(protocol.InfoField(info, "maxmemory_policy"), unknown)
 		p.AOF = aof(ctx, c, info)
 		p.Clock = clockOffset(ctx, c)
+		p.failover = failoverSettings(ctx, c, url, n.Tag())
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {
 			p.err = &node.Error{Node: p.Name, Err: err}
 		}

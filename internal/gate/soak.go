@@ -108,7 +108,7 @@ func runsIn(text string) (runs string) {
 	return runs
 }
 
-var saidRuns = regexp.MustCompile(`\.go:\d+: (\d+ runs|\d+ of \d+ rounds)\n`)
+var saidRuns = regexp.MustCompile(`\.go:\d+: (\d+ runs|\S+ of \S+0s)\n`)
 
 // soakPart runs one part for at most limit, and returns its line of the report. What it says is in a log of its own.
 func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir string) (string, error) {

@@ -20,8 +20,8 @@ import (
 
 const slots = 16384
 
-// Cluster is a real Redis Cluster of servers 0, 1 and 2, and 3, a replica of 0. It ends
-// with the test.
+// Cluster is a real Redis Cluster of servers 0, 1 and 2, and 3, a replica of 0. One of StartFullCluster has a replica of each: 3, 4 and 5. It ends with
+// the test.
 type Cluster struct {
 	t       testing.TB
 	Servers []*localredis.Server
@@ -34,15 +34,32 @@ type Cluster struct {
 // can. Timeout is after which silence one of its servers is taken for dead.
 func StartCluster(t testing.TB, p localredis.Persistence, timeout time.Duration) *Cluster {
 	t.Helper()
+	return startCluster(t, p, timeout, 1)
+}
+
+// StartFullCluster is StartCluster with a replica of each master.
+func StartFullCluster(t testing.TB, p localredis.Persistence, timeout time.Duration) *Cluster {
+	t.Helper()
+	return startCluster(t, p, timeout, masters)
+}
+
+// masters is how many there are.
+const masters = 3
+
+// peer is the number of the replica of master i, or of its master. It changes with no failover.
+func peer(i int) int { return (i + masters) % (2 * masters) }
+
+func startCluster(t testing.TB, p localredis.Persistence, timeout time.Duration, replicas int) *Cluster {
+	t.Helper()
 	needs.Cluster(t)
 	c := &Cluster{t: t, tags: new(int)}
-	c.Servers, c.Direct = Servers(t, 4, localredis.Config{Persistence: p, Cluster: true, Args: []string{"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds())}})
+	c.Servers, c.Direct = Servers(t, masters+replicas, localredis.Config{Persistence: p, Cluster: true, Args: []string{"--cluster-node-timeout", fmt.Sprint(timeout.Milliseconds())}})
 	for i := range c.Servers {
 		c.ids = append(c.ids, c.do(i, "cluster", "myid").(string))
-		if i == 3 {
-			break
+		if i >= masters {
+			continue
 		}
-		c.do(i, "cluster", "addslotsrange", i*slots/3, (i+1)*slots/3-1)
+		c.do(i, "cluster", "addslotsrange", i*slots/masters, (i+1)*slots/masters-1)
 		c.do(i, "cluster", "set-config-epoch", i+1)
 	}
 	for i := range c.Servers[1:] {
@@ -51,25 +68,35 @@ func StartCluster(t testing.TB, p localredis.Persistence, timeout time.Duration)
 		NoErr(t, err)
 		c.do(0, "cluster", "meet", host, port, bus["cluster-port"])
 	}
-	Soon(t, "one knows the other's master", func() bool {
-		return c.Direct[3].Do(context.Background(), "cluster", "replicate", c.ids[0]).Err() == nil
-	})
-	Soon(t, "the cluster is whole", func() bool {
-		info, err := c.Direct[3].Info(context.Background(), "replication").Result()
-		if err != nil || !strings.Contains(info, "master_link_status:up") {
-			return false
-		}
-		for _, d := range c.Direct {
-			state, err1 := d.ClusterInfo(context.Background()).Result()
-			nodes, err2 := d.ClusterNodes(context.Background()).Result()
-			if err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") ||
-				strings.Count(nodes, "\n") != 4 || !strings.Contains(nodes, "slave "+c.ids[0]) {
+	for i := masters; i < len(c.Servers); i++ {
+		Soon(t, "one knows the other's master", func() bool {
+			return c.Direct[i].Do(context.Background(), "cluster", "replicate", c.ids[peer(i)]).Err() == nil
+		})
+	}
+	Soon(t, "the cluster is whole", c.whole)
+	return c
+}
+
+// whole reports whether every server knows all, and every replica has its master's data.
+func (c *Cluster) whole() bool {
+	for i, d := range c.Direct {
+		if i >= masters {
+			if info, err := d.Info(context.Background(), "replication").Result(); err != nil || !strings.Contains(info, "master_link_status:up") {
 				return false
 			}
 		}
-		return true
-	})
-	return c
+		state, err1 := d.ClusterInfo(context.Background()).Result()
+		nodes, err2 := d.ClusterNodes(context.Background()).Result()
+		if err1 != nil || err2 != nil || !strings.Contains(state, "cluster_state:ok") || strings.Count(nodes, "\n") != len(c.Servers) {
+			return false
+		}
+		for j := masters; j < len(c.Servers); j++ {
+			if !strings.Contains(nodes, "slave "+c.ids[peer(j)]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // In is the cluster for a part of the test.
@@ -87,10 +114,10 @@ func (c *Cluster) do(i int, words ...any) any {
 	return val
 }
 
-// Slot is the slot of key.
-func (c *Cluster) Slot(key string) int {
+// Slot is the slot of key, as server i says.
+func (c *Cluster) Slot(key string, i int) int64 {
 	c.t.Helper()
-	return int(c.do(1, "cluster", "keyslot", key).(int64))
+	return c.do(i, "cluster", "keyslot", key).(int64)
 }
 
 // Tag is a tag that was not there before, of a slot that server i is the master of.
@@ -115,19 +142,18 @@ func (c *Cluster) URL(tag string, seeds ...int) string {
 	return fmt.Sprintf("redis-cluster://%s/?tag=%s", strings.Join(addrs, ","), tag)
 }
 
-// Promote makes a master of server i, 0 or 3, which is the replica of the other. How is
-// empty, or FORCE when that is dead: 1 and 2 vote as if they knew.
+// Promote makes a master of server i, which is the replica of its peer. How is empty, or FORCE when that is dead: the other masters vote as if they
+// knew. TAKEOVER asks no master, for when a majority of them is dead.
 func (c *Cluster) Promote(i int, how ...any) {
 	c.t.Helper()
 	c.do(i, append([]any{"cluster", "failover"}, how...)...)
 	c.Promoted(i)
 }
 
-// Promoted waits until all servers that run know that server i, 0 or 3, is the master of
-// the other.
+// Promoted waits until all servers that run know that server i is the master of its peer.
 func (c *Cluster) Promoted(i int) {
 	c.t.Helper()
-	other := 3 - i
+	other := peer(i)
 	Soon(c.t, "the replica is promoted", func() bool {
 		for on, s := range c.Servers {
 			if s.PID() != 0 && !(c.says(on, c.ids[i], "master") && (c.Servers[other].PID() == 0 || c.says(on, c.ids[other], "slave"))) {
@@ -136,6 +162,14 @@ func (c *Cluster) Promoted(i int) {
 		}
 		return true
 	})
+}
+
+// Deafen has replica i hear nothing more of its master until hears. To freeze it is not enough: what its master sends meanwhile would wait in its socket.
+func (c *Cluster) Deafen(i int) (hears func()) {
+	c.t.Helper()
+	NoErr(c.t, c.Servers[i].Pause())
+	c.do(peer(i), "client", "kill", "type", "replica")
+	return func() { NoErr(c.t, c.Servers[i].Resume()) }
 }
 
 // says reports whether the line of server id in what server i knows has word.
@@ -153,7 +187,7 @@ func (c *Cluster) Owner(tag string, i int) int {
 	c.t.Helper()
 	shards, err := c.Direct[i].ClusterShards(context.Background()).Result()
 	NoErr(c.t, err)
-	slot := int64(c.Slot("{" + tag + "}"))
+	slot := c.Slot("{"+tag+"}", i)
 	for _, shard := range shards {
 		if !slices.ContainsFunc(shard.Slots, func(r redis.SlotRange) bool { return r.Start <= slot && slot <= r.End }) {
 			continue
@@ -174,7 +208,7 @@ func (c *Cluster) Owner(tag string, i int) int {
 // later.
 func (c *Cluster) Migrate(tag string, from, to int) (move func(keys ...string), finish func()) {
 	c.t.Helper()
-	slot := c.Slot("{" + tag + "}")
+	slot := c.Slot("{"+tag+"}", from)
 	c.do(to, "cluster", "setslot", slot, "importing", c.ids[from])
 	c.do(from, "cluster", "setslot", slot, "migrating", c.ids[to])
 	move = func(keys ...string) {
@@ -188,7 +222,7 @@ func (c *Cluster) Migrate(tag string, from, to int) (move func(keys ...string), 
 	}
 	finish = func() {
 		c.t.Helper()
-		rest, err := c.Direct[from].ClusterGetKeysInSlot(context.Background(), slot, 100).Result()
+		rest, err := c.Direct[from].ClusterGetKeysInSlot(context.Background(), int(slot), 100).Result()
 		NoErr(c.t, err)
 		if len(rest) > 0 {
 			move(rest...)

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/stall"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
+)
+
+// doctor names the settings with which an old master may vote beside the replica that took its place, and says nothing more of them once they are what
+// it advises.
+func TestDoctor_settingsBehindFailover(t *testing.T) {
+	needs.Cluster(t)
+	t.Parallel()
+	ask := func(list string) string {
+		_, said, _ := cli(t, "doctor", "--max-ttl", "10s", "--nodes", list)
+		return strings.Join(strings.Fields(said), " ")
+	}
+	set := func(url string, settings ...any) {
+		must(t, direct(t, url).Do(t.Context(), append([]any{"config", "set"}, settings...)...).Err())
+	}
+	others := strings.Join(startURLs(t, 2), ",")
+
+	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
+	slot := cl.URL(cl.Tag(0), 1) + "&name=slot," + others
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(slot), "failover slot: cluster-node-timeout is 60000: not below the maximum TTL of 10s",
+			"set cluster-node-timeout, in milliseconds, below the maximum TTL on every server of the cluster",
+			"failover slot: cluster-require-full-coverage is yes: ", "set cluster-require-full-coverage no")
+	})
+	set(cl.Servers[0].URL(), "cluster-node-timeout", 9999, "cluster-require-full-coverage", "no")
+	if said := ask(slot); strings.Contains(said, "failover") {
+		t.Errorf("all is as advised: %s", said)
+	}
+
+	master := start(t, localredis.Config{})
+	sentinel := "redis-sentinel://" + quorumtest.StartSentinel(t, master.Addr()) + "/mine?name=m1," + others
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(sentinel), "failover m1: min-replicas-to-write is 0: a master that is cut off may go on voting", "set min-replicas-to-write 1")
+	})
+	set(master.URL(), "min-replicas-to-write", 1, "min-replicas-max-lag", 10)
+	stall.Try(t, handshake, func(t testing.TB) { wantSaid(t, ask(sentinel), "min-replicas-max-lag is 10: not below the maximum TTL of 10s") })
+	set(master.URL(), "min-replicas-max-lag", 9)
+	if said := ask(sentinel); strings.Contains(said, "failover m1") {
+		t.Errorf("all is as advised: %s", said)
+	}
+	if said := ask(others + "," + master.URL()); strings.Contains(said, "failover") {
+		t.Errorf("masters by themselves: %s", said)
+	}
+}
