@@ -36,7 +36,8 @@ const (
 //   - a sign of life is gone after its TTL, once its client is gone.
 //
 // A fault on the master, on the client, or one that does not say what it hit moves the bound: see settles. The largest lags of the client and of
-// the harness around that time are added to it.
+// the harness around that time are added to it. A master that the harness saw slow to answer has giveBack from then on: the client's lane has one
+// batch under way, and sends a release when that has been answered.
 //
 // A key is judged in its own chapter. Of the chapters before, it needs when holders unlocked (for keepHolders), which process has which id, until
 // when the calls of each process waited, and when votes without a grant were first seen.
@@ -91,6 +92,7 @@ type leftovers struct {
 	owners map[string]owner        // client id, the first 36 bytes of a holder's id -> its process
 	calls  map[[2]string][]settled // process and lock -> its lock calls, by call
 	faults map[string][]settled    // master or process -> faults on it; "" has those that do not say what they hit
+	slow   map[string][]settled    // master -> when it was slow to answer the harness
 	killed map[string]int64        // process -> when it was dead
 	closed map[string]int64        // process -> when it had closed its client
 	first  map[[3]string]int64     // master, lock and holder -> when the vote was first seen, or until when a call of then lasted
@@ -115,6 +117,9 @@ func settle(fs []settled, start, until int64) []settled {
 	return append(fs, settled{start, until})
 }
 
+// last keeps of fs what lasts: the until of the last one is that of all before it.
+func last(fs []settled) []settled { return slices.Clone(fs[len(fs)-1:]) }
+
 // before returns until when anything of fs that started before t lasts; 0 if nothing did.
 func before(fs []settled, t int64) int64 {
 	i, _ := slices.BinarySearchFunc(fs, t, func(f settled, t int64) int { return cmp.Compare(f.start, t) })
@@ -128,7 +133,7 @@ func before(fs []settled, t int64) int64 {
 func newLeftovers(h *history.History) *leftovers {
 	l := &leftovers{
 		ttl: h.Header.TTL, lags: lagsOf(h), grants: map[grantID]int64{}, owners: map[string]owner{}, calls: map[[2]string][]settled{},
-		faults: map[string][]settled{}, killed: map[string]int64{}, closed: map[string]int64{}, first: map[[3]string]int64{}, ends: map[grantID]int64{},
+		faults: map[string][]settled{}, slow: map[string][]settled{}, killed: map[string]int64{}, closed: map[string]int64{}, first: map[[3]string]int64{}, ends: map[grantID]int64{},
 	}
 	for _, p := range h.Pulses {
 		if p.Idle {
@@ -147,6 +152,11 @@ func (l *leftovers) learn(h *history.History) {
 		l.grants[grantID{g.grant.Lock, g.grant.Holder}] = history.Never
 		if g.unlock != nil {
 			l.grants[grantID{g.grant.Lock, g.grant.Holder}] = g.unlock.Return
+		}
+	}
+	for _, v := range h.Votes {
+		if v.Outcome == history.Unknown || v.Return-v.Call >= int64(quietLag) {
+			l.slow[v.Node] = settle(l.slow[v.Node], v.Call, v.Return+int64(giveBack))
 		}
 	}
 	for _, op := range h.Own() {
@@ -170,8 +180,11 @@ func (l *leftovers) forget(to int64) {
 	maps.DeleteFunc(l.grants, func(_ grantID, unlocked int64) bool { return old(unlocked) })
 	maps.DeleteFunc(l.ends, func(_ grantID, at int64) bool { return old(at) })
 	maps.DeleteFunc(l.first, func(_ [3]string, at int64) bool { return old(at) })
+	for node, times := range l.slow {
+		l.slow[node] = last(times)
+	}
 	for key, calls := range l.calls {
-		l.calls[key] = slices.Clone(calls[len(calls)-1:]) // its until is that of all before it
+		l.calls[key] = last(calls)
 	}
 }
 
@@ -235,6 +248,7 @@ func (l *leftovers) judge(k history.Key, id string) string {
 			due = max(due, before(fs, k.At))
 		}
 	}
+	due = max(due, before(l.slow[k.Node], k.At))
 	if due == history.Never {
 		return ""
 	}

@@ -93,7 +93,19 @@ func TestLeftBehind_votesPlacesSigns_judged(t *testing.T) {
 		}
 	}
 	const votes, queue, alive = history.KeyVotes, history.KeyQueue, history.KeyAlive
+	slow := func(node string, from, to int64, o history.Outcome) func(h *history.History) {
+		return func(h *history.History) {
+			h.Votes = append(h.Votes, history.Vote{Node: node, Call: ms(from), Return: ms(to), Outcome: o})
+			h.Keys = append(h.Keys, key(votes, 1600, id1+":1"))
+		}
+	}
 	judged(t, LeftBehind, tests{
+		"the master did not answer until":  {slow("m1", 1350, 1550, history.Unknown), ""},
+		"it took its time until then":      {slow("m1", 1200, 1500, history.OK), ""},
+		"it did not answer, and then did":  {slow("m1", 1050, 1250, history.Unknown), "after 570ms"},
+		"it did not answer afterwards":     {slow("m1", 1620, 1820, history.Unknown), "after 570ms"},
+		"it answered":                      {slow("m1", 1460, 1550, history.OK), "after 570ms"},
+		"another master did not answer":    {slow("m2", 1350, 1550, history.Unknown), "after 570ms"},
 		"while it is held":                 {keys(key(votes, 1015, id1+":1")), ""},
 		"just after the unlock":            {keys(key(votes, 1300, id1+":1")), ""},
 		"long after it, before the TTL":    {keys(key(votes, 1400, id1+":1")), "the vote of a holder that has unlocked is still there after 370ms"},
