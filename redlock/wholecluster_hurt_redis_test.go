@@ -25,8 +25,12 @@ import (
 	"github.com/redlock-go/redlock/semaphore"
 )
 
-// hurtTTL is TTL and maximum TTL while a cluster is hurt. Its servers take each other for dead after a third of it.
-const hurtTTL = 3 * time.Second
+// While a cluster is hurt. Its servers take each other for dead after a third of hurtTTL. All of them restart, and answer again, well within hurtMaxTTL: else no client
+// would have seen a quorum vote in that time, and an operator would have to begin again.
+const (
+	hurtTTL    = 3 * time.Second
+	hurtMaxTTL = 2 * hurtTTL
+)
 
 // The masters of a whole cluster are killed, frozen, and promoted several at once without the last votes, all servers restart together, and
 // slots move away and back while the server between crashes. Locks, readers and writers, and permits of a semaphore keep apart, and all three votes are
@@ -83,7 +87,7 @@ func startHurt(t *testing.T, seed uint64, opts ...redlock.Option) *hurtCluster {
 	rng := replay.RNG(seed)
 	cl := quorumtest.StartFullCluster(t, localredis.Always, hurtTTL/3)
 	h := &hurtCluster{whole: wholeOf(t, slot{cl, t, ""}), rng: rng, heals: len(opts) == 0, held: make(map[string][]redlock.Held), did: make(map[string]int)}
-	opts = append([]redlock.Option{redlock.WithTTL(hurtTTL), redlock.WithMaxTTL(hurtTTL)}, opts...)
+	opts = append([]redlock.Option{redlock.WithTTL(hurtTTL), redlock.WithMaxTTL(hurtMaxTTL)}, opts...)
 	if h.heals {
 		urls, err := redlock.ClusterURLs(h.url)
 		noErr(t, err)
@@ -153,10 +157,13 @@ func (h *hurtCluster) work(ctx context.Context, c *redlock.Client, rng *rand.Ran
 		h.leaves(l, group)
 	}
 	lock := func(m redlock.Locker, what, group string, most int) {
-		if l, err := m.Lock(ctx); err == nil {
-			stay(l, what, group, most)
-			_ = l.Unlock(context.Background()) // not confirmed by masters that are away
+		l, err := m.Lock(ctx)
+		if err != nil {
+			sleepFor(ctx, hurtTTL/100)
+			return
 		}
+		stay(l, what, group, most)
+		_ = l.Unlock(context.Background()) // not confirmed by masters that are away
 	}
 	book := c.RWMutex("book")
 	switch rng.IntN(4) {
@@ -323,14 +330,10 @@ func (h *hurtCluster) healed(after string) {
 	}
 	if !within(time.Minute, func() bool { return !h.heals || votes(0) && votes(1) && votes(2) }) {
 		for n, d := range h.Direct {
-			nodes, _ := d.ClusterNodes(context.Background()).Result()
-			h.t.Logf("server %d, %s:\n%s", n, h.Servers[n].Addr(), nodes)
-			for _, key := range h.Keys(n) {
-				if strings.HasPrefix(key, protocol.RecordKey) {
-					h.t.Log(key, d.HGetAll(context.Background(), key).Val(), protocol.InfoField(d.Info(context.Background(), "server").Val(), "run_id"))
-				}
+			for i, tag := range h.tags {
+				h.t.Logf("server %d, vote %d: %s", n, i, d.HGet(context.Background(), protocol.RecordKey+":{"+tag+"}", "state"))
 			}
 		}
-		h.t.Errorf("after %s: the votes are not back in a minute: %v", after, h.clients[0].Stats())
+		h.t.Errorf("after %s: the votes are not back in a minute: %+v", after, h.clients[0].Stats())
 	}
 }
