@@ -13,16 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/chaos/client"
-	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
-	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testbed"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // press is one measurement: so many waiters, spread over clients with connections of their own, want one lock, or each its own.
@@ -32,11 +29,12 @@ type press struct {
 	clients  int
 	hold     time.Duration
 	duration time.Duration
-	period   time.Duration        // a caller asks so often, whether it was answered or not; 0: when it was answered
-	salt     string               // in the names of its locks: what a library leaves behind of one measurement does not hinder the next
-	own      bool                 // each has a lock of its own, and what is timed is acquire and release
-	masters  []*localredis.Server // whose use of processors is measured
-	opened   func() error         // is called when all clients are open, and each has had a lock of its own; nil: nothing
+	period   time.Duration // a caller asks so often, whether it was answered or not; 0: when it was answered
+	salt     string        // in the names of its locks: what a library leaves behind of one measurement does not hinder the next
+	own      bool          // each has a lock of its own, and what is timed is acquire and release
+	masters  []int         // the processes whose use of processors is measured
+	locks    int           // how many there are, which all callers take in turn; 0: each has its own, or all want one
+	opened   func() error  // is called when all clients are open, and each has had a lock of its own; nil: nothing
 }
 
 // pressed is what a press saw.
@@ -85,10 +83,14 @@ func contention(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	fmt.Fprintf(stdout, "Each cell: locks a second, p99 of the wait, Jain's index, CPU of the clients for a lock.\n\n")
 	fmt.Fprintf(stdout, "| waiters | hold | delay | limit | %s |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)+4))
 	for _, delay := range ways {
-		err := withMasters(ctx, delay, func(nodes []string, _ []*localredis.Server, trip time.Duration) error {
+		err := withMasters(ctx, world{delay: delay}, func(b *bed) error {
+			trip, err := idleTrip(ctx, b.nodes)
+			if err != nil {
+				return err
+			}
 			for _, hold := range keeps {
 				for _, n := range counts {
-					if err := row(ctx, stdout, nodes, trip, delay, names, press{waiters: n, clients: *clients, hold: hold, duration: *duration}); err != nil {
+					if err := row(ctx, stdout, b.nodes, trip, delay, names, press{waiters: n, clients: *clients, hold: hold, duration: *duration}); err != nil {
 						return err
 					}
 				}
@@ -135,38 +137,6 @@ func row(ctx context.Context, out io.Writer, nodes []string, trip, delay time.Du
 	return nil
 }
 
-// withMasters starts five masters, behind proxies if there is to be a delay, and calls fn with their URLs and how long a round trip takes.
-func withMasters(ctx context.Context, delay time.Duration, fn func(nodes []string, servers []*localredis.Server, trip time.Duration) error) error {
-	servers, err := localredis.StartN(ctx, 5, localredis.Config{})
-	if err != nil {
-		return err
-	}
-	var nodes []string
-	for _, s := range servers {
-		defer s.Close()
-		url := s.URL()
-		if delay > 0 {
-			proxy, err := faultproxy.Start(s.Addr())
-			if err != nil {
-				return err
-			}
-			defer proxy.Close()
-			proxy.Set(faultproxy.ToMaster, faultproxy.Fault{Delay: delay / 2})
-			proxy.Set(faultproxy.ToClient, faultproxy.Fault{Delay: delay - delay/2})
-			url = "redis://" + proxy.Addr()
-		}
-		nodes = append(nodes, url)
-	}
-	if err := admin.Init(ctx, admin.List{URLs: nodes, Options: []redlock.Option{redlock.WithFixedMasters()}}, nil, admin.NothingWasEverLocked); err != nil {
-		return err
-	}
-	trip, err := idleTrip(ctx, nodes)
-	if err != nil {
-		return err
-	}
-	return fn(nodes, servers, trip)
-}
-
 // idleTrip is how long it takes to give back a lock that nobody else wants: one round trip. It is the median of 100 times.
 func idleTrip(ctx context.Context, nodes []string) (time.Duration, error) {
 	c, err := redlock.Open(ctx, nodes, redlock.WithFixedMasters())
@@ -192,7 +162,7 @@ func idleTrip(ctx context.Context, nodes []string) (time.Duration, error) {
 
 // run opens the clients, lets the waiters take the lock in turn, and closes the clients.
 func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
-	p.salt = rand.Text()[:8]
+	p.salt = newSalt()
 	task := client.Task{Nodes: nodes, TTL: 8 * time.Second, MaxTTL: redlock.DefaultMaxTTL}
 	var lockers []locker
 	defer func() {
@@ -214,14 +184,16 @@ func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 	defer cancel()
 	saw := make([]turns, p.waiters)
 	var wg sync.WaitGroup
-	begin, spent, theirs := time.Now(), cpu(), used(p.masters)
+	begin, spent, theirs := time.Now(), testbed.Own(), testbed.Used(p.masters)
 	for i := range p.waiters {
 		wg.Go(func() { saw[i] = p.take(ctx, lockers[i%p.clients], i, begin) })
 	}
 	wg.Wait()
 	// A call that hangs may outlast the measurement, and those that came through it did so within its time.
-	return sum(saw, min(time.Since(begin), p.duration), cpu()-spent, used(p.masters)-theirs), nil
+	return sum(saw, min(time.Since(begin), p.duration), testbed.Own()-spent, testbed.Used(p.masters)-theirs), nil
 }
+
+func newSalt() string { return rand.Text()[:8] }
 
 // turns are what one caller saw.
 type turns struct {
@@ -234,10 +206,10 @@ type turns struct {
 func (p press) take(ctx context.Context, from locker, i int, begin time.Time) (saw turns) {
 	for n := 0; ctx.Err() == nil; n++ {
 		asked := p.due(ctx, i, n, begin)
-		l, err := from.take(ctx, p.name(i))
+		l, err := from.take(ctx, p.nameOf(i, n))
 		got := time.Now()
 		if err != nil {
-			if ctx.Err() == nil {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Millisecond { // etcd's servers know the deadline too, and may be sooner
 				saw.failures++ // it gave up, and asks again
 			}
 			continue
@@ -272,6 +244,9 @@ func (p press) due(ctx context.Context, i, n int, begin time.Time) time.Time {
 
 // open opens one client of the library.
 func (p press) open(ctx context.Context, task client.Task) (locker, error) {
+	if p.library == etcdName {
+		return openEtcd(task)
+	}
 	l, err := libraries()[p.library](ctx, task)
 	if k, ok := l.(redlockLocks); ok && err == nil {
 		k.renews = true // as it is used by default
@@ -288,9 +263,17 @@ func (p press) name(i int) string {
 	return p.library + "-" + p.salt
 }
 
+// nameOf is the lock that a waiter wants the nth time.
+func (p press) nameOf(i, n int) string {
+	if p.locks == 0 {
+		return p.name(i)
+	}
+	return fmt.Sprintf("%s-%s-%d", p.library, p.salt, (n*p.waiters+i)%p.locks)
+}
+
 // warm lets each caller that has a lock of its own have it once: connections are made, and scripts are loaded. Then it calls opened.
 func (p press) warm(ctx context.Context, lockers []locker) error {
-	if p.own {
+	if p.own || p.library == etcdName { // whose sessions are begun then
 		if err := p.each(ctx, lockers); err != nil {
 			return err
 		}
@@ -336,11 +319,4 @@ func sum(callers []turns, elapsed, spent, theirs time.Duration) (s pressed) {
 	s.rate, s.p50, s.p99, s.jain = n/elapsed.Seconds(), all[len(all)/2], all[len(all)*99/100], n*n/(float64(len(callers))*squares)
 	s.cpu, s.masters, s.held = time.Duration(float64(spent)/n), time.Duration(float64(theirs)/n), time.Duration(held/n)
 	return s
-}
-
-// cpu is what this process has used.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail with these arguments
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -12,11 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/chaos/peers/etcd"
 	"github.com/redlock-go/redlock/chaos/peers/rivals"
+	"github.com/redlock-go/redlock/internal/redissontest"
 	"github.com/redlock-go/redlock/internal/testbed"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
@@ -26,7 +29,8 @@ func axes() []*rivals.Cell {
 	return []*rivals.Cell{
 		{ID: "own-1", Callers: 1}, {ID: "own-16", Callers: 16}, {ID: "own-64", Callers: 64},
 		{ID: "far-1", Callers: 1, Delay: 2}, {ID: "far-16", Callers: 16, Delay: 2}, {ID: "far10-1", Callers: 1, Delay: 10},
-		{ID: "dead-16", Callers: 16, Dead: true}, {ID: "hung-16", Callers: 16, Hung: true},
+		{ID: "many-1k", Callers: 16, Locks: 1000}, {ID: "many-1M", Callers: 16, Locks: 1_000_000},
+		{ID: "slow-16", Callers: 16, Slow: 10}, {ID: "dead-16", Callers: 16, Dead: true}, {ID: "hung-16", Callers: 16, Hung: true},
 		{ID: "hot-8-0", Callers: 8, Hot: true}, {ID: "hot-64-0", Callers: 64, Hot: true},
 		{ID: "hot-8", Callers: 8, Hot: true, Hold: 1}, {ID: "hot-64", Callers: 64, Hot: true, Hold: 1},
 		{ID: "far-hot-8", Callers: 8, Hot: true, Hold: 1, Delay: 2},
@@ -41,7 +45,8 @@ var modules = map[string]string{
 }
 
 func versions() map[string]string {
-	found := map[string]string{"redlock": "this commit", "setnx": "SET NX PX by hand"}
+	found := map[string]string{"redlock": "this commit", "setnx": "SET NX PX by hand", redissonName: redissontest.Version}
+	found[etcdName], _ = etcd.Version()
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {
 		return found
@@ -57,71 +62,110 @@ func versions() map[string]string {
 	return found
 }
 
-// measureAll asks every question of every library, in turns, and writes what it saw.
-func measureAll(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// asked is what a command line of measure asks for.
+type asked struct {
+	names      []string // of the libraries that can be measured here
+	libs, only string
+	rounds     int
+	duration   time.Duration
+	clients    int
+	file       string
+	held       string
+	counts     []int // that held names
+	heldTTL    time.Duration
+	commit     string
+}
+
+// parse returns false if the arguments are none, and has said so.
+func (a *asked) parse(args []string, stderr io.Writer) bool {
 	fs := flag.NewFlagSet("measure", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	libs := fs.String("locks", strings.Join(rivals.Libraries, ","), "`NAME,..` libraries")
-	only := fs.String("cells", "", "`ID,..` questions; default all")
-	rounds := fs.Int("rounds", 10, "`N` rounds, in each of which all libraries take turns")
-	duration := fs.Duration("duration", 500*time.Millisecond, "`TIME` of each measurement")
-	clients := fs.Int("clients", 4, "`N` clients that share the callers")
-	file := fs.String("json", "", "`FILE` for the raw data")
-	commit := fs.String("commit", "", "`COMMIT` that is measured")
+	fs.StringVar(&a.libs, "locks", strings.Join(rivals.Libraries, ","), "`NAME,..` libraries")
+	fs.StringVar(&a.only, "cells", "", "`ID,..` questions; default all")
+	fs.IntVar(&a.rounds, "rounds", 10, "`N` rounds, in each of which all libraries take turns")
+	fs.DurationVar(&a.duration, "duration", 500*time.Millisecond, "`TIME` of each measurement")
+	fs.IntVar(&a.clients, "clients", 4, "`N` clients that share the callers")
+	fs.StringVar(&a.file, "json", "", "`FILE` for the raw data")
+	fs.StringVar(&a.held, "held", "", "`N,..` locks that one process keeps; default none")
+	fs.DurationVar(&a.heldTTL, "held-ttl", 30*time.Second, "`TIME` that these locks last, or longer where there are many; they are kept for longer than that")
+	fs.StringVar(&a.commit, "commit", "", "`COMMIT` that is measured")
 	if fs.Parse(args) != nil || fs.NArg() > 0 {
-		return 2
+		return false
 	}
-	names, err := chosen(*libs)
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 2
+	for name := range strings.SplitSeq(a.libs, ",") {
+		if !slices.Contains(rivals.Libraries, name) {
+			fmt.Fprintf(stderr, "no library %q: want %s\n", name, strings.Join(rivals.Libraries, ", "))
+			return false
+		}
+		if err := absent(name); err != nil {
+			fmt.Fprintf(stderr, "left out: %s: %v\n", name, err)
+			continue
+		}
+		a.names = append(a.names, name)
 	}
-	if *file == "" || *rounds < 1 || *clients < 1 || *duration <= 0 {
+	if a.file == "" || a.rounds < 1 || a.clients < 1 || a.duration <= 0 {
 		fmt.Fprintln(stderr, "measure: want --json FILE, and --rounds, --clients and --duration above 0")
+		return false
+	}
+	if a.held == "" {
+		return true
+	}
+	var err error
+	if a.counts, err = list(a.held, strconv.Atoi); err != nil || slices.Min(a.counts) < 1 || a.heldTTL < 3*time.Second {
+		fmt.Fprintf(stderr, "measure: --held %s --held-ttl %v: want numbers above 0 with commas between them, and 3s or more\n", a.held, a.heldTTL)
+		return false
+	}
+	return true
+}
+
+// measureAll asks every question of every library, in turns, and writes what it saw.
+func measureAll(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var a asked
+	if !a.parse(args, stderr) {
 		return 2
 	}
-	_, server, err := localredis.Find()
+	r, err := a.measure(ctx, stderr)
+	if err == nil {
+		var text []byte
+		if text, err = json.MarshalIndent(r, "", " "); err == nil {
+			err = os.WriteFile(a.file, append(text, '\n'), 0o644)
+		}
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 3
 	}
-	r := &rivals.Data{
-		Run:      testbed.Here(fmt.Sprintf("go run -C chaos/peers . measure --rounds %d --duration %v --clients %d --locks %s --json FILE", *rounds, *duration, *clients, *libs), "redis-server "+server+", no persistence, 127.0.0.1"),
-		Versions: versions(), Masters: 5, Clients: *clients, Rounds: *rounds, Seconds: duration.Seconds(),
+	fmt.Fprintf(stdout, "%d cells, %d rounds: %s\n", len(r.Cells), r.Rounds, a.file)
+	return 0
+}
+
+func (a *asked) measure(ctx context.Context, say io.Writer) (*rivals.Data, error) {
+	_, server, err := localredis.Find()
+	if err != nil {
+		return nil, err
 	}
-	if *commit != "" {
-		r.Run.Build = *commit
+	command := fmt.Sprintf("go run -C chaos/peers . measure --rounds %d --duration %v --clients %d --locks %s", a.rounds, a.duration, a.clients, a.libs)
+	if a.held != "" {
+		command += fmt.Sprintf(" --held %s --held-ttl %v", a.held, a.heldTTL)
+	}
+	r := &rivals.Data{
+		Run:      testbed.Here(command+" --json FILE", "redis-server "+server+", no persistence, 127.0.0.1"),
+		Versions: versions(), Masters: 5, Clients: a.clients, Rounds: a.rounds, Seconds: a.duration.Seconds(),
+	}
+	if a.commit != "" {
+		r.Run.Build = a.commit
 	}
 	for _, c := range axes() {
-		if *only == "" || strings.Contains(","+*only+",", ","+c.ID+",") {
+		if a.only == "" || strings.Contains(","+a.only+",", ","+c.ID+",") {
 			c.Rounds = map[string][]rivals.Figures{}
 			r.Cells = append(r.Cells, c)
 		}
 	}
-	if err := measureIn(ctx, r, names, *duration, stderr); err != nil {
-		fmt.Fprintln(stderr, err)
-		return 3
+	if err := measureIn(ctx, r, a.names, a.duration, say); err != nil {
+		return nil, err
 	}
-	text, err := json.MarshalIndent(r, "", " ")
-	if err == nil {
-		err = os.WriteFile(*file, append(text, '\n'), 0o644)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, err)
-		return 3
-	}
-	fmt.Fprintf(stdout, "%d cells, %d rounds: %s\n", len(r.Cells), r.Rounds, *file)
-	return 0
-}
-
-// world is what cells must have in common to be measured on the same masters.
-type world struct {
-	delay      time.Duration
-	hung, dead bool
-}
-
-func worldOf(c *rivals.Cell) world {
-	return world{time.Duration(c.Delay * float64(time.Millisecond)), c.Hung, c.Dead}
+	r.Held, err = keepAll(ctx, a.names, a.counts, a.heldTTL, say)
+	return r, err
 }
 
 // measureIn goes through the worlds, and in each through the rounds: so all libraries see the same minutes of the machine.
@@ -136,11 +180,11 @@ func measureIn(ctx context.Context, r *rivals.Data, names []string, d time.Durat
 		cells[w] = append(cells[w], c)
 	}
 	for _, w := range order {
-		err := withMasters(ctx, w.delay, func(nodes []string, servers []*localredis.Server, _ time.Duration) error {
+		err := withMasters(ctx, w, func(b *bed) error {
 			for n := range r.Rounds {
 				for _, c := range cells[w] {
 					fmt.Fprintf(say, "round %d of %d: %s\n", n+1, r.Rounds, c.ID)
-					if err := round(ctx, c, n, names, nodes, servers, r.Clients, d); err != nil {
+					if err := b.round(ctx, c, n, names, r.Clients, d); err != nil {
 						return err
 					}
 				}
@@ -155,14 +199,17 @@ func measureIn(ctx context.Context, r *rivals.Data, names []string, d time.Durat
 }
 
 // round asks each library once. Each round begins with another one.
-func round(ctx context.Context, c *rivals.Cell, n int, names, nodes []string, servers []*localredis.Server, clients int, d time.Duration) error {
+func (b *bed) round(ctx context.Context, c *rivals.Cell, n int, names []string, clients int, d time.Duration) error {
 	for i := range names {
 		name := names[(i+n)%len(names)]
-		p := press{library: name, waiters: c.Callers, clients: min(clients, c.Callers), hold: time.Duration(c.Hold * float64(time.Millisecond)), duration: d, own: !c.Hot}
+		if name == etcdName && !worldOf(c).plain() {
+			continue // etcd has masters of its own, with which nothing is wrong
+		}
+		p := press{library: name, waiters: c.Callers, clients: min(clients, c.Callers), hold: time.Duration(c.Hold * float64(time.Millisecond)), duration: d, own: !c.Hot, locks: c.Locks}
 		if c.Asks > 0 {
 			p.period = time.Duration(float64(c.Callers) / c.Asks * float64(time.Second))
 		}
-		saw, err := ask(ctx, c, p, nodes, servers)
+		saw, err := b.ask(ctx, c, p)
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return fmt.Errorf("%s, %s: %w", c.ID, name, err)
 		}
@@ -170,26 +217,6 @@ func round(ctx context.Context, c *rivals.Cell, n int, names, nodes []string, se
 		c.Rounds[name] = append(c.Rounds[name], rivals.Figures{Rate: saw.rate, P50: us(saw.p50), P99: us(saw.p99), Jain: saw.jain, CPU: us(saw.cpu), Masters: us(saw.masters), Failures: saw.failures})
 	}
 	return nil
-}
-
-// ask measures one library. A master that has been killed is not used again: it forgot its votes, and ours would wait for them to end.
-func ask(ctx context.Context, c *rivals.Cell, p press, nodes []string, servers []*localredis.Server) (saw pressed, err error) {
-	p.masters = servers
-	switch {
-	case c.Hung:
-		p.opened = servers[0].Pause
-		saw, err = p.run(ctx, nodes)
-		return saw, errors.Join(err, servers[0].Resume())
-	case c.Dead:
-		err := withMasters(ctx, 0, func(nodes []string, servers []*localredis.Server, _ time.Duration) (err error) {
-			p.opened = servers[0].Kill
-			p.masters = servers[1:]
-			saw, err = p.run(ctx, nodes)
-			return err
-		})
-		return saw, err
-	}
-	return p.run(ctx, nodes)
 }
 
 // results writes a page and its pictures from the raw data that measure left.
@@ -214,15 +241,4 @@ func results(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stdout, filepath.Join(*out, "results.md"))
 	return 0
-}
-
-// used is how long the servers' main threads, which do all their work, have been on a processor; 0 where the system does not tell.
-func used(servers []*localredis.Server) (sum time.Duration) {
-	for _, s := range servers {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", s.PID()))
-		ns, _, _ := strings.Cut(string(text), " ")
-		n, _ := strconv.ParseInt(ns, 10, 64)
-		sum += time.Duration(n)
-	}
-	return sum
 }

@@ -27,7 +27,7 @@ func TestMeasure_everyLibrary_rawAndPage(t *testing.T) {
 	var r *rivals.Data
 	for d := 100 * time.Millisecond; ; d *= 4 {
 		var out, errs bytes.Buffer
-		args := strings.Fields(fmt.Sprintf("measure --rounds 1 --duration %v --cells own-1,hot-8,open-16 --commit abc --json %s", d, file))
+		args := strings.Fields(fmt.Sprintf("measure --rounds 1 --duration %v --cells own-1,hot-8,open-16 --locks %s --held 2000 --held-ttl 3s --commit abc --json %s", d, strings.Join(libraryNames(), ","), file))
 		if code := run(t.Context(), args, &out, &errs); code != 0 {
 			t.Fatalf("exit code %d: %s", code, &errs)
 		}
@@ -49,12 +49,52 @@ func TestMeasure_everyLibrary_rawAndPage(t *testing.T) {
 			}
 		}
 	}
+	for _, h := range r.Held {
+		if h.Lost > 0 || h.Leases != 2000 || h.For < h.TTL || h.Memory <= 0 || h.Keys <= 0 {
+			t.Errorf("%+v", h)
+		}
+	}
+	if len(r.Held) != len(renewing) {
+		t.Errorf("%d libraries kept locks, want %d", len(r.Held), len(renewing))
+	}
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"results", "--out", dir, file}, &out, &errs); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &errs)
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "results.md")); err != nil || !strings.Contains(string(page), "rueidislock (one master)") {
 		t.Errorf("%v: %s", err, page)
+	}
+}
+
+// What is no library of this module is measured where it can be started, and else left out with the line that installs it.
+func TestMeasure_javaAndEtcd_orSaysWhatIsMissing(t *testing.T) {
+	needs.Redis(t)
+	needs.CI(t) // Java takes three seconds to warm up
+	file := filepath.Join(t.TempDir(), "raw.json")
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), strings.Fields("measure --rounds 1 --duration 1s --cells own-1,hot-8-0,many-1k,far-1 --locks redlock,redisson,etcd --json "+file), &out, &errs); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &errs)
+	}
+	r, _, err := rivals.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, lib := range []string{redissonName, etcdName} {
+		if why := absent(lib); why != nil {
+			if !strings.Contains(errs.String(), "left out: "+lib) || !strings.Contains(errs.String(), "apt-get install -y") {
+				t.Errorf("%v: said %s", why, &errs)
+			}
+			continue
+		}
+		for _, c := range r.Cells {
+			if lib == etcdName && c.Delay > 0 {
+				if len(c.Rounds[lib]) > 0 {
+					t.Error("etcd has other servers, which are not far")
+				}
+			} else if fs := c.Rounds[lib]; len(fs) != 1 || fs[0].Rate <= 0 || fs[0].P99 < fs[0].P50 || fs[0].CPU <= 0 || fs[0].Masters <= 0 || fs[0].Failures > 0 {
+				t.Errorf("%s, %s: %+v", c.ID, lib, fs)
+			}
+		}
 	}
 }
 

@@ -38,6 +38,16 @@ func find(tool string) (string, error) {
 	return path, nil
 }
 
+// Available returns an ErrNoJava that says what is missing to start anything here, or nil.
+func Available() error {
+	for _, tool := range []string{"java", "javac", "mvn"} {
+		if _, err := find(tool); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // build returns the directory with the compiled peer (classes) and what it needs (lib). It runs Maven only when the
 // sources have changed since the last time: the directory's name is the sources' hash. The first build on a machine
 // downloads about 45 MB; later ones need no network.

@@ -31,6 +31,9 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
+// Version is that of Redisson, which pom.xml names.
+const Version = "4.7.0"
+
 // ErrClosed is returned by every call on a peer that was closed or whose process has ended by itself. In the latter
 // case the error that wraps it tells how it ended and the last of what it wrote to stderr.
 var ErrClosed = errors.New("redissontest: peer is closed")

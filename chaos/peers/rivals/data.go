@@ -15,7 +15,7 @@ import (
 )
 
 // Libraries are those that the page shows, in its order: ours first, then those on a quorum, then those on one master.
-var Libraries = []string{"redlock", "redsync", "redsync-tuned", "redislock", "rueidislock", "setnx"}
+var Libraries = []string{"redlock", "redsync", "redsync-tuned", "redisson", "etcd", "redislock", "rueidislock", "setnx"}
 
 // Data are every round of every library in every cell, as they are kept in JSON.
 type Data struct {
@@ -26,18 +26,36 @@ type Data struct {
 	Rounds   int               `json:"rounds"`
 	Seconds  float64           `json:"seconds"` // of each measurement
 	Cells    []*Cell           `json:"cells"`
+	Held     []Held            `json:"held,omitempty"`
+}
+
+// Held is what it takes to keep so many locks in one process, each renewed by the library.
+type Held struct {
+	Library string  `json:"library"`
+	Leases  int     `json:"leases"`
+	Failed  string  `json:"failed,omitempty"` // why there is nothing else
+	TTL     float64 `json:"ttl_s"`
+	For     float64 `json:"held_s"`         // after the last was taken
+	Took    float64 `json:"taken_in_s"`     // all of them
+	Lost    int     `json:"lost"`           // that the library ended, or did not give back
+	Memory  float64 `json:"bytes_a_lease"`  // heap and stacks of the process
+	CPU     float64 `json:"cpu_share"`      // processors that the process used while it held them
+	Masters float64 `json:"masters_share"`  // that all masters together used
+	Keys    float64 `json:"bytes_a_master"` // for each lease, on each master that has it
 }
 
 // Cell is one question, asked of each library in each round.
 type Cell struct {
 	ID      string               `json:"id"`
 	Callers int                  `json:"callers"`
-	Hot     bool                 `json:"hot"` // all want one lock; else each has its own
+	Hot     bool                 `json:"hot"`             // all want one lock; else each has its own
+	Locks   int                  `json:"locks,omitempty"` // how many there are, which all callers take in turn; 0: see Hot
 	Hold    float64              `json:"hold_ms"`
-	Delay   float64              `json:"delay_ms"`        // that proxies add to each round trip
-	Hung    bool                 `json:"one_master_hung"` // it is stopped, and answers nothing
-	Dead    bool                 `json:"one_master_dead"` // it has ended: connections to it are refused
-	Asks    float64              `json:"asks_per_second"` // of all callers together, whether they were answered or not; 0: each asks when it was answered
+	Delay   float64              `json:"delay_ms"`                     // that proxies add to each round trip
+	Slow    float64              `json:"one_master_slow_ms,omitempty"` // that a proxy adds to each round trip to it
+	Hung    bool                 `json:"one_master_hung"`              // it is stopped, and answers nothing
+	Dead    bool                 `json:"one_master_dead"`              // it has ended: connections to it are refused
+	Asks    float64              `json:"asks_per_second"`              // of all callers together, whether they were answered or not; 0: each asks when it was answered
 	Rounds  map[string][]Figures `json:"rounds"`
 }
 

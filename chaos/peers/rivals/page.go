@@ -26,8 +26,11 @@ func (r *Data) libraries() []string {
 var oneMaster = map[string]bool{"redislock": true, "rueidislock": true, "setnx": true}
 
 func label(lib string) string {
-	if oneMaster[lib] {
+	switch {
+	case oneMaster[lib]:
 		return lib + " (one master)"
+	case lib == "etcd":
+		return lib + " (its own servers, on disk)"
 	}
 	return lib
 }
@@ -43,6 +46,8 @@ func (c *Cell) title() string {
 	switch {
 	case c.Hot && c.Asks > 0:
 		what += fmt.Sprintf(", for one lock, held %g ms", c.Hold)
+	case c.Locks > 0:
+		what += fmt.Sprintf(", who take %s locks in turn", thousands(c.Locks))
 	case c.Hot:
 		what += fmt.Sprintf(" that want one lock, held %g ms", c.Hold)
 	default:
@@ -51,6 +56,9 @@ func (c *Cell) title() string {
 	if c.Delay > 0 {
 		what += fmt.Sprintf(", %g ms to the masters and back", c.Delay)
 	}
+	if c.Slow > 0 {
+		what += fmt.Sprintf(", one of the masters %g ms further away", c.Slow)
+	}
 	if c.Hung {
 		what += ", one of the masters hung"
 	}
@@ -58,6 +66,15 @@ func (c *Cell) title() string {
 		what += ", one of the masters dead"
 	}
 	return what
+}
+
+// thousands is n with commas.
+func thousands(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
 }
 
 // sample is one figure of all rounds of a library.
@@ -85,7 +102,9 @@ For a person who compares libraries, five minutes. Each figure comes from [the r
 `
 	pageHow = `All libraries lock on the same masters, and take turns in each round, so that they see the same minutes of the machine; each round begins with another one. A figure is the median
 of the rounds, and in brackets the interval that has the median of all rounds that could be measured, with 95 % (order statistics, as benchstat's). Libraries with "(one master)" keep a lock on
-one master: that is less work, and the lock is lost with that master. redsync has its default options; redsync-tuned has a pool of 128 connections to each master and tries again every 5 ms on the average for as long as its caller waits. redislock, rueidislock and
+one master: that is less work, and the lock is lost with that master. redsync has its default options; redsync-tuned has a pool of 128 connections to each master and tries again every 5 ms on the average for as long as its caller waits. redisson is RedissonRedLock in Java
+with its own settings, whose compiler has had three seconds to warm up; its CPU is that of the JVM. etcd has three members on the same host, whose grants and releases are on the disks of two of them before they are answered: it keeps a lock over a loss of power, and is
+measured where nothing is wrong with a master. redislock, rueidislock and
 setnx (SET NX PX and a script that deletes the caller's own key, as people write it by hand) are tried every 20 ms on the average while the lock is held. A lock on one master that is hung or dead
 cannot be had there: those callers have no part in the figures, except in the failures.
 Times are of acquire and release where each caller has its own lock, and of the wait where all want one. CPU is that of the process with all clients, for one lock, and masters is that
@@ -114,6 +133,7 @@ func (r *Data) page() string {
 	for _, c := range r.Cells {
 		r.table(&b, c)
 	}
+	r.held(&b)
 	b.WriteString("## Where we lose\n\nWhere another library is better, and by more than noise (Mann-Whitney, p below 0.05): its figure, and ours in brackets.\n")
 	for _, part := range []struct {
 		title string
@@ -145,8 +165,28 @@ func (r *Data) table(b *strings.Builder, c *Cell) {
 	b.WriteString("\n")
 }
 
-// told is the median of a sample, and its interval if there are rounds enough.
+// held has the table of locks that one process keeps.
+func (r *Data) held(b *strings.Builder) {
+	if len(r.Held) == 0 {
+		return
+	}
+	b.WriteString("## One process that keeps many locks\n\nEach is renewed by the library, three times in a TTL. Lost are those that it ended, a TTL after the last was taken. CPU is in processors, while they are held.\n\n" +
+		"| library | locks | TTL | taken in | lost | memory a lock | CPU | masters | on a master, a lock |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	for _, h := range r.Held {
+		if h.Failed != "" {
+			fmt.Fprintf(b, "| %s | %s | not done: %s | | | | | | |\n", label(h.Library), thousands(h.Leases), h.Failed)
+			continue
+		}
+		fmt.Fprintf(b, "| %s | %s | %g s | %.1f s | %d | %.0f bytes | %.2f | %.2f | %.0f bytes |\n", label(h.Library), thousands(h.Leases), h.TTL, h.Took, h.Lost, h.Memory, h.CPU, h.Masters, h.Keys)
+	}
+	b.WriteString("\n")
+}
+
+// told is the median of a sample, and its interval if there are rounds enough. Nothing takes no time: a median of 0 says that no lock was granted.
 func told(s stats.Sample, write func(float64) string) string {
+	if s.Median() == 0 {
+		return "-"
+	}
 	text := write(s.Median())
 	if low, high, ok := s.Interval(0.95); ok {
 		text += fmt.Sprintf(" (%s to %s)", write(low), write(high))
@@ -185,7 +225,7 @@ var compared = []struct {
 func (r *Data) worse(one bool) (lines []string) {
 	for _, c := range r.Cells {
 		for _, lib := range r.libraries() {
-			if lib == "redlock" || oneMaster[lib] != one {
+			if lib == "redlock" || oneMaster[lib] != one || len(c.Rounds[lib]) == 0 {
 				continue
 			}
 			var what []string

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcd has etcd as one of the libraries that are measured: three members on this host, and the mutexes of its package concurrency.
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+)
+
+// Cluster is a cluster of three members on this host, with etcd's own settings: each grant and each release is on the disks of two of them.
+type Cluster struct {
+	dir       string
+	members   []*exec.Cmd
+	Endpoints []string
+}
+
+// ErrMissing is why etcd is left out.
+var ErrMissing = errors.New("etcd is missing: apt-get install -y etcd-server")
+
+// Version is that of the server that would be started.
+func Version() (string, error) {
+	out, err := exec.Command("etcd", "--version").Output()
+	if err != nil {
+		return "", ErrMissing
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimPrefix(first, "etcd Version: "), nil
+}
+
+// Start starts a cluster, and waits until it takes writes.
+func Start(ctx context.Context) (*Cluster, error) {
+	dir, err := os.MkdirTemp("", "etcd-")
+	if err != nil {
+		return nil, err
+	}
+	e := &Cluster{dir: dir}
+	ports, err := freePorts(6)
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	var peers []string
+	for i := range 3 {
+		e.Endpoints = append(e.Endpoints, "http://127.0.0.1:"+ports[i])
+		peers = append(peers, fmt.Sprintf("m%d=http://127.0.0.1:%s", i, ports[3+i]))
+	}
+	for i := range 3 {
+		peer := strings.TrimPrefix(peers[i], fmt.Sprintf("m%d=", i))
+		cmd := exec.Command("etcd", "--name", fmt.Sprint("m", i), "--data-dir", filepath.Join(dir, fmt.Sprint("m", i)), "--logger", "zap", "--log-level", "error",
+			"--listen-client-urls", e.Endpoints[i], "--advertise-client-urls", e.Endpoints[i], "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+			"--initial-cluster", strings.Join(peers, ","), "--initial-cluster-state", "new")
+		if err := cmd.Start(); err != nil {
+			e.Close()
+			return nil, err
+		}
+		e.members = append(e.members, cmd)
+	}
+	c, err := open(e.Endpoints)
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for { // until there is a leader
+		trying, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := c.Put(trying, "ready", "")
+		cancel()
+		if err == nil {
+			return e, nil
+		}
+		if ctx.Err() != nil {
+			e.Close()
+			return nil, fmt.Errorf("etcd does not begin: %w", err)
+		}
+	}
+}
+
+// freePorts are ports that nobody listens on.
+func freePorts(n int) (ports []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+// PIDs are those of its processes.
+func (e *Cluster) PIDs() (all []int) {
+	for _, m := range e.members {
+		all = append(all, m.Process.Pid)
+	}
+	return all
+}
+
+func open(endpoints []string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+}
+
+// Close ends the members, and removes what they wrote.
+func (e *Cluster) Close() {
+	for _, m := range e.members {
+		_ = m.Process.Kill()
+		_ = m.Wait()
+	}
+	_ = os.RemoveAll(e.dir)
+}
+
+// Locks are the mutexes of etcd's package concurrency, of one client. A session holds a lock once however many ask through it, so each caller that is
+// under way has a session; those that are not in use are kept.
+type Locks struct {
+	c   *clientv3.Client
+	ttl time.Duration
+
+	mu   sync.Mutex
+	free []*concurrency.Session
+	all  []*concurrency.Session
+}
+
+// Open connects a client, whose sessions last that long without it.
+func Open(endpoints []string, ttl time.Duration) (*Locks, error) {
+	c, err := open(endpoints)
+	return &Locks{c: c, ttl: ttl}, err
+}
+
+// Close ends the sessions, and so what they hold.
+func (k *Locks) Close() {
+	for _, s := range k.all {
+		_ = s.Close()
+	}
+	_ = k.c.Close()
+}
+
+func (k *Locks) session() (*concurrency.Session, error) {
+	k.mu.Lock()
+	if n := len(k.free); n > 0 {
+		defer k.mu.Unlock()
+		s := k.free[n-1]
+		k.free = k.free[:n-1]
+		return s, nil
+	}
+	k.mu.Unlock()
+	s, err := concurrency.NewSession(k.c, concurrency.WithTTL(int(k.ttl/time.Second)))
+	if err == nil {
+		k.mu.Lock()
+		k.all = append(k.all, s)
+		k.mu.Unlock()
+	}
+	return s, err
+}
+
+func (k *Locks) give(s *concurrency.Session) {
+	k.mu.Lock()
+	k.free = append(k.free, s)
+	k.mu.Unlock()
+}
+
+// Take waits for a lock until ctx ends. It returns the key that holds it and the revision at which it was granted.
+func (k *Locks) Take(ctx context.Context, name string) (key string, revision int64, release func(context.Context) error, err error) {
+	s, err := k.session()
+	if err != nil {
+		return "", 0, nil, err
+	}
+	m := concurrency.NewMutex(s, name)
+	if err := m.Lock(ctx); err != nil {
+		k.give(s)
+		return "", 0, nil, err
+	}
+	release = func(ctx context.Context) error {
+		defer k.give(s)
+		return m.Unlock(ctx)
+	}
+	return m.Key(), m.Header().Revision, release, nil
+}
