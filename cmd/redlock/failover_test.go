@@ -45,7 +45,9 @@ func TestDoctor_settingsBehindFailover(t *testing.T) {
 		wantSaid(t, ask(sentinel), "failover m1: min-replicas-to-write is 0: a master that is cut off may go on voting", "set min-replicas-to-write 1")
 	})
 	set(master.URL(), "min-replicas-to-write", 1, "min-replicas-max-lag", 10)
-	stall.Try(t, handshake, func(t testing.TB) { wantSaid(t, ask(sentinel), "min-replicas-max-lag is 10: not below the maximum TTL of 10s") })
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(sentinel), "min-replicas-max-lag is 10: not below the maximum TTL of 10s")
+	})
 	set(master.URL(), "min-replicas-max-lag", 9)
 	if said := ask(sentinel); strings.Contains(said, "failover m1") {
 		t.Errorf("all is as advised: %s", said)
