@@ -55,7 +55,7 @@ func killMinority(s *strike) error {
 }
 
 func killMajority(s *strike) error {
-	nodes, err := s.takeMajority()
+	nodes, err := s.takeMajority(s.forgetsOnKill())
 	if err != nil {
 		return err
 	}
@@ -64,18 +64,22 @@ func killMajority(s *strike) error {
 	return s.kill(nodes, down, nil)
 }
 
-// takeMajority claims too many nodes, all of them in their right mind before.
-func (s *strike) takeMajority() ([]*Node, error) {
+// takeMajority claims too many nodes, all of them in their right mind before. forget says that they forget.
+func (s *strike) takeMajority(forget bool) ([]*Node, error) {
 	nodes, err := s.take(s.majority(), false)
-	if err != nil {
+	if err == nil && forget {
+		err = s.target.forgetAll(nodes)
+	}
+	return nodes, err
+}
+
+// takeClocks claims count nodes whose clocks are to go wrong.
+func (s *strike) takeClocks(count int) ([]*Node, error) {
+	if err := s.target.beginWrong(); err != nil {
 		return nil, err
 	}
-	s.target.mu.Lock()
-	defer s.target.mu.Unlock()
-	for _, n := range nodes {
-		n.forgot = s.forgetsOnKill()
-	}
-	return nodes, nil
+	s.heals = append(s.heals, func() error { s.target.endWrong(); return nil })
+	return s.take(count, false)
 }
 
 func wipeMinority(s *strike) error {
@@ -87,7 +91,7 @@ func wipeMinority(s *strike) error {
 }
 
 func wipeMajority(s *strike) error {
-	nodes, err := s.takeMajority()
+	nodes, err := s.takeMajority(true)
 	if err != nil {
 		return err
 	}
@@ -147,7 +151,7 @@ func freezeMasters(s *strike) error {
 
 // step steps the clocks of count nodes and puts them right after a while, which is a step too.
 func (s *strike) step(count int) error {
-	nodes, err := s.take(count, false)
+	nodes, err := s.takeClocks(count)
 	if err != nil {
 		return err
 	}
@@ -174,7 +178,7 @@ func stepOne(s *strike) error    { return s.step(1) }
 func stepQuorum(s *strike) error { return s.step(s.target.tolerated() + 1) }
 
 func skew(s *strike) error {
-	nodes, err := s.take(s.some(len(s.target.Nodes)), false)
+	nodes, err := s.takeClocks(s.some(len(s.target.Nodes)))
 	if err != nil {
 		return err
 	}

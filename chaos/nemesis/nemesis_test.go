@@ -3,6 +3,7 @@
 package nemesis
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -137,6 +138,65 @@ func TestTarget_claims_leaveAQuorumThatRemembers(t *testing.T) {
 }
 
 // A fault that is several suspends what one of them may break, and no more.
+// Where a majority has forgotten, tokens rest on clocks alone: none is wrong then, and no majority forgets while one is.
+func TestTarget_wrongClocksAndForgottenMajorities_neverMeet(t *testing.T) {
+	target := &Target{}
+	for i := range 5 {
+		target.Nodes = append(target.Nodes, NewNode(fmt.Sprint("m", i), nil))
+	}
+	seed := uint64(0)
+	begin := func() *strike {
+		seed++
+		return &strike{ctx: t.Context(), target: target, rand: rand.New(rand.NewPCG(seed, 0))}
+	}
+	end := func(s *strike) {
+		for i := len(s.heals) - 1; i >= 0; i-- {
+			if err := s.heals[i](); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	clocks := begin()
+	if _, err := clocks.takeClocks(1); err != nil {
+		t.Fatal(err)
+	}
+	taken := map[bool]int{} // how many majorities of four at most, for a fifth master is busy
+	for range 20 {
+		for _, forget := range []bool{true, false} {
+			s := begin()
+			if _, err := s.takeMajority(forget); err == nil {
+				taken[forget]++
+			}
+			end(s)
+		}
+	}
+	if taken[true] > 0 || taken[false] == 0 {
+		t.Errorf("while a clock is wrong %d majorities forget, and %d are killed with their data", taken[true], taken[false])
+	}
+	end(clocks)
+	wipe := begin()
+	nodes, err := wipe.takeMajority(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end(wipe)
+	for i, n := range nodes {
+		if later := len(nodes) - i; later > target.tolerated() { // so many do not vote yet
+			clocks = begin()
+			if _, err := clocks.takeClocks(1); !errors.Is(err, errBusy) {
+				t.Errorf("a clock goes wrong while %d have not learnt their counters: %v", later, err)
+			}
+			end(clocks)
+		}
+		target.Voting(n)
+	}
+	clocks = begin()
+	if _, err := clocks.takeClocks(1); err != nil {
+		t.Errorf("all vote again: %v", err)
+	}
+	end(clocks)
+}
+
 func TestJoin_parts_theSumOfThem(t *testing.T) {
 	exclusion := history.Promises{Exclusion: true}
 	kill := history.Fault{Nemesis: "kill-minority", End: 5}

@@ -26,7 +26,7 @@ func Table() []Nemesis {
 		{Name: "kill-majority", Does: "kills a majority of the masters, or all, and starts them again", Promises: both, strike: killMajority},
 		{Name: "cut-power", Does: "cuts the power of a master: what was not fsynced is lost", Promises: both, Needs: Need{EverySec: true}, Floor: floor, strike: powerLoss},
 		{Name: "wipe-minority", Does: "kills a minority of the masters and empties their data directories", Promises: both, Floor: floor, strike: wipeMinority},
-		{Name: "wipe-majority", Does: "empties a majority of the masters, or all; tokens then rest on the masters' clocks alone", Promises: both, strike: wipeMajority},
+		{Name: "wipe-majority", Does: "empties a majority of the masters, or all; tokens then rest on the masters' clocks alone, and no clock is wrong until they vote again", Promises: both, strike: wipeMajority},
 		{Name: "stall-disk", Does: "stalls a master's disk, then kills it", Promises: both, Needs: Need{Clocks: true, Files: true}, Floor: floor, strike: stallAndKill},
 		{Name: "freeze-masters", Does: "freezes masters (SIGSTOP) for 10 ms to 3 TTLs", Promises: both, Floor: floor, strike: freezeMasters},
 		{Name: "freeze-client", Does: "freezes a client (SIGSTOP) wherever it is, for up to 3 TTLs", Promises: both, Floor: floor, strike: freezeClient},

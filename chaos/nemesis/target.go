@@ -56,6 +56,7 @@ type Target struct {
 	Opened func(ctx context.Context) error
 
 	mu    sync.Mutex                     // guards busy and forgot of all nodes
+	wrong int                            // faults of clocks that are under way; guarded by mu
 	links map[*faultproxy.Proxy]struct{} // links that have a fault; guarded by mu
 }
 
@@ -172,6 +173,44 @@ func (t *Target) claimLocked(r *rand.Rand, count int) ([]*Node, error) {
 		n.busy = true
 	}
 	return nodes, nil
+}
+
+// beginWrong notes a fault of clocks, until endWrong. Where a majority of the masters has lost its counters, those that it starts from rest on the
+// masters' clocks alone (docs/safety.md, "Amnesia"). So no clock goes wrong before they vote again, and no majority forgets while one is wrong: a clock that
+// is ahead then takes all tokens ahead with it, and they go back when a majority forgets the next time.
+func (t *Target) beginWrong() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	forgetful := 0
+	for _, n := range t.Nodes {
+		if n.forgot {
+			forgetful++
+		}
+	}
+	if forgetful > t.tolerated() {
+		return errBusy
+	}
+	t.wrong++
+	return nil
+}
+
+func (t *Target) endWrong() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wrong--
+}
+
+// forgetAll notes that these nodes, too many, forget: see beginWrong.
+func (t *Target) forgetAll(nodes []*Node) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wrong > 0 {
+		return errBusy
+	}
+	for _, n := range nodes {
+		n.forgot = true
+	}
+	return nil
 }
 
 func (t *Target) unclaim(nodes []*Node) {
