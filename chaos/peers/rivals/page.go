@@ -102,9 +102,7 @@ For a person who compares libraries, five minutes. Each figure comes from [the r
 `
 	pageHow = `All libraries lock on the same masters, and take turns in each round, so that they see the same minutes of the machine; each round begins with another one. A figure is the median
 of the rounds, and in brackets the interval that has the median of all rounds that could be measured, with 95 % (order statistics, as benchstat's). Libraries with "(one master)" keep a lock on
-one master: that is less work, and the lock is lost with that master. redsync has its default options; redsync-tuned has a pool of 128 connections to each master and tries again every 5 ms on the average for as long as its caller waits. redisson is RedissonRedLock in Java
-with its own settings, whose compiler has had three seconds to warm up; its CPU is that of the JVM. etcd has three members on the same host, whose grants and releases are on the disks of two of them before they are answered: it keeps a lock over a loss of power, and is
-measured where nothing is wrong with a master. redislock, rueidislock and
+one master: that is less work, and the lock is lost with that master. redsync has its default options; redsync-tuned has a pool of 128 connections to each master and tries again every 5 ms on the average for as long as its caller waits. redislock, rueidislock and
 setnx (SET NX PX and a script that deletes the caller's own key, as people write it by hand) are tried every 20 ms on the average while the lock is held. A lock on one master that is hung or dead
 cannot be had there: those callers have no part in the figures, except in the failures.
 Times are of acquire and release where each caller has its own lock, and of the wait where all want one. CPU is that of the process with all clients, for one lock, and masters is that
@@ -127,6 +125,14 @@ func (r *Data) page() string {
 	}
 	fmt.Fprintf(&b, "| rounds | %d, of %g s for each figure |\n| command | `%s` |\n\n", r.Rounds, r.Seconds, r.Run.Command)
 	b.WriteString(pageHow)
+	for _, more := range []struct{ lib, how string }{
+		{"redisson", "redisson is RedissonRedLock in Java with its own settings, whose compiler has had three seconds to warm up; its CPU is that of the JVM."},
+		{"etcd", "etcd has three members on the same host. Its grants and releases are on the disks of two of them before they are answered: it keeps a lock over a loss of power. It is measured where nothing is wrong with a master."},
+	} {
+		if slices.Contains(r.libraries(), more.lib) {
+			b.WriteString(more.how + "\n\n")
+		}
+	}
 	for _, p := range r.pictures() {
 		fmt.Fprintf(&b, "![%s](%s)\n\n", p.title, p.file)
 	}
