@@ -53,7 +53,8 @@ type attempt struct {
 	ticket  int64
 	ttl     time.Duration
 	waits   bool
-	joins   string // a reader: the write vote that it may join
+	joins   string            // a reader: the write vote that it may join
+	adopts  *protocol.Request // how it came by its vote, if by adopting one
 	retried bool
 }
 
@@ -235,6 +236,15 @@ func (p *player) goesOn(i int, a attempt) (all []move) {
 			return []protocol.Request{p.giveBack(attempt{holder: writer, mode: protocol.Write}, true)}
 		})
 	}
+	if a.adopts != nil { // once more, as when the answer was lost
+		for _, ttl := range []time.Duration{fullTTL, briefTTL} {
+			add(3, func(*player) []protocol.Request {
+				again := *a.adopts
+				again.TTL = ttl
+				return []protocol.Request{again}
+			})
+		}
+	}
 	if a.waits {
 		add(4, func(p *player) []protocol.Request {
 			return []protocol.Request{p.ask(a, func(w *protocol.Wait) { w.Again = true })}
@@ -284,9 +294,9 @@ func (p *player) adoptions(i int) (all []move) {
 		all = append(all, move{2, func(p *player) Step {
 			p.old, p.now[j] = append(p.old, from), attempt{}
 			p.now[i] = p.fresh(i, attempt{})
-			c := p.call(i, protocol.Request{Kind: protocol.Adopt, Lock: p.lock(protocol.Plain), Holder: p.now[i].holder, From: from.holder,
-				Voted: p.state(i), TTL: p.now[i].ttl, Token: p.proposal(i)})
-			return Step{Event: Called, Call: c}
+			p.now[i].adopts = &protocol.Request{Kind: protocol.Adopt, Lock: p.lock(protocol.Plain), Holder: p.now[i].holder, From: from.holder,
+				Voted: p.state(i), TTL: p.now[i].ttl, Token: p.proposal(i)}
+			return Step{Event: Called, Call: p.call(i, *p.now[i].adopts)}
 		}})
 	}
 	return all

@@ -190,10 +190,10 @@ func (m *Master) afterReader(reader string) (free, wakes bool) {
 		return !lives
 	})
 	switch {
-	case mine <= m.until-tolerated:
-		return false, false
 	case longest == 0:
 		return true, true
+	case mine <= m.until-tolerated:
+		return false, false
 	case longest <= m.until-tolerated:
 		m.until = longest
 		return false, true

@@ -44,6 +44,10 @@ local function after_reader(lock, queue, holder)
     end
   end
   look(call('hrandfield', lock, SOME))
+  if longest == 0 and fields <= SOME then
+    call('del', lock) -- all have died, and the hash has outlived them
+    return true, true
+  end
   -- If this reader ended sooner, another one lives nearly as long as the hash, which stays as it is.
   local last = mine > near
   if last and longest <= near then
