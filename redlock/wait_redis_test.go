@@ -471,8 +471,12 @@ func crowd(t testing.TB, n, served int, name func(i int) string) {
 	heap, stack = (heap-heapBefore)/int64(n), (stack-stackBefore)/int64(n)
 	if n >= 10_000 { // with fewer it is the client's own that counts
 		t.Logf("%d waiters on %d locks: each %d bytes of heap, and %d of stack, which its caller brings", n, len(names), heap, stack)
-		if heap+stack > maxMemory {
-			t.Errorf("want %d bytes or less", maxMemory)
+		most := int64(memoryInLine)
+		if len(names) == n {
+			most = memoryAlone
+		}
+		if heap+stack > most {
+			t.Errorf("want %d bytes or less", most)
 		}
 	}
 
@@ -495,8 +499,12 @@ func crowd(t testing.TB, n, served int, name func(i int) string) {
 	})
 }
 
-// maxMemory is what a waiter may take, in bytes.
-const maxMemory = 4096
+// What a waiter may take, in bytes, with five masters. The first in line of each lock keeps its round open, so that votes reach it: 1.7 KB. Beside that a lock
+// that nobody else of the client wants has a line of its own. In seven runs it was 3.3 KB in line, and 6.1 to 6.7 KB alone.
+const (
+	memoryInLine = 4096
+	memoryAlone  = 7168
+)
 
 // memory is what the heap and all stacks take.
 func memory() (heap, stack int64) {

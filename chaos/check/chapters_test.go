@@ -124,7 +124,7 @@ func randomHistoriesInChapters(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	if most < 10 {
+	if replay.Listed() && most < 10 {
 		t.Errorf("at most %d chapters: they show nothing", most)
 	}
 }
