@@ -56,7 +56,7 @@ func simulate(ctx context.Context, cfg Config) (*history.History, error) {
 		return nil, err
 	}
 	h.Header.Idle = simIdle
-	h.Header.Expect = expect(cfg, sc.Heal())
+	h.Header.Expect = expect(cfg, sc.HealOf(h))
 	h.Header.Replay, h.Header.Versions = cfg.Replay, versions(map[string]string{"redis": "none: masters in memory"})
 	return h, nil
 }

@@ -102,7 +102,7 @@ func finds(t *testing.T, mutant string, w world, seed uint64) (checker string) {
 	if w.cfg.Promises().Tokens {
 		results = append(results, check.Tokens(h), check.FencedRegister(h))
 	}
-	results = append(results, check.Healed(h, w.cfg.Heal()))
+	results = append(results, check.Healed(h, w.cfg.HealOf(h)))
 	for _, r := range results {
 		if r.Verdict == check.Illegal {
 			return r.ID

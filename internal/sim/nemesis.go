@@ -23,8 +23,9 @@ type fault struct {
 // running is a fault that is at work.
 type running struct {
 	fault
-	at  int64
-	end time.Time
+	at    int64
+	end   time.Time
+	ahead time.Duration // see history.Fault
 }
 
 // striker is what strikes, and when.
@@ -89,7 +90,7 @@ func (n *striker) heal(all bool) {
 		}
 		f.heal()
 		n.w.mu.Lock()
-		n.w.h.Faults = append(n.w.h.Faults, history.Fault{Nemesis: f.nemesis, Start: f.at, End: n.w.now(), Detail: f.detail})
+		n.w.h.Faults = append(n.w.h.Faults, history.Fault{Nemesis: f.nemesis, Start: f.at, End: n.w.now(), Detail: f.detail, Ahead: f.ahead})
 		n.w.stats.Faults++
 		n.w.mu.Unlock()
 	}
@@ -117,7 +118,8 @@ func (n *striker) strike() {
 	if name == frozenStep {
 		lasts += frozenFor
 	}
-	n.faults = append(n.faults, running{f, w.now(), time.Now().Add(lasts)})
+	n.faults = append(n.faults, running{f, w.now(), time.Now().Add(lasts), w.ahead})
+	w.ahead = 0
 	mean := w.cfg.Pace
 	if len(n.due) > 0 { // soon enough for all of them
 		mean = min(mean, w.cfg.Duration/time.Duration(3*len(w.cfg.Nemeses)))
@@ -212,6 +214,7 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 	case "step-clock":
 		step := time.Duration(rnd.Int64N(int64(time.Minute))) - 30*time.Second
 		any.StepClock(step)
+		w.ahead = max(-step, 0) // what was there before lasts so much longer
 		return fault{nemesis, fmt.Sprintf("clock of %s stepped by %v", any.Name(), step), nothing}
 	default: // suspend-client
 		m := w.members[rnd.IntN(len(w.members))]

@@ -62,7 +62,7 @@ func run(t *testing.T, seed uint64, cfg sim.Config) (o outcome) {
 	if *broken {
 		o.h.Ops = slices.DeleteFunc(o.h.Ops, func(op history.Op) bool { return op.Kind == history.KindUnlock })
 	}
-	results := []check.Result{check.Assumptions(o.h), check.Healed(o.h, cfg.Heal())}
+	results := []check.Result{check.Assumptions(o.h), check.Healed(o.h, cfg.HealOf(o.h))}
 	if cfg.Promises().Tokens {
 		results = append(results, check.Tokens(o.h), check.FencedRegister(o.h))
 	}
