@@ -155,6 +155,16 @@ func Paths(w World, seed uint64, n, steps int) []Path {
 	return paths
 }
 
+// FirstOnly is the path of a first caller that asks for a place alone, of a lock that is free and that nobody waits for. Random callers ask so when they have been
+// refused, and nearly always find somebody.
+func FirstOnly(w World) Path {
+	p := newPlayer(w, rand.New(rand.NewPCG(1, 4)))
+	path := p.begin()
+	p.now[0] = p.fresh(0, attempt{})
+	ask := p.ask(p.now[0], func(w *protocol.Wait) { w.Only = true })
+	return append(path, p.play(Step{Event: Called, Call: Call{State: p.m.State, Ops: []protocol.Request{ask}}}))
+}
+
 func randomPath(w World, seed uint64, steps int) Path {
 	p := newPlayer(w, rand.New(rand.NewPCG(seed, 4)))
 	path := p.begin()
