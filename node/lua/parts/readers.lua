@@ -44,24 +44,19 @@ local function after_reader(lock, queue, holder)
     end
   end
   look(call('hrandfield', lock, SOME))
-  if longest == 0 and fields <= SOME then
-    call('del', lock) -- all have died, and the hash has outlived them
-    return true, true
-  end
   -- If this reader ended sooner, another one lives nearly as long as the hash, which stays as it is.
-  local last = mine > near
-  if last and longest <= near then
-    if fields > SOME then
-      look(call('hkeys', lock))
-    end
-    if longest == 0 then
-      call('del', lock)
-      return true, true
-    elseif longest <= near then
-      -- The head of the queue sleeps for the TTL that it last got.
-      call('pexpire', lock, longest)
-      return false, true
-    end
+  local last, all = mine > near, fields <= SOME
+  if last and longest <= near and not all then
+    look(call('hkeys', lock))
+    all = true
+  end
+  if all and longest == 0 then
+    call('del', lock) -- the hash may have outlived them
+    return true, true
+  elseif last and longest <= near then
+    -- The head of the queue sleeps for the TTL that it last got.
+    call('pexpire', lock, longest)
+    return false, true
   end
   -- The head is also woken if a reader of Redisson's holds the lock: that reader may have joined after
   -- the head last looked, and Redisson announces its release on its own channel only.
