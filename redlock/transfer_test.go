@@ -255,7 +255,7 @@ func TestAdopt_faults_oneAtMost(t *testing.T) {
 			adopted += n
 		})
 	}
-	if replay.Listed() && adopted < least && !replay.Over() {
+	if replay.Listed() && adopted < least {
 		t.Errorf("only %d vouchers were adopted", adopted)
 	}
 }

@@ -174,10 +174,13 @@ func (h *hurtCluster) work(ctx context.Context, c *redlock.Client, rng *rand.Ran
 	case 2:
 		lock(book, "write", "book", 1)
 	case 3:
-		if p, err := semaphore.New(c, "permits", 2).Acquire(ctx); err == nil {
-			stay(p, "permit", "permits", 2)
-			_ = p.Release(context.Background())
+		p, err := semaphore.New(c, "permits", 2).Acquire(ctx)
+		if err != nil {
+			sleepFor(ctx, hurtTTL/100)
+			return
 		}
+		stay(p, "permit", "permits", 2)
+		_ = p.Release(context.Background())
 	}
 }
 
@@ -208,7 +211,7 @@ func valid(held []redlock.Held) []redlock.Held {
 
 // master is the server that has vote i: one of the two of its share, if no slot is away.
 func (h *hurtCluster) master(i int) int {
-	for _, n := range []int{i, i + 3} {
+	for _, n := range []int{i, quorumtest.Peer(i)} {
 		if h.Servers[n].PID() != 0 && h.Owner(h.tags[i], n) == n {
 			return n
 		}
@@ -216,9 +219,6 @@ func (h *hurtCluster) master(i int) int {
 	h.t.Fatalf("vote %d has no master", i)
 	return -1
 }
-
-// other is the other server of a share.
-func other(server int) int { return (server + 3) % 6 }
 
 // deaf has replicas hear nothing for a while: one that is promoted then lacks what its master took meanwhile.
 func (h *hurtCluster) deaf(servers ...int) (hears func()) {
@@ -236,41 +236,41 @@ func (h *hurtCluster) deaf(servers ...int) (hears func()) {
 
 func (h *hurtCluster) killed(i int) {
 	master := h.master(i)
-	hears := h.deaf(other(master))
+	hears := h.deaf(quorumtest.Peer(master))
 	noErr(h.t, h.Servers[master].Kill())
 	hears()
-	h.Promoted(other(master))
+	h.Promoted(quorumtest.Peer(master))
 	noErr(h.t, h.Servers[master].Restart(h.t.Context()))
-	h.Promoted(other(master))
+	h.Promoted(quorumtest.Peer(master))
 }
 
 func (h *hurtCluster) frozen(i int) {
 	master := h.master(i)
-	hears := h.deaf(other(master))
+	hears := h.deaf(quorumtest.Peer(master))
 	noErr(h.t, h.Servers[master].Pause())
 	hears()
-	soon(h.t, "the replica is promoted", func() bool { return h.Owner(h.tags[i], other(master)) == other(master) })
+	soon(h.t, "the replica is promoted", func() bool { return h.Owner(h.tags[i], quorumtest.Peer(master)) == quorumtest.Peer(master) })
 	time.Sleep(h.upTo(2 * hurtTTL))
 	noErr(h.t, h.Servers[master].Resume())
-	h.Promoted(other(master))
+	h.Promoted(quorumtest.Peer(master))
 }
 
 // severalPromoted has two of three masters die at once, with votes that their replicas lack. No majority is left to elect: an operator has both
 // replicas take over, which is right, for the old masters are dead.
 func (h *hurtCluster) severalPromoted(i int) {
 	a, b := h.master(i), h.master((i+1)%3)
-	hears := h.deaf(other(a), other(b))
+	hears := h.deaf(quorumtest.Peer(a), quorumtest.Peer(b))
 	noErr(h.t, h.Servers[a].Kill())
 	noErr(h.t, h.Servers[b].Kill())
 	hears()
 	for _, n := range []int{a, b} {
-		noErr(h.t, h.Direct[other(n)].Do(context.Background(), "cluster", "failover", "takeover").Err())
+		noErr(h.t, h.Direct[quorumtest.Peer(n)].Do(context.Background(), "cluster", "failover", "takeover").Err())
 	}
-	h.Promoted(other(a))
-	h.Promoted(other(b))
+	h.Promoted(quorumtest.Peer(a))
+	h.Promoted(quorumtest.Peer(b))
 	for _, n := range []int{a, b} {
 		noErr(h.t, h.Servers[n].Restart(h.t.Context()))
-		h.Promoted(other(n))
+		h.Promoted(quorumtest.Peer(n))
 	}
 }
 
@@ -293,10 +293,10 @@ func (h *hurtCluster) movedAndBack(i int) {
 	if h.rng.IntN(2) == 0 {
 		h.note("server between killed")
 		noErr(h.t, h.Servers[to].Kill())
-		h.Promoted(other(to))
+		h.Promoted(quorumtest.Peer(to))
 		noErr(h.t, h.Servers[to].Restart(h.t.Context()))
-		h.Promoted(other(to))
-		to = other(to)
+		h.Promoted(quorumtest.Peer(to))
+		to = quorumtest.Peer(to)
 	}
 	soon(h.t, "all know where the slot is", func() bool { return h.Owner(h.tags[i], from) == to })
 	_, finish = h.Migrate(h.tags[i], to, from)
@@ -313,7 +313,7 @@ func (h *hurtCluster) healed(after string) {
 		})
 	})
 	votes := func(i int) bool {
-		for _, n := range []int{i, i + 3} {
+		for _, n := range []int{i, quorumtest.Peer(i)} {
 			d := h.Direct[n]
 			text, err := d.HGet(context.Background(), protocol.RecordKey+":{"+h.tags[i]+"}", "state").Result()
 			if err != nil {

@@ -114,7 +114,7 @@ type Fault struct {
 	Start   int64    `json:"start"`
 	End     int64    `json:"end"` // when the fault ended; Never if it did not
 	Targets []string `json:"targets,omitempty"`
-	// Ahead is how far the clocks of the targets were ahead at most, in nanoseconds: a key that was given its TTL then lasts so much longer, since End.
+	// Ahead is how far the clocks of the targets were ahead at most, or were set back, in nanoseconds: a key that was given its TTL then lasts so much longer, since End.
 	Ahead  time.Duration `json:"ahead,omitempty"`
 	Detail string        `json:"detail,omitempty"` // its parameters in words
 	Error  string        `json:"error,omitempty"`  // not empty: the fault could not be applied, and does not count

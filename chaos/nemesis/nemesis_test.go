@@ -137,7 +137,6 @@ func TestTarget_claims_leaveAQuorumThatRemembers(t *testing.T) {
 	}
 }
 
-// A fault that is several suspends what one of them may break, and no more.
 // Where a majority has forgotten, tokens rest on clocks alone: none is wrong then, and no majority forgets while one is.
 func TestTarget_wrongClocksAndForgottenMajorities_neverMeet(t *testing.T) {
 	target := &Target{}
@@ -197,6 +196,7 @@ func TestTarget_wrongClocksAndForgottenMajorities_neverMeet(t *testing.T) {
 	end(clocks)
 }
 
+// A fault that is several suspends what one of them may break, and no more.
 func TestJoin_parts_theSumOfThem(t *testing.T) {
 	exclusion := history.Promises{Exclusion: true}
 	kill := history.Fault{Nemesis: "kill-minority", End: 5}

@@ -142,13 +142,7 @@ func (t *Target) claim(r *rand.Rand, count int) ([]*Node, error) {
 func (t *Target) claimForgetful(r *rand.Rand, count int) ([]*Node, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	forgetful := count
-	for _, n := range t.Nodes {
-		if n.forgot {
-			forgetful++
-		}
-	}
-	if forgetful > t.tolerated() {
+	if t.forgetfulLocked()+count > t.tolerated() {
 		return nil, errBusy
 	}
 	nodes, err := t.claimLocked(r, count)
@@ -156,6 +150,16 @@ func (t *Target) claimForgetful(r *rand.Rand, count int) ([]*Node, error) {
 		n.forgot = true
 	}
 	return nodes, err
+}
+
+// forgetfulLocked is how many masters count as having lost votes and counters.
+func (t *Target) forgetfulLocked() (count int) {
+	for _, n := range t.Nodes {
+		if n.forgot {
+			count++
+		}
+	}
+	return count
 }
 
 func (t *Target) claimLocked(r *rand.Rand, count int) ([]*Node, error) {
@@ -181,13 +185,7 @@ func (t *Target) claimLocked(r *rand.Rand, count int) ([]*Node, error) {
 func (t *Target) beginWrong() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	forgetful := 0
-	for _, n := range t.Nodes {
-		if n.forgot {
-			forgetful++
-		}
-	}
-	if forgetful > t.tolerated() {
+	if t.forgetfulLocked() > t.tolerated() {
 		return errBusy
 	}
 	t.wrong++

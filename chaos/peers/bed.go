@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -23,12 +24,13 @@ import (
 type world struct {
 	delay      time.Duration // that proxies add to each round trip
 	slow       time.Duration // the same, of one master
+	maxTTL     time.Duration // of its record; 0: the default
 	hung, dead bool
 }
 
 func worldOf(c *rivals.Cell) world {
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
-	return world{ms(c.Delay), ms(c.Slow), c.Hung, c.Dead}
+	return world{delay: ms(c.Delay), slow: ms(c.Slow), hung: c.Hung, dead: c.Dead}
 }
 
 // plain says that nothing is wrong with any master: what needs masters of its own can be measured beside.
@@ -68,7 +70,8 @@ func withMasters(ctx context.Context, w world, fn func(b *bed) error) error {
 		}
 		b.nodes = append(b.nodes, at)
 	}
-	if err := admin.Init(ctx, admin.List{URLs: b.nodes, Options: []redlock.Option{redlock.WithFixedMasters()}}, nil, admin.NothingWasEverLocked); err != nil {
+	list := admin.List{URLs: b.nodes, Options: []redlock.Option{redlock.WithFixedMasters(), redlock.WithMaxTTL(cmp.Or(w.maxTTL, redlock.DefaultMaxTTL))}}
+	if err := admin.Init(ctx, list, nil, admin.NothingWasEverLocked); err != nil {
 		return err
 	}
 	return fn(b)
@@ -91,9 +94,7 @@ const (
 
 // measure measures one library. masters are those that answer.
 func (b *bed) measure(ctx context.Context, p press, masters []*localredis.Server) (pressed, error) {
-	for _, s := range masters {
-		p.masters = append(p.masters, s.PID())
-	}
+	p.masters = pidsOf(masters)
 	nodes := b.nodes
 	switch p.library {
 	case redissonName:
@@ -108,6 +109,13 @@ func (b *bed) measure(ctx context.Context, p press, masters []*localredis.Server
 		nodes, p.masters = b.etcd.Endpoints, b.etcd.PIDs()
 	}
 	return p.run(ctx, nodes)
+}
+
+func pidsOf(servers []*localredis.Server) (pids []int) {
+	for _, s := range servers {
+		pids = append(pids, s.PID())
+	}
+	return pids
 }
 
 // warmUp is for how long Java works before it is measured: its compiler has seen the code then.

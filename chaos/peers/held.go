@@ -19,9 +19,6 @@ import (
 	"github.com/redlock-go/redlock/chaos/peers/rivals"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testbed"
-	"github.com/redlock-go/redlock/internal/testredis/localredis"
-	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // renewing are the libraries that renew a lock by themselves and say when it is lost.
@@ -59,20 +56,15 @@ const forEach = 300 * time.Microsecond
 
 // keep takes n locks, and looks after a TTL which of them are left: each was renewed three times by then, or is lost.
 func keep(ctx context.Context, name string, n int, ttl time.Duration) (h rivals.Held, err error) {
-	servers, err := localredis.StartN(ctx, 5, localredis.Config{})
-	if err != nil {
-		return h, err
-	}
-	var nodes []string
-	var pids []int
-	for _, s := range servers {
-		defer s.Close()
-		nodes, pids = append(nodes, s.URL()), append(pids, s.PID())
-	}
-	list := admin.List{URLs: nodes, Options: []redlock.Option{redlock.WithFixedMasters(), redlock.WithMaxTTL(ttl)}}
-	if err := admin.Init(ctx, list, nil, admin.NothingWasEverLocked); err != nil {
-		return h, err
-	}
+	err = withMasters(ctx, world{maxTTL: ttl}, func(b *bed) (err error) {
+		h, err = b.keep(ctx, name, n, ttl)
+		return err
+	})
+	return h, err
+}
+
+func (b *bed) keep(ctx context.Context, name string, n int, ttl time.Duration) (h rivals.Held, err error) {
+	nodes, pids := b.nodes, pidsOf(b.servers)
 	l, err := press{library: name}.open(ctx, client.Task{Nodes: nodes, TTL: ttl, MaxTTL: ttl})
 	if err != nil {
 		return h, err
@@ -107,8 +99,10 @@ func keep(ctx context.Context, name string, n int, ttl time.Duration) (h rivals.
 	h.CPU, h.Masters = (testbed.Own()-spent).Seconds()/h.For, (testbed.Used(pids)-theirs).Seconds()/h.For
 	each := float64(n)
 	h.Memory = (inUse() - memory) / each
-	copies := map[bool]float64{true: 1, false: float64(len(nodes))}[name == "rueidislock"] // of a lock
-	h.Keys = (usedBy(ctx, nodes) - keys) / each / copies
+	h.Keys = (usedBy(ctx, nodes) - keys) / each
+	if name != "rueidislock" { // whose locks are on one master
+		h.Keys /= float64(len(nodes))
+	}
 	for _, l := range leases {
 		if l.lost.Err() != nil {
 			h.Lost++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
 	"github.com/redlock-go/redlock/internal/termline"
+	"github.com/redlock-go/redlock/internal/testbed"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -150,12 +151,12 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 		return nil, errors.Join(ctx.Err(), err)
 	}
 	before, ok := b.commands(ctx)
-	spent := processCPU()
+	spent := testbed.Own()
 	saw, err := all.press(ctx, c.duration)
 	if err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	spent = processCPU() - spent
+	spent = testbed.Own() - spent
 	after, okAfter := b.commands(context.WithoutCancel(ctx))
 	cell := newContentionCell(saw, c.hold, trip)
 	cell.Clients, cell.Processes, cell.Readers, cell.Unfair = c.parts(n), min(c.processes, n), c.readers, c.unfair

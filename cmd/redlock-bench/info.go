@@ -6,7 +6,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -16,13 +15,6 @@ import (
 type cpuTime struct {
 	process, masters time.Duration
 	ok               bool
-}
-
-// processCPU is getrusage: all threads, user and system.
-func processCPU() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail with these arguments
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // mastersCPU is the masters' own getrusage, from INFO cpu.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/redlock-go/redlock/internal/testbed"
 )
 
 // pairer acquires and releases one lock once. The product and the floor are both measured through it, by the same code.
@@ -43,7 +45,7 @@ func (s *side) slice(ctx context.Context, b *backend, d time.Duration) {
 
 // work lets all callers work for d, or until ctx ends.
 func (s *side) work(ctx context.Context, d time.Duration) {
-	pairs, cpu := s.pairs(), processCPU()
+	pairs, cpu := s.pairs(), testbed.Own()
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for _, c := range s.callers {
@@ -51,7 +53,7 @@ func (s *side) work(ctx context.Context, d time.Duration) {
 	}
 	wg.Wait()
 	elapsed := time.Since(begin)
-	s.cpu.process += processCPU() - cpu
+	s.cpu.process += testbed.Own() - cpu
 	s.elapsed += elapsed
 	s.rates = append(s.rates, float64(s.pairs()-pairs)/elapsed.Seconds())
 }

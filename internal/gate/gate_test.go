@@ -306,6 +306,13 @@ func TestHunt_culprit_isTheSeedThatTheTestNames(t *testing.T) {
 	}
 }
 
+func TestRunsIn_whatReplaySays(t *testing.T) {
+	const said = "    replay.go:158: 45 runs\n    minhold_test.go:206: 7 runs\n    month_sim_test.go:80: 23h10m5.5s of 720h0m0s\n    replay.go:158: 1 runs\n"
+	if got := runsIn(said); got != ", 45 runs, 23h10m5.5s of 720h0m0s, 1 runs" {
+		t.Errorf("%q", got)
+	}
+}
+
 // A soak that has no time says what it did not reach.
 func TestSoak_saysWhatItDidNotReach(t *testing.T) {
 	repository(t, map[string]string{"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestLong(t *testing.T) { needs.InSoak(t) }\n"})

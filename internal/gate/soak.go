@@ -103,12 +103,12 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 // runsIn returns what a test says of how many runs it made, for the report.
 func runsIn(text string) (runs string) {
 	for _, m := range saidRuns.FindAllStringSubmatch(text, -1) {
-		runs += ", " + m[1]
+		runs += ", " + m[1] + m[2]
 	}
 	return runs
 }
 
-var saidRuns = regexp.MustCompile(`\.go:\d+: (\d+ runs|\S+ of \S+0s)\n`)
+var saidRuns = regexp.MustCompile(`replay\.go:\d+: (\d+ runs)\n|\.go:\d+: (\S+ of \S+0s)\n`)
 
 // soakPart runs one part for at most limit, and returns its line of the report. What it says is in a log of its own.
 func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir string) (string, error) {

@@ -48,6 +48,15 @@ func Available() error {
 	return nil
 }
 
+// program builds the Java side if need be, and returns the path of java and the class path.
+func program(ctx context.Context) (java, classes string, err error) {
+	if java, err = find("java"); err != nil {
+		return "", "", err
+	}
+	built, err := build(ctx)
+	return java, filepath.Join(built, "classes") + ":" + filepath.Join(built, "lib", "*"), err
+}
+
 // build returns the directory with the compiled peer (classes) and what it needs (lib). It runs Maven only when the
 // sources have changed since the last time: the directory's name is the sources' hash. The first build on a machine
 // downloads about 45 MB; later ones need no network.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/url"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -42,15 +41,11 @@ type Pressed struct {
 
 // StartPress starts a process with so many clients of the masters, host:port each. The context bounds the start.
 func StartPress(ctx context.Context, clients int, masters []string) (*Press, error) {
-	java, err := find("java")
+	java, classes, err := program(ctx)
 	if err != nil {
 		return nil, err
 	}
-	built, err := build(ctx)
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"-XX:+DisplayVMOutputToStderr", "-cp", filepath.Join(built, "classes") + ":" + filepath.Join(built, "lib", "*"), "redlock.redissontest.RedissonPress", strconv.Itoa(clients)}
+	args := []string{"-XX:+DisplayVMOutputToStderr", "-cp", classes, "redlock.redissontest.RedissonPress", strconv.Itoa(clients)}
 	p := &Press{cmd: exec.Command(java, append(args, masters...)...), last: &tail{}}
 	p.cmd.Stderr = p.last
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

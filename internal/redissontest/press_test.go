@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
-
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 )
 
 // Each caller takes its own lock, and all take one, closed and open loop; nothing is left on the masters.

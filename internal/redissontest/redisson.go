@@ -22,7 +22,6 @@ import (
 	"io"
 	"net/url"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -114,15 +113,11 @@ func Need(t testing.TB, config Config) *Peer {
 // bounds the start only; what it started then runs until Close, or ends with this process. When Start fails nothing
 // is left running.
 func Start(ctx context.Context, config Config) (*Peer, error) {
-	java, err := find("java")
+	java, classes, err := program(ctx)
 	if err != nil {
 		return nil, err
 	}
-	built, err := build(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p, err := launch(java, built)
+	p, err := launch(java, classes)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +128,7 @@ func Start(ctx context.Context, config Config) (*Peer, error) {
 	return p, nil
 }
 
-func launch(java, built string) (*Peer, error) {
+func launch(java, classes string) (*Peer, error) {
 	clock, err := readMonotonic()
 	if err != nil {
 		return nil, err
@@ -141,7 +136,7 @@ func launch(java, built string) (*Peer, error) {
 	// A small heap, one GC thread and the quick compiler: tests start several on few cores. The VM's own warnings would
 	// otherwise go to stdout. No CommandContext: the start's context must not end the process later.
 	cmd := exec.Command(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+DisplayVMOutputToStderr",
-		"-cp", filepath.Join(built, "classes")+":"+filepath.Join(built, "lib", "*"), "redlock.redissontest.RedissonPeer")
+		"-cp", classes, "redlock.redissontest.RedissonPeer")
 	stderr := &tail{}
 	cmd.Stderr = stderr
 	stdin, err := cmd.StdinPipe()

@@ -81,6 +81,9 @@ func ParseList(text string) ([]Line, error) {
 // that is no seed.
 func Seeds(t testing.TB) []uint64 {
 	t.Helper()
+	if errUntil != nil {
+		t.Fatal(errUntil)
+	}
 	name := top(t)
 	if s := os.Getenv(SeedVar); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
@@ -166,18 +169,28 @@ func yields(t testing.TB, n int, enough func(runs int) bool) iter.Seq[uint64] {
 // over is set at the moment of UntilVar: by a timer that began outside of any bubble of testing/synctest, so that Over can be asked inside.
 var over atomic.Bool
 
-func init() {
-	if until, err := time.Parse(time.RFC3339, os.Getenv(UntilVar)); err == nil {
-		time.AfterFunc(time.Until(until), func() { over.Store(true) })
+// errUntil is what is wrong with UntilVar.
+var errUntil = setUntil()
+
+func setUntil() error {
+	text := os.Getenv(UntilVar)
+	if text == "" {
+		return nil
 	}
+	until, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return fmt.Errorf("%s=%q: want a moment such as 2026-11-26T05:00:00Z", UntilVar, text)
+	}
+	time.AfterFunc(time.Until(until), func() { over.Store(true) })
+	return nil
 }
 
 // Over reports whether the moment of UntilVar is over. A test that goes on for long asks it between two of its runs or rounds.
 func Over() bool { return over.Load() }
 
-// Listed reports whether the seeds are those of the lists. Only then may a test assert what its seeds show together, such as that each fault struck
-// once.
-func Listed() bool { return os.Getenv(SeedVar) == "" }
+// Listed reports whether the seeds are those of the lists, and as many as the test wanted. Only then may a test assert what its seeds show together, such
+// as that each fault struck once.
+func Listed() bool { return os.Getenv(SeedVar) == "" && !Over() }
 
 // RNG returns the source of randomness of a seed. It is not for several goroutines at once.
 func RNG(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

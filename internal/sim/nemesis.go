@@ -18,14 +18,19 @@ type fault struct {
 	nemesis string
 	detail  string
 	heal    func()
+	target  string        // the master whose clock was set back, if one was
+	ahead   time.Duration // by how much: what had a TTL there before lasts so much longer
+}
+
+func goesWrong(nemesis, detail string, heal func()) fault {
+	return fault{nemesis: nemesis, detail: detail, heal: heal}
 }
 
 // running is a fault that is at work.
 type running struct {
 	fault
-	at    int64
-	end   time.Time
-	ahead time.Duration // see history.Fault
+	at  int64
+	end time.Time
 }
 
 // striker is what strikes, and when.
@@ -90,7 +95,11 @@ func (n *striker) heal(all bool) {
 		}
 		f.heal()
 		n.w.mu.Lock()
-		n.w.h.Faults = append(n.w.h.Faults, history.Fault{Nemesis: f.nemesis, Start: f.at, End: n.w.now(), Detail: f.detail, Ahead: f.ahead})
+		record := history.Fault{Nemesis: f.nemesis, Start: f.at, End: n.w.now(), Detail: f.detail, Ahead: f.ahead}
+		if f.target != "" {
+			record.Targets = []string{f.target}
+		}
+		n.w.h.Faults = append(n.w.h.Faults, record)
 		n.w.stats.Faults++
 		n.w.mu.Unlock()
 	}
@@ -118,8 +127,7 @@ func (n *striker) strike() {
 	if name == frozenStep {
 		lasts += frozenFor
 	}
-	n.faults = append(n.faults, running{f, w.now(), time.Now().Add(lasts), w.ahead})
-	w.ahead = 0
+	n.faults = append(n.faults, running{f, w.now(), time.Now().Add(lasts)})
 	mean := w.cfg.Pace
 	if len(n.due) > 0 { // soon enough for all of them
 		mean = min(mean, w.cfg.Duration/time.Duration(3*len(w.cfg.Nemeses)))
@@ -173,23 +181,23 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 	switch nemesis {
 	case "kill-minority":
 		any.Crash()
-		return fault{nemesis, any.Name() + " killed, data kept", any.Restart}
+		return goesWrong(nemesis, any.Name()+" killed, data kept", any.Restart)
 	case "kill-majority":
 		for _, m := range w.masters {
 			m.Crash()
 		}
-		return fault{nemesis, "all killed, data kept", func() {
+		return goesWrong(nemesis, "all killed, data kept", func() {
 			for _, m := range w.masters {
 				m.Restart()
 			}
-		}}
+		})
 	case "wipe-minority":
 		victim.Crash()
 		victim.Flush()
-		return fault{nemesis, victim.Name() + " killed, data lost", victim.Restart}
+		return goesWrong(nemesis, victim.Name()+" killed, data lost", victim.Restart)
 	case "freeze-masters":
 		any.Pause()
-		return fault{nemesis, any.Name() + " stopped", any.Resume}
+		return goesWrong(nemesis, any.Name()+" stopped", any.Resume)
 	case "kill-client":
 		return w.killClient(rnd)
 	case "partition":
@@ -198,11 +206,11 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 		return w.slowReplies(rnd, i)
 	case "flush-data":
 		victim.Flush()
-		return fault{nemesis, victim.Name() + " flushed", nothing}
+		return goesWrong(nemesis, victim.Name()+" flushed", nothing)
 	case "fail-over":
 		victim.Crash()
 		victim.Promote(old)
-		return fault{nemesis, victim.Name() + " replaced by a replica that was behind", victim.Restart}
+		return goesWrong(nemesis, victim.Name()+" replaced by a replica that was behind", victim.Restart)
 	case "delete-lock":
 		return w.deleteLock(rnd)
 	case "misconfigure":
@@ -212,16 +220,24 @@ func (w *world) strike(nemesis string, rnd *rand.Rand, forgetful int, old *nodet
 	case badMessages:
 		return w.badMessages(rnd)
 	case "step-clock":
-		step := time.Duration(rnd.Int64N(int64(time.Minute))) - 30*time.Second
-		any.StepClock(step)
-		w.ahead = max(-step, 0) // what was there before lasts so much longer
-		return fault{nemesis, fmt.Sprintf("clock of %s stepped by %v", any.Name(), step), nothing}
+		return stepClock(any, rnd)
 	default: // suspend-client
 		m := w.members[rnd.IntN(len(w.members))]
 		jump := time.Duration(rnd.Int64N(int64(2 * w.cfg.MaxTTL)))
 		m.clock.jumped.Add(int64(jump))
-		return fault{"suspend-client", fmt.Sprintf("client %d suspended for %v", m.id, jump), nothing}
+		return goesWrong("suspend-client", fmt.Sprintf("client %d suspended for %v", m.id, jump), nothing)
 	}
+}
+
+// stepClock steps the clock of a master, for good.
+func stepClock(m *nodetest.Master, rnd *rand.Rand) fault {
+	step := time.Duration(rnd.Int64N(int64(time.Minute))) - 30*time.Second
+	m.StepClock(step)
+	f := goesWrong("step-clock", fmt.Sprintf("clock of %s stepped by %v", m.Name(), step), func() {})
+	if step < 0 {
+		f.target, f.ahead = m.Name(), -step
+	}
+	return f
 }
 
 // slowReplies makes the way to master i slow.
@@ -240,7 +256,7 @@ func (w *world) deleteLock(rnd *rand.Rand) fault {
 	for _, i := range of {
 		_ = w.masters[i].Do(func(db *nodetest.DB) { db.Del(l) })
 	}
-	return fault{"delete-lock", fmt.Sprintf("%s deleted on masters %v", l, of), func() {}}
+	return goesWrong("delete-lock", fmt.Sprintf("%s deleted on masters %v", l, of), func() {})
 }
 
 // frozenStep is the name of the fault that Config.Steps adds. Its nemesis is step-clock.
@@ -260,13 +276,13 @@ func (w *world) frozenStep(rnd *rand.Rand) fault {
 		by = -min(by, 2*time.Second)
 	}
 	if time.Since(w.stepped) < 4*w.cfg.MaxTTL || !w.allVote() {
-		return fault{"freeze-masters", m.Name() + " stopped", m.Resume}
+		return goesWrong("freeze-masters", m.Name()+" stopped", m.Resume)
 	}
 	w.stepped = time.Now()
-	return fault{"step-clock", fmt.Sprintf("%s stopped, and its clock stepped by %v", m.Name(), by), func() {
+	return goesWrong("step-clock", fmt.Sprintf("%s stopped, and its clock stepped by %v", m.Name(), by), func() {
 		m.StepClock(by)
 		m.Resume()
-	}}
+	})
 }
 
 // badMessages is the name of the fault that Config.Messages adds. Its nemesis is reorder.
@@ -346,9 +362,9 @@ func setAll(wires []*wire, nemesis, detail string, on, off func(*wire)) fault {
 	for _, x := range wires {
 		x.set(on)
 	}
-	return fault{nemesis, detail, func() {
+	return goesWrong(nemesis, detail, func() {
 		for _, x := range wires {
 			x.set(off)
 		}
-	}}
+	})
 }

@@ -126,9 +126,9 @@ func (w *world) killClient(rnd *rand.Rand) fault {
 		if n == 0 {
 			p.die()
 		}
-		return fault{"kill-client", fmt.Sprintf("%s killed %s", m.name(p), when), func() { m.mayStart(p) }}
+		return goesWrong("kill-client", fmt.Sprintf("%s killed %s", m.name(p), when), func() { m.mayStart(p) })
 	}
-	return fault{"kill-client", "nobody is there to be killed", func() {}}
+	return goesWrong("kill-client", "nobody is there to be killed", func() {})
 }
 
 // mayStart ends the fault of a killed process: another one may start in its place.

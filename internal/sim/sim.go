@@ -137,21 +137,17 @@ func (c Config) Heal() time.Duration {
 	return 3*c.MaxTTL + 5*time.Second
 }
 
-// HealOf is Heal, and what a clock was behind at last: with others out of reach, a vote that was there before it was set back is waited for.
+// HealOf is Heal, or longer where a clock was set back at last: with other masters out of reach, a vote that was there before is waited for.
 func (c Config) HealOf(h *history.History) time.Duration {
-	var heal, longest int64
+	var heal, stands int64
 	for _, f := range h.Faults {
-		heal = max(heal, f.End)
+		heal, stands = max(heal, f.End), max(stands, f.Start+int64(f.Ahead))
 	}
-	for _, f := range h.Faults {
-		longest = max(longest, int64(f.Ahead)-(heal-f.Start))
-	}
-	return c.Heal() + time.Duration(longest)
+	return c.Heal() + time.Duration(max(stands-heal, 0))
 }
 
 // world is one run.
 type world struct {
-	ahead   time.Duration // of the fault that just began, see running
 	cfg     Config
 	seed    uint64
 	start   time.Time

@@ -26,7 +26,7 @@ func (w *world) stranger(rnd *rand.Rand) fault {
 			m.close()
 		}
 	})
-	return fault{"misconfigure", fmt.Sprintf("client %d started with masters %v", m.id, masters), func() {}}
+	return goesWrong("misconfigure", fmt.Sprintf("client %d started with masters %v", m.id, masters), func() {})
 }
 
 // openSome starts a client with some of the masters.

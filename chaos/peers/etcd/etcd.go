@@ -41,67 +41,70 @@ func Version() (string, error) {
 }
 
 // Start starts a cluster, and waits until it takes writes.
-func Start(ctx context.Context) (*Cluster, error) {
+func Start(ctx context.Context) (e *Cluster, err error) {
 	dir, err := os.MkdirTemp("", "etcd-")
 	if err != nil {
 		return nil, err
 	}
-	e := &Cluster{dir: dir}
-	ports, err := freePorts(6)
+	e = &Cluster{dir: dir}
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	urls, err := freeURLs(6)
 	if err != nil {
-		e.Close()
 		return nil, err
 	}
-	var peers []string
-	for i := range 3 {
-		e.Endpoints = append(e.Endpoints, "http://127.0.0.1:"+ports[i])
-		peers = append(peers, fmt.Sprintf("m%d=http://127.0.0.1:%s", i, ports[3+i]))
-	}
-	for i := range 3 {
-		peer := strings.TrimPrefix(peers[i], fmt.Sprintf("m%d=", i))
-		cmd := exec.Command("etcd", "--name", fmt.Sprint("m", i), "--data-dir", filepath.Join(dir, fmt.Sprint("m", i)), "--logger", "zap", "--log-level", "error",
-			"--listen-client-urls", e.Endpoints[i], "--advertise-client-urls", e.Endpoints[i], "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-			"--initial-cluster", strings.Join(peers, ","), "--initial-cluster-state", "new")
+	e.Endpoints = urls[:3]
+	peers := urls[3:]
+	all := fmt.Sprintf("m0=%s,m1=%s,m2=%s", peers[0], peers[1], peers[2])
+	for i, at := range e.Endpoints {
+		name := fmt.Sprint("m", i)
+		cmd := exec.Command("etcd", "--name", name, "--data-dir", filepath.Join(dir, name), "--logger", "zap", "--log-level", "error",
+			"--listen-client-urls", at, "--advertise-client-urls", at, "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
+			"--initial-cluster", all, "--initial-cluster-state", "new")
 		if err := cmd.Start(); err != nil {
-			e.Close()
 			return nil, err
 		}
 		e.members = append(e.members, cmd)
 	}
+	return e, e.ready(ctx)
+}
+
+// ready waits until there is a leader.
+func (e *Cluster) ready(ctx context.Context) error {
 	c, err := open(e.Endpoints)
 	if err != nil {
-		e.Close()
-		return nil, err
+		return err
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	for { // until there is a leader
+	for {
 		trying, cancel := context.WithTimeout(ctx, time.Second)
 		_, err := c.Put(trying, "ready", "")
 		cancel()
 		if err == nil {
-			return e, nil
+			return nil
 		}
 		if ctx.Err() != nil {
-			e.Close()
-			return nil, fmt.Errorf("etcd does not begin: %w", err)
+			return fmt.Errorf("etcd does not begin: %w", err)
 		}
 	}
 }
 
-// freePorts are ports that nobody listens on.
-func freePorts(n int) (ports []string, err error) {
+// freeURLs are addresses on this host that nobody listens on.
+func freeURLs(n int) (urls []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
 		defer l.Close()
-		_, port, _ := net.SplitHostPort(l.Addr().String())
-		ports = append(ports, port)
+		urls = append(urls, "http://"+l.Addr().String())
 	}
-	return ports, nil
+	return urls, nil
 }
 
 // PIDs are those of its processes.

@@ -290,7 +290,7 @@ func TestMaster_everyOp_isAStepOfTheWorld(t *testing.T) {
 		}
 	}
 	t.Logf("%d steps of the world, %d of them a vote that is handed, %d a vote that counts", steps, gives, held)
-	if replay.Listed() && !replay.Over() && (held < runs/2 || gives < runs/2) { // of runs that are the same each time
+	if replay.Listed() && (held < runs/2 || gives < runs/2) { // of runs that are the same each time
 		t.Errorf("only %d votes counted and %d were handed in %d runs", held, gives, runs)
 	}
 }

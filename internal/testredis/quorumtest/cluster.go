@@ -46,8 +46,8 @@ func StartFullCluster(t testing.TB, p localredis.Persistence, timeout time.Durat
 // masters is how many there are.
 const masters = 3
 
-// peer is the number of the replica of master i, or of its master. It changes with no failover.
-func peer(i int) int { return (i + masters) % (2 * masters) }
+// Peer is the number of the replica of master i, or of its master. It changes with no failover.
+func Peer(i int) int { return (i + masters) % (2 * masters) }
 
 func startCluster(t testing.TB, p localredis.Persistence, timeout time.Duration, replicas int) *Cluster {
 	t.Helper()
@@ -70,7 +70,7 @@ func startCluster(t testing.TB, p localredis.Persistence, timeout time.Duration,
 	}
 	for i := masters; i < len(c.Servers); i++ {
 		Soon(t, "one knows the other's master", func() bool {
-			return c.Direct[i].Do(context.Background(), "cluster", "replicate", c.ids[peer(i)]).Err() == nil
+			return c.Direct[i].Do(context.Background(), "cluster", "replicate", c.ids[Peer(i)]).Err() == nil
 		})
 	}
 	Soon(t, "the cluster is whole", c.whole)
@@ -91,7 +91,7 @@ func (c *Cluster) whole() bool {
 			return false
 		}
 		for j := masters; j < len(c.Servers); j++ {
-			if !strings.Contains(nodes, "slave "+c.ids[peer(j)]) {
+			if !strings.Contains(nodes, "slave "+c.ids[Peer(j)]) {
 				return false
 			}
 		}
@@ -143,7 +143,7 @@ func (c *Cluster) URL(tag string, seeds ...int) string {
 }
 
 // Promote makes a master of server i, which is the replica of its peer. How is empty, or FORCE when that is dead: the other masters vote as if they
-// knew. TAKEOVER asks no master, for when a majority of them is dead.
+// knew.
 func (c *Cluster) Promote(i int, how ...any) {
 	c.t.Helper()
 	c.do(i, append([]any{"cluster", "failover"}, how...)...)
@@ -153,7 +153,7 @@ func (c *Cluster) Promote(i int, how ...any) {
 // Promoted waits until all servers that run know that server i is the master of its peer.
 func (c *Cluster) Promoted(i int) {
 	c.t.Helper()
-	other := peer(i)
+	other := Peer(i)
 	Soon(c.t, "the replica is promoted", func() bool {
 		for on, s := range c.Servers {
 			if s.PID() != 0 && !(c.says(on, c.ids[i], "master") && (c.Servers[other].PID() == 0 || c.says(on, c.ids[other], "slave"))) {
@@ -168,7 +168,7 @@ func (c *Cluster) Promoted(i int) {
 func (c *Cluster) Deafen(i int) (hears func()) {
 	c.t.Helper()
 	NoErr(c.t, c.Servers[i].Pause())
-	c.do(peer(i), "client", "kill", "type", "replica")
+	c.do(Peer(i), "client", "kill", "type", "replica")
 	return func() { NoErr(c.t, c.Servers[i].Resume()) }
 }
 
