@@ -58,12 +58,12 @@ mutation: setup
 	$(GO) run ./internal/mutation -go "$(GO)" -seed $(or $(SEED),0) -budget $(or $(BUDGET),30m) \
 		-only "$(ONLY)" -depth $(or $(DEPTH),0)
 
-# Measures this library and others on the same masters, in turns, for some 40 minutes: raw data, page and pictures in docs. Wants a machine
-# with nothing else to do. make rivals ROUNDS=10 HELD=1000,100000,1000000
+# Measures this library and others on the same masters, in turns, and under the same faults, for some 50 minutes: raw data, page and pictures
+# in docs. Wants a machine with nothing else to do. make rivals ROUNDS=10 HELD=1000,100000,1000000 FAULTS=12s
 held = 1000,100000,1000000
 rivals: setup
 	.ci/setup rivals
-	$(GO) run -C chaos/peers . measure --rounds $(or $(ROUNDS),10) --held $(or $(HELD),$(held)) --commit "$$(git describe --always --dirty --abbrev=40)" --json "$(CURDIR)/raw.json"
+	$(GO) run -C chaos/peers . measure --rounds $(or $(ROUNDS),10) --held $(or $(HELD),$(held)) --faults $(or $(FAULTS),12s) --commit "$$(git describe --always --dirty --abbrev=40)" --json "$(CURDIR)/raw.json"
 	$(GO) run -C chaos/peers . results --out "$(CURDIR)/docs" "$(CURDIR)/raw.json"
 	rm raw.json
 

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/peers/etcd"
 	"github.com/redlock-go/redlock/chaos/peers/rivals"
 	"github.com/redlock-go/redlock/internal/redissontest"
@@ -192,19 +191,4 @@ func (b *bed) ask(ctx context.Context, c *rivals.Cell, p press) (saw pressed, er
 		return saw, err
 	}
 	return b.measure(ctx, p, b.servers)
-}
-
-// etcdLocks are etcd's mutexes as a library.
-type etcdLocks struct{ *etcd.Locks }
-
-func openEtcd(t client.Task) (locker, error) {
-	k, err := etcd.Open(t.Nodes, t.TTL)
-	return etcdLocks{k}, err
-}
-
-func (k etcdLocks) close() { k.Close() }
-
-func (k etcdLocks) take(ctx context.Context, name string) (lease, error) {
-	key, revision, release, err := k.Take(ctx, name)
-	return lease{Grant: client.Grant{Holder: key, Token: revision}, release: release}, err
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/chaos/client"
+	"github.com/redlock-go/redlock/chaos/peers/library"
 	"github.com/redlock-go/redlock/internal/testbed"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -75,7 +76,7 @@ func contention(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		fmt.Fprintln(stderr, err)
 		return 2
 	}
-	names, err := chosen(*libs)
+	names, err := library.Chosen(*libs)
 	if err != nil {
 		fmt.Fprintln(stderr, err)
 		return 2
@@ -164,10 +165,10 @@ func idleTrip(ctx context.Context, nodes []string) (time.Duration, error) {
 func (p press) run(ctx context.Context, nodes []string) (pressed, error) {
 	p.salt = newSalt()
 	task := client.Task{Nodes: nodes, TTL: 8 * time.Second, MaxTTL: redlock.DefaultMaxTTL}
-	var lockers []locker
+	var lockers []library.Locker
 	defer func() {
 		for _, l := range lockers {
-			l.close()
+			l.Close()
 		}
 	}()
 	for range p.clients {
@@ -203,10 +204,10 @@ type turns struct {
 }
 
 // take lets caller i take and release until ctx ends.
-func (p press) take(ctx context.Context, from locker, i int, begin time.Time) (saw turns) {
+func (p press) take(ctx context.Context, from library.Locker, i int, begin time.Time) (saw turns) {
 	for n := 0; ctx.Err() == nil; n++ {
 		asked := p.due(ctx, i, n, begin)
-		l, err := from.take(ctx, p.nameOf(i, n))
+		l, err := from.Take(ctx, p.nameOf(i, n))
 		got := time.Now()
 		if err != nil {
 			if end, ok := ctx.Deadline(); !ok || time.Until(end) > time.Millisecond { // etcd's servers know the deadline too, and may be sooner
@@ -221,7 +222,7 @@ func (p press) take(ctx context.Context, from locker, i int, begin time.Time) (s
 		if !p.own {
 			saw.waits = append(saw.waits, got.Sub(asked))
 		}
-		_ = l.release(context.Background())
+		_ = l.Release(context.Background())
 		if p.own {
 			saw.waits = append(saw.waits, time.Since(asked))
 		}
@@ -243,16 +244,15 @@ func (p press) due(ctx context.Context, i, n int, begin time.Time) time.Time {
 }
 
 // open opens one client of the library.
-func (p press) open(ctx context.Context, task client.Task) (locker, error) {
-	if p.library == etcdName {
-		return openEtcd(task)
+func (p press) open(ctx context.Context, task client.Task) (library.Locker, error) {
+	switch p.library {
+	case etcdName:
+		return library.OpenEtcd(task)
+	case library.Floor, library.Resp:
+		return library.OpenFloor(p.library, task)
 	}
-	l, err := libraries()[p.library](ctx, task)
-	if k, ok := l.(redlockLocks); ok && err == nil {
-		k.renews = true // as it is used by default
-		l = k
-	}
-	return l, err
+	l, err := library.Open(ctx, p.library, task)
+	return library.Renewed(l), err
 }
 
 // name is the lock that a waiter wants.
@@ -272,7 +272,7 @@ func (p press) nameOf(i, n int) string {
 }
 
 // warm lets each caller that has a lock of its own have it once: connections are made, and scripts are loaded. Then it calls opened.
-func (p press) warm(ctx context.Context, lockers []locker) error {
+func (p press) warm(ctx context.Context, lockers []library.Locker) error {
 	if p.own || p.library == etcdName { // whose sessions are begun then
 		if err := p.each(ctx, lockers); err != nil {
 			return err
@@ -285,17 +285,17 @@ func (p press) warm(ctx context.Context, lockers []locker) error {
 }
 
 // each lets all callers have their locks once.
-func (p press) each(ctx context.Context, lockers []locker) error {
+func (p press) each(ctx context.Context, lockers []library.Locker) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var g errgroup.Group
 	for i := range p.waiters {
 		g.Go(func() error {
-			l, err := lockers[i%p.clients].take(ctx, p.name(i))
+			l, err := lockers[i%p.clients].Take(ctx, p.name(i))
 			if err != nil {
 				return err
 			}
-			return l.release(ctx)
+			return l.Release(ctx)
 		})
 	}
 	return g.Wait()

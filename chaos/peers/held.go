@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/chaos/client"
+	"github.com/redlock-go/redlock/chaos/peers/library"
 	"github.com/redlock-go/redlock/chaos/peers/rivals"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testbed"
@@ -69,10 +70,10 @@ func (b *bed) keep(ctx context.Context, name string, n int, ttl time.Duration) (
 	if err != nil {
 		return h, err
 	}
-	defer l.close()
+	defer l.Close()
 	memory, keys := inUse(), usedBy(ctx, nodes)
 	begun := time.Now()
-	leases := make([]lease, n)
+	leases := make([]library.Lease, n)
 	var next atomic.Int64
 	var g errgroup.Group
 	for range takers {
@@ -83,7 +84,7 @@ func (b *bed) keep(ctx context.Context, name string, n int, ttl time.Duration) (
 					return nil
 				}
 				var err error
-				if leases[i], err = l.take(ctx, "held-"+strconv.Itoa(i)); err != nil {
+				if leases[i], err = l.Take(ctx, "held-"+strconv.Itoa(i)); err != nil {
 					return err
 				}
 			}
@@ -94,7 +95,7 @@ func (b *bed) keep(ctx context.Context, name string, n int, ttl time.Duration) (
 	}
 	h = rivals.Held{Library: name, Leases: n, TTL: ttl.Seconds(), Took: time.Since(begun).Seconds()}
 	since, spent, theirs := time.Now(), testbed.Own(), testbed.Used(pids)
-	pause(ctx, ttl+ttl/10)
+	library.Pause(ctx, ttl+ttl/10)
 	h.For = time.Since(since).Seconds()
 	h.CPU, h.Masters = (testbed.Own()-spent).Seconds()/h.For, (testbed.Used(pids)-theirs).Seconds()/h.For
 	each := float64(n)
@@ -104,7 +105,7 @@ func (b *bed) keep(ctx context.Context, name string, n int, ttl time.Duration) (
 		h.Keys /= float64(len(nodes))
 	}
 	for _, l := range leases {
-		if l.lost.Err() != nil {
+		if l.Lost.Err() != nil {
 			h.Lost++
 		}
 	}

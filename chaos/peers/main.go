@@ -25,6 +25,7 @@ import (
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/chaoscli"
 	"github.com/redlock-go/redlock/chaos/client"
+	"github.com/redlock-go/redlock/chaos/peers/library"
 )
 
 func main() {
@@ -52,13 +53,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return contention(ctx, args[1:], stdout, stderr)
 	}
 	if len(args) > 0 && args[0] == "measure" {
-		return measureAll(ctx, args[1:], stdout, stderr)
+		return measureAll(ctx, self, args[1:], stdout, stderr)
 	}
 	if len(args) > 0 && args[0] == "results" {
 		return results(args[1:], stdout, stderr)
 	}
 	if !names(args) {
-		fmt.Fprintf(stderr, "usage: peers --lock NAME [flags of redlock-bench chaos], or peers table [--help], or peers contention, measure or results [--help]\nlibraries: %s\n", strings.Join(libraryNames(), ", "))
+		fmt.Fprintf(stderr, "usage: peers --lock NAME [flags of redlock-bench chaos], or peers table [--help], or peers contention, measure or results [--help]\nlibraries: %s\n", strings.Join(library.Names(), ", "))
 		return 2
 	}
 	return chaoscli.Run(ctx, append(args, "--client", self), stdout, stderr)
@@ -72,8 +73,7 @@ func names(args []string) bool {
 			if !given && i+1 < len(args) {
 				value = args[i+1]
 			}
-			_, known := libraries()[value]
-			return known
+			return library.Known(value)
 		}
 	}
 	return false

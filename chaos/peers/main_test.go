@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/peers/library"
 	"github.com/redlock-go/redlock/internal/needs"
 )
 
@@ -34,24 +35,24 @@ func TestMeasure_noFaults_noOverlaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lib := range libraryNames() {
+	for _, lib := range library.Names() {
 		t.Run(lib, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
-			c, err := measure(t.Context(), chaos.Config{
+			c, err := overlaps(t.Context(), chaos.Config{
 				Driver: cluster.Process, Client: self, Library: lib, Masters: 3, Duration: 2 * time.Second, Seed: 1, TTL: 2 * time.Second, MaxTTL: 2 * time.Second,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.overlaps > 0 || c.claims < 10 {
-				t.Errorf("%v claims overlap", c)
+			if c.Overlaps > 0 || c.Claims < 10 {
+				t.Errorf("%+v", c)
 			}
 		})
 	}
 }
 
 func TestRun_badCommandLine(t *testing.T) {
-	for _, line := range []string{"", "--lock", "--lock tepid", "--duration 1s", "table more", "table --nemeses tepid", "measure", "measure --json x --locks tepid", "measure --json x --rounds 0", "results", "results a b"} {
+	for _, line := range []string{"", "--lock", "--lock tepid", "--duration 1s", "table more", "table --nemeses tepid", "table --locks tepid", "measure --json x --faults -1s", "measure", "measure --json x --locks tepid", "measure --json x --rounds 0", "results", "results a b"} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), strings.Fields(line), &out, &errs); code != 2 {
 			t.Errorf("%q: exit code %d: %s", line, code, &errs)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/chaos/peers/etcd"
+	"github.com/redlock-go/redlock/chaos/peers/library"
 	"github.com/redlock-go/redlock/chaos/peers/rivals"
 	"github.com/redlock-go/redlock/internal/redissontest"
 	"github.com/redlock-go/redlock/internal/testbed"
@@ -45,7 +46,7 @@ var modules = map[string]string{
 }
 
 func versions() map[string]string {
-	found := map[string]string{"redlock": "this commit", "setnx": "SET NX PX by hand", redissonName: redissontest.Version}
+	found := map[string]string{"redlock": "this commit", "setnx": "SET NX PX by hand", library.Floor: "internal/floor, this commit", library.Resp: "the same, without go-redis", redissonName: redissontest.Version}
 	found[etcdName], _ = etcd.Version()
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {
@@ -73,6 +74,7 @@ type asked struct {
 	held       string
 	counts     []int // that held names
 	heldTTL    time.Duration
+	faults     time.Duration // of each run under faults
 	commit     string
 }
 
@@ -88,6 +90,7 @@ func (a *asked) parse(args []string, stderr io.Writer) bool {
 	fs.StringVar(&a.file, "json", "", "`FILE` for the raw data")
 	fs.StringVar(&a.held, "held", "", "`N,..` locks that one process keeps; default none")
 	fs.DurationVar(&a.heldTTL, "held-ttl", 30*time.Second, "`TIME` that these locks last, or longer where there are many; they are kept for longer than that")
+	fs.DurationVar(&a.faults, "faults", 0, "`TIME` that each nemesis of table strikes each library that it has; default none")
 	fs.StringVar(&a.commit, "commit", "", "`COMMIT` that is measured")
 	if fs.Parse(args) != nil || fs.NArg() > 0 {
 		return false
@@ -103,8 +106,8 @@ func (a *asked) parse(args []string, stderr io.Writer) bool {
 		}
 		a.names = append(a.names, name)
 	}
-	if a.file == "" || a.rounds < 1 || a.clients < 1 || a.duration <= 0 {
-		fmt.Fprintln(stderr, "measure: want --json FILE, and --rounds, --clients and --duration above 0")
+	if a.file == "" || a.rounds < 1 || a.clients < 1 || a.duration <= 0 || a.faults < 0 {
+		fmt.Fprintln(stderr, "measure: want --json FILE, --rounds, --clients and --duration above 0, and --faults of 0 or more")
 		return false
 	}
 	if a.held == "" {
@@ -119,12 +122,12 @@ func (a *asked) parse(args []string, stderr io.Writer) bool {
 }
 
 // measureAll asks every question of every library, in turns, and writes what it saw.
-func measureAll(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func measureAll(ctx context.Context, self string, args []string, stdout, stderr io.Writer) int {
 	var a asked
 	if !a.parse(args, stderr) {
 		return 2
 	}
-	r, err := a.measure(ctx, stderr)
+	r, err := a.measure(ctx, self, stderr)
 	if err == nil {
 		var text []byte
 		if text, err = json.MarshalIndent(r, "", " "); err == nil {
@@ -139,7 +142,7 @@ func measureAll(ctx context.Context, args []string, stdout, stderr io.Writer) in
 	return 0
 }
 
-func (a *asked) measure(ctx context.Context, say io.Writer) (*rivals.Data, error) {
+func (a *asked) measure(ctx context.Context, self string, say io.Writer) (*rivals.Data, error) {
 	_, server, err := localredis.Find()
 	if err != nil {
 		return nil, err
@@ -147,6 +150,9 @@ func (a *asked) measure(ctx context.Context, say io.Writer) (*rivals.Data, error
 	command := fmt.Sprintf("go run -C chaos/peers . measure --rounds %d --duration %v --clients %d --locks %s", a.rounds, a.duration, a.clients, a.libs)
 	if a.held != "" {
 		command += fmt.Sprintf(" --held %s --held-ttl %v", a.held, a.heldTTL)
+	}
+	if a.faults > 0 {
+		command += fmt.Sprintf(" --faults %v", a.faults)
 	}
 	r := &rivals.Data{
 		Run:      testbed.Here(command+" --json FILE", "redis-server "+server+", no persistence, 127.0.0.1"),
@@ -164,7 +170,10 @@ func (a *asked) measure(ctx context.Context, say io.Writer) (*rivals.Data, error
 	if err := measureIn(ctx, r, a.names, a.duration, say); err != nil {
 		return nil, err
 	}
-	r.Held, err = keepAll(ctx, a.names, a.counts, a.heldTTL, say)
+	if r.Held, err = keepAll(ctx, a.names, a.counts, a.heldTTL, say); err != nil {
+		return nil, err
+	}
+	r.Struck, err = strikeAll(ctx, self, a.names, a.faults, say)
 	return r, err
 }
 
@@ -202,8 +211,8 @@ func measureIn(ctx context.Context, r *rivals.Data, names []string, d time.Durat
 func (b *bed) round(ctx context.Context, c *rivals.Cell, n int, names []string, clients int, d time.Duration) error {
 	for i := range names {
 		name := names[(i+n)%len(names)]
-		if name == etcdName && !worldOf(c).plain() {
-			continue // etcd has masters of its own, with which nothing is wrong
+		if !answers(name, c) {
+			continue
 		}
 		p := press{library: name, waiters: c.Callers, clients: min(clients, c.Callers), hold: time.Duration(c.Hold * float64(time.Millisecond)), duration: d, own: !c.Hot, locks: c.Locks}
 		if c.Asks > 0 {
@@ -217,6 +226,18 @@ func (b *bed) round(ctx context.Context, c *rivals.Cell, n int, names []string, 
 		c.Rounds[name] = append(c.Rounds[name], rivals.Figures{Rate: saw.rate, P50: us(saw.p50), P99: us(saw.p99), Jain: saw.jain, CPU: us(saw.cpu), Masters: us(saw.masters), Failures: saw.failures})
 	}
 	return nil
+}
+
+// answers says whether a question can be asked of a library. etcd has servers of its own, with which nothing is wrong, and a yardstick waits
+// neither for a lock nor for a master.
+func answers(name string, c *rivals.Cell) bool {
+	switch name {
+	case etcdName:
+		return worldOf(c).plain()
+	case library.Floor, library.Resp:
+		return !c.Hot && c.Locks == 0 && !c.Hung && !c.Dead
+	}
+	return true
 }
 
 // results writes a page and its pictures from the raw data that measure left.

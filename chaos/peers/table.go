@@ -7,24 +7,31 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/nemesis"
+	"github.com/redlock-go/redlock/chaos/peers/library"
+	"github.com/redlock-go/redlock/chaos/peers/rivals"
 )
 
 // The columns and rows of the table by default. The first row has no faults.
 const (
-	columns = "redlock,redsync,redislock,rueidislock"
+	columns = "redlock,redsync,redislock,rueidislock,setnx"
 	rows    = "none,wipe-minority,flush-data,fail-over,restore-copy,wipe-majority,freeze-client,freeze-masters,partition,reorder,step-clock"
 )
 
-// cell is what one run showed.
-type cell struct{ overlaps, claims, faults int }
-
-func (c cell) String() string { return fmt.Sprintf("%d of %d", c.overlaps, c.claims) }
+// struck is the table by default, with so much time for the faults of each run.
+func struck(d time.Duration) *rivals.Struck {
+	s := &rivals.Struck{Seconds: d.Seconds(), TTL: 2, Seed: 1}
+	for name := range strings.SplitSeq(rows, ",") {
+		s.Nemeses = append(s.Nemeses, rivals.Nemesis{Name: name})
+	}
+	return s
+}
 
 // table runs every nemesis on every library and prints how many of the claims on locks overlapped another one.
 func table(ctx context.Context, self string, args []string, stdout, stderr io.Writer) (code int) {
@@ -38,56 +45,84 @@ func table(ctx context.Context, self string, args []string, stdout, stderr io.Wr
 	if fs.Parse(args) != nil || fs.NArg() > 0 {
 		return 2
 	}
-	names := strings.Split(*libs, ",")
-	fmt.Fprintf(stdout, "| nemesis | %s | faults |\n|%s\n", strings.Join(names, " | "), strings.Repeat(" --- |", len(names)+2))
+	names, err := library.Chosen(*libs)
+	s := &rivals.Struck{Seconds: duration.Seconds(), TTL: ttl.Seconds(), Seed: *seed}
 	for name := range strings.SplitSeq(*faults, ",") {
-		cfg := chaos.Config{Driver: cluster.Process, Client: self, Duration: *duration, Seed: *seed, AtOnce: 1, TTL: *ttl, MaxTTL: *ttl}
-		if name != "none" {
-			ns, err := nemesis.Parse(name, func(n nemesis.Nemesis) string { return n.Lacks(cfg.Has()) })
-			if err != nil {
-				fmt.Fprintln(stderr, err)
-				return 2
-			}
-			cfg.Nemeses = ns
+		if _, unknown := config(self, s, name); err == nil {
+			err = unknown
 		}
-		fmt.Fprintf(stdout, "| %s |", name)
-		struck := make([]string, len(names))
-		for i, lib := range names {
-			cfg.Library = lib
-			c, err := measure(ctx, cfg)
-			if ctx.Err() != nil {
-				return 3
-			}
-			struck[i] = fmt.Sprint(c.faults)
-			if err != nil { // the other cells may still be had
-				fmt.Fprintf(stderr, "%s under %s: %v\n", lib, name, err)
-				fmt.Fprint(stdout, " no result |")
+		s.Nemeses = append(s.Nemeses, rivals.Nemesis{Name: name})
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 2
+	}
+	fmt.Fprint(stdout, s.Head(names))
+	for i := range s.Nemeses {
+		n := &s.Nemeses[i]
+		if err := strike(ctx, self, s, n, names); err != nil {
+			return 3
+		}
+		fmt.Fprint(stdout, n.Row(names))
+		for _, run := range n.Runs {
+			if run.Failed != "" {
 				code = 3
-				continue
 			}
-			fmt.Fprintf(stdout, " %v |", c)
 		}
-		fmt.Fprintf(stdout, " %s |\n", strings.Join(struck, ", "))
 	}
 	return code
 }
 
-// measure runs once and counts the claims that overlapped an earlier one, also those in times for which exclusion is not promised.
-func measure(ctx context.Context, cfg chaos.Config) (c cell, err error) {
+// config is the chaos run of a nemesis.
+func config(self string, s *rivals.Struck, name string) (chaos.Config, error) {
+	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+	ttl := seconds(s.TTL)
+	cfg := chaos.Config{Driver: cluster.Process, Client: self, Duration: seconds(s.Seconds), Seed: s.Seed, AtOnce: 1, TTL: ttl, MaxTTL: ttl}
+	if name == "none" {
+		return cfg, nil
+	}
+	ns, err := nemesis.Parse(name, func(n nemesis.Nemesis) string { return n.Lacks(cfg.Has()) })
+	cfg.Nemeses = ns
+	return cfg, err
+}
+
+// strike runs one nemesis on each library.
+func strike(ctx context.Context, self string, s *rivals.Struck, n *rivals.Nemesis, names []string) error {
+	n.Runs = map[string]rivals.Overlap{}
+	for _, lib := range names {
+		cfg, err := config(self, s, n.Name)
+		if err != nil {
+			return err
+		}
+		cfg.Library = lib
+		run, err := overlaps(ctx, cfg)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // the other cells may still be had
+			run.Failed = err.Error()
+		}
+		n.Runs[lib] = run
+	}
+	return nil
+}
+
+// overlaps runs once and counts the claims that overlapped an earlier one, also those in times for which exclusion is not promised.
+func overlaps(ctx context.Context, cfg chaos.Config) (run rivals.Overlap, err error) {
 	cfg.Report = func(o chaos.Outcome) error {
 		for _, r := range o.Checks {
 			if r.ID != "exclusion" {
 				continue
 			}
-			c.overlaps = len(r.Violations) + r.More + len(r.NotJudged) + r.MoreNotJudged
+			run.Overlaps = len(r.Violations) + r.More + len(r.NotJudged) + r.MoreNotJudged
 			for _, f := range r.Figures {
 				if f.Name == "claims" {
-					c.claims = int(f.Value)
+					run.Claims = int(f.Value)
 				}
 			}
 		}
 		for _, n := range o.Result.Faults {
-			c.faults += n
+			run.Faults += n
 		}
 		for _, v := range o.Result.Violations {
 			if v.Checker == "harness" || v.Checker == "assumptions" {
@@ -97,5 +132,21 @@ func measure(ctx context.Context, cfg chaos.Config) (c cell, err error) {
 		return nil
 	}
 	_, err = chaos.Run(ctx, cfg)
-	return c, err
+	return run, err
+}
+
+// strikeAll runs all nemeses on those of the libraries that the table has.
+func strikeAll(ctx context.Context, self string, names []string, d time.Duration, say io.Writer) (*rivals.Struck, error) {
+	if d == 0 {
+		return nil, nil
+	}
+	s := struck(d)
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(strings.Split(columns, ","), name) })
+	for i := range s.Nemeses {
+		fmt.Fprintf(say, "struck: %s\n", s.Nemeses[i].Name)
+		if err := strike(ctx, self, s, &s.Nemeses[i], names); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/chaos/client"
+	"github.com/redlock-go/redlock/chaos/peers/library"
 )
 
 const (
@@ -21,15 +22,11 @@ const (
 
 // work takes the locks of the task until ctx ends. Every library does the same work.
 func work(ctx context.Context, s *client.Session) error {
-	open, known := libraries()[s.Library]
-	if !known {
-		return fmt.Errorf("no library %q", s.Library)
-	}
-	locks, err := open(ctx, s.Task)
+	locks, err := library.Open(ctx, s.Library, s.Task)
 	if err != nil {
 		return err
 	}
-	defer locks.close()
+	defer locks.Close()
 	// No thread uses a register, and no library but this one has tokens and counters: exclusion is what all are judged by.
 	if err := s.Ready("tokens", "fenced-register", "counters"); err != nil {
 		return err
@@ -43,7 +40,7 @@ func work(ctx context.Context, s *client.Session) error {
 		g.Go(func() error {
 			for ctx.Err() == nil && t.Err() == nil {
 				turn(ctx, s, t, locks, r)
-				pause(ctx, time.Duration(r.Int64N(int64(2*s.Think))))
+				library.Pause(ctx, time.Duration(r.Int64N(int64(2*s.Think))))
 			}
 			return t.Err()
 		})
@@ -52,37 +49,27 @@ func work(ctx context.Context, s *client.Session) error {
 }
 
 // turn takes a lock, holds it, and releases it. One in three holds lasts up to 0.8 TTLs, which no library has to extend; the others a moment.
-func turn(ctx context.Context, s *client.Session, t *client.Thread, locks locker, r *rand.Rand) {
+func turn(ctx context.Context, s *client.Session, t *client.Thread, locks library.Locker, r *rand.Rand) {
 	name := s.Locks[r.IntN(len(s.Locks))]
 	hold := time.Duration(r.Int64N(int64(s.TTL / 100)))
 	if r.IntN(3) == 0 {
 		hold = time.Duration(r.Int64N(int64(s.TTL * 8 / 10)))
 	}
-	var l lease
+	var l library.Lease
 	g, ok := t.Lock(name, func() (client.Grant, error) {
 		waiting, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		var err error
-		l, err = locks.take(waiting, name)
+		l, err = locks.Take(waiting, name)
 		return l.Grant, err
 	})
 	if !ok {
 		return
 	}
 	held := ctx
-	if l.lost != nil {
-		held = l.lost // a client that is told that its lock is lost stops at once
+	if l.Lost != nil {
+		held = l.Lost // a client that is told that its lock is lost stops at once
 	}
-	pause(held, hold)
-	t.Unlock(name, g.Holder, func() error { return l.release(context.Background()) })
+	library.Pause(held, hold)
+	t.Unlock(name, g.Holder, func() error { return l.Release(context.Background()) })
 }
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-// jitter is d on the average: callers that pause for the same time would come back at the same time.
-func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

@@ -14,8 +14,8 @@ import (
 	"github.com/redlock-go/redlock/internal/testbed"
 )
 
-// Libraries are those that the page shows, in its order: ours first, then those on a quorum, then those on one master.
-var Libraries = []string{"redlock", "redsync", "redsync-tuned", "redisson", "etcd", "redislock", "rueidislock", "setnx"}
+// Libraries are those that the page shows, in its order: ours first, then those on a quorum, then those on one master, then what is no lock.
+var Libraries = []string{"redlock", "redsync", "redsync-tuned", "redisson", "etcd", "redislock", "rueidislock", "setnx", "floor", "resp"}
 
 // Data are every round of every library in every cell, as they are kept in JSON.
 type Data struct {
@@ -27,6 +27,7 @@ type Data struct {
 	Seconds  float64           `json:"seconds"` // of each measurement
 	Cells    []*Cell           `json:"cells"`
 	Held     []Held            `json:"held,omitempty"`
+	Struck   *Struck           `json:"struck,omitempty"`
 }
 
 // Held is what it takes to keep so many locks in one process, each renewed by the library.

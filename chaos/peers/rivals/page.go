@@ -11,7 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/stats"
 )
 
-// libraries are those that were measured: ours first, then those on a quorum, then those on one master.
+// libraries are those that were measured, in the order of the page.
 func (r *Data) libraries() []string {
 	var names []string
 	for _, name := range Libraries {
@@ -22,13 +22,29 @@ func (r *Data) libraries() []string {
 	return names
 }
 
-// oneMaster are the libraries whose locks are on one master each: less work, and lost with that master.
-var oneMaster = map[string]bool{"redislock": true, "rueidislock": true, "setnx": true}
+// What a library locks on. Less is less work: a lock on one master is lost with it.
+const (
+	onQuorum = iota
+	onOne
+	noLock // what the commands alone cost
+)
+
+func kindOf(lib string) int {
+	switch lib {
+	case "redislock", "rueidislock", "setnx":
+		return onOne
+	case "floor", "resp":
+		return noLock
+	}
+	return onQuorum
+}
 
 func label(lib string) string {
 	switch {
-	case oneMaster[lib]:
+	case kindOf(lib) == onOne:
 		return lib + " (one master)"
+	case kindOf(lib) == noLock:
+		return lib + " (no lock)"
 	case lib == "etcd":
 		return lib + " (its own servers, on disk)"
 	}
@@ -111,6 +127,10 @@ Where no rate is named a caller asks again when it has been answered, so that a 
 a time counts from when the caller was to ask, even if it was still waiting then (an open loop).
 
 `
+	struckHow = `Claims that began while another client claimed the same lock, of all claims, in runs with %g s of faults, a TTL of %g s and seed %d, on masters that keep nothing on disk.
+The last column has the strikes of each run, in the order of the columns. [How it is measured, and what it shows](peers.md). 0 of some hundred claims is no proof of anything: it says what happened in these runs.
+
+`
 )
 
 func (r *Data) page() string {
@@ -128,25 +148,27 @@ func (r *Data) page() string {
 	for _, more := range []struct{ lib, how string }{
 		{"redisson", "redisson is RedissonRedLock in Java with its own settings, whose compiler has had three seconds to warm up; its CPU is that of the JVM."},
 		{"etcd", "etcd has three members on the same host. Its grants and releases are on the disks of two of them before they are answered: it keeps a lock over a loss of power. It is measured where nothing is wrong with a master."},
+		{"floor", "floor is no lock: it is the least that a quorum acquire and release costs with go-redis, two scripts that set and delete a key on each master, with no validity, time-out or clean-up. resp is the same with the protocol written by hand. Both are measured where each caller has its own lock and no master is dead or hung."},
 	} {
 		if slices.Contains(r.libraries(), more.lib) {
 			b.WriteString(more.how + "\n\n")
 		}
 	}
 	for _, p := range r.pictures() {
+		if p.file == glanceFile {
+			continue // is README's, and all of it is in the others
+		}
 		fmt.Fprintf(&b, "![%s](%s)\n\n", p.title, p.file)
 	}
 	for _, c := range r.Cells {
 		r.table(&b, c)
 	}
 	r.held(&b)
+	b.WriteString(r.Struck.section())
 	b.WriteString("## Where we lose\n\nWhere another library is better, and by more than noise (Mann-Whitney, p below 0.05): its figure, and ours in brackets.\n")
-	for _, part := range []struct {
-		title string
-		one   bool
-	}{{"On a quorum of masters", false}, {"On one master", true}} {
-		fmt.Fprintf(&b, "\n**%s.**", part.title)
-		if worse := r.worse(part.one); len(worse) > 0 {
+	for kind, title := range []string{onQuorum: "On a quorum of masters", onOne: "On one master", noLock: "Beside what is no lock"} {
+		fmt.Fprintf(&b, "\n**%s.**", title)
+		if worse := r.worse(kind); len(worse) > 0 {
 			b.WriteString("\n\n- " + strings.Join(worse, "\n- ") + "\n")
 		} else {
 			b.WriteString(" In none of these figures.\n")
@@ -228,10 +250,10 @@ var compared = []struct {
 }
 
 // worse has a line for each cell and library in which figures of ours are worse by more than noise.
-func (r *Data) worse(one bool) (lines []string) {
+func (r *Data) worse(kind int) (lines []string) {
 	for _, c := range r.Cells {
 		for _, lib := range r.libraries() {
-			if lib == "redlock" || oneMaster[lib] != one || len(c.Rounds[lib]) == 0 {
+			if lib == "redlock" || kindOf(lib) != kind || len(c.Rounds[lib]) == 0 {
 				continue
 			}
 			var what []string

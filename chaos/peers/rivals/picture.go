@@ -14,9 +14,12 @@ type picture struct {
 	groups      []barGroup
 }
 
+// glanceFile is the picture of README.
+const glanceFile = "results.svg"
+
 type barGroup struct {
-	title string
-	bars  []bar
+	title, unit string
+	bars        []bar
 }
 
 // bar is a median with its interval; low and high are the median where none is known.
@@ -26,19 +29,28 @@ type bar struct {
 	text           string
 }
 
-// pictures are what people look at first: rates where each has its own lock, and waits for one that all want.
+// pictures are what people look at first: a few figures for README, then rates where each has its own lock, and waits for one that all want.
 func (r *Data) pictures() (ps []picture) {
+	glance := picture{file: glanceFile, title: "Libraries beside each other, on the same five masters"}
+	for _, c := range r.Cells {
+		switch c.ID {
+		case "own-16", "hung-16":
+			glance.groups = append(glance.groups, r.group(c, "locks a second: longer is better", rateOf, rate))
+		case "hot-64":
+			glance.groups = append(glance.groups, r.group(c, "wait of 99 in 100: shorter is better", p99Of, micros))
+		}
+	}
 	own := picture{file: "results-rates.svg", title: "Locks a second, each caller with its own lock: longer is better"}
 	hot := picture{file: "results-waits.svg", title: "The wait of 99 in 100 for a lock that all want: shorter is better"}
 	for _, c := range r.Cells {
 		switch {
 		case c.Hot:
-			hot.groups = append(hot.groups, r.group(c, p99Of, micros))
+			hot.groups = append(hot.groups, r.group(c, "", p99Of, micros))
 		case c.Asks == 0: // else each has as many as it asked for
-			own.groups = append(own.groups, r.group(c, rateOf, rate))
+			own.groups = append(own.groups, r.group(c, "", rateOf, rate))
 		}
 	}
-	for _, p := range []picture{own, hot} {
+	for _, p := range []picture{glance, own, hot} {
 		if len(p.groups) > 0 {
 			ps = append(ps, p)
 		}
@@ -46,8 +58,9 @@ func (r *Data) pictures() (ps []picture) {
 	return ps
 }
 
-func (r *Data) group(c *Cell, of func(Figures) float64, write func(float64) string) barGroup {
-	g := barGroup{title: brief.Replace(c.title())}
+// group has a bar for each library. unit is what they are, if the picture's title does not say it.
+func (r *Data) group(c *Cell, unit string, of func(Figures) float64, write func(float64) string) barGroup {
+	g := barGroup{title: brief.Replace(c.title()), unit: unit}
 	for _, lib := range r.libraries() {
 		s := c.sample(lib, of)
 		if len(s) == 0 {
@@ -74,8 +87,8 @@ const (
 
 const chartStyle = `<style>
 text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; fill: #1b2330; } .soft { font-size: 12px; fill: #5b6676; } .head { font-weight: 600; }
-.redlock { fill: #2f6fd6; } .redsync { fill: #c58a00; } .redislock { fill: #7f8fa3; } .rueidislock { fill: #a3afbd; } .redsync-tuned { fill: #e0a93a; } .setnx { fill: #c3ccd7; } .line { stroke: #1b2330; }
-@media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #9aa7b8; } .redlock { fill: #6a9df0; } .redsync { fill: #e3b13c; } .redislock { fill: #7d8b9d; } .rueidislock { fill: #566374; } .redsync-tuned { fill: #c99a2e; } .setnx { fill: #454f5c; } .line { stroke: #e4e9f0; } }
+.redlock { fill: #2f6fd6; } .redsync { fill: #c58a00; } .redislock { fill: #7f8fa3; } .rueidislock { fill: #a3afbd; } .redsync-tuned { fill: #e0a93a; } .setnx { fill: #c3ccd7; } .redisson { fill: #b4532a; } .etcd { fill: #3f8f6b; } .floor, .resp { fill: #dfe4ea; } .line { stroke: #1b2330; }
+@media (prefers-color-scheme: dark) { text { fill: #e4e9f0; } .soft { fill: #9aa7b8; } .redlock { fill: #6a9df0; } .redsync { fill: #e3b13c; } .redislock { fill: #7d8b9d; } .rueidislock { fill: #566374; } .redsync-tuned { fill: #c99a2e; } .setnx { fill: #454f5c; } .redisson { fill: #d9764a; } .etcd { fill: #5cb38c; } .floor, .resp { fill: #323a45; } .line { stroke: #e4e9f0; } }
 </style>
 `
 
@@ -90,6 +103,10 @@ func (p picture) svg() string {
 		}
 		y += groupGap - 12
 		fmt.Fprintf(&b, `<text class="head" x="4" y="%d">%s</text>`+"\n", y, html.EscapeString(g.title))
+		if g.unit != "" {
+			y += 17
+			fmt.Fprintf(&b, `<text class="soft" x="4" y="%d">%s</text>`+"\n", y, html.EscapeString(g.unit))
+		}
 		y += 8
 		for _, v := range g.bars {
 			x := func(value float64) float64 { return labelWide + barMost*value/max(most, 1e-9) }

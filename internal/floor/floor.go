@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package floor is the least that acquiring and releasing a key on a majority of Redis masters costs with go-redis: the yardstick that
-// redlock-bench holds the lock to.
+// redlock-bench holds the lock to. With OpenRaw it is what that costs without go-redis.
 //
 // It does what no quorum lock can leave out, as cheaply as we know how: a script that sets key, holder and TTL if the key is free and one
 // that deletes it if the holder is the same, a fresh holder each time, sent to every master through one connection that pipelines whatever
@@ -49,9 +49,18 @@ type Floor struct{ lanes []*lane }
 
 // Open connects to one master per element of opts, which it does not change, and loads the scripts. On an error nothing is left behind.
 func Open(opts []*redis.Options) (*Floor, error) {
+	return openAll(opts, func(o *redis.Options) (*lane, error) { return openLane(*o) })
+}
+
+// OpenRaw is Open with the protocol written by hand on a plain connection. Of the options it takes the address alone.
+func OpenRaw(opts []*redis.Options) (*Floor, error) {
+	return openAll(opts, func(o *redis.Options) (*lane, error) { return openRawLane(o.Addr) })
+}
+
+func openAll(opts []*redis.Options, connect func(*redis.Options) (*lane, error)) (*Floor, error) {
 	f := &Floor{}
 	for _, o := range opts {
-		l, err := openLane(*o)
+		l, err := connect(o)
 		if err != nil {
 			f.Close()
 			return nil, fmt.Errorf("floor: %s: %w", o.Addr, err)
@@ -74,6 +83,7 @@ type Caller struct {
 	key, ttl any    // arguments that do not change, made interfaces once
 	holder   []byte // what every holder of this caller begins with
 	number   uint64
+	now      any       // the holder
 	done     chan bool // the verdict of the round under way
 }
 
@@ -87,24 +97,33 @@ func (f *Floor) Caller(key string, ttl time.Duration) *Caller {
 
 // Pair acquires the key and releases it again. It returns ErrNoMajority unless a majority granted it and a majority found it to delete.
 func (c *Caller) Pair() error {
+	acquired := c.Acquire()
+	released := c.Release() // also after a lost acquire: some masters may have granted it
+	return errors.Join(acquired, released)
+}
+
+// Acquire returns ErrNoMajority unless a majority granted the key to a new holder.
+func (c *Caller) Acquire() error {
 	c.number++
-	var holder any = string(strconv.AppendUint(c.holder, c.number, 10))
-	acquired := c.round("evalsha", acquireHash, 1, c.key, holder, c.ttl)
-	// Also after a lost acquire: some masters may have granted it.
-	released := c.round("evalsha", releaseHash, 1, c.key, holder)
-	if !acquired || !released {
-		return ErrNoMajority
-	}
-	return nil
+	c.now = string(strconv.AppendUint(c.holder, c.number, 10))
+	return c.round("evalsha", acquireHash, 1, c.key, c.now, c.ttl)
+}
+
+// Release returns ErrNoMajority unless a majority found the key of the last Acquire to delete.
+func (c *Caller) Release() error {
+	return c.round("evalsha", releaseHash, 1, c.key, c.now)
 }
 
 // round sends one command to every master and waits for the verdict.
-func (c *Caller) round(args ...any) bool {
+func (c *Caller) round(args ...any) error {
 	r := &round{n: int32(len(c.lanes)), done: c.done}
 	for _, l := range c.lanes {
-		l.submit(request{redis.NewIntCmd(background, args...), r}) // the commands share args, which nobody writes
+		l.submit(args, r)
 	}
-	return <-c.done
+	if !<-c.done {
+		return ErrNoMajority
+	}
+	return nil
 }
 
 // round counts the replies to one command. It is made anew each time, for the slower masters' replies come when the caller has gone on.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package library
 
 import (
 	"context"
@@ -21,17 +21,17 @@ type setNX struct {
 
 var deleteOwn = redis.NewScript(`if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0`)
 
-func openSetNX(_ context.Context, t client.Task) (locker, error) {
+func openSetNX(_ context.Context, t client.Task) (Locker, error) {
 	all, err := connect(t)
 	return &setNX{all, t.TTL}, err
 }
 
-func (k *setNX) take(ctx context.Context, name string) (lease, error) {
+func (k *setNX) Take(ctx context.Context, name string) (Lease, error) {
 	c, value := k.conns[of(name, len(k.conns))], holder()
-	return retry(ctx, func() (lease, error) {
+	return retry(ctx, func() (Lease, error) {
 		end := time.Now().Add(k.ttl)
 		if err := c.SetArgs(ctx, name, value, redis.SetArgs{Mode: "NX", TTL: k.ttl}).Err(); err != nil {
-			return lease{}, err // redis.Nil where another has it
+			return Lease{}, err // redis.Nil where another has it
 		}
 		release := func(ctx context.Context) error {
 			if n, err := deleteOwn.Run(ctx, c, []string{name}, value).Int(); err != nil {
@@ -41,6 +41,6 @@ func (k *setNX) take(ctx context.Context, name string) (lease, error) {
 			}
 			return nil
 		}
-		return lease{Grant: client.Grant{Holder: value, ValidUntil: end}, release: release}, nil
+		return Lease{Grant: client.Grant{Holder: value, ValidUntil: end}, Release: release}, nil
 	})
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lane is one goroutine with one connection: it takes whatever is queued and sends it as one pipeline.
+// lane is one goroutine with one connection: it takes whatever is queued and sends it as one pipeline. The connection is go-redis', or raw.
 type lane struct {
 	client *redis.Client
 	conn   *redis.Conn
+	raw    *raw
 	wake   chan struct{} // holds one token when there may be something to take
 	done   chan struct{}
 
@@ -20,8 +21,9 @@ type lane struct {
 	closed bool
 }
 
-// request is one command to one master, and who counts its reply.
+// request is one command to one master, and who counts its reply. cmd has its arguments too, for go-redis.
 type request struct {
+	args  []any
 	cmd   *redis.IntCmd
 	round *round
 }
@@ -42,7 +44,22 @@ func openLane(opts redis.Options) (*lane, error) {
 	return l, nil
 }
 
-func (l *lane) submit(r request) {
+func openRawLane(addr string) (*lane, error) {
+	w, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &lane{raw: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	go l.run()
+	return l, nil
+}
+
+// submit queues a command whose arguments nobody changes.
+func (l *lane) submit(args []any, counts *round) {
+	r := request{args: args, round: counts}
+	if l.raw == nil {
+		r.cmd = redis.NewIntCmd(background, args...)
+	}
 	l.mu.Lock()
 	l.queue = append(l.queue, r)
 	l.mu.Unlock()
@@ -58,8 +75,13 @@ func (l *lane) signal() {
 
 func (l *lane) run() {
 	defer close(l.done)
+	var send func([]request)
+	if l.raw != nil {
+		send = l.raw.send
+	} else {
+		send = pipelined(l.conn)
+	}
 	var batch []request
-	pipe := l.conn.Pipeline()
 	for {
 		var closed bool
 		if batch, closed = l.take(batch); len(batch) == 0 {
@@ -69,6 +91,14 @@ func (l *lane) run() {
 			<-l.wake
 			continue
 		}
+		send(batch)
+	}
+}
+
+// pipelined sends batches with go-redis.
+func pipelined(conn *redis.Conn) func([]request) {
+	pipe := conn.Pipeline()
+	return func(batch []request) {
 		for _, r := range batch {
 			_ = pipe.Process(background, r.cmd)
 		}
@@ -98,6 +128,10 @@ func (l *lane) close() {
 }
 
 func (l *lane) disconnect() {
+	if l.raw != nil {
+		_ = l.raw.conn.Close()
+		return
+	}
 	_ = l.conn.Close()
 	_ = l.client.Close()
 }

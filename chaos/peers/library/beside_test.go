@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package library
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
 
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -18,21 +20,26 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
+func TestMain(m *testing.M) {
+	logging.Disable()
+	goleak.VerifyTestMain(m)
+}
+
 // What docs/migrate-from-*.md say of a peer and this library on the same masters, with a lock of the same name.
 func TestBeside_sameNameOnTheSameMasters_asThePagesSay(t *testing.T) {
 	m := quorumtest.Start(t, 3)
 	c := m.Open()
 	task := client.Task{Nodes: m.URLs(), TTL: 5 * time.Second}
-	take := func(open func(context.Context, client.Task) (locker, error), name string) lease {
+	take := func(open func(context.Context, client.Task) (Locker, error), name string) Lease {
 		t.Helper()
 		k, err := open(t.Context(), task)
 		quorumtest.NoErr(t, err)
-		t.Cleanup(k.close)
-		l, err := k.take(t.Context(), name)
+		t.Cleanup(k.Close)
+		l, err := k.Take(t.Context(), name)
 		quorumtest.NoErr(t, err)
 		return l
 	}
-	release := func(l lease) { t.Helper(); quorumtest.NoErr(t, l.release(t.Context())) }
+	release := func(l Lease) { t.Helper(); quorumtest.NoErr(t, l.Release(t.Context())) }
 
 	t.Run("redislock holds: a quorum without its master grants", func(t *testing.T) {
 		theirs := take(openRedislock, "a")
@@ -47,7 +54,7 @@ func TestBeside_sameNameOnTheSameMasters_asThePagesSay(t *testing.T) {
 		defer ours.Unlock(t.Context())
 		k, err := openRedislock(t.Context(), task)
 		quorumtest.NoErr(t, err)
-		defer k.close()
+		defer k.Close()
 		for _, conn := range k.(*redislockLocks).conns {
 			_, err = redislock.Obtain(t.Context(), conn, "b", time.Second, nil)
 			if err == nil || errors.Is(err, redislock.ErrNotObtained) || !strings.Contains(err.Error(), "WRONGTYPE") {
@@ -77,7 +84,7 @@ func TestBeside_sameNameOnTheSameMasters_asThePagesSay(t *testing.T) {
 		defer ours.Unlock(t.Context())
 		k, err := openRedsync(t.Context(), task)
 		quorumtest.NoErr(t, err)
-		defer k.close()
+		defer k.Close()
 		err = k.(*redsyncLocks).rs.NewMutex("e").TryLock()
 		var taken *redsync.ErrTaken
 		if !errors.As(err, &taken) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package library has the locks of other libraries, and this one's, behind one interface: an adapter of some 30 lines each.
+package library
 
 import (
 	"context"
-	"crypto/rand"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -27,35 +29,50 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// locker is a library with its connections.
-type locker interface {
-	// take takes a lock for the TTL of the task and waits for it until ctx ends.
-	take(ctx context.Context, name string) (lease, error)
-	close()
+// Locker is a library with its connections.
+type Locker interface {
+	// Take takes a lock for the TTL of the task and waits for it until ctx ends.
+	Take(ctx context.Context, name string) (Lease, error)
+	Close()
 }
 
-// lease is a lock that was granted.
-type lease struct {
+// Lease is a lock that was granted.
+type Lease struct {
 	client.Grant                 // ValidUntil is what the library says; if it says nothing, a TTL after the last attempt began
-	lost         context.Context // ends when the library says that the lock is lost; nil if it never does
-	release      func(ctx context.Context) error
+	Lost         context.Context // ends when the library says that the lock is lost; nil if it never does
+	Release      func(ctx context.Context) error
 }
+
+// opener opens a library on the masters of a task.
+type opener func(context.Context, client.Task) (Locker, error)
 
 // libraries returns how each library is opened, by the name that --lock takes.
-func libraries() map[string]func(ctx context.Context, t client.Task) (locker, error) {
-	return map[string]func(context.Context, client.Task) (locker, error){
+func libraries() map[string]opener {
+	return map[string]opener{
 		"redlock": openRedlock, "redsync": openRedsync, "redsync-tuned": openTunedRedsync, "redislock": openRedislock, "rueidislock": openRueidislock, "setnx": openSetNX,
 	}
 }
 
-func libraryNames() []string { return slices.Sorted(maps.Keys(libraries())) }
+// Names are the names that Open knows, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(libraries())) }
 
-// chosen are the names in a flag, with commas between them.
-func chosen(flag string) ([]string, error) {
+// Known says whether Open knows a library.
+func Known(name string) bool { return libraries()[name] != nil }
+
+// Open opens a library on the masters of a task, as it is used by default.
+func Open(ctx context.Context, name string, t client.Task) (Locker, error) {
+	if !Known(name) {
+		return nil, fmt.Errorf("no library %q", name)
+	}
+	return libraries()[name](ctx, t)
+}
+
+// Chosen are the names in a flag, with commas between them.
+func Chosen(flag string) ([]string, error) {
 	names := strings.Split(flag, ",")
 	for _, name := range names {
-		if libraries()[name] == nil {
-			return nil, fmt.Errorf("no library %q: want %s", name, strings.Join(libraryNames(), ", "))
+		if !Known(name) {
+			return nil, fmt.Errorf("no library %q: want %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	return names, nil
@@ -90,7 +107,7 @@ func of(name string, n int) int {
 }
 
 // holder returns a new holder, for a library that shows none.
-func holder() string { return rand.Text() }
+func holder() string { return crand.Text() }
 
 // retryEvery is how often a library that does not wait tries again, on the average.
 const retryEvery = 20 * time.Millisecond
@@ -99,18 +116,29 @@ const retryEvery = 20 * time.Millisecond
 var errGaveUp = errors.New("gave up")
 
 // retry calls try until it grants a lock or ctx ends.
-func retry(ctx context.Context, try func() (lease, error)) (lease, error) {
+func retry(ctx context.Context, try func() (Lease, error)) (Lease, error) {
 	for {
 		l, err := try()
 		if err == nil {
 			return l, nil
 		}
-		pause(ctx, jitter(retryEvery))
+		Pause(ctx, jitter(retryEvery))
 		if ctx.Err() != nil {
-			return lease{}, errGaveUp
+			return Lease{}, errGaveUp
 		}
 	}
 }
+
+// Pause lasts for d, or until ctx ends.
+func Pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// jitter is d on the average: callers that pause for the same time would come back at the same time.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // This library.
 type redlockLocks struct {
@@ -118,23 +146,33 @@ type redlockLocks struct {
 	renews bool
 }
 
-func openRedlock(ctx context.Context, t client.Task) (locker, error) {
+// Renewed is l with a lock that is renewed while it is held, if l is this library, which has no renewal else: in a chaos run a claim ends by
+// itself.
+func Renewed(l Locker) Locker {
+	if k, ok := l.(redlockLocks); ok {
+		k.renews = true
+		return k
+	}
+	return l
+}
+
+func openRedlock(ctx context.Context, t client.Task) (Locker, error) {
 	c, err := redlock.Open(ctx, t.Nodes, redlock.WithTTL(t.TTL), redlock.WithMaxTTL(t.MaxTTL), redlock.WithFixedMasters())
 	return redlockLocks{c: c}, err
 }
 
-func (k redlockLocks) close() { _ = k.c.Close() }
+func (k redlockLocks) Close() { _ = k.c.Close() }
 
-func (k redlockLocks) take(ctx context.Context, name string) (lease, error) {
+func (k redlockLocks) Take(ctx context.Context, name string) (Lease, error) {
 	opts := []redlock.LockOption{redlock.WithoutRenewal()}
 	if k.renews {
 		opts = nil
 	}
 	l, err := k.c.Mutex(name, opts...).Lock(ctx)
 	if err != nil {
-		return lease{}, err
+		return Lease{}, err
 	}
-	return lease{Grant: client.Grant{Holder: l.Holder(), Token: l.Token(), ValidUntil: l.ValidUntil()}, lost: l.Context(), release: l.Unlock}, nil
+	return Lease{Grant: client.Grant{Holder: l.Holder(), Token: l.Token(), ValidUntil: l.ValidUntil()}, Lost: l.Context(), Release: l.Unlock}, nil
 }
 
 // redsync: a quorum of all masters. It says until when a lock is valid.
@@ -145,16 +183,16 @@ type redsyncLocks struct {
 }
 
 // With the default options of redsync and of its client.
-func openRedsync(_ context.Context, t client.Task) (locker, error) { return newRedsync(t, 0) }
+func openRedsync(_ context.Context, t client.Task) (Locker, error) { return newRedsync(t, 0) }
 
 // For a lock that is held for a millisecond and wanted by many: callers do not wait for a connection, try again every 5 ms on the average
 // instead of every 150, and do not give up after 32 times.
-func openTunedRedsync(_ context.Context, t client.Task) (locker, error) {
+func openTunedRedsync(_ context.Context, t client.Task) (Locker, error) {
 	return newRedsync(t, 128, redsync.WithTries(math.MaxInt), redsync.WithRetryDelayFunc(func(int) time.Duration { return jitter(5 * time.Millisecond) }))
 }
 
 // newRedsync has so many connections to each master, or as many as its client has by default.
-func newRedsync(t client.Task, pool int, more ...redsync.Option) (locker, error) {
+func newRedsync(t client.Task, pool int, more ...redsync.Option) (Locker, error) {
 	opts, err := options(t)
 	if err != nil {
 		return nil, err
@@ -170,10 +208,10 @@ func newRedsync(t client.Task, pool int, more ...redsync.Option) (locker, error)
 	return k, nil
 }
 
-func (k *redsyncLocks) take(ctx context.Context, name string) (lease, error) {
+func (k *redsyncLocks) Take(ctx context.Context, name string) (Lease, error) {
 	m := k.rs.NewMutex(name, k.opts...)
 	if err := m.LockContext(ctx); err != nil {
-		return lease{}, err
+		return Lease{}, err
 	}
 	release := func(ctx context.Context) error {
 		if ok, err := m.UnlockContext(ctx); !ok || err != nil {
@@ -181,7 +219,7 @@ func (k *redsyncLocks) take(ctx context.Context, name string) (lease, error) {
 		}
 		return nil
 	}
-	return lease{Grant: client.Grant{Holder: m.Value(), ValidUntil: m.Until()}, release: release}, nil
+	return Lease{Grant: client.Grant{Holder: m.Value(), ValidUntil: m.Until()}, Release: release}, nil
 }
 
 // conns are clients of the masters.
@@ -195,7 +233,7 @@ func connect(t client.Task) (all conns, err error) {
 	return all, err
 }
 
-func (all conns) close() {
+func (all conns) Close() {
 	for _, c := range all {
 		_ = c.Close()
 	}
@@ -207,20 +245,20 @@ type redislockLocks struct {
 	ttl time.Duration
 }
 
-func openRedislock(_ context.Context, t client.Task) (locker, error) {
+func openRedislock(_ context.Context, t client.Task) (Locker, error) {
 	all, err := connect(t)
 	return &redislockLocks{all, t.TTL}, err
 }
 
-func (k *redislockLocks) take(ctx context.Context, name string) (lease, error) {
+func (k *redislockLocks) Take(ctx context.Context, name string) (Lease, error) {
 	c := redislock.New(k.conns[of(name, len(k.conns))])
-	return retry(ctx, func() (lease, error) {
+	return retry(ctx, func() (Lease, error) {
 		end := time.Now().Add(k.ttl)
 		l, err := c.Obtain(ctx, name, k.ttl, nil)
 		if err != nil {
-			return lease{}, err
+			return Lease{}, err
 		}
-		return lease{Grant: client.Grant{Holder: l.Token(), ValidUntil: end}, release: l.Release}, nil
+		return Lease{Grant: client.Grant{Holder: l.Token(), ValidUntil: end}, Release: l.Release}, nil
 	})
 }
 
@@ -230,7 +268,7 @@ type rueidislockLocks struct {
 	ttl     time.Duration
 }
 
-func openRueidislock(_ context.Context, t client.Task) (locker, error) {
+func openRueidislock(_ context.Context, t client.Task) (Locker, error) {
 	opts, err := options(t)
 	if err != nil {
 		return nil, err
@@ -242,7 +280,7 @@ func openRueidislock(_ context.Context, t client.Task) (locker, error) {
 			KeyMajority:  1, KeyValidity: t.TTL, NoLoopTracking: true,
 		})
 		if err != nil {
-			k.close()
+			k.Close()
 			return nil, err
 		}
 		k.lockers = append(k.lockers, l)
@@ -250,20 +288,20 @@ func openRueidislock(_ context.Context, t client.Task) (locker, error) {
 	return k, nil
 }
 
-func (k *rueidislockLocks) close() {
+func (k *rueidislockLocks) Close() {
 	for _, l := range k.lockers {
 		l.Close()
 	}
 }
 
-func (k *rueidislockLocks) take(ctx context.Context, name string) (lease, error) {
+func (k *rueidislockLocks) Take(ctx context.Context, name string) (Lease, error) {
 	locker := k.lockers[of(name, len(k.lockers))]
-	return retry(ctx, func() (lease, error) {
+	return retry(ctx, func() (Lease, error) {
 		end := time.Now().Add(k.ttl)
 		held, cancel, err := locker.TryWithContext(context.Background(), name)
 		if err != nil {
-			return lease{}, err
+			return Lease{}, err
 		}
-		return lease{Grant: client.Grant{Holder: holder(), ValidUntil: end}, lost: held, release: func(context.Context) error { cancel(); return nil }}, nil
+		return Lease{Grant: client.Grant{Holder: holder(), ValidUntil: end}, Lost: held, Release: func(context.Context) error { cancel(); return nil }}, nil
 	})
 }
