@@ -67,7 +67,7 @@
 //
 // # Departures from the specification
 //
-// This machine was specified first (reference/membership.md) and then explored. It differs where exploring showed a
+// This machine was specified first and then explored. It differs where exploring showed a
 // fault, or something simpler that holds:
 //
 //   - A ballot belongs to its plan and not to a process. The intent carries the whole plan. So any process goes on with
