@@ -4,7 +4,7 @@
 #   make test       the same and more with the race detector, on real redis-servers, in Docker or processes; budget 8 minutes
 #   .ci/run         that, servers of other versions, Java, fuzz, lint, bench; budget 15 minutes
 #
-# What takes longer is make soak. docs/testing-this.md says what each of them notices.
+# What takes longer is make soak. docs/internals/testing-this.md says what each of them notices.
 
 GO   ?= go
 GATE := $(GO) run ./internal/gate

@@ -21,7 +21,7 @@ var (
 
 // The tables name every package of the module, and what it imports of the module.
 func TestArchitecture_tables_asTheCodeImports(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("internals/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

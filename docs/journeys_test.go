@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// stations is a line of a journey in architecture.md: a room, and files of it with the function by which the journey enters each.
+// stations is a line of a journey in internals/architecture.md: a room, and files of it with the function by which the journey enters each.
 var stations = regexp.MustCompile(`(?m)^ ([a-z0-9/-]+) +([a-z0-9_]+\.go .+(?:\n {20,}.+)*)$`)
 
 // Every station of a journey is in the code.
 func TestArchitecture_journeys_stationsExist(t *testing.T) {
-	page, err := os.ReadFile("architecture.md")
+	page, err := os.ReadFile("internals/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ var (
 
 // Each row of the tables of pairs names a test, and each test that the page names is there.
 func TestPairs_tests_exist(t *testing.T) {
-	page, err := os.ReadFile("pairs.md")
+	page, err := os.ReadFile("internals/pairs.md")
 	if err != nil {
 		t.Fatal(err)
 	}

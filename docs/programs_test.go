@@ -13,7 +13,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,10 +44,7 @@ var (
 // Each piece of Go in README and the pages fits the packages that it names: a function that is gone, or has other arguments, is an
 // error. Names that only the reader has are not looked at. Pages for users of other libraries are compiled by chaos/peers.
 func TestPrograms_ofThePages_fitThePackages(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := pagesOfDocs(t)
 	fset, imports, blocks := token.NewFileSet(), exports(t), 0
 	for _, file := range append(pages, "../README.md") {
 		if strings.HasPrefix(file, "migrate-from-") {

@@ -91,7 +91,7 @@ func benchmarkPair(b *testing.B, client *redlock.Client, callers int) {
 }
 
 // BenchmarkTokenAgreement reports how often the masters' votes agree on a token, so that a grant
-// takes one round trip. docs/algorithm.md has the figures. Each client stands for a process, and
+// takes one round trip. docs/internals/algorithm.md says why. Each client stands for a process, and
 // locks and unlocks without a pause.
 func BenchmarkTokenAgreement(b *testing.B) {
 	ms := startMasters(b, 5, localredis.Config{})

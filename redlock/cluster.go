@@ -23,7 +23,7 @@ import (
 // The votes of all clusters have the same names, by which a change of masters tells lists apart. A cluster to which the locks may
 // move has a name in its URL, ?name=NAME, in all programs.
 //
-// A cluster is one failure domain: see docs/cluster.md for what is promised and what it takes.
+// A cluster is one failure domain: see docs/choose-your-redis.md for what is promised and what it takes.
 //
 // An operator calls [Init] and the other operations with the URLs of [ClusterURLs]. A client of
 // OpenCluster and a client of the same masters by Open do not exclude each other.

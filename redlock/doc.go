@@ -54,5 +54,5 @@
 // context. A nil context, a nil function, and a nil or zero Client, Mutex or Lease give
 // [ErrConfig]. All methods are safe for concurrent use.
 //
-// docs/architecture.md says how the package is built.
+// docs/internals/architecture.md says how the package is built.
 package redlock

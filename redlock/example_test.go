@@ -162,7 +162,7 @@ func ExampleOpen() {
 	// no quorum of masters answered before ctx ended: true
 }
 
-// One Redis Cluster is all there is: its masters are the quorum. docs/cluster.md says what that does not
+// One Redis Cluster is all there is: its masters are the quorum. docs/choose-your-redis.md says what that does not
 // promise.
 func ExampleOpenCluster() {
 	const url = "redis-cluster://10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379" // any of its servers

@@ -22,7 +22,7 @@ const (
 	reconnect = 2*time.Second + 2*giveBack
 	// attempt bounds how long an attempt that is never granted may have a vote: it waits for the other masters, for a node timeout at most.
 	attempt = 2 * giveBack
-	// queueLife and aliveLife are the TTLs that the library gives a queue and a sign of life (docs/algorithm.md).
+	// queueLife and aliveLife are the TTLs that the library gives a queue and a sign of life (docs/internals/algorithm.md).
 	queueLife, aliveLife = time.Minute, 3 * time.Second
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
-// The schedules of the hand-off (docs/handoff.md), in the order of all. Its messages are the command "message": a master sends them when it
+// The schedules of the hand-off (docs/internals/handoff.md), in the order of all. Its messages are the command "message": a master sends them when it
 // hands its vote to a waiter. A vote that is handed lives for 3 s.
 
 // waits has c wait for the lock for at most d. What it returns waits for the lease; nil if there is none.

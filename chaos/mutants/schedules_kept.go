@@ -91,7 +91,7 @@ func (w *world) change() error {
 }
 
 // emptiedOldList: the locks moved from m0, m1 and m2 to m3, m4 and m5. The old masters then restart without data, and a still has the old
-// list (docs/membership.md, rule 1).
+// list (docs/internals/membership.md, rule 1).
 func emptiedOldList(w *world, _, _ *client) error {
 	w.masters = simtest.New(6)
 	a, err := w.oldList()

@@ -10,7 +10,7 @@ import (
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
-// Masters whose programs all live for a moment: a timer starts them, and they end. Times are those of docs/run.md with a maximum
+// Masters whose programs all live for a moment: a timer starts them, and they end. Times are those of docs/command.md with a maximum
 // TTL of 1 s in place of 30 s.
 const (
 	timersTTL  = time.Second
@@ -65,7 +65,7 @@ func restart(t *testing.T, s *localredis.Server) time.Time {
 	return lost
 }
 
-// The timers of docs/run.md, as processes: nothing else runs, and the masters vote again within the time that the page names.
+// The timers of docs/command.md, as processes: nothing else runs, and the masters vote again within the time that the page names.
 func TestTimers_onlyBriefProcesses_mastersVoteAgain(t *testing.T) {
 	t.Parallel()
 	servers, urls := startMasters(t, 3), []string(nil)

@@ -46,7 +46,7 @@ func tierOf(f testFunc) string {
 	return "go test ./..."
 }
 
-// Each defence that can be taken away stands in the table of docs/testing-this.md, with the first tier that notices and the test.
+// Each defence that can be taken away stands in the table of docs/internals/testing-this.md, with the first tier that notices and the test.
 func TestDefences_table_asTheCode(t *testing.T) {
 	root := filepath.Join("..", "..")
 	tests, err := scan(root)
@@ -80,7 +80,7 @@ func TestDefences_table_asTheCode(t *testing.T) {
 			fmt.Fprintf(&table, "- `%s`%s\n", m[1], meaning(string(source), m))
 		}
 	}
-	file := filepath.Join(root, "docs", "testing-this.md")
+	file := filepath.Join(root, "docs", "internals", "testing-this.md")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -78,13 +78,13 @@ func (o order) allows(from, to string) bool {
 
 func written(t *testing.T, root string) order {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "internals", "architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	o, err := parse(string(page))
 	if err != nil {
-		t.Fatalf("docs/architecture.md: %v", err)
+		t.Fatalf("docs/internals/architecture.md: %v", err)
 	}
 	return o
 }

@@ -65,7 +65,7 @@ func (s *Settings) Terms(nodes []node.Node) (names []string, terms *membership.T
 
 const (
 	// ActiveLook is how often a client looks at its masters while it holds leases or
-	// waits for locks: clock notes are refreshed then (docs/membership.md, "The clock note").
+	// waits for locks: clock notes are refreshed then (docs/internals/membership.md, "The clock note").
 	ActiveLook = time.Second
 	// Again is the pause after a step that did something, or that another one follows.
 	Again = time.Millisecond

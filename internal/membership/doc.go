@@ -4,7 +4,7 @@
 // lost its data, and how a list of masters is replaced by another one. The decision is one pure function, [Next]. It
 // reads no clock, sends nothing and draws no random numbers: all of that comes in with a [View] and goes out as an
 // [Action]. Package internal/model/membershipmodel explores the same function with everything that may go wrong around it.
-// docs/membership.md has the rules, each with the counter-example that it prevents.
+// docs/internals/membership.md has the rules, each with the counter-example that it prevents.
 //
 // # Words
 //
@@ -22,7 +22,7 @@
 //
 // # Transitions
 //
-// One test holds this table, and its copy in docs/membership.md, against a scene for each row. Another one holds it
+// One test holds this table, and its copy in docs/internals/membership.md, against a scene for each row. Another one holds it
 // against what the explorer sees. "before" is a record state of another epoch than the one that the transition leads
 // to. "promise" changes the intent alone.
 //
@@ -67,7 +67,7 @@
 //
 // # Departures from the specification
 //
-// This machine was specified first (reference/membership.md) and then explored. It differs where exploring showed a
+// This machine was specified first and then explored. It differs where exploring showed a
 // fault, or something simpler that holds:
 //
 //   - A ballot belongs to its plan and not to a process. The intent carries the whole plan. So any process goes on with

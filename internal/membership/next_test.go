@@ -136,7 +136,7 @@ func tableRows(t *testing.T) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manual, err := os.ReadFile("../../docs/membership.md")
+	manual, err := os.ReadFile("../../docs/internals/membership.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func tableRows(t *testing.T) map[string]bool {
 		}
 		rows[name] = true
 		if !strings.Contains(string(manual), "\n| "+row) {
-			t.Errorf("docs/membership.md lacks the row %s", line)
+			t.Errorf("docs/internals/membership.md lacks the row %s", line)
 		}
 	}
 	if len(rows) < 20 {

@@ -6,7 +6,7 @@ import "time"
 
 // Rules are what keeps the machine safe: each entry is one rule, as the machine asks for it. [Next] and [Memory.Observe] go by those that
 // ship. [Without] has tables in which one entry or more is wrong: the explorer shows what each rule prevents, and the machine itself has no
-// condition that a test switches. docs/membership.md numbers the rules.
+// condition that a test switches. docs/internals/membership.md numbers the rules.
 type Rules struct {
 	// needsSight, mayClaim, finishNeedsSight: nobody claims or finishes for an epoch that nobody saw whole. At the finish sight is checked
 	// against the nonce (1, 2).

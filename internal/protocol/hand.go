@@ -13,7 +13,7 @@ import (
 // [Wake], as the wakes do.
 //
 // Invariant: the vote was written after Stamp, and ends no sooner than TTL after it. A client
-// counts it from Stamp, and never from the arrival of the message (H1 in docs/handoff.md).
+// counts it from Stamp, and never from the arrival of the message (H1 in docs/internals/handoff.md).
 type Hand struct {
 	Key   string        // of the lock
 	Field string        // the holder's field in the lock's hash
@@ -27,7 +27,7 @@ type Hand struct {
 const Liveness = 3 * time.Second
 
 // Deaf is what a client appends to its stamp while no message of the master reaches it. The master
-// then waits for the client all the same, which else it would pass over (H19 in docs/handoff.md).
+// then waits for the client all the same, which else it would pass over (H19 in docs/internals/handoff.md).
 const Deaf = "w"
 
 // ParseWake reads a wake: the key of a lock that may be free now, and the place whose turn it is. The

@@ -20,7 +20,7 @@ const (
 	Release
 	// TopUp restores a vote of a live lease on a master that lost it. The outcome is
 	// Granted or Held; Held too if the holder is barred. Only a coordinator that has just proved its lease on a quorum
-	// may send it (docs/algorithm.md, "Top-up").
+	// may send it (docs/internals/algorithm.md, "Top-up").
 	TopUp
 	// Extend gives the votes of Items a new TTL where they are still there.
 	// Reply.Intact says which are. It never creates a vote.
@@ -99,7 +99,7 @@ type Request struct {
 	Prefix   string // ListLocks
 	// Hand is the TTL of a vote that a Release may hand to the head of the queue; 0: it may
 	// not. Only the vote of a holder that has seen and believed it may be handed on (H17 in
-	// docs/handoff.md): else a master whose clock jumped would hand on what it expired.
+	// docs/internals/handoff.md): else a master whose clock jumped would hand on what it expired.
 	Hand time.Duration
 	// Leaves says that an Acquire of the submitter is behind this Release, with the ticket of
 	// the place that the Release gives up. So the master need not wake the next in the queue.

@@ -13,7 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// The commands that a script calls for each act are those of the table in docs/algorithm.md: that is the budget.
+// The commands that a script calls for each act are those of the table in docs/internals/algorithm.md: that is the budget.
 func TestScripts_commandsOfEachAct_asDocumented(t *testing.T) {
 	withQueue(t, func(q *queue) {
 		budget := budgets(t)
@@ -26,7 +26,7 @@ func TestScripts_commandsOfEachAct_asDocumented(t *testing.T) {
 			want, ok := budget[act]
 			delete(budget, act)
 			if !ok || !slices.Equal(called, want) {
-				t.Errorf("%s: a script called %d commands, %q, and docs/algorithm.md has %d, %q", act, len(called), called, len(want), want)
+				t.Errorf("%s: a script called %d commands, %q, and docs/internals/algorithm.md has %d, %q", act, len(called), called, len(want), want)
 			}
 		}
 		granted := func(r protocol.Reply) {
@@ -88,7 +88,7 @@ func TestScripts_commandsOfEachAct_asDocumented(t *testing.T) {
 		}
 		costs("four releases that nobody waits for, in one call", func() { granted(q.askAll(many)[3]) })
 		for act := range budget {
-			t.Errorf("docs/algorithm.md has a budget for %q, and nothing is measured", act)
+			t.Errorf("docs/internals/algorithm.md has a budget for %q, and nothing is measured", act)
 		}
 	})
 }
@@ -96,14 +96,14 @@ func TestScripts_commandsOfEachAct_asDocumented(t *testing.T) {
 // budgets reads the table: the commands by act.
 func budgets(t *testing.T) map[string][]string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/algorithm.md")
+	doc, err := os.ReadFile("../../docs/internals/algorithm.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const title = "| act | commands | which |\n| --- | --- | --- |\n"
 	_, table, ok := strings.Cut(string(doc), title)
 	if !ok {
-		t.Fatal("docs/algorithm.md has no table of what an act costs")
+		t.Fatal("docs/internals/algorithm.md has no table of what an act costs")
 	}
 	all := map[string][]string{}
 	for line := range strings.Lines(table) {

@@ -45,7 +45,7 @@ type Settings struct {
 	Whole       bool          // a grant needs the whole TTL of its votes, because nobody renews it
 }
 
-// Attempt is one acquire on its way (docs/algorithm.md).
+// Attempt is one acquire on its way (docs/internals/algorithm.md).
 type Attempt struct {
 	t       *Tries
 	Ctx     context.Context
@@ -137,7 +137,7 @@ func (a *Attempt) Win(v counting.Verdict) (won Won, lost Lost, ok bool) {
 // grant is the grant of an attempt that was won, with the token that it settled, if enough of
 // the validity is left at now. Else ok is false. stand are the masters that stand for the token.
 // Only their votes count, each for as long as it lasts: a master whose vote has ended may have
-// forgotten the token since (H18 in docs/handoff.md).
+// forgotten the token since (H18 in docs/internals/handoff.md).
 func (a *Attempt) grant(token int64, stand uint64, now time.Duration) (won Won, ok bool) {
 	m, set := a.t.Masters, &a.set
 	full := m.Drift.Validity(set.TTL, 0)

@@ -90,7 +90,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 //
 // A master may do that if it has answered the acquire, and was believed. That goes for a master too that answered that it queued the holder: if it
 // has handed the vote to the holder since, it had that from one who was believed. A vote that was missing once, and was put back, is not handed on:
-// the master's clock may have jumped, and another may still count a vote that ended too early there (H17 in docs/handoff.md).
+// the master's clock may have jumped, and another may still count a vote that ended too early there (H17 in docs/internals/handoff.md).
 func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, mayHand uint64) {
 	m := h.r.Masters
 	h.mu.Lock()

@@ -44,7 +44,7 @@ type Call struct {
 	// closed: the call asks no master a second time, because its round is decided.
 	closed bool
 	// over: nothing counts any more, because what the call took is given back, or is about to be
-	// (H5 in docs/handoff.md).
+	// (H5 in docs/internals/handoff.md).
 	over bool
 	// parked is who sleeps while the call's places may become votes; nil: none.
 	parked Sleeper

@@ -36,7 +36,7 @@ func TestSets_everyAnswer_releasedAndDequeuedWhereNeeded(t *testing.T) {
 }
 
 // A vote that a message tells of counts once, for its own holder, before or after the reply, and not
-// when what the call has is given back (H5 and H6 in docs/handoff.md).
+// when what the call has is given back (H5 and H6 in docs/internals/handoff.md).
 func TestCall_hand_countsOnceForItsHolder(t *testing.T) {
 	m := &Masters{Need: 2, All: 0b111}
 	lock := protocol.NewLock("x", protocol.Write)

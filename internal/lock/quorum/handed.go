@@ -10,7 +10,7 @@ import (
 )
 
 // This file is what a Call of a waiter does while its places are in the masters' queues
-// (docs/handoff.md). The places may become votes, of which messages tell, until the call is over.
+// (docs/internals/handoff.md). The places may become votes, of which messages tell, until the call is over.
 
 // Sleeper is who sleeps while the places of a call may become votes.
 type Sleeper interface {

@@ -108,7 +108,7 @@ func (ct *contender) ready() bool {
 
 // begin makes the contender's next round. If there is an open round, it is over, and the new one
 // gives back what it has on each master right ahead of its own acquire. It asks under a holder id
-// of its own, because a message for the old one may be on its way (H6 in docs/handoff.md), and with
+// of its own, because a message for the old one may be on its way (H6 in docs/internals/handoff.md), and with
 // the same ticket.
 func (ct *contender) begin(r *attempt.Attempt) *attempt.Attempt {
 	if open := ct.close(); open != nil {

@@ -154,7 +154,7 @@ func (w *Lines) dequeue(i int, lock, place string) {
 
 // handedLocked takes the vote that master i has given to a place of this client's. The vote counts
 // from the stamp of the sign of life that the master read when it gave it (H1 and H2 in
-// docs/handoff.md), if this host's clock has not jumped since.
+// docs/internals/handoff.md), if this host's clock has not jumped since.
 //
 // A vote for a holder that is over is ignored: its release is on its way, or is kept until the
 // master acknowledges it. A vote for a holder that has its quorum without it stays, and counts when

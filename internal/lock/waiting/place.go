@@ -31,7 +31,7 @@ const (
 // its own. The caller whose turn it is has it. The zero value is no place.
 type Place struct {
 	// Ticket is the same for all masters and all rounds, so that all masters have one order (H11
-	// in docs/handoff.md).
+	// in docs/internals/handoff.md).
 	Ticket int64
 	Asked  bool // a round has asked with the ticket
 

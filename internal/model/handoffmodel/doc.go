@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package handoffmodel is the time argument of docs/handoff.md as an explicit-state model: a release grants the lock to a place of the queue on
+// Package handoffmodel is the time argument of docs/internals/handoff.md as an explicit-state model: a release grants the lock to a place of the queue on
 // each master, and a waiter holds the lock once a quorum of masters has told it so.
 //
 // [Clocks] is one world of it. Check visits every reachable state of a small world, nearest first, and returns a shortest counter-example; Walk
@@ -34,6 +34,6 @@
 //	the same with ticks of one, and where an epoch ends       60,000 to 1,030,000
 //	Clocks, one master of any number, two or three clients    14,000 to 1,480,000
 //
-// Not modelled: top-up, re-entry, batching of ops in a script, multilock. docs/handoff.md says why they change nothing.
+// Not modelled: top-up, re-entry, batching of ops in a script, multilock. docs/internals/handoff.md says why they change nothing.
 // Nothing here starts a goroutine. A world may be shared between goroutines.
 package handoffmodel

@@ -2,7 +2,7 @@
 
 package handoffmodel
 
-// Rule is one of the rules of the protocol, to be dropped from a model. docs/handoff.md gives their reasons. Those that tokens need are in
+// Rule is one of the rules of the protocol, to be dropped from a model. docs/internals/handoff.md gives their reasons. Those that tokens need are in
 // package tokenmodel, and those of the waiter in internal/model/waiting.
 type Rule uint8
 

@@ -13,7 +13,7 @@ import (
 )
 
 // variants are wrong machines, drivers and scripts, each with the world that refutes it. The first eight are the faults
-// of issue 14, as far as they are the machine's. docs/membership.md tells each counter-example in words.
+// of issue 14, as far as they are the machine's. docs/internals/membership.md tells each counter-example in words.
 var variants = []struct {
 	name   string
 	broken func(*World)

@@ -6,7 +6,7 @@
 //
 // A [World] says who takes part and which faults may happen how often. [World.Check] visits
 // every state of a world and checks three invariants: exclusion, tokens that grow, and that a
-// quorum votes again once faults end. docs/membership.md, "What was explored", has the figures.
+// quorum votes again once faults end. docs/internals/membership.md, "What was explored", has the figures.
 //
 // To add a process, a fault or an invariant, change step.go, state.go or explore.go, and add a
 // world to worlds_test.go.

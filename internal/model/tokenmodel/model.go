@@ -10,14 +10,14 @@
 // things need clocks in addition: that tokens follow the order of the grants, and the recovery of a master that lost
 // its data ([QuarantineThenRelearn]).
 //
-// A [Model] with Handed is the same theorem for masters that grant by themselves, as in docs/handoff.md. A place in a queue
+// A [Model] with Handed is the same theorem for masters that grant by themselves, as in docs/internals/handoff.md. A place in a queue
 // is an acquire that the master has not executed yet, so no acquire is refused: a master gives its vote to an attempt at
 // any moment at which the lock is free, also after the attempt has left. The proposal is that of whoever has the vote
 // handed on, so it may be any of Floors at each grant. A claim looks at a vote and tells the counter, which another lock
 // may have raised. An attempt that hears of a larger vote fixes a larger token. Where the clocks are right a vote of
 // before a crash has run out when the master's wait is over; its attempt may live on, by votes that it renews.
 //
-// What breaks without a rule of the hand-off (docs/handoff.md) that tokens need:
+// What breaks without a rule of the hand-off (docs/internals/handoff.md) that tokens need:
 //
 //	rule            without it                                                  states   test
 //	H7              one token is granted twice, once votes vanish              166,740   TestTokens_droppedRules_refuted/H7
@@ -76,8 +76,8 @@ const (
 	H15            // Handed: a reader's claim tells the counter, and not the vote as it was stored
 	H18            // Handed: an answer counts towards the token for ever, and not only while its vote counts
 
-	R4 = LateVote // in docs/handoff.md
-	H7 = Resent   // in docs/handoff.md: a claim that finds nothing queues again
+	R4 = LateVote // in docs/internals/handoff.md
+	H7 = Resent   // in docs/internals/handoff.md: a claim that finds nothing queues again
 )
 
 // String is the rule's short name.

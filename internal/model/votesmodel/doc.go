@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package votesmodel says what the scripts that ship do to one lock on one master: which reply each op gets, which
-// messages are published, and which keys are there afterwards. It is docs/handoff.md, in the requests and replies of package protocol.
+// messages are published, and which keys are there afterwards. It is docs/internals/handoff.md, in the requests and replies of package protocol.
 //
 //   - [Master] is exact: votes.lua with all its acts, and what extend.lua, confirm.lua, adopt.lua, signs of life and
 //     Dequeue do to the lock and its rest. Time stands still between calls unless the caller moves it.

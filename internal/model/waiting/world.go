@@ -53,7 +53,7 @@ type Config struct {
 // Rule is a defence of the client.
 type Rule string
 
-// The defences that can be dropped, as docs/handoff.md and docs/safety.md call them, and edges of the machine.
+// The defences that can be dropped, as docs/internals/handoff.md and docs/safety.md call them, and edges of the machine.
 const (
 	None      Rule = ""
 	Stamp     Rule = "H1"     // a handed vote counts from the stamp in its message

@@ -31,7 +31,7 @@ func TestList_sameHolder_keptOnce(t *testing.T) {
 	}
 }
 
-// What is sent again hands the lock to nobody (H17 in docs/handoff.md).
+// What is sent again hands the lock to nobody (H17 in docs/internals/handoff.md).
 func TestList_add_handsNothing(t *testing.T) {
 	var u List
 	r := release("x", "h", second)

@@ -167,7 +167,7 @@ func (v *votes) call(args []any, c *Conn) []any {
 
 // askAgain changes the arguments of a call of votes.lua that has run, and runs a second time: an
 // acquire that waits creates no place then. Its place may have become a vote, and that be over (H7
-// in docs/handoff.md).
+// in docs/internals/handoff.md).
 func askAgain(args []any) {
 	const header, stride = 5, 4 // as in votes.lua
 	at := 3 + args[2].(int)

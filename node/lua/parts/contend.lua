@@ -50,7 +50,7 @@ local function contend(lock, queue, act, mode, holder, word, nth)
       end
       if mode ~= 'r' and left >= 0 and left < tonumber(ttl) then
         -- The caller counts the vote from the sending of this op, and for the full TTL (H3 in
-        -- docs/handoff.md).
+        -- docs/internals/handoff.md).
         call('pexpire', lock, ttl)
         slow.handed = nil
       end
@@ -82,7 +82,7 @@ local function contend(lock, queue, act, mode, holder, word, nth)
   local place = place_of(holder, mode)
   if not places and not call('zscore', queue, place) then
     -- The place became a vote, and that is gone. A second place could become a second vote of
-    -- one holder, with another token (H7 in docs/handoff.md).
+    -- one holder, with another token (H7 in docs/internals/handoff.md).
     return nil, {free and -1 or -1 - left, seldom().holder_of(lock)}
   end
   if free and takes and seldom().heads(queue, tonumber(word), place) then

@@ -18,7 +18,7 @@ end
 
 -- listens says whether the place is waited for: its client, whose sign of life is given, hears the
 -- messages of this master, or says by a w that it is to be waited for all the same. A client that
--- was killed does not, and would cost the others the life of a handed vote (H19 in docs/handoff.md).
+-- was killed does not, and would cost the others the life of a handed vote (H19 in docs/internals/handoff.md).
 -- A user without the right to ask waits for everybody.
 --
 -- It also returns how many hear the channel called other, if that is given and the master was asked.
@@ -36,7 +36,7 @@ end
 -- clients that do not listen. A client that is alive all the same asks again as soon as it listens.
 -- own is the place of the caller, if it has one; it gets a reply, and need neither listen nor give a sign. If fits is
 -- set, the record has the state that this call names; then a place that was taken in another state
--- is removed too: it must not be granted in this one (H10 in docs/handoff.md). first is the
+-- is removed too: it must not be granted in this one (H10 in docs/internals/handoff.md). first is the
 -- first place of all, if the caller has just read it. With other, head also returns what listens says of it.
 local function head(queue, fits, own, first, other)
   while true do

@@ -6,7 +6,7 @@
 -- is free for it. lifted says that this op has lifted the rest. first is the first place in the queue, if
 -- that was looked at, and ticket its ticket, if it was taken out. The op is the nth that may raise a counter.
 --
--- Only a lock that this very op has set free is handed (H16 in docs/handoff.md). One that was
+-- Only a lock that this very op has set free is handed (H16 in docs/internals/handoff.md). One that was
 -- free before may have been set free by a clock that jumped, and a message has no TIME with it. A lock
 -- that rests is not handed either: the head is woken, and is told how long the lock rests.
 local function settle(lock, queue, act, mode, holder, gone, lifted, first, ticket, nth)
