@@ -148,6 +148,9 @@ func (a *asked) measure(ctx context.Context, self string, say io.Writer) (*rival
 		return nil, err
 	}
 	command := fmt.Sprintf("go run -C chaos/peers . measure --rounds %d --duration %v --clients %d --locks %s", a.rounds, a.duration, a.clients, a.libs)
+	if a.only != "" {
+		command += " --cells " + a.only
+	}
 	if a.held != "" {
 		command += fmt.Sprintf(" --held %s --held-ttl %v", a.held, a.heldTTL)
 	}
