@@ -38,7 +38,7 @@ func TestLinks_filesAndHeadings_exist(t *testing.T) {
 			}
 		}
 	}
-	if len(files) < 40 || links < 400 {
+	if len(files) < 35 || links < 350 {
 		t.Errorf("only %d pages with %d links were found", len(files), links)
 	}
 }

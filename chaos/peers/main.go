@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command peers runs the chaos harness on locks of other libraries: the same masters, work, faults and checkers (docs/peers.md).
+// Command peers runs the chaos harness on locks of other libraries: the same masters, work, faults and checkers (docs/results.md).
 //
 //	go run -C chaos/peers . --lock redsync --nemesis wipe-minority     # one run
 //	go run -C chaos/peers . table                                      # overlaps by library and nemesis

@@ -102,7 +102,7 @@ func page(t *testing.T, file, from, to string) (blocks []block) {
 
 type block struct{ language, text string }
 
-// masters fails the test if something is at the ports of README and tutorial, and stops the masters there when the test ends.
+// masters fails the test if something is at the ports of README and guide, and stops the masters there when the test ends.
 func masters(t *testing.T) {
 	t.Helper()
 	for port := 7001; port <= 7003; port++ {
@@ -130,7 +130,7 @@ func TestStranger(t *testing.T) {
 	needs.CI(t)
 	s := publish(t)
 	t.Run("README", s.readme)
-	t.Run("tutorial", s.tutorial)
+	t.Run("guide", s.guide)
 	t.Run("command", s.installs)
 	t.Run("nested modules", s.nested)
 	t.Run("nothing of a consumer moves", s.consumer)
@@ -154,11 +154,11 @@ func (s *stranger) readme(t *testing.T) {
 	}
 }
 
-// The tutorial: two processes, and a master that is killed and comes back while they work.
-func (s *stranger) tutorial(t *testing.T) {
+// The guide: two processes, and a master that is killed and comes back while they work.
+func (s *stranger) guide(t *testing.T) {
 	masters(t)
 	s, dir := s.in(t)
-	blocks := page(t, "docs/tutorial.md", "## 1. Three masters", "## What next")
+	blocks := page(t, "docs/guide.md", "## 1. Three masters", "## What next")
 	var shell, programs []string
 	for _, b := range blocks {
 		if b.language == "go" {
@@ -168,12 +168,12 @@ func (s *stranger) tutorial(t *testing.T) {
 		}
 	}
 	if len(shell) != 5 || len(programs) != 3 {
-		t.Fatalf("the tutorial has %d shell blocks and %d of Go", len(shell), len(programs))
+		t.Fatalf("the guide has %d shell blocks and %d of Go", len(shell), len(programs))
 	}
 	s.types(dir, shell[0]+shell[1]+shell[2])
 	work := filepath.Join(dir, "invoices")
 	s.writes(work, "main.go", programs[0])
-	s.types(work, "go build -o /dev/null . # the wait for the compiler is not the tutorial's")
+	s.types(work, "go build -o /dev/null . # the wait for the compiler is not the guide's")
 
 	token := func(cmd *exec.Cmd, out *strings.Builder) string {
 		if err := cmd.Wait(); err != nil {

@@ -127,10 +127,6 @@ Where no rate is named a caller asks again when it has been answered, so that a 
 a time counts from when the caller was to ask, even if it was still waiting then (an open loop).
 
 `
-	struckHow = `Claims that began while another client claimed the same lock, of all claims, in runs with %g s of faults, a TTL of %g s and seed %d, on masters that keep nothing on disk.
-The last column has the strikes of each run, in the order of the columns. [How it is measured, and what it shows](peers.md). 0 of some hundred claims is no proof of anything: it says what happened in these runs.
-
-`
 )
 
 func (r *Data) page() string {

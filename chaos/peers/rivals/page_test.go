@@ -84,8 +84,8 @@ func TestResults_page_everyFigureAndWhereWeLose(t *testing.T) {
 		"## 64 callers that ask 200 times a second together, for one lock, held 1 ms\n", "2 ms to the masters and back",
 		"| redlock | 2985 (2880 to 3090) | 298 µs (288 µs to 309 µs) | 896 µs (864 µs to 927 µs) |", "| redlock | 190 | 4.28 ms |", "| 1.00 | 5 |",
 		"**On a quorum of masters.** In none of these figures.", "- one caller, each with its own lock, redislock (one master): locks a second 5970 (2985), p50 149 µs (298 µs)", "![The wait of 99 in 100",
-		"| nemesis | redlock | redsync | faults |\n| --- | --- | --- | --- |\n| wipe-minority | 0 of 290 | 2 of 300 | 9, 10 |\n| reorder | 0 of 1 | no result: no master | 1, 0 |\n\n## Where we lose",
-		"12 s of faults, a TTL of 2 s and seed 1", "**Beside what is no lock.**\n\n- one caller, each with its own lock, floor (no lock): locks a second 3980 (2985)",
+		"| nemesis | redlock | redsync | faults |\n| --- | --- | --- | --- |\n| wipe-minority | 0 of 290 | 2 of 300 | 9, 10 |\n| reorder | 0 of 1 | no result: no master | 1, 0 |\n\n- 24 threads",
+		"a run with 12 s of faults, a TTL of 2 s and seed 1", "**Beside what is no lock.**\n\n- one caller, each with its own lock, floor (no lock): locks a second 3980 (2985)",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)

@@ -3,10 +3,16 @@
 package rivals
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// struckText is the section of Struck, with its numbers and its table left out.
+//
+//go:embed struck.txt
+var struckText string
 
 // Struck are runs of the chaos harness: each nemesis strikes each library once, with the same seed.
 type Struck struct {
@@ -61,10 +67,9 @@ func (s *Struck) section() string {
 	libs := slices.DeleteFunc(slices.Clone(Libraries), func(lib string) bool {
 		return !slices.ContainsFunc(s.Nemeses, func(n Nemesis) bool { _, ran := n.Runs[lib]; return ran })
 	})
-	fmt.Fprintf(&b, "## Two holders, under the same faults\n\n"+struckHow, s.Seconds, s.TTL, s.Seed)
 	b.WriteString(s.Head(libs))
 	for _, n := range s.Nemeses {
 		b.WriteString(n.Row(libs))
 	}
-	return b.String() + "\n"
+	return fmt.Sprintf(struckText, s.Seconds, s.TTL, s.Seed, &b)
 }

@@ -12,7 +12,7 @@ var ofRedlock = regexp.MustCompile(`(?m)^\t(Err[A-Z]\w+) += |^type ([A-Z]\w*Erro
 
 // The table of errors has each error of package redlock. A RoundError comes as one of them.
 func TestConcepts_errors_all(t *testing.T) {
-	_, table, _ := strings.Cut(read(t, "docs/concepts.md"), "\n## What you get back\n")
+	_, table, _ := strings.Cut(read(t, "docs/guide.md"), "\n## What you get back\n")
 	found := 0
 	for _, m := range ofRedlock.FindAllStringSubmatch(read(t, "redlock/errors.go")+read(t, "redlock/epoch.go"), -1) {
 		name := m[1] + m[2]
