@@ -240,7 +240,8 @@ func (l *Lease) key() leaseKey { return leaseKey{l.c, l.Name()} }
 //	ctx.Err()       the caller gave up; the extend may still succeed
 //
 // Renewal does this by itself unless it was switched off. One extend is in flight
-// at a time: a call during another one shares its outcome.
+// at a time: a call during another one waits for it and sends the next, which all
+// such calls share. So nil says what a quorum answered after the call.
 func (l *Lease) Extend(ctx context.Context) error {
 	switch {
 	case l.isZero():

@@ -71,11 +71,15 @@ type Hold struct {
 }
 
 // extends are the extends of one hold: one is in flight at most.
+//
+// Invariant: begun is over, or one more while one is in flight.
 type extends struct {
-	inFlight bool
-	decided  chan struct{} // closed when it is decided; made for callers that wait
-	err      error         // of the last one that was decided
+	begun, over int
+	decided     chan struct{} // closed when the one in flight is decided; made for callers that wait
+	err         error         // of the last one that was decided
 }
+
+func (e *extends) inFlight() bool { return e.begun > e.over }
 
 // parting is how a hold's votes are given back.
 type parting uint8
@@ -156,18 +160,19 @@ func (h *Hold) end(end event.Ending, cause error) {
 	h.endLocked(end, cause)
 }
 
-// Extend gives the hold a full TTL from now, and sends the number of shares to the masters.
-// Only one extend is in flight at a time. A call during another extend shares its outcome. If
-// the number of shares has changed since that extend was sent, the call then makes another.
+// Extend gives the hold a full TTL from now, and sends the number of shares to the masters. Only one extend is in flight at a time. Calls
+// during another one share the next: masters may have answered the other before the call, and have lost the vote since.
 func (h *Hold) Extend(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.unlock()
-	for want := h.shares.changes; ; {
+	for want := h.extends.begun + 1; ; {
 		if err := h.errLocked(); err != nil {
 			return err
 		}
-		first := !h.extends.inFlight
-		h.extends.inFlight = true
+		first := !h.extends.inFlight()
+		if first {
+			h.extends.begun++
+		}
 		if h.extends.decided == nil {
 			h.extends.decided = make(chan struct{})
 		}
@@ -186,7 +191,7 @@ func (h *Hold) Extend(ctx context.Context) error {
 		switch {
 		case gone != nil:
 			return gone
-		case h.extends.err != nil || h.shares.told >= want:
+		case h.extends.over >= want:
 			return h.extends.err
 		}
 	}
@@ -214,7 +219,7 @@ func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *n
 		}
 	}
 	h.extendedLocked(left, err)
-	h.extends.inFlight, h.extends.err = false, err
+	h.extends.over, h.extends.err = h.extends.begun, err
 	if h.extends.decided != nil {
 		close(h.extends.decided)
 		h.extends.decided = nil

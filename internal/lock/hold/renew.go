@@ -290,8 +290,8 @@ func begin(holds []*Hold) []*Hold {
 	var begun []*Hold
 	for _, h := range holds {
 		h.mu.Lock()
-		if h.errLocked() == nil && !h.extends.inFlight {
-			h.extends.inFlight = true
+		if h.errLocked() == nil && !h.extends.inFlight() {
+			h.extends.begun++
 			begun = append(begun, h)
 		}
 		h.unlock()

@@ -26,11 +26,9 @@ type Share struct {
 //
 // Invariant: while the hold has not ended, list are the shares that were not given back. There is at least one.
 type shares struct {
-	list []*Share
-	one  [1]*Share // the array of list while there is one share: most holds have no other, and so allocate once
-	// changes counts the changes of list. told is the value of changes whose count the last extend has sent to the masters.
-	changes, told int
-	reentered     bool
+	list      []*Share
+	one       [1]*Share // the array of list while there is one share: most holds have no other, and so allocate once
+	reentered bool
 }
 
 func (s *shares) add(one *Share) {
@@ -38,18 +36,15 @@ func (s *shares) add(one *Share) {
 		s.list = s.one[:0]
 	}
 	s.list = append(s.list, one)
-	s.changes++
 }
 
 func (s *shares) drop(one *Share) {
 	s.list = slices.DeleteFunc(s.list, func(o *Share) bool { return o == one })
-	s.changes++
 }
 
 // count is the number of shares to send to the masters with an extend. It is 0, which leaves the number on the masters as it is, if there
 // never was more than one.
 func (s *shares) count() int {
-	s.told = s.changes
 	if s.reentered = s.reentered || len(s.list) > 1; s.reentered {
 		return len(s.list)
 	}

@@ -146,7 +146,7 @@ func (s *stage) state() string {
 	switch {
 	case s.h.ended != nil:
 		return "ended"
-	case s.h.extends.inFlight:
+	case s.h.extends.inFlight():
 		return "extending"
 	}
 	return "held"
