@@ -164,7 +164,7 @@ func (ct *contender) takePlaces(ctx context.Context, call *Caller) {
 	ct.open = r
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	ct.nextLocked(waiting.Event{Kind: waiting.Placed, Votes: ct.parkLocked(), Set: r.Call.Free()})
+	ct.nextLocked(waiting.Event{Kind: waiting.Placed, Votes: ct.parkLocked(), Set: r.Call.Free(), Now: ct.w.Masters.Clock.Elapsed()})
 }
 
 // Voted implements [quorum.Sleeper]: it takes a vote that has come for the call q while the contender sleeps.

@@ -14,7 +14,7 @@ func (m Machine) Of(i int) (bits byte) {
 
 // Rest is described at Of. It has no pauses: how long they are changes nothing in a world without time.
 func (m Machine) Rest() Machine {
-	m.retries, m.place.pause = 0, 0
+	m.retries, m.place.pause, m.refused = 0, 0, 0
 	m.asked, m.wakes.woken, m.wakes.heard, m.wakes.free, m.wakes.foreign = 0, 0, 0, 0, 0
 	return m
 }

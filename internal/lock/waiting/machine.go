@@ -19,7 +19,7 @@ const (
 	Decided                  // the attempt under way is decided; some masters may not have been asked
 	Outvoted                 // the open attempt has a quorum of votes, and gives no lease
 	Refused                  // the attempt under way gave no lease; Round, Votes; Silent, Now, Joined and Patience for an outage
-	Placed                   // places without votes were asked for; Votes
+	Placed                   // places without votes were asked for; Votes, Now
 	Vote                     // a vote came for the attempt, by a reply or by a message; Votes, of which Some counts as set
 	Free                     // on the masters in Set the lock was free when they gave the caller the first place, and no vote
 	Wake                     // masters released the lock, or vote again; Set
@@ -97,9 +97,9 @@ type Machine struct {
 	wakes   Wakes
 	place   Place
 	retries int // how often the caller asked again with some votes in its turn
-	// patience is how long the last attempt may sleep without a vote or a wake. silence is since when no quorum answers; 0 while one
-	// does. It belongs to the line, because an outage concerns all callers at once.
-	patience, silence time.Duration
+	// patience is how long the caller may sleep without a vote or a wake, from the last refusal on. silence is since when no quorum answers;
+	// 0 while one does. It belongs to the line, because an outage concerns all callers at once.
+	patience, refused, silence time.Duration
 	// grantedAt is when the last lease was granted. brief says that the line's last hold was brief. The turn is then passed with the
 	// release: one call of each master has both the release and the next acquire, and the release need not wait until the acquire
 	// is answered. Else the turn is passed at once, and the place is in the queues when the release comes.
@@ -152,7 +152,7 @@ func (m *Machine) Next(e Event) Do {
 		m.wakes.Timer()
 		return m.begin()
 	case Refused:
-		return m.refused(&e)
+		return m.refuse(&e)
 	case Placed:
 		return m.placed(&e)
 	case Free:
@@ -217,8 +217,8 @@ func (m *Machine) ask(set uint64) Do {
 	return Do{Act: Ask, Set: set}
 }
 
-// refused is the end of an attempt that gave no lease.
-func (m *Machine) refused(e *Event) Do {
+// refuse is the end of an attempt that gave no lease.
+func (m *Machine) refuse(e *Event) Do {
 	if !e.Silent {
 		m.silence = 0
 	} else {
@@ -231,7 +231,7 @@ func (m *Machine) refused(e *Event) Do {
 	}
 	free, foreign := e.Round.sets()
 	m.wakes.Refused(free, foreign, e.Round.Behind)
-	m.patience = m.place.Patience(e.Round, e.Jitter)
+	m.patience, m.refused = m.place.Patience(e.Round, e.Jitter), e.Now
 	return m.sleep(e)
 }
 
@@ -259,7 +259,7 @@ func (r *Round) sets() (free, foreign uint64) {
 // sleep leaves the attempt open until the timer fires. If it has votes by now, that is in a moment: the others should come with
 // them.
 func (m *Machine) sleep(e *Event) Do {
-	do := Do{Arm: m.patience}
+	do := Do{Arm: max(m.refused+m.patience-e.Now, time.Millisecond)} // some of it may be over, with votes that were too few
 	v := e.Votes
 	expecting := m.expecting && !m.wakes.Behind()
 	m.expecting = false

@@ -133,7 +133,7 @@ func visited() map[string]bool {
 			do := to.Next(ev.e)
 			rows[row(from.state, ev.word, to.state, do)] = true
 			// What only times and pauses depend on does not matter here.
-			to.retries, to.patience, to.place.pause = 0, time.Second, 0
+			to.retries, to.patience, to.refused, to.place.pause = 0, time.Second, 0, 0
 			if !seen[to] {
 				seen[to] = true
 				next = append(next, to)
@@ -203,6 +203,24 @@ func TestMachine_releasedHere_countsForTheAttemptThen(t *testing.T) {
 		if m.State() != test.want {
 			t.Errorf("%s: %v, want %v", test.name, m.State(), test.want)
 		}
+	}
+}
+
+// A caller that stepped back sleeps until the lock may be free, and not for as long again as it had votes that were too few.
+func TestMachine_steppedBack_isThereWhenTheLockIsFree(t *testing.T) {
+	m := NewMachine(0b111)
+	var last Do
+	for _, e := range []Event{
+		{Kind: Turn, Ticket: 1}, {Kind: Awake},
+		{Kind: Refused, Votes: Votes{Some: true, Handable: true}, Round: &Round{Need: 2, Held: true, Granted: true, RetryAfter: time.Second,
+			Replies: []protocol.Reply{{Outcome: protocol.Granted}, {Outcome: protocol.Held, Remaining: time.Second}, {Outcome: protocol.Held, Remaining: time.Second}}}, Now: time.Hour},
+		{Kind: Timer}, {Kind: Awake}, {Kind: Placed, Now: time.Hour + 300*time.Millisecond},
+	} {
+		e.Jitter = func(time.Duration) time.Duration { return 0 }
+		last = m.Next(e)
+	}
+	if want := 701 * time.Millisecond; m.State() != Queued || last.Arm != want {
+		t.Errorf("%v for %v, want %v for %v", m.State(), last.Arm, Queued, want)
 	}
 }
 

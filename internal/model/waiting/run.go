@@ -168,7 +168,7 @@ func (r *run) act(do waiting.Do) {
 			if r.m.Drop == FreeTold {
 				set = 0
 			}
-			r.next(waiting.Event{Kind: waiting.Placed, Votes: v, Set: set})
+			r.next(waiting.Event{Kind: waiting.Placed, Votes: v, Set: set, Now: r.w.now})
 		}
 	}
 }
