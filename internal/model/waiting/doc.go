@@ -14,8 +14,9 @@
 //   - each token is larger than the one before;
 //   - nothing is left on a master when nobody wants the lock any more, unless a process died;
 //   - no vote that a process was handed outlives its sign of life, if the process dies;
-//   - where nothing was lost or jumped, and no process died with a vote, somebody gets the lock or nobody waits, without the long timer. So nobody sleeps
-//     beside a free lock, and no two give back to each other for ever: the way to a grant is always open.
+//   - from every state everybody can be served: a way to the grant of each caller is open, whatever was lost, came late or jumped before, by time and timers
+//     alone. Where nothing was lost or jumped, and no process died, it is open without the long timer: nobody sleeps beside a free lock, and no
+//     two give back to each other for ever.
 //
 // Each defence on the client's side can be dropped ([Rule]), and its lack is found. The test has the worlds; here is what breaks:
 //
@@ -34,6 +35,7 @@
 //	wake    Wake makes the caller ask                                      only a timer helps
 //	vote    Vote: a vote that comes while the caller sleeps                only a timer helps
 //	free    Free: the lock may be free where the caller took a place       only a timer helps
+//	timer   Queued, Timer: a message that was lost costs a while           somebody is never served
 //	passes  Passing: the turn comes with the release, or after a moment    only a timer helps
 //
 // H2, H3, H7 to H10, H13, H15, H16 and H18 are the masters' or need votes that vanish: see handoffmodel. The other half of H11, that all

@@ -196,7 +196,9 @@ func (m *Model) move(from *world, s Step) move {
 		r.goesOn()
 	case Moment, Timer:
 		p.timer = 0
-		r.next(waiting.Event{Kind: waiting.Timer})
+		if m.Drop != Asks || s.Kind == Moment {
+			r.next(waiting.Event{Kind: waiting.Timer})
+		}
 	case Unlocks:
 		r.unlocks(w.now)
 	case UnlocksLate:
@@ -285,6 +287,17 @@ func (m *Model) Live(s **world) bool {
 		waits = waits || p.line > 0
 	}
 	return !waits || w.cut
+}
+
+// unserved is what is wrong with a world in which somebody waits for ever once nothing goes wrong any more.
+const unserved = "somebody is not served, though nothing goes wrong any more"
+
+// rightly are the steps that are no fault: time passes, timers fire, and living processes give signs of life.
+func rightly(s *Step) bool { return s.Kind <= Lives }
+
+// Served says whether nobody waits. Each caller wants the lock once.
+func (m *Model) Served(s **world) bool {
+	return (*s).cut || !slices.ContainsFunc((*s).procs[:], func(p process) bool { return p.line > 0 })
 }
 
 // waits says whether the process sleeps with no vote but those that it was handed: nothing that it sent or asked is on its way.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +19,13 @@ import (
 
 type explorer = explore.Explorer[*world, Step, [2]uint64, Story]
 
-// explored visits all states of a world. In one in which nothing is lost, dies or jumps, it looks for dead ends too.
+// explored visits all states of a world, and looks for dead ends: from each state everybody must be served. In a world in which nothing is lost, dies
+// or jumps that happens by itself, without the long timer.
 func explored(c Config, most int, visited func(**world)) (explore.Result, error) {
 	m := New(c)
-	x := explorer{System: m, Most: most, Visited: visited}
-	if c.Lost+c.Ticks+c.Cuts+c.Jumps == 0 {
-		x.Live, x.ByItself, x.DeadReason = m.Live, byItself, deadEnd
+	x := explorer{System: m, Most: most, Visited: visited, Live: m.Served, ByItself: byItself, DeadReason: deadEnd}
+	if c.Lost+c.Ticks+c.Cuts+c.Jumps+c.Crashes > 0 {
+		x.ByItself, x.DeadReason = rightly, unserved
 	}
 	return x.Run()
 }
@@ -58,6 +61,10 @@ var large = []struct {
 	{Config{Lines: two, Attempts: 1, Prompt: true, Lost: 1, Cancels: 1}, 31914},
 	{Config{Lines: two, Attempts: 1, Prompt: true, Cuts: 1}, 59486},
 	{Config{Lines: two, Attempts: 2, Prompt: true, TTL: short}, 39365},
+	{Config{Lines: two, Attempts: 2, Prompt: true, Lost: 1}, 55721},
+	{Config{Lines: turns, Attempts: 3, Prompt: true, Lost: 1}, 28862},
+	{Config{Lines: two, Attempts: 2, Prompt: true, Twice: 1}, 125658},
+	{Config{Lines: two, Attempts: 3, Prompt: true}, 274434},
 	{Config{Lines: two, Attempts: 2, Prompt: true, Cancels: 1}, 145092},
 }
 
@@ -91,6 +98,19 @@ func TestMachine_largerWorlds_exhausted(t *testing.T) {
 		r, err := explored(w.c, 0, nil)
 		if err != nil || r.States != w.states {
 			t.Errorf("%+v: %d states, want %d: %v", w.c, r.States, w.states, err)
+		}
+	}
+}
+
+// The page has the number of states of each world.
+func TestMachine_worlds_asDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/internals/handoff.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range append(slices.Clone(sound), large...) {
+		if row := fmt.Sprintf("| %d,%03d |", w.states/1000, w.states%1000); strings.Count(string(page), row) != 1 {
+			t.Errorf("%+v: the page has no row that ends with %s", w.c, row)
 		}
 	}
 }
@@ -171,6 +191,7 @@ var dropped = []struct {
 	{Woken, Config{Lines: two, Attempts: 2, Prompt: true, TTL: short}, 0, deadEnd},
 	{Votes, Config{Lines: two, Attempts: 2, Prompt: true}, 0, deadEnd},
 	{FreeTold, Config{Lines: two, Attempts: 2, Prompt: true}, 0, deadEnd},
+	{Asks, Config{Lines: two, Attempts: 2, Prompt: true, Lost: 1}, 0, unserved},
 	{Passes, Config{Lines: turns, Attempts: 3, Prompt: true}, 0, deadEnd},
 }
 

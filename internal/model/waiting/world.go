@@ -70,6 +70,7 @@ const (
 	Woken     Rule = "wake"   // a wake makes the caller ask: Wake
 	Votes     Rule = "vote"   // a vote that comes while the caller sleeps is counted: Vote
 	FreeTold  Rule = "free"   // the lock may be free where the caller took a place: Free
+	Asks      Rule = "timer"  // a caller asks when its patience is over: Timer, of Queued
 	Passes    Rule = "passes" // the turn is passed with the release, or after a moment: ReleasedHere and Timer, of Passing
 )
 
