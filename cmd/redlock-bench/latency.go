@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/floor"
 	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/results"
+	"github.com/redlock-go/redlock/internal/floor"
 	"github.com/redlock-go/redlock/internal/termline"
 	"github.com/redlock-go/redlock/redlock"
 )
