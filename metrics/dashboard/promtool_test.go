@@ -5,12 +5,10 @@ package dashboard
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,33 +56,32 @@ const everFiring = `group by (alertname) (max_over_time(ALERTS{alertstate="firin
 func (r *recording) group(t *testing.T, name string, fire []string) testGroup {
 	t.Helper()
 	first := int64(math.MaxInt64)
-	for _, l := range r.lines {
-		first = min(first, l.points[0].T())
+	for _, l := range r.Lines {
+		first = min(first, l.Points[0].T())
 	}
 	second := func(p chunks.Sample) int64 { return (p.T() - first + 500) / 1000 } // a scene may lose some milliseconds between its scrapes
 	tick, last := int64(every.Seconds()), int64(0)
-	for _, l := range r.lines {
-		for _, p := range l.points {
+	for _, l := range r.Lines {
+		for _, p := range l.Points {
 			last = max(last, second(p))
 			for rest := second(p); rest != 0; tick, rest = rest, tick%rest { // the greatest step that has all scrapes on it
 			}
 		}
 	}
 	g := testGroup{Name: name, Interval: fmt.Sprintf("%ds", tick)}
-	for _, key := range slices.Sorted(maps.Keys(r.lines)) {
-		l := r.lines[key]
+	for _, l := range r.Sorted() {
 		values := make([]string, last/tick+1)
 		for i := range values {
 			values[i] = "_"
 		}
-		for _, p := range l.points {
+		for _, p := range l.Points {
 			v := strconv.FormatFloat(p.F(), 'f', -1, 64)
 			if value.IsStaleNaN(p.F()) {
 				v = "stale"
 			}
 			values[second(p)/tick] = v
 		}
-		g.Series = append(g.Series, inputSeries{l.labels.String(), strings.Join(values, " ")})
+		g.Series = append(g.Series, inputSeries{l.Labels.String(), strings.Join(values, " ")})
 	}
 	expect := exprTest{everFiring, fmt.Sprintf("%ds", last+int64(every.Seconds())), []sample{}}
 	for _, alert := range fire {

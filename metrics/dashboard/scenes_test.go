@@ -104,7 +104,7 @@ var scenes = []scene{
 	{"a program ends while a master recovers, and another one goes on", nil, func(s *stage) {
 		other := metrics.New(metrics.Config{})
 		_ = s.masters.Client(redlock.WithObserver(other.Observer()))
-		s.serve("host-2", other)
+		s.Serve("host-2", other)
 		s.locks(time.Minute)
 		s.masters.Restart(1)
 		s.run(s.t, 2*every)
@@ -216,7 +216,7 @@ func play(t *testing.T, plays func(*stage)) (r *recording, fired []string) {
 	synctest.Test(t, func(t *testing.T) {
 		r.first = time.Now()
 		s := &stage{t: t, recording: r, m: metrics.New(metrics.Config{})}
-		s.serve("host-1", s.m)
+		s.Serve("host-1", s.m)
 		s.client, s.masters = redlocktest.New(t, redlock.WithObserver(s.m.Observer()))
 		plays(s)
 		fired = s.fired(t)
