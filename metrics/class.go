@@ -94,8 +94,14 @@ func (m *Metrics) newClass(of string) *class {
 			m.lost.WithLabelValues(label, end.String())
 		}
 	}
-	for _, result := range []string{"held", "unreachable", "recovering", "refused", "gave_up", "closed", "error"} {
-		m.acquires.WithLabelValues(label, result)
+	for calls, results := range map[*prometheus.CounterVec][]string{
+		m.acquires: {"held", "unreachable", "recovering", "refused", "gave_up", "closed", "error"},
+		m.extends:  {"unreachable", "lost", "released", "closed"},
+		m.unlocks:  {"unconfirmed", "lost", "closed", "error"},
+	} {
+		for _, result := range results {
+			calls.WithLabelValues(label, result)
+		}
 	}
 	more := maps.Clone(known)
 	more[of] = c

@@ -207,6 +207,10 @@ func TestMetrics_counters_beginWith0(t *testing.T) {
 			"redlock_leases_lost_total{cause=expired,class=default}":    0,
 			"redlock_votes_total{master=m1,outcome=refused}":            0,
 			"redlock_dropped_releases_total{}":                          0,
+			"redlock_extends_total{class=default,result=unreachable}":   0,
+			"redlock_extends_total{class=default,result=lost}":          0,
+			"redlock_unlocks_total{class=default,result=unconfirmed}":   0,
+			"redlock_unlocks_total{class=default,result=lost}":          0,
 			"redlock_acquires_total{class=default,result=granted}":      0,
 			"redlock_leases_lost_total{cause=votes_gone,class=default}": 0,
 		})
