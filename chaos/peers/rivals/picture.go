@@ -61,6 +61,9 @@ func (r *Data) pictures() (ps []picture) {
 // group has a bar for each library. unit is what they are, if the picture's title does not say it.
 func (r *Data) group(c *Cell, unit string, of func(Figures) float64, write func(float64) string) barGroup {
 	g := barGroup{title: brief.Replace(c.title()), unit: unit}
+	if unit != "" {
+		g.title = short.Replace(c.title())
+	}
 	for _, lib := range r.libraries() {
 		s := c.sample(lib, of)
 		if len(s) == 0 {
@@ -78,6 +81,9 @@ func (r *Data) group(c *Cell, unit string, of func(Figures) float64, write func(
 
 // brief leaves out of a title what the picture's own says.
 var brief = strings.NewReplacer(", each with its own lock", "", " that want one lock", "", ", for one lock", "", " that ask", ",")
+
+// short says it in fewer words, for a picture whose own title says nothing of it.
+var short = strings.NewReplacer(", each with its own lock", ", each its own lock", " that want one lock", ", one lock for all")
 
 // The chart, in units that a phone of 480 pixels shows as they are.
 const (
