@@ -4,6 +4,8 @@ package redlock_test
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +17,9 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // go-redis logs every dial that fails
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // the heap of a simulation is small and its garbage is much
+	}
 	goleak.VerifyTestMain(m)
 }
 
