@@ -73,6 +73,9 @@ var raced = []string{"-race", "-gcflags=github.com/yuin/gopher-lua/...=-race=fal
 // longest is the package whose tests take the longest.
 const longest = "./redlock"
 
+// mixedIn is what ./chaos builds of an earlier commit, in a folder of its own: without paths in it, so that only what changed since is compiled again.
+const mixedIn = "./chaos/workload"
+
 // compiled compiles packages as go test with these flags will, and leaves the linking to it. What was compiled before costs seconds.
 func compiled(dir string, flagsAndPackages ...string) command {
 	return command{name: "compile", dir: dir, args: append([]string{"go", "list", "-test", "-deps", "-export", "-f", `{{""}}`}, flagsAndPackages...)}
@@ -82,6 +85,9 @@ func compiled(dir string, flagsAndPackages ...string) command {
 // compiled nothing it takes minutes, as downloads do.
 func (g *gate) compile() []stage {
 	s := stage{"compile", []command{compiled("", slices.Concat(raced, []string{"./..."}, g.halves())...), compiled("", "./...")}}
+	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == "./chaos" }) {
+		s.commands = append(s.commands, compiled("", "-trimpath", mixedIn))
+	}
 	if pkgs := packages(g.mutants()); len(pkgs) > 0 {
 		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
 	}
