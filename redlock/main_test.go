@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"runtime/debug"
 	"testing"
@@ -20,6 +21,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400) // the heap of a simulation is small and its garbage is much
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4") // they wait for servers and for leases to end most of the time; make test says the same
 	goleak.VerifyTestMain(m)
 }
 
