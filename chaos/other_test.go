@@ -55,7 +55,8 @@ func buildClient(t *testing.T, dir, bin string) error {
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", bin, file)
+	// Without paths in it: what was compiled of this commit in another folder, by the last run, is not compiled again.
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, file)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {

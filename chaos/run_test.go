@@ -97,11 +97,8 @@ func nothingLeft(t testing.TB) {
 	}
 }
 
-// What CI's runs against real masters must do together to mean something.
-const (
-	leastAcquisitions = 10_000 // while a fault was at work
-	leastFaults       = 100
-)
+// An effort is what runs against real masters must do together to mean something.
+type effort struct{ acquisitions, faults int } // locks that were granted while a fault was at work
 
 // Shorter than by default: more faults in the same time.
 const ttl, maxTTL = 400 * time.Millisecond, 700 * time.Millisecond
@@ -118,10 +115,18 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 	needs.NoRace(t, "the race detector leaves a tenth of the speed: TestRun_someNemeses_holds has it")
 	needs.Test(t) // three quarters of a minute
 	needs.Redis(t)
-	replay.Each(t, everyNemesisHolds)
+	replay.Each(t, func(t *testing.T, seed uint64) { everyNemesisHolds(t, seed, effort{5_000, 60}) })
 }
 
-func everyNemesisHolds(t *testing.T, seed uint64) {
+// The same with twice the effort: a machine that is slow at it needs a minute more.
+func TestRun_everyNemesisForLonger_holds(t *testing.T) {
+	needs.NoRace(t, "the race detector leaves a tenth of the speed: TestRun_someNemeses_holds has it")
+	needs.CI(t)
+	needs.Redis(t)
+	replay.Each(t, func(t *testing.T, seed uint64) { everyNemesisHolds(t, seed, effort{10_000, 100}) })
+}
+
+func everyNemesisHolds(t *testing.T, seed uint64, least effort) {
 	other, programs := otherBuild(t), twoPrograms(t)
 	sum, faults := 0, 0
 	var done []*Result
@@ -143,7 +148,7 @@ func everyNemesisHolds(t *testing.T, seed uint64) {
 			if i == len(tests)-1 {
 				cfg.Servers = programs
 				// How much is done in a time depends on the machine.
-				cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
+				cfg.LeastLocks, cfg.LeastFaults = least.acquisitions-sum, least.faults-faults
 			}
 			cfg.Nemeses = parse(t, test.nemeses, cfg.Persistence)
 			res := held(t, cfg)
@@ -155,7 +160,7 @@ func everyNemesisHolds(t *testing.T, seed uint64) {
 		})
 	}
 	if len(done) == len(tests) && replay.Listed() {
-		for _, what := range tooLittle(done, leastAcquisitions, leastFaults) {
+		for _, what := range tooLittle(done, least.acquisitions, least.faults) {
 			t.Errorf("the runs together mean nothing: %s", what)
 		}
 	}

@@ -4,6 +4,9 @@ package redlock_test
 
 import (
 	"context"
+	"flag"
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +18,11 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // go-redis logs every dial that fails
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // the heap of a simulation is small and its garbage is much
+	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "4") // they wait for servers and for leases to end most of the time; make test says the same
 	goleak.VerifyTestMain(m)
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/node"
@@ -63,6 +64,7 @@ func (s *masterStates) now(master string) event.Master {
 // A minority of masters refuses writes. Locks go on, and the log and the state of the masters say why, for a client that
 // was there and for one that comes. When a master writes again, an idle client sees it.
 func TestSim_mastersRefuseWrites_stateSaysWhy(t *testing.T) {
+	needs.NoRace(t, "a large simulation")
 	for _, refusal := range []error{errOOM, errMisconf, errNoReplicas} {
 		code, _, _ := strings.Cut(refusal.Error(), " ")
 		t.Run(code, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/flight"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/admin"
@@ -43,6 +44,7 @@ func simulateChange(t *testing.T, test func(t *testing.T, c *cluster, at time.Du
 // A client that holds a lock, and one for which another waits, leaves in the middle of a change of masters. Close gives nothing back and
 // Shutdown does; nobody of the new list has a lock while the leases last, and nothing is left.
 func TestTogether_clientLeavesDuringAChangeOfMasters(t *testing.T) {
+	needs.NoRace(t, "a large simulation: others of TestTogether run with it")
 	for name, leave := range map[string]func(t *testing.T, c *redlock.Client){
 		"close":    func(t *testing.T, c *redlock.Client) { noErr(t, c.Close()) },
 		"shutdown": func(t *testing.T, c *redlock.Client) { _ = c.Shutdown(ended(t)) }, // nil where no lease is left
@@ -93,6 +95,7 @@ func TestTogether_clientLeavesDuringAChangeOfMasters(t *testing.T) {
 // its validity is over, and nobody has the lock before that: here force does not break the promise. The new list's holder has a larger
 // token, and is not hit by an operator of the old list.
 func TestTogether_forceDuringAChangeOfMasters(t *testing.T) {
+	needs.NoRace(t, "a large simulation: others of TestTogether run with it")
 	var forced, refused atomic.Int64
 	simulateChange(t, func(t *testing.T, c *cluster, at time.Duration) {
 		holder, operator := c.on(formerly...), c.on(formerly...)
@@ -200,6 +203,7 @@ func threeKinds() map[string]*room {
 // What stands on several locks, on the old list and on the new one at the same time: no more are inside than may be, and the new list
 // gets on.
 func TestTogether_semaphoreMultilockFlight_overAChangeOfMasters(t *testing.T) {
+	needs.NoRace(t, "a large simulation: others of TestTogether run with it")
 	simulate(t, func(t *testing.T, c *cluster) {
 		c.recovery = true
 		list, done := c.list(formerly...)
@@ -238,6 +242,7 @@ func TestTogether_semaphoreMultilockFlight_overAChangeOfMasters(t *testing.T) {
 
 // The same names in two namespaces and in none, at once: each has its own, and no more are inside of each than may be.
 func TestTogether_semaphoreMultilockFlightEvery_inNamespaces(t *testing.T) {
+	needs.NoRace(t, "a large simulation: others of TestTogether run with it")
 	simulate(t, func(t *testing.T, c *cluster) {
 		ctx, cancel := context.WithCancel(context.Background())
 		const period = time.Minute

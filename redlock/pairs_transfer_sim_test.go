@@ -152,6 +152,7 @@ func TestTogether_transferWhileRenewing(t *testing.T) {
 // The lease is re-entered while it is transferred. Either the transfer is refused and both leases go on, or the re-entry is and the
 // voucher is good. There is never an inner lease beside an adopter.
 func TestTogether_transferWhileReentered(t *testing.T) {
+	needs.NoRace(t, "a large simulation: others of TestTogether run with it")
 	refused, transferred := 0, 0
 	for at := time.Duration(0); at <= 150*time.Millisecond; at += 10 * time.Millisecond {
 		simulate(t, func(t *testing.T, c *cluster) {

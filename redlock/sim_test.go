@@ -1123,6 +1123,7 @@ func (c *cluster) fast(rate float64, seed uint64) *redlock.Client {
 // The same for a client whose clock runs too fast or too slow. The client does not see this at all
 // masters at the same moment.
 func TestSim_clientsClockRunsWrong_itAloneSuffers(t *testing.T) {
+	needs.NoRace(t, "a large simulation")
 	replay.Each(t, clockRunsWrong)
 }
 

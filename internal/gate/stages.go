@@ -34,10 +34,10 @@ type gate struct {
 const timeout = "20m"
 
 // goTest is a call of go test in the tier, in the root module. Without the tables for a debugger sixty test programs are linked in a third less
-// time, and a stack trace says as much.
+// time, and without symbols in a twentieth less again. A stack trace says as much.
 func goTest(tier needs.Tier, args ...string) command {
 	return command{
-		args: append([]string{"go", "test", "-json", "-count=1", "-vet=off", "-ldflags=-w", "-timeout", timeout}, args...),
+		args: append([]string{"go", "test", "-json", "-count=1", "-vet=off", "-ldflags=-s -w", "-timeout", timeout}, args...),
 		env:  []string{needs.TierVar + "=" + tier.String()}, json: true,
 	}
 }
@@ -73,6 +73,9 @@ var raced = []string{"-race", "-gcflags=github.com/yuin/gopher-lua/...=-race=fal
 // longest is the package whose tests take the longest.
 const longest = "./redlock"
 
+// mixedIn is what ./chaos builds of an earlier commit, in a folder of its own: without paths in it, so that only what changed since is compiled again.
+const mixedIn = "./chaos/workload"
+
 // compiled compiles packages as go test with these flags will, and leaves the linking to it. What was compiled before costs seconds.
 func compiled(dir string, flagsAndPackages ...string) command {
 	return command{name: "compile", dir: dir, args: append([]string{"go", "list", "-test", "-deps", "-export", "-f", `{{""}}`}, flagsAndPackages...)}
@@ -82,6 +85,9 @@ func compiled(dir string, flagsAndPackages ...string) command {
 // compiled nothing it takes minutes, as downloads do.
 func (g *gate) compile() []stage {
 	s := stage{"compile", []command{compiled("", slices.Concat(raced, []string{"./..."}, g.halves())...), compiled("", "./...")}}
+	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == "./chaos" }) {
+		s.commands = append(s.commands, compiled("", "-trimpath", mixedIn))
+	}
 	if pkgs := packages(g.mutants()); len(pkgs) > 0 {
 		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
 	}
@@ -100,6 +106,9 @@ func (g *gate) testStages() [][]stage {
 		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
 	})
 	aside := nice(selected(needs.TierTest, g.mutants(), "-p", "1", "-tags", "mutants"))
+	for i := range aside {
+		aside[i].env = append(aside[i].env, "GOGC=400") // simulations: the heaps are small, and the garbage is much
+	}
 	patterns := []string{"./..."}
 	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == longest }) {
 		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end

@@ -47,57 +47,77 @@ func limit() (most int, more bool) {
 }
 
 // A Meter notes how long its process and its child processes were held up. Any goroutine may ask it.
-type Meter struct {
+type Meter struct{ late, waited time.Duration } // what the watch had when the meter started, less what add adds
+
+// The meters of a process share one watch: tests that run at the same time would each look at every thread of every server, ten times a second.
+var shared watch
+
+// A watch adds up for how long timers were late and threads waited, as long as there is a meter.
+type watch struct {
 	mu            sync.Mutex
-	total         time.Duration // that timers were late
+	meters        int
+	late          time.Duration
 	queue         *queue
-	stop, stopped chan struct{}
+	stop, stopped chan struct{} // of its goroutine
 }
 
-// Start starts a meter. Stop ends its goroutine.
-func Start() *Meter {
-	m := &Meter{queue: newQueue(), stop: make(chan struct{}), stopped: make(chan struct{})}
-	go func() {
-		defer close(m.stopped)
-		ticker := time.NewTimer(beat)
-		defer ticker.Stop()
-		for n := 1; ; n++ {
-			ticker.Reset(beat)
-			began := time.Now()
-			select {
-			case <-m.stop:
-				return
-			case <-ticker.C:
-			}
-			m.add(time.Since(began) - beat)
-			if n%every == 0 { // a child may end any time, and what it waited ends with it
-				m.Held()
-			}
-		}
-	}()
-	return m
-}
+// Start starts a meter. Stop ends it, and the last one that is stopped ends the goroutine of all.
+func Start() *Meter { return shared.start() }
 
-func (m *Meter) add(late time.Duration) {
-	if late <= slack {
-		return
+func (w *watch) start() *Meter {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.meters++; w.meters == 1 {
+		w.queue, w.stop, w.stopped = newQueue(), make(chan struct{}), make(chan struct{})
+		go w.run(w.stop, w.stopped)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.total += late
+	return &Meter{w.late, w.queue.look()}
+}
+
+func (w *watch) run(stop <-chan struct{}, stopped chan<- struct{}) {
+	defer close(stopped)
+	ticker := time.NewTimer(beat)
+	defer ticker.Stop()
+	for n := 1; ; n++ {
+		ticker.Reset(beat)
+		began := time.Now()
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		late := time.Since(began) - beat
+		if late <= slack && n%every != 0 {
+			continue
+		}
+		w.mu.Lock()
+		if late > slack {
+			w.late += late
+		}
+		if n%every == 0 { // a child may end any time, and what it waited ends with it
+			w.queue.look()
+		}
+		w.mu.Unlock()
+	}
 }
 
 // Held returns for how long the process and its children were held up since Start, all stalls together.
 func (m *Meter) Held() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.total + m.queue.look()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	return shared.late - m.late + shared.queue.look() - m.waited
 }
 
 // Stop ends the meter.
 func (m *Meter) Stop() {
-	close(m.stop)
-	<-m.stopped
+	shared.mu.Lock()
+	shared.meters--
+	stop, stopped, last := shared.stop, shared.stopped, shared.meters == 0
+	shared.mu.Unlock()
+	if last {
+		close(stop)
+		<-stopped
+	}
 }
 
 // Try runs test. If it fails and was held up meanwhile for longer than margin, the machine may have been the reason: Try
@@ -117,7 +137,10 @@ func try(t testing.TB, margin time.Duration, start func() *Meter, test func(t te
 		meter := start()
 		one := newAttempt(t)
 		one.run(test)
-		held := meter.Held()
+		held := time.Duration(0)
+		if one.failed {
+			held = meter.Held()
+		}
 		meter.Stop()
 		switch {
 		case one.skipped:

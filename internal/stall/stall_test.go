@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func (s *spy) Skip(a ...any)             { s.end = "skip"; runtime.Goexit() }
 func held(d time.Duration) func() *Meter {
 	return func() *Meter {
 		m := Start()
-		m.add(d)
+		m.late -= d
 		return m
 	}
 }
@@ -155,6 +156,7 @@ func TestMeter_childrenWait_held(t *testing.T) {
 		t.Skip("this system does not say for how long a process waits for a processor: ", err)
 	}
 	q := newQueue()
+	before := q.look()
 	for range 2 * runtime.NumCPU() {
 		child := exec.Command("sh", "-c", "while :; do :; done")
 		if err := child.Start(); err != nil {
@@ -167,16 +169,43 @@ func TestMeter_childrenWait_held(t *testing.T) {
 	}
 	children := func() (sum time.Duration) {
 		q.look()
-		for thread, d := range q.waited {
-			if !strings.HasPrefix(thread, fmt.Sprintf("/proc/%d/", os.Getpid())) {
-				sum += d
+		for pid, threads := range q.waited {
+			for _, d := range threads {
+				if pid != strconv.Itoa(os.Getpid()) {
+					sum += d
+				}
 			}
 		}
 		return sum
 	}
 	for end := time.Now().Add(20 * time.Second); children() < 100*time.Millisecond; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("held up for %v, the children for %v", q.look(), children())
+			t.Fatalf("held up for %v, the children for %v", q.look()-before, children())
 		}
 	}
+	if all := q.look() - before; all < 100*time.Millisecond {
+		t.Errorf("held up for %v together", all)
+	}
+}
+
+// Meters that run at the same time share what is looked at: each has what came since its own start, and the goroutine ends with the last.
+func TestMeter_twoAtOnce_eachSinceItsStart(t *testing.T) {
+	one := Start()
+	shared.mu.Lock()
+	shared.late += time.Hour
+	shared.mu.Unlock()
+	two := Start()
+	one.Stop()
+	if held := one.Held(); held < time.Hour {
+		t.Errorf("the first was held up for %v", held)
+	}
+	if held := two.Held(); held >= time.Hour {
+		t.Errorf("the second was held up for %v, before it started", held)
+	}
+	select {
+	case <-shared.stopped:
+		t.Error("nobody watches for the second")
+	default:
+	}
+	two.Stop()
 }

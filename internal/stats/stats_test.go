@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 func near(a, b, share float64) bool { return math.Abs(a-b) <= share*math.Abs(b) }
@@ -129,6 +131,7 @@ func enumerated(a, b []float64) float64 {
 
 // Where both can be had, the approximation is near what is counted.
 func TestDiffer_approximationNearTheCount(t *testing.T) {
+	needs.NoRace(t, "one goroutine that only computes")
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 50 {
 		a, b := make([]float64, 25), make([]float64, 25)
@@ -154,6 +157,7 @@ func TestDiffer_approximationNearTheCount(t *testing.T) {
 
 // Of samples of one distribution, one in twenty looks different at 0.05, or fewer. 3000 draws: bounds five standard errors away.
 func TestDiffer_sameDistribution_oneInTwenty(t *testing.T) {
+	needs.NoRace(t, "one goroutine that only computes")
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, n := range []int{6, 40} {
 		seen := 0

@@ -142,6 +142,7 @@ func (s *server) Hear(client string, on bool) error {
 
 // The scripts that ship do on a redis-server what the model does: all short paths, and random ones.
 func TestScripts_onRedis_asTheModel(t *testing.T) {
+	needs.NoRace(t, "one op at a time: the detector has nothing to see")
 	needs.EveryServer(t)
 	s, url := startServer(t)
 	d, w := newDriver(t, s, func(cfg node.Config) node.Node {
