@@ -97,8 +97,11 @@ func nothingLeft(t testing.TB) {
 	}
 }
 
-// An effort is what runs against real masters must do together to mean something.
-type effort struct{ acquisitions, faults int } // locks that were granted while a fault was at work
+// What CI's runs against real masters must do together to mean something.
+const (
+	leastAcquisitions = 10_000 // while a fault was at work
+	leastFaults       = 100
+)
 
 // Shorter than by default: more faults in the same time.
 const ttl, maxTTL = 400 * time.Millisecond, 700 * time.Millisecond
@@ -115,18 +118,10 @@ func TestRun_everyNemesis_holds(t *testing.T) {
 	needs.NoRace(t, "the race detector leaves a tenth of the speed: TestRun_someNemeses_holds has it")
 	needs.Test(t) // three quarters of a minute
 	needs.Redis(t)
-	replay.Each(t, func(t *testing.T, seed uint64) { everyNemesisHolds(t, seed, effort{5_000, 60}) })
+	replay.Each(t, everyNemesisHolds)
 }
 
-// The same with twice the effort: a machine that is slow at it needs a minute more.
-func TestRun_everyNemesisForLonger_holds(t *testing.T) {
-	needs.NoRace(t, "the race detector leaves a tenth of the speed: TestRun_someNemeses_holds has it")
-	needs.CI(t)
-	needs.Redis(t)
-	replay.Each(t, func(t *testing.T, seed uint64) { everyNemesisHolds(t, seed, effort{10_000, 100}) })
-}
-
-func everyNemesisHolds(t *testing.T, seed uint64, least effort) {
+func everyNemesisHolds(t *testing.T, seed uint64) {
 	other, programs := otherBuild(t), twoPrograms(t)
 	sum, faults := 0, 0
 	var done []*Result
@@ -148,7 +143,7 @@ func everyNemesisHolds(t *testing.T, seed uint64, least effort) {
 			if i == len(tests)-1 {
 				cfg.Servers = programs
 				// How much is done in a time depends on the machine.
-				cfg.LeastLocks, cfg.LeastFaults = least.acquisitions-sum, least.faults-faults
+				cfg.LeastLocks, cfg.LeastFaults = leastAcquisitions-sum, leastFaults-faults
 			}
 			cfg.Nemeses = parse(t, test.nemeses, cfg.Persistence)
 			res := held(t, cfg)
@@ -160,7 +155,7 @@ func everyNemesisHolds(t *testing.T, seed uint64, least effort) {
 		})
 	}
 	if len(done) == len(tests) && replay.Listed() {
-		for _, what := range tooLittle(done, least.acquisitions, least.faults) {
+		for _, what := range tooLittle(done, leastAcquisitions, leastFaults) {
 			t.Errorf("the runs together mean nothing: %s", what)
 		}
 	}

@@ -34,6 +34,7 @@ func rightsOfTheDocs(t *testing.T) []string {
 // A user with the rights of the docs and no others, in another database than 0: each kind of lock and each command.
 func TestACL_listOfTheDocs_everyCommand(t *testing.T) {
 	needs.EveryServer(t)
+	needs.NoRace(t, aProgramEach)
 	t.Parallel()
 	rights := rightsOfTheDocs(t)
 	told, real := slices.Sorted(slices.Values(rights)), slices.Sorted(slices.Values(protocol.Namespace("").ACL()))

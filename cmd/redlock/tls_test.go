@@ -39,6 +39,9 @@ func openOn(urls ...string) opener {
 	}
 }
 
+// aProgramEach is why tests of each command by itself run without the race detector, which doubles what it costs to start a program.
+const aProgramEach = "starts a program for each command: tests of the commands have the race detector"
+
 // everyCommand runs each command on masters that have no record, by run. from names the masters for reconfigure.
 func everyCommand(t *testing.T, open opener, from []string, run func(want int, words ...string) (said string)) {
 	t.Helper()
@@ -98,6 +101,7 @@ func asProgram(t testing.TB, env []string, flags ...string) func(want int, words
 // Masters that want a certificate of the client: every command has it from its flags, from variables, and from the URLs.
 func TestTLS_everyCommand(t *testing.T) {
 	needs.Redis(t)
+	needs.NoRace(t, aProgramEach)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 3, localredis.Config{})
 	var bare, own []string
@@ -152,6 +156,7 @@ func TestTLS_everyCommand(t *testing.T) {
 // A master behind sentinels, which are named as a list with commas, in a variable and a flag; once with TLS. The first sentinel is down.
 func TestSentinel_severalHosts_everyCommand(t *testing.T) {
 	needs.Redis(t)
+	needs.NoRace(t, aProgramEach)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 1, localredis.Config{})
 	port, addr := quorumtest.FreePort(t)

@@ -20,6 +20,7 @@ import (
 // A whole Redis Cluster, as programs with OpenCluster have it: every command by flag, and by variable.
 func TestWholeCluster_everyCommand(t *testing.T) {
 	needs.Cluster(t)
+	needs.NoRace(t, aProgramEach)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
 	url := "redis-cluster://" + cl.Servers[1].Addr() + "," + cl.Servers[2].Addr()
@@ -51,6 +52,7 @@ func TestWholeCluster_everyCommand(t *testing.T) {
 // A whole cluster whose servers speak TLS with their clients and among each other, and want a certificate: every command.
 func TestWholeCluster_overTLS_everyCommand(t *testing.T) {
 	needs.Cluster(t)
+	needs.NoRace(t, aProgramEach)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 3, localredis.Config{Cluster: true, Args: []string{"--tls-cluster", "yes", "--tls-replication", "yes", "--cluster-node-timeout", "60000"}})
 	const slots = 16384
@@ -90,6 +92,7 @@ func TestWholeCluster_overTLS_everyCommand(t *testing.T) {
 // All locks move from one whole cluster to another one.
 func TestWholeCluster_toAnother(t *testing.T) {
 	needs.Cluster(t)
+	needs.NoRace(t, aProgramEach)
 	t.Parallel()
 	var urls [2]string
 	for i := range urls {

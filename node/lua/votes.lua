@@ -6,7 +6,7 @@
 -- ARGV[1] n, how many of the ops may raise a counter: acquires, and releases that may hand
 -- ARGV[2] the state that the record must have   ARGV[3] TTL of the votes in ms
 -- ARGV[4] TTL in ms of a waiting client's sign of life, and of a vote that is handed
--- ARGV[5] the stamp of the sign of life; empty if the client gave one a moment ago
+-- ARGV[5] the stamp of the sign of life; empty if no op of the call takes a place
 -- ARGV[6] ... ARGV[5 + n] the counters of the locks of these ops, fields of the record. Those of
 --   the acquires differ
 -- ARGV[6 + n] ... ARGV[5 + 2n] their proposed tokens
