@@ -15,8 +15,8 @@
 //   - nothing is left on a master when nobody wants the lock any more, unless a process died;
 //   - no vote that a process was handed outlives its sign of life, if the process dies;
 //   - from every state everybody can be served: a way to the grant of each caller is open, whatever was lost, came late or jumped before, by time and timers
-//     alone. Where nothing was lost or jumped, and no process died, it is open without the long timer: nobody sleeps beside a free lock, and no
-//     two give back to each other for ever.
+//     alone. Where nothing was lost or jumped, and no process died with a vote, it is open without the long timer: nobody sleeps beside a free lock,
+//     and no two give back to each other for ever.
 //
 // Each defence on the client's side can be dropped ([Rule]), and its lack is found. The test has the worlds; here is what breaks:
 //

@@ -19,13 +19,16 @@ import (
 
 type explorer = explore.Explorer[*world, Step, [2]uint64, Story]
 
-// explored visits all states of a world, and looks for dead ends: from each state everybody must be served. In a world in which nothing is lost, dies
-// or jumps that happens by itself, without the long timer.
+// explored visits all states of a world, and looks for dead ends: from each state everybody must be served. In a world in which nothing is lost or
+// jumps that happens by itself, without the long timer. Where a process dies, somebody must be served by itself: the dead one's votes need time.
 func explored(c Config, most int, visited func(**world)) (explore.Result, error) {
 	m := New(c)
 	x := explorer{System: m, Most: most, Visited: visited, Live: m.Served, ByItself: byItself, DeadReason: deadEnd}
-	if c.Lost+c.Ticks+c.Cuts+c.Jumps+c.Crashes > 0 {
+	switch {
+	case c.Lost+c.Ticks+c.Cuts+c.Jumps > 0:
 		x.ByItself, x.DeadReason = rightly, unserved
+	case c.Crashes > 0:
+		x.Live = m.Live
 	}
 	return x.Run()
 }
