@@ -47,6 +47,22 @@ func TestForceUnlock_held_nextHasItAndTheHolderIsTold(t *testing.T) {
 	})
 }
 
+// Two masters were asked for the lock after it was taken away: they have queued the holder, and may hand it their votes. So it is not lost
+// before the third has said that the vote is gone, and the first two have said so before.
+func TestForceUnlock_lateAcquires_holderIsTold(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, operator := c.client(), c.client()
+		a.faultOn("acquire", nodetest.Fault{Delay: 100 * time.Millisecond}, 3, 4)
+		lease, err := a.Mutex("x").Lock(t.Context())
+		wantErr(t, err, nil)
+		wantErr(t, operator.ForceUnlock(t.Context(), "x", lease.Holder()), nil)
+		mustLock(t, operator.Mutex("x"))
+		time.Sleep(200 * time.Millisecond)
+		a.faultOn("extend", nodetest.Fault{Delay: 20 * time.Millisecond}, 2)
+		wantErr(t, lease.Extend(t.Context()), redlock.ErrLost)
+	})
+}
+
 // A top-up that was sent before arrives after. It must not bring the vote back.
 func TestForceUnlock_topUpsOnTheirWay_bringNothingBack(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {

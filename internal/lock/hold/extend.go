@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/grant"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
@@ -29,11 +30,11 @@ type batch struct {
 // extending is one hold in a batch.
 type extending struct {
 	hold             *Hold
-	answers          Extension
+	answers          grant.Extension
 	decided, renewed bool
 }
 
-// extend renews holds in one round trip. All have the same TTL and were marked by begin. Each hold is decided separately: see [Extension].
+// extend renews holds in one round trip. All have the same TTL and were marked by begin. Each hold is decided separately: see [grant.Extension].
 func (r *Renewer) extend(holds []*Hold) {
 	if len(holds) == 0 {
 		return
@@ -44,7 +45,7 @@ func (r *Renewer) extend(holds []*Hold) {
 	votes := make([]protocol.Item, len(holds))
 	for i, h := range holds {
 		votes[i] = h.item()
-		e.items[i].hold, e.items[i].answers = h, NewExtension(h.Voters())
+		e.items[i].hold, e.items[i].answers = h, grant.NewExtension(h.Voters())
 	}
 	ttl := holds[0].Terms.TTL
 	timeout := min(ttl/time.Duration(len(m.Nodes)), m.Timeout())

@@ -2,12 +2,7 @@
 
 // Package hold is the life of a lock that was granted: its votes, its validity, its extends, and its end.
 //
-// Two parts are pure. They are told what the masters answered and what the time is, and have no clock, no goroutine and no I/O:
-//
-//   - [Grant] is the votes of one hold: which of them count, until when they are valid, when they are lost.
-//   - [Extension] is one extend of one hold: when it is decided, and what follows.
-//
-// The rest drives them:
+// What is decided, package grant decides: it is told what the masters answered and what the time is. This package drives it:
 //
 //   - [Hold] is one grant. Each lease has a [Share] in it, and the hold ends with the last of them.
 //   - [Renewer] extends all holds of a client in batches, and ends those whose validity is over.
@@ -29,9 +24,6 @@
 //	| ended     | a top-up                | sends nothing: the vote would follow a release  | ended     |
 //	| ended     | Release                 | sends a release that hands nothing on           | ended     |
 //
-// To change when a lease is lost, change [Grant.Check] and [Grant.Extended]. To change which votes count, change Grant's invariant first,
-// then its methods, then the model in grant_test.go.
-//
 // Mutexes are locked in this order: a batch's, the renewer's, a hold's, a call's. Sets of masters are bits of a uint64. Times are on the
 // client's clock.
 package hold
@@ -45,6 +37,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/attempt"
+	"github.com/redlock-go/redlock/internal/lock/grant"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -94,7 +87,7 @@ const (
 func (h *Hold) Init(r *Renewer, w *attempt.Won, terms Terms, s *Share) {
 	m := r.Masters
 	h.r, h.Lock, h.Terms, h.Holder, h.Token, h.Start, h.Granted = r, w.Lock, terms, w.Holder, w.Token, w.From, w.Granted
-	h.votes = votes{grant: New(m.Need, m.All, w.From, w.Until, m.Drift.Validity(terms.TTL, 0)), acquire: w.Call}
+	h.votes = votes{grant: grant.New(m.Need, m.All, w.From, w.Until, m.Drift.Validity(terms.TTL, 0)), acquire: w.Call}
 	h.slot.pos = -1
 	s.h = h
 	h.shares.add(s)
@@ -116,9 +109,9 @@ func (h *Hold) errAtLocked(now time.Duration) error {
 		return h.ended
 	}
 	switch h.votes.grant.Check(now, Margin(h.Terms.TTL), h.r.Masters.Trusted()) {
-	case Expired:
+	case grant.Expired:
 		h.expireLocked(now)
-	case Untrusted:
+	case grant.Untrusted:
 		h.endLocked(event.EndClock, fmt.Errorf("%w: %q: this host's clock jumped, and nobody knows how much of the validity is left", errs.ErrLost, h.Lock.Name))
 	}
 	return h.ended
@@ -198,7 +191,7 @@ func (h *Hold) Extend(ctx context.Context) error {
 }
 
 // extended takes the outcome of an extend that began at start, and returns why the hold has no new
-// end, or nil. See [Grant.Extended] for confirmed and missing. The caller tells the news.
+// end, or nil. See [grant.Grant.Extended] for confirmed and missing. The caller tells the news.
 func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *news, over error) {
 	h.mu.Lock()
 	defer func() { told = h.unlockUntold() }()
@@ -209,11 +202,11 @@ func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *n
 	if err == nil {
 		silent := h.votes.count()
 		switch h.votes.grant.Extended(start, confirmed, missing, silent) {
-		case Lost:
+		case grant.Lost:
 			err = fmt.Errorf("%w: %q: %d of %d masters may still have the vote, quorum is %d", errs.ErrLost,
 				h.Lock.Name, h.votes.grant.Left(missing, silent), len(m.Nodes), m.Need)
 			h.endLocked(event.EndVotes, err)
-		case Unconfirmed:
+		case grant.Unconfirmed:
 			err = fmt.Errorf("%w: extending %q: %d of %d masters confirmed the vote, quorum is %d", errs.ErrUnreachable,
 				h.Lock.Name, bits.OnesCount64(confirmed), len(m.Nodes), m.Need)
 		}
@@ -274,7 +267,7 @@ func (h *Hold) topUp(i int) {
 // topUpReply takes the answer to a top-up.
 type topUpReply struct {
 	h    *Hold
-	sent Proof
+	sent grant.Proof
 }
 
 func (t topUpReply) Receive(op *protocol.Op) {

@@ -3,6 +3,7 @@
 package hold
 
 import (
+	"github.com/redlock-go/redlock/internal/lock/grant"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -11,7 +12,7 @@ import (
 // votes are the votes of one hold, guarded by the hold's mutex. The acquire goes on beside it: masters that have not answered when a
 // quorum has are counted as their answers come.
 type votes struct {
-	grant    Grant        // read it after count only
+	grant    grant.Grant  // read it after count only
 	acquire  *quorum.Call // until every master's answer was counted
 	answered uint64       // the masters that gave the vote or a place, and said so
 	toppedUp uint64       // the masters on which the vote was put back
@@ -19,7 +20,7 @@ type votes struct {
 }
 
 // count counts what the masters have answered to the acquire by now, and returns the masters that have not answered. Call it before the
-// grant is read or told of a later answer: see [Grant.CountAcquire].
+// grant is read or told of a later answer: see [grant.Grant.CountAcquire].
 func (v *votes) count() (silent uint64) {
 	if v.acquire == nil {
 		return 0
@@ -44,11 +45,11 @@ func (v *votes) dropAcquire() {
 
 // acquired returns what the masters have answered by now for a hold of the call, the masters of [quorum.Call.Definite], and whether
 // a master may have the holder in its queue.
-func acquired(q *quorum.Call) (a Answers, definite uint64, queued bool) {
+func acquired(q *quorum.Call) (a grant.Answers, definite uint64, queued bool) {
 	granted, maybe, silent := q.Sets()
 	places := q.Places()
 	definite = q.Definite()
-	a = Answers{Granted: granted, Maybe: maybe | places, Silent: silent}
+	a = grant.Answers{Granted: granted, Maybe: maybe | places, Silent: silent}
 	if q.Handable(protocol.Liveness) && !mutants.LateHands {
 		a.Places = definite &^ granted
 	}

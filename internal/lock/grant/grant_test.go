@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package hold
+package grant
 
 import (
 	"math/bits"
@@ -329,7 +329,8 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 	for s := range total {
 		var e Extension
 		var answered, missing, back uint64 // back: it has a vote that was not known, or did not count
-		fewest, most := 0, 0
+		fewest, most := 0, 0               // masters that confirm, by the answers that are still to come
+		least, likely := 0, 0              // masters that may have the vote then
 		for i, rest := 0, s; i < n; i, rest = i+1, rest/states {
 			bit := uint64(1) << i
 			vote, answer := rest%states%4, rest%states/4
@@ -364,9 +365,22 @@ func TestExtension_everyState_decidedWhenNothingCanChange(t *testing.T) {
 			if (vote == 0 || vote == 3) && answer == 0 || vote != 2 && answer == 3 {
 				most++
 			}
+			place := vote == 3
+			if place || vote != 2 && answer != 1 {
+				likely++
+			}
+			if place || vote != 2 && (answer == 0 || answer == 2) {
+				least++
+			}
 		}
 		for need := 1; need <= n; need++ {
-			if got, want := e.Decided(answered, need), (fewest >= need) == (most >= need); got != want {
+			outcomes := 0
+			for _, possible := range []bool{most >= need, fewest < need && least < need, fewest < need && likely >= need} { // Renewed, Lost, Unconfirmed
+				if possible {
+					outcomes++
+				}
+			}
+			if got, want := e.Decided(answered, need), outcomes == 1; got != want {
 				t.Fatalf("%+v, answered %b, need %d: decided %v, want %v", e, answered, need, got, want)
 			}
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package hold
+package grant
 
 import "math/bits"
 
@@ -46,13 +46,19 @@ func (e *Extension) Confirmed() uint64 { return e.confirmed & e.voters }
 // Missing are the masters that did not have the vote.
 func (e *Extension) Missing() uint64 { return e.missing }
 
-// Decided says whether more answers can change the outcome. answered are the masters that
-// have answered in whatever way. The extend is decided when need masters have confirmed, or
-// when so few are left that need masters cannot confirm.
+// Decided says whether no answer can change the [Result] any more. answered are the masters that have answered in whatever way.
 func (e *Extension) Decided(answered uint64, need int) bool {
-	confirmed := e.Confirmed()
-	possible := (e.voters | e.silent) &^ (answered &^ confirmed)
-	return bits.OnesCount64(confirmed) >= need || bits.OnesCount64(possible) < need
+	confirmed, open := e.Confirmed(), (e.voters|e.silent)&^answered
+	if bits.OnesCount64(confirmed) >= need {
+		return true
+	}
+	if bits.OnesCount64(confirmed|open) >= need {
+		return false
+	}
+	// It fails. Those that have not answered may say that the vote is missing. See Grant.Left.
+	places := e.voters &^ e.known
+	least, most := (e.known|e.silent)&^(e.missing|open)|places, (e.known|e.silent)&^e.missing|places
+	return (bits.OnesCount64(least) < need) == (bits.OnesCount64(most) < need)
 }
 
 // Follow says what an extend that won does to the masters in set. The vote is put back on

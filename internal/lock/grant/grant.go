@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package hold
+// Package grant decides whether a lock that was granted is still held. It is told what the masters answered and what the time is, and has
+// no clock, no goroutine and no I/O:
+//
+//   - [Grant] is the votes of one hold: which of them count, until when they are valid, when they are lost.
+//   - [Extension] is one extend of one hold: when it is decided, and what follows.
+//
+// To change when a lease is lost, change [Grant.Check] and [Grant.Extended]. To change which votes count, change Grant's invariant first,
+// then its methods, then the model in grant_test.go.
+package grant
 
 import (
 	"math/bits"
