@@ -23,8 +23,9 @@ type batch struct {
 	mu       sync.Mutex
 	answered uint64
 	items    []extending
-	open     int   // items not decided
-	untold   *news // what happened since the mutex was locked
+	open     int    // items not decided
+	over     func() // is called when all are; nil after that
+	untold   *news  // what happened since the mutex was locked
 }
 
 // extending is one hold in a batch.
@@ -34,14 +35,16 @@ type extending struct {
 	decided, renewed bool
 }
 
-// extend renews holds in one round trip. All have the same TTL and were marked by begin. Each hold is decided separately: see [grant.Extension].
-func (r *Renewer) extend(holds []*Hold) {
+// extend renews holds in one round trip. All have the same TTL and were marked by begin. Each hold is decided separately: see
+// [grant.Extension]. over, which may be nil, is called without a mutex when all are decided.
+func (r *Renewer) extend(holds []*Hold, over func()) {
 	if len(holds) == 0 {
+		over()
 		return
 	}
 	m := r.Masters
 	e := &batch{r: r, start: m.Clock.Elapsed(), ops: make([]protocol.Op, len(m.Nodes)),
-		items: make([]extending, len(holds)), open: len(holds)}
+		items: make([]extending, len(holds)), open: len(holds), over: over}
 	votes := make([]protocol.Item, len(holds))
 	for i, h := range holds {
 		votes[i] = h.item()
@@ -84,12 +87,20 @@ func (e *batch) Receive(op *protocol.Op) {
 	}
 }
 
-// unlock unlocks the mutex, and tells what happened meanwhile.
+// unlock unlocks the mutex, tells what happened meanwhile, and calls over if it is time.
 func (e *batch) unlock() {
-	n := e.untold
+	n, over := e.untold, e.over
 	e.untold = nil
+	if e.open == 0 {
+		e.over = nil
+	} else {
+		over = nil
+	}
 	e.mu.Unlock()
 	n.tell(&e.r.Events)
+	if over != nil {
+		over()
+	}
 }
 
 // timeout decides the holds for which the masters that answered were too few.

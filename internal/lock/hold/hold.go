@@ -172,7 +172,7 @@ func (h *Hold) Extend(ctx context.Context) error {
 		decided := h.extends.decided
 		h.mu.Unlock()
 		if first {
-			h.r.extend([]*Hold{h})
+			h.r.extend([]*Hold{h}, nil)
 		}
 		var gone error
 		select {

@@ -4,7 +4,6 @@ package hold
 
 import (
 	"container/heap"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,10 +23,14 @@ const (
 	// MaxBatch is how many votes one extend script renews. A master needs about a
 	// millisecond for 128, and answers no other client meanwhile.
 	MaxBatch = 128
+	// maxSent is how many batches of renewals are under way at most. Others of the masters' clients wait behind them, and an answer
+	// that takes longer than the node timeout counts for nothing: all that is due at once may be thousands of batches.
+	maxSent = 8
 )
 
 // Renewer extends the holds of a client in batches when they are due, and ends those whose
-// validity is over. One timer serves all holds. No goroutine runs between its ticks.
+// validity is over. One timer serves all holds. No goroutine runs between its ticks: what cannot be sent at one of them
+// is sent when a batch is decided.
 type Renewer struct {
 	Masters *quorum.Masters
 	Events  Events
@@ -38,6 +41,7 @@ type Renewer struct {
 
 	mu     sync.Mutex
 	holds  byDue
+	ready  ready
 	timer  *time.Timer
 	armed  time.Duration // when timer fires; never while the timer is not set
 	closed bool
@@ -58,6 +62,7 @@ type slot struct {
 	due     time.Duration // when the renewer looks at the hold again
 	renewAt time.Duration // never, if it is not to be renewed again
 	pos     int           // in the heap; -1 outside
+	ready   bool          // it is due, and waits to be sent
 	dropped bool          // the hold was released
 }
 
@@ -114,7 +119,7 @@ func (r *Renewer) Held() int {
 func (r *Renewer) remove(h *Hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h.slot.dropped = true
+	h.slot.dropped, h.slot.ready = true, false
 	if h.slot.pos >= 0 {
 		heap.Remove(&r.holds, h.slot.pos)
 		r.leftLocked()
@@ -128,7 +133,7 @@ func (r *Renewer) scheduleLocked(h *Hold, due time.Duration) {
 	if h.slot.dropped || r.closed {
 		return
 	}
-	h.slot.due = due
+	h.slot.due, h.slot.ready = due, false
 	if h.slot.pos >= 0 {
 		heap.Fix(&r.holds, h.slot.pos)
 	} else {
@@ -153,32 +158,22 @@ func (r *Renewer) armLocked() {
 
 // tick runs when the timer fires.
 func (r *Renewer) tick() {
-	ended, renew, ok := r.take(r.Masters.Clock.Elapsed())
+	ended, ok := r.take(r.Masters.Clock.Elapsed())
 	if !ok {
 		return
 	}
 	defer r.ticks.Done()
 	r.endExpired(ended)
-	for _, ttl := range slices.Sorted(maps.Keys(renew)) { // not in the order of the map, so that a simulation repeats
-		due := renew[ttl]
-		for len(due) > 0 {
-			n := min(len(due), MaxBatch)
-			r.extend(begin(due[:n]))
-			due = due[n:]
-		}
-	}
+	r.send()
 }
 
-// take takes out what is due at now, and sets the timer for the rest. ended are the holds
-// whose validity is over. renew are the holds to be extended, by TTL, because a batch has one
-// TTL. Holds that are due a little later join the batch. If ok is false the client was
-// closed; else the caller must call ticks.Done.
-func (r *Renewer) take(now time.Duration) (ended []*Hold, renew map[time.Duration][]*Hold, ok bool) {
-	renew = make(map[time.Duration][]*Hold)
+// take makes ready what is due at now, and sets the timer for the rest. It returns the holds whose validity is over. A hold that is due
+// a little later fills up a batch. If ok is false the client was closed; else the caller must call ticks.Done.
+func (r *Renewer) take(now time.Duration) (ended []*Hold, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return nil, nil, false
+		return nil, false
 	}
 	r.ticks.Add(1)
 	if late := now - r.armed; late > 0 {
@@ -189,10 +184,11 @@ func (r *Renewer) take(now time.Duration) (ended []*Hold, renew map[time.Duratio
 	r.lateness.due.Store(0)
 	for len(r.holds) > 0 {
 		h := r.holds[0]
-		if h.slot.renewAt-now <= h.Terms.TTL/50 && h.slot.due == h.slot.renewAt {
-			renew[h.Terms.TTL] = append(renew[h.Terms.TTL], h)
+		if h.slot.due == h.slot.renewAt && (h.slot.due <= now || h.slot.due-now <= h.Terms.TTL/50 && r.ready.hasRoom(h.Terms.TTL)) {
 			h.slot.renewAt = never // until this extend is decided
 			h.slot.due = h.lastCall()
+			h.slot.ready = true
+			r.ready.add(h)
 			heap.Fix(&r.holds, 0)
 		} else if h.slot.due <= now {
 			ended = append(ended, h)
@@ -205,14 +201,14 @@ func (r *Renewer) take(now time.Duration) (ended []*Hold, renew map[time.Duratio
 		r.armLocked()
 	}
 	r.leftLocked()
-	return ended, renew, true
+	return ended, true
 }
 
 // TakeEnded picks h as one whose validity is over while its renewal is still to be sent, and returns what the renewer does next. It is for a
 // test of the race between the two.
 func (r *Renewer) TakeEnded(h *Hold) (end func()) {
 	r.take(h.slot.renewAt)
-	ended, _, _ := r.take(h.lastCall())
+	ended, _ := r.take(h.lastCall())
 	return func() {
 		r.endExpired(ended)
 		r.ticks.Add(-2)
@@ -273,7 +269,7 @@ func (r *Renewer) Close() {
 		r.timer.Stop()
 	}
 	holds := r.holds
-	r.holds = nil
+	r.holds, r.ready.holds = nil, nil
 	for _, h := range holds {
 		h.slot.pos = -1 // a Release will call remove
 	}
@@ -282,21 +278,6 @@ func (r *Renewer) Close() {
 	for _, h := range holds {
 		h.end(event.EndClosed, errs.ErrClosed)
 	}
-}
-
-// begin returns the holds that are not over and have no extend in flight, and marks
-// them as having one.
-func begin(holds []*Hold) []*Hold {
-	var begun []*Hold
-	for _, h := range holds {
-		h.mu.Lock()
-		if h.errLocked() == nil && !h.extends.inFlight() {
-			h.extends.begun++
-			begun = append(begun, h)
-		}
-		h.unlock()
-	}
-	return begun
 }
 
 // byDue is a heap of holds by when they are due.

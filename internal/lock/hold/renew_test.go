@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hold
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/clock"
+	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// worker is a node whose master executes one extend at a time, and is at work on each vote for so long. It has every vote.
+type worker struct {
+	protocol.Node
+	clock clock.Clock
+	each  time.Duration
+
+	sent atomic.Uint64 // votes
+
+	mu      sync.Mutex
+	free    time.Duration // when it has done what it was sent
+	running int           // extends that were sent and are not answered
+	most    int           // of them at one time
+}
+
+func (w *worker) Submit(op *protocol.Op) bool {
+	if op.Kind == protocol.Acquire {
+		op.Reply = protocol.Reply{Outcome: protocol.Granted, Token: 5}
+		op.To.Receive(op)
+		return true
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent.Add(uint64(len(op.Items)))
+	now := w.clock.Elapsed()
+	w.free = max(w.free, now) + time.Duration(len(op.Items))*w.each
+	w.running++
+	w.most = max(w.most, w.running)
+	time.AfterFunc(w.free-now, func() {
+		w.mu.Lock()
+		w.running--
+		w.mu.Unlock()
+		if w.clock.Elapsed() <= op.Deadline {
+			op.Reply = protocol.Reply{Outcome: protocol.Granted, Intact: make([]bool, len(op.Items))}
+			for i := range op.Reply.Intact {
+				op.Reply.Intact[i] = true
+			}
+		} else {
+			op.Reply = protocol.Reply{Outcome: protocol.Unknown}
+		}
+		op.To.Receive(op)
+	})
+	return true
+}
+
+// crowd is many holds of one client on three such masters.
+type crowd struct {
+	workers [3]*worker
+	r       *Renewer
+	m       *quorum.Masters
+
+	mu   sync.Mutex
+	fail []error // of extends, and of holds that ended
+}
+
+func newCrowd(each time.Duration) *crowd {
+	c := &crowd{m: &quorum.Masters{Need: 2, All: 0b111, Clock: clock.Monotonic(), Drift: clock.DefaultDrift(),
+		Timeout: func() time.Duration { return 150 * time.Millisecond }, Trusted: func() time.Duration { return -1 << 62 }}}
+	for i := range c.workers {
+		c.workers[i] = &worker{clock: c.m.Clock, each: each}
+		c.m.Nodes = append(c.m.Nodes, c.workers[i])
+	}
+	note := func(err error) {
+		if errors.Is(err, errs.ErrUnreachable) || errors.Is(err, errs.ErrLost) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.fail = append(c.fail, err)
+		}
+	}
+	c.r = &Renewer{Masters: c.m, Propose: func() int64 { return 9 }, Events: Events{
+		Why:      func() string { return "" },
+		Extended: func(e event.Extend) { note(e.Err) },
+		Ended:    func(e event.End) { note(e.Err) },
+	}}
+	c.r.Start()
+	return c
+}
+
+// add adds a hold that begins now.
+func (c *crowd) add(ttl time.Duration) {
+	now := c.m.Clock.Elapsed()
+	call := c.m.Call(2, &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "me"})
+	call.Send(c.m.All)
+	h := new(Hold)
+	h.Init(c.r, &attempt.Won{Lock: protocol.NewLock("x", protocol.Plain), Holder: "me", Token: 5, From: now,
+		Until: now + c.m.Drift.Validity(ttl, 0), Granted: now, Call: call}, Terms{TTL: ttl, Every: ttl / 3}, new(Share))
+	c.r.Add(h, now+ttl/3)
+}
+
+// close closes the renewer, and says what failed before.
+func (c *crowd) close(t *testing.T) {
+	c.mu.Lock()
+	fail := c.fail
+	c.mu.Unlock()
+	if len(fail) > 0 {
+		t.Errorf("%d of %d extends failed or leases ended, the first: %v", len(fail), c.r.Extends.Load(), fail[0])
+	}
+	c.r.Close()
+	time.Sleep(time.Minute) // the timers of batches
+}
+
+// A master needs a fifth of a second for all holds, and no answer may take longer than 150 ms. They are due at one moment.
+func TestRenewer_manyHolds_allAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(8 * time.Microsecond)
+		for range 25_000 {
+			c.add(60 * time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := c.r.Extends.Load(); got < 5*25_000 {
+			t.Errorf("%d extends in 2 minutes", got)
+		}
+		for i, w := range c.workers {
+			if w.most > maxSent+1 { // two masters decide a batch, and the third has not answered it
+				t.Errorf("master %d had %d extends before it at one time", i, w.most)
+			}
+		}
+		c.close(t)
+	})
+}
+
+// The masters need a second for the holds that are due at one moment. A short lease that is due meanwhile does not wait for them.
+func TestRenewer_manyHolds_shortLeaseFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(40 * time.Microsecond)
+		for range 25_000 {
+			c.add(60 * time.Second)
+		}
+		c.add(600 * time.Millisecond)
+		time.Sleep(2 * time.Minute)
+		c.close(t)
+	})
+}
+
+// What waits to be sent is not sent if it was released meanwhile, or extended by its caller, or if the client was closed.
+func TestRenewer_waitingToBeSent_onlyWhatIsStillDue(t *testing.T) {
+	const n = 10_000
+	for _, tc := range []struct {
+		name string
+		do   func(*crowd, *Hold)
+		most uint64 // extends more than n/2
+	}{
+		{"released", func(c *crowd, h *Hold) {
+			h.end(event.EndReleased, errs.ErrReleased)
+			c.r.remove(h)
+		}, 0},
+		{"ended", func(_ *crowd, h *Hold) { h.end(event.EndReleased, errs.ErrReleased) }, 0},
+		{"extended", func(c *crowd, h *Hold) { c.r.reschedule(h, c.m.Clock.Elapsed()+20*time.Second) }, 0},
+		{"closed", func(c *crowd, _ *Hold) { c.r.Close() }, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCrowd(40 * time.Microsecond)
+				for range n {
+					c.add(60 * time.Second)
+				}
+				holds := c.r.All()
+				for c.r.Extends.Load() < n/2 {
+					time.Sleep(time.Millisecond)
+				}
+				for _, h := range holds {
+					tc.do(c, h)
+				}
+				sent := c.workers[0].sent.Load()
+				time.Sleep(10 * time.Second)
+				if got := c.workers[0].sent.Load() - sent; got > tc.most {
+					t.Errorf("%d votes were renewed after that", got)
+				}
+				c.close(t)
+			})
+		})
+	}
+}
