@@ -18,12 +18,18 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
+// openToCount opens a client whose extends reach each of five masters, or the count would be right on a quorum only: a master that is late by
+// more than the node timeout, or by a fifth of the TTL, is left out of one. Nothing else sends the count.
+func openToCount(masters *quorumtest.Masters) *redlock.Client {
+	return masters.Open(redlock.WithoutRenewal(), redlock.WithReentry(), redlock.WithTTL(redlock.DefaultMaxTTL), redlock.WithNodeTimeout(redlock.DefaultMaxTTL/5))
+}
+
 // wantCount wants the hold count of the lock called name to be n on all masters,
 // soon: those that did not make the quorum follow.
 func wantCount(t testing.TB, masters *quorumtest.Masters, name string, n int) {
 	t.Helper()
 	var got []map[string]string
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // a busy machine: it says that the masters agree, not when
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // a busy machine: it says that the masters agree, not when. Shorter than the lease
 		got = masters.Fields(name)
 		right := 0
 		for _, fields := range got {
@@ -51,7 +57,7 @@ func TestReenter_countsOnTheMastersAndUnwindsInAnyOrder(t *testing.T) {
 
 func reenterInAnyOrder(t *testing.T, seed uint64) {
 	masters := quorumtest.Start(t, 5)
-	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithReentry()), masters.Open()
+	c, other := openToCount(masters), masters.Open()
 	m := c.Mutex("lock")
 	outer := lock(t, m)
 	wantCount(t, masters, "lock", 1)
@@ -117,8 +123,7 @@ func reenterInAnyOrder(t *testing.T, seed uint64) {
 // Many goroutines re-enter and unlock at the same time. The masters' count stays right.
 func TestReenter_fromManyGoroutines_countsAll(t *testing.T) {
 	masters := quorumtest.Start(t, 5)
-	// A busy machine makes a master late. With a short timeout it would be left out of a count, which then is right on a quorum only.
-	m := masters.Open(redlock.WithoutRenewal(), redlock.WithReentry(), redlock.WithNodeTimeout(5*time.Second)).Mutex("lock")
+	m := openToCount(masters).Mutex("lock")
 	outer := lock(t, m)
 	const n = 16
 	for range quorumtest.Scale(5, 100) {
@@ -242,7 +247,7 @@ func TestReenter_noQuorum_changesNothing(t *testing.T) {
 // When a master lost the vote, the top-up puts it back with its count of re-entries.
 func TestReenter_voteLost_topUpKeepsTheCount(t *testing.T) {
 	masters := quorumtest.Start(t, 3)
-	lease := lock(t, masters.Open(redlock.WithoutRenewal(), redlock.WithReentry()).Mutex("lock"))
+	lease := lock(t, openToCount(masters).Mutex("lock"))
 	inner, err := lease.Reenter(t.Context())
 	quorumtest.NoErr(t, err)
 	wantCount(t, masters, "lock", 2)

@@ -24,6 +24,7 @@ var areas = map[string][]suite{
 	"redlock":                 {simulations, locks, several},
 	"internal/lock/counting":  {own, simulations, locks},
 	"internal/lock/attempt":   {simulations, locks},
+	"internal/lock/grant":     {own, {"./internal/lock/hold"}, simulations, locks},
 	"internal/lock/hold":      {own, simulations, locks},
 	"internal/lock/inspect":   {locks},
 	"internal/lock/cluster":   {locks},
