@@ -89,18 +89,14 @@ func (e *batch) Receive(op *protocol.Op) {
 
 // unlock unlocks the mutex, tells what happened meanwhile, and calls over if it is time.
 func (e *batch) unlock() {
-	n, over := e.untold, e.over
+	n, over := e.untold, func() {}
 	e.untold = nil
-	if e.open == 0 {
-		e.over = nil
-	} else {
-		over = nil
+	if e.open == 0 && e.over != nil {
+		over, e.over = e.over, nil
 	}
 	e.mu.Unlock()
 	n.tell(&e.r.Events)
-	if over != nil {
-		over()
-	}
+	over()
 }
 
 // timeout decides the holds for which the masters that answered were too few.

@@ -63,11 +63,34 @@ type stage struct {
 
 const stageTTL, stageTimeout = 3 * time.Second, 500 * time.Millisecond
 
+// threeMasters are masters without nodes, which wait for an answer for so long.
+func threeMasters(timeout time.Duration) *quorum.Masters {
+	return &quorum.Masters{Need: 2, All: 0b111, Clock: clock.Monotonic(), Drift: clock.DefaultDrift(),
+		Timeout: func() time.Duration { return timeout }, Trusted: func() time.Duration { return -1 << 62 }}
+}
+
+// grantedVote is a master's yes to acquire.
+var grantedVote = protocol.Reply{Outcome: protocol.Granted, Token: 5}
+
+// acquire asks all masters for a lock.
+func acquire(m *quorum.Masters) *quorum.Call {
+	call := m.Call(m.Need, &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "me"})
+	call.Send(m.All)
+	return call
+}
+
+// keep makes h the hold of a call that was granted now, and gives it to the renewer.
+func keep(r *Renewer, h *Hold, call *quorum.Call, terms Terms, share *Share) bool {
+	now := r.Masters.Clock.Elapsed()
+	h.Init(r, &attempt.Won{Lock: protocol.NewLock("x", protocol.Plain), Holder: "me", Token: grantedVote.Token, From: now,
+		Until: now + r.Masters.Drift.Validity(terms.TTL, 0), Granted: now, Call: call}, terms, share)
+	return r.Add(h, now+terms.Every)
+}
+
 // newStage makes a hold that is renewed, or not if it is fixed.
 func newStage(t *testing.T, fixed bool) *stage {
 	s := &stage{t: t}
-	m := &quorum.Masters{Need: 2, All: 0b111, Clock: clock.Monotonic(), Drift: clock.DefaultDrift(),
-		Timeout: func() time.Duration { return stageTimeout }, Trusted: func() time.Duration { return -1 << 62 }}
+	m := threeMasters(stageTimeout)
 	for i := range s.nodes {
 		s.nodes[i] = &script{}
 		m.Nodes = append(m.Nodes, s.nodes[i])
@@ -78,14 +101,10 @@ func newStage(t *testing.T, fixed bool) *stage {
 		GaveUp:   func(ctx context.Context, _ *protocol.Lock) error { return ctx.Err() },
 	}}
 	s.r.Start()
-	call := m.Call(2, &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "me"})
-	call.Send(m.All)
-	s.answer(protocol.Acquire, protocol.Reply{Outcome: protocol.Granted, Token: 5}, 0, 1, 2)
-	now := m.Clock.Elapsed()
+	call := acquire(m)
+	s.answer(protocol.Acquire, grantedVote, 0, 1, 2)
 	s.h = new(Hold)
-	s.h.Init(s.r, &attempt.Won{Lock: protocol.NewLock("x", protocol.Plain), Holder: "me", Token: 5, From: now,
-		Until: now + m.Drift.Validity(stageTTL, 0), Granted: now, Call: call}, Terms{TTL: stageTTL, Every: stageTTL / 3, Fixed: fixed}, &s.share)
-	if !s.r.Add(s.h, now+stageTTL/3) {
+	if !keep(s.r, s.h, call, Terms{TTL: stageTTL, Every: stageTTL / 3, Fixed: fixed}, &s.share) {
 		t.Fatal("the renewer takes no hold")
 	}
 	return s
