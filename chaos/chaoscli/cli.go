@@ -75,22 +75,29 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitNothing
 }
 
+// lookUp finds the command that args name, and its own arguments.
+func lookUp(args []string) (command, []string, error) {
+	all := commands()
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return all[0], args, nil
+	}
+	for _, cmd := range all {
+		if cmd.name == args[0] {
+			return cmd, args[1:], nil
+		}
+	}
+	return command{}, nil, usagef("no command %q: want one of run, failover, check, mutants, list", args[0])
+}
+
 func start(ctx context.Context, c *console, args []string) error {
-	cmd := commands()[0]
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		i := 0
-		for i < len(commands()) && commands()[i].name != args[0] {
-			i++
-		}
-		if i == len(commands()) {
-			return usagef("no command %q: want one of run, failover, check, mutants, list", args[0])
-		}
-		cmd, args = commands()[i], args[1:]
+	cmd, args, err := lookUp(args)
+	if err != nil {
+		return err
 	}
 	fs := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // Run prints the error
 	run := cmd.define(fs)
-	err := fs.Parse(args)
+	err = fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		c.help(cmd, fs)

@@ -9,36 +9,18 @@ import (
 	"github.com/redlock-go/redlock/internal/pages"
 )
 
-// Each command line of redlock-bench on README and the pages has a command and flags that there are. The flags of chaos are looked at in chaoscli.
+// Each command line of redlock-bench on README and the pages has a command and flags that there are.
 func TestPages_commandLines_areOfThisProgram(t *testing.T) {
-	all, err := pages.Commands("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for _, c := range all {
-		args, ok := c.Args("redlock-bench")
-		if !ok {
-			continue
-		}
-		n++
-		found, rest, err := lookUp(args)
+	pages.Check(t, "../..", "redlock-bench", 25, func(args []string) (has func(string) bool, err error) {
+		found, _, err := lookUp(args)
 		if err != nil {
-			t.Errorf("%v: %v", c, err)
-			continue
+			return nil, err
 		}
-		if found.make == nil {
-			continue
+		if found.make == nil { // chaos, whose flags are looked up in chaoscli
+			return func(string) bool { return true }, nil
 		}
 		fs := flag.NewFlagSet(found.name, flag.ContinueOnError)
 		found.make().define(fs)
-		for _, name := range pages.Flags(rest) {
-			if fs.Lookup(name) == nil && !isHelp("-"+name) {
-				t.Errorf("%v: %s has no flag --%s", c, found.name, name)
-			}
-		}
-	}
-	if n < 25 {
-		t.Errorf("only %d command lines were found", n)
-	}
+		return func(name string) bool { return fs.Lookup(name) != nil || isHelp("-"+name) }, nil
+	})
 }

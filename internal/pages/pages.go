@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"testing"
 )
 
 // Command is a command on a page.
@@ -22,8 +23,8 @@ func (c Command) String() string {
 	return fmt.Sprintf("%s:%d: %s", c.Page, c.Line, strings.Join(c.Words, " "))
 }
 
-// Args are the arguments of the program called name, if the command runs it: by its name, or by go run of the package in a folder of that name.
-func (c Command) Args(name string) ([]string, bool) {
+// args are the arguments of the program called name, if the command runs it: by its name, or by go run of the package in a folder of that name.
+func (c Command) args(name string) ([]string, bool) {
 	words := c.Words
 	if len(words) > 2 && words[0] == "go" && words[1] == "run" {
 		for words = words[2:]; len(words) > 0; words = words[1:] {
@@ -40,8 +41,41 @@ func (c Command) Args(name string) ([]string, bool) {
 	return nil, false
 }
 
-// Flags are the names of the flags in args, up to the first "--".
-func Flags(args []string) (names []string) {
+// Check looks up each command line of the program called name that is on a page of the repository at root. find is told its arguments. It returns whether
+// the command that they name has a flag, or an error if there is no such command, or nil if the command lines of that command are looked up elsewhere.
+// There must be least of them.
+func Check(t testing.TB, root, name string, least int, find func(args []string) (has func(flag string) bool, err error)) {
+	t.Helper()
+	all, err := Commands(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		args, ok := c.args(name)
+		if !ok {
+			continue
+		}
+		has, err := find(args)
+		if err != nil {
+			t.Errorf("%v: no such command: %v", c, err)
+		}
+		if has == nil {
+			continue
+		}
+		least--
+		for _, flag := range flags(args) {
+			if !has(flag) {
+				t.Errorf("%v: there is no flag --%s", c, flag)
+			}
+		}
+	}
+	if least > 0 {
+		t.Errorf("%d command lines too few were found", least)
+	}
+}
+
+// flags are the names of the flags in args, up to the first "--".
+func flags(args []string) (names []string) {
 	for _, word := range args {
 		if word == "--" {
 			break

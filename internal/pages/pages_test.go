@@ -30,11 +30,11 @@ func TestCommand_args_byNameAndByGoRun(t *testing.T) {
 		{"redlock", "status", "[--wait]", "--json=x", "--", "--not"},
 		{"go", "run", "-tags", "x", "github.com/redlock-go/redlock/cmd/redlock@latest", "status", "[--wait]", "--json=x", "--", "--not"},
 	} {
-		args, ok := Command{Words: words}.Args("redlock")
-		if !ok || args[0] != "status" || !reflect.DeepEqual(Flags(args), []string{"wait", "json"}) {
-			t.Errorf("%q: %q, flags %q", words, args, Flags(args))
+		args, ok := Command{Words: words}.args("redlock")
+		if !ok || args[0] != "status" || !reflect.DeepEqual(flags(args), []string{"wait", "json"}) {
+			t.Errorf("%q: %q, flags %q", words, args, flags(args))
 		}
-		if _, ok := (Command{Words: words}).Args("redlock-bench"); ok {
+		if _, ok := (Command{Words: words}).args("redlock-bench"); ok {
 			t.Errorf("%q is no redlock-bench", words)
 		}
 	}
