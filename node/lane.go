@@ -127,7 +127,9 @@ func (r *redisNode) killPrevious(conn *conn) error {
 
 // nextBatch waits for work and returns it: queued ops, and ahead of them some of the
 // unacknowledged releases, which are older than all queued ops. It returns false when the
-// node is closed and the queue is empty.
+// node is closed and there is nothing to send.
+//
+// Invariant: an op with More and the next one are in one batch, unless that is full.
 func (r *redisNode) nextBatch() (batch, bool) {
 	for began := time.Duration(-1); ; {
 		now := r.clock.Elapsed()
@@ -136,6 +138,9 @@ func (r *redisNode) nextBatch() (batch, bool) {
 		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
+		for n > 0 && n < maxPipeline && r.queue[n-1].More {
+			n-- // the Submit of the next op wakes the lane
+		}
 		b := batch{at: now, idle: now - began, epoch: r.epoch, mayHand: r.voteRefusal == nil || !r.binding.CheckRecordState || mutants.HandDoubted, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])

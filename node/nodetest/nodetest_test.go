@@ -144,6 +144,39 @@ func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 	})
 }
 
+// An op with More waits for the next one, though the lane looks at its queue between the two.
+func TestNode_more_isSentWithTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := NewMaster("m").Node(node.Config{})
+		defer n.Close()
+		n.Bind(protocol.Binding{})
+		if err := n.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		answered := make(chan string, 3)
+		submit := func(holder string, more bool, then func()) {
+			req := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock(holder, protocol.Plain), Holder: holder, Token: 1, TTL: time.Minute, Deadline: time.Hour, More: more}
+			n.Submit(&protocol.Op{Request: &req, To: receive(func(*protocol.Op) {
+				then()
+				answered <- holder
+			})})
+		}
+		nothing := func() {}
+		// It is the lane that submits "first", so that "first" is there when the lane looks at its queue next.
+		submit("before", false, func() { submit("first", true, nothing) })
+		synctest.Wait()
+		if got := len(answered); got != 1 {
+			t.Errorf("%d ops were answered before the one that the lane is to wait for", got)
+		}
+		submit("second", false, nothing)
+		for _, want := range []string{"before", "first", "second"} {
+			if got := <-answered; got != want {
+				t.Errorf("%q was answered, want %q", got, want)
+			}
+		}
+	})
+}
+
 type receive func(*protocol.Op)
 
 func (f receive) Receive(op *protocol.Op) { f(op) }

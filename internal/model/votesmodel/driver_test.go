@@ -29,8 +29,6 @@ type store interface {
 // driver is a votesmodel.Real: nodes of package node, which encode the calls and read the replies, and a store. Two nodes
 // for each epoch: they name that epoch's state in their calls, and one of them hears messages.
 type driver struct {
-	// idle waits until no node is at work, or is nil: one that has just answered may take the first op of a call before it has the others.
-	idle func()
 	store
 	nodes map[speaks]node.Node
 	got   chan *protocol.Op
@@ -86,12 +84,9 @@ func (d *driver) enter(w votesmodel.World) {
 	}
 }
 
-// Call sends the ops in one pipeline, which is one call of votes.lua: a node gathers what it is given with More.
+// Call sends the ops in one pipeline, which is one call of votes.lua: a node waits for the op after one with More.
 func (d *driver) Call(c votesmodel.Call) ([]protocol.Reply, error) {
 	n := d.nodes[speaks{c.State, c.Deaf}]
-	if d.idle != nil {
-		d.idle()
-	}
 	ops := make([]*protocol.Op, len(c.Ops))
 	for i, req := range c.Ops {
 		req.Deadline, req.More = 1<<62, i < len(c.Ops)-1

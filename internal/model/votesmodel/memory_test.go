@@ -45,7 +45,6 @@ func inMemory(t *testing.T, edit func(string) string, fn func(d *driver, w votes
 		s.java.Bind(protocol.Binding{Subscribed: func(string) {}})
 		t.Cleanup(func() { _ = s.java.Close() })
 		d, w := newDriver(t, s, func(cfg node.Config) node.Node { return s.m.Node(cfg) })
-		d.idle = synctest.Wait
 		fn(d, w, func() {
 			if s.hears {
 				_ = s.Listen(false)
