@@ -129,7 +129,7 @@ func (r *redisNode) killPrevious(conn *conn) error {
 // unacknowledged releases, which are older than all queued ops. It returns false when the
 // node is closed and there is nothing to send.
 //
-// Invariant: an op with More and the next one are in one batch, unless that is full.
+// Invariant: an op with More and the next one of its submitter are in one batch, unless that is full, or the next one was turned away.
 func (r *redisNode) nextBatch() (batch, bool) {
 	for began := time.Duration(-1); ; {
 		now := r.clock.Elapsed()
@@ -138,7 +138,7 @@ func (r *redisNode) nextBatch() (batch, bool) {
 		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
-		for n > 0 && n < maxPipeline && r.queue[n-1].More {
+		for r.moreComes && n > 0 && n < maxPipeline && r.queue[n-1].More {
 			n-- // the Submit of the next op wakes the lane
 		}
 		b := batch{at: now, idle: now - began, epoch: r.epoch, mayHand: r.voteRefusal == nil || !r.binding.CheckRecordState || mutants.HandDoubted, ops: r.spareOps[:0], releases: r.spareEntries[:0]}

@@ -52,6 +52,7 @@ type redisNode struct {
 
 	mu          sync.Mutex // guards the fields below
 	queue       []*protocol.Op
+	moreComes   bool         // the last of queue has More, and the next op was not submitted yet
 	unacked     unacked.List // Invariant: each entry is older than all of queue
 	busy        bool         // a pipeline is on its way
 	busySince   time.Duration
@@ -150,6 +151,9 @@ func (r *redisNode) Submit(op *protocol.Op) bool {
 		r.keepLocked(op.Request)
 	}
 	more := op.More // read it now: once op is queued, it belongs to the lane
+	if err == nil || !more {
+		r.moreComes = more // not after an op that was turned away: what is queued goes out without it
+	}
 	r.mu.Unlock()
 	if !more {
 		r.wakeLane()

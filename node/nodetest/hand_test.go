@@ -626,9 +626,8 @@ func dialState(t *testing.T, m *Master, epoch string) *client {
 	return c
 }
 
-// askAll sends all in one call, and waits for the answers. A lane that is still busy with what went before would send the first of them at once.
+// askAll sends all in one call, and waits for the answers.
 func (c *client) askAll(reqs []protocol.Request) []protocol.Reply {
-	synctest.Wait()
 	var ops []*protocol.Op
 	for i, r := range reqs {
 		r.More = i < len(reqs)-1

@@ -3,6 +3,7 @@
 package nodetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -176,6 +177,43 @@ func TestNode_more_isSentWithTheNext(t *testing.T) {
 		}
 	})
 }
+
+// An op with More that is alone, because the next one was turned away, goes out: here a release, on a master that may not vote.
+func TestNode_nextIsTurnedAway_moreIsSent(t *testing.T) {
+	for name, then := range map[string]func(*Node){"waits": func(*Node) {}, "is closed": func(n *Node) { _ = n.Close() }} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := NewMaster("m").Node(node.Config{})
+				defer n.Close()
+				n.Bind(protocol.Binding{CheckRecordState: true})
+				if err := n.Ready(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				n.Enter("", errNoVotes, time.Hour)
+				l, answers := protocol.NewLock("x", protocol.Plain), make(chan protocol.Reply, 1)
+				answer := receive(func(op *protocol.Op) { answers <- op.Reply })
+				if !n.Submit(&protocol.Op{To: answer, Request: &protocol.Request{Kind: protocol.Release, Lock: l, Holder: "one", Leaves: true, Deadline: time.Hour, More: true}}) {
+					t.Fatal("the release was turned away")
+				}
+				if n.Submit(&protocol.Op{To: answer, Request: &protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "two", Token: 1, TTL: time.Hour, Deadline: time.Hour}}) {
+					t.Fatal("the acquire was taken")
+				}
+				then(n)
+				synctest.Wait()
+				select {
+				case r := <-answers:
+					if r.Outcome != protocol.Absent {
+						t.Errorf("the master did not execute it: %+v", r)
+					}
+				default:
+					t.Error("it was not sent")
+				}
+			})
+		})
+	}
+}
+
+var errNoVotes = errors.New("it does not vote")
 
 type receive func(*protocol.Op)
 
