@@ -164,7 +164,9 @@ func (r *run) probe(ctx context.Context, client, name string) error {
 		op.Outcome = history.OK
 		if err != nil {
 			op.Outcome, op.Error = history.Failed, "not taken"
-		} else if err := l.Unlock(ctx); err != nil && !errors.Is(err, redlock.ErrUnconfirmed) {
+		} else if err := l.Unlock(ctx); errors.Is(err, redlock.ErrLost) { // the machine was held up for a TTL: whether it can be given back was not seen
+			op.Outcome, op.Error = history.Failed, "not given back in time"
+		} else if err != nil && !errors.Is(err, redlock.ErrUnconfirmed) {
 			return fmt.Errorf("chaos: unlock %q after the faults: %w", name, err)
 		}
 		if err := r.history.Append(op); err != nil || op.Outcome == history.OK || ctx.Err() != nil {

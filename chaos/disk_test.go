@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/cluster/clockshim"
@@ -86,9 +87,11 @@ func (d *disks) killStalled() {
 		d.must(m.Kill(d.t.Context()))
 	}
 	d.stall(0)
+	var g errgroup.Group // a start takes a while on a busy machine, and a lease goes on
 	for _, m := range d.masters {
-		d.must(m.Start(d.t.Context()))
+		g.Go(func() error { return m.Start(d.t.Context()) })
 	}
+	d.must(g.Wait())
 }
 
 func (d *disks) votes(lock string) (n int) {
@@ -103,9 +106,9 @@ func (d *disks) votes(lock string) (n int) {
 
 func (d *disks) soon(what string, ok func() bool) {
 	d.t.Helper()
-	for end := time.Now().Add(15 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			d.t.Fatalf("not within 15s: %s", what)
+			d.t.Fatalf("not within 30s: %s", what)
 		}
 	}
 }
@@ -116,7 +119,7 @@ func TestStalledDisk_everysecKilled_forgetsVotesAndWaits(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
 	d := openDisks(t, cluster.EverySec)
-	const ttl = 4 * time.Second
+	const ttl = 8 * time.Second // longer than three starts on a busy machine
 	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl), redlock.WithoutRenewal()}
 	d.init(opts...)
 	c, other := d.client(opts...), d.client(opts...)
@@ -170,7 +173,8 @@ func TestStalledDisk_alwaysKilled_grantsNothingAndForgetsNothing(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
 	d := openDisks(t, cluster.Always)
-	opts := []redlock.Option{redlock.WithTTL(3 * time.Second), redlock.WithMaxTTL(3 * time.Second)}
+	const ttl = 8 * time.Second // longer than three starts on a busy machine
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl)}
 	d.init(opts...)
 	c, other := d.client(opts...), d.client(opts...)
 	held, err := c.Mutex("held").Lock(t.Context())

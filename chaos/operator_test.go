@@ -319,7 +319,8 @@ func TestOperator_initKilledAtEachWrite_keepsPromises(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := lease.Unlock(t.Context()); err != nil {
+				// Its TTL is 150 ms: the history says whether a promise was kept.
+				if err := lease.Unlock(t.Context()); err != nil && !errors.Is(err, redlock.ErrLost) && !errors.Is(err, redlock.ErrUnconfirmed) {
 					t.Fatal(err)
 				}
 			}

@@ -21,7 +21,8 @@ import (
 func TestInit_neverLockedAfterAClientClaims_waits(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
-	opts := []redlock.Option{redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second)}
+	const ttl = 3 * time.Second // Init is to look before the quarantine is over
+	opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithMaxTTL(ttl)}
 	a := ms.begin(opts...)
 	held := locked(t, a.Mutex("x", redlock.WithoutRenewal()))
 	settled(t, held, 5)

@@ -69,7 +69,7 @@ func TestOpen_nodeCountSaid_works(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 4, localredis.Config{})
 	for _, n := range []int{1, 2, 4} {
-		c, err := redlock.Open(t.Context(), ms.urls()[:n], redlock.WithNodeCount(n), redlock.WithUnsafeRecoveryOff())
+		c, err := redlock.Open(t.Context(), ms.urls()[:n], patient, redlock.WithNodeCount(n), redlock.WithUnsafeRecoveryOff())
 		noErr(t, err)
 		l := locked(t, c.Mutex("even"))
 		noErr(t, l.Unlock(t.Context()))

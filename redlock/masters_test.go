@@ -72,7 +72,7 @@ func (ms *masters) urls() []string {
 }
 
 // patient does not take a machine that is busy with other tests for masters that do not answer.
-var patient = redlock.WithNodeTimeout(time.Second)
+var patient = redlock.WithNodeTimeout(3 * time.Second)
 
 // open opens a client that is closed with the test. It is patient by default.
 func (ms *masters) open(opts ...redlock.Option) *redlock.Client {

@@ -69,7 +69,7 @@ func TestMaster_turnsAwayARunningClient_stateSaysWhy(t *testing.T) {
 		var log syncBuffer
 		var states masterStates
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		c, err := redlock.Open(ctx, tc.urls, redlock.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))), states.observer())
+		c, err := redlock.Open(ctx, tc.urls, patient, redlock.WithLogger(slog.New(slog.NewJSONHandler(&log, nil))), states.observer())
 		cancel()
 		noErr(t, err)
 		soon(t, "m2 votes", func() bool { return states.now(m2).To == event.MasterVotes })

@@ -282,7 +282,7 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	few := append(rightsOf(""), "resetkeys", "~redlock:node", "~redlock:alive:*", "~redlock:queue:*", "~redlock:rest:*", "~redlock:leader:*", "~redlock:owner:*", "~redlock:barred:*", "~redlock:check", "~{redlock:check}*", "~orders*", "~{orders*")
 	initAt(t, limited(ms, few...))
-	c, err := redlock.Open(t.Context(), limited(ms, few...), patient, redlock.WithTTL(500*time.Millisecond))
+	c, err := redlock.Open(t.Context(), limited(ms, few...), patient, redlock.WithTTL(4*time.Second))
 	noErr(t, err)
 	defer c.Close()
 	for _, m := range []redlock.Locker{c.Mutex("orders"), c.RWMutex("orders-rw").Locker(), c.RWMutex("orders-rw").RLocker()} {
@@ -308,7 +308,7 @@ func TestACL_listedRights_areEnough(t *testing.T) {
 	settled(t, stuck, 3)
 	noErr(t, c.ForceUnlock(t.Context(), "orders", stuck.Holder()))
 	held := locked(t, c.Mutex("orders"))
-	waiter, err := redlock.Open(t.Context(), limited(ms, few...), patient, redlock.WithTTL(500*time.Millisecond))
+	waiter, err := redlock.Open(t.Context(), limited(ms, few...), patient, redlock.WithTTL(4*time.Second))
 	noErr(t, err)
 	defer waiter.Close()
 	got := make(chan error, 1)

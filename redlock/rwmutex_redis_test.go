@@ -527,7 +527,7 @@ func writerQueued(t *testing.T, masters *quorumtest.Masters, name string) bool {
 func TestRWMutex_reenter_countsOnBothSides(t *testing.T) {
 	needs.EveryServer(t)
 	masters := quorumtest.Start(t, 3)
-	c, other := masters.Open(redlock.WithoutRenewal(), redlock.WithReentry()), masters.Open()
+	c, other := openToCount(masters), masters.Open()
 	rw := c.RWMutex("lock")
 	for name, side := range map[string]struct {
 		m      redlock.Locker

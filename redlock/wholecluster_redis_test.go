@@ -23,7 +23,7 @@ type whole struct {
 	tags []string
 }
 
-func (w *whole) open(t *testing.T, opts ...redlock.Option) (*redlock.Client, error) {
+func (w *whole) open(t testing.TB, opts ...redlock.Option) (*redlock.Client, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	c, err := redlock.OpenCluster(ctx, w.url, slices.Concat(clusterOpts, opts)...)
@@ -33,7 +33,7 @@ func (w *whole) open(t *testing.T, opts ...redlock.Option) (*redlock.Client, err
 	return c, err
 }
 
-func (w *whole) mustOpen(t *testing.T, opts ...redlock.Option) *redlock.Client {
+func (w *whole) mustOpen(t testing.TB, opts ...redlock.Option) *redlock.Client {
 	t.Helper()
 	c, err := w.open(t, opts...)
 	noErr(t, err)

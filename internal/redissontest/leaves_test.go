@@ -22,7 +22,7 @@ var owners = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]
 
 // shape is what a lock's clients have left on a master: keys, values and TTLs in seconds, rounded up. Left out are our
 // own keys, which Java never sees, and Java's latches, which only their writer reads.
-func shape(t *testing.T, master *redis.Client) []string {
+func shape(t testing.TB, master *redis.Client) []string {
 	t.Helper()
 	var lines []string
 	for _, key := range master.Keys(t.Context(), "*").Val() {
@@ -52,7 +52,7 @@ type told struct {
 }
 
 // hear subscribes to everything. Its end marks with what has been said before.
-func hear(t *testing.T, master *redis.Client) *told {
+func hear(t testing.TB, master *redis.Client) *told {
 	t.Helper()
 	sub := master.PSubscribe(t.Context(), "*")
 	t.Cleanup(func() { sub.Close() })
@@ -71,7 +71,7 @@ func hear(t *testing.T, master *redis.Client) *told {
 }
 
 // since returns what was said since it was called last, by the words of a master that has nothing more to say.
-func (h *told) since(t *testing.T, master *redis.Client) (lines []string) {
+func (h *told) since(t testing.TB, master *redis.Client) (lines []string) {
 	t.Helper()
 	master.Publish(t.Context(), "mark", "")
 	redissontest.Eventually(t, "the mark is heard", func() bool {
@@ -128,8 +128,7 @@ func TestReplay_ours_leavesWhatJavaLeaves(t *testing.T) {
 		{"write-reentrant", "R6", 5 * time.Second, []step{{"write.acquire", write, nil}}},
 		{"reentrant", "L3", 4 * time.Second, []step{{"lock.acquire lock.acquire", twice, nil}, {"lock.release", release, nil}, {"lock.release", release, nil}}},
 	} {
-		t.Run(c.scene, func(t *testing.T) {
-			addrs := redissontest.Masters(t, 2)
+		played(t, c.scene, redissontest.Masters(t, 2), func(t testing.TB, addrs []string) {
 			r := newReplay(t, c.scene, addrs[:1])
 			s := &stage{client: ours(t, addrs[1:], redlock.WithTTL(c.ttl), redlock.WithoutRenewal()), name: c.name}
 			javas, goes := r.masters[0], redissontest.Client(t, addrs[1])

@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // masters starts n empty masters for the test's time.
-func masters(t *testing.T, n int) []string {
+func masters(t testing.TB, n int) []string {
 	t.Helper()
 	needs.Redis(t)
 	servers, err := localredis.StartN(t.Context(), n, localredis.Config{})
@@ -40,14 +40,14 @@ func masters(t *testing.T, n int) []string {
 }
 
 // client is what a test looks at a master with.
-func client(t *testing.T, addr string) *redis.Client {
+func client(t testing.TB, addr string) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: addr})
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 // eventually polls until ok, for 10 s at most.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {

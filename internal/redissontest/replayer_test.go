@@ -14,10 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redlock-go/redlock/internal/redissontest"
 	"github.com/redlock-go/redlock/internal/redissontest/wire"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/redlock"
 )
 
-func sceneOf(t *testing.T, name string) wire.Scene {
+func sceneOf(t testing.TB, name string) wire.Scene {
 	t.Helper()
 	scenes, err := redissontest.Scenes()
 	if err != nil {
@@ -57,14 +58,14 @@ func (j *java) written() bool {
 
 // replay plays a scene's effects on masters, one transaction a call, and keeps Java's account.
 type replay struct {
-	t       *testing.T
+	t       testing.TB
 	scene   wire.Scene
 	rest    []wire.Effect // not played yet
 	masters []*redis.Client
 	java    map[place]*java
 }
 
-func newReplay(t *testing.T, scene string, addrs []string) *replay {
+func newReplay(t testing.TB, scene string, addrs []string) *replay {
 	t.Helper()
 	r := &replay{t: t, scene: sceneOf(t, scene), java: map[place]*java{}}
 	r.rest = wire.Effects(r.scene)
@@ -77,6 +78,19 @@ func newReplay(t *testing.T, scene string, addrs []string) *replay {
 		}
 	}
 	return r
+}
+
+// played plays a scene in a subtest, and again, on other masters, when the machine stood still.
+func played(t *testing.T, name string, addrs []string, scene func(t testing.TB, addrs []string)) {
+	t.Run(name, func(t *testing.T) {
+		tries := 0
+		stall.Try(t, 300*time.Millisecond, func(t testing.TB) {
+			if tries++; tries > 1 {
+				addrs = redissontest.Masters(t, len(addrs))
+			}
+			scene(t, addrs)
+		})
+	})
 }
 
 // rw says whether the scene is about a read-write lock.
@@ -195,7 +209,7 @@ func (r *replay) account(call wire.Event, reply any, effects []wire.Effect) {
 }
 
 // wantTry tries our lock once and says whether that came out as it should. A refusal must tell Java's TTL.
-func wantTry(t *testing.T, what string, m redlock.Locker, want bool, j *java) {
+func wantTry(t testing.TB, what string, m redlock.Locker, want bool, j *java) {
 	t.Helper()
 	lease, err := m.TryLock(t.Context())
 	// The quorum lock of the step before got its majority, and its Unlock: the third master may have both to do yet.

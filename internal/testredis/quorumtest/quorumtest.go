@@ -93,7 +93,7 @@ func (m *Masters) URLs() []string {
 
 // nodeTimeout keeps a machine with more to do than to run these tests from looking
 // like masters that do not answer.
-const nodeTimeout = 500 * time.Millisecond
+const nodeTimeout = 3 * time.Second
 
 var patient = redlock.WithNodeTimeout(nodeTimeout)
 
@@ -351,6 +351,9 @@ func late(t testing.TB, what string, ok func() bool) {
 	meter := stall.Start()
 	defer meter.Stop()
 	for began := time.Now(); !ok(); time.Sleep(time.Millisecond) {
+		if t.Failed() { // what is waited for may never come
+			t.FailNow()
+		}
 		if waited := time.Since(began); waited > soonest {
 			held := meter.Held()
 			if waited > soonest+min(held, longest) {
