@@ -128,7 +128,8 @@ const nodeTimeout = redlock.DefaultNodeTimeout
 
 // Run runs the masters, clients and nemeses of cfg and checks the history. It returns an error if there is nothing to judge: for example
 // the masters could not be started, or ctx ended. A violation is not an error: see Result.Violations. If the run does not come to its end,
-// for example because a client crashes, hangs, or a fault cannot be healed, Run checks what was recorded, and Violations says why.
+// for example because a client crashes, hangs, or a fault cannot be healed, Run checks what was recorded, and Violations says why. A Result
+// and an error are both returned if the run was judged, and then Config.Report failed or something that the run made could not be removed.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	r := &run{cfg: cfg, began: time.Now()}

@@ -3,8 +3,8 @@
 // Package chaoscli is the command line of the chaos harness, "redlock-bench chaos".
 //
 // Run returns the exit code: 0 if every promise was kept, 1 if a promise was broken, 2 if the command line is wrong, and 3 if nothing could
-// be judged, for example after an interruption. Run leaves only files: those that the command line names, and the report and history of a
-// run that failed. The program must call chaos.Serve before anything else.
+// be judged, for example after an interruption, or if every promise was kept and a file could not be written. Run leaves only files: those that
+// the command line names, and the report and history of a run that failed. The program must call chaos.Serve before anything else.
 package chaoscli
 
 import (
@@ -48,6 +48,18 @@ type console struct{ out, err io.Writer }
 
 // errViolation says that a run broke a promise. The command has printed which.
 var errViolation = errors.New("violation")
+
+// end returns how a command ends that has printed its verdict. err is of the files that it could not write, or of what it could not remove:
+// it is printed, and does not hide a broken promise.
+func (c *console) end(held bool, err error) error {
+	if held {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(c.err, "redlock-bench chaos: %v\n", err)
+	}
+	return errViolation
+}
 
 // usageError says what is wrong with the command line.
 type usageError struct{ error }
@@ -124,7 +136,7 @@ func (c *console) help(cmd command, fs *flag.FlagSet) {
 	for _, cmd := range commands() {
 		fmt.Fprintf(c.out, "  %-10s %s\n", cmd.name, cmd.summary)
 	}
-	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged")
+	fmt.Fprintln(c.out, "\nexit code: 0 every promise held, 1 a promise was broken, 2 the command line is wrong, 3 nothing could be judged, or a file could not be written")
 }
 
 // parseDriver reads --driver.

@@ -297,16 +297,20 @@ func TestCheck_otherFiles_saysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// What chaos check says of two claims that overlap depends on whether a fault that may break exclusion can matter when they do.
-func TestCheck_overlap_judgedByTheInstant(t *testing.T) {
-	const head = `{"header":{"started":"2026-11-21T03:00:00Z","seed":1,"driver":"by hand","masters":5,"ttl":1000,"replay":"none","idle":["fenced-register","counters"],"promises":{"exclusion":true,"tokens":true}}}
+// twoClaims is a history with two claims that overlap, and deleteLock a fault that may break exclusion: from when until when it lasts.
+const (
+	twoClaims = `{"header":{"started":"2026-11-21T03:00:00Z","seed":1,"driver":"by hand","masters":5,"ttl":1000,"replay":"none","idle":["fenced-register","counters"],"promises":{"exclusion":true,"tokens":true}}}
 {"op":{"kind":"lock","client":"a","call":3010,"return":3020,"lock":"L","mode":"exclusive","holder":"a1","token":1,"deadline":3900,"outcome":"ok"}}
 {"op":{"kind":"lock","client":"b","call":3030,"return":3499,"lock":"L","mode":"exclusive","holder":"b1","token":2,"deadline":4399,"outcome":"ok"}}
 {"op":{"kind":"lock","client":"a","call":9000,"return":9001,"lock":"L","mode":"exclusive","holder":"a2","token":3,"deadline":9900,"outcome":"ok"}}
 {"op":{"kind":"probe","client":"p","call":9950,"return":9990,"lock":"L","outcome":"ok"}}
 `
-	const fault = `{"fault":{"nemesis":"delete-lock","start":%d,"end":%d,"may_break":{"exclusion":true,"tokens":false}}}
+	deleteLock = `{"fault":{"nemesis":"delete-lock","start":%d,"end":%d,"may_break":{"exclusion":true,"tokens":false}}}
 `
+)
+
+// What chaos check says of two claims that overlap depends on whether a fault that may break exclusion can matter when they do.
+func TestCheck_overlap_judgedByTheInstant(t *testing.T) {
 	for name, test := range map[string]struct {
 		start, end int
 		code       int
@@ -319,7 +323,7 @@ func TestCheck_overlap_judgedByTheInstant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "h")
-			if err := os.WriteFile(path, fmt.Appendf(nil, head+fault, test.start, test.end), 0o600); err != nil {
+			if err := os.WriteFile(path, fmt.Appendf(nil, twoClaims+deleteLock, test.start, test.end), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			code, out, stderr := cli(t, t.Context(), "check", path)

@@ -64,9 +64,11 @@ func (f *files) nameMissing(base string) {
 
 // keep keeps the evidence of a failed run, and prints where. The files that the command line named are written as well.
 func keep(c *console, dir string, o chaos.Outcome) error {
-	err := o.Keep(dir)
+	if err := o.Keep(dir); err != nil {
+		return err
+	}
 	fmt.Fprintf(c.err, "evidence: %s has the report, the history, and the logs of masters and clients\n", dir)
-	return err
+	return nil
 }
 
 // write writes the named files and prints their names. It goes on after an error and joins the errors.
@@ -93,9 +95,18 @@ func (f *files) one(c *console, what, name string, write func(io.Writer) error) 
 		}
 		f.opened[name] = file
 	}
-	err := errors.Join(file.Truncate(0), write(file))
+	err := errors.Join(empty(file), write(file))
 	if err == nil {
 		fmt.Fprintf(c.err, "%s: %s\n", what, name)
 	}
 	return err
+}
+
+// empty removes what a file had before. A pipe or a device has nothing that could be removed.
+func empty(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return file.Truncate(0)
 }

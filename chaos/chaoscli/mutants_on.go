@@ -8,7 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"os"
+	"io"
 	"slices"
 	"strings"
 
@@ -25,34 +25,22 @@ func checkMutant(name string) error {
 
 // defineMutants makes the command that runs all mutants.
 func defineMutants(fs *flag.FlagSet) func(context.Context, *console, []string) error {
-	path := fs.String("json", "", "`FILE` for the results, - is standard output")
+	var out files
+	fs.StringVar(&out.json, "json", "", "`FILE` for the results, - is standard output")
 	return func(ctx context.Context, c *console, _ []string) error {
+		if err := out.open(); err != nil {
+			return err
+		}
+		defer out.close()
 		results, err := mutants.Run(ctx)
 		if err != nil {
 			return err
 		}
-		if *path != "-" {
+		if out.json != "-" {
 			mutants.Table(c.out, results)
 		}
-		if *path != "" {
-			out := c.out
-			if *path != "-" {
-				f, err := os.Create(*path)
-				if err != nil {
-					return usageError{err}
-				}
-				defer f.Close()
-				out = f
-			}
-			if err := json.NewEncoder(out).Encode(results); err != nil {
-				return err
-			}
-		}
-		for _, r := range results {
-			if !r.Found {
-				return errViolation
-			}
-		}
-		return nil
+		err = out.one(c, "result", out.json, func(w io.Writer) error { return json.NewEncoder(w).Encode(results) })
+		found := !slices.ContainsFunc(results, func(r mutants.Result) bool { return !r.Found })
+		return c.end(found, err)
 	}
 }

@@ -49,19 +49,14 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		if !res.Held() {
 			out.nameMissing("redlock-chaos-failover")
 		}
-		if err := out.write(c, res, history.Whole(h), checks, told(res)); err != nil {
-			return err
-		}
+		err = out.write(c, res, history.Whole(h), checks, told(res))
 		if out.json != "-" {
 			fmt.Fprint(c.out, res)
 		}
-		switch {
-		case !res.Held():
-			return errViolation
-		case !res.Shown():
-			return errors.New("a lock without recovery was kept this time, so the experiment showed nothing: run it again")
+		if res.Held() && !res.Shown() {
+			err = errors.Join(err, errors.New("a lock without recovery was kept this time, so the experiment showed nothing: run it again"))
 		}
-		return nil
+		return c.end(res.Held(), err)
 	}
 }
 
@@ -120,18 +115,13 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 			return usageError{err}
 		}
 		res := chaos.Summarize(tally, checks)
-		if err := out.write(c, res, h, checks, nil); err != nil {
-			return err
-		}
+		err = out.write(c, res, h, checks, nil)
 		if out.json != "-" {
 			for _, r := range checks {
 				fmt.Fprintf(c.out, "%s %-8s %s\n   %s\n", r.ID, r.Verdict, r.Question, r.Summary)
 			}
 		}
-		if !check.Passed(checks) {
-			return errViolation
-		}
-		return nil
+		return c.end(check.Passed(checks), err)
 	}
 }
 

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package chaoscli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// aHistory writes a history in which two claims overlap, while a fault lasts that may break exclusion: every promise holds. Without the fault none does.
+func aHistory(t *testing.T, fault bool) (path string) {
+	t.Helper()
+	text := twoClaims
+	if fault {
+		text += fmt.Sprintf(deleteLock, 3100, 3200)
+	}
+	path = filepath.Join(t.TempDir(), "h.jsonl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What is no regular file, such as a pipe or /dev/null, is written to as well.
+func TestCheck_outputIsADevice_writesIt(t *testing.T) {
+	for _, flag := range []string{"--json", "--html", "--history"} {
+		if code, out, stderr := cli(t, t.Context(), "check", flag, os.DevNull, aHistory(t, true)); code != exitHeld {
+			t.Errorf("%s: exit code %d, want %d: %s%s", flag, code, exitHeld, out, stderr)
+		}
+	}
+}
+
+// full is a file that can be opened and not written, as on a disk that is full.
+func full(t *testing.T) string {
+	t.Helper()
+	const name = "/dev/full"
+	if _, err := os.Stat(name); err != nil {
+		t.Skip(err)
+	}
+	return name
+}
+
+// A file that cannot be written hides no verdict: a broken promise is printed and is the exit code. If every promise held, the error is.
+func TestCheck_outputCannotBeWritten_verdictAllTheSame(t *testing.T) {
+	for fault, want := range map[bool]struct {
+		code int
+		says string
+	}{
+		true:  {exitNothing, "exclusion ok"},
+		false: {exitViolation, "exclusion illegal"},
+	} {
+		code, out, stderr := cli(t, t.Context(), "check", "--json", full(t), aHistory(t, fault))
+		if code != want.code || !strings.Contains(out, want.says) || !strings.Contains(stderr, "no space left") {
+			t.Errorf("exit code %d, want %d with %q, and the error: %s%s", code, want.code, want.says, out, stderr)
+		}
+	}
+}
+
+// The evidence of a run that failed cannot be kept, and the files that the command line names can.
+func TestRun_evidenceCannotBeKept_verdictAllTheSame(t *testing.T) {
+	at := func(name string) string { return filepath.Join(t.TempDir(), name) }
+	file, html, history := at("file"), at("r.html"), at("h.jsonl")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("REDLOCK_EVIDENCE", filepath.Join(file, "x"))
+	// In a second of the simulation not every nemesis strikes.
+	code, out, stderr := cli(t, t.Context(), "--driver", "sim", "--seed", "1", "--duration", "1s", "--clients", "2", "--html", html, "--history", history)
+	if code != exitViolation || !strings.Contains(out, "VIOLATION     effort: ") {
+		t.Errorf("exit code %d, want %d and the violation: %s", code, exitViolation, out)
+	}
+	if !strings.Contains(stderr, "not a directory") || strings.Contains(stderr, "evidence: "+filepath.Join(file, "x")) {
+		t.Errorf("want the error, and no folder of evidence: %s", stderr)
+	}
+	if !strings.Contains(string(read(t, html)), "</html>") || !strings.Contains(string(read(t, history)), `"seed":1`) {
+		t.Error("the files of the command line are not written")
+	}
+}
