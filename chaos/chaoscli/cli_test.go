@@ -104,6 +104,7 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 		"--seed seven":                                "invalid",
 		"--html -":                                    "--json",
 		"--html /nonexistent/x.html":                  "no such file",
+		"--html x --json x":                           "want a file of its own",
 		"failover --driver vm":                        "docker, process",
 		"check":                                       "name the files",
 		"check /nonexistent/history":                  "no such file",

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/check"
@@ -28,7 +29,19 @@ func (f *files) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.json, "json", "", "`FILE` for the result; - is standard output")
 }
 
-func (f *files) open() error {
+// open opens the files. It refuses one that is an input, or that another flag names: what it holds, or the other flag writes, would be lost.
+func (f *files) open(inputs ...string) error {
+	if f.html == "-" || f.history == "-" {
+		return usagef("only --json can be -, for standard output")
+	}
+	var taken []os.FileInfo
+	for _, name := range inputs {
+		info, err := os.Stat(name)
+		if err != nil {
+			return usageError{err}
+		}
+		taken = append(taken, info)
+	}
 	f.opened = map[string]*os.File{}
 	for _, name := range []string{f.html, f.history, f.json} {
 		if name == "" || name == "-" {
@@ -39,9 +52,14 @@ func (f *files) open() error {
 			return usageError{err}
 		}
 		f.opened[name] = file
-	}
-	if f.html == "-" || f.history == "-" {
-		return usagef("only --json can be -, for standard output")
+		info, err := file.Stat()
+		if err != nil {
+			return usageError{err}
+		}
+		if info.Mode().IsRegular() && slices.ContainsFunc(taken, func(other os.FileInfo) bool { return os.SameFile(other, info) }) {
+			return usagef("%s: this file is read, or another flag writes it: want a file of its own for each", name)
+		}
+		taken = append(taken, info)
 	}
 	return nil
 }

@@ -79,3 +79,30 @@ func TestRun_evidenceCannotBeKept_verdictAllTheSame(t *testing.T) {
 		t.Error("the files of the command line are not written")
 	}
 }
+
+// An output that is an input, or another output, would be lost: the command line is refused, and the files stay as they are.
+func TestCheck_outputIsInputOrOtherOutput_refused(t *testing.T) {
+	in := aHistory(t, true)
+	before := string(read(t, in))
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(in, link); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	for _, line := range []string{
+		"--history " + in, "--html " + in, "--json " + in, "--json " + link,
+		"--html " + fresh + " --json " + fresh, "--history " + fresh + " --json " + filepath.Dir(fresh) + "/./fresh",
+	} {
+		code, _, stderr := cli(t, t.Context(), append(append([]string{"check"}, strings.Fields(line)...), in)...)
+		if code != exitUsage || !strings.Contains(stderr, "want a file of its own") {
+			t.Errorf("%s: exit code %d, want %d and the reason: %s", line, code, exitUsage, stderr)
+		}
+		if string(read(t, in)) != before {
+			t.Fatalf("%s: the history is gone", line)
+		}
+	}
+	// Nothing is lost in a device.
+	if code, _, stderr := cli(t, t.Context(), "check", "--html", os.DevNull, "--json", os.DevNull, in); code != exitHeld {
+		t.Errorf("exit code %d, want %d: %s", code, exitHeld, stderr)
+	}
+}

@@ -102,7 +102,7 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		for _, torn := range run.Torn {
 			fmt.Fprintf(c.err, "the last line is cut off, and left out: %s\n", torn)
 		}
-		if err := out.open(); err != nil {
+		if err := out.open(paths...); err != nil {
 			return err
 		}
 		defer out.close()
