@@ -14,6 +14,7 @@ import (
 )
 
 func TestRun_badCommandLine_messageAndExit2(t *testing.T) {
+	t.Chdir(t.TempDir()) // some of them name files
 	for _, tc := range []struct {
 		args string
 		want string // in the message
@@ -52,6 +53,7 @@ func TestRun_badCommandLine_messageAndExit2(t *testing.T) {
 		{"latency --json /no/such/directory/file", "/no/such/directory/file"},
 		{"latency --html /no/such/directory/file", "--html: open /no/such/directory/file"},
 		{"latency --html -", "--html: want a file"},
+		{"latency --nodes redis://127.0.0.1:1 --json x --html ./x", "--html: ./x is the file of --json"},
 		{"outage --nodes redis://127.0.0.1:1", "-nodes"},
 		{"outage --callers 0", "--callers 0: want 1 to 4096"},
 		{"outage --masters 2", "--masters 2: want 3 or more"},

@@ -54,8 +54,9 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 	return err
 }
 
-// checkFiles finds out now, not after the measuring, whether the files of --json and --html can be written. What they hold stays until then.
+// checkFiles finds out now, not after the measuring, whether the files of --json and --html can be written, and are two. What they hold stays until then.
 func (s *setup) checkFiles() error {
+	var taken os.FileInfo
 	for _, f := range []struct{ flag, name string }{{"--json", s.json}, {"--html", s.html}} {
 		if f.name == "" || f.name == "-" {
 			continue
@@ -64,9 +65,14 @@ func (s *setup) checkFiles() error {
 		if err != nil {
 			return usageError{fmt.Errorf("%s: %w", f.flag, err)}
 		}
-		if err := file.Close(); err != nil {
+		info, err := file.Stat()
+		if err := errors.Join(err, file.Close()); err != nil {
 			return usageError{fmt.Errorf("%s: %w", f.flag, err)}
 		}
+		if info.Mode().IsRegular() && os.SameFile(taken, info) {
+			return usageError{fmt.Errorf("%s: %s is the file of --json", f.flag, f.name)}
+		}
+		taken = info
 	}
 	return nil
 }
