@@ -283,3 +283,18 @@ func TestExitCode(t *testing.T) {
 		}
 	}
 }
+
+// A run that ended with a violation also says which results it could not write.
+func TestMeasure_violationAndFileNotWritten_saysBoth(t *testing.T) {
+	const full = "/dev/full" // can be opened and not written, as on a disk that is full
+	if _, err := os.Stat(full); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	s := &setup{masters: 1, ttl: time.Second, json: full}
+	var stderr bytes.Buffer
+	err := s.measure(t.Context(), output{&bytes.Buffer{}, &stderr}, "contention", func(context.Context, *backend, *report) error { return errViolation })
+	if exitCode(err) != exitViolation || !strings.Contains(stderr.String(), "no space left") {
+		t.Errorf("exit code %d, want %d and the error: %s", exitCode(err), exitViolation, &stderr)
+	}
+}

@@ -48,8 +48,12 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 	r.line("")
 	err = work(ctx, b, r)
 	r.result.Interrupted = ctx.Err() != nil
-	if written := errors.Join(s.writeJSON(o, &r.result), s.writeHTML(o, &r.result)); err == nil {
-		err = written
+	written := errors.Join(s.writeJSON(o, &r.result), s.writeHTML(o, &r.result))
+	if err == nil {
+		return written
+	}
+	if written != nil { // how the work ended decides the exit code
+		fmt.Fprintf(o.err, "redlock-bench: %s\n", text.OneLine(written))
 	}
 	return err
 }
