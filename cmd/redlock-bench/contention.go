@@ -26,7 +26,8 @@ reading.
   wait         from asking for the lock to having it; the longest also counts
                those still waiting at the end. Counted from when everybody has
                had the lock once, but a quarter of the run at the latest: all
-               connect at the same time first
+               connect at the same time first. From the beginning if no later
+               wait ended, as when a turn of all takes longer than the run
   limit        what physics allows: a turn is the time that a holder has the
                lock, on average, and one round trip, from the holder to the
                masters and on to the next. A trip is what giving back a lock

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,7 +76,8 @@ func (s *sight) add(other sight) {
 }
 
 // settled is when everybody had had the lock once, but a quarter of the run at the latest. What is asked for before waits for connections
-// too, all of which are made at the same time: that is not what a wait costs from then on.
+// too, all of which are made at the same time: that is not what a wait costs from then on. If no wait that began later has ended, as when a
+// turn of all takes longer than that, it is 0: the waits from the beginning are all that was seen.
 func (s *sight) settled() (at time.Duration) {
 	begin := time.Duration(math.MaxInt64)
 	for _, w := range s.Waiters {
@@ -89,7 +91,12 @@ func (s *sight) settled() (at time.Duration) {
 	if begin == math.MaxInt64 {
 		return 0 // nobody had it
 	}
-	return min(at, begin+s.Elapsed/4)
+	at = min(at, begin+s.Elapsed/4)
+	later := func(w seen) bool { return len(w.Spans) > 0 && w.Spans[len(w.Spans)-1].Asked >= at }
+	if !slices.ContainsFunc(s.Waiters, later) {
+		return 0
+	}
+	return at
 }
 
 // crowd is waiters in this process that want one lock.

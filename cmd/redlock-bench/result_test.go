@@ -88,6 +88,26 @@ func TestContentionCell_waits_fromWhenAllHadTheLock(t *testing.T) {
 	}
 }
 
+// Where one turn of all takes longer than a quarter of the run, and nobody had the lock twice, the waits are those from the beginning.
+func TestContentionCell_slowTurn_waitsFromTheBeginning(t *testing.T) {
+	const ms = time.Millisecond
+	saw := sight{Elapsed: time.Second, Waiters: []seen{
+		{Spans: []span{{Asked: 0, From: ms, To: 300 * ms}}},
+		{Spans: []span{{Asked: 0, From: 301 * ms, To: 600 * ms}}},
+		{Cut: time.Second},
+	}}
+	cell := newContentionCell(saw, 300*ms, ms)
+	if got := cell.WaitP50 / 1e3; got < 0.9 || got > 1.1 {
+		t.Errorf("half waited %.2f ms at most, want 1", got)
+	}
+	if got := cell.WaitP99 / 1e3; got < 300 || got > 302 {
+		t.Errorf("the p99 wait is %.2f ms, want 301", got)
+	}
+	if cell.Picture.Waits == nil {
+		t.Error("the page has no waits")
+	}
+}
+
 // A page draws holds from the middle of the run, and each part of the run has its rate.
 func TestPicture_middleOfTheRun(t *testing.T) {
 	const ms = time.Millisecond

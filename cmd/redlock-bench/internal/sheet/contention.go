@@ -52,7 +52,7 @@ func (s *sheet) contention(cells []*results.ContentionCell) {
 			s.Parts = append(s.Parts, contentionPart(i, c))
 		}
 	}
-	s.define("wait", "From asking for the lock to having it, once everybody has had it for the first time.",
+	s.define("wait", "From asking for the lock to having it, once everybody has had it for the first time, or from the beginning if no later wait ended.",
 		"limit", "One lock in the time that a holder has it on average, and one round trip from the holder to the masters and on to the next.",
 		"fairness", "Jain’s index of how often each waiter had the lock: 1 is even, 1/waiters is one that had it always.",
 		"rounds", "Questions to all masters for one acquisition.",
