@@ -121,11 +121,13 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 		return client, b.votes(ctx, client)
 	}
 	var versions, names []string
+	var down []int
 	aof := 0
 	for i, admin := range b.admins {
 		info, err := admin.Info(ctx).Result()
 		if err != nil { // a minority may be down: the lock is measured as it is
 			names = append(names, b.options[i].Addr+" (does not answer)")
+			down = append(down, i)
 			continue
 		}
 		if v := localredis.VersionIn(info); !slices.Contains(versions, v) {
@@ -136,8 +138,13 @@ func openGiven(ctx context.Context, nodes []string, init bool) (*backend, error)
 		}
 		names = append(names, b.options[i].Addr)
 	}
+	b.leaveOut(down)
+	how := "(--nodes)"
+	if len(down) > 0 {
+		how += fmt.Sprintf(", %d down", len(down))
+	}
 	b.about = []string{
-		fmt.Sprintf("%d of yours (--nodes): %s, append-only file on %d of them", b.n, strings.Join(versions, " and "), aof),
+		fmt.Sprintf("%d of yours %s: %s, append-only file on %d of them", b.n, how, strings.Join(versions, " and "), aof),
 		strings.Join(names, " "),
 		fmt.Sprintf("keys %s* are written, with a TTL, and deleted", b.prefix),
 	}
@@ -225,16 +232,26 @@ func (b *backend) votes(ctx context.Context, client *redlock.Client) error {
 	return err
 }
 
-// hurt stops or kills one of our masters. From then on only the lock knows of it: what is asked of all masters, or measured beside the lock,
-// would wait for it.
+// leaveOut has only the lock know of masters that do not answer: what is asked of all masters, or measured beside the lock, would wait for
+// them. If those that are left are no quorum, nothing can be measured, and the lock says why.
+func (b *backend) leaveOut(down []int) {
+	if b.n-len(down) < b.n/2+1 {
+		return
+	}
+	for _, i := range slices.Backward(down) {
+		_ = b.admins[i].Close()
+		b.options = slices.Delete(b.options, i, i+1)
+		b.admins = slices.Delete(b.admins, i, i+1)
+	}
+}
+
+// hurt stops or kills one of our masters.
 func (b *backend) hurt(how string) error {
 	if len(b.servers) == 0 {
 		return errors.New("--hurt needs redis-server: embedded masters are no processes")
 	}
 	last := len(b.servers) - 1
-	b.options = b.options[:last]
-	_ = b.admins[last].Close()
-	b.admins = b.admins[:last]
+	b.leaveOut([]int{last})
 	if how == hurtKill {
 		return b.servers[last].Kill()
 	}

@@ -199,6 +199,50 @@ func TestTour_givenMasters_bothParts(t *testing.T) {
 	})
 }
 
+// A master of the user's that is down, of three: the lock is measured as it is, beside a floor that needs as many masters as the lock does.
+func TestRun_givenMasterDown_measuredAllTheSame(t *testing.T) {
+	needs.Redis(t)
+	stall.Try(t, 100*time.Millisecond, func(t testing.TB) {
+		servers, err := localredis.StartN(t.Context(), 3, localredis.Config{})
+		must(t, err)
+		var urls []string
+		for _, s := range servers {
+			t.Cleanup(func() { _ = s.Close() })
+			urls = append(urls, s.URL())
+		}
+		nodes := strings.Join(urls, ",")
+		args := func(command string) []string {
+			return strings.Fields(command + " --duration 300ms --json - --nodes " + nodes)
+		}
+		if code, _, stderr := bench(t, args("latency --callers 1 --init")...); code != exitOK {
+			t.Fatalf("exit code %d, stderr %q", code, stderr)
+		}
+		must(t, servers[2].Close())
+		code, stdout, stderr := bench(t, args("latency --callers 4")...)
+		if code != exitOK {
+			t.Fatalf("exit code %d, stderr %q", code, stderr)
+		}
+		tidy(t, stderr)
+		for _, want := range []string{servers[2].Addr() + " (does not answer)", "3 of yours (--nodes), 1 down: redis ", "the floor and CPU are of the 2 masters that answer"} {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("no %q in\n%s", want, stderr)
+			}
+		}
+		m := decode(t, []byte(stdout))
+		checkHead(t, m, "latency", "nodes", 3)
+		c := cells(t, m, 1)[0]
+		has(t, c, 1, "pairs_per_second", "masters_cpu_us_per_pair")
+		has(t, c["floor"].(map[string]any), 1, "pairs_per_second")
+		if code, stdout, stderr = bench(t, args("contention --waiters 1")...); code != exitOK {
+			t.Fatalf("exit code %d, stderr %q", code, stderr)
+		}
+		c = cells(t, decode(t, []byte(stdout)), 1)[0]
+		if n, _ := c["commands_per_acquisition"].(float64); n < 1.8 || n > 2.2 {
+			t.Errorf("%v commands on each master that answers, want 2", n)
+		}
+	})
+}
+
 func TestTour_noRedisServer_embeddedAndSaysSo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	code, stdout, stderr := bench(t, strings.Fields(brief+"-")...)

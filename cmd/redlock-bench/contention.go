@@ -169,7 +169,7 @@ func (c *contention) cell(ctx context.Context, b *backend, name string, n int, p
 		return nil, err
 	}
 	if ok && okAfter && cell.Acquired > 0 {
-		per := float64(after-before) / float64(b.n) / float64(cell.Acquired)
+		per := float64(after-before) / float64(len(b.admins)) / float64(cell.Acquired)
 		cell.Commands = &per
 	}
 	if c.processes == 0 && b.kind != embedded && c.delay == 0 && cell.Acquired > 0 { // proxies are in this process

@@ -31,7 +31,8 @@ a noisy machine is as unfair to one as to the other.
             the middle half: a wide range is a machine too noisy to believe.
 
 With --hurt one of the masters is stopped or killed first, to compare with a run
-in which all are well. The floor then runs on those that are left.
+in which all are well. The floor then runs on those that are left, and waits for
+a quorum of all as the lock does. So it does if some of --nodes do not answer.
 `
 
 // sliceTime is how long the lock and the floor work in turn.
@@ -93,7 +94,7 @@ func (l *latency) cells(ctx context.Context, b *backend, r *report) error {
 	}
 	var f *floor.Floor
 	if len(b.options) > 0 {
-		if f, err = floor.Open(b.options); err != nil {
+		if f, err = floor.Open(b.options, b.n); err != nil {
 			return err
 		}
 		defer f.Close()

@@ -122,7 +122,10 @@ func (r *report) line(format string, args ...any) {
 
 func (r *report) latencyHead(b *backend, l *latency) {
 	r.line("latency of acquire + release: %s, %v a cell", b.label(), l.duration)
-	if l.hurt != "" {
+	switch up := len(b.options); {
+	case b.kind == givenNodes && up < b.n:
+		r.line("the floor and CPU are of the %s that answer", plural(up, "master"))
+	case l.hurt != "":
 		r.line("hurt: %s of one master, %v before; the floor and CPU are of the others", l.hurt, hurtFor)
 	}
 	if b.kind == embedded {

@@ -45,20 +45,27 @@ var ErrNoMajority = errors.New("floor: no majority")
 var background = context.Background()
 
 // Floor is one connection to each of a set of masters. Its methods may be called from any goroutine; Close is the last one.
-type Floor struct{ lanes []*lane }
+type Floor struct {
+	lanes    []*lane
+	majority int
+}
 
-// Open connects to one master per element of opts, which it does not change, and loads the scripts. On an error nothing is left behind.
-func Open(opts []*redis.Options) (*Floor, error) {
-	return openAll(opts, func(o *redis.Options) (*lane, error) { return openLane(*o) })
+// Open connects to one master per element of opts, which it does not change, and loads the scripts. What decides
+// is a majority of so many masters: more than opts has if some are down. On an error nothing is left behind.
+func Open(opts []*redis.Options, masters int) (*Floor, error) {
+	return openAll(opts, masters, func(o *redis.Options) (*lane, error) { return openLane(*o) })
 }
 
 // OpenRaw is Open with the protocol written by hand on a plain connection. Of the options it takes the address alone.
-func OpenRaw(opts []*redis.Options) (*Floor, error) {
-	return openAll(opts, func(o *redis.Options) (*lane, error) { return openRawLane(o.Addr) })
+func OpenRaw(opts []*redis.Options, masters int) (*Floor, error) {
+	return openAll(opts, masters, func(o *redis.Options) (*lane, error) { return openRawLane(o.Addr) })
 }
 
-func openAll(opts []*redis.Options, connect func(*redis.Options) (*lane, error)) (*Floor, error) {
-	f := &Floor{}
+func openAll(opts []*redis.Options, masters int, connect func(*redis.Options) (*lane, error)) (*Floor, error) {
+	f := &Floor{majority: masters/2 + 1}
+	if len(opts) < f.majority {
+		return nil, ErrNoMajority
+	}
 	for _, o := range opts {
 		l, err := connect(o)
 		if err != nil {
@@ -80,6 +87,7 @@ func (f *Floor) Close() {
 // Caller acquires and releases one key. It is for one goroutine.
 type Caller struct {
 	lanes    []*lane
+	majority int
 	key, ttl any    // arguments that do not change, made interfaces once
 	holder   []byte // what every holder of this caller begins with
 	number   uint64
@@ -90,7 +98,7 @@ type Caller struct {
 // Caller returns a caller for key, whose TTL is cut to whole milliseconds. No other caller should have the same key.
 func (f *Floor) Caller(key string, ttl time.Duration) *Caller {
 	return &Caller{
-		lanes: f.lanes, key: key, ttl: ttl.Milliseconds(),
+		lanes: f.lanes, majority: f.majority, key: key, ttl: ttl.Milliseconds(),
 		holder: append([]byte(rand.Text()), ':'), done: make(chan bool, 1),
 	}
 }
@@ -116,7 +124,7 @@ func (c *Caller) Release() error {
 
 // round sends one command to every master and waits for the verdict.
 func (c *Caller) round(args ...any) error {
-	r := &round{n: int32(len(c.lanes)), done: c.done}
+	r := &round{asked: int32(len(c.lanes)), majority: int32(c.majority), done: c.done}
 	for _, l := range c.lanes {
 		l.submit(args, r)
 	}
@@ -128,19 +136,18 @@ func (c *Caller) round(args ...any) error {
 
 // round counts the replies to one command. It is made anew each time, for the slower masters' replies come when the caller has gone on.
 type round struct {
-	n       int32
-	yes, no atomic.Int32
-	done    chan bool
+	asked, majority int32
+	yes, no         atomic.Int32
+	done            chan bool
 }
 
 // add counts one reply. Exactly one reply of a round decides it: the majority's last yes, or the no after which there can be none.
 func (r *round) add(yes bool) {
-	majority := r.n/2 + 1
 	if yes {
-		if r.yes.Add(1) == majority {
+		if r.yes.Add(1) == r.majority {
 			r.done <- true
 		}
-	} else if r.no.Add(1) == r.n-majority+1 {
+	} else if r.no.Add(1) == r.asked-r.majority+1 {
 		r.done <- false
 	}
 }

@@ -27,7 +27,7 @@ func both(t *testing.T, test func(t *testing.T, how opener)) {
 	t.Run("raw", func(t *testing.T) { test(t, OpenRaw) })
 }
 
-type opener func([]*redis.Options) (*Floor, error)
+type opener func([]*redis.Options, int) (*Floor, error)
 
 // open starts n masters and a floor over them.
 func open(t *testing.T, n int, how opener) (*Floor, []*redis.Client, []*localredis.Server) {
@@ -48,7 +48,7 @@ func open(t *testing.T, n int, how opener) (*Floor, []*redis.Client, []*localred
 			_ = s.Close()
 		})
 	}
-	f, err := how(opts)
+	f, err := how(opts, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +155,39 @@ func TestOpen_noMaster_errorAndNothingLeft(t *testing.T) {
 }
 
 func openNoMasterErrorAndNothingLeft(t *testing.T, how opener) {
-	_, err := how([]*redis.Options{{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1}})
+	_, err := how([]*redis.Options{{Addr: "127.0.0.1:1", DialerRetries: 1, MaxRetries: -1}}, 1)
 	if err == nil {
 		t.Error("no error") // that nothing is left is goleak's to say
+	}
+}
+
+// A majority is one of all masters, also of those that are down already when the floor is opened: three of five, if three are left.
+func TestOpen_mastersDown_majorityOfAll(t *testing.T) {
+	needs.Redis(t)
+	both(t, openMastersDownMajorityOfAll)
+}
+
+func openMastersDownMajorityOfAll(t *testing.T, how opener) {
+	var opts []*redis.Options
+	f, admins, servers := open(t, 3, how)
+	f.Close()
+	for _, s := range servers {
+		opts = append(opts, &redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1})
+	}
+	f, err := how(opts, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := f.Caller("k", time.Minute)
+	if err := c.Pair(); err != nil {
+		t.Errorf("three of five masters: %v", err)
+	}
+	admins[0].Set(t.Context(), "k", "another", 0)
+	if err := c.Pair(); !errors.Is(err, ErrNoMajority) {
+		t.Errorf("two of five masters: %v, want %v", err, ErrNoMajority)
+	}
+	if _, err := how(opts[:2], 5); !errors.Is(err, ErrNoMajority) {
+		t.Errorf("a floor over two of five masters: %v, want %v", err, ErrNoMajority)
 	}
 }

@@ -34,12 +34,12 @@ func OpenFloor(name string, t client.Task) (Locker, error) {
 	return openYardstick(t, floor.Open)
 }
 
-func openYardstick(t client.Task, open func([]*redis.Options) (*floor.Floor, error)) (Locker, error) {
+func openYardstick(t client.Task, open func([]*redis.Options, int) (*floor.Floor, error)) (Locker, error) {
 	opts, err := options(t)
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(opts)
+	f, err := open(opts, len(opts))
 	return &yardstick{Floor: f, ttl: t.TTL}, err
 }
 
