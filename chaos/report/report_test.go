@@ -294,3 +294,16 @@ func TestWrite_told_hasTheFirstWord(t *testing.T) {
 		has(t, b.String(), class, "the title", "the head", "a line", "the introduction", "a and b both held L, for 1 ns")
 	}
 }
+
+// The verdict has a sentence for whatever a checker may find.
+func TestJudge_everyChecker_saysWhatIsBroken(t *testing.T) {
+	for _, r := range check.All(&history.History{}, expect()) {
+		if r.ID == "unfenced-register" { // counts, and never fails
+			continue
+		}
+		r.Promised, r.Verdict = true, check.Illegal
+		if v := judge([]check.Result{r}); len(v.Lines) != 1 || v.Lines[0] == "" {
+			t.Errorf("%s: the verdict says %q", r.ID, v.Lines)
+		}
+	}
+}

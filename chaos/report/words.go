@@ -22,6 +22,13 @@ var broken = map[string]string{
 	"counters":        "A master’s fencing counter went back unnoticed.",
 	"healed":          "After the last fault a lock stayed unavailable, or a key stayed for ever.",
 	"effort":          "The run did too little to show anything.",
+	"left-behind":     "A vote, or a client’s sign of life, was left on a master for longer than anybody needed it.",
+	"signals":         "A holder was not told in time that its lease was over, or was told so without a reason.",
+	"queue-order":     "A call that waited in a queue was passed by many that came later.",
+	"availability":    "A free lock could too seldom be taken while a quorum of masters was healthy.",
+	"resources":       "The heap of a client grew, or a goroutine of it was left when it had closed.",
+	"refusals":        "A client with wrong settings was granted a lock.",
+	"harness":         "The run did not come to its end as it should: a part of it crashed, hung or failed.",
 }
 
 // kept says what it means that it found nothing.
