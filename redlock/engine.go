@@ -80,7 +80,7 @@ func (internals) ForOrder(every time.Duration) LockOption {
 }
 
 // Abandon is Unlock of a lease that its caller never used: the lock is free, even if it has a
-// minimum hold.
+// minimum hold. If the lease is one of several on its hold (see [Lease.Reenter]), the others were used, and the minimum hold counts.
 func (internals) Abandon(l *Lease, ctx context.Context) error { return l.abandon(ctx) }
 
 // Namespace is that of a client, or empty.

@@ -325,9 +325,10 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return nil
 }
 
-// abandon is Unlock of a lease that was never used: it lifts the rest of a lock with a minimum hold.
+// abandon is Unlock of a lease that was never used: it lifts the rest of a lock with a minimum hold, unless the lease is one of several on
+// its hold.
 func (l *Lease) abandon(ctx context.Context) error {
-	l.hold().Abandon()
+	l.share.Abandon()
 	return l.Unlock(ctx)
 }
 

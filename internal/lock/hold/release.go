@@ -17,15 +17,6 @@ import (
 	"github.com/redlock-go/redlock/redlock/event"
 )
 
-// Abandon says that nobody has used the hold: its release lifts the rest of a lock with a minimum hold.
-func (h *Hold) Abandon() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.parting == unlocked {
-		h.parting = abandoned
-	}
-}
-
 // Surrender ends a hold that is to be released although its shares were not given back. It says whether it
 // was held.
 func (h *Hold) Surrender() bool {

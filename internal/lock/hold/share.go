@@ -29,7 +29,7 @@ type Share struct {
 type shares struct {
 	list      []*Share
 	one       [1]*Share // the array of list while there is one share: most holds have no other, and so allocate once
-	reentered bool
+	reentered bool      // there once was more than one
 }
 
 func (s *shares) add(one *Share) {
@@ -37,6 +37,7 @@ func (s *shares) add(one *Share) {
 		s.list = s.one[:0]
 	}
 	s.list = append(s.list, one)
+	s.reentered = s.reentered || len(s.list) > 1
 }
 
 func (s *shares) drop(one *Share) {
@@ -46,7 +47,7 @@ func (s *shares) drop(one *Share) {
 // count is the number of shares to send to the masters with an extend. It is 0, which leaves the number on the masters as it is, if there
 // never was more than one.
 func (s *shares) count() int {
-	if s.reentered = s.reentered || len(s.list) > 1; s.reentered {
+	if s.reentered {
 		return len(s.list)
 	}
 	return 0
@@ -114,6 +115,17 @@ func (s *Share) Enter(ctx context.Context, inner *Share) error {
 		_ = h.Release(ctx, nil, h.r.Masters.Clock.Elapsed()) // observers are told what became of it
 	}
 	return err
+}
+
+// Abandon says that nobody used the share. If the hold never had another, its release lifts the rest of a lock with a minimum hold: of a hold
+// that was re-entered, another share was used.
+func (s *Share) Abandon() {
+	h := s.h
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.parting == unlocked && !h.shares.reentered {
+		h.parting = abandoned
+	}
 }
 
 // Leave gives the share back at now. It returns why the share had ended before, or nil. last says that the hold ended with it, and that its
