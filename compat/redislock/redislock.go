@@ -75,7 +75,7 @@ func Obtain(ctx context.Context, client *redlock.Client, key string, ttl time.Du
 // If the lock is held, Obtain waits for as long as opt's RetryStrategy says and ctx allows. If ctx has no
 // deadline, it waits for ttl at most. Then it returns [ErrNotObtained], which wraps ctx's error if ctx or
 // ttl ended the wait. Other errors are those of package redlock. If the masters are down it is
-// redlock.ErrUnreachable, and not ErrNotObtained.
+// redlock.ErrUnreachable, and not ErrNotObtained. It wraps ctx's error too if ctx or ttl ended the wait.
 func (c *Client) Obtain(ctx context.Context, key string, ttl time.Duration, opt *Options) (*Lock, error) {
 	opts := []redlock.LockOption{redlock.WithTTL(ttl), redlock.WithoutRenewal()}
 	if opt != nil {
@@ -93,14 +93,27 @@ func (c *Client) Obtain(ctx context.Context, key string, ttl time.Duration, opt 
 		}
 	}
 	lease, err := retries.Lock(ctx, client, key, opts, opt.next())
+	ended := ctx != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
+	var last *redlock.RoundError
 	switch {
 	case err == nil:
 		return &Lock{lease, ttl}, nil
-	case errors.Is(err, redlock.ErrHeld), ctx != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case ended && errors.As(err, &last) && errors.Is(last, redlock.ErrUnavailable):
+		return nil, &unavailableError{err, last}
+	case ended, errors.Is(err, redlock.ErrHeld):
 		return nil, fmt.Errorf("%w: %w", ErrNotObtained, err)
 	}
 	return nil, err
 }
+
+// unavailableError is the error of a caller whose context ended, and wraps what the last round found too, which an error of package redlock
+// does not then. Its text has that already.
+type unavailableError struct {
+	error
+	last *redlock.RoundError
+}
+
+func (e *unavailableError) Unwrap() []error { return []error{e.error, e.last} }
 
 // Lock is a lock that was obtained. Methods of a nil Lock return errors or nothing, and do not panic.
 type Lock struct {

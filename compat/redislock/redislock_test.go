@@ -167,6 +167,25 @@ func TestObtain_outage_isNotNotObtained(t *testing.T) {
 		if errors.Is(err, redislock.ErrNotObtained) {
 			t.Error(err)
 		}
+		unlimited := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
+		brief, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		for what, obtain := range map[string]func() (*redislock.Lock, error){
+			"until ctx ends": func() (*redislock.Lock, error) { return redislock.Obtain(brief, c, "other", ttl, unlimited) },
+			"until the TTL is over": func() (*redislock.Lock, error) {
+				return redislock.Obtain(t.Context(), c, "other", time.Second, unlimited)
+			},
+		} {
+			began := time.Now()
+			_, err := obtain()
+			wantIs(t, err, redlock.ErrUnreachable, context.DeadlineExceeded)
+			if errors.Is(err, redislock.ErrNotObtained) || strings.Count(err.Error(), "did not answer") != 1 {
+				t.Errorf("%s: %v", what, err)
+			}
+			if d := time.Since(began); d > time.Second {
+				t.Errorf("%s: gave up after %v", what, d)
+			}
+		}
 		wantIs(t, lock.Refresh(t.Context(), ttl, nil), redlock.ErrUnreachable)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
