@@ -34,14 +34,19 @@ var (
 )
 
 // FenceKey returns the key that keeps the fence of key, in the same hash slot: "redlock_fence:{key}", or "redlock_fence:" and the key
-// if that has a hash tag of its own. A key with a "}" but no hash tag cannot be matched and is refused, and so is an empty one.
+// if that has a hash tag of its own. Of a key that is nothing but its tag, such as "{a}", it is "redlock_fence_tag:{a}", because
+// "redlock_fence:{a}" is the fence of "a". Two keys never share a fence. A key with a "}" but no hash tag cannot be matched and is refused,
+// and so is an empty one.
 func FenceKey(key string) (string, error) {
-	const prefix = "redlock_fence:"
+	const prefix, ofTag = "redlock_fence:", "redlock_fence_tag:"
 	if key == "" {
 		return "", errors.New("fenceredis: empty key: name the key that the lock guards")
 	}
 	// Redis hashes what is between the first "{" and the first "}" after it, if anything, and else the whole key.
 	if _, rest, ok := strings.Cut(key, "{"); ok && strings.IndexByte(rest, '}') > 0 {
+		if key[0] == '{' && strings.IndexByte(key, '}') == len(key)-1 {
+			return ofTag + key, nil
+		}
 		return prefix + key, nil
 	}
 	if strings.Contains(key, "}") {

@@ -179,6 +179,37 @@ func TestDo_badInput_namedInTheError(t *testing.T) {
 	}
 }
 
+// braced are all keys of one to five of { } a.
+func braced() (keys []string) {
+	for words := []string{""}; len(words[0]) < 5; {
+		var longer []string
+		for _, w := range words {
+			longer = append(longer, w+"{", w+"}", w+"a")
+		}
+		words = longer
+		keys = append(keys, longer...)
+	}
+	return keys
+}
+
+// Two keys have two fences: else a token that was presented for one refuses those of the other.
+func TestFenceKey_twoKeys_twoFences(t *testing.T) {
+	of := make(map[string]string)
+	for _, key := range braced() {
+		fenceKey, err := FenceKey(key)
+		if err != nil {
+			continue
+		}
+		if other, ok := of[fenceKey]; ok {
+			t.Errorf("%q and %q have the fence %q", key, other, fenceKey)
+		}
+		of[fenceKey] = key
+	}
+	if len(of) < 100 {
+		t.Errorf("%d keys were accepted", len(of))
+	}
+}
+
 // The server itself says in which slot a key is, and refuses a script over two slots.
 func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
 	needs.Cluster(t)
@@ -192,18 +223,11 @@ func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
 	keys := map[string]bool{ // accepted
 		"account": true, "user:{42}:x": true, "a{b": true, "}{a}": true, "a{b}{c}": true, "{a}": true, "{{a}}": true, "{": true, " ": true,
 		"": false, "a}b": false, "{}a": false, "{}": false, "}": false, "a{}{b}": false, "}{": false,
-	}
-	for words := []string{""}; len(words[0]) < 5; { // and every key of up to five of { } a that is not refused
-		var longer []string
-		for _, w := range words {
-			longer = append(longer, w+"{", w+"}", w+"a")
+	} // and every other one that is not refused
+	for _, key := range braced() {
+		if _, err := FenceKey(key); err == nil {
+			keys[key] = true
 		}
-		for _, w := range longer {
-			if _, err := FenceKey(w); err == nil {
-				keys[w] = true
-			}
-		}
-		words = longer
 	}
 	for key, accepted := range keys {
 		fenceKey, err := FenceKey(key)
