@@ -120,20 +120,21 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	_, err := l.try(ctx, held, 0)
 	if err != nil {
 		l.giveBack(ctx, held, 0)
-		if len(l.named) == 1 || !errors.Is(err, redlock.ErrHeld) || ctx.Err() != nil {
-			return nil, err
+		if len(l.named) > 1 && errors.Is(err, redlock.ErrHeld) && ctx.Err() == nil {
+			if err = l.tryInOrder(ctx, held); err != nil {
+				l.giveBack(ctx, held, 0)
+			}
 		}
-		if err := l.tryInOrder(ctx, held); err != nil {
-			l.giveBack(ctx, held, 0)
-			return nil, err
-		}
+	}
+	if err != nil {
+		return nil, inside.GaveUp(ctx, err)
 	}
 	return l.lease(ctx, held)
 }
 
 // tryInOrder tries one member after the other, in the order of waiting. It fails at a member whose
 // holder keeps it, which it knows when it sees the same holder twice: another TryLock that fails
-// releases its members within a few round trips.
+// releases its members within a few round trips. If ctx ends it returns what the last round found.
 func (l *Lock) tryInOrder(ctx context.Context, held []*redlock.Lease) error {
 	end := time.Now().Add(redlock.DefaultNodeTimeout)
 	for _, i := range l.ordered {
@@ -192,7 +193,7 @@ func (l *Lock) lockBy(ctx context.Context, wait func(redlock.Locker) (*redlock.L
 		err := l.waitAll(ctx, held, wait)
 		if err != nil {
 			l.giveBack(ctx, held, 0)
-			return nil, err
+			return nil, inside.GaveUp(ctx, err)
 		}
 		lease, err := l.lease(ctx, held)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, redlock.ErrLost) {

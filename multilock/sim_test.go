@@ -19,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlocktest"
 )
 
 // client opens a client whose messages take between 100 and 300 us each way.
@@ -100,6 +101,57 @@ func TestTryLock_oneMemberKept_refusedSoon(t *testing.T) {
 				t.Errorf("%s is kept: refused after %v", name, took)
 			}
 			unlock(t, kept)
+		}
+	})
+}
+
+// A caller whose time is over while TryLock pauses before it tries again hears so, and not that a member is held. errors.As finds the round
+// that says which one.
+func TestTryLock_contextEndsInAPause_saysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, masters := redlocktest.New(t)
+		masters.Hold("b")
+		both := multilock.New(c.Mutex("a"), c.Mutex("b"))
+		run := func(context.Context, *multilock.Lease) error { return errors.New("ran although b is held") }
+		for what, try := range map[string]func(ctx context.Context) error{
+			"TryLock": func(ctx context.Context) error { return second(both.TryLock(ctx)) },
+			"TryDo":   func(ctx context.Context) error { return second(both.TryDo(ctx, run)) },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+			defer cancel()
+			err := try(ctx)
+			var round *redlock.RoundError
+			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrHeld) || !errors.As(err, &round) || round.Name != "b" {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		unlock(t, hold(t, c.Mutex("a"))) // nothing is kept
+	})
+}
+
+// Whenever the caller's context ends, the error of a TryLock that fails is that of the context, also while members are given back.
+func TestTryLock_contextEnds_errorIsTheContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		ms := simtest.New(3)
+		a, _ := client(t, ms, rng)
+		b, _ := client(t, ms, rng)
+		hold(t, b.Mutex("b0"))
+		ended := 0
+		for d := time.Duration(1); d < 20*time.Millisecond; d += 133_337 {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			_, err := three(t, a, 0).TryLock(ctx)
+			over := ctx.Err() != nil
+			cancel()
+			if over {
+				ended++
+			}
+			if errors.Is(err, context.DeadlineExceeded) != over || errors.Is(err, redlock.ErrHeld) == over {
+				t.Errorf("ctx of %v, which ended: %v; got %v", d, over, err)
+			}
+		}
+		if ended < 10 {
+			t.Errorf("%d contexts ended", ended)
 		}
 	})
 }
