@@ -6,7 +6,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/lock/inspect"
 	"github.com/redlock-go/redlock/internal/masters"
@@ -84,14 +83,8 @@ func (internals) ForOrder(every time.Duration) LockOption {
 // minimum hold. If the lease is one of several on its hold (see [Lease.Reenter]), the others were used, and the minimum hold counts.
 func (internals) Abandon(l *Lease, ctx context.Context) error { return l.abandon(ctx) }
 
-// GaveUp is the error of a caller that err ended. If ctx has ended too, and err says what a round found, it is that of a caller who gave up, with the
-// round in it.
-func (internals) GaveUp(ctx context.Context, err error) error {
-	if round := failedRound(err); round != nil && ctx.Err() != nil {
-		return &gaveUpError{round.Name, errs.OfContext(ctx), round}
-	}
-	return err
-}
+// GaveUp is err, or the error of a caller who gave up if ctx has ended since the round that err is of. The round is in it.
+func (internals) GaveUp(ctx context.Context, err error) error { return endedMeanwhile(ctx, err) }
 
 // Namespace is that of a client, or empty.
 func (internals) Namespace(c *Client) string { return string(c.namespace) }

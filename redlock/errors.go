@@ -294,6 +294,14 @@ func gaveUp(ctx context.Context, l *protocol.Lock, last *RoundError) error {
 	return &gaveUpError{l.Name, errs.OfContext(ctx), last}
 }
 
+// endedMeanwhile is err, or the error of a caller who gave up if ctx has ended since the round that err is of.
+func endedMeanwhile(ctx context.Context, err error) error {
+	if round := failedRound(err); round != nil && ctx.Err() != nil {
+		return &gaveUpError{round.Name, errs.OfContext(ctx), round}
+	}
+	return err
+}
+
 func (e *gaveUpError) Error() string {
 	s := fmt.Sprintf("redlock: gave up on %q: %v", e.name, e.err)
 	if e.last != nil {

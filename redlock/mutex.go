@@ -159,7 +159,8 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 	}
 	lease, err := m.try(ctx, joinWrite)
 	if round := failedRound(err); round != nil && m.c.wantsOwners() && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
-		err = m.c.nameHolder(ctx, m.l, round, m.c.masters.RoundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
+		named := m.c.nameHolder(ctx, m.l, round, m.c.masters.RoundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
+		err = endedMeanwhile(ctx, named)
 	}
 	return lease, err
 }

@@ -123,21 +123,30 @@ func TestTryLock_held_namesTheOwnerToThoseWhoHaveALabel(t *testing.T) {
 			}
 		}
 		// Where the masters do not answer the second question, the error is that of the first.
-		by := c.client(redlock.WithClientName("shop/2"))
-		for _, way := range by.Ways {
-			way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
-				if cmd.Name == "inspect" {
-					return nodetest.Fault{Lose: nodetest.LoseCommand}
-				}
-				return nodetest.Fault{}
-			})
+		deaf := func(label string) *redlock.Mutex {
+			by := c.client(redlock.WithClientName(label))
+			for _, way := range by.Ways {
+				way.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+					if cmd.Name == "inspect" {
+						return nodetest.Fault{Lose: nodetest.LoseCommand}
+					}
+					return nodetest.Fault{}
+				})
+			}
+			return by.Mutex("x")
 		}
 		start := time.Now()
-		_, err := by.Mutex("x").TryLock(t.Context())
+		_, err := deaf("shop/2").TryLock(t.Context())
 		wantErr(t, err, redlock.ErrHeld)
 		if took := time.Since(start); took > 2*redlock.DefaultNodeTimeout {
 			t.Errorf("took %v", took)
 		}
+		// A caller that cancels meanwhile hears that.
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(20*time.Millisecond, cancel)
+		_, err = deaf("shop/3").TryLock(ctx)
+		wantErr(t, err, context.Canceled)
+		wantHolder(t, "TryLock", err, lease.Holder(), "")
 	})
 }
 
