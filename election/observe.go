@@ -29,7 +29,7 @@ type Leader struct {
 // Leader asks the masters who leads. A quorum of them must name the same leader; what only a minority
 // says does not count. It returns one of
 //
-//	ErrNoLeader             nobody leads, or the holder of the lock has not announced itself
+//	ErrNoLeader             nobody leads, or the lock rests after a term (redlock.WithMinHold), or its holder has not announced itself
 //	redlock.ErrUnreachable  the masters do not tell: too few answer, or their votes are split
 //	ctx.Err(), ErrRefused, ErrConfig, ErrClosed
 //
@@ -125,7 +125,11 @@ func (e *Election) look(ctx context.Context) sight {
 		return sight{err: fmt.Errorf("%w: who leads %q: the votes are split, or masters recover", redlock.ErrUnreachable, e.Name())}
 	}
 	h := in.Holders[0]
-	if h.Token == 0 {
+	switch {
+	case h.Resting: // h had the lock
+		return sight{err: fmt.Errorf("%w: %q rests for %v more after its last holder (redlock.WithMinHold), as of %s",
+			ErrNoLeader, e.Name(), h.Left.Round(time.Millisecond), clockTime(in.AsOf))}
+	case h.Token == 0:
 		return sight{early: true, left: h.Left, err: fmt.Errorf("%w: %q is held by %s, which has announced nothing: it locks without Run, or its user may not write redlock:leader:*",
 			ErrNoLeader, e.Name(), h.ID)}
 	}

@@ -628,6 +628,40 @@ func TestObserve_leaderDies_isSeenWhenItsVotesEnd(t *testing.T) {
 	})
 }
 
+// A leader gives up, and the lock rests for the rest of its minimum hold. Nobody leads meanwhile, which observers hear at once: the former
+// leader is none, and no program that locks without Run.
+func TestObserve_lockRests_nobodyLeadsAtOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		const rests = time.Minute
+		saw := w.observe(w.client())
+		within(t, time.Second, "nobody", saw)
+		a := w.candidate(election.WithLock(redlock.WithMinHold(rests)))
+		within(t, time.Second, "a", saw)
+		began := time.Now()
+		time.Sleep(20 * time.Second)
+		a.cancel()
+		<-a.out
+		nobody := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, election.ErrNoLeader) || strings.Contains(err.Error(), "announced nothing") || !strings.Contains(err.Error(), "rests for 40s") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		nobody("Observe", within(t, 50*time.Millisecond, "nobody again", saw).err)
+		nobody("a new Observe", within(t, 50*time.Millisecond, "nobody", w.observe(w.client())).err)
+		asked := time.Now()
+		_, err := election.New(w.client().Client, "x").Leader(t.Context())
+		if nobody("Leader", err); time.Since(asked) > 50*time.Millisecond {
+			t.Errorf("Leader took %v", time.Since(asked))
+		}
+		b := w.candidate(election.WithValue("b"))
+		within(t, rests, "b leads", b.terms)
+		if next := within(t, 50*time.Millisecond, "b", saw); next.leader.Value != "b" || next.at.Sub(began) < rests-time.Second {
+			t.Errorf("%+v", next)
+		}
+	})
+}
+
 // A leader that nobody can ask about is shown until its votes may have ended.
 func TestObserve_outage_isToldWhenTheVotesMayHaveEnded(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
