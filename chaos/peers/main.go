@@ -16,9 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
 
@@ -26,6 +24,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/chaoscli"
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/peers/library"
+	"github.com/redlock-go/redlock/internal/interrupt"
 )
 
 func main() {
@@ -34,7 +33,7 @@ func main() {
 		client.Main(work)
 	}
 	chaos.Serve() // the process that cleans up after a run that was killed
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := interrupt.Context(context.Background())
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -115,6 +116,19 @@ func TestProgram_signalled_mastersStoppedAndResultsKept(t *testing.T) {
 			t.Errorf("%v: %s", sig, text)
 		}
 	}
+}
+
+// As under nohup.
+func TestProgram_startedWithHangUpIgnored_goesOn(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP)
+	p := startProgram(t, "latency", "--callers", "1", "--duration", "300ms", "--masters", "3")
+	signal.Reset(syscall.SIGHUP)
+	must(t, p.Process.Signal(syscall.SIGHUP))
+	rest, _ := io.ReadAll(p.out)
+	if err := p.Wait(); err != nil {
+		t.Errorf("%v: %s%s", err, rest, &p.stderr)
+	}
+	p.clean(t)
 }
 
 func TestProgram_killed_mastersGone(t *testing.T) {

@@ -22,13 +22,13 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/redlock-go/redlock/chaos"
+	"github.com/redlock-go/redlock/internal/interrupt"
 )
 
 func main() {
 	chaos.Serve()     // chaos runs start this program again, as clients
 	logging.Disable() // go-redis tells stderr of each failed dial; it is process-global, so only a program may do this
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	ctx, _ := interrupt.Context(context.Background())
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }

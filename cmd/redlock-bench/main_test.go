@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +31,11 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(programVar) != "" {
 		main()
+	}
+	// In the background of a script it is ignored, and the programs of the tests would ignore it too. What is caught has its default in a
+	// new program.
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
 	}
 	logging.Disable()
 	goleak.VerifyTestMain(m)

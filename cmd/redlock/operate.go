@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/signal"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/internal/cause"
+	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/admin"
 )
@@ -87,8 +86,7 @@ func newOperation(o output, use, summary, help, example string, op operation) *c
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-		context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+		ctx, stop := interrupt.Context(cmd.Context())
 		defer stop()
 		return op.run(ctx, o)
 	}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
+)
+
+// As under nohup: a signal that is ignored when a command begins does not end it. The others do.
+func TestOperate_startedWithSignalsIgnored_goesOn(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	for _, tc := range []struct {
+		ignored string
+		sent    syscall.Signal
+		want    int
+	}{
+		{"HUP", syscall.SIGHUP, exitOK},
+		{"HUP", syscall.SIGINT, exitSignal + int(syscall.SIGINT)},
+		{"HUP INT", syscall.SIGINT, exitOK}, // a script's &
+	} {
+		p := program(t, "init", "--max-ttl", "2s", "--nodes", strings.Join(startURLs(t, 3), ","))
+		p.Path = "/bin/sh"
+		p.Args = append([]string{"sh", "-c", `trap "" ` + tc.ignored + `; exec "$0" "$@"`}, p.Args...)
+		p.start()
+		eventually(t, "it waits", func() bool { return strings.Contains(p.stderr.String(), "left") })
+		must(t, p.Process.Signal(tc.sent))
+		if got := p.code(); got != tc.want {
+			t.Errorf("%s ignored, %v sent: exit code %d, want %d; stderr: %s", tc.ignored, tc.sent, got, tc.want, &p.stderr)
+		}
+	}
+}
