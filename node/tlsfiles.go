@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/redact"
 )
 
 // tlsFiles are the parameters of a URL that are about TLS. Each new connection reads the files again, so a certificate that was
@@ -158,7 +159,7 @@ func tlsFileError(param, file, what string) error {
 
 // quoteFile returns file for an error.
 func quoteFile(file string) string {
-	return fmt.Sprintf("%q", passwordParam.ReplaceAllString(file, "password=***"))
+	return fmt.Sprintf("%q", redact.Text(file))
 }
 
 // dial returns the dialer of the connections that the node makes: with TLS if there is a base. Its error is then an ErrTLS unless no server

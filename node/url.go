@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/redact"
 	"github.com/redlock-go/redlock/node/internal/locate"
 )
 
@@ -65,15 +66,15 @@ func Open(rawURL string, cfg Config) (Node, error) {
 func openURL(rawURL string, cfg Config) (*redisNode, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
-		return nil, fmt.Errorf("node: %q is no URL: want redis://host:port", redact(rawURL))
+		return nil, fmt.Errorf("node: %q is no URL: want redis://host:port", redact.URL(rawURL))
 	}
 	_, query, _ := strings.Cut(rest, "?")
 	rest, name, files, err := cutOwn(rest)
 	if err != nil {
-		return nil, fmt.Errorf("node: bad URL %q: the query cannot be read", redact(rawURL))
+		return nil, fmt.Errorf("node: bad URL %q: the query cannot be read", redact.URL(rawURL))
 	}
 	if err := files.check(scheme, query); err != nil {
-		return nil, fmt.Errorf("node: bad URL %q: %w", redact(rawURL), err)
+		return nil, fmt.Errorf("node: bad URL %q: %w", redact.URL(rawURL), err)
 	}
 	var r *redisNode
 	switch scheme {
@@ -121,7 +122,7 @@ func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("node: bad URL %q: %s (want redis://host:port, rediss://, redis-sentinel:// or redis-cluster://)",
-			redact(rawURL), reason(rawURL, err))
+			redact.URL(rawURL), reason(rawURL, err))
 	}
 	return open(*opts, cfg, nil)
 }
@@ -171,7 +172,7 @@ func parseHosts(rawURL, rest, defaultPort string) (u hostsURL, what string) {
 
 func openSentinel(rawURL, rest string, cfg Config, files tlsFiles) (*redisNode, error) {
 	bad := func(what string) error {
-		return fmt.Errorf("node: bad URL %q: %s (want redis-sentinel://host:port,host:port/master-name)", redact(rawURL), what)
+		return fmt.Errorf("node: bad URL %q: %s (want redis-sentinel://host:port,host:port/master-name)", redact.URL(rawURL), what)
 	}
 	u, what := parseHosts(rawURL, rest, "26379")
 	name, db, _ := strings.Cut(u.path, "/")
@@ -206,7 +207,7 @@ func openSentinel(rawURL, rest string, cfg Config, files tlsFiles) (*redisNode, 
 
 func openCluster(rawURL, rest string, cfg Config) (*redisNode, error) {
 	bad := func(what string) error {
-		return fmt.Errorf("node: bad URL %q: %s (want redis-cluster://host:port,host:port/?tag=locks)", redact(rawURL), what)
+		return fmt.Errorf("node: bad URL %q: %s (want redis-cluster://host:port,host:port/?tag=locks)", redact.URL(rawURL), what)
 	}
 	u, what := parseHosts(rawURL, rest, "6379")
 	if what == "" {
@@ -264,24 +265,6 @@ func checkPort(addr string) error {
 	}
 	return nil
 }
-
-// redact removes user and password from a URL, even if the URL cannot be parsed.
-func redact(rawURL string) string {
-	scheme, rest, ok := strings.Cut(rawURL, "://")
-	if !ok {
-		scheme, rest = "", rawURL
-	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		rest = "***@" + rest[at+1:]
-	}
-	rest = passwordParam.ReplaceAllString(rest, "password=***")
-	if !ok {
-		return rest
-	}
-	return scheme + "://" + rest
-}
-
-var passwordParam = regexp.MustCompile("(?is)password=.*")
 
 // reason returns the text of err if that cannot contain a password. net/url and go-redis
 // quote the part of the URL that they cannot parse. If a password contains an unencoded

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/internal/redact"
 )
 
 // Exit codes.
@@ -77,7 +78,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errViolation):
 		return exitViolation
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "redlock-bench chaos: %v\n", err)
+		fmt.Fprintf(stderr, "redlock-bench chaos: %s\n", redact.Text(err.Error())) // a URL may stand in the wrong place
 		return exitUsage
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "redlock-bench chaos: interrupted; nothing was judged. Run it again, or for a shorter --duration")
@@ -117,7 +118,7 @@ func start(ctx context.Context, c *console, args []string) error {
 	case err != nil:
 		return usagef("%v (see redlock-bench chaos %s --help)", err, cmd.name)
 	case cmd.args == "" && fs.NArg() > 0:
-		return usagef("%q: chaos %s takes flags only", fs.Arg(0), cmd.name)
+		return usagef("words that are no flags: %d; chaos %s takes flags only", fs.NArg(), cmd.name) // they may be passwords
 	}
 	return run(ctx, c, fs.Args())
 }

@@ -119,6 +119,16 @@ func TestRun_badCommandLine_isUsageAndNamesTheRemedy(t *testing.T) {
 	}
 }
 
+// A URL may stand in any place of a command line that is wrong.
+func TestRun_urlInTheWrongPlace_noPassword(t *testing.T) {
+	const url = "redis://:topsecret@a:1"
+	for _, args := range [][]string{{url}, {"run", url}, {"--masters", url}, {"--driver", url}, {"--=" + url}, {"--nodes", url + ",", url}} {
+		if code, _, stderr := cli(t, t.Context(), args...); code != exitUsage || strings.Contains(stderr, "topsecret") {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+	}
+}
+
 func TestRun_noServer_cannotRun(t *testing.T) {
 	t.Setenv("PATH", "")
 	code, _, stderr := cli(t, t.Context(), "--driver", "process")

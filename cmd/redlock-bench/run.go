@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/chaoscli"
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/redact"
 )
 
 // command is one subcommand. To add one, write a type and a line in commands.
@@ -114,7 +115,7 @@ func lookUp(args []string) (entry, []string, error) {
 			return e, args[1:], nil
 		}
 	}
-	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help; operators use redlock)", args[0])}
+	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help; operators use redlock)", redact.Text(args[0]))}
 }
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
@@ -135,7 +136,7 @@ func (e entry) start(ctx context.Context, args []string, o output) error {
 		return err
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("%w (see redlock-bench %s --help)", err, e.name)}
+		return usageError{fmt.Errorf("%s (see redlock-bench %s --help)", redact.Text(err.Error()), e.name)}
 	}
 	return cmd.run(ctx, o)
 }
@@ -149,7 +150,7 @@ func parse(cmd command, fs *flag.FlagSet, args []string) error {
 			return err
 		}
 	} else if fs.NArg() > 0 {
-		return fmt.Errorf("%q: this command takes flags only", fs.Arg(0))
+		return fmt.Errorf("words that are no flags: %d; this command takes flags only", fs.NArg()) // they may be passwords
 	}
 	return cmd.check()
 }

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"syscall"
 
@@ -73,7 +72,7 @@ func newElect(o output) *cobra.Command {
 	fs.StringVar(&e.value, "value", "", "`TEXT` that the leader announces: an address, for example (default host/pid)")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := e.checkShared(); err != nil {
-			return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+			return misuse(cmd, err)
 		}
 		return nil
 	}

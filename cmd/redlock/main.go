@@ -32,6 +32,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/redact"
 	"github.com/redlock-go/redlock/internal/said"
 )
 
@@ -75,6 +76,11 @@ const (
 // usageError is a command line that cannot work.
 type usageError struct{ error }
 
+// misuse is a usageError of a command. Where a URL stands in the wrong place, its password is not shown.
+func misuse(cmd *cobra.Command, err error) error {
+	return usageError{fmt.Errorf("%s (see %s --help)", redact.Text(err.Error()), cmd.CommandPath())}
+}
+
 // exitError ends the program with its own exit code. Its text was printed already, when it is empty.
 type exitError struct {
 	code int
@@ -107,7 +113,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(context.Background())
 	if err != nil && !*began {
-		err = usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+		err = misuse(cmd, err)
 	}
 	if err != nil && !written.began {
 		writeErrorJSON(written, args, err)

@@ -73,7 +73,7 @@ func newOperation(o output, use, summary, help, example string, op operation) *c
 				return nil
 			}
 			if len(args) > 0 {
-				return fmt.Errorf("%q: this command takes flags only", args[0])
+				return fmt.Errorf("words that are no flags: %d; this command takes flags only", len(args)) // they may be passwords
 			}
 			return nil
 		},
@@ -81,7 +81,7 @@ func newOperation(o output, use, summary, help, example string, op operation) *c
 	op.define(cmd.Flags())
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if err := op.check(); err != nil {
-			return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+			return misuse(cmd, err)
 		}
 		return nil
 	}

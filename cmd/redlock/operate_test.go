@@ -232,6 +232,25 @@ func TestReconfigure_andCancel(t *testing.T) {
 	expectCode(t, exitOK, "status", "--nodes", from, "--max-ttl", "2s")
 }
 
+// A command line that is wrong may have a URL in any place: behind the wrong flag, in place of a command, or after a blank too many.
+func TestUsage_urlInTheWrongPlace_noPassword(t *testing.T) {
+	for _, args := range [][]string{
+		{dead}, {"status", "--nodes", dead + ",", dead}, {"status", "--max-ttl", dead}, {"status", "--drift", dead}, {"status", "-n" + dead},
+		{"status", "--=" + dead}, {"status", "--json=" + dead}, {"status", "--" + dead}, {"status", "--nodes-file", dead},
+		{"status", "--timeout", "redis://h/m?sentinel_password=topsecret"}, {"inspect", "a", dead}, {"list", "a", dead},
+		{"inspect", "a", "--node-count", dead}, {"list", "--max-ttl", dead}, {"force-unlock", "a", "--yes=" + dead}, {"version", dead},
+		{"run", "a", dead, "--", "true"}, {"run", "a", "--ttl", dead, "--", "true"}, {"elect", "a", "--ttl", dead, "--", "true"}, {"cancel", dead},
+	} {
+		if said := expectCode(t, exitUsage, args...); strings.Contains(said, "topsecret") || !strings.Contains(said, "--help") {
+			t.Errorf("%v: %s", args, said)
+		}
+	}
+	t.Setenv(nodesFileVar, dead)
+	if said := expectCode(t, exitUsage, "status"); strings.Contains(said, "topsecret") {
+		t.Error(said)
+	}
+}
+
 func TestOperate_badInput_usage(t *testing.T) {
 	for _, args := range [][]string{
 		{"init"}, {"status"}, {"cancel"}, {"reconfigure"}, {"doctor"},

@@ -109,7 +109,7 @@ func newRun(o output) *cobra.Command {
 	}
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := r.check(fs.Changed); err != nil {
-			return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+			return misuse(cmd, err)
 		}
 		return nil
 	}

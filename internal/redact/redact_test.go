@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redact
+
+import "testing"
+
+func TestText(t *testing.T) {
+	for s, want := range map[string]string{
+		"":                                   "",
+		"nothing to hide":                    "nothing to hide",
+		"open /etc/a@b/masters: no file":     "open /etc/a@b/masters: no file",
+		"want redis://host:port":             "want redis://host:port",
+		`"redis://u:p@a:1" for "--ttl" flag`: `"redis://***@a:1" for "--ttl" flag`,
+		"redis://:a b@c@d:1,rediss://:e@f:1 is no time":    "redis://***@f:1 is no time",
+		"redis-sentinel://h/m?sentinel_password=p for -x":  "redis-sentinel://h/m?sentinel_password=***",
+		"h/m?sentinel_PassWord=p\nq":                       "h/m?sentinel_password=***",
+		"redis-sentinel://u:p@h/m?sentinel_password=q@r&s": "redis-sentinel://***@r&s",
+	} {
+		if got := Text(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+		if got := Text(Text(s)); got != want {
+			t.Errorf("%q, twice: %q, want %q", s, got, want)
+		}
+	}
+	if got := URL(":p@a:1"); got != "***@a:1" {
+		t.Errorf("a URL without its scheme: %q", got)
+	}
+}
