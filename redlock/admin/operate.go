@@ -359,11 +359,17 @@ func refusedError(out *driver.Outcome) error {
 // shown returns the URLs and nodes of a list, without users and passwords.
 func shown(list List) string {
 	var parts []string
-	for _, u := range list.URLs {
-		if parsed, err := url.Parse(u); err == nil {
-			parsed.User = nil
-			parts = append(parts, parsed.String())
+	for _, u := range list.URLs { // as package node reads them: some are none for net/url
+		scheme, rest, _ := strings.Cut(u, "://")
+		rest, params, _ := strings.Cut(rest, "?")
+		query, _ := url.ParseQuery(params)
+		query.Del("sentinel_username")
+		query.Del("sentinel_password")
+		u = scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
+		if len(query) > 0 {
+			u += "?" + query.Encode()
 		}
+		parts = append(parts, u)
 	}
 	for _, n := range list.Nodes {
 		parts = append(parts, n.Name())
