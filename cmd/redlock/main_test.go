@@ -37,6 +37,9 @@ const noWaitAtExit = "GORACE=atexit_sleep_ms=0"
 
 const dead = "redis://:topsecret@127.0.0.1:1"
 
+// deadList is a list that every command takes.
+const deadList = dead + "," + dead + "1," + dead + "2"
+
 func TestMain(m *testing.M) {
 	supervise.Hidden()
 	if limit, err := time.ParseDuration(os.Getenv(straysVar)); err == nil {

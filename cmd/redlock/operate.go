@@ -172,6 +172,13 @@ func (c *status) define(fs *pflag.FlagSet) {
 	defineJSON(fs, &c.json)
 }
 
+func (c *status) check() error {
+	if c.timeout <= 0 {
+		return fmt.Errorf("--timeout %v: want more than 0, or no --wait", c.timeout)
+	}
+	return c.masters.check()
+}
+
 func defineJSON(fs *pflag.FlagSet, json *bool) {
 	fs.BoolVar(json, "json", false, "print one JSON object")
 }
@@ -186,7 +193,7 @@ func (c *status) run(ctx context.Context, o output) error {
 		defer cancel()
 		s, err = admin.AwaitVotes(limited, c.list(), p.tell)
 		p.end()
-		if s != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			s, err = admin.ReadStatus(ctx, c.list()) // from now on nobody waits
 		}
 	} else {

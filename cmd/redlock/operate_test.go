@@ -133,6 +133,14 @@ func TestStatus_noClientRuns_waitRecovers(t *testing.T) {
 	expectCode(t, exitNeedsInit, append([]string{"status", "--wait"}, quick...)...)
 }
 
+// The time of --wait may be over before a master that is silent is given up. What the masters are in is said all the same.
+func TestStatus_waitIsShorterThanADial_saysWhatStands(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	must(t, servers[2].Pause())
+	wantSaid(t, expectCode(t, exitRecovers, "status", "--wait", "--timeout", "100ms", "--nodes", list), "recovering: a quorum votes")
+}
+
 func TestStatus_json(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 3)
@@ -256,6 +264,7 @@ func TestOperate_badInput_usage(t *testing.T) {
 		{"init"}, {"status"}, {"cancel"}, {"reconfigure"}, {"doctor"},
 		{"status", "--nodes", "what://ever"}, {"status", "--nodes", dead, "--max-ttl", "0s"},
 		{"status", "--nodes", dead, "--drift", "much"}, {"reconfigure", "--from", dead, "--to", "x"},
+		{"status", "--wait", "--timeout", "0s", "--nodes", deadList}, {"status", "--wait", "--timeout", "-1s", "--nodes", deadList},
 	} {
 		if said := expectCode(t, exitUsage, args...); strings.Contains(said, "topsecret") || !strings.Contains(said, "--help") {
 			t.Errorf("%v: %s", args, said)
