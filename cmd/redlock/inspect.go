@@ -113,19 +113,16 @@ func (c *inspect) run(ctx context.Context, o output) error {
 
 // lockError is the exit code of an error of a call about one lock: what is wrong with the name is the caller's.
 func lockError(err error) error {
-	if misused(err) {
+	var epoch *redlock.EpochError
+	switch {
+	case errors.Is(err, redlock.ErrConfig):
 		return usageError{err}
-	}
-	if errors.Is(err, context.Canceled) {
+	case errors.Is(err, context.Canceled):
 		return err
+	case errors.As(err, &epoch): // the list was left after the command had opened its client
+		return &exitError{exitRefused, err.Error()}
 	}
 	return &exitError{exitMasters, err.Error()}
-}
-
-// misused reports whether other arguments are what helps. A list that the masters were left for is one of them.
-func misused(err error) bool {
-	var epoch *redlock.EpochError
-	return errors.Is(err, redlock.ErrConfig) || errors.As(err, &epoch)
 }
 
 // What an inspection comes to.

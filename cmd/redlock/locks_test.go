@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -255,6 +256,26 @@ func TestForceUnlock_severalReaders_oneMustBeNamed(t *testing.T) {
 	x.wantCode(exitUsage)
 	expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", readers[0].Holder(), "--nodes", list)
 	must(t, readers[1].Extend(t.Context()))
+}
+
+// A list of other terms, and one that was left, are refused as status refuses them.
+func TestLocks_otherList_refused(t *testing.T) {
+	t.Parallel()
+	nodes := startURLs(t, 4)
+	from, to := strings.Join(nodes[:3], ","), strings.Join(nodes[1:], ",")
+	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
+	refused := func(says string, flags ...string) {
+		t.Helper()
+		for _, words := range [][]string{{"inspect", "a"}, {"list"}, {"force-unlock", "a", "--yes", "--holder", "x:1"}} {
+			wantSaid(t, expectCode(t, exitRefused, append(words, flags...)...), says)
+		}
+	}
+	refused("belongs to another epoch", "--nodes", from, "--max-ttl", "20s")
+	expectCode(t, exitOK, "reconfigure", "--from", from, "--to", to, "--max-ttl", "300ms")
+	refused("these masters were left for another list", "--nodes", from, "--max-ttl", "300ms")
+	if code := exitCode(lockError(fmt.Errorf("%w: %w", redlock.ErrRefused, &redlock.EpochError{Left: true}))); code != exitRefused {
+		t.Errorf("left after the command had opened its client: exit code %d", code)
+	}
 }
 
 func TestLocks_badInput_usage(t *testing.T) {

@@ -132,6 +132,7 @@ func exitOf(s admin.Standing) int {
 
 // errorCode is the exit code of an operation's error.
 func (m *masters) errorCode(err error) error {
+	var epoch *redlock.EpochError
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):
 		return err
@@ -141,7 +142,7 @@ func (m *masters) errorCode(err error) error {
 		return &exitError{exitNeedsInit, m.fit(err.Error())}
 	case errors.Is(err, redlock.ErrUnreachable):
 		return &exitError{exitMasters, m.fit(err.Error())}
-	case errors.Is(err, redlock.ErrConfig):
+	case errors.Is(err, redlock.ErrConfig), errors.As(err, &epoch):
 		return &exitError{exitRefused, m.fit(err.Error())}
 	}
 	return err

@@ -147,6 +147,7 @@ func (r *runner) lengthen(ctx context.Context, lease *redlock.Lease) error {
 
 // why is the exit code of an error of acquire.
 func (r *runner) why(err error) error {
+	var epoch *redlock.EpochError
 	switch {
 	case err == nil:
 		return nil
@@ -163,7 +164,7 @@ func (r *runner) why(err error) error {
 		}
 		r.more("%s", text.OneLine(err))
 		return &exitError{exitHeld, what}
-	case misused(err):
+	case errors.Is(err, redlock.ErrConfig), errors.As(err, &epoch): // other arguments are what helps
 		return usageError{err}
 	case errors.Is(err, redlock.ErrLost):
 		return &exitError{exitLost, err.Error()}
