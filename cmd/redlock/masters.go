@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/node"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/admin"
@@ -125,7 +126,8 @@ func (m *masters) verify(where func(i int) string) error {
 	if m.maxTTL < minTime {
 		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
 	}
-	return nil
+	_, err := redlock.Engine(engine.Key{}).Settings(m.list().Options) // what no client takes
+	return err
 }
 
 // find fills in the URLs from where they are. where says of one of them where that is, for errors.

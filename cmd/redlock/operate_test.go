@@ -240,6 +240,15 @@ func TestReconfigure_andCancel(t *testing.T) {
 	expectCode(t, exitOK, "status", "--nodes", from, "--max-ttl", "2s")
 }
 
+// Zero is a value: it does not mean that the flag was not given.
+func TestReconfigure_toNoDrift_isAChange(t *testing.T) {
+	t.Parallel()
+	list := strings.Join(startURLs(t, 3), ",")
+	expectCode(t, exitOK, "init", never, "--nodes", list, "--max-ttl", "300ms")
+	expectCode(t, exitOK, "reconfigure", "--from", list, "--max-ttl", "300ms", "--to-drift", "0+0s")
+	expectCode(t, exitOK, "status", "--nodes", list, "--max-ttl", "300ms", "--drift", "0+0s")
+}
+
 // A command line that is wrong may have a URL in any place: behind the wrong flag, in place of a command, or after a blank too many.
 func TestUsage_urlInTheWrongPlace_noPassword(t *testing.T) {
 	for _, args := range [][]string{
@@ -265,6 +274,10 @@ func TestOperate_badInput_usage(t *testing.T) {
 		{"status", "--nodes", "what://ever"}, {"status", "--nodes", dead, "--max-ttl", "0s"},
 		{"status", "--nodes", dead, "--drift", "much"}, {"reconfigure", "--from", dead, "--to", "x"},
 		{"status", "--wait", "--timeout", "0s", "--nodes", deadList}, {"status", "--wait", "--timeout", "-1s", "--nodes", deadList},
+		{"status", "--drift", "2+2ms", "--nodes", deadList}, {"status", "--drift", "NaN+2ms", "--nodes", deadList}, {"status", "--drift", "0.01+-2ms", "--nodes", deadList},
+		{"cancel", "--namespace", "team a", "--nodes", deadList}, {"doctor", "--namespace", dead, "--nodes", deadList}, {"init", "--max-ttl", "10000h", "--nodes", deadList},
+		{"inspect", "a", "--max-ttl", "10000h", "--nodes", deadList}, {"reconfigure", "--from", deadList, "--to-drift", "1+0s"},
+		{"reconfigure", "--from", deadList, "--to-max-ttl", "10000h"}, {"reconfigure", "--from", deadList, "--to-max-ttl", "0s"},
 	} {
 		if said := expectCode(t, exitUsage, args...); strings.Contains(said, "topsecret") || !strings.Contains(said, "--help") {
 			t.Errorf("%v: %s", args, said)

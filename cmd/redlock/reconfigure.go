@@ -19,6 +19,7 @@ import (
 type reconfigure struct {
 	from, to masters
 	json     bool
+	given    func(flag string) bool
 }
 
 const reconfigureHelp = `Moves the locks from one list of masters to another, or to another maximum TTL
@@ -42,6 +43,7 @@ func (c *reconfigure) define(fs *pflag.FlagSet) {
 	c.to.drift = drift{}
 	fs.Lookup("to-drift").DefValue, fs.Lookup("to-drift").Usage = "", "`DRIFT`, the new one (default --drift)"
 	defineJSON(fs, &c.json)
+	c.given = fs.Changed
 }
 
 func (c *reconfigure) check() error {
@@ -61,10 +63,10 @@ func (c *reconfigure) check() error {
 	if len(c.to.nodes) == 0 {
 		c.to.nodes = c.from.nodes
 	}
-	if c.to.maxTTL == 0 {
+	if !c.given("to-max-ttl") {
 		c.to.maxTTL = c.from.maxTTL
 	}
-	if c.to.drift == (drift{}) {
+	if !c.given("to-drift") {
 		c.to.drift = c.from.drift
 	}
 	if c.to.count == 0 && len(c.to.nodes) == len(c.from.nodes) {
