@@ -85,7 +85,7 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 
 // defineFile declares the flag of a file that has the URLs.
 func (m *masters) defineFile(fs *pflag.FlagSet) {
-	fs.StringVar(&m.file, "nodes-file", "", "`FILE` that has the URLs of all the masters, one a line")
+	fs.StringVar(&m.file, m.prefix+"nodes-file", "", "`FILE` that has the URLs of all the masters, one a line")
 }
 
 func (m *masters) defineFixed(fs *pflag.FlagSet) {

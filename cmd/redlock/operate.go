@@ -52,7 +52,7 @@ func operations(o output) []*cobra.Command {
 		newOperation(o, "status", "what the masters are in; with --wait, recover them", statusHelp,
 			"  redlock status --wait --nodes-file masters && echo next", &status{}),
 		newOperation(o, "reconfigure", "move the locks to another list of masters", reconfigureHelp,
-			"  redlock reconfigure --nodes-file masters --to redis://b:6379,redis://c:6379,redis://d:6379", &reconfigure{}),
+			"  redlock reconfigure --nodes-file masters --to-nodes-file new-masters", &reconfigure{}),
 		newOperation(o, "cancel", "give up a change of masters", cancelHelp,
 			"  redlock cancel --nodes-file masters", &cancel{}),
 	}

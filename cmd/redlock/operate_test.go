@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"syscall"
@@ -238,6 +239,25 @@ func TestReconfigure_andCancel(t *testing.T) {
 	expectCode(t, exitOK, "status", "--nodes", to, "--max-ttl", "2s")
 	expectCode(t, exitOK, "reconfigure", "--from", to, "--to", from, "--max-ttl", "2s") // and back
 	expectCode(t, exitOK, "status", "--nodes", from, "--max-ttl", "2s")
+}
+
+// The URLs of the new list may have passwords, which other users of the machine must not read.
+func TestReconfigure_newListInAFile(t *testing.T) {
+	t.Parallel()
+	nodes := startURLs(t, 4)
+	from := strings.Join(nodes[:3], ",")
+	file := filepath.Join(t.TempDir(), "new")
+	must(t, os.WriteFile(file, []byte("# the new ones\n"+strings.Join(nodes[1:], "\n")+"\n"), 0o600))
+	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
+	expectCode(t, exitOK, "reconfigure", "--from", from, "--to-nodes-file", file, "--max-ttl", "300ms")
+	expectCode(t, exitOK, "status", "--nodes-file", file, "--max-ttl", "300ms")
+	wantSaid(t, expectCode(t, exitUsage, "reconfigure", "--from", from, "--to-nodes-file", file, "--to", from), "--to-nodes-file and --to both name the new masters")
+	must(t, os.WriteFile(file, []byte("# bad\n"+dead+"x\n"), 0o600))
+	said := expectCode(t, exitUsage, "reconfigure", "--from", from, "--to-nodes-file", file)
+	if wantSaid(t, said, file+":2: ", "***@127.0.0.1:1x"); strings.Contains(said, "topsecret") {
+		t.Error(said)
+	}
+	wantSaid(t, expectCode(t, exitUsage, "reconfigure", "--from", from, "--to-nodes-file", ""), "--to-nodes-file: ")
 }
 
 // Zero is a value: it does not mean that the flag was not given.

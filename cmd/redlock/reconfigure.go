@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -38,6 +39,8 @@ func (c *reconfigure) define(fs *pflag.FlagSet) {
 	c.from.define(fs, "from", "", "the masters that vote now")
 	c.from.defineFile(fs)
 	c.to.define(fs, "to", "to-", "those that shall vote (default --from)")
+	c.to.defineFile(fs)
+	fs.Lookup("to-nodes-file").Usage = "`FILE` that has their URLs, one a line"
 	c.to.maxTTL = 0
 	fs.Lookup("to-max-ttl").DefValue, fs.Lookup("to-max-ttl").Usage = "", "`TIME`, the new maximum TTL (default --max-ttl)"
 	c.to.drift = drift{}
@@ -51,7 +54,8 @@ func (c *reconfigure) check() error {
 	if err != nil {
 		return err
 	}
-	if err := c.findNew(); err != nil {
+	whereNew, err := c.findNew()
+	if err != nil {
 		return err
 	}
 	if err := c.from.tls.check(slices.Concat(c.from.nodes, c.to.nodes)); err != nil { // one list may have TLS, and the other not
@@ -73,30 +77,39 @@ func (c *reconfigure) check() error {
 		c.to.count = c.from.count
 	}
 	c.to.namespace = c.from.namespace
-	return c.to.verify(at("--to"))
+	return c.to.verify(whereNew)
 }
 
-// findNew fills in the new list, if it is a cluster: another one, or the same with another number of votes.
-func (c *reconfigure) findNew() error {
+// findNew fills in the new list, if it is in a file or a cluster: another one, or the same with another number of votes. where is as that of
+// find.
+func (c *reconfigure) findNew() (where func(i int) string, err error) {
 	c.to.tls = c.from.tls
+	var given []string
+	for _, flag := range []string{"to-cluster", "to-nodes-file", "to"} {
+		if c.given(flag) {
+			given = append(given, "--"+flag)
+		}
+	}
 	switch {
-	case c.to.cluster != "" && len(c.to.nodes) > 0:
-		return errors.New("--to-cluster and --to both name the new masters: give one of them")
+	case len(given) > 1:
+		return nil, fmt.Errorf("%s and %s both name the new masters: give one of them", given[0], given[1])
+	case c.given("to-nodes-file"):
+		return c.to.read("--to-nodes-file", c.to.file)
 	case c.to.cluster == "" && (len(c.to.nodes) > 0 || c.from.cluster == "" || c.to.count == 0):
-		return nil
+		return at("--to"), nil
 	case c.to.cluster == "":
 		c.to.cluster = c.from.cluster
 	}
 	if err := c.to.expand("--to-cluster"); err != nil {
-		return err
+		return nil, err
 	}
 	from, name := clusterOf(c.from.cluster)
 	to, newName := clusterOf(c.to.cluster)
 	if from != "" && from != to && name == newName && len(c.from.nodes) == len(c.to.nodes) {
-		return errors.New("--to-cluster: the votes of all clusters have the same names, so this is the same list: " +
+		return nil, errors.New("--to-cluster: the votes of all clusters have the same names, so this is the same list: " +
 			"give the new cluster a name, ?name=NAME in its URL and in that of all programs; if it is the same cluster, give the same URL twice")
 	}
-	return nil
+	return at("--to-cluster"), nil
 }
 
 // clusterOf are the servers in the URL of a whole cluster, and the name that it gives to the votes.
