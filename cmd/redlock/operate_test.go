@@ -260,6 +260,14 @@ func TestReconfigure_newListInAFile(t *testing.T) {
 	wantSaid(t, expectCode(t, exitUsage, "reconfigure", "--from", from, "--to-nodes-file", ""), "--to-nodes-file: ")
 }
 
+func TestHelp_noEmptyDefault(t *testing.T) {
+	for _, cmd := range operations(output{}) {
+		if _, help, _ := cli(t, cmd.Name(), "--help"); help == "" || strings.Contains(help, "(default )") {
+			t.Errorf("%s: %s", cmd.Name(), help)
+		}
+	}
+}
+
 // Zero is a value: it does not mean that the flag was not given.
 func TestReconfigure_toNoDrift_isAChange(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ func (c *reconfigure) define(fs *pflag.FlagSet) {
 	c.to.defineFile(fs)
 	fs.Lookup("to-nodes-file").Usage = "`FILE` that has their URLs, one a line"
 	c.to.maxTTL = 0
-	fs.Lookup("to-max-ttl").DefValue, fs.Lookup("to-max-ttl").Usage = "", "`TIME`, the new maximum TTL (default --max-ttl)"
+	fs.Lookup("to-max-ttl").DefValue, fs.Lookup("to-max-ttl").Usage = "0s", "`TIME`, the new maximum TTL (default --max-ttl)"
 	c.to.drift = drift{}
 	fs.Lookup("to-drift").DefValue, fs.Lookup("to-drift").Usage = "", "`DRIFT`, the new one (default --drift)"
 	defineJSON(fs, &c.json)
