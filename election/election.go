@@ -29,6 +29,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/errs"
 	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/redlock"
@@ -299,11 +300,7 @@ func (e *Election) afterEnd(ctx context.Context, err error) error {
 
 // ended is the error of Run when ctx has ended. err is what fn returned.
 func (e *Election) ended(ctx context.Context, err error) error {
-	over := ctx.Err()
-	if cause := context.Cause(ctx); cause != over {
-		over = fmt.Errorf("%w: %w", over, cause)
-	}
-	over = fmt.Errorf("election %q: %w", e.Name(), over)
+	over := fmt.Errorf("election %q: %w", e.Name(), errs.OfContext(ctx))
 	if err != nil && !errors.Is(err, ctx.Err()) {
 		return errors.Join(over, err)
 	}

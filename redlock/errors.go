@@ -23,6 +23,9 @@ import (
 // is the exception: its error wraps ErrUnreachable too. No error of a master is
 // context.DeadlineExceeded or context.Canceled, so an error that is one of these is of the caller's
 // own context.
+//
+// The error wraps the cause of the caller's context too. An error of this package in that cause is of another call, so
+// errors.Is does not find it: context.Cause has it.
 var (
 	// ErrHeld says that a quorum of masters answered, and that on one of them or more
 	// another holder has the lock or another caller waits for it. It comes as a
@@ -76,7 +79,7 @@ var (
 	// ErrUpgrade says that the caller asked for the lock for writing with the context of a read lease
 	// of the same lock. A read lease cannot become a write lease: two readers that tried would wait
 	// for each other for ever. Unlock the read lease first.
-	ErrUpgrade = errors.New("redlock: a read lease cannot be upgraded to a write lease")
+	ErrUpgrade = errs.ErrUpgrade
 
 	// ErrUnfinished says that a change of masters was begun and is not finished. The error text
 	// says which change it is, and what to do.
@@ -310,16 +313,19 @@ func (e *gaveUpError) Error() string {
 	return s
 }
 
-func (e *gaveUpError) Unwrap() error { return e.err }
+func (e *gaveUpError) Is(target error) bool { return errors.Is(e.err, target) }
 
-// As is errors.As for a *RoundError.
+// As finds the last round as a *RoundError, and anything else in the context's error. There is no Unwrap: the cause of the context may
+// have a round of another lock.
 func (e *gaveUpError) As(target any) bool {
 	round, ok := target.(**RoundError)
-	if !ok || e.last == nil {
-		return false
+	if !ok {
+		return errors.As(e.err, target)
 	}
-	*round = e.last
-	return true
+	if e.last != nil {
+		*round = e.last
+	}
+	return e.last != nil
 }
 
 // failedRound returns err if it is of a round that failed and whose caller did not give up, else nil.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -27,8 +28,15 @@ var (
 	ErrNotHolder          = errors.New("redlock: not the holder")
 	ErrClosed             = errors.New("redlock: client closed")
 	ErrConfig             = errors.New("redlock: bad configuration")
+	ErrUpgrade            = errors.New("redlock: a read lease cannot be upgraded to a write lease")
 	ErrUnfinished         = errors.New("redlock: a change of masters is unfinished")
 )
+
+// outcomes are the errors above: a call says by them what became of it.
+var outcomes = []error{
+	ErrHeld, ErrUnavailable, ErrUnreachable, ErrRefused, ErrRecovering, ErrNeedsInit, ErrNotReentrant, ErrLost, ErrReleased,
+	ErrUnconfirmed, ErrNotHolder, ErrClosed, ErrConfig, ErrUpgrade, ErrUnfinished,
+}
 
 // unavailable is an error that is ErrUnavailable.
 type unavailable struct{ text string }
@@ -55,7 +63,19 @@ func Collect() *multierror.Error {
 func OfContext(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); cause != err {
-		err = fmt.Errorf("%w: %w", err, cause)
+		err = fmt.Errorf("%w: %w", err, ofAnother{cause})
 	}
 	return err
 }
+
+// ofAnother is the cause of a context. With an errgroup it may be what another call of this library returned. It is no outcome of the
+// call that returns it: a TryDo would take the ErrHeld of another lock for its own. The text and everything else in it stay.
+//
+// It has no Unwrap, so errors.Is and errors.As ask its methods.
+type ofAnother struct{ error }
+
+func (e ofAnother) Is(target error) bool {
+	return !slices.Contains(outcomes, target) && errors.Is(e.error, target)
+}
+
+func (e ofAnother) As(target any) bool { return errors.As(e.error, target) }
