@@ -158,28 +158,33 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 		return outer.Reenter(ctx)
 	}
 	lease, err := m.try(ctx, joinWrite)
-	if round := failedRound(err); round != nil && m.c.wantsOwners() && ctx.Err() == nil && errors.Is(round, ErrHeld) && len(round.Holder) > 36 {
-		named := m.c.nameHolder(ctx, m.l, round, m.c.masters.RoundTimeout(ctx, m.c.timeout()*time.Duration(len(m.c.masters.Nodes))))
-		err = endedMeanwhile(ctx, named)
-	}
-	return lease, err
+	return lease, m.nameOwner(ctx, err)
 }
 
-// try makes one round, and further rounds as long as the votes are split. If joinWrite is not
-// empty, it is the field of a write vote on the masters, which the read vote joins.
+// try is a call that does not wait: see rounds.
 //
-// try is a function of its own, so that the request is not on the stack of the goroutines that
+// It and rounds are not inlined, so that what they need is not on the stack of the goroutines that
 // wait in [Mutex.Lock].
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
-	began, rounds := m.c.began(), 1
-	lease, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
-	if round := splitRound(err); round != nil {
-		lease, rounds, err = m.tryAgain(ctx, joinWrite, round)
-	}
+	began := m.c.began()
+	lease, rounds, err := m.rounds(ctx, joinWrite)
 	m.tellAcquired(ctx, lease, err, began, rounds, false)
 	return lease, err
+}
+
+// rounds makes one round, and further rounds as long as the votes are split. If joinWrite is not
+// empty, it is the field of a write vote on the masters, which the read vote joins. n is how many
+// rounds it made.
+//
+//go:noinline
+func (m *Mutex) rounds(ctx context.Context, joinWrite string) (lease *Lease, n int, err error) {
+	lease, err = m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
+	if round := splitRound(err); round != nil {
+		return m.tryAgain(ctx, joinWrite, round)
+	}
+	return lease, 1, err
 }
 
 // splitRound returns err if it is of a round that found the votes split, else nil.
@@ -310,12 +315,15 @@ func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error)
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	w := m.newWaiter()
-	lease, err := w.ended(bounded, m.c.lines.Lock(bounded, &w.Caller))
-	var over *gaveUpError
-	if err != nil && ctx.Err() == nil && errors.As(err, &over) {
-		if over.last == nil {
-			return m.TryLock(ctx)
-		}
+	err := m.c.lines.Lock(bounded, &w.Caller)
+	over, _ := err.(*gaveUpError)
+	if over != nil && over.last == nil && ctx.Err() == nil { // no round was made in time
+		w.lease, w.Rounds, err = m.rounds(ctx, "")
+		lease, err := w.ended(ctx, err)
+		return lease, m.nameOwner(ctx, err)
+	}
+	lease, err := w.ended(bounded, err)
+	if over != nil && ctx.Err() == nil {
 		return nil, over.last
 	}
 	if lease != nil {

@@ -14,6 +14,16 @@ import (
 // wantsOwners tells whether an error should name the holder by its label, which costs a trip: the program gave labels.
 func (c *Client) wantsOwners() bool { return c.ownerSet && c.owner != "" }
 
+// nameOwner is err, that of a call that did not wait, with the label of the holder if the program gave labels.
+func (m *Mutex) nameOwner(ctx context.Context, err error) error {
+	c, round := m.c, failedRound(err)
+	if round == nil || !c.wantsOwners() || ctx.Err() != nil || !errors.Is(round, ErrHeld) || len(round.Holder) <= 36 {
+		return err
+	}
+	named := c.nameHolder(ctx, m.l, round, c.masters.RoundTimeout(ctx, c.timeout()*time.Duration(len(c.masters.Nodes))))
+	return endedMeanwhile(ctx, named)
+}
+
 // nameHolder returns the round with the holder that refused and its label, as far as the masters tell
 // them within timeout, or until ctx ends. It costs a trip. The round that it is given is not changed:
 // others may have it.

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/simtest"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
+)
+
+// ends are the ends of calls for a lock that an Observer was told of.
+type ends struct {
+	mu   sync.Mutex
+	told []event.Acquire
+}
+
+func (s *ends) observer() *event.Observer {
+	return &event.Observer{Acquired: func(_ context.Context, e event.Acquire) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.told = append(s.told, e)
+	}}
+}
+
+// of calls lock once, and fails unless n ends were told meanwhile, each with an error if the call returned one. It gives the lock
+// back, and returns the last end.
+func (s *ends) of(t *testing.T, what string, n int, ctx context.Context, lock func(context.Context) (*redlock.Lease, error)) (last event.Acquire, err error) {
+	t.Helper()
+	lease, err := lock(ctx)
+	s.mu.Lock()
+	told := s.told
+	s.told = nil
+	s.mu.Unlock()
+	if len(told) != n {
+		t.Errorf("%s returned %v; told %+v, want %d", what, err, told, n)
+	}
+	for _, last = range told {
+		if (last.Err == nil) != (err == nil) {
+			t.Errorf("%s returned %v; told %+v", what, err, last)
+		}
+	}
+	if lease != nil {
+		wantErr(t, lease.Unlock(t.Context()), nil)
+	}
+	return last, err
+}
+
+// A maximum wait is over before the caller could ask the masters. Lock asks them all the same, and that is one call.
+func TestAcquired_maxWaitOverAtOnce_toldOnce(t *testing.T) {
+	t.Parallel()
+	masters := quorumtest.Start(t, 3)
+	var told ends
+	c := masters.Open(redlock.WithObserver(told.observer()))
+	for range 10 {
+		e, err := told.of(t, "Lock", 1, t.Context(), c.Mutex("free", redlock.WithMaxWait(1)).Lock)
+		quorumtest.NoErr(t, err)
+		if e.Rounds != 1 || e.Waited || e.Token == 0 {
+			t.Errorf("told %+v", e)
+		}
+	}
+}
+
+// A caller stands behind another one of its process until its maximum wait is over, before the masters have said anything. Its wait
+// and the round that follows are one call, whether it has the lock then or not.
+func TestAcquired_maxWaitOverInTheLine_toldOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		var told ends
+		var books simtest.Balance
+		opts := []redlock.Option{redlock.WithObserver(told.observer()), redlock.WithObserver(books.Observer())}
+		a, ahead := c.client(opts...), (*redlock.Lease)(nil)
+		for _, way := range a.Ways {
+			way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: 20 * time.Millisecond} })
+		}
+		rw, short := a.RWMutex("rw"), redlock.WithMaxWait(5*time.Millisecond)
+		for what, tc := range map[string]struct {
+			first, second func(context.Context) (*redlock.Lease, error)
+			want          error
+		}{
+			"Lock":  {a.Mutex("x").Lock, a.Mutex("x", short).Lock, redlock.ErrHeld},
+			"RLock": {rw.RLock, a.RWMutex("rw", short).RLock, nil},
+			"member of a multilock": {a.Mutex("y").Lock, func(ctx context.Context) (*redlock.Lease, error) {
+				return lockWithin(ctx, a.Mutex("y"), 5*time.Millisecond)
+			}, redlock.ErrHeld},
+		} {
+			got := make(chan error)
+			go func() {
+				lease, err := tc.first(t.Context())
+				ahead = lease
+				got <- err
+			}()
+			synctest.Wait()
+			lease, err := tc.second(t.Context())
+			if !errors.Is(err, tc.want) {
+				t.Errorf("%s: %v", what, err)
+			}
+			wantErr(t, <-got, nil)
+			told.mu.Lock()
+			var waited []event.Acquire
+			for _, e := range told.told {
+				if e.Waited {
+					waited = append(waited, e)
+				}
+			}
+			if n := len(told.told); n != 2 || len(waited) != 1 || waited[0].Rounds == 0 || waited[0].Took <= 20*time.Millisecond || !errors.Is(waited[0].Err, tc.want) {
+				t.Errorf("%s: %v; told %+v", what, err, told.told)
+			}
+			told.told = nil
+			told.mu.Unlock()
+			wantErr(t, ahead.Unlock(t.Context()), nil)
+			if lease != nil {
+				wantErr(t, lease.Unlock(t.Context()), nil)
+			}
+		}
+		_ = a.Close()
+		wantErr(t, books.Err(), nil)
+	})
+}
