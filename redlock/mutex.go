@@ -246,7 +246,7 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 		if outer, reqs[i].JoinWrite, errs[i] = m.outer(ctx); outer != nil {
 			try(i, func() (*Lease, error) { return outer.Reenter(ctx) })
 		} else if errs[i] == nil {
-			if errs[i] = m.c.enter(ctx, m.l); errs[i] == nil {
+			if errs[i] = m.enter(ctx); errs[i] == nil {
 				reqs[i].More, last[m.c] = true, i
 			}
 		}

@@ -47,6 +47,15 @@ func (c *Client) enter(ctx context.Context, l *protocol.Lock) error {
 	return c.lines.Enter()
 }
 
+// enter is Client.enter that tells of the call if no round may begin.
+func (m *Mutex) enter(ctx context.Context) error {
+	err := m.c.enter(ctx, m.l)
+	if err != nil {
+		m.tellAcquired(ctx, nil, err, m.c.began(), 0, false)
+	}
+	return err
+}
+
 // over returns why the client grants nothing any more, or nil.
 func (c *Client) over() error {
 	switch {
@@ -198,10 +207,8 @@ func (m *Mutex) newWaiter() *waiter {
 //
 //go:noinline
 func (w *waiter) ended(ctx context.Context, err error) (*Lease, error) {
-	if w.Joined() {
-		w.nameHolder(err)
-		w.m.tellAcquired(ctx, w.lease, err, w.began, w.Rounds, w.Waited)
-	}
+	w.nameHolder(err)
+	w.m.tellAcquired(ctx, w.lease, err, w.began, w.Rounds, w.Waited)
 	return w.lease, err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
+	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -122,5 +123,41 @@ func TestAcquired_maxWaitOverInTheLine_toldOnce(t *testing.T) {
 		}
 		_ = a.Close()
 		wantErr(t, books.Err(), nil)
+	})
+}
+
+// Each call for a lock is told once: also one that finds its context ended, or the client closed.
+func TestAcquired_everyCall_toldOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		var told ends
+		giver, a := c.client(), c.client(redlock.WithObserver(told.observer()))
+		ticket, err := mustLock(t, giver.Mutex("given")).Transfer(t.Context())
+		wantErr(t, err, nil)
+		rw := a.RWMutex("rw")
+		both := multilock.New(a.Mutex("a"), a.Mutex("b"))
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		each := func(when string, ctx context.Context) {
+			for what, lock := range map[string]func(context.Context) (*redlock.Lease, error){
+				"Lock": a.Mutex("x").Lock, "TryLock": a.Mutex("x").TryLock, "RWMutex.Lock": rw.Lock, "RLock": rw.RLock, "TryRLock": rw.TryRLock,
+				"WithMaxWait": a.Mutex("x", redlock.WithMaxWait(time.Second)).Lock, "no time": a.Mutex("x", redlock.WithMaxWait(1)).Lock,
+				"Adopt": func(ctx context.Context) (*redlock.Lease, error) { return a.Adopt(ctx, ticket) },
+			} {
+				told.of(t, what+" "+when, 1, ctx, lock)
+			}
+			for what, lock := range map[string]func(context.Context) (*multilock.Lease, error){"multilock.Lock": both.Lock, "multilock.TryLock": both.TryLock} {
+				told.of(t, what+" "+when, 2, ctx, func(ctx context.Context) (*redlock.Lease, error) {
+					lease, err := lock(ctx)
+					if err == nil {
+						wantErr(t, lease.Unlock(t.Context()), nil)
+					}
+					return nil, err
+				})
+			}
+		}
+		each("when the context has ended", over)
+		each("of a lock that is free", t.Context())
+		_ = a.Close()
+		each("when the client is closed", t.Context())
 	})
 }

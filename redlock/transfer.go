@@ -94,7 +94,7 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	case n != len(t.Voters) || n < c.masters.Need:
 		return nil, fmt.Errorf("%w: the voucher of %q is of other masters: %s; this client has %s", ErrConfig, t.Name, t.Masters(), c.epoch.masters)
 	}
-	if err := c.enter(ctx, m.l); err != nil {
+	if err := m.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer c.lines.Leave()

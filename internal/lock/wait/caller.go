@@ -46,9 +46,6 @@ type Caller struct {
 	joined time.Duration // when it began to wait
 }
 
-// Joined says whether the call came into a line. One that finds the client over does not.
-func (c *Caller) Joined() bool { return c.turn != nil }
-
 // Face is what a caller's lock does with the rounds that the line makes for it.
 type Face interface {
 	Terms() Terms

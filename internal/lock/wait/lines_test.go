@@ -342,8 +342,8 @@ func TestClose_allCallersEnd(t *testing.T) {
 		w.lines.Leave()
 		<-closed
 		late := w.lock(t.Context())
-		if !late.ended() || !errors.Is(late.err, errOver) || late.Joined() {
-			t.Errorf("after Close: %v, joined %v", late.err, late.Joined())
+		if !late.ended() || !errors.Is(late.err, errOver) || late.turn != nil {
+			t.Errorf("after Close: %v, joined %v", late.err, late.turn != nil)
 		}
 		if err := w.lines.Enter(); !errors.Is(err, errOver) {
 			t.Errorf("Enter after Close: %v", err)
