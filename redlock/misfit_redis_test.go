@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
@@ -109,4 +112,74 @@ func TestReconfigure_awayFromAMisconfiguredMaster(t *testing.T) {
 	// A master that is to vote from now on must be fit for it.
 	err := admin.Reconfigure(t.Context(), list(to, opts...), list(from, opts...), nil)
 	wantIs(t, err, redlock.ErrConfig, node.ErrEviction)
+}
+
+// A master whose memory or disk is full answers, and takes no step of a change. It costs what a master that is down costs: the change that takes
+// it away does not need it, and the change that brings it does not begin.
+func TestReconfigure_aMasterRefusesWrites(t *testing.T) {
+	for name, tc := range map[string]struct {
+		to          []int
+		full, later int // the master that is full before the change, and the one that is full when all locks are stopped; -1 for none
+		want        error
+		says        []string
+	}{
+		"it leaves":        {[]int{0, 1, 3}, 2, -1, nil, nil},
+		"it comes":         {[]int{0, 1, 3}, 3, -1, redlock.ErrUnreachable, []string{"memory is full (OOM)", "nothing has stopped", "raise maxmemory"}},
+		"it stays":         {[]int{1, 2, 3}, 2, -1, redlock.ErrUnreachable, []string{"memory is full (OOM)", "nothing has stopped"}},
+		"it is full later": {[]int{3, 4, 5}, -1, 5, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stall.Try(t, time.Second, func(t testing.TB) {
+				ms := startMasters(t, 6, localredis.Config{})
+				initAt(t, ms.pick(0, 1, 2), quick...)
+				fill := func(i int) {
+					if i >= 0 {
+						noErr(t, ms.direct[i].ConfigSet(t.Context(), "maxmemory", "1").Err())
+					}
+				}
+				fill(tc.full)
+				later := sync.OnceFunc(func() { fill(tc.later) })
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				err := admin.Reconfigure(ctx, list(ms.pick(0, 1, 2), quick...), list(ms.pick(tc.to...), quick...), func(string, time.Duration) { later() })
+				if tc.want != nil {
+					wantIs(t, err, tc.want)
+					wantText(t, err, append(tc.says, ms.servers[tc.full].Addr())...)
+					noErr(t, locked(t, openAt(t, ms.pick(0, 1, 2), quick...).Mutex("x")).Unlock(t.Context()))
+					return
+				}
+				noErr(t, err)
+				noErr(t, locked(t, openAt(t, ms.pick(tc.to...), quick...).Mutex("x")).Unlock(t.Context()))
+			})
+		})
+	}
+}
+
+// A change is given up by a quorum that votes. The master that refuses writes is not needed.
+func TestCancel_aMasterRefusesWrites(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	initAt(t, ms.urls(), quick...)
+	noErr(t, ms.direct[2].ConfigSet(t.Context(), "maxmemory", "1").Err())
+	var before []membership.Record
+	for _, d := range ms.direct[:2] { // the change died after two of its promises
+		fields := d.HGetAll(t.Context(), protocol.RecordKey).Val()
+		r, err := membership.ParseRecord(fields)
+		noErr(t, err)
+		e := r.State.Epoch
+		promised := membership.Intent{Plan: membership.Plan{Ballot: membership.Ballot{Round: 1, Nonce: 7}, From: e, Target: membership.Epoch{Number: e.Number + 1, ID: 7}}, Who: "a change that died"}
+		noErr(t, d.HSet(t.Context(), protocol.RecordKey, membership.FieldIntent, promised.String()).Err())
+		before = append(before, r)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	noErr(t, admin.Cancel(ctx, list(ms.urls(), quick...)))
+	for i, d := range ms.direct[:2] {
+		r, err := membership.ParseRecord(d.HGetAll(t.Context(), protocol.RecordKey).Val())
+		noErr(t, err)
+		if r.State != before[i].State || r.Intent.Ballot.Round < 2 || r.Intent.Target != (membership.Epoch{}) {
+			t.Errorf("master %d: %v, promised %v", i, r.State, r.Intent)
+		}
+	}
 }

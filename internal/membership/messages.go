@@ -79,7 +79,7 @@ var messages = [sayCount]Message{
 		"recover them first, or hear what to do if they cannot recover: {status}"},
 	sayNotReady: {"master not ready", "{master}; nothing has stopped: the change begins when all masters of the new list are ready", "{cure}"},
 	sayTooFewReady: {"too few ready", "too few of the new masters can begin, and all locks are stopped: {states}",
-		"start those that are out of reach; if their records are lost, begin the list that you want, which takes {wait}: {init} {abandon}"},
+		"start those that are out of reach, and mend those that refuse; if their records are lost, begin the list that you want, which takes {wait}: {init} {abandon}"},
 	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
 	sayTooLate: {"too late to cancel", "the change cannot be given up, because too few masters of the old list still vote: {states}",
 		"finish it, which takes {wait}, and then change back: {change}"},

@@ -109,9 +109,10 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 // the clients of the old list fail with an [redlock.EpochError]: start them again with the new list.
 //
 // To begin, Reconfigure needs every master of the new list and a majority of the old list. A
-// master that is in both lists must vote. Until then nothing stops. The errors are
+// master that is in both lists must vote. Until then nothing stops. A master that refuses writes,
+// because its memory or its disk is full, counts as one that is down. The errors are
 //
-//	ErrUnreachable  too few masters answer or can vote
+//	ErrUnreachable  too few masters answer, take writes or can vote
 //	ErrUnfinished   another change is unfinished; see [Cancel]
 //	ErrConfig       an option or a URL that cannot work; both lists are the same; one of them
 //	                is fixed (WithFixedMasters); a master belongs to a third list, or has two names
@@ -306,10 +307,9 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		pause = masters.Again
 		if err := out.Unwritten; err != nil {
-			if op.cfg.Goal != membership.Change { // it needs this master
+			if op.cfg.Goal == membership.Init { // it needs this master
 				return 0, true, fmt.Errorf("%w: %w", redlock.ErrRefused, err)
 			}
-			pause = masters.LookAgain // others may be enough
 			if progress != nil {
 				progress(err.Error(), 0)
 			}

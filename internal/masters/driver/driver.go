@@ -59,7 +59,7 @@ type Driver struct {
 	errs     []error              // by place: why a master's record cannot be used, or was not read
 	compared int                  // clocks that their notes could be compared with, in the last look
 	seen     membership.Judgement // of the last look
-
+	refused  []error              // by place: why a master refused to write a step of a change, for which it is silent from then on
 }
 
 // New returns a Driver that has seen nothing.
@@ -71,7 +71,7 @@ func New(cfg Config) *Driver {
 	slices.SortFunc(d.order, func(a, b int) int { return strings.Compare(cfg.Nodes[a].Name(), cfg.Nodes[b].Name()) })
 	n := len(d.order)
 	d.known, d.times = make([]map[string]int64, n), make([]time.Duration, n)
-	d.jumps, d.errs = make([]jump, n), make([]error, n)
+	d.jumps, d.errs, d.refused = make([]jump, n), make([]error, n), make([]error, n)
 	for k := range d.jumps {
 		d.jumps[k].last = longAgo
 	}
@@ -107,6 +107,9 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 		d.learn = a.Learn
 	case membership.Swap:
 		out.Unwritten = d.swap(ctx, v, a)
+		if d.cfg.Goal == membership.Change || d.cfg.Goal == membership.Cancel {
+			d.refused[a.Master] = out.Unwritten
+		}
 	case membership.Done:
 		if d.cfg.Goal == membership.Change {
 			d.writeOver(ctx, v)
@@ -157,6 +160,10 @@ func (d *Driver) look(ctx context.Context) *membership.View {
 	}
 	readings := make([]membership.Reading, len(d.order))
 	for k, reply := range d.callEach(ctx, reqs) {
+		// A change needs a quorum of its masters to take its steps. One that takes none is no better than one that is down.
+		if err := d.refused[k]; err != nil {
+			reply = protocol.Reply{Err: err}
+		}
 		at := &v.Masters[k]
 		i := d.order[k]
 		at.Name, at.Old, at.New = d.cfg.Nodes[i].Name(), d.cfg.Old[i], d.cfg.New[i]

@@ -23,7 +23,8 @@ type Outcome struct {
 	Pending []bool
 	// Errs says of a master that did not answer, or whose record cannot be read, why.
 	Errs []error
-	// Unwritten is why a master refused to write what this step has decided. Another step would decide the same.
+	// Unwritten is why a master refused to write what this step has decided. A change goes on without that master. With another goal the
+	// next step would decide the same.
 	Unwritten error
 }
 
