@@ -86,6 +86,9 @@ func (m *machine) change() Action {
 		return refuse(OtherChange, -1)
 	case m.rules.free(s.votes, q):
 		// A quorum that has not accepted a plan is free to promise any.
+		if m.inUse() {
+			return refuse(BothVote, -1)
+		}
 		begin, a := m.prepare(s.from)
 		if a != nil {
 			return *a
@@ -250,6 +253,17 @@ func (m *machine) begins(p *Plan, i int) bool {
 	return at.acceptor(p.From) || rs.Phase == Quarantined && rs.Epoch == p.Target && k < len(p.Begin) && rs.Nonce == p.Begin[k]
 }
 
+// inUse: a quorum of the target votes. To prepare its masters would stop the programs that lock with it.
+func (m *machine) inUse() bool {
+	for i := range m.v.Masters {
+		rs := m.v.Masters[i].state()
+		if m.v.Masters[i].New && rs.Phase == Voting && rs.Epoch.ID == m.v.Target.ID && m.votes(rs.Epoch, true) >= m.v.Target.Quorum() {
+			return true
+		}
+	}
+	return false
+}
+
 // prepare quarantines the masters that only the target has, and returns their nonces when all masters of the target
 // are ready.
 func (m *machine) prepare(from Epoch) ([]Nonce, *Action) {
@@ -279,6 +293,14 @@ func (m *machine) prepareOne(p *Plan, i int) *Action {
 	case rs.Phase == Voting && rs.Epoch.ID != p.Target.ID || r.Epoch.Number > p.Target.Number || r.Epoch == p.Target && rs.Phase != None:
 		fail.Why.Code = Foreign
 		return &fail
+	}
+	if rs.Phase == Voting {
+		for j := range m.v.Masters {
+			if o := &m.v.Masters[j]; o.New && !o.Answered { // it may vote too, and make a quorum
+				fail.Why.Master = j
+				return &fail
+			}
+		}
 	}
 	// A retired or voting master here is of an epoch before p.From, which is over, or of nobody's.
 	a := m.set(i, Quarantined, p.Target)

@@ -245,6 +245,10 @@ func TestNext_notYet(t *testing.T) {
 		{"change: a new master was retired in the target", "refuse: d was retired for a change", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 XC6 - -", whole: never}},
 		{"change: two nonces of the plan are gone", "refuse: too few of the new masters can begin", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
 		{"change: done", "done", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ VC6* VC6* -", whole: never}},
+		{"change: the target is in use", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 VC4 VC4", whole: never}},
+		{"change: the target is in use, and one of its masters waits", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 RC4 VC4", whole: never}},
+		{"change: the target is in use, and shares masters", "refuse: both lists vote", scene{goal: Change, target: "B", masters: "VA5 VA5 VB4 VB4", whole: never}},
+		{"change: the target may be in use", "refuse: f is out of reach; nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 RC6 ?", whole: never}},
 		{"change: both vote", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
 
 		{"cancel: nothing is there", "done", scene{goal: Cancel, masters: "VA5 VA5 VA5", whole: never}},
