@@ -160,6 +160,18 @@ var situations = []struct {
 		a.uses(next)
 		a.since = time.Now()
 	}},
+	{"list left", func(a *advised) { // the same change once more, when its new list was left as well
+		old, next, last := a.list(), a.of(1, 2, 3), a.of(3, 4, 5)
+		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", old, "--to", next)
+		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", next, "--to", last)
+		said := a.fails(exitRefused, "list left", "reconfigure", "--from", old, "--to", next)
+		wantSaid(a.t, said, a.servers[5].Addr())
+		if strings.Contains(said, "all locks are stopped") || strings.Contains(said, "redlock init") {
+			a.t.Errorf("locks work with the last list, and it says %s", said)
+		}
+		a.uses(last)
+		a.since = time.Now()
+	}},
 	{"list left, init", func(a *advised) {
 		old, next := a.list(), a.of(1, 2, 3)
 		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", old, "--to", next)

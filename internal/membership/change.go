@@ -68,8 +68,12 @@ func (m *machine) change() Action {
 		return refuse(FixedList, -1)
 	}
 	s := m.survey()
-	if p := m.begun(s.from); p != nil {
-		return m.proceed(*p)
+	begun := m.begun(s.from)
+	if i := m.past(&s, begun); i >= 0 {
+		return refuse(Moved, i)
+	}
+	if begun != nil {
+		return m.proceed(*begun)
 	}
 	if p := m.over(s.from); p != nil {
 		if p.Target.ID != v.Target.ID {
@@ -198,6 +202,30 @@ func (m *machine) begun(from Epoch) *Plan {
 		}
 	}
 	return nil
+}
+
+// past is a master which shows that the time of this change is over, or -1. The target was left for a third list since, or votes in an epoch
+// that this change did not begin. It knows the list that is used now.
+func (m *machine) past(s *survey, begun *Plan) int {
+	left, t := -1, m.v.Target
+	if s.from == (Epoch{}) || m.rules.free(s.votes, m.v.Terms.Quorum()) {
+		return left
+	}
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		rs := at.state()
+		switch {
+		case !at.New || rs.Epoch.ID != t.ID || rs.Epoch.Number <= s.from.Number:
+		case rs.Phase == Voting && m.votes(rs.Epoch, true) >= t.Quorum():
+			if begun != nil && begun.Target == rs.Epoch {
+				return -1
+			}
+			return i
+		case at.Record.Finished():
+			left = i
+		}
+	}
+	return left
 }
 
 // proceed lets masters vote in the target: those that kept their data, and the new ones with a nonce of the plan. The

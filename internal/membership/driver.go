@@ -8,7 +8,7 @@ import "time"
 func States(v *View) string { return v.states() }
 
 // LeftFor is the list that took the place of v.Terms, when v.Memory says that one did.
-func LeftFor(v *View) string { return v.leftFor() }
+func LeftFor(v *View) string { return v.leftFor(-1) }
 
 // Word names why master i, which answered, does not vote, in words that never change. It is "votes" if the master votes.
 func Word(v *View, i int) string {

@@ -182,7 +182,7 @@ func (v *View) fill(text string, a Action) string {
 	}
 	flags := v.flags()
 	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
-		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(), "{unfinished}", v.unfinished(),
+		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
 		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", v.Terms.Wait().Round(100*time.Millisecond).String(),
 		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{status}", v.statusCommand(),
 		"{change}", ChangeCommand+flags+v.targetFlags(), "{cancel}", CancelCommand+flags).Replace(text)

@@ -75,6 +75,17 @@ func listed(v *View) {
 	}
 }
 
+// leftForThird marks the masters that only the target has and that are retired as those of a finished change to a third list.
+func leftForThird(v *View) {
+	for i := range v.Masters {
+		at := &v.Masters[i]
+		if r := &at.Record; at.New && r.State.Phase == Retired {
+			r.Plan = Plan{Ballot: r.State.Ballot, From: r.State.Epoch, Target: Epoch{r.State.Epoch.Number + 1, 99}}
+			r.Over, r.Target = r.State.Ballot.String(), "3 masters x y z"
+		}
+	}
+}
+
 // finished marks the retired masters as those of a change that is finished.
 func finished(v *View) {
 	for i := range v.Masters {
@@ -249,6 +260,11 @@ func TestNext_notYet(t *testing.T) {
 		{"change: the target is in use, and one of its masters waits", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 RC4 VC4", whole: never}},
 		{"change: the target is in use, and shares masters", "refuse: both lists vote", scene{goal: Change, target: "B", masters: "VA5 VA5 VB4 VB4", whole: never}},
 		{"change: the target may be in use", "refuse: f is out of reach; nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 RC6 ?", whole: never}},
+		{"change: the target was left for a third list", "refuse: these masters were left for another list: 3 masters x y z", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ XC6 XC6 XC6", whole: never, edit: leftForThird}},
+		{"change: the target was left, and one of its masters was not told", "refuse: these masters were left for another list: 3 masters x y z", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ VC6* XC6 XC6", whole: never, edit: leftForThird}},
+		{"change: the target was left, which shares masters", "refuse: these masters were left for another list: 3 masters x y z", scene{goal: Change, target: "B", masters: "XA5*+ XB6 VC7 VC7", whole: never, edit: leftForThird}},
+		{"change: the target was left, and is used again", "refuse: these masters were left for another list: 3 masters d e f", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ VC8 VC8 XC6", whole: never, edit: leftForThird}},
+		{"change: there and back", "d: X before -> R", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 XC4 XC4 XC4", whole: never, edit: leftForThird}},
 		{"change: both vote", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
 
 		{"cancel: nothing is there", "done", scene{goal: Cancel, masters: "VA5 VA5 VA5", whole: never}},

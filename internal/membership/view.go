@@ -188,8 +188,8 @@ func (m *Memory) count(v *View) {
 	}
 }
 
-// Finished: the master is retired, and the change for which it was has let the new list begin. Only the words that a
-// client of the old list is given rest on it.
+// Finished: the master is retired, and the change for which it was has let the new list begin. Only refusals
+// and their words rest on it.
 func (r *Record) Finished() bool {
 	return r.State.Phase == Retired && r.Over != "" && r.Over == r.State.Ballot.String() && r.Plan.Ballot == r.State.Ballot
 }

@@ -101,8 +101,15 @@ func target(r *Record) string {
 	return r.Plan.Target.String()
 }
 
-// leftFor is the list that took the place of this one.
-func (v *View) leftFor() string {
+// leftFor is the list that took the place of this one. Master i knows it; any master may if i is -1.
+func (v *View) leftFor(i int) string {
+	if i >= 0 && i < len(v.Masters) {
+		r := &v.Masters[i].Record
+		if r.State.Phase == Voting && r.Terms != nil {
+			return r.Terms.String()
+		}
+		return target(r)
+	}
 	for i := range v.Masters {
 		r := &v.Masters[i].Record
 		switch {
