@@ -27,7 +27,7 @@ import (
 // maxTTL is that of the lists here. A master that lost its record waits a little longer.
 const maxTTL = time.Second
 
-// kept is a keeper over three masters in memory, and what it says. There is no client of the lock.
+// kept is a keeper over masters in memory, and what it says. There is no client of the lock.
 type kept struct {
 	*masters.Keeper
 	t       *testing.T
@@ -43,11 +43,17 @@ var errForeign = errors.New("another list")
 
 func keep(t *testing.T, change func(cfg *masters.Config)) *kept {
 	t.Helper()
+	return keepOf(t, 3, change)
+}
+
+// keepOf is keep with n masters.
+func keepOf(t *testing.T, n int, change func(cfg *masters.Config)) *kept {
+	t.Helper()
 	k := &kept{t: t}
 	clk := clock.Monotonic()
 	settings := masters.Settings{Clock: clk, Drift: clock.DefaultDrift(), MaxTTL: maxTTL}
 	var nodes []node.Node
-	for i := range 3 {
+	for i := range n {
 		k.masters = append(k.masters, nodetest.NewMaster(fmt.Sprintf("m%d", i)))
 		nodes = append(nodes, k.masters[i].Node(node.Config{Clock: clk}))
 	}
@@ -57,7 +63,7 @@ func keep(t *testing.T, change func(cfg *masters.Config)) *kept {
 	}
 	timeout := func() time.Duration { return protocol.DefaultNodeTimeout }
 	k.cfg = masters.Config{
-		Nodes: nodes, Need: 2, Terms: terms, Clock: clk, Rand: counted, Timeout: timeout,
+		Nodes: nodes, Need: n/2 + 1, Terms: terms, Clock: clk, Rand: counted, Timeout: timeout,
 		Jitter: func(time.Duration) time.Duration { return 0 },
 		Trip:   func() time.Duration { return 0 }, Who: "test",
 		EpochError: func(theirs, _ string, _ bool) error { return fmt.Errorf("%w: %s", errForeign, theirs) },
@@ -138,6 +144,42 @@ func (k *kept) open() {
 	synctest.Wait()
 	if err := k.Board.Ready(); err != nil || k.Recovering() != 0 {
 		k.t.Fatalf("open: %v, %d recover", err, k.Recovering())
+	}
+}
+
+// A master whose clock jumped is quarantined, although a look quarantines one of two such masters, and also where the first attempt is lost.
+func TestKeeper_clocksJump_eachIsQuarantined(t *testing.T) {
+	for name, tc := range map[string]struct {
+		jump int
+		lost int64 // writes
+	}{"two": {2, 0}, "one, and the first attempt is lost": {1, 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := keepOf(t, 5, nil)
+				k.open()
+				var writes atomic.Int64
+				for i := range tc.jump {
+					k.cfg.Nodes[i].(*nodetest.Node).SetFault(func(cmd nodetest.Command) nodetest.Fault {
+						if cmd.Name != "record" || writes.Add(1) > tc.lost {
+							return nodetest.Fault{}
+						}
+						return nodetest.Fault{Lose: nodetest.LoseCommand, Cut: true}
+					})
+				}
+				for i := range tc.jump {
+					k.Trouble(i, node.ErrClock)
+				}
+				time.Sleep(2 * time.Second)
+				for i := range tc.jump {
+					_ = k.masters[i].Do(func(db *nodetest.DB) {
+						r, err := membership.ParseRecord(db.HGetAll(protocol.RecordKey))
+						if rs := r.State; err != nil || rs.Phase != membership.Quarantined || !rs.Whole {
+							t.Errorf("master %d: %v, %v; want it quarantined and whole", i, rs, err)
+						}
+					})
+				}
+			})
+		})
 	}
 }
 

@@ -24,6 +24,9 @@ type jump struct {
 	last  time.Duration // when it was seen last
 	open  bool          // nobody was blamed yet
 	since time.Duration // while open: when it was seen first
+	// blamed is the record state that the master had when it was blamed, until it has another one. A look takes one step, which may be for
+	// another master, or lost.
+	blamed membership.RecordState
 }
 
 // Jumped notes that the clock of node i moved against this process's own. Any goroutine may call it.
@@ -59,17 +62,22 @@ func (d *Driver) blame(v *membership.View) (ours bool, pending []bool) {
 		after = blameAgainstNotes
 	}
 	for k := range d.jumps {
-		j := &d.jumps[k]
+		j, at := &d.jumps[k], &v.Masters[k]
+		switch live := at.Record.State.Phase == membership.Voting || at.Record.State.Phase == membership.Quarantined; {
+		case !at.Answered:
+		case live && at.Record.State == j.blamed:
+			at.Moved = true
+		default:
+			j.blamed = membership.RecordState{}
+		}
 		switch {
 		case !j.open:
-		case !v.Masters[k].Answered:
+		case !at.Answered:
 			pending[k] = true
-		case v.Masters[k].Moved: // the clock notes say so as well
-			j.open = false
+		case at.Moved, still > 0 && v.Now-j.since >= after: // Moved: the clock notes say so as well
+			at.Moved, j.open, j.blamed = true, false, at.Record.State
 		case still == 0 && answered >= max(d.cfg.Terms.Quorum(), 2):
 			ours = true
-		case still > 0 && v.Now-j.since >= after:
-			v.Masters[k].Moved, j.open = true, false
 		default:
 			pending[k] = true
 		}
