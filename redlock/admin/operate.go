@@ -301,7 +301,11 @@ func (op *operation) close() { masters.CloseAll(op.owned) }
 // run carries out one step after the other until the goal is reached, a step is refused or ctx
 // ends.
 func (op *operation) run(ctx context.Context, progress Progress) error {
-	return driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
+	var giveUp time.Duration // on telling the masters that a finished change leaves
+	err := driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
+		if giveUp != 0 && out.View.Now >= giveUp {
+			return 0, true, nil
+		}
 		if err := out.BadRecord(); err != nil {
 			return 0, true, fmt.Errorf("%w: %w", redlock.ErrConfig, err)
 		}
@@ -316,7 +320,12 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		switch a := &out.Action; a.Kind {
 		case membership.Done:
-			return 0, true, nil
+			if !out.Untold {
+				return 0, true, nil
+			}
+			if pause = masters.LookAgain; giveUp == 0 {
+				giveUp = out.View.Now + answerTimeout
+			}
 		case membership.Refuse:
 			return 0, true, refusedError(out)
 		case membership.Wait:
@@ -327,6 +336,10 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		return pause, false, nil
 	})
+	if giveUp != 0 {
+		return nil // the new list votes
+	}
+	return err
 }
 
 // answerTimeout is the shortest time that an operation waits for the answer of a master. It is

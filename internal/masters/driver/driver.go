@@ -112,7 +112,7 @@ func (d *Driver) Step(ctx context.Context) Outcome {
 		}
 	case membership.Done:
 		if d.cfg.Goal == membership.Change {
-			d.writeOver(ctx, v)
+			out.Untold = d.writeOver(ctx, v)
 			break
 		}
 		d.writeNotes(ctx, v)
@@ -246,12 +246,14 @@ func (d *Driver) swap(ctx context.Context, v *membership.View, a *membership.Act
 	return nil
 }
 
-// writeOver tells the masters that only the old list has that the change is finished.
-func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
+// writeOver tells the masters that only the old list has that the change is finished. It reports whether one that this process saw retired
+// was not told.
+func (d *Driver) writeOver(ctx context.Context, v *membership.View) (untold bool) {
 	reqs, some := make([]*protocol.Request, len(d.order)), false
 	for k := range v.Masters {
 		at := &v.Masters[k]
 		rs := &at.Record.State
+		untold = untold || !at.Answered && !at.New && v.Memory.Sights[k].State.Phase == membership.Retired
 		if !at.Answered || at.New || rs.Phase != membership.Retired || at.Record.Plan.Target.ID != d.cfg.Target.ID || at.Record.Finished() {
 			continue
 		}
@@ -262,8 +264,11 @@ func (d *Driver) writeOver(ctx context.Context, v *membership.View) {
 		}}
 	}
 	if some {
-		d.callEach(ctx, reqs)
+		for k, reply := range d.callEach(ctx, reqs) {
+			untold = untold || reqs[k] != nil && reply.Outcome != protocol.Granted
+		}
 	}
+	return untold
 }
 
 // writeNotes replaces clock notes that are old. To a master that has refused a write, and whose note is not old, it writes

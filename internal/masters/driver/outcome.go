@@ -26,6 +26,8 @@ type Outcome struct {
 	// Unwritten is why a master refused to write what this step has decided. A change goes on without that master. With another goal the
 	// next step would decide the same.
 	Unwritten error
+	// Untold: a change is done, and a master that only the old list has was not told. Its clients may hear it from another one.
+	Untold bool
 }
 
 // Reachable says whether a quorum of the masters of Terms answered.
