@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +16,7 @@ const maxAlone = 8
 // aloneStage is the stage of tests that run again.
 const aloneStage = "again, alone"
 
-// A heldUp is a test that failed, and was held up by its machine each time. command is the one that ran it.
+// A heldUp is a test of which each try, or each try of a part, was held up by its machine, and so it was skipped. command is the one that ran it.
 type heldUp struct {
 	stage, pkg, test string
 	command          *command
@@ -27,8 +25,14 @@ type heldUp struct {
 // name is what the results call it.
 func (h *heldUp) name() string { return short(h.pkg) + " " + h.test }
 
-// has says whether the results call it red, or a part of it.
-func (h *heldUp) has(red string) bool { return red == h.name() || strings.HasPrefix(red, h.name()+"/") }
+// notJudged notes that a test was held up, or a part of it. Until it passes alone it is red.
+func (r *results) notJudged(stage, pkg, test string) {
+	whole, _, _ := strings.Cut(test, "/")
+	h := heldUp{stage: stage, pkg: pkg, test: whole}
+	if !slices.Contains(r.heldUp, h) {
+		r.heldUp = append(r.heldUp, h)
+	}
+}
 
 // ran notes which command ran the tests of stage that were held up. The commands of a stage run one after the other.
 func (r *results) ran(stage string, c command) {
@@ -41,10 +45,10 @@ func (r *results) ran(stage string, c command) {
 	}
 }
 
-// alone runs the tests again that were held up, one after the other, when nothing else of the gate runs. For each that passes now, what it said
-// before does not count. A test with a part that failed without being held up is not run again, and stays red.
+// alone runs the tests again that were held up, one after the other, when nothing else of the gate runs. One that passes now is red no more. A test
+// that failed as well, or a part of it, is not run again, and stays red.
 func (g *gate) alone(ctx context.Context) error {
-	again := g.res.excusable()
+	again := g.res.toRunAgain()
 	if len(again) == 0 {
 		return ctx.Err()
 	}
@@ -54,43 +58,37 @@ func (g *gate) alone(ctx context.Context) error {
 	}
 	g.res.begin(aloneStage)
 	for _, h := range again {
-		g.res.excuse(h)
+		g.res.say("held up, and tried again alone: %s\n", h.name())
+		before := g.res.passed(aloneStage)
 		if err := g.res.run(ctx, aloneStage, h.command.only(h.pkg, h.test)); err != nil {
 			return err
+		}
+		if g.res.passed(aloneStage) > before {
+			g.res.judged(h)
 		}
 	}
 	return ctx.Err()
 }
 
-// excusable returns the tests, not their parts, of which each part that failed was held up.
-func (r *results) excusable() (tests []heldUp) {
-	reds := r.reds()
+// toRunAgain returns the tests that were held up and have not failed.
+func (r *results) toRunAgain() []heldUp {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, h := range r.heldUp {
-		h.test = whole(h.test)
-		same := func(o heldUp) bool { return o.pkg == h.pkg && o.test == h.test }
-		counts := func(red string) bool { return h.has(red) && !strings.Contains(r.red[red], stall.AloneText) }
-		if h.command != nil && !slices.ContainsFunc(tests, same) && !slices.ContainsFunc(reds, counts) {
-			tests = append(tests, h)
+	return slices.DeleteFunc(slices.Clone(r.heldUp), func(h heldUp) bool {
+		for red := range r.red {
+			if red == h.name() || strings.HasPrefix(red, h.name()+"/") {
+				return true
+			}
 		}
-	}
-	return tests
+		return h.command == nil
+	})
 }
 
-// whole is the test that a part of it, or itself, belongs to.
-func whole(test string) string {
-	name, _, _ := strings.Cut(test, "/")
-	return name
-}
-
-// excuse takes back that a test failed.
-func (r *results) excuse(h heldUp) {
+// judged notes that a test that was held up has passed.
+func (r *results) judged(h heldUp) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.red, func(red, _ string) bool { return h.has(red) })
-	r.stage(h.stage).failed--
-	fmt.Fprintf(r.out, "held up, and tried again alone: %s\n", h.name())
+	r.heldUp = slices.DeleteFunc(r.heldUp, func(o heldUp) bool { return o == h })
 }
 
 // only is the command c of go test for one test, with nothing beside it. It is the last try.

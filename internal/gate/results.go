@@ -28,7 +28,7 @@ type results struct {
 	texts   map[string]*strings.Builder
 	skipped map[string]int    // tests by why they were skipped
 	red     map[string]string // what the failed tests said, by name
-	heldUp  []heldUp
+	heldUp  []heldUp          // what is not judged yet
 }
 
 // tally is what one stage has seen. Subtests are not counted but as seeds.
@@ -110,9 +110,9 @@ func (r *results) ended(s *tally, e event, key string) {
 	case e.Action == "fail":
 		fmt.Fprintf(r.out, "%s", text)
 		r.red[short(e.Package)+" "+e.Test] = text
-		if strings.Contains(text, stall.AloneText) {
-			r.heldUp = append(r.heldUp, heldUp{stage: s.name, pkg: e.Package, test: e.Test})
-		}
+	case e.Action == "skip" && strings.Contains(text, stall.AloneText):
+		fmt.Fprintf(r.out, "%s", text)
+		r.notJudged(s.name, e.Package, e.Test)
 	}
 	both := func(f func(*tally)) { f(s); f(p) }
 	if e.Action == "pass" && strings.Contains(lastPart(e.Test), "seed=") {
@@ -134,8 +134,10 @@ func (r *results) ended(s *tally, e event, key string) {
 	case "fail":
 		both(func(t *tally) { t.failed++ })
 	case "skip":
-		both(func(t *tally) { t.skipped++ })
-		r.skipped[whySkipped(text)]++
+		if !strings.Contains(text, stall.AloneText) { // that one is not left out, it comes again
+			both(func(t *tally) { t.skipped++ })
+			r.skipped[whySkipped(text)]++
+		}
 	}
 }
 
@@ -194,6 +196,12 @@ func (r *results) failed(stage string) bool {
 	return r.stage(stage).failed > 0
 }
 
+func (r *results) passed(stage string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stage(stage).passed
+}
+
 // used notes the processor time of a command of stage that has ended.
 func (r *results) used(stage string, cpu time.Duration) {
 	r.mu.Lock()
@@ -201,11 +209,16 @@ func (r *results) used(stage string, cpu time.Duration) {
 	r.stage(stage).cpu += cpu
 }
 
-// reds returns the names of the failed tests, sorted. A test with subtests that failed is not named beside them.
+// reds returns the names of the failed tests and of those that are not judged, sorted. A test with subtests that failed is not named beside them.
 func (r *results) reds() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := slices.Sorted(maps.Keys(r.red))
+	names := slices.Collect(maps.Keys(r.red))
+	for _, h := range r.heldUp {
+		names = append(names, h.name())
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	return slices.DeleteFunc(names, func(n string) bool {
 		return slices.ContainsFunc(names, func(o string) bool { return strings.HasPrefix(o, n+"/") })
 	})

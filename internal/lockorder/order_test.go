@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lockorder"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/stall"
 )
 
 // run are the tests that are run with recording mutexes: those on masters in memory, which wait for nothing.
@@ -132,7 +133,7 @@ func record(t *testing.T, root, overlay string, args ...string) map[[2]string]st
 	edges := filepath.Join(t.TempDir(), "edges")
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-vet=off", "-timeout=3m", "-overlay=" + overlay}, args...)...)
 	// Without redis-server in PATH the tests on real servers skip, which are about time.
-	cmd.Dir, cmd.Env = root, append(os.Environ(), lockorder.FileVar+"="+edges, "PATH="+filepath.Dir(cmd.Path), "CGO_ENABLED=0", needs.RequireVar+"=", needs.TierVar+"=")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), lockorder.FileVar+"="+edges, "PATH="+filepath.Dir(cmd.Path), "CGO_ENABLED=0", needs.RequireVar+"=", needs.TierVar+"=", stall.TriesVar+"=")
 	if out, err := cmd.CombinedOutput(); err != nil { // what it took may say why
 		t.Errorf("%v: %v\n%s", cmd.Args, err, out)
 	}

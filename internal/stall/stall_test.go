@@ -21,14 +21,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // spy is the test that Try runs in, and keeps how it ended.
 type spy struct {
 	testing.TB
-	end  string
-	logs int
+	end    string
+	logs   int
+	failed bool
 }
 
 func (s *spy) Helper()                   {}
+func (s *spy) Failed() bool              { return s.failed }
+func (s *spy) Errorf(string, ...any)     { s.failed = true }
 func (s *spy) Logf(string, ...any)       { s.logs++ }
 func (s *spy) Fatalf(f string, a ...any) { s.end = "fatal: " + fmt.Sprintf(f, a...); runtime.Goexit() }
 func (s *spy) Skip(a ...any)             { s.end = "skip"; runtime.Goexit() }
+func (s *spy) Skipf(f string, a ...any)  { s.end = "skip: " + fmt.Sprintf(f, a...); runtime.Goexit() }
 
 // held starts a meter that says that the process was held up for d.
 func held(d time.Duration) func() *Meter {
@@ -79,20 +83,21 @@ func TestTry_table(t *testing.T) {
 	}
 }
 
-// Under the gate a test that was held up each time says that it is to run again alone. One that was not held up counts.
+// Under the gate a test that was held up each time is skipped, and says that it is to run again alone. One that was not held up counts.
 func TestTry_underTheGate_saysThatItIsToRunAlone(t *testing.T) {
 	for _, test := range []struct {
-		tries        string
-		held         time.Duration
-		runs         int
-		alone, fatal bool
+		tries string
+		held  time.Duration
+		runs  int
+		end   string
+		alone bool
 	}{
-		{FirstTries, 20 * time.Second, 2, true, true},
-		{FirstTries, 0, 1, false, true},
-		{LastTry, 20 * time.Second, 1, false, true},
-		{"", 20 * time.Second, 3, false, true},
-		{"many", 20 * time.Second, 3, false, true},
-		{"0", 20 * time.Second, 3, false, true},
+		{FirstTries, 20 * time.Second, 2, "skip", true},
+		{FirstTries, 0, 1, "fatal", false},
+		{LastTry, 20 * time.Second, 1, "fatal", false},
+		{"", 20 * time.Second, 3, "fatal", false},
+		{"many", 20 * time.Second, 3, "fatal", false},
+		{"0", 20 * time.Second, 3, "fatal", false},
 	} {
 		t.Setenv(TriesVar, test.tries)
 		s, runs := &spy{TB: t}, 0
@@ -102,8 +107,26 @@ func TestTry_underTheGate_saysThatItIsToRunAlone(t *testing.T) {
 				t.Fatal("no")
 			})
 		})
-		if alone := strings.Contains(s.end, AloneText); runs != test.runs || alone != test.alone || strings.HasPrefix(s.end, "fatal") != test.fatal {
+		if alone := strings.Contains(s.end, AloneText); runs != test.runs || alone != test.alone || !strings.HasPrefix(s.end, test.end) {
 			t.Errorf("%s, held up for %v: %d runs, ended with %q", test.tries, test.held, runs, s.end)
+		}
+	}
+}
+
+// What a try tells the test that Try runs in counts, however long the machine was held up: two holders, for one.
+func TestTry_testItselfFailed_noStallExcusesIt(t *testing.T) {
+	for _, tries := range []string{FirstTries, LastTry, ""} {
+		t.Setenv(TriesVar, tries)
+		outer, runs := &spy{TB: t}, 0
+		apart(func() {
+			try(outer, 10*time.Second, held(20*time.Second), func(t testing.TB) {
+				runs++
+				outer.Errorf("exclusion: two holders")
+				t.Fatal("no")
+			})
+		})
+		if runs != 1 || !strings.HasPrefix(outer.end, "fatal") || strings.Contains(outer.end, AloneText) {
+			t.Errorf("%s=%s: %d runs, ended with %q", TriesVar, tries, runs, outer.end)
 		}
 	}
 }
