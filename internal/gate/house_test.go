@@ -8,13 +8,17 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
 )
 
 // The sizes of a room, without tests. What is larger has a second room inside.
@@ -97,6 +101,40 @@ func TestHouse_roomsAreSmall(t *testing.T) {
 			t.Errorf("%s is small enough now: take it off the list", place)
 		}
 	}
+}
+
+// A test that needs the tier of .ci/run, or does more there, is in a stage that has it: elsewhere it skips, and nobody misses it.
+func TestHouse_everyTestOfCI_isInAStage(t *testing.T) {
+	t.Setenv(needs.RequireVar, "")
+	g, err := open(io.Discard)
+	must(t, err)
+	groups, err := g.ciStages()
+	must(t, err)
+	all := slices.Concat(groups...)
+	for _, f := range g.tests {
+		runs := func(s stage) bool {
+			return slices.ContainsFunc(s.commands, func(c command) bool { return g.runsInCI(c, f) })
+		}
+		if f.calls("CI", "Java", "Server", "At") && !f.calls("Soak") && !slices.ContainsFunc(all, runs) {
+			t.Errorf("%s of %s needs the tier of .ci/run, and no stage of that runs it", f.name, f.path())
+		}
+	}
+}
+
+// runsInCI reports whether c runs f, and f does not skip there.
+func (g *gate) runsInCI(c command, f testFunc) bool {
+	flag := func(name string) (value string) {
+		if i := slices.Index(c.args, name); i >= 0 {
+			value = c.args[i+1]
+		}
+		return value
+	}
+	dir := filepath.Join(g.root, f.module)
+	return slices.Contains(c.args, "test") && slices.Contains(c.env, needs.TierVar+"="+needs.TierCI.String()) &&
+		(c.dir == dir || c.dir == "" && dir == g.root) &&
+		(slices.Contains(c.args, f.pkg) || slices.Contains(c.args, "./...")) &&
+		flag("-tags") == f.tags && regexp.MustCompile(flag("-run")).MatchString(f.name) &&
+		!(f.calls("NoRace") && slices.Contains(c.args, "-race"))
 }
 
 // sizesOf adds the functions and structs of a file that are too large to found.

@@ -165,7 +165,7 @@ func (g *gate) ciStages() ([][]stage, error) {
 			continue
 		}
 		compile.commands = append(compile.commands, compiled(filepath.Join(g.root, dir), "./..."))
-		c := goTest(needs.TierTest, "-p", "1", "./...")
+		c := goTest(needs.TierCI, "-p", "1", "./...")
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}

@@ -144,7 +144,7 @@ func walks(c Config, n int) (int, error) {
 func TestMachine_randomWalks_sound(t *testing.T) {
 	needs.NoRace(t, "computes, in one goroutine")
 	n := 150
-	if needs.At(t) >= needs.TierCI {
+	if needs.InSoak(t) {
 		n = 4000
 	}
 	for _, c := range []Config{
