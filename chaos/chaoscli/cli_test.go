@@ -345,6 +345,41 @@ func TestCheck_overlap_judgedByTheInstant(t *testing.T) {
 	}
 }
 
+// A history cannot say that the checkers of the lock itself have nothing to judge, and what the others found counts whatever it says.
+func TestCheck_idle_switchesNoJudgeOff(t *testing.T) {
+	const h = `{"header":{"started":"2026-11-21T03:00:00Z","seed":1,"driver":"by hand","masters":5,"ttl":1000,"replay":"none","idle":["fenced-register","counters"%s],"promises":{"exclusion":true,"tokens":true}}}
+{"op":{"kind":"lock","client":"a","call":3010,"return":3020,"lock":"L","mode":"exclusive","holder":"a1","token":1,"deadline":%d,"outcome":"ok"}}
+{"op":{"kind":"lock","client":"b","call":3030,"return":3499,"lock":"L","mode":"exclusive","holder":"b1","token":%d,"deadline":4399,"outcome":"ok"}}
+{"op":{"kind":"lock","client":"a","call":9000,"return":9001,"lock":"L","mode":"exclusive","holder":"a2","token":3,"deadline":9900,"outcome":"ok"}}
+{"op":{"kind":"probe","client":"p","call":9950,"return":9990,"lock":"L","outcome":"ok"}}
+`
+	const apart, overlapping = 3400, 3900
+	for name, test := range map[string]struct {
+		idle            string
+		deadline, token int
+		code            int
+		want            string
+	}{
+		"nothing wrong":      {"", apart, 2, exitHeld, "held"},
+		"overlap":            {`,"exclusion","linearizable"`, overlapping, 2, exitUsage, `:1: header: idle names "exclusion", which judges every run: leave it out`},
+		"harness":            {`,"harness"`, apart, 2, exitUsage, `"harness", which judges every run`},
+		"assumptions":        {`,"assumptions"`, apart, 2, exitUsage, `"assumptions", which judges every run`},
+		"no such checker":    {`,"tokenz"`, apart, 2, exitUsage, `idle names "tokenz", which is no checker: want some of tokens, fenced-register,`},
+		"a token that falls": {`,"tokens"`, apart, 1, exitViolation, "token 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "h")
+			if err := os.WriteFile(path, fmt.Appendf(nil, h, test.idle, test.deadline, test.token), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, out, stderr := cli(t, t.Context(), "check", path)
+			if code != test.code || !strings.Contains(out+stderr, test.want) {
+				t.Errorf("exit code %d, want %d with %q in: %s%s", code, test.code, test.want, out, stderr)
+			}
+		})
+	}
+}
+
 // What a failed run leaves is in one folder, and its name is printed.
 func TestKeep_failedRun_oneFolder(t *testing.T) {
 	t.Chdir(t.TempDir())

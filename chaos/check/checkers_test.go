@@ -4,6 +4,7 @@ package check
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -263,5 +264,40 @@ func TestAll_promises_decideWhatCounts(t *testing.T) {
 	passed := []Result{{ID: "exclusion", Verdict: Illegal}, {ID: "effort", Verdict: Ok, Promised: true}}
 	if !Passed(passed) {
 		t.Error("what was not promised failed the run")
+	}
+}
+
+// A header cannot say that a checker is idle that judges every run, and knows each of the others.
+func TestIdle_everyChecker_refusedOrTaken(t *testing.T) {
+	h := read(t, "testdata/exclusion_ok_expiry.jsonl")
+	var refused []string
+	for _, r := range All(h, Expect{X: true, T: true}) {
+		h.Header.Idle = []string{r.ID}
+		if _, err := history.NewWriter(io.Discard, h.Header); err != nil {
+			refused = append(refused, r.ID)
+			if want := "idle names \"" + r.ID + "\", which judges every run"; !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+	}
+	if got := strings.Join(refused, " "); got != "assumptions exclusion linearizable healed effort harness" {
+		t.Errorf("refused: %s", got)
+	}
+}
+
+// That a checker has nothing to judge is no excuse when it has found something.
+func TestAll_idleCheckerFindsSomething_counts(t *testing.T) {
+	for id, file := range map[string]string{
+		"tokens": "tokens_illegal_back", "fenced-register": "fenced-register_illegal_update-lost", "counters": "counters_illegal_rolled-back",
+	} {
+		for name, want := range map[string]bool{file: true, "exclusion_unknown_no-claims": false} {
+			h := read(t, "testdata/"+name+".jsonl")
+			h.Header.Idle = []string{id}
+			for _, r := range All(h, Expect{X: true, T: true, Timeout: time.Second}) {
+				if r.ID == id && r.Promised != want {
+					t.Errorf("%s, %s is %s: it counts: %v", name, id, r.Verdict, r.Promised)
+				}
+			}
+		}
 	}
 }

@@ -157,7 +157,7 @@ func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
 	}
 	header := src.Run().Header
 	for i, r := range rs {
-		rs[i].Promised = i == 0 || e.promises(header, r) && !slices.Contains(header.Idle, r.ID)
+		rs[i].Promised = i == 0 || e.promises(header, r)
 	}
 	return rs, t, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,8 +61,8 @@ type Header struct {
 	Promises Promises          `json:"promises"`           // what must hold under the faults of this run
 	Versions map[string]string `json:"versions,omitempty"` // "redlock", "redis", "go", ...
 
-	// Idle are the checkers to which the run gives nothing to judge, for example fenced-register in a run without registers. They are not
-	// promised. Every other checker must have seen something.
+	// Idle are the checkers to which the run gives nothing to judge, for example fenced-register in a run without registers. Every other checker
+	// must have seen something.
 	Idle []string `json:"idle,omitempty"`
 
 	// Expect is what else the run must have kept. A history that another harness wrote may have none.
@@ -195,9 +196,24 @@ func (f Fault) addTo(l *line)   { l.Fault = &f }
 // validate checks one record by itself, when it is written and when it is read. Checkers judge what records mean together, for example that
 // a client has one operation at a time. So a history that is wrong in this sense can be read.
 
+// neverIdle are the checkers that every run gives something to judge, and mayIdle are the others.
+var (
+	neverIdle = []string{"assumptions", "exclusion", "linearizable", "healed", "effort", "harness"}
+	mayIdle   = []string{"tokens", "fenced-register", "unfenced-register", "counters",
+		"left-behind", "signals", "queue-order", "availability", "resources", "refusals"}
+)
+
 func (h Header) validate() error {
 	if h.Masters < 1 || h.TTL <= 0 {
 		return fmt.Errorf("header: masters %d and ttl %v must be positive", h.Masters, h.TTL)
+	}
+	for _, checker := range h.Idle {
+		if slices.Contains(neverIdle, checker) {
+			return fmt.Errorf("header: idle names %q, which judges every run: leave it out", checker)
+		}
+		if !slices.Contains(mayIdle, checker) {
+			return fmt.Errorf("header: idle names %q, which is no checker: want some of %s", checker, strings.Join(mayIdle, ", "))
+		}
 	}
 	return nil
 }
