@@ -5,6 +5,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -90,58 +91,71 @@ func busy(h *history.History) bool {
 
 // Services returns the Service under each nemesis, by name, and without any fault.
 func Services(h *history.History) (by map[string]*Service, quiet Service) {
-	by = map[string]*Service{}
-	grants := map[int64]bool{}
+	var grants []int64
 	first, last := int64(history.Never), int64(0)
 	for _, op := range h.Ops {
 		if op.Kind == history.KindService {
 			first, last = min(first, op.Call), max(last, op.Call)
 			if op.Outcome == history.OK {
-				grants[op.Return/serviceWindow] = true
+				grants = append(grants, op.Return)
 			}
 		}
 	}
-	sick, l := withoutQuorum(h), lagsOf(h)
-	usable := func(w int64) bool {
-		from, to := w*serviceWindow, (w+1)*serviceWindow
-		return from >= first && to <= last && !sick.meets(from, to) && l.worst("harness", from, to) < busyLag
-	}
+	slices.Sort(grants)
+	granted := windowsOf(grants, serviceWindow)
+	left := unusable(h, first, last)
 	var all []span
-	windows := map[string]map[int64]bool{}
+	windows := map[string][]span{} // their numbers. A fault may last for years
 	for _, f := range h.Faults {
 		all = append(all, span{f.Start, f.End})
-		if f.Error != "" {
-			continue
-		}
-		if windows[f.Nemesis] == nil {
-			windows[f.Nemesis] = map[int64]bool{}
-		}
-		for w := f.Start / serviceWindow; w <= min(f.End, last)/serviceWindow; w++ {
-			windows[f.Nemesis][w] = true
+		if from := f.Start / serviceWindow; f.Error == "" {
+			windows[f.Nemesis] = append(windows[f.Nemesis], span{from, max(from, min(f.End, last)/serviceWindow+1)})
 		}
 	}
-	count := func(s *Service, w int64) {
-		s.Windows++
-		if grants[w] {
-			s.Granted++
-		}
+	count := func(windows []span, without spans) (s Service) {
+		s.Windows, s.Granted = union(windows).without(without).numbers(granted)
+		return s
 	}
+	by = map[string]*Service{}
 	for n, ws := range windows {
-		s := &Service{}
-		for w := range ws {
-			if usable(w) {
-				count(s, w)
-			}
-		}
-		by[n] = s
+		s := count(ws, left)
+		by[n] = &s
 	}
-	at := union(all)
-	for w := first/serviceWindow + 1; w < last/serviceWindow; w++ {
-		if usable(w) && !at.meets(w*serviceWindow, (w+1)*serviceWindow) {
-			count(&quiet, w)
+	return by, count([]span{{first/serviceWindow + 1, max(first/serviceWindow+1, last/serviceWindow)}}, union(append(touched(union(all)), left...)))
+}
+
+// unusable returns the numbers of the windows of service that say nothing: those outside of the time from first to last, those without a quorum of
+// healthy masters, and those in which the harness was late, or may have been.
+func unusable(h *history.History, first, last int64) spans {
+	pulses := lagsOf(h).pulses["harness"]
+	if len(pulses) == 0 {
+		return spans{{math.MinInt64, history.Never}}
+	}
+	left := touched(withoutQuorum(h))
+	for i, p := range pulses {
+		if p.Lag >= busyLag { // since the Pulse before
+			left = append(left, span{pulses[max(0, i-1)].At / serviceWindow, p.At/serviceWindow + 1})
 		}
 	}
-	return by, quiet
+	from, to := max(first, pulses[0].At), min(last, pulses[len(pulses)-1].At)
+	return union(append(left, span{math.MinInt64, ceil(from)}, span{to / serviceWindow, history.Never}))
+}
+
+// touched returns the numbers of the windows of service that the spans meet, a window with both its ends.
+func touched(ss spans) (windows []span) {
+	for _, s := range ss {
+		windows = append(windows, span{ceil(s.from) - 1, ceil(s.to)})
+	}
+	return windows
+}
+
+// ceil is the number of the first window of service that begins at t or later.
+func ceil(t int64) int64 {
+	n := t / serviceWindow
+	if t%serviceWindow > 0 {
+		n++
+	}
+	return n
 }
 
 // withoutQuorum returns when no quorum of the masters was healthy.

@@ -61,7 +61,7 @@ func Costs(h *history.History) map[string]*Cost {
 		return grants[i], true
 	}
 	costs := map[string]*Cost{}
-	windows := map[string]map[int64]bool{}
+	windows := map[string][]span{} // the numbers of those in which a fault was at work. A fault may last for years
 	for _, f := range h.Faults {
 		if f.Error != "" || f.End == history.Never {
 			continue
@@ -69,28 +69,30 @@ func Costs(h *history.History) map[string]*Cost {
 		c := costs[f.Nemesis]
 		if c == nil {
 			c = &Cost{}
-			costs[f.Nemesis], windows[f.Nemesis] = c, map[int64]bool{}
+			costs[f.Nemesis] = c
 		}
 		c.Faults++
 		c.Lasted += time.Duration(f.End - f.Start)
-		for w := f.Start / costWindow; w <= f.End/costWindow; w++ {
-			windows[f.Nemesis][w] = true
-		}
+		windows[f.Nemesis] = append(windows[f.Nemesis], span{f.Start / costWindow, max(f.Start/costWindow, f.End/costWindow+1)})
 		if t, ok := after(f.End); ok {
 			c.Back = append(c.Back, time.Duration(t-f.End))
 		}
 		c.Masters = max(c.Masters, votingAgain(h, f))
 	}
+	granted := windowsOf(grants, costWindow)
 	for name, c := range costs {
 		slices.Sort(c.Back)
-		c.Windows = len(windows[name])
-		for w := range windows[name] {
-			if t, ok := after(w * costWindow); ok && t < (w+1)*costWindow {
-				c.Granted++
-			}
-		}
+		c.Windows, c.Granted = union(windows[name]).numbers(granted)
 	}
 	return costs
+}
+
+// windowsOf returns the numbers of the windows in which the times are, which are in order: each once.
+func windowsOf(times []int64, window int64) (numbers []int64) {
+	for _, t := range times {
+		numbers = append(numbers, t/window)
+	}
+	return slices.Compact(numbers)
 }
 
 // grantTimes returns when locks were granted, in order. Probes count.

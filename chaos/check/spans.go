@@ -35,6 +35,37 @@ func (ss spans) within(run span) (d time.Duration) {
 	return d
 }
 
+// numbers returns how many whole numbers are in the spans, and how many of those given.
+func (ss spans) numbers(given []int64) (all, of int) {
+	for _, s := range ss {
+		all += int(s.to - s.from)
+	}
+	for _, n := range given {
+		if ss.meets(n, n) {
+			of++
+		}
+	}
+	return all, of
+}
+
+// without returns what the other spans do not cover.
+func (ss spans) without(other spans) (rest spans) {
+	for _, s := range ss {
+		for s.from < s.to {
+			o, ok := other.after(s.from)
+			if !ok || o.from >= s.to {
+				rest = append(rest, s)
+				break
+			}
+			if s.from < o.from {
+				rest = append(rest, span{s.from, o.from})
+			}
+			s.from = o.to
+		}
+	}
+	return rest
+}
+
 // after returns the first span that ends after t.
 func (ss spans) after(t int64) (first span, ok bool) {
 	i, _ := slices.BinarySearchFunc(ss, t, func(s span, t int64) int {
