@@ -90,11 +90,11 @@ func shownAt(g *life, s *history.Signal) int64 {
 
 // late returns what is wrong if the holder of a lease with that deadline was told nothing until at; "" if nothing is.
 func late(l *lags, process string, deadline, at int64) string {
-	if at <= deadline+int64(signalTime) {
+	if at-int64(signalTime) <= deadline { // which may be Never
 		return ""
 	}
 	lag := l.worst(process, deadline-int64(signalTime), at)
-	if lag == unknownLag || at <= deadline+int64(signalTime+2*lag) {
+	if lag == unknownLag || at-int64(signalTime+2*lag) <= deadline {
 		return ""
 	}
 	return fmt.Sprintf("not told that it was lost until %v after its deadline", time.Duration(at-deadline).Round(time.Millisecond))

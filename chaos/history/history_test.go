@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,6 +110,22 @@ func TestRead_badLine_errorNamesFileAndLine(t *testing.T) {
 		"two in one":     strings.Replace(op, `{"op"`, `{"key":{"node":"n","lock":"l","at":1,"ttl":1},"op"`, 1),
 		"none":           `{}`,
 		"empty line":     ``,
+		"before boot":    strings.Replace(op, `"call":10`, `"call":-10`, 1),
+		"centuries":      strings.Replace(op, `"call":10`, `"call":9223372036854775806`, 1),
+		"call is never":  strings.Replace(op, `"call":10`, `"call":9223372036854775807`, 1),
+		"early return":   strings.Replace(op, `"return":`, `"return":-`, 1),
+		"early deadline": strings.Replace(op, `"deadline":`, `"deadline":-`, 1),
+		"late fault":     `{"fault":{"nemesis":"partition","start":1,"end":9000000000000000000}}`,
+		"early fault":    `{"fault":{"nemesis":"partition","start":-1,"end":2}}`,
+		"far ahead":      `{"fault":{"nemesis":"partition","start":1,"end":2,"ahead":9000000000000000000}}`,
+		"early vote":     `{"vote":{"node":"n","call":-1,"return":2,"outcome":"ok"}}`,
+		"late vote":      `{"vote":{"node":"n","call":1,"return":9000000000000000000,"outcome":"ok"}}`,
+		"early key":      `{"key":{"node":"n","lock":"l","at":-1,"ttl":1}}`,
+		"early counter":  `{"counter":{"node":"n","incarnation":"i","slot":0,"call":-1,"return":2,"value":1}}`,
+		"early pulse":    `{"pulse":{"process":"p","at":-1,"lag":0,"heap":1,"goroutines":1}}`,
+		"negative lag":   `{"pulse":{"process":"p","at":1,"lag":-1,"heap":1,"goroutines":1}}`,
+		"late signal":    `{"signal":{"process":"p","lock":"l","holder":"h","at":9000000000000000000,"deadline":1,"cause":"c"}}`,
+		"early finding":  `{"finding":{"at":-1,"detail":"d"}}`,
 		"second header":  good[:strings.Index(good, "\n")],
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +134,27 @@ func TestRead_badLine_errorNamesFileAndLine(t *testing.T) {
 				t.Errorf("got error %v, want one that names c1.jsonl:3", err)
 			}
 		})
+	}
+}
+
+// A header whose times nothing can be added to is no header.
+func TestRead_headerOfCenturies_error(t *testing.T) {
+	good := string(file(t, header(), lockOp("a", 10)))
+	for _, bad := range []string{`"ttl":9223372036854775807,`, `"ttl":1,"expect":{"heal":9223372036854775807,"min":{}},`, `"ttl":1,"expect":{"heal":-1,"min":{}},`} {
+		in := regexp.MustCompile(`"ttl":\d+,`).ReplaceAllString(good, bad)
+		if _, err := Read("x", strings.NewReader(in)); err == nil || !strings.Contains(err.Error(), "x:1: header: ") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// A call, a claim and a fault may have no end.
+func TestRead_never_isTaken(t *testing.T) {
+	op := lockOp("a", 10)
+	op.Return, op.Deadline, op.Outcome = Never, Never, Unknown
+	h := read(t, file(t, header(), op, Fault{Nemesis: "partition", Start: 1, End: Never}))
+	if len(h.Ops) != 1 || len(h.Faults) != 1 {
+		t.Errorf("%d operations, %d faults", len(h.Ops), len(h.Faults))
 	}
 }
 

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -67,19 +68,19 @@ func (p Pulse) validate() error {
 	if p.Process == "" {
 		return errors.New("pulse: process must be named")
 	}
-	return nil
+	return cmp.Or(began("pulse: at", p.At), lasts("pulse: lag", p.Lag))
 }
 
 func (s Signal) validate() error {
 	if s.Process == "" || s.Lock == "" || s.Holder == "" {
 		return errors.New("signal: process, lock and holder must be named")
 	}
-	return nil
+	return cmp.Or(began("signal: at", s.At), ended("signal: deadline", s.Deadline))
 }
 
 func (f Finding) validate() error {
 	if f.Detail == "" {
 		return errors.New("finding: it says nothing")
 	}
-	return nil
+	return began("finding: at", f.At)
 }

@@ -3,6 +3,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +14,12 @@ import (
 
 // Never is the Return or End of an operation or fault that was still running when its record was written.
 const Never = math.MaxInt64
+
+// No history is later than latest, and nothing in it lasts longer than longest: sums and differences of a few of them are numbers of 64 bits.
+const (
+	latest  = 1 << 61 // 73 years
+	longest = 1 << 60
+)
 
 // Kind says what an operation does.
 type Kind string
@@ -203,9 +210,38 @@ var (
 		"left-behind", "signals", "queue-order", "availability", "resources", "refusals"}
 )
 
+// began returns an error if t is no instant of the clock, named what.
+func began(what string, t int64) error {
+	if t < 0 || t > latest {
+		return fmt.Errorf("%s %d: want nanoseconds of CLOCK_MONOTONIC, from 0 to %d", what, t, int64(latest))
+	}
+	return nil
+}
+
+// ended is began for what may be Never.
+func ended(what string, t int64) error {
+	if err := began(what, t); err != nil && t != Never {
+		return fmt.Errorf("%w, or %d for never", err, int64(Never))
+	}
+	return nil
+}
+
+// lasts returns an error if d is not how long something can last, named what.
+func lasts(what string, d time.Duration) error {
+	if d < 0 || d > longest {
+		return fmt.Errorf("%s %d: want nanoseconds, from 0 to %d", what, int64(d), int64(longest))
+	}
+	return nil
+}
+
 func (h Header) validate() error {
 	if h.Masters < 1 || h.TTL <= 0 {
 		return fmt.Errorf("header: masters %d and ttl %v must be positive", h.Masters, h.TTL)
+	}
+	if h.Expect != nil {
+		if err := lasts("header: heal", h.Expect.Heal); err != nil {
+			return err
+		}
 	}
 	for _, checker := range h.Idle {
 		if slices.Contains(neverIdle, checker) {
@@ -215,7 +251,7 @@ func (h Header) validate() error {
 			return fmt.Errorf("header: idle names %q, which is no checker: want some of %s", checker, strings.Join(mayIdle, ", "))
 		}
 	}
-	return nil
+	return lasts("header: ttl", h.TTL)
 }
 
 func (o Op) validate() error {
@@ -231,7 +267,7 @@ func (o Op) validate() error {
 	default:
 		return fmt.Errorf("op: no such kind: %q", o.Kind)
 	}
-	return o.Outcome.validate()
+	return cmp.Or(began("op: call", o.Call), ended("op: return", o.Return), ended("op: deadline", o.Deadline), o.Outcome.validate())
 }
 
 func (o Outcome) validate() error {
@@ -246,26 +282,26 @@ func (f Fault) validate() error {
 	if !slices.Contains(nemeses, f.Nemesis) {
 		return fmt.Errorf("fault: no such nemesis: %q; redlock-bench chaos list shows them", f.Nemesis)
 	}
-	return nil
+	return cmp.Or(began("fault: start", f.Start), ended("fault: end", f.End), lasts("fault: ahead", f.Ahead))
 }
 
 func (v Vote) validate() error {
 	if v.Node == "" {
 		return errors.New("vote: node must be named")
 	}
-	return v.Outcome.validate()
+	return cmp.Or(began("vote: call", v.Call), ended("vote: return", v.Return), v.Outcome.validate())
 }
 
 func (k Key) validate() error {
 	if k.Node == "" || k.Lock == "" {
 		return errors.New("key: node and lock must be named")
 	}
-	return nil
+	return began("key: at", k.At)
 }
 
 func (c Counter) validate() error {
 	if c.Node == "" || c.Incarnation == "" {
 		return errors.New("counter: node and incarnation must be named")
 	}
-	return nil
+	return cmp.Or(began("counter: call", c.Call), ended("counter: return", c.Return))
 }
