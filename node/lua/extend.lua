@@ -11,7 +11,7 @@
 --            it, so that a replay changes nothing.
 --
 -- Returns one integer for each lock: 1 if the vote was there and is extended, 0 if that holder
--- has no vote.
+-- has no vote, or the key is of another type.
 -- Errors: REDLOCK STATE <state>, the record has another state.
 
 local call = redis.call
@@ -29,7 +29,13 @@ local intact = {}
 for i = 1, #KEYS - 1 do
   local lock, at = KEYS[1 + i], HEADER + STRIDE * (i - 1)
   local holder, mode, count = unpack(ARGV, at + 1, at + STRIDE)
-  local held = call('hexists', lock, holder)
+  local held = redis.pcall('hexists', lock, holder)
+  if type(held) == 'table' then
+    if string.sub(held.err, 1, 9) ~= 'WRONGTYPE' then
+      return held
+    end
+    held = 0 -- a key of another type has no vote, and costs the other locks of the call nothing
+  end
   if held == 1 and mode == 'r' then
     held = call('pexpire', timeout_key(lock, holder, 1), ttl)
   end

@@ -18,9 +18,9 @@ func init() {
 	breakScript(&mutants.ReaderRepeats, &confirmSHA, lua.Source("confirm"), "-- confirm.lua, which counts for readers where it did not raise",
 		"elseif mode == 'r' then", "elseif false then")
 	breakScript(&mutants.ExtendCreates, &extendSHA, lua.Source("extend"), "-- extend.lua, which creates votes",
-		"  local held = call('hexists', lock, holder)\n",
+		"  local held = redis.pcall('hexists', lock, holder)\n",
 		"  if call('exists', lock) == 0 then call('hset', lock, holder, '1') end\n"+
-			"  local held = call('hexists', lock, holder)\n")
+			"  local held = redis.pcall('hexists', lock, holder)\n")
 	breakScript(&mutants.SameToken, &adoptSHA, lua.Source("adopt"), "-- adopt.lua, which does not raise the counter",
 		"call('hset', record, counter, stored, 'latest', reach)", "token = tonumber(last)")
 	votes := func(on *bool, title string, changes ...string) {
