@@ -131,7 +131,11 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	// A release is sent even after its deadline: its acquire may have lain unread in a
 	// frozen master that executed it only now.
 	for _, entry := range b.releases {
-		pipe.Add(&entry.Req)
+		if entry.Denied {
+			pipe.AddAlone(&entry.Req)
+		} else {
+			pipe.Add(&entry.Req)
+		}
 	}
 	about.asked = len(b.releases) > 0
 	votes, reads := false, false
@@ -187,7 +191,7 @@ func (r *redisNode) keepUnacknowledgedLocked(op *protocol.Op, now time.Duration,
 		r.unacked.Broke(op.Request)
 	}
 	if wire.Undoes(op.Request) && (op.Reply.Outcome == protocol.Unknown || op.Reply.Outcome == protocol.Refused) {
-		r.unacked.Add(op.Request)
+		r.unacked.Add(op.Request).Denied = errors.Is(op.Reply.Err, ErrDenied)
 		r.unacked.PauseFrom(now)
 	}
 }

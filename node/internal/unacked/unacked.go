@@ -12,6 +12,7 @@ package unacked
 import (
 	"cmp"
 	"container/list"
+	"errors"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -66,6 +67,9 @@ type Key struct {
 // Entry is one release in a List.
 type Entry struct {
 	Req protocol.Request
+	// Denied says that the master refused the entry because of the user's rights. The user may lack those to its keys, and then
+	// the master refuses every call that names them, with whatever else is in the call: so the entry is to go out in a call of its own.
+	Denied bool
 
 	key    Key
 	unread time.Duration // not 0: its acquire may still be executed, and its vote lives for so long then
@@ -85,9 +89,9 @@ func (l *List) Dropped() uint64 { return l.dropped }
 // CountDropped counts a request that the caller dropped before it reached the list.
 func (l *List) CountDropped() { l.dropped++ }
 
-// Add keeps a copy of r, a Release, until the master acknowledges it. The copy hands the lock to
+// Add keeps a copy of r, a Release, until the master acknowledges it, and returns the entry. The copy hands the lock to
 // nobody: by the time that it is sent, the holder may have had the vote for the second time.
-func (l *List) Add(r *protocol.Request) {
+func (l *List) Add(r *protocol.Request) *Entry {
 	key := KeyOf(r)
 	kept := protocol.Request{Kind: r.Kind, Lock: r.Lock, Holder: r.Holder, Lift: r.Lift, Deadline: r.Deadline}
 	if e := l.byKey[key]; e != nil {
@@ -95,7 +99,7 @@ func (l *List) Add(r *protocol.Request) {
 		kept.Deadline = max(kept.Deadline, had.Req.Deadline)
 		kept.Lift = cmp.Or(kept.Lift, had.Req.Lift)
 		had.Req = kept
-		return
+		return had
 	}
 	if l.byKey == nil {
 		l.byKey = make(map[Key]*list.Element)
@@ -104,7 +108,9 @@ func (l *List) Add(r *protocol.Request) {
 		l.remove(l.order.Front())
 		l.dropped++
 	}
-	l.byKey[key] = l.order.PushBack(&Entry{key: key, Req: kept, unread: l.unread[key]})
+	entry := &Entry{key: key, Req: kept, unread: l.unread[key]}
+	l.byKey[key] = l.order.PushBack(entry)
+	return entry
 }
 
 func (l *List) remove(e *list.Element) {
@@ -175,7 +181,7 @@ func (l *List) PutBack(entries []*Entry) {
 
 // Answered records the master's reply to an entry that was sent.
 func (l *List) Answered(entry *Entry, reply *protocol.Reply, now time.Duration) {
-	entry.sent = false
+	entry.sent, entry.Denied = false, errors.Is(reply.Err, protocol.ErrDenied)
 	if reply.Outcome == protocol.Unknown || reply.Outcome == protocol.Refused && (entry.unread != 0 || now < entry.Req.Deadline) {
 		l.PauseFrom(now)
 		return

@@ -147,3 +147,23 @@ func TestList_take_oldestFirst(t *testing.T) {
 		t.Error("refused after its time, and kept")
 	}
 }
+
+// What the master refused because of the user's rights goes out apart from everything else, until the master answers otherwise.
+func TestList_denied_isMarkedUntilAnotherAnswer(t *testing.T) {
+	var u List
+	u.Add(release("x", "h", second))
+	for _, tc := range []struct {
+		reply protocol.Reply
+		want  bool
+	}{
+		{protocol.Reply{Outcome: protocol.Refused, Err: fmt.Errorf("%w: no such right", protocol.ErrDenied)}, true},
+		{protocol.Reply{Outcome: protocol.Refused, Err: protocol.ErrNoWrites}, false},
+	} {
+		e := u.Take(0, nil)
+		u.Answered(e[0], &tc.reply, 0)
+		if e[0].Denied != tc.want {
+			t.Errorf("after %v: %t", tc.reply.Err, e[0].Denied)
+		}
+		u.pausedUntil = 0
+	}
+}

@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -72,6 +73,13 @@ func (p *Pipeline) Add(op *protocol.Request) {
 	}
 	p.places = append(p.places, place{p.open, p.votes.n})
 	p.votes.add(op, p.conn.MayHand)
+}
+
+// AddAlone adds an Acquire or Release to the batch, in a call with no other op.
+func (p *Pipeline) AddAlone(op *protocol.Request) {
+	p.closeCall()
+	p.Add(op)
+	p.closeCall()
 }
 
 // Time adds a request for the master's TIME, after all ops added so far.
@@ -152,9 +160,9 @@ func (p *Pipeline) Reply(i int, op *protocol.Request, r *protocol.Reply) {
 	*r = answer(op, cmd)
 }
 
-// Do sends the batch. Calls that the master answers with NOSCRIPT are sent again with the
-// script's text. Do returns the error of the connection; an error that the master answers
-// is part of the replies.
+// Do sends the batch. Calls that the master did not run, because it has not got their script or
+// because the user may not touch a key of one of several ops, are sent again: see again. Do returns
+// the error of the connection; an error that the master answers is part of the replies.
 func (p *Pipeline) Do() error {
 	p.closeCall()
 	if len(p.cmds) == 0 {
@@ -171,35 +179,41 @@ func (p *Pipeline) Do() error {
 		return err
 	}
 	for i, cmd := range p.cmds {
-		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			return p.conn.eval(p.cmds[i:])
+		if isForgotten(cmd) || isDenied(cmd) {
+			return p.conn.again(p.cmds[i:])
 		}
 	}
 	return nil
 }
 
-// eval sends cmds again with the texts of their scripts. cmds begins with the first
-// command whose script the master did not have, and goes to the end of the batch: an
-// acquire that runs only now must not come after its own release, which may have run
-// already.
+// again sends cmds again: those whose script the master did not have with the script's text, and each
+// call of several ops of which the user may not touch a key as a call for each op. cmds begins with the
+// first command that the master did not run, and goes to the end of the batch: an acquire that runs
+// only now must not come after its own release, which may have run already.
 //
 // A command that ran the first time keeps its first answer. Scripts answer a replay as
 // they answered the first time, with two exceptions. An acquire gets the present counter,
 // which may be another reader's token by now. A release no longer finds the vote that it
 // removed. An op that failed the first time and succeeds now gets its second answer,
 // because it has its effect now.
-func (c *Conn) eval(cmds []redis.Cmder) error {
-	second := make([]redis.Cmder, len(cmds))
+func (c *Conn) again(cmds []redis.Cmder) error {
+	forgotten := slices.ContainsFunc(cmds, isForgotten)
+	second := make([][]redis.Cmder, len(cmds))
 	for i, cmd := range cmds {
-		args := slices.Clone(cmd.Args())
-		if isVotes(cmd) && cmd.Err() == nil {
-			askAgain(args)
+		calls := [][]any{slices.Clone(cmd.Args())}
+		switch {
+		case isDenied(cmd):
+			calls = apart(cmd.Args())
+		case isVotes(cmd) && cmd.Err() == nil:
+			askAgain(calls[0])
 		}
-		if args[0] == "evalsha" {
-			args[0], args[1] = "eval", sources[args[1].(string)]
+		for _, args := range calls {
+			if forgotten && args[0] == "evalsha" {
+				args[0], args[1] = "eval", sources[args[1].(string)]
+			}
+			second[i] = append(second[i], sameCommand(cmd, args))
+			_ = c.Pipe.Process(background, second[i][len(second[i])-1])
 		}
-		second[i] = sameCommand(cmd, args)
-		_ = c.Pipe.Process(background, second[i])
 	}
 	_, err := c.Pipe.Exec(background)
 	if err != nil && !IsReply(err) {
@@ -210,13 +224,28 @@ func (c *Conn) eval(cmds []redis.Cmder) error {
 	}
 	for i, cmd := range cmds {
 		switch {
+		case isDenied(cmd):
+			joinVotes(cmd.(*redis.Cmd), second[i])
 		case cmd.Err() != nil:
-			cmds[i] = second[i]
+			cmds[i] = second[i][0]
 		case isVotes(cmd):
-			mergeVotes(cmd.(*redis.Cmd), second[i].(*redis.Cmd))
+			mergeVotes(cmd.(*redis.Cmd), second[i][0].(*redis.Cmd))
 		}
 	}
 	return nil
+}
+
+// isForgotten says whether the master did not have the script of cmd.
+func isForgotten(cmd redis.Cmder) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }
+
+// isDenied says whether cmd is a call of votes.lua with several ops that the master did not run, because
+// the user may not touch one of its keys. The master checks the keys before it runs the script. When a
+// command in a script is refused, the error begins with another word, or names the script: then the
+// script may have run in part.
+func isDenied(cmd redis.Cmder) bool {
+	err := cmd.Err()
+	return err != nil && isVotes(cmd) && cmd.Args()[2] != loneOpKeys && IsReply(err) &&
+		strings.HasPrefix(err.Error(), "NOPERM ") && !strings.Contains(err.Error(), "script")
 }
 
 // isVotes says whether cmd is a call of votes.lua.

@@ -237,6 +237,9 @@ func decodeVote(r *protocol.Reply, op *protocol.Request, val any) {
 	case string:
 		*r = failure(op, scriptError(val))
 		return
+	case error: // of a call that was sent apart
+		*r = failure(op, val)
+		return
 	case []any:
 		if op.Kind == protocol.Acquire {
 			*r = decodeNotGranted(val)

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -165,14 +166,48 @@ func (v *votes) call(args []any, c *Conn) []any {
 	return args
 }
 
+// headerWords and opWords are HEADER and STRIDE of votes.lua: the words of ARGV up to the counters, and of an op.
+const headerWords, opWords = 5, 4
+
+// apart returns the arguments of calls of votes.lua with one op each, in the order of the ops, from those of a call with several.
+func apart(args []any) (calls [][]any) {
+	n := args[2].(int) / 2 // ops
+	keys, rest := args[3:3+2*n], args[3+2*n:]
+	head, words := rest[1:1+headerWords], rest[1+headerWords:]
+	raises := int(head[0].(int64))
+	ops := words[2*raises:]
+	nth := 0 // of the ops that may raise a counter
+	for i := range n {
+		op, own := ops[opWords*i:opWords*(i+1)], []any(nil)
+		if op[0] != actRelease && op[0] != actLeave {
+			own = []any{words[nth], words[raises+nth]} // counter, proposed token
+			nth++
+		}
+		call := []any{args[0], args[1], loneOpKeys, keys[2*i], keys[2*i+1], rest[0], int64(len(own) / 2)}
+		calls = append(calls, slices.Concat(call, head[1:], own, op))
+	}
+	return calls
+}
+
+// joinVotes makes what apart's calls answered the answers of the call that they stand for.
+func joinVotes(call *redis.Cmd, apart []redis.Cmder) {
+	answers := make([]any, len(apart))
+	for i, cmd := range apart {
+		if answers[i] = cmd.(*redis.Cmd).Val(); cmd.Err() != nil {
+			answers[i] = cmd.Err()
+		}
+	}
+	call.SetErr(nil)
+	call.SetVal(answers)
+}
+
 // askAgain changes the arguments of a call of votes.lua that has run, and runs a second time: an
 // acquire that waits creates no place then. Its place may have become a vote, and that be over (H7
 // in docs/internals/handoff.md).
 func askAgain(args []any) {
-	const header, stride = 5, 4 // as in votes.lua
 	at := 3 + args[2].(int)
 	raises := int(args[at].(int64))
-	for at += header + 2*raises; at < len(args); at += stride {
+	for at += headerWords + 2*raises; at < len(args); at += opWords {
 		switch act, ticket := args[at], args[at+3]; act {
 		case actAcquire, actBarge, actRetry, actQueue, actOust:
 			if ticket != empty {

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/node/internal/unacked"
+)
+
+// limited returns a node whose user may touch the locks with names that begin with locks: and no others.
+func limited(t *testing.T) (*redisNode, *redis.Client) {
+	t.Helper()
+	s := startMaster(t, localredis.Config{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = d.Close() })
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~locks:*", "~redlock:*", "&*", "+@all").Err())
+	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+	noErr(t, r.Ready(t.Context()))
+	return r, d
+}
+
+// askAll puts all reqs to r, in one pipeline, and waits for their replies.
+func askAll(t *testing.T, r *redisNode, reqs ...protocol.Request) []protocol.Reply {
+	t.Helper()
+	got := make(chan *protocol.Op, len(reqs))
+	now := r.clock.Elapsed()
+	ops := make([]*protocol.Op, len(reqs))
+	for i, req := range reqs {
+		req.Start, req.Deadline, req.More = now, now+5*time.Second, i < len(reqs)-1
+		ops[i] = &protocol.Op{Request: &req, To: received(got)}
+		if !r.Submit(ops[i]) {
+			t.Fatalf("%+v", ops[i].Reply)
+		}
+	}
+	replies := make([]protocol.Reply, len(ops))
+	for range ops {
+		<-got
+	}
+	for i, op := range ops {
+		replies[i] = op.Reply
+	}
+	return replies
+}
+
+type received chan *protocol.Op
+
+func (r received) Receive(op *protocol.Op) { r <- op }
+
+// A user may touch the keys of some locks only. What it asks for another lock is refused, and nothing else that goes out with it: not in
+// the same call, and not in the calls behind it.
+func TestVotes_lockNotAllowed_refusedAlone(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	const client = "11111111-1111-8111-8111-111111111111"
+	op := func(kind protocol.Kind, name string, ttl time.Duration) protocol.Request {
+		return protocol.Request{Kind: kind, Lock: protocol.NewLock(name, protocol.Plain), Holder: client + ":1", Token: 1, TTL: ttl}
+	}
+	waits := op(protocol.Acquire, "locks:held", time.Minute)
+	waits.Holder, waits.Wait = client+":2", &protocol.Wait{Ticket: 5, Liveness: time.Minute}
+	hands := op(protocol.Release, "locks:handed", 0)
+	hands.Hand = time.Minute
+	behind := op(protocol.Acquire, "locks:behind", time.Hour) // in a call of its own, because of its TTL
+	for at := range 5 {
+		r, d := limited(t)
+		for _, name := range []string{"locks:held", "locks:handed"} {
+			if reply := ask(t, r, op(protocol.Acquire, name, time.Minute)); reply.Outcome != protocol.Granted {
+				t.Fatalf("%+v", reply)
+			}
+		}
+		reqs := slices.Insert([]protocol.Request{op(protocol.Acquire, "locks:a", time.Minute), waits, hands, behind}, at, op(protocol.Acquire, "other", time.Minute))
+		replies := askAll(t, r, reqs...)
+		if refused := replies[at]; refused.Outcome != protocol.Refused || !errors.Is(refused.Err, ErrDenied) {
+			t.Errorf("the lock that is not allowed, op %d: %+v", at, refused)
+		}
+		replies = slices.Delete(replies, at, at+1)
+		for i, want := range []protocol.Outcome{protocol.Granted, protocol.Held, protocol.Granted, protocol.Granted} {
+			if replies[i].Outcome != want {
+				t.Errorf("behind and before op %d, op %d: %+v, want %v", at, i, replies[i], want)
+			}
+		}
+		if replies[0].Token != 1 || replies[1].Ticket != 5 || replies[3].Token != 1 {
+			t.Errorf("op %d is refused: %+v", at, replies)
+		}
+		if d.Exists(t.Context(), "locks:a", "locks:behind").Val() != 2 || d.Exists(t.Context(), "locks:handed", "other").Val() != 0 {
+			t.Errorf("op %d is refused: votes are missing, or left", at)
+		}
+	}
+}
+
+// A release that the master refuses, because the user may not touch the lock's keys, is sent again for as long as the vote may be there.
+// That refuses nobody else anything.
+func TestLane_keptReleaseNotAllowed_othersAreGranted(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	r, d := limited(t)
+	other := protocol.NewLock("other", protocol.Plain)
+	noErr(t, d.HSet(t.Context(), "other", "h", "1").Err()) // a vote of the time when the user had the right
+	if reply := ask(t, r, protocol.Request{Kind: protocol.Release, Lock: other, Holder: "h"}); reply.Outcome != protocol.Refused {
+		t.Fatalf("%+v", reply)
+	}
+	until := r.clock.Elapsed() + 5*unacked.Pause
+	var callers sync.WaitGroup
+	for caller := range 8 { // so many that some ask while the lane takes the release
+		callers.Go(func() {
+			for i := 0; r.clock.Elapsed() < until; i++ {
+				l := protocol.NewLock(fmt.Sprint("locks:", caller, ":", i), protocol.Plain)
+				if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1}); reply.Outcome != protocol.Granted {
+					t.Errorf("%s: %+v", l.Name, reply)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if kept, _ := r.Unacknowledged(); kept != 1 {
+		t.Errorf("%d releases are kept, want 1", kept)
+	}
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "~other").Err())
+	soon(t, "the vote is given back once the user may", func() bool { return d.Exists(t.Context(), "other").Val() == 0 })
+}

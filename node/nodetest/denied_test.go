@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/node"
+	"github.com/redlock-go/redlock/node/internal/unacked"
+)
+
+var errNoKey = errors.New("NOPERM No permissions to access a key")
+
+// A kept release that the master refused because of the user's rights goes out in a call of its own, so that what callers ask need not be
+// sent a second time.
+func TestNode_keptReleaseDenied_isACallOfItsOwn(t *testing.T) {
+	withQueue(t, func(c *queue) {
+		keys := 0
+		c.SetFault(func(cmd Command) Fault {
+			switch {
+			case slices.Contains(cmd.Keys, "other"):
+				keys = max(keys, len(cmd.Keys))
+				return Fault{Refuse: errNoKey}
+			case slices.Contains(cmd.Keys, "slow"):
+				return Fault{ReplyDelay: 2 * unacked.Pause}
+			}
+			return Fault{}
+		})
+		ask := func(kind protocol.Kind, name string) {
+			c.send(protocol.Request{Kind: kind, Lock: protocol.NewLock(name, protocol.Plain), Holder: "h", Token: 1, TTL: time.Minute}, time.Minute)
+		}
+		ask(protocol.Release, "other")
+		if op := <-c.ch; op.Reply.Outcome != protocol.Refused || !errors.Is(op.Reply.Err, node.ErrDenied) {
+			t.Fatalf("%+v", op.Reply)
+		}
+		ask(protocol.Acquire, "slow")
+		time.Sleep(unacked.Pause + time.Millisecond)
+		ask(protocol.Acquire, "behind") // goes out with the release when the slow one is answered
+		for range 2 {
+			if op := <-c.ch; op.Reply.Outcome != protocol.Granted {
+				t.Errorf("%s: %+v", op.Lock.Name, op.Reply)
+			}
+		}
+		if keys != 3 {
+			t.Errorf("the release was in a call of %d keys, want 3", keys)
+		}
+	})
+}
