@@ -50,3 +50,26 @@ func TestNode_keptReleaseDenied_isACallOfItsOwn(t *testing.T) {
 		}
 	})
 }
+
+// What the lane asks about the master behind votes is asked again with them: a clock that jumped before the votes were given is noticed.
+func TestNode_sentAgain_timeIsBehindTheVotes(t *testing.T) {
+	withQueue(t, func(c *queue) {
+		c.acquire(alice+":1", 5) // the lane knows the clock
+		c.release(alice + ":1")
+		time.Sleep(time.Second)
+		asked := 0
+		c.SetFault(func(cmd Command) Fault {
+			if cmd.Name != "acquire" {
+				return Fault{}
+			}
+			if asked++; asked == 1 {
+				return Fault{Refuse: errNoScript}
+			}
+			c.m.StepClock(20 * time.Second)
+			return Fault{}
+		})
+		if r := c.acquire(bob+":1", 5); r.Outcome != protocol.Unknown || !errors.Is(r.Err, node.ErrClock) {
+			t.Errorf("a vote that was given after the jump: %+v", r)
+		}
+	})
+}

@@ -191,11 +191,11 @@ func (p *Pipeline) Do() error {
 // first command that the master did not run, and goes to the end of the batch: an acquire that runs
 // only now must not come after its own release, which may have run already.
 //
-// A command that ran the first time keeps its first answer. Scripts answer a replay as
-// they answered the first time, with two exceptions. An acquire gets the present counter,
-// which may be another reader's token by now. A release no longer finds the vote that it
-// removed. An op that failed the first time and succeeds now gets its second answer,
-// because it has its effect now.
+// A command that ran the first time keeps its first answer, but for a TIME or an INFO: see takeLater.
+// Scripts answer a replay as they answered the first time, with two exceptions. An acquire gets the
+// present counter, which may be another reader's token by now. A release no longer finds the vote that
+// it removed. An op that failed the first time and succeeds now gets its second answer, because it has
+// its effect now.
 func (c *Conn) again(cmds []redis.Cmder) error {
 	forgotten := slices.ContainsFunc(cmds, isForgotten)
 	second := make([][]redis.Cmder, len(cmds))
@@ -230,9 +230,25 @@ func (c *Conn) again(cmds []redis.Cmder) error {
 			cmds[i] = second[i][0]
 		case isVotes(cmd):
 			mergeVotes(cmd.(*redis.Cmd), second[i][0].(*redis.Cmd))
+		default:
+			takeLater(cmd, second[i][0])
 		}
 	}
 	return nil
+}
+
+// takeLater makes the second answer to a TIME or INFO the answer to first: it must be of a moment behind
+// the votes, some of which were given only now.
+func takeLater(first, second redis.Cmder) {
+	switch first := first.(type) {
+	case *redis.TimeCmd:
+		first.SetVal(second.(*redis.TimeCmd).Val())
+	case *redis.StringCmd:
+		first.SetVal(second.(*redis.StringCmd).Val())
+	default:
+		return
+	}
+	first.SetErr(second.Err())
 }
 
 // isForgotten says whether the master did not have the script of cmd.
@@ -263,6 +279,8 @@ func sameCommand(cmd redis.Cmder, args []any) redis.Cmder {
 		return redis.NewIntSliceCmd(background, args...)
 	case *redis.StatusCmd:
 		return redis.NewStatusCmd(background, args...)
+	case *redis.StringCmd:
+		return redis.NewStringCmd(background, args...)
 	case *redis.SliceCmd:
 		return redis.NewSliceCmd(background, args...)
 	case *redis.MapStringStringCmd:
