@@ -18,7 +18,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// Max is how many entries a list keeps. Beyond that the list drops the oldest entry, whose
+// Max is how many entries a list keeps. Beyond that the list drops the first entry, whose
 // vote ends with its TTL.
 const Max = 16384
 
@@ -34,8 +34,8 @@ const Pause = 50 * time.Millisecond
 // again: as long as a queue lives that nobody touches.
 const placeLife = time.Minute
 
-// List holds unacknowledged releases, oldest first. It has at most one entry for each holder of
-// a lock. The zero List is empty.
+// List holds unacknowledged releases, oldest first; one that the master refuses goes behind the others. It has
+// at most one entry for each holder of a lock. The zero List is empty.
 //
 // An entry ends when the master acknowledges it, when its Deadline has passed, or when the
 // list is full. At the Deadline everything that the entry undoes has expired by itself.
@@ -158,7 +158,7 @@ func (l *List) Expire(now time.Duration) {
 	}
 }
 
-// Take appends to entries those that the lane must send ahead of its queue: the oldest. During a
+// Take appends to entries those that the lane must send ahead of its queue: the first. During a
 // pause it appends nothing.
 func (l *List) Take(now time.Duration, entries []*Entry) []*Entry {
 	if now < l.pausedUntil {
@@ -182,11 +182,17 @@ func (l *List) PutBack(entries []*Entry) {
 // Answered records the master's reply to an entry that was sent.
 func (l *List) Answered(entry *Entry, reply *protocol.Reply, now time.Duration) {
 	entry.sent, entry.Denied = false, errors.Is(reply.Err, protocol.ErrDenied)
-	if reply.Outcome == protocol.Unknown || reply.Outcome == protocol.Refused && (entry.unread != 0 || now < entry.Req.Deadline) {
+	e := l.byKey[entry.key]
+	there := e != nil && e.Value.(*Entry) == entry // it was not dropped meanwhile
+	switch {
+	case reply.Outcome == protocol.Unknown:
 		l.PauseFrom(now)
-		return
-	}
-	if e := l.byKey[entry.key]; e != nil && e.Value.(*Entry) == entry { // it was not dropped meanwhile
+	case reply.Outcome == protocol.Refused && (entry.unread != 0 || now < entry.Req.Deadline):
+		l.PauseFrom(now)
+		if there {
+			l.order.MoveToBack(e) // the master may go on refusing it, and take those behind it
+		}
+	case there:
 		l.remove(e)
 	}
 }

@@ -167,3 +167,18 @@ func TestList_denied_isMarkedUntilAnotherAnswer(t *testing.T) {
 		u.pausedUntil = 0
 	}
 }
+
+// Entries that the master goes on refusing do not keep the others from being sent.
+func TestList_refused_othersGoFirst(t *testing.T) {
+	var u List
+	for i := range PerPipeline {
+		u.Add(release("x", fmt.Sprint(i), second))
+	}
+	u.Add(release("y", "behind", second))
+	for _, e := range u.Take(0, nil) {
+		u.Answered(e, &protocol.Reply{Outcome: protocol.Refused}, 0)
+	}
+	if e := u.Take(Pause, nil); len(e) != PerPipeline || e[0].Req.Holder != "behind" || e[1].Req.Holder != "0" {
+		t.Errorf("%d go out, the first of %q", len(e), e[0].Req.Holder)
+	}
+}
