@@ -35,6 +35,20 @@ type batch struct {
 	ops      []*protocol.Op
 }
 
+// sends says whether the lane sends op, an op of b, or drops it because its time is over.
+func (b *batch) sends(op *protocol.Op) bool { return b.at < op.Deadline || wire.Undoes(op.Request) }
+
+// asksBehind says whether an acquire is sent behind the ith op, a release that is to wake nobody because of it: one of the same lock that
+// wakes the next in the queue where it is not granted. The acquire may be too late to be sent, or was turned away.
+func (b *batch) asksBehind(i int) bool {
+	for _, op := range b.ops[i+1:] {
+		if op.Kind == protocol.Acquire && op.Wait != nil && (op.Wait.Retry || op.Wait.Only) && !op.Wait.Again && op.Lock.Key == b.ops[i].Lock.Key && b.sends(op) {
+			return true
+		}
+	}
+	return false
+}
+
 // aboutMaster is what a batch asks about the master itself, behind its ops. A field is nil
 // if it was not asked for.
 type aboutMaster struct {
@@ -139,12 +153,17 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	}
 	about.asked = len(b.releases) > 0
 	votes, reads := false, false
-	for _, op := range b.ops {
-		if b.at >= op.Deadline && !wire.Undoes(op.Request) {
+	for i, op := range b.ops {
+		req := op.Request
+		switch {
+		case !b.sends(op):
 			pipe.Skip()
 			continue
+		case op.Leaves && op.More && !b.asksBehind(i):
+			wakes := *req // a copy: the submitter may have sent the request to other masters too
+			wakes.Leaves, req = false, &wakes
 		}
-		pipe.Add(op.Request)
+		pipe.Add(req)
 		about.asked = true
 		votes = votes || op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Extend
 		reads = reads || op.Kind == protocol.ReadRecord

@@ -180,7 +180,7 @@ func (r *redisNode) keepLocked(req *protocol.Request) {
 		r.unacked.Add(req)
 	case len(r.queue) < r.cfg.QueueLimit+unacked.Max:
 		kept := *req
-		kept.More = false
+		kept.More, kept.Leaves = false, false // the op behind it may be turned away too
 		r.queue = append(r.queue, &protocol.Op{Request: &kept, To: discard{}})
 	default:
 		r.unacked.CountDropped()

@@ -102,7 +102,8 @@ type Request struct {
 	// docs/internals/handoff.md): else a master whose clock jumped would hand on what it expired.
 	Hand time.Duration
 	// Leaves says that an Acquire of the submitter is behind this Release, with the ticket of
-	// the place that the Release gives up. So the master need not wake the next in the queue.
+	// the place that the Release gives up. So the master need not wake the next in the queue. With
+	// More, the node sends it as any other Release if it does not send such an Acquire behind it.
 	Leaves bool
 
 	JoinWrite     string         // Acquire of a Read: the field of a write vote of the same owner, to join

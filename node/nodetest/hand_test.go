@@ -642,3 +642,67 @@ func (c *client) askAll(reqs []protocol.Request) []protocol.Reply {
 	}
 	return replies
 }
+
+// A place is left for an acquire behind it that is not sent, in each way in which that can happen. Nobody else asks for the lock, which is
+// free: the release wakes the next.
+func TestRelease_leavesForAnAcquireThatIsNotSent_wakesTheNext(t *testing.T) {
+	leave := func(q *queue) *protocol.Request {
+		return &protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(handLock, protocol.Plain), Holder: bob + ":7", Leaves: true, More: true,
+			Start: q.clock.Elapsed(), Deadline: q.clock.Elapsed() + time.Minute}
+	}
+	retry := func(q *queue) *protocol.Request {
+		return &protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock(handLock, protocol.Plain), Holder: bob + ":8", TTL: time.Second, Token: 1,
+			Wait: &protocol.Wait{Ticket: 20, Liveness: liveness, Retry: true}, Start: q.clock.Elapsed(), Deadline: q.clock.Elapsed() + time.Minute}
+	}
+	submit := func(q *queue, req *protocol.Request) bool { return q.Submit(&protocol.Op{To: q, Request: req}) }
+	for name, tc := range map[string]func(q *queue){
+		"its time is over": func(q *queue) {
+			late := retry(q)
+			late.Deadline = 0
+			submit(q, leave(q))
+			submit(q, late)
+		},
+		"the master may not vote": func(q *queue) {
+			q.Enter(votingState(1).Epoch.String(), errNoVotes, time.Hour)
+			submit(q, leave(q))
+			if submit(q, retry(q)) {
+				q.t.Error("the acquire was taken")
+			}
+		},
+		"the master does not answer": func(q *queue) {
+			q.m.Pause()
+			submit(q, acquireOf("other"))
+			time.Sleep(time.Second) // the lane sends nothing more
+			if submit(q, leave(q)) || submit(q, retry(q)) {
+				q.t.Error("the lane takes what it does not send")
+			}
+			q.m.Resume()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withQueue(t, func(q *queue) {
+				brief := func(r *protocol.Request) { r.TTL = liveness - 1 } // such places are not handed the lock
+				q.acquire(alice+":1", 5)
+				q.acquire(bob+":7", 20, brief)
+				q.acquire(carol+":9", 30, brief)
+				q.hands()
+				q.release(alice + ":1")
+				if hands, wakes := q.hands(); len(hands) != 0 || !slices.Equal(wakes, []string{bob}) {
+					t.Fatalf("hands %+v, wakes %q", hands, wakes)
+				}
+				tc(q)
+				synctest.Wait()
+				if _, wakes := q.hands(); !slices.Equal(wakes, []string{carol}) {
+					t.Errorf("wakes %q", wakes)
+				}
+			})
+		})
+	}
+}
+
+// acquireOf asks for a lock that nobody else asks for.
+func acquireOf(name string) *protocol.Request {
+	r := acquireOp(name, alice+":1", time.Minute)
+	r.Token, r.Deadline = 1, time.Hour
+	return &r
+}

@@ -63,6 +63,9 @@ func (m *Model) executes(w *world, k, i int, replyLost bool) {
 		if (p.doubts|p.barred)&bit != 0 && m.Drop != Believed {
 			o.req.Hand = 0
 		}
+		if p.barred&bit != 0 {
+			o.req.Leaves = false // the acquire behind it is not sent
+		}
 		if p.barred&bit == 0 || o.req.Kind != protocol.Acquire {
 			c.Ops = append(c.Ops, o.req)
 		}
