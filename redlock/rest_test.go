@@ -316,7 +316,7 @@ func TestMinHold_realMasters_restIsAKeyOfItsOwn(t *testing.T) {
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()
 	defer c.Close()
-	runs, began := 0, time.Now()
+	runs := 0
 	run := func(context.Context, *redlock.Lease) error { runs++; return nil }
 	seldom := c.Every("seldom", time.Hour)
 	noErr(t, done(seldom.Do(t.Context(), run)))
@@ -324,7 +324,8 @@ func TestMinHold_realMasters_restIsAKeyOfItsOwn(t *testing.T) {
 		t.Errorf("in the period it ran: %v, %v, %d runs", ran, err, runs)
 	}
 	ms.each(ms.all(), drop("redlock:rest:{seldom}"))
-	runs, began = 0, time.Now()
+	runs = 0
+	began := time.Now()
 	e := c.Every("job", 400*time.Millisecond)
 	noErr(t, done(e.Do(t.Context(), run)))
 	soon(t, "the votes are gone", func() bool { return len(ms.keys("job")) == 0 })
