@@ -106,8 +106,8 @@ func (l *Lease) Err() error {
 }
 
 // Context ends when the lease does, with the reason as its cause: [ErrReleased],
-// [ErrLost] (a hundredth of the TTL and 1 ms before validity is over, or as soon
-// as a quorum of its votes is known to be gone) or [ErrClosed]. It has the values of the
+// [ErrLost] (a hundredth of the TTL and 1 ms before validity is over, 31 ms if the lease was
+// handed and not renewed yet, or as soon as a quorum of its votes is known to be gone) or [ErrClosed]. It has the values of the
 // context that the lock was taken with, but neither its deadline nor its cancel:
 // those bounded the waiting. [Lease.Bind] makes a context with both.
 //

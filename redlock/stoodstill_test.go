@@ -63,3 +63,31 @@ func TestLost_processStoodStill_saysSo(t *testing.T) {
 		})
 	}
 }
+
+// A lease that was handed ends with its votes, 3 s after the hand and long before its TTL. A process that was stopped for so long hears of
+// that too.
+func TestLost_handedAndProcessStoodStill_saysSo(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		clk := &stoppable{Clock: clock.Monotonic()}
+		first := mustLock(t, c.client().Mutex("x"))
+		var nodes []node.Node
+		for _, m := range c.masters {
+			nodes = append(nodes, m.Node(node.Config{Clock: clk}))
+		}
+		b, err := redlock.New(t.Context(), nodes, redlock.WithClock(clk), redlock.WithUnsafeRecoveryOff(), redlock.WithTTL(10*time.Minute))
+		noErr(t, err)
+		defer b.Close()
+		got := make(chan *redlock.Lease)
+		go func() {
+			lease, _ := b.Mutex("x").Lock(t.Context())
+			got <- lease
+		}()
+		time.Sleep(100 * time.Millisecond)
+		noErr(t, first.Unlock(t.Context()))
+		lease := <-got
+		clk.stood.Add(int64(12 * time.Second))
+		err = lease.Err()
+		wantIs(t, err, redlock.ErrLost)
+		wantText(t, err, "this process stood still for 1")
+	})
+}

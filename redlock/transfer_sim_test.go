@@ -84,6 +84,35 @@ func TestSim_handOff_oneTrip(t *testing.T) {
 	})
 }
 
+// A vote that was handed lasts 3 s, whatever the TTL is. A lease with a long TTL lives on it until its first renewal, and as any
+// lease from then on.
+func TestSim_handOff_longTTL_isHeldAndRenewed(t *testing.T) {
+	for _, ttl := range []time.Duration{140 * time.Second, 200 * time.Second, 10 * time.Minute, 365 * 24 * time.Hour} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				long := []redlock.Option{redlock.WithMaxTTL(ttl), redlock.WithTTL(ttl)}
+				c.init(long[0])
+				a, b := c.client(long...), c.client(long...)
+				first := mustLock(t, a.Mutex("x"))
+				got := b.waits(t.Context())
+				wantErr(t, first.Unlock(t.Context()), nil)
+				lease := <-got
+				wantErr(t, lease.Err(), nil)
+				if left := time.Until(lease.ValidUntil()); left < 1900*time.Millisecond || left > 3*time.Second {
+					t.Errorf("valid for %v at first", left)
+				}
+				time.Sleep(5 * time.Second)
+				wantErr(t, lease.Err(), nil)
+				if left := time.Until(lease.ValidUntil()); left < ttl*9/10 {
+					t.Errorf("after 5 s valid for %v", left)
+				}
+				wantErr(t, lease.Unlock(t.Context()), nil)
+				c.wantVotes("x", "", 5)
+			})
+		})
+	}
+}
+
 // The line is of all callers of all processes, by arrival: clients do not take turns.
 func TestSim_handOff_orderOfArrivalOverAllProcesses(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {

@@ -59,6 +59,9 @@ func New(need int, all uint64, from, until, span time.Duration) Grant {
 // Until is the end of validity.
 func (g *Grant) Until() time.Duration { return g.until }
 
+// Short says whether the grant ends sooner than one that was extended: it needs votes that a master handed, which last for less.
+func (g *Grant) Short() bool { return g.until-g.from < g.span }
+
 // Standing is whether a grant is still good.
 type Standing uint8
 

@@ -298,6 +298,27 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 	}
 }
 
+// A grant is short until an extend is won. One whose earliest vote was handed before the others counted is not: a quorum lasts for span.
+func TestGrant_short_untilExtended(t *testing.T) {
+	const from = 10 * time.Second
+	for _, tc := range []struct {
+		until time.Duration
+		short bool
+	}{{from + 3*time.Second, true}, {from + span - 1, true}, {from + span, false}, {from + span + time.Second, false}} {
+		g := New(need, all, from, tc.until, span)
+		g.CountAcquire(Answers{Granted: all})
+		if g.Short() != tc.short {
+			t.Errorf("from %v to %v: short %v", from, tc.until, g.Short())
+		}
+		if g.Extended(from+time.Second, 0b00001, 0, 0); g.Short() != tc.short {
+			t.Errorf("from %v to %v, and an extend that failed: short %v", from, tc.until, g.Short())
+		}
+		if g.Extended(from+time.Second, all, 0, 0); g.Short() {
+			t.Errorf("from %v to %v, and extended: short", from, tc.until)
+		}
+	}
+}
+
 func TestGrant_check_endsAMarginEarlyAndWithTheClock(t *testing.T) {
 	g := New(need, all, 10*time.Second, 10*time.Second+span, span)
 	for _, tc := range []struct {

@@ -100,6 +100,26 @@ func (h *Hold) Until() time.Duration {
 	return h.votes.grant.Until()
 }
 
+// ttlLocked is for how long the votes last that the validity rests on. Until the first extend that is not the TTL of the lock if a master
+// handed them.
+func (h *Hold) ttlLocked() time.Duration {
+	if h.votes.grant.Short() {
+		return min(protocol.Liveness, h.Terms.TTL)
+	}
+	return h.Terms.TTL
+}
+
+// lastCall is when the hold ends if it is not extended.
+func (h *Hold) lastCall() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.votes.grant.Until() - Margin(h.ttlLocked())
+}
+
+func (h *Hold) standsLocked(now time.Duration) grant.Standing {
+	return h.votes.grant.Check(now, Margin(h.ttlLocked()), h.r.Masters.Trusted())
+}
+
 // errLocked says why the hold is over, or nil. It reads the clock, because a timer may not
 // have reported the end of validity yet: timers do not run while the host is suspended.
 func (h *Hold) errLocked() error { return h.errAtLocked(h.r.Masters.Clock.Elapsed()) }
@@ -108,7 +128,7 @@ func (h *Hold) errAtLocked(now time.Duration) error {
 	if h.ended != nil {
 		return h.ended
 	}
-	switch h.votes.grant.Check(now, Margin(h.Terms.TTL), h.r.Masters.Trusted()) {
+	switch h.standsLocked(now) {
 	case grant.Expired:
 		h.expireLocked(now)
 	case grant.Untrusted:
@@ -119,10 +139,10 @@ func (h *Hold) errAtLocked(now time.Duration) error {
 
 // expireLocked ends the hold because its validity is over at now.
 func (h *Hold) expireLocked(now time.Duration) {
-	text := "validity is over"
+	text, ttl := "validity is over", h.ttlLocked()
 	if why := h.r.Events.Why(); why != "" {
 		text += ": " + why
-	} else if stood := h.r.stoodStill(h.votes.grant.Until()-h.Terms.TTL, now, h.Terms.TTL/10); stood > 0 {
+	} else if stood := h.r.stoodStill(h.votes.grant.Until()-ttl, now, ttl/10); stood > 0 {
 		text += fmt.Sprintf(": this process stood still for %v, so nothing renewed it", stood.Round(time.Millisecond))
 	}
 	end := event.EndExpired

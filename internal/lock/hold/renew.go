@@ -78,7 +78,7 @@ func (r *Renewer) Add(h *Hold, renewAt time.Duration) bool {
 		return false // EndUntrusted or Drain has run, and did not find h
 	}
 	h.slot.renewAt = h.Terms.renewalAt(h.Start, renewAt)
-	r.scheduleLocked(h, min(h.slot.renewAt, h.votes.grant.Until()-Margin(h.Terms.TTL)))
+	r.scheduleLocked(h, min(h.slot.renewAt, h.lastCall()))
 	return !r.closed
 }
 
@@ -248,9 +248,6 @@ func (r *Renewer) endExpired(holds []*Hold) {
 func (r *Renewer) EndUntrusted() {
 	r.endExpired(r.All())
 }
-
-// lastCall is when the hold ends if it is not extended.
-func (h *Hold) lastCall() time.Duration { return h.Until() - Margin(h.Terms.TTL) }
 
 // reschedule has the renewer look at h again at renewAt, or when its validity ends.
 func (r *Renewer) reschedule(h *Hold, renewAt time.Duration) {

@@ -154,7 +154,7 @@ func (h *Hold) closedLateLocked(was error, now time.Duration) error {
 		return was
 	case h.parting == surrendered:
 		return fmt.Errorf("%w: %q: Shutdown released it while it was held: %w", errs.ErrLost, h.Lock.Name, was)
-	case h.votes.grant.Check(now, Margin(h.Terms.TTL), h.r.Masters.Trusted()) != grant.Held:
+	case h.standsLocked(now) != grant.Held:
 		return fmt.Errorf("%w: %q: validity was over before it was unlocked: %w", errs.ErrLost, h.Lock.Name, was)
 	}
 	return was

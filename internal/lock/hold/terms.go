@@ -18,7 +18,8 @@ type Terms struct {
 	Fixed   bool          // the hold is not renewed
 }
 
-// Margin is how long before the end of validity a holder is told that the lease is lost.
+// Margin is how long before the end of validity a holder is told that the lease is lost, whose votes last for ttl: the time to stop
+// what it does. No safety rests on it; the drift is taken off the validity before.
 func Margin(ttl time.Duration) time.Duration { return ttl/100 + time.Millisecond }
 
 // renewalAt is at, or never if a hold that counts from start is not to be renewed then.
