@@ -111,7 +111,7 @@ func (r *round) win(v counting.Verdict) (*Lease, attempt.Lost) {
 	if lease := r.grant(&won); lease != nil {
 		return lease, lost
 	}
-	return nil, attempt.Lost{Verdict: counting.Won, Took: won.Granted - r.Start} // the client was closed, or its clock jumped
+	return nil, attempt.Lost{Verdict: counting.Won, Took: won.Granted - r.Start} // the client was closed, or its clock jumped, or the grant came too late
 }
 
 // grant is a hold and its first lease, which are nearly always the only ones: one allocation.
@@ -120,7 +120,7 @@ type grant struct {
 	first Lease
 }
 
-// grant makes a lease of a round that was won. It returns nil if the client is over.
+// grant makes a lease of a round that was won. It returns nil if the renewer takes none: see [hold.Renewer.Add].
 func (r *round) grant(won *attempt.Won) *Lease {
 	c, ls := r.c, r.ls
 	g := &grant{first: Lease{c: c, parent: r.Ctx}}

@@ -70,15 +70,17 @@ type slot struct {
 func (r *Renewer) Start() { r.armed = never }
 
 // Add begins to renew h, at renewAt first. It returns false if the client was closed meanwhile, or if the
-// client's clock has jumped since the round of h began, or if the client is being shut down.
+// client's clock has jumped since the round of h began, or if the client is being shut down. It returns false too if h was granted so
+// late that its holder would be told of the end at once.
 func (r *Renewer) Add(h *Hold, renewAt time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.Start < r.Masters.Trusted() || r.empty != nil {
-		return false // EndUntrusted or Drain has run, and did not find h
+	last := h.lastCall()
+	if h.Start < r.Masters.Trusted() || r.empty != nil || h.Granted >= last {
+		return false // EndUntrusted or Drain has run, and did not find h; or nothing is left of it
 	}
 	h.slot.renewAt = h.Terms.renewalAt(h.Start, renewAt)
-	r.scheduleLocked(h, min(h.slot.renewAt, h.lastCall()))
+	r.scheduleLocked(h, min(h.slot.renewAt, last))
 	return !r.closed
 }
 

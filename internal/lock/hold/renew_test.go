@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/errs"
+	"github.com/redlock-go/redlock/internal/lock/attempt"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/redlock/event"
@@ -182,6 +183,28 @@ func TestRenewer_waitingToBeSent_onlyWhatIsStillDue(t *testing.T) {
 				}
 				c.close(t)
 			})
+		})
+	}
+}
+
+// A round may be won so late that its holder would be told of the end at once. That is no grant.
+func TestAdd_wonInItsLastMoment_isNotTaken(t *testing.T) {
+	for _, tc := range []struct {
+		left time.Duration
+		ok   bool
+	}{{Margin(stageTTL), false}, {Margin(stageTTL) + 1, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, true)
+			var share Share
+			now := s.r.Masters.Clock.Elapsed()
+			until := now + tc.left
+			late := new(Hold)
+			late.Init(s.r, &attempt.Won{Lock: protocol.NewLock("y", protocol.Plain), Holder: "late", Token: 6, Until: until,
+				From: until - s.r.Masters.Drift.Validity(stageTTL, 0), Granted: now, Call: acquire(s.r.Masters)}, Terms{TTL: stageTTL, Fixed: true}, &share)
+			if ok := s.r.Add(late, never); ok != tc.ok || ok != (share.Err() == nil) {
+				t.Errorf("%v left: taken %v, and %v", tc.left, ok, share.Err())
+			}
+			s.r.Close()
 		})
 	}
 }
