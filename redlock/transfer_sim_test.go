@@ -13,6 +13,7 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // waits has m wait for the lock x, and returns the lease when the channel has it: nil if Lock failed.
@@ -108,6 +109,38 @@ func TestSim_handOff_longTTL_isHeldAndRenewed(t *testing.T) {
 				}
 				wantErr(t, lease.Unlock(t.Context()), nil)
 				c.wantVotes("x", "", 5)
+			})
+		})
+	}
+}
+
+// A lease that was handed lives for 3 s, and its first extend gets no answer in time. There is time for two more, whatever the TTL is.
+func TestSim_handOff_twoExtendsFail_isHeld(t *testing.T) {
+	for _, ttl := range []time.Duration{3 * time.Second, 30 * time.Second, 10 * time.Minute} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				long := []redlock.Option{redlock.WithMaxTTL(ttl), redlock.WithTTL(ttl)}
+				c.init(long[0])
+				failed := make(chan error, 100)
+				a := c.client(long...)
+				b := c.client(append(long, redlock.WithObserver(&event.Observer{Extended: func(e event.Extend) { failed <- e.Err }}))...)
+				first := mustLock(t, a.Mutex("x"))
+				got := b.waits(t.Context())
+				b.faultOn("extend", nodetest.Fault{ReplyDelay: 200 * time.Millisecond}, 0, 1, 2)
+				wantErr(t, first.Unlock(t.Context()), nil)
+				lease := <-got
+				for range 2 {
+					select {
+					case err := <-failed:
+						wantErr(t, err, redlock.ErrUnreachable)
+					case <-lease.Context().Done():
+						t.Fatal(lease.Err())
+					}
+				}
+				b.heal()
+				time.Sleep(5 * time.Second)
+				wantErr(t, lease.Err(), nil)
+				wantErr(t, lease.Unlock(t.Context()), nil)
 			})
 		})
 	}

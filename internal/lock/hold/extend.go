@@ -129,7 +129,7 @@ func (e *batch) decide(it *extending, must bool) {
 		e.r.reschedule(h, e.start+h.Terms.Every)
 	} else if errors.Is(err, errs.ErrUnreachable) {
 		// Too few masters answered. The old end stands, and there is time to ask again.
-		e.r.reschedule(h, m.Clock.Elapsed()+max(h.Terms.TTL/20, time.Millisecond))
+		e.r.reschedule(h, m.Clock.Elapsed()+h.pause())
 	}
 }
 

@@ -116,6 +116,13 @@ func (h *Hold) lastCall() time.Duration {
 	return h.votes.grant.Until() - Margin(h.ttlLocked())
 }
 
+// pause is how long after an extend that too few masters answered the next one begins.
+func (h *Hold) pause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.ttlLocked()/20, time.Millisecond)
+}
+
 func (h *Hold) standsLocked(now time.Duration) grant.Standing {
 	return h.votes.grant.Check(now, Margin(h.ttlLocked()), h.r.Masters.Trusted())
 }
