@@ -205,6 +205,33 @@ func TestTogether_transferWhileReentered(t *testing.T) {
 	}
 }
 
+// A lease that was re-entered is unlocked while it is transferred. The transfer is that of the lease, which is over: the inner one goes on.
+func TestTogether_transferWhileUnlockedAndReentered(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		giver, other := c.client(), c.client()
+		var l ledger
+		lease := mustLock(t, giver.Mutex("x"))
+		inner, err := lease.Reenter(t.Context())
+		noErr(t, err)
+		l.add(inner, 0, "the inner lease")
+		giver.faultOn("extend", nodetest.Fault{Delay: 30 * time.Millisecond, ReplyDelay: 30 * time.Millisecond}, everybody...)
+		transferred := make(chan error)
+		go func() {
+			_, err := lease.Transfer(t.Context())
+			transferred <- err
+		}()
+		time.Sleep(10 * time.Millisecond)
+		noErr(t, lease.Unlock(t.Context()))
+		wantErr(t, <-transferred, redlock.ErrReleased)
+		time.Sleep(20 * time.Second)
+		wantErr(t, inner.Err(), nil)
+		noErr(t, inner.Unlock(t.Context()))
+		next := mustLock(t, other.Mutex("x"))
+		l.last(t, c, next)
+	})
+}
+
 // The giver is closed at any moment of its transfer. If Transfer returned a voucher, that is good although its giver is gone. If not,
 // the lock is free when the TTL is over.
 func TestTogether_transferAndClose(t *testing.T) {

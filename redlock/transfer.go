@@ -47,9 +47,9 @@ func (l *Lease) Transfer(ctx context.Context) (voucher string, err error) {
 // handoff ends the lease and makes a voucher of its votes.
 func (l *Lease) handoff() (string, error) {
 	c, h := l.c, l.hold()
-	votes, err := h.GiveAway()
+	votes, err := l.share.GiveAway()
 	if err != nil {
-		return "", err
+		return "", l.already(err)
 	}
 	return vouchers.Of(c.namespace, h.Lock.Name, h.Holder, h.Token, c.masters.Nodes, votes).String(), nil
 }

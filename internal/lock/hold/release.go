@@ -134,13 +134,14 @@ func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call) error {
 	return err
 }
 
-// GiveAway ends the hold and leaves its votes, on the masters that it returns, to whoever adopts them. What may be on the other masters
-// is released: a place there must not become a vote of a holder that is over. On an error the hold goes on.
-func (h *Hold) GiveAway() (given uint64, err error) {
-	m := h.r.Masters
+// GiveAway ends the share, which must be the only one, and with it the hold. It leaves the hold's votes, on the masters that it returns, to
+// whoever adopts them. What may be on the other masters is released: a place there must not become a vote of a holder that is over. On an
+// error nothing has changed. If the share has ended, the error is why: others may go on with the hold.
+func (s *Share) GiveAway() (given uint64, err error) {
+	h, m := s.h, s.h.r.Masters
 	now := m.Clock.Elapsed()
 	h.mu.Lock()
-	if err := h.errLocked(); err != nil {
+	if err := s.errLocked(); err != nil {
 		h.unlock()
 		return 0, err
 	}
@@ -160,7 +161,7 @@ func (h *Hold) GiveAway() (given uint64, err error) {
 		return given, nil
 	}
 	h.endLocked(event.EndReleased, errs.ErrReleased) // the giver's context ends before anybody can have the voucher
-	h.shares.drop(h.shares.list[0])
+	h.shares.drop(s)
 	others := h.votes.grant.Release(silent) &^ given
 	h.votes.dropAcquire()
 	h.unlock()

@@ -215,7 +215,7 @@ var steps = map[string]func(s *stage){
 		s.wantEnded(errs.ErrReleased)
 	},
 	"held/GiveAway": func(s *stage) {
-		votes, err := s.h.GiveAway()
+		votes, err := s.share.GiveAway()
 		if err != nil || votes != 0b111 {
 			s.t.Errorf("given away on %b: %v", votes, err)
 		}
@@ -308,7 +308,7 @@ func TestRelease_drain_emptyWhenItIsSent(t *testing.T) {
 			_ = s.h.Release(ctx, was, s.r.Masters.Clock.Elapsed())
 		},
 		"GiveAway": func(s *stage) {
-			if _, err := s.h.GiveAway(); err != nil {
+			if _, err := s.share.GiveAway(); err != nil {
 				s.t.Error(err)
 			}
 		},
