@@ -99,3 +99,39 @@ func TestSim_needsInit_logHasTheCommand(t *testing.T) {
 		}
 	})
 }
+
+// A lease that is lost is held no more, although nobody has unlocked it: no count has it, and no Shutdown waits for it.
+func TestSim_lostBeforeItsEnd_isNotHeld(t *testing.T) {
+	for name, happens := range map[string]func(c *cluster, a *member){
+		"its votes are gone": func(c *cluster, _ *member) {
+			for _, m := range c.masters {
+				m.Flush()
+			}
+		},
+		"the clock of its host jumped": func(_ *cluster, a *member) {
+			time.Sleep(time.Second)
+			a.Clock.StandStill(2 * time.Second)
+			_, _ = a.Mutex("y").TryLock(context.Background()) // the masters' TIME shows it
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				c.init()
+				a := c.client()
+				wantErr(t, mustLock(t, a.Mutex("y")).Unlock(t.Context()), nil)
+				lease := mustLock(t, a.Mutex("x"))
+				happens(c, a)
+				time.Sleep(redlock.DefaultTTL/3 + time.Second)
+				wantErr(t, lease.Err(), redlock.ErrLost)
+				if s := a.Stats(); s.Lost != 1 || s.Held != 0 {
+					t.Errorf("%d lost and %d held", s.Lost, s.Held)
+				}
+				start := time.Now()
+				wantErr(t, a.Shutdown(t.Context()), nil)
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("Shutdown waited %v for it", took)
+				}
+			})
+		})
+	}
+}

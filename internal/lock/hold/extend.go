@@ -124,12 +124,15 @@ func (e *batch) decide(it *extending, must bool) {
 	e.r.Extends.Add(1)
 	told, err := h.extended(e.start, it.answers.Confirmed(), it.answers.Missing())
 	e.untold = e.untold.and(told)
-	if it.renewed = err == nil; it.renewed {
+	switch it.renewed = err == nil; {
+	case it.renewed:
 		it.topUpOrConfirm(e.answered)
 		e.r.reschedule(h, e.start+h.Terms.Every)
-	} else if errors.Is(err, errs.ErrUnreachable) {
+	case errors.Is(err, errs.ErrUnreachable):
 		// Too few masters answered. The old end stands, and there is time to ask again.
 		e.r.reschedule(h, m.Clock.Elapsed()+h.pause())
+	case errors.Is(err, errs.ErrLost): // one that is being released leaves when its releases are on their way
+		e.r.remove(h)
 	}
 }
 

@@ -4,6 +4,7 @@ package hold
 
 import (
 	"container/heap"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -241,8 +242,11 @@ func (r *Renewer) endExpired(holds []*Hold) {
 	}
 	for _, h := range holds {
 		h.mu.Lock()
-		_ = h.errLocked()
+		err := h.errLocked()
 		h.unlock()
+		if errors.Is(err, errs.ErrLost) {
+			r.remove(h)
+		}
 	}
 }
 
