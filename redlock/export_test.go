@@ -19,7 +19,3 @@ func CountedVotes(l *Lease) int {
 	votes, _, _ := l.hold().Voters()
 	return bits.OnesCount64(votes)
 }
-
-// TakeEnded has the renewer pick l as one whose validity is over while its renewal
-// is still to be sent, and returns what it does next.
-func TakeEnded(l *Lease) (end func()) { return l.c.renewer.TakeEnded(l.hold()) }

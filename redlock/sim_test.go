@@ -256,22 +256,6 @@ func TestSim_renewal_crowd(t *testing.T) {
 	})
 }
 
-// The renewer finds that a lease has ended. Before the renewer ends it, an extend that was on its way
-// succeeds. The lease goes on and is renewed.
-func TestSim_extendedInTheLastMoment_renewalGoesOn(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		a := c.client()
-		lease := mustLock(t, a.Mutex("x"))
-		end := redlock.TakeEnded(lease)
-		wantErr(t, lease.Extend(t.Context()), nil)
-		synctest.Wait() // the answer of every master, and what follows from it
-		end()
-		time.Sleep(time.Minute)
-		wantErr(t, lease.Err(), nil)
-		c.wantVotes("x", lease.Holder(), 5)
-	})
-}
-
 // Three masters decide the acquire, and two answer later. One of the three dies. The extend right
 // after Lock needs the two late votes.
 func TestSim_extendRightAfterLock_countsLateVotes(t *testing.T) {

@@ -170,7 +170,8 @@ func (r *Renewer) tick() {
 	r.send()
 }
 
-// take makes ready what is due at now, and sets the timer for the rest. It returns the holds whose validity is over. A hold that is due
+// take makes ready what is due at now, and sets the timer for the rest. It returns the holds whose validity is over, which no extend can
+// change any more: an extend reads the clock after now, with the hold locked. They are the only ones that leave here. A hold that is due
 // a little later fills up a batch. If ok is false the client was closed; else the caller must call ticks.Done.
 func (r *Renewer) take(now time.Duration) (ended []*Hold, ok bool) {
 	r.mu.Lock()
@@ -193,11 +194,14 @@ func (r *Renewer) take(now time.Duration) (ended []*Hold, ok bool) {
 			h.slot.ready = true
 			r.ready.add(h)
 			heap.Fix(&r.holds, 0)
-		} else if h.slot.due <= now {
+		} else if h.slot.due > now {
+			break
+		} else if last := h.lastCall(); last > now { // an extend was won, and says in a moment when to look again
+			h.slot.due = last
+			heap.Fix(&r.holds, 0)
+		} else {
 			ended = append(ended, h)
 			heap.Pop(&r.holds)
-		} else {
-			break
 		}
 	}
 	if len(r.holds) > 0 {
@@ -205,17 +209,6 @@ func (r *Renewer) take(now time.Duration) (ended []*Hold, ok bool) {
 	}
 	r.leftLocked()
 	return ended, true
-}
-
-// TakeEnded picks h as one whose validity is over while its renewal is still to be sent, and returns what the renewer does next. It is for a
-// test of the race between the two.
-func (r *Renewer) TakeEnded(h *Hold) (end func()) {
-	r.take(h.slot.renewAt)
-	ended, _ := r.take(h.lastCall())
-	return func() {
-		r.endExpired(ended)
-		r.ticks.Add(-2)
-	}
 }
 
 // stoodStill is for how long this process stood still after since, as its own timer tells, which came late or is late. It is 0 if
@@ -234,8 +227,7 @@ func (r *Renewer) stoodStill(since, now, least time.Duration) time.Duration {
 	return late
 }
 
-// endExpired ends the holds in the list whose validity is over. A hold may have been
-// extended since take found it. Such a hold is left alone: the extend has rescheduled it.
+// endExpired ends the holds in the list whose validity is over, or was measured by a clock that has jumped since.
 func (r *Renewer) endExpired(holds []*Hold) {
 	if mutants.NoNotice {
 		return

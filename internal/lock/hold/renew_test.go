@@ -208,3 +208,52 @@ func TestAdd_wonInItsLastMoment_isNotTaken(t *testing.T) {
 		})
 	}
 }
+
+// An extend is won in the last moment: the timer finds the hold when its old time is over, and before the extend has said when to look
+// again. The hold goes on, and belongs to the client.
+func TestRenewer_extendedInTheLastMoment_isStillThere(t *testing.T) {
+	for name, then := range map[string]func(s *stage, extended time.Duration){
+		"renewed": func(s *stage, extended time.Duration) {
+			s.r.reschedule(s.h, extended+stageTTL/3)
+			time.Sleep(stageTTL / 3)
+			synctest.Wait()
+			s.want(protocol.Extend, 3)
+			s.answer(protocol.Extend, intact, 0, 1)
+			s.wantEnded(nil)
+			s.r.Close()
+		},
+		"closed": func(s *stage, extended time.Duration) {
+			s.r.Close()
+			s.r.reschedule(s.h, extended+stageTTL/3)
+			s.wantEnded(errs.ErrClosed)
+		},
+		"drained": func(s *stage, extended time.Duration) {
+			select {
+			case <-s.r.Drain():
+				s.t.Error("nothing is left, and a hold goes on")
+			default:
+			}
+			s.r.reschedule(s.h, extended+stageTTL/3)
+			s.r.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, false)
+				over := s.h.lastCall()
+				s.r.take(s.h.slot.renewAt)
+				time.Sleep(stageTTL / 4)
+				now := s.r.Masters.Clock.Elapsed()
+				s.h.extends.begun++
+				if _, err := s.h.extended(now, 0b111, 0); err != nil {
+					t.Fatal(err)
+				}
+				ended, _ := s.r.take(over)
+				s.r.endExpired(ended)
+				s.r.ticks.Add(-2) // as tick does after each of the two
+				then(s, now)
+				time.Sleep(2 * time.Minute) // the timers of batches
+			})
+		})
+	}
+}
