@@ -111,7 +111,9 @@ func TestSim_lostBeforeItsEnd_isNotHeld(t *testing.T) {
 		"the clock of its host jumped": func(_ *cluster, a *member) {
 			time.Sleep(time.Second)
 			a.Clock.StandStill(2 * time.Second)
-			_, _ = a.Mutex("y").TryLock(context.Background()) // the masters' TIME shows it
+			if other, err := a.Mutex("y").TryLock(context.Background()); err == nil { // a look had found the jump before
+				_ = other.Unlock(context.Background())
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
