@@ -75,7 +75,7 @@ type Client struct {
 //	ErrConfig     an option or a URL that cannot work; one master under two addresses; so many
 //	              replicas, or masters that may evict locks, that no quorum is left; or, while no
 //	              quorum votes, a record that cannot be read
-//	ErrNeedsInit  the masters are new, or a majority lost its records: see [Init]. Open looks for
+//	ErrNeedsInit  the masters are new, or a majority lost its records: see admin.Init. Open looks for
 //	              a second first, because a client that runs may be about to recover them
 //	ErrRefused    so many masters refuse the user or its rights that no quorum is left; or, while no
 //	              quorum votes, an [EpochError]: a master votes with another list

@@ -25,7 +25,7 @@ import (
 //
 // A cluster is one failure domain: see docs/choose-your-redis.md for what is promised and what it takes.
 //
-// An operator calls [Init] and the other operations with the URLs of [ClusterURLs]. A client of
+// An operator calls admin.Init and the other operations with the URLs of [ClusterURLs]. A client of
 // OpenCluster and a client of the same masters by Open do not exclude each other.
 func OpenCluster(ctx context.Context, url string, opts ...Option) (*Client, error) {
 	if ctx == nil {
@@ -55,7 +55,7 @@ func OpenCluster(ctx context.Context, url string, opts ...Option) (*Client, erro
 	return c, nil
 }
 
-// ClusterURLs returns the URLs of the votes of a cluster, for a [List] of [Init] and the other
+// ClusterURLs returns the URLs of the votes of a cluster, for a List of admin.Init and the other
 // operations. url and opts are those of [OpenCluster].
 func ClusterURLs(url string, opts ...Option) ([]string, error) {
 	s, err := apply(opts)

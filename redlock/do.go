@@ -15,7 +15,7 @@ import (
 // Do returns when fn has returned and the lock is given back: fn's error, joined with ErrLost if
 // the lease was lost before that. Another may have had the lock then. It returns no other error of
 // Unlock, because fn has done its work: a release that no quorum confirmed is told to
-// [Observer.Unlocked] and logged, and the lock is free when its TTL is over. fn may hand its lease
+// Observer.Unlocked and logged, and the lock is free when its TTL is over. fn may hand its lease
 // off ([Lease.Transfer]); there is nothing to give back then.
 //
 // If the lock cannot be had, fn does not run and Do returns Lock's error. A panic in fn gives the

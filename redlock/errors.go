@@ -49,7 +49,7 @@ var (
 
 	// ErrNeedsInit says that a majority of the masters has no record, and that no client saw
 	// them vote lately. The masters are new, or lost their data. Only an operator knows
-	// whether this list is the right one. The error text says what to run: see [Init].
+	// whether this list is the right one. The error text says what to run: see admin.Init.
 	// ErrNeedsInit wraps [ErrRefused].
 	ErrNeedsInit = errs.ErrNeedsInit
 
@@ -65,7 +65,7 @@ var (
 	// ErrReleased says that the lease was unlocked before.
 	ErrReleased = errs.ErrReleased
 	// ErrUnconfirmed says that no quorum confirmed a release in time. The lease has ended. The
-	// client sends the release again until the master acknowledges it or the TTL is over.
+	// client sends the release again until the master acknowledges it, or what it gives back is over for sure.
 	ErrUnconfirmed = errs.ErrUnconfirmed
 	// ErrNotHolder says that ForceUnlock was told of a holder that does not hold the lock.
 	ErrNotHolder = errs.ErrNotHolder

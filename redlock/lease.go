@@ -68,7 +68,7 @@ func (l *Lease) Holder() string {
 // different locks have nothing to do with each other.
 //
 // Tokens grow as long as a quorum of masters still has its counters. A master counts as having
-// lost them when its data is gone, or when it restarted without appendfsync always. A clock
+// lost them when its data is gone, or when it restarted or was promoted, whatever is on its disk. A clock
 // matters only for the wait of a master that lost its data (docs/safety.md, "Fencing tokens"
 // and "Amnesia").
 //
@@ -291,7 +291,8 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //	                validity was over before Unlock was called, or Shutdown has released the lock
 //
 // The releases go out whatever the error. A master that does not answer is sent its
-// release again until it acknowledges it or the TTL is over. A ctx that is done
+// release again until it acknowledges it, or what it gives back is over for sure: for twice the
+// TTL, or a minute if the holder had waited. A ctx that is done
 // already does not keep Unlock from doing its work, for Unlock is called from defers; nor
 // does the lease's own context, or one made from it, which Unlock ends.
 //

@@ -183,3 +183,28 @@ func TestCancel_aMasterRefusesWrites(t *testing.T) {
 		}
 	}
 }
+
+// Where a majority refuses writes, cancel says that, and not that it is too late: with room they would give the change up.
+func TestCancel_aMajorityRefusesWrites_saysSo(t *testing.T) {
+	t.Parallel()
+	ms := startMasters(t, 3, localredis.Config{})
+	initAt(t, ms.urls(), quick...)
+	r, err := membership.ParseRecord(ms.direct[0].HGetAll(t.Context(), protocol.RecordKey).Val())
+	noErr(t, err)
+	promised := membership.Intent{Plan: membership.Plan{Ballot: membership.Ballot{Round: 1, Nonce: 7}, From: r.State.Epoch,
+		Target: membership.Epoch{Number: r.State.Epoch.Number + 1, ID: 7}}, Who: "a change that died"}
+	noErr(t, ms.direct[0].HSet(t.Context(), protocol.RecordKey, membership.FieldIntent, promised.String()).Err())
+	full := func(limit string) {
+		for _, d := range ms.direct[1:] {
+			noErr(t, d.ConfigSet(t.Context(), "maxmemory", limit).Err())
+		}
+	}
+	full("1")
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err = admin.Cancel(ctx, list(ms.urls(), quick...))
+	wantIs(t, err, redlock.ErrRefused)
+	wantText(t, err, "OOM")
+	full("0")
+	noErr(t, admin.Cancel(ctx, list(ms.urls(), quick...)))
+}

@@ -30,7 +30,7 @@ const (
 	longest = 365 * 24 * time.Hour
 )
 
-// Option is a setting of a client, for [Open], [New] and [List]. Every [LockOption] is an
+// Option is a setting of a client, for [Open], [New] and admin.List. Every [LockOption] is an
 // Option too: as such it sets the default for all locks of the client. If an option is given
 // twice, the last one counts. A value out of range makes Open and New fail with [ErrConfig].
 type Option interface{ applyClient(*settings) }
@@ -147,7 +147,7 @@ func WithMaxHold(d time.Duration) LockOption {
 //
 // The lock rests while a quorum of masters knows it. A master that loses its data forgets it, and one that was out of reach at the grant never
 // knew it: such a master votes for others, once it has waited as after a restart. So a d that is longer than the maximum TTL needs
-// masters that keep their data. A change of masters ([Reconfigure]) and [Client.ForceUnlock] end a rest. A Redisson client does not know rests, and can take the lock.
+// masters that keep their data. A change of masters (admin.Reconfigure) and [Client.ForceUnlock] end a rest. A Redisson client does not know rests, and can take the lock.
 //
 // A lock with [WithReentry] counts d from its first lease. Only a [Mutex] can have a minimum hold: calls of an [RWMutex] fail
 // with [ErrConfig], and so does [Open] when WithMinHold is to be a client's default.
@@ -207,8 +207,8 @@ func WithMaxWait(d time.Duration) LockOption {
 }
 
 // WithNodeTimeout sets the longest time that a round waits for masters that do not answer.
-// The range is 1 ms to a year. Default: 150 ms, or three round trips to the quorum's farthest master if that is longer, and never
-// more than the client's TTL divided by the number of masters. Masters that are down, and a minority that is farther away, do not
+// The range is 1 ms to a year. Default: 150 ms, or three round trips to the quorum's farthest master if that is longer, but then no
+// more than the client's TTL divided by the number of masters, or 150 ms if that is less. Masters that are down, and a minority that is farther away, do not
 // count. A WithNodeTimeout is not changed: it must be longer than two round trips, because an op may have to wait for
 // the one ahead of it. If the time is too short for the trips, the log says so.
 //
@@ -259,7 +259,7 @@ const maxNamespace = 64
 // nothing of the others (docs/operations.md, "Namespaces").
 //
 // The namespace has its own record on each master, with its own epoch, recovery and counters.
-// [Init], [Reconfigure] and [ReadStatus] need the option too, and each namespace needs its own
+// admin.Init, Reconfigure and ReadStatus need the option too, and each namespace needs its own
 // Init. All clients that are to exclude each other must have the same namespace.
 //
 // The name has 1 to 64 bytes: letters, digits, '-', '_' and '.'. Default: no namespace, and keys
@@ -289,11 +289,11 @@ func checkNamespace(name string) error {
 const namespaceRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 // WithFixedMasters says that this list of masters, with this maximum TTL and drift, is never
-// changed, neither by [Reconfigure] nor by hand. Masters without a record then begin to vote by
+// changed, neither by admin.Reconfigure nor by hand. Masters without a record then begin to vote by
 // themselves after the wait of a restart: on first use, and after all of them lost their
 // records at once.
 //
-// Without WithFixedMasters the operator must then call [Init], which says that the list is
+// Without WithFixedMasters the operator must then call admin.Init, which says that the list is
 // still the right one. The client cannot know that: masters that another list has replaced look
 // the same. The option is part of the epoch, so all clients must have it or none.
 func WithFixedMasters() Option {
@@ -301,7 +301,7 @@ func WithFixedMasters() Option {
 }
 
 // WithUnsafeRecoveryOff lets masters vote right after a restart, a flush or a jump of their
-// clock. The masters then keep no node record, and need no [Init]. THIS IS UNSAFE: if a lock has
+// clock. The masters then keep no node record, and need no admin.Init. THIS IS UNSAFE: if a lock has
 // a bare quorum of votes and one of those masters restarts, a second holder can get the lock
 // (docs/safety.md A7), and tokens may repeat. Use it for masters that live for one test or
 // benchmark. [WithMaxTTL] then does not limit [WithTTL].

@@ -104,7 +104,7 @@ func (c *Client) surrender(ctx context.Context) error {
 //	ErrRefused      an operator must do something about some of them
 //	ErrClosed       Shutdown has begun, or the client was closed
 //
-// with the reason of each master. The client knows of a master what [Observer.Master] was told
+// with the reason of each master. The client knows of a master what Observer.Master was told
 // last. While it is in use it looks at its masters every second, and else four times in a maximum
 // TTL.
 func (c *Client) Ready() error {

@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock-bench: interrupted")
 	default:
-		fmt.Fprintf(stderr, "redlock-bench: %s\n", text.OneLine(err))
+		fmt.Fprintf(stderr, "redlock-bench: %s\n", redact.Text(text.OneLine(err))) // a URL may stand in the wrong place
 	}
 	return exitCode(err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
@@ -213,6 +214,18 @@ var situations = []struct {
 		a.starts(3)
 		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", a.list(), "--to", a.of(1, 2, 3))
 		a.uses(a.of(1, 2, 3))
+		a.since = time.Now()
+	}},
+	{"new list votes", func(a *advised) { // somebody began the new masters, instead of leaving that to the change
+		next := a.of(3, 4, 5)
+		expectCode(a.t, exitOK, "init", never, "--max-ttl", a.ttl.String(), "--nodes", next)
+		wantSaid(a.t, a.fails(exitRefused, "new list votes", "reconfigure", "--from", a.list(), "--to", next), "DEL redlock:node on each")
+		a.works(a.urls)
+		for _, s := range a.servers[3:6] {
+			must(a.t, direct(a.t, s.URL()).Del(a.t.Context(), protocol.RecordKey).Err())
+		}
+		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", a.list(), "--to", next)
+		a.uses(next)
 		a.since = time.Now()
 	}},
 	{"too few ready", func(a *advised) {

@@ -18,12 +18,13 @@ func TestOperate_startedWithSignalsIgnored_goesOn(t *testing.T) {
 		ignored string
 		sent    syscall.Signal
 		want    int
+		maxTTL  string // what it waits for, unless the signal ends it
 	}{
-		{"HUP", syscall.SIGHUP, exitOK},
-		{"HUP", syscall.SIGINT, exitSignal + int(syscall.SIGINT)},
-		{"HUP INT", syscall.SIGINT, exitOK}, // a script's &
+		{"HUP", syscall.SIGHUP, exitOK, "2s"},
+		{"HUP", syscall.SIGINT, exitSignal + int(syscall.SIGINT), "1m"},
+		{"HUP INT", syscall.SIGINT, exitOK, "2s"}, // a script's &
 	} {
-		p := program(t, "init", "--max-ttl", "2s", "--nodes", strings.Join(startURLs(t, 3), ","))
+		p := program(t, "init", "--max-ttl", tc.maxTTL, "--nodes", strings.Join(startURLs(t, 3), ","))
 		p.Path = "/bin/sh"
 		p.Args = append([]string{"sh", "-c", `trap "" ` + tc.ignored + `; exec "$0" "$@"`}, p.Args...)
 		p.start()

@@ -126,7 +126,7 @@ func (m *masters) verify(where func(i int) string) error {
 	if m.maxTTL < minTime {
 		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
 	}
-	_, err := redlock.Engine(engine.Key{}).Settings(m.list().Options) // what no client takes
+	_, err := redlock.Engine(engine.Key{}).Settings(append(m.list().Options, redlock.WithTTL(m.maxTTL))) // what no client takes, whatever its TTL is
 	return err
 }
 

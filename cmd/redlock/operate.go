@@ -174,8 +174,8 @@ func (c *status) define(fs *pflag.FlagSet) {
 }
 
 func (c *status) check() error {
-	if c.timeout <= 0 {
-		return fmt.Errorf("--timeout %v: want more than 0, or no --wait", c.timeout)
+	if c.wait && c.timeout <= 0 {
+		return fmt.Errorf("--timeout %v: want more than 0", c.timeout)
 	}
 	return c.masters.check()
 }

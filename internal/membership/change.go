@@ -91,7 +91,7 @@ func (m *machine) change() Action {
 	case m.rules.free(s.votes, q):
 		// A quorum that has not accepted a plan is free to promise any.
 		if m.inUse() {
-			return refuse(BothVote, -1)
+			return refuse(InUse, -1)
 		}
 		begin, a := m.prepare(s.from)
 		if a != nil {

@@ -40,8 +40,10 @@ const (
 	sayOtherChange
 	sayTooFewRecords
 	sayNotReady
+	sayNotReadyYet
 	sayTooFewReady
 	sayBothVote
+	sayInUse
 	sayTooLate
 	sayCount
 )
@@ -78,9 +80,13 @@ var messages = [sayCount]Message{
 	sayTooFewRecords: {"too few records", "too few of the old masters have their record: {states}",
 		"recover them first, or hear what to do if they cannot recover: {status}"},
 	sayNotReady: {"master not ready", "{master}; nothing has stopped: the change begins when all masters of the new list are ready", "{cure}"},
+	sayNotReadyYet: {"master not ready, change unfinished", "{master}; nothing has stopped: the change {unfinished} goes on when all masters of the new list are ready",
+		"{cure}; or give the change up: {cancel}"},
 	sayTooFewReady: {"too few ready", "too few of the new masters can begin, and all locks are stopped: {states}",
 		"start those that are out of reach, and mend those that refuse; if their records are lost, begin the list that you want, which takes {wait}: {init} {abandon}"},
 	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
+	sayInUse: {"new list votes", "the new list votes already, without a change from the old one, which goes on",
+		"if programs use the new list, name other masters; if none does, take its masters' records away (DEL redlock:node on each, with the namespace before it) and call this again"},
 	sayTooLate: {"too late to cancel", "the change cannot be given up, because too few masters of the old list still vote: {states}",
 		"finish it, which takes {wait}, and then change back: {change}"},
 }
@@ -88,62 +94,38 @@ var messages = [sayCount]Message{
 // Messages are all that Explain can say, for the table of the docs.
 func Messages() []Message { return messages[:] }
 
+// plainly are the messages of reasons that have one only.
+var plainly = map[Code]say{Begun: sayInitUnfinished, Unfinished: sayUnfinished, BeingChanged: sayBeingChanged, NeedsMasters: sayNeedsMasters,
+	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NoQuorum: sayTooFewRecords, TooFewReady: sayTooFewReady,
+	BothVote: sayBothVote, InUse: sayInUse, TooLate: sayTooLate}
+
 // says finds the message of a.
 func says(v *View, a Action) say {
+	either := func(of bool, one, other say) say {
+		if of {
+			return one
+		}
+		return other
+	}
 	init := v.Goal == Init
 	switch a.Why.Code {
 	case Recovering:
 		if m := (machine{v: v, rules: &shipped}); init && v.NeverLocked && !m.unused() {
 			return sayContradicted
 		}
-		if v.ReadOnly {
-			return sayRecoversUnseen
-		}
-		return sayRecovers
-	case Begun:
-		return sayInitUnfinished
+		return either(v.ReadOnly, sayRecoversUnseen, sayRecovers)
 	case Unreachable:
-		if init {
-			return sayUnreachableInit
-		}
-		return sayUnreachable
-	case Unfinished:
-		return sayUnfinished
+		return either(init, sayUnreachableInit, sayUnreachable)
 	case Foreign:
-		if v.renamed() >= 0 {
-			return sayRenamed
-		}
-		return sayForeign
+		return either(v.renamed() >= 0, sayRenamed, sayForeign)
 	case Moved:
-		if init {
-			return sayMovedInit
-		}
-		return sayMoved
-	case BeingChanged:
-		return sayBeingChanged
+		return either(init, sayMovedInit, sayMoved)
 	case NeedsWord:
-		if v.allNew() {
-			return sayNew
-		}
-		return sayForgot
-	case NeedsMasters:
-		return sayNeedsMasters
-	case NothingToChange:
-		return sayNothingToChange
-	case FixedList:
-		return sayFixedList
-	case OtherChange:
-		return sayOtherChange
-	case NoQuorum:
-		return sayTooFewRecords
+		return either(v.allNew(), sayNew, sayForgot)
 	case NotReady:
-		return sayNotReady
-	case TooFewReady:
-		return sayTooFewReady
-	case BothVote:
-		return sayBothVote
+		return either(v.unfinished() != "", sayNotReadyYet, sayNotReady)
 	}
-	return sayTooLate
+	return plainly[a.Why.Code]
 }
 
 // Situation is the word of what Explain says of a.

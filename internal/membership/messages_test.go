@@ -34,6 +34,8 @@ var messageScenes = []struct {
 	{"too few records", "recover them first", scene{goal: Change, target: "C", masters: "VA5 - RA5 - - -", whole: never}},
 	{"master not ready", "nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 ?", whole: never}},
 	{"too few ready", "all locks are stopped", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
+	{"master not ready, change unfinished", "or give the change up: redlock cancel", scene{goal: Change, target: "C", masters: "VA5+ VA5 VA5 RC6 RC6 ?", whole: never}},
+	{"new list votes", "name other masters", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 VC4 VC4", whole: never}},
 	{"both lists vote", "use one of them", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
 	{"too late to cancel", "finish it, which takes 30.6s, and then change back: redlock reconfigure", scene{goal: Cancel, masters: "XA5*+ XA5*+ VA5+", whole: never}},
 }

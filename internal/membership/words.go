@@ -41,6 +41,7 @@ const (
 	NotReady                    // a new master is not ready
 	TooFewReady                 // too few new masters can begin
 	BothVote                    // both lists vote, and no change connects them
+	InUse                       // likewise, and nothing of the change was begun
 	TooLate                     // a change can only be finished
 )
 

@@ -70,6 +70,7 @@ type Progress func(what string, left time.Duration)
 //
 //	ErrUnreachable  a master does not answer
 //	ErrUnfinished   a change from this list was begun; see [AbandonChange]
+//	ErrRefused      a master takes no writes
 //	ErrConfig       an option or a URL that cannot work; a master belongs to another list, or
 //	                another list took the place of this one; another database of the same
 //	                servers has records of this list; a master is named twice
@@ -302,6 +303,7 @@ func (op *operation) close() { masters.CloseAll(op.owned) }
 // ends.
 func (op *operation) run(ctx context.Context, progress Progress) error {
 	var giveUp time.Duration // on telling the masters that a finished change leaves
+	var unwritten error      // why a master refused to write last
 	err := driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		if giveUp != 0 && out.View.Now >= giveUp {
 			return 0, true, nil
@@ -311,6 +313,7 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 		}
 		pause = masters.Again
 		if err := out.Unwritten; err != nil {
+			unwritten = err
 			if op.cfg.Goal == membership.Init { // it needs this master
 				return 0, true, fmt.Errorf("%w: %w", redlock.ErrRefused, err)
 			}
@@ -327,6 +330,9 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 				giveUp = out.View.Now + answerTimeout
 			}
 		case membership.Refuse:
+			if op.cfg.Goal == membership.Cancel && unwritten != nil { // with that master it may not be too late
+				return 0, true, fmt.Errorf("%w: %w", redlock.ErrRefused, unwritten)
+			}
 			return 0, true, refusedError(out)
 		case membership.Wait:
 			pause = min(a.For, progressEvery)

@@ -45,7 +45,7 @@ type Observer struct {
 	Waits func(context.Context, Wait)
 	// Acquired is called when a Lock, TryLock, Do, TryDo or Adopt has the lock, or returns an
 	// error without it. It is not called for redlock.ErrConfig, redlock.ErrNotReentrant and redlock.ErrUpgrade, nor
-	// for a lock that is entered again.
+	// for a call with the context of a lease of the same lock, which enters that again or says why it cannot.
 	Acquired func(context.Context, Acquire)
 	// Voted is called for each answer of a master to a request for its vote, and for each vote that
 	// a release handed to a waiter.

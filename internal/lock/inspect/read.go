@@ -55,7 +55,8 @@ func (in *Inspection) read(replies []protocol.Reply) {
 	in.Waiters = waitersOf(replies)
 }
 
-// readRests adds the holder that put a quorum of rests, if nobody has a quorum of votes.
+// readRests adds the holder that put a quorum of rests, if nobody has a quorum of votes, and that holder cannot have one: a lease
+// that lives has its rests beside its votes.
 func (in *Inspection) readRests(replies []protocol.Reply) {
 	rests, lefts := make(map[string]*Holder), make(map[string][]time.Duration)
 	for i := range replies {
@@ -73,7 +74,7 @@ func (in *Inspection) readRests(replies []protocol.Reply) {
 	held := len(in.Holders) > 0
 	for field, h := range rests {
 		in.Free = in.Free && in.possible(field, replies) < in.Quorum
-		if !held && h.Votes >= in.Quorum {
+		if !held && h.Votes >= in.Quorum && in.possibleVotes(field, replies) < in.Quorum {
 			h.Left = lastOf(lefts[field], in.Quorum)
 			in.Holders = append(in.Holders, *h)
 		}
@@ -136,8 +137,22 @@ func (in *Inspection) possible(field string, replies []protocol.Reply) (n int) {
 	return n
 }
 
+// possibleVotes is possible, without the rests that were seen.
+func (in *Inspection) possibleVotes(field string, replies []protocol.Reply) (n int) {
+	for i := range replies {
+		if at := replies[i].Inspected; at == nil || !at.Votes || voted(at, field) {
+			n++
+		}
+	}
+	return n
+}
+
 func has(at *protocol.Inspected, field string) bool {
-	return field != "" && at.Rest.Field == field || slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return v.Field == field })
+	return field != "" && at.Rest.Field == field || voted(at, field)
+}
+
+func voted(at *protocol.Inspected, field string) bool {
+	return slices.ContainsFunc(at.Votings, func(v protocol.Voting) bool { return v.Field == field })
 }
 
 // idOf is the holder's id. The vote of a writer of an RWMutex has a mark behind it.

@@ -186,8 +186,8 @@ func (p *Pipeline) Do() error {
 	return nil
 }
 
-// again sends cmds again: those whose script the master did not have with the script's text, and each
-// call of several ops of which the user may not touch a key as a call for each op. cmds begins with the
+// again sends cmds again: with the script's text if the master did not have one, and each
+// call of several ops of which the user may not touch a key as a call for each op, with the text too. cmds begins with the
 // first command that the master did not run, and goes to the end of the batch: an acquire that runs
 // only now must not come after its own release, which may have run already.
 //
@@ -208,7 +208,8 @@ func (c *Conn) again(cmds []redis.Cmder) error {
 			askAgain(calls[0])
 		}
 		for _, args := range calls {
-			if forgotten && args[0] == "evalsha" {
+			// Keys are checked before the script is looked for, so a call that was denied says nothing of the script.
+			if (forgotten || isDenied(cmd)) && args[0] == "evalsha" {
 				args[0], args[1] = "eval", sources[args[1].(string)]
 			}
 			second[i] = append(second[i], sameCommand(cmd, args))
