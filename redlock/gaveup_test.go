@@ -13,6 +13,7 @@ import (
 
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 )
 
 // wantHolder fails unless err has the round that saw holder, of the client with that label.
@@ -132,5 +133,43 @@ func TestLock_timeOverAndMastersSilent_returnsSoon(t *testing.T) {
 		if _, err := b.Mutex("x").Lock(over); errors.As(err, &round) || !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
+	})
+}
+
+// The maximum wait is over, and the caller gives up while the masters are asked who has the lock. The error is that of the
+// caller's context, which has no deadline, and the Observer is told the same.
+func TestMaxWait_cancelledWhileTheHolderIsNamed_isTheCallersOwn(t *testing.T) {
+	const wait = 100 * time.Millisecond
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		for _, name := range []string{"x", "a", "permits:slot:1", "permits:slot:2"} {
+			mustLock(t, a.Mutex(name))
+		}
+		mustLock(t, a.RWMutex("rw"))
+		var told []error
+		observer := &event.Observer{Acquired: func(_ context.Context, e event.Acquire) {
+			if e.Lock == "x" {
+				told = append(told, e.Err)
+			}
+		}}
+		for name := range undertakings(t, a.Client.Client) {
+			if strings.Contains(name, "Try") || name == "minimum hold" || name == "Every.Do" {
+				continue // these do not wait
+			}
+			b := c.client(redlock.WithMaxWait(wait), redlock.WithObserver(observer)) // a client that lost commands asks with care
+			b.faultOn("inspect", nodetest.Fault{Lose: nodetest.LoseCommand}, 0, 1, 2, 3, 4)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(wait+5*time.Millisecond, func() { cancel(errStep) })
+			err := undertakings(t, b.Client.Client)[name](ctx, func(context.Context, *redlock.Lease) error { t.Errorf("%s: it ran", name); return nil })
+			wantCallersOwn(t, name, err, errStep)
+			if round := (*redlock.RoundError)(nil); errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &round) {
+				t.Errorf("%s: %v", name, err)
+			}
+			noErr(t, b.Close())
+		}
+		if len(told) != 1 {
+			t.Fatalf("told %v", told)
+		}
+		wantCallersOwn(t, "Observer", told[0], errStep)
 	})
 }

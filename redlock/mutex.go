@@ -322,14 +322,18 @@ func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error)
 		lease, err := w.ended(ctx, err)
 		return lease, m.nameOwner(ctx, err)
 	}
-	lease, err := w.ended(bounded, err)
-	if over != nil && ctx.Err() == nil {
+	w.nameHolder(err)
+	if over != nil && ctx.Err() != nil { // it may have ended while the holder was named, after bounded
+		err, over = gaveUp(ctx, m.l, over.last), nil
+	}
+	m.tellAcquired(bounded, w.lease, err, w.began, w.Rounds, w.Waited)
+	if over != nil {
 		return nil, over.last
 	}
-	if lease != nil {
-		lease.rebase(ctx)
+	if w.lease != nil {
+		w.lease.rebase(ctx)
 	}
-	return lease, err
+	return w.lease, err
 }
 
 // outer finds the lease of this lock that ctx carries. It returns the lease if it is to be

@@ -217,7 +217,8 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 	return p, nil
 }
 
-// acquireFor is acquire that waits for the maximum wait at most. After that it returns what the last round found.
+// acquireFor is acquire that waits for the maximum wait at most. After that it returns what the last round found, or the error of ctx if
+// that has ended.
 func (s *Semaphore) acquireFor(ctx context.Context) (*Permit, error) {
 	if s.maxWait == 0 {
 		return s.acquire(ctx)
@@ -225,11 +226,11 @@ func (s *Semaphore) acquireFor(ctx context.Context) (*Permit, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.maxWait)
 	defer cancel()
 	p, err := s.acquire(bounded)
-	if err == nil || ctx.Err() != nil || bounded.Err() == nil {
+	if err == nil || bounded.Err() == nil {
 		return p, err
 	}
 	if last := (*redlock.RoundError)(nil); errors.As(err, &last) {
-		return nil, last
+		return nil, inside.GaveUp(ctx, last) // ctx may have ended after bounded
 	}
 	return s.look(ctx, len(s.slots))
 }
