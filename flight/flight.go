@@ -5,19 +5,24 @@
 // over all hosts. The result is in the caller's own store, a cache or a table, from which the
 // others read it. docs/jobs.md compares the two.
 //
-// The package knows the order in which to read, lock and load. It keeps no state, and imports
-// package redlock and nothing else of this module, but for a constant by which a test breaks it. [Do] is
-// all there is.
+// The package knows the order in which to read, lock and load. It keeps no state, and stands on
+// package redlock alone. [Do] is all there is.
 package flight
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/redlock"
 )
+
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // Do returns what read finds. If it finds nothing, one process calls load, and the others wait and
 // read again. name is the name of a [redlock.RWMutex] of the client.
@@ -30,6 +35,9 @@ import (
 // is returned to its caller only, and the next caller that waits calls load. The other errors are
 // those of [redlock.Mutex.Lock]. If load has succeeded, or read has found the value, Do returns no
 // error, even if the lock could not be given back.
+//
+// Do waits for the lock up to twice: for the loader, and to load itself if that one has failed. redlock.WithMaxWait bounds both together,
+// with the read between them, from when Do first asks for the lock. It does not bound load.
 //
 // Within load, Do of the same name fails with redlock.ErrNotReentrant; with [redlock.WithReentry] it loads within the load.
 //
@@ -52,19 +60,28 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		found = err == nil
 		return err
 	}
+	began := time.Now()
 	ran, err := rw.TryDo(ctx, fill)
 	if ran || err != nil && !waits(err) {
 		return finish(value, found, err)
 	}
+	left := func() *redlock.RWMutex { // the lock, with what is left of the maximum wait
+		wait := inside.MaxWait(rw)
+		if wait == 0 {
+			return rw
+		}
+		wait = max(wait-time.Since(began), 1) // 0 would be no maximum
+		return client.RWMutex(name, append(slices.Clone(opts), redlock.WithMaxWait(wait))...)
+	}
 	// Readers get the lock together when the loader gives it back.
-	err = rw.RDo(ctx, func(ctx context.Context, _ *redlock.Lease) (err error) {
+	err = left().RDo(ctx, func(ctx context.Context, _ *redlock.Lease) (err error) {
 		value, found, err = read(ctx)
 		return err
 	})
 	if found || err != nil {
 		return finish(value, found, err)
 	}
-	err = rw.Do(ctx, fill) // the loader has failed
+	err = left().Do(ctx, fill) // the loader has failed
 	return finish(value, found, err)
 }
 

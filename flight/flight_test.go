@@ -114,6 +114,56 @@ func TestDo_loaderDies_nextLoadsAfterTheTTL(t *testing.T) {
 	})
 }
 
+// The caller waits for a loader that loads nothing, and then behind another writer: both waits are within one maximum wait.
+func TestDo_maxWait_boundsBothWaits(t *testing.T) {
+	const wait, load, inTime = 2 * time.Second, 100 * time.Millisecond, 1950 * time.Millisecond
+	for _, tc := range []struct {
+		name             string
+		slow             time.Duration // what a read under the lock takes
+		leaves           time.Duration // when the second writer does
+		want             error
+		earliest, latest time.Duration
+	}{
+		{"the second writer stays", 0, 3 * wait, redlock.ErrHeld, wait, wait + 100*time.Millisecond},
+		{"the second writer leaves in time", 0, inTime, nil, inTime + load, wait + load},
+		{"nothing is left after the read, and the second writer stays", 200 * time.Millisecond, 3 * wait, redlock.ErrHeld, wait, wait + 200*time.Millisecond},
+		{"nothing is left after the read, and the lock is free", 200 * time.Millisecond, inTime, nil, wait + 200*time.Millisecond + load, wait + 400*time.Millisecond + load},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, masters := redlocktest.New(t)
+				s, began := &store{}, time.Now()
+				writes := func(leaves time.Duration) {
+					lease, err := masters.Client().RWMutex("x").Lock(t.Context())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					time.AfterFunc(leaves-time.Since(began), func() { _ = lease.Unlock(t.Context()) })
+				}
+				writes(1900 * time.Millisecond)
+				time.AfterFunc(500*time.Millisecond, func() { writes(tc.leaves) })
+				read := func(ctx context.Context) (string, bool, error) {
+					if time.Since(began) > time.Second {
+						time.Sleep(tc.slow)
+					}
+					return s.read(ctx)
+				}
+				_, err := flight.Do(t.Context(), a, "x", read, s.load, redlock.WithMaxWait(wait))
+				took := time.Since(began)
+				if !errors.Is(err, tc.want) || took < tc.earliest || took > tc.latest {
+					t.Errorf("%v after %v, want %v", err, took, tc.want)
+				}
+				var round *redlock.RoundError
+				if tc.want != nil && !errors.As(err, &round) {
+					t.Errorf("no RoundError in %v", err)
+				}
+				time.Sleep(3 * wait) // the second writer has left
+			})
+		})
+	}
+}
+
 func TestDo_badInputAndReadFails_told(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := redlocktest.New(t)

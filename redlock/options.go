@@ -198,7 +198,7 @@ func WithOutageTimeout(d time.Duration) LockOption {
 // caller who gave up: that is the context's own error. Default 0: Lock waits until its context ends. The range is 0 to a year.
 //
 // It is for everything that waits for a lock: Lock, RLock, Do and RDo, and the calls of the packages that stand on the lock. The whole of a
-// multilock waits for the shortest d of its members.
+// multilock waits for the shortest d of its members. A flight.Do, which may wait twice, waits for d in all.
 //
 // When no round was made within d, Lock makes one all the same, as TryLock does: it never calls a lock held that no quorum of masters
 // said is held.
