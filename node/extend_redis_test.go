@@ -49,3 +49,87 @@ func TestExtend_keyOfAnotherType_othersAreExtended(t *testing.T) {
 		t.Errorf("without the right to HEXISTS: %+v", reply)
 	}
 }
+
+// The user may not touch one of the locks any more: the master refuses a call that names it, as a whole. Only of that lock it is open then
+// whether its vote is there.
+func TestExtend_lockNotAllowed_othersAreExtended(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	for _, forgets := range []bool{false, true} {
+		s := startMaster(t, localredis.Config{})
+		d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+		defer d.Close()
+		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all").Err())
+		r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+		extend := protocol.Request{Kind: protocol.Extend, TTL: time.Minute}
+		for i, name := range []string{"first", "job", "gone", "last"} {
+			l := protocol.NewLock(name, protocol.Plain)
+			extend.Items = append(extend.Items, protocol.Item{Lock: l, Holder: "h", Count: i})
+			if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1}); reply.Outcome != protocol.Granted {
+				t.Fatalf("%+v", reply)
+			}
+		}
+		noErr(t, d.Del(t.Context(), "gone").Err())
+		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~first", "~gone", "~last", "~redlock:*").Err())
+		if forgets {
+			noErr(t, d.ScriptFlush(t.Context()).Err())
+		}
+		if reply := ask(t, r, extend); reply.Outcome != protocol.Granted || !slices.Equal(reply.Intact, []bool{true, false, false, true}) ||
+			!slices.Equal(reply.Denied, []bool{false, true, false, false}) {
+			t.Errorf("%+v", reply)
+		}
+		for name, count := range map[string]string{"first": "1", "last": "3"} {
+			if ttl := d.PTTL(t.Context(), name).Val(); ttl < 30*time.Second {
+				t.Errorf("%q ends in %v", name, ttl)
+			}
+			if got := d.HGet(t.Context(), name, "h").Val(); got != count {
+				t.Errorf("the hold count of %q is %s, want %s", name, got, count)
+			}
+		}
+		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~redlock:*").Err())
+		if reply := ask(t, r, extend); reply.Outcome != protocol.Refused || !errors.Is(reply.Err, ErrDenied) {
+			t.Errorf("a user that may touch none of the locks: %+v", reply)
+		}
+		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "~*").Err())
+		noErr(t, d.Del(t.Context(), protocol.RecordKey).Err())
+		noErr(t, d.HSet(t.Context(), protocol.RecordKey, "state", "another").Err())
+		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~last", "~redlock:*").Err())
+		var state *protocol.RecordStateError
+		if reply := ask(t, r, extend); reply.Outcome != protocol.Refused || !errors.As(reply.Err, &state) {
+			t.Errorf("a master in another state, which denies the first locks: %+v", reply)
+		}
+	}
+}
+
+// The script derives the key with a reader's TTL, so a user that may touch the lock's own key only is refused when the script has run in
+// part. That costs the other locks nothing either.
+func TestExtend_keyOfAReaderNotAllowed_othersAreExtended(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all").Err())
+	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+	extend := protocol.Request{Kind: protocol.Extend, TTL: time.Minute}
+	for _, l := range []*protocol.Lock{protocol.NewLock("first", protocol.Plain), protocol.NewLock("reads", protocol.Read), protocol.NewLock("last", protocol.Plain)} {
+		if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1}); reply.Outcome != protocol.Granted {
+			t.Fatalf("%+v", reply)
+		}
+		extend.Items = append(extend.Items, protocol.Item{Lock: l, Holder: "h"})
+	}
+	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~first", "~reads", "~last", "~redlock:*").Err())
+	reply := ask(t, r, extend)
+	if reply.Outcome != protocol.Granted || reply.Denied == nil {
+		t.Fatalf("%+v", reply)
+	}
+	for i, item := range extend.Items {
+		reads := item.Lock.Mode == protocol.Read
+		if reply.Intact[i] == reads || reply.Denied[i] != reads {
+			t.Errorf("%s: intact %v, denied %v", item.Lock.Name, reply.Intact[i], reply.Denied[i])
+		}
+		if ttl := d.PTTL(t.Context(), item.Lock.Key).Val(); ttl < 30*time.Second != reads {
+			t.Errorf("%q ends in %v", item.Lock.Name, ttl)
+		}
+	}
+}

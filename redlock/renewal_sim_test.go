@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -96,6 +97,48 @@ func TestSim_renewal_memoryFull_reenteredLeaseGoesOn(t *testing.T) {
 				time.Sleep(time.Minute)
 				wantErr(t, entered.Err(), nil)
 				wantErr(t, other.Err(), nil)
+			})
+		})
+	}
+}
+
+// The user may not touch one lock, on one master or, since its rights were narrowed, on all. The leases that are renewed in the same batch
+// keep their vote on every master. What a master refuses to say is no proof that a vote is missing: the lease of that lock stands while the
+// others confirm it, and ends with its TTL when none does.
+func TestSim_renewal_lockNotAllowed_otherLeasesGoOn(t *testing.T) {
+	for _, tc := range []struct {
+		masters, votes int // that deny the lock, of five; with a vote of it in the end
+		err            error
+	}{
+		{1, 4, nil},
+		{5, 0, redlock.ErrLost},
+	} {
+		t.Run(fmt.Sprintf("on %d masters", tc.masters), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				m := c.client()
+				before, job, behind := mustLock(t, m.Mutex("app")), mustLock(t, m.Mutex("job")), mustLock(t, m.Mutex("web"))
+				for _, way := range m.Ways[:tc.masters] {
+					way.SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+						switch {
+						case !slices.Contains(cmd.Keys, "job"):
+						case cmd.Name == "topup":
+							t.Error("a vote is put back that no master said is missing")
+							fallthrough
+						default:
+							f.Refuse = errNoKey
+						}
+						return f
+					})
+				}
+				time.Sleep(redlock.DefaultTTL - time.Second)
+				wantErr(t, job.Err(), nil) // too few answers do not end it before its time
+				time.Sleep(3 * time.Second)
+				wantErr(t, job.Err(), tc.err)
+				c.wantVotes("job", job.Holder(), tc.votes)
+				for _, lease := range []*redlock.Lease{before, behind} {
+					wantErr(t, lease.Err(), nil)
+					c.wantVotes(lease.Name(), lease.Holder(), 5)
+				}
 			})
 		})
 	}

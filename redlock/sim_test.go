@@ -111,6 +111,8 @@ func (c *cluster) wantVotes(lock, holder string, want int) {
 	}
 }
 
+var errNoKey = errors.New("NOPERM No permissions to access a key")
+
 var errNoKill = errors.New("NOPERM this user has no permissions to run the 'client|kill' command")
 
 // mustLock takes the lock, and returns when the masters that were not waited for

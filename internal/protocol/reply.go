@@ -50,6 +50,7 @@ type Reply struct {
 	Ticket int64             // Acquire with Wait, Held: the waiter's place in the queue
 	Ahead  int               // Acquire with Wait, Held: how many waiters are before it
 	Intact []bool            // Extend: one for each item
+	Denied []bool            // Extend: one for each item that the user may not touch, of which Intact says nothing; nil: none
 	Record map[string]string // ReadRecord: the fields that exist
 	Seen   Seen              // ReadRecord
 	Err    error             // Unknown, NotSent and Refused

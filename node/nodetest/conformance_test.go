@@ -521,6 +521,8 @@ func differ(a, b protocol.Reply) string {
 		return "Foreign"
 	case !slices.Equal(a.Intact, b.Intact):
 		return "Intact"
+	case !slices.Equal(a.Denied, b.Denied):
+		return "Denied"
 	case !sameRecord(a.Record, b.Record):
 		return "Record"
 	case errorText(a.Err) != errorText(b.Err):

@@ -73,7 +73,7 @@ func (e *batch) Receive(op *protocol.Op) {
 	e.answered |= bit
 	for i := range e.items {
 		it := &e.items[i]
-		if op.Reply.Outcome == protocol.Granted {
+		if op.Reply.Outcome == protocol.Granted && (op.Reply.Denied == nil || !op.Reply.Denied[i]) {
 			it.answers.Answer(op.Index, op.Reply.Intact[i])
 		}
 		if !it.decided {

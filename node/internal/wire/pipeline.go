@@ -161,7 +161,7 @@ func (p *Pipeline) Reply(i int, op *protocol.Request, r *protocol.Reply) {
 }
 
 // Do sends the batch. Calls that the master did not run, because it has not got their script or
-// because the user may not touch a key of one of several ops, are sent again: see again. Do returns
+// because the user may not touch a key of one of several ops or locks, are sent again: see again. Do returns
 // the error of the connection; an error that the master answers is part of the replies.
 func (p *Pipeline) Do() error {
 	p.closeCall()
@@ -187,7 +187,7 @@ func (p *Pipeline) Do() error {
 }
 
 // again sends cmds again: with the script's text if the master did not have one, and each
-// call of several ops of which the user may not touch a key as a call for each op, with the text too. cmds begins with the
+// call of several ops, or locks, of which the user may not touch a key as a call for each, with the text too. cmds begins with the
 // first command that the master did not run, and goes to the end of the batch: an acquire that runs
 // only now must not come after its own release, which may have run already.
 //
@@ -202,8 +202,10 @@ func (c *Conn) again(cmds []redis.Cmder) error {
 	for i, cmd := range cmds {
 		calls := [][]any{slices.Clone(cmd.Args())}
 		switch {
-		case isDenied(cmd):
+		case isDenied(cmd) && isVotes(cmd):
 			calls = apart(cmd.Args())
+		case isDenied(cmd):
+			calls = extendApart(cmd.Args())
 		case isVotes(cmd) && cmd.Err() == nil:
 			askAgain(calls[0])
 		}
@@ -225,8 +227,10 @@ func (c *Conn) again(cmds []redis.Cmder) error {
 	}
 	for i, cmd := range cmds {
 		switch {
-		case isDenied(cmd):
+		case isDenied(cmd) && isVotes(cmd):
 			joinVotes(cmd.(*redis.Cmd), second[i])
+		case isDenied(cmd):
+			joinExtends(cmd.(*redis.IntSliceCmd), second[i])
 		case cmd.Err() != nil:
 			cmds[i] = second[i][0]
 		case isVotes(cmd):
@@ -255,20 +259,32 @@ func takeLater(first, second redis.Cmder) {
 // isForgotten says whether the master did not have the script of cmd.
 func isForgotten(cmd redis.Cmder) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }
 
-// isDenied says whether cmd is a call of votes.lua with several ops that the master did not run, because
-// the user may not touch one of its keys. The master checks the keys before it runs the script. When a
-// command in a script is refused, the error begins with another word, or names the script: then the
-// script may have run in part.
+// isDenied says whether cmd is a call of several ops that the master did not run, because the user may not touch
+// one of its keys. The master checks the keys before it runs the script. When a command in a script is refused, the
+// error begins with another word, or names the script: then the script may have run in part. An extend is denied then
+// too: a replay of it changes nothing, and the key of a reader's TTL is looked at only in the script.
 func isDenied(cmd redis.Cmder) bool {
 	err := cmd.Err()
-	return err != nil && isVotes(cmd) && cmd.Args()[2] != loneOpKeys && IsReply(err) &&
-		strings.HasPrefix(err.Error(), "NOPERM ") && !strings.Contains(err.Error(), "script")
+	switch {
+	case err == nil:
+		return false
+	case isVotes(cmd):
+		return cmd.Args()[2] != loneOpKeys && IsReply(err) &&
+			strings.HasPrefix(err.Error(), "NOPERM ") && !strings.Contains(err.Error(), "script")
+	}
+	return isExtend(cmd) && cmd.Args()[2] != 2 && denies(err)
 }
 
 // isVotes says whether cmd is a call of votes.lua.
 func isVotes(cmd redis.Cmder) bool {
 	args := cmd.Args()
 	return args[0] == "evalsha" && args[1] == votesSHA
+}
+
+// isExtend says whether cmd is a call of extend.lua.
+func isExtend(cmd redis.Cmder) bool {
+	args := cmd.Args()
+	return args[0] == "evalsha" && args[1] == extendSHA
 }
 
 // sameCommand returns a command of cmd's type with other arguments.

@@ -199,18 +199,6 @@ func modeOf(mode, field string) protocol.Mode {
 	return protocol.Read
 }
 
-// decodeExtend reads what extend.lua returns.
-func decodeExtend(items int, vals []int64) protocol.Reply {
-	if len(vals) != items {
-		return protocol.Reply{Err: errReply}
-	}
-	intact := make([]bool, len(vals))
-	for i, v := range vals {
-		intact[i] = v == 1
-	}
-	return protocol.Reply{Outcome: protocol.Granted, Intact: intact}
-}
-
 // readVote reads what votes.lua answered for op, the i-th in its call, into r.
 func readVote(r *protocol.Reply, op *protocol.Request, cmd *redis.Cmd, i int) {
 	if err := cmd.Err(); err != nil {

@@ -194,6 +194,9 @@ func FuzzDecode(f *testing.F) {
 			if ok != (vals[i] == 1) {
 				t.Errorf("%v: item %d intact = %v", vals, i, ok)
 			}
+			if denied := r.Denied != nil && r.Denied[i]; denied != (vals[i] == unsaid) {
+				t.Errorf("%v: item %d denied = %v", vals, i, denied)
+			}
 		}
 		if r.Outcome == protocol.Granted && len(r.Intact) != items {
 			t.Errorf("%d items, %d answers", items, len(r.Intact))

@@ -112,20 +112,6 @@ func (c *Conn) command(op *protocol.Request) redis.Cmder {
 	}
 }
 
-func (c *Conn) extendArgs(op *protocol.Request) []any {
-	args := make([]any, 0, 7+4*len(op.Items))
-	args = append(args, "evalsha", extendSHA, 1+len(op.Items), &c.Keys.Record)
-	for i := range op.Items {
-		args = append(args, op.Items[i].Lock.Key)
-	}
-	args = append(args, millis(op.TTL), c.Voting, c.Quarantined)
-	for i := range op.Items {
-		it := &op.Items[i]
-		args = append(args, it.Lock.Field(it.Holder), it.Lock.ModeText, it.Count)
-	}
-	return args
-}
-
 // millis is a TTL in the milliseconds that the master gets. It is 1 or more, because a TTL
 // of 0 would delete the key.
 func millis(d time.Duration) int64 { return max(d.Milliseconds(), 1) }
