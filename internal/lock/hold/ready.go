@@ -2,48 +2,83 @@
 
 package hold
 
-import "time"
+import (
+	"container/heap"
+	"time"
+)
 
 // ready are the holds that are due and wait to be sent, by TTL, because a batch has one TTL. It is guarded by the renewer's mutex.
 //
-// Invariant: a hold whose slot says ready is in the list of its TTL. Others may be in one, and are passed over.
+// Invariant: a hold whose slot says ready is in the heap of its TTL. Others may be in one, and are passed over.
 type ready struct {
-	holds   map[time.Duration][]*Hold // in the order in which they were due
-	sent    int                       // batches that are under way
-	sending bool                      // a goroutine sends what is there
+	holds   map[time.Duration]*byEnd
+	sent    int  // batches that are under way
+	sending bool // a goroutine sends what is there
+}
+
+// readyHold is a hold with its end as that was when the hold became ready: what is in a heap does not change.
+type readyHold struct {
+	hold *Hold
+	end  time.Duration
 }
 
 // hasRoom says whether one more hold of the TTL makes no batch more.
-func (q *ready) hasRoom(ttl time.Duration) bool { return len(q.holds[ttl])%MaxBatch != 0 }
-
-func (q *ready) add(h *Hold) {
-	if q.holds == nil {
-		q.holds = make(map[time.Duration][]*Hold)
-	}
-	q.holds[h.Terms.TTL] = append(q.holds[h.Terms.TTL], h)
+func (q *ready) hasRoom(ttl time.Duration) bool {
+	list := q.holds[ttl]
+	return list != nil && len(*list)%MaxBatch != 0
 }
 
-// next takes out the next batch. It is of the TTL whose first hold ends first: a short lease does not wait until all long ones are sent.
+// add adds h, which ends at end if it is not extended.
+func (q *ready) add(h *Hold, end time.Duration) {
+	list := q.holds[h.Terms.TTL]
+	if list == nil {
+		if q.holds == nil {
+			q.holds = make(map[time.Duration]*byEnd)
+		}
+		list = new(byEnd)
+		q.holds[h.Terms.TTL] = list
+	}
+	heap.Push(list, &readyHold{hold: h, end: end})
+}
+
+// next takes out the next batch: the holds that end first of the TTL whose first hold ends first. Neither a short lease waits until all
+// long ones are sent, nor a lease that was handed, which ends soon whatever its TTL is.
 func (q *ready) next() []*Hold {
 	ttl, first := time.Duration(0), never
 	for t, list := range q.holds {
-		if end := list[0].slot.due; end < first || end == first && t < ttl {
+		if end := (*list)[0].end; end < first || end == first && t < ttl {
 			ttl, first = t, end
 		}
 	}
 	list := q.holds[ttl]
-	n := min(len(list), MaxBatch)
-	batch := list[:0:0]
-	for _, h := range list[:n] {
+	n := min(len(*list), MaxBatch)
+	batch := make([]*Hold, 0, n)
+	for range n {
+		h := heap.Pop(list).(*readyHold).hold
 		if h.slot.ready { // else its caller extended or released it meanwhile
 			h.slot.ready = false
 			batch = append(batch, h)
 		}
 	}
-	if q.holds[ttl] = list[n:]; n == len(list) {
+	if len(*list) == 0 {
 		delete(q.holds, ttl)
 	}
 	return batch
+}
+
+// byEnd is a heap of holds by when they end.
+type byEnd []*readyHold
+
+func (b byEnd) Len() int           { return len(b) }
+func (b byEnd) Less(i, j int) bool { return b[i].end < b[j].end }
+func (b byEnd) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+func (b *byEnd) Push(x any)        { *b = append(*b, x.(*readyHold)) }
+func (b *byEnd) Pop() any {
+	last := len(*b) - 1
+	h := (*b)[last]
+	(*b)[last] = nil
+	*b = (*b)[:last]
+	return h
 }
 
 // send sends what is ready, as far as it may be under way.

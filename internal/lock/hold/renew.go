@@ -192,7 +192,7 @@ func (r *Renewer) take(now time.Duration) (ended []*Hold, ok bool) {
 			h.slot.renewAt = never // until this extend is decided
 			h.slot.due = h.lastCall()
 			h.slot.ready = true
-			r.ready.add(h)
+			r.ready.add(h, h.slot.due)
 			heap.Fix(&r.holds, 0)
 		} else if h.slot.due > now {
 			break

@@ -144,6 +144,27 @@ func TestRenewer_manyHolds_shortLeaseFirst(t *testing.T) {
 	})
 }
 
+// The masters need three seconds for the holds that are due at one moment. A lease of the same TTL that was handed meanwhile lasts for
+// less than that, and does not wait for them.
+func TestRenewer_manyHolds_handedLeaseFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(120 * time.Microsecond)
+		terms := Terms{TTL: 60 * time.Second, Every: 20 * time.Second}
+		for range 25_000 {
+			c.add(terms.TTL)
+		}
+		time.Sleep(terms.Every - 500*time.Millisecond)
+		now, handed := c.m.Clock.Elapsed(), new(Hold)
+		handed.Init(c.r, &attempt.Won{Lock: protocol.NewLock("y", protocol.Plain), Holder: "handed", Token: 6, From: now,
+			Until: now + c.m.Drift.Validity(protocol.Liveness, 0), Granted: now, Call: acquire(c.m)}, terms, new(Share))
+		if !c.r.Add(handed, now+protocol.Liveness/3) {
+			t.Fatal("not added")
+		}
+		time.Sleep(2 * time.Minute)
+		c.close(t)
+	})
+}
+
 // What waits to be sent is not sent if it was released meanwhile, or extended by its caller, or if the client was closed.
 func TestRenewer_waitingToBeSent_onlyWhatIsStillDue(t *testing.T) {
 	const n = 10_000
