@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,38 @@ func TestSim_handOff_oneTrip(t *testing.T) {
 		}
 		wantErr(t, lease.Unlock(t.Context()), nil)
 		c.wantVotes("x", "", 5)
+	})
+}
+
+// The same inside one client, whose masters are far away: the release makes votes of the waiter's places, and the waiter does not ask
+// before the messages can be there. To ask would give back what it was handed.
+func TestSim_handOff_farMasters_waiterSendsNothing(t *testing.T) {
+	const way = 100 * time.Millisecond
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		a := c.client(redlock.WithNodeTimeout(time.Second))
+		var sent atomic.Int64 // when the last command was
+		for _, n := range a.Ways {
+			n.SetFault(func(cmd nodetest.Command) nodetest.Fault {
+				if cmd.Name == "message" {
+					return nodetest.Fault{ReplyDelay: way}
+				}
+				sent.Store(time.Now().UnixNano())
+				return nodetest.Fault{Delay: way, ReplyDelay: way}
+			})
+		}
+		first := mustLock(t, a.Mutex("x"))
+		got := a.waits(t.Context())
+		for time.Now().UnixNano()-sent.Load() <= int64(2*way) { // a command ahead of the release would have it wait for its answer
+			time.Sleep(time.Millisecond)
+		}
+		rounds := a.Stats().Rounds
+		go func() { _ = first.Unlock(context.Background()) }()
+		lease := <-got
+		if lease == nil || a.Stats().Rounds != rounds {
+			t.Fatalf("%v after %d rounds", lease, a.Stats().Rounds-rounds)
+		}
+		wantErr(t, lease.Unlock(t.Context()), nil)
 	})
 }
 

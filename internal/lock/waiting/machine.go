@@ -294,7 +294,8 @@ func (m *Machine) some(e *Event, do *Do) {
 // It is a trip at least, and doubles each time in a turn: on a slow way, or a busy machine, the messages take their time, and to ask
 // before they come would throw them away.
 func (m *Machine) moment(e *Event) time.Duration {
-	d := min(max(PauseMin, e.Trip)<<min(m.retries, 10), PauseMax)
+	trip := max(PauseMin, min(e.Trip, tripMax))
+	d := min(trip<<min(m.retries, 10), max(PauseMax, trip))
 	return d + e.Jitter(d)
 }
 

@@ -206,6 +206,28 @@ func TestMachine_releasedHere_countsForTheAttemptThen(t *testing.T) {
 	}
 }
 
+// The votes that a release of this process hands come a trip after it. A caller that asks before throws them away.
+func TestMachine_releasedHere_allowsForATrip(t *testing.T) {
+	for trip, want := range map[time.Duration]time.Duration{
+		0:                      PauseMin,
+		20 * time.Millisecond:  20 * time.Millisecond,
+		200 * time.Millisecond: 200 * time.Millisecond,
+		tripMax + 1:            tripMax,
+	} {
+		m := NewMachine(0b111)
+		var do Do
+		for _, e := range []Event{{Kind: Turn, Ticket: 1}, {Kind: Awake},
+			{Kind: Refused, Votes: Votes{Handable: true}, Round: &Round{Need: 2, Held: true, RetryAfter: time.Second}},
+			{Kind: ReleasedHere, Votes: Votes{Handable: true}, Now: time.Hour}} {
+			e.Trip, e.Jitter = trip, func(time.Duration) time.Duration { return 0 }
+			do = m.Next(e)
+		}
+		if m.State() != Gathering || do.Arm != want {
+			t.Errorf("a trip of %v: %v for %v, want %v for %v", trip, m.State(), do.Arm, Gathering, want)
+		}
+	}
+}
+
 // A caller that stepped back sleeps until the lock may be free, and not for as long again as it had votes that were too few.
 func TestMachine_steppedBack_isThereWhenTheLockIsFree(t *testing.T) {
 	m := NewMachine(0b111)

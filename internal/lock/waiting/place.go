@@ -16,6 +16,9 @@ const (
 	// PauseMin and PauseMax bound the back-off after rounds that split the votes or found
 	// too few masters.
 	PauseMin, PauseMax = 2 * time.Millisecond, 100 * time.Millisecond
+	// tripMax is the longest trip that a contender allows messages for. An attempt that took longer had masters that did not answer,
+	// and votes that wait for others keep those from a quorum.
+	tripMax = time.Second
 	// checkMax is the longest time that a waiter relies on being woken, and nextMax that of a
 	// waiter that is next: it finds a vote that it was handed unheard before that vote is over.
 	checkMax, nextMax = 5 * time.Second, Liveness - HeartbeatEvery
