@@ -123,9 +123,11 @@ func TestRenewer_manyHolds_allAreRenewed(t *testing.T) {
 			t.Errorf("%d extends in 2 minutes", got)
 		}
 		for i, w := range c.workers {
+			w.mu.Lock()
 			if w.most > maxSent+1 { // two masters decide a batch, and the third has not answered it
 				t.Errorf("master %d had %d extends before it at one time", i, w.most)
 			}
+			w.mu.Unlock()
 		}
 		c.close(t)
 	})
