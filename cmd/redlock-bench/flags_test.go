@@ -27,6 +27,8 @@ func TestRun_badCommandLine_messageAndExit2(t *testing.T) {
 		{"latency --nodes redis://:topsecret@x:1, redis://:topsecret@y:1", "words that are no flags: 1"},
 		{"latency --masters redis://:topsecret@x:1", "redis://***@x:1"},
 		{"latency --hurt redis://:topsecret@x:1", "redis://***@x:1"},
+		{"latency --json redis://:topsecret@x:1", "--json: open redis://***@x:1"},
+		{"latency --html redis://:topsecret@x:1", "--html: open redis://***@x:1"},
 		{"latency --callers 0", "1 to 4096"},
 		{"latency --callers 1,,2", "1 to 4096"},
 		{"latency --callers 5000", "1 to 4096"},

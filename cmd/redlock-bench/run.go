@@ -96,7 +96,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock-bench: interrupted")
 	default:
-		fmt.Fprintf(stderr, "redlock-bench: %s\n", redact.Text(text.OneLine(err))) // a URL may stand in the wrong place
+		said := text.OneLine(err)
+		if errors.As(err, new(usageError)) {
+			said = redact.Text(said) // a URL may stand in the wrong place
+		}
+		fmt.Fprintf(stderr, "redlock-bench: %s\n", said)
 	}
 	return exitCode(err)
 }
@@ -115,7 +119,7 @@ func lookUp(args []string) (entry, []string, error) {
 			return e, args[1:], nil
 		}
 	}
-	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help; operators use redlock)", redact.Text(args[0]))}
+	return entry{}, nil, usageError{fmt.Errorf("no command %q (see redlock-bench --help; operators use redlock)", args[0])}
 }
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }
@@ -136,7 +140,7 @@ func (e entry) start(ctx context.Context, args []string, o output) error {
 		return err
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("%s (see redlock-bench %s --help)", redact.Text(err.Error()), e.name)}
+		return usageError{fmt.Errorf("%w (see redlock-bench %s --help)", err, e.name)}
 	}
 	return cmd.run(ctx, o)
 }
