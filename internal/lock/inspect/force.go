@@ -20,7 +20,7 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	if err := a.MayAsk(ctx, l); err != nil {
 		return err
 	}
-	in, replies, err := a.inquire(l).conclude(ctx)
+	_, replies, err := a.inquire(l).conclude(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 		}
 	}
 	switch {
-	case in.possible(vote.Field, replies) < a.Masters.Need:
+	case possible(vote.Field, replies, has) < a.Masters.Need:
 		return fmt.Errorf("%w: %s; %q was not touched", errs.ErrNotHolder, holder, name)
 	case had == 0:
 		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", errs.ErrUnreachable, name, holder)

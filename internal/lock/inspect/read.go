@@ -42,13 +42,13 @@ func (in *Inspection) read(replies []protocol.Reply) {
 			}
 		}
 	}
-	in.Holders, in.Free = nil, in.possible("", replies) < in.Quorum
+	in.Holders, in.Free = nil, possible("", replies, has) < in.Quorum
 	for field, h := range holders {
 		if h.Votes >= in.Quorum {
 			h.Left = lastOf(lefts[field], in.Quorum)
 			in.Holders = append(in.Holders, *h)
 		}
-		in.Free = in.Free && in.possible(field, replies) < in.Quorum
+		in.Free = in.Free && possible(field, replies, has) < in.Quorum
 	}
 	in.readRests(replies)
 	slices.SortFunc(in.Holders, func(a, b Holder) int { return strings.Compare(a.ID, b.ID) })
@@ -73,8 +73,8 @@ func (in *Inspection) readRests(replies []protocol.Reply) {
 	}
 	held := len(in.Holders) > 0
 	for field, h := range rests {
-		in.Free = in.Free && in.possible(field, replies) < in.Quorum
-		if !held && h.Votes >= in.Quorum && in.possibleVotes(field, replies) < in.Quorum {
+		in.Free = in.Free && possible(field, replies, has) < in.Quorum
+		if !held && h.Votes >= in.Quorum && possible(field, replies, voted) < in.Quorum {
 			h.Left = lastOf(lefts[field], in.Quorum)
 			in.Holders = append(in.Holders, *h)
 		}
@@ -127,20 +127,10 @@ func waitersOf(replies []protocol.Reply) []Waiter {
 }
 
 // possible is how many votes or rests the holder may have: those that were seen, those of masters that did
-// not answer, and those that a master may have forgotten.
-func (in *Inspection) possible(field string, replies []protocol.Reply) (n int) {
+// not answer, and those that a master may have forgotten. seen is has, or voted for the votes alone.
+func possible(field string, replies []protocol.Reply, seen func(at *protocol.Inspected, field string) bool) (n int) {
 	for i := range replies {
-		if at := replies[i].Inspected; at == nil || !at.Votes || has(at, field) {
-			n++
-		}
-	}
-	return n
-}
-
-// possibleVotes is possible, without the rests that were seen.
-func (in *Inspection) possibleVotes(field string, replies []protocol.Reply) (n int) {
-	for i := range replies {
-		if at := replies[i].Inspected; at == nil || !at.Votes || voted(at, field) {
+		if at := replies[i].Inspected; at == nil || !at.Votes || seen(at, field) {
 			n++
 		}
 	}
