@@ -219,7 +219,7 @@ var situations = []struct {
 	{"new list votes", func(a *advised) { // somebody began the new masters, instead of leaving that to the change
 		next := a.of(3, 4, 5)
 		expectCode(a.t, exitOK, "init", never, "--max-ttl", a.ttl.String(), "--nodes", next)
-		wantSaid(a.t, a.fails(exitRefused, "new list votes", "reconfigure", "--from", a.list(), "--to", next), "DEL redlock:node on each")
+		wantSaid(a.t, a.fails(exitRefused, "new list votes", "reconfigure", "--from", a.list(), "--to", next), "delete the key of the record on each of its masters")
 		a.works(a.urls)
 		for _, s := range a.servers[3:6] {
 			must(a.t, direct(a.t, s.URL()).Del(a.t.Context(), protocol.RecordKey).Err())

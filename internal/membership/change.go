@@ -90,7 +90,7 @@ func (m *machine) change() Action {
 		return refuse(OtherChange, -1)
 	case m.rules.free(s.votes, q):
 		// A quorum that has not accepted a plan is free to promise any.
-		if m.inUse() {
+		if m.targetVotes(0) >= 0 { // to prepare its masters would stop the programs that lock with it
 			return refuse(InUse, -1)
 		}
 		begin, a := m.prepare(s.from)
@@ -207,25 +207,34 @@ func (m *machine) begun(from Epoch) *Plan {
 // past is a master which shows that the time of this change is over, or -1. The target was left for a third list since, or votes in an epoch
 // that this change did not begin. It knows the list that is used now.
 func (m *machine) past(s *survey, begun *Plan) int {
-	left, t := -1, m.v.Target
 	if s.from == (Epoch{}) || m.rules.free(s.votes, m.v.Terms.Quorum()) {
-		return left
+		return -1
 	}
+	if i := m.targetVotes(s.from.Number); i >= 0 {
+		if begun != nil && begun.Target == m.v.Masters[i].state().Epoch {
+			return -1
+		}
+		return i
+	}
+	left := -1
 	for i := range m.v.Masters {
 		at := &m.v.Masters[i]
-		rs := at.state()
-		switch {
-		case !at.New || rs.Epoch.ID != t.ID || rs.Epoch.Number <= s.from.Number:
-		case rs.Phase == Voting && m.votes(rs.Epoch, true) >= t.Quorum():
-			if begun != nil && begun.Target == rs.Epoch {
-				return -1
-			}
-			return i
-		case at.Record.Finished():
+		if e := at.state().Epoch; at.New && e.ID == m.v.Target.ID && e.Number > s.from.Number && at.Record.Finished() {
 			left = i
 		}
 	}
 	return left
+}
+
+// targetVotes is a master that votes in an epoch of the target above number, as a quorum of the target does, or -1.
+func (m *machine) targetVotes(number int64) int {
+	for i := range m.v.Masters {
+		rs := m.v.Masters[i].state()
+		if m.v.Masters[i].New && rs.Phase == Voting && rs.Epoch.ID == m.v.Target.ID && rs.Epoch.Number > number && m.votes(rs.Epoch, true) >= m.v.Target.Quorum() {
+			return i
+		}
+	}
+	return -1
 }
 
 // proceed lets masters vote in the target: those that kept their data, and the new ones with a nonce of the plan. The
@@ -279,17 +288,6 @@ func (m *machine) begins(p *Plan, i int) bool {
 	at := &m.v.Masters[i]
 	rs, k := at.state(), m.position(i, true)
 	return at.acceptor(p.From) || rs.Phase == Quarantined && rs.Epoch == p.Target && k < len(p.Begin) && rs.Nonce == p.Begin[k]
-}
-
-// inUse: a quorum of the target votes. To prepare its masters would stop the programs that lock with it.
-func (m *machine) inUse() bool {
-	for i := range m.v.Masters {
-		rs := m.v.Masters[i].state()
-		if m.v.Masters[i].New && rs.Phase == Voting && rs.Epoch.ID == m.v.Target.ID && m.votes(rs.Epoch, true) >= m.v.Target.Quorum() {
-			return true
-		}
-	}
-	return false
 }
 
 // prepare quarantines the masters that only the target has, and returns their nonces when all masters of the target

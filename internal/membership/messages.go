@@ -86,7 +86,7 @@ var messages = [sayCount]Message{
 		"start those that are out of reach, and mend those that refuse; if their records are lost, begin the list that you want, which takes {wait}: {init} {abandon}"},
 	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
 	sayInUse: {"new list votes", "the new list votes already, without a change from the old one, which goes on",
-		"if programs use the new list, name other masters; if none does, take its masters' records away (DEL redlock:node on each, with the namespace before it) and call this again"},
+		"if programs use the new list, name other masters; if none does, delete the key of the record on each of its masters and call this again"},
 	sayTooLate: {"too late to cancel", "the change cannot be given up, because too few masters of the old list still vote: {states}",
 		"finish it, which takes {wait}, and then change back: {change}"},
 }
