@@ -330,7 +330,8 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 				giveUp = out.View.Now + answerTimeout
 			}
 		case membership.Refuse:
-			if op.cfg.Goal == membership.Cancel && unwritten != nil { // with that master it may not be too late
+			few := a.Why.Code == membership.TooLate || a.Why.Code == membership.NoQuorum
+			if op.cfg.Goal == membership.Cancel && few && unwritten != nil { // with that master there may be enough
 				return 0, true, fmt.Errorf("%w: %w", redlock.ErrRefused, unwritten)
 			}
 			return 0, true, refusedError(out)
