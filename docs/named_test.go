@@ -12,10 +12,7 @@ import (
 	"testing"
 )
 
-var (
-	namedTest = regexp.MustCompile("`(?:([a-zA-Z0-9/]+)\\.)?((?:Test|Fuzz|Benchmark)[A-Z]\\w*)[`/(]")
-	declared  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
-)
+var namedTest = regexp.MustCompile("`(?:([a-zA-Z0-9/]+)\\.)?((?:Test|Fuzz|Benchmark)[A-Z]\\w*)[`/(]")
 
 // Each test that a page names is there, and in the package that it names, by its name or its folder. A name
 // may be the beginning of several.
@@ -27,7 +24,7 @@ func TestPages_namedTests_exist(t *testing.T) {
 			t.Fatal(err)
 		}
 		folder := path.Dir(file)
-		for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
+		for _, m := range testFunc.FindAllStringSubmatch(string(source), -1) {
 			there[m[1]], there[path.Base(folder)+"."+m[1]], there[folder+"."+m[1]] = true, true, true
 		}
 	}
