@@ -272,19 +272,15 @@ func isDenied(cmd redis.Cmder) bool {
 		return cmd.Args()[2] != loneOpKeys && IsReply(err) &&
 			strings.HasPrefix(err.Error(), "NOPERM ") && !strings.Contains(err.Error(), "script")
 	}
-	return isExtend(cmd) && cmd.Args()[2] != 2 && denies(err)
+	return isCallOf(cmd, extendSHA) && cmd.Args()[2] != 2 && denies(err)
 }
 
 // isVotes says whether cmd is a call of votes.lua.
-func isVotes(cmd redis.Cmder) bool {
-	args := cmd.Args()
-	return args[0] == "evalsha" && args[1] == votesSHA
-}
+func isVotes(cmd redis.Cmder) bool { return isCallOf(cmd, votesSHA) }
 
-// isExtend says whether cmd is a call of extend.lua.
-func isExtend(cmd redis.Cmder) bool {
+func isCallOf(cmd redis.Cmder, sha string) bool {
 	args := cmd.Args()
-	return args[0] == "evalsha" && args[1] == extendSHA
+	return args[0] == "evalsha" && args[1] == sha
 }
 
 // sameCommand returns a command of cmd's type with other arguments.
