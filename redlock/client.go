@@ -45,6 +45,9 @@ type Client struct {
 	// serving ends when Shutdown or Close begins, with the error of calls for a lock as its cause.
 	serving    context.Context
 	endServing context.CancelCauseFunc
+	ending     atomic.Bool   // one of the calls of Shutdown ends the client
+	ended      chan struct{} // closed when it has
+	endErr     error         // what it returns, when ended is closed
 	stats      stats
 
 	keeper   *masters.Keeper
@@ -177,6 +180,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 	c.tries.Masters, c.tries.Client = &c.masters, c.id
 	c.trustedFrom.Store(math.MinInt64)
 	c.serving, c.endServing = context.WithCancelCause(context.Background())
+	c.ended = make(chan struct{})
 	var err error
 	if c.epoch, err = newEpoch(nodes, &s); err != nil {
 		return nil, err

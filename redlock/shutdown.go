@@ -38,26 +38,42 @@ const partingTime = time.Second
 //
 // Shutdown returns nil when every lease was given back in time. It returns an error that is ctx.Err()
 // if it had to release leases, and [ErrUnconfirmed] too if a quorum of masters did not confirm each of them.
-// If the client is closed while Shutdown waits, it returns ErrClosed. Shutdown is safe twice, and of
-// a nil or zero Client.
+// If the client is closed while Shutdown waits, it returns ErrClosed. Of several calls the first that has waited to its end
+// ends the client: the others return when it does, and what it does. Shutdown is safe after Close, and of a nil or zero Client.
 func (c *Client) Shutdown(ctx context.Context) error {
 	switch {
 	case c.isZero():
 		return nil
 	case ctx == nil:
 		return errNilContext
-	case c.closed.Load():
+	case c.closed.Load() && !errors.Is(context.Cause(c.serving), errShutdown):
 		return nil
 	}
 	c.endServing(errShutdown)
 	empty := c.renewer.Drain()
 	c.lines.Close()
-	var err error
 	select {
 	case <-empty:
 	case <-c.quit:
-		return fmt.Errorf("%w: while Shutdown waited for the holders of leases, which the TTL frees", ErrClosed)
 	case <-ctx.Done():
+	}
+	if c.ending.Swap(true) {
+		<-c.ended // Close before that would cut off the releases of the call that ends the client
+		return c.endErr
+	}
+	defer close(c.ended)
+	c.endErr = c.end(ctx, empty)
+	return c.endErr
+}
+
+// end ends the client when empty is closed, when ctx has ended, or when somebody has closed it.
+func (c *Client) end(ctx context.Context, empty <-chan struct{}) (err error) {
+	select {
+	case <-empty:
+	default:
+		if c.closed.Load() {
+			return fmt.Errorf("%w: while Shutdown waited for the holders of leases, which the TTL frees", ErrClosed)
+		}
 		err = c.surrender(ctx)
 	}
 	_ = c.Close()

@@ -231,6 +231,35 @@ func TestShutdown_twiceAndWithClose(t *testing.T) {
 	})
 }
 
+// While one Shutdown releases what is held, another closes nothing under it: it waits, and both say what was found. So does one that comes later.
+func TestShutdown_anotherReleases_waitsForItAndSaysTheSame(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			a := c.client()
+			held := lockAll(t, a, 300)
+			for _, way := range a.Ways {
+				way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: 20 * time.Millisecond} })
+			}
+			over, first := ended(t), make(chan error, 1)
+			go func() { first <- a.Shutdown(over) }()
+			synctest.Wait()
+			ctx := over
+			if waits {
+				ctx = context.Background()
+			}
+			wantErr(t, a.Shutdown(ctx), context.Canceled)
+			err := <-first
+			if !errors.Is(err, context.Canceled) || errors.Is(err, redlock.ErrUnconfirmed) {
+				t.Errorf("%v", err)
+			}
+			for _, l := range held {
+				c.wantVotes(l.Name(), "", 5)
+			}
+			wantErr(t, a.Shutdown(t.Context()), context.Canceled)
+		})
+	}
+}
+
 // Ready says what a call for a lock would find, without one.
 func TestReady_followsTheMasters(t *testing.T) {
 	simulate(t, func(t *testing.T, c *cluster) {
