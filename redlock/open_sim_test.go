@@ -4,6 +4,8 @@ package redlock_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ import (
 )
 
 // opening opens a client whose messages to and from some masters take this long in the first moments.
-func (c *cluster) opening(trip, first time.Duration, masters ...int) *member {
+func (c *cluster) opening(trip, first time.Duration, masters []int, opts ...redlock.Option) *member {
 	c.t.Helper()
 	start := time.Now()
 	m, err := c.masters.Open(c.t.Context(), func(m *simtest.Client) {
@@ -29,7 +31,7 @@ func (c *cluster) opening(trip, first time.Duration, masters ...int) *member {
 				return nodetest.Fault{}
 			})
 		}
-	})
+	}, opts...)
 	wantErr(c.t, err, nil)
 	c.t.Cleanup(func() { _ = m.Close() })
 	return &member{m}
@@ -42,7 +44,7 @@ func TestSim_open_slowAtFirst_locksAtOnce(t *testing.T) {
 		c.init()
 		for _, first := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 700 * time.Millisecond, 3 * time.Second} {
 			start := time.Now()
-			m := c.opening(200*time.Millisecond, first, 0, 1, 2)
+			m := c.opening(200*time.Millisecond, first, []int{0, 1, 2})
 			opened := time.Since(start)
 			wantErr(t, mustLock(t, m.Mutex("free")).Unlock(t.Context()), nil)
 			if opened > first+time.Second {
@@ -116,6 +118,40 @@ func TestSim_open_allRestarted_operatorIsCalled(t *testing.T) {
 			defer cancel()
 			_, err = c.masters.Open(ctx, nil)
 			wantErr(t, err, redlock.ErrNeedsInit)
+		}
+	})
+}
+
+// A quorum has answered, and Open waits all the same: for an operator, or for records that come late. The logger says so, and goes on.
+func TestWithLogger_openWaitsForMoreThanAnswers_saysWhyAndGoesOn(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		var out syncBuffer
+		logger := redlock.WithLogger(slog.New(slog.NewTextHandler(&out, nil)))
+		_, err := c.masters.Open(t.Context(), nil, logger)
+		wantErr(t, err, redlock.ErrNeedsInit)
+		if text := out.String(); strings.Contains(text, "panicked") || !strings.Contains(text, "quorum=2 why=") || !strings.Contains(text, "an operator's word") {
+			t.Errorf("nobody has initialized the masters: %s", text)
+		}
+	})
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		var out syncBuffer
+		logger := redlock.WithLogger(slog.New(slog.NewTextHandler(&out, nil)))
+		for _, first := range []time.Duration{500 * time.Millisecond, 3 * time.Second} {
+			a := c.opening(200*time.Millisecond, first, []int{0, 1, 2}, logger)
+			if n := a.Stats().Panics; n != 0 {
+				t.Errorf("slow for %v: %d panics", first, n)
+			}
+			wantErr(t, a.Close(), nil)
+		}
+		if text := out.String(); !strings.Contains(text, "have not been read in time") {
+			t.Errorf("records come late: %s", text)
+		}
+		a := c.opening(200*time.Millisecond, 500*time.Millisecond, []int{0, 1, 2}, logger)
+		c.masters[0].Crash()
+		time.Sleep(10 * time.Second)
+		if text := out.String(); a.Stats().Panics != 0 || !strings.Contains(text, "a master is down") {
+			t.Errorf("%d panics: %s", a.Stats().Panics, text)
 		}
 	})
 }

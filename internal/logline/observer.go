@@ -147,7 +147,13 @@ func newEpoch(from string, e event.Epoch) (*Line, []slog.Attr) {
 	return &OtherEpoch, []slog.Attr{slog.String("from", from), slog.String("to", e.Epoch)}
 }
 
-func why(err error) slog.Attr { return slog.String("why", err.Error()) }
+// why is left out by handlers if err is nil.
+func why(err error) slog.Attr {
+	if err == nil {
+		return slog.Attr{}
+	}
+	return slog.String("why", err.Error())
+}
 
 func rounded(name string, d time.Duration) slog.Attr {
 	return slog.Duration(name, d.Round(time.Millisecond))

@@ -48,7 +48,7 @@ func (k *Keeper) Open(ctx context.Context) error {
 		}
 		if k.cfg.OnOpening != nil && !told && ctx.Err() == nil {
 			told = true
-			k.cfg.OnOpening(ctx, event.Opening{Answered: a.count, Quorum: k.cfg.Need, Err: a.errs.ErrorOrNil()})
+			k.cfg.OnOpening(ctx, event.Opening{Answered: a.count, Quorum: k.cfg.Need, Err: k.awaits(a, needsInit)})
 		}
 		select {
 		case <-time.After(openLook):
@@ -59,6 +59,20 @@ func (k *Keeper) Open(ctx context.Context) error {
 			return k.gaveUp(ctx, a)
 		}
 	}
+}
+
+// errUnread is why Open waits although a quorum has answered.
+var errUnread = errors.New("redlock: a quorum has answered, but their records have not been read in time")
+
+// awaits is why Open waits. needsInit is what the last look said, if that was it.
+func (k *Keeper) awaits(a heard, needsInit error) error {
+	switch {
+	case a.count < k.cfg.Need:
+		return a.errs
+	case needsInit != nil:
+		return needsInit
+	}
+	return errUnread
 }
 
 // heard is what the masters have said so far.

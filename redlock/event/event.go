@@ -77,7 +77,7 @@ type Observer struct {
 // Opening says what Open waits for.
 type Opening struct {
 	Answered, Quorum int   // masters that have answered, and how many must
-	Err              error // why the others have not
+	Err              error // why the others have not; if a quorum has, why that is not enough. It is never nil
 
 	_ struct{}
 }
