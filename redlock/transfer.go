@@ -99,10 +99,11 @@ func (c *Client) Adopt(ctx context.Context, voucher string, opts ...LockOption) 
 	}
 	defer c.lines.Leave()
 	m.ls.minHold = 0 // the lock rests already, since its grant
-	c.tries.Tokens.Saw(t.Token)
+	// The voucher's token is proposed for this attempt alone: nobody knows who wrote it, and what the client has seen stays for its life.
+	//
 	// Only masters that have had the giver's vote since the grant, and only in the record state that they had when the voucher was
 	// made: one with another state may have older data, in which the voucher was not used yet.
-	a := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder})
+	a := c.newAttempt(ctx, m.l, &m.ls, &protocol.Request{Kind: protocol.Adopt, From: t.Holder, Token: min(t.Token+1, counting.MaxToken)})
 	r := round{&a, c, &m.ls}
 	for i, state := range states {
 		r.Call.Change(i, func(req *protocol.Request) { req.Voted = state })

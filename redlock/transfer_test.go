@@ -15,6 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/counting"
+	vouchers "github.com/redlock-go/redlock/internal/lock/voucher"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -228,6 +230,41 @@ func TestHandoff_badInput_refused(t *testing.T) {
 		noErr(t, err)
 		noErr(t, adopted.Unlock(t.Context()))
 	})
+}
+
+// Whoever can hand in a voucher can write any token into it. It is proposed once: the client's later proposals are the time of day, as before,
+// and no master needs to ask for its own.
+func TestAdopt_forgedToken_laterProposalsAreTheTimeOfDay(t *testing.T) {
+	for _, refused := range []bool{true, false} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			c.init()
+			giver, heir := c.client(), c.client()
+			given := locked(t, giver.Mutex("x"))
+			forged, err := vouchers.Parse(handedOff(t, given))
+			noErr(t, err)
+			forged.Token = counting.MaxToken
+			if refused {
+				forged.Holder = "nobody"
+			}
+			adopted, err := heir.Adopt(t.Context(), forged.String())
+			if refused {
+				wantIs(t, err, redlock.ErrLost)
+			} else {
+				noErr(t, err)
+				if adopted.Token() <= given.Token() {
+					t.Errorf("token %d after %d", adopted.Token(), given.Token())
+				}
+				noErr(t, adopted.Unlock(t.Context()))
+			}
+			time.Sleep(time.Minute)
+			now := time.Now().UnixMicro()
+			l := locked(t, heir.Mutex("y"))
+			if l.Token() < now {
+				t.Errorf("refused %v: token %d, want at least the time of day, %d", refused, l.Token(), now)
+			}
+			noErr(t, l.Unlock(t.Context()))
+		})
+	}
 }
 
 // span is when a lease was believed in.

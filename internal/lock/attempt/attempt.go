@@ -92,7 +92,8 @@ func (t *Tries) nextHolder() string {
 // Propose is a token above all that the client has seen.
 func (t *Tries) Propose() int64 { return t.Tokens.Propose(t.Masters.Clock.Wall()) }
 
-// Begin makes an attempt of which no master has been asked. req has what the kind of acquire adds, as a write vote to join.
+// Begin makes an attempt of which no master has been asked. req has what the kind of acquire adds, as a write vote to join, and a
+// token if a smaller one is not to be proposed.
 func (t *Tries) Begin(ctx context.Context, l *protocol.Lock, set Settings, req *protocol.Request) Attempt {
 	m := t.Masters
 	a := Attempt{t: t, Ctx: ctx, Lock: l, set: set, Holder: t.nextHolder(), Start: m.Clock.Elapsed(), Timeout: m.RoundTimeout(ctx, set.TTL)}
@@ -101,7 +102,7 @@ func (t *Tries) Begin(ctx context.Context, l *protocol.Lock, set Settings, req *
 		req.Kind = protocol.Acquire
 	}
 	req.Lock, req.Holder, req.TTL = l, a.Holder, set.TTL
-	req.Token = t.Propose()
+	req.Token = max(req.Token, t.Propose())
 	req.Start, req.Deadline = a.Start, a.Start+a.Timeout
 	a.Call = m.Call(m.Need, req)
 	return a
