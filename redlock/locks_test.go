@@ -87,6 +87,44 @@ func TestLocks_manyKeys_heldOnesEachOnce(t *testing.T) {
 	})
 }
 
+// manyReaders are what a master has of a lock that a thousand readers have: the fields of its hash, and their timeout keys.
+func manyReaders(name string) (fields, keys []string) {
+	for i := range 1000 {
+		reader := fmt.Sprintf("00000000-0000-8000-8000-000000000000:%d", i)
+		fields, keys = append(fields, reader), append(keys, "{"+name+"}:"+reader+":rwlock_timeout:1")
+	}
+	return fields, keys
+}
+
+// The hash of a lock with many readers is not looked at as a whole, and is known. Others of its size are no locks.
+func TestLocks_aThousandReaders_listedAndOtherLargeHashesAreNot(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		b := c.client()
+		readers, keys := manyReaders("read")
+		for _, m := range c.masters {
+			wantErr(t, m.Do(func(db *nodetest.DB) {
+				db.HSet("read", "mode", "read")
+				db.HSet("words", "mode", "read")
+				for i, reader := range readers {
+					db.HSet("read", reader, "1")
+					db.SetPX(keys[i], "1", 60_000)
+					db.HSet("sessions", reader, "1")
+					db.HSet("sessions", fmt.Sprint("user", i), "1")
+					db.HSet("words", fmt.Sprint("word", i), "1")
+				}
+				for _, key := range []string{"read", "sessions", "words"} {
+					db.PExpire(key, 60_000)
+				}
+			}), nil)
+		}
+		got, err := listed(t, t.Context(), b.Client.Client, "")
+		wantErr(t, err, nil)
+		if !slices.Equal(got, []string{"read"}) {
+			t.Errorf("%q, want the lock that is read", got)
+		}
+	})
+}
+
 // A lock whose votes are on the masters that answer is found. Only where a quorum of masters is silent may one be missed, and
 // that is said.
 func TestLocks_mastersSilent_saysWhenOneMayBeMissed(t *testing.T) {
@@ -159,11 +197,19 @@ func TestLocks_realMasters_amongOtherKeys(t *testing.T) {
 		settled(t, l, 3)
 		want = append(want, fmt.Sprintf("orders/%02d", i))
 	}
+	readers, keys := manyReaders("orders/read")
+	want = append(want, "orders/read")
 	ms.each(ms.all(), func(d *redis.Client) error {
 		pipe := d.Pipeline()
 		for i := range 2000 {
 			pipe.Set(ctx, fmt.Sprintf("orders/other/%d", i), 1, time.Minute)
 		}
+		pipe.HSet(ctx, "orders/read", "mode", "read")
+		for i, reader := range readers {
+			pipe.HSet(ctx, "orders/read", reader, 1)
+			pipe.Set(ctx, keys[i], 1, time.Minute)
+		}
+		pipe.PExpire(ctx, "orders/read", time.Minute)
 		_, err := pipe.Exec(ctx)
 		return err
 	})

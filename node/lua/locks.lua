@@ -5,7 +5,7 @@
 -- ARGV[1] the cursor: 0 to begin, and then what the call before returned   ARGV[2] how the names begin
 --
 -- Returns an array of the next cursor, 0 at the end, and the names. A step looks at about 256 keys.
--- A lock is a hash of a thousand fields or fewer with a holder, or a rest. SCAN may give a name more than once.
+-- A lock is a hash with a holder, or a rest. SCAN may give a name more than once.
 -- An error of a key is ignored: it is no lock then, or none that the user may read.
 
 local call, try = redis.call, redis.pcall
@@ -28,12 +28,18 @@ local function name_of(key)
   end
 end
 
+-- Of a hash of more than a thousand fields only a few are looked at: others wait for this master. It can be a lock
+-- only if readers have it. The right to hrandfield is one that only read locks need.
 local function is_lock(key)
-  local size = try('hlen', key)
-  if type(size) ~= 'number' or size > 1000 then
+  local size, fields = try('hlen', key), {}
+  if type(size) ~= 'number' then
     return false
+  elseif size <= 1000 then
+    fields = call('hkeys', key)
+  elseif call('hget', key, 'mode') == 'read' then
+    fields = try('hrandfield', key, 8)
   end
-  for _, field in ipairs(call('hkeys', key)) do
+  for _, field in ipairs(fields) do
     if string.find(field, '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:') then
       return true
     end
