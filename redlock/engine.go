@@ -79,6 +79,11 @@ func (internals) ForOrder(every time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.forOrder = every })
 }
 
+// Renewed is an option for a lease that goes on until it is unlocked, whatever the client's default is.
+func (internals) Renewed() LockOption {
+	return lockOption(func(s *lockSettings) { s.fixed, s.renewSet, s.maxHold = false, false, 0 })
+}
+
 // Abandon is Unlock of a lease that its caller never used: the lock is free, even if it has a
 // minimum hold. If the lease is one of several on its hold (see [Lease.Reenter]), the others were used, and the minimum hold counts.
 func (internals) Abandon(l *Lease, ctx context.Context) error { return l.abandon(ctx) }

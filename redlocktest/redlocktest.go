@@ -161,14 +161,15 @@ func (c *client) closeNodes() {
 }
 
 // Hold takes the lock called name with a client of its own: somebody else has it, until the test
-// calls Unlock of the lease. The lease is renewed. Hold ends the test if the lock is not free.
+// calls Unlock of the lease. The lease is renewed, also if New got redlock.WithoutRenewal or redlock.WithMaxHold. Hold ends the
+// test if the lock is not free.
 // To hold a side of an RWMutex, lock it with a client of [Masters.Client].
 func (ms *Masters) Hold(name string) *redlock.Lease {
 	ms.t.Helper()
 	if ms.other == nil {
 		ms.other = ms.Client()
 	}
-	lease, err := ms.other.Mutex(name).TryLock(context.Background())
+	lease, err := ms.other.Mutex(name, redlock.Engine(engine.Key{}).Renewed()).TryLock(context.Background())
 	if err != nil {
 		ms.t.Fatalf("redlocktest: Hold: %v", err)
 	}

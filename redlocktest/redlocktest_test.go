@@ -167,6 +167,28 @@ func TestLose_extend_atOnceAndNoOther(t *testing.T) {
 	mustUnlock(t, kept)
 }
 
+// Whatever New got, somebody else has the lock until the test calls Unlock.
+func TestHold_optionsThatEndLeases_staysHeld(t *testing.T) {
+	for name, opts := range map[string][]redlock.Option{
+		"WithoutRenewal":                       {redlock.WithoutRenewal()},
+		"WithMaxHold":                          {redlock.WithMaxHold(time.Second)},
+		"WithRenewal, and then WithoutRenewal": {redlock.WithRenewal(time.Minute), redlock.WithoutRenewal()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client, masters := redlocktest.New(t, opts...)
+				held := masters.Hold("x")
+				time.Sleep(time.Minute)
+				wantIs(t, held.Err(), nil)
+				_, err := client.Mutex("x").TryLock(t.Context())
+				wantIs(t, err, redlock.ErrHeld)
+				mustUnlock(t, held)
+				mustUnlock(t, mustTry(t, client.Mutex("x")))
+			})
+		})
+	}
+}
+
 // While masters refuse, leases go on and can be given back.
 func TestRefuse_leasesGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
