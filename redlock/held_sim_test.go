@@ -137,3 +137,23 @@ func TestSim_lostBeforeItsEnd_isNotHeld(t *testing.T) {
 		})
 	}
 }
+
+// Who asks to write with the context of a read lease that is over is told why that is over, as who asks to read is: to unlock it is no remedy.
+func TestSim_upgradeOfALeaseThatIsOver_saysWhyItIsOver(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		rw := a.RWMutex("x")
+		released, lost := mustLock(t, rw.RLocker()), mustLock(t, a.RWMutex("x", redlock.WithoutRenewal()).RLocker())
+		wantErr(t, second(rw.TryLock(lost.Context())), redlock.ErrUpgrade)
+		wantErr(t, released.Unlock(t.Context()), nil)
+		time.Sleep(redlock.DefaultTTL + time.Second)
+		for lease, want := range map[*redlock.Lease]error{released: redlock.ErrReleased, lost: redlock.ErrLost} {
+			for _, err := range []error{second(rw.TryLock(lease.Context())), second(rw.Lock(lease.Context()))} {
+				if !errors.Is(err, want) || errors.Is(err, redlock.ErrUpgrade) {
+					t.Errorf("%v, want %v", err, want)
+				}
+			}
+		}
+		wantErr(t, second(rw.TryLock(t.Context())), nil)
+	})
+}

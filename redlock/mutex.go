@@ -360,6 +360,9 @@ func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, er
 	case held.Mode == m.l.Mode:
 		return outer, "", nil
 	case held.Mode == protocol.Read && m.l.Mode == protocol.Write:
+		if err := outer.Err(); err != nil {
+			return nil, "", fmt.Errorf("redlock: upgrading %q: %w", m.l.Name, err)
+		}
 		return nil, "", fmt.Errorf("%w: %q", ErrUpgrade, m.l.Name)
 	case held.Mode == protocol.Write && m.l.Mode == protocol.Read:
 		if err := outer.Err(); err != nil {
