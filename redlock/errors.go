@@ -35,7 +35,8 @@ var (
 	// and ErrRefused. A server answers 503 for it. Which of the three it is says whether waiting helps.
 	ErrUnavailable = errs.ErrUnavailable
 	// ErrUnreachable says that fewer masters than a quorum answered in time. The chain has
-	// the [node.Error] of each master that failed. Trying again may help.
+	// the [node.Error] of each master that failed, but for Extend, Reenter and Transfer, which say how many have
+	// confirmed the vote. Trying again may help.
 	ErrUnreachable = errs.ErrUnreachable
 	// ErrRefused says that masters answered and will not vote, so many that no quorum is left.
 	// Waiting does not change that: for example, the lock's name is a key of another type, the user
