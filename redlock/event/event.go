@@ -24,7 +24,8 @@ import (
 // clients may have the same Observer. A function must return soon and must not block: the client
 // waits for it, so a function that blocks delays renewals. For the same reason it must not call
 // what asks the masters. It may call what does not: Stats, Ready, and a lease's Err, Token and
-// ValidUntil. Events have all that is known.
+// ValidUntil. Close and Shutdown wait for the functions that run: one that calls them may wait for itself, so it begins them on
+// another goroutine. Events have all that is known.
 //
 // If a function panics, the client recovers, logs the panic once (redlock.WithLogger), counts it
 // ([Stats]) and calls no function of that Observer any more. Locks and other Observers go on.
