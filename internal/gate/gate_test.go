@@ -56,6 +56,9 @@ func FuzzA(f *testing.F) {}
 `,
 		"a/testdata/seeds":    "TestServer 17\n",
 		"a/tagged_test.go":    "//go:build mutants\n\npackage a\n\nimport \"testing\"\n\nfunc TestTagged(t *testing.T) {}\n",
+		"a/both_test.go":      "//go:build mutants && unix\n\npackage a\n\nimport \"testing\"\n\nfunc TestBoth(t *testing.T) {}\n",
+		"a/posix_test.go":     "//go:build unix\n\npackage a\n\nimport \"testing\"\n\nfunc TestPosix(t *testing.T) {}\n",
+		"a/far_plan9_test.go": "//go:build !mutants\n\npackage a\n\nimport \"testing\"\n\nfunc TestFar(t *testing.T) {}\n",
 		"b/b.go":              "package b\n\nfunc Start() { needs.Java(nil) }\n",
 		"b/b_test.go":         "package b\n\nimport \"testing\"\n\nfunc TestJava(t *testing.T) {}\n",
 		"own/go.mod":          "module own\n",
@@ -69,7 +72,7 @@ func FuzzA(f *testing.F) {}
 	for _, f := range tests {
 		found[f.name] = f
 	}
-	if len(found) != 6 {
+	if len(found) != 9 {
 		t.Errorf("found %v", tests)
 	}
 	if f := found["TestServer"]; !f.calls("EveryServer") || !f.calls("NoRace") || f.calls("InSoak") || !f.seeds || f.pkg != "./a" || f.module != "." {
@@ -78,8 +81,10 @@ func FuzzA(f *testing.F) {}
 	if f := found["TestPlain"]; len(f.needs) > 0 || f.seeds || !slices.Contains(f.around, "InSoak") {
 		t.Errorf("TestPlain: %+v", f)
 	}
-	if f := found["TestTagged"]; f.tags != "mutants" {
-		t.Errorf("TestTagged: %+v", f)
+	for name, want := range map[string]string{"TestPlain": "", "TestTagged": "mutants", "TestBoth": "mutants", "TestPosix": "", "TestFar": elsewhere} {
+		if f := found[name]; f.tags != want {
+			t.Errorf("%s: %+v", name, f)
+		}
 	}
 	if f := found["TestJava"]; !f.calls("Java") {
 		t.Errorf("TestJava: %+v", f)

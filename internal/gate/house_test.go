@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/needs"
 )
@@ -36,6 +37,7 @@ var larger = map[string]string{
 	"chaos/check":                        "one file for each checker, and what they share: a checker apart would have an API of its own for each",
 	"cmd/redlock":                        "eleven commands with what they say; their tests use one process, and their flags one list of masters",
 	"cmd/redlock-bench":                  "four measurements and what they print; pages, comparisons and results are out",
+	"internal/gate":                      "seven commands over one list of tests and one table of results",
 	"internal/membership":                "one pure machine: its states, its rules, its words and its records are read together",
 	"internal/membership/view.go Master": "what a look has seen of one master: the flags are facts, and not states",
 	"internal/model/handoffmodel/clocks.go Clocks":  "bounds of a model's world: what may happen in it",
@@ -113,7 +115,7 @@ func TestHouse_everyTestOfCI_isInAStage(t *testing.T) {
 	all := slices.Concat(groups...)
 	for _, f := range g.tests {
 		runs := func(s stage) bool {
-			return slices.ContainsFunc(s.commands, func(c command) bool { return g.runsInCI(c, f) })
+			return slices.ContainsFunc(s.commands, func(c command) bool { return g.runs(c, f, needs.TierCI) })
 		}
 		if f.calls("CI", "Java", "Server", "At") && !f.calls("Soak") && !slices.ContainsFunc(all, runs) {
 			t.Errorf("%s of %s needs the tier of .ci/run, and no stage of that runs it", f.name, f.path())
@@ -121,20 +123,53 @@ func TestHouse_everyTestOfCI_isInAStage(t *testing.T) {
 	}
 }
 
-// runsInCI reports whether c runs f, and f does not skip there.
-func (g *gate) runsInCI(c command, f testFunc) bool {
+// A test of the root is in a stage that builds its file and in whose tier it does not skip.
+func TestHouse_everyTest_isInAStage(t *testing.T) {
+	t.Setenv(needs.RequireVar, "")
+	g, err := open(io.Discard)
+	must(t, err)
+	ci, err := g.ciStages()
+	must(t, err)
+	var all []command
+	for _, s := range slices.Concat(slices.Concat(g.testStages(), ci)...) {
+		all = append(all, s.commands...)
+	}
+	for _, p := range g.soakParts(time.Hour, t.TempDir()) {
+		all = append(all, p.command)
+	}
+	for _, f := range g.tests {
+		tier := needs.TierTest
+		switch {
+		case f.calls("Soak"):
+			tier = needs.TierSoak
+		case f.calls("CI", "Java", "Server"):
+			tier = needs.TierCI
+		}
+		if root(f) && f.tags != elsewhere && !slices.ContainsFunc(all, func(c command) bool { return g.runs(c, f, tier) }) {
+			t.Errorf("no stage runs %s of %s, with the tags %q in the tier %s or above", f.name, f.path(), f.tags, tier)
+		}
+	}
+}
+
+// runs reports whether c runs f in a tier from that one on, and f does not skip there.
+func (g *gate) runs(c command, f testFunc, from needs.Tier) bool {
 	flag := func(name string) (value string) {
 		if i := slices.Index(c.args, name); i >= 0 {
 			value = c.args[i+1]
 		}
 		return value
 	}
+	inTier := func(env string) bool {
+		name, value, _ := strings.Cut(env, "=")
+		tier, err := needs.ParseTier(value)
+		return name == needs.TierVar && err == nil && tier >= from
+	}
 	dir := filepath.Join(g.root, f.module)
-	return slices.Contains(c.args, "test") && slices.Contains(c.env, needs.TierVar+"="+needs.TierCI.String()) &&
+	return slices.Contains(c.args, "test") && slices.ContainsFunc(c.env, inTier) &&
 		(c.dir == dir || c.dir == "" && dir == g.root) &&
 		(slices.Contains(c.args, f.pkg) || slices.Contains(c.args, "./...")) &&
-		flag("-tags") == f.tags && regexp.MustCompile(flag("-run")).MatchString(f.name) &&
-		!(f.calls("NoRace") && slices.Contains(c.args, "-race"))
+		flag("-tags") == f.tags && !(f.calls("NoRace") && slices.Contains(c.args, "-race")) &&
+		regexp.MustCompile(flag("-run")).MatchString(f.name)
 }
 
 // sizesOf adds the functions and structs of a file that are too large to found.

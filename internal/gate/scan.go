@@ -5,7 +5,7 @@ package main
 import (
 	"fmt"
 	"go/ast"
-	"go/build/constraint"
+	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -24,7 +24,7 @@ type testFunc struct {
 	pkg    string // its folder as go test takes it in that module, such as ./redlock
 	name   string
 	needs  []string // the functions of package needs that its body calls
-	tags   string   // the build constraint of its file, or empty
+	tags   string   // what -tags must name for its file to be built: nothing, mutants, or elsewhere
 	seeds  bool     // the package's list has a seed for it
 	around []string // the functions of package needs that anything in its folder calls
 }
@@ -32,6 +32,14 @@ type testFunc struct {
 // calls reports whether the test calls one of these functions of package needs.
 func (f testFunc) calls(names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f.needs, n) })
+}
+
+// flags are those with which go test builds the test's file.
+func (f testFunc) flags() []string {
+	if f.tags == "" {
+		return nil
+	}
+	return []string{"-tags", f.tags}
 }
 
 // path is the package as go test takes it in the root, also where it is of a nested module.
@@ -67,11 +75,14 @@ func scanFolder(root, folder string) ([]testFunc, error) {
 	var found []testFunc
 	var around, shared []string // what its functions need; helpers outside of test files need, and so every test does
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
-		tags := constraintOf(parsed)
+		tags, err := tagsOf(folder, filepath.Base(file))
+		if err != nil {
+			return nil, err
+		}
 		for _, decl := range parsed.Decls {
 			f, ok := decl.(*ast.FuncDecl)
 			if !ok || f.Body == nil {
@@ -134,16 +145,19 @@ func needsOf(body ast.Node) (names []string) {
 	return names
 }
 
-// constraintOf returns the build constraint of a file as go build's -tags takes it where that is a single tag, or the constraint itself.
-func constraintOf(file *ast.File) string {
-	for _, group := range file.Comments {
-		for _, c := range group.List {
-			if expr, err := constraint.Parse(c.Text); err == nil && group.Pos() < file.Package {
-				return expr.String()
-			}
+// elsewhere stands for the tags of a file that is not built on this system, whatever they are.
+const elsewhere = "of another system"
+
+// tagsOf returns what -tags must name for a file to be built. As the go command, it goes by the file's name and by its build constraint.
+func tagsOf(folder, file string) (string, error) {
+	for _, tags := range []string{"", "mutants"} {
+		here := build.Default
+		here.BuildTags = strings.Fields(tags)
+		if built, err := here.MatchFile(folder, file); built || err != nil {
+			return tags, err
 		}
 	}
-	return ""
+	return elsewhere, nil
 }
 
 func seedsOf(folder string) ([]replay.Line, error) {

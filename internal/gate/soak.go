@@ -82,11 +82,10 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 	chaos("chaos-default-always", "default", "always")
 	chaos("chaos-all-everysec", "all", "everysec")
 	long := pick(g.tests, func(f testFunc) bool {
-		return root(f) && f.tags == "" && !strings.HasPrefix(f.name, "Fuzz") &&
-			(f.calls("InSoak", "Soak") || f.seeds && slices.Contains(f.around, "InSoak"))
+		return root(f) && f.tags != elsewhere && (f.calls("InSoak", "Soak") || f.seeds && slices.Contains(f.around, "InSoak"))
 	})
 	for _, f := range long {
-		c := goTest(needs.TierSoak, "-run", "^"+f.name+"$", f.path())
+		c := goTest(needs.TierSoak, append(f.flags(), "-run", "^"+f.name+"$", f.path())...)
 		c.args[slices.Index(c.args, timeout)] = "0"
 		name := strings.ReplaceAll(strings.TrimPrefix(f.pkg, "./"), "/", "-") + "-" + strings.TrimPrefix(f.name, "Test")
 		parts = append(parts, part{name, 0.32 / float64(len(long)), c})

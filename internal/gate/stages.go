@@ -88,15 +88,26 @@ func (g *gate) compile() []stage {
 	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == "./chaos" }) {
 		s.commands = append(s.commands, compiled("", "-trimpath", mixedIn))
 	}
-	if pkgs := packages(g.mutants()); len(pkgs) > 0 {
+	if pkgs := packages(slices.Concat(g.mutants(needs.TierTest), g.mutants(needs.TierCI))); len(pkgs) > 0 {
 		s.commands = append(s.commands, compiled("", append([]string{"-tags", "mutants"}, pkgs...)...))
 	}
 	return []stage{s}
 }
 
-// mutants are the tests that break the lock on purpose.
-func (g *gate) mutants() []testFunc {
-	return pick(g.tests, func(f testFunc) bool { return root(f) && f.tags == "mutants" && !f.calls("CI", "Soak") })
+// mutants are the tests that break the lock on purpose: those of make test, or those that .ci/run has besides.
+func (g *gate) mutants(tier needs.Tier) []testFunc {
+	return pick(g.tests, func(f testFunc) bool {
+		return root(f) && f.tags == "mutants" && !f.calls("Soak") && f.calls("CI", "Java", "Server") == (tier == needs.TierCI)
+	})
+}
+
+// broken runs these tests. They are simulations: the heaps are small, and the garbage is much.
+func (g *gate) broken(tier needs.Tier) []command {
+	commands := nice(selected(tier, g.mutants(tier), "-p", "1", "-tags", "mutants"))
+	for i := range commands {
+		commands[i].env = append(commands[i].env, "GOGC=400")
+	}
+	return commands
 }
 
 // testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute: to run all at once was
@@ -105,10 +116,6 @@ func (g *gate) testStages() [][]stage {
 	noRace := pick(g.tests, func(f testFunc) bool {
 		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
 	})
-	aside := nice(selected(needs.TierTest, g.mutants(), "-p", "1", "-tags", "mutants"))
-	for i := range aside {
-		aside[i].env = append(aside[i].env, "GOGC=400") // simulations: the heaps are small, and the garbage is much
-	}
 	patterns := []string{"./..."}
 	if slices.ContainsFunc(g.tests, func(f testFunc) bool { return root(f) && f.pkg == longest }) {
 		patterns = []string{longest, "./..."} // begun in its turn it would run alone at the end
@@ -120,7 +127,7 @@ func (g *gate) testStages() [][]stage {
 	return [][]stage{
 		g.compile(),
 		{{"with the race detector", []command{race}}},
-		{{"without it", selected(needs.TierTest, noRace)}, {"mutants", aside}},
+		{{"without it", selected(needs.TierTest, noRace)}, {"mutants", g.broken(needs.TierTest)}},
 	}
 }
 
@@ -147,7 +154,7 @@ func (g *gate) halves() (patterns []string) {
 
 func half(dir string) bool { return slices.Contains(strings.Split(dir, "/"), "internal") }
 
-// ciStages are what .ci/run has besides make test. What waits for servers most of the time goes first; models,
+// ciStages are what .ci/run has besides make test. What waits for servers most of the time goes first; models, mutants,
 // lint and fuzz have what that leaves.
 func (g *gate) ciStages() ([][]stage, error) {
 	inCI := func(models bool) []testFunc {
@@ -174,7 +181,7 @@ func (g *gate) ciStages() ([][]stage, error) {
 	return [][]stage{
 		{compile},
 		{{"Java, and what is for CI", selected(needs.TierCI, inCI(false))}, servers, models,
-			{"lint", []command{command{name: "lint", args: []string{"make", "lint"}}.nice()}}, modules, fuzz},
+			{"mutants", g.broken(needs.TierCI)}, {"lint", []command{command{name: "lint", args: []string{"make", "lint"}}.nice()}}, modules, fuzz},
 		{{"bench", []command{{name: "bench", args: []string{".ci/bench-check"}}}}},
 	}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/internal/mutants"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/sim"
 )
 
@@ -123,6 +124,7 @@ func finds(t *testing.T, mutant string, w world, seed uint64) (checker string) {
 
 // The mutants that random worlds find quickly are found.
 func TestMutants_randomWorlds_findThem(t *testing.T) {
+	needs.CI(t)
 	for _, hunt := range hunts {
 		if hunt.seed == 0 {
 			continue
