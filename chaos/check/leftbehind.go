@@ -142,6 +142,11 @@ func newLeftovers(h *history.History) *leftovers {
 			delete(l.closed, p.Process)
 		}
 	}
+	for _, v := range h.Votes {
+		if v.Outcome == history.Unknown || v.Return-v.Call >= int64(quietLag) {
+			l.slow[v.Node] = settle(l.slow[v.Node], v.Call, v.Return+int64(giveBack))
+		}
+	}
 	l.addFaults(h)
 	return l
 }
@@ -152,11 +157,6 @@ func (l *leftovers) learn(h *history.History) {
 		l.grants[grantID{g.grant.Lock, g.grant.Holder}] = history.Never
 		if g.unlock != nil {
 			l.grants[grantID{g.grant.Lock, g.grant.Holder}] = g.unlock.Return
-		}
-	}
-	for _, v := range h.Votes {
-		if v.Outcome == history.Unknown || v.Return-v.Call >= int64(quietLag) {
-			l.slow[v.Node] = settle(l.slow[v.Node], v.Call, v.Return+int64(giveBack))
 		}
 	}
 	for _, op := range h.Own() {
@@ -180,9 +180,6 @@ func (l *leftovers) forget(to int64) {
 	maps.DeleteFunc(l.grants, func(_ grantID, unlocked int64) bool { return old(unlocked) })
 	maps.DeleteFunc(l.ends, func(_ grantID, at int64) bool { return old(at) })
 	maps.DeleteFunc(l.first, func(_ [3]string, at int64) bool { return old(at) })
-	for node, times := range l.slow {
-		l.slow[node] = last(times)
-	}
 	for key, calls := range l.calls {
 		l.calls[key] = last(calls)
 	}

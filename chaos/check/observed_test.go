@@ -99,7 +99,15 @@ func TestLeftBehind_votesPlacesSigns_judged(t *testing.T) {
 			h.Keys = append(h.Keys, key(votes, 1600, id1+":1"))
 		}
 	}
+	// The looks at masters are of the whole run: the second chapter has those of the first as well, and those of the last.
+	twice := func(h *history.History) {
+		for _, from := range []int64{400, 9000} {
+			h.Votes = append(h.Votes, history.Vote{Node: "m1", Call: ms(from), Return: ms(from + 200), Outcome: history.Unknown})
+		}
+		h.Keys = append(h.Keys, key(votes, 2600, id1+":1"))
+	}
 	judged(t, LeftBehind, tests{
+		"it did not answer long before":    {twice, "after 1.57s"},
 		"the master did not answer until":  {slow("m1", 1350, 1550, history.Unknown), ""},
 		"it took its time until then":      {slow("m1", 1200, 1500, history.OK), ""},
 		"it did not answer, and then did":  {slow("m1", 1050, 1250, history.Unknown), "after 570ms"},
