@@ -5,6 +5,7 @@ package chaos
 import (
 	"testing"
 
+	"github.com/redlock-go/redlock/chaos/check"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/internal/needs"
 )
@@ -28,6 +29,9 @@ func TestFailover_lostWithoutRecovery_keptWithIt(t *testing.T) {
 				SingleRecovering: FailoverCount{2, 0}, Quorum: FailoverCount{2, 0}}
 			if *res != want || !res.Shown() || !res.Held() {
 				t.Errorf("got %+v, want %+v", *res, want)
+			}
+			if !check.Passed(checks) {
+				t.Errorf("a promise was not kept: %+v", checks)
 			}
 			if len(h.Faults) != 4 || checks[0].ID != "assumptions" || checks[0].Verdict != "ok" {
 				t.Errorf("%d faults on record and %s %s, want 4 and assumptions ok", len(h.Faults), checks[0].ID, checks[0].Summary)

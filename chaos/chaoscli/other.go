@@ -46,24 +46,36 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 		if err != nil {
 			return err
 		}
-		if !res.Held() {
-			out.nameMissing("redlock-chaos-failover")
-		}
-		err = out.write(c, res, history.Whole(h), checks, told(res))
-		if out.json != "-" {
-			fmt.Fprint(c.out, res)
-		}
-		if res.Held() && !res.Shown() {
-			err = errors.Join(err, errors.New("a lock without recovery was kept this time, so the experiment showed nothing: run it again"))
-		}
-		return c.end(res.Held(), err)
+		return endFailover(c, &out, res, h, checks)
 	}
 }
 
-// told returns the text of the report on the experiment.
-func told(res *chaos.FailoverResult) *report.Told {
+// endFailover writes and prints what the experiment found, and returns how the command ends. Besides what the experiment counts, tokens are promised, and a history
+// that can be true.
+func endFailover(c *console, out *files, res *chaos.FailoverResult, h *history.History, checks []check.Result) error {
+	held := res.Held() && check.Passed(checks)
+	if !held {
+		out.nameMissing("redlock-chaos-failover")
+	}
+	err := out.write(c, res, history.Whole(h), checks, told(res, held))
+	if out.json != "-" {
+		fmt.Fprint(c.out, res)
+	}
+	for _, r := range checks {
+		if r.Promised && r.Verdict != check.Ok {
+			fmt.Fprintf(c.err, "%s %-8s %s\n   %s\n", r.ID, r.Verdict, r.Question, r.Summary)
+		}
+	}
+	if held && !res.Shown() {
+		err = errors.Join(err, errors.New("a lock without recovery was kept this time, so the experiment showed nothing: run it again"))
+	}
+	return c.end(held, err)
+}
+
+// told returns the text of the report on the experiment, in which every promise was kept, or was not.
+func told(res *chaos.FailoverResult, held bool) *report.Told {
 	t := &report.Told{
-		Shown: res.Shown(), Title: "A master dies before its replica has heard of the lock", Head: "Without recovery the lock had two holders, with recovery one",
+		Shown: held && res.Shown(), Title: "A master dies before its replica has heard of the lock", Head: "Without recovery the lock had two holders, with recovery one",
 		Lines: []string{
 			fmt.Sprintf("On one master with a replica, without recovery (the lock “single”): %d of %d grants came while somebody still held the lock.", res.Single.Overlaps, res.Single.Grants),
 			fmt.Sprintf("On five masters, one of which failed over in the same way, without recovery (“quorum-forgetful”): %d of %d.", res.QuorumForgetful.Overlaps, res.QuorumForgetful.Grants),
@@ -75,7 +87,7 @@ func told(res *chaos.FailoverResult) *report.Told {
 			"one that had given its vote to the first client’s bare majority; to each without recovery and with it. Recovery: a promoted replica is not the " +
 			"master that gave its vote, so it gives no other before every lease that it may not know of is over.",
 	}
-	if !res.Shown() {
+	if !t.Shown {
 		t.Head = "The experiment did not show what it should"
 	}
 	return t
