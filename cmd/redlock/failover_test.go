@@ -48,6 +48,11 @@ func TestDoctor_settingsBehindFailover(t *testing.T) {
 	stall.Try(t, handshake, func(t testing.TB) {
 		wantSaid(t, ask(sentinel), "min-replicas-max-lag is 10: not below the maximum TTL of 10s")
 	})
+	set(master.URL(), "min-replicas-max-lag", 0)
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(sentinel), "min-replicas-max-lag is 0: that switches min-replicas-to-write off, so a master that is cut off may go on voting",
+			"set min-replicas-max-lag, in seconds, from 1 and below the maximum TTL")
+	})
 	set(master.URL(), "min-replicas-max-lag", 9)
 	if said := ask(sentinel); strings.Contains(said, "failover m1") {
 		t.Errorf("all is as advised: %s", said)
