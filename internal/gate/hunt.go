@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,46 +18,88 @@ import (
 )
 
 // hunt runs all random tests in turn with new seeds until the budget is used up. For a seed that fails it prints the command that runs it
-// again, and the line to add to the list.
+// again, and the line to add to the list. A test that only skips is not hunted, and is named at the end.
 func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.budget)
 	defer cancel()
-	tests := pick(g.tests, func(f testFunc) bool {
-		return f.seeds && f.tags == "" && !f.calls("Java") && (strings.Contains(f.name, o.only) || strings.Contains(f.pkg, o.only))
-	})
+	tests := g.random(o.only)
 	if len(tests) == 0 {
 		return false, fmt.Errorf("no random test has %q in its name or package", o.only)
 	}
 	found := 0
 	rounds := 0
+	unjudged := map[string]string{} // the tests that have skipped, and why
 	for ; ctx.Err() == nil; rounds++ {
 		for i, f := range tests {
 			if ctx.Err() != nil {
 				g.res.say("round %d: %d of %d tests were not reached\n", rounds+1, len(tests)-i, len(tests))
 				break
 			}
-			seed := rand.Uint64()
-			n := len(g.res.reds())
-			c := goTest(needs.TierTest, "-run", "^"+f.name+"$", f.path())
-			c.dir = g.root
-			c.env = append(c.env, replay.SeedVar+"="+strconv.FormatUint(seed, 10))
-			if err := g.res.run(ctx, "hunt", c); err != nil && ctx.Err() == nil {
+			fault, err := g.huntOnce(ctx, f, unjudged)
+			if err != nil {
 				return false, err
 			}
-			if ctx.Err() == nil && len(g.res.reds()) > n {
+			if fault {
 				found++
-				seed = g.res.culprit(seed)
-				g.res.say("\nseed %d: again with\n    %s=%d %s=test go test -count=1 -run '^%s$' %s\nline for %s/%s:\n    %s %d name the fault here\n\n",
-					seed, replay.SeedVar, seed, needs.TierVar, f.name, f.path(), f.path(), replay.List, f.name, seed)
-				g.res.forget()
 			}
 		}
 	}
-	g.res.say("\nhunt: %d random tests, %d whole rounds in %v, %d seeds found a fault\n", len(tests), max(rounds-1, 0), o.budget, found)
+	for _, name := range slices.Sorted(maps.Keys(unjudged)) {
+		g.res.say("%s skipped: nothing was judged (%s)\n", name, unjudged[name])
+	}
+	g.res.say("\nhunt: %d random tests, %d whole rounds in %v, %d seeds found a fault\n", len(tests)-len(unjudged), max(rounds-1, 0), o.budget, found)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return false, ctx.Err()
 	}
-	return found == 0, nil
+	return found == 0 && len(unjudged) < len(tests), nil
+}
+
+// random are the random tests with only in their name or package. Those of a soak take it for themselves: they are left out.
+func (g *gate) random(only string) []testFunc {
+	return pick(g.tests, func(f testFunc) bool {
+		if !f.seeds || f.tags != "" || f.calls("Java") || !strings.Contains(f.name, only) && !strings.Contains(f.pkg, only) {
+			return false
+		}
+		if f.calls("Soak") {
+			g.res.say("left out: %s of %s is for a soak\n", f.name, f.path())
+			return false
+		}
+		return true
+	})
+}
+
+// huntOnce runs a test with a new seed, in the first tier in which it does not skip, and reports whether the seed found a fault.
+func (g *gate) huntOnce(ctx context.Context, f testFunc, unjudged map[string]string) (fault bool, err error) {
+	tier := needs.TierTest
+	if f.calls("CI", "Server") {
+		tier = needs.TierCI
+	}
+	seed := rand.Uint64()
+	reds := len(g.res.reds())
+	before, _ := g.res.verdicts("hunt")
+	c := goTest(tier, "-run", "^"+f.name+"$", f.path())
+	c.dir = g.root
+	c.env = append(c.env, replay.SeedVar+"="+strconv.FormatUint(seed, 10))
+	err = g.res.run(ctx, "hunt", c)
+	if ctx.Err() != nil {
+		return false, nil // the budget is used up
+	}
+	if err != nil {
+		return false, err
+	}
+	name := f.path() + " " + f.name
+	delete(unjudged, name)
+	if after, why := g.res.verdicts("hunt"); after == before {
+		unjudged[name] = why
+	}
+	if len(g.res.reds()) <= reds {
+		return false, nil
+	}
+	seed = g.res.culprit(seed)
+	g.res.say("\nseed %d: again with\n    %s=%d %s=%s go test -count=1 -run '^%s$' %s\nline for %s/%s:\n    %s %d name the fault here\n\n",
+		seed, replay.SeedVar, seed, needs.TierVar, tier, f.name, f.path(), f.path(), replay.List, f.name, seed)
+	g.res.forget()
+	return true, nil
 }
 
 var replayed = regexp.MustCompile(`replay: ` + replay.SeedVar + `=(\d+) `)

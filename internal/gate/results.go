@@ -38,6 +38,7 @@ type tally struct {
 	cpu                                   time.Duration // of the commands that have ended, with all that they started and waited for
 	passed, failed, skipped, seeds, again int
 	packages                              map[string]*tally // of a package, while it runs
+	why                                   string            // the last test that was skipped was skipped
 }
 
 func newResults(out io.Writer) *results {
@@ -136,7 +137,8 @@ func (r *results) ended(s *tally, e event, key string) {
 	case "skip":
 		if !strings.Contains(text, stall.AloneText) { // that one is not left out, it comes again
 			both(func(t *tally) { t.skipped++ })
-			r.skipped[whySkipped(text)]++
+			s.why = whySkipped(text)
+			r.skipped[s.why]++
 		}
 	}
 }
@@ -200,6 +202,14 @@ func (r *results) passed(stage string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stage(stage).passed
+}
+
+// verdicts returns how many tests of a stage have passed or failed, and why there may be none.
+func (r *results) verdicts(stage string) (n int, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stage(stage)
+	return s.passed + s.failed, cmp.Or(s.why, "no test ran")
 }
 
 // used notes the processor time of a command of stage that has ended.

@@ -140,11 +140,14 @@ func (g *gate) soakPart(ctx context.Context, p part, limit time.Duration, dir st
 		return "", fmt.Errorf("%s: %w", p.name, err)
 	}
 	took := brief(time.Since(began)) + runsIn(said.String())
+	judged, why := g.res.verdicts(p.name)
 	switch {
 	case limited.Err() != nil:
 		return fmt.Sprintf("not finished   %s: ended after %s, its share of the budget", p.name, took), nil
 	case len(g.res.reds()) > before:
 		return fmt.Sprintf("FAILED         %s, after %s", p.name, took), nil
+	case judged == 0:
+		return fmt.Sprintf("skipped        %s: nothing was judged (%s)", p.name, why), nil
 	}
 	return fmt.Sprintf("passed         %s, %s", p.name, took), os.WriteFile(passed, nil, 0o644)
 }
