@@ -11,7 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/protocol"
 )
 
-// cpuTime is CPU spent so far: by this process, and by all masters together. ok is false where masters do not tell.
+// cpuTime is CPU spent so far: by this process, and by all masters together. ok is false where a master did not tell, be it once.
 type cpuTime struct {
 	process, masters time.Duration
 	ok               bool

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
@@ -53,6 +55,32 @@ func TestMastersCPU_work_costsTime(t *testing.T) {
 	after, okAfter := b.mastersCPU(ctx)
 	if !ok || !okAfter || after-before < time.Millisecond || after-before > 10*time.Second {
 		t.Errorf("two million additions cost the master %v (%v, %v)", after-before, ok, okAfter)
+	}
+}
+
+// pairing is a pair that costs nothing.
+type pairing struct{}
+
+func (pairing) pair(context.Context) error { return nil }
+
+// A master that did not answer once has no sum over all turns, and the table has n/a.
+func TestSlice_mastersSilentOnce_theirTimeIsNotAvailable(t *testing.T) {
+	m := start(t, localredis.Config{})
+	b := newBackend(ownServers, 1)
+	must(t, b.connect([]string{m.URL()}))
+	defer b.close()
+	s := newSide([]pairer{pairing{}})
+	for turn, silent := range []bool{false, false, true, false} {
+		if silent {
+			must(t, b.admins[0].Close())
+		}
+		s.slice(context.Background(), b, 5*time.Millisecond)
+		if got := s.figures().MastersCPU; (got != nil) != (turn < 2) {
+			t.Errorf("turn %d: the masters' time is %s", turn, optional(got))
+		}
+		if silent {
+			b.admins[0] = redis.NewClient(b.options[0])
+		}
 	}
 }
 

@@ -36,11 +36,14 @@ func newSide(pairers []pairer) *side {
 // slice is work that also asks the masters for their CPU time.
 func (s *side) slice(ctx context.Context, b *backend, d time.Duration) {
 	// The masters' time is read outside the process's: asking costs us CPU too.
+	first := len(s.rates) == 0
 	before, ok := b.mastersCPU(ctx)
 	s.work(ctx, d)
 	after, okAfter := b.mastersCPU(ctx)
-	s.cpu.masters += after - before
-	s.cpu.ok = ok && okAfter
+	// Where one slice is not known, nobody can say what all pairs cost.
+	if s.cpu.ok = ok && okAfter && (first || s.cpu.ok); s.cpu.ok {
+		s.cpu.masters += after - before
+	}
 }
 
 // work lets all callers work for d, or until ctx ends.
