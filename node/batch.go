@@ -30,19 +30,30 @@ type batch struct {
 	at       time.Duration // when the lane took it
 	idle     time.Duration // how long the lane had waited for it
 	epoch    string
-	mayHand  bool // nobody doubts the master's clock
+	refusal  error // why the master may be asked for no vote; nil: it may
 	releases []*unacked.Entry
 	ops      []*protocol.Op
 }
 
-// sends says whether the lane sends op, an op of b, or drops it because its time is over.
-func (b *batch) sends(op *protocol.Op) bool { return b.at < op.Deadline || wire.Undoes(op.Request) }
+// drops says why the lane does not send op, an op of b; nil: it does. The time of op may be over. Or the master may not be asked for a
+// vote any more, although it might when op was queued: the answer to the batch before, or a new connection, has shown that its clock jumped.
+func (b *batch) drops(op *protocol.Op) error {
+	switch {
+	case wire.Undoes(op.Request):
+		return nil
+	case b.at >= op.Deadline:
+		return ErrLate
+	case asksForVote(op):
+		return b.refusal
+	}
+	return nil
+}
 
 // asksBehind says whether an acquire is sent behind the ith op, a release that is to wake nobody because of it: one of the same lock that
 // wakes the next in the queue where it is not granted. The acquire may be too late to be sent, or was turned away.
 func (b *batch) asksBehind(i int) bool {
 	for _, op := range b.ops[i+1:] {
-		if op.Kind == protocol.Acquire && op.Wait != nil && (op.Wait.Retry || op.Wait.Only) && !op.Wait.Again && op.Lock.Key == b.ops[i].Lock.Key && b.sends(op) {
+		if op.Kind == protocol.Acquire && op.Wait != nil && (op.Wait.Retry || op.Wait.Only) && !op.Wait.Again && op.Lock.Key == b.ops[i].Lock.Key && b.drops(op) == nil {
 			return true
 		}
 	}
@@ -52,7 +63,7 @@ func (b *batch) asksBehind(i int) bool {
 // aboutMaster is what a batch asks about the master itself, behind its ops. A field is nil
 // if it was not asked for.
 type aboutMaster struct {
-	asked bool // anything was sent: not all ops were too late
+	asked bool // anything was sent: not all ops were dropped
 	time  *redis.TimeCmd
 	info  wire.Info // all of InfoSections for a read of the record, else stats alone
 }
@@ -67,7 +78,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 		r.votingState = conn.wire.Voting
 		r.mu.Unlock()
 	}
-	conn.wire.MayHand, conn.wire.Deaf = b.mayHand, !r.sub.hearsFrom(conn.ident.RunID)
+	conn.wire.MayHand, conn.wire.Deaf = b.refusal == nil || mutants.HandDoubted, !r.sub.hearsFrom(conn.ident.RunID)
 	about := r.fill(conn, b)
 	err := r.pipe.Do()
 	received := r.clock.Elapsed()
@@ -155,9 +166,10 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 	votes, reads := false, false
 	for i, op := range b.ops {
 		req := op.Request
+		why := b.drops(op)
 		switch {
-		case !b.sends(op):
-			pipe.Skip()
+		case why != nil:
+			pipe.Skip(why)
 			continue
 		case op.Leaves && op.More && !b.asksBehind(i):
 			wakes := *req // a copy: the submitter may have sent the request to other masters too
@@ -242,7 +254,9 @@ func (r *redisNode) deliver(ops []*protocol.Op) {
 	for i, op := range ops {
 		ops[i] = nil
 		if op.Reply.Err != nil {
-			r.reportTrouble(op.Reply.Err)
+			if op.Reply.Outcome != protocol.NotSent { // else it is told already
+				r.reportTrouble(op.Reply.Err)
+			}
 			op.Reply.Err = &Error{Node: r.name, Err: op.Reply.Err}
 		}
 		op.To.Receive(op)

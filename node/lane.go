@@ -141,7 +141,10 @@ func (r *redisNode) nextBatch() (batch, bool) {
 		for r.moreComes && n > 0 && n < maxPipeline && r.queue[n-1].More {
 			n-- // the Submit of the next op wakes the lane
 		}
-		b := batch{at: now, idle: now - began, epoch: r.epoch, mayHand: r.voteRefusal == nil || !r.binding.CheckRecordState || mutants.HandDoubted, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
+		b := batch{at: now, idle: now - began, epoch: r.epoch, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
+		if r.binding.CheckRecordState {
+			b.refusal = r.voteRefusal
+		}
 		b.ops = append(b.ops, r.queue[:n]...)
 		rest := copy(r.queue, r.queue[n:])
 		clear(r.queue[rest:])

@@ -201,12 +201,17 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 		return r.downErr
 	case r.busy && op.Start-r.busySince > r.stallAfter():
 		return ErrStalled
-	case r.voteRefusal != nil && r.binding.CheckRecordState && (op.Kind == protocol.Acquire || op.Kind == protocol.Confirm || op.Kind == protocol.Adopt):
+	case r.voteRefusal != nil && r.binding.CheckRecordState && asksForVote(op):
 		return r.voteRefusal
 	case len(r.queue) >= r.cfg.QueueLimit:
 		return ErrBusy
 	}
 	return nil
+}
+
+// asksForVote says whether only a master that votes may be asked op.
+func asksForVote(op *protocol.Op) bool {
+	return op.Kind == protocol.Acquire || op.Kind == protocol.Adopt || op.Kind == protocol.Confirm
 }
 
 // Enter implements [Node].

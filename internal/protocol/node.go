@@ -62,8 +62,8 @@ type Node interface {
 	// Later calls do not wait.
 	Ready(ctx context.Context) error
 	// Enter tells the node the epoch of its master, as "number.id", and whether the
-	// master may be asked for votes. If refusal is not nil, each Acquire and Confirm
-	// is NotSent with refusal as its error.
+	// master may be asked for votes. If refusal is not nil, each Acquire, Adopt and Confirm
+	// that was not sent yet is NotSent with refusal as its error.
 	//
 	// The coordinator must call Enter again after each new connection to another
 	// process, and after each [ErrClock]. Until then the node asks for no vote, because

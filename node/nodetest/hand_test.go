@@ -669,6 +669,21 @@ func TestRelease_leavesForAnAcquireThatIsNotSent_wakesTheNext(t *testing.T) {
 				q.t.Error("the acquire was taken")
 			}
 		},
+		"the master may not vote any more when it is its turn": func(q *queue) {
+			q.SetFault(func(cmd Command) Fault {
+				if slices.Contains(cmd.Keys, "other") {
+					return Fault{ReplyDelay: 10 * time.Millisecond}
+				}
+				return Fault{}
+			})
+			submit(q, acquireOf("other"))
+			time.Sleep(time.Millisecond)
+			if !submit(q, leave(q)) || !submit(q, retry(q)) {
+				q.t.Error("they were turned away")
+			}
+			q.Enter(votingState(1).Epoch.String(), errNoVotes, time.Hour)
+			time.Sleep(10 * time.Millisecond)
+		},
 		"the master does not answer": func(q *queue) {
 			q.m.Pause()
 			submit(q, acquireOf("other"))

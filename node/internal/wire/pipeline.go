@@ -43,8 +43,11 @@ type Pipeline struct {
 }
 
 // place says where the answer to an op is: cmd is the index of the command, or -1 if the
-// op was not sent; op is the op's number within a call of votes.lua.
-type place struct{ cmd, op int }
+// op was not sent, because of why; op is the op's number within a call of votes.lua.
+type place struct {
+	cmd, op int
+	why     error
+}
 
 // Reset starts a batch for connection c.
 func (p *Pipeline) Reset(c *Conn) {
@@ -53,8 +56,8 @@ func (p *Pipeline) Reset(c *Conn) {
 	p.conn, p.cmds, p.args, p.places, p.open = c, p.cmds[:0], p.args[:0], p.places[:0], -1
 }
 
-// Skip counts an op that is not sent.
-func (p *Pipeline) Skip() { p.places = append(p.places, place{cmd: -1}) }
+// Skip counts an op that is not sent, because of why.
+func (p *Pipeline) Skip(why error) { p.places = append(p.places, place{cmd: -1, why: why}) }
 
 // Add adds op to the batch.
 func (p *Pipeline) Add(op *protocol.Request) {
@@ -71,7 +74,7 @@ func (p *Pipeline) Add(op *protocol.Request) {
 		p.open = len(p.cmds)
 		p.cmds = append(p.cmds, nil)
 	}
-	p.places = append(p.places, place{p.open, p.votes.n})
+	p.places = append(p.places, place{cmd: p.open, op: p.votes.n})
 	p.votes.add(op, p.conn.MayHand)
 }
 
@@ -149,7 +152,7 @@ func (p *Pipeline) closeCall() {
 func (p *Pipeline) Reply(i int, op *protocol.Request, r *protocol.Reply) {
 	at := p.places[i]
 	if at.cmd < 0 {
-		*r = protocol.Reply{Outcome: protocol.NotSent, Err: protocol.ErrLate}
+		*r = protocol.Reply{Outcome: protocol.NotSent, Err: at.why}
 		return
 	}
 	cmd := p.cmds[at.cmd]
