@@ -68,6 +68,14 @@ type aboutMaster struct {
 	info  wire.Info // all of InfoSections for a read of the record, else stats alone
 }
 
+// untimed returns why the master did not tell its time, if it was asked, or nil.
+func (a *aboutMaster) untimed() error {
+	if a.time == nil || a.time.Err() == nil {
+		return nil
+	}
+	return wire.Explain(a.time.Err())
+}
+
 // exec sends b as one pipeline and answers its ops. It returns an error if the lane needs
 // a new connection. What the master refuses is part of the replies.
 func (r *redisNode) exec(conn *conn, b batch) error {
@@ -85,7 +93,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	if err == nil && about.asked {
 		r.trip.Store(int64(protocol.NextTrip(time.Duration(r.trip.Load()), received-b.at)))
 	}
-	doubt, notServing := r.doubts(conn, &about, b.at, received, err)
+	doubt, notServing := r.doubts(conn, &about, b.at, received)
 
 	r.mu.Lock()
 	r.busy = false
@@ -133,13 +141,14 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 }
 
 // doubts reads what the master said about itself behind the ops of a batch. It returns why the
-// votes of the batch do not count, and why the lane needs a new connection. broke is the error
-// of the connection.
-func (r *redisNode) doubts(conn *conn, about *aboutMaster, sent, received time.Duration, broke error) (doubt, notServing error) {
+// votes of the batch do not count, and why the lane needs a new connection. What was asked and not
+// answered is a doubt too: the connection may have broken behind the answers to the ops.
+func (r *redisNode) doubts(conn *conn, about *aboutMaster, sent, received time.Duration) (doubt, notServing error) {
+	doubt = about.untimed()
 	if r.observeClock(sent, received, about.time) && !mutants.NoClockWatch {
 		doubt = ErrClock
 	}
-	if broke != nil || about.info == nil {
+	if about.info == nil {
 		return doubt, nil
 	}
 	if err := conn.checkEvicted(about.info); err != nil {
@@ -201,17 +210,19 @@ func (r *redisNode) fill(conn *conn, b batch) (about aboutMaster) {
 }
 
 // completeRead adds to the reply of a ReadRecord when the record was read, and on which
-// master. If the master is no longer the one of the greeting, the reply becomes Unknown,
-// because only the next connection knows whose record it is. completeRead returns why.
+// master. If the master is no longer the one of the greeting, or does not tell its time, the
+// reply becomes Unknown, because only the next connection knows whose record it is, or which
+// right is missing. completeRead returns why.
 func (c *conn) completeRead(reply *protocol.Reply, about aboutMaster, sent, received time.Duration) error {
-	if why := c.checkSame(about.info, reply.Record[membership.FieldState]); why != nil {
+	why := c.checkSame(about.info, reply.Record[membership.FieldState])
+	if why == nil {
+		why = about.untimed()
+	}
+	if why != nil {
 		*reply = protocol.Reply{Err: why}
 		return why
 	}
-	reply.Seen = protocol.Seen{Sent: sent, Received: received, Incarnation: c.ident.Incarnation()}
-	if about.time != nil && about.time.Err() == nil {
-		reply.Seen.Time = time.Duration(about.time.Val().UnixNano())
-	}
+	reply.Seen = protocol.Seen{Sent: sent, Received: received, Incarnation: c.ident.Incarnation(), Time: time.Duration(about.time.Val().UnixNano())}
 	return nil
 }
 

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"bytes"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/membership"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
@@ -62,4 +64,26 @@ func TestLane_clockJumpedWhileIdle_putBackVoteIsNotAsked(t *testing.T) {
 	if reply := acquire("behind"); reply.Outcome != protocol.NotSent || !errors.Is(reply.Err, ErrClock) {
 		t.Errorf("%+v", reply)
 	}
+}
+
+// The connection is cut behind the answer to an acquire and before that to the TIME behind it: the vote does not count, and is given back.
+func TestLane_cutBeforeTime_voteDoesNotCount(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	proxy, err := faultproxy.Start(s.Addr())
+	noErr(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	r, d := voting(t, s, clock.System(), proxy.Addr())
+	req := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1, TTL: time.Hour}
+	cut := proxy.CutBeforeReply(func(cmd [][]byte) bool { return bytes.EqualFold(cmd[0], []byte("time")) })
+	if reply := ask(t, r, req); reply.Outcome != protocol.Unknown {
+		t.Errorf("%+v", reply)
+	}
+	cut.Remove()
+	if cut.Hits() == 0 || d.Exists(t.Context(), "x").Val() == 0 {
+		t.Fatalf("%d cuts, or no vote is there: this test proves nothing", cut.Hits())
+	}
+	req.Kind = protocol.Release
+	ask(t, r, req)
+	soon(t, "the vote is given back", func() bool { return d.Exists(t.Context(), "x").Val() == 0 })
 }

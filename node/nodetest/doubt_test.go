@@ -63,3 +63,72 @@ func TestNode_clockJumpIsNoticed_queuedVotesAreNotAsked(t *testing.T) {
 		}
 	})
 }
+
+// A vote whose answer arrived does not count where the answer to what is asked behind it did not: the master might have said that its clock
+// jumped, or that it has evicted keys. The vote is given back.
+func TestNode_answerAboutTheMasterIsLost_voteDoesNotCount(t *testing.T) {
+	for _, command := range []string{"time", "info"} {
+		t.Run(command, func(t *testing.T) {
+			withQueue(t, func(q *queue) {
+				q.acquire(alice+":1", 5) // the lane knows the clock
+				q.release(alice + ":1")
+				time.Sleep(time.Second)
+				q.m.StepClock(20 * time.Second)
+				lost := false
+				q.SetFault(func(cmd Command) Fault {
+					if cmd.Name != command || lost {
+						return Fault{}
+					}
+					lost = true
+					return Fault{Lose: LoseReply}
+				})
+				if r := q.acquire(bob+":1", 5); r.Outcome != protocol.Unknown || r.Err == nil {
+					t.Errorf("%+v", r)
+				}
+				if held := q.m.Holder(handLock); held != bob+":1" {
+					t.Fatalf("%q has the vote: this test proves nothing", held)
+				}
+				q.release(bob + ":1")
+				time.Sleep(time.Second) // the lane connects again
+				if held := q.m.Holder(handLock); held != "" {
+					t.Errorf("%q has the vote", held)
+				}
+			})
+		})
+	}
+}
+
+// The same where the calls are sent again, because the master had forgotten a script, and the connection breaks then: the answers about the
+// master that came the first time are lost with it.
+func TestNode_sentAgainAndBroken_earlierVoteDoesNotCount(t *testing.T) {
+	withQueue(t, func(q *queue) {
+		q.acquire(alice+":1", 5) // the lane knows the clock
+		q.release(alice + ":1")
+		time.Sleep(time.Second)
+		q.m.StepClock(20 * time.Second)
+		calls := 0
+		q.SetFault(func(cmd Command) Fault {
+			if cmd.Name != "acquire" {
+				return Fault{}
+			}
+			switch calls++; calls {
+			case 2:
+				return Fault{Refuse: errNoScript}
+			case 3:
+				return Fault{Lose: LoseReply}
+			}
+			return Fault{}
+		})
+		first := acquireOp("first", alice+":2", 10*time.Second)
+		second := acquireOp("second", alice+":2", 20*time.Second) // in a call of its own, for its TTL is another
+		first.Token, second.Token = 1, 1
+		for i, r := range q.askAll([]protocol.Request{first, second}) {
+			if r.Outcome != protocol.Unknown {
+				t.Errorf("acquire %d: %+v", i+1, r)
+			}
+		}
+		if held := q.m.Holder("first"); held != alice+":2" {
+			t.Errorf("%q has the first vote: this test proves nothing", held)
+		}
+	})
+}
