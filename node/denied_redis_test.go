@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,4 +132,52 @@ func TestLane_keptReleaseNotAllowed_othersAreGranted(t *testing.T) {
 	}
 	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "~other").Err())
 	soon(t, "the vote is given back once the user may", func() bool { return d.Exists(t.Context(), "other").Val() == 0 })
+}
+
+// A user may not hear one of the channels. The others are heard, over one connection, and that one too once the user has the right.
+func TestSubscribe_channelNotAllowed_othersAreHeard(t *testing.T) {
+	t.Parallel()
+	s := startMaster(t, localredis.Config{})
+	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	defer d.Close()
+	acl := func(words ...any) {
+		t.Helper()
+		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, words...)...).Err())
+	}
+	acl("on", ">pw", "~*", "+@all", "resetchannels", "&redlock:*", "&redisson_*check*")
+	subscribed, heard := make(chan string, 100), make(chan string, 100)
+	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{
+		Subscribed: func(channel string) { subscribed <- channel },
+		Message:    func(_, payload string) { heard <- payload },
+	})
+	noErr(t, r.Ready(t.Context()))
+	next := func(what string, from chan string) string {
+		t.Helper()
+		select {
+		case got := <-from:
+			return got
+		case <-time.After(10 * time.Second):
+			t.Fatalf("not within 10s: %s", what)
+			return ""
+		}
+	}
+	wake, denied := protocol.Wake("client"), protocol.NewLock("x", protocol.Plain).Channel
+	r.Subscribe(denied)
+	r.Subscribe(wake)
+	if got := next("a subscription", subscribed); got != wake {
+		t.Errorf("subscribed to %s", got)
+	}
+	soon(t, "the other one is refused", func() bool {
+		_, subscribes, _ := strings.Cut(d.Info(t.Context(), "commandstats").Val(), "cmdstat_subscribe:")
+		_, refused, _ := strings.Cut(subscribes, "rejected_calls=")
+		return refused != "" && refused[0] > '0'
+	})
+	noErr(t, d.Publish(t.Context(), wake, "hello").Err())
+	if got := next("the message", heard); got != "hello" {
+		t.Errorf("heard %q", got)
+	}
+	acl("&redisson_*")
+	if got := next("the right is used", subscribed); got != denied {
+		t.Errorf("subscribed to %s again: there was another connection", got)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,6 +170,7 @@ func (s *subscription) session() bool {
 			if !l.check() {
 				return true
 			}
+			l.forget(have)
 		}
 	}
 }
@@ -189,9 +191,20 @@ func (s *subscription) diff(have map[string]bool) (add, drop []string, closed bo
 			drop = append(drop, ch)
 		}
 	}
-	slices.Sort(add) // as any order of a map would make two simulations of one seed differ
+	slices.SortFunc(add, wakesFirst) // as any order of a map would make two simulations of one seed differ
 	slices.Sort(drop)
 	return add, drop, s.closed
+}
+
+// wakesFirst orders channels: the client's wakes come before those of single locks.
+func wakesFirst(a, b string) int {
+	switch wakes := protocol.IsWake(a); {
+	case wakes == protocol.IsWake(b):
+		return strings.Compare(a, b)
+	case wakes:
+		return -1
+	}
+	return 1
 }
 
 // finish stops the subscription, and reports whether it did. It does not if a channel is
@@ -214,6 +227,8 @@ type listener struct {
 	hangUp func()
 	heard  atomic.Int64  // when the master last sent something, in ns
 	broken chan struct{} // closed when the reader has ended
+	denied atomic.Bool   // the master has refused a channel since the last forget
+	on     sync.Map      // the channels that the master has confirmed
 }
 
 // listen greets the master on socket and starts a listener. It returns nil if the master
@@ -260,13 +275,26 @@ func (l *listener) close() {
 }
 
 // update subscribes to add and unsubscribes from drop. It ignores errors, because the
-// reader gets the same.
+// reader gets the same. Each channel has a SUBSCRIBE of its own: the master refuses one as a whole
+// that names a channel which the user may not hear.
 func (l *listener) update(add, drop []string) {
-	if len(add) > 0 {
-		_ = l.pubsub.Subscribe(background, add...)
+	for _, channel := range add {
+		_ = l.pubsub.Subscribe(background, channel)
 	}
 	if len(drop) > 0 {
 		_ = l.pubsub.Unsubscribe(background, drop...)
+	}
+}
+
+// forget takes out of have what the master has refused, so that it is asked for again: the user may have been given the right.
+func (l *listener) forget(have map[string]bool) {
+	if !l.denied.Swap(false) {
+		return
+	}
+	for channel := range have {
+		if _, on := l.on.Load(channel); !on {
+			delete(have, channel)
+		}
 	}
 }
 
@@ -288,7 +316,11 @@ func (s *subscription) receive(l *listener) {
 	b := &s.node.binding
 	for {
 		msg, err := l.pubsub.Receive(background)
-		if err != nil && wire.NoWrites(err) == nil { // with such an error it answers a PING, as if that were a write
+		switch {
+		case err == nil, wire.NoWrites(err) != nil: // with such an error it answers a PING, as if that were a write
+		case redis.IsPermissionError(err): // of a channel that the user may not hear; it hears the others
+			l.denied.Store(true)
+		default:
 			return
 		}
 		l.heard.Store(time.Now().UnixNano())
@@ -299,6 +331,9 @@ func (s *subscription) receive(l *listener) {
 			}
 		case *redis.Subscription:
 			subscribed := msg.Kind == "subscribe"
+			if l.on.Delete(msg.Channel); subscribed {
+				l.on.Store(msg.Channel, true)
+			}
 			if protocol.IsWake(msg.Channel) {
 				s.hears.Store(nil)
 				if subscribed {

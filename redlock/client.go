@@ -234,7 +234,7 @@ func (c *Client) binding(i int) protocol.Binding {
 		},
 		Subscribed: func(channel string) {
 			if !c.watchers.Tell(channel) {
-				c.lines.LookAgain(i)
+				c.lines.Subscribed(i, channel)
 			}
 		},
 		Owner: c.owner,

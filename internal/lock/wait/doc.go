@@ -8,7 +8,7 @@
 // It knows nothing of leases, of users' errors and of Observers. Each call brings a [Face], which makes a lease of a round that won and an
 // error of one that did not, and a client brings a [Config].
 //
-//   - [Lines] is all of it: Lock, and the news that a client brings, as Message, LookAgain and Released.
+//   - [Lines] is all of it: Lock, and the news that a client brings, as Message, Subscribed, LookAgain and Released.
 //   - [Caller] is one call.
 //
 // To change what a waiter does next, change waiting.Machine. To change which message means what, change [Lines.Message]. To change the order

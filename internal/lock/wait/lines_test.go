@@ -350,3 +350,32 @@ func TestClose_allCallersEnd(t *testing.T) {
 		}
 	})
 }
+
+// Messages on a channel may have been missed. Those who would have been woken by them ask again, and nobody else.
+func TestSubscribed_toAChannel_itsCallersAskAgain(t *testing.T) {
+	for channel, asks := range map[string]bool{
+		protocol.Wake(me): true, lockX.Channel: true, protocol.NewLock("y", protocol.Plain).Channel: false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			c := w.lock(ctx)
+			for _, m := range w.masters {
+				m.mu.Lock()
+				m.holder = ""
+				m.mu.Unlock()
+			}
+			for i := range w.masters {
+				w.lines.Subscribed(i, channel)
+			}
+			if c.ended() != asks {
+				t.Errorf("%s: asked again %t, want %t", channel, c.ended(), asks)
+			}
+			cancel()
+			if c.ended(); c.won != nil {
+				c.unlock()
+			}
+			w.nothingLeft()
+		})
+	}
+}

@@ -178,13 +178,22 @@ func (w *Lines) handedLocked(i int, h protocol.Hand) (lock string, votes int) {
 	return lock, votes
 }
 
-// LookAgain wakes all contenders for master i, which votes again, or whose message may have been
-// missed. A contender that does not listen yet is woken too: its round may have been refused
-// before the message that was missed.
+// LookAgain wakes all contenders for master i, which votes again.
 func (w *Lines) LookAgain(i int) {
+	w.lookAgain(i, func(*contender) bool { return true })
+}
+
+// Subscribed wakes the contenders for master i that may have missed a message on the channel: those of its locks, or all where it is
+// the client's own. A contender that does not listen yet is woken too: its round may have been refused before the message that was missed.
+func (w *Lines) Subscribed(i int, channel string) {
+	own := channel == w.Namespace.Wake(w.Client)
+	w.lookAgain(i, func(ct *contender) bool { return own || ct.l.Channel == channel })
+}
+
+func (w *Lines) lookAgain(i int, wanted func(*contender) bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, ct := range w.inOrderLocked(func(*contender) bool { return true }) {
+	for _, ct := range w.inOrderLocked(wanted) {
 		ct.nextLocked(waiting.Event{Kind: waiting.Wake, Set: 1 << i})
 	}
 }
