@@ -193,6 +193,25 @@ func copyFile(t *testing.T, from, to string) {
 	quorumtest.NoErr(t, os.WriteFile(to, text, 0o600))
 }
 
+// A server that closes an idle connection ends TLS with an alert first. The lane takes that for what it is, so the next op gets an answer.
+func TestTLS_serverClosesAnIdleConnection_firstOpIsAnswered(t *testing.T) {
+	needs.Redis(t)
+	t.Parallel()
+	s := quorumtest.StartSecure(t, 1, localredis.Config{})
+	n := opened(t, s.URL(0))
+	quorumtest.NoErr(t, n.Ready(t.Context()))
+	admin := redis.NewClient(&redis.Options{Addr: s.Servers[0].Addr()})
+	defer admin.Close()
+	for range 5 {
+		quorumtest.NoErr(t, asked(n))
+		time.Sleep(5 * time.Millisecond) // the lane is idle for longer than idleAfter
+		quorumtest.NoErr(t, admin.Do(t.Context(), "client", "kill", "skipme", "yes").Err())
+		if err := asked(n); err != nil {
+			t.Errorf("the first op on a connection that was closed: %v", err)
+		}
+	}
+}
+
 // One slot of a cluster over TLS.
 func TestTLS_clusterSlot(t *testing.T) {
 	needs.Cluster(t)
