@@ -121,6 +121,9 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 			if not := wire.NotServing(why); not != nil {
 				notServing = not
 			}
+			if op.Kind == protocol.ReadRecord && errors.Is(why, ErrDenied) {
+				notServing = why // a right was taken away: the next greeting says which
+			}
 			replaced = replaced || conn.incarnationChanged(why)
 		}
 		r.keepUnacknowledgedLocked(op, b.at, err != nil)

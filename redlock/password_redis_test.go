@@ -40,7 +40,8 @@ func (ms *masters) killOthers(i int) {
 }
 
 // A client runs, and a master wants it no more: its password is another one, its user is gone, the master has a password now, or
-// too many clients. The log and the state say what is so. When that is mended, the master votes.
+// too many clients, or its user has lost rights, which ends no connection. The log and the state say what is so. When that is mended, the
+// master votes.
 func TestMaster_turnsAwayARunningClient_stateSaysWhy(t *testing.T) {
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
@@ -55,16 +56,19 @@ func TestMaster_turnsAwayARunningClient_stateSaysWhy(t *testing.T) {
 		urls        []string
 		spoil, mend func()
 		says        []string
+		kills       bool // only a new connection shows it
 	}{
 		{"password", named, func() { ms.acl(2, "setuser", "locker", "resetpass", ">second") },
-			func() { ms.acl(2, "setuser", "locker", ">first") }, []string{"WRONGPASS", "check user and password"}},
+			func() { ms.acl(2, "setuser", "locker", ">first") }, []string{"WRONGPASS", "check user and password"}, true},
 		{"user", named, func() { ms.acl(2, "deluser", "locker") },
-			func() { ms.withUser("locker", "first") }, []string{"WRONGPASS", "check user and password"}},
+			func() { ms.withUser("locker", "first") }, []string{"WRONGPASS", "check user and password"}, true},
 		{"no password", byDefault, func() { ms.acl(2, "setuser", "default", "resetpass", ">secret") },
-			func() { ms.acl(2, "setuser", "default", "nopass") }, []string{"NOAUTH", "check user and password"}},
+			func() { ms.acl(2, "setuser", "default", "nopass") }, []string{"NOAUTH", "check user and password"}, true},
 		{"maxclients", named, func() { noErr(t, ms.direct[2].ConfigSet(t.Context(), "maxclients", "1").Err()) },
 			func() { noErr(t, ms.direct[2].ConfigSet(t.Context(), "maxclients", "1000").Err()) },
-			[]string{"max number of clients reached", "raise maxclients"}},
+			[]string{"max number of clients reached", "raise maxclients"}, true},
+		{"rights", named, func() { ms.acl(2, "setuser", "locker", "resetkeys", "~x*") },
+			func() { ms.acl(2, "setuser", "locker", "~*") }, []string{"NOPERM", "grant it"}, false},
 	} {
 		var log syncBuffer
 		var states masterStates
@@ -74,7 +78,9 @@ func TestMaster_turnsAwayARunningClient_stateSaysWhy(t *testing.T) {
 		noErr(t, err)
 		soon(t, "m2 votes", func() bool { return states.now(m2).To == event.MasterVotes })
 		tc.spoil()
-		ms.killOthers(2)
+		if tc.kills {
+			ms.killOthers(2)
+		}
 		soon(t, tc.name+": the state is refuses", func() bool {
 			noErr(t, locked(t, c.Mutex("x")).Unlock(t.Context())) // an idle client would notice later
 			return states.now(m2).To == event.MasterRefuses
