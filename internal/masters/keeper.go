@@ -203,13 +203,14 @@ func (k *Keeper) keep(pause time.Duration) {
 		case <-k.quit.Done():
 			return
 		case <-k.kicked:
-			if k.unsteady > 3 {
-				continue // the clock moves again and again: the timer fires within a second
+			if k.unsteady > 3 && pause <= ActiveLook {
+				continue // the clock moves again and again, and the timer fires within a second
 			}
 		case <-timer.C:
 		}
 		out := k.step()
-		timer.Reset(k.pause(&out))
+		pause = k.pause(&out)
+		timer.Reset(pause)
 	}
 }
 

@@ -183,6 +183,33 @@ func TestKeeper_clocksJump_eachIsQuarantined(t *testing.T) {
 	}
 }
 
+// While a clock moves again and again, news do not make the keeper look: it looks within a second. When that is over, and the client is idle,
+// it looks at once: its next look may be far away.
+func TestKeeper_clockWasUnsteady_newsMakeAnIdleClientLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keepOf(t, 5, func(cfg *masters.Config) {
+			settings := masters.Settings{Clock: cfg.Clock, Drift: clock.DefaultDrift(), MaxTTL: time.Minute}
+			_, terms, err := settings.Terms(cfg.Nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Terms, cfg.Active = terms, func() bool { return false }
+		})
+		k.open()
+		k.Trouble(0, node.ErrClock)
+		time.Sleep(5 * time.Second) // it is looked at again and again for a second, is quarantined, and waits
+		if said := k.heard(); !strings.Contains(said, "m0 recovers") {
+			t.Errorf("of a clock that jumped it said %q", said)
+		}
+		k.masters[1].Flush()
+		k.Trouble(1, nil)
+		time.Sleep(100 * time.Millisecond)
+		if said := k.heard(); !strings.Contains(said, "m1 recovers") {
+			t.Errorf("of a flush that it was told of it said %q", said)
+		}
+	})
+}
+
 // A keeper needs no client of the lock: it opens, sees a master lose its record, tells why it may not vote, lets it vote when its wait is over,
 // and has the callers that wait ask it again.
 func TestKeeper_masterIsFlushed_votesAgainAfterItsWait(t *testing.T) {
