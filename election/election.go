@@ -252,13 +252,14 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 		leader = candidate
 	}
 	var unlocked error
+	end := inside.Abandon // of a term that nobody served: the lock does not rest for it
 	func() {
 		defer func() { // after a panic too
 			stop()
 			unhook()
 			resign(context.Canceled)
 			hush()
-			unlocked = lease.Unlock(ctx)
+			unlocked = end(lease, ctx)
 			now.err = unlocked
 			if !silent {
 				inside.Retract(lease)
@@ -269,6 +270,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			close(now.over)
 		}()
 		if leader.Err() == nil {
+			end = (*redlock.Lease).Unlock
 			err = fn(leader, term)
 		}
 		lost = lease.Err() != nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/flight"
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -89,6 +90,52 @@ func TestTogether_electionWithAMinimumHold(t *testing.T) {
 		time.Sleep(least)
 		c.nothingLeft()
 	})
+}
+
+// The time of a leader is over while it announces itself: its caller gives up, its client is shut down, or it resigns. Its function never runs,
+// so nobody served the term, and the lock does not rest for it.
+func TestTogether_electionWithAMinimumHold_unservedTermDoesNotRest(t *testing.T) {
+	for what, over := range map[string]func(one *member, e *election.Election, cancel func()) error{
+		"cancelled": func(_ *member, _ *election.Election, cancel func()) error { cancel(); return nil },
+		"shut down": func(one *member, _ *election.Election, _ func()) error { return one.Shutdown(context.Background()) },
+		"resigned":  func(_ *member, e *election.Election, _ func()) error { return e.Resign(context.Background()) },
+	} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			c.init()
+			one, other := c.client(), c.client()
+			one.faultOn("announce", nodetest.Fault{Delay: 50 * time.Millisecond}, everybody...)
+			e := election.New(one.Client.Client, "x", election.WithPause(time.Hour), election.WithLock(redlock.WithMinHold(time.Hour)))
+			ctx, cancel := context.WithCancel(context.Background())
+			out, led := make(chan error, 2), make(chan int64, 1)
+			go func() {
+				out <- e.Run(ctx, func(context.Context, *election.Term) error {
+					t.Errorf("%s: the function ran", what)
+					return nil
+				})
+			}()
+			time.Sleep(20 * time.Millisecond)
+			noErr(t, over(one, e, cancel))
+			next, stop := context.WithCancel(context.Background())
+			go func() {
+				out <- election.New(other.Client.Client, "x").Run(next, func(ctx context.Context, term *election.Term) error {
+					led <- term.Token()
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			select {
+			case <-led:
+			case <-time.After(time.Second):
+				t.Errorf("%s: nobody leads a second later", what)
+			}
+			cancel()
+			stop()
+			for range cap(out) {
+				<-out
+			}
+			c.nothingLeft()
+		})
+	}
 }
 
 // The leader enters its own lock again, by its term's context. The term ends, and another leads only when that was given back, too.
