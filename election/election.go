@@ -103,6 +103,7 @@ type Election struct {
 
 // leading is the term that this Election has now.
 type leading struct {
+	lease  *redlock.Lease
 	resign context.CancelCauseFunc
 	over   chan struct{} // closed when the lock was given back
 	err    error         // of that; it is there when over is closed
@@ -235,7 +236,7 @@ func (e *Election) stop() {
 func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(context.Context, *Term) error) (lost bool, err error) {
 	term := &Term{lease: lease, value: e.set.value, since: time.Now().Truncate(time.Millisecond)}
 	candidate, resign := context.WithCancelCause(ctx)
-	now := &leading{resign: resign, over: make(chan struct{})}
+	now := &leading{lease: lease, resign: resign, over: make(chan struct{})}
 	e.mu.Lock()
 	e.leads = now
 	e.mu.Unlock()
@@ -340,7 +341,8 @@ func (e *Election) announce(ctx context.Context, lease *redlock.Lease, term *Ter
 //	redlock.ErrClosed       the client was closed
 //	ctx.Err()               the function has not returned yet; the term ends when it does
 //
-// Called with the context of the term, it does not wait for the function that calls it, and returns nil.
+// Called with the context of the function, with [Term.Context], or with one made of them, it does not wait for the function that calls it, and
+// returns nil.
 func (e *Election) Resign(ctx context.Context) error {
 	if err := e.check(ctx); err != nil {
 		return err
@@ -352,6 +354,9 @@ func (e *Election) Resign(ctx context.Context) error {
 		return fmt.Errorf("%w: %q", ErrNotLeader, e.Name())
 	}
 	now.resign(ErrResigned)
+	if inside.Carries(ctx, now.lease) { // the term's context does not end with the resignation: the function would wait for itself
+		return nil
+	}
 	select {
 	case <-now.over:
 		return e.resigned(now)

@@ -485,6 +485,36 @@ func TestResign_byTheFunction_returnsAtOnce(t *testing.T) {
 	})
 }
 
+// So it does with the context of its term, which does not end when it resigns, and with that of another lock that it holds meanwhile.
+func TestResign_byTheFunctionWithAContextOfTheTerm_returnsAtOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, w *world) {
+		a := w.client()
+		e := election.New(a.Client, "x")
+		holding := func(ctx context.Context) error {
+			return a.Mutex("other").Do(ctx, func(ctx context.Context, _ *redlock.Lease) error { return e.Resign(ctx) })
+		}
+		for what, resign := range map[string]func(leader context.Context, term *election.Term) error{
+			"the term's":                 func(_ context.Context, term *election.Term) error { return e.Resign(term.Context()) },
+			"a lock's in the term's":     func(_ context.Context, term *election.Term) error { return holding(term.Context()) },
+			"a lock's in the function's": func(leader context.Context, _ *election.Term) error { return holding(leader) },
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			out := make(chan error, 1)
+			go func() {
+				out <- e.Run(ctx, func(leader context.Context, term *election.Term) error {
+					if err := resign(leader, term); err != nil || !errors.Is(context.Cause(leader), election.ErrResigned) {
+						t.Errorf("%s: %v, and the function's context ended by %v", what, err, context.Cause(leader))
+					}
+					cancel()
+					return nil
+				})
+			}()
+			wantErr(t, within(t, time.Minute, what, out), context.Canceled)
+		}
+	})
+}
+
 func TestNew_badInput_everyCallErrors(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		c := w.client().Client

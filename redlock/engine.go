@@ -105,6 +105,12 @@ func (internals) LogPanic(c event.Client, what string, p any) (logged bool) {
 // for a lock as its cause.
 func (internals) Serving(c *Client) context.Context { return c.serving }
 
+// Carries says whether ctx is the context of a lease of l's hold, or one made of it.
+func (internals) Carries(ctx context.Context, l *Lease) bool {
+	own := l.c.leaseOf(ctx, l.Name())
+	return own != nil && own.hold() == l.hold()
+}
+
 // Voters are the names of the masters that are known to have given a lease their votes.
 func (internals) Voters(l *Lease) (names []string) {
 	votes, _, _ := l.hold().Voters()
