@@ -196,10 +196,11 @@ func (l *Lock) lockBy(ctx context.Context, wait func(redlock.Locker) (*redlock.L
 			return nil, inside.GaveUp(ctx, err)
 		}
 		lease, err := l.lease(ctx, held)
-		if err == nil || ctx.Err() != nil || !errors.Is(err, redlock.ErrLost) {
+		if err == nil || !errors.Is(err, redlock.ErrLost) {
 			return lease, err
 		}
-		// A member was lost while lockBy waited for another one.
+		// A member was lost while lockBy waited for another one. The caller never had the whole, and has lost nothing. If ctx has ended since,
+		// the next round says so.
 	}
 }
 

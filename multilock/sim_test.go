@@ -196,6 +196,41 @@ func TestLock_maxWaitOver_saysWhatTheMastersSaid(t *testing.T) {
 	})
 }
 
+// A member is lost while Do waits for another one, and the caller's time is over while both are given back. It never had the whole, so it has
+// lost nothing: the error is its context's.
+func TestDo_memberLostAndContextEnds_errorIsTheContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ms := simtest.New(3)
+		open := func() *simtest.Client {
+			c, err := ms.Open(t.Context(), nil, redlock.WithUnsafeRecoveryOff())
+			quorumtest.NoErr(t, err)
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}
+		c, other := open(), open()
+		kept := hold(t, other.Mutex("b"))
+		for _, way := range c.Ways {
+			way.SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+				if cmd.Name == "release" {
+					f.Delay = 20 * time.Millisecond
+				}
+				return f
+			})
+		}
+		time.AfterFunc(3*time.Second, func() { _ = kept.Unlock(context.Background()) })
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second+10*time.Millisecond)
+		defer cancel()
+		both := multilock.New(c.Mutex("a", redlock.WithTTL(time.Second), redlock.WithoutRenewal()), c.Mutex("b"))
+		err := both.Do(ctx, func(context.Context, *multilock.Lease) error {
+			t.Error("ran without a member")
+			return nil
+		})
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redlock.ErrLost) {
+			t.Error(err)
+		}
+	})
+}
+
 // After a suspend, the context of Do's function and the lease's own context have ended at the first
 // call of Err.
 func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
