@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,57 @@ func TestMutex_tries_boundTheWait(t *testing.T) {
 		noErr(t, held.Unlock(t.Context()))
 		noErr(t, <-got)
 	})
+}
+
+// A delay of the program's own panics, or ends its goroutine, while Lock waits, or when Lock has the lock already. The caller can catch it,
+// and holds nothing.
+func TestMutex_delayPanics_callerCatchesItAndHoldsNothing(t *testing.T) {
+	broken := errors.New("no delay")
+	for _, won := range []bool{false, true} {
+		for _, tc := range []struct {
+			throw func()
+			want  any
+		}{{func() { panic(broken) }, broken}, {runtime.Goexit, nil}} {
+			on(t, 3, func(t *testing.T, rs *redsync.Redsync, masters *redlocktest.Masters) {
+				held := masters.Hold("lock")
+				m := rs.NewMutex("lock", redsync.WithRetryDelayFunc(func(try int) time.Duration {
+					if try == 1 {
+						return time.Second
+					}
+					if won {
+						if err := held.Unlock(context.Background()); err != nil {
+							t.Error(err)
+						}
+						time.Sleep(time.Second)
+					}
+					tc.throw()
+					return 0
+				}))
+				caught := make(chan any, 1)
+				go func() {
+					defer func() { caught <- recover() }()
+					err := m.LockContext(t.Context())
+					t.Errorf("Lock returned %v", err)
+				}()
+				select {
+				case got := <-caught:
+					if got != tc.want {
+						t.Errorf("caught %v, want %v", got, tc.want)
+					}
+				case <-time.After(time.Minute):
+					t.Fatal("Lock goes on")
+				}
+				if !won {
+					noErr(t, held.Unlock(t.Context()))
+				}
+				synctest.Wait()
+				if m.Lease() != nil {
+					t.Error("the Mutex has a lease")
+				}
+				noErr(t, masters.Hold("lock").Unlock(t.Context()))
+			})
+		}
+	}
 }
 
 // An outage does not end the wait before the tries do, and does not outlast them.

@@ -10,11 +10,14 @@ package retries
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
+
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // longest is the largest patience that package redlock takes.
 const longest = 365 * 24 * time.Hour
@@ -23,8 +26,8 @@ const longest = 365 * 24 * time.Hour
 var errNoMore = errors.New("no more retries")
 
 // Lock returns a lease of the lock called name of client c. next returns the pause before the next
-// retry, or false if there is no further retry. It is called by one goroutine at a time, and not
-// after Lock has returned.
+// retry, or false if there is no further retry. It is called on the caller's goroutine. If it panics, or ends
+// the goroutine, so does Lock, and nothing is held.
 //
 // Lock waits in the queue of the masters for as long as the pauses last together, then tries a last
 // time, and returns the error of that. If there is no pause, it only tries. It also waits while no
@@ -36,24 +39,46 @@ func Lock(ctx context.Context, c *redlock.Client, name string, opts []redlock.Lo
 		return m.TryLock(ctx)
 	}
 	waiting, stop := context.WithCancelCause(ctx)
-	var pauses sync.WaitGroup
-	pauses.Go(func() {
-		for ; more; pause, more = next() {
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-waiting.Done():
-				timer.Stop()
-				return
-			}
+	var lease *redlock.Lease
+	var err error
+	locked := make(chan struct{})
+	go func() {
+		defer close(locked)
+		lease, err = m.Lock(waiting)
+	}()
+	thrown := true // by next
+	defer func() {
+		if !thrown {
+			return
 		}
 		stop(errNoMore)
-	})
-	lease, err := m.Lock(waiting)
-	stop(nil)
-	pauses.Wait()
-	if err != nil && ctx.Err() == nil && context.Cause(waiting) == errNoMore {
+		<-locked
+		if err == nil {
+			_ = inside.Abandon(lease, ctx)
+		}
+	}()
+	over := pauses(pause, next, locked)
+	thrown = false
+	stop(errNoMore)
+	<-locked
+	if err != nil && over && context.Cause(waiting) == errNoMore { // else ctx ended it, or the lock's own error
 		return m.TryLock(ctx)
 	}
 	return lease, err
+}
+
+// pauses sleeps for as long as the pauses last together, of which pause is the first, or until locked is closed. It says whether they are over.
+//
+// It runs on the caller's goroutine, and the wait for the lock does not: next is the program's, which can catch a panic of it there only.
+func pauses(pause time.Duration, next func() (time.Duration, bool), locked <-chan struct{}) (over bool) {
+	for more := true; more; pause, more = next() {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-locked:
+			timer.Stop()
+			return false
+		}
+	}
+	return true
 }
