@@ -260,11 +260,8 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 			unhook()
 			resign(context.Canceled)
 			hush()
-			unlocked = end(lease, ctx)
+			unlocked = e.giveBack(ctx, lease, silent, end)
 			now.err = unlocked
-			if !silent {
-				inside.Retract(lease)
-			}
 			e.mu.Lock()
 			e.leads = nil
 			e.mu.Unlock()

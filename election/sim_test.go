@@ -609,6 +609,33 @@ func TestObserve_changes_areTold(t *testing.T) {
 	})
 }
 
+// The client of a leader is shut down, also right behind the end of its Run, and closes as soon as the release is on its way. Observers are told all
+// the same.
+func TestObserve_leaderShutsDown_isTold(t *testing.T) {
+	for _, cancels := range []bool{false, true} {
+		simulate(t, func(t *testing.T, w *world) {
+			a := w.candidate()
+			within(t, time.Second, "a leads", a.terms)
+			saw := w.observe(w.client())
+			noErr(t, within(t, time.Second, "a is seen", saw).err)
+			time.Sleep(time.Second)
+			for _, way := range a.Ways {
+				way.SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+					if cmd.Name == "release" {
+						f.Delay = 2 * time.Millisecond
+					}
+					return f
+				})
+			}
+			if cancels {
+				a.cancel()
+			}
+			noErr(t, a.Shutdown(t.Context()))
+			wantErr(t, within(t, 50*time.Millisecond, "nobody", saw).err, election.ErrNoLeader)
+		})
+	}
+}
+
 // How often an observer asks: once in a TTL at most while one leads, each 4 to 5 s while nobody does.
 func TestObserve_nothingChanges_asksSeldom(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {

@@ -60,3 +60,19 @@ func (t *Term) Err() error { return t.held().Err() }
 
 // Extend gives the term a full TTL from now: see redlock.Lease.Extend. Renewal does this by itself.
 func (t *Term) Extend(ctx context.Context) error { return t.held().Extend(ctx) }
+
+// giveBack gives the lock of a term back by end, and takes back what was announced for it, unless the term was silent. That is done behind the
+// release, so that who is told of it finds the next leader, or none. Once a Shutdown has begun it is done ahead of the release, because
+// the client is closed as soon as that is on its way.
+func (e *Election) giveBack(ctx context.Context, lease *redlock.Lease, silent bool, end func(*redlock.Lease, context.Context) error) error {
+	stays, done := inside.Stays(e.client)
+	defer done()
+	if !silent && !stays {
+		inside.Retract(lease)
+	}
+	err := end(lease, ctx)
+	if !silent && stays {
+		inside.Retract(lease)
+	}
+	return err
+}

@@ -105,6 +105,15 @@ func (internals) LogPanic(c event.Client, what string, p any) (logged bool) {
 // for a lock as its cause.
 func (internals) Serving(c *Client) context.Context { return c.serving }
 
+// Stays has a Shutdown or a Close of the client that has not begun wait until done is called, and says so. It returns false if one has begun, which
+// waits for nobody.
+func (internals) Stays(c *Client) (stays bool, done func()) {
+	if c.lines.Enter() != nil {
+		return false, func() {}
+	}
+	return true, c.lines.Leave
+}
+
 // Carries says whether ctx is the context of a lease of l's hold, or one made of it.
 func (internals) Carries(ctx context.Context, l *Lease) bool {
 	own := l.c.leaseOf(ctx, l.Name())
@@ -133,7 +142,7 @@ func (internals) Announce(ctx context.Context, l *Lease, since time.Time, value 
 	return again
 }
 
-// Retract takes back what was announced for a lease that was unlocked. It does not wait.
+// Retract takes back what was announced for a lease, and for no other. It does not wait.
 func (internals) Retract(l *Lease) {
 	h := l.hold()
 	l.c.asker.Retract(h.Lock, h.Holder, h.Terms.TTL)
