@@ -164,7 +164,8 @@ func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
 		r.HearOut(end.Took)
 		err = c.roundError(r.Lock, b.Replies())
 	}
-	err.hurried = r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.ttl)
+	err.cut = r.Ctx.Err() != nil
+	err.hurried = err.cut || r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.ttl)
 	return err
 }
 

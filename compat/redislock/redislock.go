@@ -21,8 +21,12 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/compat/internal/retries"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/redlock"
 )
+
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
 
 // The errors of this package. They wrap the error of package redlock that is the reason. Ask for them
 // with errors.Is: few errors are equal to one of these.
@@ -75,7 +79,8 @@ func Obtain(ctx context.Context, client *redlock.Client, key string, ttl time.Du
 // If the lock is held, Obtain waits for as long as opt's RetryStrategy says and ctx allows. If ctx has no
 // deadline, it waits for ttl at most. Then it returns [ErrNotObtained], which wraps ctx's error if ctx or
 // ttl ended the wait. Other errors are those of package redlock. If the masters are down it is
-// redlock.ErrUnreachable, and not ErrNotObtained. It wraps ctx's error too if ctx or ttl ended the wait.
+// redlock.ErrUnreachable, and not ErrNotObtained. It wraps ctx's error too if ctx or ttl ended the wait. A ctx
+// that ends before the masters had the time to answer says nothing of them: that is ErrNotObtained.
 func (c *Client) Obtain(ctx context.Context, key string, ttl time.Duration, opt *Options) (*Lock, error) {
 	opts := []redlock.LockOption{redlock.WithTTL(ttl), redlock.WithoutRenewal()}
 	if opt != nil {
@@ -94,11 +99,12 @@ func (c *Client) Obtain(ctx context.Context, key string, ttl time.Duration, opt 
 	}
 	lease, err := retries.Lock(ctx, client, key, opts, opt.next())
 	ended := ctx != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
+	_, cut := inside.Hurried(err)
 	var last *redlock.RoundError
 	switch {
 	case err == nil:
 		return &Lock{lease, ttl}, nil
-	case ended && errors.As(err, &last) && errors.Is(last, redlock.ErrUnavailable):
+	case ended && !cut && errors.As(err, &last) && errors.Is(last, redlock.ErrUnavailable):
 		return nil, &unavailableError{err, last}
 	case ended, errors.Is(err, redlock.ErrHeld):
 		return nil, fmt.Errorf("%w: %w", ErrNotObtained, err)

@@ -30,7 +30,8 @@ var errNoMore = errors.New("no more retries")
 // the goroutine, so does Lock, and nothing is held.
 //
 // Lock waits in the queue of the masters for as long as the pauses last together, then tries a last
-// time, and returns the error of that. If there is no pause, it only tries. It also waits while no
+// time, and returns the error of that. If ctx leaves too little time for it, the error is what the
+// wait found. If there is no pause, it only tries. It also waits while no
 // quorum of masters answers, unless opts have a redlock.WithOutageTimeout.
 func Lock(ctx context.Context, c *redlock.Client, name string, opts []redlock.LockOption, next func() (time.Duration, bool)) (*redlock.Lease, error) {
 	m := c.Mutex(name, append([]redlock.LockOption{redlock.WithOutageTimeout(longest)}, opts...)...)
@@ -61,10 +62,26 @@ func Lock(ctx context.Context, c *redlock.Client, name string, opts []redlock.Lo
 	thrown = false
 	stop(errNoMore)
 	<-locked
-	if err != nil && over && context.Cause(waiting) == errNoMore { // else ctx ended it, or the lock's own error
+	if err == nil || !over || context.Cause(waiting) != errNoMore {
+		return lease, err
+	}
+	return lastTry(ctx, m, err)
+}
+
+// lastTry is the try behind the last pause. waited is the error of the wait, with what its last round found. That counts if there is no time to hear
+// the masters once more: a lock that is held must not look like masters that are gone.
+func lastTry(ctx context.Context, m *redlock.Mutex, waited error) (*redlock.Lease, error) {
+	var last *redlock.RoundError
+	if !errors.As(waited, &last) { // there was no time for a round
 		return m.TryLock(ctx)
 	}
-	return lease, err
+	if ctx.Err() == nil { // it may have ended while the wait asked who has the lock
+		lease, err := m.TryLock(ctx)
+		if hurried, _ := inside.Hurried(err); err == nil || !hurried && ctx.Err() == nil {
+			return lease, err
+		}
+	}
+	return nil, inside.GaveUp(ctx, last)
 }
 
 // pauses sleeps for as long as the pauses last together, of which pause is the first, or until locked is closed. It says whether they are over.
