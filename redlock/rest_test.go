@@ -24,7 +24,11 @@ import (
 
 // list is some of the masters as a list for an operator's function.
 func (c *cluster) list(masters ...int) (l admin.List, done func()) {
-	clk := clock.Monotonic()
+	return c.listBy(clock.Monotonic(), masters...)
+}
+
+// listBy is a list for a function that has this clock.
+func (c *cluster) listBy(clk clock.Clock, masters ...int) (l admin.List, done func()) {
 	for _, i := range masters {
 		l.Nodes = append(l.Nodes, c.masters[i].Node(node.Config{Clock: clk}))
 	}

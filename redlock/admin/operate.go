@@ -149,7 +149,7 @@ func Cancel(ctx context.Context, list List) error {
 func (op *operation) run(ctx context.Context, progress Progress) error {
 	var giveUp time.Duration // on telling the masters that a finished change leaves
 	var unwritten error      // why a master refused to write last
-	err := driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
+	err := op.drive(ctx, func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		if giveUp != 0 && out.View.Now >= giveUp {
 			return 0, true, nil
 		}
@@ -157,6 +157,9 @@ func (op *operation) run(ctx context.Context, progress Progress) error {
 			return 0, true, fmt.Errorf("%w: %w", redlock.ErrConfig, err)
 		}
 		pause = masters.Again
+		if out.OurClock && progress != nil {
+			progress(ourClock, 0)
+		}
 		if err := out.Unwritten; err != nil {
 			unwritten = err
 			if op.cfg.Goal == membership.Init { // it needs this master
@@ -201,6 +204,9 @@ const answerTimeout = 2 * time.Second
 // progressEvery is how often an operation looks at the masters, and reports to its Progress,
 // while it waits.
 const progressEvery = time.Second
+
+// ourClock is said when the clock of this host jumped, or runs too fast or too slow.
+const ourClock = "the clock of this host jumped, so what was waited for begins anew"
 
 // refusedError returns why an operation cannot go on.
 func refusedError(out *driver.Outcome) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/hostpid"
@@ -26,6 +27,7 @@ type operation struct {
 	owned  []node.Node // the nodes that close closes
 	runs   masters.Runs
 	writes refusals
+	driver atomic.Pointer[driver.Driver] // nil before the first look
 }
 
 // refusals has why masters refuse to write, by name.
@@ -121,8 +123,9 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 			op.cfg.Nodes = append(op.cfg.Nodes, n)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
 			n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
-				Admit:  func(id protocol.Identity) error { return op.admit(k, id) },
-				Writes: func(err error) { op.writes.Store(n.Name(), err) }})
+				Admit:   func(id protocol.Identity) error { return op.admit(k, id) },
+				Writes:  func(err error) { op.writes.Store(n.Name(), err) },
+				Trouble: func(err error) { op.trouble(k, err) }})
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
 	}
@@ -169,3 +172,18 @@ func wrongList(errs []error) error {
 }
 
 func (op *operation) close() { masters.CloseAll(op.owned) }
+
+// drive has a driver take one step after the other: see [driver.Run].
+func (op *operation) drive(ctx context.Context, next func(*driver.Outcome) (pause time.Duration, done bool, err error)) error {
+	d := driver.New(op.cfg)
+	op.driver.Store(d)
+	return driver.Run(ctx, d, next)
+}
+
+// trouble tells the driver that the clock of master i moved against this host's. If it was this host's, every wait that it has timed
+// begins anew. Before there is a driver, nothing is timed. The lane of the master calls it.
+func (op *operation) trouble(i int, why error) {
+	if d := op.driver.Load(); d != nil && errors.Is(why, node.ErrClock) {
+		d.Jumped(i)
+	}
+}

@@ -94,7 +94,7 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 	op.cfg.ReadOnly = true
 	var s *Status
 	var twice masters.SecondLook
-	err = driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
+	err = op.drive(ctx, func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		s = op.status(out)
 		return masters.LookAgain, !s.Standing.needsWord() || !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL), nil
 	})
@@ -119,8 +119,11 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 	defer op.close()
 	var s *Status
 	var twice masters.SecondLook
-	err = driver.Run(ctx, driver.New(op.cfg), func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
+	err = op.drive(ctx, func(out *driver.Outcome) (pause time.Duration, done bool, err error) {
 		s = op.status(out)
+		if out.OurClock && progress != nil {
+			progress(ourClock, 0)
+		}
 		switch a := &out.Action; {
 		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
 			return masters.Again, false, nil
