@@ -187,6 +187,24 @@ var situations = []struct {
 		a.obey(said, "reconfigure", a.of(1, 2, 3))
 		a.uses(a.of(1, 2, 3))
 	}},
+	{"change prepared", func(a *advised) { // it never began, and somebody asks for its new list
+		old, next := a.list(), a.of(3, 4, 5)
+		a.kills(5)
+		a.uses(next)
+		for range 50 { // it begins anywhere in its list, and ends where it meets the master that is gone
+			if s := a.status(); s.Reason == "change prepared" {
+				break
+			}
+			a.fails(exitMasters, "master not ready", "reconfigure", "--from", old, "--to", next)
+		}
+		a.starts(5)
+		said := a.looks(exitChanging, "change prepared")
+		a.fails(exitChanging, "change prepared", "init", "--nodes", next)
+		a.works(strings.Split(old, ","))
+		a.uses(old)
+		a.obey(said, "reconfigure", next)
+		a.uses(next)
+	}},
 	{"other change", func(a *advised) {
 		a.changes(a.of(1, 2, 3))
 		said := a.fails(exitChanging, "other change", "reconfigure", "--from", a.list(), "--to", a.of(0, 1, 3))

@@ -240,8 +240,8 @@ type masterJSON struct {
 type changeJSON struct {
 	From  string    `json:"from"`
 	To    string    `json:"to"`
-	Who   string    `json:"who"`
-	Since time.Time `json:"since"`
+	Who   string    `json:"who,omitempty"`
+	Since time.Time `json:"since,omitzero"`
 }
 
 func (c *status) write(w io.Writer, s *admin.Status) error {

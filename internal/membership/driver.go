@@ -66,8 +66,21 @@ func Votes(v *View, i int, e Epoch) bool {
 	return rs.Phase == Voting && rs.Epoch == e
 }
 
+// PreparedFrom is the list from which a change prepared masters of v.Terms without having begun, as far as they tell, or nil.
+func PreparedFrom(v *View) *Terms {
+	for i := range v.Masters {
+		if before := v.prepared(i); before != nil {
+			return before
+		}
+	}
+	return nil
+}
+
 // Remedy is what to do about master i, which answered and does not vote.
 func Remedy(v *View, i int) string {
+	if v.prepared(i) != nil {
+		return "finish the change, or give it up"
+	}
 	status, takes := v.statusCommand(), "which takes "+v.Terms.Wait().Round(100*time.Millisecond).String()
 	switch _, timed := Left(v, i); Word(v, i) {
 	case "no record", "restarted":

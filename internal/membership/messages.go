@@ -24,6 +24,7 @@ const (
 	sayRecoversUnseen
 	sayContradicted
 	sayInitUnfinished
+	sayPrepared
 	sayUnreachable
 	sayUnreachableInit
 	sayUnfinished
@@ -55,6 +56,8 @@ var messages = [sayCount]Message{
 	sayContradicted: {"records contradict", "the records contradict that nothing was ever locked, so this waits until every lock may be over: {states}", ""},
 	sayInitUnfinished: {"init unfinished", "an init of this list has not ended, and no program votes for it: {states}",
 		"if that init runs, wait for it; if it was ended, run it again, which takes {wait}: {init}"},
+	sayPrepared: {"change prepared", "a change from {from} has prepared masters of this list, and no master votes for it: {states}",
+		"if that change runs, wait for it; else finish it, which takes {wait}: {change}; or give it up, with the old list: {cancel}; if no program uses the old list any more: {init} {abandon}"},
 	sayUnreachable:     {"too few masters", "{silent}", ""},
 	sayUnreachableInit: {"init needs every master", "init needs every master: {silent}", "if one is gone for good, {replace}"},
 	sayUnfinished: {"change unfinished", "{master}",
@@ -95,7 +98,7 @@ var messages = [sayCount]Message{
 func Messages() []Message { return messages[:] }
 
 // plainly are the messages of reasons that have one only.
-var plainly = map[Code]say{Begun: sayInitUnfinished, Unfinished: sayUnfinished, BeingChanged: sayBeingChanged, NeedsMasters: sayNeedsMasters,
+var plainly = map[Code]say{Begun: sayInitUnfinished, Prepared: sayPrepared, Unfinished: sayUnfinished, BeingChanged: sayBeingChanged, NeedsMasters: sayNeedsMasters,
 	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NoQuorum: sayTooFewRecords, TooFewReady: sayTooFewReady,
 	BothVote: sayBothVote, InUse: sayInUse, TooLate: sayTooLate}
 
@@ -162,12 +165,16 @@ func (v *View) fill(text string, a Action) string {
 	lost := func(at *Master) bool {
 		return at.Old && at.Answered && (at.state().Phase == None || at.state().Phase == Quarantined)
 	}
+	from, onward := v.Terms, v.targetFlags() // the list that a change leaves, and the flags of the one that it leads to
+	if before := PreparedFrom(v); before != nil && a.Why.Code == Prepared {
+		from, onward = before, v.Terms.targetFlags(before)
+	}
 	flags := v.flags()
 	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
 		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
-		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", v.Terms.Wait().Round(100*time.Millisecond).String(),
+		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", from.Wait().Round(100*time.Millisecond).String(),
 		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{status}", v.statusCommand(),
-		"{change}", ChangeCommand+flags+v.targetFlags(), "{cancel}", CancelCommand+flags).Replace(text)
+		"{from}", from.String(), "{change}", ChangeCommand+v.flagsOf(from)+onward, "{cancel}", CancelCommand+v.flagsOf(from)).Replace(text)
 }
 
 // StartIt is what helps where no error tells more.
@@ -216,15 +223,17 @@ func (t *Terms) flags() (s string) {
 }
 
 // flags are those of v.Terms, and the namespace.
-func (v *View) flags() string {
+func (v *View) flags() string { return v.flagsOf(v.Terms) }
+
+func (v *View) flagsOf(t *Terms) string {
 	if v.Namespace != "" {
-		return v.Terms.flags() + " --namespace " + v.Namespace
+		return t.flags() + " --namespace " + v.Namespace
 	}
-	return v.Terms.flags()
+	return t.flags()
 }
 
-// targetFlags are those of the list that a change leads to, where they are not those of v.Terms, which they are by default.
-func (v *View) targetFlags() (s string) {
+// targetFlags are those of the list that a change from v.Terms leads to.
+func (v *View) targetFlags() string {
 	t := v.Target
 	for i := range v.Masters {
 		if r := &v.Masters[i].Record; t == nil && r.Intent.Target != (Epoch{}) {
@@ -234,10 +243,15 @@ func (v *View) targetFlags() (s string) {
 	if t == nil {
 		return ""
 	}
-	if t.MaxTTL != v.Terms.MaxTTL {
+	return t.targetFlags(v.Terms)
+}
+
+// targetFlags are those of t as the list that a change leads to, where they are not those of from, which they are by default.
+func (t *Terms) targetFlags(from *Terms) (s string) {
+	if t.MaxTTL != from.MaxTTL {
 		s += " --to-max-ttl " + t.MaxTTL.String()
 	}
-	if t.Factor != v.Terms.Factor || t.Constant != v.Terms.Constant {
+	if t.Factor != from.Factor || t.Constant != from.Constant {
 		s += fmt.Sprintf(" --to-drift %v+%v", t.Factor, t.Constant)
 	}
 	return s + t.countFlag(" --to-node-count")

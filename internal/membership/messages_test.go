@@ -17,6 +17,7 @@ var messageScenes = []struct {
 	{"masters recover, seen by no program", "if none runs: redlock status --wait --nodes URLS", scene{masters: "VA5 RA5 RA5", whole: 0, stood: time.Second, edit: readOnly}},
 	{"records contradict", "waits until every lock may be over", scene{goal: Init, masters: "RA5u RA5 RA5u", whole: never, edit: neverLocked}},
 	{"init unfinished", "run it again, which takes 30.6s: redlock init --nodes URLS", scene{masters: "RA5 RA5 RA5", whole: never, stood: time.Second}},
+	{"change prepared", "which takes 1m1.2s: redlock reconfigure --from URLS --to URLS --max-ttl 1m0s --to-max-ttl 30s; or give it up, with the old list: redlock cancel --nodes URLS --max-ttl 1m0s; if no program uses the old list any more: redlock init --nodes URLS --abandon-change", scene{masters: "RA5 RA5 -", whole: never, stood: time.Second, edit: changePrepared}},
 	{"too few masters", "b refuses the password: correct it", scene{masters: "VA5 ? -", whole: time.Hour, edit: silentFor("b", "refuses the password", "correct it")}},
 	{"init needs every master", "init needs every master: c is out of reach: start the master, or correct its URL; if one is gone for good, start", scene{goal: Init, masters: "- - ?", whole: never}},
 	{"change unfinished", "a was retired", scene{goal: Init, masters: "XA5*+ - -", whole: never}},

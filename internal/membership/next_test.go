@@ -86,6 +86,25 @@ func leftForThird(v *View) {
 	}
 }
 
+// changePrepared marks the quarantined masters as those that a change from x, y and z has prepared.
+func changePrepared(v *View) {
+	before, err := NewTerms([]string{"x", "y", "z"}, time.Minute, 0.01, 2*time.Millisecond, false)
+	if err != nil {
+		panic(err)
+	}
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; r.State.Phase == Quarantined {
+			r.Before, r.Target = before, v.Terms.String()
+		}
+	}
+}
+
+// preparedAndGivenUp is the same, and Init gives that change up.
+func preparedAndGivenUp(v *View) {
+	changePrepared(v)
+	v.Abandon = true
+}
+
 // finished marks the retired masters as those of a change that is finished.
 func finished(v *View) {
 	for i := range v.Masters {
@@ -231,6 +250,7 @@ func TestNext_notYet(t *testing.T) {
 		{"a client that is new, a change goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ VA5+ ?", whole: never}},
 		{"a client that is new, the change is finished", "refuse: these masters were left for another list: epoch 6.", scene{masters: "XA5*+ XA5*+ ?", whole: never, edit: finished}},
 		{"the nonce is not that of the plan", "done, then 30.604s", scene{from: "B", masters: "VB6* VB6* RB6", whole: never, edit: prepared(2, 555)}},
+		{"a change has prepared its masters, long ago", "wait 30.604s", scene{masters: "RA5 RA5 -", whole: never, stood: sceneW + 5*time.Second, edit: changePrepared}},
 		{"a list that was left", "refuse: these masters were left for another list: 3 masters b c d", scene{masters: "- VB6* VB6*", whole: time.Hour}},
 		{"a change that goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ XA5*+ VA5+", whole: 0}},
 		{"another list's master", "refuse: b belongs to another epoch: 3 masters b c d,", scene{masters: "VA5 VB4 -", whole: time.Hour}},
@@ -241,6 +261,10 @@ func TestNext_notYet(t *testing.T) {
 		{"init: one is silent", "refuse: init needs every master: c is out of reach: start the master", scene{goal: Init, masters: "- - ?", whole: never}},
 		{"init: a change goes on", "refuse: a was retired for a change to 6.", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
 		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
+		{"init: a change has prepared a master, and its list may vote", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "RA5 RA5 -", whole: never, edit: changePrepared}},
+		{"init: the same of a master that restarted", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "oRA5 - -", whole: never, edit: changePrepared}},
+		{"init: a change has prepared a master, and is given up", "c: lost -> R", scene{goal: Init, masters: "RA5 RA5 -", whole: never, edit: preparedAndGivenUp}},
+		{"init: a change has prepared a master, and began", "c: lost -> R", scene{goal: Init, masters: "VA5 RA5 -", whole: never, edit: changePrepared}},
 		{"init: a quorum votes", "done", scene{goal: Init, masters: "- VA5 VA5", whole: never}},
 		{"init: two waited, and the third half as long", "wait 15.302s", scene{goal: Init, masters: "RA5 RA5 RA5", whole: never, stood: sceneW, edit: halfAsLong(2)}},
 		{"init: nothing was ever locked, but somebody saw this list vote", "wait 30.604s", scene{goal: Init, masters: "RA5u RA5 RA5u", whole: never, edit: neverLocked}},
@@ -377,6 +401,16 @@ func TestAction_Fields(t *testing.T) {
 		if !strings.Contains(claim, want) {
 			t.Errorf("a claim writes %q, without %q", claim, want)
 		}
+	}
+	prepared := fields(scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 - - -", whole: never})
+	for _, want := range []string{FieldTarget + "\n" + lists["C"].String() + "\n" + FieldURLs + "\nurls", FieldBefore + "\n" + lists["A"].String()} {
+		if !strings.Contains(prepared, want) {
+			t.Errorf("a preparation writes %q, without %q", prepared, want)
+		}
+	}
+	begun := fields(scene{from: "B", masters: "VB6* VB6* RB6", whole: never, edit: changePrepared})
+	if want := FieldTarget + "\n\n" + FieldURLs + "\n\n" + FieldBefore + "\n"; !strings.HasSuffix(begun, want) {
+		t.Errorf("a client that brings over what was prepared writes %q, without %q", begun, want)
 	}
 	promise := fields(scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 RC6", whole: never})
 	if want := FieldTarget + "\n" + lists["C"].String() + "\n" + FieldURLs + "\nurls"; promise != want {

@@ -102,6 +102,8 @@ func (m *machine) numbers(e *Epoch) (seen numbers, no *Why) {
 			return seen, &Why{Unfinished, i}
 		case rs.Phase != None && rs.Phase != Retired && rs.Epoch.ID != e.ID && (live == Voting || !v.Abandon):
 			return seen, &Why{Foreign, i}
+		case v.prepared(i) != nil: // the list before may vote still
+			return seen, &Why{Prepared, i}
 		case live == Voting:
 			e.Number, m.voted = max(e.Number, rs.Epoch.Number), true
 		case live == Quarantined:
@@ -326,10 +328,13 @@ const slowest = 5 * time.Second
 // report says how it stands when nothing can be done now.
 func (m *machine) report(e Epoch) Action {
 	v, soonest, others, vouched := m.v, time.Duration(0), time.Duration(0), false
-	silent, retired, lost, foreign, forgot := -1, -1, -1, -1, 0
+	silent, retired, lost, foreign, prepared, forgot := -1, -1, -1, -1, -1, 0
 	for i := range v.Masters {
 		at := &v.Masters[i]
 		rs := at.state()
+		if v.prepared(i) != nil {
+			prepared = i
+		}
 		switch {
 		case !at.Old:
 		case !at.Answered:
@@ -363,6 +368,8 @@ func (m *machine) report(e Epoch) Action {
 		return Action{Kind: Wait, For: soonest}
 	case foreign >= 0:
 		return refuse(Foreign, foreign)
+	case prepared >= 0:
+		return Action{Kind: Wait, For: m.rules.wait(m), Why: Why{Prepared, prepared}} // for the change: no wait of these masters ends it
 	case others > 0 && !vouched && v.Memory.Number == 0:
 		return Action{Kind: Wait, For: others, Why: Why{Begun, -1}} // a program would have stamped them at once
 	case others > 0:

@@ -194,6 +194,22 @@ func (r *Record) Finished() bool {
 	return r.State.Phase == Retired && r.Over != "" && r.Over == r.State.Ballot.String() && r.Plan.Ballot == r.State.Ballot
 }
 
+// prepared is the list from which a change prepared master i for v.Terms, if neither the masters nor this process tell that it began with
+// them; else nil. What an Init or a client claimed since is not prepared any more. An Init that gives up the change asks for none.
+func (v *View) prepared(i int) *Terms {
+	r := &v.Masters[i].Record
+	e := r.State.Epoch
+	if v.Abandon || r.Before == nil || r.State.Phase != Quarantined || e.ID != v.Terms.ID || v.Memory.Number >= e.Number || r.Target != v.Terms.String() {
+		return nil
+	}
+	for j := range v.Masters {
+		if rs := v.Masters[j].state(); rs.Phase == Voting && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number {
+			return nil
+		}
+	}
+	return r.Before
+}
+
 // state is the master's record state in the incarnation that the master has now. A master without one is lost.
 func (at *Master) state() RecordState {
 	if !at.Answered || at.Record.State.Incarnation != at.Incarnation {
@@ -260,9 +276,10 @@ func (a *Action) Fields(v *View, urls string) []string {
 		f = append(f, FieldTerms, v.Terms.String())
 	}
 	switch {
-	case a.To.Intent.Target != (Epoch{}) && v.Target != nil && a.To.Intent.Target.ID == v.Target.ID:
+	case a.To.Intent.Target != (Epoch{}) && v.Target != nil && a.To.Intent.Target.ID == v.Target.ID,
+		a.To.State.Phase == Quarantined && v.Goal == Change:
 		f = append(f, FieldTarget, v.Target.String(), FieldURLs, urls)
-	case a.To.Intent.Ballot == (Ballot{}):
+	case a.To.Intent.Ballot == (Ballot{}), v.Masters[a.Master].Record.Target == v.Terms.String(): // the latter is what a preparation left
 		f = append(f, FieldTarget, "", FieldURLs, "")
 	}
 	if a.To.State.Phase == Quarantined {

@@ -27,6 +27,7 @@ type Code uint8
 const (
 	Recovering      Code = iota // masters wait, or learn
 	Begun                       // masters wait, and only the init that quarantined them can let them vote
+	Prepared                    // a change to this list prepared masters, and none tells that it began
 	Unreachable                 // too few masters answer
 	Unfinished                  // Init: a change from this list was begun
 	Foreign                     // a master belongs to other terms
@@ -83,6 +84,8 @@ func Describe(v *View, i int) string {
 	left, timed := Left(v, i)
 	left = left.Round(10 * time.Millisecond)
 	switch {
+	case v.prepared(i) != nil:
+		return "is prepared for a change to this list, which has not begun"
 	case !timed:
 		return "is quarantined, and no program times its wait"
 	case left <= 0 && v.ReadOnly:

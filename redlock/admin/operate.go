@@ -65,7 +65,7 @@ type Progress func(what string, left time.Duration)
 // returns nil. The errors are
 //
 //	ErrUnreachable  a master does not answer
-//	ErrUnfinished   a change from this list was begun; see [AbandonChange]
+//	ErrUnfinished   a change from this list was begun, or one to it has prepared masters; see [AbandonChange]
 //	ErrRefused      a master takes no writes
 //	ErrConfig       an option or a URL that cannot work; a master belongs to another list, or
 //	                another list took the place of this one; another database of the same
@@ -221,7 +221,7 @@ func refusedError(out *driver.Outcome) error {
 		return fmt.Errorf("%w: %s", redlock.ErrNeedsInit, text)
 	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady:
 		return fmt.Errorf("%w: %s", redlock.ErrUnreachable, text)
-	case membership.Unfinished, membership.OtherChange, membership.TooLate, membership.BeingChanged:
+	case membership.Unfinished, membership.Prepared, membership.OtherChange, membership.TooLate, membership.BeingChanged:
 		return fmt.Errorf("%w: %s", redlock.ErrUnfinished, text)
 	}
 	return fmt.Errorf("%w: %s", redlock.ErrConfig, text)

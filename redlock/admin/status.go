@@ -75,7 +75,7 @@ type MasterStatus struct {
 // ChangeStatus is an unfinished change of masters.
 type ChangeStatus struct {
 	From, To string    // the lists, as the masters' records name them
-	Who      string    // the process that proposed the change last, as host/pid
+	Who      string    // the process that proposed the change last, as host/pid; empty in the Status of the new list
 	Since    time.Time // when that process did so, on its clock
 }
 
@@ -177,6 +177,9 @@ func (op *operation) status(out *driver.Outcome) *Status {
 				s.Change.From = at.Record.Terms.String()
 			}
 		}
+	}
+	if from := membership.PreparedFrom(v); s.Change == nil && out.Action.Why.Code == membership.Prepared && from != nil {
+		s.Change = &ChangeStatus{From: from.String(), To: v.Terms.String()}
 	}
 	s.Standing = standing(out, votes, answered, s.Change != nil)
 	switch s.Standing {
