@@ -66,6 +66,41 @@ func Votes(v *View, i int, e Epoch) bool {
 	return rs.Phase == Voting && rs.Epoch == e
 }
 
+// UnfinishedChange is the master that tells of an unfinished change from v.Terms: the one with the promise of the largest ballot. It is -1 if no
+// master has such a promise in the epoch that stands, or if a quorum that votes has promised to cancel it. A master that lost its record is
+// bound by no promise, and tells of a change only if that retired it.
+func UnfinishedChange(v *View) int {
+	m := machine{v: v, rules: &shipped}
+	e, last, cancelled := Epoch{ID: v.Terms.ID}, -1, int64(0)
+	tells := func(at *Master) bool {
+		rs := &at.Record.State
+		return rs.Epoch.ID == e.ID && (at.state().Phase != None || rs.Phase == Retired)
+	}
+	for i := range v.Masters {
+		if at := &v.Masters[i]; tells(at) {
+			e.Number = max(e.Number, at.Record.State.Epoch.Number)
+		}
+	}
+	for i := range v.Masters {
+		at := &v.Masters[i]
+		switch in := &at.Record.Intent; {
+		case !tells(at) || at.Record.State.Epoch != e:
+		case in.Target == (Epoch{}):
+			if m.cancelled(e, *in) {
+				cancelled = max(cancelled, in.Ballot.Round)
+			}
+		case last < 0 || in.Ballot.Round > v.Masters[last].Record.Intent.Ballot.Round:
+			last = i
+		case in.Ballot == v.Masters[last].Record.Intent.Ballot && v.Masters[last].Record.Target == "" && at.Record.Target != "":
+			last = i // the other one learned the promise when it recovered
+		}
+	}
+	if last >= 0 && v.Masters[last].Record.Intent.Ballot.Round < cancelled {
+		return -1
+	}
+	return last
+}
+
 // PreparedFrom is the list from which a change prepared masters of v.Terms without having begun, as far as they tell, or nil.
 func PreparedFrom(v *View) *Terms {
 	for i := range v.Masters {

@@ -33,6 +33,7 @@ const (
 	sayMoved
 	sayMovedInit
 	sayBeingChanged
+	sayPromised
 	sayNew
 	sayForgot
 	sayNeedsMasters
@@ -71,6 +72,8 @@ var messages = [sayCount]Message{
 	sayMovedInit: {"list left, init", "these masters were left for another list: {left}", "to use them again, change back, which takes {wait}: {change}"},
 	sayBeingChanged: {"locks stopped", "the masters are being changed {unfinished}; all locks are stopped until that ends, about {wait} after it stopped them",
 		"if the change has no process any more, run it again: {change}"},
+	sayPromised: {"change promised", "a change of the masters {unfinished} was begun and has not ended; it has not stopped the locks",
+		"if that change runs, wait for it; else finish it, which takes {wait}: {change}; or give it up: {cancel}"},
 	sayNew: {"new masters", "{lost} have no record, so they are new or were emptied",
 		"if they are new: {initnew}; if they were emptied and no other list took their place, wait {wait} with: {init}"},
 	sayForgot: {"masters forgot", "{lost} have no valid record, and nobody here saw a quorum vote in the last {maxttl}",
@@ -113,8 +116,11 @@ func says(v *View, a Action) say {
 	init := v.Goal == Init
 	switch a.Why.Code {
 	case Recovering:
-		if m := (machine{v: v, rules: &shipped}); init && v.NeverLocked && !m.unused() {
+		switch m := (machine{v: v, rules: &shipped}); {
+		case init && v.NeverLocked && !m.unused():
 			return sayContradicted
+		case v.Goal == Serve && m.votes(Epoch{v.Memory.Number, v.Terms.ID}, false) >= v.Terms.Quorum() && UnfinishedChange(v) >= 0:
+			return sayPromised
 		}
 		return either(v.ReadOnly, sayRecoversUnseen, sayRecovers)
 	case Unreachable:

@@ -26,6 +26,7 @@ var messageScenes = []struct {
 	{"list left", "start this client with the new list", scene{masters: "- VB6* VB6*", whole: time.Hour}},
 	{"list left, init", "change back", scene{goal: Init, masters: "XA5*+ XA5*+ -", whole: never, edit: finished}},
 	{"locks stopped", "all locks are stopped until that ends, about 30.6s after", scene{masters: "XA5*+ XA5*+ VA5+", whole: 0}},
+	{"change promised", "; it has not stopped the locks; if that change runs", scene{masters: "VA5+ VA5+ VA5+", whole: 0}},
 	{"new masters", "if they are new: redlock init --nothing-was-ever-locked --nodes URLS; if they were emptied", scene{masters: "- - -", whole: never}},
 	{"masters forgot", "run this, which takes 30.6s: redlock init --nodes URLS", scene{masters: "oVA5 - VA5", whole: never}},
 	{"needs masters", "c is out of reach: start the master, or correct its URL; mend these", scene{masters: "oVA5 - ?", whole: never}},
@@ -85,6 +86,18 @@ func TestMessages_shortUniqueAndShown(t *testing.T) {
 			t.Errorf("%q: said twice (%v, %v), or has no scene (%v)", m.Word, words[m.Word], texts[m.Text+m.Remedy], !shown[m.Word])
 		}
 		words[m.Word], texts[m.Text+m.Remedy] = true, true
+	}
+}
+
+// A promise tells of a change as long as it may go on: not when a quorum that votes has given it up, though a master did not hear of that.
+func TestUnfinishedChange_byPromises(t *testing.T) {
+	for masters, want := range map[string]int{
+		"VA5 VA5 VA5": -1, "VA5 VA5+ VA5": 1, "VA5+ VA5c VA5c": -1, "VA5+ VA5+ VA5c": 0, "XA5*+ VA5c VA5c": -1, "VA5c XA5*+ XA5*+": 1,
+		"RA5+ VA5 VA5": 0, "oVA5+ VA5 VA5": -1, "oXA5*+ - -": 0, "VA4+ VA5 VA5": -1, "VB5+ VA5 VA5": -1, "? ? ?": -1,
+	} {
+		if got := UnfinishedChange(scene{masters: masters, whole: never}.view(t)); got != want {
+			t.Errorf("%s: master %d, want %d", masters, got, want)
+		}
 	}
 }
 

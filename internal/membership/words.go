@@ -126,18 +126,18 @@ func (v *View) leftFor(i int) string {
 	return "epoch " + v.Memory.Left.String()
 }
 
-// unfinished tells of the promise with the largest ballot.
+// unfinished tells of the change that [UnfinishedChange] finds.
 func (v *View) unfinished() string {
-	var last *Record
-	for i := range v.Masters {
-		if r := &v.Masters[i].Record; r.Intent.Target != (Epoch{}) && (last == nil || r.Intent.Ballot.Round > last.Intent.Ballot.Round) {
-			last = r
-		}
-	}
-	if last == nil {
+	i := UnfinishedChange(v)
+	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf("to %s (by %s, %v ago)", target(last), last.Intent.Who, max(v.Wall.Sub(time.Unix(last.Intent.Since, 0)), 0).Round(time.Second))
+	last := &v.Masters[i].Record
+	to := last.Target
+	if to == "" {
+		to = last.Intent.Target.String()
+	}
+	return fmt.Sprintf("to %s (by %s, %v ago)", to, last.Intent.Who, max(v.Wall.Sub(time.Unix(last.Intent.Since, 0)), 0).Round(time.Second))
 }
 
 // states is what each master is.

@@ -93,6 +93,12 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 	if err := op.run(ctx, progress); err != nil {
 		return fmt.Errorf("redlock: init: %w", err)
 	}
+	if op.cfg.Abandon { // masters that went on voting have promised the change still
+		op.cfg.Goal = membership.Cancel
+		if err := op.run(ctx, progress); err != nil {
+			return fmt.Errorf("redlock: init: %w", err)
+		}
+	}
 	return nil
 }
 

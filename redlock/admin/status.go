@@ -5,6 +5,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,8 +108,8 @@ func ReadStatus(ctx context.Context, list List) (*Status, error) {
 // AwaitVotes recovers the masters of a list, as an open client does. It is for deploy scripts
 // that run while there is no client.
 //
-// It returns a Status and a nil error when all masters vote, or when only an operator can help
-// (Standing is NeedsInit, NeedsMasters or NotThisList). When ctx ends first, it returns ctx.Err() and the last
+// It returns a Status and a nil error when all masters vote (Standing is AllVote, or Changing if a change was begun
+// and has stopped nothing yet), or when only an operator can help (NeedsInit, NeedsMasters or NotThisList). When ctx ends first, it returns ctx.Err() and the last
 // Status that it saw, or nil if it saw none. If an option or a URL cannot work, or if a master is
 // a replica, may evict locks, does not tell ([node.ErrHidden]) or is in the list twice, it returns an [redlock.ErrConfig] and no Status.
 func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, error) {
@@ -127,7 +128,7 @@ func AwaitVotes(ctx context.Context, list List, progress Progress) (*Status, err
 		switch a := &out.Action; {
 		case a.Kind == membership.Look, a.Kind == membership.Learn, a.Kind == membership.Swap && out.Unwritten == nil:
 			return masters.Again, false, nil
-		case s.Standing == AllVote, s.Standing == NotThisList,
+		case s.everyVotes(), s.Standing == NotThisList,
 			s.Standing.needsWord() && a.Kind == membership.Refuse && !twice.GoOn(op.cfg.Clock.Elapsed(), op.cfg.Terms.MaxTTL):
 			return 0, true, nil
 		}
@@ -171,16 +172,8 @@ func (op *operation) status(out *driver.Outcome) *Status {
 			answered++
 		}
 		s.Masters = append(s.Masters, m)
-		if in := &at.Record.Intent; in.Target != (membership.Epoch{}) {
-			s.Change = &ChangeStatus{From: in.From.String(), To: at.Record.Target, Who: in.Who, Since: time.Unix(in.Since, 0)}
-			if at.Record.Terms != nil {
-				s.Change.From = at.Record.Terms.String()
-			}
-		}
 	}
-	if from := membership.PreparedFrom(v); s.Change == nil && out.Action.Why.Code == membership.Prepared && from != nil {
-		s.Change = &ChangeStatus{From: from.String(), To: v.Terms.String()}
-	}
+	s.Change = changeIn(out)
 	s.Standing = standing(out, votes, answered, s.Change != nil)
 	switch s.Standing {
 	case AllVote:
@@ -201,6 +194,28 @@ func (op *operation) status(out *driver.Outcome) *Status {
 		s.say(cause.OneMasterTwice, wrongList(out.Errs).Error())
 	}
 	return s
+}
+
+// changeIn is the change of which the masters tell, or nil.
+func changeIn(out *driver.Outcome) *ChangeStatus {
+	v := out.View
+	if i := membership.UnfinishedChange(v); i >= 0 {
+		r := &v.Masters[i].Record
+		change := &ChangeStatus{From: r.Intent.From.String(), To: r.Target, Who: r.Intent.Who, Since: time.Unix(r.Intent.Since, 0)}
+		if r.Terms != nil {
+			change.From = r.Terms.String()
+		}
+		return change
+	}
+	if from := membership.PreparedFrom(v); from != nil && out.Action.Why.Code == membership.Prepared {
+		return &ChangeStatus{From: from.String(), To: v.Terms.String()}
+	}
+	return nil
+}
+
+// everyVotes reports whether all masters vote.
+func (s *Status) everyVotes() bool {
+	return !slices.ContainsFunc(s.Masters, func(m MasterStatus) bool { return !m.Votes })
 }
 
 func (s *Status) say(word, masters string) { s.Reason, s.Text = word, cause.Verdict(word, masters) }
