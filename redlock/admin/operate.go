@@ -21,7 +21,7 @@ import (
 // take it. The masters are given by URLs (see [node.Open]), or by Nodes.
 type List struct {
 	URLs []string
-	// Nodes are used instead of URLs. Each must be new, because a node serves one client or
+	// Nodes are used instead of URLs, which are not read then. Each must be new, because a node serves one client or
 	// one operation only. The operation does not close them: the caller does.
 	Nodes []node.Node
 	// Options must be the options of the clients of this list. Those that matter here are

@@ -61,6 +61,11 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 	if ctx == nil {
 		return nil, errNilContext
 	}
+	from = from.named()
+	if to != nil {
+		next := to.named()
+		to = &next
+	}
 	s, err := settings(from.Options)
 	if err != nil {
 		return nil, err
@@ -88,6 +93,14 @@ func open(ctx context.Context, goal membership.Goal, from List, to *List) (*oper
 	return op, nil
 }
 
+// named is the list without the URLs that are not read because it has Nodes.
+func (l List) named() List {
+	if len(l.Nodes) > 0 {
+		l.URLs = nil
+	}
+	return l
+}
+
 // add adds the masters of a list to the operation, and returns the terms of the list. A master
 // that is in both lists has one node.
 func (op *operation) add(list List, old bool) (*membership.Terms, error) {
@@ -95,7 +108,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.CheckCount(max(len(list.URLs), len(list.Nodes))); err != nil {
+	if err := s.CheckCount(len(list.URLs) + len(list.Nodes)); err != nil {
 		return nil, err
 	}
 	if s.NoRecovery {
