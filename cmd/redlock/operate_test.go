@@ -259,6 +259,28 @@ func TestReconfigure_newListInAFile(t *testing.T) {
 	wantSaid(t, expectCode(t, exitUsage, "reconfigure", "--from", from, "--to-nodes-file", ""), "--to-nodes-file: ")
 }
 
+// Both lists may have one master by two URLs, if both lead to it. The programs of the new list would lock on another server otherwise.
+func TestReconfigure_oneNameTwoURLs_oneMasterOrRefused(t *testing.T) {
+	t.Parallel()
+	servers := startMasters(t, 4)
+	with := func(last string) string {
+		return strings.Join([]string{servers[0].URL(), servers[1].URL(), last + "?name=c"}, ",")
+	}
+	from := with(servers[2].URL())
+	expectCode(t, exitOK, "init", never, "--nodes", from, "--max-ttl", "300ms")
+	for last, want := range map[string]string{
+		servers[3].URL():        "master c is one server in the old list and another one in the new list",
+		servers[2].URL() + "/1": "master c is database 0 of its server in the old list and database 1 in the new list",
+		"redis://127.0.0.1:1":   "one of them does not answer",
+	} {
+		wantSaid(t, expectCode(t, exitRefused, "reconfigure", "--from", from, "--to", with(last), "--max-ttl", "300ms", "--to-max-ttl", "400ms"), want)
+	}
+	expectCode(t, exitOK, "status", "--nodes", from, "--max-ttl", "300ms")
+	same := with(strings.Replace(servers[2].URL(), "127.0.0.1", "localhost", 1))
+	expectCode(t, exitOK, "reconfigure", "--from", from, "--to", same, "--max-ttl", "300ms", "--to-max-ttl", "400ms")
+	expectCode(t, exitOK, "status", "--nodes", same, "--max-ttl", "400ms")
+}
+
 func TestHelp_noEmptyDefault(t *testing.T) {
 	for _, cmd := range operations(output{}) {
 		if _, help, _ := cli(t, cmd.Name(), "--help"); help == "" || strings.Contains(help, "(default )") {

@@ -118,7 +118,8 @@ func Init(ctx context.Context, list List, progress Progress, words ...Word) erro
 //	ErrUnreachable  too few masters answer, take writes or can vote
 //	ErrUnfinished   another change is unfinished; see [Cancel]
 //	ErrConfig       an option or a URL that cannot work; both lists are the same, or both are in use; one
-//	                of them is fixed (WithFixedMasters); a master belongs to a third list, or has two names
+//	                of them is fixed (WithFixedMasters); a master belongs to a third list, or has two names; a
+//	                name leads to another server in the new list than in the old one
 //	ctx.Err()       ctx ended
 //
 // The masters keep every step. If Reconfigure fails, or its process dies, any process may call

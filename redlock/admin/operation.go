@@ -23,11 +23,13 @@ import (
 // operation is one call of an operator's function, such as Init. It has the masters of one or
 // two lists.
 type operation struct {
-	cfg    driver.Config
-	owned  []node.Node // the nodes that close closes
-	runs   masters.Runs
-	writes refusals
-	driver atomic.Pointer[driver.Driver] // nil before the first look
+	cfg     driver.Config
+	servers []*server   // of cfg.Nodes
+	aliases []alias     // of a change
+	owned   []node.Node // the nodes that close closes
+	runs    masters.Runs
+	writes  refusals
+	driver  atomic.Pointer[driver.Driver] // nil before the first look
 }
 
 // refusals has why masters refuse to write, by name.
@@ -129,16 +131,31 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range nodes {
+	for i, n := range nodes {
+		at := &server{}
+		if len(list.Nodes) == 0 {
+			at.url = list.URLs[i]
+		}
 		k := slices.IndexFunc(op.cfg.Nodes, func(o node.Node) bool { return o.Name() == n.Name() })
-		if k < 0 {
+		switch {
+		case k < 0:
 			k = len(op.cfg.Nodes)
-			op.cfg.Nodes = append(op.cfg.Nodes, n)
+			op.cfg.Nodes, op.servers = append(op.cfg.Nodes, n), append(op.servers, at)
 			op.cfg.Old, op.cfg.New = append(op.cfg.Old, false), append(op.cfg.New, false)
 			n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
-				Admit:   func(id protocol.Identity) error { return op.admit(k, id) },
+				Admit: func(id protocol.Identity) error {
+					at.runID.Store(id.RunID)
+					return op.admit(k, id)
+				},
 				Writes:  func(err error) { op.writes.Store(n.Name(), err) },
 				Trouble: func(err error) { op.trouble(k, err) }})
+		case op.cfg.Nodes[k] != n && (at.url == "" || at.url != op.servers[k].url):
+			op.aliases = append(op.aliases, alias{n, at, op.servers[k]})
+			n.Bind(protocol.Binding{Namespace: s.Namespace, CheckRecordState: true, Drift: s.Drift,
+				Admit: func(id protocol.Identity) error {
+					at.runID.Store(id.RunID)
+					return nil
+				}})
 		}
 		op.cfg.Old[k], op.cfg.New[k] = op.cfg.Old[k] || old, op.cfg.New[k] || !old
 	}
@@ -161,10 +178,19 @@ func (op *operation) admit(i int, id protocol.Identity) error {
 
 // ready waits for the first answer of each master, for at most the time of one dial. It fails if
 // one of them is the same as another one, or may not vote until somebody changes it, unless the operation takes that master
-// away. A master that does not answer is no error here: the operation finds out whether it needs that
+// away, or if a name leads to two servers. A master that does not answer is no error here: the operation finds out whether it needs that
 // master.
 func (op *operation) ready(ctx context.Context) error {
-	errs := masters.Ready(ctx, op.cfg.Nodes)
+	all := slices.Clone(op.cfg.Nodes)
+	for i := range op.aliases {
+		all = append(all, op.aliases[i].node)
+	}
+	errs := masters.Ready(ctx, all)[:len(op.cfg.Nodes)]
+	for i := range op.aliases {
+		if err := op.aliases[i].check(); err != nil {
+			return err
+		}
+	}
 	for i, err := range errs {
 		leaves := op.cfg.Goal == membership.Change && !op.cfg.New[i] || op.cfg.Goal == membership.Cancel
 		if !leaves && masters.Unusable(err) && !errors.Is(err, node.ErrDenied) {
