@@ -17,8 +17,8 @@
 //
 // A master is lost when it has no record state, or one of another incarnation: it may have forgotten anything. R,
 // quarantined, grants nothing and waits. R whole is the same for a master that forgot nothing but whose clock moved. V
-// votes. X, retired, takes nothing: its epoch is being left. A live lease may put its vote back on R, where it does not
-// count before the master votes: the master may have forgotten a vote that another attempt still counts.
+// votes. X, retired, takes nothing: its epoch is being left. A live lease may put its vote back on R, after an extend that was
+// won, and extend it there.
 //
 // # Transitions
 //
@@ -95,5 +95,6 @@
 //     and not yet to others.
 //   - Where as many clocks say one thing as another, their votes do not count until another clock can be compared, or
 //     until the same doubt has stood for W. Without the second half two masters of three could stop for ever.
-//   - A vote that a lease has put back on a quarantined master does not count. Two holders were found where it does.
+//   - A vote that a lease has put back on a quarantined master does not count in the explored world. Two holders were found where
+//     it does and an attempt may ask for a whole TTL. What ships counts it: docs/internals/membership.md says on what that rests.
 package membership

@@ -186,7 +186,7 @@ func (d *driver) granted(dst []transition, s, to *state, step Step, a int) []tra
 // extend appends what the holder of a lease may do: extend its votes, and put missing ones back.
 //
 // A vote on a quarantined master is put back and kept alive there, but it does not count. The master may have forgotten
-// a vote for an attempt that is still counting it.
+// a vote for an attempt that is still counting it. What ships counts it: docs/internals/membership.md says on what that rests.
 func (d *driver) extend(dst []transition, s *state, a int) []transition {
 	me, list := &s.attempts[a], d.w.Attempts[a].List
 	if int(me.extends) >= d.w.Attempts[a].Extends && me.extAge == 0 {
