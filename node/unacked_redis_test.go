@@ -144,15 +144,17 @@ func TestScripts_anyCommandRefusedInAHandOrAdopt_nothingHalf(t *testing.T) {
 		t.Helper()
 		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, words...)...).Err())
 	}
-	const holder, waiter, adopter = "11111111-1111-8111-8111-111111111111:1", "22222222-2222-8222-8222-222222222222:1", "33333333-3333-8333-8333-333333333333:1"
 	acl("on", ">pw", "~*", "&*", "+@all")
 	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	l := protocol.NewLock("x", protocol.Plain)
-	handed, adopted, failed := 0, 0, 0
+	tries, handed, adopted, failed := 0, 0, 0, 0
 	for _, cmd := range []string{"none", "hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zpopmin", "zrank",
 		"zscore", "time", "hmget", "publish", "pubsub", "del", "hdel", "~redlock:*", "~x"} {
 		for _, adopts := range []bool{false, true} {
+			tries++
+			// Nobody takes a lock twice: what is owed of an attempt may be sent again later, and is of that attempt.
+			holder, waiter, adopter := fmt.Sprintf("11111111-1111-8111-8111-111111111111:%d", tries), fmt.Sprintf("22222222-2222-8222-8222-222222222222:%d", tries), fmt.Sprintf("33333333-3333-8333-8333-333333333333:%d", tries)
 			noErr(t, d.FlushAll(t.Context()).Err())
 			noErr(t, d.HSet(t.Context(), protocol.RecordKey, l.Counter, 7).Err())
 			ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: holder, TTL: time.Minute, Token: 1})
