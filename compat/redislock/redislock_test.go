@@ -168,10 +168,12 @@ func TestObtain_outage_isNotNotObtained(t *testing.T) {
 			t.Error(err)
 		}
 		unlimited := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
-		brief, end := context.WithTimeout(t.Context(), time.Second)
-		defer end()
 		for what, obtain := range map[string]func() (*redislock.Lock, error){
-			"until ctx ends": func() (*redislock.Lock, error) { return redislock.Obtain(brief, c, "other", ttl, unlimited) },
+			"until ctx ends": func() (*redislock.Lock, error) {
+				brief, end := context.WithTimeout(t.Context(), time.Second)
+				defer end()
+				return redislock.Obtain(brief, c, "other", ttl, unlimited)
+			},
 			"until the TTL is over": func() (*redislock.Lock, error) {
 				return redislock.Obtain(t.Context(), c, "other", time.Second, unlimited)
 			},
