@@ -148,7 +148,7 @@ func (c *forceUnlock) victim(in *redlock.Inspection) (*redlock.Holder, error) {
 	for i, h := range in.Holders {
 		ids[i] = h.ID
 	}
-	return nil, usageError{fmt.Errorf("lock %q has %d holders, which read: give one of them as --holder: %s", c.name, len(ids), strings.Join(ids, " "))}
+	return nil, usageError{fmt.Errorf("lock %q has %d holders: give one of them as --holder: %s", c.name, len(ids), strings.Join(ids, " "))}
 }
 
 // asked asks at the terminal. An end of the input, and of ctx, is a no.

@@ -252,7 +252,7 @@ func TestForceUnlock_severalReaders_oneMustBeNamed(t *testing.T) {
 		readers = append(readers, lease)
 	}
 	x := onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
-	x.expect(`lock "a" has 2 holders, which read: give one of them as --holder: `)
+	x.expect(`lock "a" has 2 holders: give one of them as --holder: `)
 	x.wantCode(exitUsage)
 	expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", readers[0].Holder(), "--nodes", list)
 	must(t, readers[1].Extend(t.Context()))
