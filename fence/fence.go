@@ -18,7 +18,8 @@
 // A token shown only with the write is not enough (docs/safety.md 3.6): A(5) reads and pauses, B(6) reads, A writes (5 is the
 // largest so far), B writes: A's update is lost though every write passed.
 //
-// Equal tokens are one holder, since tokens are unique: a re-entrant lock and an extension keep the token, a new lease has a new one.
+// Equal tokens are one holder, since tokens are unique: a re-entrant lock and an extension keep the token, a new lease has a new one. A read
+// lease that is taken within a write lease is a new one: after its token was presented, the write lease's is stale.
 //
 // Packages fencesql and fenceredis do this for database/sql and for Redis. They are packages of their own because a resource need not
 // use the lock's client: a database service takes on no Redis client, and this package imports neither. Check serves other resources.

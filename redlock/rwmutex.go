@@ -21,7 +21,9 @@ import (
 //
 // A downgrade is possible: the holder of a write lease takes a read lease with the context of the
 // write lease, and then unlocks the write lease. Nobody else writes in between. A downgrade needs
-// no [WithReentry]. The opposite fails with [ErrUpgrade].
+// no [WithReentry]. The opposite fails with [ErrUpgrade]. The read lease has a token of its own, which is larger than that of the write
+// lease: once a resource was shown it, it refuses the other (package fence), so go on with the one of the read lease. Take the read lease
+// with RLock, and not with RDo, whose context ends with the write lease.
 type RWMutex struct{ reader, writer *Mutex }
 
 // RWMutex returns the read-write lock called name. Names and options are as in [Client.Mutex]. A
