@@ -192,6 +192,10 @@ func (c *leaseContext) Value(key any) any {
 		if k == c.l.key() {
 			return c.l
 		}
+	case holdKey:
+		if k.Hold == c.l.hold() {
+			return c.l
+		}
 	}
 	return c.Context.Value(key)
 }
@@ -212,8 +216,7 @@ func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context
 // is without the cancel, because the end of the lease cancels it. If ctx is cancelled already,
 // it is without the cancel too, because Unlock is called from defers. The deadline stays.
 func (l *Lease) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	own := l.c.leaseOf(ctx, l.Name())
-	if ctx.Err() == nil && (own == nil || own.hold() != l.hold()) {
+	if ctx.Err() == nil && ctx.Value(holdKey{l.hold()}) == nil {
 		return ctx, func() {}
 	}
 	free := context.WithoutCancel(ctx)
@@ -222,6 +225,9 @@ func (l *Lease) detached(ctx context.Context) (context.Context, context.CancelFu
 	}
 	return free, func() {}
 }
+
+// holdKey finds a lease of a hold in a context, also behind a read lease that was taken with the context of a write lease.
+type holdKey struct{ *hold.Hold }
 
 // leaseKey finds a lease in a context.
 type leaseKey struct {
@@ -292,7 +298,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //
 // The releases go out whatever the error. A master that does not answer is sent its
 // release again until it acknowledges it, or what it gives back is over for sure: for twice the
-// TTL, or a minute if the holder had waited. A ctx that is done
+// TTL (of a read-write lock the maximum TTL), or a minute if the holder had waited. A ctx that is done
 // already does not keep Unlock from doing its work, for Unlock is called from defers; nor
 // does the lease's own context, or one made from it, which Unlock ends.
 //
