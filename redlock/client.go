@@ -171,7 +171,7 @@ func (s *settings) checkCount(n int) error {
 func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, error) {
 	c := &Client{
 		settings: s,
-		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1, Clock: s.clock, Drift: s.drift},
+		masters:  quorum.Masters{Nodes: nodes, Need: counting.Quorum(len(nodes)), All: 1<<len(nodes) - 1, Clock: s.clock, Drift: s.drift, MaxTTL: s.maxTTL},
 		id:       s.newID(),
 		quit:     make(chan struct{}),
 		instants: instants.Instants{Clock: s.clock},

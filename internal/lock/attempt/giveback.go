@@ -50,7 +50,7 @@ func (a *Attempt) GiveBack() {
 // was done.
 func (a *Attempt) Releases(places bool) *protocol.Request {
 	m := a.t.Masters
-	req := &protocol.Request{Kind: protocol.Release, Lock: a.Lock, Holder: a.Holder, Lift: a.lift, Deadline: a.Start + a.set.TTL + m.Drift.Of(a.set.TTL)}
+	req := &protocol.Request{Kind: protocol.Release, Lock: a.Lock, Holder: a.Holder, Lift: a.lift, Deadline: a.Start + m.Lives(a.Lock, a.set.TTL)}
 	if a.lift != "" {
 		req.Deadline = max(req.Deadline, m.RestOver(a.set.MinHold))
 	}

@@ -97,7 +97,7 @@ func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, 
 	*req = protocol.Request{
 		Kind: protocol.Release, Lock: h.Lock, Holder: h.Holder, Start: now,
 		// An extend that is in flight may give the vote one more TTL.
-		Deadline: now + 2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)),
+		Deadline: now + 2*m.Lives(h.Lock, h.Terms.TTL),
 	}
 	if queued {
 		req.Deadline = max(req.Deadline, now+quorum.LeaveFor)
@@ -167,7 +167,7 @@ func (s *Share) GiveAway() (given uint64, err error) {
 	h.unlock()
 	if others != 0 {
 		m.Poll(others, 0, &protocol.Request{Kind: protocol.Release, Lock: h.Lock, Holder: h.Holder, Start: now,
-			Deadline: now + max(2*(h.Terms.TTL+m.Drift.Of(h.Terms.TTL)), quorum.LeaveFor)}).Done()
+			Deadline: now + max(2*m.Lives(h.Lock, h.Terms.TTL), quorum.LeaveFor)}).Done()
 	}
 	h.r.remove(h) // as in giveBack
 	return given, nil

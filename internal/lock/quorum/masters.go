@@ -34,6 +34,8 @@ type Masters struct {
 	// Timeout returns how long to wait for masters that do not answer. Trusted is when the client's clock jumped last: what began
 	// before is over.
 	Timeout, Trusted func() time.Duration
+	// MaxTTL is the longest TTL of any lock of these masters.
+	MaxTTL time.Duration
 	// Voted is told each answer to an acquire. Nil: nobody wants to know.
 	Voted func(i int, l *protocol.Lock, r *protocol.Reply)
 
@@ -55,6 +57,15 @@ func (m *Masters) RoundTimeout(ctx context.Context, ttl time.Duration) time.Dura
 		remain = min(remain, time.Until(deadline))
 	}
 	return max(min(remain/time.Duration(len(m.Nodes)), m.Timeout()), time.Millisecond)
+}
+
+// Lives is for how long a vote with that ttl may be there, after the request that gave it. The votes for a read-write lock are in one key, which
+// lives as long as the longest of them: a write vote may so outlive its TTL, with a read vote that its client has beside it.
+func (m *Masters) Lives(l *protocol.Lock, ttl time.Duration) time.Duration {
+	if l.Mode != protocol.Plain {
+		ttl = max(ttl, m.MaxTTL)
+	}
+	return ttl + m.Drift.Of(ttl)
 }
 
 // RestOver is when a rest that a master puts now is over for sure.
