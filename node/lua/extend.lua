@@ -40,9 +40,11 @@ for i = 1, #KEYS - 1 do
     held = call('pexpire', timeout_key(lock, holder, 1), ttl)
   end
   if held == 1 then
-    -- A key with votes of several holders lives as long as the longest: readers beside each other, or one that was a writer.
+    -- A key with votes of several holders lives as long as the longest: readers beside each other, or a writer that reads too. Who
+    -- has it alone has no use for what another has left.
     -- PEXPIRE goes first: a master whose memory is full refuses an HSET that is the first write of a script.
-    if mode == 'x' or call('pttl', lock) < tonumber(ttl) then
+    local alone = mode == 'x' or mode == 'w' and call('hlen', lock) == 2
+    if alone or call('pttl', lock) < tonumber(ttl) then
       call('pexpire', lock, ttl)
     end
     if count ~= '0' then

@@ -331,6 +331,8 @@ func (m *Master) extend(state string, op *protocol.Request) protocol.Reply {
 		intact[i] = true
 		if reads {
 			m.timeouts[field] = m.now + op.TTL
+		}
+		if reads || len(m.fields) > 1 {
 			m.until = max(m.until, m.now+op.TTL)
 		} else {
 			m.until = m.now + op.TTL

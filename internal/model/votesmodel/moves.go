@@ -47,3 +47,21 @@ func (p *player) play(s Step) Step {
 	s.Keys = m.Keys()
 	return s
 }
+
+// adoptions are the moves by which client i adopts the vote of another, which is over with that.
+func (p *player) adoptions(i int) (all []move) {
+	for j := range clients {
+		from := p.now[j]
+		if from.holder == "" {
+			continue
+		}
+		all = append(all, move{2, func(p *player) Step {
+			p.old, p.now[j] = append(p.old, from), attempt{}
+			p.now[i] = p.fresh(i, attempt{})
+			p.now[i].adopts = &protocol.Request{Kind: protocol.Adopt, Lock: p.lock(protocol.Plain), Holder: p.now[i].holder, From: from.holder,
+				Voted: p.state(i), TTL: p.now[i].ttl, Token: p.proposal(i)}
+			return Step{Event: Called, Call: p.call(i, *p.now[i].adopts)}
+		}})
+	}
+	return all
+}

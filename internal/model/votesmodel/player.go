@@ -231,7 +231,16 @@ func (p *player) goesOn(i int, a attempt) (all []move) {
 			return []protocol.Request{r}
 		})
 	}
+	extends := func(weight int, holder string) { // a write lease, to less than it may have
+		add(weight, func(p *player) []protocol.Request {
+			return []protocol.Request{{Kind: protocol.Extend, TTL: briefTTL, Items: []protocol.Item{{Lock: p.lock(protocol.Write), Holder: holder}}}}
+		})
+	}
+	if a.mode == protocol.Write {
+		extends(1, a.holder)
+	}
 	if writer, joined := strings.CutSuffix(a.joins, ":write"); joined {
+		extends(3, writer)
 		add(8, func(p *player) []protocol.Request {
 			return []protocol.Request{p.giveBack(attempt{holder: writer, mode: protocol.Write}, true)}
 		})
@@ -280,24 +289,6 @@ func (p *player) asksAgain(i int, a attempt) (all []move) {
 			p.now[i] = reader
 			return []protocol.Request{p.ask(reader)}
 		})
-	}
-	return all
-}
-
-// adoptions are the moves by which client i adopts the vote of another, which is over with that.
-func (p *player) adoptions(i int) (all []move) {
-	for j := range clients {
-		from := p.now[j]
-		if from.holder == "" {
-			continue
-		}
-		all = append(all, move{2, func(p *player) Step {
-			p.old, p.now[j] = append(p.old, from), attempt{}
-			p.now[i] = p.fresh(i, attempt{})
-			p.now[i].adopts = &protocol.Request{Kind: protocol.Adopt, Lock: p.lock(protocol.Plain), Holder: p.now[i].holder, From: from.holder,
-				Voted: p.state(i), TTL: p.now[i].ttl, Token: p.proposal(i)}
-			return Step{Event: Called, Call: p.call(i, *p.now[i].adopts)}
-		}})
 	}
 	return all
 }

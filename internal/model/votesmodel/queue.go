@@ -115,7 +115,7 @@ func (m *Master) release(state string, op *protocol.Request) protocol.Reply {
 			free = true
 		case protocol.Write:
 			free = len(m.fields) == 0
-			m.mode = "read" // of its owner, if it keeps a read vote
+			m.afterWriter()
 			m.redisson(op.Lock, "1")
 		case protocol.Read:
 			free, wakes = m.afterReader(field)
@@ -199,6 +199,19 @@ func (m *Master) afterReader(reader string) (free, wakes bool) {
 		return false, true
 	}
 	return false, false
+}
+
+// afterWriter leaves the lock to the writer's own readers, if it has any, for as long as they live.
+func (m *Master) afterWriter() {
+	longest := time.Duration(0)
+	for _, reader := range m.fields {
+		longest = max(longest, m.timeouts[reader])
+	}
+	if longest == 0 {
+		m.Empty()
+		return
+	}
+	m.mode, m.until = "read", longest
 }
 
 // hand gives the vote to a place, for a short TTL (H12), and tells its client its sign of life.

@@ -63,14 +63,20 @@ local function after_reader(lock, queue, holder)
   return false, foreign
 end
 
--- after_writer adjusts the lock after a writer has released it. If the writer also holds a read
--- vote, it keeps that vote. It returns whether the lock is free.
+-- after_writer adjusts the lock after a writer has released it. If the writer also holds read
+-- votes, it keeps them, and the hash lives as long as they do. It returns whether the lock is free
+-- to be handed. It is not if these have expired: by a clock that jumped, perhaps (H16).
 local function after_writer(lock, channel)
   local free = call('hlen', lock) <= 1
-  if free then
+  local longest = 0
+  for _, field in ipairs(free and {} or call('hkeys', lock)) do
+    longest = field == 'mode' and longest or math.max(longest, longest_hold(lock, field))
+  end
+  if longest == 0 then
     call('del', lock)
   else
     call('hset', lock, 'mode', 'read')
+    call('pexpire', lock, longest)
   end
   call('publish', channel, '1') -- wakes all waiters of Redisson's, because readers take the lock together
   return free
