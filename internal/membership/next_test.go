@@ -251,6 +251,7 @@ func TestNext_notYet(t *testing.T) {
 		{"a client that is new, the change is finished", "refuse: these masters were left for another list: epoch 6.", scene{masters: "XA5*+ XA5*+ ?", whole: never, edit: finished}},
 		{"the nonce is not that of the plan", "done, then 30.604s", scene{from: "B", masters: "VB6* VB6* RB6", whole: never, edit: prepared(2, 555)}},
 		{"a change has prepared its masters, long ago", "wait 30.604s", scene{masters: "RA5 RA5 -", whole: never, stood: sceneW + 5*time.Second, edit: changePrepared}},
+		{"the same, and the others restarted after they voted", "refuse: 3 of 3 masters (a b c) have no valid record", scene{masters: "oVA5 oVA5 oRA5", whole: never, edit: changePrepared}},
 		{"a list that was left", "refuse: these masters were left for another list: 3 masters b c d", scene{masters: "- VB6* VB6*", whole: time.Hour}},
 		{"a change that goes on", "refuse: the masters are being changed to 6.", scene{masters: "XA5*+ XA5*+ VA5+", whole: 0}},
 		{"another list's master", "refuse: b belongs to another epoch: 3 masters b c d,", scene{masters: "VA5 VB4 -", whole: time.Hour}},

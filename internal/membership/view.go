@@ -202,8 +202,8 @@ func (v *View) prepared(i int) *Terms {
 	if v.Abandon || r.Before == nil || r.State.Phase != Quarantined || e.ID != v.Terms.ID || v.Memory.Number >= e.Number || r.Target != v.Terms.String() {
 		return nil
 	}
-	for j := range v.Masters {
-		if rs := v.Masters[j].state(); rs.Phase == Voting && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number {
+	for j := range v.Masters { // in an incarnation before, too
+		if rs := &v.Masters[j].Record.State; (rs.Phase == Voting || rs.Phase == Retired) && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number {
 			return nil
 		}
 	}
