@@ -18,17 +18,21 @@ import (
 // long as can be: nobody else is granted the lock before it has ended.
 func TestSim_operatorsClockJumps_theWaitBeginsAnew(t *testing.T) {
 	for name, tc := range map[string]struct {
+		first   []int // the list that votes before
 		flushed []int // masters
 		then    []int // the list that votes afterwards
 		do      func(ctx context.Context, from, to admin.List) error
 	}{
-		"reconfigure": {nil, thereafter, func(ctx context.Context, from, to admin.List) error {
+		"reconfigure": {formerly, nil, thereafter, func(ctx context.Context, from, to admin.List) error {
 			return admin.Reconfigure(ctx, from, to, nil)
 		}},
-		"init": {formerly, formerly, func(ctx context.Context, from, _ admin.List) error {
+		"reconfigure of one master": {formerly[:1], nil, thereafter, func(ctx context.Context, from, to admin.List) error {
+			return admin.Reconfigure(ctx, from, to, nil)
+		}},
+		"init": {formerly, formerly, formerly, func(ctx context.Context, from, _ admin.List) error {
 			return admin.Init(ctx, from, nil)
 		}},
-		"status --wait": {formerly[:1], formerly, func(ctx context.Context, from, _ admin.List) error {
+		"status --wait": {formerly, formerly[:1], formerly, func(ctx context.Context, from, _ admin.List) error {
 			_, err := admin.AwaitVotes(ctx, from, nil)
 			return err
 		}},
@@ -36,10 +40,10 @@ func TestSim_operatorsClockJumps_theWaitBeginsAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, c *cluster) {
 				c.recovery = true
-				list, done := c.list(formerly...)
+				list, done := c.list(tc.first...)
 				noErr(t, admin.Init(t.Context(), list, nil, admin.NothingWasEverLocked))
 				done()
-				theirs, _ := c.list(formerly...)
+				theirs, _ := c.list(tc.first...)
 				holder, err := redlock.New(t.Context(), theirs.Nodes, theirs.Options...)
 				noErr(t, err)
 				defer func() { _ = holder.Close() }()
@@ -54,7 +58,7 @@ func TestSim_operatorsClockJumps_theWaitBeginsAnew(t *testing.T) {
 				}
 
 				clk := &simtest.Clock{Clock: clock.Monotonic()}
-				from, doneFrom := c.listBy(clk, formerly...)
+				from, doneFrom := c.listBy(clk, tc.first...)
 				defer doneFrom()
 				to, doneTo := c.listBy(clk, thereafter...)
 				defer doneTo()

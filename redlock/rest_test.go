@@ -33,6 +33,9 @@ func (c *cluster) listBy(clk clock.Clock, masters ...int) (l admin.List, done fu
 		l.Nodes = append(l.Nodes, c.masters[i].Node(node.Config{Clock: clk}))
 	}
 	l.Options = []redlock.Option{redlock.WithClock(clk)}
+	if len(masters) == 1 {
+		l.Options = append(l.Options, redlock.WithNodeCount(1))
+	}
 	return l, func() {
 		for _, n := range l.Nodes {
 			_ = n.Close()

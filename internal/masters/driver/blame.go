@@ -43,7 +43,8 @@ func (d *Driver) Jumped(i int) {
 
 // blame says whose clock has jumped, where a jump was seen. A master that has not jumped against our clock corroborates
 // it, and the master that has is taken for moved. When all that answer have jumped, a quorum or more, it was our clock.
-// Until somebody is blamed, and where no other master answers that could tell, the master's votes stay out.
+// Until somebody is blamed, and where no other master answers that could tell, the master's votes stay out. A command has no votes,
+// and to forget costs it a wait: it takes the jump for its own then.
 func (d *Driver) blame(v *membership.View) (ours bool, pending []bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +77,7 @@ func (d *Driver) blame(v *membership.View) (ours bool, pending []bool) {
 			pending[k] = true
 		case at.Moved, still > 0 && v.Now-j.since >= after: // Moved: the clock notes say so as well
 			at.Moved, j.open, j.blamed = true, false, at.Record.State
-		case still == 0 && answered >= max(d.cfg.Terms.Quorum(), 2):
+		case still == 0 && (answered >= max(d.cfg.Terms.Quorum(), 2) || d.cfg.Goal != membership.Serve):
 			ours = true
 		default:
 			pending[k] = true
