@@ -271,7 +271,7 @@ func TestReconfigure_oneNameTwoURLs_oneMasterOrRefused(t *testing.T) {
 	for last, want := range map[string]string{
 		servers[3].URL():        "master c is one server in the old list and another one in the new list",
 		servers[2].URL() + "/1": "master c is database 0 of its server in the old list and database 1 in the new list",
-		"redis://127.0.0.1:1":   "one of them does not answer",
+		"redis://127.0.0.1:1":   "another one in the new list, which does not answer",
 	} {
 		wantSaid(t, expectCode(t, exitRefused, "reconfigure", "--from", from, "--to", with(last), "--max-ttl", "300ms", "--to-max-ttl", "400ms"), want)
 	}

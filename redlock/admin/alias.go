@@ -32,15 +32,18 @@ func (a *alias) check() error {
 	was, _ := a.old.runID.Load().(string)
 	is, _ := a.here.runID.Load().(string)
 	const advice = "give the master of the new list a name of its own (?name=NAME in its URL, and in those of all programs)"
+	byURL := a.old.url != "" && a.here.url != ""
 	switch {
-	case was == "" || is == "":
-		if a.old.address() != a.here.address() {
-			return fmt.Errorf("%w: master %s has one address in the old list and another one in the new list, and one of them does not answer, so nobody can tell whether it is one server: "+
+	case was == "":
+		return nil // a change that begins needs the master; one that has stopped the locks must be able to end without it
+	case is == "":
+		if byURL && a.old.address() != a.here.address() {
+			return fmt.Errorf("%w: master %s has one address in the old list and another one in the new list, which does not answer, so nobody can tell whether it is one server: "+
 				"if it is, give the same URL in both lists; if not, %s", redlock.ErrConfig, a.node.Name(), advice)
 		}
 	case was != is:
 		return fmt.Errorf("%w: master %s is one server in the old list and another one in the new list (run_id %s and %s): %s", redlock.ErrConfig, a.node.Name(), was, is, advice)
-	case a.old.database() != a.here.database():
+	case byURL && a.old.database() != a.here.database():
 		return fmt.Errorf("%w: master %s is database %s of its server in the old list and database %s in the new list: %s",
 			redlock.ErrConfig, a.node.Name(), a.old.database(), a.here.database(), advice)
 	}
@@ -54,12 +57,9 @@ func (s *server) address() string {
 	return rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
-// database is the one that the URL names. It is empty for a Node.
+// database is the one that the URL names.
 func (s *server) database() string {
-	scheme, rest, ok := strings.Cut(s.url, "://")
-	if !ok {
-		return ""
-	}
+	scheme, rest, _ := strings.Cut(s.url, "://")
 	rest, params, _ := strings.Cut(rest, "?")
 	query, _ := url.ParseQuery(params)
 	named := ""
