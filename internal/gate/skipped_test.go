@@ -33,8 +33,13 @@ func TestSkips(t *testing.T) { t.Skip("no such thing here") }
 `,
 		"a/testdata/seeds": "TestCI 1\nTestLong 1\nTestPlain 1\nTestSkips 1\n",
 	})
+	g, err := open(io.Discard)
+	must(t, err)
+	if green, err := g.hunt(t.Context(), options{budget: time.Nanosecond}); green || err != nil {
+		t.Errorf("without time it is green: %t, %v", green, err)
+	}
 	var out bytes.Buffer
-	g, err := open(&out)
+	g, err = open(&out)
 	must(t, err)
 	unjudged := map[string]string{}
 	var names []string
