@@ -338,8 +338,7 @@ func (e *Election) announce(ctx context.Context, lease *redlock.Lease, term *Ter
 //	redlock.ErrClosed       the client was closed
 //	ctx.Err()               the function has not returned yet; the term ends when it does
 //
-// Called with the context of the function, with [Term.Context], or with one made of them, it does not wait for the function that calls it, and
-// returns nil.
+// With the function's context, [Term.Context], or one made of either it returns nil at once: the function would wait for itself.
 func (e *Election) Resign(ctx context.Context) error {
 	if err := e.check(ctx); err != nil {
 		return err

@@ -64,8 +64,8 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // redlock.ErrUnreachable when the masters have not told for so long that the leader's votes may have ended.
 // After ErrConfig, ErrRefused and ErrClosed the iteration ends. It ends without an error when ctx ends.
 //
-// A new leader, and one that resigns or whose client is shut down, are told by a message. A leader that died is noticed when its lock
-// ends: Observe asks the masters when the votes that it saw would have ended, once in a TTL at most
+// A new leader, and one that resigns or returns when its client is shut down, are told by a message. A leader that died is noticed when its
+// lock ends: Observe asks the masters when the votes that it saw would have ended, once in a TTL at most
 // while the leader renews them. While nobody leads it asks every 4 to 5 s, in case messages got lost.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {

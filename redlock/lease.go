@@ -298,7 +298,7 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 //
 // The releases go out whatever the error. A master that does not answer is sent its
 // release again until it acknowledges it, or what it gives back is over for sure: for twice the
-// TTL (of a read-write lock the maximum TTL), or a minute if the holder had waited. A ctx that is done
+// TTL (the maximum TTL of a read-write lock), or a minute if the holder had waited. A ctx that is done
 // already does not keep Unlock from doing its work, for Unlock is called from defers; nor
 // does the lease's own context, or one made from it, which Unlock ends.
 //

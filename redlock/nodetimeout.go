@@ -21,8 +21,8 @@ func (c *Client) trip() time.Duration {
 	return protocol.QuorumTrip(trips, c.masters.Need)
 }
 
-// timeout is how long the client waits for masters that do not answer: see WithNodeTimeout. A longer wait makes no lock unsafe, because
-// validity counts from before the requests.
+// timeout is how long the client waits for masters that do not answer: see WithNodeTimeout. A longer wait makes no lock unsafe whose
+// leases all have one TTL, because validity counts from before the requests.
 func (c *Client) timeout() time.Duration {
 	if c.nodeTimeoutSet {
 		return c.nodeTimeout

@@ -215,7 +215,8 @@ func WithMaxWait(d time.Duration) LockOption {
 // A round waits for the caller's remaining time or the TTL, whichever is less, divided by the
 // number of masters. It waits for 1 ms or more, and for the node timeout or less. So the wait
 // is short against the TTL (Redlock page, step 2). A round that a quorum grants ends with the
-// answer that completes the quorum.
+// answer that completes the quorum. If the locks of one name have different TTLs, the shortest must be
+// longer than the node timeout and 200 ms, or twice a trip if that is longer (docs/internals/membership.md).
 func WithNodeTimeout(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.nodeTimeout, s.nodeTimeoutSet = d, true })
 }

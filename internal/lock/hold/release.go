@@ -37,7 +37,7 @@ func (h *Hold) Surrender() bool {
 //	errs.ErrLost          a quorum had no vote any more
 //	errs.ErrUnconfirmed   too few masters answered
 //
-// and tells the observers. Whatever it returns, the releases are sent again until the masters acknowledge them or the TTL is over.
+// and tells the observers. Whatever it returns, the releases are sent again until the masters acknowledge them or nothing can be left of them.
 func (h *Hold) Release(ctx context.Context, was error, now time.Duration) error {
 	err := h.giveBack(ctx, was, now)
 	h.tellUnlocked(ctx, now, err)

@@ -34,7 +34,7 @@ type Masters struct {
 	// Timeout returns how long to wait for masters that do not answer. Trusted is when the client's clock jumped last: what began
 	// before is over.
 	Timeout, Trusted func() time.Duration
-	// MaxTTL is the longest TTL of any lock of these masters.
+	// MaxTTL is the longest TTL of any lock of these masters, which is not held to it where recovery is off.
 	MaxTTL time.Duration
 	// Voted is told each answer to an acquire. Nil: nobody wants to know.
 	Voted func(i int, l *protocol.Lock, r *protocol.Reply)
