@@ -174,3 +174,18 @@ func TestSim_tripsTooLongForTheTTL_logSaysSo(t *testing.T) {
 		})
 	}
 }
+
+// A maximum wait that is shorter than any round is none: the masters are asked once, for as long as a TryLock asks them.
+func TestMaxWait_shorterThanARound_isTryLock(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		a.slow(10*time.Millisecond, 0, 1, 2, 3, 4)
+		m := a.Mutex("x", redlock.WithMaxWait(time.Nanosecond))
+		lease, err := m.Lock(t.Context())
+		noErr(t, err)
+		noErr(t, lease.Unlock(t.Context()))
+		mustLock(t, b.Mutex("x"))
+		_, err = m.Lock(t.Context())
+		wantErr(t, err, redlock.ErrHeld)
+	})
+}

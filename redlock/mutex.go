@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/internal/lock/cluster"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -312,6 +313,9 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
+	if wait < quorum.ShortestRound { // masters that are farther away than that would look like masters that are gone
+		return m.TryLock(ctx)
+	}
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	w := m.newWaiter()

@@ -56,8 +56,11 @@ func (m *Masters) RoundTimeout(ctx context.Context, ttl time.Duration) time.Dura
 	if deadline, ok := ctx.Deadline(); ok {
 		remain = min(remain, time.Until(deadline))
 	}
-	return max(min(remain/time.Duration(len(m.Nodes)), m.Timeout()), time.Millisecond)
+	return max(min(remain/time.Duration(len(m.Nodes)), m.Timeout()), ShortestRound)
 }
+
+// ShortestRound is how long a round waits for silent masters at least.
+const ShortestRound = time.Millisecond
 
 // Lives is for how long a vote with that ttl may be there, after the request that gave it. The votes for a read-write lock are in one key, which
 // lives as long as the longest of them: a write vote may so outlive its TTL, with a read vote that its client has beside it.
