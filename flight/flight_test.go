@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/flight"
+	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -114,35 +116,51 @@ func TestDo_loaderDies_nextLoadsAfterTheTTL(t *testing.T) {
 	})
 }
 
-// The caller waits for a loader that loads nothing, and then behind another writer: both waits are within one maximum wait.
+// The caller waits for a loader that loads nothing, and then behind another writer: both waits are within one maximum wait. The masters are
+// farther from it than from the writers, so the second one has the lock before it when it has read.
 func TestDo_maxWait_boundsBothWaits(t *testing.T) {
 	const wait, load, inTime = 2 * time.Second, 100 * time.Millisecond, 1950 * time.Millisecond
 	for _, tc := range []struct {
 		name             string
 		slow             time.Duration // what a read under the lock takes
-		leaves           time.Duration // when the second writer does
+		leaves           time.Duration // when the second writer does; 0: there is none
 		want             error
 		earliest, latest time.Duration
 	}{
 		{"the second writer stays", 0, 3 * wait, redlock.ErrHeld, wait, wait + 100*time.Millisecond},
 		{"the second writer leaves in time", 0, inTime, nil, inTime + load, wait + load},
 		{"nothing is left after the read, and the second writer stays", 200 * time.Millisecond, 3 * wait, redlock.ErrHeld, wait, wait + 200*time.Millisecond},
-		{"nothing is left after the read, and the lock is free", 200 * time.Millisecond, inTime, nil, wait + 200*time.Millisecond + load, wait + 400*time.Millisecond + load},
+		{"nothing is left after the read, and the lock is free", 200 * time.Millisecond, 0, nil, wait + 200*time.Millisecond + load, wait + 400*time.Millisecond + load},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, masters := redlocktest.New(t)
+				masters := simtest.New(3)
+				open := func(delay time.Duration) *redlock.Client {
+					c, err := masters.Open(t.Context(), func(c *simtest.Client) {
+						for _, way := range c.Ways {
+							way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: delay, ReplyDelay: delay} })
+						}
+					}, redlock.WithUnsafeRecoveryOff())
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = c.Close() })
+					return c.Client
+				}
+				a, first, next := open(200*time.Microsecond), open(0), open(0)
 				s, began := &store{}, time.Now()
-				writes := func(leaves time.Duration) {
-					lease, err := masters.Client().RWMutex("x").Lock(t.Context())
+				writes := func(c *redlock.Client, leaves time.Duration) {
+					lease, err := c.RWMutex("x").Lock(t.Context())
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					time.AfterFunc(leaves-time.Since(began), func() { _ = lease.Unlock(t.Context()) })
 				}
-				writes(1900 * time.Millisecond)
-				time.AfterFunc(500*time.Millisecond, func() { writes(tc.leaves) })
+				writes(first, 1900*time.Millisecond)
+				if tc.leaves > 0 {
+					time.AfterFunc(500*time.Millisecond, func() { writes(next, tc.leaves) })
+				}
 				read := func(ctx context.Context) (string, bool, error) {
 					if time.Since(began) > time.Second {
 						time.Sleep(tc.slow)
