@@ -52,11 +52,8 @@ func (internals) MaxWait(l Locker) time.Duration { return l.core().ls.maxWait }
 
 // LockFor is Lock with another maximum wait. If that is over already, it is TryLock.
 func (internals) LockFor(ctx context.Context, l Locker, wait time.Duration) (*Lease, error) {
-	if wait <= 0 {
-		return l.TryLock(ctx)
-	}
 	m := *l.core()
-	m.ls.maxWait = wait
+	m.ls.maxWait = max(wait, 1) // 0 would be no maximum
 	return m.Lock(ctx)
 }
 
@@ -126,10 +123,7 @@ func (internals) Stays(c *Client) (stays bool, done func()) {
 }
 
 // Carries says whether ctx is the context of a lease of l's hold, or one made of it.
-func (internals) Carries(ctx context.Context, l *Lease) bool {
-	own := l.c.leaseOf(ctx, l.Name())
-	return own != nil && own.hold() == l.hold()
-}
+func (internals) Carries(ctx context.Context, l *Lease) bool { return l.carriedBy(ctx) }
 
 // Voters are the names of the masters that are known to have given a lease their votes.
 func (internals) Voters(l *Lease) (names []string) {

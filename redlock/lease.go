@@ -216,7 +216,7 @@ func (l *Lease) bound(parent context.Context) (ctx context.Context, stop context
 // is without the cancel, because the end of the lease cancels it. If ctx is cancelled already,
 // it is without the cancel too, because Unlock is called from defers. The deadline stays.
 func (l *Lease) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil && ctx.Value(holdKey{l.hold()}) == nil {
+	if ctx.Err() == nil && !l.carriedBy(ctx) {
 		return ctx, func() {}
 	}
 	free := context.WithoutCancel(ctx)
@@ -228,6 +228,9 @@ func (l *Lease) detached(ctx context.Context) (context.Context, context.CancelFu
 
 // holdKey finds a lease of a hold in a context, also behind a read lease that was taken with the context of a write lease.
 type holdKey struct{ *hold.Hold }
+
+// carriedBy says whether ctx is the context of a lease of l's hold, or one made of it.
+func (l *Lease) carriedBy(ctx context.Context) bool { return ctx.Value(holdKey{l.hold()}) != nil }
 
 // leaseKey finds a lease in a context.
 type leaseKey struct {

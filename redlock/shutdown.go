@@ -57,7 +57,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case <-c.quit:
 	case <-ctx.Done():
 	}
-	if c.ending.Swap(true) {
+	if c.ending.Swap(true) { // and no sync.Once: in a bubble of synctest time stands still for who waits in one
 		<-c.ended // Close before that would cut off the releases of the call that ends the client
 		return c.endErr
 	}
