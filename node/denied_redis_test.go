@@ -19,16 +19,24 @@ import (
 	"github.com/redlock-go/redlock/node/internal/unacked"
 )
 
-// limited returns a node whose user may touch the locks with names that begin with locks: and no others.
-func limited(t *testing.T) (*redisNode, *redis.Client) {
+// everything are the rights of a user that may do all that a lock needs.
+var everything = []any{"~*", "&*", "+@all"}
+
+// someLocks are those of one that may touch the locks with names that begin with locks: and no others.
+var someLocks = []any{"~locks:*", "~redlock:*", "&*", "+@all"}
+
+// limited returns a node whose user has these rights, and a client of its server that has all. acl changes the rights.
+func limited(t *testing.T, b protocol.Binding, rights ...any) (r *redisNode, d *redis.Client, acl func(rights ...any)) {
 	t.Helper()
 	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	d = redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = d.Close() })
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~locks:*", "~redlock:*", "&*", "+@all").Err())
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
-	noErr(t, r.Ready(t.Context()))
-	return r, d
+	acl = func(rights ...any) {
+		t.Helper()
+		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, rights...)...).Err())
+	}
+	acl(append([]any{"on", ">pw"}, rights...)...)
+	return bound(t, "redis://limited:pw@"+s.Addr(), b), d, acl
 }
 
 // askAll puts all reqs to r, in one pipeline, and waits for their replies.
@@ -74,7 +82,8 @@ func TestVotes_lockNotAllowed_refusedAlone(t *testing.T) {
 	behind := op(protocol.Acquire, "locks:behind", time.Hour) // in a call of its own, because of its TTL
 	for i := range 10 {
 		at, forgets := i%5, i >= 5
-		r, d := limited(t)
+		r, d, _ := limited(t, protocol.Binding{}, someLocks...)
+		noErr(t, r.Ready(t.Context()))
 		for _, name := range []string{"locks:held", "locks:handed"} {
 			if reply := ask(t, r, op(protocol.Acquire, name, time.Minute)); reply.Outcome != protocol.Granted {
 				t.Fatalf("%+v", reply)
@@ -108,7 +117,8 @@ func TestVotes_lockNotAllowed_refusedAlone(t *testing.T) {
 func TestLane_keptReleaseNotAllowed_othersAreGranted(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	r, d := limited(t)
+	r, d, acl := limited(t, protocol.Binding{}, someLocks...)
+	noErr(t, r.Ready(t.Context()))
 	other := protocol.NewLock("other", protocol.Plain)
 	noErr(t, d.HSet(t.Context(), "other", "h", "1").Err()) // a vote of the time when the user had the right
 	if reply := ask(t, r, protocol.Request{Kind: protocol.Release, Lock: other, Holder: "h"}); reply.Outcome != protocol.Refused {
@@ -130,26 +140,18 @@ func TestLane_keptReleaseNotAllowed_othersAreGranted(t *testing.T) {
 	if kept, _ := r.Unacknowledged(); kept != 1 {
 		t.Errorf("%d releases are kept, want 1", kept)
 	}
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "~other").Err())
+	acl("~other")
 	soon(t, "the vote is given back once the user may", func() bool { return d.Exists(t.Context(), "other").Val() == 0 })
 }
 
 // A user may not hear one of the channels. The others are heard, over one connection, and that one too once the user has the right.
 func TestSubscribe_channelNotAllowed_othersAreHeard(t *testing.T) {
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	acl := func(words ...any) {
-		t.Helper()
-		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, words...)...).Err())
-	}
-	acl("on", ">pw", "~*", "+@all", "resetchannels", "&redlock:*", "&redisson_*check*")
 	subscribed, heard := make(chan string, 100), make(chan string, 100)
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{
+	r, d, acl := limited(t, protocol.Binding{
 		Subscribed: func(channel string) { subscribed <- channel },
 		Message:    func(_, payload string) { heard <- payload },
-	})
+	}, "~*", "+@all", "resetchannels", "&redlock:*", "&redisson_*check*")
 	noErr(t, r.Ready(t.Context()))
 	next := func(what string, from chan string) string {
 		t.Helper()

@@ -8,22 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
-	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 // A key of another type is a vote that is missing, and costs those behind it nothing. Every other error is the reply to the whole extend.
 func TestExtend_keyOfAnotherType_othersAreExtended(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all").Err())
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+	r, d, acl := limited(t, protocol.Binding{}, everything...)
 	extend := protocol.Request{Kind: protocol.Extend, TTL: time.Minute}
 	for _, name := range []string{"first", "taken", "last"} {
 		l := protocol.NewLock(name, protocol.Plain)
@@ -44,7 +37,7 @@ func TestExtend_keyOfAnotherType_othersAreExtended(t *testing.T) {
 	if v := d.Get(t.Context(), "taken").Val(); v != "text" {
 		t.Errorf("the key is %q now", v)
 	}
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "-hexists").Err())
+	acl("-hexists")
 	if reply := ask(t, r, extend); reply.Outcome != protocol.Refused || !errors.Is(reply.Err, ErrDenied) {
 		t.Errorf("without the right to HEXISTS: %+v", reply)
 	}
@@ -56,11 +49,7 @@ func TestExtend_lockNotAllowed_othersAreExtended(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
 	for _, forgets := range []bool{false, true} {
-		s := startMaster(t, localredis.Config{})
-		d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-		defer d.Close()
-		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all").Err())
-		r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+		r, d, acl := limited(t, protocol.Binding{}, everything...)
 		extend := protocol.Request{Kind: protocol.Extend, TTL: time.Minute}
 		for i, name := range []string{"first", "job", "gone", "last"} {
 			l := protocol.NewLock(name, protocol.Plain)
@@ -70,7 +59,7 @@ func TestExtend_lockNotAllowed_othersAreExtended(t *testing.T) {
 			}
 		}
 		noErr(t, d.Del(t.Context(), "gone").Err())
-		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~first", "~gone", "~last", "~redlock:*").Err())
+		acl("resetkeys", "~first", "~gone", "~last", "~redlock:*")
 		if forgets {
 			noErr(t, d.ScriptFlush(t.Context()).Err())
 		}
@@ -86,14 +75,14 @@ func TestExtend_lockNotAllowed_othersAreExtended(t *testing.T) {
 				t.Errorf("the hold count of %q is %s, want %s", name, got, count)
 			}
 		}
-		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~redlock:*").Err())
+		acl("resetkeys", "~redlock:*")
 		if reply := ask(t, r, extend); reply.Outcome != protocol.Refused || !errors.Is(reply.Err, ErrDenied) {
 			t.Errorf("a user that may touch none of the locks: %+v", reply)
 		}
-		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "~*").Err())
+		acl("~*")
 		noErr(t, d.Del(t.Context(), protocol.RecordKey).Err())
 		noErr(t, d.HSet(t.Context(), protocol.RecordKey, "state", "another").Err())
-		noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~last", "~redlock:*").Err())
+		acl("resetkeys", "~last", "~redlock:*")
 		var state *protocol.RecordStateError
 		if reply := ask(t, r, extend); reply.Outcome != protocol.Refused || !errors.As(reply.Err, &state) {
 			t.Errorf("a master in another state, which denies the first locks: %+v", reply)
@@ -106,11 +95,7 @@ func TestExtend_lockNotAllowed_othersAreExtended(t *testing.T) {
 func TestExtend_keyOfAReaderNotAllowed_othersAreExtended(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all").Err())
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+	r, d, acl := limited(t, protocol.Binding{}, everything...)
 	extend := protocol.Request{Kind: protocol.Extend, TTL: time.Minute}
 	for _, l := range []*protocol.Lock{protocol.NewLock("first", protocol.Plain), protocol.NewLock("reads", protocol.Read), protocol.NewLock("last", protocol.Plain)} {
 		if reply := ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: l, Holder: "h", Token: 1}); reply.Outcome != protocol.Granted {
@@ -118,7 +103,7 @@ func TestExtend_keyOfAReaderNotAllowed_othersAreExtended(t *testing.T) {
 		}
 		extend.Items = append(extend.Items, protocol.Item{Lock: l, Holder: "h"})
 	}
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "resetkeys", "~first", "~reads", "~last", "~redlock:*").Err())
+	acl("resetkeys", "~first", "~reads", "~last", "~redlock:*")
 	reply := ask(t, r, extend)
 	if reply.Outcome != protocol.Granted || reply.Denied == nil {
 		t.Fatalf("%+v", reply)

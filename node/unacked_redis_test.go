@@ -79,16 +79,8 @@ func TestLane_leaveKeptOverAnOutage_laterPlaceStays(t *testing.T) {
 func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	acl := func(words ...any) {
-		t.Helper()
-		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, words...)...).Err())
-	}
+	r, d, acl := limited(t, protocol.Binding{}, everything...)
 	const client = "11111111-1111-4111-8111-111111111111"
-	acl("on", ">pw", "~*", "&*", "+@all")
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	noErr(t, r.Ready(t.Context()))
 	refused := 0
 	for _, cmd := range []string{"hset", "pexpire", "set", "get", "hget", "hexists", "hkeys", "pttl", "exists", "zadd", "zrem", "zrange", "zrank", "zpopmin",
@@ -137,15 +129,7 @@ func TestScripts_anyCommandRefused_noKeyWithoutTTL(t *testing.T) {
 func TestScripts_anyCommandRefusedInAHandOrAdopt_nothingHalf(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	acl := func(words ...any) {
-		t.Helper()
-		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, words...)...).Err())
-	}
-	acl("on", ">pw", "~*", "&*", "+@all")
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
+	r, d, acl := limited(t, protocol.Binding{}, everything...)
 	noErr(t, r.Ready(t.Context()))
 	l := protocol.NewLock("x", protocol.Plain)
 	tries, handed, adopted, failed := 0, 0, 0, 0
@@ -215,12 +199,8 @@ func TestScripts_anyCommandRefusedInAHandOrAdopt_nothingHalf(t *testing.T) {
 func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~locks:*", "~redlock:*", "&*", "+@all").Err())
 	var id protocol.Identity
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{Admit: func(got protocol.Identity) error { id = got; return nil }})
+	r, d, _ := limited(t, protocol.Binding{Admit: func(got protocol.Identity) error { id = got; return nil }}, someLocks...)
 	noErr(t, r.Ready(t.Context()))
 	if len(id.NoReaders) == 0 || !strings.Contains(id.NoReaders[0], "{redlock:check}:") {
 		t.Errorf("found on connecting: %q", id.NoReaders)
@@ -244,10 +224,7 @@ func TestACL_derivedKeyMissing_toldAndNothingLeft(t *testing.T) {
 func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	noErr(t, d.Do(t.Context(), "acl", "setuser", "limited", "on", ">pw", "~*", "&*", "+@all", "-pexpire").Err())
+	r, d, _ := limited(t, protocol.Binding{}, append(everything[:len(everything):len(everything)], "-pexpire")...)
 	// A master that runs a script answers BUSY to everything.
 	noErr(t, d.ConfigSet(t.Context(), "lua-time-limit", "1").Err())
 	busy := make(chan struct{})
@@ -256,7 +233,6 @@ func TestACL_masterLoadingAtFirst_rightsTriedLater(t *testing.T) {
 		_ = d.Eval(t.Context(), "local t = redis.call('time')[1]; while redis.call('time')[1] - t < 1 do end", nil).Err()
 	}()
 	time.Sleep(20 * time.Millisecond)
-	r := bound(t, "redis://limited:pw@"+s.Addr(), protocol.Binding{})
 	_ = r.Ready(t.Context())
 	<-busy
 	soon(t, "the missing right is named", func() bool {

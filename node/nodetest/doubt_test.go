@@ -24,13 +24,18 @@ func (q *queue) submit(req protocol.Request) *protocol.Op {
 	return op
 }
 
+// knowsTheClock has the lane read the master's clock, and then nothing for so long that it reads it again.
+func (q *queue) knowsTheClock() {
+	q.acquire(alice+":1", 5)
+	q.release(alice + ":1")
+	time.Sleep(time.Second)
+}
+
 // What asks for a vote and is queued when a jump of the master's clock is noticed is not sent: the TIME behind it would fit the one that
 // showed the jump. What undoes is sent.
 func TestNode_clockJumpIsNoticed_queuedVotesAreNotAsked(t *testing.T) {
 	withQueue(t, func(q *queue) {
-		q.acquire(alice+":1", 5) // the lane knows the clock
-		q.release(alice + ":1")
-		time.Sleep(time.Second)
+		q.knowsTheClock()
 		q.m.StepClock(20 * time.Second)
 		q.SetFault(func(cmd Command) Fault {
 			if slices.Contains(cmd.Keys, "first") {
@@ -70,9 +75,7 @@ func TestNode_answerAboutTheMasterIsLost_voteDoesNotCount(t *testing.T) {
 	for _, command := range []string{"time", "info"} {
 		t.Run(command, func(t *testing.T) {
 			withQueue(t, func(q *queue) {
-				q.acquire(alice+":1", 5) // the lane knows the clock
-				q.release(alice + ":1")
-				time.Sleep(time.Second)
+				q.knowsTheClock()
 				q.m.StepClock(20 * time.Second)
 				lost := false
 				q.SetFault(func(cmd Command) Fault {
@@ -102,9 +105,7 @@ func TestNode_answerAboutTheMasterIsLost_voteDoesNotCount(t *testing.T) {
 // master that came the first time are lost with it.
 func TestNode_sentAgainAndBroken_earlierVoteDoesNotCount(t *testing.T) {
 	withQueue(t, func(q *queue) {
-		q.acquire(alice+":1", 5) // the lane knows the clock
-		q.release(alice + ":1")
-		time.Sleep(time.Second)
+		q.knowsTheClock()
 		q.m.StepClock(20 * time.Second)
 		calls := 0
 		q.SetFault(func(cmd Command) Fault {
