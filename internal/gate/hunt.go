@@ -18,8 +18,8 @@ import (
 )
 
 // hunt runs all random tests in turn with new seeds until the budget is used up. For a seed that fails it prints the command that runs it
-// again, and the line to add to the list. A test that only skips is not counted, and is named
-// at the end. A hunt in which nothing was judged is not green.
+// again, and the line to add to the list. A test that only skips is not counted, and is named at the end. A hunt in which nothing was
+// judged is not green.
 func (g *gate) hunt(ctx context.Context, o options) (green bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.budget)
 	defer cancel()
