@@ -145,7 +145,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 
 // doubts reads what the master said about itself behind the ops of a batch. It returns why the
 // votes of the batch do not count, and why the lane needs a new connection. What was asked and not
-// answered is a doubt too: the connection may have broken behind the answers to the ops.
+// answered is a doubt too: of a batch that is sent again in part, the votes of the other part stand when the connection breaks.
 func (r *redisNode) doubts(conn *conn, about *aboutMaster, sent, received time.Duration) (doubt, notServing error) {
 	doubt = about.untimed()
 	if r.observeClock(sent, received, about.time) && !mutants.NoClockWatch {

@@ -54,7 +54,7 @@ func TestNode_keptReleaseDenied_isACallOfItsOwn(t *testing.T) {
 // What the lane asks about the master behind votes is asked again with them: a clock that jumped before the votes were given is noticed.
 func TestNode_sentAgain_timeIsBehindTheVotes(t *testing.T) {
 	withQueue(t, func(c *queue) {
-		c.knowsTheClock()
+		c.knowsTheClock(time.Second)
 		asked := 0
 		c.SetFault(func(cmd Command) Fault {
 			if cmd.Name != "acquire" {
