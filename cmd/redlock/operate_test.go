@@ -15,6 +15,8 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/said"
+	"github.com/redlock-go/redlock/internal/stall"
+	"github.com/redlock-go/redlock/internal/testredis/faultproxy"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -60,6 +62,23 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 	if !reflect.DeepEqual(after, before) {
 		t.Error("the records have changed")
 	}
+}
+
+// A packet that is lost while a connection is made costs TCP a second. An operation waits for 2 s for each master.
+func TestInit_mastersAnswerAfterASecond_areNotDown(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	var nodes []string
+	for _, s := range startMasters(t, 3) {
+		p, err := faultproxy.Start(s.Addr())
+		must(t, err)
+		t.Cleanup(func() { must(t, p.Close()) })
+		p.SlowReply(func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), "hello") }, 1200*time.Millisecond)
+		nodes = append(nodes, "redis://"+p.Addr())
+	}
+	stall.Try(t, 300*time.Millisecond, func(t testing.TB) {
+		wantSaid(t, expectCode(t, exitOK, "init", never, "--nodes", strings.Join(nodes, ",")), said.Begun.With("all vote", "30s"))
+	})
 }
 
 // Issue 14, 9: masters that were emptied while a lock is held look like new ones. Nothing

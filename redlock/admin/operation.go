@@ -120,6 +120,7 @@ func (op *operation) add(list List, old bool) (*membership.Terms, error) {
 	for i, u := range list.URLs {
 		cfg := s.Node
 		cfg.Clock, cfg.StallAfter = s.Clock, max(s.NodeTimeout, answerTimeout)
+		cfg.DialTimeout = max(cfg.DialTimeout, answerTimeout) // one lost packet of a handshake costs TCP a second
 		n, err := node.Open(u, cfg)
 		if err != nil {
 			return nil, fmt.Errorf("%w: master %d of %d: %w", redlock.ErrConfig, i+1, len(list.URLs), err)
