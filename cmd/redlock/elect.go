@@ -34,7 +34,8 @@ term is given up and redlock ends. Programs find the leader with package electio
 or with "redlock inspect NAME": it announces the --value.
 
 exit code: that of the command, and 128+n if signal n ended it; else
-    2  usage, or a list of masters that does not fit them
+    2  usage; the masters belong to another list, or so many cannot be used that
+       no quorum is left
     3  masters not available at the start. Later it waits for them
   126  the command cannot be executed
   127  the command is not found

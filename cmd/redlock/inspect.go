@@ -20,8 +20,9 @@ import (
 )
 
 // exitCodesOfLocks ends the help of the commands that look at locks.
-const exitCodesOfLocks = `3 the masters do not tell, 4 a change of masters is unfinished, 5 an operator's
-word is needed
+const exitCodesOfLocks = `exit code: 0 the masters tell, 1 the masters belong to another list, or so many
+cannot be used that no quorum is left, 2 usage, 3 the masters do not tell, 4 a
+change of masters is unfinished, 5 an operator's word is needed
 `
 
 // lookPatience is how long a command that looks waits for a quorum of masters to answer.
@@ -74,7 +75,6 @@ The answer is about the moment in which the masters were asked. When it is
 printed, another may hold the lock. To do something while nobody else does, take
 the lock: redlock run --no-wait.
 
-exit code: 0 the masters tell, 1 the masters belong to another list, 2 usage,
 ` + exitCodesOfLocks
 
 func (c *inspect) define(fs *pflag.FlagSet) {

@@ -31,7 +31,6 @@ small steps that let others be served: it is for people, and not for a loop.
 
 A lock that is taken or given up meanwhile may be listed or not.
 
-exit code: 0 the masters tell, 1 the masters belong to another list, 2 usage,
 ` + exitCodesOfLocks
 
 func (c *list) words(args []string) error {

@@ -102,11 +102,19 @@ const (
 	exitTooFewVote   = 8
 )
 
-const exitCodesOfMasters = `exit code: 0 all masters vote, 1 the masters belong to another list, 2 usage,
-3 fewer masters than a quorum answer, 4 a change of masters is unfinished, 5 an
-operator's word is needed, 6 locks work, and a minority does not vote, 7 as 5, and
-masters that are gone must be replaced first, 8 no lock can be taken until masters
-vote again
+const exitCodesOfMasters = `exit code:
+    0  all masters vote
+    1  the masters belong to another list, a record cannot be read, or one master
+       is named twice; of doctor, init and status --wait also: a master that
+       answers cannot be used
+    2  usage
+    3  fewer masters than a quorum answer; of init also: a master does not answer,
+       or takes no writes and fewer than a quorum vote
+    4  a change of masters is unfinished
+    5  an operator's word is needed
+    6  locks work, and a minority does not vote
+    7  as 5, and masters that are gone must be replaced first
+    8  no lock can be taken until masters vote again
 `
 
 // exitOf is the exit code of what the masters are in.

@@ -55,7 +55,8 @@ ended. What the command leaves behind in its group has 5 s to end by itself; the
 it is killed, and the lock given back.
 
 exit code: that of the command, and 128+n if signal n ended it; else
-    2  usage, or a list of masters that does not fit them
+    2  usage; the masters belong to another list, or so many cannot be used that
+       no quorum is left
     3  masters not available: no quorum of them answers, or votes
    74  the lock was lost: the command was ended, or may have run without the lock
    75  held by another, with --no-wait or after --wait; ran already, with --every
