@@ -27,12 +27,15 @@ import (
 )
 
 const doctorHelp = `Connects to your masters, says what they are, and tries them as the lock would
-when a program starts. It only reads: no key is written, nothing begins.
+when a program starts. It changes no record and no lock, and nothing begins. As
+every client does, it tries the user's rights on keys that are only for that,
+such as redlock:check, and are gone when that script ends: so it needs the rights
+of the user that locks.
 
   server    redis or valkey, and its version
   eviction  maxmemory-policy; anything but noeviction may throw locks away
-  aof       off, or how often the append-only file is synced; "unknown" when
-            CONFIG GET is not allowed
+  aof       off without an append-only file, else how often it is synced;
+            "unknown" when CONFIG GET is not allowed
   clock     the master's TIME against this host's, with half the round trip as
             its error. Locks need clocks that run alike, not that show the same.
   state     what the master does, in the words of metrics and events:

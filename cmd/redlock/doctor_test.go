@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -38,6 +39,7 @@ func TestDoctor(t *testing.T) {
 	evicting := start(t, localredis.Config{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
 	durable := start(t, localredis.Config{Persistence: localredis.Always})
 	mute := start(t, localredis.Config{Persistence: localredis.EverySec, Args: []string{"--rename-command", "CONFIG", ""}})
+	shut := start(t, localredis.Config{Args: []string{"--rename-command", "CONFIG", ""}})
 	locked := start(t, localredis.Config{Password: "topsecret"})
 	_, version, err := localredis.Find()
 	must(t, err)
@@ -52,6 +54,8 @@ func TestDoctor(t *testing.T) {
 		"good masters": {good, 5, []string{
 			"master server eviction aof clock state", " " + version + " noeviction off ", " ±", " no record", "needs init: 3 of 3 masters", "if they are new: redlock init --nothing-was-ever-locked --nodes URLS"}},
 		"append-only files": {[]string{good[0], durable.URL(), mute.URL()}, 5, []string{"noeviction always ", "noeviction unknown "}},
+		"no append-only file, and no right to CONFIG": {[]string{good[0], good[1], shut.URL()}, 5, []string{
+			shut.Addr() + " " + version + " noeviction off "}},
 		"evicting": {[]string{good[0], good[1], evicting.URL()}, exitRefused, []string{
 			"refused " + evicting.Addr(), `"allkeys-lru"; set maxmemory-policy noeviction`}},
 		"run_id hidden": {[]string{good[0], good[1], "redis://" + hiding}, exitRefused, []string{
@@ -85,6 +89,33 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 	writesNothing(t, good)
+	rights := strings.Join(strings.Fields(runbookPage(t, "Rights")), " ")
+	wantSaid(t, rights, "`doctor` shows `off` without an append-only file; else how often it is synced, if the user has `+config|get`, and `unknown` without that right")
+}
+
+// Status and doctor write keys to try the user's rights, and remove them. The page and their help say so.
+func TestDoctor_triesTheRights_leavesNothing(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	m := direct(t, servers[0].URL())
+	page, err := os.ReadFile("../../docs/operations.md")
+	must(t, err)
+	key := protocol.Namespace("").Check("", protocol.Plain).Key
+	if beginning, _, _ := strings.Cut(string(page), "\n## "); !strings.Contains(beginning, "`"+key+"`") {
+		t.Errorf("the page does not begin with %s, a key of that script", key)
+	}
+	for command, help := range map[string]string{"status": statusHelp, "doctor": doctorHelp} {
+		wantSaid(t, help, key)
+		before := m.DBSize(t.Context()).Val()
+		must(t, m.ConfigResetStat(t.Context()).Err())
+		expectCode(t, exitOK, command, "--nodes", list)
+		if stats := m.Info(t.Context(), "commandstats").Val(); !strings.Contains(stats, "cmdstat_zadd:") {
+			t.Errorf("%s tries no right: take it off the page", command)
+		}
+		if after := m.DBSize(t.Context()).Val(); after != before {
+			t.Errorf("%s: %d keys before, %d after", command, before, after)
+		}
+	}
 }
 
 // A slot of a Redis Cluster, and a master with a name of its own.

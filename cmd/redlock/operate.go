@@ -168,7 +168,9 @@ const statusHelp = `Says what the masters are in, and with --wait lets them reco
 lost their record recover while a client of theirs runs; --wait is such a
 client. A rollout goes on when the exit code is 0.
 
-Without --wait nothing is written.
+Without --wait it changes no record and no lock. As every client does, it tries
+the user's rights on keys that are only for that, such as redlock:check, and are
+gone when that script ends: so it needs the rights of the user that locks.
 
 ` + exitCodesOfMasters
 
