@@ -4,19 +4,21 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
 var confs = regexp.MustCompile("(?s)```conf\n(.*?)```")
 
-// The configuration and the ACL of the first day, as they stand on the page, make masters that doctor finds nothing wrong with.
-func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
-	t.Parallel()
+// firstDay starts masters with the configuration and the ACL of the first day, as they stand on the page. Nobody may log in by these URLs.
+func firstDay(t *testing.T, masters int) (urls []string) {
+	t.Helper()
 	files := confs.FindAllStringSubmatch(runbookPage(t, "Masters as services"), -1)
 	if len(files) != 2 {
 		t.Fatalf("%d files", len(files))
@@ -33,14 +35,23 @@ func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
 			args = append(args, "--"+words[0], strings.Trim(words[1], `"`))
 		}
 	}
-	var urls []string
-	for range 3 {
+	for range masters {
 		urls = append(urls, start(t, localredis.Config{Args: args}).URL())
 	}
 	must(t, os.WriteFile(acl, []byte(files[1][1]), 0o600))
-	for i, url := range urls {
+	for _, url := range urls {
 		must(t, direct(t, url).Do(t.Context(), "acl", "load").Err())
-		urls[i] = strings.Replace(url, "redis://", "redis://locker:PASSWORD@", 1)
+	}
+	return urls
+}
+
+// The configuration and the ACL of the first day make masters that doctor finds nothing wrong with.
+func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
+	t.Parallel()
+	nobody := firstDay(t, 3)
+	var urls []string
+	for _, url := range nobody {
+		urls = append(urls, strings.Replace(url, "redis://", "redis://locker:PASSWORD@", 1))
 	}
 	list := strings.Join(urls, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)
@@ -50,7 +61,41 @@ func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
 	}
 	lease := take(t, openClient(t, list), "x")
 	must(t, lease.Unlock(t.Context()))
-	if err := direct(t, strings.Replace(urls[0], "locker:PASSWORD@", "", 1)).Ping(t.Context()).Err(); err == nil {
+	if err := direct(t, nobody[0]).Ping(t.Context()).Err(); err == nil {
 		t.Error("the default user may log in")
+	}
+}
+
+// The first lines that change a password, typed on such a master as the page says how redis-cli logs in.
+func TestFirstDay_redisCLI_logsInAsThePageSays(t *testing.T) {
+	needs.Redis(t)
+	needs.Program(t, "redis-cli")
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operations.md")
+	must(t, err)
+	_, runbooks, _ := strings.Cut(string(page), "\n## Runbooks\n")
+	login := regexp.MustCompile("begin each `redis-cli` with `(redis-cli [^`]+)`").FindStringSubmatch(runbooks)
+	lines := regexp.MustCompile(`redis-cli -h HOST (acl .*)`).FindAllStringSubmatch(runbookPage(t, "Change a password"), 2)
+	if login == nil || len(lines) != 2 || !strings.Contains(runbooks, "`REDISCLI_AUTH`") {
+		t.Fatalf("the page says %q and %q", login, lines)
+	}
+	typed := func(password, command string) string {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Env = append(os.Environ(), "REDISCLI_AUTH="+password)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	at := " -h 127.0.0.1 -p " + port(firstDay(t, 1)[0]) + " "
+	for _, line := range lines { // the user gets a second password, and the file is written
+		if said := typed("OTHER-PASSWORD", login[1]+at+line[1]); said != "OK" {
+			t.Errorf("%s: %s", line[0], said)
+		}
+	}
+	if said := typed("NEW", "redis-cli --user locker"+at+"ping"); said != "PONG" {
+		t.Errorf("the new password: %s", said)
 	}
 }
