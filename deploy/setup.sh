@@ -31,7 +31,7 @@ admin=$(openssl rand -hex 24)
 hash() { printf %s "$1" | openssl dgst -sha256 -r | cut -d' ' -f1; }
 cat >secrets/users.acl <<END
 user default off
-user locker on #$(hash "$locker") resetchannels ~* &redisson_* &redlock:wake:* -@all +hello +info +client|id +client|kill +client|setname +eval +evalsha +script|load +time +set +get +hgetall +subscribe +unsubscribe +ping +publish +pubsub|numsub +hset +hget +hmget +hdel +hexists +hkeys +hlen +hrandfield +exists +del +pexpire +pttl +zadd +zrem +zpopmin +zrange +zrank +zscore +scan
+user locker on #$(hash "$locker") resetchannels ~* &redisson_* &redlock:wake:* -@all +hello +select +info +client|id +client|kill +client|setname +eval +evalsha +script|load +time +set +get +hgetall +subscribe +unsubscribe +ping +publish +pubsub|numsub +hset +hget +hmget +hdel +hexists +hkeys +hlen +hrandfield +exists +del +pexpire +pttl +zadd +zrem +zpopmin +zrange +zrank +zscore +scan
 user admin on #$(hash "$admin") resetchannels ~* +@all
 END
 cat >.env <<END

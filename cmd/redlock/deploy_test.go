@@ -17,7 +17,6 @@ import (
 	"gopkg.in/yaml.v2"
 
 	"github.com/redlock-go/redlock/internal/needs"
-	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 )
 
@@ -169,19 +168,11 @@ func TestDeploy_compose_mastersOfThisMachine(t *testing.T) {
 	}
 }
 
-// The user that locks has the rights of the docs, but for the one for another database, and setup.sh does not replace what masters may use.
+// The user that locks has the rights of the docs, and setup.sh does not replace what masters may use.
 func TestDeploy_setup_rightsAndNothingReplaced(t *testing.T) {
 	d := deploy(t)
 	acl := d.read(t, "secrets/users.acl")
-	_, locker, _ := strings.Cut(acl, "user locker on #")
-	locker, _, _ = strings.Cut(locker, "\n")
-	got := slices.DeleteFunc(strings.Fields(locker)[1:], func(w string) bool { return w == "resetchannels" || w == "-@all" })
-	want := slices.DeleteFunc(protocol.Namespace("").ACL(), func(w string) bool { return w == "+select" })
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("locker has\n%v\nand needs\n%v", got, want)
-	}
+	wantRights(t, acl)
 	if !strings.HasPrefix(acl, "user default off\n") || strings.Contains(acl, d.env["LOCKER_PASSWORD"]) || strings.Contains(acl, "nopass") {
 		t.Error("users.acl lets others in, or has a password")
 	}

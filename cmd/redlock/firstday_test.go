@@ -49,6 +49,7 @@ func firstDay(t *testing.T, masters int) (urls []string) {
 func TestFirstDay_configuration_doctorIsContent(t *testing.T) {
 	t.Parallel()
 	nobody := firstDay(t, 3)
+	wantRights(t, confs.FindAllStringSubmatch(runbookPage(t, "Masters as services"), -1)[1][1])
 	var urls []string
 	for _, url := range nobody {
 		urls = append(urls, strings.Replace(url, "redis://", "redis://locker:PASSWORD@", 1))

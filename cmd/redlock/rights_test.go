@@ -31,6 +31,21 @@ func rightsOfTheDocs(t *testing.T) []string {
 	return strings.Fields(block)
 }
 
+// wantRights compares the rights of the user locker in an ACL file with those that the code says a user needs.
+func wantRights(t *testing.T, acl string) {
+	t.Helper()
+	_, locker, _ := strings.Cut(acl, "user locker on ")
+	locker, _, _ = strings.Cut(locker, "\n")
+	_, words, _ := strings.Cut(locker, " ") // behind the password
+	got := slices.DeleteFunc(strings.Fields(words), func(w string) bool { return w == "resetchannels" || w == "-@all" })
+	want := protocol.Namespace("").ACL()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("locker has\n%v\nand needs\n%v", got, want)
+	}
+}
+
 // A user with the rights of the docs and no others, in another database than 0: each kind of lock and each command.
 func TestACL_listOfTheDocs_everyCommand(t *testing.T) {
 	needs.EveryServer(t)
