@@ -8,6 +8,16 @@ import (
 	"testing"
 )
 
+var createFence = regexp.MustCompile(`CREATE TABLE redlock_fence \(.*\)`)
+
+// The guide has the table that package fencesql wants.
+func TestGuide_tableOfTheFence_asThePackageSays(t *testing.T) {
+	want := createFence.FindString(read(t, "fence/fencesql/fencesql.go"))
+	if got := createFence.FindString(read(t, "docs/guide.md")); got != want || want == "" {
+		t.Errorf("the guide says %q, and the package %q", got, want)
+	}
+}
+
 var ofRedlock = regexp.MustCompile(`(?m)^\t(Err[A-Z]\w+) += |^type ([A-Z]\w*Error) struct`)
 
 // The table of errors has each error of package redlock. A RoundError comes as one of them.

@@ -161,13 +161,14 @@ func (s *stranger) guide(t *testing.T) {
 	blocks := page(t, "docs/guide.md", "## 1. Three masters", "## What next")
 	var shell, programs []string
 	for _, b := range blocks {
-		if b.language == "go" {
+		switch b.language {
+		case "go":
 			programs = append(programs, b.text)
-		} else {
+		case "":
 			shell = append(shell, b.text)
 		}
 	}
-	if len(shell) != 5 || len(programs) != 3 {
+	if len(shell) != 6 || len(programs) != 3 {
 		t.Fatalf("the guide has %d shell blocks and %d of Go", len(shell), len(programs))
 	}
 	s.types(dir, shell[0]+shell[1]+shell[2])
@@ -200,6 +201,10 @@ func (s *stranger) guide(t *testing.T) {
 	a, b := token(one, oneSaid), token(two, twoSaid)
 	if a == "" || b == "" || a == b {
 		t.Errorf("tokens %q and %q", a, b)
+	}
+	// Both programs have ended. The command sees the master through, and ends well.
+	if said := s.types(dir, shell[5]); !strings.Contains(said, "all vote: all 3 masters vote") {
+		t.Errorf("status --wait: %s", said)
 	}
 	// The second block of Go asks without waiting, in a program that has a client.
 	s.writes(work, "main.go", "package main\n\nimport (\n\t\"context\"\n\t\"errors\"\n\n\t\"github.com/redlock-go/redlock/redlock\"\n)\n\n"+
