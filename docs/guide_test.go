@@ -3,9 +3,12 @@
 package docs_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 var createFence = regexp.MustCompile(`CREATE TABLE redlock_fence \(.*\)`)
@@ -15,6 +18,17 @@ func TestGuide_tableOfTheFence_asThePackageSays(t *testing.T) {
 	want := createFence.FindString(read(t, "fence/fencesql/fencesql.go"))
 	if got := createFence.FindString(read(t, "docs/guide.md")); got != want || want == "" {
 		t.Errorf("the guide says %q, and the package %q", got, want)
+	}
+}
+
+// What is handed in one trip is said with the TTL from which on the masters hand a lock.
+func TestHandoff_shortestTTL_asTheMastersHaveIt(t *testing.T) {
+	want := fmt.Sprintf("TTL is below %.0f s", protocol.Liveness.Seconds())
+	for _, file := range []string{"README.md", "docs/guide.md", "redlock/mutex.go"} {
+		text := strings.ReplaceAll(read(t, file), "// ", "")
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("%s does not say %q", file, want)
+		}
 	}
 }
 

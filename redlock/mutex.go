@@ -281,7 +281,9 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 // Callers in one process are served in the order in which they called; processes
 // in the order in which they began to wait, by a queue on the masters (not with
 // [WithoutFairness]). Unlock hands the lock to the next, which has it when a quorum of masters has told it
-// so, and does not ask again. Should the messages get lost, a timer makes it ask. A lease that was
+// so, and does not ask again. Where a reader gives or gets it ([RWMutex]), or its TTL is below 3 s, the
+// next is told that the lock is free, and asks. So do waiters when a minimum hold ([WithMinHold]) is
+// over. Should the messages get lost, a timer makes it ask. A lease that was
 // handed is short at first: see [Lease.ValidUntil].
 //
 // With a context of a live lease of this lock, or one made from it, Lock fails at once with
