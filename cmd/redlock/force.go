@@ -33,7 +33,8 @@ It shows the holder and asks first.
 It breaks the promise of the lock. The holder is not told: it learns it when it
 next renews the lock, after a third of its TTL. Until then the next holder may
 run beside it, and only a resource that checks fencing tokens keeps them apart.
-A holder that is dead needs no command: its lock ends with its TTL.
+A holder that is dead needs no command: its lock ends with its TTL. If the lock
+rests, nobody works under it, and its minimum hold or period ends.
 
 The lock is taken from one holder, by its id. No other lease ever has that id, so
 the command cannot hit the next holder, however late it comes. A script gives the
@@ -111,9 +112,8 @@ func (c *forceUnlock) force(ctx context.Context, client *redlock.Client, in *red
 	}
 	out.Holder, out.Owner = h.ID, h.Owner
 	if !c.yes {
-		text.Paragraph(o.err, lockHeld, describe(h, len(in.Masters)))
-		text.Paragraph(o.err, "breaks", "the holder is not told. It may work on until it next renews the lock, and the next holder may run beside it. "+
-			"If the holder is dead, the lock ends by itself in "+short(max(h.Left, 0))+".")
+		text.Paragraph(o.err, heldOrRests(h), describe(h, len(in.Masters)))
+		text.Paragraph(o.err, "breaks", breaks(h))
 		if !asked(ctx, o, fmt.Sprintf("Take %q away from it? [y/N] ", c.name)) {
 			return cmp.Or(ctx.Err(), error(&exitError{exitRefused, said.NothingDone.Text}))
 		}
@@ -127,6 +127,15 @@ func (c *forceUnlock) force(ctx context.Context, client *redlock.Client, in *red
 	}
 	out.Forced, out.Text = true, said.TakenAway.With(strconv.Quote(c.name), labelOf(h.Owner, h.ID))
 	return nil
+}
+
+// breaks is what it breaks to take the lock away from h. Nobody works under a lock that rests.
+func breaks(h *redlock.Holder) string {
+	if h.Resting {
+		return "the period, or the minimum hold, ends: the job may run again at once."
+	}
+	return "the holder is not told. It may work on until it next renews the lock, and the next holder may run beside it. " +
+		"If the holder is dead, the lock ends by itself in " + short(max(h.Left, 0)) + "."
 }
 
 // victim is the holder from whom the lock is taken.

@@ -67,6 +67,7 @@ changes nothing, and works while masters recover.
             how many masters have its vote, and how long these last if the holder
             does not renew them; its id, which force-unlock takes; what it has
             announced, if it leads an election
+  rests     as held, when the lease is over, and a minimum hold or period is not
   waits     who waits, in the order in which they are served: the first of each
             process
   counter   at least the fencing token of every lease that the master voted for
@@ -218,11 +219,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		text.Paragraph(w, "unknown", "the masters do not tell: too few answered or vote, or the votes are split at this moment")
 	}
 	for i := range in.Holders {
-		verdict := lockHeld
-		if in.Holders[i].Resting {
-			verdict = "rests"
-		}
-		text.Paragraph(w, verdict, describe(&in.Holders[i], len(in.Masters)))
+		text.Paragraph(w, heldOrRests(&in.Holders[i]), describe(&in.Holders[i], len(in.Masters)))
 	}
 	for i, waiter := range in.Waiters {
 		text.Paragraph(w, "waits", fmt.Sprintf("%d. %s for %v%s", i+1, labelOf(waiter.Owner, "client "+waiter.Client), short(in.AsOf.Sub(waiter.Since)), reads(waiter.Read)))
@@ -266,6 +263,14 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 			text.Say(w, text.OneLine(m.Err))
 		}
 	}
+}
+
+// heldOrRests is the label of a holder.
+func heldOrRests(h *redlock.Holder) string {
+	if h.Resting {
+		return "rests"
+	}
+	return lockHeld
 }
 
 // describe is all that is known of a holder. masters is how many there are.

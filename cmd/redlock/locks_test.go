@@ -242,6 +242,25 @@ func TestForceUnlock_terminal_asks(t *testing.T) {
 	}
 }
 
+// Nobody works under a lock that rests: what ends is its minimum hold.
+func TestForceUnlock_resting_saysThatThePeriodEnds(t *testing.T) {
+	t.Parallel()
+	_, list := voting(t)
+	lease, err := openClient(t, list, redlock.WithClientName("pod-7")).Mutex("a", redlock.WithMinHold(time.Minute)).Lock(t.Context())
+	must(t, err)
+	must(t, lease.Unlock(t.Context()))
+	x := onTerminal(t, program(t, "force-unlock", "a", "--nodes", list).onNothing())
+	asks := strings.Join(strings.Fields(x.expect("[y/N] ")), " ")
+	wantSaid(t, asks, "rests after pod-7, on ", "breaks the period, or the minimum hold, ends: the job may run again at once.")
+	if strings.Contains(asks, "may work on") || strings.Contains(asks, "held ") {
+		t.Errorf("somebody works under it: %s", asks)
+	}
+	x.send("y\n")
+	x.expect(`"a" is taken away from pod-7`)
+	x.wantCode(exitOK)
+	must(t, take(t, openClient(t, list), "a").Unlock(t.Context()))
+}
+
 func TestForceUnlock_severalReaders_oneMustBeNamed(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)
