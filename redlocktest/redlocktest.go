@@ -5,8 +5,8 @@
 // a handle, [Masters], with which a test makes life hard for that client:
 //
 //	client, masters := redlocktest.New(t)
-//	masters.Hold("report")      // another process has the lock
-//	err := report(ctx, client)  // your code
+//	masters.Hold("report")                        // another process has the lock
+//	_, err := client.Mutex("report").TryLock(ctx) // your code
 //	if !errors.Is(err, redlock.ErrHeld) { ... }
 //
 // The client is a real one, with all its defences. Nothing that a [Masters] does lets two clients

@@ -43,6 +43,22 @@ func untilEnd(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// The code of the package's comment does what it says.
+func TestPackage_codeOfTheComment_isHeld(t *testing.T) {
+	client, masters := redlocktest.New(t)
+	masters.Hold("report")
+	if _, err := client.Mutex("report").TryLock(t.Context()); !errors.Is(err, redlock.ErrHeld) {
+		t.Errorf("got %v, want ErrHeld", err)
+	}
+	source, err := os.ReadFile("redlocktest.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(source), "//\t_, err := client.Mutex(\"report\").TryLock(ctx)") {
+		t.Error("the comment has other code")
+	}
+}
+
 func TestUser_report_heldElsewhere_skipped(t *testing.T) {
 	client, masters := redlocktest.New(t)
 	masters.Hold("report") // by another process
@@ -149,9 +165,10 @@ func TestUser_settle_otherProcessDied_waitsForItsTTL(t *testing.T) {
 var (
 	block    = regexp.MustCompile("(?s)```go\n(.*?)```")
 	wordTest = regexp.MustCompile("`(TestUser_[A-Za-z_]+)`")
+	helper   = regexp.MustCompile(`(?m)^func ([a-z]\w*)\(`)
 )
 
-// Every test in docs/testing.md is one of these.
+// Every test in docs/testing.md is one of these, and what it calls is on the page too.
 func TestPage_code_isThatOfTheTests(t *testing.T) {
 	page, err := os.ReadFile("../docs/testing.md")
 	if err != nil {
@@ -161,10 +178,17 @@ func TestPage_code_isThatOfTheTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := block.FindAllSubmatch(page, -1)
+	blocks, code := block.FindAllSubmatch(page, -1), ""
 	for _, b := range blocks {
+		code += string(b[1])
 		if !strings.Contains(string(tests), string(b[1])) {
 			t.Errorf("not in user_test.go:\n%s", b[1])
+		}
+	}
+	for _, m := range helper.FindAllSubmatch(tests, -1) {
+		name := string(m[1])
+		if regexp.MustCompile(`\b`+name+`\b`).MatchString(code) && !strings.Contains(code, "func "+name+"(") {
+			t.Errorf("the page has no %s, which its tests call", name)
 		}
 	}
 	for _, name := range wordTest.FindAllSubmatch(page, -1) {
