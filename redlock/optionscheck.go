@@ -61,11 +61,11 @@ const maxOwner = 128
 // checkOwner says whether Redis takes the label as the name of a connection.
 func checkOwner(label string) error {
 	if len(label) > maxOwner {
-		return fmt.Errorf("%w: owner of %d bytes: want %d or fewer", ErrConfig, len(label), maxOwner)
+		return fmt.Errorf("%w: client name of %d bytes: want %d or fewer", ErrConfig, len(label), maxOwner)
 	}
 	for _, r := range label {
 		if r <= ' ' || r > '~' {
-			return fmt.Errorf("%w: owner %q has %q: want printable ASCII without spaces", ErrConfig, label, r)
+			return fmt.Errorf("%w: client name %q has %q: want printable ASCII without spaces", ErrConfig, label, r)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (s *settings) checkLock(l *lockSettings) error {
 			ErrConfig, l.minValidity, l.ttl, drift)
 	}
 	if l.patience < 0 || l.patience > longest {
-		return fmt.Errorf("%w: patience %v: want 0 to %v", ErrConfig, l.patience, longest)
+		return fmt.Errorf("%w: outage timeout %v: want 0 to %v", ErrConfig, l.patience, longest)
 	}
 	if l.maxWait < 0 || l.maxWait > longest {
 		return fmt.Errorf("%w: maximum wait %v: want 0 (until the context ends) to %v", ErrConfig, l.maxWait, longest)

@@ -151,7 +151,7 @@ func TestTryLock_held_namesTheOwnerToThoseWhoHaveALabel(t *testing.T) {
 }
 
 func TestWithOwner_badLabel_isRefused(t *testing.T) {
-	for label, says := range map[string]string{"a b": `"a b"`, "pod\n7": "printable", "käse": "'ä'", strings.Repeat("x", 129): "129 bytes"} {
+	for label, says := range map[string]string{"a b": `client name "a b"`, "pod\n7": "printable", "käse": "'ä'", strings.Repeat("x", 129): "client name of 129 bytes"} {
 		wantNotOpened(t, []string{"redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"}, redlock.ErrConfig, []string{says}, redlock.WithClientName(label))
 	}
 }
