@@ -21,12 +21,15 @@ import (
 // redlock.Mutex.Do does.
 func (l *Lease) do(ctx context.Context, fn func(ctx context.Context, lease *Lease) error) (err error) {
 	defer func() {
-		err = errors.Join(err, l.end(func(m *redlock.Lease) error {
+		lost := l.end(func(m *redlock.Lease) error {
 			if gone := m.Unlock(ctx); errors.Is(gone, redlock.ErrLost) {
 				return gone
 			}
 			return nil
-		}))
+		})
+		if lost != nil {
+			err = errors.Join(err, lost)
+		}
 	}()
 	held, stop := l.bound(ctx)
 	defer stop(redlock.ErrReleased)

@@ -49,6 +49,18 @@ func undertakings(t *testing.T, c *redlock.Client) map[string]func(context.Conte
 	}
 }
 
+// Without a fault the function's error comes back as it is: a caller may compare it.
+func TestDo_functionFails_returnsItsErrorItself(t *testing.T) {
+	failed := errors.New("failed")
+	simulate(t, func(t *testing.T, c *cluster) {
+		for name, do := range undertakings(t, c.client().Client.Client) {
+			if err := do(t.Context(), func(context.Context, *redlock.Lease) error { return failed }); err != failed {
+				t.Errorf("%s: a %T, %v", name, err, err)
+			}
+		}
+	})
+}
+
 // A quorum of masters freezes while the function works: what it did is done, and Do says so. The release
 // that nobody confirmed is told and logged.
 func TestDo_releaseUnconfirmed_returnsTheFunctionsError(t *testing.T) {
