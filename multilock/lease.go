@@ -214,6 +214,7 @@ func (l *Lease) Extend(ctx context.Context) error {
 
 // Unlock unlocks every member, all at the same time, and returns their errors joined. If it fails
 // for one member, the others are unlocked all the same. The lease and its context end at once.
+// ctx may be that context, or the context of a member.
 func (l *Lease) Unlock(ctx context.Context) error {
 	switch {
 	case l.isZero():
@@ -221,7 +222,23 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	}
+	ctx, free := l.detached(ctx)
+	defer free()
 	return l.end(func(m *redlock.Lease) error { return m.Unlock(ctx) })
+}
+
+// detached is ctx for the release of all members. If ctx is the context of one of them, or was made from it, it is without the cancel: the
+// release of that member cancels it, while the others wait for the masters. The deadline stays. If ctx is cancelled already, each member sees to that.
+func (l *Lease) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	carries := func(m *redlock.Lease) bool { return inside.Carries(ctx, m) }
+	if ctx.Err() != nil || !slices.ContainsFunc(l.members, carries) {
+		return ctx, func() {}
+	}
+	free := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(free, deadline)
+	}
+	return free, func() {}
 }
 
 // end ends the lease and its context, and calls unlock for every member.

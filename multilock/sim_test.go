@@ -231,6 +231,29 @@ func TestDo_memberLostAndContextEnds_errorIsTheContexts(t *testing.T) {
 	})
 }
 
+// The context of one member ends when that one is unlocked, which is no reason not to wait for the masters that give back the others.
+func TestUnlock_contextOfAMember_isConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ms := simtest.New(3)
+		a, _ := client(t, ms, rand.New(rand.NewPCG(1, 2)))
+		for k := range 3 {
+			for try := range 20 {
+				lease := lock(t, three(t, a, try))
+				if err := lease.Unlock(lease.Members()[k].Context()); err != nil {
+					t.Errorf("member %d, try %d: %v", k, try, err)
+				}
+			}
+		}
+		// The deadline of such a context counts.
+		lease := lock(t, three(t, a, 0))
+		brief, cancel := context.WithTimeout(lease.Members()[0].Context(), 50*time.Microsecond)
+		defer cancel()
+		if err := lease.Unlock(brief); !errors.Is(err, redlock.ErrUnconfirmed) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("behind the deadline: %v", err)
+		}
+	})
+}
+
 // After a suspend, the context of Do's function and the lease's own context have ended at the first
 // call of Err.
 func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
