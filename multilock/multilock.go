@@ -112,6 +112,9 @@ var (
 // all. TryLock then tries again, one member after the other in the order of waiting. The caller
 // that gets the first member so gets the others too. This takes up to
 // [redlock.DefaultNodeTimeout] more.
+//
+// If a member's time is over before the others are taken, the caller has lost nothing, for it never had the whole. The error is that of a lock
+// that was granted too late for its TTL: redlock.ErrUnreachable.
 func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
@@ -129,7 +132,8 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		return nil, inside.GaveUp(ctx, err)
 	}
-	return l.lease(ctx, held)
+	lease, _, err := l.lease(ctx, held)
+	return lease, inside.GaveUp(ctx, err)
 }
 
 // tryInOrder tries one member after the other, in the order of waiting. It fails at a member whose
@@ -195,12 +199,11 @@ func (l *Lock) lockBy(ctx context.Context, wait func(redlock.Locker) (*redlock.L
 			l.giveBack(ctx, held, 0)
 			return nil, inside.GaveUp(ctx, err)
 		}
-		lease, err := l.lease(ctx, held)
-		if err == nil || !errors.Is(err, redlock.ErrLost) {
+		lease, late, err := l.lease(ctx, held)
+		if !late {
 			return lease, err
 		}
-		// A member was lost while lockBy waited for another one. The caller never had the whole, and has lost nothing. If ctx has ended since,
-		// the next round says so.
+		// A member was lost while lockBy waited for another one. If ctx has ended since, the next round says so.
 	}
 }
 
@@ -262,15 +265,20 @@ func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 }
 
 // lease makes one lease of the members in held. If one of them is over, it unlocks the others and
-// returns the error.
-func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (*Lease, error) {
+// returns the error. late says that the member was lost before the others were there: the caller never had the whole,
+// and has lost nothing. A lock that it had before, and entered again, it has lost.
+func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (whole *Lease, late bool, err error) {
 	for _, h := range held {
-		if err := h.Err(); err != nil {
-			l.giveBack(ctx, held, 0)
-			return nil, err
+		if err = h.Err(); err == nil {
+			continue
 		}
+		if late = errors.Is(err, redlock.ErrLost) && !inside.Carries(ctx, h); late {
+			err = inside.TooLate(h)
+		}
+		l.giveBack(ctx, held, 0)
+		return nil, late, err
 	}
-	return newLease(ctx, held), nil
+	return newLease(ctx, held), false, nil
 }
 
 // Do runs fn while it holds all members, as redlock.Mutex.Do does with one lock. The Members of lease have the fencing tokens; Do

@@ -12,7 +12,6 @@ import (
 	"github.com/redlock-go/redlock/internal/simtest"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/multilock"
-	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlocktest"
 )
@@ -84,17 +83,7 @@ func TestTryLock_outerUnlockedMeanwhile_minimumHoldStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const way = 10 * time.Millisecond // to a master, and back
 		ms := simtest.New(3)
-		open := func(delay time.Duration) *redlock.Client {
-			c, err := ms.Open(t.Context(), func(c *simtest.Client) {
-				for _, n := range c.Ways {
-					n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: delay, ReplyDelay: delay} })
-				}
-			}, redlock.WithUnsafeRecoveryOff())
-			quorumtest.NoErr(t, err)
-			t.Cleanup(func() { _ = c.Close() })
-			return c.Client
-		}
-		mine, other := open(way), open(0)
+		mine, other := away(t, ms, way), away(t, ms, 0)
 		outer := hold(t, mine.Mutex("job", redlock.WithMinHold(time.Minute)))
 		hold(t, other.Mutex("z"))
 		carries := context.WithoutCancel(outer.Context())

@@ -99,6 +99,10 @@ func (internals) Hurried(err error) (hurried, cut bool) {
 	return round.hurried, round.cut
 }
 
+// TooLate is the error of a caller who took a lease together with others, and lost it before those were there: that of a round that a quorum granted
+// too late for its TTL.
+func (internals) TooLate(l *Lease) error { return l.tooLate() }
+
 // Namespace is that of a client, or empty.
 func (internals) Namespace(c *Client) string { return string(c.namespace) }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 
@@ -127,7 +128,7 @@ type RoundError struct {
 	// 0 if that is not known. Only ErrHeld and ErrRecovering have it.
 	RetryAfter time.Duration
 	// Elapsed is how long the round took, if a quorum granted the lock but too little of the
-	// TTL was left ([WithMinValidity]). Otherwise it is 0.
+	// TTL was left ([WithMinValidity]), or too little for a multilock to have its other members. Otherwise it is 0.
 	Elapsed time.Duration
 
 	kind  error
@@ -232,6 +233,15 @@ func (c *Client) roundError(l *protocol.Lock, replies []protocol.Reply) *RoundEr
 		e.RetryAfter = counting.FreeAfter(replies, waits, c.masters.Need)
 	}
 	return e
+}
+
+// tooLate is internals.TooLate.
+func (l *Lease) tooLate() *RoundError {
+	h, c := l.hold(), l.c
+	votes, _, _ := h.Voters()
+	granted := bits.OnesCount64(votes)
+	return &RoundError{Name: h.Lock.Name, Granted: granted, Unknown: len(c.masters.Nodes) - granted, Quorum: c.masters.Need,
+		Elapsed: c.clock.Elapsed() - h.Start, kind: ErrUnreachable, nodes: errs.Collect()}
 }
 
 // ofOneKind keeps a minority of masters that recover from making this an ErrRecovering too: a lock that another has is held, and

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package multilock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/simtest"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
+	"github.com/redlock-go/redlock/multilock"
+	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
+)
+
+// away opens a client whose messages take way to a master, and as long back. It has taken a lock before.
+func away(t *testing.T, ms simtest.Masters, way time.Duration, opts ...redlock.Option) *redlock.Client {
+	t.Helper()
+	c, err := ms.Open(t.Context(), func(c *simtest.Client) {
+		for _, n := range c.Ways {
+			n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: way, ReplyDelay: way} })
+		}
+	}, append(opts, redlock.WithUnsafeRecoveryOff())...)
+	quorumtest.NoErr(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	unlock(t, hold(t, c.Mutex("before")))
+	return c.Client
+}
+
+// brief is the TTL of a member whose time is over before the answers of masters that are farFrom away come.
+const brief, farFrom = 100 * time.Millisecond, 60 * time.Millisecond
+
+// nearAndFar is a multilock of "a", whose time is over before "b" can be there.
+func nearAndFar(t *testing.T, opts ...redlock.LockOption) *multilock.Lock {
+	t.Helper()
+	ms := simtest.New(3)
+	near, far := away(t, ms, 0), away(t, ms, farFrom)
+	return multilock.New(near.Mutex("a", redlock.WithTTL(brief), redlock.WithoutRenewal()), far.Mutex("b", opts...))
+}
+
+// A member's time is over before the others are there. The caller never had the whole, so it has lost nothing: it is told what a Mutex says that
+// was granted too late, or that its context has ended.
+func TestTryLock_memberOverBeforeTheOthers_nothingIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := nearAndFar(t)
+		run := func(context.Context, *multilock.Lease) error { return errors.New("ran without a member") }
+		for what, try := range map[string]func(ctx context.Context) error{
+			"TryLock": func(ctx context.Context) error { return second(both.TryLock(ctx)) },
+			"TryDo":   func(ctx context.Context) error { return second(both.TryDo(ctx, run)) },
+		} {
+			err := try(t.Context())
+			var round *redlock.RoundError
+			if errors.Is(err, redlock.ErrLost) || !errors.Is(err, redlock.ErrUnreachable) || !errors.As(err, &round) || round.Name != "a" || round.Elapsed < brief {
+				t.Errorf("%s: %v", what, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			time.AfterFunc(3*farFrom, cancel) // while b is given back
+			if err := try(ctx); errors.Is(err, redlock.ErrLost) || !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, and the context ends: %v", what, err)
+			}
+			time.Sleep(time.Second) // b is given back
+		}
+	})
+}
