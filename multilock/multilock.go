@@ -120,7 +120,7 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 		return nil, err
 	}
 	held := make([]*redlock.Lease, len(l.named))
-	_, err := l.try(ctx, held, 0)
+	_, err := l.try(ctx, held, 0, 0)
 	if err != nil {
 		l.giveBack(ctx, held, 0)
 		if len(l.named) > 1 && errors.Is(err, redlock.ErrHeld) && ctx.Err() == nil {
@@ -174,53 +174,49 @@ const pauseMax = 4 * time.Millisecond
 // Lock waits until it holds every member or ctx ends. If all members are free, it takes one round
 // trip. While it waits for a member, it holds only members that come before it in the order of
 // waiting. If a member is lost meanwhile, Lock begins again. If members have a maximum wait (redlock.WithMaxWait), the shortest of them is
-// that of the whole: after it Lock returns what the last round found about the member that could not be taken.
+// that of the whole: after it Lock returns what the last round found about the member that could not be taken, or was lost before the others
+// were there (see [Lock.TryLock]).
 //
 // The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
-	if l.maxWait == 0 {
-		return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) { return m.Lock(ctx) })
+	var c call
+	if l.maxWait > 0 {
+		if inside.NoTime(l.maxWait) {
+			return l.TryLock(ctx)
+		}
+		c.end = time.Now().Add(l.maxWait)
 	}
-	end := time.Now().Add(l.maxWait)
-	return l.lockBy(ctx, func(m redlock.Locker) (*redlock.Lease, error) {
-		return inside.LockFor(ctx, m, time.Until(end))
-	})
-}
-
-// lockBy takes all members. It calls wait for a member that is not free.
-func (l *Lock) lockBy(ctx context.Context, wait func(redlock.Locker) (*redlock.Lease, error)) (*Lease, error) {
 	for {
 		held := make([]*redlock.Lease, len(l.named))
-		err := l.waitAll(ctx, held, wait)
-		if err != nil {
+		if err := l.waitAll(ctx, held, &c); err != nil {
 			l.giveBack(ctx, held, 0)
 			return nil, inside.GaveUp(ctx, err)
 		}
 		lease, late, err := l.lease(ctx, held)
-		if !late {
-			return lease, err
+		if !late || c.over() {
+			return lease, inside.GaveUp(ctx, err)
 		}
-		// A member was lost while lockBy waited for another one. If ctx has ended since, the next round says so.
+		// A member was lost while Lock waited for another one. If ctx has ended since, the next round says so.
 	}
 }
 
 // waitAll fills held. Before it waits for a member, it releases the members that come later in the
 // order of waiting.
-func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(redlock.Locker) (*redlock.Lease, error)) error {
+func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, c *call) error {
 	for from := 0; from < len(l.ordered); {
-		failed, err := l.try(ctx, held, from)
+		failed, err := l.try(ctx, held, from, c.left())
 		if err == nil {
 			return nil
 		}
 		l.giveBack(ctx, held, failed+1)
-		if !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrRecovering) && !errors.Is(err, redlock.ErrUnreachable) {
+		if !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrRecovering) && !errors.Is(err, redlock.ErrUnreachable) || c.over() {
 			return err
 		}
 		i := l.ordered[failed]
-		if held[i], err = wait(l.named[i]); err != nil {
+		if held[i], err = c.lock(ctx, l.named[i]); err != nil {
 			return err
 		}
 		from = failed + 1
@@ -228,16 +224,40 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, wait func(red
 	return nil
 }
 
+// call is one call of [Lock.Lock].
+type call struct {
+	end time.Time // of the maximum wait; zero: there is none
+}
+
+// left is the time that is left, or 0 if there is no maximum wait.
+func (c *call) left() time.Duration {
+	if c.end.IsZero() {
+		return 0
+	}
+	return time.Until(c.end)
+}
+
+// over says that the maximum wait leaves no time for a round.
+func (c *call) over() bool { return !c.end.IsZero() && inside.NoTime(c.left()) }
+
+// lock waits for one member.
+func (c *call) lock(ctx context.Context, m redlock.Locker) (*redlock.Lease, error) {
+	if c.end.IsZero() {
+		return m.Lock(ctx)
+	}
+	return inside.LockFor(ctx, m, c.left())
+}
+
 // try takes the members at place from and later in the order of waiting, all at the same time. It
 // returns the place of the first one that could not be taken, and its error. held then has the
-// members that were taken, before that place and after it.
-func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int) (failed int, err error) {
+// members that were taken, before that place and after it. It takes no longer than wait, if that is time enough for a round.
+func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int, wait time.Duration) (failed int, err error) {
 	order := l.ordered[from:]
 	members := make([]redlock.Locker, len(order))
 	for k, i := range order {
 		members[k] = l.named[i]
 	}
-	leases, errs := inside.TryAll(ctx, members)
+	leases, errs := inside.TryAll(ctx, members, wait)
 	for k, i := range order {
 		held[i] = leases[k]
 	}

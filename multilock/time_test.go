@@ -41,6 +41,44 @@ func nearAndFar(t *testing.T, opts ...redlock.LockOption) *multilock.Lock {
 	return multilock.New(near.Mutex("a", redlock.WithTTL(brief), redlock.WithoutRenewal()), far.Mutex("b", opts...))
 }
 
+// The maximum wait bounds how often Lock begins again.
+func TestLock_memberOverBeforeTheOthers_endsWithTheMaximumWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		both := nearAndFar(t, redlock.WithMaxWait(time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := both.Lock(ctx)
+		quorumtest.Is(t, err, redlock.ErrUnreachable)
+		if took := time.Since(start); took < time.Second-2*time.Millisecond || took > time.Second+4*farFrom {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// The maximum wait bounds the rounds too, also where the masters do not answer. It leaves the whole time to a round that can end within it.
+func TestLock_mastersHang_endsWithTheMaximumWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const way, wait = 10 * time.Millisecond, 200 * time.Millisecond
+		ms := simtest.New(3)
+		c := away(t, ms, way, redlock.WithNodeTimeout(2*time.Second))
+		unlock(t, lock(t, multilock.New(c.Mutex("a"), c.Mutex("b", redlock.WithMaxWait(5*way)))))
+		for _, m := range ms {
+			m.Pause()
+		}
+		start := time.Now()
+		_, err := multilock.New(c.Mutex("a"), c.Mutex("b", redlock.WithMaxWait(wait))).Lock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrUnreachable)
+		if took := time.Since(start); took < wait-2*time.Millisecond || took > wait+30*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+		for _, m := range ms {
+			m.Resume()
+		}
+		time.Sleep(time.Minute) // what was sent is answered
+	})
+}
+
 // A member's time is over before the others are there. The caller never had the whole, so it has lost nothing: it is told what a Mutex says that
 // was granted too late, or that its context has ended.
 func TestTryLock_memberOverBeforeTheOthers_nothingIsLost(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/lock/inspect"
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -21,10 +22,13 @@ func Engine(engine.Key) internals { return internals{} }
 type internals struct{}
 
 // TryAll is TryLock of each locker, all of them in one round trip: what is for one
-// master is sent together. Each is taken, and reported, for itself.
-func (internals) TryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
-	return tryAll(ctx, lockers)
+// master is sent together. Each is taken, and reported, for itself. A round that is not over after wait ends then, unless wait is NoTime.
+func (internals) TryAll(ctx context.Context, lockers []Locker, wait time.Duration) ([]*Lease, []error) {
+	return tryAll(ctx, lockers, wait)
 }
+
+// NoTime says that wait is shorter than any round: a Lock with such a maximum wait is TryLock.
+func (internals) NoTime(wait time.Duration) bool { return wait < quorum.ShortestRound }
 
 // Settings are those options of a client that say which masters it locks on.
 func (internals) Settings(opts []Option) (masters.Settings, error) {

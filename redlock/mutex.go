@@ -228,7 +228,12 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 }
 
 // tryAll is internals.TryAll.
-func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
+func tryAll(ctx context.Context, lockers []Locker, wait time.Duration) ([]*Lease, []error) {
+	bounded, cancel := ctx, context.CancelFunc(func() {})
+	if wait >= quorum.ShortestRound {
+		bounded, cancel = context.WithTimeout(ctx, wait)
+	}
+	defer cancel()
 	ms := make([]*Mutex, len(lockers))
 	for i, l := range lockers {
 		ms[i] = l.core()
@@ -258,13 +263,14 @@ func tryAll(ctx context.Context, lockers []Locker) ([]*Lease, []error) {
 	for i, m := range ms {
 		if last, ok := last[m.c]; ok && (reqs[i].More || i == last) {
 			a := m.c.newAttempt(ctx, m.l, &m.ls, &reqs[i])
+			a.Ctx = bounded // the round has its whole time, and not a part of what is left: no other one may follow
 			r := round{&a, m.c, &m.ls}
 			r.Call.Send(m.c.masters.All)
 			try(i, func() (*Lease, error) {
 				defer m.c.lines.Leave()
 				lease, err := r.conclude()
-				m.tellAcquired(ctx, lease, err, r.Start, 1, false)
-				return lease, err
+				m.tellAcquired(bounded, lease, err, r.Start, 1, false)
+				return unbounded(ctx, lease, err)
 			})
 		}
 	}

@@ -184,6 +184,17 @@ func (r *round) why(end attempt.Lost, err *RoundError) error {
 	return err
 }
 
+// unbounded is the outcome of a round whose context was made from ctx, and ended with a maximum wait: what the round found, unless ctx has ended.
+func unbounded(ctx context.Context, lease *Lease, err error) (*Lease, error) {
+	if over, _ := err.(*gaveUpError); over != nil && over.last != nil {
+		err = endedMeanwhile(ctx, over.last)
+	}
+	if lease != nil {
+		lease.rebase(ctx)
+	}
+	return lease, err
+}
+
 // waiter is one call of [Mutex.Lock]: it makes the lease of the round that wins, and the errors of those that do not.
 type waiter struct {
 	wait.Caller
