@@ -124,7 +124,9 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		l.giveBack(ctx, held, 0)
 		if len(l.named) > 1 && errors.Is(err, redlock.ErrHeld) && ctx.Err() == nil {
+			c := call{found: err}
 			if err = l.tryInOrder(ctx, held); err != nil {
+				err = c.counts(err)
 				l.giveBack(ctx, held, 0)
 			}
 		}
@@ -174,8 +176,8 @@ const pauseMax = 4 * time.Millisecond
 // Lock waits until it holds every member or ctx ends. If all members are free, it takes one round
 // trip. While it waits for a member, it holds only members that come before it in the order of
 // waiting. If a member is lost meanwhile, Lock begins again. If members have a maximum wait (redlock.WithMaxWait), the shortest of them is
-// that of the whole: after it Lock returns what the last round found about the member that could not be taken, or was lost before the others
-// were there (see [Lock.TryLock]).
+// that of the whole: after it Lock returns what the last round that had its time found about the member that could not be taken, or was lost
+// before the others were there (see [Lock.TryLock]).
 //
 // The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
@@ -200,6 +202,7 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 			return lease, inside.GaveUp(ctx, err)
 		}
 		// A member was lost while Lock waited for another one. If ctx has ended since, the next round says so.
+		c.found = err
 	}
 }
 
@@ -207,26 +210,40 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 // order of waiting.
 func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, c *call) error {
 	for from := 0; from < len(l.ordered); {
+		if c.found != nil && c.over() {
+			return c.found
+		}
 		failed, err := l.try(ctx, held, from, c.left())
 		if err == nil {
 			return nil
 		}
 		l.giveBack(ctx, held, failed+1)
-		if !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrRecovering) && !errors.Is(err, redlock.ErrUnreachable) || c.over() {
+		waits := errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrUnreachable)
+		if err = c.counts(err); !waits || c.over() {
 			return err
 		}
 		i := l.ordered[failed]
 		if held[i], err = c.lock(ctx, l.named[i]); err != nil {
-			return err
+			return c.counts(err)
 		}
 		from = failed + 1
 	}
 	return nil
 }
 
-// call is one call of [Lock.Lock].
+// call is one call for all members.
 type call struct {
-	end time.Time // of the maximum wait; zero: there is none
+	end   time.Time // of the maximum wait; zero: there is none
+	found error     // what the last round found that counts; nil: there was none
+}
+
+// counts returns what counts behind a round that failed with err: what the round before it found, if this one had less time than others, because the
+// caller's time was nearly over. A member that is held must not look like masters that are gone.
+func (c *call) counts(err error) error {
+	if hurried, _ := inside.Hurried(err); !hurried || c.found == nil {
+		c.found = err
+	}
+	return c.found
 }
 
 // left is the time that is left, or 0 if there is no maximum wait.

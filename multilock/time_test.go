@@ -79,6 +79,28 @@ func TestLock_mastersHang_endsWithTheMaximumWait(t *testing.T) {
 	})
 }
 
+// The caller's time leaves too little for another round. The member is held all the same: the round before has found that.
+func TestLock_noTimeForAnotherRound_heldIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 70 * time.Millisecond // a third of what is left behind the first round is less than a trip
+		ms := simtest.New(3)
+		mine, other := away(t, ms, 10*time.Millisecond), away(t, ms, 0)
+		hold(t, other.Mutex("b"))
+		start := time.Now()
+		_, err := multilock.New(mine.Mutex("a"), mine.Mutex("b", redlock.WithMaxWait(wait))).Lock(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		if took := time.Since(start); took < wait || took > wait+100*time.Millisecond { // a is given back behind what is on its way
+			t.Errorf("it took %v", took)
+		}
+		time.Sleep(wait) // nothing is on its way
+		ctx, cancel := context.WithTimeout(t.Context(), 75*time.Millisecond)
+		defer cancel()
+		_, err = multilock.New(mine.Mutex("a"), mine.Mutex("b")).TryLock(ctx)
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		quorumtest.NoErr(t, ctx.Err())
+	})
+}
+
 // A member's time is over before the others are there. The caller never had the whole, so it has lost nothing: it is told what a Mutex says that
 // was granted too late, or that its context has ended.
 func TestTryLock_memberOverBeforeTheOthers_nothingIsLost(t *testing.T) {
