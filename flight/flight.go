@@ -31,7 +31,7 @@ var inside = redlock.Engine(engine.Key{})
 // writes it to the store and returns it. load's context ends when the lock is lost, because another
 // process may load then.
 //
-// Do calls read up to four times, and load once at most. An error of read ends Do. An error of load
+// Do calls read up to three times, and load once at most. An error of read ends Do. An error of load
 // is returned to its caller only, and the next caller that waits calls load. The other errors are
 // those of [redlock.Mutex.Lock]. If load has succeeded, or read has found the value, Do returns no
 // error, even if the lock could not be given back.
@@ -52,7 +52,9 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return value, err
 	}
 	rw := client.RWMutex(name, opts...)
+	ran := false // what the last call was to run under the lock
 	fill := func(ctx context.Context, _ *redlock.Lease) (err error) {
+		ran = true
 		if value, found, err = read(ctx); found && !mutants.NoSecondRead || err != nil { // another may have loaded it since
 			return err
 		}
@@ -61,27 +63,40 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return err
 	}
 	began := time.Now()
-	ran, err := rw.TryDo(ctx, fill)
+	ran, err = rw.TryDo(ctx, fill)
 	if ran || err != nil && !waits(err) {
 		return finish(value, found, err)
 	}
-	left := func() *redlock.RWMutex { // the lock, with what is left of the maximum wait
+	heard := !errors.Is(err, redlock.ErrUnreachable) // the masters have answered
+	// within calls do with the lock and what is left of the maximum wait. If that was too little to hear masters that have answered before, it asks
+	// once more, as if nothing were left: a lock that is held must not look like masters that are gone.
+	within := func(do func(*redlock.RWMutex) error) error {
 		wait := inside.MaxWait(rw)
 		if wait == 0 {
-			return rw
+			return do(rw)
 		}
-		wait = max(wait-time.Since(began), 1) // 0 would be no maximum
-		return client.RWMutex(name, append(slices.Clone(opts), redlock.WithMaxWait(wait))...)
+		limited := func(wait time.Duration) *redlock.RWMutex {
+			return client.RWMutex(name, append(slices.Clone(opts), redlock.WithMaxWait(max(wait, 1)))...) // 0 would be no maximum
+		}
+		ran = false
+		err := do(limited(wait - time.Since(began)))
+		if hurried, _ := inside.Hurried(err); hurried && heard && !ran && ctx.Err() == nil {
+			err = do(limited(0))
+		}
+		return err
 	}
 	// Readers get the lock together when the loader gives it back.
-	err = left().RDo(ctx, func(ctx context.Context, _ *redlock.Lease) (err error) {
-		value, found, err = read(ctx)
-		return err
+	err = within(func(rw *redlock.RWMutex) error {
+		return rw.RDo(ctx, func(ctx context.Context, _ *redlock.Lease) (err error) {
+			ran, heard = true, true
+			value, found, err = read(ctx)
+			return err
+		})
 	})
 	if found || err != nil {
 		return finish(value, found, err)
 	}
-	err = left().Do(ctx, fill) // the loader has failed
+	err = within(func(rw *redlock.RWMutex) error { return rw.Do(ctx, fill) }) // the loader has failed
 	return finish(value, found, err)
 }
 

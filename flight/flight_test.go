@@ -116,6 +116,21 @@ func TestDo_loaderDies_nextLoadsAfterTheTTL(t *testing.T) {
 	})
 }
 
+// away opens a client whose messages take way to a master, and as long back.
+func away(t *testing.T, masters simtest.Masters, way time.Duration) *redlock.Client {
+	t.Helper()
+	c, err := masters.Open(t.Context(), func(c *simtest.Client) {
+		for _, n := range c.Ways {
+			n.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: way, ReplyDelay: way} })
+		}
+	}, redlock.WithUnsafeRecoveryOff())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c.Client
+}
+
 // The caller waits for a loader that loads nothing, and then behind another writer: both waits are within one maximum wait. The masters are
 // farther from it than from the writers, so the second one has the lock before it when it has read.
 func TestDo_maxWait_boundsBothWaits(t *testing.T) {
@@ -135,19 +150,7 @@ func TestDo_maxWait_boundsBothWaits(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				masters := simtest.New(3)
-				open := func(delay time.Duration) *redlock.Client {
-					c, err := masters.Open(t.Context(), func(c *simtest.Client) {
-						for _, way := range c.Ways {
-							way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: delay, ReplyDelay: delay} })
-						}
-					}, redlock.WithUnsafeRecoveryOff())
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(func() { _ = c.Close() })
-					return c.Client
-				}
-				a, first, next := open(200*time.Microsecond), open(0), open(0)
+				a, first, next := away(t, masters, 200*time.Microsecond), away(t, masters, 0), away(t, masters, 0)
 				s, began := &store{}, time.Now()
 				writes := func(c *redlock.Client, leaves time.Duration) {
 					lease, err := c.RWMutex("x").Lock(t.Context())
@@ -180,6 +183,24 @@ func TestDo_maxWait_boundsBothWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The maximum wait leaves too little for another round: a third of what is left behind the first one is less than a trip. The lock is held all the
+// same, by a writer that stays.
+func TestDo_noTimeForAnotherRound_heldIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 70 * time.Millisecond
+		masters := simtest.New(3)
+		mine, other := away(t, masters, 10*time.Millisecond), away(t, masters, 0)
+		if _, err := other.RWMutex("x").Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, began := &store{}, time.Now()
+		_, err := flight.Do(t.Context(), mine, "x", s.read, s.load, redlock.WithMaxWait(wait))
+		if took := time.Since(began); !errors.Is(err, redlock.ErrHeld) || took < wait || took > wait+100*time.Millisecond {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
 }
 
 func TestDo_badInputAndReadFails_told(t *testing.T) {
