@@ -31,7 +31,8 @@ var inside = redlock.Engine(engine.Key{})
 // writes it to the store and returns it. load's context ends when the lock is lost, because another
 // process may load then.
 //
-// Do calls read up to three times, and load once at most. An error of read ends Do. An error of load
+// Do calls read up to three times, and load once at most. An error of read ends Do. If the lock for reading is lost
+// while read finds nothing or fails, Do goes on as if the loader had failed. An error of load
 // is returned to its caller only, and the next caller that waits calls load. The other errors are
 // those of [redlock.Mutex.Lock]. If load has succeeded, or read has found the value, Do returns no
 // error, even if the lock could not be given back.
@@ -85,15 +86,17 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		}
 		return err
 	}
+	failed := false
 	// Readers get the lock together when the loader gives it back.
 	err = within(func(rw *redlock.RWMutex) error {
-		return rw.RDo(ctx, func(ctx context.Context, _ *redlock.Lease) (err error) {
+		return rw.RDo(ctx, func(ctx context.Context, lease *redlock.Lease) (err error) {
 			ran, heard = true, true
 			value, found, err = read(ctx)
+			failed = err != nil && lease.Err() == nil // else that the lease is over may be why
 			return err
 		})
 	})
-	if found || err != nil {
+	if found || failed || !ran {
 		return finish(value, found, err)
 	}
 	err = within(func(rw *redlock.RWMutex) error { return rw.Do(ctx, fill) }) // the loader has failed

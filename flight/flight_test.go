@@ -203,6 +203,39 @@ func TestDo_noTimeForAnotherRound_heldIsHeld(t *testing.T) {
 	})
 }
 
+// A caller that waited reads under the lock for so long that its lease is over. It has lost nothing that it needs: it goes on.
+func TestDo_leaseLostWhileItReads_loads(t *testing.T) {
+	const ttl = time.Second
+	for what, slow := range map[string]func(ctx context.Context) error{
+		"read does not mind":         func(context.Context) error { time.Sleep(2 * ttl); return nil },
+		"read ends with its context": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, masters := redlocktest.New(t)
+				writer, err := masters.Client().RWMutex("x").Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(ttl, func() { _ = writer.Unlock(context.Background()) })
+				s, reads := &store{}, 0
+				read := func(ctx context.Context) (string, bool, error) {
+					if reads++; reads == 2 { // the first one under the lock
+						if err := slow(ctx); err != nil {
+							return "", false, err
+						}
+					}
+					return s.read(ctx)
+				}
+				got, err := flight.Do(t.Context(), c, "x", read, s.load, redlock.WithTTL(ttl), redlock.WithoutRenewal())
+				if got != "loaded" || err != nil || reads != 3 || s.loads != 1 {
+					t.Errorf("got %q, %v, after %d reads and %d loads", got, err, reads, s.loads)
+				}
+			})
+		})
+	}
+}
+
 func TestDo_badInputAndReadFails_told(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := redlocktest.New(t)
