@@ -7,9 +7,14 @@
 //   - A caller gets a [Lease] when it holds every member. Each member has the guarantees of its
 //     own lease (package redlock), and the whole has no others.
 //   - A call that fails releases every member that it took.
-//   - Callers never deadlock, in whatever order each of them names its members. All processes
-//     wait for members in one order, which masters and name decide. A caller that waits for a
-//     member holds only members that come before it in that order.
+//   - Callers that hold nothing else never deadlock, in whatever order each of them names its members.
+//     All processes wait for members in one order, which masters and name decide. A caller that waits
+//     for a member has taken only members that come before it in that order.
+//
+// A lock that the caller held before, and so a member that it enters again (redlock.WithReentry), is
+// no part of that order: the caller keeps it while it waits. As with locks one within the other,
+// two callers can wait for each other then for as long as their contexts live. Take all of
+// them with one multilock, or bound the wait.
 package multilock
 
 import (
@@ -178,6 +183,9 @@ const pauseMax = 4 * time.Millisecond
 // waiting. If a member is lost meanwhile, Lock begins again. If members have a maximum wait (redlock.WithMaxWait), the shortest of them is
 // that of the whole: after it Lock returns what the last round that had its time found about the member that could not be taken, or was lost
 // before the others were there (see [Lock.TryLock]).
+//
+// Two callers that hold locks already, as one that enters a member again does, can wait for each other for as long as their contexts live: see
+// the package. Bound the wait then.
 //
 // The errors are those of redlock.Mutex.Lock. On an error Lock holds nothing.
 func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
