@@ -202,7 +202,6 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, term *T
 		return fmt.Errorf("%w: %q; make another Election to be two candidates", ErrRunning, e.Name())
 	}
 	defer e.stop()
-	served := inside.Serving(e.client)
 	for {
 		lease, err := e.mutex.Lock(ctx)
 		if err != nil {
@@ -212,7 +211,7 @@ func (e *Election) Run(ctx context.Context, fn func(ctx context.Context, term *T
 		if err != nil {
 			return err
 		}
-		if !lost && served.Err() == nil && !sleep(ctx, e.set.pause-e.jitter(e.set.pause/2)) {
+		if !lost && !e.pause(ctx) {
 			return e.ended(ctx, nil)
 		}
 	}

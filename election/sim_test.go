@@ -433,6 +433,23 @@ func TestRun_clientCloses_ends(t *testing.T) {
 	})
 }
 
+// The client of a candidate that pauses is closed or shut down. Run does not wait for the end of the pause to say so.
+func TestRun_clientEndsInThePause_returnsAtOnce(t *testing.T) {
+	for what, end := range map[string]func(*simtest.Client) error{
+		"Close":    func(c *simtest.Client) error { return c.Close() },
+		"Shutdown": func(c *simtest.Client) error { return c.Shutdown(context.Background()) },
+	} {
+		simulate(t, func(t *testing.T, w *world) {
+			a := w.candidate(election.WithPause(time.Hour))
+			within(t, time.Second, what+": a leads", a.terms)
+			a.returns <- nil
+			time.Sleep(time.Second) // it pauses
+			noErr(t, end(a.Client))
+			wantErr(t, within(t, time.Second, what+": Run returns", a.out), redlock.ErrClosed)
+		})
+	}
+}
+
 func TestResign_nextLeads_andTheFormerCampaignsAgain(t *testing.T) {
 	simulate(t, func(t *testing.T, w *world) {
 		a := w.candidate()

@@ -76,3 +76,14 @@ func (e *Election) giveBack(ctx context.Context, lease *redlock.Lease, silent bo
 	}
 	return err
 }
+
+// pause is the pause behind a term. It ends early with ctx, and when a Shutdown or a Close of the client begins: the Lock that comes next says so. It
+// says whether ctx has not ended.
+func (e *Election) pause(ctx context.Context) bool {
+	pausing, stop := context.WithCancel(ctx)
+	defer stop()
+	unhook := context.AfterFunc(inside.Serving(e.client), stop)
+	defer unhook()
+	sleep(pausing, e.set.pause-e.jitter(e.set.pause/2))
+	return ctx.Err() == nil
+}
