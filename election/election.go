@@ -241,13 +241,13 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 	e.mu.Unlock()
 	served := inside.Serving(e.client)
 	unhook := context.AfterFunc(served, func() { resign(context.Cause(served)) }) // else Shutdown would wait for a leader that knows nothing
-	within, _ := ctx.Value(termKey{e.client, e.Name()}).(*Term)
-	silent := within != nil && within.lease.Holder() == lease.Holder() // the lock was entered again: who leads has said so, and still does when this term ends
+	// Not if the lock was entered again: who leads has said so, and still does when this term ends.
+	silent := !inside.Announces(lease)
 	hush := func() {}
 	if !silent {
 		hush = e.announce(ctx, lease, term)
 	}
-	leader, stop := lease.Bind(context.WithValue(candidate, termKey{e.client, e.Name()}, term))
+	leader, stop := lease.Bind(candidate)
 	if mutants.LeadsOn {
 		leader = candidate
 	}
@@ -281,12 +281,6 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 		err = errors.Join(err, unlocked)
 	}
 	return lost, err
-}
-
-// termKey finds the term of an election in the context of its function.
-type termKey struct {
-	client *redlock.Client
-	name   string
 }
 
 // afterEnd is what Run returns after fn returned err when the term was over; nil: it goes on.

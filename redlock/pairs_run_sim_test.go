@@ -185,38 +185,71 @@ func TestTogether_electionAndReentry(t *testing.T) {
 
 // A leader campaigns within its own term and leads there. When that is over, observers still find the leader.
 func TestTogether_electionWithinItsTerm(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		c.init()
-		leader, observer := c.client().Client.Client, election.New(c.client().Client.Client, "x")
-		named := func(when string) {
-			t.Helper()
-			if says, err := observer.Leader(t.Context()); err != nil || says.Value != "outer" {
-				t.Errorf("%s: the leader is %v, %v", when, says, err)
-			}
-		}
-		again := func(value string) *election.Election {
-			return election.New(leader, "x", election.WithValue(value), election.WithLock(redlock.WithReentry()))
-		}
-		done := errors.New("done")
-		err := again("outer").Run(t.Context(), func(ctx context.Context, outer *election.Term) error {
-			err := again("inner").Run(ctx, func(_ context.Context, inner *election.Term) error {
-				if inner.Token() != outer.Token() {
-					t.Errorf("token %d within %d", inner.Token(), outer.Token())
+	for what, within := range map[string]func(ctx context.Context, outer *election.Term) context.Context{
+		"the function's context": func(ctx context.Context, _ *election.Term) context.Context { return ctx },
+		"Term.Context":           func(_ context.Context, outer *election.Term) context.Context { return outer.Context() },
+	} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			c.init()
+			leader, observer := c.client().Client.Client, election.New(c.client().Client.Client, "x")
+			named := func(when string) {
+				t.Helper()
+				if says, err := observer.Leader(t.Context()); err != nil || says.Value != "outer" {
+					t.Errorf("with %s, %s: the leader is %v, %v", what, when, says, err)
 				}
-				named("within")
+			}
+			again := func(value string) *election.Election {
+				return election.New(leader, "x", election.WithValue(value), election.WithLock(redlock.WithReentry()))
+			}
+			done := errors.New("done")
+			err := again("outer").Run(t.Context(), func(ctx context.Context, outer *election.Term) error {
+				for range 2 { // the second finds what the first left
+					err := again("inner").Run(within(ctx, outer), func(_ context.Context, inner *election.Term) error {
+						if inner.Token() != outer.Token() {
+							t.Errorf("token %d within %d", inner.Token(), outer.Token())
+						}
+						named("within")
+						return done
+					})
+					wantErr(t, err, done)
+					named("after it")
+				}
+				time.Sleep(time.Second)
+				named("a second later")
 				return done
 			})
 			wantErr(t, err, done)
-			named("after it")
 			time.Sleep(time.Second)
-			named("a second later")
-			return done
+			if _, err := observer.Leader(t.Context()); !errors.Is(err, election.ErrNoLeader) {
+				t.Errorf("after the term: %v", err)
+			}
+			c.nothingLeft()
 		})
-		wantErr(t, err, done)
-		time.Sleep(time.Second)
-		if _, err := observer.Leader(t.Context()); !errors.Is(err, election.ErrNoLeader) {
-			t.Errorf("after the term: %v", err)
+	}
+}
+
+// A lock that is held is entered again by terms, one after the other. Each of them is announced, as the lock alone is not.
+func TestTogether_electionWithinALease_eachTermIsAnnounced(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.init()
+		leader, observer := c.client().Client.Client, election.New(c.client().Client.Client, "x")
+		lease := mustLock(t, leader.Mutex("x"))
+		done := errors.New("done")
+		for _, value := range []string{"first", "second"} {
+			e := election.New(leader, "x", election.WithValue(value), election.WithLock(redlock.WithReentry()))
+			err := e.Run(lease.Context(), func(context.Context, *election.Term) error {
+				if says, err := observer.Leader(t.Context()); err != nil || says.Value != value {
+					t.Errorf("the leader is %v, %v, want %s", says, err, value)
+				}
+				return done
+			})
+			wantErr(t, err, done)
+			time.Sleep(time.Second)
+			if _, err := observer.Leader(t.Context()); !errors.Is(err, election.ErrNoLeader) {
+				t.Errorf("after the %s term: %v", value, err)
+			}
 		}
+		noErr(t, lease.Unlock(t.Context()))
 		c.nothingLeft()
 	})
 }

@@ -58,7 +58,9 @@ type Hold struct {
 	votes   votes
 	extends extends
 	parting parting
-	untold  *news // what happened since the mutex was locked; see unlock
+	// announced says that the term of one of the shares is announced, for all of them.
+	announced bool
+	untold    *news // what happened since the mutex was locked; see unlock
 
 	slot slot // the renewer's
 }
@@ -245,6 +247,22 @@ func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *n
 		h.extends.decided = nil
 	}
 	return nil, err
+}
+
+// Announces says whether the caller is to announce its term: nobody has said so before, and is not done with it.
+func (h *Hold) Announces() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	was := h.announced
+	h.announced = true
+	return !was
+}
+
+// Retracted says that the term is announced no more.
+func (h *Hold) Retracted() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.announced = false
 }
 
 // item is what an extend asks of the masters for the hold.
