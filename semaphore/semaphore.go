@@ -78,7 +78,8 @@ type Semaphore struct {
 
 	mu    sync.Mutex
 	rand  *rand.Rand
-	freed []int // the slots that permits of this Semaphore gave back, the last one last: likely free
+	found *redlock.RoundError // what the last round found that had its time, of any caller; a caller that does not look has no other
+	freed []int               // the slots that permits of this Semaphore gave back, the last one last: likely free
 }
 
 // New returns the semaphore called name with k permits, 1 to [MaxPermits]. It does no I/O. The name
@@ -220,8 +221,11 @@ func (s *Semaphore) Acquire(ctx context.Context) (*Permit, error) {
 // acquireFor is acquire that waits for the maximum wait at most. After that it returns what the last round found, or the error of ctx if
 // that has ended.
 func (s *Semaphore) acquireFor(ctx context.Context) (*Permit, error) {
-	if s.maxWait == 0 {
+	switch {
+	case s.maxWait == 0:
 		return s.acquire(ctx)
+	case s.lookOnly():
+		return s.look(ctx, len(s.slots))
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.maxWait)
 	defer cancel()
@@ -238,20 +242,23 @@ func (s *Semaphore) acquireFor(ctx context.Context) (*Permit, error) {
 func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
 	if s.queued.Load() == 0 {
 		p, err := s.look(ctx, looks)
-		if p != nil || !passes(err) {
-			return p, err
+		switch {
+		case p != nil:
+			return p, nil
+		case !passes(err):
+			return nil, s.waited(ctx, err)
 		}
 	}
 	s.queued.Add(1)
 	defer s.queued.Add(-1)
 	turn, err := s.turn.Lock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, s.waited(ctx, err)
 	}
 	p, err := s.await(ctx)
 	if err != nil {
 		_ = turn.Unlock(ctx)
-		return nil, err
+		return nil, s.waited(ctx, err)
 	}
 	p.tidy.Go(func() { _ = turn.Unlock(context.WithoutCancel(ctx)) })
 	return p, nil
@@ -273,7 +280,7 @@ type result struct {
 // slot, then for four at once, 16 and so on. So it seldom takes more than one, although it needs few
 // round trips if most are taken. It ends at an answer other than ErrHeld.
 func (s *Semaphore) look(ctx context.Context, n int) (*Permit, error) {
-	var refused error
+	var held, refused error // held: what was refused before, which is ErrHeld
 	order := s.order(n)
 	for n := 1; len(order) > 0; n *= growth {
 		some := order[:min(n, len(order))]
@@ -297,7 +304,7 @@ func (s *Semaphore) look(ctx context.Context, n int) (*Permit, error) {
 			case r.lease != nil:
 				g.Go(func() { s.giveBack(ctx, r) })
 			case refused == nil || errors.Is(refused, redlock.ErrHeld):
-				refused = r.err
+				held, refused = refused, r.err
 			}
 		}
 		if p != nil {
@@ -308,6 +315,7 @@ func (s *Semaphore) look(ctx context.Context, n int) (*Permit, error) {
 			break
 		}
 	}
+	s.looked(held, refused)
 	return nil, refused
 }
 

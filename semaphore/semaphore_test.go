@@ -559,6 +559,92 @@ func TestAcquire_slotRefused_saysWhich(t *testing.T) {
 	})
 }
 
+// A maximum wait ends while all permits are taken, on masters that are well and 10 ms away. So says the error, also where the last round of the caller
+// had no time to be answered.
+func TestAcquire_maxWaitEndsInAShortRound_errHeld(t *testing.T) {
+	for what, tc := range map[string]struct {
+		k    int
+		wait time.Duration
+		at   []time.Duration // when the callers come, of one process
+	}{
+		"one gets the turn when its time is nearly over":    {1, time.Second, []time.Duration{0, 45 * time.Millisecond}},
+		"one behind it asks for the turn, and never has it": {1, time.Second, []time.Duration{0, 45 * time.Millisecond, 48 * time.Millisecond}},
+		"some slots are not heard of in time":               {5, 35 * time.Millisecond, []time.Duration{0}},
+		"there is no time for the turn":                     {1, 35 * time.Millisecond, []time.Duration{0}},
+		"there is no time for the slots":                    {1, 45 * time.Millisecond, []time.Duration{0}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				holder, c := must(t, w.client(), tc.k), w.client()
+				for range tc.k {
+					acquire(t, holder)
+				}
+				slow(c, 5*time.Millisecond)
+				time.Sleep(500 * time.Millisecond) // its own looks at the masters are over
+				s := must(t, c, tc.k, redlock.WithMaxWait(tc.wait))
+				out := make(chan error, len(tc.at))
+				for _, at := range tc.at {
+					time.AfterFunc(at, func() {
+						start := time.Now()
+						_, err := s.Acquire(t.Context())
+						if took := time.Since(start); took > tc.wait+100*time.Millisecond {
+							t.Errorf("it took %v", took)
+						}
+						out <- err
+					})
+				}
+				for range tc.at {
+					if err := <-out; !errors.Is(err, redlock.ErrHeld) {
+						t.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// What was found before does not hide an outage, and nobody waits for longer because of it.
+func TestAcquire_maxWaitInAnOutage_errUnreachable(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		const wait = 300 * time.Millisecond
+		acquire(t, must(t, w.client(), 1))
+		s := must(t, w.client(redlock.WithNodeTimeout(5*time.Second)), 1, redlock.WithMaxWait(wait))
+		_, err := s.Acquire(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		for _, m := range w.ms[:2] {
+			m.Pause()
+		}
+		out := make(chan error, 2)
+		for range cap(out) { // the second comes while the first is in the queue
+			go func() {
+				start := time.Now()
+				_, err := s.Acquire(t.Context())
+				if took := time.Since(start); took > wait+10*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+				out <- err
+			}()
+			time.Sleep(wait / 2)
+		}
+		for range cap(out) {
+			quorumtest.Is(t, <-out, redlock.ErrUnreachable)
+		}
+	})
+}
+
+// A maximum wait that is shorter than a trip to the masters does not make them look gone.
+func TestAcquire_maxWaitBelowAnyRound_isTryAcquire(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		c := w.client()
+		slow(c, 5*time.Millisecond)
+		s := must(t, c, 2, redlock.WithMaxWait(500*time.Microsecond))
+		held := []*Permit{acquire(t, s), acquire(t, s)}
+		_, err := s.Acquire(t.Context())
+		quorumtest.Is(t, err, redlock.ErrHeld)
+		release(t, held...)
+	})
+}
+
 // Masters that do not answer end the wait after the patience, and nothing stays behind.
 func TestAcquire_outage_unreachable(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

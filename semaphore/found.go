@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package semaphore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redlock-go/redlock/internal/lock/quorum"
+)
+
+// lookOnly says whether the maximum wait is shorter than any round, so that Acquire is TryAcquire: masters that are farther away than that would look
+// like masters that are gone.
+func (s *Semaphore) lookOnly() bool { return s.maxWait > 0 && s.maxWait < quorum.ShortestRound }
+
+// looked notes that a look ended with err. held is of slots that it found taken before, or nil.
+func (s *Semaphore) looked(held, err error) {
+	hurried, _ := inside.Hurried(err)
+	switch {
+	case hurried && held != nil:
+		err = held
+	case hurried && s.queued.Load() > 0: // those who wait know more
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errors.As(err, &s.found)
+}
+
+// waited is the error of a caller whose wait ended with err. If its time was over, and the last round had less of it than others, what was found before
+// counts: permits that are taken must not look like masters that are gone.
+func (s *Semaphore) waited(ctx context.Context, err error) error {
+	hurried, _ := inside.Hurried(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !hurried:
+		errors.As(err, &s.found)
+	case ctx.Err() != nil && s.found != nil:
+		return inside.GaveUp(ctx, s.found)
+	}
+	return err
+}
