@@ -100,3 +100,29 @@ func (p *Permit) do(ctx context.Context, fn func(ctx context.Context, permit *Pe
 	defer stop()
 	return fn(held, p)
 }
+
+// parting is for how long a caller whose time is over waits for masters to confirm what it gives back.
+const parting = 25 * time.Millisecond
+
+// givenBack calls each of the functions, which give something back, on a goroutine of its own. It waits for them while ctx lasts, and for a moment
+// after that: masters that do not answer are not to keep the caller for a node timeout. The releases are on their way by then, and a Shutdown waits
+// for that.
+func givenBack(ctx context.Context, backs ...func()) {
+	var g sync.WaitGroup
+	for _, back := range backs {
+		g.Go(back)
+	}
+	done := make(chan struct{})
+	go func() {
+		g.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		select {
+		case <-done:
+		case <-time.After(parting):
+		}
+	}
+}

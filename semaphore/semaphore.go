@@ -255,12 +255,15 @@ func (s *Semaphore) acquire(ctx context.Context) (*Permit, error) {
 	if err != nil {
 		return nil, s.waited(ctx, err)
 	}
-	p, err := s.await(ctx)
-	if err != nil {
-		_ = turn.Unlock(ctx)
-		return nil, s.waited(ctx, err)
+	first, rest := s.await(ctx)
+	unlock := func() { _ = turn.Unlock(context.WithoutCancel(ctx)) }
+	if first.err != nil {
+		givenBack(ctx, rest, unlock)
+		return nil, s.waited(ctx, first.err)
 	}
-	p.tidy.Go(func() { _ = turn.Unlock(context.WithoutCancel(ctx)) })
+	p := s.permit(first)
+	p.tidy.Go(rest)
+	p.tidy.Go(unlock)
 	return p, nil
 }
 
@@ -340,11 +343,11 @@ func (s *Semaphore) wasFreed(slot int) {
 }
 
 // await waits for all slots and takes the first that it gets. It is for the caller that has the turn.
-// A slot that it gets besides goes back at once, and so to the next in that slot's queue.
+// A slot that it gets besides goes back at once, by rest, and so to the next in that slot's queue.
 //
 // It ends at the first error, even if other slots could be waited for: a caller that waited for some
 // of the slots only could wait for ever.
-func (s *Semaphore) await(ctx context.Context) (*Permit, error) {
+func (s *Semaphore) await(ctx context.Context) (first result, rest func()) {
 	waits, cancel := context.WithCancel(ctx)
 	results := make(chan result, len(s.slots))
 	for i, m := range s.slots {
@@ -353,9 +356,9 @@ func (s *Semaphore) await(ctx context.Context) (*Permit, error) {
 			results <- result{i, lease, err}
 		}()
 	}
-	first := <-results
+	first = <-results
 	cancel()
-	rest := func() {
+	return first, func() {
 		var g sync.WaitGroup
 		for range s.slots[1:] {
 			if r := <-results; r.lease != nil {
@@ -364,13 +367,6 @@ func (s *Semaphore) await(ctx context.Context) (*Permit, error) {
 		}
 		g.Wait()
 	}
-	if first.err != nil {
-		rest()
-		return nil, first.err
-	}
-	p := s.permit(first)
-	p.tidy.Go(rest)
-	return p, nil
 }
 
 // giveBack unlocks a slot that was taken in vain. It does not stay taken for a minimum hold.

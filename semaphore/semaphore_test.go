@@ -632,6 +632,47 @@ func TestAcquire_maxWaitInAnOutage_errUnreachable(t *testing.T) {
 	})
 }
 
+// Masters fall silent just before the time of the first waiter is over. It does not wait for them to confirm that the turn is given back, and that is
+// given back all the same.
+func TestAcquire_mastersSilentAtItsEnd_returnsInTime(t *testing.T) {
+	const wait = 300 * time.Millisecond
+	for what, acquires := range map[string]func(c *simtest.Client) error{
+		"maximum wait": func(c *simtest.Client) error {
+			_, err := must(t, c, 2, redlock.WithMaxWait(wait)).Acquire(context.Background())
+			return err
+		},
+		"deadline": func(c *simtest.Client) error {
+			ctx, cancel := context.WithTimeout(context.Background(), wait)
+			defer cancel()
+			_, err := must(t, c, 2).Acquire(ctx)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				holder, c := must(t, w.client(), 2), w.client(redlock.WithNodeTimeout(time.Second))
+				held := []*Permit{acquire(t, holder), acquire(t, holder)}
+				time.AfterFunc(wait-10*time.Millisecond, func() {
+					for _, m := range w.ms[:2] {
+						m.Pause()
+					}
+				})
+				start := time.Now()
+				err := acquires(c)
+				if took := time.Since(start); err == nil || took > wait+50*time.Millisecond {
+					t.Errorf("%v after %v", err, took)
+				}
+				for _, m := range w.ms[:2] {
+					m.Resume()
+				}
+				quorumtest.NoErr(t, c.Shutdown(t.Context()))
+				release(t, held...)
+				w.nothingLeft()
+			})
+		})
+	}
+}
+
 // A maximum wait that is shorter than a trip to the masters does not make them look gone.
 func TestAcquire_maxWaitBelowAnyRound_isTryAcquire(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
