@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,9 +46,15 @@ type FailoverCount struct {
 	Overlaps int `json:"overlaps"` // the grants during another client's claim
 }
 
-// Shown reports whether the locks without recovery had two holders, on one master and on five, and the locks with recovery had not.
+// Shown reports whether the locks without recovery had two holders, on one master and on five, and the locks with recovery had not, although
+// they were granted again.
 func (r *FailoverResult) Shown() bool {
-	return r.Single.Overlaps > 0 && r.QuorumForgetful.Overlaps > 0 && r.Held()
+	return r.Single.Overlaps > 0 && r.QuorumForgetful.Overlaps > 0 && r.Again() && r.Held()
+}
+
+// Again reports whether each lock was granted to the second client too. One that was not had one holder at a time without a defence.
+func (r *FailoverResult) Again() bool {
+	return min(r.Single.Grants, r.Quorum.Grants, r.SingleRecovering.Grants, r.QuorumForgetful.Grants) >= 2
 }
 
 // Held reports whether the locks with recovery, which are promised to exclude, had one holder at a time.
@@ -82,7 +89,8 @@ const (
 // Failover runs the same events four times: on a single master with an asynchronous replica, and on five masters, one of which has a replica,
 // each without recovery and with it. The history has the four locks: "single", "quorum-forgetful", "single-recovering" and "quorum".
 //
-// Failover returns an error if it could not make the events happen. It removes everything that it started.
+// Failover returns an error if it could not make the events happen. A result and an error are both returned if a promise was broken before
+// that. It removes everything that it started.
 func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *history.History, []check.Result, error) {
 	reaper, err := leftover.Watch()
 	if err != nil {
@@ -101,9 +109,25 @@ func Failover(ctx context.Context, cfg FailoverConfig) (*FailoverResult, *histor
 		{"quorum", 5, nil},
 	} {
 		if err := e.play(ctx, run.lock, run.masters, run.opts...); err != nil {
-			return nil, nil, nil, err
+			return e.brokeOff(err)
 		}
 	}
+	return e.judge()
+}
+
+// brokeOff returns err, and what was seen before it if that breaks a promise. Otherwise nothing was shown yet.
+func (e *failover) brokeOff(err error) (*FailoverResult, *history.History, []check.Result, error) {
+	if e.w == nil {
+		return nil, nil, nil, err
+	}
+	res, h, checks, unread := e.judge()
+	if unread != nil || !slices.ContainsFunc(checks, func(r check.Result) bool { return r.Promised && r.Verdict == check.Illegal }) {
+		return nil, nil, nil, errors.Join(err, unread)
+	}
+	return res, h, checks, err
+}
+
+func (e *failover) judge() (*FailoverResult, *history.History, []check.Result, error) {
 	h, err := history.Read("failover", &e.record)
 	if err != nil {
 		return nil, nil, nil, err

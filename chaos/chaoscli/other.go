@@ -43,21 +43,21 @@ func defineFailover(fs *flag.FlagSet) func(context.Context, *console, []string) 
 			replay += " --driver " + string(d)
 		}
 		res, h, checks, err := chaos.Failover(ctx, chaos.FailoverConfig{Driver: d, Image: image, Replay: replay, Out: c.err})
-		if err != nil {
+		if res == nil {
 			return err
 		}
-		return endFailover(c, &out, res, h, checks)
+		return endFailover(c, &out, res, h, checks, err)
 	}
 }
 
 // endFailover writes and prints what the experiment found, and returns how the command ends. Besides what the experiment counts, tokens are promised, and a history
-// that can be true.
-func endFailover(c *console, out *files, res *chaos.FailoverResult, h *history.History, checks []check.Result) error {
+// that can be true. err is why the experiment broke off.
+func endFailover(c *console, out *files, res *chaos.FailoverResult, h *history.History, checks []check.Result, err error) error {
 	held := res.Held() && check.Passed(checks)
 	if !held {
 		out.nameMissing("redlock-chaos-failover")
 	}
-	err := out.write(c, res, history.Whole(h), checks, told(res, held))
+	err = errors.Join(err, out.write(c, res, history.Whole(h), checks, told(res, held)))
 	if out.json != "-" {
 		fmt.Fprint(c.out, res)
 	}
@@ -66,7 +66,10 @@ func endFailover(c *console, out *files, res *chaos.FailoverResult, h *history.H
 			fmt.Fprintf(c.err, "%s %-8s %s\n   %s\n", r.ID, r.Verdict, r.Question, r.Summary)
 		}
 	}
-	if held && !res.Shown() {
+	switch {
+	case held && !res.Again():
+		err = errors.Join(err, errors.New("a lock was not granted again, so the experiment showed nothing: run it again"))
+	case held && !res.Shown():
 		err = errors.Join(err, errors.New("a lock without recovery was kept this time, so the experiment showed nothing: run it again"))
 	}
 	return c.end(held, err)
