@@ -19,8 +19,8 @@ const mostOps = 8 * ChapterOps
 // judging the whole history finds.
 //
 // A chapter ends before the first claim whose end is not known yet. So every claim that begins in a chapter is there to its end, and with it
-// every claim that it overlaps. If a claim does not end for a long time, the chapter is cut all the same: then an overlap with this claim is
-// found, but its length may be wrong.
+// every claim that it overlaps. If a claim does not end for a long time, the chapter is cut all the same (its To is its Known): the claim
+// then seems to last until its deadline, and a later chapter, which has it too, may know of an extension.
 //
 // The next chapter begins with the operations on every grant that may still be claimed. A grant without an unlock may always be extended late,
 // so it is carried until the end of the run. Few grants have no unlock: only those of clients that were killed.

@@ -254,3 +254,40 @@ func claimThatDoesNotEnd(t *testing.T, seed uint64) {
 		t.Errorf("%+v, want %+v", res, want)
 	}
 }
+
+// An overlap that a chapter cut all the same takes for shorter than the suspension, or for longer, is judged by how long it lasted.
+func TestChapters_overlapOverAForcedEnd_judgedByItsLength(t *testing.T) {
+	for name, want := range map[string]int{"extended": 1, "unlocked": 0} {
+		t.Run(name, func(t *testing.T) {
+			h := historytest.Generate(1, short())
+			first, last := slices.IndexFunc(h.Ops, granted), h.Ops[len(h.Ops)-1]
+			long, over := h.Ops[first], last.Return+1000
+			long.Lock, long.Mode, long.Token = "long", history.Exclusive, 0
+			h.Faults = []history.Fault{{Nemesis: "step-clock", End: over - int64(h.Header.TTL), MayBreak: history.Promises{Exclusion: true}}}
+			for i, holder := range []string{"one", "two"} {
+				lock := long
+				lock.Holder, lock.Client, lock.Deadline = holder, holder, over-1
+				end := history.Op{Kind: history.KindExtend, Client: holder, Lock: "long", Holder: holder, Call: last.Call, Return: last.Return, Deadline: over + 1000, Outcome: history.OK}
+				if name == "unlocked" {
+					lock.Deadline, end.Kind, end.Deadline = over+1000, history.KindUnlock, 0
+				}
+				h.Ops = append(slices.Insert(h.Ops, first+i, lock), end)
+			}
+			whole, cut, n := Exclusion(h), &exclusion{}, 0
+			for part, err := range chapters(history.Whole(h), 200, 1000) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				cut.add(part)
+				n++
+			}
+			got := cut.result()
+			if len(whole.Violations) != want || len(whole.NotJudged) != 1-want || n < 3 {
+				t.Fatalf("%d chapters, the whole: %+v", n, whole)
+			}
+			if !reflect.DeepEqual(got, whole) {
+				t.Errorf("%+v, want %+v", got, whole)
+			}
+		})
+	}
+}

@@ -137,37 +137,77 @@ type exclusion struct {
 	locks          map[string]bool
 	suspended      Suspension
 	notJudged      found
+	// What may last longer than the chapter that has its beginning knows, because that was cut all the same (Chapters). A later one decides it.
+	open     map[claimID]bool // claims; true: it is judged, as far as is known
+	overlaps map[claimID]Violation
+}
+
+// claimID names a claim, and the overlap with the one that it begins in.
+type claimID struct {
+	grantID
+	from int64
 }
 
 func (c *exclusion) add(h *history.History) {
-	claims := Claims(h)
+	claims, known := Claims(h), int64(history.Never)
+	if h.Part != nil {
+		known = h.Part.Known
+	}
 	if c.locks == nil {
 		c.locks, c.suspended = map[string]bool{}, SuspendedExclusion(h)
+		c.open, c.overlaps = map[claimID]bool{}, map[claimID]Violation{}
 	}
 	for _, lock := range sortedKeys(claims) {
 		for _, claim := range claims[lock] {
-			if !h.Owns(claim.From) {
-				continue
+			id := claimID{grantID{lock, claim.Grant.Holder}, claim.From}
+			if _, again := c.open[id]; !again {
+				if !h.Owns(claim.From) {
+					continue
+				}
+				c.claims++
+				c.locks[lock] = true
 			}
-			c.claims++
-			c.locks[lock] = true
-			if !c.suspended.spans.covers(claim.From, claim.To) {
-				c.judged++
+			c.open[id] = !c.suspended.spans.covers(claim.From, claim.To)
+			if claim.To < known {
+				c.closeClaim(id)
 			}
 		}
 		for _, v := range overlaps(claims[lock]) {
-			switch {
-			case !h.Owns(v.From):
-			case c.suspended.spans.covers(v.From, v.To):
-				c.notJudged.report(v)
-			default:
-				c.report(v)
+			id := claimID{grantID{lock, v.Ops[1].Holder}, v.From}
+			if _, again := c.overlaps[id]; !again && !h.Owns(v.From) {
+				continue
+			}
+			c.overlaps[id] = v
+			if v.To < known {
+				c.closeOverlap(id)
 			}
 		}
 	}
 }
 
+func (c *exclusion) closeClaim(id claimID) {
+	if c.open[id] {
+		c.judged++
+	}
+	delete(c.open, id)
+}
+
+func (c *exclusion) closeOverlap(id claimID) {
+	if v := c.overlaps[id]; c.suspended.spans.covers(v.From, v.To) {
+		c.notJudged.report(v)
+	} else {
+		c.report(v)
+	}
+	delete(c.overlaps, id)
+}
+
 func (c *exclusion) result() Result {
+	for id := range c.open {
+		c.closeClaim(id)
+	}
+	for id := range c.overlaps {
+		c.closeOverlap(id)
+	}
 	r := c.notJudged.into(Result{})
 	r = Result{
 		ID: "exclusion", Question: "Did two clients ever believe that they held the same lock at the same time?",
