@@ -328,6 +328,38 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
+// What broke off says so in its results: they are not those of a whole measurement.
+func TestMeasure_brokeOff_resultsSayWhy(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for what, tc := range map[string]struct {
+		err  error
+		want any
+	}{
+		"all was measured":         {nil, nil},
+		"a violation":              {errViolation, nil},
+		"the second cell failed":   {errors.New("no quorum"), "no quorum"},
+		"and the first violated":   {errors.Join(errViolation, errors.New("no quorum")), "violation: no quorum"},
+		"a context that was ended": {context.DeadlineExceeded, "context deadline exceeded"}, // not the run's
+	} {
+		s := &setup{masters: 1, ttl: time.Second, json: "-"}
+		var stdout bytes.Buffer
+		err := s.measure(t.Context(), output{&stdout, &bytes.Buffer{}}, "contention", func(context.Context, *backend, *report) error { return tc.err })
+		if got := decode(t, stdout.Bytes())["broke_off"]; !errors.Is(err, tc.err) || got != tc.want {
+			t.Errorf("%s: %v; broke off: %v, want %v", what, err, got, tc.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &setup{masters: 1, ttl: time.Second, json: "-"}
+	var stdout bytes.Buffer
+	_ = s.measure(ctx, output{&stdout, &bytes.Buffer{}}, "contention", func(ctx context.Context, _ *backend, _ *report) error {
+		cancel()
+		return ctx.Err()
+	})
+	if m := decode(t, stdout.Bytes()); m["broke_off"] != nil || m["interrupted"] != true {
+		t.Errorf("interrupted: %v", m)
+	}
+}
+
 // A run that ended with a violation also says which results it could not write.
 func TestMeasure_violationAndFileNotWritten_saysBoth(t *testing.T) {
 	const full = "/dev/full" // can be opened and not written, as on a disk that is full

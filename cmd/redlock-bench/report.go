@@ -48,6 +48,9 @@ func (s *setup) measure(ctx context.Context, o output, name string, work func(co
 	r.line("")
 	err = work(ctx, b, r)
 	r.result.Interrupted = ctx.Err() != nil
+	if err != nil && err != errViolation && ctx.Err() == nil { // a violation by itself is the end of a whole measurement
+		r.result.Broke = text.OneLine(err)
+	}
 	written := errors.Join(s.writeJSON(o, &r.result), s.writeHTML(o, &r.result))
 	if err == nil {
 		return written

@@ -248,6 +248,9 @@ func differences(before, after []*results.Result) (notes []string) {
 	if slices.ContainsFunc(slices.Concat(before, after), func(r *results.Result) bool { return r.Interrupted }) {
 		notes = append(notes, "some runs were interrupted: their last cell is short")
 	}
+	if slices.ContainsFunc(slices.Concat(before, after), func(r *results.Result) bool { return r.Broke != "" }) {
+		notes = append(notes, "some runs broke off: cells are missing, and their last may be short")
+	}
 	return notes
 }
 

@@ -90,11 +90,11 @@ func TestCompare_notTheSame_noted(t *testing.T) {
 	after[1].Masters, after[2].Run.Machine, after[0].Interrupted = 3, "n", true
 	after[0].Cells = append(after[0].Cells, &results.ContentionCell{Waiters: 8, Clients: 4, Hold: 1, Readers: 2, Unfair: true, Processes: 4})
 	before[0].Cells = append(before[0].Cells, &results.PhaseCell{Phase: "killed"})
-	before[1].Hurt = "kill"
+	before[1].Hurt, before[0].Broke = "kill", "no quorum"
 	_, notes := Compare(before, after, 0.95)
 	for _, want := range []string{
 		"only the old results have outage, killed", "only the new results have contention, 8 waiters of 4 clients, held 1 ms, in processes, 2 read, unfair",
-		"only the old results have latency, 4 callers, a master hurt (kill)", "masters: old 5; new 5 and 3", "machine: old m; new m and n", "2 and 3 runs", "interrupted",
+		"only the old results have latency, 4 callers, a master hurt (kill)", "masters: old 5; new 5 and 3", "machine: old m; new m and n", "2 and 3 runs", "interrupted", "broke off",
 	} {
 		if !noted(notes, want) {
 			t.Errorf("no note %q in %q", want, notes)

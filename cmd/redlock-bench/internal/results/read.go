@@ -45,7 +45,7 @@ func (r *Result) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Read reads the results of any number of runs, one after the other.
+// Read reads the results of any number of runs, one after the other. It leaves out those that ended before anything was measured.
 func Read(in io.Reader) (all []*Result, err error) {
 	for d := json.NewDecoder(in); ; {
 		r := &Result{}
@@ -57,6 +57,8 @@ func Read(in io.Reader) (all []*Result, err error) {
 			return nil, errors.New("no result in it")
 		case err != nil:
 			return nil, fmt.Errorf("result %d: %w", len(all)+1, err)
+		case len(r.Cells) == 0 && (r.Interrupted || r.Broke != ""): // it ended before the first
+			continue
 		case r.Command == "" || len(r.Cells) == 0:
 			return nil, fmt.Errorf("result %d: no cells: want what redlock-bench --json wrote", len(all)+1)
 		}

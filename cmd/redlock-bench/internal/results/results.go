@@ -15,7 +15,8 @@ type Result struct {
 	Duration    float64      `json:"duration_s"`     // of a cell
 	Hurt        string       `json:"hurt,omitempty"` // what was done to one master
 	Interrupted bool         `json:"interrupted,omitempty"`
-	Cells       []any        `json:"cells"` // *LatencyCell, *ContentionCell or *PhaseCell; a tour has the first two
+	Broke       string       `json:"broke_off,omitempty"` // why not all was measured; "" if it was, or was interrupted
+	Cells       []any        `json:"cells"`               // *LatencyCell, *ContentionCell or *PhaseCell; a tour has the first two
 
 	Outage *Outage `json:"outage,omitempty"` // what is not of one phase
 }

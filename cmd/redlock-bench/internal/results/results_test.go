@@ -38,6 +38,17 @@ func TestRead_writtenResults_theSame(t *testing.T) {
 	}
 }
 
+// A run of ten that ended early does not take the others with it.
+func TestRead_endedBeforeTheFirstCell_leftOut(t *testing.T) {
+	const good, interrupted, broke = `{"command":"latency","cells":[{"callers":1}]}`, `{"command":"latency","interrupted":true,"cells":[]}`, `{"command":"latency","broke_off":"no quorum","cells":[]}`
+	if all, err := Read(strings.NewReader(interrupted + good + broke + good)); err != nil || len(all) != 2 {
+		t.Errorf("%d results, %v; want 2", len(all), err)
+	}
+	if _, err := Read(strings.NewReader(interrupted + broke)); err == nil || !strings.Contains(err.Error(), "no result in it") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestRead_noResults_errors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":     "no result in it",

@@ -88,6 +88,10 @@ func newSheet(r *results.Result) *sheet {
 	if r.Interrupted {
 		s.worse("unknown", "Interrupted: what was measured up to then")
 	}
+	if r.Broke != "" {
+		s.worse("unknown", "It broke off: what was measured up to then")
+		s.say("It broke off: %s", r.Broke)
+	}
 	return s
 }
 

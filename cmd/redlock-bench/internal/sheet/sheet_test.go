@@ -133,6 +133,9 @@ func TestWrite_littleMeasured_aPage(t *testing.T) {
 	cut := latencyResult()
 	cut.Interrupted, cut.Run = true, nil
 	has(t, render(t, "cut", cut), `class="verdict unknown"`, "Interrupted")
+	broke := outageResult()
+	broke.Broke, broke.Cells = "the master does not start", broke.Cells[:2]
+	has(t, render(t, "broke", broke), `class="verdict unknown"`, "It broke off: what was measured up to then", "It broke off: the master does not start")
 	for name, cell := range map[string]any{
 		"latency": &results.LatencyCell{Callers: 1}, "contention": &results.ContentionCell{Waiters: 1, Picture: &results.Picture{}}, "outage": &results.PhaseCell{Phase: "before"},
 	} {
