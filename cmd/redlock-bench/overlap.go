@@ -14,7 +14,8 @@ import (
 
 // span is one hold, from when Lock had returned to when Unlock was about to be called, on CLOCK_MONOTONIC, which all processes of a host
 // share. Both ends lie inside the time in which the lock promised exclusion, so two spans that overlap are two holders, never an effect of
-// when the clock was read. Spans of readers may overlap each other.
+// when the clock was read. Spans of readers may overlap each other. The end is before the beginning if the holder was stopped before it read the
+// clock, and its lease was over when it went on: it never held the lock knowing so.
 type span struct {
 	Asked time.Duration `json:"asked"` // when Lock was called
 	From  time.Duration `json:"from"`
@@ -29,8 +30,12 @@ func monotonic() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// overlaps is how many spans began while an earlier one, of a writer or for a writer, had not ended. It sorts spans.
+// never says that the span was over before it began.
+func (s span) never() bool { return s.To < s.From }
+
+// overlaps is how many spans began while an earlier one, of a writer or for a writer, had not ended.
 func overlaps(spans []span) (n int) {
+	spans = slices.DeleteFunc(slices.Clone(spans), span.never)
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.From, b.From) })
 	check.Overlaps(spans, func(s *span) (int64, int64, bool) { return int64(s.From), int64(s.To), s.Read }, func(_, _ *span) { n++ })
 	return n
@@ -44,7 +49,7 @@ func together(spans []span) (most int) {
 	}
 	var edges []edge
 	for _, s := range spans {
-		if s.Read {
+		if s.Read && !s.never() {
 			edges = append(edges, edge{s.From, 1}, edge{s.To, -1})
 		}
 	}

@@ -29,6 +29,7 @@ func TestOverlaps(t *testing.T) {
 		"the same":                         {[]span{w(0, 10), w(0, 10)}, 1},
 		"one inside":                       {[]span{w(0, 10), w(4, 5)}, 1},
 		"a moment inside":                  {[]span{w(0, 10), w(4, 4)}, 1},
+		"over before it began":             {[]span{w(0, 100), w(50, 40)}, 0},
 		"a moment at the end":              {[]span{w(0, 10), w(10, 10)}, 0},
 		"inside a long one after a short":  {[]span{w(0, 100), w(1, 2), w(50, 60)}, 2},
 		"three at once":                    {[]span{w(0, 10), w(1, 11), w(2, 12)}, 2},
@@ -77,6 +78,7 @@ func TestTogether(t *testing.T) {
 		{r(0, 10), r(10, 20), w(0, 20)},
 		{r(0, 10), r(20, 30), r(25, 26)},
 		{r(0, 10), r(0, 10), r(9, 12), r(10, 11)},
+		{r(0, 10), r(0, 10), r(0, 10), r(0, 10), r(20, -1)},
 	} {
 		if got := together(spans); got != want {
 			t.Errorf("%v: %d, want %d", spans, got, want)

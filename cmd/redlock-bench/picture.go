@@ -35,7 +35,7 @@ func picture(saw sight, waits *hdrhistogram.Histogram) (p *results.Picture, rate
 	for i, w := range saw.Waiters {
 		n += len(w.Spans)
 		for _, s := range w.Spans {
-			holds = append(holds, results.Hold{Waiter: i, Asked: s.Asked, From: s.From, To: s.To, Read: s.Read})
+			holds = append(holds, results.Hold{Waiter: i, Asked: s.Asked, From: s.From, To: max(s.From, s.To), Read: s.Read})
 		}
 	}
 	for _, w := range saw.Waiters {

@@ -92,7 +92,7 @@ func newContentionCell(saw sight, hold, trip time.Duration) *results.ContentionC
 			if s.Asked >= settled {
 				record(waits, s.From-s.Asked)
 			}
-			held += s.To - s.From
+			held += max(0, s.To-s.From)
 			if s.Read {
 				reads++
 			}

@@ -88,6 +88,23 @@ func TestContentionCell_waits_fromWhenAllHadTheLock(t *testing.T) {
 	}
 }
 
+// A holder that was stopped as its call returned, until its lease was over, while the next one has the lock.
+func TestContentionCell_overBeforeItBegan_noViolation(t *testing.T) {
+	const ms = time.Millisecond
+	cell := newContentionCell(sight{Elapsed: time.Second, Waiters: []seen{
+		{Spans: []span{{From: 105 * ms, To: 90 * ms}}, Lost: 1},
+		{Spans: []span{{From: 100 * ms, To: 110 * ms}}},
+	}}, ms, ms)
+	if cell.Overlaps != 0 || cell.Held != 5000 || cell.Acquired != 2 {
+		t.Errorf("%d overlaps, %d acquired, held for %v us; want 0, 2 and 5000", cell.Overlaps, cell.Acquired, cell.Held)
+	}
+	for _, h := range cell.Picture.Holds {
+		if h.To < h.From {
+			t.Errorf("the page has a hold from %v to %v", h.From, h.To)
+		}
+	}
+}
+
 // Where one turn of all takes longer than a quarter of the run, and nobody had the lock twice, the waits are those from the beginning.
 func TestContentionCell_slowTurn_waitsFromTheBeginning(t *testing.T) {
 	const ms = time.Millisecond
