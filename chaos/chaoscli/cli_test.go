@@ -380,6 +380,20 @@ func TestCheck_idle_switchesNoJudgeOff(t *testing.T) {
 	}
 }
 
+// A recovery of 0 is none: a lock was never granted again, or there were no faults.
+func TestSummary_recovery_saidIfThereWasOne(t *testing.T) {
+	for recovery, want := range map[float64]string{
+		0:    "availability  locks were granted in 50.0 % of the half seconds under faults\n",
+		1200: "availability  locks were granted in 50.0 % of the half seconds under faults; after the last, each was granted within 1200 ms\n",
+	} {
+		var out bytes.Buffer
+		(&console{out: &out}).summary(&chaos.Result{Availability: 0.5, Recovery: recovery})
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
 // What a failed run leaves is in one folder, and its name is printed.
 func TestKeep_failedRun_oneFolder(t *testing.T) {
 	t.Chdir(t.TempDir())

@@ -322,8 +322,11 @@ func (c *console) summary(res *chaos.Result) {
 	fmt.Fprintf(c.out, "versions      %s\n", versionLine(res.Versions))
 	fmt.Fprintf(c.out, "acquisitions  %d, of which %d under faults\n", res.Acquisitions, res.UnderFaults)
 	fmt.Fprintf(c.out, "faults        %d in %.1f s\n", total, res.Duration)
-	fmt.Fprintf(c.out, "availability  locks were granted in %.1f %% of the half seconds under faults; after the last, each was granted within %.0f ms\n",
-		100*res.Availability, res.Recovery)
+	fmt.Fprintf(c.out, "availability  locks were granted in %.1f %% of the half seconds under faults", 100*res.Availability)
+	if res.Recovery > 0 { // else there were no faults, or a lock was never granted again
+		fmt.Fprintf(c.out, "; after the last, each was granted within %.0f ms", res.Recovery)
+	}
+	fmt.Fprintln(c.out)
 	if res.Driver == string(chaos.Sim) { // it has fenced registers only
 		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% with fencing tokens\n", 100*res.Fenced)
 	} else {
