@@ -220,9 +220,11 @@ func (c *collection) phase(cell *results.PhaseCell) {
 	s := c.cell("outage, " + cell.Phase)
 	s.add("locks/s", cell.Median)
 	s.addTurns("locks/s", cell.Turns)
-	s.add("p50 us", cell.P50)
-	s.add("p99 us", cell.P99)
-	s.add("cpu us", cell.CPU)
+	if cell.Pairs > 0 { // else no pair was timed
+		s.add("p50 us", cell.P50)
+		s.add("p99 us", cell.P99)
+		s.add("cpu us", cell.CPU)
+	}
 	s.add("heap MB", float64(cell.Heap)/(1<<20))
 }
 
@@ -245,6 +247,13 @@ func differences(before, after []*results.Result) (notes []string) {
 			notes = append(notes, fmt.Sprintf("not the same, %s: old %s; new %s", what.name, a, b))
 		}
 	}
+	for _, command := range []string{"tour", "latency", "contention", "outage"} { // the load, and what a cell's name does not say of it
+		line := func(r *results.Result) string { return run(r).Command }
+		a, b := values(only(before, command), line), values(only(after, command), line)
+		if a != "" && b != "" && (a != b || strings.Contains(a, " and ")) {
+			notes = append(notes, fmt.Sprintf("not the same, command: old %s; new %s", a, b))
+		}
+	}
 	if slices.ContainsFunc(slices.Concat(before, after), func(r *results.Result) bool { return r.Interrupted }) {
 		notes = append(notes, "some runs were interrupted: their last cell is short")
 	}
@@ -259,6 +268,16 @@ func run(r *results.Result) testbed.Run {
 		return testbed.Run{}
 	}
 	return *r.Run
+}
+
+// only are the results of one command.
+func only(all []*results.Result, command string) (some []*results.Result) {
+	for _, r := range all {
+		if r.Command == command {
+			some = append(some, r)
+		}
+	}
+	return some
 }
 
 // values are what the results have, each once.

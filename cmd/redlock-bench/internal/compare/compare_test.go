@@ -91,14 +91,41 @@ func TestCompare_notTheSame_noted(t *testing.T) {
 	after[0].Cells = append(after[0].Cells, &results.ContentionCell{Waiters: 8, Clients: 4, Hold: 1, Readers: 2, Unfair: true, Processes: 4})
 	before[0].Cells = append(before[0].Cells, &results.PhaseCell{Phase: "killed"})
 	before[1].Hurt, before[0].Broke = "kill", "no quorum"
+	for i, r := range slices.Concat(before, after) {
+		r.Run.Command = []string{"bench latency", "bench latency", "bench latency --ttl 2s", "bench latency", "bench latency"}[i]
+	}
 	_, notes := Compare(before, after, 0.95)
 	for _, want := range []string{
 		"only the old results have outage, killed", "only the new results have contention, 8 waiters of 4 clients, held 1 ms, in processes, 2 read, unfair",
-		"only the old results have latency, 4 callers, a master hurt (kill)", "masters: old 5; new 5 and 3", "machine: old m; new m and n", "2 and 3 runs", "interrupted", "broke off",
+		"only the old results have latency, 4 callers, a master hurt (kill)", "masters: old 5; new 5 and 3", "machine: old m; new m and n",
+		"command: old bench latency; new bench latency --ttl 2s and bench latency", "2 and 3 runs", "interrupted", "broke off",
 	} {
 		if !noted(notes, want) {
 			t.Errorf("no note %q in %q", want, notes)
 		}
+	}
+}
+
+// Files with the results of two commands each, which were the same.
+func TestCompare_twoCommandsEach_nothingToNote(t *testing.T) {
+	both := []*results.Result{latencyRun(1, 80), {Command: "contention", Backend: "redis-server", Masters: 5, TTL: 10_000, Duration: 3, Run: &testbed.Run{Machine: "m", Command: "bench contention"}}}
+	both[0].Run.Command = "bench latency"
+	if _, notes := Compare(both, both, 0.95); noted(notes, "not the same") {
+		t.Errorf("%q", notes)
+	}
+}
+
+// A phase in which no lock could be taken has no times: 0 would be the best of all.
+func TestCompare_phaseWithoutAPair_noTimes(t *testing.T) {
+	r := &results.Result{Command: "outage", Cells: []any{&results.PhaseCell{Phase: "frozen", Heap: 1 << 20}, &results.PhaseCell{Phase: "after", Pairs: 9, Figures: results.Figures{P50: 80}}}}
+	cells, _ := Compare([]*results.Result{r}, []*results.Result{r}, 0.95)
+	for _, row := range cells[0].Rows {
+		if row.Name != "locks/s" && row.Name != "heap MB" {
+			t.Errorf("%s: %+v", cells[0].Name, row)
+		}
+	}
+	if r := rowOf(t, cells, "outage, after", "p50 us"); r.Old.Median != 80 {
+		t.Errorf("%+v", r)
 	}
 }
 
