@@ -76,6 +76,10 @@ func contention(ctx context.Context, args []string, stdout, stderr io.Writer) in
 		fmt.Fprintln(stderr, err)
 		return 2
 	}
+	if *clients < 1 || *duration <= 0 || slices.Min(counts) < 1 {
+		fmt.Fprintln(stderr, "contention: want --clients, --waiters and --duration above 0")
+		return 2
+	}
 	names, err := library.Chosen(*libs)
 	if err != nil {
 		fmt.Fprintln(stderr, err)

@@ -103,6 +103,15 @@ func TestMeasure_javaAndEtcd_orSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+func TestContention_nobodyToMeasure_isUsage(t *testing.T) {
+	for _, args := range []string{"--clients 0", "--clients -1", "--waiters 8,0", "--duration 0s"} {
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), strings.Fields("contention --locks redlock "+args), &out, &errs); code != 2 || out.Len() > 0 || !strings.Contains(errs.String(), "above 0") {
+			t.Errorf("%s: exit code %d, %s%s", args, code, &out, &errs)
+		}
+	}
+}
+
 // A caller of an open loop that was answered late counts from when it was to ask.
 func TestPress_openLoop_countsFromWhenItWasToAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,6 +21,8 @@ const (
 	maxMasters = 15   // of our own, each a process
 	maxCount   = 4096 // callers, waiters
 	minTime    = 10 * time.Millisecond
+	maxNodes   = 63               // as a client takes
+	maxTTL     = 8760 * time.Hour // as a client takes
 )
 
 // counts is a flag of one or more numbers, as in --callers 1,16,64. Each makes a cell.
@@ -108,6 +110,10 @@ func (s *setup) check() error {
 		return fmt.Errorf("--masters %d: want 1 to %d", s.masters, maxMasters)
 	case s.ttl < minTime:
 		return fmt.Errorf("--ttl %v: want %v or more", s.ttl, minTime)
+	case s.ttl > maxTTL:
+		return fmt.Errorf("--ttl %v: want %v or less", s.ttl, maxTTL)
+	case len(s.nodes) > maxNodes:
+		return fmt.Errorf("--nodes: %d masters: want %d or fewer", len(s.nodes), maxNodes)
 	case s.duration < minTime:
 		return fmt.Errorf("--duration %v: want %v or more", s.duration, minTime)
 	}

@@ -117,6 +117,8 @@ func (o *outage) check() error {
 		return fmt.Errorf("--masters %d: want 3 or more, for without the killed one there must be a quorum", o.masters)
 	case o.maxTTL < o.ttl:
 		return fmt.Errorf("--max-ttl %v: want the --ttl, %v, or more", o.maxTTL, o.ttl)
+	case o.maxTTL > maxTTL:
+		return fmt.Errorf("--max-ttl %v: want %v or less", o.maxTTL, maxTTL)
 	case o.duration <= o.ttl:
 		return fmt.Errorf("--duration %v: want more than the --ttl, %v: a vote of before must be over when the master returns", o.duration, o.ttl)
 	case o.frozen < turnTime:
