@@ -243,3 +243,22 @@ func TestForceUnlock_adopted_liftsTheRest(t *testing.T) {
 		noErr(t, mustLock(t, one.Mutex("x")).Unlock(t.Context()))
 	})
 }
+
+// The giver's TTL is long, the adopter's short. An adopter whose unlock reaches no master owes it for as long as its own TTL lasts, so its votes must
+// not last as long as the giver's.
+func TestAdopt_longGiverThenUnlockUnconfirmed_freeAfterTheAdoptersTTL(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		giver, heir, other := c.client(), c.client(), c.client()
+		voucher := handedOff(t, locked(t, giver.Mutex("x", redlock.WithTTL(30*time.Second))))
+		adopted, err := heir.Adopt(t.Context(), voucher, redlock.WithTTL(time.Second))
+		noErr(t, err)
+		heir.cut()
+		wantIs(t, adopted.Unlock(t.Context()), redlock.ErrUnconfirmed)
+		time.Sleep(5 * time.Second)
+		heir.heal()
+		time.Sleep(time.Second)
+		l, err := other.Mutex("x").TryLock(t.Context())
+		noErr(t, err)
+		noErr(t, l.Unlock(t.Context()))
+	})
+}

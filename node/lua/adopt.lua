@@ -9,8 +9,9 @@
 --
 -- Returns the token, above 0, if the vote is the first holder's now, else 0: the other holder has no
 -- vote, or the record has got another state since that vote, so that the vote may be one of older
--- data. The counter is raised as by an acquire. On a replay the token is the counter. The vote's TTL is
--- then the given one, or what was left if that is longer.
+-- data. The counter is raised as by an acquire. The vote's TTL is the given one, whatever the other holder
+-- had left: who has the vote owes its release for no longer than that. On a replay the token is the
+-- counter, and the TTL the given one, or what was left if that is longer.
 -- Errors: REDLOCK STATE <state>, the record has another state. A master that does not vote may have
 -- its data from an older time, in which the vote was not yet adopted.
 --         REDLOCK COUNTER <value>, the counter is no whole number from 0 to below 2^53
@@ -30,9 +31,8 @@ if state ~= voted then
   return 0
 end
 local latest, last = tonumber(found[2] or 0) or 0, found[3] or '0'
-local left = call('pttl', lock)
 if call('hexists', lock, heir) == 1 then -- a replay
-  if left < tonumber(ttl) then
+  if call('pttl', lock) < tonumber(ttl) then
     call('pexpire', lock, ttl)
   end
   return tonumber(last) or redis.error_reply('REDLOCK COUNTER ' .. last)
@@ -46,7 +46,7 @@ if not token then
   return redis.error_reply(stored)
 end
 call('hset', record, counter, stored, 'latest', reach)
-local failed = grant(lock, heir, 'x', 1, ttl, left, false)
+local failed = grant(lock, heir, 'x', 1, ttl, -2, false) -- as if nobody held it: so the giver's TTL does not last
 if failed then
   return redis.error_reply(failed)
 end

@@ -252,8 +252,8 @@ var breaksOf = []struct{ name, script, sound, broken string }{
 	{"gives a vote that is not there", "adopt", "if call('hexists', lock, holder) == 0 then\n  return 0\nend", ""},
 	{"adopts what was voted in another state", "adopt", "if state ~= voted then", "if false then"},
 	{"adopts although the record state differs", "adopt", "if (found[1] or '') ~= state then", "if false then"},
-	{"shortens the vote", "adopt", "(new or left < tonumber(ttl))", "(new or true)"},
-	{"shortens the vote that it has", "adopt", "if left < tonumber(ttl) then", "if true then"},
+	{"the vote lasts as long as the giver's", "adopt", "1, ttl, -2, false)", "1, ttl, call('pttl', lock), false)"},
+	{"shortens the vote that it has", "adopt", "if call('pttl', lock) < tonumber(ttl) then", "if true then"},
 	{"does not renew the vote", "adopt", "done = try('pexpire', lock, ttl)", "done = 1"},
 	{"does not renew the vote that it has", "adopt", "call('pexpire', lock, ttl)", "local kept = ttl"},
 }

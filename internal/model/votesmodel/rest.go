@@ -52,17 +52,19 @@ func (m *Master) adopt(state string, op *protocol.Request) protocol.Reply {
 	case op.Voted != state:
 		return protocol.Reply{Outcome: protocol.Absent}
 	}
-	if m.Has(op.Holder) == 0 {
-		if m.Has(op.From) == 0 {
-			return protocol.Reply{Outcome: protocol.Absent}
-		}
-		m.raise(op.Token)
-		for i, f := range m.fields {
-			if f == op.From {
-				m.fields[i] = op.Holder
-			}
+	if m.Has(op.Holder) > 0 { // a replay
+		m.until = max(m.until, m.now+op.TTL)
+		return protocol.Reply{Outcome: protocol.Granted, Token: m.Counter}
+	}
+	if m.Has(op.From) == 0 {
+		return protocol.Reply{Outcome: protocol.Absent}
+	}
+	m.raise(op.Token)
+	for i, f := range m.fields {
+		if f == op.From {
+			m.fields[i] = op.Holder
 		}
 	}
-	m.until = max(m.until, m.now+op.TTL)
+	m.until = m.now + op.TTL
 	return protocol.Reply{Outcome: protocol.Granted, Token: m.Counter}
 }
