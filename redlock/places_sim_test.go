@@ -78,6 +78,48 @@ func TestSim_askedAgainInVain_placeIsGivenBack(t *testing.T) {
 	}
 }
 
+// A waiter gives up while the lock's key is of another type. Its places go all the same: once the key is away the lock is there for anybody, though the
+// waiter's client gives signs of life on.
+func TestSim_places_keyOfAnotherType_goWithTheirWaiter(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		a, b := c.client(), c.client()
+		mustLock(t, a.Mutex("other"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _, _ = b.Mutex("other").Lock(ctx) }() // so b is alive
+		mustLock(t, a.Mutex("x"))
+		waits, giveUp := context.WithCancel(t.Context())
+		defer giveUp()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = b.Mutex("x").Lock(waits)
+		}()
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if n := len(c.places(0, "x")); n != 1 {
+			t.Fatalf("%d places", n)
+		}
+		each := func(do func(db *nodetest.DB)) {
+			for _, m := range c.masters {
+				wantErr(t, m.Do(do), nil)
+			}
+		}
+		each(func(db *nodetest.DB) {
+			db.Del("x")
+			db.Set("x", "text")
+		})
+		giveUp()
+		<-done
+		time.Sleep(time.Second)
+		each(func(db *nodetest.DB) { db.Del("x") })
+		lease, err := c.client().Mutex("x").TryLock(t.Context())
+		wantErr(t, err, nil)
+		wantErr(t, lease.Unlock(t.Context()), nil)
+	})
+}
+
 // slow makes each command of the client to these masters take that long, but no message.
 func (m *member) slow(d time.Duration, masters ...int) {
 	for _, i := range masters {

@@ -429,6 +429,26 @@ func TestRelease_ofAWaiter_removesVoteOrPlace(t *testing.T) {
 	})
 }
 
+// A place goes with its release also where the lock's key is of another type, which counts as no vote: the release is not sent again.
+func TestRelease_keyOfAnotherType_removesThePlace(t *testing.T) {
+	for _, mode := range []protocol.Mode{protocol.Plain, protocol.Write, protocol.Read} {
+		t.Run(string(mode), func(t *testing.T) {
+			withQueue(t, func(q *queue) {
+				of := func(r *protocol.Request) { r.Lock = protocol.NewLock(handLock, mode) }
+				q.acquire(alice+":1", 5)
+				q.acquire(bob+":7", 20, of)
+				_ = q.m.Do(func(db *DB) {
+					db.Del(handLock)
+					db.Set(handLock, "text")
+				})
+				if r := q.release(bob+":7", of); r.Outcome != protocol.Absent || len(q.places()) != 0 {
+					t.Errorf("%+v, and in the queue: %q", r, q.places())
+				}
+			})
+		})
+	}
+}
+
 // Readers take the lock together: each that has its turn wakes the next, though its place went with
 // its holder before.
 func TestRetry_reader_wakesTheReaderBehind(t *testing.T) {

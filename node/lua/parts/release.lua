@@ -15,6 +15,10 @@
     answer = gone
     if gone ~= 0 and gone ~= 1 then
       answer = gone.err
+      -- A key of another type holds no vote: the holder's place and its rest are given back as if the key were not there.
+      if string.sub(answer, 1, 9) == 'WRONGTYPE' then
+        gone, more = 0, true
+      end
     elseif word ~= '' or (gone == 1 and mode ~= 'x') then
       more = true
     else
