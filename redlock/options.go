@@ -166,8 +166,8 @@ func WithMinValidity(d time.Duration) LockOption {
 // WithoutFairness lets a waiting Lock take the lock whenever it is free, past callers that have waited
 // longer. A release hands the lock to the first in the masters' queue, so while anybody waits it is
 // free only when a holder has died, or when the first could not be handed it (a reader, a TTL below
-// 3 s). Default: the masters grant the lock in the order of
-// the queue.
+// 3 s). A reader of an RWMutex passes no writer that waits. Default: the masters grant the lock in
+// the order of the queue.
 func WithoutFairness() LockOption {
 	return lockOption(func(s *lockSettings) { s.unfair = true })
 }

@@ -16,7 +16,7 @@ import (
 // RDo and TryRDo take it for reading. Each does what the method of Mutex does, and
 // has its errors.
 //
-// Readers do not pass a writer that waits, so writers do not starve. When a reader dies, its own
+// Readers do not pass a writer that waits, [WithoutFairness] or not, so writers do not starve. When a reader dies, its own
 // vote ends with its TTL, even if other readers go on.
 //
 // A downgrade is possible: the holder of a write lease takes a read lease with the context of the

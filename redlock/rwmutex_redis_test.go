@@ -428,9 +428,15 @@ func TestRWMutex_upgrade_isRefusedAtOnce(t *testing.T) {
 }
 
 // Readers lock and unlock so that at least one always has the lock. A writer that waits gets the lock
-// after the readers that came before it. No later reader passes the writer.
+// after the readers that came before it. No later reader passes the writer, also none of those that pass each other.
 func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
 	needs.EveryServer(t)
+	t.Run("fair", func(t *testing.T) { busyReaders(t) })
+	t.Run("without fairness", func(t *testing.T) { busyReaders(t, redlock.WithoutFairness()) })
+}
+
+// busyReaders has the readers lock with these options.
+func busyReaders(t *testing.T, opts ...redlock.LockOption) {
 	masters := quorumtest.Start(t, 5)
 	writer := masters.Open()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -449,7 +455,7 @@ func TestRWMutex_busyReaders_doNotStarveAWriter(t *testing.T) {
 					mu.Lock()
 					late := queued
 					mu.Unlock()
-					lease, err := c.RWMutex("lock").RLock(ctx)
+					lease, err := c.RWMutex("lock", opts...).RLock(ctx)
 					if err != nil {
 						if ctx.Err() == nil {
 							t.Error(err)
