@@ -23,7 +23,8 @@ import (
 // write lease, and then unlocks the write lease. Nobody else writes in between. A downgrade needs
 // no [WithReentry]. The opposite fails with [ErrUpgrade]. The read lease has a token of its own, which is larger than that of the write
 // lease: once a resource was shown it, it refuses the other (package fence), so go on with the one of the read lease. Take the read lease
-// with RLock, and not with RDo, whose context ends with the write lease.
+// with RLock, and not with RDo, whose context ends with the write lease. While both are held, a master that lost its data gets back the vote of one of
+// them only: if a majority does so, one after the other, one of the two leases ends with [ErrLost], and the other goes on.
 type RWMutex struct{ reader, writer *Mutex }
 
 // RWMutex returns the read-write lock called name. Names and options are as in [Client.Mutex]. A
