@@ -32,6 +32,18 @@ func TestHandoff_shortestTTL_asTheMastersHaveIt(t *testing.T) {
 	}
 }
 
+var asked = regexp.MustCompile(`(?m)^go run \S+ status (--wait )?--nodes (\S+)$`)
+
+// The guide asks what the killed master is in, and then sees it through: the programs of the guide may have ended before it votes.
+func TestGuide_killedMaster_isSeenThrough(t *testing.T) {
+	_, section, _ := strings.Cut(read(t, "docs/guide.md"), "\n## 4. Kill a master\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	all := asked.FindAllStringSubmatch(section, -1)
+	if len(all) != 2 || all[0][1] != "" || all[1][1] == "" || all[0][2] != all[1][2] {
+		t.Errorf("want status, and then status --wait, of the same masters: %q", all)
+	}
+}
+
 var ofRedlock = regexp.MustCompile(`(?m)^\t(Err[A-Z]\w+) += |^type ([A-Z]\w*Error) struct`)
 
 // The table of errors has each error of package redlock. A RoundError comes as one of them.

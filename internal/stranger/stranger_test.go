@@ -194,6 +194,7 @@ func (s *stranger) guide(t *testing.T) {
 	one, oneSaid := start()
 	two, twoSaid := start()
 	s.types(dir, shell[3])
+	time.Sleep(20 * time.Second) // a reader is slower than this test: the programs, of 20 s each, end before the master's wait is over
 	// Its exit code says that a master does not vote yet.
 	if said, err := s.command(dir, shell[4]).CombinedOutput(); !strings.Contains(string(said), "127.0.0.1:7002  votes") {
 		t.Errorf("status: %v\n%s", err, said)
