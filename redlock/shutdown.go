@@ -74,22 +74,20 @@ func (c *Client) end(ctx context.Context, empty <-chan struct{}) (err error) {
 		if c.closed.Load() {
 			return fmt.Errorf("%w: while Shutdown waited for the holders of leases, which the TTL frees", ErrClosed)
 		}
-		err = c.surrender(ctx)
+		err = c.surrender(ctx, empty)
 	}
 	_ = c.Close()
 	return err
 }
 
-// surrender gives back what is still held when ctx has ended.
-func (c *Client) surrender(ctx context.Context) error {
+// surrender gives back what is still held when ctx has ended, and waits until what others give back is on its way: a hold leaves the renewer
+// when its releases are sent, and what is not sent when the client closes is never sent.
+func (c *Client) surrender(ctx context.Context, empty <-chan struct{}) error {
 	var ended []*hold.Hold
 	for _, h := range c.renewer.All() {
 		if h.Surrender() {
 			ended = append(ended, h)
 		}
-	}
-	if len(ended) == 0 {
-		return nil
 	}
 	parting, cancel := context.WithTimeout(context.Background(), max(c.timeout(), partingTime))
 	defer cancel()
@@ -105,6 +103,14 @@ func (c *Client) surrender(ctx context.Context) error {
 		})
 	}
 	_ = g.Wait()
+	select {
+	case <-empty:
+	case <-c.quit:
+	case <-parting.Done():
+	}
+	if len(ended) == 0 {
+		return nil
+	}
 	err := fmt.Errorf("redlock: shutting down: %d leases were still held, and were released: %w", len(ended), errs.OfContext(ctx))
 	if n := unconfirmed.Load(); n > 0 {
 		err = fmt.Errorf("%w: of %d the masters have not confirmed it: %w", err, n, ErrUnconfirmed)

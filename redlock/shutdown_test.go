@@ -15,6 +15,7 @@ import (
 	"github.com/redlock-go/redlock/multilock"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
+	"github.com/redlock-go/redlock/redlock/event"
 	"github.com/redlock-go/redlock/semaphore"
 )
 
@@ -256,6 +257,36 @@ func TestShutdown_anotherReleases_waitsForItAndSaysTheSame(t *testing.T) {
 				c.wantVotes(l.Name(), "", 5)
 			}
 			wantErr(t, a.Shutdown(t.Context()), context.Canceled)
+		})
+	}
+}
+
+// A Shutdown whose time is over closes no connection under an Unlock or a Transfer that has ended its lease, and sends what it releases a moment later.
+func TestShutdown_unlockUnderWay_releaseIsSent(t *testing.T) {
+	for name, giveBack := range map[string]func(l *redlock.Lease) error{
+		"Unlock": func(l *redlock.Lease) error { return l.Unlock(context.Background()) },
+		"Transfer": func(l *redlock.Lease) error { // of the masters that have the vote since the grant, which the fifth has not
+			return second(l.Transfer(context.Background()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				var a *member
+				shut := make(chan error, 1)
+				a = c.client(redlock.WithObserver(&event.Observer{Ended: func(event.End) {
+					go func() { shut <- a.Shutdown(ended(t)) }()
+					time.Sleep(10 * time.Millisecond)
+				}}))
+				l := mustLock(t, a.Mutex("x"))
+				c.masters[4].Do(func(db *nodetest.DB) { db.Del("x") })
+				wantErr(t, l.Extend(t.Context()), nil) // puts the vote back
+				synctest.Wait()
+				wantErr(t, giveBack(l), nil)
+				wantErr(t, <-shut, nil)
+				if c.wantVotes("x", "", map[string]int{"Unlock": 5, "Transfer": 1}[name]); a.Stats().Held != 0 {
+					t.Errorf("%d leases are held", a.Stats().Held)
+				}
+			})
 		})
 	}
 }
