@@ -106,13 +106,14 @@ func (s *Share) Enter(ctx context.Context, inner *Share) error {
 	}
 	h.mu.Lock()
 	h.shares.drop(inner)
-	last := len(h.shares.list) == 0 && h.ended == nil
-	if last { // the others were given back meanwhile and left it to this one
+	was := h.ended
+	last := len(h.shares.list) == 0 && h.parting != surrendered
+	if last && was == nil {
 		h.endLocked(event.EndReleased, errs.ErrReleased)
 	}
 	h.unlock()
-	if last {
-		_ = h.Release(ctx, nil, h.r.Masters.Clock.Elapsed()) // observers are told what became of it
+	if last { // the others were given back meanwhile and left it to this one, whether it was held or lost by then
+		_ = h.Release(ctx, was, h.r.Masters.Clock.Elapsed()) // observers are told what became of it
 	}
 	return err
 }
