@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/election"
 	"github.com/redlock-go/redlock/flight"
 	"github.com/redlock-go/redlock/multilock"
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/event"
 	"github.com/redlock-go/redlock/semaphore"
@@ -122,6 +123,27 @@ func TestDo_lost_isJoined(t *testing.T) {
 				time.Sleep(30 * time.Second)
 			}
 		}
+	})
+}
+
+// Two of five masters were down when the lock was taken, and one of the others lost its vote: no quorum had the votes when it was unlocked,
+// and that is said, although only one master says that its vote is gone.
+func TestUnlock_quorumGoneWithMastersThatWereDown_isLost(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		c.masters[3].Crash()
+		c.masters[4].Crash()
+		wantErr(t, mustLock(t, a.Mutex("warm")).Unlock(t.Context()), nil) // finds the connections broken
+		time.Sleep(time.Second)
+		forget := func() { noErr(t, c.masters[0].Do(func(db *nodetest.DB) { db.Del("x") })) }
+		l := mustLock(t, a.Mutex("x"))
+		forget()
+		wantErr(t, l.Unlock(t.Context()), redlock.ErrLost)
+		wantErr(t, a.Mutex("x").Do(t.Context(), func(context.Context, *redlock.Lease) error {
+			synctest.Wait()
+			forget()
+			return nil
+		}), redlock.ErrLost)
 	})
 }
 

@@ -73,7 +73,7 @@ func (h *Hold) giveBack(ctx context.Context, was error, now time.Duration) error
 	case v == counting.Won:
 		return nil
 	}
-	return h.unconfirmed(ctx, call)
+	return h.unconfirmed(ctx, call, set)
 }
 
 // parts fills in the release of a hold that ends at now. It returns the masters that get it, and those of them that may hand the vote to the
@@ -111,10 +111,11 @@ func (h *Hold) parts(req *protocol.Request, was error, now time.Duration) (set, 
 	return set, mayHand
 }
 
-// unconfirmed is the error of a release that no quorum confirmed: ErrLost if a quorum had no
-// vote of the lock any more, else ErrUnconfirmed.
-func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call) error {
-	released, absent := 0, 0
+// unconfirmed is the error of a release to the masters in the set that no quorum confirmed: ErrLost if a
+// quorum had no vote of the lock any more, else ErrUnconfirmed.
+func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call, set uint64) error {
+	m, n := h.r.Masters, len(h.r.Masters.Nodes)
+	released, absent := 0, n-bits.OnesCount64(set) // the others never had the vote
 	for _, r := range call.Replies() {
 		switch r.Outcome {
 		case protocol.Granted:
@@ -123,7 +124,6 @@ func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call) error {
 			absent++
 		}
 	}
-	m, n := h.r.Masters, len(h.r.Masters.Nodes)
 	if n-absent < m.Need {
 		return fmt.Errorf("%w: %q: %d of %d masters had no vote of it any more", errs.ErrLost, h.Lock.Name, absent, n)
 	}
