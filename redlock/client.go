@@ -176,7 +176,7 @@ func newClient(ctx context.Context, nodes []node.Node, s settings) (*Client, err
 		quit:     make(chan struct{}),
 		instants: instants.Instants{Clock: s.clock},
 	}
-	c.masters.Timeout, c.masters.Trusted = c.timeout, c.trusted
+	c.masters.Timeout, c.masters.Trusted, c.masters.Trip = c.timeout, c.trusted, c.trip
 	c.tries.Masters, c.tries.Client = &c.masters, c.id
 	c.trustedFrom.Store(math.MinInt64)
 	c.serving, c.endServing = context.WithCancelCause(context.Background())

@@ -189,3 +189,45 @@ func TestMaxWait_shorterThanARound_isTryLock(t *testing.T) {
 		wantErr(t, err, redlock.ErrHeld)
 	})
 }
+
+// A maximum wait, or a caller's own deadline, that is longer than a trip and shorter than a trip for each master is long enough to hear the masters.
+// One that is shorter than a trip is TryLock.
+func TestMaxWait_shorterThanATripForEachMaster_hearsTheMasters(t *testing.T) {
+	const trip = 10 * time.Millisecond
+	for _, wait := range []time.Duration{trip / 2, 3 * trip / 2, 2 * trip, 4 * trip} {
+		t.Run(wait.String(), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				a, b := c.client(), c.client()
+				a.slow(trip, 0, 1, 2, 3, 4)
+				noErr(t, mustLock(t, a.Mutex("near before")).Unlock(t.Context()))
+				m := a.Mutex("x", redlock.WithMaxWait(wait))
+				for range 3 {
+					lease, err := m.Lock(t.Context())
+					noErr(t, err)
+					noErr(t, lease.Unlock(t.Context()))
+				}
+				tried := func(want error) {
+					bounded, cancel := context.WithTimeout(t.Context(), wait)
+					defer cancel()
+					if wait > trip {
+						lease, err := a.Mutex("x").TryLock(bounded)
+						if wantErr(t, err, want); err == nil {
+							noErr(t, lease.Unlock(t.Context()))
+						}
+					}
+				}
+				tried(nil)
+				mustLock(t, b.Mutex("x"))
+				tried(redlock.ErrHeld)
+				for range 3 {
+					began := time.Now()
+					_, err := m.Lock(t.Context())
+					wantErr(t, err, redlock.ErrHeld)
+					if took := time.Since(began); took > max(wait, trip)+2*trip { // and the holder's name
+						t.Errorf("it took %v", took)
+					}
+				}
+			})
+		})
+	}
+}

@@ -12,6 +12,8 @@ import (
 )
 
 // trip is the round trip that decides how fast a quorum answers; 0 if it is not known.
+//
+//go:noinline // what it needs would be on the stacks of the goroutines that wait in Lock
 func (c *Client) trip() time.Duration {
 	var all [64]time.Duration
 	trips := all[:0]
@@ -39,7 +41,6 @@ func (c *Client) timeout() time.Duration {
 	return c.farTimeout()
 }
 
-//go:noinline // what trip needs would be on the stacks of the goroutines that wait in Lock
 func (c *Client) farTimeout() time.Duration {
 	return protocol.NodeTimeout(c.trip(), c.nodeTimeout, c.lock.ttl/time.Duration(len(c.masters.Nodes)))
 }

@@ -200,8 +200,9 @@ func WithOutageTimeout(d time.Duration) LockOption {
 // It is for everything that waits for a lock: Lock, RLock, Do and RDo, and the calls of the packages that stand on the lock. The whole of a
 // multilock waits for the shortest d of its members. A flight.Do, which may wait twice, waits for d in all.
 //
-// When no round was made within d, Lock makes one all the same, as TryLock does: it never calls a lock held that no quorum of masters
-// said is held.
+// When no round was made within d, Lock makes one all the same, as TryLock does, which may take the node timeout: it never calls a lock
+// held that no quorum of masters said is held. If d is shorter than a trip to a quorum of the masters, or than 1 ms, Lock is TryLock, because
+// masters that have no time to answer look like masters that are gone.
 func WithMaxWait(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.maxWait = d })
 }
@@ -214,9 +215,10 @@ func WithMaxWait(d time.Duration) LockOption {
 //
 // A round waits for the caller's remaining time or the TTL, whichever is less, divided by the
 // number of masters. It waits for 1 ms or more, and for the node timeout or less. So the wait
-// is short against the TTL (Redlock page, step 2). A round that a quorum grants ends with the
-// answer that completes the quorum. If the locks of one name have different TTLs, the shortest must be
-// longer than the node timeout and 200 ms, or twice a trip if that is longer (docs/internals/membership.md).
+// is short against the TTL (Redlock page, step 2), and leaves a caller time for further rounds. If
+// the caller's time is short against the trips, a round waits for three trips, or for all that is left.
+// A round that a quorum grants ends with the answer that completes the quorum. If the locks of one name
+// have different TTLs, the shortest must be longer than the node timeout and 200 ms, or twice a trip if that is longer (docs/internals/membership.md).
 func WithNodeTimeout(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.nodeTimeout, s.nodeTimeoutSet = d, true })
 }

@@ -34,6 +34,8 @@ type Masters struct {
 	// Timeout returns how long to wait for masters that do not answer. Trusted is when the client's clock jumped last: what began
 	// before is over.
 	Timeout, Trusted func() time.Duration
+	// Trip returns how long a quorum takes to answer, as far as that is known; else 0. A master without a trip cannot be reached.
+	Trip func() time.Duration
 	// MaxTTL is the longest TTL of any lock of these masters, which is not held to it where recovery is off.
 	MaxTTL time.Duration
 	// Voted is told each answer to an acquire. Nil: nobody wants to know.
@@ -48,15 +50,19 @@ type Masters struct {
 // does not answer. The queue itself lives no longer.
 const LeaveFor = time.Minute
 
-// RoundTimeout is how long a round waits for silent masters. It is what is left of the caller's
-// time, or the TTL if that is less, divided by the number of masters. It is 1 ms or more, and
-// the node timeout or less.
+// RoundTimeout is how long a round waits for silent masters: the TTL divided by the number of masters, or the
+// node timeout if that is less, and 1 ms or more. If the caller's time is bounded, it is no more than what is left of
+// that divided by the number of masters, which leaves time for further rounds; but masters get their trips to answer as
+// far as the caller's time lasts, because a round that ends before is for nothing, and each further one has less.
 func (m *Masters) RoundTimeout(ctx context.Context, ttl time.Duration) time.Duration {
-	remain := ttl
+	n := time.Duration(len(m.Nodes))
+	timeout := min(ttl/n, m.Timeout())
 	if deadline, ok := ctx.Deadline(); ok {
-		remain = min(remain, time.Until(deadline))
+		if remain := time.Until(deadline); remain/n < timeout {
+			timeout = min(timeout, max(remain/n, min(remain, protocol.TripsToWait*m.Trip())))
+		}
 	}
-	return max(min(remain/time.Duration(len(m.Nodes)), m.Timeout()), ShortestRound)
+	return max(timeout, ShortestRound)
 }
 
 // ShortestRound is how long a round waits for silent masters at least.
