@@ -261,7 +261,18 @@ func (l *Lease) Extend(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return l.already(err)
 	}
-	return l.hold().Extend(ctx)
+	return l.whyOver(ctx, l.hold().Extend(ctx))
+}
+
+// whyOver is err, that of a call with ctx, or why the lease is over: if ctx is the lease's own context, it ended with the lease, and the caller
+// did not give up.
+func (l *Lease) whyOver(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		if over := l.Err(); over != nil {
+			return l.already(over)
+		}
+	}
+	return err
 }
 
 // Reenter returns a second lease on the same hold, without waiting: same token,
@@ -279,12 +290,12 @@ func (l *Lease) Reenter(ctx context.Context) (*Lease, error) {
 	case ctx == nil:
 		return nil, errNilContext
 	}
-	if l.Err() == nil && ctx.Err() != nil {
+	if ctx.Err() != nil && l.Err() == nil { // in this order: it may be the lease's own context
 		return nil, gaveUp(ctx, l.hold().Lock, nil)
 	}
 	inner := &Lease{c: l.c, parent: ctx}
 	if err := l.share.Enter(ctx, &inner.share); err != nil {
-		return nil, err
+		return nil, l.whyOver(ctx, err)
 	}
 	return inner, nil
 }

@@ -207,6 +207,49 @@ func TestSim_unlockWithTheLeasesOwnContext_confirmed(t *testing.T) {
 	}
 }
 
+// A lease ends while it is extended, handed off or entered again with its own context, which ends with it: the error says why it ended, and
+// not that the caller gave up.
+func TestSim_extendWithTheLeasesOwnContext_saysWhyItEnded(t *testing.T) {
+	calls := map[string]func(a *member, l *redlock.Lease) error{
+		"Extend":   func(_ *member, l *redlock.Lease) error { return l.Extend(l.Context()) },
+		"Transfer": func(_ *member, l *redlock.Lease) error { return second(l.Transfer(l.Context())) },
+		"Reenter":  func(_ *member, l *redlock.Lease) error { return second(l.Reenter(l.Context())) },
+		"Lock":     func(a *member, l *redlock.Lease) error { return second(a.Mutex("x").Lock(l.Context())) },
+	}
+	for _, end := range []struct {
+		why error
+		do  func(c *cluster, a *member, l *redlock.Lease)
+	}{
+		{why: redlock.ErrLost, do: func(c *cluster, _ *member, _ *redlock.Lease) {
+			for _, m := range c.masters {
+				noErr(c.t, m.Do(func(db *nodetest.DB) { db.Del("x") }))
+			}
+		}},
+		{why: redlock.ErrReleased, do: func(_ *cluster, _ *member, l *redlock.Lease) { _ = l.Unlock(context.Background()) }},
+		{why: redlock.ErrClosed, do: func(_ *cluster, a *member, _ *redlock.Lease) { _ = a.Close() }},
+	} {
+		for name, call := range calls {
+			t.Run(fmt.Sprintf("%s, %v", name, end.why), func(t *testing.T) {
+				simulate(t, func(t *testing.T, c *cluster) {
+					a := c.client(redlock.WithoutRenewal(), redlock.WithReentry())
+					l := mustLock(t, a.Mutex("x"))
+					for i := range c.masters {
+						a.faultOn("extend", nodetest.Fault{Delay: 10 * time.Millisecond, ReplyDelay: 10 * time.Millisecond}, i)
+					}
+					told := make(chan error, 1)
+					go func() { told <- call(a, l) }()
+					synctest.Wait()
+					end.do(c, a, l)
+					err := <-told
+					if !errors.Is(err, end.why) || errors.Is(err, context.Canceled) {
+						t.Errorf("%v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
 // After a suspend the context of Do's function has ended at the first call of its Err, as the
 // lease's own context has. Timers do not run during a suspend.
 func TestSim_do_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
