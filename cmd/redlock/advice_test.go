@@ -83,7 +83,7 @@ func (a *advised) hears(text string) {
 // inTime finds the times after which something is said to work.
 var inTime = regexp.MustCompile(`(?:votes in about|for another|ends, about|takes|wait) ([0-9.]+(?:ms|s))`)
 
-var command = regexp.MustCompile(`redlock (init|status|reconfigure|cancel)((?: --[a-z-]+(?: (?:URLS|[0-9][^ ;,:]*))?)*)`)
+var command = regexp.MustCompile(`redlock (init|status|reconfigure|cancel)((?: --[a-z-]+(?: (?:(?:NEW_)?URLS|[0-9][^ ;,:]*))?)*)`)
 
 // obey runs the first advised command of that kind, as it stands there, with the lists in place of URLS. An init goes on in the background: its
 // last master may vote long after locks work.
@@ -95,7 +95,7 @@ func (a *advised) obey(said, kind string, to ...string) {
 		}
 		words := strings.Fields(m[1] + m[2])
 		for i, list := 0, append([]string{a.list()}, to...); i < len(words); i++ {
-			if words[i] == "URLS" {
+			if strings.HasSuffix(words[i], "URLS") {
 				words[i], list = list[0], list[1:]
 			}
 		}

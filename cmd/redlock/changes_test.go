@@ -251,6 +251,7 @@ var situations = []struct {
 		a.changes(next)
 		a.kills(4, 5)
 		said := a.fails(exitMasters, "too few ready", "reconfigure", "--from", a.list(), "--to", next)
+		wantMessage(a.t, said, "too few ready yet")
 		wantSaid(a.t, said, "start those that are out of reach")
 		a.starts(4, 5) // with no data
 		a.uses(next)

@@ -62,3 +62,27 @@ func TestInit_abandonedChange_waitsForTheLongerList(t *testing.T) {
 		t.Errorf("it votes, and its record says %q", record[FieldBefore])
 	}
 }
+
+// An init that gives up a change waits for the locks of its new list, which may have begun: what the old masters promised tells of it, also to an
+// init that is called again after its first claims.
+func TestInit_abandonedChangeToALongerList_waitsForItsLocks(t *testing.T) {
+	long, err := NewTerms([]string{"d", "e", "f"}, 10*time.Minute, 0.01, 2*time.Millisecond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scene{goal: Init, masters: "XA5*+ XA5*+ XA5*+", whole: never, edit: func(v *View) {
+		v.Abandon = true
+		for i := range v.Masters {
+			v.Masters[i].Record.Target = long.String()
+		}
+	}}
+	v, a := s.run(t)
+	m := machine{v: v, rules: &shipped}
+	if w := m.wait(); w != long.Wait() {
+		t.Errorf("the wait is %v, want %v", w, long.Wait())
+	}
+	fields := a.Fields(v, "")
+	if i := slices.Index(fields, FieldBefore); a.Kind != Swap || i < 0 || fields[i+1] != long.String() {
+		t.Errorf("%s writes %q, without %s", tell(v, a), fields, long)
+	}
+}

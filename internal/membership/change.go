@@ -101,7 +101,7 @@ func (m *machine) change() Action {
 	case want.Target.ID != v.Target.ID:
 		return refuse(OtherChange, -1)
 	case m.able(want) < v.Target.Quorum():
-		return refuse(TooFewReady, -1)
+		return m.unable(&s)
 	}
 	in := s.high
 	if s.tie || !in.sameChange(want) {
@@ -152,7 +152,19 @@ func (m *machine) retire(e Epoch, in Intent) Action {
 	if a != nil {
 		return *a
 	}
-	return Action{Kind: Wait, For: m.left(), Why: Why{BeingChanged, -1}}
+	return Action{Kind: Wait, For: max(m.left(), 1), Why: Why{BeingChanged, -1}}
+}
+
+// unable: too few masters of the target can begin, and locks are stopped. What the new masters told of the old list may be lost with their records,
+// so nobody is told that the new list may be begun by an Init before every lease of the old one has ended.
+func (m *machine) unable(s *survey) Action {
+	if s.retired < m.v.Terms.Quorum() { // nor does the old list end: what is out of reach may vote in it
+		return refuse(Stuck, -1)
+	}
+	if left := m.left(); left > 0 {
+		return Action{Kind: Wait, For: left, Why: Why{TooFewReady, -1}}
+	}
+	return refuse(TooFewReady, -1)
 }
 
 // left is when the first quorum of retired masters will have been retired for W.
@@ -164,7 +176,7 @@ func (m *machine) left() time.Duration {
 		}
 	}
 	slices.Sort(left)
-	return max(left[min(m.v.Terms.Quorum(), len(left))-1], 1)
+	return left[min(m.v.Terms.Quorum(), len(left))-1]
 }
 
 // over is the plan for which a quorum of one epoch has been retired, unbroken, for W, up to this look. Then every lease

@@ -44,6 +44,8 @@ const (
 	sayNotReady
 	sayNotReadyYet
 	sayTooFewReady
+	sayTooFewReadyYet
+	sayStuck
 	sayBothVote
 	sayInUse
 	sayTooLate
@@ -89,7 +91,11 @@ var messages = [sayCount]Message{
 	sayNotReadyYet: {"master not ready, change unfinished", "{master}; nothing has stopped: the change {unfinished} goes on when all masters of the new list are ready",
 		"{cure}; or give the change up: {cancel}"},
 	sayTooFewReady: {"too few ready", "too few of the new masters can begin, and all locks are stopped: {states}",
-		"start those that are out of reach, and mend those that refuse; if their records are lost, begin the list that you want, which takes {wait}: {init} {abandon}"},
+		"start those that are out of reach, and mend those that refuse; if their records are lost, begin one list, which takes {wait}; the new one: {initto} {abandon}; the old one: {init} {abandon}"},
+	sayTooFewReadyYet: {"too few ready yet", "too few of the new masters can begin, all locks are stopped, and the old list is not over yet: {states}",
+		"start those that are out of reach, and mend those that refuse: then this goes on"},
+	sayStuck: {"change stuck", "the masters were being changed {unfinished}, and too few of them can go on: {states}",
+		"start those that are out of reach and run it again: {change}; if it ends so again, and no new master votes, end its processes and begin the old list, which takes {wait}: {init} {abandon}"},
 	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
 	sayInUse: {"new list votes", "the new list votes already, without a change from the old one, which goes on",
 		"if programs use the new list, name other masters; if none does, delete the key of the record on each of its masters and call this again"},
@@ -102,7 +108,7 @@ func Messages() []Message { return messages[:] }
 
 // plainly are the messages of reasons that have one only.
 var plainly = map[Code]say{Begun: sayInitUnfinished, Prepared: sayPrepared, Unfinished: sayUnfinished, BeingChanged: sayBeingChanged, NeedsMasters: sayNeedsMasters,
-	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NoQuorum: sayTooFewRecords, TooFewReady: sayTooFewReady,
+	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NoQuorum: sayTooFewRecords, Stuck: sayStuck,
 	BothVote: sayBothVote, InUse: sayInUse, TooLate: sayTooLate}
 
 // says finds the message of a.
@@ -133,6 +139,8 @@ func says(v *View, a Action) say {
 		return either(v.allNew(), sayNew, sayForgot)
 	case NotReady:
 		return either(v.unfinished() != "", sayNotReadyYet, sayNotReady)
+	case TooFewReady:
+		return either(a.Kind == Wait, sayTooFewReadyYet, sayTooFewReady)
 	}
 	return plainly[a.Why.Code]
 }
@@ -175,11 +183,22 @@ func (v *View) fill(text string, a Action) string {
 	if before := PreparedFrom(v); before != nil && a.Why.Code == Prepared {
 		from, onward = before, v.Terms.targetFlags(before)
 	}
-	flags := v.flags()
+	flags, initTo, wait := v.flags(), "", from.Wait()
+	if v.Target != nil {
+		initTo = InitToCommand + v.flagsOf(v.Target)
+	}
+	switch a.Why.Code {
+	case TooFewReady, Stuck, NeedsWord, NeedsMasters, Begun: // what an Init waits for
+		for _, t := range []*Terms{v.longest(), v.Target} {
+			if t != nil {
+				wait = max(wait, t.Wait())
+			}
+		}
+	}
 	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
 		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
-		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", from.Wait().Round(100*time.Millisecond).String(),
-		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{status}", v.statusCommand(),
+		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", wait.Round(100*time.Millisecond).String(),
+		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", initTo, "{status}", v.statusCommand(),
 		"{from}", from.String(), "{change}", ChangeCommand+v.flagsOf(from)+onward, "{cancel}", CancelCommand+v.flagsOf(from)).Replace(text)
 }
 

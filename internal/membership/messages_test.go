@@ -35,7 +35,9 @@ var messageScenes = []struct {
 	{"other change", "another change is unfinished", scene{goal: Change, target: "B", masters: "XA5*+ XA5*+ VA5+ -", whole: never, edit: otherTarget}},
 	{"too few records", "recover them first", scene{goal: Change, target: "C", masters: "VA5 - RA5 - - -", whole: never}},
 	{"master not ready", "nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 ?", whole: never}},
-	{"too few ready", "all locks are stopped", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
+	{"too few ready", "all locks are stopped", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - -", whole: never, stood: sceneW}},
+	{"too few ready yet", "and the old list is not over yet", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - RC6", whole: never, stood: time.Second}},
+	{"change stuck", "too few of them can go on: a was retired", scene{goal: Change, target: "C", masters: "XA5*+ VA5+ - - - RC6", whole: never, stood: sceneW}},
 	{"master not ready, change unfinished", "or give the change up: redlock cancel", scene{goal: Change, target: "C", masters: "VA5+ VA5 VA5 RC6 RC6 ?", whole: never}},
 	{"new list votes", "name other masters", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 VC4 VC4", whole: never}},
 	{"both lists vote", "use one of them", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
@@ -118,6 +120,25 @@ func TestMessages_commandsHaveTheFlagsOfTheList(t *testing.T) {
 	}
 	if got := NewView(Serve, even, nil, NewMemory()).fill("{status}", Action{}); got != "redlock status --wait --nodes URLS --node-count 4 --fixed" {
 		t.Error(got)
+	}
+}
+
+// Who begins one of two lists by an Init is told the flags of each, and how long it waits for the locks of both.
+func TestExplain_tooFewReady_eachListHasItsFlags(t *testing.T) {
+	v := scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - -", whole: never, stood: sceneW}.view(t)
+	v.Terms.MaxTTL = 10 * time.Minute
+	v.Namespace = "team"
+	want := "which takes 10m12s; the new one: redlock init --nodes NEW_URLS --namespace team --abandon-change; " +
+		"the old one: redlock init --nodes URLS --max-ttl 10m0s --namespace team --abandon-change"
+	if got := Explain(v, refuse(TooFewReady, -1)); !strings.Contains(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got := Explain(v, refuse(Stuck, -1)); strings.Contains(got, "NEW_URLS") || !strings.Contains(got, "begin the old list, which takes 10m12s: redlock init --nodes URLS --max-ttl 10m0s") {
+		t.Errorf("the old list may have leases, and it says %s", got)
+	}
+	v.Terms.MaxTTL, v.Target.MaxTTL = time.Minute, 10*time.Minute
+	if got := Explain(v, refuse(TooFewReady, -1)); !strings.Contains(got, "which takes 10m12s; ") {
+		t.Errorf("the new list has the longer locks: %s", got)
 	}
 }
 

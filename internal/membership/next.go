@@ -117,12 +117,14 @@ func (m *machine) unused() bool {
 	return true
 }
 
-// longest is the list with the longest wait that the records tell of, if it is longer than that of v.Terms.
+// longest is the list with the longest wait that the records tell of, if it is longer than that of v.Terms. A record that has the target of a
+// change does not tell whether that began.
 func (v *View) longest() (longest *Terms) {
 	w := v.Terms.Wait()
 	for i := range v.Masters {
 		r := &v.Masters[i].Record
-		for _, t := range []*Terms{r.Terms, r.Before} {
+		target, _ := ParseTerms(r.Target)
+		for _, t := range []*Terms{r.Terms, r.Before, target} {
 			if t != nil && t.Wait() > w {
 				longest, w = t, t.Wait()
 			}

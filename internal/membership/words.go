@@ -11,6 +11,7 @@ import (
 // What an operator runs. The words below name these commands and no others.
 const (
 	InitCommand    = "redlock init --nodes URLS"
+	InitToCommand  = "redlock init --nodes NEW_URLS" // the list that a change leads to
 	InitNewCommand = "redlock init --nothing-was-ever-locked --nodes URLS"
 	AbandonFlag    = "--abandon-change"
 	StatusCommand  = "redlock status --wait --nodes URLS"
@@ -40,7 +41,8 @@ const (
 	OtherChange                 // a change to another list is unfinished
 	NoQuorum                    // too few masters of the old list have their record
 	NotReady                    // a new master is not ready
-	TooFewReady                 // too few new masters can begin
+	TooFewReady                 // too few new masters can begin, and the old list is over or, if this waits, will be
+	Stuck                       // a change retired a master, and too few masters of either list can go on
 	BothVote                    // both lists vote, and no change connects them
 	InUse                       // likewise, and nothing of the change was begun
 	TooLate                     // a change can only be finished

@@ -226,7 +226,7 @@ func refusedError(out *driver.Outcome) error {
 	switch out.Action.Why.Code {
 	case membership.NeedsWord, membership.NeedsMasters:
 		return fmt.Errorf("%w: %s", redlock.ErrNeedsInit, text)
-	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady:
+	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady, membership.Stuck:
 		return fmt.Errorf("%w: %s", redlock.ErrUnreachable, text)
 	case membership.Unfinished, membership.Prepared, membership.OtherChange, membership.TooLate, membership.BeingChanged:
 		return fmt.Errorf("%w: %s", redlock.ErrUnfinished, text)
