@@ -249,10 +249,19 @@ var situations = []struct {
 	{"too few ready", func(a *advised) {
 		next := a.of(3, 4, 5)
 		a.changes(next)
-		a.kills(4, 5)
+		a.kills(3, 4, 5)
 		said := a.fails(exitMasters, "too few ready", "reconfigure", "--from", a.list(), "--to", next)
 		wantMessage(a.t, said, "too few ready yet")
 		wantSaid(a.t, said, "start those that are out of reach")
+		a.starts(3, 4, 5) // with no data
+		a.uses(next)
+		a.obey(said, "init")
+	}},
+	{"new list begun", func(a *advised) {
+		old, next := a.list(), a.of(3, 4, 5)
+		a.changes(next)
+		a.kills(4, 5)
+		said := a.fails(exitMasters, "new list begun", "reconfigure", "--from", old, "--to", next)
 		a.starts(4, 5) // with no data
 		a.uses(next)
 		a.obey(said, "init")

@@ -280,6 +280,8 @@ func (m *machine) proceed(p Plan) Action {
 		return *a
 	case begun >= v.Target.Quorum():
 		return Action{Kind: Done}
+	case begun > 0: // its masters can complete a quorum at any time
+		return refuse(NewBegun, -1)
 	}
 	return refuse(TooFewReady, -1)
 }

@@ -45,6 +45,7 @@ const (
 	sayNotReadyYet
 	sayTooFewReady
 	sayTooFewReadyYet
+	sayNewBegun
 	sayStuck
 	sayBothVote
 	sayInUse
@@ -71,7 +72,7 @@ var messages = [sayCount]Message{
 	sayRenamed: {"renamed master", "{master}; that list has this server under another name; you gave {ours}; names cannot change in place",
 		"keep the old name in the URLs of all programs: redis://NEW_ADDRESS?name={old}"},
 	sayMoved:     {"list left", "these masters were left for another list: {left}", "start this client with the new list"},
-	sayMovedInit: {"list left, init", "these masters were left for another list: {left}", "to use them again, change back, which takes {wait}: {change}"},
+	sayMovedInit: {"list left, init", "these masters were left for another list: {left}", "to use them again, change back while that list votes, which takes {wait}: {change}"},
 	sayBeingChanged: {"locks stopped", "the masters are being changed {unfinished}; all locks are stopped until that ends, about {wait} after it stopped them",
 		"if the change has no process any more, run it again: {change}"},
 	sayPromised: {"change promised", "a change of the masters {unfinished} was begun and has not ended; it has not stopped the locks",
@@ -94,6 +95,8 @@ var messages = [sayCount]Message{
 		"start those that are out of reach, and mend those that refuse; if their records are lost, begin one list, which takes {wait}; the new one: {initto} {abandon}; the old one: {init} {abandon}"},
 	sayTooFewReadyYet: {"too few ready yet", "too few of the new masters can begin, all locks are stopped, and the old list is not over yet: {states}",
 		"start those that are out of reach, and mend those that refuse: then this goes on"},
+	sayNewBegun: {"new list begun", "the new list has begun, and too few of its masters vote: {states}",
+		"start those that are out of reach, and mend those that refuse; its programs let the rest vote, or: {statusto}; if their records are lost, begin the new list only, which takes {wait}: {initto}"},
 	sayStuck: {"change stuck", "the masters were being changed {unfinished}, and too few of them can go on: {states}",
 		"start those that are out of reach and run it again: {change}; if it ends so again, and no new master votes, end its processes and begin the old list, which takes {wait}: {init} {abandon}"},
 	sayBothVote: {"both lists vote", "both lists vote, and no change leads from the old one to the new one", "use one of them on all clients"},
@@ -108,7 +111,7 @@ func Messages() []Message { return messages[:] }
 
 // plainly are the messages of reasons that have one only.
 var plainly = map[Code]say{Begun: sayInitUnfinished, Prepared: sayPrepared, Unfinished: sayUnfinished, BeingChanged: sayBeingChanged, NeedsMasters: sayNeedsMasters,
-	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NoQuorum: sayTooFewRecords, Stuck: sayStuck,
+	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NoQuorum: sayTooFewRecords, NewBegun: sayNewBegun, Stuck: sayStuck,
 	BothVote: sayBothVote, InUse: sayInUse, TooLate: sayTooLate}
 
 // says finds the message of a.
@@ -183,12 +186,12 @@ func (v *View) fill(text string, a Action) string {
 	if before := PreparedFrom(v); before != nil && a.Why.Code == Prepared {
 		from, onward = before, v.Terms.targetFlags(before)
 	}
-	flags, initTo, wait := v.flags(), "", from.Wait()
+	flags, to, wait := v.flags(), "", from.Wait()
 	if v.Target != nil {
-		initTo = InitToCommand + v.flagsOf(v.Target)
+		to = v.flagsOf(v.Target)
 	}
 	switch a.Why.Code {
-	case TooFewReady, Stuck, NeedsWord, NeedsMasters, Begun: // what an Init waits for
+	case TooFewReady, NewBegun, Stuck, NeedsWord, NeedsMasters, Begun: // what an Init waits for
 		for _, t := range []*Terms{v.longest(), v.Target} {
 			if t != nil {
 				wait = max(wait, t.Wait())
@@ -198,7 +201,8 @@ func (v *View) fill(text string, a Action) string {
 	return strings.NewReplacer("{states}", v.states(), "{master}", master, "{cure}", cure, "{old}", old,
 		"{replace}", replaceIt, "{abandon}", AbandonFlag, "{ours}", ours.String(), "{left}", v.leftFor(a.Why.Master), "{unfinished}", v.unfinished(),
 		"{lost}", v.names(lost), "{silent}", v.silent(), "{maxttl}", v.Terms.MaxTTL.String(), "{wait}", wait.Round(100*time.Millisecond).String(),
-		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", initTo, "{status}", v.statusCommand(),
+		"{initnew}", InitNewCommand+flags, "{init}", InitCommand+flags, "{initto}", InitToCommand+to, "{statusto}", StatusTo+to,
+		"{status}", v.statusCommand(),
 		"{from}", from.String(), "{change}", ChangeCommand+v.flagsOf(from)+onward, "{cancel}", CancelCommand+v.flagsOf(from)).Replace(text)
 }
 

@@ -37,6 +37,7 @@ var messageScenes = []struct {
 	{"master not ready", "nothing has stopped", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 RC6 RC6 ?", whole: never}},
 	{"too few ready", "all locks are stopped", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - -", whole: never, stood: sceneW}},
 	{"too few ready yet", "and the old list is not over yet", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - RC6", whole: never, stood: time.Second}},
+	{"new list begun", "or: redlock status --wait --nodes NEW_URLS; if their records are lost, begin the new list only, which takes 30.6s: redlock init --nodes NEW_URLS", scene{goal: Change, target: "C", masters: "XA5*+ XA5*+ XA5*+ - - VC6*", whole: never, stood: sceneW}},
 	{"change stuck", "too few of them can go on: a was retired", scene{goal: Change, target: "C", masters: "XA5*+ VA5+ - - - RC6", whole: never, stood: sceneW}},
 	{"master not ready, change unfinished", "or give the change up: redlock cancel", scene{goal: Change, target: "C", masters: "VA5+ VA5 VA5 RC6 RC6 ?", whole: never}},
 	{"new list votes", "name other masters", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC4 VC4 VC4", whole: never}},
@@ -139,6 +140,16 @@ func TestExplain_tooFewReady_eachListHasItsFlags(t *testing.T) {
 	v.Terms.MaxTTL, v.Target.MaxTTL = time.Minute, 10*time.Minute
 	if got := Explain(v, refuse(TooFewReady, -1)); !strings.Contains(got, "which takes 10m12s; ") {
 		t.Errorf("the new list has the longer locks: %s", got)
+	}
+}
+
+// Where a master of the new list votes, nobody is told to begin the old list, or to give the change up.
+func TestExplain_newListHasBegun_onlyThatOne(t *testing.T) {
+	for _, masters := range []string{"XA5*+ XA5*+ XA5*+ VC6* - -", "XA5*+ XA5*+ XA5*+ - - VC6*", "XA5*+ - ? VC6* ? -", "- - - VC6* - -"} {
+		v, a := scene{goal: Change, target: "C", masters: masters, whole: never, stood: sceneW}.run(t)
+		if got := tell(v, a); a.Why.Code != NewBegun || strings.Contains(got, AbandonFlag) || strings.Contains(got, InitCommand) {
+			t.Errorf("%s: %s", masters, got)
+		}
 	}
 }
 

@@ -114,6 +114,12 @@ func finished(v *View) {
 	}
 }
 
+// finishedAndGivenUp is the same, and Init gives that change up.
+func finishedAndGivenUp(v *View) {
+	finished(v)
+	v.Abandon = true
+}
+
 // prepared gives master i another nonce than the plan has.
 func prepared(i int, n Nonce) func(*View) {
 	return func(v *View) { v.Masters[i].Record.State.Nonce = n }
@@ -261,6 +267,8 @@ func TestNext_notYet(t *testing.T) {
 
 		{"init: one is silent", "refuse: init needs every master: c is out of reach: start the master", scene{goal: Init, masters: "- - ?", whole: never}},
 		{"init: a change goes on", "refuse: a was retired for a change to 6.", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
+		{"init: a change is given up that is finished", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "XA5*+ XA5*+ XA5*+", whole: never, edit: finishedAndGivenUp}},
+		{"init: the same, and the others forgot", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "- XA5*+ -", whole: never, edit: finishedAndGivenUp}},
 		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
 		{"init: a change has prepared a master, and its list may vote", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "RA5 RA5 -", whole: never, edit: changePrepared}},
 		{"init: the same of a master that restarted", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "oRA5 - -", whole: never, edit: changePrepared}},

@@ -26,13 +26,13 @@ func (m *machine) serve() Action {
 }
 
 // begin is Init: recovery on the operator's word instead of sight. Of two inits the higher number wins, and either only
-// ever replaces a quarantined state, so that neither can undo a vote.
+// ever replaces a quarantined state, so that neither can undo a vote. A change that is finished cannot be given up.
 //
 // The first master that votes keeps a plan with the nonces of all: those masters begin at once. A master that is lost
 // from then on waits like any other, whatever the operator said.
 func (m *machine) begin() Action {
 	v := m.v
-	if v.Memory.Left != (Epoch{}) && !v.Abandon {
+	if v.Memory.Left != (Epoch{}) && (!v.Abandon || v.finished()) {
 		return refuse(Moved, -1)
 	}
 	e := Epoch{0, v.Terms.ID}

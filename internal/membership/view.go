@@ -194,6 +194,11 @@ func (r *Record) Finished() bool {
 	return r.State.Phase == Retired && r.Over != "" && r.Over == r.State.Ballot.String() && r.Plan.Ballot == r.State.Ballot
 }
 
+// finished: a master tells that the change to the list for which this one was left is finished.
+func (v *View) finished() bool {
+	return slices.ContainsFunc(v.Masters, func(at Master) bool { return at.Record.Finished() && at.Record.Plan.Target == v.Memory.Left })
+}
+
 // prepared is the list from which a change prepared master i for v.Terms, if neither the masters nor this process tell that it began with
 // them; else nil. What an Init or a client claimed since is not prepared any more. An Init that gives up the change asks for none.
 func (v *View) prepared(i int) *Terms {

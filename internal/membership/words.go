@@ -12,6 +12,7 @@ import (
 const (
 	InitCommand    = "redlock init --nodes URLS"
 	InitToCommand  = "redlock init --nodes NEW_URLS" // the list that a change leads to
+	StatusTo       = "redlock status --wait --nodes NEW_URLS"
 	InitNewCommand = "redlock init --nothing-was-ever-locked --nodes URLS"
 	AbandonFlag    = "--abandon-change"
 	StatusCommand  = "redlock status --wait --nodes URLS"
@@ -42,6 +43,7 @@ const (
 	NoQuorum                    // too few masters of the old list have their record
 	NotReady                    // a new master is not ready
 	TooFewReady                 // too few new masters can begin, and the old list is over or, if this waits, will be
+	NewBegun                    // the new list has begun, and too few of its masters vote
 	Stuck                       // a change retired a master, and too few masters of either list can go on
 	BothVote                    // both lists vote, and no change connects them
 	InUse                       // likewise, and nothing of the change was begun

@@ -40,7 +40,7 @@ const (
 	// recover it.
 	NothingWasEverLocked Word = iota + 1
 	// AbandonChange gives up an unfinished change of masters, in favour of the list that
-	// Init begins. The operator must have ended every process that works on that change.
+	// Init begins. The operator must have ended every process that works on that change. One that is finished is not given up.
 	AbandonChange
 )
 
@@ -226,7 +226,7 @@ func refusedError(out *driver.Outcome) error {
 	switch out.Action.Why.Code {
 	case membership.NeedsWord, membership.NeedsMasters:
 		return fmt.Errorf("%w: %s", redlock.ErrNeedsInit, text)
-	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady, membership.Stuck:
+	case membership.Unreachable, membership.NoQuorum, membership.NotReady, membership.TooFewReady, membership.NewBegun, membership.Stuck:
 		return fmt.Errorf("%w: %s", redlock.ErrUnreachable, text)
 	case membership.Unfinished, membership.Prepared, membership.OtherChange, membership.TooLate, membership.BeingChanged:
 		return fmt.Errorf("%w: %s", redlock.ErrUnfinished, text)
