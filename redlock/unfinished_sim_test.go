@@ -118,3 +118,28 @@ func TestInit_changeGivenUpWhereAMinorityVotes_nothingIsUnfinished(t *testing.T)
 		c.wantNothingUnfinished()
 	})
 }
+
+// A change dies when it has the promises, and two masters forget theirs. Only an operator can help: status says so and does not wait, and tells of
+// the change all the same.
+func TestStatus_changeOnlyPromisedAndForgotten_needsInit(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.changeDies(afterPromises)
+		c.masters[1].Flush()
+		c.masters[2].Restart()
+		began := time.Now()
+		for name, s := range map[string]*admin.Status{"status": c.looked(), "status --wait": c.waited()} {
+			if s.Standing != admin.NeedsInit || s.Reason != "masters forgot" || s.Change == nil {
+				t.Errorf("%s: %v (%s), %+v", name, s.Standing, s.Reason, s.Change)
+			}
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		list, done := c.list(formerly...)
+		noErr(t, admin.Init(t.Context(), list, nil))
+		done()
+		if s := c.waited(); s.Standing != admin.Changing || s.Reason != "change promised" {
+			t.Errorf("after an init %v: %s", s.Standing, s.Text)
+		}
+	})
+}

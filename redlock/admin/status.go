@@ -260,14 +260,14 @@ func standing(out *driver.Outcome, votes, answered int, change bool) Standing {
 		return NotThisList
 	case answered < out.View.Terms.Quorum():
 		return NoQuorum
-	case change:
-		return Changing
-	case votes == len(out.View.Masters):
-		return AllVote
 	case refused && code == membership.NeedsWord, code == membership.Begun:
 		return NeedsInit
 	case refused && code == membership.NeedsMasters:
 		return NeedsMasters
+	case change:
+		return Changing
+	case votes == len(out.View.Masters):
+		return AllVote
 	case votes < out.View.Terms.Quorum():
 		return TooFewVote
 	}
