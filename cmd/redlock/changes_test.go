@@ -257,6 +257,14 @@ var situations = []struct {
 		a.uses(next)
 		a.obey(said, "init")
 	}},
+	{"change stuck", func(a *advised) { // neither reconfigure nor cancel goes on
+		next := a.of(3, 4, 5)
+		a.changes(next)
+		a.empties(1, 2)
+		a.fails(exitMasters, "change stuck", "reconfigure", "--from", a.list(), "--to", next)
+		a.fails(exitChanging, "too late to cancel", "cancel", "--nodes", a.list())
+		a.obey(a.looks(exitNeedsInit, "change stuck"), "init")
+	}},
 	{"new list begun", func(a *advised) {
 		old, next := a.list(), a.of(3, 4, 5)
 		a.changes(next)

@@ -122,6 +122,19 @@ func (at *Master) acceptor(e Epoch) bool {
 	return at.Old && rs.Epoch == e && (rs.Phase == Voting || rs.Phase == Retired)
 }
 
+// endable: the masters of Terms that lost nothing of e, and those that are out of reach, can be a quorum of acceptors. A change from e can end then.
+func (m *machine) endable(e Epoch) bool {
+	n := 0
+	for i := range m.v.Masters {
+		at := &m.v.Masters[i]
+		rs := at.state()
+		if at.Old && (!at.Answered || rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number && (rs.Phase != Quarantined || rs.Whole)) {
+			n++
+		}
+	}
+	return n >= m.v.Terms.Quorum()
+}
+
 // promise has the acceptors promise in.
 func (m *machine) promise(e Epoch, in Intent) *Action {
 	return m.each(func(i int, at *Master) *Action {

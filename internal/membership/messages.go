@@ -110,8 +110,8 @@ var messages = [sayCount]Message{
 func Messages() []Message { return messages[:] }
 
 // plainly are the messages of reasons that have one only.
-var plainly = map[Code]say{Begun: sayInitUnfinished, Prepared: sayPrepared, Unfinished: sayUnfinished, BeingChanged: sayBeingChanged, NeedsMasters: sayNeedsMasters,
-	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NoQuorum: sayTooFewRecords, NewBegun: sayNewBegun, Stuck: sayStuck,
+var plainly = map[Code]say{Begun: sayInitUnfinished, Prepared: sayPrepared, Unfinished: sayUnfinished, BeingChanged: sayBeingChanged,
+	NothingToChange: sayNothingToChange, FixedList: sayFixedList, OtherChange: sayOtherChange, NewBegun: sayNewBegun, Stuck: sayStuck,
 	BothVote: sayBothVote, InUse: sayInUse, TooLate: sayTooLate}
 
 // says finds the message of a.
@@ -138,8 +138,14 @@ func says(v *View, a Action) say {
 		return either(v.renamed() >= 0, sayRenamed, sayForeign)
 	case Moved:
 		return either(init, sayMovedInit, sayMoved)
-	case NeedsWord:
-		return either(v.allNew(), sayNew, sayForgot)
+	case NeedsWord, NeedsMasters, NoQuorum:
+		switch {
+		case v.retired():
+			return sayStuck
+		case a.Why.Code == NeedsWord:
+			return either(v.allNew(), sayNew, sayForgot)
+		}
+		return either(a.Why.Code == NoQuorum, sayTooFewRecords, sayNeedsMasters)
 	case NotReady:
 		return either(v.unfinished() != "", sayNotReadyYet, sayNotReady)
 	case TooFewReady:
@@ -191,7 +197,7 @@ func (v *View) fill(text string, a Action) string {
 		to = v.flagsOf(v.Target)
 	}
 	switch a.Why.Code {
-	case TooFewReady, NewBegun, Stuck, NeedsWord, NeedsMasters, Begun: // what an Init waits for
+	case TooFewReady, NewBegun, Stuck, NoQuorum, NeedsWord, NeedsMasters, Begun: // what an Init waits for
 		for _, t := range []*Terms{v.longest(), v.Target} {
 			if t != nil {
 				wait = max(wait, t.Wait())
@@ -220,6 +226,13 @@ func (at *Master) cure() string {
 // allNew reports whether no master that answered has a record of any time.
 func (v *View) allNew() bool {
 	return !slices.ContainsFunc(v.Masters, func(at Master) bool { return at.Old && at.Answered && at.Record.State.Phase != None })
+}
+
+// retired reports whether a change has retired a master of v.Terms.
+func (v *View) retired() bool {
+	return slices.ContainsFunc(v.Masters, func(at Master) bool {
+		return at.Old && at.state().Phase == Retired && at.state().Epoch.ID == v.Terms.ID
+	})
 }
 
 // silent is what each master that did not answer is, and what to do about it.

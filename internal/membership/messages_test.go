@@ -153,6 +153,20 @@ func TestExplain_newListHasBegun_onlyThatOne(t *testing.T) {
 	}
 }
 
+// Where a change has retired a master and its list forgot, status and reconfigure both name the way out, and not one another.
+func TestExplain_changeCannotGoOn_saysHowToBeginTheOldList(t *testing.T) {
+	for _, s := range []scene{
+		{masters: "XA5*+ - -", whole: never},
+		{goal: Change, target: "C", masters: "XA5*+ - - RC6 RC6 RC6", whole: never},
+		{goal: Change, target: "C", masters: "XA5*+ - ? RC6 RC6 RC6", whole: never},
+	} {
+		v, a := s.run(t)
+		if got := tell(v, a); Situation(v, a) != "change stuck" || !strings.Contains(got, "and no new master votes, end its processes and begin the old list, which takes 30.6s: redlock init --nodes URLS --abandon-change") {
+			t.Errorf("%s: %s", s.masters, got)
+		}
+	}
+}
+
 // Who gives up a change while masters are down recovers them first: whether one was begun is not known.
 func TestExplain_cancelWhileTwoAreDown_recoverThem(t *testing.T) {
 	for masters, want := range map[string]string{"VA5 ? ?": "too few records", "XA5*+ ? ?": "too late to cancel"} {

@@ -362,7 +362,7 @@ func (m *machine) report(e Epoch) Action {
 		return Action{Kind: Done, For: soonest}
 	case v.Memory.Left != (Epoch{}):
 		return refuse(Moved, -1)
-	case retired >= 0:
+	case retired >= 0 && m.endable(e):
 		return refuse(BeingChanged, retired)
 	case soonest > 0:
 		return Action{Kind: Wait, For: soonest}
