@@ -53,9 +53,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return value, err
 	}
 	rw := client.RWMutex(name, opts...)
-	ran := false // what the last call was to run under the lock
 	fill := func(ctx context.Context, _ *redlock.Lease) (err error) {
-		ran = true
 		if value, found, err = read(ctx); found && !mutants.NoSecondRead || err != nil { // another may have loaded it since
 			return err
 		}
@@ -64,42 +62,30 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 		return err
 	}
 	began := time.Now()
-	ran, err = rw.TryDo(ctx, fill)
+	ran, err := rw.TryDo(ctx, fill)
 	if ran || err != nil && !waits(err) {
 		return finish(value, found, err)
 	}
-	heard := !errors.Is(err, redlock.ErrUnreachable) // the masters have answered
-	// within calls do with the lock and what is left of the maximum wait. If that was too little to hear masters that have answered before, it asks
-	// once more, as if nothing were left: a lock that is held must not look like masters that are gone.
-	within := func(do func(*redlock.RWMutex) error) error {
+	left := func() *redlock.RWMutex { // the lock, with what is left of the maximum wait
 		wait := inside.MaxWait(rw)
 		if wait == 0 {
-			return do(rw)
+			return rw
 		}
-		limited := func(wait time.Duration) *redlock.RWMutex {
-			return client.RWMutex(name, append(slices.Clone(opts), redlock.WithMaxWait(max(wait, 1)))...) // 0 would be no maximum
-		}
-		ran = false
-		err := do(limited(wait - time.Since(began)))
-		if hurried, _ := inside.Hurried(err); hurried && heard && !ran && ctx.Err() == nil {
-			err = do(limited(0))
-		}
-		return err
+		wait = max(wait-time.Since(began), 1) // 0 would be no maximum
+		return client.RWMutex(name, append(slices.Clone(opts), redlock.WithMaxWait(wait))...)
 	}
 	failed := false
 	// Readers get the lock together when the loader gives it back.
-	err = within(func(rw *redlock.RWMutex) error {
-		return rw.RDo(ctx, func(ctx context.Context, lease *redlock.Lease) (err error) {
-			ran, heard = true, true
-			value, found, err = read(ctx)
-			failed = err != nil && lease.Err() == nil // else that the lease is over may be why
-			return err
-		})
+	err = left().RDo(ctx, func(ctx context.Context, lease *redlock.Lease) (err error) {
+		ran = true
+		value, found, err = read(ctx)
+		failed = err != nil && lease.Err() == nil // else that the lease is over may be why
+		return err
 	})
 	if found || failed || !ran {
 		return finish(value, found, err)
 	}
-	err = within(func(rw *redlock.RWMutex) error { return rw.Do(ctx, fill) }) // the loader has failed
+	err = left().Do(ctx, fill) // the loader has failed
 	return finish(value, found, err)
 }
 

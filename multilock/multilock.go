@@ -129,9 +129,7 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	if err != nil {
 		l.giveBack(ctx, held, 0)
 		if len(l.named) > 1 && errors.Is(err, redlock.ErrHeld) && ctx.Err() == nil {
-			c := call{found: err}
 			if err = l.tryInOrder(ctx, held); err != nil {
-				err = c.counts(err)
 				l.giveBack(ctx, held, 0)
 			}
 		}
@@ -181,7 +179,7 @@ const pauseMax = 4 * time.Millisecond
 // Lock waits until it holds every member or ctx ends. If all members are free, it takes one round
 // trip. While it waits for a member, it holds only members that come before it in the order of
 // waiting. If a member is lost meanwhile, Lock begins again. If members have a maximum wait (redlock.WithMaxWait), the shortest of them is
-// that of the whole: after it Lock returns what the last round that had its time found about the member that could not be taken, or was lost
+// that of the whole: after it Lock returns what the last round found about the member that could not be taken, or was lost
 // before the others were there (see [Lock.TryLock]).
 //
 // Two callers that hold locks already, as one that enters a member again does, can wait for each other for as long as their contexts live: see
@@ -194,10 +192,9 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	}
 	var c call
 	if l.maxWait > 0 {
-		if inside.NoTime(l.maxWait) {
+		if c = (call{of: l, end: time.Now().Add(l.maxWait)}); c.over() {
 			return l.TryLock(ctx)
 		}
-		c.end = time.Now().Add(l.maxWait)
 	}
 	for {
 		held := make([]*redlock.Lease, len(l.named))
@@ -227,12 +224,12 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, c *call) erro
 		}
 		l.giveBack(ctx, held, failed+1)
 		waits := errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrUnreachable)
-		if err = c.counts(err); !waits || c.over() {
+		if c.found = err; !waits || c.over() {
 			return err
 		}
 		i := l.ordered[failed]
 		if held[i], err = c.lock(ctx, l.named[i]); err != nil {
-			return c.counts(err)
+			return err
 		}
 		from = failed + 1
 	}
@@ -241,17 +238,9 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, c *call) erro
 
 // call is one call for all members.
 type call struct {
+	of    *Lock
 	end   time.Time // of the maximum wait; zero: there is none
-	found error     // what the last round found that counts; nil: there was none
-}
-
-// counts returns what counts behind a round that failed with err: what the round before it found, if this one had less time than others, because the
-// caller's time was nearly over. A member that is held must not look like masters that are gone.
-func (c *call) counts(err error) error {
-	if hurried, _ := inside.Hurried(err); !hurried || c.found == nil {
-		c.found = err
-	}
-	return c.found
+	found error     // what the last round found; nil: there was none
 }
 
 // left is the time that is left, or 0 if there is no maximum wait.
@@ -263,7 +252,10 @@ func (c *call) left() time.Duration {
 }
 
 // over says that the maximum wait leaves no time for a round.
-func (c *call) over() bool { return !c.end.IsZero() && inside.NoTime(c.left()) }
+func (c *call) over() bool {
+	left := c.left()
+	return !c.end.IsZero() && slices.ContainsFunc(c.of.named, func(m redlock.Locker) bool { return inside.NoTime(m, left) })
+}
 
 // lock waits for one member.
 func (c *call) lock(ctx context.Context, m redlock.Locker) (*redlock.Lease, error) {

@@ -50,7 +50,7 @@ func TestLock_memberOverBeforeTheOthers_endsWithTheMaximumWait(t *testing.T) {
 		start := time.Now()
 		_, err := both.Lock(ctx)
 		quorumtest.Is(t, err, redlock.ErrUnreachable)
-		if took := time.Since(start); took < time.Second-2*time.Millisecond || took > time.Second+4*farFrom {
+		if took := time.Since(start); took < time.Second-2*farFrom || took > time.Second+2*farFrom {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -92,12 +92,6 @@ func TestLock_noTimeForAnotherRound_heldIsHeld(t *testing.T) {
 		if took := time.Since(start); took < wait || took > wait+100*time.Millisecond { // a is given back behind what is on its way
 			t.Errorf("it took %v", took)
 		}
-		time.Sleep(wait) // nothing is on its way
-		ctx, cancel := context.WithTimeout(t.Context(), 75*time.Millisecond)
-		defer cancel()
-		_, err = multilock.New(mine.Mutex("a"), mine.Mutex("b")).TryLock(ctx)
-		quorumtest.Is(t, err, redlock.ErrHeld)
-		quorumtest.NoErr(t, ctx.Err())
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/lock/inspect"
-	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/masters"
 	"github.com/redlock-go/redlock/redlock/event"
 )
@@ -27,8 +26,8 @@ func (internals) TryAll(ctx context.Context, lockers []Locker, wait time.Duratio
 	return tryAll(ctx, lockers, wait)
 }
 
-// NoTime says that wait is shorter than any round: a Lock with such a maximum wait is TryLock.
-func (internals) NoTime(wait time.Duration) bool { return wait < quorum.ShortestRound }
+// NoTime says that wait is shorter than any round over the masters of l: a Lock with such a maximum wait is TryLock.
+func (internals) NoTime(l Locker, wait time.Duration) bool { return wait < l.core().c.shortestRound() }
 
 // Settings are those options of a client that say which masters it locks on.
 func (internals) Settings(opts []Option) (masters.Settings, error) {

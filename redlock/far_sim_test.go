@@ -190,8 +190,8 @@ func TestMaxWait_shorterThanARound_isTryLock(t *testing.T) {
 	})
 }
 
-// A maximum wait, or a caller's own deadline, that is longer than a trip and shorter than a trip for each master is long enough to hear the masters.
-// One that is shorter than a trip is TryLock.
+// A maximum wait that is shorter than a trip for each master is long enough to hear the masters: below two trips it is TryLock. So is a caller's own
+// deadline, where nothing else is on its way.
 func TestMaxWait_shorterThanATripForEachMaster_hearsTheMasters(t *testing.T) {
 	const trip = 10 * time.Millisecond
 	for _, wait := range []time.Duration{trip / 2, 3 * trip / 2, 2 * trip, 4 * trip} {

@@ -321,7 +321,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lease, error) {
 //
 //go:noinline
 func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error) {
-	if wait < max(quorum.ShortestRound, m.c.trip()) { // masters that are farther away than that would look like masters that are gone
+	if wait < m.c.shortestRound() { // masters that are farther away than that would look like masters that are gone
 		return m.TryLock(ctx)
 	}
 	bounded, cancel := context.WithTimeout(ctx, wait)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/logline"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -22,6 +23,9 @@ func (c *Client) trip() time.Duration {
 	}
 	return protocol.QuorumTrip(trips, c.masters.Need)
 }
+
+// shortestRound is the time that a round needs to hear the masters: its own trip, behind that of what is on its way already.
+func (c *Client) shortestRound() time.Duration { return max(quorum.ShortestRound, 2*c.trip()) }
 
 // timeout is how long the client waits for masters that do not answer: see WithNodeTimeout. A longer wait makes no lock unsafe whose
 // leases all have one TTL, because validity counts from before the requests.

@@ -201,7 +201,7 @@ func WithOutageTimeout(d time.Duration) LockOption {
 // multilock waits for the shortest d of its members. A flight.Do, which may wait twice, waits for d in all.
 //
 // When no round was made within d, Lock makes one all the same, as TryLock does, which may take the node timeout: it never calls a lock
-// held that no quorum of masters said is held. If d is shorter than a trip to a quorum of the masters, or than 1 ms, Lock is TryLock, because
+// held that no quorum of masters said is held. If d is shorter than two trips to a quorum of the masters, or than 1 ms, Lock is TryLock, because
 // masters that have no time to answer look like masters that are gone.
 func WithMaxWait(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.maxWait = d })

@@ -70,41 +70,47 @@ func TestAcquired_maxWaitOverAtOnce_toldOnce(t *testing.T) {
 	}
 }
 
-// A caller stands behind another one of its process until its maximum wait is over, before the masters have said anything. Its wait
-// and the round that follows are one call, whether it has the lock then or not.
+// A caller stands behind another one of its process until its maximum wait is over, before the masters have said anything: they are slower
+// than they were. Its wait and the round that follows are one call, whether it has the lock then or not.
 func TestAcquired_maxWaitOverInTheLine_toldOnce(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		var told ends
-		var books simtest.Balance
-		opts := []redlock.Option{redlock.WithObserver(told.observer()), redlock.WithObserver(books.Observer())}
-		a, ahead := c.client(opts...), (*redlock.Lease)(nil)
-		for _, way := range a.Ways {
-			way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: 20 * time.Millisecond} })
-		}
-		rw, short := a.RWMutex("rw"), redlock.WithMaxWait(5*time.Millisecond)
-		for what, tc := range map[string]struct {
-			first, second func(context.Context) (*redlock.Lease, error)
-			want          error
-		}{
-			"Lock":  {a.Mutex("x").Lock, a.Mutex("x", short).Lock, redlock.ErrHeld},
-			"RLock": {rw.RLock, a.RWMutex("rw", short).RLock, nil},
-			"member of a multilock": {a.Mutex("y").Lock, func(ctx context.Context) (*redlock.Lease, error) {
-				return lockWithin(ctx, a.Mutex("y"), 5*time.Millisecond)
-			}, redlock.ErrHeld},
-		} {
+	const short = 5 * time.Millisecond
+	lock := func(c *member, opts ...redlock.LockOption) redlock.Locker { return c.Mutex("x", opts...) }
+	read := func(c *member, opts ...redlock.LockOption) redlock.Locker { return c.RWMutex("x", opts...).RLocker() }
+	for what, tc := range map[string]struct {
+		first  func(*member, ...redlock.LockOption) redlock.Locker
+		second func(context.Context, *member) (*redlock.Lease, error)
+		want   error
+	}{
+		"Lock": {lock, func(ctx context.Context, c *member) (*redlock.Lease, error) {
+			return lock(c, redlock.WithMaxWait(short)).Lock(ctx)
+		}, redlock.ErrHeld},
+		"RLock": {read, func(ctx context.Context, c *member) (*redlock.Lease, error) {
+			return read(c, redlock.WithMaxWait(short)).Lock(ctx)
+		}, nil},
+		"member of a multilock": {lock, func(ctx context.Context, c *member) (*redlock.Lease, error) {
+			return lockWithin(ctx, lock(c), short)
+		}, redlock.ErrHeld},
+	} {
+		simulate(t, func(t *testing.T, c *cluster) {
+			var told ends
+			var books simtest.Balance
+			a := c.client(redlock.WithObserver(told.observer()), redlock.WithObserver(books.Observer()))
+			for _, way := range a.Ways {
+				way.SetFault(func(nodetest.Command) nodetest.Fault { return nodetest.Fault{Delay: 20 * time.Millisecond} })
+			}
+			var ahead *redlock.Lease
 			got := make(chan error)
 			go func() {
-				lease, err := tc.first(t.Context())
+				lease, err := tc.first(a).Lock(t.Context())
 				ahead = lease
 				got <- err
 			}()
 			synctest.Wait()
-			lease, err := tc.second(t.Context())
+			lease, err := tc.second(t.Context(), a)
 			if !errors.Is(err, tc.want) {
 				t.Errorf("%s: %v", what, err)
 			}
 			wantErr(t, <-got, nil)
-			told.mu.Lock()
 			var waited []event.Acquire
 			for _, e := range told.told {
 				if e.Waited {
@@ -114,16 +120,14 @@ func TestAcquired_maxWaitOverInTheLine_toldOnce(t *testing.T) {
 			if n := len(told.told); n != 2 || len(waited) != 1 || waited[0].Rounds == 0 || waited[0].Took <= 20*time.Millisecond || !errors.Is(waited[0].Err, tc.want) {
 				t.Errorf("%s: %v; told %+v", what, err, told.told)
 			}
-			told.told = nil
-			told.mu.Unlock()
 			wantErr(t, ahead.Unlock(t.Context()), nil)
 			if lease != nil {
 				wantErr(t, lease.Unlock(t.Context()), nil)
 			}
-		}
-		_ = a.Close()
-		wantErr(t, books.Err(), nil)
-	})
+			_ = a.Close()
+			wantErr(t, books.Err(), nil)
+		})
+	}
 }
 
 // Each call for a lock is told once: also one that finds its context ended, or the client closed.

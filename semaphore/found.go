@@ -5,13 +5,11 @@ package semaphore
 import (
 	"context"
 	"errors"
-
-	"github.com/redlock-go/redlock/internal/lock/quorum"
 )
 
 // lookOnly says whether the maximum wait is shorter than any round, so that Acquire is TryAcquire: masters that are farther away than that would look
 // like masters that are gone.
-func (s *Semaphore) lookOnly() bool { return s.maxWait > 0 && s.maxWait < quorum.ShortestRound }
+func (s *Semaphore) lookOnly() bool { return s.maxWait > 0 && inside.NoTime(s.turn, s.maxWait) }
 
 // looked notes that a look ended with err. held is of slots that it found taken before, or nil.
 func (s *Semaphore) looked(held, err error) {
