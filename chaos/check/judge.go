@@ -131,7 +131,7 @@ func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
 	plain := newRegisters(false)
 	fenced, porcupine := newFencedRegister(), newLinearizable(e.Timeout)
 	cs := []checker{
-		&exclusion{}, &tokens{}, fenced, &unfencedRegister{plain}, porcupine, &counters{lives: map[string]int32{}},
+		&exclusion{}, newTokens(), fenced, &unfencedRegister{plain}, porcupine, &counters{lives: map[string]int32{}},
 		atEnd(d, func(h *history.History) Result { return Healed(h, e.Heal) }), did,
 		&leftBehind{}, each(Signals, signalsHeld), &queueOrder{}, atEnd(d, Availability), atEnd(d, Resources), each(Refusals, refusalsHeld), atEnd(d, Harness),
 	}

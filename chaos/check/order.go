@@ -14,17 +14,22 @@ import (
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // Tokens is the checker tokens: on each lock no token was issued twice, and a grant that was called after another had returned has the
-// larger token. The same holds for readers. Grants without a token are counted as a figure; the checker effort judges how many tokens a run
-// must have. A token that is old and was issued before is one violation: it went back.
+// larger token. The same holds for readers. If a grant of a lock has a token, each has: programs of others may have none at all, and the checker
+// effort judges how many tokens a run must have. A token that is old and was issued before is one violation: it went back.
 //
 // Two grants that are in flight at the same time may return in either order, so the order of returns is not promised (docs/safety.md,
 // "Fencing tokens"). A figure says how often it differed from the order of tokens.
-func Tokens(h *history.History) Result { return judge(&tokens{}, h) }
+func Tokens(h *history.History) Result { return judge(newTokens(), h) }
 
 type tokens struct {
 	found
 	issued, without int
 	seen            rising[string, history.Op] // by lock
+	first           [2]map[string]history.Op   // by lock: the first grant without a token, and the first with one
+}
+
+func newTokens() *tokens {
+	return &tokens{first: [2]map[string]history.Op{{}, {}}}
 }
 
 func (c *tokens) add(h *history.History) {
@@ -33,8 +38,10 @@ func (c *tokens) add(h *history.History) {
 		case op.Kind != history.KindLock || op.Outcome != history.OK:
 		case op.Token == 0:
 			c.without++
+			c.mixed(op, 0)
 		default:
 			c.issued++
+			c.mixed(op, 1)
 			above, same := c.seen.see(sighting[string, history.Op]{key: op.Lock, call: op.Call, ret: op.Return, value: op.Token, record: op})
 			if above != nil {
 				a := above.record
@@ -45,6 +52,17 @@ func (c *tokens) add(h *history.History) {
 				c.both(a, op, "token %d of %q was issued twice: %s, and %s", op.Token, op.Lock, name(a), name(op))
 			}
 		}
+	}
+}
+
+// mixed reports the first two grants of a lock of which one has a token and one has none. kind is that of op.
+func (c *tokens) mixed(op history.Op, kind int) {
+	if _, ok := c.first[kind][op.Lock]; ok {
+		return
+	}
+	c.first[kind][op.Lock] = op
+	if other, ok := c.first[1-kind][op.Lock]; ok {
+		c.both(other, op, "of %q one grant has a token and one has none: %s, and %s", op.Lock, name(other), name(op))
 	}
 }
 
