@@ -253,7 +253,7 @@ type patient struct {
 // examine asks one master.
 func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 	p := patient{Name: silent, Server: silent, Eviction: silent, AOF: silent, State: silent}
-	n, err := node.Open(url, node.Config{})
+	n, err := node.Open(url, node.Config{DialTimeout: masterurl.Patience})
 	if err != nil {
 		p.err = err
 		return p

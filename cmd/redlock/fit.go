@@ -14,9 +14,9 @@ import (
 func (m *masters) fit(text string) string {
 	switch {
 	case m.cluster != "":
-		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
+		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--nodes NEW_URLS", "--cluster NEW_URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
 	case m.file != "":
-		text = strings.ReplaceAll(text, "--nodes URLS", "--nodes-file "+word(m.file))
+		text = strings.NewReplacer("--nodes URLS", "--nodes-file "+word(m.file), "--nodes NEW_URLS", "--nodes-file NEW_FILE").Replace(text)
 	}
 	flags := ""
 	for i, v := range m.tls.values() {

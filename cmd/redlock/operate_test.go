@@ -65,7 +65,7 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 }
 
 // A packet that is lost while a connection is made costs TCP a second. An operation waits for 2 s for each master.
-func TestInit_mastersAnswerAfterASecond_areNotDown(t *testing.T) {
+func TestOperations_mastersAnswerAfterASecond_areNotDown(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
 	var nodes []string
@@ -78,6 +78,7 @@ func TestInit_mastersAnswerAfterASecond_areNotDown(t *testing.T) {
 	}
 	stall.Try(t, 300*time.Millisecond, func(t testing.TB) {
 		wantSaid(t, expectCode(t, exitOK, "init", never, "--nodes", strings.Join(nodes, ",")), said.Begun.With("all vote", "30s"))
+		wantSaid(t, expectCode(t, exitOK, "doctor", "--nodes", strings.Join(nodes, ",")), "votes")
 	})
 }
 

@@ -43,6 +43,9 @@ func IsCluster(url string) bool { return strings.Contains(url, "-cluster://") }
 // hasHosts reports whether url may name several servers.
 func hasHosts(url string) bool { return IsCluster(url) || strings.Contains(url, "-sentinel://") }
 
+// Patience is how long a command waits for a connection, and for each answer. One packet of a handshake that is lost costs TCP a second.
+const Patience = 2 * time.Second
+
 // Direct is how a command talks to the servers of a node itself, until the node is closed: without retries, and with the fewest words
 // at the start. In a Redis Cluster they are those at which the search for the master starts, and else it is the master.
 func Direct(n node.Node) (all []*redis.Options, err error) {
@@ -52,7 +55,7 @@ func Direct(n node.Node) (all []*redis.Options, err error) {
 	}
 	for _, o := range d.Direct() {
 		o.MaxRetries, o.DialerRetries = -1, 1
-		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = time.Second, 2*time.Second, 2*time.Second
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = Patience, Patience, Patience
 		o.ContextTimeoutEnabled = true
 		o.DisableIdentity = true
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
