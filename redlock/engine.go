@@ -21,7 +21,7 @@ func Engine(engine.Key) internals { return internals{} }
 type internals struct{}
 
 // TryAll is TryLock of each locker, all of them in one round trip: what is for one
-// master is sent together. Each is taken, and reported, for itself. A round that is not over after wait ends then, unless wait is NoTime.
+// master is sent together. Each is taken, and reported, for itself. A round that is not over after wait ends then, unless wait is shorter than any round.
 func (internals) TryAll(ctx context.Context, lockers []Locker, wait time.Duration) ([]*Lease, []error) {
 	return tryAll(ctx, lockers, wait)
 }

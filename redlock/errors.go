@@ -137,7 +137,7 @@ type RoundError struct {
 	// votes counts, for each other holder, the masters that named it.
 	votes   map[string]int
 	silent  int  // masters that did not answer, and are not known to recover
-	hurried bool // the round had less time than others, because the caller's time was nearly over, or over
+	hurried bool // the round had too little time to hear the masters, because the caller's was nearly over, or over
 	cut     bool // the caller's time was over before the round was
 }
 

@@ -165,7 +165,8 @@ func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
 		err = c.roundError(r.Lock, b.Replies())
 	}
 	err.cut = r.Ctx.Err() != nil
-	err.hurried = err.cut || r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.ttl)
+	full := c.masters.RoundTimeout(context.Background(), r.ls.ttl)
+	err.hurried = err.cut || r.Timeout < min(full, max(2*attempt.HearOutMax, protocol.TripsToWait*c.trip()))
 	return err
 }
 
@@ -227,7 +228,9 @@ func (w *waiter) ended(ctx context.Context, err error) (*Lease, error) {
 // Terms implements wait.Face, as all that follows.
 func (w *waiter) Terms() wait.Terms {
 	ls := &w.m.ls
-	return wait.Terms{Unfair: ls.unfair, Within: ls.forOrder, Patience: ls.patience}
+	// For a reader a lock that readers hold is free: readers that overlap, and pass the places ahead, would keep a writer waiting for ever.
+	unfair := ls.unfair && w.Lock.Mode != protocol.Read
+	return wait.Terms{Unfair: unfair, Within: ls.forOrder, Patience: ls.patience}
 }
 
 func (w *waiter) Begin(ctx context.Context, place *protocol.Wait) *attempt.Attempt {

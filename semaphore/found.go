@@ -30,12 +30,13 @@ func (s *Semaphore) looked(held, err error) {
 func (s *Semaphore) waited(ctx context.Context, err error) error {
 	hurried, _ := inside.Hurried(err)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case !hurried:
+	if !hurried {
 		errors.As(err, &s.found)
-	case ctx.Err() != nil && s.found != nil:
-		return inside.GaveUp(ctx, s.found)
+	}
+	found := s.found
+	s.mu.Unlock() // the context may be that of a lease, which has a mutex of its own
+	if hurried && found != nil && ctx.Err() != nil {
+		return inside.GaveUp(ctx, found)
 	}
 	return err
 }

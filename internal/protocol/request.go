@@ -147,7 +147,7 @@ type Item struct {
 type Wait struct {
 	Ticket   int64         // the place in the queue; 0: the master gives one by its clock
 	Liveness time.Duration // TTL of the client's sign of life, whose stamp is the request's Start
-	Unfair   bool          // take the lock when it is free, although others are ahead; a reader passes no writer
+	Unfair   bool          // take the lock when it is free, although others are ahead
 	Retry    bool          // the caller has asked before, with this ticket: if others are ahead of it, wake them
 	Only     bool          // take the place and no vote, though the lock may be free
 	// Oust is a Retry for a lock that is for an order only: the master takes the vote of a holder away whose client gave a sign of

@@ -13,8 +13,7 @@
 -- and then four words for each op:
 --   act     acquire
 --           join     an acquire of a reader that may join the write vote of its own owner
---           barge    an acquire that passes the waiters ahead of it, but for a reader: that passes
---                    readers only, as each reader does
+--           barge    an acquire that passes the waiters ahead of it
 --           retry    an acquire of a caller that has asked before
 --           oust     a retry of a lock that is for an order only. It takes away the vote of a holder
 --                    whose client gave a sign of life and does not listen

@@ -473,45 +473,6 @@ func TestRetry_reader_wakesTheReaderBehind(t *testing.T) {
 	})
 }
 
-// A reader that barges goes past readers, and past a writer that nobody waits for, but not past one that waits: whether the lock is free, or readers have it.
-func TestBarge_reader_passesNoWriter(t *testing.T) {
-	of := func(mode protocol.Mode) func(*protocol.Request) {
-		return func(r *protocol.Request) { r.Lock = protocol.NewLock(handLock, mode) }
-	}
-	for name, tc := range map[string]struct {
-		waits protocol.Mode
-		held  bool // by a reader
-		hears string
-		want  protocol.Outcome
-	}{
-		"readers hold, a writer waits":       {protocol.Write, true, bob, protocol.Held},
-		"readers hold, a dead writer waits":  {protocol.Write, true, "", protocol.Granted},
-		"readers hold, a reader waits":       {protocol.Read, true, bob, protocol.Granted},
-		"nobody holds, a writer waits":       {protocol.Write, false, bob, protocol.Held},
-		"nobody holds, a dead writer waits":  {protocol.Write, false, "", protocol.Granted},
-		"nobody holds, a reader waits ahead": {protocol.Read, false, bob, protocol.Granted},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withQueue(t, func(q *queue) {
-				q.acquire(alice+":1", 5, of(protocol.Write))
-				q.acquire(bob+":7", 20, of(tc.waits))
-				q.release(alice+":1", of(protocol.Write), func(r *protocol.Request) { r.Hand = 0 })
-				if tc.held {
-					_ = q.m.Do(func(db *DB) {
-						db.HSet(handLock, "mode", "read")
-						db.HSet(handLock, alice+":2", "1")
-						db.PExpire(handLock, 10_000)
-					})
-				}
-				q.hears(tc.hears, "")
-				if r := q.acquire(carol+":9", 30, of(protocol.Read), func(r *protocol.Request) { r.Wait.Unfair = true }); r.Outcome != tc.want {
-					t.Errorf("%+v", r)
-				}
-			})
-		})
-	}
-}
-
 // A caller that asks again behind its release has its turn by its ticket, and wakes nobody.
 func TestRelease_leaves_theRetryHasTheTurn(t *testing.T) {
 	withQueue(t, func(q *queue) {

@@ -106,7 +106,7 @@ func (s *Share) Enter(ctx context.Context, inner *Share) error {
 	}
 	h.mu.Lock()
 	h.shares.drop(inner)
-	was := h.ended
+	was := h.errLocked()
 	last := len(h.shares.list) == 0 && h.parting != surrendered
 	if last && was == nil {
 		h.endLocked(event.EndReleased, errs.ErrReleased)

@@ -70,7 +70,7 @@ type Failed struct {
 	Err     error // what the caller gets, if it waits no longer
 	Final   bool  // waiting cannot cure it
 	Silent  bool  // no quorum of masters answered
-	Hurried bool  // it had less time than others, because the caller's time was nearly over
+	Hurried bool  // it had too little time to hear the masters, because the caller's was nearly over
 	// Saw is what it saw. Replies, Need, Behind and Within are of the line.
 	Saw waiting.Round
 }

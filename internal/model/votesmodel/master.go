@@ -257,7 +257,7 @@ func (m *Master) contend(op *protocol.Request) protocol.Reply {
 		m.head(true, p.member)
 	}
 	ahead := slices.IndexFunc(m.queue, func(q place) bool { return q.member == p.member })
-	if free && !op.Wait.Only && (op.Wait.Unfair && !op.Wait.Again && !p.reads || m.turn(&p, ahead)) {
+	if free && !op.Wait.Only && (op.Wait.Unfair && !op.Wait.Again || m.turn(&p, ahead)) {
 		return protocol.Reply{}
 	}
 	refused.Ticket, refused.Ahead = op.Wait.Ticket, ahead

@@ -193,7 +193,6 @@ var breaks = []struct{ name, sound, broken string }{
 	{"an acquire behind a release passes the queue", "idle = idle and try('exists', unpack(keys)) == 0", "idle = idle and try('exists', KEYS[1]) == 0"},
 	{"a release does not see the queue", "first = try('zrange', queue, '0', '0')[1]", "first = nil"},
 	{"one that tries passes the queue", "or not head(queue, true)", "or true"},
-	{"readers that barge pass a writer", "act == 'barge' and mode ~= 'r'", "act == 'barge'"},
 	{"readers pass a writer", "if not is_reader(other) then", "if other == '' then"},
 	{"a reader does not wake the next", "if behind and is_reader(behind) then", "if false then"},
 	{"the hash outlives the readers that remain", "call('pexpire', lock, longest)", "local longer = longest"},

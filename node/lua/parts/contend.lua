@@ -24,8 +24,7 @@ end
 local function contend(lock, queue, act, mode, holder, word, nth)
   -- What an act is, in one place.
   local first_ask, takes, places = act == 'acquire', act ~= 'queue', act ~= 'again'
-  -- A reader passes no writer, whoever asks for it: readers that overlap would keep a writer waiting for ever.
-  local passes, ousts, write_vote = act == 'barge' and mode ~= 'r', act == 'oust' and mode == 'x', act == 'join' and word
+  local passes, ousts, write_vote = act == 'barge', act == 'oust' and mode == 'x', act == 'join' and word
   local queues = word ~= '' and not write_vote
 
   local left, fields
