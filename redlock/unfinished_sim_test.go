@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/node/nodetest"
+	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/admin"
 )
 
@@ -140,6 +141,32 @@ func TestStatus_changeOnlyPromisedAndForgotten_needsInit(t *testing.T) {
 		done()
 		if s := c.waited(); s.Standing != admin.Changing || s.Reason != "change promised" {
 			t.Errorf("after an init %v: %s", s.Standing, s.Text)
+		}
+	})
+}
+
+// Init of a list that was left refuses, also where its masters restarted with their records: the new list may vote, whatever became of its masters.
+func TestInit_leftListWhoseMastersRestarted_refuses(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.recovery = true
+		list, done := c.list(formerly...)
+		noErr(t, admin.Init(t.Context(), list, nil, admin.NothingWasEverLocked))
+		done()
+		from, doneFrom := c.list(formerly...)
+		defer doneFrom()
+		to, doneTo := c.list(thereafter...)
+		defer doneTo()
+		noErr(t, admin.Reconfigure(t.Context(), from, to, nil))
+		for i := range c.masters {
+			c.masters[i].Restart()
+		}
+		for _, words := range [][]admin.Word{nil, {admin.AbandonChange}} {
+			list, done := c.list(formerly...)
+			err := admin.Init(t.Context(), list, nil, words...)
+			done()
+			if wantErr(t, err, redlock.ErrConfig); !strings.Contains(err.Error(), "left for another list: 3 masters") {
+				t.Errorf("%v: %v", words, err)
+			}
 		}
 	})
 }

@@ -114,6 +114,12 @@ func finished(v *View) {
 	}
 }
 
+// preparedBack is likewise, and a change back has prepared the quarantined masters; Init gives that up.
+func preparedBack(v *View) {
+	finished(v)
+	preparedAndGivenUp(v)
+}
+
 // finishedAndGivenUp is the same, and Init gives that change up.
 func finishedAndGivenUp(v *View) {
 	finished(v)
@@ -272,6 +278,12 @@ func TestNext_notYet(t *testing.T) {
 		{"init: a change goes on", "refuse: a was retired for a change to 6.", scene{goal: Init, masters: "XA5*+ - -", whole: never}},
 		{"init: a change is given up that is finished", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "XA5*+ XA5*+ XA5*+", whole: never, edit: finishedAndGivenUp}},
 		{"init: the same, and the others forgot", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "- XA5*+ -", whole: never, edit: finishedAndGivenUp}},
+		{"init: the same, and the masters restarted with their records", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "oXA5*+ oXA5*+ oXA5*+", whole: never, edit: finishedAndGivenUp}},
+		{"init: the same, without the word", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "oXA5*+ oXA5*+ oXA5*+", whole: never, edit: finished}},
+		{"init: one restarted, and the others forgot", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "- oXA5*+ -", whole: never, edit: finishedAndGivenUp}},
+		{"init: the same, and a change back has prepared a master", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "RA7 oXA5*+ -", whole: never, edit: preparedBack}},
+		{"init: the list was left, and began again since", "a: lost -> R", scene{goal: Init, masters: "oXA5*+ VA7 -", whole: never, edit: finishedAndGivenUp}},
+		{"init: the same, and those who voted restarted", "a: lost -> R", scene{goal: Init, masters: "oXA5*+ oVA7 -", whole: never, edit: finishedAndGivenUp}},
 		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
 		{"init: a change has prepared a master, and its list may vote", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "RA5 RA5 -", whole: never, edit: changePrepared}},
 		{"init: the same of a master that restarted", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "oRA5 - -", whole: never, edit: changePrepared}},

@@ -32,7 +32,7 @@ func (m *machine) serve() Action {
 // from then on waits like any other, whatever the operator said.
 func (m *machine) begin() Action {
 	v := m.v
-	if v.Memory.Left != (Epoch{}) && (!v.Abandon || v.finished()) {
+	if v.finished() >= 0 || v.Memory.Left != (Epoch{}) && !v.Abandon {
 		return refuse(Moved, -1)
 	}
 	e := Epoch{0, v.Terms.ID}

@@ -194,9 +194,19 @@ func (r *Record) Finished() bool {
 	return r.State.Phase == Retired && r.Over != "" && r.Over == r.State.Ballot.String() && r.Plan.Ballot == r.State.Ballot
 }
 
-// finished: a master tells that the change to the list for which this one was left is finished.
-func (v *View) finished() bool {
-	return slices.ContainsFunc(v.Masters, func(at Master) bool { return at.Record.Finished() && at.Record.Plan.Target == v.Memory.Left })
+// finished is a master that tells that the change to the list for which this one was left is finished, or -1. What is finished stays so: the
+// record counts whatever the master is now, unless another one tells that this list was begun again since. What a change back prepared does not.
+func (v *View) finished() int {
+	last := int64(0)
+	for i := range v.Masters {
+		if r := &v.Masters[i].Record; r.State.Epoch.ID == v.Terms.ID && (r.State.Phase != Quarantined || r.Target != v.Terms.String()) {
+			last = max(last, r.State.Epoch.Number)
+		}
+	}
+	return slices.IndexFunc(v.Masters, func(at Master) bool {
+		rs, p := at.Record.State, &at.Record.Plan
+		return at.Record.Finished() && (v.Memory.Left != (Epoch{}) && p.Target == v.Memory.Left || at.Old && rs.Epoch.ID == v.Terms.ID && rs.Epoch.Number == last)
+	})
 }
 
 // prepared is the list from which a change prepared master i for v.Terms, if neither the masters nor this process tell that it began with

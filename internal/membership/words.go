@@ -118,16 +118,20 @@ func (v *View) leftFor(i int) string {
 		}
 		return target(r)
 	}
+	left := v.Memory.Left
+	if i := v.finished(); left == (Epoch{}) && i >= 0 {
+		left = v.Masters[i].Record.Plan.Target
+	}
 	for i := range v.Masters {
 		r := &v.Masters[i].Record
 		switch {
-		case v.Masters[i].state().Epoch == v.Memory.Left && r.Terms != nil:
+		case left != (Epoch{}) && v.Masters[i].state().Epoch == left && r.Terms != nil:
 			return r.Terms.String()
-		case r.Finished() && r.Plan.Target == v.Memory.Left && r.Target != "":
+		case r.Finished() && r.Plan.Target == left && r.Target != "":
 			return r.Target
 		}
 	}
-	return "epoch " + v.Memory.Left.String()
+	return "epoch " + left.String()
 }
 
 // unfinished tells of the change that [UnfinishedChange] finds.
