@@ -257,6 +257,14 @@ var situations = []struct {
 		a.uses(next)
 		a.obey(said, "init")
 	}},
+	{"too few ready", func(a *advised) { // one new master is left: it alone does not begin the new list, and the old one can be begun
+		old, next := a.list(), a.of(3, 4, 5)
+		a.changes(next)
+		a.kills(4, 5)
+		said := a.fails(exitMasters, "too few ready", "reconfigure", "--from", old, "--to", next)
+		_, theOld, _ := strings.Cut(said, "the old one: ")
+		a.obey(theOld, "init")
+	}},
 	{"change stuck", func(a *advised) { // neither reconfigure nor cancel goes on
 		next := a.of(3, 4, 5)
 		a.changes(next)
@@ -267,7 +275,7 @@ var situations = []struct {
 	}},
 	{"new list begun", func(a *advised) {
 		old, next := a.list(), a.of(3, 4, 5)
-		a.changes(next)
+		expectCode(a.t, exitOK, "reconfigure", "--max-ttl", a.ttl.String(), "--from", old, "--to", next)
 		a.kills(4, 5)
 		said := a.fails(exitMasters, "new list begun", "reconfigure", "--from", old, "--to", next)
 		a.starts(4, 5) // with no data

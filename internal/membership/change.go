@@ -267,8 +267,11 @@ func (m *machine) targetVotes(number int64) int {
 func (m *machine) proceed(p Plan) Action {
 	v := m.v
 	e, begun := p.Target, m.votes(p.Target, true)
-	if m.votes(p.From, false) >= v.Terms.Quorum() {
+	switch {
+	case m.votes(p.From, false) >= v.Terms.Quorum():
 		return refuse(BothVote, -1)
+	case begun == 0 && m.able(p) < v.Target.Quorum() && !v.targetBegan(e): // fewer would keep the old list from being begun, and grant nothing
+		return refuse(TooFewReady, -1)
 	}
 	source := func(_ int, at *Master) bool {
 		rs := at.state()
@@ -293,10 +296,8 @@ func (m *machine) proceed(p Plan) Action {
 		return *a
 	case begun >= v.Target.Quorum():
 		return Action{Kind: Done}
-	case begun > 0: // its masters can complete a quorum at any time
-		return refuse(NewBegun, -1)
 	}
-	return refuse(TooFewReady, -1)
+	return refuse(NewBegun, -1) // its masters can complete a quorum at any time
 }
 
 // able counts the masters that can vote in the plan's target at once when the epoch before is over.

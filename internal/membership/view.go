@@ -209,6 +209,14 @@ func (v *View) finished() int {
 	})
 }
 
+// targetBegan: a record tells that a master of the target has voted in e or later, whatever the master is now.
+func (v *View) targetBegan(e Epoch) bool {
+	return slices.ContainsFunc(v.Masters, func(at Master) bool {
+		rs := &at.Record.State
+		return at.New && (rs.Phase == Voting || rs.Phase == Retired) && rs.Epoch.ID == e.ID && rs.Epoch.Number >= e.Number
+	})
+}
+
 // prepared is the list from which a change prepared master i for v.Terms, if neither the masters nor this process tell that it began with
 // them; else nil. What an Init or a client claimed since is not prepared any more. An Init that gives up the change asks for none.
 func (v *View) prepared(i int) *Terms {
