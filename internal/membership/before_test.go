@@ -86,3 +86,41 @@ func TestInit_abandonedChangeToALongerList_waitsForItsLocks(t *testing.T) {
 		t.Errorf("%s writes %q, without %s", tell(v, a), fields, long)
 	}
 }
+
+// A change to a list with longer locks was cancelled. An init of later, when masters were emptied, waits for the locks of its own list only. Where
+// no quorum has promised to cancel, the target counts.
+func TestInit_cancelledChangeToALongerList_isForgotten(t *testing.T) {
+	long, err := NewTerms([]string{"a", "b", "c"}, 12*time.Hour, 0.01, 2*time.Millisecond, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(v *View) {
+		for i := range v.Masters {
+			v.Masters[i].Record.Target, v.Masters[i].Record.URLs = long.String(), "urls"
+		}
+	}
+	for masters, swaps := range map[string]int{"VA5+ VA5+ VA5+": 6, "XA5*+ VA5+ VA5": 6, "VA5c VA5c VA5c": 3, "VA5c VA5+ VA5+": 5} {
+		v := scene{goal: Cancel, masters: masters, whole: never, edit: told}.view(t)
+		for range swaps {
+			a := Next(v)
+			if a.Kind != Swap {
+				t.Fatalf("%s: %s", masters, tell(v, a))
+			}
+			r, f := &v.Masters[a.Master].Record, a.Fields(v, "")
+			if r.Head = a.To; slices.Contains(f, FieldTarget) {
+				r.Target, r.URLs = "", ""
+			}
+			if promised := UnfinishedChange(v) < 0; !promised && v.longest() == nil {
+				t.Errorf("%s: no quorum has promised to cancel, and no record tells of the target", masters)
+			}
+		}
+		if a := Next(v); a.Kind != Done || v.longest() != nil {
+			t.Errorf("%s: %s, and an init waits for %v", masters, tell(v, a), v.longest())
+		}
+	}
+	// A client that takes back a master which was out of reach meanwhile.
+	v, a := scene{masters: "XA5*+ VA5c VA5c", whole: 0, edit: told}.run(t)
+	if f := a.Fields(v, ""); a.Kind != Swap || !slices.Contains(f, FieldTarget) {
+		t.Errorf("%s writes %q", tell(v, a), f)
+	}
+}

@@ -382,8 +382,12 @@ func (m *machine) cancel() Action {
 		return *a
 	}
 	if a := m.each(func(i int, at *Master) *Action {
-		if rs := at.state(); at.Old && rs.Phase == Retired && rs.Epoch == s.from {
+		switch rs := at.state(); {
+		case !at.acceptor(s.from):
+		case rs.Phase == Retired:
 			return m.restore(s.from, i, at)
+		case at.Record.Target != "": // no later Init is to wait for the locks of that list
+			return &Action{Kind: Swap, Master: i, From: at.Record.Head, To: at.Record.Head}
 		}
 		return nil
 	}); a != nil {

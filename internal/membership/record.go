@@ -17,7 +17,7 @@ const (
 	FieldTerms  = "epoch"  // the text of the terms of the record state's epoch
 	FieldBefore = "before" // of R: the text of the terms of another list whose locks may live on, if it has to be waited for
 	FieldClock  = "note"   // the clock note
-	FieldTarget = "target" // during a change, also of R that it prepared: the text of the terms of its target
+	FieldTarget = "target" // during a change, until it is cancelled, also of R that it prepared: the text of the terms of its target
 	FieldURLs   = "urls"   // likewise: both lists of URLs without passwords, as the driver gives them
 	FieldSince  = "since"  // of R: its stamp
 	FieldUnused = "unused" // of R: its nonce, if Init set it on the word that nothing was ever locked, and no record said otherwise

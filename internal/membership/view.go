@@ -281,6 +281,13 @@ type Action struct {
 	Why      Why
 }
 
+// givesUp: the master votes without a change that a quorum has cancelled. It was retired for that, or Cancel finds it promised.
+func (a *Action) givesUp(v *View) bool {
+	from, to := &a.From, &a.To
+	return to.State.Phase == Voting && to.State.Epoch == from.State.Epoch && to.Intent.Target == (Epoch{}) &&
+		(from.State.Phase == Retired || v.Goal == Cancel && to.Intent.Ballot == from.Intent.Ballot)
+}
+
 // Fields are the fields and values that a Swap sets beside state and intent, without the counters. urls are both lists
 // of URLs without passwords.
 func (a *Action) Fields(v *View, urls string) []string {
@@ -302,7 +309,8 @@ func (a *Action) Fields(v *View, urls string) []string {
 	case a.To.Intent.Target != (Epoch{}) && v.Target != nil && a.To.Intent.Target.ID == v.Target.ID,
 		a.To.State.Phase == Quarantined && v.Goal == Change:
 		f = append(f, FieldTarget, v.Target.String(), FieldURLs, urls)
-	case a.To.Intent.Ballot == (Ballot{}), v.Masters[a.Master].Record.Target == v.Terms.String(): // the latter is what a preparation left
+	case a.To.Intent.Ballot == (Ballot{}), v.Masters[a.Master].Record.Target == v.Terms.String(), // the latter is what a preparation left
+		a.givesUp(v): // a quorum that votes has promised it
 		f = append(f, FieldTarget, "", FieldURLs, "")
 	}
 	if a.To.State.Phase == Quarantined {
