@@ -192,6 +192,9 @@ func (v *View) fill(text string, a Action) string {
 	if before := PreparedFrom(v); before != nil && a.Why.Code == Prepared {
 		from, onward = before, v.Terms.targetFlags(before)
 	}
+	if left, err := ParseTerms(v.leftFor(-1)); err == nil && a.Why.Code == Moved && v.Goal == Init { // the change back leaves that one
+		from, onward = left, v.Terms.targetFlags(left)
+	}
 	flags, to, wait := v.flags(), "", from.Wait()
 	if v.Target != nil {
 		to = v.flagsOf(v.Target)

@@ -143,6 +143,23 @@ func TestExplain_tooFewReady_eachListHasItsFlags(t *testing.T) {
 	}
 }
 
+// Who is told to change back is told the flags and the wait of that direction, whoever tells which list took the place of this one.
+func TestExplain_changeBack_hasTheFlagsOfTheWayBack(t *testing.T) {
+	for _, masters := range []string{"XA5*+ XA5*+ -", "oXA5*+ - -", "- VB6* VB6*"} {
+		v := scene{goal: Init, masters: masters, whole: never, edit: func(v *View) {
+			finished(v)
+			v.Terms.MaxTTL, v.Namespace = 10*time.Minute, "team"
+			for i := range v.Masters {
+				v.Masters[i].Record.Target = terms(t, "b", "c", "d").String()
+			}
+		}}.view(t)
+		want := "change back while that list votes, which takes 30.6s: redlock reconfigure --from URLS --to URLS --namespace team --to-max-ttl 10m0s"
+		if a := Next(v); a.Why.Code != Moved || !strings.HasSuffix(Explain(v, a), want) {
+			t.Errorf("%s: %s\nwant %s", masters, tell(v, a), want)
+		}
+	}
+}
+
 // Where a master of the new list votes, nobody is told to begin the old list, or to give the change up.
 func TestExplain_newListHasBegun_onlyThatOne(t *testing.T) {
 	for _, masters := range []string{"XA5*+ XA5*+ XA5*+ VC6* - -", "XA5*+ XA5*+ XA5*+ - - VC6*", "XA5*+ - ? VC6* ? -", "- - - VC6* - -"} {
