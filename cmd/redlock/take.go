@@ -83,7 +83,7 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 	var lease *redlock.Lease
 	switch {
 	case r.noWait:
-		lease, err = mutex.TryLock(ctx)
+		lease, err = tryLock(ctx, mutex)
 	default:
 		if r.wait == 0 {
 			r.more("waiting for lock %q", r.name)
@@ -100,6 +100,22 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 		return nil, nil, err
 	}
 	return client, lease, nil
+}
+
+// tryLock is TryLock that goes on while no quorum of masters answers, as Lock does: a host that is busy in the moment of its one round would
+// take masters that are well for gone.
+func tryLock(ctx context.Context, m *redlock.Mutex) (*redlock.Lease, error) {
+	const pause = 100 * time.Millisecond
+	for began := time.Now(); ; {
+		lease, err := m.TryLock(ctx)
+		if !errors.Is(err, redlock.ErrUnreachable) || time.Since(began) > mastersPatience {
+			return lease, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done(): // TryLock says so
+		}
+	}
 }
 
 // waitsLong is after how much waiting a person wants to know for whom.
