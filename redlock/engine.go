@@ -92,7 +92,7 @@ func (internals) Abandon(l *Lease, ctx context.Context) error { return l.abandon
 // GaveUp is err, or the error of a caller who gave up if ctx has ended since the round that err is of. The round is in it.
 func (internals) GaveUp(ctx context.Context, err error) error { return endedMeanwhile(ctx, err) }
 
-// Hurried says whether err is of a round that no quorum of masters answered, and that had less time than others because the caller's time was
+// Hurried says whether err is of a round that no quorum of masters answered, and that had too little time to hear them because the caller's was
 // nearly over, or over: what a round before it found counts for more. cut says that the caller's time was over before the round was.
 func (internals) Hurried(err error) (hurried, cut bool) {
 	var round *RoundError

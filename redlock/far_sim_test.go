@@ -193,30 +193,40 @@ func TestMaxWait_shorterThanARound_isTryLock(t *testing.T) {
 // The masters stop answering while callers with a maximum wait come and go, so that the line is never empty. What an earlier caller found does
 // not hide that from later ones.
 func TestMaxWait_mastersStopWhileTheLineStands_errUnreachable(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		a, b := c.client(), c.client()
-		mustLock(t, b.Mutex("x"))
-		m := a.Mutex("x", redlock.WithMaxWait(300*time.Millisecond))
-		errs := make(chan error, 3)
-		for i := range 3 {
-			if i == 1 {
-				for _, m := range c.masters {
-					m.Pause()
-				}
+	const wait = 300 * time.Millisecond
+	for _, every := range []time.Duration{250 * time.Millisecond, 10 * time.Millisecond} { // the first has time for long rounds
+		simulate(t, func(t *testing.T, c *cluster) {
+			a, b := c.client(), c.client()
+			mustLock(t, b.Mutex("x"))
+			m := a.Mutex("x", redlock.WithMaxWait(wait))
+			var callers sync.WaitGroup
+			call := func(want error) {
+				callers.Go(func() {
+					if _, err := m.Lock(t.Context()); want != nil {
+						wantErr(t, err, want)
+					}
+				})
+				time.Sleep(every)
 			}
-			go func() {
-				_, err := m.Lock(t.Context())
-				errs <- err
-			}()
-			time.Sleep(250 * time.Millisecond)
-		}
-		for _, want := range []error{redlock.ErrHeld, redlock.ErrUnreachable, redlock.ErrUnreachable} {
-			wantErr(t, <-errs, want)
-		}
-		for _, m := range c.masters {
-			m.Resume()
-		}
-	})
+			call(redlock.ErrHeld)
+			for range int(wait / every) {
+				call(nil) // some stand in line while the masters stop
+			}
+			for _, m := range c.masters {
+				m.Pause()
+			}
+			for range 2 * int(wait/every) {
+				call(nil)
+			}
+			for range 3 {
+				call(redlock.ErrUnreachable)
+			}
+			callers.Wait()
+			for _, m := range c.masters {
+				m.Resume()
+			}
+		})
+	}
 }
 
 // A maximum wait that is shorter than a trip for each master is long enough to hear the masters: below two trips it is TryLock. So is a caller's own

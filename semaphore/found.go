@@ -25,8 +25,8 @@ func (s *Semaphore) looked(held, err error) {
 	errors.As(err, &s.found)
 }
 
-// waited is the error of a caller whose wait ended with err. If its time was over, and the last round had less of it than others, what was found before
-// counts: permits that are taken must not look like masters that are gone.
+// waited is the error of a caller whose wait ended with err. If its time was over, and the last round had too little of it to hear the masters, what was found
+// before counts: permits that are taken must not look like masters that are gone.
 func (s *Semaphore) waited(ctx context.Context, err error) error {
 	hurried, _ := inside.Hurried(err)
 	s.mu.Lock()

@@ -85,6 +85,7 @@ var violation = map[string]string{
 	"healed_unknown_no-locks":                        "0 of 0 locks",
 	"effort_illegal_no-contention":                   "lock calls while another client held the lock: 0, want at least 1",
 	"effort_illegal_no-tokens":                       "tokens issued: 0, want at least 2",
+	"effort_illegal_one-without-token":               "tokens issued: 2, want at least 3",
 	"effort_illegal_fault-not-applied":               "faults applied by kill-minority: 0, want at least 1",
 	"effort_illegal_one-lock":                        "locks granted: 1, want at least 2",
 }

@@ -14,8 +14,8 @@ import (
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // Tokens is the checker tokens: on each lock no token was issued twice, and a grant that was called after another had returned has the
-// larger token. The same holds for readers. If a grant of a lock has a token, each has: programs of others may have none at all, and the checker
-// effort judges how many tokens a run must have. A token that is old and was issued before is one violation: it went back.
+// larger token. The same holds for readers. If a grant of a lock has a token, each of that mode has: programs of others may have none at all, and the
+// checker effort judges how many tokens a run must have. A token that is old and was issued before is one violation: it went back.
 //
 // Two grants that are in flight at the same time may return in either order, so the order of returns is not promised (docs/safety.md,
 // "Fencing tokens"). A figure says how often it differed from the order of tokens.
@@ -25,11 +25,17 @@ type tokens struct {
 	found
 	issued, without int
 	seen            rising[string, history.Op] // by lock
-	first           [2]map[string]history.Op   // by lock: the first grant without a token, and the first with one
+	first           [2]map[side]history.Op     // the first grant without a token, and the first with one
+}
+
+// side is the readers of a lock, or all others.
+type side struct {
+	lock    string
+	readers bool
 }
 
 func newTokens() *tokens {
-	return &tokens{first: [2]map[string]history.Op{{}, {}}}
+	return &tokens{first: [2]map[side]history.Op{{}, {}}}
 }
 
 func (c *tokens) add(h *history.History) {
@@ -57,11 +63,12 @@ func (c *tokens) add(h *history.History) {
 
 // mixed reports the first two grants of a lock of which one has a token and one has none. kind is that of op.
 func (c *tokens) mixed(op history.Op, kind int) {
-	if _, ok := c.first[kind][op.Lock]; ok {
+	of := side{op.Lock, op.Mode == history.Shared}
+	if _, ok := c.first[kind][of]; ok {
 		return
 	}
-	c.first[kind][op.Lock] = op
-	if other, ok := c.first[1-kind][op.Lock]; ok {
+	c.first[kind][of] = op
+	if other, ok := c.first[1-kind][of]; ok {
 		c.both(other, op, "of %q one grant has a token and one has none: %s, and %s", op.Lock, name(other), name(op))
 	}
 }

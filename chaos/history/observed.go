@@ -56,7 +56,7 @@ type Minimums struct {
 	UnderFaults  int            `json:"under_faults,omitempty"` // locks granted while a fault was at work
 	Readers      int            `json:"readers,omitempty"`      // locks granted to readers
 	Contended    int            `json:"contended,omitempty"`    // lock calls made while another client held the lock
-	Tokens       int            `json:"tokens,omitempty"`       // grants with a token
+	Tokens       int            `json:"tokens,omitempty"`       // grants with a token; if not fewer than Acquisitions, every grant needs one
 	Faults       map[string]int `json:"faults,omitempty"`       // by nemesis: faults really applied
 }
 

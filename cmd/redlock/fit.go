@@ -14,9 +14,9 @@ import (
 func (m *masters) fit(text string) string {
 	switch {
 	case m.cluster != "":
-		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--nodes NEW_URLS", "--cluster NEW_URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
+		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
 	case m.file != "":
-		text = strings.NewReplacer("--nodes URLS", "--nodes-file "+word(m.file), "--nodes NEW_URLS", "--nodes-file NEW_FILE").Replace(text)
+		text = strings.ReplaceAll(text, "--nodes URLS", "--nodes-file "+word(m.file))
 	}
 	flags := ""
 	for i, v := range m.tls.values() {
@@ -28,6 +28,21 @@ func (m *masters) fit(text string) string {
 		text = strings.ReplaceAll(text, "redlock "+verb+" --", "redlock "+verb+flags+" --")
 	}
 	return text
+}
+
+// fitNew does that in the error of a change for the masters that it leads to.
+func (m *masters) fitNew(err error) error {
+	e, ok := err.(*exitError)
+	if !ok {
+		return err
+	}
+	switch {
+	case m.cluster != "":
+		e.text = strings.ReplaceAll(e.text, "--nodes NEW_URLS", "--cluster NEW_URL")
+	case m.file != "":
+		e.text = strings.ReplaceAll(e.text, "--nodes NEW_URLS", "--nodes-file "+word(m.file))
+	}
+	return e
 }
 
 // word is s as a word of a command line.

@@ -64,18 +64,24 @@ func TestInit_newMasters_voteAndTwiceIsFine(t *testing.T) {
 	}
 }
 
-// A packet that is lost while a connection is made costs TCP a second. An operation waits for 2 s for each master.
-func TestOperations_mastersAnswerAfterASecond_areNotDown(t *testing.T) {
-	needs.EveryServer(t)
-	t.Parallel()
-	var nodes []string
+// slowly starts three masters that answer some commands after d.
+func slowly(t testing.TB, match faultproxy.Match, d time.Duration) (nodes []string) {
+	t.Helper()
 	for _, s := range startMasters(t, 3) {
 		p, err := faultproxy.Start(s.Addr())
 		must(t, err)
 		t.Cleanup(func() { must(t, p.Close()) })
-		p.SlowReply(func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), "hello") }, 1200*time.Millisecond)
+		p.SlowReply(match, d)
 		nodes = append(nodes, "redis://"+p.Addr())
 	}
+	return nodes
+}
+
+// A packet that is lost while a connection is made costs TCP a second. An operation waits for 2 s for each master.
+func TestOperations_mastersAnswerAfterASecond_areNotDown(t *testing.T) {
+	needs.EveryServer(t)
+	t.Parallel()
+	nodes := slowly(t, func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), "hello") }, 1200*time.Millisecond)
 	stall.Try(t, 300*time.Millisecond, func(t testing.TB) {
 		wantSaid(t, expectCode(t, exitOK, "init", never, "--nodes", strings.Join(nodes, ",")), said.Begun.With("all vote", "30s"))
 		wantSaid(t, expectCode(t, exitOK, "doctor", "--nodes", strings.Join(nodes, ",")), "votes")

@@ -127,7 +127,7 @@ func (c *reconfigure) run(ctx context.Context, o output) error {
 		if errors.Is(err, context.Canceled) {
 			sayWhatStands(o.err, &c.from, said.ChangeStopped.Text)
 		}
-		return c.from.errorCode(err)
+		return c.to.fitNew(c.from.errorCode(err))
 	}
 	p.end()
 	return showDone(ctx, o.out, &c.to, c.json, func(*admin.Status) (int, string) {

@@ -37,7 +37,7 @@ type contender struct {
 	machine waiting.Machine
 	// last is the last round of any caller in the line. The round of a caller whose time is
 	// nearly over leaves the masters no time to answer. It does not replace an earlier
-	// round, because a lock that is held must not look like masters that are gone.
+	// round, because a lock that is held must not look like masters that are gone; unless they have been silent for long.
 	last error
 	call *quorum.Call  // of the round under way, or of the open one
 	trip time.Duration // how long the masters took to answer the last round
@@ -200,7 +200,8 @@ func (ct *contender) took(d time.Duration) {
 func (ct *contender) setLast(failed *Failed) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	if !failed.Hurried || ct.last == nil || !failed.Silent {
+	gone := ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), 0, ct.w.Masters.Timeout()) // many short rounds make a long one
+	if !failed.Hurried || ct.last == nil || !failed.Silent || gone {
 		ct.last = failed.Err
 	}
 }
