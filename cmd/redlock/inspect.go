@@ -32,7 +32,8 @@ const lookPatience = 2 * time.Second
 func (m *masters) open(ctx context.Context) (*redlock.Client, error) {
 	opening, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	client, err := m.client(opening, redlock.WithClientName("")) // a command that looks leaves no label on the masters
+	// A command that looks leaves no label on the masters. It makes one round, for which an operator has more time than a caller of Lock.
+	client, err := m.client(opening, redlock.WithClientName(""), redlock.WithNodeTimeout(lookPatience))
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, &exitError{exitMasters, err.Error()}
 	}

@@ -22,3 +22,13 @@ func TestRun_noWaitAndMastersLateOnce_takesTheLock(t *testing.T) {
 		startRun(t, list, "late-once", append(flags, "--", "true")...).wantCode(0)
 	}
 }
+
+// An operator's look has more time than a caller of Lock.
+func TestLooks_mastersLate_areNotGone(t *testing.T) {
+	t.Parallel()
+	list := strings.Join(slowly(t, func(cmd [][]byte) bool { return bytes.HasPrefix(bytes.ToLower(cmd[0]), []byte("eval")) }, 300*time.Millisecond), ",")
+	expectCode(t, exitOK, "init", never, "--nodes", list)
+	expectCode(t, exitOK, "inspect", "late", "--nodes", list)
+	expectCode(t, exitOK, "list", "--nodes", list)
+	wantSaid(t, expectCode(t, exitRefused, "force-unlock", "late", "--yes", "--holder", "nobody", "--nodes", list), "late")
+}
