@@ -165,8 +165,8 @@ func (r *round) failed(end attempt.Lost, waits bool) *RoundError {
 		err = c.roundError(r.Lock, b.Replies())
 	}
 	err.cut = r.Ctx.Err() != nil
-	full := c.masters.RoundTimeout(context.Background(), r.ls.ttl)
-	err.hurried = err.cut || r.Timeout < min(full, max(2*attempt.HearOutMax, protocol.TripsToWait*c.trip()))
+	err.hurried = err.cut || r.Timeout < c.masters.RoundTimeout(context.Background(), r.ls.ttl) &&
+		r.Timeout < max(2*attempt.HearOutMax, protocol.TripsToWait*c.trip())
 	return err
 }
 

@@ -200,10 +200,11 @@ func (ct *contender) took(d time.Duration) {
 func (ct *contender) setLast(failed *Failed) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
-	gone := ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), 0, ct.w.Masters.Timeout()) // many short rounds make a long one
-	if !failed.Hurried || ct.last == nil || !failed.Silent || gone {
-		ct.last = failed.Err
+	if failed.Hurried && failed.Silent && ct.last != nil &&
+		!ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), 0, ct.w.Masters.Timeout()) { // many short rounds make a long one
+		return
 	}
+	ct.last = failed.Err
 }
 
 // lastRound is the error of the last round that gave no lease, or nil.
