@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/redlock-go/redlock/cmd/internal/masterurl"
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -26,7 +27,7 @@ change of masters is unfinished, 5 an operator's word is needed
 `
 
 // lookPatience is how long a command that looks waits for a quorum of masters to answer.
-const lookPatience = 2 * time.Second
+const lookPatience = masterurl.Patience
 
 // open connects as a program does that locks, and does not wait for masters for long.
 func (m *masters) open(ctx context.Context) (*redlock.Client, error) {
