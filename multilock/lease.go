@@ -227,18 +227,15 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return l.end(func(m *redlock.Lease) error { return m.Unlock(ctx) })
 }
 
-// detached is ctx for the release of all members. If ctx is the context of one of them, or was made from it, it is without the cancel: the
-// release of that member cancels it, while the others wait for the masters. The deadline stays. If ctx is cancelled already, each member sees to that.
+// detached is ctx for the release of all members. If ctx is the context of one of them, or was made from it, it is what that member makes of it: the
+// release of that member cancels ctx, while the others wait for the masters.
 func (l *Lease) detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	carries := func(m *redlock.Lease) bool { return inside.Carries(ctx, m) }
-	if ctx.Err() != nil || !slices.ContainsFunc(l.members, carries) {
-		return ctx, func() {}
+	for _, m := range l.members {
+		if inside.Carries(ctx, m) {
+			return inside.Detached(ctx, m)
+		}
 	}
-	free := context.WithoutCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		return context.WithDeadline(free, deadline)
-	}
-	return free, func() {}
+	return ctx, func() {}
 }
 
 // end ends the lease and its context, and calls unlock for every member.

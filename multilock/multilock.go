@@ -203,10 +203,10 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 			return nil, inside.GaveUp(ctx, err)
 		}
 		lease, late, err := l.lease(ctx, held)
-		if !late || c.over() {
+		if !late {
 			return lease, inside.GaveUp(ctx, err)
 		}
-		// A member was lost while Lock waited for another one. If ctx has ended since, the next round says so.
+		// A member was lost while Lock waited for another one. If ctx has ended since, or the maximum wait, the next round says so.
 		c.found = err
 	}
 }
@@ -253,8 +253,7 @@ func (c *call) left() time.Duration {
 
 // over says that the maximum wait leaves no time for a round.
 func (c *call) over() bool {
-	left := c.left()
-	return !c.end.IsZero() && slices.ContainsFunc(c.of.named, func(m redlock.Locker) bool { return inside.NoTime(m, left) })
+	return !c.end.IsZero() && slices.ContainsFunc(c.of.named, func(m redlock.Locker) bool { return inside.NoTime(m, c.left()) })
 }
 
 // lock waits for one member.

@@ -132,6 +132,11 @@ func (internals) Stays(c *Client) (stays bool, done func()) {
 // Carries says whether ctx is the context of a lease of l's hold, or one made of it.
 func (internals) Carries(ctx context.Context, l *Lease) bool { return l.carriedBy(ctx) }
 
+// Detached is ctx for the release of a lease: without the cancel if the end of the lease cancels it, or if it is cancelled already.
+func (internals) Detached(ctx context.Context, l *Lease) (context.Context, context.CancelFunc) {
+	return l.detached(ctx)
+}
+
 // Voters are the names of the masters that are known to have given a lease their votes.
 func (internals) Voters(l *Lease) (names []string) {
 	votes, _, _ := l.hold().Voters()
