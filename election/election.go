@@ -242,7 +242,7 @@ func (e *Election) lead(ctx context.Context, lease *redlock.Lease, fn func(conte
 	served := inside.Serving(e.client)
 	unhook := context.AfterFunc(served, func() { resign(context.Cause(served)) }) // else Shutdown would wait for a leader that knows nothing
 	// Not if the lock was entered again: who leads has said so, and still does when this term ends.
-	silent := !inside.Announces(lease)
+	silent := !inside.StartAnnouncing(lease)
 	hush := func() {}
 	if !silent {
 		hush = e.announce(ctx, lease, term)

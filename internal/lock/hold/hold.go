@@ -249,8 +249,8 @@ func (h *Hold) extended(start time.Duration, confirmed, missing uint64) (told *n
 	return nil, err
 }
 
-// Announces says whether the caller is to announce its term: nobody has said so before, and is not done with it.
-func (h *Hold) Announces() bool {
+// StartAnnouncing says whether the caller is to announce its term: nobody else does, who has not called StopAnnouncing.
+func (h *Hold) StartAnnouncing() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	was := h.announced
@@ -258,8 +258,8 @@ func (h *Hold) Announces() bool {
 	return !was
 }
 
-// Retracted says that the term is announced no more.
-func (h *Hold) Retracted() {
+// StopAnnouncing says that the term is announced no more.
+func (h *Hold) StopAnnouncing() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.announced = false
