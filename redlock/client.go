@@ -59,7 +59,7 @@ type Client struct {
 	label    inspect.Labeller
 	instants instants.Instants
 
-	// trustedFrom is when the clock jumped last. A lease or a round that began before is over.
+	// trustedFrom is when the clock jumped last. A lease or a round that began by then is over.
 	trustedFrom atomic.Int64
 }
 
@@ -348,9 +348,9 @@ func (s *settings) newID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// invalidateBefore ends all leases and rounds that began before now, because the client's clock
+// invalidateUntil ends all leases and rounds that began by now, because the client's clock
 // has jumped since.
-func (c *Client) invalidateBefore(now time.Duration) {
+func (c *Client) invalidateUntil(now time.Duration) {
 	c.trustedFrom.Store(int64(now))
 	c.renewer.EndUntrusted()
 }

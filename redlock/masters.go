@@ -25,7 +25,7 @@ func (c *Client) keeps() masters.Config {
 		Timeout: c.timeout, Trip: c.trip, Who: c.id, Namespace: string(c.namespace),
 		EpochError: func(theirs, ours string, left bool) error { return &EpochError{Theirs: theirs, Ours: ours, Left: left} },
 		LookAgain:  c.lines.LookAgain,
-		OurClock:   c.invalidateBefore,
+		OurClock:   c.invalidateUntil,
 		Active: func() bool {
 			before := rounds
 			rounds = c.stats.rounds.Load()

@@ -72,13 +72,13 @@ const (
 )
 
 // Check says how the grant stands at now. It ends margin before its validity does, so that
-// the caller is told in time. Times before trusted were measured by a clock that has jumped
-// since.
+// the caller is told in time. Times up to trusted were measured by a clock that has jumped
+// since: trusted too, because a clock that stood still shows the same time before and after.
 func (g *Grant) Check(now, margin, trusted time.Duration) Standing {
 	switch {
 	case now >= g.Until()-margin:
 		return Expired
-	case g.from < trusted:
+	case g.from <= trusted:
 		return Untrusted
 	}
 	return Held

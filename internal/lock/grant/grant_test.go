@@ -326,7 +326,8 @@ func TestGrant_check_endsAMarginEarlyAndWithTheClock(t *testing.T) {
 		want         Standing
 	}{
 		{10 * time.Second, 0, Held},
-		{109*time.Second - 1, 10 * time.Second, Held},
+		{109*time.Second - 1, 10*time.Second - 1, Held},
+		{20 * time.Second, 10 * time.Second, Untrusted},
 		{109 * time.Second, 0, Expired},
 		{200 * time.Second, 11 * time.Second, Expired},
 		{20 * time.Second, 10*time.Second + 1, Untrusted},

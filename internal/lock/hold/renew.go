@@ -77,7 +77,7 @@ func (r *Renewer) Add(h *Hold, renewAt time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := h.lastCall()
-	if h.Start < r.Masters.Trusted() || r.empty != nil || h.Granted >= last {
+	if h.Start <= r.Masters.Trusted() || r.empty != nil || h.Granted >= last {
 		return false // EndUntrusted or Drain has run, and did not find h; or nothing is left of it
 	}
 	h.slot.renewAt = h.Terms.renewalAt(h.Start, renewAt)

@@ -32,7 +32,7 @@ type Masters struct {
 	Clock clock.Clock
 	Drift clock.Drift
 	// Timeout returns how long to wait for masters that do not answer. Trusted is when the client's clock jumped last: what began
-	// before is over.
+	// by then is over.
 	Timeout, Trusted func() time.Duration
 	// Trip returns how long a quorum takes to answer, as far as that is known; else 0. A master without a trip cannot be reached.
 	Trip func() time.Duration

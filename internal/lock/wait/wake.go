@@ -162,7 +162,7 @@ func (w *Lines) dequeue(i int, lock, place string) {
 func (w *Lines) handedLocked(i int, h protocol.Hand) (lock string, votes int) {
 	m := w.Masters
 	lock, ok := w.Namespace.NameOf(h.Key)
-	if !ok || h.Stamp > m.Clock.Elapsed() || h.Stamp < m.Trusted() {
+	if !ok || h.Stamp > m.Clock.Elapsed() || h.Stamp <= m.Trusted() {
 		return "", 0
 	}
 	if mutants.HandOnArrival {
