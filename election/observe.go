@@ -61,7 +61,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // leads then follows.
 //
 // The error is nil, or one of those of [Election.Leader]: [ErrNoLeader] between two leaders, and
-// redlock.ErrUnreachable when the masters have not told for so long that the leader's votes may have ended.
+// redlock.ErrUnreachable when the masters have not told for so long that the leader's votes may have ended, or for a second while nobody leads.
 // After ErrConfig, ErrRefused and ErrClosed the iteration ends. It ends without an error when ctx ends.
 //
 // A new leader, and one that resigns or returns when its client is shut down, are told by a message. A leader that died is noticed when its
@@ -155,7 +155,7 @@ const (
 type view struct {
 	shown *sight // nil before the first
 	// until is how long what is shown stands although the masters do not tell: as long as the votes
-	// that were seen may last.
+	// that were seen may last. If nobody leads it is zero until they do not tell, and then settle later.
 	until time.Time
 	early time.Time     // since when a holder has announced nothing; zero: it has
 	pause time.Duration // the last pause while the answer was not clear
@@ -175,17 +175,21 @@ func (v *view) next(s sight, now time.Time) (show bool, pause time.Duration) {
 		v.until, v.early, v.pause = now.Add(s.left), time.Time{}, 0
 		return v.show(s), max(s.left, pauseMin) + v.jitter(s.left/50+pauseMin)
 	case errors.Is(s.err, ErrNoLeader) && !s.early:
-		v.until, v.early, v.pause = now, time.Time{}, 0
+		v.until, v.early, v.pause = time.Time{}, time.Time{}, 0
 		return v.show(s), idle - v.jitter(idle/5)
 	case s.early:
 		if v.early.IsZero() {
 			v.early, v.pause = now, 0
 		}
 		if now.Sub(v.early) >= settle {
-			v.until = now
+			v.until = time.Time{}
 			return v.show(s), max(min(s.left, idle), pauseMin) + v.jitter(pauseMin)
 		}
-	case final(s.err), now.After(v.until):
+	case final(s.err):
+		show = v.show(s)
+	case v.until.IsZero(): // the first such answer: it may be one slow master's, and is looked at again
+		v.until = now.Add(settle)
+	case now.After(v.until):
 		show = v.show(s)
 	}
 	v.pause = min(max(2*v.pause, pauseMin), pauseMax)
