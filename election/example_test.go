@@ -15,7 +15,7 @@ import (
 
 // Two processes are candidates. The first leads, and the second when the first resigns.
 func Example() {
-	masters := simtest.New(3) // in memory; a program calls redlock.Open
+	masters := simtest.New(3).Patient() // in memory; a program calls redlock.Open
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := masters.Init(ctx); err != nil {
@@ -74,7 +74,7 @@ func Example() {
 
 // A process that is no candidate follows the leader.
 func ExampleElection_Observe() {
-	masters := simtest.New(3) // in memory; a program calls redlock.Open
+	masters := simtest.New(3).Patient() // in memory; a program calls redlock.Open
 	ctx := context.Background()
 	if err := masters.Init(ctx); err != nil {
 		log.Fatal(err)

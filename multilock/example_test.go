@@ -14,7 +14,7 @@ import (
 // A transfer holds the locks of both accounts. Another transfer may name the same accounts in the
 // opposite order: the two never deadlock.
 func Example() {
-	masters := simtest.New(3) // in memory; a program calls redlock.Open
+	masters := simtest.New(3).Patient() // in memory; a program calls redlock.Open
 	ctx := context.Background()
 	if err := masters.Init(ctx); err != nil {
 		log.Fatal(err)

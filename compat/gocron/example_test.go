@@ -19,7 +19,7 @@ import (
 // inMemory returns a client on masters in memory, so that the examples run without Redis. A program calls
 // redlock.Open with the URLs of its masters.
 func inMemory() *redlock.Client {
-	masters, ctx := simtest.New(3), context.Background()
+	masters, ctx := simtest.New(3).Patient(), context.Background()
 	if err := masters.Init(ctx); err != nil {
 		log.Fatal(err)
 	}

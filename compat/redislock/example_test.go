@@ -15,7 +15,7 @@ import (
 
 // A program of bsm/redislock, on a quorum of masters. Only the client differs.
 func Example() {
-	masters := simtest.New(3) // in memory; a program calls redlock.Open
+	masters := simtest.New(3).Patient() // in memory; a program calls redlock.Open
 	ctx := context.Background()
 	if err := masters.Init(ctx); err != nil {
 		log.Fatal(err)
@@ -27,27 +27,27 @@ func Example() {
 	defer client.Close()
 
 	locker := redislock.New(client.Client)
-	lock, err := locker.Obtain(ctx, "invoice/4711", 10*time.Second, nil)
+	lock, err := locker.Obtain(ctx, "invoice/4711", 30*time.Second, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = locker.Obtain(ctx, "invoice/4711", 10*time.Second, &redislock.Options{
+	_, err = locker.Obtain(ctx, "invoice/4711", 30*time.Second, &redislock.Options{
 		RetryStrategy: redislock.LimitRetry(redislock.LinearBackoff(10*time.Millisecond), 3),
 	})
 	fmt.Println("not obtained:", errors.Is(err, redislock.ErrNotObtained))
 
-	if err := lock.Refresh(ctx, 10*time.Second, nil); err != nil {
+	if err := lock.Refresh(ctx, 30*time.Second, nil); err != nil {
 		log.Fatal(err)
 	}
 	ttl, err := lock.TTL(ctx)
-	fmt.Println("more than 9 s left:", ttl > 9*time.Second, err)
+	fmt.Println("more than 20 s left:", ttl > 20*time.Second, err)
 	fmt.Println("has a fencing token:", lock.Lease().Token() > 0)
 	fmt.Println("released:", lock.Release(ctx))
 	fmt.Println("again:", errors.Is(lock.Release(ctx), redislock.ErrLockNotHeld))
 
 	// Output:
 	// not obtained: true
-	// more than 9 s left: true <nil>
+	// more than 20 s left: true <nil>
 	// has a fencing token: true
 	// released: <nil>
 	// again: true

@@ -16,7 +16,7 @@ import (
 
 // A program of redsync, with another client. Only New differs.
 func Example() {
-	masters := simtest.New(3) // in memory; a program calls redlock.Open
+	masters := simtest.New(3).Patient() // in memory; a program calls redlock.Open
 	ctx := context.Background()
 	if err := masters.Init(ctx); err != nil {
 		log.Fatal(err)
@@ -28,11 +28,11 @@ func Example() {
 	defer client.Close()
 
 	rs := redsync.New(client.Client)
-	mutex := rs.NewMutex("invoice/4711", redsync.WithExpiry(10*time.Second), redsync.WithTries(3))
+	mutex := rs.NewMutex("invoice/4711", redsync.WithExpiry(30*time.Second), redsync.WithTries(3))
 	if err := mutex.LockContext(ctx); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("locked for more than 9 s:", time.Until(mutex.Until()) > 9*time.Second)
+	fmt.Println("locked for more than 20 s:", time.Until(mutex.Until()) > 20*time.Second)
 
 	err = rs.NewMutex("invoice/4711").TryLock()
 	var taken *redsync.ErrTaken
@@ -46,7 +46,7 @@ func Example() {
 	fmt.Println("again:", ok, errors.Is(err, redsync.ErrLockAlreadyExpired))
 
 	// Output:
-	// locked for more than 9 s: true
+	// locked for more than 20 s: true
 	// taken: true and held: true
 	// extended: true <nil>
 	// unlocked: true <nil>

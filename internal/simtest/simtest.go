@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simtest has masters in memory and clients on them, for tests under testing/synctest.
+// Package simtest has masters in memory and clients on them, for tests under testing/synctest, and for examples in real time
+// ([Masters.Patient]).
 //
 // It knows how a client, its clock and its ways to the masters belong together. What goes
 // wrong, and when, is the test's to say: with [nodetest.Node.SetFault] on a way, with the
@@ -34,16 +35,21 @@ func New(n int) (ms Masters) {
 
 // Init lets the masters begin to vote, for clients with opts. No time passes.
 func (ms Masters) Init(ctx context.Context, opts ...redlock.Option) error {
+	return ms.init(ctx, node.Config{}, opts)
+}
+
+func (ms Masters) init(ctx context.Context, cfg node.Config, opts []redlock.Option) error {
 	clk := clock.Monotonic()
-	_, nodes := ms.connect(clk)
+	_, nodes := ms.connect(clk, cfg)
 	defer closeAll(nodes)
 	list := admin.List{Nodes: nodes, Options: append([]redlock.Option{redlock.WithClock(clk)}, opts...)}
 	return admin.Init(ctx, list, nil, admin.NothingWasEverLocked)
 }
 
-func (ms Masters) connect(clk clock.Clock) (ways []*nodetest.Node, nodes []node.Node) {
+func (ms Masters) connect(clk clock.Clock, cfg node.Config) (ways []*nodetest.Node, nodes []node.Node) {
+	cfg.Clock = clk
 	for _, m := range ms {
-		n := m.Node(node.Config{Clock: clk})
+		n := m.Node(cfg)
 		ways, nodes = append(ways, n), append(nodes, n)
 	}
 	return ways, nodes
@@ -66,9 +72,13 @@ type Client struct {
 // Open opens a client on the masters. prepare is told the client before it connects, and may be
 // nil. The client has no label but that of opts: the default differs from process to process, and a seed must not.
 func (ms Masters) Open(ctx context.Context, prepare func(c *Client), opts ...redlock.Option) (*Client, error) {
+	return ms.open(ctx, node.Config{}, prepare, opts)
+}
+
+func (ms Masters) open(ctx context.Context, cfg node.Config, prepare func(c *Client), opts []redlock.Option) (*Client, error) {
 	c := &Client{Clock: &Clock{Clock: clock.Monotonic()}}
 	var nodes []node.Node
-	c.Ways, nodes = ms.connect(c.Clock.lanes())
+	c.Ways, nodes = ms.connect(c.Clock.lanes(), cfg)
 	if prepare != nil {
 		prepare(c)
 	}
