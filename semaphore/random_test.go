@@ -16,6 +16,7 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/simtest"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
@@ -260,40 +261,53 @@ func everybodyIsServed(t *testing.T, seed uint64) {
 
 // On real servers: never more than k, all waiters are served, and nothing is left.
 func TestRedis_manyCallers_neverMoreThanK(t *testing.T) {
-	masters := quorumtest.Start(t, 3)
-	const k, processes, callers, turns = 3, 3, 3, 10
-	h := &history{}
-	var all sync.WaitGroup
-	start := time.Now()
-	for i := range processes {
-		s := New(masters.Open(), "db", k)
-		for j := range callers {
-			all.Go(func() {
-				for range turns {
-					p, err := s.Acquire(t.Context())
-					if err != nil {
-						t.Error(err)
-						return
+	stall.Try(t, time.Second, func(try testing.TB) { // a slot that was handed over counts for 3 s
+		masters := quorumtest.Start(try, 3)
+		const k, processes, callers, turns = 3, 3, 3, 10
+		h := &history{}
+		var all sync.WaitGroup
+		start := time.Now()
+		for i := range processes {
+			s := New(masters.Open(), "db", k)
+			for j := range callers {
+				all.Go(func() {
+					for range turns {
+						if err := turn(try.Context(), s, fmt.Sprint(i, ".", j), h); err != nil {
+							try.Error(err)
+							return
+						}
 					}
-					c := claim{who: fmt.Sprint(i, ".", j), slot: p.Slot(), token: p.Token(), from: time.Now()}
-					time.Sleep(time.Millisecond)
-					if c.to = time.Now(); p.Err() != nil {
-						t.Error(p.Err())
-					}
-					h.add(c)
-					quorumtest.NoErr(t, p.Release(t.Context()))
-				}
-			})
+				})
+			}
 		}
-	}
-	all.Wait()
-	t.Logf("%d permits in %v", len(h.claims), time.Since(start))
-	if err := h.check(k); err != nil {
-		t.Error(err)
-	}
-	masters.GivenBack("db:*")
+		all.Wait()
+		try.Logf("%d permits in %v", len(h.claims), time.Since(start))
+		if err := h.check(k); err != nil { // of permits that were valid at the end of each claim: no stall excuses it
+			t.Error(err)
+		}
+		masters.GivenBack("db:*")
+		waiterIsTold(try, masters)
+	})
+}
 
-	// A second process waits, and is told.
+// turn acquires a permit, holds it for a moment, and releases it. h has it if it was valid until then.
+func turn(ctx context.Context, s *Semaphore, who string, h *history) error {
+	p, err := s.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	c := claim{who: who, slot: p.Slot(), token: p.Token(), from: time.Now()}
+	time.Sleep(time.Millisecond)
+	c.to = time.Now()
+	if err := p.Err(); err != nil {
+		return err
+	}
+	h.add(c)
+	return p.Release(ctx)
+}
+
+// waiterIsTold has a second process wait, and hear of a release.
+func waiterIsTold(t testing.TB, masters *quorumtest.Masters) {
 	s := New(masters.Open(), "db", 1)
 	held := acquire(t, s)
 	other := New(masters.Open(), "db", 1)
@@ -303,9 +317,19 @@ func TestRedis_manyCallers_neverMoreThanK(t *testing.T) {
 		t.Error(err)
 	}
 	got := make(chan *Permit, 1)
-	go func() { got <- acquire(t, other) }()
+	go func() {
+		defer close(got) // without a permit if there is none
+		p, err := other.Acquire(t.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		got <- p
+	}()
 	masters.Waits("db:slot:1", 1)
 	release(t, held)
-	release(t, <-got)
+	if p := <-got; p != nil {
+		release(t, p)
+	}
 	masters.GivenBack("db:*")
 }

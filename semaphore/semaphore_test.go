@@ -68,14 +68,14 @@ func must(t *testing.T, c *simtest.Client, k int, opts ...redlock.LockOption) *S
 	return s
 }
 
-func acquire(t *testing.T, s *Semaphore) *Permit {
+func acquire(t testing.TB, s *Semaphore) *Permit {
 	t.Helper()
 	p, err := s.Acquire(t.Context())
 	quorumtest.NoErr(t, err)
 	return p
 }
 
-func release(t *testing.T, ps ...*Permit) {
+func release(t testing.TB, ps ...*Permit) {
 	t.Helper()
 	for _, p := range ps {
 		quorumtest.NoErr(t, p.Release(t.Context()))
