@@ -175,52 +175,6 @@ func TestReady_whyAMasterCannotVote_toldWhole(t *testing.T) {
 	}
 }
 
-// A client was idle while its master restarted. Its first op gets an answer, because the lane notices before it sends anything.
-func TestLane_masterRestartedWhileIdle_firstOpIsAnswered(t *testing.T) {
-	needs.EveryServer(t)
-	s := startMaster(t, localredis.Config{})
-	r := bound(t, s.URL(), protocol.Binding{})
-	noErr(t, r.Ready(t.Context()))
-	for i := range 5 {
-		noErr(t, s.Kill())
-		noErr(t, s.Restart(t.Context()))
-		req := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock(fmt.Sprint("x", i), protocol.Plain), Holder: "h", TTL: time.Minute, Token: 1}
-		if reply := ask(t, r, req); reply.Outcome != protocol.Granted {
-			t.Fatalf("restart %d: %+v", i+1, reply)
-		}
-	}
-	noErr(t, r.Close())
-}
-
-// A connection stays open when it is idle, even for longer than a read may take.
-func TestLane_idle_keepsItsConnection(t *testing.T) {
-	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	r, err := openURL(s.URL(), Config{IOTimeout: 300 * time.Millisecond})
-	noErr(t, err)
-	r.Bind(protocol.Binding{})
-	defer r.Close()
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	connections := func() string {
-		info, err := d.Info(t.Context(), "stats").Result()
-		noErr(t, err)
-		return protocol.InfoField(info, "total_connections_received")
-	}
-	lock := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1}
-	if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
-		t.Fatalf("%+v", reply)
-	}
-	before := connections()
-	time.Sleep(350 * time.Millisecond) // longer than the deadline of a read
-	if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
-		t.Fatalf("%+v", reply)
-	}
-	if after := connections(); after != before {
-		t.Errorf("%s connections after %s", after, before)
-	}
-}
-
 // Clients with wrong clocks push the tokens no further than a minute ahead of the master's
 // clock: neither at once, nor in many steps of less than a minute.
 func TestAcquire_wildProposals_staysAMinuteAheadAtMost(t *testing.T) {
