@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
 
@@ -69,28 +70,31 @@ func TestLane_heldUpWhileIdle_firstOpIsAnswered(t *testing.T) {
 // A connection stays open when it is idle, even for longer than a read may take.
 func TestLane_idle_keepsItsConnection(t *testing.T) {
 	t.Parallel()
-	s := startMaster(t, localredis.Config{})
-	r, err := openURL(s.URL(), Config{IOTimeout: 300 * time.Millisecond})
-	noErr(t, err)
-	r.Bind(protocol.Binding{})
-	defer r.Close()
-	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer d.Close()
-	connections := func() string {
-		info, err := d.Info(t.Context(), "stats").Result()
+	const limit = time.Second
+	stall.Try(t, limit/2, func(t testing.TB) {
+		s := startMaster(t, localredis.Config{})
+		r, err := openURL(s.URL(), Config{IOTimeout: limit})
 		noErr(t, err)
-		return protocol.InfoField(info, "total_connections_received")
-	}
-	lock := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1}
-	if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
-		t.Fatalf("%+v", reply)
-	}
-	before := connections()
-	time.Sleep(350 * time.Millisecond) // longer than the deadline of a read
-	if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
-		t.Fatalf("%+v", reply)
-	}
-	if after := connections(); after != before {
-		t.Errorf("%s connections after %s", after, before)
-	}
+		r.Bind(protocol.Binding{})
+		defer r.Close()
+		d := redis.NewClient(&redis.Options{Addr: s.Addr()})
+		defer d.Close()
+		connections := func() string {
+			info, err := d.Info(t.Context(), "stats").Result()
+			noErr(t, err)
+			return protocol.InfoField(info, "total_connections_received")
+		}
+		lock := protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h", Token: 1}
+		if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
+			t.Fatalf("%+v", reply)
+		}
+		before := connections()
+		time.Sleep(limit * 11 / 10) // longer than the deadline of a read
+		if reply := ask(t, r, lock); reply.Outcome != protocol.Granted {
+			t.Fatalf("%+v", reply)
+		}
+		if after := connections(); after != before {
+			t.Errorf("%s connections after %s", after, before)
+		}
+	})
 }
