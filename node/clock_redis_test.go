@@ -29,7 +29,7 @@ func voting(t *testing.T, s *localredis.Server, clk clock.Clock) (*redisNode, *r
 	t.Helper()
 	d := redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = d.Close() })
-	r, err := openURL("redis://"+s.Addr(), Config{Clock: clk})
+	r, err := openURL("redis://"+s.Addr(), Config{Clock: clk, DialTimeout: patience})
 	noErr(t, err)
 	t.Cleanup(func() { _ = r.Close() })
 	var id protocol.Identity

@@ -37,10 +37,18 @@ func startMaster(t testing.TB, cfg localredis.Config) *localredis.Server {
 	return s
 }
 
+// patience is a DialTimeout for greetings on a busy host.
+const patience = 10 * time.Second
+
 // bound opens a node, ties it to b and closes it with the test.
 func bound(t testing.TB, url string, b protocol.Binding) *redisNode {
 	t.Helper()
-	r, err := openURL(url, Config{})
+	return boundWith(t, url, Config{DialTimeout: patience}, b)
+}
+
+func boundWith(t testing.TB, url string, cfg Config, b protocol.Binding) *redisNode {
+	t.Helper()
+	r, err := openURL(url, cfg)
 	noErr(t, err)
 	if b.Admit == nil {
 		b.Admit = func(protocol.Identity) error { return nil }
@@ -230,7 +238,7 @@ func TestNode_refusedGreeting_closesItsSocket(t *testing.T) {
 		})}, nil
 	}})
 	defer client.Close()
-	r, err := openClient(client, Config{})
+	r, err := openClient(client, Config{DialTimeout: patience})
 	noErr(t, err)
 	r.Bind(protocol.Binding{})
 	defer r.Close()
