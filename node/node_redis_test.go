@@ -128,8 +128,13 @@ func TestLane_masterDown_logsNothingAndProbesAlone(t *testing.T) {
 	soon(t, "the breaker opens", func() bool { // an idle lane does not look
 		return errors.Is(ask(t, r, protocol.Request{Kind: protocol.Acquire, Lock: protocol.NewLock("x", protocol.Plain), Holder: "h"}).Err, ErrDown)
 	})
+	more := 0
 	for range 100 {
-		if g := runtime.NumGoroutine(); g > before+1 {
+		g := runtime.NumGoroutine()
+		if more++; g <= before+1 {
+			more = 0
+		}
+		if more == 10 { // both lanes may dial, for a moment. What go-redis starts where a dial fails lasts for a second
 			t.Fatalf("%d goroutines, %d before the master died", g, before)
 		}
 		time.Sleep(10 * time.Millisecond)
