@@ -28,7 +28,7 @@ const evictedEvery = 10 * time.Millisecond
 // batch is one pipeline: unacknowledged releases, and then ops for which callers wait.
 type batch struct {
 	at       time.Duration // when the lane took it
-	idle     time.Duration // how long the lane had waited for it
+	idle     time.Duration // since the master last answered, whatever held the lane up meanwhile
 	epoch    string
 	refusal  error // why the master may be asked for no vote; nil: it may
 	releases []*unacked.Entry
@@ -91,6 +91,7 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 	err := r.pipe.Do()
 	received := r.clock.Elapsed()
 	if err == nil && about.asked {
+		r.answered = received
 		r.trip.Store(int64(protocol.NextTrip(time.Duration(r.trip.Load()), received-b.at)))
 	}
 	doubt, notServing := r.doubts(conn, &about, b.at, received)

@@ -14,7 +14,8 @@ type Config struct {
 	// Clock is the clock on which the coordinator reads the start and the deadline of
 	// each operation. Default clock.System().
 	Clock clock.Clock
-	// DialTimeout bounds connecting, and then the handshake. Default 500 ms.
+	// DialTimeout bounds connecting. Twice that bounds connecting and the handshake of TLS
+	// together. Default 500 ms.
 	DialTimeout time.Duration
 	// IOTimeout is how long a pipeline may stay unanswered. After that the node closes
 	// the connection, and the outcome of everything on it is unknown. IOTimeout is

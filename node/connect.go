@@ -38,9 +38,13 @@ func (c *conn) close() {
 
 // connect searches for the master, dials it, greets it and calls Binding.Admit.
 func (r *redisNode) connect() (*conn, error) {
-	total, each := 2*r.cfg.DialTimeout, 2*r.cfg.DialTimeout
+	each := 2 * r.cfg.DialTimeout
+	total := each
 	if r.locator.Several() {
-		each = r.cfg.DialTimeout
+		if r.opts.TLSConfig == nil {
+			each = r.cfg.DialTimeout
+		}
+		total = 2 * each // one server that hangs leaves time for another
 	}
 	r.locator.Search()
 	for began, tries := time.Now(), 1; ; tries++ {

@@ -28,6 +28,11 @@ var someLocks = []any{"~locks:*", "~redlock:*", "&*", "+@all"}
 // limited returns a node whose user has these rights, and a client of its server that has all. acl changes the rights.
 func limited(t *testing.T, b protocol.Binding, rights ...any) (r *redisNode, d *redis.Client, acl func(rights ...any)) {
 	t.Helper()
+	return limitedWith(t, Config{DialTimeout: patience}, b, rights...)
+}
+
+func limitedWith(t *testing.T, cfg Config, b protocol.Binding, rights ...any) (r *redisNode, d *redis.Client, acl func(rights ...any)) {
+	t.Helper()
 	s := startMaster(t, localredis.Config{})
 	d = redis.NewClient(&redis.Options{Addr: s.Addr()})
 	t.Cleanup(func() { _ = d.Close() })
@@ -36,7 +41,7 @@ func limited(t *testing.T, b protocol.Binding, rights ...any) (r *redisNode, d *
 		noErr(t, d.Do(t.Context(), append([]any{"acl", "setuser", "limited"}, rights...)...).Err())
 	}
 	acl(append([]any{"on", ">pw"}, rights...)...)
-	return bound(t, "redis://limited:pw@"+s.Addr(), b), d, acl
+	return boundWith(t, "redis://limited:pw@"+s.Addr(), cfg, b), d, acl
 }
 
 // askAll puts all reqs to r, in one pipeline, and waits for their replies.
@@ -117,7 +122,8 @@ func TestVotes_lockNotAllowed_refusedAlone(t *testing.T) {
 func TestLane_keptReleaseNotAllowed_othersAreGranted(t *testing.T) {
 	needs.EveryServer(t)
 	t.Parallel()
-	r, d, acl := limited(t, protocol.Binding{}, someLocks...)
+	// A pipeline that takes long on a busy host turns nobody away.
+	r, d, acl := limitedWith(t, Config{DialTimeout: patience, StallAfter: time.Minute}, protocol.Binding{}, someLocks...)
 	noErr(t, r.Ready(t.Context()))
 	other := protocol.NewLock("other", protocol.Plain)
 	noErr(t, d.HSet(t.Context(), "other", "h", "1").Err()) // a vote of the time when the user had the right

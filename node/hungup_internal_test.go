@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -29,7 +30,7 @@ func TestWhyHungUp_turnedAway_isTheErrorOfTheFirstWords(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	r, err := openURL("redis://"+l.Addr().String(), Config{})
+	r, err := openURL("redis://"+l.Addr().String(), Config{DialTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ func (r *redisNode) run() {
 	probe := probeMin
 	for {
 		conn, err := r.connect()
+		r.answered = r.clock.Elapsed() // who hears of the connection by dialEnded may have the master restart before serve has begun
 		r.dialEnded(err)
 		if err == nil {
 			probe = probeMin
@@ -117,7 +118,7 @@ func (r *redisNode) killPrevious(conn *conn) error {
 		if err != nil && !wire.IsReply(err) {
 			return err
 		}
-		r.broken = brokenConn{}
+		r.broken, r.answered = brokenConn{}, r.clock.Elapsed()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,17 +132,14 @@ func (r *redisNode) killPrevious(conn *conn) error {
 //
 // Invariant: an op with More and the next one of its submitter are in one batch, unless that is full, or the next one was turned away.
 func (r *redisNode) nextBatch() (batch, bool) {
-	for began := time.Duration(-1); ; {
+	for {
 		now := r.clock.Elapsed()
-		if began < 0 {
-			began = now
-		}
 		r.mu.Lock()
 		n := min(len(r.queue), maxPipeline)
 		for r.moreComes && n > 0 && n < maxPipeline && r.queue[n-1].More {
 			n-- // the Submit of the next op wakes the lane
 		}
-		b := batch{at: now, idle: now - began, epoch: r.epoch, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
+		b := batch{at: now, idle: now - r.answered, epoch: r.epoch, ops: r.spareOps[:0], releases: r.spareEntries[:0]}
 		if r.binding.CheckRecordState {
 			b.refusal = r.voteRefusal
 		}

@@ -66,6 +66,7 @@ type redisNode struct {
 
 	// The lane alone uses the fields below.
 	broken        brokenConn
+	answered      time.Duration // when the master last answered on the connection
 	clockMonitor  clock.Watch   // of the master's clock, over all connections to one process
 	clockReadAt   time.Duration // when the lane last asked for TIME
 	clockRunID    string        // run_id of the process whose clock that is

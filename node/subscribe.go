@@ -120,7 +120,7 @@ func (s *subscription) run() {
 
 // session is the life of one connection. It reports whether run must make another.
 func (s *subscription) session() bool {
-	ctx, cancel := context.WithTimeout(s.life, s.node.cfg.DialTimeout)
+	ctx, cancel := context.WithTimeout(s.life, 2*s.node.cfg.DialTimeout)
 	opts, socket, _, err := s.node.dial(ctx)
 	cancel()
 	if err != nil {

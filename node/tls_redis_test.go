@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,10 +27,13 @@ import (
 	"github.com/redlock-go/redlock/node"
 )
 
+// patient gives a handshake the time that it takes on a busy host.
+var patient = node.Config{DialTimeout: 10 * time.Second}
+
 // opened opens a node that is closed with the test.
-func opened(t *testing.T, url string) node.Node {
+func opened(t *testing.T, url string, cfg node.Config) node.Node {
 	t.Helper()
-	n, err := node.Open(url, node.Config{})
+	n, err := node.Open(url, cfg)
 	quorumtest.NoErr(t, err)
 	n.Bind(protocol.Binding{Admit: func(protocol.Identity) error { return nil }})
 	t.Cleanup(func() { _ = n.Close() })
@@ -37,11 +41,11 @@ func opened(t *testing.T, url string) node.Node {
 }
 
 // ready returns the error of the first connection to url.
-func ready(t *testing.T, url string) error {
+func ready(t *testing.T, url string, cfg node.Config) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	return opened(t, url).Ready(ctx)
+	return opened(t, url, cfg).Ready(ctx)
 }
 
 type replies chan error
@@ -85,7 +89,11 @@ func TestTLS_whoIsLetIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := ready(t, tc.url)
+			cfg := patient
+			if tc.cause == "TLS" {
+				cfg = node.Config{} // ended by the limit
+			}
+			err := ready(t, tc.url, cfg)
 			if got := cause.Of(err).Word; got != tc.cause {
 				t.Errorf("%v: cause %q, want %q", err, got, tc.cause)
 			}
@@ -115,7 +123,7 @@ func TestTLS_clientOfGoRedis_causeIsTold(t *testing.T) {
 		"TLS refused":        {RootCAs: trusted, MaxVersion: tls.VersionTLS12},
 	} {
 		c := redis.NewClient(&redis.Options{Addr: s.Addrs[0], TLSConfig: cfg})
-		n, err := node.New(c, node.Config{})
+		n, err := node.New(c, patient)
 		quorumtest.NoErr(t, err)
 		n.Bind(protocol.Binding{Admit: func(protocol.Identity) error { return nil }})
 		err = n.Ready(t.Context())
@@ -141,7 +149,7 @@ func TestTLS_writeFails_alertIsRead(t *testing.T) {
 		_ = c.(*net.TCPConn).SetLinger(0) // a reset, as of a server that has not read all
 		_ = c.Close()
 	})
-	n := opened(t, "rediss://"+addr+"?ca="+a.CA)
+	n := opened(t, "rediss://"+addr+"?ca="+a.CA, patient)
 	dial := n.(interface{ Direct() []redis.Options }).Direct()[0].Dialer
 	c, err := dial(t.Context(), "tcp", addr)
 	quorumtest.NoErr(t, err)
@@ -155,13 +163,42 @@ func TestTLS_writeFails_alertIsRead(t *testing.T) {
 	}
 }
 
+// A handshake that takes longer than connecting may, as on a busy host, ends.
+func TestTLS_handshakeLongerThanDialTimeout_ends(t *testing.T) {
+	t.Parallel()
+	a := quorumtest.NewAuthority(t)
+	pair, err := tls.LoadX509KeyPair(a.Issue(quorumtest.TLSName, time.Now().Add(time.Hour)))
+	quorumtest.NoErr(t, err)
+	const limit = time.Second / 2
+	for _, scheme := range []string{"rediss://%s?ca=%s", "rediss-cluster://%s/?tag=x&ca=%s"} {
+		ended := make(chan struct{})
+		end := sync.OnceFunc(func() { close(ended) })
+		addr := served(t, func(c net.Conn) {
+			time.Sleep(limit * 6 / 5)
+			if tls.Server(c, &tls.Config{Certificates: []tls.Certificate{pair}}).Handshake() == nil {
+				end()
+			}
+		})
+		n, err := node.Open(fmt.Sprintf(scheme, addr, a.CA), node.Config{DialTimeout: limit})
+		quorumtest.NoErr(t, err)
+		defer n.Close()
+		n.Bind(protocol.Binding{})
+		go func() { _ = n.Ready(t.Context()) }() // the lane tries until the test ends
+		select {
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s: no handshake ended", scheme)
+		}
+	}
+}
+
 // A certificate and an authority that are replaced on disk are used by the next connection.
 func TestTLS_filesReplaced_nextConnectionHasThem(t *testing.T) {
 	needs.Redis(t)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 1, localredis.Config{})
 	cert, key, ca := s.Cert, s.Key, s.CA
-	n := opened(t, s.URL(0))
+	n := opened(t, s.URL(0), patient)
 	quorumtest.NoErr(t, n.Ready(t.Context()))
 
 	// The server trusts another authority from now on, and has a certificate of it.
@@ -198,7 +235,7 @@ func TestTLS_serverClosesAnIdleConnection_firstOpIsAnswered(t *testing.T) {
 	needs.Redis(t)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 1, localredis.Config{})
-	n := opened(t, s.URL(0))
+	n := opened(t, s.URL(0), patient)
 	quorumtest.NoErr(t, n.Ready(t.Context()))
 	admin := redis.NewClient(&redis.Options{Addr: s.Servers[0].Addr()})
 	defer admin.Close()
@@ -221,8 +258,8 @@ func TestTLS_clusterSlot(t *testing.T) {
 	defer admin.Close()
 	quorumtest.NoErr(t, admin.Do(t.Context(), "cluster", "addslotsrange", 0, 16383).Err())
 	url := fmt.Sprintf("rediss-cluster://127.0.0.1:1,%s/?tag=locks&", s.Addrs[0])
-	quorumtest.Soon(t, "the cluster serves", func() bool { return ready(t, url+quorumtest.Params(s.Cert, s.Key, s.CA)) == nil })
-	if err := ready(t, url+"ca="+s.CA); err == nil {
+	quorumtest.Soon(t, "the cluster serves", func() bool { return ready(t, url+quorumtest.Params(s.Cert, s.Key, s.CA), patient) == nil })
+	if err := ready(t, url+"ca="+s.CA, patient); err == nil {
 		t.Error("let in without a certificate")
 	}
 }

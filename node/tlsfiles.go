@@ -163,7 +163,7 @@ func quoteFile(file string) string {
 }
 
 // dial returns the dialer of the connections that the node makes: with TLS if there is a base. Its error is then an ErrTLS unless no server
-// answers at the address.
+// answers at the address. limit bounds connecting. The handshake, in which both sides compute, has twice that, or the rest of ctx.
 func (f *tlsFiles) dial(base *tls.Config, limit time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: limit, KeepAlive: time.Minute}
 	if base == nil {
@@ -178,7 +178,7 @@ func (f *tlsFiles) dial(base *tls.Config, limit time.Duration) func(ctx context.
 		if err != nil {
 			return nil, err
 		}
-		return handshake(ctx, c, addr, cfg, limit)
+		return handshake(ctx, c, addr, cfg, 2*limit)
 	}
 }
 

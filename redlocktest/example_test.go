@@ -55,7 +55,7 @@ func Example() {
 func ExampleMasters_Lose() {
 	t := new(exampleT)
 	defer t.end()
-	client, masters := redlocktest.New(t, redlock.WithTTL(300*time.Millisecond)) // renewed every 100 ms
+	client, masters := redlocktest.New(t, redlock.WithTTL(3*time.Second)) // renewed each second
 	settled := make(chan error)
 	go func() {
 		settled <- client.Mutex("invoice/4711").Do(context.Background(), func(ctx context.Context, _ *redlock.Lease) error {

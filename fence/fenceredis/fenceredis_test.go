@@ -5,8 +5,6 @@ package fenceredis
 import (
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,10 +22,10 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // dial starts a redis-server of its own for the test, or skips it where none is installed.
-func dial(t *testing.T, args ...string) *redis.Client {
+func dial(t *testing.T, cfg localredis.Config) *redis.Client {
 	t.Helper()
 	needs.Redis(t)
-	s, err := localredis.Start(t.Context(), localredis.Config{Args: args})
+	s, err := localredis.Start(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1})
@@ -53,7 +51,7 @@ func wantStale(t *testing.T, err error, want fence.StaleError) {
 
 func TestPresent_sequenceOfTokens_largestKept(t *testing.T) {
 	needs.EveryServer(t)
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	for _, token := range []int64{5, 5, 6, 10, 1790000000123456, fence.MaxToken - 1, fence.MaxToken, fence.MaxToken} {
 		must(t, Present(t.Context(), c, "account", token))
 		if got := c.Get(t.Context(), "redlock_fence:{account}").Val(); got != fmt.Sprint(token) {
@@ -70,7 +68,7 @@ func TestPresent_sequenceOfTokens_largestKept(t *testing.T) {
 
 func TestPresent_tokensOfDifferentLength_comparedAsNumbers(t *testing.T) {
 	needs.EveryServer(t)
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	must(t, Present(t.Context(), c, "account", 10))
 	wantStale(t, Present(t.Context(), c, "account", 9), fence.StaleError{Resource: "account", Token: 9, Seen: 10})
 	must(t, Present(t.Context(), c, "account", 100))
@@ -78,7 +76,7 @@ func TestPresent_tokensOfDifferentLength_comparedAsNumbers(t *testing.T) {
 
 func TestPresent_fenceWithTTL_madePermanent(t *testing.T) {
 	needs.EveryServer(t)
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	must(t, c.Set(t.Context(), "redlock_fence:{account}", 5, time.Hour).Err())
 	must(t, Present(t.Context(), c, "account", 5))
 	if ttl := c.TTL(t.Context(), "redlock_fence:{account}").Val(); ttl != -1 {
@@ -88,7 +86,7 @@ func TestPresent_fenceWithTTL_madePermanent(t *testing.T) {
 
 func TestSet_afterPresent_byWhoWasSeen(t *testing.T) {
 	needs.EveryServer(t)
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	if err := Set(t.Context(), c, "account", 5, "x"); !errors.Is(err, fence.ErrNotPresented) {
 		t.Errorf("no fence: %v", err)
 	}
@@ -106,7 +104,7 @@ func TestSet_afterPresent_byWhoWasSeen(t *testing.T) {
 
 func TestDo_replies_asTheCommandGivesThem(t *testing.T) {
 	needs.EveryServer(t)
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	must(t, Present(t.Context(), c, "k", 5))
 	do := func(want any, command string, args ...any) {
 		t.Helper()
@@ -132,7 +130,7 @@ func TestDo_replies_asTheCommandGivesThem(t *testing.T) {
 
 func TestFence_keyHoldsSomethingElse_namedInTheError(t *testing.T) {
 	needs.EveryServer(t)
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	for _, value := range []string{"soon", "", "0x10", "-7", "1e3", "99999999999999999999"} {
 		must(t, c.Set(t.Context(), "redlock_fence:{account}", value, 0).Err())
 		for name, err := range map[string]error{
@@ -214,11 +212,7 @@ func TestFenceKey_twoKeys_twoFences(t *testing.T) {
 func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
 	needs.Cluster(t)
 	needs.EveryServer(t)
-	// The bus listens on port+10000 if not told otherwise, which may be taken or above 65535.
-	bus, err := net.Listen("tcp4", "127.0.0.1:0")
-	must(t, err)
-	must(t, bus.Close())
-	c := dial(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus.Addr().(*net.TCPAddr).Port))
+	c := dial(t, localredis.Config{Cluster: true})
 	must(t, c.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 	keys := map[string]bool{ // accepted
 		"account": true, "user:{42}:x": true, "a{b": true, "}{a}": true, "a{b}{c}": true, "{a}": true, "{{a}}": true, "{": true, " ": true,
@@ -238,7 +232,7 @@ func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
 			t.Errorf("%q and its fence %q are in two slots", key, fenceKey)
 		}
 	}
-	for limit := time.Now().Add(5 * time.Second); !strings.Contains(c.ClusterInfo(t.Context()).Val(), "cluster_state:ok"); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Second); !strings.Contains(c.ClusterInfo(t.Context()).Val(), "cluster_state:ok"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatal("the cluster does not come up")
 		}
@@ -252,7 +246,7 @@ func TestFenceKey_anyKey_sameSlotOrRefused(t *testing.T) {
 func TestPresent_concurrentFirstPresenters_largestWins(t *testing.T) {
 	needs.EveryServer(t)
 	const presenters = 8
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	for r := range 20 {
 		key := fmt.Sprintf("key-%d", r)
 		errs := make([]error, presenters+1)
@@ -298,7 +292,7 @@ func (r register) Overwrite(value string) error {
 
 func TestFence_randomInterleavings_noLostUpdate(t *testing.T) {
 	needs.EveryServer(t)
-	c := dial(t)
+	c := dial(t, localredis.Config{})
 	fencetest.Verify(t, 200, func(t *testing.T, run int) fencetest.Register {
 		return register{t: t, c: c, key: fmt.Sprintf("%s-%d", t.Name(), run)}
 	})

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,6 +254,40 @@ func TestSometimes(t *testing.T) {
 	}
 }
 
+// A limit is a context whose deadline comes once a text was written to it.
+type limit struct {
+	context.Context
+	bytes.Buffer
+	until string
+	over  chan struct{}
+	end   func() // closes over
+}
+
+func limitedBy(ctx context.Context, until string) *limit {
+	l := &limit{Context: ctx, until: until, over: make(chan struct{})}
+	l.end = sync.OnceFunc(func() { close(l.over) })
+	return l
+}
+
+func (l *limit) Write(b []byte) (int, error) {
+	n, err := l.Buffer.Write(b)
+	if bytes.Contains(l.Bytes(), []byte(l.until)) {
+		l.end()
+	}
+	return n, err
+}
+
+func (l *limit) Done() <-chan struct{} { return l.over }
+
+func (l *limit) Err() error {
+	select {
+	case <-l.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // A hunt prints the seed that failed, its command and the line for the list.
 func TestHunt_saysWhichSeedFailed(t *testing.T) {
 	needs.Test(t)
@@ -260,14 +295,12 @@ func TestHunt_saysWhichSeedFailed(t *testing.T) {
 		"a/a_test.go":      "package a\n\nimport (\"os\"; \"testing\")\n\nfunc TestRandom(t *testing.T) { t.Error(os.Getenv(\"REDLOCK_SEED\")) }\n\nfunc TestOther(t *testing.T) {}\n",
 		"a/testdata/seeds": "TestRandom 1\n",
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var out bytes.Buffer
-	g, err := open(&out)
+	out := limitedBy(t.Context(), "name the fault here")
+	g, err := open(out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	green, err := g.hunt(ctx, options{budget: 6 * time.Second})
+	green, err := g.hunt(out, options{budget: 5 * time.Minute}) // time for a seed that fails, compiler and all
 	if green || err != nil {
 		t.Errorf("green %v, %v", green, err)
 	}
@@ -275,7 +308,7 @@ func TestHunt_saysWhichSeedFailed(t *testing.T) {
 	seed, _, _ := strings.Cut(after, ":")
 	if !ok || !strings.Contains(after, "REDLOCK_SEED="+seed+" REDLOCK_TIER=test go test -count=1 -run '^TestRandom$' ./a") ||
 		!strings.Contains(after, "TestRandom "+seed+" name the fault") {
-		t.Errorf("said %s", &out)
+		t.Errorf("said %s", out.String())
 	}
 }
 

@@ -245,34 +245,36 @@ func TestReplay_javaLacksAVote_isNotPolled(t *testing.T) {
 // A Java reader joins ours after our writer has looked, and stays behind: the writer has to learn that it is Java's
 // channel now that tells the end.
 func TestReplay_javaReaderJoinsOurs_ourWriterWokenByItsRelease(t *testing.T) {
-	addrs := redissontest.Masters(t, 1)
-	r := newReplay(t, "read-blocks-write", addrs)
-	rw := ours(t, addrs).RWMutex("R3")
-	reader, err := rw.RLocker().Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(chan *redlock.Lease, 1)
-	go func() {
-		lease, err := rw.Locker().Lock(t.Context())
+	played(t, "in time", redissontest.Masters(t, 1), func(t testing.TB, addrs []string) {
+		r := newReplay(t, "read-blocks-write", addrs)
+		rw := ours(t, addrs).RWMutex("R3")
+		reader, err := rw.RLocker().Lock(t.Context())
 		if err != nil {
-			t.Error(err)
+			t.Fatal(err)
 		}
-		got <- lease
-	}()
-	redissontest.Eventually(t, "our writer queues", func() bool { return r.masters[0].Exists(t.Context(), "redlock:queue:{R3}").Val() == 1 })
-	settled(t, r.masters[0])
-	r.to("read.acquire")
-	if err := reader.Unlock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	settled(t, r.masters[0])
-	r.to("read.release")
-	freed := time.Now()
-	taken(t, got)
-	if late := time.Since(freed); late > time.Second {
-		t.Errorf("taken %v after the release", late)
-	}
+		got := make(chan *redlock.Lease, 1)
+		go func() {
+			lease, err := rw.Locker().Lock(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got <- lease
+		}()
+		redissontest.Eventually(t, "our writer queues", func() bool { return r.masters[0].Exists(t.Context(), "redlock:queue:{R3}").Val() == 1 })
+		settled(t, r.masters[0])
+		r.to("read.acquire")
+		if err := reader.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		settled(t, r.masters[0])
+		r.to("read.release")
+		freed := time.Now()
+		taken(t, got)
+		if late := time.Since(freed); late > time.Second {
+			t.Errorf("taken %v after the release", late)
+		}
+	})
 }
 
 // A renewal of Java's watchdog keeps our waiter out beyond the TTL it was told first, which is 3 s.

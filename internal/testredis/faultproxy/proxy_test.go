@@ -28,6 +28,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// ample is more than anything in these tests takes on a busy machine.
+const ample = 30 * time.Second
+
 // rig is a master, a proxy in front of it, and a client that goes past the proxy.
 type rig struct {
 	*Proxy
@@ -50,13 +53,14 @@ func newRig(t testing.TB, cfg localredis.Config) *rig {
 	return r
 }
 
-// client returns a go-redis client as a lock client sets it up: no retries, short deadlines.
+// client returns a go-redis client as a lock client sets it up, without retries.
 func (r *rig) client(addr string, protocol int) *redis.Client {
 	r.t.Helper()
 	opt, err := redis.ParseURL(r.master.URL())
 	must(r.t, err)
 	opt.Addr, opt.Protocol = addr, protocol
 	opt.MaxRetries, opt.DialerRetries, opt.ContextTimeoutEnabled, opt.DisableIdentity = -1, 1, true, true
+	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = ample, ample, ample
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled, EndpointType: maintnotifications.EndpointTypeNone}
 	c := redis.NewClient(opt)
 	r.t.Cleanup(func() { _ = c.Close() })
@@ -75,7 +79,7 @@ func (r *rig) dial() *raw {
 	conn, err := net.Dial("tcp", r.Addr())
 	must(r.t, err)
 	r.t.Cleanup(func() { conn.Close() })
-	must(r.t, conn.SetDeadline(time.Now().Add(8*time.Second)))
+	must(r.t, conn.SetDeadline(time.Now().Add(ample)))
 	return &raw{conn, r.t, bufio.NewReader(conn)}
 }
 
@@ -110,7 +114,7 @@ func (c *raw) wantNothing() {
 	if b, err := c.r.Peek(1); !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.t.Fatalf("read %q, %v; want nothing yet", b, err)
 	}
-	must(c.t, c.SetReadDeadline(time.Now().Add(8*time.Second)))
+	must(c.t, c.SetReadDeadline(time.Now().Add(ample)))
 }
 
 // wantEnd makes sure that the connection is reset (or ended) and nothing comes before.
@@ -128,16 +132,16 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// within bounds a context by what is ample for anything in these tests.
+// within bounds a context.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), ample)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
+	for limit := time.Now().Add(ample); time.Now().Before(limit); time.Sleep(2 * time.Millisecond) {
 		if ok() {
 			return
 		}
@@ -207,7 +211,7 @@ func TestProxy_noFault_everyKindOfReplyArrives(t *testing.T) {
 					t.Errorf("message %d: %q", i, msg.Payload)
 				}
 				must(t, sub.Ping(ctx))
-				_, err = sub.ReceiveTimeout(ctx, 5*time.Second)
+				_, err = sub.ReceiveTimeout(ctx, ample)
 				must(t, err)
 			}
 		})

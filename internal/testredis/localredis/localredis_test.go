@@ -47,7 +47,7 @@ func start(t *testing.T, cfg Config) *Server {
 	return s
 }
 
-// client returns a client of s that neither retries nor waits long.
+// client returns a client of s that does not retry.
 func client(t *testing.T, s *Server) *redis.Client {
 	t.Helper()
 	opt, err := redis.ParseURL(s.URL())
@@ -55,7 +55,7 @@ func client(t *testing.T, s *Server) *redis.Client {
 		t.Fatal(err)
 	}
 	opt.MaxRetries, opt.DialerRetries = -1, 1
-	opt.DialTimeout, opt.ReadTimeout = 5*time.Second, 5*time.Second
+	opt.DialTimeout, opt.ReadTimeout = 30*time.Second, 30*time.Second
 	opt.ContextTimeoutEnabled = true
 	c := redis.NewClient(opt)
 	t.Cleanup(func() { _ = c.Close() })
@@ -443,10 +443,10 @@ func TestClose_runningPausedOrDown_leavesNoProcessAndNoDirectory(t *testing.T) {
 	}
 }
 
-// eventually polls until ok, at most 5 s.
+// eventually polls until ok, at most 30 s.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(5 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}
