@@ -59,12 +59,15 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 	noErr(t, ms.direct[0].Do(t.Context(), "client", "kill", "type", "replica").Err())
 	held := ms.bare(c, 2, "held")
 	noErr(t, ms.servers[0].Pause())
+	downAfter := func(millis string) { noErr(t, asked.Set(t.Context(), "mine", "down-after-milliseconds", millis).Err()) }
+	downAfter("300")
 	noErr(t, replica.Resume())
 	soon(t, "the replica is promoted", func() bool {
 		addr, err := asked.GetMasterAddrByName(t.Context(), "mine").Result()
 		return err == nil && len(addr) == 2 && net.JoinHostPort(addr[0], addr[1]) == replica.Addr()
 	})
 	promoted := time.Now()
+	downAfter(quorumtest.SentinelPatience) // or it would fail over again where the machine is busy
 	other := openAt(t, urls, opts...)
 	phase := func() membership.Phase {
 		text, err := looker.HGet(t.Context(), protocol.RecordKey, "state").Result()
