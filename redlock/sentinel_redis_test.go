@@ -4,7 +4,6 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
-	"github.com/redlock-go/redlock/redlock"
 )
 
 // docs/safety.md A11. One of the masters is behind redis-sentinel. It freezes with a vote that its
@@ -41,8 +39,8 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 		return err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok"
 	})
 
-	const wait = 2 * time.Second
-	opts := []redlock.Option{redlock.WithTTL(wait), redlock.WithMaxTTL(wait), redlock.WithoutRenewal(), redlock.WithNodeTimeout(time.Second)}
+	const wait = clusterWait
+	opts := clusterOpts
 	urls := append(ms.pick(1, 2), "redis-sentinel://"+sentinel+"/mine")
 	initAt(t, urls, opts...)
 	c := openAt(t, urls, opts...)
@@ -79,18 +77,7 @@ func TestSentinel_failover_promotedReplicaRecoversFirst(t *testing.T) {
 		return rs.Phase
 	}
 	soon(t, "it recovers", func() bool { return phase() == membership.Quarantined })
-	for held.Err() == nil {
-		if l, err := other.Mutex("held").TryLock(t.Context()); err == nil {
-			if held.Err() == nil {
-				t.Fatalf("%s has it while %s does, which is valid until %v", l.Holder(), held.Holder(), held.ValidUntil())
-			}
-			noErr(t, l.Unlock(t.Context()))
-		} else if !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrRecovering) {
-			t.Fatal(err)
-		}
-		// Of the others a quorum is there: that one master fails over costs nothing.
-		noErr(t, locked(t, other.Mutex("else")).Unlock(t.Context()))
-	}
+	heldToItsEnd(t, held, other, "else") // of the other masters a quorum is there: that one fails over costs nothing
 	soon(t, "it votes again", func() bool { return phase() == membership.Voting })
 	if d := time.Since(promoted); d < wait/2 { // the sentinel may have promoted it a little earlier
 		t.Errorf("it voted %v after it was promoted", d)
