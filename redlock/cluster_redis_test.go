@@ -167,24 +167,27 @@ func clusterLocks(t *testing.T, s slot) {
 // visited has three visitors of each client use the lock on both sides, n times in all.
 func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
 	t.Helper()
-	replay.Each(t, func(t *testing.T, seed uint64) {
-		rng := replay.RNG(seed)
-		l := &library{t: t, tokens: make(map[int64]bool)}
-		var wg sync.WaitGroup
-		for _, c := range clients {
-			for range 3 {
-				v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.WithReentry())}
-				wg.Go(func() {
-					for l.visits() < n && !t.Failed() {
-						if err := v.visit(t.Context()); err != nil {
-							t.Error(err)
-						}
+	replay.Each(t, func(t *testing.T, seed uint64) { visits(t, t, seed, lock, n, clients...) })
+}
+
+// visits tells always what no stall excuses.
+func visits(t, always testing.TB, seed uint64, lock string, n int, clients ...*redlock.Client) {
+	rng := replay.RNG(seed)
+	l := &library{always: always, tokens: make(map[int64]bool)}
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		for range 3 {
+			v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.WithReentry())}
+			wg.Go(func() {
+				for l.visits() < n && !t.Failed() {
+					if err := v.visit(t.Context()); err != nil {
+						t.Error(err)
 					}
-				})
-			}
+				}
+			})
 		}
-		wg.Wait()
-	})
+	}
+	wg.Wait()
 }
 
 // A client whose only master is the slot is told by its servers, whichever have it:
