@@ -19,6 +19,7 @@ import (
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/replay"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/node"
@@ -166,24 +167,27 @@ func clusterLocks(t *testing.T, s slot) {
 // visited has three visitors of each client use the lock on both sides, n times in all.
 func visited(t *testing.T, lock string, n int, clients ...*redlock.Client) {
 	t.Helper()
-	replay.Each(t, func(t *testing.T, seed uint64) {
-		rng := replay.RNG(seed)
-		l := &library{t: t, tokens: make(map[int64]bool)}
-		var wg sync.WaitGroup
-		for _, c := range clients {
-			for range 3 {
-				v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.WithReentry())}
-				wg.Go(func() {
-					for l.visits() < n && !t.Failed() {
-						if err := v.visit(t.Context()); err != nil {
-							t.Error(err)
-						}
+	replay.Each(t, func(t *testing.T, seed uint64) { visits(t, t, seed, lock, n, clients...) })
+}
+
+// visits tells always what no stall excuses.
+func visits(t, always testing.TB, seed uint64, lock string, n int, clients ...*redlock.Client) {
+	rng := replay.RNG(seed)
+	l := &library{always: always, tokens: make(map[int64]bool)}
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		for range 3 {
+			v := &visitor{l, replay.RNG(rng.Uint64()), c.RWMutex(lock, redlock.WithReentry())}
+			wg.Go(func() {
+				for l.visits() < n && !t.Failed() {
+					if err := v.visit(t.Context()); err != nil {
+						t.Error(err)
 					}
-				})
-			}
+				}
+			})
 		}
-		wg.Wait()
-	})
+	}
+	wg.Wait()
 }
 
 // A client whose only master is the slot is told by its servers, whichever have it:
@@ -228,7 +232,7 @@ func clusterFailover(t *testing.T, s slot) {
 	s.Promote(0, "force")
 	other := openAt(t, urls, clusterOpts...)
 	soon(t, "it recovers", func() bool { return s.phase(0) == membership.Quarantined })
-	s.heldToItsEnd(held, other)
+	heldToItsEnd(t, held, other, s.lock("else"))
 	soon(t, "it votes again", func() bool { return s.phase(0) == membership.Voting })
 	if d := time.Since(promoted); d < clusterWait {
 		t.Errorf("it voted %v after it was promoted", d)
@@ -281,7 +285,7 @@ func clusterMigration(t *testing.T, s slot) {
 	soon(t, "the new master recovers", func() bool { return s.phase(2) == membership.Quarantined })
 	_ = moved.Unlock(t.Context()) // the slot may not have been found again: then it is owed
 	soon(t, "a vote that has moved is given back", func() bool { return !s.has(2, s.lock("moved")) })
-	s.heldToItsEnd(left, other)
+	heldToItsEnd(t, left, other, s.lock("else"))
 	soon(t, "it votes again", func() bool { return s.phase(2) == membership.Voting })
 	if d := time.Since(finished); d < clusterWait {
 		t.Errorf("it voted %v after it was given the slot", d)
@@ -291,22 +295,37 @@ func clusterMigration(t *testing.T, s slot) {
 }
 
 // heldToItsEnd has another client try for a lock that is held, until it is not, and
-// lock another one meanwhile: all but one master are there.
-func (s slot) heldToItsEnd(held *redlock.Lease, other *redlock.Client) {
-	s.t.Helper()
+// lock another one, called free, meanwhile: all but one master are there.
+func heldToItsEnd(t testing.TB, held *redlock.Lease, other *redlock.Client, free string) {
+	t.Helper()
 	if held.Err() != nil {
-		s.t.Log("too slow: the lease has ended before it could be given twice")
+		t.Log("too slow: the lease has ended before it could be given twice")
 	}
+	meter := stall.Start()
+	defer meter.Stop()
+	before := meter.Held() // in all rounds that went well
 	for held.Err() == nil {
-		if l, err := other.Mutex(held.Name()).TryLock(s.t.Context()); err == nil {
+		l, err := other.Mutex(held.Name()).TryLock(t.Context())
+		if err == nil {
 			if held.Err() == nil {
-				s.t.Fatalf("%s has it while %s does, which is valid until %v", l.Holder(), held.Holder(), held.ValidUntil())
+				t.Fatalf("%s has it while %s does, which is valid until %v", l.Holder(), held.Holder(), held.ValidUntil())
 			}
-			unlock(s.t, l)
-		} else if !errors.Is(err, redlock.ErrHeld) && !errors.Is(err, redlock.ErrRecovering) {
-			s.t.Fatal(err)
+			err = l.Unlock(t.Context())
+		} else if errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrRecovering) {
+			err = nil
 		}
-		unlock(s.t, locked(s.t, other.Mutex(s.lock("else"))))
+		if err == nil {
+			err = locked(t, other.Mutex(free)).Unlock(t.Context())
+		}
+		now := meter.Held()
+		switch silent := errors.Is(err, redlock.ErrUnreachable) || errors.Is(err, redlock.ErrUnconfirmed); {
+		case err == nil:
+			before = now
+		case silent && now-before > clusterWait/6: // half of what masters have for their answers
+			t.Logf("while the machine held it up for %v: %v", now-before, err)
+		default:
+			t.Fatal(err)
+		}
 	}
 }
 

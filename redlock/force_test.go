@@ -274,7 +274,7 @@ func TestForceUnlock_realMasters_everyKind(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
-	c := ms.begin(redlock.WithTTL(2 * time.Second))
+	c := ms.begin(redlock.WithRenewal(500 * time.Millisecond)) // by which a holder is told
 	ctx := t.Context()
 	rw := c.RWMutex("rw")
 	force := func(name string, l *redlock.Lease) {

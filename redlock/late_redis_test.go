@@ -94,6 +94,10 @@ func TestLate_acquireAfterItsRelease_blocksForItsTTLAtMost(t *testing.T) {
 // attempt has won. It does not release the votes of the next attempt.
 func TestLate_releaseAfterTheNextWin_winStands(t *testing.T) {
 	t.Parallel()
+	stall.Try(t, 300*time.Millisecond, releaseAfterTheNextWin)
+}
+
+func releaseAfterTheNextWin(t testing.TB) {
 	ms := startProxied(t, 5, localredis.Config{})
 	a, b := ms.begin(redlock.WithNodeTimeout(300*time.Millisecond)), ms.open()
 	// A first attempt has votes on two masters, which it must give back.
@@ -137,6 +141,10 @@ func TestLate_releaseAfterTheNextWin_winStands(t *testing.T) {
 // extend and no release. It releases the votes that the scripts left.
 func TestLate_repliesLost_notCountedAndGivenBack(t *testing.T) {
 	t.Parallel()
+	stall.Try(t, 300*time.Millisecond, repliesLost)
+}
+
+func repliesLost(t testing.TB) {
 	ms := startProxied(t, 5, localredis.Config{})
 	c := ms.begin(redlock.WithNodeTimeout(300 * time.Millisecond))
 	losing := func(match faultproxy.Match, on ...int) (stop func()) {

@@ -219,7 +219,7 @@ func TestLocks_realMasters_amongOtherKeys(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	few := slices.DeleteFunc(rightsOf(""), func(r any) bool { return r == "+scan" })
-	other, err := redlock.Open(ctx, limited(ms, few...), redlock.WithNodeTimeout(time.Second))
+	other, err := redlock.Open(ctx, limited(ms, few...), patient)
 	noErr(t, err)
 	defer other.Close()
 	_, err = listed(t, ctx, other, "")

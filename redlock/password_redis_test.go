@@ -115,7 +115,7 @@ func TestRotation_ofPasswords_noLockIsLost(t *testing.T) {
 	open := func(urls []string) *redlock.Client {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		c, err := redlock.Open(ctx, urls, watch, redlock.WithTTL(2*time.Second), redlock.WithNodeTimeout(500*time.Millisecond))
+		c, err := redlock.Open(ctx, urls, watch, patient)
 		noErr(t, err)
 		t.Cleanup(func() { _ = c.Close() })
 		return c

@@ -22,7 +22,7 @@ import (
 
 // library sees who is inside a read-write lock, and which tokens they bring.
 type library struct {
-	t *testing.T
+	always testing.TB // told what no stall excuses
 
 	mu               sync.Mutex
 	readers, writers int
@@ -42,7 +42,7 @@ func (l *library) before() int64 {
 // token is one more lease, of a Lock that began when before had been granted.
 func (l *library) tokenLocked(token, before int64) {
 	if l.tokens[token] || token <= before {
-		l.t.Errorf("token %d, again or not above the %d of before", token, before)
+		l.always.Errorf("token %d, again or not above the %d of before", token, before)
 	}
 	l.tokens[token] = true
 	l.granted = max(l.granted, token)
@@ -53,7 +53,7 @@ func (l *library) read(token, before int64) {
 	defer l.mu.Unlock()
 	l.tokenLocked(token, before)
 	if l.writers > 0 {
-		l.t.Error("a reader beside a writer")
+		l.always.Error("a reader beside a writer")
 	}
 	l.enterLocked()
 }
@@ -72,7 +72,7 @@ func (l *library) write(token, before int64) {
 	defer l.mu.Unlock()
 	l.tokenLocked(token, before)
 	if l.writers > 0 || l.readers > 0 {
-		l.t.Errorf("a writer beside %d writers and %d readers", l.writers, l.readers)
+		l.always.Errorf("a writer beside %d writers and %d readers", l.writers, l.readers)
 	}
 	l.writers++
 	l.writes++
@@ -193,14 +193,16 @@ func (v *visitor) stay() { time.Sleep(time.Duration(v.rng.IntN(1000)) * time.Mic
 // 3 %) found another inside, 4 or more at one time, and there were 38 writes (standard deviation 3.7): the bounds are 11 and 7 sigma away.
 func TestRWMutex_contended_writersAloneReadersTogether(t *testing.T) {
 	needs.Test(t)
-	replay.Each(t, contendedReadersAndWriters)
+	replay.Each(t, func(t *testing.T, seed uint64) {
+		stall.Try(t, time.Second, func(try testing.TB) { contendedReadersAndWriters(try, t, seed) })
+	})
 }
 
-func contendedReadersAndWriters(t *testing.T, seed uint64) {
+func contendedReadersAndWriters(t, always testing.TB, seed uint64) {
 	rng := replay.RNG(seed)
 	masters := quorumtest.Start(t, 5)
 	visits := quorumtest.Scale(400, 50_000)
-	l := &library{t: t, tokens: make(map[int64]bool)}
+	l := &library{always: always, tokens: make(map[int64]bool)}
 	began := time.Now()
 	var wg sync.WaitGroup
 	for range 4 {

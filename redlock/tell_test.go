@@ -144,12 +144,15 @@ func TestWithLogger_handlerPanics_clientGoesOn(t *testing.T) {
 	}
 }
 
+// busy is for tests in real time, on a machine that may be busy.
+var busy = redlock.WithNodeTimeout(10 * time.Second)
+
 // While an Observer is told, no mutex of the client is locked: what needs one is done at once on another
 // goroutine. In real time, because a goroutine that waits for a mutex stops a bubble.
 func TestObserver_isTold_noMutexLocked(t *testing.T) {
 	t.Parallel()
 	masters := simtest.New(3)
-	wantErr(t, masters.Init(t.Context(), redlock.WithNodeTimeout(10*time.Second)), nil) // the machine may be busy
+	wantErr(t, masters.Init(t.Context(), busy), nil)
 	var client atomic.Pointer[redlock.Client]
 	var lease atomic.Pointer[redlock.Lease]
 	var mu sync.Mutex
@@ -203,7 +206,7 @@ func TestObserver_isTold_noMutexLocked(t *testing.T) {
 		probe("Master")
 	}
 	open := func(opts ...redlock.Option) *redlock.Client {
-		c, err := masters.Open(t.Context(), nil, opts...)
+		c, err := masters.Open(t.Context(), nil, append(opts, busy)...)
 		wantErr(t, err, nil)
 		t.Cleanup(func() { _ = c.Close() })
 		return c.Client
@@ -251,7 +254,7 @@ func TestObserver_extendedBlocks_otherMastersGoOn(t *testing.T) {
 	t.Parallel()
 	masters := simtest.New(3)
 	told, locked := make(chan struct{}, 10), make(chan struct{})
-	c, err := masters.Open(t.Context(), nil, redlock.WithUnsafeRecoveryOff(), redlock.WithObserver(&event.Observer{Extended: func(event.Extend) {
+	c, err := masters.Open(t.Context(), nil, busy, redlock.WithUnsafeRecoveryOff(), redlock.WithObserver(&event.Observer{Extended: func(event.Extend) {
 		told <- struct{}{}
 		select {
 		case <-locked:

@@ -56,7 +56,7 @@ type Config struct {
 }
 
 const (
-	startLimit    = 10 * time.Second // how long Start and Restart wait when their context has no deadline
+	startLimit    = time.Minute      // how long Start and Restart wait when their context has no deadline
 	shutdownLimit = 15 * time.Second // above redis-server's own shutdown-timeout of 10 s
 	pauseLimit    = 5 * time.Second
 	pollInterval  = 2 * time.Millisecond
@@ -124,7 +124,7 @@ func VersionIn(info string) string {
 	return name + " " + version
 }
 
-// Start starts one server and returns when it answers PING. ctx bounds the wait (10 s if it has no deadline), not the server's life.
+// Start starts one server and returns when it answers PING. ctx bounds the wait (a minute if it has no deadline), not the server's life.
 // If Start fails, it leaves nothing behind. The error contains the end of the server's log.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Binary == "" {

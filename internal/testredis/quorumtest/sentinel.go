@@ -20,8 +20,12 @@ import (
 // sentinelTries is how often a port is chosen: another program may take it before the sentinel has it.
 const sentinelTries = 4
 
-// StartSentinel starts a real redis-sentinel that watches the master at addr under the name "mine" and fails over by itself. It returns
-// the sentinel's address. conf has more lines of its configuration. The sentinel ends with the test.
+// SentinelPatience is for how many milliseconds a master may be silent before the sentinel of StartSentinel fails over: longer than a busy
+// machine holds a test up. A test of a failover sets down-after-milliseconds lower when the master is to be down.
+const SentinelPatience = "60000"
+
+// StartSentinel starts a real redis-sentinel that watches the master at addr under the name "mine" and fails over by itself, after
+// SentinelPatience. It returns the sentinel's address. conf has more lines of its configuration. The sentinel ends with the test.
 func StartSentinel(t testing.TB, addr string, conf ...string) string {
 	t.Helper()
 	binary, _, err := localredis.Find()
@@ -44,7 +48,7 @@ func startSentinel(t testing.TB, binary, master string, conf []string) string {
 	dir := t.TempDir()
 	lines := append([]string{"port " + port, "bind 127.0.0.1", "dir " + dir}, conf...)
 	lines = append(lines, "sentinel monitor mine "+host+" "+masterPort+" 1",
-		"sentinel down-after-milliseconds mine 300", "sentinel failover-timeout mine 3000", "")
+		"sentinel down-after-milliseconds mine "+SentinelPatience, "sentinel failover-timeout mine 3000", "")
 	file := filepath.Join(dir, "sentinel.conf") // which it rewrites
 	NoErr(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600))
 	ctx, stop := context.WithCancel(context.Background())
