@@ -22,7 +22,8 @@ type Config struct {
 	// answers on the same connection, in order. Default 2 s.
 	IOTimeout time.Duration
 	// StallAfter is how long a pipeline may stay unanswered before the node turns new
-	// operations away. A master that hangs then costs its callers nothing. Default
+	// operations away. A master that hangs then costs its callers nothing. An answer that
+	// is there, and that a process which was held up has not read, is one (not on Windows). Default
 	// 150 ms, or three round trips to the master if that is longer, up to IOTimeout.
 	StallAfter time.Duration
 	// QueueLimit is how many operations may wait. Default 16384.
