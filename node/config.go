@@ -20,10 +20,12 @@ type Config struct {
 	// IOTimeout is how long a pipeline may stay unanswered. After that the node closes
 	// the connection, and the outcome of everything on it is unknown. IOTimeout is
 	// longer than the deadline of any operation, because a master that only paused
-	// answers on the same connection, in order. Default 2 s.
+	// answers on the same connection, in order. Default 2 s, or twice StallAfter if that
+	// is longer.
 	IOTimeout time.Duration
 	// StallAfter is how long a pipeline may stay unanswered before the node turns new
-	// operations away. A master that hangs then costs its callers nothing. Default
+	// operations away. A master that hangs then costs its callers nothing. An answer that
+	// is there, and that a process which was held up has not read, is one (not on Windows). Default
 	// 150 ms, or three round trips to the master if that is longer, up to IOTimeout.
 	StallAfter time.Duration
 	// QueueLimit is how many operations may wait. Default 16384.
@@ -45,7 +47,7 @@ func (c Config) withDefaults() Config {
 		c.DialTimeout = 500 * time.Millisecond
 	}
 	if c.IOTimeout <= 0 {
-		c.IOTimeout = 2 * time.Second
+		c.IOTimeout = max(2*time.Second, 2*c.StallAfter)
 	}
 	if c.QueueLimit <= 0 {
 		c.QueueLimit = 16384

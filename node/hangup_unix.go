@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hungUp reports whether the other side has closed the idle connection c, or is about to. It does not
-// wait and reads nothing. If it cannot find out, it returns false.
+// hungUp reports whether the other side has closed the idle connection c, or is about to. Of one that is not idle it
+// reports whether an answer is there too. It does not wait and reads nothing. If it cannot find out, it returns false.
 //
 // A server says nothing unasked on a lane's connection, which speaks RESP2 and has no channels. So what
 // is there to be read are the last words of one that hangs up: TLS sends an alert before the end.

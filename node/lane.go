@@ -123,6 +123,7 @@ func (r *redisNode) killPrevious(conn *conn) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unacked.Connected(r.clock.Elapsed())
+	r.socket = conn.socket
 	return nil
 }
 

@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,8 @@ type redisNode struct {
 	unacked     unacked.List // Invariant: each entry is older than all of queue
 	busy        bool         // a pipeline is on its way
 	busySince   time.Duration
-	down        bool // the breaker is open
+	socket      net.Conn // of the lane's connection
+	down        bool     // the breaker is open
 	downErr     error
 	closed      bool
 	epoch       string        // the epoch with which scripts compare the record; see Enter
@@ -200,7 +202,7 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 		return ErrClosed
 	case r.down:
 		return r.downErr
-	case r.busy && op.Start-r.busySince > r.stallAfter():
+	case r.busy && op.Start-r.busySince > r.stallAfter() && !r.answerLiesLocked():
 		return ErrStalled
 	case r.voteRefusal != nil && r.binding.CheckRecordState && asksForVote(op):
 		return r.voteRefusal
@@ -209,6 +211,10 @@ func (r *redisNode) refusalLocked(op *protocol.Op) error {
 	}
 	return nil
 }
+
+// answerLiesLocked says whether the answer that the lane waits for, or the end of the connection, is there and was not read. The process was held up
+// then, and not the master.
+func (r *redisNode) answerLiesLocked() bool { return r.socket != nil && hungUp(r.socket) }
 
 // asksForVote says whether only a master that votes may be asked op.
 func asksForVote(op *protocol.Op) bool {

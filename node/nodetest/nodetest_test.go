@@ -218,3 +218,39 @@ var errNoVotes = errors.New("it does not vote")
 type receive func(*protocol.Op)
 
 func (f receive) Receive(op *protocol.Op) { f(op) }
+
+// A node that is given longer than 2 s for an answer waits for so long: its connection stands, and what the master says counts. A limit that was set stays.
+func TestNode_longStallAfter_answerWithinItCounts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cfg  node.Config
+		want protocol.Outcome
+	}{
+		"stall after 3 s":          {node.Config{StallAfter: 3 * time.Second}, protocol.Granted},
+		"and a limit that was set": {node.Config{StallAfter: 3 * time.Second, IOTimeout: 2 * time.Second}, protocol.Unknown},
+		"no limits":                {node.Config{}, protocol.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc.cfg.Clock = clock.Monotonic()
+				c := &client{NewMaster("m").Node(tc.cfg), tc.cfg.Clock, make(chan *protocol.Op, 1)}
+				var downs []error
+				c.Bind(protocol.Binding{Admit: func(protocol.Identity) error { return nil }, Down: func(err error) { downs = append(downs, err) }})
+				if err := c.Ready(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				c.SetFault(func(cmd Command) Fault {
+					if cmd.Name == "acquire" {
+						return Fault{ReplyDelay: 2500 * time.Millisecond}
+					}
+					return Fault{}
+				})
+				r := c.ask(acquireOp("l", "h", 10*time.Second))
+				synctest.Wait()
+				if broke := len(downs) > 0; r.Outcome != tc.want || broke != (tc.want == protocol.Unknown) {
+					t.Errorf("%v, %v, the connection broke: %v; want %v", r.Outcome, r.Err, downs, tc.want)
+				}
+				_ = c.Close()
+			})
+		})
+	}
+}

@@ -21,6 +21,7 @@ type batch struct {
 	timer *time.Timer
 
 	mu       sync.Mutex
+	limit    protocol.Limit // when timer fires
 	answered uint64
 	items    []extending
 	open     int    // items not decided
@@ -53,6 +54,7 @@ func (r *Renewer) extend(holds []*Hold, over func()) {
 	ttl := holds[0].Terms.TTL
 	timeout := min(ttl/time.Duration(len(m.Nodes)), m.Timeout())
 	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
+	e.limit = protocol.NewLimit(timeout)
 	e.timer = time.AfterFunc(timeout, e.timeout)
 	e.mu.Unlock()
 	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
@@ -103,6 +105,10 @@ func (e *batch) unlock() {
 func (e *batch) timeout() {
 	e.mu.Lock()
 	defer e.unlock()
+	if e.open > 0 && !e.limit.Over(time.Now()) {
+		e.timer.Reset(time.Until(e.limit.At))
+		return
+	}
 	for i := range e.items {
 		if it := &e.items[i]; !it.decided {
 			e.decide(it, true)

@@ -36,3 +36,37 @@ func TestExtend_duringAnother_isToldWhatTheMastersSayThen(t *testing.T) {
 		time.Sleep(2 * time.Minute) // the timers of batches
 	})
 }
+
+// A process that was held up for longer than an extend may take finds the answers unread: its timers run before it looks at the network. They
+// count. Masters that are silent are waited for once more, for as long as the timer was late.
+func TestExtend_processWasHeldUp_answersThatLieThereCount(t *testing.T) {
+	const late = 40 * time.Millisecond
+	for name, answers := range map[string]bool{"answers": true, "none": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, true)
+				extended := make(chan error, 1)
+				go func() { extended <- s.h.Extend(t.Context()) }()
+				synctest.Wait()
+				e := s.last(0, protocol.Extend).op.To.(*batch)
+				fired := time.Now()
+				e.mu.Lock()
+				e.limit.At = fired.Add(-late) // as if the process had stood still since the timer was set
+				e.mu.Unlock()
+				e.timeout()
+				if answers {
+					s.answer(protocol.Extend, intact, 0, 1)
+				}
+				err, took := <-extended, time.Since(fired)
+				switch {
+				case answers && err != nil:
+					t.Errorf("two of three masters confirmed it: %v", err)
+				case !answers && (!errors.Is(err, errs.ErrUnreachable) || took != late):
+					t.Errorf("%v after %v, want ErrUnreachable after %v", err, took, late)
+				}
+				s.r.Close()
+				time.Sleep(2 * time.Minute) // the timers of batches
+			})
+		})
+	}
+}

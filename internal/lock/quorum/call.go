@@ -19,8 +19,8 @@ type Call struct {
 	decided chan struct{} // holds a token when await is to return
 
 	// Guarded by the mutex of the client's deadlines.
-	deadline time.Time
-	pos      int // in deadlines.open; -1 outside
+	limit protocol.Limit
+	pos   int // in deadlines.open; -1 outside
 
 	mu    sync.Mutex
 	tally counting.Tally
@@ -262,12 +262,12 @@ func (q *Call) doneLocked() bool {
 }
 
 // Await returns the verdict when it is there, when timeout is over or when ctx ends. Masters
-// that have not answered by then count as a no.
+// that have not answered by then count as a no. See [protocol.Limit] for a process that was held up.
 func (q *Call) Await(ctx context.Context, timeout time.Duration) counting.Verdict {
 	select {
 	case <-q.decided:
 	default:
-		q.m.deadlines.add(q, time.Now().Add(timeout))
+		q.m.deadlines.add(q, timeout)
 		select {
 		case <-q.decided:
 		case <-ctx.Done():

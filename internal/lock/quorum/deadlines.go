@@ -5,6 +5,8 @@ package quorum
 import (
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
 )
 
 // deadlines ends the waits for quorum calls that are not decided in time. One timer serves all
@@ -18,14 +20,14 @@ type deadlines struct {
 	next  time.Time // when timer fires; zero while the timer does not run
 }
 
-// add makes deadlines end the wait for b at the time at, unless remove is called before.
-func (d *deadlines) add(b *Call, at time.Time) {
+// add makes deadlines end the wait for b after timeout, unless remove is called before.
+func (d *deadlines) add(b *Call, timeout time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b.deadline, b.pos = at, len(d.open)
+	b.limit, b.pos = protocol.NewLimit(timeout), len(d.open)
 	d.open = append(d.open, b)
-	if d.next.IsZero() || at.Before(d.next) {
-		d.setLocked(at)
+	if d.next.IsZero() || b.limit.At.Before(d.next) {
+		d.setLocked(b.limit.At)
 	}
 }
 
@@ -66,11 +68,11 @@ func (d *deadlines) expire() {
 	for i := len(d.open) - 1; i >= 0; i-- { // removeLocked moves the last call to i, and that call was handled before
 		b := d.open[i]
 		switch {
-		case !b.deadline.After(now):
+		case b.limit.Over(now):
 			d.removeLocked(b)
 			b.Decide()
-		case d.next.IsZero() || b.deadline.Before(d.next):
-			d.next = b.deadline
+		case d.next.IsZero() || b.limit.At.Before(d.next):
+			d.next = b.limit.At
 		}
 	}
 	if !d.next.IsZero() {

@@ -319,14 +319,18 @@ func (d *Driver) callEach(ctx context.Context, reqs []*protocol.Request) []proto
 			replies[k] = op.Reply
 		}
 	}
-	timer := time.NewTimer(timeout)
+	limit, timer := protocol.NewLimit(timeout), time.NewTimer(timeout)
 	defer timer.Stop()
-	for ; open > 0; open-- {
+	for open > 0 {
 		select {
 		case a := <-got:
 			replies[a.index] = a.reply
+			open--
 		case <-timer.C:
-			return replies
+			if limit.Over(time.Now()) {
+				return replies
+			}
+			timer.Reset(time.Until(limit.At))
 		case <-ctx.Done():
 			return replies
 		}
