@@ -15,6 +15,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 )
 
 // process is redlock as a process of its own.
@@ -157,6 +160,17 @@ func free(t testing.TB, list, name string) {
 	t.Helper()
 	p := startRun(t, list, name, "-n", "--", "true")
 	p.wantCode(0)
+}
+
+// waits returns when somebody stands in the queue for the lock on each master, and hears there when it is given back.
+func waits(t testing.TB, urls []string, name string) {
+	t.Helper()
+	for _, u := range urls {
+		d := direct(t, u)
+		eventually(t, "it waits", func() bool {
+			return d.ZCard(t.Context(), quorumtest.Queue(name)).Val() == 1 && len(d.PubSubChannels(t.Context(), protocol.Wake("*")).Val()) > 0
+		})
+	}
 }
 
 // restless is a command that runs until it is killed, and prints "term" when it is asked to end.
