@@ -108,7 +108,7 @@ func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(st
 	children, leave := join()
 	defer leave()
 	var err error
-	if r.guard, err = startGuard(); err != nil {
+	if r.guard, err = startGuard(0, 0); err != nil {
 		return Ended{}, err
 	}
 	defer r.guard.stop()
@@ -298,14 +298,14 @@ func (r *run) seen(c child) {
 // guardEnded replaces a guard that somebody killed.
 func (r *run) guardEnded() {
 	r.guard.forget()
-	g, err := startGuard()
+	r.tellGuard() // nobody yet
+	g, err := startGuard(r.group, r.guardAt)
 	if err != nil {
 		r.say(said.NoGuard.With(err))
 		return
 	}
 	r.guard = g
 	begins()
-	r.tellGuard()
 }
 
 // pass passes a signal on to the group.
