@@ -296,13 +296,18 @@ func TestTerminal_stoppedForTooLong_lost(t *testing.T) {
 func TestTerminal_candidateWaitsAfterItsTerm_ctrlZAndCtrlC(t *testing.T) {
 	t.Parallel()
 	servers, list := voting(t)
+	other := openClient(t, list)
 	x := shell(t, list)
-	x.send(`$ELECT --ttl 1s -- sh -c 'echo "star""ted"; while read word; do echo "word: $word"; done'` + "\n")
+	x.send(`$ELECT --ttl 3s -- sh -c 'echo "star""ted"; while read word; do echo "word: $word"; done'` + "\n")
 	x.expect("started")
-	for _, s := range servers {
-		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
-	}
-	take(t, openClient(t, list), "a")
+	taken := make(chan error, 1)
+	go func() { // before the candidate stands again, so it is served first
+		_, err := other.Mutex("a").Lock(t.Context())
+		taken <- err
+	}()
+	waits(t, strings.Split(list, ","), "a")
+	voteLoser(t, servers, "a")()
+	must(t, <-taken)
 	x.expect("stands again")
 	x.send(ctrlZ)
 	x.expect("Stopped")
