@@ -43,7 +43,7 @@ const (
 	// straysEvery is how often Run looks whether the processes that the command left behind have ended.
 	straysEvery = 10 * time.Millisecond
 	// desertedAfter is how long the SIGCONT of a shell that continued this process may take to be caught.
-	desertedAfter = 500 * time.Millisecond
+	desertedAfter = 1500 * time.Millisecond
 )
 
 // StraysLimit is how long a process that the command left behind in its group may take to end by itself. Tests make it shorter.
