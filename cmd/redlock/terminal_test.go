@@ -78,12 +78,13 @@ func (p *process) onNothing() *exec.Cmd {
 	return p.Cmd
 }
 
-// shell starts a shell with job control. In its commands, REDLOCK stands for "redlock run a".
+// shell starts a shell with job control. In its commands, REDLOCK stands for "redlock run a", with a TTL that
+// outlives a stop by Ctrl-Z.
 func shell(t testing.TB, list string) *terminal {
 	t.Helper()
 	needs.Program(t, "bash")
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-i")
-	cmd.Env = append(os.Environ(), programVar+"=1", noWaitAtExit, nodesVar+"="+list, "PS1=ready> ", "REDLOCK="+os.Args[0]+" run a", "ELECT="+os.Args[0]+" elect a", "TERM=dumb")
+	cmd.Env = append(os.Environ(), programVar+"=1", noWaitAtExit, nodesVar+"="+list, "PS1=ready> ", "REDLOCK="+os.Args[0]+" run a --ttl 30s", "ELECT="+os.Args[0]+" elect a", "TERM=dumb")
 	x := onTerminal(t, cmd)
 	x.expect("ready> ")
 	return x
@@ -342,7 +343,7 @@ func TestTerminal_commandKilled_modesRestored(t *testing.T) {
 func TestTerminal_progress_isOneLine(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 3)
-	x := onTerminal(t, program(t, "init", "--max-ttl", "2500ms", "--nodes", strings.Join(nodes, ",")).onNothing())
+	x := onTerminal(t, program(t, "init", "--max-ttl", "3500ms", "--nodes", strings.Join(nodes, ",")).onNothing())
 	before := x.expect("all vote: the list has begun")
 	if n := strings.Count(before, "\r\x1b[K"); n < 3 {
 		t.Errorf("drawn %d times: %q", n, before)
