@@ -148,7 +148,7 @@ func TestDoctor_masterOfARecord_stateAndEpoch(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 4)
 	three := nodes[:3]
-	must(t, admin.Init(t.Context(), admin.List{URLs: three}, nil, admin.NothingWasEverLocked))
+	quorumtest.Begin(t, three)
 	client, err := redlock.Open(t.Context(), three)
 	must(t, err)
 	must(t, client.Close())
@@ -264,7 +264,7 @@ func port(url string) string { return url[strings.LastIndexByte(url, ':')+1:] }
 func TestDoctor_masterRefusesWrites(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 3)
-	must(t, admin.Init(t.Context(), admin.List{URLs: nodes}, nil, admin.NothingWasEverLocked))
+	quorumtest.Begin(t, nodes)
 	addr := strings.TrimPrefix(nodes[1], "redis://")
 	must(t, direct(t, nodes[1]).ConfigSet(t.Context(), "maxmemory", "1").Err())
 	code, said := diagnose(t, nodes...)
