@@ -276,7 +276,7 @@ func TestTour_noRedisServer_embeddedAndSaysSo(t *testing.T) {
 func TestContention_clientsOnDifferentMasters_violationSeen(t *testing.T) {
 	bad := newBackend(embedded, 3)
 	bad.newClient = func(opts ...redlock.Option) (*redlock.Client, error) { return openEmbedded(3).newClient(opts...) }
-	c := &contention{setup: setup{ttl: time.Second, duration: 50 * time.Millisecond}, waiters: counts{4}, clients: 2, hold: time.Millisecond}
+	c := &contention{setup: setup{ttl: time.Second, duration: time.Second}, waiters: counts{4}, clients: 2, hold: time.Millisecond}
 	var table bytes.Buffer
 	err := c.cells(t.Context(), bad, &report{table: &table, progress: &termline.Line{}})
 	if exitCode(err) != exitViolation || !strings.Contains(table.String(), "VIOLATION") {

@@ -91,7 +91,8 @@ func (p *program) clean(t testing.TB) {
 func TestProgram_signalled_mastersStoppedAndResultsKept(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		file := filepath.Join(t.TempDir(), "result.json")
-		p := startProgram(t, "latency", "--callers", "1,2", "--duration", "300ms", "--masters", "3", "--json", file)
+		// Cells enough: it is to be interrupted in one, however late.
+		p := startProgram(t, "latency", "--callers", "1,2,2,2,2,2,2,2", "--duration", "300ms", "--masters", "3", "--json", file)
 		var seen strings.Builder
 		for !strings.Contains(seen.String(), "turn by turn") { // the first cell is done
 			line, err := p.out.ReadString('\n')
@@ -140,7 +141,7 @@ func TestProgram_killed_mastersGone(t *testing.T) {
 
 // As behind "| head -2".
 func TestProgram_nobodyReads_mastersStopped(t *testing.T) {
-	p := startProgram(t, "latency", "--callers", "1,1,1,1", "--duration", "100ms", "--masters", "3")
+	p := startProgram(t, "latency", "--callers", "1,1,1,1,1,1,1,1,1,1", "--duration", "100ms", "--masters", "3")
 	must(t, p.pipe.Close())
 	if err := p.Wait(); err == nil {
 		t.Error("it ended well although nobody read what it had to say")

@@ -93,7 +93,7 @@ func must(t testing.TB, err error) {
 // eventually polls for a condition.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}

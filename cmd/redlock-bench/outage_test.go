@@ -143,6 +143,10 @@ func TestLoad_notOneLock_anErrorOnlyWhereAllIsWell(t *testing.T) {
 }
 
 func TestGoroutineSampler_more_seen(t *testing.T) {
+	stall.Try(t, sampleTime, moreGoroutines)
+}
+
+func moreGoroutines(t testing.TB) {
 	before := sampleGoroutines()
 	time.Sleep(3 * sampleTime)
 	least := before.stop()

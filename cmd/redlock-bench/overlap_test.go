@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,15 +91,20 @@ func TestTogether(t *testing.T) {
 type fakeLock struct {
 	places chan struct{}
 	valid  time.Duration // of a lease; 0: for long
+	taken  atomic.Int32
+	enough func() // called when it was taken often
 }
 
 func newFake(places int, valid time.Duration) *fakeLock {
-	return &fakeLock{make(chan struct{}, places), valid}
+	return &fakeLock{places: make(chan struct{}, places), valid: valid}
 }
 
 func (f *fakeLock) lock(ctx context.Context) (held, error) {
 	select {
 	case f.places <- struct{}{}:
+		if f.taken.Add(1) == 200 {
+			f.enough()
+		}
 		return &fakeLease{f, time.Now()}, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -122,24 +128,28 @@ func (l *fakeLease) Unlock(context.Context) error {
 	return nil
 }
 
-func pressFake(f *fakeLock, waiters int) *results.ContentionCell {
+// pressFake lets waiters take the lock until it was taken often, for d at the most.
+func pressFake(f *fakeLock, waiters int, d time.Duration) *results.ContentionCell {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	f.enough = cancel
 	lockers := make([]locker, waiters)
 	for i := range lockers {
 		lockers[i] = f
 	}
 	c := newCrowd(lockers, 200*time.Microsecond)
-	saw, _ := c.press(context.Background(), 50*time.Millisecond)
+	saw, _ := c.press(ctx, d)
 	return newContentionCell(saw, c.hold, time.Millisecond)
 }
 
 func TestCrowd_lockLetsTwoIn_overlaps(t *testing.T) {
-	if cell := pressFake(newFake(2, 0), 4); cell.Overlaps == 0 || cell.Acquired == 0 {
+	if cell := pressFake(newFake(2, 0), 4, time.Minute); cell.Overlaps == 0 || cell.Acquired == 0 {
 		t.Errorf("a lock with two places: %+v", cell)
 	}
 }
 
 func TestCrowd_lockHolds_noOverlap(t *testing.T) {
-	cell := pressFake(newFake(1, 0), 4)
+	cell := pressFake(newFake(1, 0), 4, time.Minute)
 	if cell.Overlaps != 0 || cell.Acquired == 0 || cell.Errors != 0 {
 		t.Errorf("a lock with one place: %+v", cell)
 	}
@@ -150,7 +160,7 @@ func TestCrowd_lockHolds_noOverlap(t *testing.T) {
 
 // A holder that outlives its lease was told; what comes after is no overlap.
 func TestCrowd_validityOver_spanEndsThere(t *testing.T) {
-	if cell := pressFake(newFake(2, time.Nanosecond), 2); cell.Overlaps != 0 || cell.Acquired < 2 {
+	if cell := pressFake(newFake(2, time.Nanosecond), 2, time.Minute); cell.Overlaps != 0 || cell.Acquired < 2 {
 		t.Errorf("leases of a nanosecond: %+v", cell)
 	}
 }
@@ -160,20 +170,30 @@ func TestCrowd_starved_waitCounted(t *testing.T) {
 	stall.Try(t, 5*time.Millisecond, func(t testing.TB) { // a waiter may begin later than the run
 		f := newFake(1, 0)
 		f.places <- struct{}{} // taken for good
-		cell := pressFake(f, 2)
+		cell := pressFake(f, 2, 50*time.Millisecond)
 		if cell.Acquired != 0 || cell.WaitMax < 45_000 {
 			t.Errorf("%d acquired, longest wait %v us; want none and all of the run", cell.Acquired, cell.WaitMax)
 		}
 	})
 }
 
-type brokenLock struct{}
+type brokenLock struct{ tried func() }
 
-func (brokenLock) lock(context.Context) (held, error) { return nil, fmt.Errorf("broken") }
+func (b brokenLock) lock(context.Context) (held, error) {
+	b.tried()
+	return nil, fmt.Errorf("broken")
+}
 
 func TestCrowd_lockFails_errorsCounted(t *testing.T) {
-	c := newCrowd([]locker{brokenLock{}}, 0)
-	saw, _ := c.press(context.Background(), 10*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	tries := 0
+	c := newCrowd([]locker{brokenLock{func() {
+		if tries++; tries == 2 { // an error of a run that has ended is none
+			cancel()
+		}
+	}}}, 0)
+	saw, _ := c.press(ctx, time.Minute)
 	if cell := newContentionCell(saw, 0, 0); cell.Errors == 0 || cell.FirstErr == nil {
 		t.Errorf("%+v", cell)
 	}

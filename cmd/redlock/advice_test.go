@@ -22,8 +22,8 @@ import (
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
-	"github.com/redlock-go/redlock/redlock/admin"
 )
 
 // The maximum TTL of the scenes.
@@ -376,7 +376,7 @@ func newAdvised(t testing.TB, servers []*localredis.Server) *advised {
 // begin lets the list of a vote.
 func (a *advised) begin() {
 	a.t.Helper()
-	must(a.t, admin.Init(a.t.Context(), admin.List{URLs: a.urls, Options: []redlock.Option{redlock.WithMaxTTL(a.ttl), redlock.WithTTL(a.ttl)}}, nil, admin.NothingWasEverLocked))
+	quorumtest.Begin(a.t, a.urls, redlock.WithMaxTTL(a.ttl), redlock.WithTTL(a.ttl))
 }
 
 // worksInTime checks that who did what was said has locks that work within the time that was named, and that nothing is left

@@ -4,7 +4,9 @@ package main
 
 import (
 	"net"
+	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/needs"
@@ -36,16 +38,27 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// freeClusterPort also has the port of a cluster's bus free, which is 10000 above.
+// lastClusterPort is the last port that freeClusterPort tried, above the first. Processes begin at different places, and elsewhere than freePort.
+var lastClusterPort atomic.Int64
+
+func init() { lastClusterPort.Store(int64(os.Getpid())*64 + clusterPorts/2) }
+
+// The port of a cluster's bus is 10000 above. No system gives one of both to a connection by itself: Linux begins with 32768.
+const firstClusterPort, clusterPorts, toBus = 20_000, 2_768, 10_000
+
+// freeClusterPort also has the port of the bus free.
 func freeClusterPort(t testing.TB) string {
 	t.Helper()
-	for range 100 {
-		port := freePort(t)
-		n, err := strconv.Atoi(port)
-		must(t, err)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n+10_000))); err == nil {
+	free := func(port int64) bool {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.FormatInt(port, 10)))
+		if err == nil {
 			must(t, l.Close())
-			return port
+		}
+		return err == nil
+	}
+	for range clusterPorts {
+		if port := firstClusterPort + lastClusterPort.Add(1)%clusterPorts; free(port) && free(port+toBus) {
+			return strconv.FormatInt(port, 10)
 		}
 	}
 	t.Fatal("no port whose bus is free")

@@ -123,13 +123,14 @@ var errDone = errors.New("the command has ended")
 
 // lead is one term. It returns nil to stand again.
 func (e *elector) lead(ctx context.Context, term *election.Term) error {
+	lease := redlock.LeaseFrom(ctx)
+	err := e.lengthen(ctx, lease) // a signal ends it
 	e.unwatch()
 	defer e.watch()
-	if e.sig != 0 {
+	switch {
+	case e.sig != 0:
 		return nil
-	}
-	lease := redlock.LeaseFrom(ctx)
-	if err := e.lengthen(ctx, lease); err != nil {
+	case err != nil:
 		e.say(said.LostTerm.With(term.Token(), strconv.Quote(e.name), err))
 		return nil
 	}

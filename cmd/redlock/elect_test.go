@@ -72,43 +72,37 @@ func TestElect_leaderKilled_commandGoneAndNextOneLeads(t *testing.T) {
 func TestElect_termLost_standsAgain(t *testing.T) {
 	t.Parallel()
 	servers, list := voting(t)
-	p := candidate(t, list, "--ttl", "1s", "--", "sh", "-c", reports)
-	last := 0
+	p := candidate(t, list, "--ttl", "3s", "--", "sh", "-c", reports)
+	last, lose := 0, voteLoser(t, servers, "a")
 	for range 2 {
 		term := p.number()
 		if term <= last {
 			t.Errorf("term %d after %d", term, last)
 		}
 		last = term
-		for _, s := range servers {
-			must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
-		}
+		lose()
 	}
 	if term := p.number(); term <= last {
 		t.Errorf("term %d after %d", term, last)
 	}
-	p.wantStderr(said.LeaseLost.Text, said.LostTerm.With(last, `"a"`, ""))
 	must(t, p.Process.Signal(syscall.SIGTERM))
 	p.wantCode(5)
+	p.wantStderr(said.LeaseLost.Text, said.LostTerm.With(last, `"a"`, ""))
 	free(t, list, "a")
-	if len(guards(t, p.Process.Pid)) != 0 {
-		t.Error("a guard is left")
-	}
+	eventually(t, "no guard left", func() bool { return len(guards(t, p.Process.Pid)) == 0 })
 }
 
 // Told to end while the term is lost: it does not stand again.
 func TestElect_termLostAfterSIGTERM_ends(t *testing.T) {
 	t.Parallel()
 	servers, list := voting(t)
-	p := candidate(t, list, "--ttl", "1s", "--", "sh", "-c", "trap 'echo heard' TERM; echo $REDLOCK_TOKEN; while :; do sleep 0.02; done")
+	p := candidate(t, list, "--ttl", "3s", "--", "sh", "-c", "trap 'echo heard' TERM; echo $REDLOCK_TOKEN; while :; do sleep 0.02; done")
 	p.number()
 	must(t, p.Process.Signal(syscall.SIGTERM))
 	if got := p.line(); got != "heard" {
 		t.Errorf("%q", got)
 	}
-	for _, s := range servers {
-		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
-	}
+	voteLoser(t, servers, "a")()
 	p.wantCode(143)
 }
 
@@ -116,15 +110,13 @@ func TestElect_termLostAfterSIGTERM_ends(t *testing.T) {
 func TestElect_termLostAfterSIGHUP_standsAgain(t *testing.T) {
 	t.Parallel()
 	servers, list := voting(t)
-	p := candidate(t, list, "--ttl", "1s", "--", "sh", "-c", "trap 'echo 0' HUP; "+reports)
+	p := candidate(t, list, "--ttl", "3s", "--", "sh", "-c", "trap 'echo 0' HUP; "+reports)
 	p.number()
 	must(t, p.Process.Signal(syscall.SIGHUP))
 	if got := p.line(); got != "0" {
 		t.Errorf("%q", got)
 	}
-	for _, s := range servers {
-		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
-	}
+	voteLoser(t, servers, "a")()
 	p.number()
 	must(t, p.Process.Signal(syscall.SIGTERM))
 	p.wantCode(5)

@@ -17,10 +17,14 @@ import (
 	"github.com/redlock-go/redlock/redlock"
 )
 
+// outage is for how long a machine may keep masters that are up from answering whoever locks.
+const outage = 20 * time.Second
+
 // openClient is a program that locks on the masters of list. A machine that is busy for less than a second is not a master that does not answer.
 func openClient(t testing.TB, list string, opts ...redlock.Option) *redlock.Client {
 	t.Helper()
-	c, err := redlock.Open(t.Context(), strings.Split(list, ","), append([]redlock.Option{redlock.WithNodeTimeout(time.Second)}, opts...)...)
+	patient := []redlock.Option{redlock.WithNodeTimeout(time.Second), redlock.WithOutageTimeout(outage)}
+	c, err := redlock.Open(t.Context(), strings.Split(list, ","), append(patient, opts...)...)
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -189,11 +193,14 @@ func TestList_namespace_itsLocksOnly(t *testing.T) {
 func TestForceUnlock_yes_onlyTheHolderThatIsNamed(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)
-	stuck := startRun(t, list, "a", "--ttl", "2s", "--", "sh", "-c", "echo started; "+restless)
+	stuck := startRun(t, list, "a", "--ttl", "4s", "--", "sh", "-c", "echo started; "+restless)
 	stuck.line()
 	_, stdout, _ := cli(t, "inspect", "a", "--json", "--nodes", list)
 	var s lockJSON
 	must(t, json.Unmarshal([]byte(stdout), &s))
+	if len(s.Holders) == 0 {
+		t.Fatalf("nobody has it: %s", stdout)
+	}
 	id := s.Holders[0].ID
 	wantSaid(t, expectCode(t, exitOK, "force-unlock", "a", "--yes", "--holder", id, "--nodes", list), said.TakenAway.With(`"a"`, s.Holders[0].Owner))
 	next := take(t, openClient(t, list), "a")

@@ -23,7 +23,7 @@ import (
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
-	"github.com/redlock-go/redlock/redlock/admin"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 )
 
 // programVar makes the test binary play redlock.
@@ -138,7 +138,7 @@ func voting(t testing.TB) (servers []*localredis.Server, list string) {
 	for _, s := range servers {
 		urls = append(urls, s.URL())
 	}
-	must(t, admin.Init(t.Context(), admin.List{URLs: urls}, nil, admin.NothingWasEverLocked))
+	quorumtest.Begin(t, urls)
 	return servers, strings.Join(urls, ",")
 }
 
@@ -162,7 +162,7 @@ func must(t testing.TB, err error) {
 // eventually polls for a condition.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(10 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return
 		}

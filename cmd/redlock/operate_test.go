@@ -96,10 +96,10 @@ func TestInit_mastersEmptied_waitsUnlessToldTheWord(t *testing.T) {
 	nodes := startURLs(t, 3)
 	list := strings.Join(nodes, ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list, "--max-ttl", "1s")
-	client, err := redlock.Open(t.Context(), nodes, redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second))
+	client, err := redlock.Open(t.Context(), nodes, redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second), redlock.WithOutageTimeout(outage))
 	must(t, err)
 	defer client.Close()
-	_, err = client.Mutex("held").TryLock(t.Context())
+	_, err = client.Mutex("held").Lock(t.Context())
 	must(t, err)
 	flush := func() {
 		for _, n := range nodes {

@@ -15,6 +15,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/protocol"
+	"github.com/redlock-go/redlock/internal/testredis/localredis"
+	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 )
 
 // process is redlock as a process of its own.
@@ -157,6 +163,35 @@ func free(t testing.TB, list, name string) {
 	t.Helper()
 	p := startRun(t, list, name, "-n", "--", "true")
 	p.wantCode(0)
+}
+
+// waits returns when somebody stands in the queue for the lock on each master, and hears there when it is given back.
+func waits(t testing.TB, urls []string, name string) {
+	t.Helper()
+	for _, u := range urls {
+		d := direct(t, u)
+		eventually(t, "it waits", func() bool {
+			return d.ZCard(t.Context(), quorumtest.Queue(name)).Val() == 1 && len(d.PubSubChannels(t.Context(), protocol.Wake("*")).Val()) > 0
+		})
+	}
+}
+
+// voteLoser returns a function that takes the votes for a lock from the masters, in the time of three trips: one renewal in between puts a vote back,
+// and two of them all.
+func voteLoser(t testing.TB, servers []*localredis.Server, name string) (lose func()) {
+	t.Helper()
+	var masters []*redis.Client
+	for _, s := range servers {
+		d := direct(t, s.URL())
+		must(t, d.Ping(t.Context()).Err())
+		masters = append(masters, d)
+	}
+	return func() {
+		t.Helper()
+		for _, d := range masters {
+			must(t, d.Del(t.Context(), name).Err())
+		}
+	}
 }
 
 // restless is a command that runs until it is killed, and prints "term" when it is asked to end.

@@ -89,7 +89,7 @@ func eachKind(t *testing.T, urls []string) {
 	must(t, err)
 	var clients []*redlock.Client
 	for range 2 {
-		c, err := redlock.Open(t.Context(), urls, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(time.Second), redlock.WithNodeTimeout(time.Second))
+		c, err := redlock.Open(t.Context(), urls, redlock.WithMaxTTL(maxTTL), redlock.WithTTL(maxTTL), redlock.WithNodeTimeout(time.Second), redlock.WithOutageTimeout(outage))
 		must(t, err)
 		defer c.Close()
 		clients = append(clients, c)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -70,11 +71,13 @@ func TestRun_mastersKilled_commandEndedBeforeValidityEnds(t *testing.T) {
 func TestRun_votesGone_commandKilledAtOnce(t *testing.T) {
 	t.Parallel()
 	servers, list := voting(t)
-	p := startRun(t, list, "a", "--ttl", "3s", "--", "sh", "-c", restless)
+	p := startRun(t, list, "a", "--ttl", "4s", "--", "sh", "-c", restless)
 	p.line()
-	for _, s := range servers {
-		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
-	}
+	lose := voteLoser(t, servers, "a")
+	eventually(t, "the lease is lost", func() bool {
+		lose()
+		return strings.Contains(p.stderr.String(), said.LeaseLost.Text)
+	})
 	if said, _ := p.rest(); said != "" {
 		t.Errorf("%q", said)
 	}

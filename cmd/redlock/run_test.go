@@ -83,6 +83,10 @@ func TestRun_exitCodes(t *testing.T) {
 // What a command needs is as it was: its standard files, its arguments, its environment and other files.
 func TestRun_standardFilesAndEnvironment_untouched(t *testing.T) {
 	t.Parallel()
+	stall.Try(t, 100*time.Millisecond, filesAndEnvironment) // a release that is confirmed late is said on stderr
+}
+
+func filesAndEnvironment(t testing.TB) {
 	_, list := voting(t)
 	p := program(t, "run", "in out", "--", "sh", "-c", `cat; cat <&5; echo "$REDLOCK_NAME|$REDLOCK_TOKEN|$OWN|$1" >&2`, "sh", "a b")
 	p.Stdin = strings.NewReader("to the command\n")
@@ -254,8 +258,9 @@ func TestRun_processesLeftBehind_waitedForThenKilled(t *testing.T) {
 	needs.Test(t)
 	t.Parallel()
 	_, list := voting(t)
-	p := startRun(t, list, "a", "--", "sh", "-c", "(trap '' HUP; echo started; while ! test -e $0; do sleep 0.02; done; echo late) & exit 3", filepath.Join(t.TempDir(), "go"))
-	p.line()
+	p := program(t, "run", "a", "--nodes", list, "--", "sh", "-c", "(trap '' HUP; echo started; while ! test -e $0; do sleep 0.02; done; echo late) & exit 3", filepath.Join(t.TempDir(), "go"))
+	p.Env = append(p.Env, straysVar+"=1m")
+	p.start().line()
 	q := startRun(t, list, "a", "-n", "--", "true")
 	q.wantCode(75)
 	must(t, os.WriteFile(p.Args[len(p.Args)-1], nil, 0o644))

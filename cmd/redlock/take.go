@@ -105,21 +105,24 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 // tryLock is TryLock that goes on while no quorum of masters answers, as Lock does: a host that is busy in the moment of its one round would
 // take masters that are well for gone.
 func tryLock(ctx context.Context, m *redlock.Mutex) (*redlock.Lease, error) {
-	const pause = 100 * time.Millisecond
-	for began := time.Now(); ; {
+	for began := time.Now(); ; pause(ctx) {
 		lease, err := m.TryLock(ctx)
 		if !errors.Is(err, redlock.ErrUnreachable) || time.Since(began) > mastersPatience {
 			return lease, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done(): // TryLock says so
-		}
 	}
 }
 
-// waitsLong is after how much waiting a person wants to know for whom.
-const waitsLong = 2 * time.Second
+// pause is the time between two rounds. The next one says it if ctx has ended.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(100 * time.Millisecond):
+	case <-ctx.Done():
+	}
+}
+
+// After waitsLong a person wants to know for whom. If the masters could not tell they are asked again after waitsOn.
+const waitsLong, waitsOn = 2 * time.Second, time.Second
 
 // tellWho says who has the lock, once it was waited for long: on a terminal, and with --verbose. stop ends it.
 func (r *runner) tellWho(ctx context.Context, client *redlock.Client) (stop func()) {
@@ -130,35 +133,50 @@ func (r *runner) tellWho(ctx context.Context, client *redlock.Client) (stop func
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		select {
-		case <-time.After(waitsLong):
-		case <-ctx.Done():
-			return
-		}
-		in, err := client.Inspect(ctx, r.name)
-		if err != nil || ctx.Err() != nil {
-			return
-		}
-		who := "nobody has it: others wait before this one, or it rests"
-		if len(in.Holders) > 0 {
-			h := &in.Holders[0]
-			label := labelOf(h.Owner, "a client without a label")
-			who = label + " has it"
-			if h.Resting {
-				who = fmt.Sprintf("it rests for %v after %s", short(h.Left), label)
+		for wait := waitsLong; ; wait = waitsOn {
+			select {
+			case <-time.After(wait):
+			case <-ctx.Done():
+				return
+			}
+			in, err := client.Inspect(ctx, r.name)
+			if told := err == nil && (in.Free || len(in.Holders) > 0); told && ctx.Err() == nil {
+				r.say(said.WaitsForLock.With(strconv.Quote(r.name), who(in)))
+				return
 			}
 		}
-		r.say(said.WaitsForLock.With(strconv.Quote(r.name), who))
 	}()
 	return func() { cancel(); <-done }
 }
 
-// lengthen gives a lease its whole TTL. One that was handed over by its last holder is short until it is renewed.
-func (r *runner) lengthen(ctx context.Context, lease *redlock.Lease) error {
-	if time.Until(lease.ValidUntil()) >= r.ttl/2 {
-		return nil
+func who(in *redlock.Inspection) string {
+	if len(in.Holders) == 0 {
+		return "nobody has it: others wait before this one, or it rests"
 	}
-	return lease.Extend(ctx)
+	h := &in.Holders[0]
+	label := labelOf(h.Owner, "a client without a label")
+	if h.Resting {
+		return fmt.Sprintf("it rests for %v after %s", short(h.Left), label)
+	}
+	return label + " has it"
+}
+
+// lengthen gives a lease its whole TTL. One that was handed over by its last holder is short until it is renewed. A round that masters did not
+// answer in time does not end it: there is another, until the lease is over.
+func (r *runner) lengthen(ctx context.Context, lease *redlock.Lease) error {
+	var silent error
+	for ; time.Until(lease.ValidUntil()) < r.ttl/2; pause(ctx) { // the lease's own renewal may have come first
+		err := lease.Extend(ctx)
+		switch {
+		case errors.Is(err, redlock.ErrUnreachable):
+			silent = err
+		case errors.Is(err, redlock.ErrLost) && silent != nil:
+			return silent // that is why, and nothing has run under the lock
+		default:
+			return err
+		}
+	}
+	return nil
 }
 
 // why is the exit code of an error of acquire.

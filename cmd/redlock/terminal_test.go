@@ -78,12 +78,13 @@ func (p *process) onNothing() *exec.Cmd {
 	return p.Cmd
 }
 
-// shell starts a shell with job control. In its commands, REDLOCK stands for "redlock run a".
+// shell starts a shell with job control. In its commands, REDLOCK stands for "redlock run a", with a TTL that
+// outlives a stop by Ctrl-Z.
 func shell(t testing.TB, list string) *terminal {
 	t.Helper()
 	needs.Program(t, "bash")
 	cmd := exec.Command("bash", "--norc", "--noprofile", "-i")
-	cmd.Env = append(os.Environ(), programVar+"=1", noWaitAtExit, nodesVar+"="+list, "PS1=ready> ", "REDLOCK="+os.Args[0]+" run a", "ELECT="+os.Args[0]+" elect a", "TERM=dumb")
+	cmd.Env = append(os.Environ(), programVar+"=1", noWaitAtExit, nodesVar+"="+list, "PS1=ready> ", "REDLOCK="+os.Args[0]+" run a --ttl 30s", "ELECT="+os.Args[0]+" elect a", "TERM=dumb")
 	x := onTerminal(t, cmd)
 	x.expect("ready> ")
 	return x
@@ -296,13 +297,18 @@ func TestTerminal_stoppedForTooLong_lost(t *testing.T) {
 func TestTerminal_candidateWaitsAfterItsTerm_ctrlZAndCtrlC(t *testing.T) {
 	t.Parallel()
 	servers, list := voting(t)
+	other := openClient(t, list)
 	x := shell(t, list)
-	x.send(`$ELECT --ttl 1s -- sh -c 'echo "star""ted"; while read word; do echo "word: $word"; done'` + "\n")
+	x.send(`$ELECT --ttl 3s -- sh -c 'echo "star""ted"; while read word; do echo "word: $word"; done'` + "\n")
 	x.expect("started")
-	for _, s := range servers {
-		must(t, direct(t, s.URL()).Del(t.Context(), "a").Err())
-	}
-	take(t, openClient(t, list), "a")
+	taken := make(chan error, 1)
+	go func() { // before the candidate stands again, so it is served first
+		_, err := other.Mutex("a").Lock(t.Context())
+		taken <- err
+	}()
+	waits(t, strings.Split(list, ","), "a")
+	voteLoser(t, servers, "a")()
+	must(t, <-taken)
 	x.expect("stands again")
 	x.send(ctrlZ)
 	x.expect("Stopped")
@@ -337,7 +343,7 @@ func TestTerminal_commandKilled_modesRestored(t *testing.T) {
 func TestTerminal_progress_isOneLine(t *testing.T) {
 	t.Parallel()
 	nodes := startURLs(t, 3)
-	x := onTerminal(t, program(t, "init", "--max-ttl", "2500ms", "--nodes", strings.Join(nodes, ",")).onNothing())
+	x := onTerminal(t, program(t, "init", "--max-ttl", "3500ms", "--nodes", strings.Join(nodes, ",")).onNothing())
 	before := x.expect("all vote: the list has begun")
 	if n := strings.Count(before, "\r\x1b[K"); n < 3 {
 		t.Errorf("drawn %d times: %q", n, before)

@@ -47,8 +47,9 @@ const (
 	messageSize = 16
 )
 
-// startGuard starts a guard that knows no group yet.
-func startGuard() (*guard, error) {
+// startGuard starts a guard that is to kill group at that time; a group of 0 does not run yet. The guard finds it in its input when it begins: this
+// process may die at any moment after that.
+func startGuard(group int, at time.Duration) (*guard, error) {
 	self, err := executable()
 	if err != nil {
 		return nil, err
@@ -63,7 +64,11 @@ func startGuard() (*guard, error) {
 		return nil, err
 	}
 	defer r.Close()
-	pid, err := syscall.ForkExec(self, []string{guardName, strconv.Itoa(os.Getpid())}, &syscall.ProcAttr{
+	g := &guard{w: w}
+	if group != 0 {
+		g.tell(group, at)
+	}
+	g.pid, err = syscall.ForkExec(self, []string{guardName, strconv.Itoa(os.Getpid())}, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   []string{"GOMAXPROCS=1"},
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), r.Fd()},
@@ -75,7 +80,7 @@ func startGuard() (*guard, error) {
 		return nil, os.NewSyscallError("fork", err)
 	}
 	_ = unix.SetNonblock(int(w.Fd()), true) // Fd has made it blocking
-	return &guard{pid: pid, w: w}, nil
+	return g, nil
 }
 
 // tell tells the guard when to kill group. If the guard has not read what it was told before, it is told nothing: what it knows is too early

@@ -43,7 +43,7 @@ const (
 	// straysEvery is how often Run looks whether the processes that the command left behind have ended.
 	straysEvery = 10 * time.Millisecond
 	// desertedAfter is how long the SIGCONT of a shell that continued this process may take to be caught.
-	desertedAfter = 500 * time.Millisecond
+	desertedAfter = 1500 * time.Millisecond
 )
 
 // StraysLimit is how long a process that the command left behind in its group may take to end by itself. Tests make it shorter.
@@ -108,7 +108,7 @@ func Run(c Command, lease Lease, ttl time.Duration, signals Signals, say func(st
 	children, leave := join()
 	defer leave()
 	var err error
-	if r.guard, err = startGuard(); err != nil {
+	if r.guard, err = startGuard(0, 0); err != nil {
 		return Ended{}, err
 	}
 	defer r.guard.stop()
@@ -298,14 +298,14 @@ func (r *run) seen(c child) {
 // guardEnded replaces a guard that somebody killed.
 func (r *run) guardEnded() {
 	r.guard.forget()
-	g, err := startGuard()
+	r.tellGuard() // nobody yet
+	g, err := startGuard(r.group, r.guardAt)
 	if err != nil {
 		r.say(said.NoGuard.With(err))
 		return
 	}
 	r.guard = g
 	begins()
-	r.tellGuard()
 }
 
 // pass passes a signal on to the group.

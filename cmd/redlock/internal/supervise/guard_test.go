@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package supervise
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) {
+	Hidden()
+	os.Exit(m.Run())
+}
+
+// Who starts another guard may be killed as soon as there is one, before it tells the guard anything more.
+func TestStartGuard_starterDiesAtOnce_groupIsKilled(t *testing.T) {
+	c := exec.Command("sleep", "600")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(time.Minute, func() { _ = c.Process.Signal(syscall.SIGTERM) })
+	defer limit.Stop()
+	g, err := startGuard(c.Process.Pid, sharedClock()+time.Hour)
+	if err != nil {
+		t.Error(err)
+		_ = c.Process.Kill()
+	} else {
+		_ = g.w.Close() // as the kernel does
+	}
+	_ = c.Wait()
+	if how := c.ProcessState.Sys().(syscall.WaitStatus); how.Signal() != syscall.SIGKILL {
+		t.Errorf("%v", c.ProcessState)
+	}
+	if g != nil {
+		_, _ = unix.Wait4(g.pid, nil, 0, nil)
+	}
+}
