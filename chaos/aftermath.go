@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/redlock-go/redlock/chaos/history"
+	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/chaos/workload"
 	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -119,6 +120,21 @@ func (r *run) settle(ctx context.Context) error {
 func late(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()
+}
+
+// inTime does f again while a master does not answer it in time. Nothing strikes the masters any more: the machine is busy. A master that is late for
+// as long as settle waits is not coming back.
+func (r *run) inTime(ctx context.Context, f func() error) error {
+	for end := time.Now().Add(r.cfg.TTL + r.aftermathBound()); ; sleep(ctx, settleEvery) {
+		if err := f(); !late(err) || ctx.Err() != nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// admin runs f as an administrator on a master, again while that does not answer in time.
+func (r *run) admin(ctx context.Context, n *nemesis.Node, f func(context.Context, *redis.Client, int) error) error {
+	return r.inTime(ctx, func() error { return n.Admin(ctx, f) })
 }
 
 const settleEvery = 100 * time.Millisecond
@@ -273,7 +289,7 @@ func (r *run) describe(key string) (k history.Key, ours bool) {
 // where a lock lasts less than a second. An operator who puts a clock back has to do the same. Every other fault heals by itself.
 func (r *run) deleteStuck(ctx context.Context) error {
 	for _, n := range r.target.Nodes {
-		err := n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error {
+		err := r.admin(ctx, n, func(ctx context.Context, c *redis.Client, _ int) error {
 			keys, err := keysOf(ctx, c, r.keyPattern())
 			if err != nil {
 				return err

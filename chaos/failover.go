@@ -256,9 +256,9 @@ func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, re
 		return err
 	}
 	first, second := workload.NewRecorder(e.w, lock+".first"), workload.NewRecorder(e.w, lock+".second")
-	held := first.Lock(lock, history.Exclusive, false, func() (*redlock.Lease, error) { return s.clients[0].Mutex(lock).Lock(ctx) })
+	held := hold(ctx, first, lock, s.clients[0].Mutex(lock).Lock)
 	if held == nil {
-		return errors.Join(fmt.Errorf("chaos: failover: the first client could not lock %q", lock), first.Err())
+		return errors.Join(fmt.Errorf("chaos: failover: the first client could not lock %q", lock), first.Err(), ctx.Err())
 	}
 	f := history.Fault{Nemesis: "fail-over", Start: history.Now(), Targets: []string{"m1"}, Detail: lock + ": the master dies, its replica is promoted"}
 	if err := doomed.Kill(ctx); err != nil {
@@ -296,6 +296,21 @@ func (e *failover) events(ctx context.Context, lock string, s *stage, doomed, re
 	}
 	first.Unlock(lock, held.Holder(), func() error { return held.Unlock(ctx) })
 	return errors.Join(first.Err(), second.Err(), ctx.Err())
+}
+
+// hold gets the lock for the first client, which needs every master that it reaches: one that is silent for a moment, on a busy host, is asked
+// again, for as long as the second client waits. It returns nil if that is over, or after any other error.
+func hold(ctx context.Context, first *workload.Recorder, lock string, get func(context.Context) (*redlock.Lease, error)) (held *redlock.Lease) {
+	wait, cancel := context.WithTimeout(ctx, failoverWait)
+	defer cancel()
+	err := redlock.ErrUnreachable
+	for errors.Is(err, redlock.ErrUnreachable) && wait.Err() == nil && first.Err() == nil {
+		held = first.Lock(lock, history.Exclusive, false, func() (l *redlock.Lease, _ error) {
+			l, err = get(wait)
+			return l, err
+		})
+	}
+	return held
 }
 
 // cutReplication makes the master close the connections of its replicas.

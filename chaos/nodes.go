@@ -146,7 +146,7 @@ func (r *run) leaveNodes() error {
 	defer cancel()
 	var errs []error
 	for _, n := range r.target.Nodes {
-		if err := n.Admin(ctx, r.leave); err != nil {
+		if err := r.admin(ctx, n, r.leave); err != nil {
 			errs = append(errs, fmt.Errorf("chaos: delete %s and the keys %s on %s: %w", RecordKey, r.keyPattern(), n.Master().Addr(), err))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,7 +20,7 @@ func (r *run) readRegisters(ctx context.Context) error {
 	if r.cfg.Client != "" {
 		return nil // the registers are the program's own
 	}
-	c := redis.NewClient(&redis.Options{Addr: r.registerServer.Masters()[0].Addr(), MaxRetries: -1, DisableIdentity: true})
+	c := redis.NewClient(&redis.Options{Addr: r.registerServer.Masters()[0].Addr(), MaxRetries: -1, ReadTimeout: time.Second, DisableIdentity: true})
 	defer c.Close()
 	for _, k := range r.cfg.Workloads {
 		if k != workload.Fenced && k != workload.Unfenced {
@@ -28,8 +29,11 @@ func (r *run) readRegisters(ctx context.Context) error {
 		op := history.Op{
 			Kind: history.KindRead, Client: "harness.registers", Lock: string(k), Fenced: k == workload.Fenced, Outcome: history.OK, Call: history.Now(),
 		}
-		var err error
-		if op.Value, err = c.Get(ctx, string(k)).Int64(); err != nil && !errors.Is(err, redis.Nil) {
+		err := r.inTime(ctx, func() (err error) {
+			op.Value, err = c.Get(ctx, string(k)).Int64()
+			return err
+		})
+		if err != nil && !errors.Is(err, redis.Nil) {
 			return fmt.Errorf("chaos: read the register %s: %w", k, err)
 		}
 		op.Return = history.Now()

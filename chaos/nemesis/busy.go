@@ -21,22 +21,64 @@ const (
 	busySetting = "lua-time-limit"
 )
 
-// keepBusy runs a script that does not end, sees that the server answers BUSY, and kills the script after a while.
+// keepBusy runs a script that does not end, and sees that the server answers BUSY. The script is killed when the fault is healed.
 func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 	free := context.WithoutCancel(ctx)
 	before, err := c.ConfigGet(ctx, busySetting).Result()
 	if err != nil {
 		return err
 	}
+	own := *c.Options() // c is closed when the fault is healed
+	own.MaxRetries = -1 // none, which c says with 0
+	admin := redis.NewClient(&own)
+	over := make(chan struct{})
+	var ended error // of the script, once over is closed
+	s.heal(func(ctx context.Context) error {
+		defer admin.Close()
+		return endScript(ctx, admin, over, before[busySetting])
+	})
 	if err := c.ConfigSet(ctx, busySetting, busyAfter).Err(); err != nil {
+		close(over)
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Eval(free, busyScript, nil).Err() }() // returns when the script is killed, or after the read timeout of c
-	if err = awaitBusy(ctx, c); err == nil {
-		s.last(s.between(10*time.Millisecond, s.target.TTL))
+	go func() { // returns when the script is killed, or after the read timeout
+		defer close(over)
+		ended = admin.Eval(free, busyScript, nil).Err()
+	}()
+	if err := awaitBusy(ctx, c); err != nil {
+		select {
+		case <-over:
+			err = errors.Join(err, ignoreKilled(ended))
+		default:
+		}
+		return err
 	}
-	return errors.Join(err, killScript(free, c), ignoreKilled(<-ended), c.ConfigSet(free, busySetting, before[busySetting]).Err())
+	s.last(s.between(10*time.Millisecond, s.target.TTL))
+	return nil
+}
+
+// endScript kills the script and puts the setting back, again and again until the server has said that it did both: without that it is busy
+// for ever. over is closed when the script is not sent any more; the server may have it and not have begun.
+func endScript(ctx context.Context, c *redis.Client, over <-chan struct{}, setting string) error {
+	for {
+		sent := false
+		select {
+		case <-over:
+			sent = true
+		default:
+		}
+		err := killScript(ctx, c)
+		if err == nil && sent {
+			if err = c.ConfigSet(ctx, busySetting, setting).Err(); err == nil { // BUSY if the script began only now
+				return nil
+			}
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("the script may still keep the server busy: %w", errors.Join(err, ctx.Err()))
+		}
+	}
 }
 
 // awaitBusy waits until the server answers BUSY, for a second at most.

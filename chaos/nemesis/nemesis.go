@@ -115,11 +115,7 @@ func (n Nemesis) mayBreak() history.Promises {
 func (n Nemesis) Strike(ctx context.Context, t *Target, r *rand.Rand) (f history.Fault, ok bool) {
 	s := &strike{ctx: ctx, target: t, rand: r, fault: history.Fault{Nemesis: n.Name, Start: history.Now(), MayBreak: n.mayBreak()}}
 	err := n.strike(s)
-	for i := len(s.heals) - 1; i >= 0; i-- {
-		if e := s.heals[i](); e != nil {
-			s.unhealed = errors.Join(s.unhealed, e)
-		}
-	}
+	s.end()
 	f = s.fault
 	f.End = history.Now()
 	switch {
@@ -154,6 +150,15 @@ func (s *strike) heal(f func(ctx context.Context) error) {
 		defer cancel()
 		return f(ctx)
 	})
+}
+
+// end ends the fault.
+func (s *strike) end() {
+	for i := len(s.heals) - 1; i >= 0; i-- {
+		if e := s.heals[i](); e != nil {
+			s.unhealed = errors.Join(s.unhealed, e)
+		}
+	}
 }
 
 // say sets the detail in the record of the fault.

@@ -54,14 +54,24 @@ func firstPulse(w *history.Writer, process string, goroutines int) error {
 	return pulse(w, history.Pulse{Process: process, Goroutines: goroutines, Idle: true})
 }
 
-// endTime is how long the goroutines of a closed client may take to end.
-const endTime = 2 * time.Second
+// The goroutines of a closed client may take endTime to end, and as much longer as endLooks need on a busy machine.
+const (
+	endTime  = 2 * time.Second
+	endLooks = 500
+)
 
 // lastPulse appends the last Pulse of a client, which has closed its connections and the lock's client. It waits until no more goroutines
-// are left than before the client opened them, for endTime at most.
+// are left than before the client opened them, for as long as they may take.
 func lastPulse(w *history.Writer, process string, before int) error {
-	for end := time.Now().Add(endTime); runtime.NumGoroutine() > before && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // nothing tells when a goroutine has ended
-	}
+	awaitEnds(before, func() { time.Sleep(time.Millisecond) }) // nothing tells when a goroutine has ended
 	return pulse(w, history.Pulse{Process: process, Goroutines: runtime.NumGoroutine(), Idle: true})
+}
+
+// awaitEnds looks, with a pause between two looks, until no more goroutines are left than before. By the time alone it would end with the first
+// look where the process was held up, and its goroutines with it.
+func awaitEnds(before int, pause func()) {
+	end := time.Now().Add(endTime)
+	for looks := 0; runtime.NumGoroutine() > before && (looks < endLooks || time.Now().Before(end)); looks++ {
+		pause()
+	}
 }

@@ -6,9 +6,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -18,6 +20,7 @@ import (
 	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
 	"github.com/redlock-go/redlock/redlock/admin"
@@ -30,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // spec is a client on three masters of its own.
-func spec(t *testing.T) Spec {
+func spec(t testing.TB) Spec {
 	t.Helper()
 	servers, err := localredis.StartN(t.Context(), 4, localredis.Config{})
 	if err != nil {
@@ -54,10 +57,18 @@ func spec(t *testing.T) Spec {
 
 func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
 	needs.Redis(t)
-	s := spec(t)
-	p, err := Start(t.Context(), s)
+	stall.Try(t, 50*time.Millisecond, func(try testing.TB) { recordsEverything(t, try) }) // a signal has 100 ms
+}
+
+// timed are the checkers that a machine can break that was held up.
+var timed = []string{"effort", "left-behind", "signals", "resources", "queue-order", "availability"}
+
+// recordsEverything reports to try what a slow machine may be the reason of.
+func recordsEverything(t *testing.T, try testing.TB) {
+	s := spec(try)
+	p, err := Start(try.Context(), s)
 	if err != nil {
-		t.Fatal(err)
+		try.Fatal(err)
 	}
 	held := false
 	never := Locks(Kinds())                                                           // which the client has not said that it was granted
@@ -69,23 +80,28 @@ func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if err := p.Storm(); err != nil {
-		t.Fatal(err)
+		try.Fatal(err)
 	}
 	if err := p.Pause(); err != nil {
-		t.Fatal(err)
+		try.Fatal(err)
 	}
-	if err := p.Finish(t.Context()); err != nil { // wakes it first
-		t.Fatal(err)
+	if err := p.Finish(try.Context()); err != nil { // wakes it first
+		try.Fatal(err)
 	}
 	if !held {
-		t.Error("never said that it holds the hot lock")
+		try.Error("never said that it holds the hot lock")
 	}
 	h, err := history.ReadFiles(s.History)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
 	for _, r := range check.All(h, check.Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: check.Minimums{Acquisitions: 100, Contended: 10, Tokens: 100}}) {
-		if r.ID != "healed" && r.Promised && r.Verdict != check.Ok { // nobody probes here
+		switch {
+		case r.ID == "healed" || !r.Promised || r.Verdict == check.Ok: // nobody probes here
+		case slices.Contains(timed, r.ID):
+			try.Errorf("%s: %s", r.ID, r.Summary)
+		default:
 			t.Errorf("%s: %s", r.ID, r.Summary)
 		}
 	}
@@ -100,17 +116,17 @@ func TestProcess_healthyMasters_recordsEverythingThatIsPromised(t *testing.T) {
 			locks = append(locks, op.Lock)
 		}
 		if op.Kind == history.KindLock && op.Outcome == history.OK && strings.Count(op.Voters, ",") < 1 {
-			t.Fatalf("%s by the votes of %q, of three masters", op.Holder, op.Voters)
+			t.Errorf("%s by the votes of %q, of three masters", op.Holder, op.Voters)
 		}
 	}
 	want := Locks(Kinds())
 	slices.Sort(want)
 	if slices.Sort(locks); !slices.Equal(locks, want) {
-		t.Errorf("locked %v, want %v", locks, want)
+		try.Errorf("locked %v, want %v", locks, want)
 	}
 	for _, k := range []history.Kind{history.KindUnlock, history.KindExtend, history.KindRead, history.KindWrite} {
 		if kinds[k] == 0 {
-			t.Errorf("no %s on record", k)
+			try.Errorf("no %s on record", k)
 		}
 	}
 }
@@ -149,6 +165,30 @@ func TestStart_badSpec_saysWhy(t *testing.T) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
+}
+
+// A client that is held up for as long as its goroutines may take to end gives them time all the same.
+func TestAwaitEnds_heldUp_looksAgain(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
+		before := runtime.NumGoroutine()
+		ctx, end := context.WithCancel(context.Background())
+		defer end()
+		for range 100 { // many: one of another test may end meanwhile
+			go func() { <-ctx.Done() }()
+		}
+		looks := 0
+		awaitEnds(before, func() {
+			if looks++; looks == 1 {
+				time.Sleep(2 * endTime)
+				return
+			}
+			end()
+			synctest.Wait()
+		})
+		if n := runtime.NumGoroutine(); n > before || looks != 2 {
+			t.Errorf("%d goroutines after %d looks, and %d before", n, looks, before)
+		}
+	})
 }
 
 func TestParseKinds(t *testing.T) {

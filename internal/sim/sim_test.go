@@ -88,32 +88,6 @@ func run(t *testing.T, seed uint64, cfg sim.Config) (o outcome) {
 	return o
 }
 
-// repeated runs a seed that failed until two runs agree to the byte, and returns one of these. ok is false if no two of five do. One run may
-// differ: if the operating system takes the processor away for more than 10 ms, Go's scheduler lets another goroutine go first (one run
-// of a third of a second in 40, beside three busy loops on two cores).
-func repeated(t *testing.T, first outcome, again func() outcome) (o outcome, ok bool) {
-	t.Helper()
-	seen := [][]byte{written(t, first.h)}
-	for range 4 {
-		o := again()
-		b := written(t, o.h)
-		if slices.ContainsFunc(seen, func(s []byte) bool { return bytes.Equal(s, b) }) {
-			return o, true
-		}
-		seen = append(seen, b)
-	}
-	return first, false
-}
-
-func written(t *testing.T, h *history.History) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	if err := checkable(h).Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
 // judge runs one seed, and fails if that did not keep what cfg promises. judged counts, by checker, the runs that gave it something to judge: in
 // a short run under faults nobody may get a lock.
 func judge(t *testing.T, seed uint64, cfg sim.Config, judged map[string]int) (*history.History, sim.Stats) {
