@@ -23,7 +23,6 @@ const (
 
 // keepBusy runs a script that does not end, and sees that the server answers BUSY. The script is killed when the fault is healed.
 func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
-	free := context.WithoutCancel(ctx)
 	before, err := c.ConfigGet(ctx, busySetting).Result()
 	if err != nil {
 		return err
@@ -31,26 +30,17 @@ func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 	own := *c.Options() // c is closed when the fault is healed
 	own.MaxRetries = -1 // none, which c says with 0
 	admin := redis.NewClient(&own)
-	over := make(chan struct{})
-	var ended error // of the script, once over is closed
+	over := make(chan error, 1) // what the script returned: it was killed, or the read timeout was over
 	s.heal(func(ctx context.Context) error {
 		defer admin.Close()
 		return endScript(ctx, admin, over, before[busySetting])
 	})
 	if err := c.ConfigSet(ctx, busySetting, busyAfter).Err(); err != nil {
-		close(over)
+		over <- err
 		return err
 	}
-	go func() { // returns when the script is killed, or after the read timeout
-		defer close(over)
-		ended = admin.Eval(free, busyScript, nil).Err()
-	}()
+	go func() { over <- admin.Eval(context.WithoutCancel(ctx), busyScript, nil).Err() }()
 	if err := awaitBusy(ctx, c); err != nil {
-		select {
-		case <-over:
-			err = errors.Join(err, ignoreKilled(ended))
-		default:
-		}
 		return err
 	}
 	s.last(s.between(10*time.Millisecond, s.target.TTL))
@@ -58,15 +48,10 @@ func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 }
 
 // endScript kills the script and puts the setting back, again and again until the server has said that it did both: without that it is busy
-// for ever. over is closed when the script is not sent any more; the server may have it and not have begun.
-func endScript(ctx context.Context, c *redis.Client, over <-chan struct{}, setting string) error {
+// for ever. over has a value when the script is not sent any more; the server may have it and not have begun.
+func endScript(ctx context.Context, c *redis.Client, over <-chan error, setting string) error {
 	for {
-		sent := false
-		select {
-		case <-over:
-			sent = true
-		default:
-		}
+		sent := len(over) > 0
 		err := killScript(ctx, c)
 		if err == nil && sent {
 			if err = c.ConfigSet(ctx, busySetting, setting).Err(); err == nil { // BUSY if the script began only now
@@ -98,14 +83,6 @@ func awaitBusy(ctx context.Context, c *redis.Client) error {
 func killScript(ctx context.Context, c *redis.Client) error {
 	err := c.ScriptKill(ctx).Err()
 	if err != nil && strings.HasPrefix(err.Error(), "NOTBUSY") {
-		return nil
-	}
-	return err
-}
-
-// ignoreKilled drops the error that a killed script returns, and that of a client that did not wait for it.
-func ignoreKilled(err error) error {
-	if err != nil && (strings.Contains(err.Error(), "killed by user") || strings.Contains(err.Error(), "timeout")) {
 		return nil
 	}
 	return err
