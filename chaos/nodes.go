@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -144,14 +145,19 @@ func (r *run) leaveNodes() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	var errs []error
-	for _, n := range r.target.Nodes {
-		if err := r.admin(ctx, n, r.leave); err != nil {
-			errs = append(errs, fmt.Errorf("chaos: delete %s and the keys %s on %s: %w", RecordKey, r.keyPattern(), n.Master().Addr(), err))
-		}
+	var all sync.WaitGroup // at once: one that hangs leaves the others their time
+	errs := make([]error, len(r.target.Nodes))
+	for i, n := range r.target.Nodes {
+		all.Go(func() {
+			if err := r.admin(ctx, n, r.leave); err != nil {
+				errs[i] = fmt.Errorf("chaos: delete %s and the keys %s on %s: %w", RecordKey, r.keyPattern(), n.Master().Addr(), err)
+			}
+		})
 	}
-	r.claimed = len(errs) > 0
-	return errors.Join(errs...)
+	all.Wait()
+	err := errors.Join(errs...)
+	r.claimed = err != nil
+	return err
 }
 
 const leaveTime = time.Minute
