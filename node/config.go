@@ -21,10 +21,10 @@ type Config struct {
 	// the connection, and the outcome of everything on it is unknown. IOTimeout is
 	// longer than the deadline of any operation, because a master that only paused
 	// answers on the same connection, in order. Default 2 s, or twice StallAfter if that
-	// is longer.
+	// is longer; behind Sentinel or Cluster 2 s, because another server may be promoted meanwhile.
 	IOTimeout time.Duration
 	// StallAfter is how long a pipeline may stay unanswered before the node turns new
-	// operations away. A master that hangs then costs its callers nothing. An answer that
+	// operations away. A master that hangs then costs its callers next to nothing. An answer that
 	// is there, and that a process which was held up has not read, is one (not on Windows). Default
 	// 150 ms, or three round trips to the master if that is longer, up to IOTimeout.
 	StallAfter time.Duration
@@ -39,6 +39,9 @@ type Config struct {
 	Rand func() uint64
 }
 
+// ioTimeout is the default of Config.IOTimeout.
+const ioTimeout = 2 * time.Second
+
 func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -47,7 +50,7 @@ func (c Config) withDefaults() Config {
 		c.DialTimeout = 500 * time.Millisecond
 	}
 	if c.IOTimeout <= 0 {
-		c.IOTimeout = max(2*time.Second, 2*c.StallAfter)
+		c.IOTimeout = max(ioTimeout, 2*c.StallAfter)
 	}
 	if c.QueueLimit <= 0 {
 		c.QueueLimit = 16384

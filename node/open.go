@@ -91,6 +91,9 @@ func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
 	default:
 		locator = locate.Address(opts.Addr)
 	}
+	if cfg.IOTimeout <= 0 && locator.BehindFailover() {
+		cfg.IOTimeout = ioTimeout // a master that is silent for longer may have been replaced (docs/safety.md, 6): it is searched for
+	}
 	cfg = cfg.withDefaults()
 	r := &redisNode{
 		name: withDatabase(opts.Addr, opts.DB), opts: laneOptions(opts, cfg), locator: locator, keys: wire.KeysOf("", cfg.Tag), cfg: cfg, clock: cfg.Clock,

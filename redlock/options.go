@@ -212,7 +212,8 @@ func WithMaxWait(d time.Duration) LockOption {
 // more than the client's TTL divided by the number of masters, or 150 ms if that is less. Masters that are down, and a minority that is farther away, do not
 // count. A WithNodeTimeout is not changed: it must be longer than two round trips, because an op may have to wait for
 // the one ahead of it. If the time is too short for the trips, the log says so. Nodes that [New] is given have limits of their own: for
-// a longer time than 2 s they need a [node.Config] with a StallAfter of that time, or a longer IOTimeout.
+// a longer time than 2 s they need a [node.Config] with a StallAfter of that time, or a longer IOTimeout. A master behind Sentinel or Cluster that
+// is silent for 2 s is taken for gone in any case.
 //
 // A round waits for the caller's remaining time or the TTL, whichever is less, divided by the
 // number of masters. It waits for 1 ms or more, and for the node timeout or less. So the wait
