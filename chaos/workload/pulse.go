@@ -63,15 +63,15 @@ const (
 // lastPulse appends the last Pulse of a client, which has closed its connections and the lock's client. It waits until no more goroutines
 // are left than before the client opened them, for as long as they may take.
 func lastPulse(w *history.Writer, process string, before int) error {
-	awaitEnds(before, func() { time.Sleep(time.Millisecond) }) // nothing tells when a goroutine has ended
+	awaitEnds(before, runtime.NumGoroutine, func() { time.Sleep(time.Millisecond) }) // nothing tells when a goroutine has ended
 	return pulse(w, history.Pulse{Process: process, Goroutines: runtime.NumGoroutine(), Idle: true})
 }
 
-// awaitEnds looks, with a pause between two looks, until no more goroutines are left than before. By the time alone it would end with the first
+// awaitEnds looks, with a pause between two looks, until no more goroutines run than before. By the time alone it would end with the first
 // look where the process was held up, and its goroutines with it.
-func awaitEnds(before int, pause func()) {
+func awaitEnds(before int, running func() int, pause func()) {
 	end := time.Now().Add(endTime)
-	for looks := 0; runtime.NumGoroutine() > before && (looks < endLooks || time.Now().Before(end)); looks++ {
+	for looks := 0; running() > before && (looks < endLooks || time.Now().Before(end)); looks++ {
 		pause()
 	}
 }
