@@ -17,8 +17,8 @@ import (
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/internal/needs"
+	"github.com/redlock-go/redlock/internal/replay"
 	"github.com/redlock-go/redlock/internal/sim"
-	"github.com/redlock-go/redlock/internal/testbed"
 )
 
 var broken = flag.Bool("broken", false, "leave the unlocks out of all histories, so that claims overlap and the tests fail")
@@ -48,29 +48,17 @@ func checkable(h *history.History) *history.History {
 	return &kept
 }
 
-// repeated runs a seed until two runs agree to the byte, and returns one of these. ok is false if no two of five do. One run may
-// differ: if the operating system takes the processor away for more than 10 ms, Go's scheduler lets another goroutine go first (one run
-// of a third of a second in 40, beside three busy loops on two cores). So five that were held up for long show nothing, and there are four
-// more, twice at the most. A stall.Meter cannot say so: it wakes a goroutine each millisecond, which changes the order too.
+// repeated returns the last of the runs of a seed that [replay.Same] asks for. ok is false if no two agree; then it is the first.
 func repeated(t *testing.T, first outcome, again func() outcome) (o outcome, ok bool) {
 	t.Helper()
-	for group := 1; ; group++ {
-		began, spent := time.Now(), testbed.Own()
-		seen := [][]byte{written(t, first.h)}
-		for range 4 {
-			o := again()
-			b := written(t, o.h)
-			if slices.ContainsFunc(seen, func(s []byte) bool { return bytes.Equal(s, b) }) {
-				return o, true
-			}
-			seen = append(seen, b)
-		}
-		// A simulation never waits: what it did not compute it was off its processor.
-		held := time.Since(began) - (testbed.Own() - spent)
-		if t.Logf("no two of five runs agree, which were held up for %v", held); held < 50*time.Millisecond || group == 3 {
-			return first, false
-		}
+	ok = replay.Same(t, written(t, first.h), func() []byte {
+		o = again()
+		return written(t, o.h)
+	})
+	if !ok {
+		o = first
 	}
+	return o, ok
 }
 
 func written(t *testing.T, h *history.History) []byte {
