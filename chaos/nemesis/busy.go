@@ -40,11 +40,14 @@ func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 		return err
 	}
 	go func() { over <- admin.Eval(context.WithoutCancel(ctx), busyScript, nil).Err() }()
-	if err := awaitBusy(ctx, c); err != nil {
-		return err
+	if err = awaitBusy(ctx, c); err == nil {
+		s.last(s.between(10*time.Millisecond, s.target.TTL))
+	} else if len(over) > 0 { // the server would not run it
+		why := <-over
+		over <- why
+		err = errors.Join(err, why)
 	}
-	s.last(s.between(10*time.Millisecond, s.target.TTL))
-	return nil
+	return err
 }
 
 // endScript kills the script and puts the setting back, again and again until the server has said that it did both: without that it is busy
