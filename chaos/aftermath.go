@@ -103,14 +103,22 @@ func (r *run) tookAfter(name string, instant time.Time) bool {
 // settle scans the keys until no vote and no sign of life is left. No client is left that could renew one. A key that is left after a TTL and
 // aftermathBound would stay for ever; the scans have recorded it, and the checkers report it.
 func (r *run) settle(ctx context.Context) error {
+	return r.inTime(ctx, func() (done bool, err error) {
+		left, err := r.scan(ctx)
+		if ctx.Err() != nil {
+			err = fmt.Errorf("chaos: interrupted: %w", context.Cause(ctx))
+		}
+		return left == 0, err
+	})
+}
+
+// inTime does f until that is done, for a TTL and aftermathBound at most, and again where a master does not answer it in time: nothing strikes
+// the masters any more, so the machine is busy.
+func (r *run) inTime(ctx context.Context, f func() (done bool, err error)) error {
 	for end := time.Now().Add(r.cfg.TTL + r.aftermathBound()); ; sleep(ctx, settleEvery) {
 		over := time.Now().After(end)
-		left, err := r.scan(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return fmt.Errorf("chaos: interrupted: %w", context.Cause(ctx))
-		case late(err) && !over: // nothing strikes the masters any more: the machine is busy
-		case err != nil || left == 0 || over:
+		done, err := f()
+		if ctx.Err() != nil || over || !late(err) && (done || err != nil) {
 			return err
 		}
 	}
@@ -122,19 +130,9 @@ func late(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// inTime does f again while a master does not answer it in time. Nothing strikes the masters any more: the machine is busy. A master that is late for
-// as long as settle waits is not coming back.
-func (r *run) inTime(ctx context.Context, f func() error) error {
-	for end := time.Now().Add(r.cfg.TTL + r.aftermathBound()); ; sleep(ctx, settleEvery) {
-		if err := f(); !late(err) || ctx.Err() != nil || time.Now().After(end) {
-			return err
-		}
-	}
-}
-
 // admin runs f as an administrator on a master, again while that does not answer in time.
 func (r *run) admin(ctx context.Context, n *nemesis.Node, f func(context.Context, *redis.Client, int) error) error {
-	return r.inTime(ctx, func() error { return n.Admin(ctx, f) })
+	return r.inTime(ctx, func() (bool, error) { return true, n.Admin(ctx, f) })
 }
 
 const settleEvery = 100 * time.Millisecond

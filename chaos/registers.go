@@ -29,9 +29,9 @@ func (r *run) readRegisters(ctx context.Context) error {
 		op := history.Op{
 			Kind: history.KindRead, Client: "harness.registers", Lock: string(k), Fenced: k == workload.Fenced, Outcome: history.OK, Call: history.Now(),
 		}
-		err := r.inTime(ctx, func() (err error) {
+		err := r.inTime(ctx, func() (_ bool, err error) {
 			op.Value, err = c.Get(ctx, string(k)).Int64()
-			return err
+			return true, err
 		})
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return fmt.Errorf("chaos: read the register %s: %w", k, err)
