@@ -79,13 +79,7 @@ func (a *aboutMaster) untimed() error {
 // exec sends b as one pipeline and answers its ops. It returns an error if the lane needs
 // a new connection. What the master refuses is part of the replies.
 func (r *redisNode) exec(conn *conn, b batch) error {
-	if conn.epoch != b.epoch {
-		conn.epoch = b.epoch
-		conn.wire.Voting, conn.wire.Quarantined = r.recordStates(conn.ident.Incarnation(), b.epoch)
-		r.mu.Lock()
-		r.votingState = conn.wire.Voting
-		r.mu.Unlock()
-	}
+	r.takeEpoch(conn, b.epoch)
 	conn.wire.MayHand, conn.wire.Deaf = b.refusal == nil || mutants.HandDoubted, !r.sub.hearsFrom(conn.ident.RunID)
 	about := r.fill(conn, b)
 	err := r.pipe.Do()
@@ -142,6 +136,18 @@ func (r *redisNode) exec(conn *conn, b batch) error {
 		return conn.verify()
 	}
 	return nil
+}
+
+// takeEpoch makes epoch the one with which scripts compare the record.
+func (r *redisNode) takeEpoch(conn *conn, epoch string) {
+	if conn.epoch == epoch {
+		return
+	}
+	conn.epoch = epoch
+	conn.wire.Voting, conn.wire.Quarantined = r.recordStates(conn.ident.Incarnation(), epoch)
+	r.mu.Lock()
+	r.votingState = conn.wire.Voting
+	r.mu.Unlock()
 }
 
 // doubts reads what the master said about itself behind the ops of a batch. It returns why the
