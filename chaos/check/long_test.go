@@ -34,7 +34,7 @@ func TestJudge_longHistory_littleMemory(t *testing.T) {
 	dir := t.TempDir()
 	size := writeLong(t, dir, locks)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), longHistory+"="+filepath.Join(dir, "*.jsonl"))
+	cmd.Env = append(os.Environ(), longHistory+"="+filepath.Join(dir, "*.jsonl"), "GOGC=100") // the gate sets another
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
