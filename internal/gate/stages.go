@@ -116,8 +116,8 @@ func seldomCollected(commands []command) []command {
 	return commands
 }
 
-// testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute: to run all at once was
-// tried, and is no faster.
+// testStages are those of make test. What is about time has the machine for itself, but for the mutants, which compute, and have what the longest
+// stage leaves: in a shorter one they are the last, and on a busy machine by minutes. To run all at once was tried, and is no faster.
 func (g *gate) testStages() [][]stage {
 	noRace := pick(g.tests, func(f testFunc) bool {
 		return root(f) && f.tags == "" && f.calls("NoRace") && !f.calls("CI", "Java", "Server", "Soak")
@@ -132,8 +132,8 @@ func (g *gate) testStages() [][]stage {
 	race.env = append(race.env, "GORACE=atexit_sleep_ms=10")
 	return [][]stage{
 		g.compile(),
-		{{"with the race detector", seldomCollected([]command{race})}},
-		{{"without it", seldomCollected(selected(needs.TierTest, noRace))}, {"mutants", g.broken(needs.TierTest)}},
+		{{"with the race detector", seldomCollected([]command{race})}, {"mutants", g.broken(needs.TierTest)}},
+		{{"without it", seldomCollected(selected(needs.TierTest, noRace))}},
 	}
 }
 
