@@ -14,13 +14,17 @@ import (
 )
 
 // batch is one extend of many holds, sent to all masters.
+//
+// Invariant: no hold is decided before every master was asked. The next extend of a hold begins when this one is decided, and has a newer number
+// of shares: a caller that loses its processor between two masters would send the older one after it.
 type batch struct {
 	r     *Renewer
 	start time.Duration
 	ops   []protocol.Op
-	timer *time.Timer
 
 	mu       sync.Mutex
+	asked    bool           // every master was
+	timer    *time.Timer    // nil until then
 	limit    protocol.Limit // when timer fires
 	answered uint64
 	items    []extending
@@ -53,10 +57,7 @@ func (r *Renewer) extend(holds []*Hold, over func()) {
 	}
 	ttl := holds[0].Terms.TTL
 	timeout := min(ttl/time.Duration(len(m.Nodes)), m.Timeout())
-	e.mu.Lock() // Receive stops the timer, so no answer is received before the timer is set
 	e.limit = protocol.NewLimit(timeout)
-	e.timer = time.AfterFunc(timeout, e.timeout)
-	e.mu.Unlock()
 	req := &protocol.Request{Kind: protocol.Extend, TTL: ttl, Items: votes, Start: e.start, Deadline: e.start + timeout}
 	for i, n := range m.Nodes {
 		op := &e.ops[i]
@@ -64,6 +65,20 @@ func (r *Renewer) extend(holds []*Hold, over func()) {
 		if !n.Submit(op) {
 			e.Receive(op)
 		}
+	}
+	e.allAsked()
+}
+
+// allAsked decides what the answers that came meanwhile decide, and sets the timer for the rest.
+func (e *batch) allAsked() {
+	e.mu.Lock()
+	defer e.unlock()
+	e.asked = true
+	for i := range e.items {
+		e.decide(&e.items[i], false)
+	}
+	if e.open > 0 {
+		e.timer = time.AfterFunc(time.Until(e.limit.At), e.timeout)
 	}
 }
 
@@ -78,13 +93,15 @@ func (e *batch) Receive(op *protocol.Op) {
 		if op.Reply.Outcome == protocol.Granted && (op.Reply.Denied == nil || !op.Reply.Denied[i]) {
 			it.answers.Answer(op.Index, op.Reply.Intact[i])
 		}
-		if !it.decided {
+		switch {
+		case !e.asked:
+		case !it.decided:
 			e.decide(it, false)
-		} else if it.renewed {
+		case it.renewed:
 			it.topUpOrConfirm(bit)
 		}
 	}
-	if e.open == 0 {
+	if e.open == 0 && e.timer != nil {
 		e.timer.Stop()
 	}
 }

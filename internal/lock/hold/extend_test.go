@@ -4,6 +4,7 @@ package hold
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,4 +70,44 @@ func TestExtend_processWasHeldUp_answersThatLieThereCount(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host may take the processor away between two masters that are asked, for as long as the answers of a quorum need. The next extend has a
+// newer number of shares, and no master may be asked for it before the older one.
+func TestExtend_answeredBeforeAllWereAsked_nextOneComesAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, true)
+		entered := make(chan error, 2)
+		enter := func() { entered <- s.share.Enter(t.Context(), new(Share)) }
+		away := make(chan struct{})
+		s.nodes[2].told = func(protocol.Kind) {
+			s.nodes[2].told = nil
+			s.answer(protocol.Extend, intact, 0, 1)
+			go enter()
+			synctest.Wait()
+			close(away)
+		}
+		go enter()
+		<-away
+		synctest.Wait()
+		s.answer(protocol.Extend, intact, 0, 1)
+		for range 2 {
+			if err := <-entered; err != nil {
+				t.Error(err)
+			}
+		}
+		for i, node := range s.nodes {
+			var counts []int
+			for _, a := range node.all() {
+				if a.Kind == protocol.Extend {
+					counts = append(counts, a.Items[0].Count)
+				}
+			}
+			if !slices.Equal(counts, []int{2, 3}) {
+				t.Errorf("master %d was sent the counts %v, want 2 and then 3", i, counts)
+			}
+		}
+		s.r.Close()
+		time.Sleep(2 * time.Minute) // the timers of batches
+	})
 }
