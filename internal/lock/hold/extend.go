@@ -24,7 +24,7 @@ type batch struct {
 
 	mu       sync.Mutex
 	asked    bool           // every master was
-	timer    *time.Timer    // nil until then
+	timer    *time.Timer    // nil until then, and if nothing was open then
 	limit    protocol.Limit // when timer fires
 	answered uint64
 	items    []extending
