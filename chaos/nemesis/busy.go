@@ -50,23 +50,23 @@ func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 	return err
 }
 
-// endScript kills the script and puts the setting back, again and again until the server has said that it did both: without that it is busy
-// for ever. over has a value when the script is not sent any more; the server may have it and not have begun.
+// endScript kills the script and puts the setting back until the server has said that it did both: without that it is busy for ever. over has a
+// value when the script is not sent any more; the server may have it and not have begun.
 func endScript(ctx context.Context, c *redis.Client, over <-chan error, setting string) error {
-	for {
+	err := until(ctx, func() error {
 		sent := len(over) > 0
-		err := killScript(ctx, c)
-		if err == nil && sent {
-			if err = c.ConfigSet(ctx, busySetting, setting).Err(); err == nil { // BUSY if the script began only now
-				return nil
-			}
+		if err := killScript(ctx, c); err != nil {
+			return err
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("the script may still keep the server busy: %w", errors.Join(err, ctx.Err()))
+		if !sent {
+			return errors.New("it is still being sent")
 		}
+		return c.ConfigSet(ctx, busySetting, setting).Err() // BUSY if the script began only now
+	})
+	if err != nil {
+		return fmt.Errorf("the script may still keep the server busy: %w", err)
 	}
+	return nil
 }
 
 // awaitBusy waits until the server answers BUSY, for a second at most.

@@ -190,16 +190,22 @@ func (s *strike) onLinks(which [][]bool, ways []faultproxy.Direction, f faultpro
 	return nil
 }
 
-// struck returns the links that a fault on these links of clients strikes: these, and the link of Service to a node that no client is left with
-// a good link to.
-func (t *Target) struck(which [][]bool) (links []*faultproxy.Proxy) {
+// chosen returns the links of clients, by client and node, that are set in which.
+func (t *Target) chosen(which [][]bool) (links []*faultproxy.Proxy) {
 	for i, row := range which {
-		for j, hurt := range row {
-			if hurt {
+		for j, yes := range row {
+			if yes {
 				links = append(links, t.Links[i][j])
 			}
 		}
 	}
+	return links
+}
+
+// struck returns the links that a fault on these links of clients strikes: these, and the link of Service to a node that no client is left with
+// a good link to.
+func (t *Target) struck(which [][]bool) (links []*faultproxy.Proxy) {
+	links = t.chosen(which)
 	for j, link := range t.Service {
 		if !slices.ContainsFunc(which, func(row []bool) bool { return !row[j] }) {
 			links = append(links, link)
@@ -210,13 +216,9 @@ func (t *Target) struck(which [][]bool) (links []*faultproxy.Proxy) {
 
 // hurt counts the messages that faults on these links have dropped, delayed or kept so far.
 func (t *Target) hurt(which [][]bool) (n int64) {
-	for i, row := range which {
-		for j, hurt := range row {
-			if hurt {
-				s := t.Links[i][j].Stats()
-				n += s.Dropped + s.Delayed + s.Stalled
-			}
-		}
+	for _, link := range t.chosen(which) {
+		s := link.Stats()
+		n += s.Dropped + s.Delayed + s.Stalled
 	}
 	return n
 }

@@ -276,21 +276,23 @@ func deleteLock(s *strike) error {
 	})
 }
 
+// set gives a setting of the nodes' servers a bad value, and the good one again when the fault is healed: nothing else puts it back.
+func (s *strike) set(nodes []*Node, name, bad, good string) error {
+	to := func(ctx context.Context, n *Node, value string) error {
+		return n.Admin(ctx, func(ctx context.Context, c *redis.Client, _ int) error { return c.ConfigSet(ctx, name, value).Err() })
+	}
+	s.heal(func(ctx context.Context) error {
+		return each(nodes, func(n *Node) error { return until(ctx, func() error { return to(ctx, n, good) }) })
+	})
+	return each(nodes, func(n *Node) error { return to(context.WithoutCancel(s.ctx), n, bad) })
+}
+
 func fill(s *strike) error {
 	nodes, err := s.take(s.some(s.target.tolerated()), false)
 	if err != nil {
 		return err
 	}
-	limit := func(bytes string) func(n *Node) error {
-		return func(n *Node) error {
-			return n.Admin(context.WithoutCancel(s.ctx), func(ctx context.Context, c *redis.Client, _ int) error {
-				return c.ConfigSet(ctx, "maxmemory", bytes).Err()
-			})
-		}
-	}
-	s.heal(func(context.Context) error { return each(nodes, limit("0")) })
-	err = each(nodes, limit("1"))
-	if err == nil {
+	if err = s.set(nodes, "maxmemory", "1", "0"); err == nil {
 		err = each(nodes, func(n *Node) error { return n.Admin(s.ctx, refusesWrites) })
 	}
 	s.last(s.between(s.target.TTL/2, 2*s.target.TTL))
@@ -305,16 +307,7 @@ func changePolicy(s *strike) error {
 	}
 	policy := []string{"allkeys-lru", "volatile-lru", "volatile-ttl"}[s.rand.IntN(3)]
 	s.say("%s", policy)
-	set := func(policy string) func(n *Node) error {
-		return func(n *Node) error {
-			return n.Admin(context.WithoutCancel(s.ctx), func(ctx context.Context, c *redis.Client, _ int) error {
-				return c.ConfigSet(ctx, "maxmemory-policy", policy).Err()
-			})
-		}
-	}
-	s.heal(func(context.Context) error { return each(nodes, set("noeviction")) })
-	err = each(nodes, set(policy))
-	if err == nil {
+	if err = s.set(nodes, "maxmemory-policy", policy, "noeviction"); err == nil {
 		err = s.target.Opened(s.ctx)
 	}
 	s.last(s.between(s.target.TTL/2, 2*s.target.TTL))

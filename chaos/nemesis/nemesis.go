@@ -21,6 +21,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 )
@@ -152,6 +154,23 @@ func (s *strike) heal(f func(ctx context.Context) error) {
 	})
 }
 
+// until does f, which asks a server, until it has an answer other than BUSY, or ctx ends: on a busy machine a command is late now and then, and
+// nobody else ends the fault.
+func until(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		var answer redis.Error
+		if err == nil || errors.As(err, &answer) && !redis.HasErrorPrefix(err, "BUSY") {
+			return err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		}
+	}
+}
+
 // end ends the fault.
 func (s *strike) end() {
 	for i := len(s.heals) - 1; i >= 0; i-- {
@@ -177,13 +196,9 @@ func (s *strike) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(s.rand.Int64N(int64(b-a)+1)).Truncate(time.Millisecond)
 }
 
-// take claims count nodes for the fault. forgetful says that the fault may make masters lose votes and counters: see claimForgetful.
+// take claims count nodes for the fault. forgetful says that the fault may make masters lose votes and counters: see Target.claim.
 func (s *strike) take(count int, forgetful bool) ([]*Node, error) {
-	claim := s.target.claim
-	if forgetful {
-		claim = s.target.claimForgetful
-	}
-	nodes, err := claim(s.rand, count)
+	nodes, err := s.target.claim(s.rand, count, forgetful)
 	if err != nil {
 		return nil, err
 	}

@@ -96,11 +96,8 @@ func TestTarget_claims_leaveAQuorumThatRemembers(t *testing.T) {
 	for range 10_000 {
 		switch r.IntN(4) {
 		case 0, 1:
-			claim := target.claim
-			if r.IntN(2) == 0 {
-				claim = target.claimForgetful
-			}
-			if nodes, err := claim(r, 1+r.IntN(3)); err == nil {
+			forgetful := r.IntN(2) == 0
+			if nodes, err := target.claim(r, 1+r.IntN(3), forgetful); err == nil {
 				claims = append(claims, nodes)
 				granted++
 			} else {

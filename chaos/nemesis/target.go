@@ -131,38 +131,15 @@ func (t *Target) tolerated() int { return (len(t.Nodes) - 1) / 2 }
 
 // claim takes count random nodes for one fault, until unclaim. A node has one fault at a time, so the record of that fault says all that
 // was done to the node meanwhile.
-func (t *Target) claim(r *rand.Rand, count int) ([]*Node, error) {
+//
+// After a forgetful fault the nodes may have lost votes and counters. Tokens are promised while a quorum of masters still has its counters
+// (docs/safety.md, "Amnesia"). A master that lost them counts as lost until it votes again.
+func (t *Target) claim(r *rand.Rand, count int, forgetful bool) ([]*Node, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.claimLocked(r, count)
-}
-
-// claimForgetful is claim for a fault after which the nodes may have lost votes and counters. Tokens are promised while a quorum of masters
-// still has its counters (docs/safety.md, "Amnesia"). A master that lost them counts as lost until it votes again.
-func (t *Target) claimForgetful(r *rand.Rand, count int) ([]*Node, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.forgetfulLocked()+count > t.tolerated() {
+	if forgetful && t.forgetfulLocked()+count > t.tolerated() {
 		return nil, errBusy
 	}
-	nodes, err := t.claimLocked(r, count)
-	for _, n := range nodes {
-		n.forgot = true
-	}
-	return nodes, err
-}
-
-// forgetfulLocked is how many masters count as having lost votes and counters.
-func (t *Target) forgetfulLocked() (count int) {
-	for _, n := range t.Nodes {
-		if n.forgot {
-			count++
-		}
-	}
-	return count
-}
-
-func (t *Target) claimLocked(r *rand.Rand, count int) ([]*Node, error) {
 	var nodes []*Node
 	for _, i := range r.Perm(len(t.Nodes)) {
 		// A master that lost its data and does not vote yet is not chosen: it is as good as down already.
@@ -174,9 +151,19 @@ func (t *Target) claimLocked(r *rand.Rand, count int) ([]*Node, error) {
 		return nil, errBusy
 	}
 	for _, n := range nodes {
-		n.busy = true
+		n.busy, n.forgot = true, forgetful
 	}
 	return nodes, nil
+}
+
+// forgetfulLocked is how many masters count as having lost votes and counters.
+func (t *Target) forgetfulLocked() (count int) {
+	for _, n := range t.Nodes {
+		if n.forgot {
+			count++
+		}
+	}
+	return count
 }
 
 // beginWrong notes a fault of clocks, until endWrong. Where a majority of the masters has lost its counters, those that it starts from rest on the
@@ -226,19 +213,14 @@ func (t *Target) takeLinks(which [][]bool) bool {
 	if t.links == nil {
 		t.links = map[*faultproxy.Proxy]struct{}{}
 	}
-	for i, row := range which {
-		for j, hurt := range row {
-			if _, taken := t.links[t.Links[i][j]]; hurt && taken {
-				return false
-			}
+	links := t.chosen(which)
+	for _, link := range links {
+		if _, taken := t.links[link]; taken {
+			return false
 		}
 	}
-	for i, row := range which {
-		for j, hurt := range row {
-			if hurt {
-				t.links[t.Links[i][j]] = struct{}{}
-			}
-		}
+	for _, link := range links {
+		t.links[link] = struct{}{}
 	}
 	return true
 }
@@ -246,12 +228,8 @@ func (t *Target) takeLinks(which [][]bool) bool {
 func (t *Target) giveLinks(which [][]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, row := range which {
-		for j, hurt := range row {
-			if hurt {
-				delete(t.links, t.Links[i][j])
-			}
-		}
+	for _, link := range t.chosen(which) {
+		delete(t.links, link)
 	}
 }
 
