@@ -42,6 +42,8 @@ type Reply struct {
 	// Remaining is the rest of the other holder's TTL. It is negative when the key has
 	// no TTL; no lock of this library or of Redisson is without one.
 	Remaining time.Duration
+	// Received is when the answer came that has a Remaining above 0, on the client's clock. Whoever takes the answer sets it.
+	Received time.Duration
 	// Holder is the other holder, or one of several, when an Acquire without Wait is
 	// Held. It is empty when nobody holds the lock on this master and others queue for
 	// it.

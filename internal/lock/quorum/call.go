@@ -160,6 +160,8 @@ func (q *Call) Receive(op *protocol.Op) {
 	bit := uint64(1) << op.Index
 	if q.again&bit != 0 && op.Reply.Outcome == protocol.NotSent {
 		op.Reply = q.first[op.Index] // the second ask changed nothing: the master still queues the holder
+	} else if op.Reply.Remaining > 0 {
+		op.Reply.Received = q.m.Clock.Elapsed()
 	}
 	q.again &^= bit
 	q.answered |= bit
@@ -295,7 +297,8 @@ func (q *Call) Hear(ctx context.Context, want int, timeout time.Duration) {
 }
 
 // Replies copies the replies that are there. The reply of a silent master is Unknown. That of a
-// master that gave its vote by a message is Granted.
+// master that gave its vote by a message is Granted. What is Remaining of another's vote counts from now, and not from the answer: a
+// waiter would come too late by as long as the round was open.
 func (q *Call) Replies() []protocol.Reply {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -306,6 +309,9 @@ func (q *Call) Replies() []protocol.Reply {
 			rs[i] = protocol.Reply{Outcome: protocol.Granted, Token: q.votes[i].Token}
 		case q.answered&bit != 0:
 			rs[i] = q.ops[i].Reply
+		}
+		if r := &rs[i]; r.Remaining > 0 { // 0 would say that nobody has the lock there
+			r.Remaining = max(r.Remaining-(q.m.Clock.Elapsed()-r.Received), 1)
 		}
 	}
 	return rs

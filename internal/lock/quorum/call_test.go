@@ -3,8 +3,12 @@
 package quorum
 
 import (
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/lock/counting"
 	"github.com/redlock-go/redlock/internal/protocol"
 )
@@ -33,6 +37,29 @@ func TestSets_everyAnswer_releasedAndDequeuedWhereNeeded(t *testing.T) {
 			t.Errorf("answered %b: queued %b, want %b", answered, queued, want)
 		}
 	}
+}
+
+// What a master has left counts from its answer: a round may be open for long after that.
+func TestReplies_later_haveLessLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &Masters{Nodes: make([]protocol.Node, 4), Need: 2, All: 0b1111, Clock: clock.Monotonic()}
+		q := m.Call(2, &protocol.Request{})
+		answer := func(i int, left time.Duration) {
+			q.ops[i].Reply = protocol.Reply{Outcome: protocol.Held, Remaining: left}
+			q.Receive(&q.ops[i])
+		}
+		answer(0, 100*time.Millisecond)
+		answer(1, 10*time.Millisecond)
+		answer(2, 0)
+		time.Sleep(40 * time.Millisecond)
+		answer(3, -time.Millisecond)
+		rs := q.Replies()
+		got := []time.Duration{rs[0].Remaining, rs[1].Remaining, rs[2].Remaining, rs[3].Remaining}
+		// A vote whose time is over is not the answer "the lock is free", which 0 is, and one without a TTL never ends.
+		if want := []time.Duration{60 * time.Millisecond, 1, 0, -time.Millisecond}; !slices.Equal(got, want) {
+			t.Errorf("left are %v, want %v", got, want)
+		}
+	})
 }
 
 // A vote that a message tells of counts once, for its own holder, before or after the reply, and not

@@ -93,7 +93,7 @@ func (r *Round) split() bool {
 }
 
 // soonest is when a quorum could be free if each master that has not answered yet is free by then. A round ends at the refusals of
-// a quorum, and the other masters may have less time left than those.
+// a quorum, and RetryAfter is of these; the other masters, which may have answered since, may have less time left.
 func (r *Round) soonest() time.Duration {
 	var left []time.Duration
 	at, open := r.Need-1, 0
@@ -108,7 +108,7 @@ func (r *Round) soonest() time.Duration {
 		}
 	}
 	at -= open
-	if open == 0 || at < 0 || at >= len(left) {
+	if at < 0 || at >= len(left) {
 		return r.RetryAfter
 	}
 	slices.Sort(left)

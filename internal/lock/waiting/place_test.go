@@ -56,9 +56,10 @@ func TestPatience_eachKindOfRound(t *testing.T) {
 		{"held by others further ahead", Round{Held: true, Behind: true, Replies: []protocol.Reply{held(1, 1, 0), held(1, 1, 0)}, Need: 2}, 3 * s / 4},
 		{"a quorum is taken, and the rest is free", Round{Held: true, Granted: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
 		{"next in line, and two masters have not answered", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s/2), held(1, 0, s), {}, {}}, Need: 3}, s/2 + time.Millisecond},
+		{"next in line, and the last answer came when the round had ended", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s/2), held(1, 0, s/3)}, Need: 2}, s/2 + time.Millisecond},
 		{"next in line, and two masters are down", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s/2), held(1, 0, s), {Err: errDown}, {Err: errDown}}, Need: 3}, s + time.Millisecond},
 		{"next in line", Round{Held: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s), free}, Need: 2}, s + time.Millisecond},
-		{"held for long", Round{Held: true, RetryAfter: time.Hour, Replies: []protocol.Reply{held(1, 0, s), held(1, 0, s)}, Need: 2}, nextMax + time.Millisecond},
+		{"held for long", Round{Held: true, RetryAfter: time.Hour, Replies: []protocol.Reply{held(1, 0, time.Hour), held(1, 0, time.Hour)}, Need: 2}, nextMax + time.Millisecond},
 		{"right behind", Round{Held: true, Behind: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 1, s), held(1, 2, s)}, Need: 2}, 3 * s / 4},
 		{"far behind", Round{Held: true, Behind: true, RetryAfter: s, Replies: []protocol.Reply{held(1, 50, s), held(1, 9, s)}, Need: 2}, 3 * s},
 	} {

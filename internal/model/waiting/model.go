@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"time"
 
+	"github.com/redlock-go/redlock/clock"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/lock/waiting"
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -34,7 +36,7 @@ type Model struct {
 func New(c Config) *Model {
 	m := &Model{Config: c, lock: protocol.NewLock("x", protocol.Plain), rests: map[waiting.Machine]uint64{}}
 	m.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-	m.quorum = quorum.Masters{Need: need, All: all}
+	m.quorum = quorum.Masters{Need: need, All: all, Clock: still{}}
 	for i := range masters {
 		m.quorum.Nodes = append(m.quorum.Nodes, node{m: m, i: i})
 	}
@@ -46,6 +48,11 @@ func New(c Config) *Model {
 	}
 	return m
 }
+
+// still is the clock of the calls, in which an answer is as old as when it came: what time does is in the world's own clock.
+type still struct{ clock.Clock }
+
+func (still) Elapsed() time.Duration { return 0 }
 
 type move = explore.Move[*world, Step]
 
