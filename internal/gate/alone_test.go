@@ -26,25 +26,30 @@ func TestBefore(t *testing.T) { wrong(t); held(t) }
 func TestAfter(t *testing.T) { t.Cleanup(func() { wrong(t) }); held(t) }
 func TestAround(t *testing.T) { t.Run("held", held); wrong(t) }
 func TestStill(t *testing.T) { t.Run("x", func(t *testing.T) { held(t); if bad { t.Fatal("no") } }) }
-func TestAbsent(t *testing.T) { held(t); if bad { t.Skip("gone meanwhile") } }
+func TestAbsent(t *testing.T) {
+	t.Run("skipped", func(t *testing.T) { held(t); if bad { t.Skip("gone meanwhile") } })
+	name := "then"
+	if bad && !first { name = "now" }
+	t.Run(name, held)
+}
 `
 
-// What was held up runs again when all else has ended. A failure counts that was not held up, beside the part that was, before it or after it; and one
-// that is there again.
+// What was held up runs again when all else has ended, and of a test with parts no more than that. A failure counts that was not held up, beside the
+// part that was, before it or after it; and one that is there again.
 func TestGate_heldUp_runsAgainAlone(t *testing.T) {
 	needs.Test(t)
 	for _, test := range []struct {
 		good string
 		reds []string
-	}{{"1", nil}, {"", []string{"a TestAbsent", "a TestAfter", "a TestAround", "a TestBefore", "a TestPart/wrong", "a TestStill/x"}}} {
+	}{{"1", nil}, {"", []string{"a TestAbsent/skipped", "a TestAbsent/then", "a TestAfter", "a TestAround", "a TestBefore", "a TestPart/wrong", "a TestStill/x"}}} {
 		repository(t, map[string]string{"a/a_test.go": stalls})
 		t.Setenv("GOOD", test.good)
 		var out bytes.Buffer
 		code, err := run(t.Context(), []string{"quick"}, &out)
 		must(t, err)
-		for _, name := range []string{"TestHeld", "TestWhole", "TestPart", "TestBefore", "TestAfter", "TestAround", "TestStill", "TestAbsent"} {
+		for _, name := range []string{"TestHeld/part/seed=1", "TestWhole", "TestPart/held", "TestBefore", "TestAfter", "TestAround/held", "TestStill/x", "TestAbsent/skipped", "TestAbsent/then"} {
 			again := strings.Contains(out.String(), "tried again alone: a "+name+"\n")
-			wrong := slices.Contains([]string{"TestPart", "TestBefore", "TestAfter", "TestAround"}, name) && test.good == ""
+			wrong := slices.Contains([]string{"TestPart/held", "TestBefore", "TestAfter", "TestAround/held"}, name) && test.good == ""
 			if again == wrong {
 				t.Errorf("%s was tried again: %v", name, again)
 			}
@@ -107,6 +112,9 @@ func TestOnly_commands(t *testing.T) {
 		{goTest(needs.TierTest, "-p", "1", "-tags", "mutants", "-run", "^(TestA|TestB)$", "./a", "./b").nice(), "-timeout 20m -tags mutants -parallel 1 -run ^TestA$ m/a"},
 	} {
 		got := test.c.only("m/a", "TestA")
+		if part := test.c.only("m/a", "TestA/1/a.b"); part.args[len(part.args)-2] != `^TestA$/^1$/^a\.b$` {
+			t.Errorf("of a part: %s", part.args)
+		}
 		if text := strings.Join(got.args, " "); !strings.HasPrefix(text, "go test -json ") || !strings.HasSuffix(text, test.want) {
 			t.Errorf("%s", text)
 		}

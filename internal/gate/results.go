@@ -114,6 +114,8 @@ func (r *results) ended(s *tally, e event, key string) {
 	case e.Action == "skip" && strings.Contains(text, stall.AloneText):
 		fmt.Fprintf(r.out, "%s", text)
 		r.notJudged(s.name, e.Package, e.Test)
+	case e.Action == "pass" && s.name == aloneStage:
+		r.judged(e.Package, e.Test)
 	}
 	both := func(f func(*tally)) { f(s); f(p) }
 	if e.Action == "pass" && strings.Contains(lastPart(e.Test), "seed=") {
@@ -198,12 +200,6 @@ func (r *results) failed(stage string) bool {
 	return r.stage(stage).failed > 0
 }
 
-func (r *results) passed(stage string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stage(stage).passed
-}
-
 // verdicts returns how many tests of a stage have passed or failed, and why there may be none.
 func (r *results) verdicts(stage string) (n int, why string) {
 	r.mu.Lock()
@@ -225,7 +221,9 @@ func (r *results) reds() []string {
 	defer r.mu.Unlock()
 	names := slices.Collect(maps.Keys(r.red))
 	for _, h := range r.heldUp {
-		names = append(names, h.name())
+		if !r.failedToo(&h) {
+			names = append(names, h.name())
+		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
