@@ -283,11 +283,12 @@ func TestSim_mastersClockJumpsWhileDisconnected_voteDropped(t *testing.T) {
 	})
 }
 
-// turns counts the locks that callers of one client take from each other in d.
-func turns(t *testing.T, a *member, callers int, d time.Duration) int {
-	var n atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+// turns counts the locks that callers of one client take from each other at first, until begin is over, and then in d.
+func turns(t *testing.T, a *member, callers int, begin, d time.Duration) (atFirst, n int64) {
+	var counts [2]atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), begin+d)
 	defer cancel()
+	settled := time.Now().Add(begin)
 	var wg sync.WaitGroup
 	for range callers {
 		wg.Go(func() {
@@ -296,13 +297,17 @@ func turns(t *testing.T, a *member, callers int, d time.Duration) int {
 				if err != nil {
 					return
 				}
-				n.Add(1)
+				if time.Now().Before(settled) {
+					counts[0].Add(1)
+				} else {
+					counts[1].Add(1)
+				}
 				_ = lease.Unlock(context.WithoutCancel(ctx))
 			}
 		})
 	}
 	wg.Wait()
-	return int(n.Load())
+	return counts[0].Load(), counts[1].Load()
 }
 
 // away makes master i of a as far away as d.
@@ -320,22 +325,26 @@ func (m *member) away(i int, d time.Duration) {
 // waits for it. A dead master costs something too: the other masters must answer the release before
 // they are asked again. The limits are wide, because it is chance how often a release and the next
 // acquire go in one pipeline. A client that waited for slow masters lost nine tenths of its locks.
+//
+// Clients that begin at once may split the votes of the masters that are not slow. Then the slow ones decide (A23 in docs/safety.md). That took
+// 80 ms in a quarter of 350 scenes and 260 ms at most, always at the beginning; each further 40 ms came in one of three. So four clients have a
+// second for it, of which 700 ms may be lost: once in 10^7 they are. In the half second after it, slow was 0.77 to 0.94 of dead in 173 scenes.
 func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 	needs.Test(t)
 	needs.NoRace(t, "a large simulation")
 	for _, tc := range []struct {
 		masters, clients, callers int
 		slow                      []int
-		by                        time.Duration
+		by, begin                 time.Duration
 	}{
-		{3, 1, 2, []int{2}, 10 * time.Millisecond},
-		{5, 1, 2, []int{4}, 10 * time.Millisecond},
-		{5, 1, 8, []int{3, 4}, 10 * time.Millisecond},
-		{5, 1, 8, []int{3, 4}, 40 * time.Millisecond},
-		{5, 1, 8, []int{3, 4}, 120 * time.Millisecond},
-		{5, 4, 2, []int{3, 4}, 40 * time.Millisecond},
+		{3, 1, 2, []int{2}, 10 * time.Millisecond, 0},
+		{5, 1, 2, []int{4}, 10 * time.Millisecond, 0},
+		{5, 1, 8, []int{3, 4}, 10 * time.Millisecond, 0},
+		{5, 1, 8, []int{3, 4}, 40 * time.Millisecond, 0},
+		{5, 1, 8, []int{3, 4}, 120 * time.Millisecond, 0},
+		{5, 4, 2, []int{3, 4}, 40 * time.Millisecond, time.Second},
 	} {
-		rate := func(slow func(c *cluster, members []*member)) (n int) {
+		rate := func(begin time.Duration, slow func(c *cluster, members []*member)) (atFirst, n int64) {
 			simulateWith(t, tc.masters, func(t *testing.T, c *cluster) {
 				var members []*member
 				for range tc.clients {
@@ -347,32 +356,39 @@ func TestSim_slowMasters_waitersDoNotNotice(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				slow(c, members)
-				var total atomic.Int64
+				var early, late atomic.Int64
 				var wg sync.WaitGroup
 				for _, a := range members {
-					wg.Go(func() { total.Add(int64(turns(t, a, tc.callers, time.Second/2))) })
+					wg.Go(func() {
+						first, then := turns(t, a, tc.callers, begin, time.Second/2)
+						early.Add(first)
+						late.Add(then)
+					})
 				}
 				wg.Wait()
-				n = int(total.Load())
+				atFirst, n = early.Load(), late.Load()
 			})
-			return n
+			return atFirst, n
 		}
-		even := rate(func(*cluster, []*member) {})
-		dead := rate(func(c *cluster, _ []*member) {
+		_, even := rate(0, func(*cluster, []*member) {})
+		_, dead := rate(0, func(c *cluster, _ []*member) {
 			for _, i := range tc.slow {
 				c.masters[i].Crash()
 			}
 		})
-		slow := rate(func(_ *cluster, members []*member) {
+		atFirst, slow := rate(tc.begin, func(_ *cluster, members []*member) {
 			for _, a := range members {
 				for _, i := range tc.slow {
 					a.away(i, tc.by)
 				}
 			}
 		})
-		t.Logf("%+v: %d locks in half a second, %d with these masters slow, %d with them dead", tc, even, slow, dead)
+		t.Logf("%+v: %d locks in half a second, %d with these masters slow after %d at first, %d with them dead", tc, even, slow, atFirst, dead)
 		if slow < dead*6/10 || slow < even*4/10 {
 			t.Errorf("%+v: %d locks in half a second with these masters slow, %d with them dead, %d with all well", tc, slow, dead, even)
+		}
+		if tc.begin > 0 && atFirst < 2*dead*3/10 {
+			t.Errorf("%+v: %d locks in the first second with these masters slow, %d in half a second with them dead", tc, atFirst, dead)
 		}
 	}
 }
