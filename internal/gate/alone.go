@@ -11,7 +11,7 @@ import (
 	"github.com/redlock-go/redlock/internal/stall"
 )
 
-// maxAlone is of how many tests parts run again alone. On a machine that holds up more than these, red means nothing, and neither does green.
+// maxAlone is how many tests run again alone, or parts of so many. On a machine that holds up more than these, red means nothing, and neither does green.
 const maxAlone = 8
 
 // aloneStage is the stage of tests that run again.
@@ -27,8 +27,8 @@ type heldUp struct {
 func (h *heldUp) name() string { return short(h.pkg) + " " + h.test }
 
 func (h *heldUp) whole() string {
-	whole, _, _ := strings.Cut(h.name(), "/")
-	return whole
+	whole, _, _ := strings.Cut(h.test, "/")
+	return short(h.pkg) + " " + whole
 }
 
 // notJudged notes that a test was held up, or a part of one. Until it passes alone it is red.

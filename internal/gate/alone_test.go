@@ -41,14 +41,14 @@ func TestGate_heldUp_runsAgainAlone(t *testing.T) {
 	for _, test := range []struct {
 		good string
 		reds []string
-	}{{"1", nil}, {"", []string{"a TestAbsent/skipped", "a TestAbsent/then", "a TestAfter", "a TestAround", "a TestBefore", "a TestPart/wrong", "a TestStill/x"}}} {
-		repository(t, map[string]string{"a/a_test.go": stalls})
+	}{{"1", nil}, {"", []string{"c/a TestAbsent/skipped", "c/a TestAbsent/then", "c/a TestAfter", "c/a TestAround", "c/a TestBefore", "c/a TestPart/wrong", "c/a TestStill/x"}}} {
+		repository(t, map[string]string{"c/a/a_test.go": stalls})
 		t.Setenv("GOOD", test.good)
 		var out bytes.Buffer
 		code, err := run(t.Context(), []string{"quick"}, &out)
 		must(t, err)
 		for _, name := range []string{"TestHeld/part/seed=1", "TestWhole", "TestPart/held", "TestBefore", "TestAfter", "TestAround/held", "TestStill/x", "TestAbsent/skipped", "TestAbsent/then"} {
-			again := strings.Contains(out.String(), "tried again alone: a "+name+"\n")
+			again := strings.Contains(out.String(), "tried again alone: c/a "+name+"\n")
 			wrong := slices.Contains([]string{"TestPart/held", "TestBefore", "TestAfter", "TestAround/held"}, name) && test.good == ""
 			if again == wrong {
 				t.Errorf("%s was tried again: %v", name, again)
