@@ -53,7 +53,7 @@ type Attempt struct {
 	set     Settings
 	Holder  string
 	Start   time.Duration
-	Asked   time.Duration // when the last master was asked
+	Asked   time.Duration // when a master was asked last, of those whose answers decide: none was silent then
 	Timeout time.Duration
 	Call    *quorum.Call
 	Slept   bool   // its caller slept while it was open: the masters were given their time to answer

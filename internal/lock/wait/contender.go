@@ -256,6 +256,9 @@ func (ct *contender) askWhenWoken(r *attempt.Attempt) {
 		case <-r.Ctx.Done():
 			do = ct.next(waiting.Event{Kind: waiting.CtxDone})
 		}
+		if _, _, silent := r.Call.Sets(); silent&asked == 0 && len(r.Call.Decided()) == 0 {
+			r.Asked = ct.w.Masters.Clock.Elapsed()
+		}
 		if do.Act == waiting.Skip {
 			r.Call.Skip(do.Set)
 		} else {
@@ -264,7 +267,6 @@ func (ct *contender) askWhenWoken(r *attempt.Attempt) {
 		asked |= do.Set
 	}
 	ct.timer.Stop()
-	r.Asked = ct.w.Masters.Clock.Elapsed()
 	select {
 	case ct.wake <- struct{}{}: // a token that the loop took may be of a master that was asked before
 	default:

@@ -5,6 +5,7 @@ package wait
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -33,10 +34,11 @@ var (
 
 const me = "client"
 
-// master is a master with one lock, which answers at once.
+// master is a master with one lock.
 type master struct {
 	protocol.Node // what Lines do not call
 
+	way    time.Duration // how long an answer takes
 	mu     sync.Mutex
 	holder string
 	places []string
@@ -80,7 +82,10 @@ func (m *master) Submit(op *protocol.Op) bool {
 	default:
 		op.Reply = protocol.Reply{Outcome: protocol.Granted}
 	}
-	go op.To.Receive(op)
+	go func() {
+		time.Sleep(m.way)
+		op.To.Receive(op)
+	}()
 	return true
 }
 
@@ -271,6 +276,45 @@ func TestLock_votesByMessages_takeTheLockWithoutAnotherRound(t *testing.T) {
 		c.unlock()
 		w.nothingLeft()
 	})
+}
+
+// The masters wake a caller one after the other, and each is asked when it does. The caller then knows how long a master takes to answer:
+// not less than that, or it would throw away votes whose messages are about to come, and not much more, or it would sleep on votes that
+// never come.
+func TestLock_wakesOneAfterAnother_theTripIsThatOfAMaster(t *testing.T) {
+	const apart = 800 * time.Microsecond // the wakes
+	for _, way := range []time.Duration{apart / 2, apart, 40 * time.Millisecond} {
+		for decide := 1; decide <= 2; decide++ { // masters that wake the caller at once
+			t.Run(fmt.Sprint(way, decide), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t)
+					ctx, cancel := context.WithCancel(t.Context())
+					c := w.lock(ctx)
+					for _, m := range w.masters {
+						m.way = way
+					}
+					for i := range w.masters {
+						if i >= decide {
+							time.Sleep(apart)
+						}
+						w.lines.Message(i, protocol.Namespace("").Wake(me), lockX.Key) // the lock is another's again at once
+					}
+					time.Sleep(2*waiting.PauseMin + 2*way)
+					synctest.Wait()
+					w.lines.mu.Lock()
+					if trip := w.lines.contenders[lockKey{lockX.Name, lockX.Mode}].trip; trip < way || trip > way+2*apart {
+						t.Errorf("a trip of %v, where a master takes %v", trip, way)
+					}
+					w.lines.mu.Unlock()
+					cancel()
+					if <-c.end; c.Rounds < 2 {
+						t.Errorf("%d rounds", c.Rounds)
+					}
+					w.nothingLeft()
+				})
+			})
+		}
+	}
 }
 
 func TestLock_callersOfOneProcess_inTheirOrder(t *testing.T) {
