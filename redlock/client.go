@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -148,7 +149,7 @@ func New(ctx context.Context, nodes []node.Node, opts ...Option) (*Client, error
 	if err := s.checkCount(len(nodes)); err != nil {
 		return nil, err
 	}
-	return newClient(ctx, nodes, s)
+	return newClient(ctx, slices.Clone(nodes), s) // the caller may use its slice again
 }
 
 // checkCount says whether n masters make a quorum worth having.

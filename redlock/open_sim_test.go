@@ -4,6 +4,7 @@ package redlock_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -153,5 +154,69 @@ func TestWithLogger_openWaitsForMoreThanAnswers_saysWhyAndGoesOn(t *testing.T) {
 		if text := out.String(); a.Stats().Panics != 0 || !strings.Contains(text, "a master is down") {
 			t.Errorf("%d panics: %s", a.Stats().Panics, text)
 		}
+	})
+}
+
+// The masters greet, and their records do not come in the caller's time.
+func TestSim_open_recordsUnreadInTime_namesThem(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		open := func(ctx context.Context) error {
+			return second(c.masters.Open(ctx, func(m *simtest.Client) {
+				for _, way := range m.Ways[1:] {
+					greeted := false
+					way.SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+						if cmd.Name == "hgetall" || cmd.Name == "hmget" {
+							if greeted {
+								f.Delay = time.Hour
+							}
+							greeted = true
+						}
+						return f
+					})
+				}
+			}))
+		}
+		late, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		err := open(late)
+		wantErr(t, err, redlock.ErrUnreachable)
+		wantErr(t, err, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "before the records of a quorum of 2 were read") {
+			t.Error(err)
+		}
+		for i := range c.masters {
+			if name := c.masters[i].Name(); strings.Contains(err.Error(), name) != (i > 0) {
+				t.Errorf("master %d, %s: %v", i, name, err)
+			}
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		if err := open(gone); !errors.Is(err, context.Canceled) || errors.Is(err, redlock.ErrUnreachable) {
+			t.Errorf("given up by its caller: %v", err)
+		}
+	})
+}
+
+// New takes the nodes, and not the caller's slice of them: a program that opens one client after the other may use one slice.
+func TestNew_callersSlice_isItsOwn(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		nodes := make([]node.Node, 3)
+		var clients []*redlock.Client
+		for range 2 {
+			clk := clock.Monotonic()
+			for i, m := range c.masters {
+				nodes[i] = m.Node(node.Config{Clock: clk})
+			}
+			client, err := redlock.New(t.Context(), nodes, redlock.WithUnsafeRecoveryOff(), redlock.WithClock(clk))
+			wantErr(t, err, nil)
+			clients = append(clients, client)
+		}
+		clear(nodes)
+		wantErr(t, clients[0].Close(), nil)
+		lease, err := clients[1].Mutex("x").TryLock(t.Context())
+		wantErr(t, err, nil)
+		wantErr(t, lease.Unlock(t.Context()), nil)
+		wantErr(t, clients[1].Close(), nil)
 	})
 }

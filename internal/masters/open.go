@@ -25,6 +25,7 @@ func (k *Keeper) Open(ctx context.Context) error {
 	seen := uint64(0) // the masters that had answered at the last look
 	var twice SecondLook
 	var needsInit error // what the last look said, if that was it
+	var unread []error  // why that look did not see some masters
 	for told := false; ; {
 		a, err := k.answers(ctx)
 		if err != nil {
@@ -33,14 +34,14 @@ func (k *Keeper) Open(ctx context.Context) error {
 		if a.up != seen || a.count >= k.cfg.Need {
 			seen = a.up
 			out, err := k.look(ctx)
-			needsInit = nil
+			needsInit, unread = nil, out.Errs
 			switch {
 			case errors.Is(err, errs.ErrNeedsInit) && ctx.Err() == nil && twice.GoOn(k.cfg.Clock.Elapsed(), k.cfg.Terms.MaxTTL):
 				needsInit = err
 			case err != nil:
 				return err
 			case errors.Is(ctx.Err(), context.Canceled):
-				return k.gaveUp(ctx, a)
+				return k.gaveUp(ctx, a, unread)
 			case a.count >= k.cfg.Need && k.saw(&out):
 				k.begin(&out)
 				return nil
@@ -56,7 +57,7 @@ func (k *Keeper) Open(ctx context.Context) error {
 			if needsInit != nil && !errors.Is(ctx.Err(), context.Canceled) {
 				return needsInit // it is why there was no client in time
 			}
-			return k.gaveUp(ctx, a)
+			return k.gaveUp(ctx, a, unread)
 		}
 	}
 }
@@ -123,11 +124,21 @@ func behindFailover(n node.Node) bool {
 	return ok && f.BehindFailover()
 }
 
-// gaveUp is the error of Open when ctx ended.
-func (k *Keeper) gaveUp(ctx context.Context, a heard) error {
-	if a.count >= k.cfg.Need {
+// gaveUp is the error of Open when ctx ended. Of a quorum that has answered it is ErrUnreachable only if the time was over: records that were
+// not read in it are masters that did not answer. unread says why, of each.
+func (k *Keeper) gaveUp(ctx context.Context, a heard, unread []error) error {
+	switch {
+	case a.count < k.cfg.Need:
+		return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
+			errs.ErrUnreachable, a.count, len(k.cfg.Nodes), k.cfg.Need, errs.OfContext(ctx), a.errs)
+	case errors.Is(ctx.Err(), context.Canceled):
 		return fmt.Errorf("redlock: opening was given up: %w", errs.OfContext(ctx))
 	}
-	return fmt.Errorf("%w: opening was given up when %d of %d masters had answered, quorum is %d: %w: %w",
-		errs.ErrUnreachable, a.count, len(k.cfg.Nodes), k.cfg.Need, errs.OfContext(ctx), a.errs)
+	all := errs.Collect()
+	for _, err := range unread {
+		if err != nil {
+			all = multierror.Append(all, err)
+		}
+	}
+	return fmt.Errorf("%w: opening was given up before the records of a quorum of %d were read: %w: %w", errs.ErrUnreachable, k.cfg.Need, errs.OfContext(ctx), all)
 }
