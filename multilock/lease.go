@@ -103,8 +103,8 @@ func (c valueContext) Value(key any) any {
 		return nil
 	}
 	for _, l := range c.lease.members {
-		if v, ok := l.Context().Value(key).(*redlock.Lease); ok && v == l {
-			return v
+		if inside.Asked(l, key) { // and not the context of l, whose parent is c's: of multilocks in each other, each would ask all further out once a member
+			return l
 		}
 	}
 	return c.Context.Value(key)

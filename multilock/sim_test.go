@@ -274,3 +274,42 @@ func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 		quorumtest.Is(t, lease.Err(), redlock.ErrLost)
 	})
 }
+
+// asked counts how often a context is asked for a value.
+type asked struct {
+	context.Context
+	times *int
+}
+
+func (a asked) Value(key any) any {
+	*a.times++
+	return a.Context.Value(key)
+}
+
+// Each lock call asks its context for leases. With multilocks in each other that is one way out, however many members they have.
+func TestDo_insideEachOther_contextIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ms := simtest.New(3)
+		a, _ := client(t, ms, rand.New(rand.NewPCG(1, 2)))
+		again := redlock.WithReentry()
+		all := multilock.New(a.Mutex("a", again), a.Mutex("b", again), a.Mutex("c", again))
+		times := 0
+		var further func(ctx context.Context, depth int) error
+		further = func(ctx context.Context, depth int) error {
+			if depth == 0 {
+				times = 0
+				if v := ctx.Value(asked{}); v != nil || times != 1 {
+					t.Errorf("%v: asked %d times", v, times)
+				}
+				return nil
+			}
+			return all.Do(ctx, func(ctx context.Context, lease *multilock.Lease) error {
+				if multilock.LeaseFrom(ctx) != lease {
+					t.Errorf("%d further out, another lease is found", depth)
+				}
+				return further(ctx, depth-1)
+			})
+		}
+		quorumtest.NoErr(t, further(asked{t.Context(), &times}, 7))
+	})
+}

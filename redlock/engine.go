@@ -132,6 +132,9 @@ func (internals) Stays(c *Client) (stays bool, done func()) {
 // Carries says whether ctx is the context of a lease of l's hold, or one made of it.
 func (internals) Carries(ctx context.Context, l *Lease) bool { return l.carriedBy(ctx) }
 
+// Asked says whether a context that carries l is asked for l by that key.
+func (internals) Asked(l *Lease, key any) bool { return l.asked(key) }
+
 // Detached is ctx for the release of a lease: without the cancel if the end of the lease cancels it, or if it is cancelled already.
 func (internals) Detached(ctx context.Context, l *Lease) (context.Context, context.CancelFunc) {
 	return l.detached(ctx)

@@ -185,19 +185,21 @@ type leaseContext struct {
 }
 
 func (c *leaseContext) Value(key any) any {
-	switch k := key.(type) {
-	case engine.LeaseKey:
+	if _, innermost := key.(engine.LeaseKey); innermost || c.l.asked(key) {
 		return c.l
-	case leaseKey:
-		if k == c.l.key() {
-			return c.l
-		}
-	case holdKey:
-		if k.Hold == c.l.hold() {
-			return c.l
-		}
 	}
 	return c.Context.Value(key)
+}
+
+// asked says whether a context is asked for l by that key: as the lease of its lock, or as one of its hold.
+func (l *Lease) asked(key any) bool {
+	switch k := key.(type) {
+	case leaseKey:
+		return k == l.key()
+	case holdKey:
+		return k.Hold == l.hold()
+	}
+	return false
 }
 
 // bound is parent, ended early by the end of the lease. stop frees it, and ends it for the
