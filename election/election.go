@@ -359,7 +359,7 @@ func (e *Election) Resign(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), ErrResigned) {
 		return nil
 	}
-	return fmt.Errorf("election %q: resigned, and the leader's function has not returned: %w", e.Name(), ctx.Err())
+	return fmt.Errorf("election %q: resigned, and the leader's function has not returned: %w", e.Name(), errs.OfContext(ctx))
 }
 
 // resigned is what Resign returns when the term is over.

@@ -146,3 +146,54 @@ func TestCause_ofShutdownsContext_isNoOutcome(t *testing.T) {
 		wantCallersOwn(t, "Shutdown", a.Shutdown(ctx), redlock.ErrUnconfirmed)
 	})
 }
+
+// What was not confirmed in the caller's time says why that ended, and nothing of another call.
+func TestCause_ofARelease_isInTheError(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		a := c.client()
+		for _, cause := range []error{errStep, fmt.Errorf("%w: %w", errStep, redlock.ErrHeld)} {
+			for name, do := range map[string]func(ctx context.Context, lease *redlock.Lease) error{
+				"Unlock":      func(ctx context.Context, lease *redlock.Lease) error { return lease.Unlock(ctx) },
+				"ForceUnlock": func(ctx context.Context, lease *redlock.Lease) error { return a.ForceUnlock(ctx, "x", lease.Holder()) },
+			} {
+				lease := mustLock(t, a.Mutex("x"))
+				a.faultOn("release", nodetest.Fault{Delay: 50 * time.Millisecond}, 0, 1, 2, 3, 4)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
+				err := do(ctx, lease)
+				if !errors.Is(err, redlock.ErrUnconfirmed) || !errors.Is(err, context.Canceled) || !errors.Is(err, errStep) || errors.Is(err, redlock.ErrHeld) {
+					t.Errorf("%s, ended by %v: %v", name, cause, err)
+				}
+				a.heal()
+				_ = lease.Unlock(t.Context())
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
+// Resign does not wait for a function longer than its caller does, and says why that one went.
+func TestCause_ofResign_isInTheError(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		e := election.New(c.client().Client.Client, "x")
+		leads, done := make(chan struct{}), make(chan struct{})
+		term, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- e.Run(term, func(context.Context, *election.Term) error {
+				close(leads)
+				<-done
+				return nil
+			})
+		}()
+		<-leads
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errStep)
+		if err := e.Resign(ctx); !errors.Is(err, context.Canceled) || !errors.Is(err, errStep) {
+			t.Error(err)
+		}
+		end()
+		close(done)
+		<-ended
+	})
+}

@@ -129,7 +129,7 @@ func (h *Hold) unconfirmed(ctx context.Context, call *quorum.Call, set uint64) e
 	}
 	err := fmt.Errorf("%w: %q: %d of %d masters released it, quorum is %d", errs.ErrUnconfirmed, h.Lock.Name, released, n, m.Need)
 	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", err, ctx.Err())
+		err = fmt.Errorf("%w: %w", err, errs.OfContext(ctx))
 	}
 	return err
 }

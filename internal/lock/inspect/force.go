@@ -129,7 +129,7 @@ func (a *Asker) force(ctx context.Context, f *force) error {
 		}
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", err, ctx.Err())
+		err = fmt.Errorf("%w: %w", err, errs.OfContext(ctx))
 	}
 	return err
 }
