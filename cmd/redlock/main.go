@@ -188,5 +188,27 @@ written (a full disk), 130 interrupted; each command's help has the others.`,
 	root.AddCommand(locking(o)...)
 	root.AddCommand(operations(o)...)
 	root.AddCommand(versionCommand(o))
+	strictWords(root)
 	return root, began
+}
+
+// strictWords has a word that names nothing be an error of the command line for cobra's own commands too: help and completion print a help
+// text then, and end well.
+func strictWords(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = func(_ *cobra.Command, words []string) error {
+				topic, left, err := root.Find(words)
+				if err == nil && len(left) > 0 {
+					err = fmt.Errorf("unknown command %q for %q", left[0], topic.CommandPath())
+				}
+				return err
+			}
+		case "completion":
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // what runs has its words checked
+		}
+	}
 }

@@ -340,7 +340,13 @@ func TestHelp_namesExitCodes(t *testing.T) {
 			t.Errorf("%s: exit code %d", shell, code)
 		}
 	}
-	if code, _, stderr := cli(t, "frob"); code != exitUsage || !strings.Contains(stderr, `"frob"`) || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("exit code %d, %q", code, stderr)
+	for _, args := range [][]string{{"frob"}, {"help", "frob"}, {"help", "run", "frob"}, {"completion", "frob"}, {"completion", "bash", "frob"}} {
+		code, stdout, stderr := cli(t, args...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, `"frob"`) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, stdout, stderr)
+		}
+	}
+	if _, stdout, stderr := cli(t, "help", "redis://:topsecret@a:1"); strings.Contains(stdout+stderr, "topsecret") {
+		t.Errorf("a password is printed: %q", stderr)
 	}
 }
