@@ -2,12 +2,20 @@
 # Makes what compose.yaml needs: certificates and users in ./secrets, passwords in ./.env. It replaces nothing.
 set -eu
 cd "$(dirname "$0")"
-if [ -e secrets ] || [ -e .env ]; then
-  echo "setup.sh: secrets or .env is there: masters may use them. Remove both to make new ones." >&2
+if [ -e secrets ] || [ -e authority ] || [ -e .env ]; then
+  echo "setup.sh: secrets, authority or .env is there: masters may use them. Remove all three to make new ones." >&2
   exit 1
 fi
+command -v openssl >/dev/null || {
+  echo "setup.sh: openssl is missing, and makes the certificates: install it (apt-get install openssl)" >&2
+  exit 1
+}
 umask 077
+# Half of it is of no use, and the next call would take it for something that masters use.
+undo() { [ $? = 0 ] || { cat secrets/log >&2; rm -rf secrets authority .env; }; }
+trap undo EXIT
 mkdir secrets
+: >secrets/log
 
 new="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
 (
@@ -21,7 +29,7 @@ new="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
   }
   sign master DNS:master-1,DNS:master-2,DNS:master-3,DNS:localhost,IP:127.0.0.1
   sign client DNS:client
-) 2>/dev/null
+) 2>secrets/log
 
 # The key of the authority signs further certificates. No server needs it.
 mkdir authority && mv secrets/authority.key secrets/authority.srl authority/
@@ -40,6 +48,7 @@ LOCKER_PASSWORD=$locker
 ADMIN_PASSWORD=$admin
 END
 
+rm secrets/log
 files="cert=$PWD/secrets/client.pem&key=$PWD/secrets/client.key&ca=$PWD/secrets/authority.pem"
 for i in 1 2 3; do
   echo "rediss://locker:$locker@127.0.0.1:700$i?name=master-$i&$files"

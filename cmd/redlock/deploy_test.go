@@ -177,11 +177,39 @@ func TestDeploy_setup_rightsAndNothingReplaced(t *testing.T) {
 		t.Error("users.acl lets others in, or has a password")
 	}
 	out, err := exec.Command("sh", filepath.Join(d.dir, "setup.sh")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "Remove both") || d.read(t, "secrets/users.acl") != acl {
+	if err == nil || !strings.Contains(string(out), "Remove all three") || d.read(t, "secrets/users.acl") != acl {
 		t.Errorf("a second time: %v, %s", err, out)
 	}
 	if _, err := os.Stat(filepath.Join(d.dir, "secrets/authority.key")); err == nil {
 		t.Error("masters see the key of the authority")
+	}
+}
+
+// A setup that fails says why, and leaves nothing: it can be tried again.
+func TestDeploy_setupFails_saysWhyAndLeavesNothing(t *testing.T) {
+	needs.Program(t, "sh")
+	dir, bin := t.TempDir(), t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS("../../deploy")))
+	before, err := os.ReadDir(dir)
+	must(t, err)
+	for _, name := range []string{"dirname", "mkdir", "rm", "cat"} {
+		path, err := exec.LookPath(name)
+		must(t, err)
+		must(t, os.Symlink(path, filepath.Join(bin, name)))
+	}
+	for _, want := range []string{"openssl is missing", "no such curve"} {
+		setup := exec.Command("/bin/sh", filepath.Join(dir, "setup.sh"))
+		setup.Env = []string{"PATH=" + bin}
+		out, err := setup.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, and it says %q, want %q", err, out, want)
+		}
+		after, err := os.ReadDir(dir)
+		must(t, err)
+		if len(after) != len(before) {
+			t.Errorf("it leaves %v", after)
+		}
+		must(t, os.WriteFile(filepath.Join(bin, "openssl"), []byte("#!/bin/sh\necho no such curve >&2\nexit 1\n"), 0o700))
 	}
 }
 
