@@ -336,3 +336,22 @@ func TestAll_noExpect_theseCheckersDoNotCount(t *testing.T) {
 		}
 	}
 }
+
+// A lease that cannot be judged is none that was: with no other, there is no verdict.
+func TestSignals_nothingToGoBy_unknown(t *testing.T) {
+	late := calm()
+	late.Ops[1].Call, late.Ops[1].Return = ms(15_900), ms(15_910) // ten seconds after its deadline, and the last pulse is of 10 s
+	late.Ops = late.Ops[:2]
+	busy := calm()
+	busy.Ops = busy.Ops[:2]
+	busy.Ops[1].Call, busy.Ops[1].Return, busy.Ops[1].Outcome = ms(7000), ms(7001), history.Failed
+	busy.Signals = []history.Signal{{Process: "c1", Lock: "L", Holder: id1 + ":1", At: ms(3000), Deadline: ms(5900), Cause: "lost", Renewed: true}}
+	for i := range busy.Pulses {
+		busy.Pulses[i].Lag = quietLag
+	}
+	for name, h := range map[string]*history.History{"no pulse near": late, "a busy machine": busy} {
+		if r := Signals(h); r.Verdict != Unknown || r.Observed != 0 {
+			t.Errorf("%s: %s, %d observed: %s", name, r.Verdict, r.Observed, r.Summary)
+		}
+	}
+}

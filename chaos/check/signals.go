@@ -51,17 +51,20 @@ func Signals(h *history.History) Result {
 		if shown := shownAt(g, s); shown == history.Never || !h.Owns(shown) {
 			continue
 		}
-		at, why := g.deadline(), ""
+		at, why, seen := g.deadline(), "", false
 		if s == nil {
-			why = late(l, process, at, g.unlock.Call)
+			why, seen = late(l, process, at, g.unlock.Call)
 		} else {
 			lost++
 			at = s.At
-			if why = late(l, process, s.Deadline, s.At); why == "" {
-				why = spurious(h, l, g, s)
+			if why, seen = late(l, process, s.Deadline, s.At); why == "" {
+				reason, ok := spurious(h, l, g, s)
+				why, seen = reason, ok && (seen || reason != "")
 			}
 		}
-		judged++
+		if seen {
+			judged++
+		}
 		if why != "" {
 			r.Violations = append(r.Violations, Violation{Text: fmt.Sprintf("%s: %s", why, name(*g.grant)), Ops: []history.Op{*g.grant}, From: at, To: at})
 		}
@@ -88,28 +91,32 @@ func shownAt(g *life, s *history.Signal) int64 {
 	return at
 }
 
-// late returns what is wrong if the holder of a lease with that deadline was told nothing until at; "" if nothing is.
-func late(l *lags, process string, deadline, at int64) string {
+// late returns what is wrong if the holder of a lease with that deadline was told nothing until at; "" if nothing is. seen is false if that
+// cannot be judged.
+func late(l *lags, process string, deadline, at int64) (why string, seen bool) {
 	if at-int64(signalTime) <= deadline { // which may be Never
-		return ""
+		return "", true
 	}
 	lag := l.worst(process, deadline-int64(signalTime), at)
-	if lag == unknownLag || at-int64(signalTime+2*lag) <= deadline {
-		return ""
+	if lag == unknownLag {
+		return "", false
 	}
-	return fmt.Sprintf("not told that it was lost until %v after its deadline", time.Duration(at-deadline).Round(time.Millisecond))
+	if at-int64(signalTime+2*lag) <= deadline {
+		return "", true
+	}
+	return fmt.Sprintf("not told that it was lost until %v after its deadline", time.Duration(at-deadline).Round(time.Millisecond)), true
 }
 
-// spurious returns what is wrong if a lease was lost without a reason; "" if nothing is.
-func spurious(h *history.History, l *lags, g *life, s *history.Signal) string {
+// spurious returns what is wrong if a lease was lost without a reason; "" if nothing is. seen is false if that cannot be judged.
+func spurious(h *history.History, l *lags, g *life, s *history.Signal) (why string, seen bool) {
 	early := time.Duration(s.Deadline - s.At)
 	if !s.Renewed && early <= h.Header.TTL/100+time.Millisecond+earlyTime {
-		return "" // its time was over, and nothing renewed it
+		return "", true // its time was over, and nothing renewed it
 	}
 	from := g.grant.Call - int64(h.Header.TTL)
 	for _, p := range []string{s.Process, "harness"} {
 		if l.worst(p, g.grant.Call, s.At) >= quietLag {
-			return ""
+			return "", false
 		}
 	}
 	voters := strings.Split(g.grant.Voters, ", ")
@@ -119,19 +126,19 @@ func spurious(h *history.History, l *lags, g *life, s *history.Signal) string {
 		watched = watched || v.Return >= renewed && v.Call <= s.At
 		well := v.Outcome == history.OK && v.Return-v.Call < int64(quietLag)
 		if !well && v.Return >= g.grant.Call && v.Call <= s.At && slices.Contains(voters, v.Node) {
-			return ""
+			return "", false
 		}
 	}
 	if !watched {
-		return ""
+		return "", false
 	}
 	for _, f := range h.Faults {
 		if f.Start > s.At || f.End < from {
 			continue
 		}
 		if len(f.Targets) == 0 || slices.ContainsFunc(f.Targets, func(t string) bool { return t == s.Process || slices.Contains(voters, t) }) {
-			return ""
+			return "", true
 		}
 	}
-	return fmt.Sprintf("lost %v before its deadline, and no fault was near", early.Round(time.Millisecond))
+	return fmt.Sprintf("lost %v before its deadline, and no fault was near", early.Round(time.Millisecond)), true
 }
