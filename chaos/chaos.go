@@ -138,7 +138,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		return r.judge(history.Whole(h))
+		return r.judge(ctx, history.Whole(h))
 	}
 	reaper, err := leftover.Watch()
 	if err != nil {
@@ -150,13 +150,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.remove())
 	}
-	res, err := r.judge(h)
+	res, err := r.judge(ctx, h)
 	return res, errors.Join(err, r.remove())
 }
 
 // judge checks what was recorded, as chaos check does it, and reports it.
-func (r *run) judge(h history.Source) (*Result, error) {
-	checks, tally, err := check.Judge(h, check.Expected(h.Run(), time.Minute), check.ChapterOps)
+func (r *run) judge(ctx context.Context, h history.Source) (*Result, error) {
+	checks, tally, err := check.Judge(ctx, h, check.Expected(h.Run(), time.Minute), check.ChapterOps)
 	if err != nil {
 		return nil, err
 	}

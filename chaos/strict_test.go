@@ -24,7 +24,7 @@ func sameFromFile(t testing.TB, o Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checks, tally, err := check.Judge(history.Whole(h), check.Expected(h, time.Minute), check.ChapterOps)
+	checks, tally, err := check.Judge(t.Context(), history.Whole(h), check.Expected(h, time.Minute), check.ChapterOps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/redact"
 )
 
@@ -67,19 +68,25 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// Run runs "redlock-bench chaos" with args and returns the exit code. If ctx ends, Run stops, cleans up and returns 3.
+// Run runs "redlock-bench chaos" with args and returns the exit code. If ctx ends, or stdout cannot
+// be written, Run stops, cleans up and returns 3.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	c := &console{stdout, stderr}
+	ctx, out, stop := interrupt.Output(ctx, stdout)
+	defer stop()
+	c := &console{out, stderr}
 	err := start(ctx, c, args)
 	var usage usageError
+	unwritten := interrupt.Unwritten(ctx)
 	switch {
-	case err == nil:
+	case err == nil && unwritten == nil:
 		return exitHeld
 	case errors.Is(err, errViolation):
 		return exitViolation
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "redlock-bench chaos: %s\n", redact.Text(err.Error())) // a URL may stand in the wrong place
 		return exitUsage
+	case unwritten != nil:
+		fmt.Fprintf(stderr, "redlock-bench chaos: the output cannot be written: %v\n", unwritten)
 	case ctx.Err() != nil:
 		fmt.Fprintln(stderr, "redlock-bench chaos: interrupted; nothing was judged. Run it again, or for a shorter --duration")
 	default:

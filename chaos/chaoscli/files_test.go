@@ -3,6 +3,7 @@
 package chaoscli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -104,5 +105,29 @@ func TestCheck_outputIsInputOrOtherOutput_refused(t *testing.T) {
 	// Nothing is lost in a device.
 	if code, _, stderr := cli(t, t.Context(), "check", "--html", os.DevNull, "--json", os.DevNull, in); code != exitHeld {
 		t.Errorf("exit code %d, want %d: %s", code, exitHeld, stderr)
+	}
+}
+
+// What is found cannot be written to standard output: that is said, and it is no interruption.
+func TestCheck_stdoutCannotBeWritten_saysSo(t *testing.T) {
+	file, err := os.OpenFile(full(t), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, args := range [][]string{{"check", aHistory(t, true)}, {"check", "--json", "-", aHistory(t, true)}, {"list"}} {
+		var stderr strings.Builder
+		code := Run(t.Context(), args, file, &stderr)
+		if said := stderr.String(); code != exitNothing || !strings.Contains(said, "the output cannot be written: ") || strings.Contains(said, "interrupted") {
+			t.Errorf("%v: exit code %d, %q", args, code, said)
+		}
+	}
+}
+
+func TestCheck_interrupted_saysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if code, out, stderr := cli(t, ctx, "check", aHistory(t, true)); code != exitNothing || out != "" || !strings.Contains(stderr, "interrupted") {
+		t.Errorf("exit code %d: %s%s", code, out, stderr)
 	}
 }

@@ -71,7 +71,7 @@ func (f *runFlags) announce(ctx context.Context, c *console, cfg chaos.Config) e
 	if f.yes {
 		return nil
 	}
-	return ask(os.Stdin, c.err)
+	return ask(ctx, os.Stdin, c.err)
 }
 
 // plan prints what a run will do.
@@ -101,18 +101,33 @@ func plan(w io.Writer, cfg chaos.Config, nodes []chaos.NodeInfo) {
 	fmt.Fprintln(w, "It writes no other key, and changes no setting of a master.")
 }
 
-// ask asks for a yes on a terminal.
-func ask(in *os.File, out io.Writer) error {
+// ask asks for a yes on a terminal. An end of ctx is a no.
+func ask(ctx context.Context, in *os.File, out io.Writer) error {
 	info, err := in.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return usagef("--nodes: nobody is there to be asked: give --yes if the run may do this")
 	}
+	return answered(ctx, in, out)
+}
+
+// answered asks, and returns nil for a yes.
+func answered(ctx context.Context, in io.Reader, out io.Writer) error {
 	fmt.Fprint(out, "Go on? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n')
-	if !agreed(answer) {
-		return errors.New("nothing was done")
+	answer := make(chan string, 1)
+	go func() { // it ends with the program: a read of a terminal cannot be ended
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case line := <-answer:
+		if !agreed(line) {
+			return errors.New("nothing was done")
+		}
+		return nil
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+		return ctx.Err()
 	}
-	return nil
 }
 
 // agreed reports whether an answer is a yes.

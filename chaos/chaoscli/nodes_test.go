@@ -4,6 +4,9 @@ package chaoscli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -62,7 +65,24 @@ func TestAsk(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := ask(os.NewFile(^uintptr(0), "closed"), &b); err == nil || b.Len() > 0 {
+	if err := ask(t.Context(), os.NewFile(^uintptr(0), "closed"), &b); err == nil || b.Len() > 0 {
 		t.Errorf("nobody was asked and it said %v, %q", err, &b)
+	}
+}
+
+// An interruption ends the question, and is a no.
+func TestAnswered_interrupted_no(t *testing.T) {
+	in, typed := io.Pipe()
+	defer typed.Close()
+	var b bytes.Buffer
+	for answer, want := range map[string]bool{"y\n": true, "n\n": false} {
+		if err := answered(t.Context(), strings.NewReader(answer), &b); (err == nil) != want {
+			t.Errorf("%q: %v", answer, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := answered(ctx, in, &b); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -102,7 +102,7 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 	fs.DurationVar(&heal, "heal", 0, "`TIME` after the last fault within which every lock must be taken; default that of the run, or 10s if the history does not say")
 	fs.DurationVar(&timeout, "timeout", time.Minute, "`TIME` after which the checker linearizable gives up")
 	out.define(fs)
-	return func(_ context.Context, c *console, paths []string) error {
+	return func(ctx context.Context, c *console, paths []string) error {
 		switch {
 		case len(paths) == 0:
 			return usagef("check: name the files of a run's history")
@@ -125,8 +125,11 @@ func defineCheck(fs *flag.FlagSet) func(context.Context, *console, []string) err
 		if heal > 0 {
 			expect.Heal = heal
 		}
-		checks, tally, err := check.Judge(h, expect, check.ChapterOps)
-		if err != nil {
+		checks, tally, err := check.Judge(ctx, h, expect, check.ChapterOps)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
 			return usageError{err}
 		}
 		res := chaos.Summarize(tally, checks)

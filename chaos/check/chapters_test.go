@@ -53,11 +53,11 @@ func sums(h *history.History, t *Tally) string {
 // sameInChapters fails unless h, judged in chapters of the size, is judged as it is as a whole.
 func sameInChapters(t *testing.T, h *history.History, e Expect, size int) (chapters int) {
 	t.Helper()
-	whole, tally, err := Judge(history.Whole(h), e, len(h.Ops)+1)
+	whole, tally, err := Judge(t.Context(), history.Whole(h), e, len(h.Ops)+1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cut, cutTally, err := Judge(history.Whole(h), e, size)
+	cut, cutTally, err := Judge(t.Context(), history.Whole(h), e, size)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -92,7 +93,7 @@ func Expected(h *history.History, timeout time.Duration) Expect {
 
 // All runs every checker on a history in memory. See Judge.
 func All(h *history.History, e Expect) []Result {
-	rs, _, _ := Judge(history.Whole(h), e, max(1, len(h.Ops))) // a history in memory can be read
+	rs, _, _ := Judge(context.Background(), history.Whole(h), e, max(1, len(h.Ops))) // a history in memory can be read
 	return rs
 }
 

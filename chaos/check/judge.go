@@ -4,6 +4,7 @@ package check
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -124,19 +125,20 @@ func (c *endOfRun) result() Result { return c.f(c.d.History()) }
 
 // Judge runs every checker on the history of src, in chapters of about size operations, and returns the results in the order of
 // docs/chaos.md. If the history cannot be true, the result of the checker assumptions is the only one: no other verdict would mean anything.
-// It needs memory for a chapter and a digest of the run, and not for the whole history.
-func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
+// It needs memory for a chapter and a digest of the run, and not for the whole history. If ctx ends, Judge returns its error, after the chapter
+// or the piece of one that porcupine is at.
+func Judge(ctx context.Context, src history.Source, e Expect, size int) ([]Result, *Tally, error) {
 	d := NewDigest(src.Run())
 	sane, did := newAssumptions(), &effort{least: e.Min}
 	plain := newRegisters(false)
-	fenced, porcupine := newFencedRegister(), newLinearizable(e.Timeout)
+	fenced, porcupine := newFencedRegister(), newLinearizable(ctx, e.Timeout)
 	cs := []checker{
 		&exclusion{}, newTokens(), fenced, &unfencedRegister{plain}, porcupine, &counters{lives: map[string]int32{}},
 		atEnd(d, func(h *history.History) Result { return Healed(h, e.Heal) }), did,
 		&leftBehind{}, each(Signals, signalsHeld), &queueOrder{}, atEnd(d, Availability), atEnd(d, Resources), each(Refusals, refusalsHeld), atEnd(d, Harness),
 	}
 	for h, err := range Chapters(src, size) {
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return nil, nil, err
 		}
 		sane.add(h)
@@ -146,6 +148,9 @@ func Judge(src history.Source, e Expect, size int) ([]Result, *Tally, error) {
 				c.add(h)
 			}
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
 	}
 	t := &Tally{Digest: d.History(), Acquisitions: did.acquired, UnderFaults: did.disturbed, Fenced: fenced.updates(), Unfenced: plain.updates(),
 		Suspended: SuspendedExclusion(src.Run())}

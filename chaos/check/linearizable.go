@@ -3,6 +3,7 @@
 package check
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -24,21 +25,22 @@ import (
 //   - refused and unknown lock calls are left out: the client never claims to hold, and in numbers they make the search explode;
 //   - a grant is left out if exclusion was suspended at any time from its call to its end. A history that is legal stays legal without it.
 func Linearizable(h *history.History, timeout time.Duration) Result {
-	return judge(newLinearizable(timeout), h)
+	return judge(newLinearizable(context.Background(), timeout), h)
 }
 
 // linearizable judges the grants of each lock in pieces. A piece is cut from the grants that have ended; the others wait for later chapters.
 type linearizable struct {
 	found
-	timeout   time.Duration // for each chapter
+	ctx       context.Context // its end ends the work, and then no result counts
+	timeout   time.Duration   // for each chapter
 	began     bool
 	suspended Suspension
 	locks     map[string]*mutex
 	n         int
 }
 
-func newLinearizable(timeout time.Duration) *linearizable {
-	return &linearizable{timeout: timeout, locks: map[string]*mutex{}}
+func newLinearizable(ctx context.Context, timeout time.Duration) *linearizable {
+	return &linearizable{ctx: ctx, timeout: timeout, locks: map[string]*mutex{}}
 }
 
 func (c *linearizable) add(h *history.History) {
@@ -65,6 +67,9 @@ func (c *linearizable) add(h *history.History) {
 	}
 	stop := time.Now().Add(c.timeout)
 	for _, lock := range sortedKeys(c.locks) {
+		if c.ctx.Err() != nil {
+			return
+		}
 		c.locks[lock].judge(&c.found, open[lock], known, stop)
 	}
 }

@@ -61,7 +61,7 @@ func judgeLong(t *testing.T, pattern string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rs, tally, err := Judge(src, Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: Minimums{Tokens: 1000, UnderFaults: 1000}}, ChapterOps)
+	rs, tally, err := Judge(t.Context(), src, Expect{X: true, T: true, Heal: time.Second, Timeout: time.Minute, Min: Minimums{Tokens: 1000, UnderFaults: 1000}}, ChapterOps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,13 @@ func (fs *Files) Run() *History { return fs.run }
 
 // index reads a file for the first time. It adds header, faults, votes and torn lines to h, and the extent of the operations to h.Part.
 func index(path string, h *History) (*indexed, error) {
+	info, err := os.Stat(path) // to open a pipe waits for who writes into it
+	if err != nil {
+		return nil, fmt.Errorf("history: %w", err)
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() { // a folder has an error of its own
+		return nil, fmt.Errorf("history: %s: want a regular file, because it is read twice", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)

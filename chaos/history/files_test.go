@@ -206,3 +206,10 @@ func TestFiles_badLine_error(t *testing.T) {
 		}
 	}
 }
+
+// A pipe can be read once, and a history is read twice.
+func TestOpen_noRegularFile_saysSo(t *testing.T) {
+	if _, err := history.Open(os.DevNull); err == nil || !strings.Contains(err.Error(), os.DevNull+": want a regular file") {
+		t.Error(err)
+	}
+}

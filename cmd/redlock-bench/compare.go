@@ -56,7 +56,7 @@ func (c *comparison) operands(args []string) error {
 }
 
 func (c *comparison) check() error {
-	if c.confidence < 0.5 || c.confidence >= 1 {
+	if !(c.confidence >= 0.5 && c.confidence < 1) { // nor is NaN
 		return fmt.Errorf("--confidence %v: want 0.5 or more, and less than 1", c.confidence)
 	}
 	return nil

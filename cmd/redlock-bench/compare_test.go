@@ -61,6 +61,7 @@ func TestCompare_badFiles_exit2(t *testing.T) {
 		{[]string{"compare", good}, "there are 1"},
 		{[]string{"compare", good, good, good}, "there are 3"},
 		{[]string{"compare", "--confidence", "1", good, good}, "--confidence 1: want 0.5 or more"},
+		{[]string{"compare", "--confidence", "NaN", good, good}, "--confidence NaN: want 0.5 or more"},
 		{[]string{"compare", good, "/no/such/file"}, "/no/such/file"},
 		{[]string{"compare", good, page}, "page.html: result 1:"},
 		{[]string{"compare", good, other}, "no cell in common"},
@@ -75,6 +76,38 @@ func TestShort(t *testing.T) {
 	for x, want := range map[float64]string{0: "0.00", 1.234: "1.23", 9.996: "10.0", 99.96: "100", 999.4: "999", 999.6: "1.00k", 12_345: "12.3k", 123_456: "123k", 1.5e6: "1.50M", 60e6: "60.0M", 3e9: "3.00G"} {
 		if got := short(x); got != want {
 			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+}
+
+// What cannot be written is named, and no run ends well that said nothing.
+func TestRun_outputCannotBeWritten_saysSo(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	nobody, unread, err := os.Pipe()
+	must(t, err)
+	must(t, nobody.Close())
+	defer unread.Close()
+	t.Chdir(t.TempDir())
+	good := runsFile(t, 2, 12_000)
+	for _, args := range [][]string{{"--help"}, {"compare", "--help"}, {"compare", good, good}, {"chaos", "list"}, {"chaos", "--help"}} {
+		var stderr strings.Builder
+		code, want := run(t.Context(), args, full, &stderr), exitOutput
+		if args[0] == "chaos" {
+			want = exitMasters // one of its own: a file could not be written
+		}
+		if said := stderr.String(); code != want || !strings.Contains(said, "the output cannot be written: write /dev/full: no space left on device\n") || strings.Contains(said, "interrupted") {
+			t.Errorf("%v: exit code %d, want %d: %q", args, code, want, said)
+		}
+		if args[0] == "chaos" {
+			continue
+		}
+		stderr.Reset()
+		if code := run(t.Context(), args, unread, &stderr); code != exitUnread || stderr.Len() > 0 {
+			t.Errorf("%v, unread: exit code %d, want %d: %q", args, code, exitUnread, &stderr)
 		}
 	}
 }

@@ -22,7 +22,8 @@ Without --nodes it starts redis-server processes of its own: on loopback, on
 free ports, without persistence, in a temporary directory. They end with it.
 
 exit code: 0 fine, 1 a violation was seen or a --check failed, 2 usage,
-3 masters not available, 130 interrupted
+3 masters not available, 73 the output cannot be written, 130 interrupted;
+chaos has its own: redlock-bench chaos --help
 `
 }
 

@@ -114,7 +114,7 @@ func (o output) put(flag, name string, text []byte) (err error) {
 		err = os.WriteFile(name, text, 0o666)
 	}
 	if err != nil {
-		return usageError{fmt.Errorf("%s: %w", flag, err)}
+		return outputError{fmt.Errorf("%s: %w", flag, err)}
 	}
 	return nil
 }

@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/redlock-go/redlock/chaos/chaoscli"
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/redact"
 )
 
@@ -52,15 +54,22 @@ type output struct{ out, err io.Writer }
 // errViolation ends a run in which two holders were seen at once. It was printed already.
 var errViolation = errors.New("violation")
 
-// usageError is a command line that cannot work. Every error that is none of these two is the masters': nothing else here can fail.
+// usageError is a command line that cannot work.
 type usageError struct{ error }
+
+// outputError is why what was found could not be written. Every error that is none of these three is the masters': nothing else here can fail.
+type outputError struct{ error }
+
+func (e outputError) Unwrap() error { return e.error }
 
 const (
 	exitOK          = 0
 	exitViolation   = 1
 	exitUsage       = 2
 	exitMasters     = 3
-	exitInterrupted = 130 // what a shell makes of SIGINT
+	exitOutput      = 73                        // EX_CANTCREAT of sysexits.h
+	exitInterrupted = 128 + int(syscall.SIGINT) // what a shell makes of it
+	exitUnread      = 128 + int(syscall.SIGPIPE)
 )
 
 func exitCode(err error) int {
@@ -70,6 +79,10 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, errViolation):
 		return exitViolation
+	case errors.As(err, new(outputError)) && errors.Is(err, syscall.EPIPE):
+		return exitUnread
+	case errors.As(err, new(outputError)):
+		return exitOutput
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
@@ -80,19 +93,21 @@ func exitCode(err error) int {
 
 // run is the whole program but for signals and exit.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	o := output{out: &pipe{stdout, cancel}, err: stderr}
 	if len(args) > 0 && args[0] == "chaos" {
-		return chaoscli.Run(ctx, args[1:], o.out, stderr)
+		return chaoscli.Run(ctx, args[1:], stdout, stderr)
 	}
-
+	ctx, out, stop := interrupt.Output(ctx, stdout)
+	defer stop()
+	o := output{out: out, err: stderr}
 	e, args, err := lookUp(args)
 	if err == nil {
 		err = e.start(ctx, args, o)
 	}
+	if unwritten := interrupt.Unwritten(ctx); unwritten != nil && !errors.Is(err, errViolation) {
+		err = outputError{fmt.Errorf("the output cannot be written: %w", unwritten)}
+	}
 	switch {
-	case err == nil, errors.Is(err, errViolation):
+	case err == nil, errors.Is(err, errViolation), exitCode(err) == exitUnread: // whoever read has seen enough
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "redlock-bench: interrupted")
 	default:
@@ -157,18 +172,4 @@ func parse(cmd command, fs *flag.FlagSet, args []string) error {
 		return fmt.Errorf("words that are no flags: %d; this command takes flags only", fs.NArg()) // they may be passwords
 	}
 	return cmd.check()
-}
-
-// pipe ends the run when nobody reads its results any more, as behind "| head": masters must be stopped in that case too.
-type pipe struct {
-	io.Writer
-	broken context.CancelFunc
-}
-
-func (p *pipe) Write(b []byte) (int, error) {
-	n, err := p.Writer.Write(b)
-	if err != nil {
-		p.broken()
-	}
-	return n, err
 }

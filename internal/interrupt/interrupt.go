@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interrupt ends the work of a command at a signal.
+// Package interrupt ends the work of a command: at a signal, or when nobody can read what it finds.
 package interrupt
 
 import (
