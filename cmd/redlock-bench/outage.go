@@ -149,15 +149,15 @@ func (o *outage) phases(ctx context.Context, b *backend, r *report) error {
 		return err
 	}
 	defer client.Close()
-	r.result.Outage = &results.Outage{Wait: o.wait().Seconds(), MaxTTL: o.maxTTL.Milliseconds()}
+	r.result.Outage = &results.Outage{Wait: o.wait().Seconds(), MaxTTL: o.maxTTL.Milliseconds(), Failed: []string{}} // JSON has [], not null
 	l := &load{pairers: lockPairers(client, b.prefix, o.callers), progress: r.progress, report: r}
 	r.outageHead(b, o)
 	err = o.through(ctx, b, l, r.result.Outage)
-	r.result.Outage.Owed.Releases = client.Stats().Unacknowledged
 	r.progress.Clear()
 	if err != nil {
 		return err
 	}
+	r.result.Outage.Owed.Releases = client.Stats().Unacknowledged
 	return o.verdict(r, l.cells)
 }
 
@@ -230,12 +230,13 @@ func (o *outage) through(ctx context.Context, b *backend, l *load, res *results.
 // owed looks, from outside, for what the client still owes when the load has stopped.
 func (o *outage) owed(ctx context.Context, b *backend, resumed time.Time, res *results.Outage) error {
 	pause(ctx, min(o.ttl/2, time.Second))
+	keys := 0
 	for _, admin := range b.admins {
 		n, err := admin.Exists(ctx, lockNames(b.prefix, o.callers)...).Result()
 		if err != nil {
 			return err
 		}
-		res.Owed.Keys += int(n)
+		keys += int(n)
 	}
 	pause(ctx, time.Until(resumed.Add(o.pace.owed-o.pace.look)))
 	before, ok := b.commands(ctx)
@@ -244,7 +245,9 @@ func (o *outage) owed(ctx context.Context, b *backend, resumed time.Time, res *r
 	if !ok || !okAfter {
 		return errors.Join(ctx.Err(), errors.New("the masters do not tell which commands they have run"))
 	}
-	res.Owed.Scripts = int(after - before)
+	if ctx.Err() == nil {
+		res.Owed = &results.Owed{Keys: keys, Scripts: int(after - before)}
+	}
 	return ctx.Err()
 }
 

@@ -37,7 +37,7 @@ func good() ([]*results.PhaseCell, *results.Outage) {
 		ratioTo(c, cells[0])
 	}
 	voting, votes := 2.5, 4.0
-	return cells, &results.Outage{Wait: 2.04, Voting: &voting, Votes: &votes}
+	return cells, &results.Outage{Wait: 2.04, Voting: &voting, Votes: &votes, Owed: &results.Owed{}}
 }
 
 func TestJudge(t *testing.T) {
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 		"no votes":            {func(_ []*results.PhaseCell, r *results.Outage) { r.Votes = never }, []string{"may vote and was asked for no vote"}},
 		"does not vote":       {func(_ []*results.PhaseCell, r *results.Outage) { r.Voting, r.Votes = never, never }, []string{"did not begin to vote; 4.0 s after"}},
 		"keys and scripts": {func(_ []*results.PhaseCell, r *results.Outage) {
-			r.Owed = results.Owed{Keys: 1, Scripts: 500, Releases: 2}
+			r.Owed = &results.Owed{Keys: 1, Scripts: 500, Releases: 2}
 		},
 			[]string{"1 key of locks that nobody holds", "keeps 2 releases", "500 scripts run in a second"}},
 	} {
@@ -84,7 +84,7 @@ func TestOutage_verdict_tableAndExitCode(t *testing.T) {
 	cells, res := good()
 	cells[3].Figures = results.Figures{P50: 3468689, P99: 60e6, CPU: 27333, Errors: 100000, FirstErr: errors.New(strings.Repeat("no quorum ", 20))}
 	cells[3].Median, cells[3].Heap, cells[3].Goroutines = 0.2, 9000*mb, 10000
-	res.Voting, res.Votes, res.Owed = nil, nil, results.Owed{Keys: 320, Scripts: 181746}
+	res.Voting, res.Votes, res.Owed = nil, nil, &results.Owed{Keys: 320, Scripts: 181746}
 	for _, strict := range []bool{false, true} {
 		var table bytes.Buffer
 		o := &outage{callers: 64, frozen: time.Second, strict: strict, pace: usualPace, setup: setup{ttl: time.Second, duration: time.Second}}

@@ -119,15 +119,16 @@ type PhaseRatio struct {
 	Heap   float64 `json:"heap"`
 }
 
-// Outage is what outage says of no single phase. Times are in seconds from when the returned master answered again; null is never.
+// Outage is what outage says of no single phase. Times are in seconds from when the returned master answered again; null is never, or that the
+// run broke off before.
 type Outage struct {
 	MaxTTL int64    `json:"max_ttl_ms"`
 	Up     *float64 `json:"answered_at_s"`  // when it answered again, from when the first phase began
 	Wait   float64  `json:"wait_s"`         // what it must wait
 	Voting *float64 `json:"voting_after_s"` // until its record let it vote
 	Votes  *float64 `json:"votes_after_s"`  // until a vote of it was seen
-	Owed   Owed     `json:"owed"`
-	Failed []string `json:"failed"` // what does not hold that must
+	Owed   *Owed    `json:"owed"`           // null: the run broke off before
+	Failed []string `json:"failed"`         // what does not hold that must
 }
 
 // Owed is what is left 5 s after the last fault.

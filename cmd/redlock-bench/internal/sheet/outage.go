@@ -29,7 +29,9 @@ func (s *sheet) outage(cells []*results.PhaseCell, o *results.Outage) {
 		}
 	}
 	if o != nil {
-		s.say("%s", comeback(o))
+		if o.Up != nil { // else the run broke off before the master answered again
+			s.say("%s", comeback(o))
+		}
 		for _, f := range o.Failed {
 			s.say("%s", f)
 		}
@@ -40,8 +42,8 @@ func (s *sheet) outage(cells []*results.PhaseCell, o *results.Outage) {
 	s.Parts = append(s.Parts,
 		part{Title: "Locks while masters fail", Figures: []page.Figure{outageFigure(cells, o)}},
 		part{Title: "Phases", How: "Rates are the median of turns of 250 ms; “of before” divides by the first phase. Calls that failed are counted and not timed.", Tables: []table{outageTable(cells)}})
-	if o != nil {
-		s.Parts = append(s.Parts, owedPart(o))
+	if o != nil && o.Owed != nil {
+		s.Parts = append(s.Parts, owedPart(o.Owed))
 	}
 	s.define("returned", "The master that was killed is started again, without its data unless it is told to keep it. It waits for the maximum TTL, so that it cannot forget a holder.",
 		"votes", "A lock is had when a majority of the masters gave its vote.",
@@ -131,11 +133,11 @@ func outageTable(cells []*results.PhaseCell) table {
 	return t
 }
 
-func owedPart(o *results.Outage) part {
+func owedPart(o *results.Owed) part {
 	return part{Title: "What was left", How: "Seen from outside, when the load had stopped: a client that owes nothing has left no key, and sends nothing but its clock notes.",
 		Tables: []table{{Head: []string{"", "count"}, Rows: [][]string{
-			{"keys of locks that nobody holds, on all masters", page.Count(o.Owed.Keys)},
-			{"releases that no master has acknowledged", page.Count(o.Owed.Releases)},
-			{"scripts in the last second, of a client with nothing to do", page.Count(o.Owed.Scripts)},
+			{"keys of locks that nobody holds, on all masters", page.Count(o.Keys)},
+			{"releases that no master has acknowledged", page.Count(o.Releases)},
+			{"scripts in the last second, of a client with nothing to do", page.Count(o.Scripts)},
 		}}}}
 }

@@ -79,7 +79,7 @@ func contentionCell(overlaps int) *results.ContentionCell {
 func outageResult() *results.Result {
 	up, voting, votes := 2.05, 2.1, 2.2
 	r := &results.Result{Command: "outage", Backend: "redis-server", Masters: 5, TTL: 2000, Duration: 10,
-		Outage: &results.Outage{Up: &up, Wait: 2.04, Voting: &voting, Votes: &votes, Failed: []string{}}}
+		Outage: &results.Outage{Up: &up, Wait: 2.04, Voting: &voting, Votes: &votes, Owed: &results.Owed{}, Failed: []string{}}}
 	at := 0.0
 	for _, name := range []string{"before", "killed", "returned", "frozen", "after"} {
 		c := &results.PhaseCell{Phase: name, At: at, Seconds: 1, Figures: figures(1000), Pairs: 1000, Median: 900, Heap: 100 << 20, Goroutines: 80}
@@ -123,7 +123,7 @@ func TestWrite_outage_phasesAndTheMasterThatReturned(t *testing.T) {
 	has(t, text, `class="verdict ok"`, "killed: 900 locks a second, 0.97 of before", "the master that returned voted again after 2.2 s, 2.04 s of them its wait", "does not answer for 950 ms", "must not vote yet, for 2.1 s",
 		"frozen: all but a quorum stopped", `id="faults-phases"`)
 	r := outageResult()
-	r.Outage.Up, r.Outage.Voting, r.Outage.Votes, r.Outage.Failed = nil, nil, nil, []string{"heap, killed: 110 MB"}
+	r.Outage.Voting, r.Outage.Votes, r.Outage.Failed = nil, nil, []string{"heap, killed: 110 MB"}
 	has(t, render(t, "outage-failed", r), `class="verdict illegal"`, "Something does not hold that must", "heap, killed: 110 MB", "did not vote while it was watched")
 }
 
@@ -136,6 +136,13 @@ func TestWrite_littleMeasured_aPage(t *testing.T) {
 	broke := outageResult()
 	broke.Broke, broke.Cells = "the master does not start", broke.Cells[:2]
 	has(t, render(t, "broke", broke), `class="verdict unknown"`, "It broke off: what was measured up to then", "It broke off: the master does not start")
+	broke.Outage = &results.Outage{Wait: 2.04, Failed: []string{}} // nobody saw the master come back, nor what was left
+	text := render(t, "away", broke)
+	for _, not := range []string{"the master that returned", "What was left"} {
+		if strings.Contains(text, not) {
+			t.Errorf("the page says %q of what was not measured", not)
+		}
+	}
 	for name, cell := range map[string]any{
 		"latency": &results.LatencyCell{Callers: 1}, "contention": &results.ContentionCell{Waiters: 1, Picture: &results.Picture{}}, "outage": &results.PhaseCell{Phase: "before"},
 	} {
