@@ -38,9 +38,9 @@ local fields = call('hgetall', lock)
 for i = 1, #fields, 2 do
   local field, count, lives = fields[i], fields[i + 1], left
   if field ~= 'mode' then
-    if mode ~= '' and string.sub(field, -6) ~= ':write' then
+    if (mode == 'read' or mode == 'write') and string.sub(field, -6) ~= ':write' then
       lives = -2
-      for hold = 1, tonumber(count) or 1 do
+      for hold = 1, math.min(tonumber(count) or 1, MOST_HOLDS) do
         lives = math.max(lives, call('pttl', timeout_key(lock, field, hold)))
       end
     end

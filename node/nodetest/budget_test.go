@@ -115,3 +115,30 @@ func budgets(t *testing.T) map[string][]string {
 	}
 	return all
 }
+
+// A hold count is a field that others write. No script runs over any number of holds: one that has written cannot be killed.
+func TestScripts_holdCountOfAnother_isBounded(t *testing.T) {
+	for _, count := range []string{"20000", "1e999", "inf", "nan", "-1", "x"} {
+		withQueue(t, func(q *queue) {
+			called := 0
+			q.m.calls = func(string) { called++ }
+			read := protocol.NewLock(handLock, protocol.Read)
+			for _, mode := range []string{"read", "write", "dark"} {
+				_ = q.m.Do(func(db *DB) {
+					db.Del(handLock)
+					db.HSet(handLock, "mode", mode)
+					db.HSet(handLock, "44444444-4444-4444-4444-444444444444:1", count)
+					db.PExpire(handLock, 60_000)
+				})
+				q.ask(protocol.Request{Kind: protocol.Inspect, Lock: read})
+				q.ask(protocol.Request{Kind: protocol.Acquire, Lock: read, Holder: alice + ":1", TTL: 10 * time.Second, Token: 1})
+				q.ask(protocol.Request{Kind: protocol.Release, Lock: read, Holder: alice + ":1", Hand: liveness})
+				_ = q.m.Do(func(db *DB) { db.HSet(handLock, alice+":2:write", "1") })
+				q.ask(protocol.Request{Kind: protocol.Release, Lock: protocol.NewLock(handLock, protocol.Write), Holder: alice + ":2", Hand: liveness})
+			}
+			if called > 60_000 {
+				t.Errorf("a count of %s: the scripts called %d commands", count, called)
+			}
+		})
+	}
+}

@@ -4,8 +4,8 @@
 -- longest_hold returns how long the reader's vote lives, in ms: 0 if its timeout keys have
 -- expired. A reader of Redisson's has a timeout key for each hold, each with its own TTL.
 local function longest_hold(lock, reader)
-  local left = 0
-  for hold = 1, is_foreign(reader) and tonumber(call('hget', lock, reader)) or 1 do
+  local left, holds = 0, is_foreign(reader) and tonumber(call('hget', lock, reader)) or 1
+  for hold = 1, math.min(holds, MOST_HOLDS) do
     left = math.max(left, call('pttl', timeout_key(lock, reader, hold)))
   end
   return left
