@@ -127,8 +127,11 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 		return opts, nil, nil, nil
 	}
 	dial := opts.Dialer
-	if dial == nil {
+	switch {
+	case dial == nil:
 		dial = r.tls.dial(opts.TLSConfig, r.cfg.DialTimeout)
+	case opts.TLSConfig != nil:
+		dial = bounded(dial)
 	}
 	network := opts.Network
 	if network == "" {
@@ -153,6 +156,34 @@ func (r *redisNode) dial(ctx context.Context) (redis.Options, net.Conn, *lastWor
 		return dead, nil // go-redis would log an error
 	}
 	return opts, c, said, nil
+}
+
+// bounded is a dialer that ends with its context. go-redis's own does not where there is TLS, and a client that [New] is given has that one. The
+// goroutine ends when dial does, after the client's DialTimeout at the latest.
+func bounded(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	type dialled struct {
+		c   net.Conn
+		err error
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		made := make(chan dialled)
+		go func() {
+			c, err := dial(ctx, network, addr)
+			select {
+			case made <- dialled{c, err}:
+			case <-ctx.Done():
+				if err == nil { // nobody has it
+					_ = c.Close()
+				}
+			}
+		}()
+		select {
+		case d := <-made:
+			return d.c, d.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // closeWith closes socket when ctx ends, or when hangUp is called. go-redis closes no socket

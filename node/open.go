@@ -26,7 +26,8 @@ import (
 // New accepts a *redis.Client from redis.NewClient, redis.NewFailoverClient or
 // redis.NewUniversalClient. With cfg.Tag it accepts a *redis.ClusterClient, whose
 // addresses are the servers where the search for the slot's master starts. Any other kind
-// is an error that names it. New does not connect.
+// is an error that names it. New does not connect. Where the client has TLS, Close does not wait for a handshake of the client's own dialer,
+// which may go on for the client's DialTimeout.
 //
 // A client from redis.NewFailoverClient looks for the master itself, and go-redis prints lines to stderr when it does. A
 // redis-sentinel:// URL given to [Open] prints nothing.
@@ -77,6 +78,9 @@ const failoverAddr = "FailoverClient"
 // open makes a node of opts. If seeds is not empty, the node is a slot of the Redis Cluster
 // to which these servers belong.
 func open(opts redis.Options, cfg Config, seeds []string) (*redisNode, error) {
+	if opts.DB < 0 { // go-redis would take the first
+		return nil, fmt.Errorf("node: database %d: want 0 or more", opts.DB)
+	}
 	var locator locate.Locator
 	switch {
 	case len(seeds) > 0:

@@ -225,7 +225,8 @@ type listener struct {
 	pubsub *redis.PubSub
 	runID  string // of the server
 	hangUp func()
-	heard  atomic.Int64  // when the master last sent something, in ns
+	began  time.Time     // with its monotonic reading: the host's clock may be set
+	heard  atomic.Int64  // when the master last sent something, in ns since began
 	broken chan struct{} // closed when the reader has ended
 	denied atomic.Bool   // the master has refused a channel since the last forget
 	on     sync.Map      // the channels that the master has confirmed
@@ -234,7 +235,7 @@ type listener struct {
 // listen greets the master on socket and starts a listener. It returns nil if the master
 // does not answer.
 func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
-	l := &listener{hangUp: closeWith(s.life, socket), broken: make(chan struct{})}
+	l := &listener{began: time.Now(), hangUp: closeWith(s.life, socket), broken: make(chan struct{})}
 	before := opts.OnConnect
 	opts.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
 		if owner := s.node.binding.Owner; owner != "" {
@@ -259,7 +260,7 @@ func (s *subscription) listen(opts *redis.Options, socket net.Conn) *listener {
 		l.hangUp()
 		return nil
 	}
-	l.heard.Store(time.Now().UnixNano())
+	l.heard.Store(int64(time.Since(l.began)))
 	go func() {
 		defer close(l.broken)
 		s.receive(l)
@@ -301,7 +302,7 @@ func (l *listener) forget(have map[string]bool) {
 // check pings the master if it has sent nothing for some time. It reports false if the
 // master has been silent for too long.
 func (l *listener) check() bool {
-	silence := time.Since(time.Unix(0, l.heard.Load()))
+	silence := time.Since(l.began) - time.Duration(l.heard.Load())
 	if silence > silentAfter {
 		return false
 	}
@@ -323,7 +324,7 @@ func (s *subscription) receive(l *listener) {
 		default:
 			return
 		}
-		l.heard.Store(time.Now().UnixNano())
+		l.heard.Store(int64(time.Since(l.began)))
 		switch msg := msg.(type) {
 		case *redis.Message:
 			if b.Message != nil {

@@ -192,6 +192,28 @@ func TestTLS_handshakeLongerThanDialTimeout_ends(t *testing.T) {
 	}
 }
 
+// The dialer of a go-redis client with TLS looks at no context, and waits for the client's own DialTimeout.
+func TestNew_clientWithTLS_handshakeHangs_endsWithDialTimeout(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	addr := served(t, func(net.Conn) { <-ended })
+	client := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: 3 * time.Second, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	defer client.Close()
+	n, err := node.New(client, node.Config{DialTimeout: 50 * time.Millisecond})
+	quorumtest.NoErr(t, err)
+	n.Bind(protocol.Binding{})
+	start := time.Now()
+	if err := n.Ready(t.Context()); err == nil {
+		t.Error("a server that says nothing is ready")
+	}
+	n.Close()
+	d := time.Since(start)
+	close(ended)
+	if d > client.Options().DialTimeout/2 {
+		t.Errorf("Ready and Close took %v", d)
+	}
+}
+
 // A certificate and an authority that are replaced on disk are used by the next connection.
 func TestTLS_filesReplaced_nextConnectionHasThem(t *testing.T) {
 	needs.Redis(t)

@@ -6,7 +6,7 @@
 //
 // It knows Redis's commands as far as the scripts use them, and RESP. It knows
 // nothing of quorums or leases. It imports package clock, internal/protocol and
-// package node; no package but tests and simulations imports it.
+// package node. Besides tests and simulations, redlocktest and redlock-bench without a redis-server use it.
 //
 // The scripts run in gopher-lua, an interpreter of Lua 5.1, which is Redis's Lua, on the
 // commands of package nodetest. The package's own tests compare both with a real
