@@ -14,7 +14,7 @@
 //
 // Attributes are those of the semantic conventions where there is one, as error.type. The others
 // begin with "redlock.". The name of the lock is one of them: leave it out with [Config] if names are
-// secret. A span has the status Error when the call failed. A TryLock that finds the lock held has
+// secret; then the status of a span has the word of redlock.result in place of the error, which names the lock. A span has the status Error when the call failed. A TryLock that finds the lock held has
 // not failed: redlock.result says "held". The same goes for a caller that gave up.
 package redlockotel
 
@@ -106,7 +106,11 @@ func (s *spans) span(ctx context.Context, span, lock, mode, well string, took ti
 	sp.SetAttributes(append(attrs, LockMode.String(mode), Result.String(result))...)
 	if failed {
 		sp.SetAttributes(semconv.ErrorTypeKey.String(result))
-		sp.SetStatus(codes.Error, err.Error())
+		said := result
+		if s.cfg.LockName == nil { // the error names the lock
+			said = err.Error()
+		}
+		sp.SetStatus(codes.Error, said)
 	}
 }
 

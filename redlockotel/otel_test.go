@@ -102,6 +102,11 @@ func TestConfig_lockName_canBeLeftOut(t *testing.T) {
 	})
 	o.Unlocked(t.Context(), event.Unlock{Lock: "secret", Mode: "mutex"})
 	wantSpans(t, recorder, "redlock.unlock 0s redlock.lock.mode=mutex redlock.result=released Unset")
+	recorder.Reset()
+	o.Unlocked(t.Context(), event.Unlock{Lock: "secret", Mode: "mutex", Err: fmt.Errorf("%w: %q", redlock.ErrLost, "secret")})
+	if said := recorder.Ended()[0].Status().Description; said != "lost" {
+		t.Errorf("the status says %q", said)
+	}
 }
 
 // Every error that the library documents has a result, and only what is wrong is an Error.

@@ -387,8 +387,12 @@ type outside struct {
 
 func (c *outside) Value(key any) any {
 	v := c.Context.Value(key)
-	if l, ok := v.(*redlock.Lease); ok && strings.HasPrefix(l.Name(), c.prefix) && !mutants.PermitReenters {
+	l, ok := v.(*redlock.Lease)
+	if !ok || !strings.HasPrefix(l.Name(), c.prefix) || mutants.PermitReenters {
+		return v
+	}
+	if _, innermost := key.(engine.LeaseKey); innermost || inside.Asked(l, key) {
 		return nil
 	}
-	return v
+	return v // the program's own
 }

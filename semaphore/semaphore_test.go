@@ -517,6 +517,23 @@ func TestAcquire_withContextOfAPermit_isAnother(t *testing.T) {
 	})
 }
 
+// Of the caller's context a permit leaves out the leases that the library put there, and no value of the program's.
+func TestAcquire_leaseAsAValueOfTheProgram_staysInItsContext(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		a := must(t, w.client(), 2)
+		one, err := a.Acquire(t.Context())
+		quorumtest.NoErr(t, err)
+		type own struct{}
+		lease := redlock.LeaseFrom(one.Context())
+		two, err := a.Acquire(context.WithValue(t.Context(), own{}, lease))
+		quorumtest.NoErr(t, err)
+		if got := two.Context().Value(own{}); lease == nil || got != lease {
+			t.Errorf("%v, want %v", got, lease)
+		}
+		release(t, one, two)
+	})
+}
+
 // Processes with another k: the largest counts, and no process uses more slots than its own k.
 func TestNew_otherKElsewhere_largestCounts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
