@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	promise = regexp.MustCompile(`While the validity of a lease lasts.* conditions: \(a\) .* \(f\) [^.;]*\.`)
+	promise = regexp.MustCompile(`While the validity of a lease lasts.* conditions: \(a\) .* \(g\) [^.;]*\.`)
 	marks   = regexp.MustCompile("(?m)^//|[`*]|^ *- ")
 )
 

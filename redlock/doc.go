@@ -20,7 +20,7 @@
 //
 // Exclusion. While the validity of a lease lasts, no other lease of that lock is granted, under any
 // number of process kills, restarts, flushes, promotions, partitions, delays, duplicates and lost
-// replies. This has six conditions:
+// replies. This has seven conditions:
 //
 //   - (a) the clocks of clients and masters run apart by no more than the drift, 1 % + 2 ms by
 //     default;
@@ -31,7 +31,9 @@
 //   - (e) a master that was replaced by its replica has stopped voting when the wait of the
 //     replica is over;
 //   - (f) only clients of this library write the keys of its locks, and publish on the channels
-//     redlock:wake:*.
+//     redlock:wake:*;
+//   - (g) where locks of one name have different TTLs, the shortest is longer than the node
+//     timeout plus 200 ms, or plus two round trips where those are longer.
 //
 // [Lease.ValidUntil] is when the validity ends. A client whose process stops for longer than the validity is
 // not stopped by the library: see the next guarantee.

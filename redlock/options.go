@@ -106,6 +106,9 @@ func (f lockOption) applyLock(s *lockSettings) { f(s) }
 //
 // The TTL bounds how long a lock stays taken after its holder died. Leases are renewed by
 // default, so the TTL does not bound how long a lock can be held.
+//
+// Give all locks of one name the same TTL. Where they differ, the shortest must be longer than the node timeout plus 200 ms, or plus two
+// round trips where those are longer: the promise of one holder rests on it (docs/safety.md section 1, g).
 func WithTTL(ttl time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.ttl, s.ttlSet = ttl.Truncate(time.Millisecond), true })
 }
@@ -219,8 +222,8 @@ func WithMaxWait(d time.Duration) LockOption {
 // number of masters. It waits for 1 ms or more, and for the node timeout or less. So the wait
 // is short against the TTL (Redlock page, step 2), and leaves a caller time for further rounds. If
 // the caller's time is short against the trips, a round waits for three trips, or for all that is left.
-// A round that a quorum grants ends with the answer that completes the quorum. If the locks of one name
-// have different TTLs, the shortest must be longer than the node timeout and 200 ms, or twice a trip if that is longer (docs/internals/membership.md).
+// A round that a quorum grants ends with the answer that completes the quorum. It bounds the TTLs of
+// locks that share a name, too: see [WithTTL].
 func WithNodeTimeout(d time.Duration) Option {
 	return clientOption(func(s *settings) { s.nodeTimeout, s.nodeTimeoutSet = d, true })
 }

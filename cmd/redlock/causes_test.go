@@ -186,7 +186,7 @@ var causeScenes = []adviceScene{
 			_ = c.ConfigSet(context.Background(), "bind", "127.0.0.1").Err()
 		})
 		a.urls[2] = strings.Replace(a.urls[2], "redis://", "redis://:secret@", 1)
-	}, "protected mode", "give it a password")},
+	}, "protected mode", "give its default user a password")},
 
 	withTLS("TLS port without TLS", "TLS missing", func(a *advised, s *quorumtest.Secure) { a.elsewhere("redis", s.Addrs[0], "") },
 		"speaks TLS", "write rediss://"),

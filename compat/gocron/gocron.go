@@ -87,6 +87,9 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 //	err := write(ctx, lease.Token())
 //
 // If the Lease is nil, the context of Bind has ended.
+//
+// Call it once, first thing in the job. A run that goes on although its lock was lost may overlap with the next one in this process, and
+// Lease is that one's from then on: a token that belongs to other work. gocron.WithSingletonMode keeps runs from overlapping.
 func (l *Locker) Lease(key string) *redlock.Lease {
 	if l == nil {
 		return nil

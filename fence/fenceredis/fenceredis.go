@@ -71,7 +71,8 @@ func Present(ctx context.Context, c redis.Scripter, key string, token int64) err
 }
 
 // Do runs "command key args..." on the server only if token is still the largest one presented, in one script. It returns the command's
-// reply as go-redis's Cmd.Result gives it, with a nil reply as nil and no redis.Nil. Commands that name keys behind the first do not fit.
+// reply as go-redis's Cmd.Result gives it for RESP2, which a script gets: HGETALL is a flat []any, and ZSCORE a string. A nil reply is nil, and no
+// redis.Nil. An integer above 2^53 is rounded, because it has been a number of Lua: read it with GET. Commands that name keys behind the first do not fit.
 //
 // A larger token gives a *fence.StaleError; a token never presented, or a fence gone missing, an error that is fence.ErrNotPresented:
 // then the command did not run. After any other error it may have run, and a client that retries may run it twice: for a command where

@@ -73,7 +73,7 @@ var rules = []rule{
 	{Cause{"TLS missing", "speaks TLS", "write rediss:// and not redis:// in its URL"}, []error{protocol.ErrSpeaksTLS}, nil},
 	{Cause{"clients", "has the max number of clients, and takes no more", "raise its maxclients, or end programs that keep connections"},
 		nil, []string{"max number of clients"}},
-	{Cause{"protected", "is in protected mode, and takes no clients of other hosts", "give it a password, or bind it to this network"},
+	{Cause{"protected", "is in protected mode, and takes no clients of other hosts", "give its default user a password"},
 		nil, []string{"DENIED Redis is running in protected mode", "protected mode"}},
 	{Cause{"loading", "loads its data", "wait until it has loaded them"}, nil, []string{"LOADING "}},
 	{Cause{"busy", "is busy with a script or a command of another program", "end that script or command"}, nil, []string{"BUSY "}},

@@ -136,6 +136,7 @@ func TestAlerts_loadAndNameWhatThereIs(t *testing.T) {
 		return
 	}
 	known, n := all(t), 0
+	var critical []string
 	for _, g := range groups.Groups {
 		for _, r := range g.Rules {
 			n++
@@ -144,13 +145,42 @@ func TestAlerts_loadAndNameWhatThereIs(t *testing.T) {
 				t.Errorf("%s: no severity or no summary", r.Alert)
 			}
 			runbook(t, r.Alert, r.Annotations["runbook_url"])
+			if r.Labels["severity"] == "critical" {
+				critical = append(critical, r.Alert)
+			}
 		}
+	}
+	for _, page := range []string{"operations.md", "for-the-team-lead.md"} {
+		wakes(t, page, critical)
 	}
 	if n < 10 {
 		t.Errorf("%d alerts", n)
 	}
 	if _, errs := rulefmt.Parse([]byte(strings.Replace(string(text), "> 0", "> > 0", 1)), false); errs == nil {
 		t.Error("Prometheus takes a rule that is no PromQL")
+	}
+}
+
+// wakes holds the alerts that should wake somebody, as a page says, against those that are critical.
+func wakes(t *testing.T, page string, critical []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strings.Index(string(text), "wake somebody")
+	if at < 0 {
+		t.Fatalf("%s names no alert that should wake somebody", page)
+	}
+	named := regexp.MustCompile("`(Redlock\\w+)`").FindAllStringSubmatch(string(text[at-200:at+150]), -1)
+	var names []string
+	for _, name := range named {
+		names = append(names, name[1])
+	}
+	slices.Sort(names)
+	slices.Sort(critical)
+	if !slices.Equal(names, critical) {
+		t.Errorf("%s: %v should wake somebody, and critical are %v", page, names, critical)
 	}
 }
 
