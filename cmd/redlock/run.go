@@ -22,6 +22,7 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/hostpid"
+	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -50,8 +51,8 @@ While the command runs, the lock is renewed. If that fails, the group gets
 SIGTERM a quarter of the TTL before the lock ends, and SIGKILL a twentieth of
 the TTL before it ends. It gets SIGKILL at once if the votes of the masters are
 gone. It also gets SIGKILL when redlock itself is killed, or stopped for longer
-than the lock lasts. A process that leaves the group, as daemons do, is not
-ended. What the command leaves behind in its group has 5 s to end by itself; then
+than the lock lasts. A process that leaves the group, as daemons do, and timeout(1)
+within a script, is not ended. What the command leaves behind in its group has 5 s to end by itself; then
 it is killed, and the lock given back.
 
 exit code: that of the command, and 128+n if signal n ended it; else
@@ -190,11 +191,12 @@ func (r *runner) run() (err error) {
 	defer r.leave(client)
 	r.more("took lock %q, token %d", r.name, lease.Token())
 	ended, err := supervise.Run(supervise.Command{Path: r.path, Args: r.argv, Env: r.environment(lease)}, lease, r.ttl, signals, r.say)
-	unlockErr := lease.Unlock(context.Background())
-	switch {
-	case err != nil:
+	if err != nil { // nothing has run: the period of --every, or --min-hold, is not used up
+		_ = redlock.Engine(engine.Key{}).Abandon(lease, context.Background())
 		return &exitError{supervise.ExitCannotExecute, said.CannotStart.With(err)}
-	case ended.Lost == nil && errors.Is(unlockErr, redlock.ErrLost):
+	}
+	unlockErr := lease.Unlock(context.Background())
+	if ended.Lost == nil && errors.Is(unlockErr, redlock.ErrLost) {
 		ended.Lost = unlockErr
 	}
 	if ended.Lost != nil {

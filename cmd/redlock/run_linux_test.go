@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/said"
 )
 
@@ -36,11 +37,27 @@ func TestRun_guardKilledAndNoOther_saysSo(t *testing.T) {
 }
 
 // A host on which the command cannot be started gives the lock back.
+// A daemon that left the group does not reap what it had begun there. That zombie holds no lock.
+func TestRun_zombieLeftBehind_ends(t *testing.T) {
+	needs.Program(t, "setsid")
+	t.Parallel()
+	_, list := voting(t)
+	p := program(t, "run", "a", "--nodes", list, "--", "sh", "-c", "(sleep 0.1 & exec setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1') & sleep 0.5; exit 3")
+	p.Env = append(p.Env, straysVar+"=300ms")
+	daemon := p.start().number()
+	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
+	p.wantCode(3)
+	free(t, list, "a")
+	if !alive(daemon) {
+		t.Error("the daemon was killed")
+	}
+}
+
 func TestRun_noProcessCanBeStarted_saysSoAndGivesBack(t *testing.T) {
 	t.Parallel()
 	_, list := voting(t)
 	lease := take(t, openClient(t, list), "a")
-	p := startRun(t, list, "a", "-v", "--", "true")
+	p := startRun(t, list, "a", "-v", "--wait", "1m", "--min-hold", "1h", "--", "true")
 	waits(t, strings.Split(list, ","), "a")
 	noFiles(t, p.Process.Pid)
 	must(t, lease.Unlock(t.Context()))

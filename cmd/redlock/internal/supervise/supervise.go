@@ -12,7 +12,7 @@
 //     validity is about to end.
 //   - On Linux the kernel kills the command with the process of Run (PR_SET_PDEATHSIG), in case somebody kills the guard as well.
 //
-// A process that leaves the group (setsid, a daemon, a job of an interactive shell) is not ended. Neither is one that runs as another
+// A process that leaves the group (setsid, a daemon, a job of an interactive shell, timeout(1) within a script) is not ended. Neither is one that runs as another
 // user, whom this one may not signal.
 //
 // A program that uses this package calls [Hidden] first of all.
@@ -81,8 +81,8 @@ var (
 	ending = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 )
 
-// Catch begins to catch signals. Those that this process was started with as ignored (nohup, a shell's &) stay ignored, by the command
-// too.
+// Catch begins to catch signals. INT and HUP stay ignored if this process was started so (nohup, a shell's &), by the command
+// too. Of others Go's runtime does not tell.
 func Catch() Signals {
 	s := make(Signals, 64)
 	for _, sig := range passed {
@@ -333,8 +333,11 @@ func (r *run) kill() {
 	r.signal(syscall.SIGKILL)
 }
 
-// empty reports whether no process is left in the group.
-func (r *run) empty() bool { return errors.Is(unix.Kill(-r.group, 0), unix.ESRCH) }
+// empty reports whether no process is left in the group: after SIGKILL, none but zombies, whose parent may have left the group and reap them
+// never.
+func (r *run) empty() bool {
+	return errors.Is(unix.Kill(-r.group, 0), unix.ESRCH) || r.killed && zombies(r.group)
+}
 
 // stopped does what is due when the command was stopped by sig. Under a shell with job control this process stops as well, because the shell
 // looks at this process only. The lease is not renewed while this process is stopped: the guard watches over it.

@@ -3,6 +3,11 @@
 package supervise
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -26,6 +31,27 @@ func commandAttr() *syscall.SysProcAttr {
 // adoptOrphans makes this process the parent of all its descendants whose parent dies. In a container nobody else may be there to reap
 // them, and a process that is not reaped stays in its group.
 func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// zombies reports whether zombies are all that is left of the group. It is false if another process hides what it is.
+func zombies(group int) bool {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	seen := false
+	for _, name := range stats {
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue // it has ended
+		}
+		of := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // behind its name: the state, the parent, the group
+		if len(of) < 3 || of[2] != strconv.Itoa(group) {
+			continue
+		}
+		if of[0] != "Z" && of[0] != "X" {
+			return false
+		}
+		seen = true
+	}
+	return seen
+}
 
 // StopJob stops all processes of this one's group, as Ctrl-Z does, and returns when this one is continued. If no shell is there to continue
 // the group (it is orphaned), the kernel drops the signal.

@@ -23,6 +23,9 @@ func executable() (string, error) { return os.Executable() }
 // commandAttr: these systems have no PR_SET_PDEATHSIG.
 func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// zombies is not known here.
+func zombies(int) bool { return false }
+
 // adoptOrphans does nothing: process 1 reaps them.
 func adoptOrphans() {}
 
