@@ -88,6 +88,9 @@ func (d *doctor) run(ctx context.Context, o output) error {
 		return ctx.Err()
 	}
 	status, err := admin.ReadStatus(ctx, d.list())
+	if ctx.Err() != nil { // what was not heard is no verdict
+		return ctx.Err()
+	}
 	d.fitStatus(status)
 	v := judge(patients, d.maxTTL, status, err)
 	if d.namespace != "" && err == nil {

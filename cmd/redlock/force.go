@@ -98,10 +98,7 @@ func (c *forceUnlock) run(ctx context.Context, o output) error {
 	if written := writeJSON(o.out, out); written != nil {
 		return written
 	}
-	if err != nil {
-		return &exitError{code: out.ExitCode}
-	}
-	return nil
+	return err
 }
 
 // force asks, and does it.
@@ -134,8 +131,12 @@ func breaks(h *redlock.Holder) string {
 	if h.Resting {
 		return "the period, or the minimum hold, ends: the job may run again at once."
 	}
-	return "the holder is not told. It may work on until it next renews the lock, and the next holder may run beside it. " +
-		"If the holder is dead, the lock ends by itself in " + short(max(h.Left, 0)) + "."
+	told := "the holder is not told. It may work on until it next renews the lock, and the next holder may run beside it. "
+	if h.Left <= 0 {
+		return told + "The masters tell no TTL of it: if it is not gone by now, it stays for ever."
+	}
+	return told +
+		"If the holder is dead, the lock ends by itself in " + short(h.Left) + "."
 }
 
 // victim is the holder from whom the lock is taken.

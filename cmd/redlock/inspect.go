@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/cmd/internal/masterurl"
@@ -218,7 +219,11 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 	case lockFree:
 		text.Paragraph(w, "free", "no holder can have a quorum of votes")
 	case lockUnclear:
-		text.Paragraph(w, "unknown", "the masters do not tell: too few answered or vote, or the votes are split at this moment")
+		says := "the masters do not tell: too few answered or vote, or the votes are split at this moment"
+		if slices.ContainsFunc(in.Masters, func(m redlock.MasterInspection) bool { return refuses(m.Err) }) {
+			says = "masters refuse to tell, for the reason below"
+		}
+		text.Paragraph(w, "unknown", says)
 	}
 	for i := range in.Holders {
 		text.Paragraph(w, heldOrRests(&in.Holders[i]), describe(&in.Holders[i], len(in.Masters)))
@@ -240,6 +245,8 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		m := &in.Masters[i]
 		counter, left, vote := "-", "-", "none"
 		switch {
+		case refuses(m.Err):
+			vote = "refuses to tell"
 		case m.Err != nil:
 			vote = "does not answer"
 		case len(m.Holders) > 0:
@@ -267,6 +274,21 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 	}
 }
 
+// refuses says whether err is what a master answered: it is there, and does not do what it was asked for.
+func refuses(err error) bool {
+	var redisErr redis.Error
+	return errors.As(err, &redisErr)
+}
+
+// lasts is for how long a holder has its votes. The masters tell no time of a key without a TTL, and the votes of a lock that is about to end
+// are not told either.
+func lasts(h *redlock.Holder) string {
+	if h.Left <= 0 {
+		return "without a TTL: for ever, if it is not gone by now"
+	}
+	return "for another " + short(h.Left) + " unless it renews them"
+}
+
 // heldOrRests is the label of a holder.
 func heldOrRests(h *redlock.Holder) string {
 	if h.Resting {
@@ -280,7 +302,7 @@ func describe(h *redlock.Holder, masters int) string {
 	if h.Resting {
 		return fmt.Sprintf("after %s, on %d of %d masters, for another %v; id %s", labelOf(h.Owner, "a client without a label"), h.Votes, masters, short(h.Left), h.ID)
 	}
-	s := fmt.Sprintf("by %s, with %d of %d votes, for another %v unless it renews them%s", labelOf(h.Owner, "a client without a label"), h.Votes, masters, short(h.Left), reads(h.Read))
+	s := fmt.Sprintf("by %s, with %d of %d votes, %s%s", labelOf(h.Owner, "a client without a label"), h.Votes, masters, lasts(h), reads(h.Read))
 	if h.Count > 1 {
 		s += fmt.Sprintf(", hold count %d", h.Count)
 	}

@@ -82,6 +82,9 @@ func (c *list) run(ctx context.Context, o output) error {
 		if len(in.Holders) > 0 {
 			h := &in.Holders[0]
 			left, holder = short(h.Left), labelOf(h.Owner, h.ID)
+			if h.Left <= 0 { // no TTL
+				left = "-"
+			}
 			if n := len(in.Holders) - 1; n > 0 {
 				holder += fmt.Sprintf(", and %d more", n)
 			}

@@ -207,7 +207,7 @@ func TestForceUnlock_yes_onlyTheHolderThatIsNamed(t *testing.T) {
 	stuck.wantCode(exitLost)
 	code, stdout, stderr := cli(t, "force-unlock", "a", "--yes", "--json", "--holder", id, "--nodes", list)
 	var f forcedJSON
-	if err := json.Unmarshal([]byte(stdout), &f); err != nil || code != exitRefused || f.ExitCode != code || f.Forced || f.Kind != "refused" || !strings.Contains(f.Error, "not the holder") {
+	if err := json.Unmarshal([]byte(stdout), &f); err != nil || code != exitRefused || f.ExitCode != code || f.Forced || f.Kind != "refused" || !strings.Contains(f.Error, "not the holder") || !strings.Contains(stderr, "not the holder") {
 		t.Errorf("exit code %d, %v: %s%s", code, err, stdout, stderr)
 	}
 	must(t, next.Extend(t.Context()))
@@ -322,4 +322,21 @@ func TestLocks_badInput_usage(t *testing.T) {
 		p.wantCode(exitUsage)
 		p.wantStderr("give --yes and --holder ID")
 	})
+}
+
+// Two states of a lock's key that no client leaves behind, and that somebody must see.
+func TestInspect_keyOfOthers_saysWhatItIs(t *testing.T) {
+	t.Parallel()
+	servers, list := voting(t)
+	for _, server := range servers {
+		c := direct(t, server.URL())
+		must(t, c.HSet(t.Context(), "stuck", "00000000-0000-8000-8000-000000000000:1", 1).Err())
+		must(t, c.Set(t.Context(), "text", "x", 0).Err())
+	}
+	wantSaid(t, expectCode(t, exitOK, "inspect", "stuck", "--nodes", list), "with 3 of 3 votes, without a TTL: for ever")
+	if said := expectCode(t, exitMasters, "inspect", "text", "--nodes", list); strings.Contains(said, "does not answer") {
+		t.Error(said)
+	} else {
+		wantSaid(t, said, "masters refuse to tell", "refuses to tell", "WRONGTYPE")
+	}
 }

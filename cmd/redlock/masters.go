@@ -53,6 +53,23 @@ func (d *drift) Set(s string) error {
 	return nil
 }
 
+// nonEmpty is a flag that is not empty if it is given. --nodes-file "$NEW" with an unset variable would mean the list of the environment.
+type nonEmpty string
+
+func (w *nonEmpty) String() string { return string(*w) }
+
+// Type implements pflag.Value.
+func (w *nonEmpty) Type() string { return "WORD" }
+
+// Set implements pflag.Value.
+func (w *nonEmpty) Set(s string) error {
+	if s == "" {
+		return errors.New("it is empty: give a value, or leave the flag out")
+	}
+	*w = nonEmpty(s)
+	return nil
+}
+
 // masters is a list of masters as its clients have it.
 type masters struct {
 	flag      string // of the URLs, for errors
@@ -73,7 +90,7 @@ type masters struct {
 func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	m.flag, m.prefix, m.drift = name, prefix, drift(clock.DefaultDrift())
 	fs.Var(&m.nodes, name, what)
-	fs.StringVar(&m.cluster, prefix+"cluster", "", "`URL` of a whole Redis Cluster in place of --"+name+", if its clients have OpenCluster")
+	fs.Var((*nonEmpty)(&m.cluster), prefix+"cluster", "`URL` of a whole Redis Cluster in place of --"+name+", if its clients have OpenCluster")
 	fs.DurationVar(&m.maxTTL, prefix+"max-ttl", redlock.DefaultMaxTTL, "`TIME` that its clients have as maximum TTL")
 	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
 	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, if its clients have WithNodeCount: one, two or four (default: any odd number of 3 or more)")
@@ -85,7 +102,7 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 
 // defineFile declares the flag of a file that has the URLs.
 func (m *masters) defineFile(fs *pflag.FlagSet) {
-	fs.StringVar(&m.file, m.prefix+"nodes-file", "", "`FILE` that has the URLs of all the masters, one a line")
+	fs.Var((*nonEmpty)(&m.file), m.prefix+"nodes-file", "`FILE` that has the URLs of all the masters, one a line")
 }
 
 func (m *masters) defineFixed(fs *pflag.FlagSet) {

@@ -282,7 +282,17 @@ func TestReconfigure_newListInAFile(t *testing.T) {
 	if wantSaid(t, said, file+":2: ", "***@127.0.0.1:1x"); strings.Contains(said, "topsecret") {
 		t.Error(said)
 	}
-	wantSaid(t, expectCode(t, exitUsage, "reconfigure", "--from", from, "--to-nodes-file", ""), "--to-nodes-file: ")
+	for _, flag := range []string{"--to-nodes-file", "--to-cluster"} {
+		wantSaid(t, expectCode(t, exitUsage, "reconfigure", "--from", from, flag, ""), flag, "it is empty")
+	}
+}
+
+// A variable that is not set does not mean the list of the environment.
+func TestMasters_flagThatIsEmpty_usage(t *testing.T) {
+	t.Setenv(nodesVar, strings.Join(startURLs(t, 3), ","))
+	for _, flag := range []string{"--nodes-file", "--cluster", "--nodes"} {
+		wantSaid(t, expectCode(t, exitUsage, "cancel", flag, ""), flag)
+	}
 }
 
 // Both lists may have one master by two URLs, if both lead to it. The programs of the new list would lock on another server otherwise.
