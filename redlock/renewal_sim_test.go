@@ -102,6 +102,27 @@ func TestSim_renewal_memoryFull_reenteredLeaseGoesOn(t *testing.T) {
 	}
 }
 
+// So does one beside a read lease of the same caller's that lasts longer, and what is renewed with it.
+func TestSim_renewal_memoryFull_reenteredWriteLeaseBesideALongerRead_goesOn(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		a := c.client()
+		write := mustLock(t, a.RWMutex("x", redlock.WithTTL(5*time.Second)).Locker())
+		inner, err := write.Reenter(t.Context())
+		wantErr(t, err, nil)
+		wantErr(t, inner.Unlock(t.Context()), nil)
+		read, err := a.RWMutex("x", redlock.WithTTL(30*time.Second)).RLock(write.Context())
+		wantErr(t, err, nil)
+		other := mustLock(t, a.Mutex("y", redlock.WithTTL(5*time.Second)))
+		for _, m := range c.masters {
+			m.RefuseWrites(errOOM)
+		}
+		time.Sleep(time.Minute)
+		for _, lease := range []*redlock.Lease{write, read, other} {
+			wantErr(t, lease.Err(), nil)
+		}
+	})
+}
+
 // The user may not touch one lock, on one master or, since its rights were narrowed, on all. The leases that are renewed in the same batch
 // keep their vote on every master. What a master refuses to say is no proof that a vote is missing: the lease of that lock stands while the
 // others confirm it, and ends with its TTL when none does.

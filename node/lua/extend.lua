@@ -44,8 +44,11 @@ for i = 1, #KEYS - 1 do
     -- has it alone has no use for what another has left.
     -- PEXPIRE goes first: a master whose memory is full refuses an HSET that is the first write of a script.
     local alone = mode == 'x' or mode == 'w' and call('hlen', lock) == 2
-    if alone or call('pttl', lock) < tonumber(ttl) then
+    local left = alone and 0 or call('pttl', lock)
+    if left < tonumber(ttl) then
       call('pexpire', lock, ttl)
+    elseif count ~= '0' then
+      call('pexpire', lock, left + 1) -- not a fraction of a millisecond sooner than it was
     end
     if count ~= '0' then
       call('hset', lock, holder, count)
