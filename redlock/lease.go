@@ -343,8 +343,10 @@ func (l *Lease) Unlock(ctx context.Context) error {
 		return was
 	}
 	// The count on the masters follows; that it does not, on some, hurts nobody:
-	// the last Unlock drops the whole vote.
-	_ = h.Extend(ctx)
+	// the last Unlock drops the whole vote. But it may find that the votes are gone.
+	if err := h.Extend(ctx); errors.Is(err, ErrLost) {
+		return err
+	}
 	return nil
 }
 

@@ -244,6 +244,35 @@ func TestForceUnlock_adopted_liftsTheRest(t *testing.T) {
 	})
 }
 
+// Who has handed its lease off is not the holder, and its minimum hold stays.
+func TestForceUnlock_giver_isNotTheHolder(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		c.init()
+		one, heir := c.client(), c.client()
+		l := locked(t, one.Mutex("x", redlock.WithMinHold(time.Hour)))
+		adopted, err := heir.Adopt(t.Context(), handedOff(t, l))
+		noErr(t, err)
+		wantIs(t, one.ForceUnlock(t.Context(), "x", l.Holder()), redlock.ErrNotHolder)
+		noErr(t, adopted.Unlock(t.Context()))
+		_, err = one.Mutex("x").TryLock(t.Context())
+		wantIs(t, err, redlock.ErrHeld)
+	})
+}
+
+// The inner lease's Unlock is the first to hear that the votes are gone.
+func TestUnlock_innerLease_votesGone_isLost(t *testing.T) {
+	simulateWith(t, 3, func(t *testing.T, c *cluster) {
+		a, b := c.client(), c.client()
+		outer := locked(t, a.Mutex("x", redlock.WithReentry()))
+		inner, err := a.Mutex("x", redlock.WithReentry()).Lock(outer.Context())
+		noErr(t, err)
+		noErr(t, b.ForceUnlock(t.Context(), "x", outer.Holder()))
+		noErr(t, locked(t, b.Mutex("x")).Unlock(t.Context()))
+		wantIs(t, inner.Unlock(t.Context()), redlock.ErrLost)
+		wantIs(t, outer.Unlock(t.Context()), redlock.ErrLost)
+	})
+}
+
 // The giver's TTL is long, the adopter's short. An adopter whose unlock reaches no master owes it for as long as its own TTL lasts, so its votes must
 // not last as long as the giver's.
 func TestAdopt_longGiverThenUnlockUnconfirmed_freeAfterTheAdoptersTTL(t *testing.T) {

@@ -419,22 +419,25 @@ func cancelMeetsTheGrant(t *testing.T, step time.Duration) {
 
 // A lease that is not renewed has its whole TTL, though its caller waited.
 func TestSim_handOff_fixedLease_hasItsTTL(t *testing.T) {
-	simulate(t, func(t *testing.T, c *cluster) {
-		c.init()
-		a, b := c.client(), c.client()
-		first := mustLock(t, a.Mutex("x"))
-		got := b.waits(t.Context(), redlock.WithTTL(10*time.Second), redlock.WithoutRenewal())
-		wantErr(t, first.Unlock(t.Context()), nil)
-		lease := <-got
-		if lease == nil {
-			t.Fatal("it failed")
-		}
-		if left := time.Until(lease.ValidUntil()); left < 9*time.Second {
-			t.Errorf("valid for %v", left)
-		}
-		wantErr(t, lease.Unlock(t.Context()), nil)
-		c.wantVotes("x", "", 5)
-	})
+	for _, ttl := range []time.Duration{10 * time.Second, 3 * time.Second} { // the second is that of a handed vote
+		simulate(t, func(t *testing.T, c *cluster) {
+			c.init()
+			a, b := c.client(), c.client()
+			first := mustLock(t, a.Mutex("x"))
+			got := b.waits(t.Context(), redlock.WithTTL(ttl), redlock.WithoutRenewal())
+			time.Sleep(490 * time.Millisecond) // its sign of life is as old: the next one is not due
+			wantErr(t, first.Unlock(t.Context()), nil)
+			lease := <-got
+			if lease == nil {
+				t.Fatal("it failed")
+			}
+			if left := time.Until(lease.ValidUntil()); left < ttl*9/10 {
+				t.Errorf("%v: valid for %v", ttl, left)
+			}
+			wantErr(t, lease.Unlock(t.Context()), nil)
+			c.wantVotes("x", "", 5)
+		})
+	}
 }
 
 // A waiter that dies with the lock in its queue's place costs the next the life of a handed vote.

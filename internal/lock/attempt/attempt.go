@@ -144,7 +144,8 @@ func (a *Attempt) grant(token int64, stand uint64, now time.Duration) (won Won, 
 	full := m.Drift.Validity(set.TTL, 0)
 	from, until := lasts(a.Call, m.Need, stand, a.Start, full)
 	short := until-from < full
-	if until-now <= set.MinValidity || short && set.Whole || a.Ctx.Err() != nil {
+	handed := stand&a.Call.Handed() != 0 // such votes have begun before, with a sign of life
+	if until-now <= set.MinValidity || (short || handed) && set.Whole || a.Ctx.Err() != nil {
 		return won, false
 	}
 	return Won{Lock: a.Lock, Holder: a.Holder, Token: token, From: from, Until: until, Granted: now, Short: short, Call: a.Call}, true

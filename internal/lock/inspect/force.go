@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/errs"
@@ -20,7 +21,7 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	if err := a.MayAsk(ctx, l); err != nil {
 		return err
 	}
-	_, replies, err := a.inquire(l).conclude(ctx)
+	in, replies, err := a.inquire(l).conclude(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,6 +51,9 @@ func (a *Asker) ForceUnlock(ctx context.Context, l *protocol.Lock, holder string
 	switch {
 	case possible(vote.Field, replies, has) < a.Masters.Need:
 		return fmt.Errorf("%w: %s; %q was not touched", errs.ErrNotHolder, holder, name)
+	case possible(vote.Field, replies, voted) < a.Masters.Need && slices.ContainsFunc(in.Holders, func(h Holder) bool { return !h.Resting && h.ID != holder }):
+		// It has handed its lease off. Its rest is that of whoever has it now, and outlives that lease too.
+		return fmt.Errorf("%w: %s has handed %q off, and %s has it now; it was not touched", errs.ErrNotHolder, holder, name, in.Holders[0].ID)
 	case had == 0:
 		return fmt.Errorf("%w: forcing %q: the masters do not tell whether %s has it", errs.ErrUnreachable, name, holder)
 	}
