@@ -278,11 +278,11 @@ func TestDo_hostSuspended_contextSaysSoAtOnce(t *testing.T) {
 // asked counts how often a context is asked for a value.
 type asked struct {
 	context.Context
-	times *int
+	times *atomic.Int64
 }
 
 func (a asked) Value(key any) any {
-	*a.times++
+	a.times.Add(1)
 	return a.Context.Value(key)
 }
 
@@ -293,13 +293,13 @@ func TestDo_insideEachOther_contextIsAskedOnce(t *testing.T) {
 		a, _ := client(t, ms, rand.New(rand.NewPCG(1, 2)))
 		again := redlock.WithReentry()
 		all := multilock.New(a.Mutex("a", again), a.Mutex("b", again), a.Mutex("c", again))
-		times := 0
+		var times atomic.Int64
 		var further func(ctx context.Context, depth int) error
 		further = func(ctx context.Context, depth int) error {
 			if depth == 0 {
-				times = 0
-				if v := ctx.Value(asked{}); v != nil || times != 1 {
-					t.Errorf("%v: asked %d times", v, times)
+				times.Store(0)
+				if v := ctx.Value(asked{}); v != nil || times.Load() != 1 {
+					t.Errorf("%v: asked %d times", v, times.Load())
 				}
 				return nil
 			}

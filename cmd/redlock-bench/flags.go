@@ -80,7 +80,7 @@ type setup struct {
 
 func (s *setup) define(fs *flag.FlagSet, duration time.Duration) {
 	fs.Var(&s.nodes, "nodes", "`URL,URL,...` of your masters, instead of our own")
-	fs.BoolVar(&s.init, "init", false, "say that nothing was ever locked on the masters of --nodes, and let them vote at once: never of masters that were in use")
+	fs.BoolVar(&s.init, "init", false, "nothing was ever locked on --nodes: they vote at once")
 	s.defineOwn(fs, duration)
 }
 
