@@ -3,7 +3,7 @@
 package chaoscli
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/internal/interrupt"
 )
 
 // ownNodes checks --nodes and --allow.
@@ -107,31 +108,8 @@ func ask(ctx context.Context, in *os.File, out io.Writer) error {
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return usagef("--nodes: nobody is there to be asked: give --yes if the run may do this")
 	}
-	return answered(ctx, in, out)
-}
-
-// answered asks, and returns nil for a yes.
-func answered(ctx context.Context, in io.Reader, out io.Writer) error {
-	fmt.Fprint(out, "Go on? [y/N] ")
-	answer := make(chan string, 1)
-	go func() { // it ends with the program: a read of a terminal cannot be ended
-		line, _ := bufio.NewReader(in).ReadString('\n')
-		answer <- line
-	}()
-	select {
-	case line := <-answer:
-		if !agreed(line) {
-			return errors.New("nothing was done")
-		}
-		return nil
-	case <-ctx.Done():
-		fmt.Fprintln(out)
-		return ctx.Err()
+	if !interrupt.Confirmed(ctx, in, out, "Go on? [y/N] ") {
+		return cmp.Or(ctx.Err(), errors.New("nothing was done"))
 	}
-}
-
-// agreed reports whether an answer is a yes.
-func agreed(answer string) bool {
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
+	return nil
 }

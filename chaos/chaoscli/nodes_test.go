@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strings"
 	"testing"
@@ -58,31 +57,23 @@ func TestRun_nodes_saysWhatItWillDo(t *testing.T) {
 	}
 }
 
+// Nobody to be asked, and an interruption, are a no. What is a yes is internal/interrupt's.
 func TestAsk(t *testing.T) {
-	for answer, want := range map[string]bool{"y\n": true, "Yes\n": true, "\n": false, "": false, "no\n": false, "yet\n": false} {
-		if agreed(answer) != want {
-			t.Errorf("%q is taken as %v", answer, !want)
-		}
-	}
 	var b bytes.Buffer
 	if err := ask(t.Context(), os.NewFile(^uintptr(0), "closed"), &b); err == nil || b.Len() > 0 {
 		t.Errorf("nobody was asked and it said %v, %q", err, &b)
 	}
-}
-
-// An interruption ends the question, and is a no.
-func TestAnswered_interrupted_no(t *testing.T) {
-	in, typed := io.Pipe()
-	defer typed.Close()
-	var b bytes.Buffer
-	for answer, want := range map[string]bool{"y\n": true, "n\n": false} {
-		if err := answered(t.Context(), strings.NewReader(answer), &b); (err == nil) != want {
-			t.Errorf("%q: %v", answer, err)
-		}
+	device, err := os.Open(os.DevNull) // as a terminal is one; its input is over
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	if err := ask(t.Context(), device, &b); err == nil || err.Error() != "nothing was done" {
+		t.Errorf("no answer: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := answered(ctx, in, &b); !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	if err := ask(ctx, device, &b); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
 	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
+	"github.com/redlock-go/redlock/internal/interrupt"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -111,7 +111,7 @@ func (c *forceUnlock) force(ctx context.Context, client *redlock.Client, in *red
 	if !c.yes {
 		text.Paragraph(o.err, heldOrRests(h), describe(h, len(in.Masters)))
 		text.Paragraph(o.err, "breaks", breaks(h))
-		if !asked(ctx, o, fmt.Sprintf("Take %q away from it? [y/N] ", c.name)) {
+		if !interrupt.Confirmed(ctx, os.Stdin, o.err, fmt.Sprintf("Take %q away from it? [y/N] ", c.name)) {
 			return cmp.Or(ctx.Err(), error(&exitError{exitRefused, said.NothingDone.Text}))
 		}
 	}
@@ -159,22 +159,4 @@ func (c *forceUnlock) victim(in *redlock.Inspection) (*redlock.Holder, error) {
 		ids[i] = h.ID
 	}
 	return nil, usageError{fmt.Errorf("lock %q has %d holders: give one of them as --holder: %s", c.name, len(ids), strings.Join(ids, " "))}
-}
-
-// asked asks at the terminal. An end of the input, and of ctx, is a no.
-func asked(ctx context.Context, o output, question string) bool {
-	fmt.Fprint(o.err, question)
-	answer := make(chan string, 1)
-	go func() { // it ends with the program: a read of a terminal cannot be ended
-		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-		answer <- line
-	}()
-	select {
-	case line := <-answer:
-		line = strings.ToLower(strings.TrimSpace(line))
-		return line == "y" || line == "yes"
-	case <-ctx.Done():
-		fmt.Fprintln(o.err)
-		return false
-	}
 }
