@@ -185,15 +185,17 @@ type leaseContext struct {
 }
 
 func (c *leaseContext) Value(key any) any {
-	if _, innermost := key.(engine.LeaseKey); innermost || c.l.asked(key) {
+	if c.l.asked(key) {
 		return c.l
 	}
 	return c.Context.Value(key)
 }
 
-// asked says whether a context is asked for l by that key: as the lease of its lock, or as one of its hold.
+// asked says whether a context that carries l is asked for it by that key: as the innermost lease, as that of its lock, or as one of its hold.
 func (l *Lease) asked(key any) bool {
 	switch k := key.(type) {
+	case engine.LeaseKey:
+		return true
 	case leaseKey:
 		return k == l.key()
 	case holdKey:

@@ -28,6 +28,9 @@ const (
 	clusterVar   = "REDLOCK_CLUSTER"
 )
 
+// inside has the functions of package redlock that are not for its users.
+var inside = redlock.Engine(engine.Key{})
+
 // minTime is the least that the library takes as a TTL.
 const minTime = 10 * time.Millisecond
 
@@ -143,7 +146,7 @@ func (m *masters) verify(where func(i int) string) error {
 	if m.maxTTL < minTime {
 		return fmt.Errorf("--%smax-ttl %v: want %v or more", m.prefix, m.maxTTL, minTime)
 	}
-	_, err := redlock.Engine(engine.Key{}).Settings(append(m.list().Options, redlock.WithTTL(m.maxTTL))) // what no client takes, whatever its TTL is
+	_, err := inside.Settings(append(m.list().Options, redlock.WithTTL(m.maxTTL))) // what no client takes, whatever its TTL is
 	return err
 }
 

@@ -22,7 +22,6 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
 	"github.com/redlock-go/redlock/internal/hostpid"
-	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -192,7 +191,7 @@ func (r *runner) run() (err error) {
 	r.more("took lock %q, token %d", r.name, lease.Token())
 	ended, err := supervise.Run(supervise.Command{Path: r.path, Args: r.argv, Env: r.environment(lease)}, lease, r.ttl, signals, r.say)
 	if err != nil { // nothing has run: the period of --every, or --min-hold, is not used up
-		_ = redlock.Engine(engine.Key{}).Abandon(lease, context.Background())
+		_ = inside.Abandon(lease, context.Background())
 		return &exitError{supervise.ExitCannotExecute, said.CannotStart.With(err)}
 	}
 	unlockErr := lease.Unlock(context.Background())

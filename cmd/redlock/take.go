@@ -15,7 +15,6 @@ import (
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
 	"github.com/redlock-go/redlock/cmd/redlock/internal/supervise"
-	"github.com/redlock-go/redlock/internal/lock/engine"
 	"github.com/redlock-go/redlock/internal/said"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -93,7 +92,7 @@ func (r *runner) acquire(ctx context.Context) (*redlock.Client, *redlock.Lease, 
 	}
 	if err == nil {
 		if err = r.lengthen(ctx, lease); err != nil {
-			_ = redlock.Engine(engine.Key{}).Abandon(lease, context.Background()) // also if it is lost: a minority may have its votes
+			_ = inside.Abandon(lease, context.Background()) // also if it is lost: a minority may have its votes
 		}
 	}
 	if err != nil {

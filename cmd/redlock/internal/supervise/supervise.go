@@ -82,7 +82,7 @@ var (
 )
 
 // Catch begins to catch signals. INT and HUP stay ignored if this process was started so (nohup, a shell's &), by the command
-// too. Of others Go's runtime does not tell.
+// too. The others do not: Go's runtime does not tell.
 func Catch() Signals {
 	s := make(Signals, 64)
 	for _, sig := range passed {
