@@ -14,7 +14,8 @@
 //
 // Attributes are those of the semantic conventions where there is one, as error.type. The others
 // begin with "redlock.". The name of the lock is one of them: leave it out with [Config] if names are
-// secret; then the status of a span has the word of redlock.result in place of the error, which names the lock. A span has the status Error when the call failed. A TryLock that finds the lock held has
+// secret. A span has the status Error when the call failed, with the error, or with the word of
+// redlock.result where [Config] has a LockName: the error names the lock. A TryLock that finds the lock held has
 // not failed: redlock.result says "held". The same goes for a caller that gave up.
 package redlockotel
 

@@ -53,7 +53,7 @@ type Attempt struct {
 	set     Settings
 	Holder  string
 	Start   time.Duration
-	Asked   time.Duration // when a master was asked last, of those whose answers decide: none was silent then
+	Asked   time.Duration // the last step at which masters were asked, nothing was decided, and all asked before had answered
 	Timeout time.Duration
 	Call    *quorum.Call
 	Slept   bool   // its caller slept while it was open: the masters were given their time to answer
