@@ -115,6 +115,7 @@ const ttl, maxTTL = 400 * time.Millisecond, 700 * time.Millisecond
 // Every promise holds on real masters under faults, with the race detector too.
 func TestRun_someNemeses_holds(t *testing.T) {
 	needs.Redis(t)
+	needs.Test(t)
 	held(t, Config{Driver: cluster.Process, Persistence: cluster.EverySec, Duration: 4 * time.Second, Seed: 1, AtOnce: 3, TTL: ttl, MaxTTL: maxTTL,
 		Nemeses: parse(t, "kill-minority,freeze-masters,freeze-client,kill-client,partition,reorder,cut-replies", cluster.EverySec)})
 }

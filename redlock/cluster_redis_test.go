@@ -478,6 +478,7 @@ func (c closing) Submit(op *protocol.Op) bool {
 // A connection to a slot is given up after 1.5 s of idleness, and the search for the master begins at another server of the
 // cluster. That server is not the master: what it says of itself must not make the client doubt the master that it finds then.
 func TestCluster_idleForLongerThanAConnectionLasts_nextLockAtOnce(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
 	tag := cl.Tag(0)

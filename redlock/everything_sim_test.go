@@ -33,6 +33,7 @@ const (
 // are replaced by a copy, and lose what is on its way. The promises are those of everything.judge, and what is said where they are checked.
 func TestSim_everything_keepsItsPromises(t *testing.T) {
 	needs.NoRace(t, "the race detector leaves a tenth of the speed: the tests of each operation have it")
+	needs.Test(t)
 	n := 0
 	if needs.InSoak(t) {
 		n = 400

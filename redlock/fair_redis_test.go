@@ -236,6 +236,7 @@ func orderOfArrival(t testing.TB, seed uint64) {
 
 func TestLock_fair_oneMasterDown_orderOfArrival(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	eachTried(t, oneMasterDownOrderOfArrival)
 }
 

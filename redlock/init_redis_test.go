@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -19,6 +20,7 @@ import (
 // Issue 25, 2: all masters are flushed while a lock is held, a program that runs begins their quarantine, and an operator says
 // that nothing was ever locked. The quarantine proves otherwise: Init waits, and there are never two holders.
 func TestInit_neverLockedAfterAClientClaims_waits(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	const ttl = 3 * time.Second // Init is to look before the quarantine is over
@@ -45,6 +47,7 @@ func (e errorText) Error() string { return string(e) }
 
 // Issue 25, 2: another database of the same servers looks like new masters, and each would grant every lock once.
 func TestInit_otherDatabase_refused(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	initAt(t, ms.urls(), quick...) // no client is open: it would claim the masters that are flushed below, and a change tells only masters that vote
@@ -159,6 +162,7 @@ func TestOperate_masterTwice_refusedBeforeAnythingIsWritten(t *testing.T) {
 // masters does not help, and the list cannot be changed. status, the error of a program and the error of reconfigure say what
 // does: empty servers under the old names, and init.
 func TestStatus_majorityForgotAndMastersGone_saysTheCure(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 5, localredis.Config{})
 	noErr(t, ms.begin(quick...).Close())

@@ -220,6 +220,7 @@ func TestOpen_unreachable_majorityRefusedMinorityTakenInLater(t *testing.T) {
 
 // A frozen master accepts connections and says nothing.
 func TestOpen_frozenMaster_doesNotHoldItUpForLong(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, time.Second, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})
@@ -359,6 +360,7 @@ func TestLock_keyOfAnotherType_refusedAtOnceAndKept(t *testing.T) {
 
 func TestLock_keyWithoutTTL_heldForEverAndSaid(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	m := ms.begin().Mutex("immortal")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/membership"
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
@@ -102,6 +103,7 @@ next:
 
 // A master that is wrong is no hindrance to the change that takes it away.
 func TestReconfigure_awayFromAMisconfiguredMaster(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 4, localredis.Config{})
 	opts := []redlock.Option{redlock.WithMaxTTL(time.Second), redlock.WithTTL(time.Second)}

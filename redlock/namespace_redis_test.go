@@ -31,6 +31,7 @@ func userOf(ms *masters, ns string) (urls []string) {
 // Two teams on the same masters, each with a user that the ACL limits to its namespace.
 func TestNamespace_usersOfTwo_shareNothing(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	a, b := userOf(ms, "team-a"), userOf(ms, "team-b")

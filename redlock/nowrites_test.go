@@ -207,6 +207,7 @@ func TestSim_refusesWritesAndRecovers_nobodySpins(t *testing.T) {
 
 // The operator's commands say so, on real masters.
 func TestStatus_masterRefusesWrites(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	full := func(bytes string) { noErr(t, ms.direct[1].ConfigSet(t.Context(), "maxmemory", bytes).Err()) }

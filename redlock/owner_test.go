@@ -203,6 +203,7 @@ func TestWithOwner_realMasters_connectionsAreNamed(t *testing.T) {
 // A client has the host and the id of the process as its label, and asks the masters no more than one without.
 func TestWithClientName_notGiven_isHostAndPID(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c, mute := ms.begin(), ms.open(redlock.WithClientName(""))

@@ -45,6 +45,7 @@ func simulateChange(t *testing.T, test func(t *testing.T, c *cluster, at time.Du
 // Shutdown does; nobody of the new list has a lock while the leases last, and nothing is left.
 func TestTogether_clientLeavesDuringAChangeOfMasters(t *testing.T) {
 	needs.NoRace(t, "a large simulation: others of TestTogether run with it")
+	needs.Test(t)
 	for name, leave := range map[string]func(t *testing.T, c *redlock.Client){
 		"close":    func(t *testing.T, c *redlock.Client) { noErr(t, c.Close()) },
 		"shutdown": func(t *testing.T, c *redlock.Client) { _ = c.Shutdown(ended(t)) }, // nil where no lease is left

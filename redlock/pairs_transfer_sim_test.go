@@ -91,6 +91,7 @@ var everybody = []int{0, 1, 2, 3, 4}
 // after the transfer, when the adopter has the lock, or has given it back. The giver's votes must never be a quorum again.
 func TestTogether_transferWhileRenewing(t *testing.T) {
 	needs.NoRace(t, "a large simulation")
+	needs.Test(t)
 	back := 0
 	for _, kept := range []time.Duration{5 * time.Millisecond, 10 * time.Second} {
 		for at := -10 * time.Millisecond; at <= 130*time.Millisecond; at += 10 * time.Millisecond {

@@ -338,6 +338,7 @@ func TestReconfigure_newClientsEarly_grantNothing(t *testing.T) {
 }
 
 func TestReconfigure_membersDown(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})
@@ -373,6 +374,7 @@ func TestReconfigure_membersDown(t *testing.T) {
 
 func TestReconfigure_newClient_recoversItsMasters(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})

@@ -138,6 +138,7 @@ func TestRecord_badWhileRunning_noVoteAndTheReason(t *testing.T) {
 }
 
 func TestRecord_counterBeyondLimit_refusedWithTheRemedy(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	c := ms.begin()

@@ -28,6 +28,7 @@ func flush(d *redis.Client) error { return d.FlushAll(context.Background()).Err(
 // or replaced by another list look the same. An operator must call Init.
 func TestFirstUse_listMayChange_refusedWithTheCommand(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	ms := startMasters(t, 3, localredis.Config{})
 	wantNotOpened(t, ms.urls(), redlock.ErrNeedsInit, []string{"redlock init", ms.servers[0].Addr()})
@@ -109,6 +110,7 @@ func TestInit_severalAtOnce_allSucceed(t *testing.T) {
 // the lock may not be held any more, so there are never two holders.
 func TestInit_afterAllWereEmptied_waitsForWhatMayBeHeld(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})
@@ -149,6 +151,7 @@ func TestInit_quorumVotes_doesNothing(t *testing.T) {
 // clients come and go.
 func TestRecovery_manyClients_noneShortensTheWait(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 3, localredis.Config{})
@@ -487,6 +490,7 @@ func TestReplicas_addedAndTakenAway_newClientsAgreeWithOldOnes(t *testing.T) {
 // After its wait, a master learns its counters from masters that kept theirs.
 func TestRecovery_counters_learntFromTheIntact(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) {
 		ms := startMasters(t, 5, localredis.Config{})

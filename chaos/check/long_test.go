@@ -21,6 +21,7 @@ const longHistory = "REDLOCK_LONG_HISTORY"
 
 // A history of any length is judged in the memory of a chapter. In a soak it has a million locks.
 func TestJudge_longHistory_littleMemory(t *testing.T) {
+	needs.Test(t)
 	if pattern := os.Getenv(longHistory); pattern != "" {
 		judgeLong(t, pattern)
 		return

@@ -19,6 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // Every schedule is a regression test of the lock with all its defences.
 func TestControl_everyDefence_keepsThePromises(t *testing.T) {
 	needs.NoRace(t, "simulates on one processor")
+	needs.Test(t)
 	for _, m := range all() {
 		t.Run(m.name, func(t *testing.T) {
 			for seed := range replay.Many(t, m.within) {

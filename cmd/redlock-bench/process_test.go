@@ -144,6 +144,7 @@ func TestPortion_addsUp(t *testing.T) {
 }
 
 func TestProgram_parentKilled_processesGone(t *testing.T) {
+	needs.Test(t)
 	p := startProgram(t, "contention", "--masters", "3", "--processes", "2", "--duration", "1m")
 	count := func() (n int) {
 		for _, pid := range pids(t, contenderName) {

@@ -34,6 +34,7 @@ func diagnose(t testing.TB, nodes ...string) (code int, said string) {
 
 func TestDoctor(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	good := startURLs(t, 3)
 	evicting := start(t, localredis.Config{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
@@ -121,6 +122,7 @@ func TestDoctor_triesTheRights_leavesNothing(t *testing.T) {
 // A slot of a Redis Cluster, and a master with a name of its own.
 func TestDoctor_slotOfACluster_isOneOfTheMasters(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
 	tag := cl.Tag(0)

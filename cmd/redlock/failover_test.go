@@ -17,6 +17,7 @@ import (
 // it advises.
 func TestDoctor_settingsBehindFailover(t *testing.T) {
 	needs.Cluster(t)
+	needs.Test(t)
 	t.Parallel()
 	ask := func(list string) string {
 		_, said, _ := cli(t, "doctor", "--max-ttl", "10s", "--nodes", list)

@@ -13,6 +13,7 @@ import (
 // As under nohup: a signal that is ignored when a command begins does not end it. The others do.
 func TestOperate_startedWithSignalsIgnored_goesOn(t *testing.T) {
 	needs.Redis(t)
+	needs.Test(t)
 	t.Parallel()
 	for _, tc := range []struct {
 		ignored string

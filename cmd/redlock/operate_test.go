@@ -80,6 +80,7 @@ func slowly(t testing.TB, match faultproxy.Match, d time.Duration) (nodes []stri
 // A packet that is lost while a connection is made costs TCP a second. An operation waits for 2 s for each master.
 func TestOperations_mastersAnswerAfterASecond_areNotDown(t *testing.T) {
 	needs.EveryServer(t)
+	needs.Test(t)
 	t.Parallel()
 	nodes := slowly(t, func(cmd [][]byte) bool { return strings.EqualFold(string(cmd[0]), "hello") }, 1200*time.Millisecond)
 	stall.Try(t, 300*time.Millisecond, func(t testing.TB) {
@@ -162,6 +163,7 @@ func TestStatus_noClientRuns_waitRecovers(t *testing.T) {
 
 // The time of --wait may be over before a master that is silent is given up. What the masters are in is said all the same.
 func TestStatus_waitIsShorterThanADial_saysWhatStands(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	servers, list := voting(t)
 	must(t, servers[2].Pause())

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
 	"github.com/redlock-go/redlock/redlock"
 )
@@ -74,6 +75,7 @@ func TestRun_mastersDoNotTellAtFirst_saysWhoHasItLater(t *testing.T) {
 
 // An operator's look has more time than a caller of Lock.
 func TestLooks_mastersLate_areNotGone(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	list := strings.Join(slowly(t, func(cmd [][]byte) bool { return bytes.HasPrefix(bytes.ToLower(cmd[0]), []byte("eval")) }, 300*time.Millisecond), ",")
 	expectCode(t, exitOK, "init", never, "--nodes", list)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/stall"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 	"github.com/redlock-go/redlock/redlock"
@@ -225,6 +226,7 @@ func (r *runbook) restart(of ...int) func() string {
 func nothing() string { return "" }
 
 func TestRunbook_twoOfFiveGoneForGood_noLockWithTwoHolders(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	r := runbookOn(t, 5, 7)
 	lease := r.program(r.lists["URLS"], "held")
@@ -242,6 +244,7 @@ func TestRunbook_twoOfFiveGoneForGood_noLockWithTwoHolders(t *testing.T) {
 }
 
 func TestRunbook_moveElsewhere(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	r := runbookOn(t, 3, 6)
 	lease := r.program(r.lists["URLS"], "held")
@@ -274,6 +277,7 @@ func TestRunbook_full_noLockIsLost(t *testing.T) {
 }
 
 func TestRunbook_zoneIsLost(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, runbookHeld, func(t testing.TB) {
 		r := runbookOn(t, 5, 5)
@@ -287,6 +291,7 @@ func TestRunbook_zoneIsLost(t *testing.T) {
 }
 
 func TestRunbook_openHangs(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	r := runbookOn(t, 3, 3)
 	var log syncBuffer

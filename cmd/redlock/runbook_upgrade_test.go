@@ -12,6 +12,7 @@ import (
 )
 
 func TestRunbook_upgradeOfServers_noLockIsLost(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	stall.Try(t, runbookHeld, func(t testing.TB) {
 		r := runbookOn(t, 3, 3)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/needs"
 	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/internal/testredis/localredis"
 )
@@ -68,6 +69,7 @@ func restart(t *testing.T, s *localredis.Server) time.Time {
 
 // The timers of docs/command.md, as processes: nothing else runs, and the masters vote again within the time that the page names.
 func TestTimers_onlyBriefProcesses_mastersVoteAgain(t *testing.T) {
+	needs.Test(t)
 	t.Parallel()
 	servers, urls := startMasters(t, 3), []string(nil)
 	for _, s := range servers {

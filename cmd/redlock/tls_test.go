@@ -104,6 +104,7 @@ func asProgram(t testing.TB, env []string, flags ...string) func(want int, words
 func TestTLS_everyCommand(t *testing.T) {
 	needs.Redis(t)
 	needs.NoRace(t, aProgramEach)
+	needs.Test(t)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 3, localredis.Config{})
 	var bare, own []string
@@ -159,6 +160,7 @@ func TestTLS_everyCommand(t *testing.T) {
 func TestSentinel_severalHosts_everyCommand(t *testing.T) {
 	needs.Redis(t)
 	needs.NoRace(t, aProgramEach)
+	needs.Test(t)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 1, localredis.Config{})
 	port, addr := quorumtest.FreePort(t)

@@ -21,6 +21,7 @@ import (
 func TestWholeCluster_everyCommand(t *testing.T) {
 	needs.Cluster(t)
 	needs.NoRace(t, aProgramEach)
+	needs.Test(t)
 	t.Parallel()
 	cl := quorumtest.StartCluster(t, localredis.None, time.Minute)
 	url := "redis-cluster://" + cl.Servers[1].Addr() + "," + cl.Servers[2].Addr()
@@ -53,6 +54,7 @@ func TestWholeCluster_everyCommand(t *testing.T) {
 func TestWholeCluster_overTLS_everyCommand(t *testing.T) {
 	needs.Cluster(t)
 	needs.NoRace(t, aProgramEach)
+	needs.Test(t)
 	t.Parallel()
 	s := quorumtest.StartSecure(t, 3, localredis.Config{Cluster: true, Args: []string{"--tls-cluster", "yes", "--tls-replication", "yes", "--cluster-node-timeout", "60000"}})
 	const slots = 16384
@@ -93,6 +95,7 @@ func TestWholeCluster_overTLS_everyCommand(t *testing.T) {
 func TestWholeCluster_toAnother(t *testing.T) {
 	needs.Cluster(t)
 	needs.NoRace(t, aProgramEach)
+	needs.Test(t)
 	t.Parallel()
 	var urls [2]string
 	for i := range urls {

@@ -176,11 +176,13 @@ func count(t *testing.T, plain, soak uint64) uint64 {
 
 func TestRun_tendedClocks_keepEveryPromise(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	many(t, operations(count(t, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second})
 }
 
 func TestRun_wildClocks_keepTokens(t *testing.T) {
 	needs.NoRace(t, oneProcessor)
+	needs.Test(t)
 	many(t, operations(count(t, 6_000, 2_000_000)), sim.Config{Duration: 20 * time.Second, Nemeses: sim.Wild()})
 }
 

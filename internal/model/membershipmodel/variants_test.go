@@ -115,6 +115,7 @@ func off(g ms.Guard) func(*World) { return func(w *World) { w.Off = g } }
 // TestCheck_variants_refuted takes out one rule at a time. The explorer must find what the rule prevents.
 func TestCheck_variants_refuted(t *testing.T) {
 	needs.NoRace(t, computes)
+	needs.Test(t)
 	for _, test := range variants {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -79,6 +79,7 @@ func fiveMastersHold(t *testing.T, walks int) {
 // luck.
 func TestWalk_variants_refuted(t *testing.T) {
 	needs.NoRace(t, computes)
+	needs.Test(t)
 	for name, test := range map[string]struct {
 		world  int
 		broken func(*World)

@@ -272,6 +272,7 @@ var foundBy = map[string]uint64{
 
 func TestScripts_broken_diverge(t *testing.T) {
 	needs.NoRace(t, computes)
+	needs.Test(t)
 	all := breaksOf
 	for _, b := range breaks {
 		all = append(all, struct{ name, script, sound, broken string }{b.name, "votes", b.sound, b.broken})
