@@ -32,8 +32,8 @@
 //     replica is over;
 //   - (f) only clients of this library write the keys of its locks, and publish on the channels
 //     redlock:wake:*;
-//   - (g) where locks of one name have different TTLs, the shortest is longer than the node
-//     timeout plus 200 ms, or plus two round trips where those are longer.
+//   - (g) where locks of one name have different TTLs, the shortest is longer than one and a
+//     half times the node timeout plus 200 ms, or plus two round trips where those are longer.
 //
 // [Lease.ValidUntil] is when the validity ends. A client whose process stops for longer than the validity is
 // not stopped by the library: see the next guarantee.

@@ -28,7 +28,7 @@ func (c *Client) trip() time.Duration {
 func (c *Client) shortestRound() time.Duration { return max(quorum.ShortestRound, 2*c.trip()) }
 
 // timeout is how long the client waits for masters that do not answer: see WithNodeTimeout. A longer wait makes no lock unsafe whose
-// leases all have one TTL, because validity counts from before the requests.
+// leases all have one TTL, because validity counts from before the requests, and a grant takes two thirds of it at most (docs/safety.md A53).
 func (c *Client) timeout() time.Duration {
 	if c.nodeTimeoutSet {
 		return c.nodeTimeout

@@ -17,11 +17,13 @@ package attempt
 import (
 	"context"
 	"math/bits"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/lock/counting"
+	"github.com/redlock-go/redlock/internal/lock/grant"
 	"github.com/redlock-go/redlock/internal/lock/quorum"
 	"github.com/redlock-go/redlock/internal/mutants"
 	"github.com/redlock-go/redlock/internal/protocol"
@@ -138,33 +140,32 @@ func (a *Attempt) Win(v counting.Verdict) (won Won, lost Lost, ok bool) {
 // grant is the grant of an attempt that was won, with the token that it settled, if enough of
 // the validity is left at now. Else ok is false. stand are the masters that stand for the token.
 // Only their votes count, each for as long as it lasts: a master whose vote has ended may have
-// forgotten the token since (H18 in docs/internals/handoff.md).
+// forgotten the token since (H18 in docs/internals/handoff.md). A quorum of them must be younger than [grant.Late]: see there.
 func (a *Attempt) grant(token int64, stand uint64, now time.Duration) (won Won, ok bool) {
 	m, set := a.t.Masters, &a.set
 	full := m.Drift.Validity(set.TTL, 0)
-	from, until := lasts(a.Call, m.Need, stand, a.Start, full)
+	from, since, until := lasts(a.Call, m.Need, stand, a.Start, full)
 	short := until-from < full
 	handed := stand&a.Call.Handed() != 0 // such votes have begun before, with a sign of life
-	if until-now <= set.MinValidity || (short || handed) && set.Whole || a.Ctx.Err() != nil {
+	if until-now <= set.MinValidity || now-since > grant.Late(full) || (short || handed) && set.Whole || a.Ctx.Err() != nil {
 		return won, false
 	}
 	return Won{Lock: a.Lock, Holder: a.Holder, Token: token, From: from, Until: until, Granted: now, Short: short, Call: a.Call}, true
 }
 
-// lasts returns from when the earliest of the votes of the masters in the set counts, and until
+// lasts returns from when the earliest of the votes of the masters in the set counts, since when a quorum of them does, and until
 // when a quorum of them does. A vote in a reply counts from start, for full.
-func lasts(q *quorum.Call, need int, set uint64, start, full time.Duration) (from, until time.Duration) {
+func lasts(q *quorum.Call, need int, set uint64, start, full time.Duration) (from, since, until time.Duration) {
 	if set&q.Handed() == 0 {
-		return start, start + full
+		return start, start, start + full
 	}
-	from = 1<<63 - 1
-	ends := make([]time.Duration, 0, bits.OnesCount64(set))
+	begins, ends := make([]time.Duration, 0, bits.OnesCount64(set)), make([]time.Duration, 0, bits.OnesCount64(set))
 	for ; set != 0; set &= set - 1 {
 		v, ok := q.HandedVote(bits.TrailingZeros64(set))
 		if !ok {
 			v = quorum.Vote{From: start, Until: start + full}
 		}
-		from, ends = min(from, v.From), append(ends, v.Until)
+		begins, ends = append(begins, v.From), append(ends, v.Until)
 	}
-	return from, counting.Until(ends, need)
+	return slices.Min(begins), counting.Until(begins, need), counting.Until(ends, need)
 }

@@ -22,7 +22,7 @@ import (
 //
 // Votes are the masters where this holder's vote is known to have been there without a break
 // since a round that won. The master granted in that round, or it confirmed its vote to an
-// extend that won, or it acknowledged a top-up after an extend that won.
+// extend that won, or it acknowledged a top-up after an extend that won, soon after (see [Soon]).
 //
 // Places are the masters that answered that they queue the holder, and that may hand it their vote. A place is an acquire that the
 // master has not executed yet, and becomes a vote once. So a vote that an extend finds there has never broken, and counts in that
@@ -141,13 +141,32 @@ func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64)
 	return Unconfirmed
 }
 
-// Confirm notes a vote that master i confirmed to an extend that won, and that did not count
+// Soon is for how long after a round that won a vote that did not count may begin to, where span is the validity of that round. [Late] is
+// for how long an attempt may take that is granted, from its earliest vote on.
+//
+// Invariant: Soon(span) + Late(span) <= span. The master where the vote is put back may have voted for another attempt before it lost that
+// vote. That attempt is over Late after the vote, and so Late after it is put back, and by then none of the votes of the round that won has
+// ended: there is no quorum for the attempt (docs/safety.md A53).
+func Soon(span time.Duration) time.Duration { return span / 3 }
+
+// Late is for how long an attempt may take: see [Soon].
+func Late(span time.Duration) time.Duration { return span - Soon(span) }
+
+// soon says whether a vote that did not count may begin to at now.
+func (g *Grant) soon(now time.Duration) bool {
+	return now-g.from <= Soon(g.span)
+}
+
+// Confirm notes, at now, a vote that master i confirmed to an extend that won, and that did not count
 // before.
-func (g *Grant) Confirm(i int) {
-	if !g.released {
+func (g *Grant) Confirm(i int, now time.Duration) {
+	if g.released {
+		return
+	}
+	g.maybe |= 1 << i
+	if g.soon(now) {
 		g.votes |= 1 << i
 		g.places &^= 1 << i
-		g.maybe |= 1 << i
 	}
 }
 
@@ -165,11 +184,11 @@ func (g *Grant) TopUp(i int) Proof {
 	return Proof{g.failed}
 }
 
-// ToppedUp counts a vote that master i has acknowledged, unless an extend has failed since
+// ToppedUp counts a vote that master i has acknowledged at now, unless an extend has failed since
 // the top-up was sent. The vote may have been missing since before the last extend that a
-// quorum confirmed, so it proves nothing then.
-func (g *Grant) ToppedUp(i int, sent Proof) {
-	if !g.released && sent.failed == g.failed {
+// quorum confirmed, so it proves nothing then. Nor does one that is put back late: see [Soon].
+func (g *Grant) ToppedUp(i int, sent Proof, now time.Duration) {
+	if !g.released && sent.failed == g.failed && g.soon(now) {
 		g.votes |= 1 << i
 	}
 }

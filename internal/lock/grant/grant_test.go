@@ -23,6 +23,7 @@ type told struct {
 	kind   byte
 	master int
 	top    int // of an acknowledged top-up: the index of the event that sent it
+	at     time.Duration
 }
 
 // The kinds of events.
@@ -32,6 +33,7 @@ const (
 	topUp
 	toppedUp
 	failed
+	renewed
 	queued // the master answered the acquire with a place
 	released
 )
@@ -45,12 +47,14 @@ func counts(history []told, i int) bool {
 		case e.kind == released:
 			return false
 		case e.master != i:
-		case e.kind == granted, e.kind == confirmed:
+		case e.kind == granted:
 			vote = true
+		case e.kind == confirmed:
+			vote = vote || soon(history, at)
 		case e.kind == topUp:
 			vote = false
 		case e.kind == toppedUp:
-			proof := true
+			proof := soon(history, at)
 			for _, between := range history[e.top:at] {
 				proof = proof && between.kind != failed
 			}
@@ -60,17 +64,28 @@ func counts(history []told, i int) bool {
 	return vote
 }
 
+// soon says by the words of the definition whether the event at this index came soon after the last round that won.
+func soon(history []told, at int) bool {
+	won := time.Duration(0)
+	for _, e := range history[:at] {
+		if e.kind == renewed {
+			won = e.at
+		}
+	}
+	return history[at].at-won <= span/3
+}
+
 // mayHand says by the words of the definition whether master i has a place that may become a vote which counts.
 func mayHand(history []told, i int) bool {
 	place := false
-	for _, e := range history {
+	for at, e := range history {
 		switch {
 		case e.kind == released:
 			return false
 		case e.master != i:
 		case e.kind == queued:
 			place = true
-		case e.kind == confirmed, e.kind == topUp:
+		case e.kind == confirmed && soon(history, at), e.kind == topUp:
 			place = false
 		}
 	}
@@ -98,7 +113,7 @@ type sent struct {
 }
 
 func (w *world) log(kind byte, master int) {
-	w.history = append(w.history, told{kind: kind, master: master})
+	w.history = append(w.history, told{kind: kind, master: master, at: w.now})
 }
 
 // count is what package redlock does before it looks at a grant.
@@ -157,6 +172,12 @@ func (w *world) extend(confirmedBy, missing uint64) {
 		w.log(failed, -1)
 		return
 	}
+	w.log(renewed, -1)
+	w.follow(confirmedBy, missing)
+}
+
+// follow takes the answers to an extend that won.
+func (w *world) follow(confirmedBy, missing uint64) {
 	for i := range masters {
 		switch bit := uint64(1) << i; {
 		case missing&bit != 0:
@@ -164,7 +185,7 @@ func (w *world) extend(confirmedBy, missing uint64) {
 			w.sent = append(w.sent, sent{i, len(w.history), w.g.TopUp(i)})
 		case confirmedBy&bit != 0:
 			w.log(confirmed, i)
-			w.g.Confirm(i)
+			w.g.Confirm(i, w.now)
 		}
 	}
 }
@@ -213,8 +234,8 @@ func walk(t *testing.T, steps []byte) {
 	for len(steps) >= 2 && len(w.history) < 200 {
 		step, arg := steps[0], steps[1]
 		steps = steps[2:]
-		w.now += time.Second
-		switch step % 5 {
+		w.now += time.Duration(1+step>>5) * time.Second // so that some answers come late
+		switch step % 6 {
 		case 0:
 			w.answer(int(arg)%masters, arg&0x80 != 0, arg&0x20 != 0, arg&0x40 != 0)
 		case 1: // a master in neither set is silent
@@ -232,6 +253,10 @@ func walk(t *testing.T, steps []byte) {
 				w.release(int(arg) % masters)
 				return
 			}
+		case 5: // more answers to the last extend that won
+			w.count()
+			confirmedBy := uint64(arg) & all &^ w.silent
+			w.follow(confirmedBy, all&^w.silent&^confirmedBy&(uint64(step)>>3))
 		}
 		w.check()
 	}
@@ -244,8 +269,8 @@ func (w *world) acknowledge(k int) {
 	}
 	k %= len(w.sent)
 	s := w.sent[k]
-	w.history = append(w.history, told{kind: toppedUp, master: s.master, top: s.at})
-	w.g.ToppedUp(s.master, s.proof)
+	w.history = append(w.history, told{kind: toppedUp, master: s.master, top: s.at, at: w.now})
+	w.g.ToppedUp(s.master, s.proof, w.now)
 	w.sent = slices.Delete(w.sent, k, k+1)
 }
 
@@ -262,9 +287,9 @@ func (w *world) release(i int) {
 		w.t.Fatalf("releases go to %b, want %b", set, had)
 	}
 	w.log(released, -1)
-	w.g.Confirm(i)
+	w.g.Confirm(i, w.now)
 	late := w.g.TopUp(i)
-	w.g.ToppedUp(i, late)
+	w.g.ToppedUp(i, late, w.now)
 	w.count()
 	if w.g.Votes() != 0 || !w.g.Valid() {
 		w.t.Fatalf("after the release: %+v", w.g)
@@ -291,10 +316,33 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 			t.Errorf("%s: votes %05b while the top-up is under way", name, g.Votes())
 		}
 		tc.between(&g)
-		g.ToppedUp(0, sent)
+		g.ToppedUp(0, sent, 3*time.Second)
 		if counts := g.Votes()&1 != 0; counts != tc.counts {
 			t.Errorf("%s: counts %v, want %v", name, counts, tc.counts)
 		}
+	}
+}
+
+// docs/safety.md A53: a vote that is put back, or heard of, long after the last round that won does not count. The release goes there all the same.
+func TestGrant_voteComesLate_doesNotCount(t *testing.T) {
+	for _, tc := range []struct {
+		after  time.Duration // since the extend that won
+		counts bool
+	}{{span / 3, true}, {span/3 + 1, false}} {
+		g := New(need, all, 0, span, span)
+		g.CountAcquire(Answers{Granted: 0b00111})
+		g.Extended(time.Second, 0b00111, 0, 0)
+		g.ToppedUp(3, g.TopUp(3), time.Second+tc.after)
+		g.Confirm(4, time.Second+tc.after)
+		if counts := g.Votes() == all; counts != tc.counts || !counts && g.Votes() != 0b00111 {
+			t.Errorf("after %v: votes %05b, want %v", tc.after, g.Votes(), tc.counts)
+		}
+		if set := g.Release(0); set != all {
+			t.Errorf("after %v: releases go to %05b", tc.after, set)
+		}
+	}
+	if Soon(span)+Late(span) > span {
+		t.Errorf("%v and %v are more than %v", Soon(span), Late(span), span)
 	}
 }
 

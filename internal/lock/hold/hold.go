@@ -287,7 +287,7 @@ func (h *Hold) confirm(i int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.votes.count()
-	h.votes.grant.Confirm(i)
+	h.votes.grant.Confirm(i, h.r.Masters.Clock.Elapsed())
 }
 
 // topUp puts the vote back on master i, which lost it while a quorum of other masters had
@@ -319,6 +319,6 @@ func (t topUpReply) Receive(op *protocol.Op) {
 	t.h.mu.Lock()
 	defer t.h.mu.Unlock()
 	if op.Reply.Outcome == protocol.Granted {
-		t.h.votes.grant.ToppedUp(op.Index, t.sent)
+		t.h.votes.grant.ToppedUp(op.Index, t.sent, t.h.r.Masters.Clock.Elapsed())
 	}
 }
