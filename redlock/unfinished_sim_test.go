@@ -170,3 +170,25 @@ func TestInit_leftListWhoseMastersRestarted_refuses(t *testing.T) {
 		}
 	})
 }
+
+// A change dies when it has stopped one master, which votes in the old list again when the change is cancelled. Nobody takes that list for one that was left,
+// now or when the other masters forget.
+func TestCancel_oneMasterWasStopped_theListIsNotLeft(t *testing.T) {
+	simulate(t, func(t *testing.T, c *cluster) {
+		c.changeDies(afterTwoRetired - 1)
+		list, done := c.list(formerly...)
+		noErr(t, admin.Cancel(t.Context(), list))
+		done()
+		c.wantNothingUnfinished()
+		for _, i := range formerly[1:] {
+			c.masters[i].Flush()
+		}
+		if s := c.looked(); s.Standing != admin.NeedsInit {
+			t.Errorf("%v: %s", s.Standing, s.Text)
+		}
+		list, done = c.list(formerly...)
+		noErr(t, admin.Init(t.Context(), list, nil))
+		done()
+		c.wantNothingUnfinished()
+	})
+}

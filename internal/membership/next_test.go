@@ -324,6 +324,9 @@ func TestNext_notYet(t *testing.T) {
 		{"change: both vote", "refuse: both lists vote", scene{goal: Change, target: "C", masters: "VA5 VA5 VA5 VC6* - -", whole: never}},
 
 		{"cancel: nothing is there", "done", scene{goal: Cancel, masters: "VA5 VA5 VA5", whole: never}},
+		{"cancel: a master that was retired votes again, with the plan", "done", scene{goal: Cancel, masters: "VA5*c VA5c VA5c", whole: never}},
+		{"a cancelled change had retired a master, and the others are silent", "refuse: b is out of reach", scene{masters: "VA5*c ? ?", whole: never}},
+		{"init: the same, and the others forgot", "b: lost -> R", scene{goal: Init, masters: "VA5*c - -", whole: never, edit: func(v *View) { v.Abandon = true }}},
 		{"cancel: a quorum is retired", "refuse: the change cannot be given up", scene{goal: Cancel, masters: "XA5*+ XA5*+ VA5+", whole: never}},
 		{"cancel: it was finished", "refuse: these masters were left", scene{goal: Cancel, from: "A", masters: "XA5*+ VB6* VB6*", whole: never}},
 	} {

@@ -165,7 +165,8 @@ func (m *Memory) count(v *View) {
 		if !v.Masters[i].Old || rs.Phase != Voting {
 			continue
 		}
-		if p := v.Masters[i].Record.Plan; p.From.ID == v.Terms.ID && p.Target.ID != v.Terms.ID && p.From.Number >= m.Number && p.Target.Number > m.Left.Number {
+		// It votes in the new list. One that votes in the old one again, because the change was cancelled, has the plan too.
+		if p := r.Plan; rs.Epoch.ID == p.Target.ID && p.From.ID == v.Terms.ID && p.Target.ID != v.Terms.ID && p.From.Number >= m.Number && p.Target.Number > m.Left.Number {
 			m.Left = p.Target
 		}
 		// A quorum with a smaller number than this client knows lost its records and was begun anew by an Init whose
