@@ -148,9 +148,10 @@ func WithMaxHold(d time.Duration) LockOption {
 // Waiters are told how long the lock rests, and ask when that is over. The masters measure d, on clocks that may run apart
 // from this host's by the drift.
 //
-// The lock rests while a quorum of masters knows it. A master that loses its data forgets it, and one that was out of reach at the grant never
-// knew it: such a master votes for others, once it has waited as after a restart. So a d that is longer than the maximum TTL needs
-// masters that keep their data. A change of masters (admin.Reconfigure) and [Client.ForceUnlock] end a rest. A Redisson client does not know rests, and can take the lock.
+// The lock rests while a quorum of masters knows it. A master that loses its data forgets it, once it has waited as after a restart. One that was
+// out of reach at the grant, or had voted for another caller that asked at the same moment, never knew it. Such masters vote for others. So a d that
+// is longer than the maximum TTL needs masters that keep their data. A change of masters (admin.Reconfigure), a list that is begun again (admin.Init,
+// where no quorum votes) and [Client.ForceUnlock] end a rest. A Redisson client does not know rests, and can take the lock.
 //
 // A lock with [WithReentry] counts d from its first lease. Only a [Mutex] can have a minimum hold: calls of an [RWMutex] fail
 // with [ErrConfig], and so does [Open] when WithMinHold is to be a client's default.

@@ -40,8 +40,11 @@ func (s *shares) add(one *Share) {
 	s.reentered = s.reentered || len(s.list) > 1
 }
 
-func (s *shares) drop(one *Share) {
+// drop takes a share out, and says whether it was one of them.
+func (s *shares) drop(one *Share) bool {
+	n := len(s.list)
 	s.list = slices.DeleteFunc(s.list, func(o *Share) bool { return o == one })
+	return len(s.list) < n
 }
 
 // count is the number of shares to send to the masters with an extend. It is 0, which leaves the number on the masters as it is, if there
@@ -113,7 +116,8 @@ func (s *Share) Enter(ctx context.Context, inner *Share) error {
 	}
 	h.unlock()
 	if last { // the others were given back meanwhile and left it to this one, whether it was held or lost by then
-		_ = h.Release(ctx, was, h.r.Masters.Clock.Elapsed()) // observers are told what became of it
+		// Observers are told what became of it. ctx is often that of a share which was given back: it has ended, and would end the wait.
+		_ = h.Release(context.WithoutCancel(ctx), was, h.r.Masters.Clock.Elapsed())
 	}
 	return err
 }
@@ -138,8 +142,7 @@ func (s *Share) Leave(now time.Duration) (was error, last bool) {
 	_ = h.errAtLocked(now)
 	was = h.closedLateLocked(s.ended, now)
 	s.endLocked(errs.ErrReleased)
-	h.shares.drop(s)
-	last = len(h.shares.list) == 0
+	last = h.shares.drop(s) && len(h.shares.list) == 0
 	if last {
 		h.endLocked(event.EndReleased, errs.ErrReleased)
 	}
