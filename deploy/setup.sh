@@ -10,6 +10,7 @@ command -v openssl >/dev/null || {
   echo "setup.sh: openssl is missing, and makes the certificates: install it (apt-get install openssl)" >&2
   exit 1
 }
+[ ! -e redlock ] || chmod 755 redlock # the image runs it as another user
 umask 077
 # Half of it is of no use, and the next call would take it for something that masters use.
 undo() { [ $? = 0 ] || { cat secrets/log >&2; rm -rf secrets authority .env; }; }

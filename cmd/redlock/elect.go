@@ -36,7 +36,8 @@ or with "redlock inspect NAME": it announces the --value.
 exit code: that of the command, and 128+n if signal n ended it; else
     2  usage; the masters belong to another list, or so many cannot be used that
        no quorum is left
-    3  masters not available at the start. Later it waits for them
+    3  masters not available at the start. Later it waits for them; but masters
+       that refuse (memory full, a right missing) end it then too
   126  the command cannot be executed
   127  the command is not found
   130  interrupted while it waited to lead (128+n for signal n)`

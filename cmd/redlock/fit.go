@@ -3,7 +3,6 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/redlock-go/redlock/redlock/admin"
@@ -48,7 +47,7 @@ func (m *masters) fitNew(err error) error {
 // word is s as a word of a command line.
 func word(s string) string {
 	if strings.ContainsAny(s, " \t\n'\"\\$&;|<>()*?`~#") {
-		return strconv.Quote(s)
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" // within double quotes a shell replaces $ and `
 	}
 	return s
 }

@@ -2,7 +2,12 @@
 
 package main
 
-import "testing"
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/redlock-go/redlock/internal/needs"
+)
 
 // Who has no list of URLs is not told to type one.
 func TestFit_advisedCommands_nameTheMastersAsTheCallerDoes(t *testing.T) {
@@ -18,6 +23,17 @@ func TestFit_advisedCommands_nameTheMastersAsTheCallerDoes(t *testing.T) {
 		err := lists[1].fitNew(&exitError{exitMasters, lists[0].fit(advice)})
 		if got := err.Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A shell reads a word as it was.
+func TestWord_anyText_oneWordOfAShell(t *testing.T) {
+	needs.Program(t, "sh")
+	for _, s := range []string{"urls", "/etc/redlock/$prod/masters", "/srv/my masters", "it's", "`id`", `a\b"c`} {
+		out, err := exec.Command("sh", "-c", "printf %s "+word(s)).Output()
+		if err != nil || string(out) != s {
+			t.Errorf("%s was %q, is %q: %v", word(s), s, out, err)
 		}
 	}
 }

@@ -109,8 +109,12 @@ func (c *forceUnlock) force(ctx context.Context, client *redlock.Client, in *red
 	}
 	out.Holder, out.Owner = h.ID, h.Owner
 	if !c.yes {
-		text.Paragraph(o.err, heldOrRests(h), describe(h, len(in.Masters)))
-		text.Paragraph(o.err, "breaks", breaks(h))
+		if h.Votes == 0 { // it was named, and holds nothing by now
+			text.Paragraph(o.err, "not held", fmt.Sprintf("by %s: no quorum of the masters has its vote. %s.", h.ID, in))
+		} else {
+			text.Paragraph(o.err, heldOrRests(h), describe(h, len(in.Masters)))
+			text.Paragraph(o.err, "breaks", breaks(h))
+		}
 		if !interrupt.Confirmed(ctx, os.Stdin, o.err, fmt.Sprintf("Take %q away from it? [y/N] ", c.name)) {
 			return cmp.Or(ctx.Err(), error(&exitError{exitRefused, said.NothingDone.Text}))
 		}

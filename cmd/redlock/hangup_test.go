@@ -24,6 +24,7 @@ func TestOperate_startedWithSignalsIgnored_goesOn(t *testing.T) {
 		{"HUP", syscall.SIGHUP, exitOK, "2s"},
 		{"HUP", syscall.SIGINT, exitSignal + int(syscall.SIGINT), "1m"},
 		{"HUP INT", syscall.SIGINT, exitOK, "2s"}, // a script's &
+		{"HUP", syscall.SIGQUIT, exitSignal + int(syscall.SIGINT), "1m"},
 	} {
 		p := program(t, "init", "--max-ttl", tc.maxTTL, "--nodes", strings.Join(startURLs(t, 3), ","))
 		p.Path = "/bin/sh"

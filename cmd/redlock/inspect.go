@@ -229,7 +229,7 @@ func printLock(w io.Writer, in *redlock.Inspection) {
 		text.Paragraph(w, heldOrRests(&in.Holders[i]), describe(&in.Holders[i], len(in.Masters)))
 	}
 	for i, waiter := range in.Waiters {
-		text.Paragraph(w, "waits", fmt.Sprintf("%d. %s for %v%s", i+1, labelOf(waiter.Owner, "client "+waiter.Client), short(in.AsOf.Sub(waiter.Since)), reads(waiter.Read)))
+		text.Paragraph(w, "waits", fmt.Sprintf("%d. %s for %v%s", i+1, labelOf(waiter.Owner, "client "+waiter.Client), short(max(in.AsOf.Sub(waiter.Since), 0)), reads(waiter.Read)))
 	}
 	text.Paragraph(w, "as of", in.AsOf.Format("2006-01-02 15:04:05.000 MST"))
 	fmt.Fprintln(w)

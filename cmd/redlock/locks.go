@@ -33,6 +33,9 @@ A lock that is taken or given up meanwhile may be listed or not.
 
 ` + exitCodesOfLocks
 
+// mostWaiters is how many waiters of a lock a master tells of.
+const mostWaiters = 64
+
 func (c *list) words(args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("want one prefix of names, have %d words", len(args))
@@ -89,7 +92,11 @@ func (c *list) run(ctx context.Context, o output) error {
 				holder += fmt.Sprintf(", and %d more", n)
 			}
 		}
-		fmt.Fprintf(tab, "%s\t%s\t%d\t%s\n", nameOf(in.Name), left, len(in.Waiters), holder)
+		waiters := strconv.Itoa(len(in.Waiters))
+		if len(in.Waiters) >= mostWaiters {
+			waiters += "+"
+		}
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\n", nameOf(in.Name), left, waiters, holder)
 	}
 	_ = tab.Flush()
 	if len(locks) == 0 && err == nil {

@@ -27,6 +27,7 @@ func (r *runner) take(signals supervise.Signals) (*redlock.Client, *redlock.Leas
 	client, lease, err := r.acquire(ctx)
 	if sig := stop(); sig != 0 {
 		if err == nil {
+			_ = inside.Abandon(lease, context.Background()) // nothing has run: the period of --every is not used up
 			r.leave(client)
 		}
 		return nil, nil, interruptedBy(sig)

@@ -10,11 +10,11 @@ import (
 	"syscall"
 )
 
-// Context returns a context that ends at SIGINT, SIGTERM or SIGHUP. A second signal ends the program at once. Signals that this process was
+// Context returns a context that ends at SIGINT, SIGTERM, SIGHUP or SIGQUIT. A second signal ends the program at once. Signals that this process was
 // started with as ignored (nohup, a shell's &) stay ignored. stop ends the watch, and the context.
 func Context(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
 	signals := []os.Signal{syscall.SIGTERM} // Go never leaves it ignored, so the list is not empty: that would be all signals
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(sig) {
 			signals = append(signals, sig)
 		}
