@@ -284,6 +284,8 @@ func TestNext_notYet(t *testing.T) {
 		{"init: the same, and a change back has prepared a master", "refuse: these masters were left for another list: epoch 6.", scene{goal: Init, masters: "RA7 oXA5*+ -", whole: never, edit: preparedBack}},
 		{"init: the list was left, and began again since", "a: lost -> R", scene{goal: Init, masters: "oXA5*+ VA7 -", whole: never, edit: finishedAndGivenUp}},
 		{"init: the same, and those who voted restarted", "a: lost -> R", scene{goal: Init, masters: "oXA5*+ oVA7 -", whole: never, edit: finishedAndGivenUp}},
+		{"init: a master that another list left", "refuse: c belongs to another epoch: 3 masters b c d, maximum TTL 30s, drift 0.01 + 2ms; you gave", scene{goal: Init, masters: "- - XB5*+", whole: never, edit: finished}},
+		{"init: a master of another list, which restarted", "refuse: c restarted, or was promoted, and may have forgotten votes; its record is of another list: 3 masters b c d, ", scene{goal: Init, masters: "- - oVB5", whole: never}},
 		{"init: another list", "refuse: c belongs to another epoch", scene{goal: Init, masters: "- - VB5", whole: never}},
 		{"init: a change has prepared a master, and its list may vote", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "RA5 RA5 -", whole: never, edit: changePrepared}},
 		{"init: the same of a master that restarted", "refuse: a change from 3 masters x y z", scene{goal: Init, masters: "oRA5 - -", whole: never, edit: changePrepared}},

@@ -98,6 +98,8 @@ func (m *machine) numbers(e *Epoch) (seen numbers, no *Why) {
 		switch live := at.state().Phase; {
 		case !at.Answered:
 			return seen, &Why{Unreachable, i}
+		case rs.Phase == Retired && rs.Epoch.ID != e.ID && at.Record.Finished() && !v.Abandon:
+			return seen, &Why{Foreign, i}
 		case rs.Phase == Retired && !v.Abandon:
 			return seen, &Why{Unfinished, i}
 		case rs.Phase != None && rs.Phase != Retired && rs.Epoch.ID != e.ID && (live == Voting || !v.Abandon):

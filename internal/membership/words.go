@@ -70,7 +70,11 @@ func Describe(v *View, i int) string {
 	case rs.Phase == None && at.Record.State.Phase == None:
 		return "has no record: it is new, or was flushed"
 	case rs.Phase == None:
-		return "restarted, or was promoted, and may have forgotten votes"
+		text := "restarted, or was promoted, and may have forgotten votes"
+		if id := at.Record.State.Epoch.ID; at.Record.Terms != nil && id != v.Terms.ID && (v.Target == nil || id != v.Target.ID) {
+			text += "; its record is of another list: " + at.Record.Terms.String()
+		}
+		return text
 	case rs.Epoch.ID != v.Terms.ID && (v.Target == nil || rs.Epoch.ID != v.Target.ID):
 		text := rs.Epoch.String()
 		if at.Record.Terms != nil {
