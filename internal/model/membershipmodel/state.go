@@ -14,7 +14,7 @@ const (
 	maxMasters  = 10
 	maxProcs    = 4
 	maxAttempts = 3
-	maxPlans    = 8
+	maxPlans    = 10
 	maxMessages = 2
 	maxEpochs   = 250
 )
