@@ -133,7 +133,8 @@ func (g *gate) testStages() [][]stage {
 	return [][]stage{
 		g.compile(),
 		{{"with the race detector", seldomCollected([]command{race})}, {"mutants", g.broken(needs.TierTest)}},
-		{{"without it", seldomCollected(selected(needs.TierTest, noRace))}},
+		// One of three waits for its masters most of the time: ./chaos.
+		{{"without it", seldomCollected(selected(needs.TierTest, noRace, "-p", "3"))}},
 	}
 }
 
@@ -182,8 +183,12 @@ func (g *gate) ciStages() ([][]stage, error) {
 		c.dir = filepath.Join(g.root, dir)
 		modules.commands = append(modules.commands, c)
 	}
+	targets := pick(g.tests, func(f testFunc) bool { return strings.HasPrefix(f.name, "Fuzz") })
+	for _, pkg := range packages(targets) { // with what counts coverage in it: nobody else compiles that
+		compile.commands = append(compile.commands, command{name: "compile", args: []string{"go", "test", "-c", "-vet=off", "-fuzz", ".", "-o", os.DevNull, pkg}})
+	}
 	fuzz := stage{"fuzz", nice(g.fuzz(time.Second))}
-	models := stage{"models", nice(selected(needs.TierCI, inCI(true)))}
+	models := stage{"models", seldomCollected(nice(selected(needs.TierCI, inCI(true))))}
 	return [][]stage{
 		{compile},
 		{{"Java, and what is for CI", selected(needs.TierCI, inCI(false))}, servers, models,
