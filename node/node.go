@@ -34,8 +34,8 @@ var (
 	ErrLate = protocol.ErrLate
 	// ErrReplica: the address is a replica's. A replica's votes mean nothing.
 	ErrReplica = protocol.ErrReplica
-	// ErrDenied: the master refused the user or the password, or the user lacks a right.
-	// An operator must change it.
+	// ErrDenied: the master, or a sentinel, refused the user or the password, or the user
+	// lacks a right. An operator must change it.
 	ErrDenied = protocol.ErrDenied
 	// ErrEviction: the master may evict locks when memory runs short
 	// (docs/safety.md A10).

@@ -165,3 +165,8 @@ func (r *redisNode) Direct() (all []redis.Options) {
 	}
 	return all
 }
+
+// Moved returns the server to which err, the reply of the server at asked, sends a command that has options of Direct.
+func (r *redisNode) Moved(err error, asked string) (addr string, ok bool) {
+	return locate.Moved(err, asked)
+}

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/node/internal/wire"
 )
 
 // sentinels finds the master that sentinels name. It is a dialer, in place of the one of [redis.NewFailoverClient], which prints
@@ -39,17 +41,26 @@ func (s *sentinels) connect(ctx context.Context, network, _ string) (net.Conn, e
 			said <- found{master, err}
 		}()
 	}
-	var errs []error
+	var answers, silent []error
 	for range s.addrs {
 		switch f := <-said; {
-		case f.err != nil:
-			errs = append(errs, f.err)
-		default:
+		case f.err == nil:
 			return s.dial(ctx, network, f.addr) // stop ends the other questions
+		case wire.IsReply(f.err), errors.Is(f.err, errNotKnown):
+			answers = append(answers, f.err)
+		default:
+			silent = append(silent, f.err)
 		}
 	}
-	return nil, fmt.Errorf("no sentinel names the master: %w", errors.Join(errs...))
+	if len(answers) == 0 {
+		answers = silent
+	}
+	// What a sentinel answered must be mended. That another one is down is no fault while one answers. internal/cause knows these words.
+	return nil, fmt.Errorf("no sentinel names the master: %w", errors.Join(answers...))
 }
+
+// errNotKnown: a sentinel does not watch a master of this name.
+var errNotKnown = errors.New("knows no master")
 
 // masterAt asks the sentinel at addr.
 func (s *sentinels) masterAt(ctx context.Context, addr string) (string, error) {
@@ -65,7 +76,9 @@ func (s *sentinels) masterAt(ctx context.Context, addr string) (string, error) {
 	at, err := c.Do(ctx, "sentinel", "get-master-addr-by-name", s.name).StringSlice()
 	switch {
 	case errors.Is(err, redis.Nil), err == nil && (len(at) != 2 || slices.Contains(at, "")):
-		return "", fmt.Errorf("knows no master %q", s.name)
+		return "", fmt.Errorf("%w %q", errNotKnown, s.name)
+	case redis.IsAuthError(err), redis.IsPermissionError(err):
+		return "", fmt.Errorf("%w: %w (check sentinel_username and sentinel_password in the URL)", ErrDenied, err)
 	case err != nil:
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,6 +37,9 @@ import (
 // In a cluster URL, name several servers: any of them that answers says where the slot is.
 // If one master of a client is a cluster, all locks of the client are named {TAG}:name, on
 // all its masters.
+//
+// Write special characters in a user name or a password percent-encoded: %23 for #, %2C
+// for a comma.
 //
 // A node is named after its address and its database: "h:6379", or "h:6379/2" in database
 // 2. In all forms ?name=m1 gives the node that name instead. It is for clients that reach
@@ -64,6 +68,9 @@ func Open(rawURL string, cfg Config) (Node, error) {
 }
 
 func openURL(rawURL string, cfg Config) (*redisNode, error) {
+	if strings.Contains(rawURL, "#") { // what is before it could be read as a URL of another server, and what follows as nothing
+		return nil, errors.New("node: a URL with a #: write %23 for it, in a password too (want redis://host:port)")
+	}
 	scheme, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
 		return nil, fmt.Errorf("node: %q is no URL: want redis://host:port", redact.URL(rawURL))
@@ -116,7 +123,7 @@ func cutOwn(rest string) (without, name string, files tlsFiles, err error) {
 
 // openMaster makes a node of cut, which is rawURL without the parameters of cutOwn.
 func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
-	opts, err := redis.ParseURL(cut)
+	opts, err := redis.ParseURL(noPort.ReplaceAllString(cut, "$1:6379$2"))
 	if err == nil && opts.Network == "tcp" {
 		err = checkPort(opts.Addr)
 	}
@@ -126,6 +133,9 @@ func openMaster(rawURL, cut string, cfg Config) (*redisNode, error) {
 	}
 	return open(*opts, cfg, nil)
 }
+
+// noPort matches the URL of an IPv6 address without a port, which go-redis 9.17 would put into brackets once more.
+var noPort = regexp.MustCompile(`^(rediss?://[^/?]*\])([/?]|$)`)
 
 // hostsURL is a URL with a list of hosts, which net/url refuses.
 type hostsURL struct {
@@ -248,6 +258,9 @@ func withPort(host, port string) (string, error) {
 	if host == "" {
 		return "", errors.New("an empty host")
 	}
+	if strings.ContainsFunc(host, func(c rune) bool { return unicode.IsSpace(c) || unicode.IsControl(c) }) {
+		return "", errors.New("a host with white space or a control character: write none behind a comma")
+	}
 	h, own, err := net.SplitHostPort(host)
 	if err != nil {
 		h, own = strings.Trim(host, "[]"), port
@@ -268,12 +281,14 @@ func checkPort(addr string) error {
 
 // reason returns the text of err if that cannot contain a password. net/url and go-redis
 // quote the part of the URL that they cannot parse. If a password contains an unencoded
-// /, ? or #, that part may be a piece of the password.
+// / or ?, or a program splits a list at a comma in it, that part may be a piece of the password.
 func reason(rawURL string, err error) string {
-	if strings.Contains(rawURL, "@") {
+	switch u, ok := err.(*url.Error); {
+	case strings.Contains(rawURL, "@"):
 		return "it cannot be read; are the special characters in user and password percent-encoded?"
-	}
-	if u, ok := err.(*url.Error); ok {
+	case redact.URL(rawURL) != rawURL:
+		return "the port is no number from 1 to 65535; if a comma in a password ended the URL, write %2C for it"
+	case ok:
 		return u.Err.Error()
 	}
 	return err.Error()

@@ -312,7 +312,7 @@ func (p *patient) connect(ctx context.Context, n node.Node) (*redis.Client, erro
 		for range 5 {
 			c := redis.NewClient(o)
 			last = c.Exists(ctx, p.record).Err()
-			moved, ok := redis.IsMovedError(last)
+			moved, ok := masterurl.Moved(n, last, o.Addr)
 			if last == nil {
 				return c, nil
 			}

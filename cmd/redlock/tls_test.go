@@ -192,7 +192,7 @@ func TestSentinel_severalHosts_everyCommand(t *testing.T) {
 	}
 	// One whose sentinels do not answer is silent, and no reason to refuse the list.
 	said := expectCode(t, exitRecovers, "doctor", "--max-ttl", tlsTTLAfter, "--nodes", "redis-sentinel://127.0.0.1:1,127.0.0.1:2/mine?name=m1,"+strings.Join(others, ","))
-	wantSaid(t, said, "m1 is out of reach (connection refused)")
+	wantSaid(t, said, "m1 cannot be found: no sentinel names the master", "start its sentinels")
 }
 
 // The example of the docs is run as it stands there, on other ports.

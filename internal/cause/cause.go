@@ -21,7 +21,7 @@ type Cause struct {
 }
 
 // refusals are the causes of masters that answer, and do not do what they are asked.
-var refusals = []string{"password", "rights", "replica", "eviction", "hidden", "memory", "disk", "replicas", "clients", "protected", "loading", "busy", "database"}
+var refusals = []string{"sentinel password", "password", "rights", "replica", "eviction", "hidden", "memory", "disk", "replicas", "clients", "protected", "loading", "busy", "database"}
 
 // Refuses reports whether err, which is an error of one master, is the answer of a master that runs. Who hears of such a master that
 // it is silent restarts it, and that empties it.
@@ -40,6 +40,9 @@ const errorHere = "{error}"
 // says of the connection.
 var rules = []rule{
 	{Cause{"same master", "is in the list twice: {error}", "name it once"}, nil, []string{"same master"}},
+	{Cause{"sentinel password", "cannot be found, because its sentinels deny the user: {error}",
+		"correct sentinel_username and sentinel_password in its URL"},
+		[]error{protocol.ErrDenied}, []string{noSentinel}},
 	{Cause{"password", "refuses the user or the password (WRONGPASS, NOAUTH)", "correct the user and the password in its URL"},
 		[]error{protocol.ErrDenied}, []string{"WRONGPASS", "NOAUTH", "invalid password"}},
 	{Cause{"rights", "denies the user a right (NOPERM): {error}", "grant it to the lock's user: docs/operations.md has the list of rights"},
@@ -71,6 +74,7 @@ var rules = []rule{
 	{Cause{"TLS", "does not answer the TLS handshake", "if it speaks no TLS, write redis:// and not rediss:// in its URL"},
 		[]error{protocol.ErrTLS}, nil},
 	{Cause{"TLS missing", "speaks TLS", "write rediss:// and not redis:// in its URL"}, []error{protocol.ErrSpeaksTLS}, nil},
+	{Cause{"sentinels", "cannot be found: {error}", "start its sentinels, or correct their addresses and the name of the master in its URL"}, nil, []string{noSentinel}},
 	{Cause{"clients", "has the max number of clients, and takes no more", "raise its maxclients, or end programs that keep connections"},
 		nil, []string{"max number of clients"}},
 	{Cause{"protected", "is in protected mode, and takes no clients of other hosts", "give its default user a password"},
@@ -97,6 +101,9 @@ var rules = []rule{
 // crypto/tls.
 var clientCertificateAlerts = []string{"tls: certificate required", "tls: bad certificate", "tls: unknown certificate", "tls: expired certificate",
 	"tls: revoked certificate", "tls: unsupported certificate", "tls: access denied"}
+
+// noSentinel begins the error of package node where no sentinel names the master. What follows is about the sentinels.
+const noSentinel = "no sentinel names the master: "
 
 // Of is the cause of err, which is an error of one master.
 func Of(err error) Cause {
@@ -153,6 +160,7 @@ func Said(err error) string {
 // detail is what Said says, without the remedies.
 func detail(err error) string {
 	text, _, _ := strings.Cut(Said(err), " (grant it")
+	text, _, _ = strings.Cut(text, " (check sentinel")
 	if len(text) > detailMax {
 		text = strings.ToValidUTF8(text[:detailMax], "") + "..."
 	}

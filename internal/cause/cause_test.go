@@ -19,6 +19,10 @@ var errorsOf = []struct {
 	err  error
 }{
 	{"same master", errors.New("a and b are the same master (run_id x): name it once")},
+	{"sentinel password", fmt.Errorf("no sentinel names the master: sentinel a:1: %w: NOAUTH Authentication required. (check sentinel_username", protocol.ErrDenied)},
+	{"sentinels", errors.New(`no sentinel names the master: sentinel a:1: knows no master "mine"`)},
+	{"sentinels", errors.New("no sentinel names the master: sentinel a:1: dial tcp 127.0.0.1:1: connect: connection refused")},
+	{"sentinels", errors.New("no sentinel names the master: sentinel a:1: DENIED Redis is running in protected mode because")},
 	{"password", fmt.Errorf("%w: %w", protocol.ErrDenied, errors.New("WRONGPASS invalid username-password pair or user is disabled"))},
 	{"password", fmt.Errorf("%w: %w", protocol.ErrDenied, errors.New("NOAUTH Authentication required"))},
 	{"rights", fmt.Errorf("%w: node: this user may not run hset on redlock:check (grant it to the lock's user)", protocol.ErrDenied)},

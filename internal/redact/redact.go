@@ -8,11 +8,47 @@ import (
 	"strings"
 )
 
-// URL removes user and password from a URL, even if the URL cannot be parsed.
+// URL removes user and password from a URL, even if the URL cannot be parsed. Where no @ shows what they are and a port is no number,
+// nothing is left: it may be what is before a comma in a password, in a list that was split at its commas.
 func URL(rawURL string) string {
-	scheme, rest, ok := strings.Cut(rawURL, "://")
+	_, rest, ok := strings.Cut(rawURL, "://")
 	if !ok {
-		scheme, rest = "", rawURL
+		rest = rawURL
+	}
+	if !strings.Contains(rest, "@") && !hosts(rest) {
+		return strings.TrimSuffix(rawURL, rest) + "***"
+	}
+	return user(rawURL)
+}
+
+// hosts reports whether rest, which is what follows ://, begins with hosts whose ports are numbers.
+func hosts(rest string) bool {
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		rest = rest[:end]
+	}
+	for host := range strings.SplitSeq(rest, ",") {
+		if !hostAndPort.MatchString(host) {
+			return false
+		}
+	}
+	return true
+}
+
+var hostAndPort = regexp.MustCompile(`^(\[[^]]*\]|[^:]*)(:[0-9]*)?$`)
+
+// Text does it in a text that may quote URLs. Whatever stands between the first and the last of them is lost: it may be a password.
+func Text(s string) string {
+	if strings.Contains(s, "://") {
+		return user(s)
+	}
+	return params(s)
+}
+
+// user removes what is between :// and the last @, and the parameters that are passwords.
+func user(s string) string {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		scheme, rest = "", s
 	}
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		rest = "***@" + rest[at+1:]
@@ -22,14 +58,6 @@ func URL(rawURL string) string {
 		return rest
 	}
 	return scheme + "://" + rest
-}
-
-// Text does it in a text that may quote URLs. Whatever stands between the first and the last of them is lost: it may be a password.
-func Text(s string) string {
-	if strings.Contains(s, "://") {
-		return URL(s)
-	}
-	return params(s)
 }
 
 func params(s string) string { return passwordParam.ReplaceAllString(s, "password=***") }

@@ -27,3 +27,20 @@ func TestText(t *testing.T) {
 		t.Errorf("a URL without its scheme: %q", got)
 	}
 }
+
+// A program that splits a list at the comma of a password gives its beginning as a URL without an @.
+func TestURL_portIsNoNumber_nothingShown(t *testing.T) {
+	for s, want := range map[string]string{
+		"redis://locker:Tr0ub4":                                "redis://***",
+		"redis://locker:Tr0:12/1":                              "redis://***",
+		"redis-sentinel://a,locker:x/m":                        "redis-sentinel://***",
+		"locker:Tr0ub4":                                        "***",
+		"redis://localhost:99999/0?x=a:b":                      "redis://localhost:99999/0?x=a:b",
+		"redis-cluster://a:1,[2001:db8::1]:2,[::1],b/?tag=x:y": "redis-cluster://a:1,[2001:db8::1]:2,[::1],b/?tag=x:y",
+		"unix:///tmp/a:b.sock":                                 "unix:///tmp/a:b.sock",
+	} {
+		if got := URL(s); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+}

@@ -24,13 +24,19 @@ func (u *URLs) String() string { return "" }
 // Type implements pflag.Value.
 func (u *URLs) Type() string { return "URL,URL,..." }
 
-// Set implements [flag.Value]. It accepts everything: package flag would print what it does not, passwords included.
+// Set implements [flag.Value]. A package of flags prints what it refuses, and the commands take passwords out of that: it is what is
+// between the first :// and the last @. So Set refuses only a list that has both, and its error has neither.
 func (u *URLs) Set(s string) error {
 	*u = nil
 	for word := range strings.SplitSeq(s, ",") {
-		if n := len(*u); n > 0 && hasHosts((*u)[n-1]) && !strings.Contains(word, "://") {
-			(*u)[n-1] += "," + word // another of its servers or sentinels
-			continue
+		if n := len(*u); n > 0 && !strings.Contains(word, "://") {
+			switch last := (*u)[n-1]; {
+			case hasHosts(last):
+				(*u)[n-1] += "," + word // another of its servers or sentinels
+				continue
+			case strings.Contains(word, "@") && strings.Contains((*u)[0], "://"):
+				return errors.New("the list is split at a comma in a user name or password: a comma in a password is %2C")
+			}
 		}
 		*u = append(*u, word)
 	}
@@ -62,6 +68,17 @@ func Direct(n node.Node) (all []*redis.Options, err error) {
 		all = append(all, &o)
 	}
 	return all, nil
+}
+
+// Moved is the server that answers in place of the one at asked, if err is its MOVED.
+func Moved(n node.Node, err error, asked string) (addr string, ok bool) {
+	m, ok := n.(interface {
+		Moved(err error, asked string) (string, bool)
+	})
+	if !ok {
+		return "", false
+	}
+	return m.Moved(err, asked)
 }
 
 // Connection is how a command talks to the master at url, which has an address.

@@ -59,19 +59,29 @@ func (s *Slot) Addr() string {
 func (s *Slot) Redirect(err error, tries int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	moved, ok := redis.IsMovedError(err)
+	moved, ok := Moved(err, s.asked)
 	if !ok {
-		s.owner = ""
 		s.next++ // also if the server that a seed named failed, and not the seed
-	} else if host, port, err := net.SplitHostPort(moved); err == nil && host == "" { // the host of the server that replied
-		host, _, _ = net.SplitHostPort(s.asked)
-		s.owner = net.JoinHostPort(host, port)
-	} else {
-		s.owner = moved
 	}
+	s.owner = moved
 	var broken net.Error // includes a timeout
 	again := ok || errors.As(err, &broken) || errors.Is(err, io.EOF) || redis.IsClusterDownError(err)
 	return again && tries < 2*len(s.seeds)+1
+}
+
+// Moved returns the address that the MOVED in err names, in a form that can be dialled. A server of a cluster on IPv6 writes its host
+// without brackets. If there is no host, it is the one of asked, the server that replied.
+func Moved(err error, asked string) (addr string, ok bool) {
+	addr, ok = redis.IsMovedError(err)
+	colon := strings.LastIndexByte(addr, ':')
+	if !ok || colon < 0 {
+		return addr, ok
+	}
+	host := strings.Trim(addr[:colon], "[]")
+	if host == "" {
+		host, _, _ = net.SplitHostPort(asked)
+	}
+	return net.JoinHostPort(host, addr[colon+1:]), true
 }
 
 // Several implements [Locator].

@@ -26,9 +26,9 @@ func TestSlot_whomToAsk(t *testing.T) {
 		err   error
 		again bool
 	}{
-		{"a:1", moved("c:1"), true},
-		{"c:1", moved(":2"), true}, // no host: that of the server that replied
-		{"c:2", down, true},
+		{"a:1", moved("::1:7002"), true},  // as a cluster on IPv6 writes it
+		{"[::1]:7002", moved(":2"), true}, // no host: that of the server that replied
+		{"[::1]:2", down, true},
 		{"b:1", replyError("CLUSTERDOWN The cluster is down"), true},
 		{"a:1", moved("c:1"), false}, // tried often enough
 		{"c:1", replyError("ASK 7 d:1"), false},
@@ -51,5 +51,23 @@ func TestSlot_whomToAsk(t *testing.T) {
 			_ = s.Redirect(moved(step.moved), 1)
 		}
 		s.Search()
+	}
+}
+
+// A cluster on IPv6 names its servers without brackets. No host is that of the server that replied.
+func TestMoved_eachForm_canBeDialled(t *testing.T) {
+	for _, tc := range []struct{ moved, asked, want string }{
+		{"c:1", "a:1", "c:1"},
+		{":2", "a:1", "a:2"},
+		{"::1:7002", "a:1", "[::1]:7002"},
+		{"[::1]:7002", "a:1", "[::1]:7002"},
+		{":7003", "[::1]:7002", "[::1]:7003"},
+	} {
+		if got, ok := Moved(replyError("MOVED 7 "+tc.moved), tc.asked); got != tc.want || !ok {
+			t.Errorf("%s at %s: %q, want %q", tc.moved, tc.asked, got, tc.want)
+		}
+	}
+	if got, ok := Moved(replyError("WRONGPASS"), "a:1"); got != "" || ok {
+		t.Errorf("no MOVED names %q", got)
 	}
 }
