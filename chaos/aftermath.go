@@ -79,20 +79,28 @@ func (r *run) awaitGrants(ctx context.Context) error {
 	call, healed := history.Now(), time.Now()
 	ctx, cancel := context.WithTimeout(ctx, r.aftermathBound())
 	defer cancel()
-	for _, name := range r.target.Locks {
-		op := history.Op{Kind: history.KindProbe, Client: "harness." + name, Lock: name, Call: call, Outcome: history.Failed, Error: "not taken"}
-		for !r.tookAfter(name, healed) && ctx.Err() == nil {
+	probe := func(name string, outcome history.Outcome, why string) error {
+		return r.history.Append(history.Op{Kind: history.KindProbe, Client: "harness." + name, Lock: name, Call: call, Return: history.Now(), Outcome: outcome, Error: why})
+	}
+	var errs []error
+	stuck := slices.Clone(r.target.Locks)
+	for over := false; !over; { // the last look is at the end
+		over = ctx.Err() != nil
+		stuck = slices.DeleteFunc(stuck, func(name string) bool {
+			if !r.tookAfter(name, healed) {
+				return false
+			}
+			errs = append(errs, probe(name, history.OK, ""))
+			return true
+		})
+		if over = over || len(stuck) == 0; !over {
 			sleep(ctx, settleEvery/10)
 		}
-		if r.tookAfter(name, healed) {
-			op.Outcome, op.Error = history.OK, ""
-		}
-		op.Return = history.Now()
-		if err := r.history.Append(op); err != nil {
-			return err
-		}
 	}
-	return nil
+	for _, name := range stuck {
+		errs = append(errs, probe(name, history.Failed, "not taken"))
+	}
+	return errors.Join(errs...)
 }
 
 // tookAfter reports whether a client said after the instant that it was granted the lock.

@@ -6,10 +6,14 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/chaos/client"
 	"github.com/redlock-go/redlock/chaos/cluster"
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/nemesis"
@@ -93,5 +97,66 @@ func TestAftermath_masterAnswersLate_isAskedAgain(t *testing.T) {
 	all.Wait()
 	if err := <-resumed; err != nil {
 		t.Error(err)
+	}
+}
+
+// afterBoth is a history's file, which says when two locks are on record as taken.
+type afterBoth struct {
+	bytes.Buffer
+	taken int
+	both  func()
+}
+
+func (a *afterBoth) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(`"ok"`)) {
+		if a.taken++; a.taken == 2 {
+			a.both()
+		}
+	}
+	return a.Buffer.Write(b)
+}
+
+// A lock that no client takes does not make the others late.
+func TestAwaitGrants_oneLockIsStuck_theOthersAreInTime(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(badVar, "miser")
+	header := history.Header{Started: time.Now(), Driver: "process", Masters: 1, TTL: time.Second}
+	locks := []string{"stuck", "a", "b"}
+	p, err := workload.Start(t.Context(), workload.Spec{Program: self, Task: client.Task{
+		Name: "c1", Nodes: []string{"none"}, Locks: locks, TTL: time.Second, MaxTTL: time.Second, Think: time.Millisecond, History: filepath.Join(t.TempDir(), "c1"), Header: header,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	file := &afterBoth{both: cancel}
+	w, err := history.NewWriter(file, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot := &clientSlot{}
+	slot.process.Store(p)
+	r := &run{cfg: Config{TTL: time.Second, MaxTTL: time.Second}, target: &nemesis.Target{Locks: locks}, history: w, clients: []*clientSlot{slot}}
+	if err := r.awaitGrants(ctx); err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.Read("grants", &file.Buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	returned, outcomes := map[string]int64{}, map[string]history.Outcome{}
+	for _, op := range h.Ops {
+		returned[op.Lock], outcomes[op.Lock] = op.Return, op.Outcome
+	}
+	if want := map[string]history.Outcome{"stuck": history.Failed, "a": history.OK, "b": history.OK}; !maps.Equal(outcomes, want) {
+		t.Errorf("%v, want %v", outcomes, want)
+	}
+	if max(returned["a"], returned["b"]) > returned["stuck"] {
+		t.Errorf("a and b wait for the stuck lock: %v", returned)
 	}
 }

@@ -157,6 +157,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 // judge checks what was recorded, as chaos check does it, and reports it.
 func (r *run) judge(ctx context.Context, h history.Source) (*Result, error) {
 	checks, tally, err := check.Judge(ctx, h, check.Expected(h.Run(), time.Minute), check.ChapterOps)
+	if err != nil && r.dir != "" && ctx.Err() == nil {
+		return nil, r.keepUnread(err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,12 +4,14 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,13 +24,43 @@ import (
 // badVar makes the test binary a client that is bad in the way that the variable names.
 const badVar = "CHAOS_TEST_BAD_CLIENT"
 
-var badClients = map[string]func(context.Context, *client.Session) error{"liar": liar, "sleeper": sleeper}
+var badClients = map[string]func(context.Context, *client.Session) error{
+	"liar": liar, "sleeper": sleeper, "miser": miser, "no record": scribbler(`{"foo":1}`), "no operation": scribbler(`{"op":{"foo":1,"call":1,"return":2}}`),
+}
 
 // sleeper takes no lock.
 func sleeper(ctx context.Context, s *client.Session) error {
 	err := s.Ready("tokens", "fenced-register", "counters")
 	<-ctx.Done()
 	return err
+}
+
+// miser says again and again that it was granted the locks but the first.
+func miser(ctx context.Context, s *client.Session) error {
+	err := s.Ready()
+	for ctx.Err() == nil && err == nil {
+		for _, lock := range s.Locks[1:] {
+			s.Granted(lock)
+		}
+		time.Sleep(s.Think)
+	}
+	return err
+}
+
+// scribbler writes a line of its own into its history.
+func scribbler(line string) func(context.Context, *client.Session) error {
+	return func(ctx context.Context, s *client.Session) error {
+		if err := s.Ready("tokens", "fenced-register", "counters"); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(s.Task.History, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(f, line)
+		<-ctx.Done()
+		return errors.Join(err, f.Close())
+	}
 }
 
 // liar claims locks without asking a master: the same one three times of four. Liars that took all locks in turn could march in step and never meet.
@@ -108,4 +140,36 @@ func isFoundOut(t *testing.T, try testing.TB, program string, want []string) {
 		}
 	}
 	nothingLeft(try)
+}
+
+// What a program wrote and nobody can read is kept, and what is said of it names a file that is there.
+func TestRun_clientWritesNoHistory_isKept(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"no record", "no operation"} {
+		t.Run(bad, func(t *testing.T) {
+			evidence := t.TempDir()
+			t.Setenv("TMPDIR", t.TempDir())
+			t.Setenv(EvidenceVar, evidence)
+			t.Setenv(badVar, bad)
+			cfg := own(program)
+			cfg.Duration, cfg.MaxTTL, cfg.TTL = time.Second, 100*time.Millisecond, 100*time.Millisecond
+			_, err := Run(t.Context(), cfg)
+			if err == nil {
+				t.Fatal("it was judged")
+			}
+			file := filepath.Join(evidence, "chaos-failed-1", "c1.jsonl")
+			if said := err.Error(); !strings.Contains(said, file+":2: json: unknown field \"foo\"") || !strings.Contains(said, "the program of --client wrote c1.jsonl") || strings.Contains(said, os.TempDir()) {
+				t.Errorf("it says: %v", err)
+			}
+			if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), `"foo"`) {
+				t.Errorf("%v: %q", err, b)
+			}
+			nothingLeft(t)
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/redlock-go/redlock/chaos/history"
 	"github.com/redlock-go/redlock/chaos/report"
@@ -47,4 +48,21 @@ func (o Outcome) Keep(dir string) error {
 		return fmt.Errorf("chaos: evidence: %w", err)
 	}
 	return nil
+}
+
+// keepUnread keeps the history files of a run, of which err says that they cannot be read. It returns err with the names that they have now.
+func (r *run) keepUnread(err error) error {
+	kept := EvidenceDir(r.cfg.Seed)
+	said := strings.ReplaceAll(err.Error(), r.dir, kept)
+	paths, globErr := filepath.Glob(filepath.Join(r.dir, "*.jsonl"))
+	errs := []error{globErr, os.MkdirAll(kept, 0o755)}
+	for _, path := range paths {
+		name := filepath.Base(path)
+		b, err2 := os.ReadFile(path)
+		errs = append(errs, err2, os.WriteFile(filepath.Join(kept, name), b, 0o644))
+		if r.cfg.Client != "" && path != r.file.Name() && strings.Contains(err.Error(), path) {
+			said += "; the program of --client wrote " + name
+		}
+	}
+	return errors.Join(append([]error{errors.New(said)}, errs...)...)
 }

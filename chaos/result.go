@@ -19,10 +19,10 @@ type Result struct {
 	Faults       map[string]int `json:"faults"`                    // faults that took place, by nemesis
 	Violations   []Violation    `json:"violations"`                // never null; [] if every promise held
 	Availability float64        `json:"availability"`              // share of the half seconds under faults in which a client was granted a lock
-	Recovery     float64        `json:"recovery_ms"`               // after the last fault: from the first call for a lock to its next grant, the longest
-	// Unfenced and Fenced are the shares of updates that the registers without and with a check of tokens lost.
-	Unfenced float64           `json:"unfenced_lost"`
-	Fenced   float64           `json:"fenced_lost"`
+	Recovery     float64        `json:"recovery_ms,omitempty"`     // after the last fault: from the first call for a lock to its next grant, the longest; 0 if a lock had none
+	// Unfenced and Fenced are the shares of updates that the registers without and with a check of tokens lost; nil if nothing was written.
+	Unfenced *float64          `json:"unfenced_lost,omitempty"`
+	Fenced   *float64          `json:"fenced_lost,omitempty"`
 	Nemeses  map[string]Impact `json:"nemeses"`            // what each nemesis of Faults cost
 	Versions map[string]string `json:"versions,omitempty"` // of what was tested
 
@@ -41,11 +41,11 @@ type NotJudged struct {
 // Impact says how much service the faults of one nemesis cost. Nemeses that struck at the same time share the cost.
 type Impact struct {
 	Faults       int     `json:"faults"`
-	Lasted       float64 `json:"lasted_s"`        // all of them together
-	Availability float64 `json:"availability"`    // share of the tenths of a second under it in which a client was granted a lock
-	Recovery     float64 `json:"recovery_ms"`     // from the end of a fault to the next grant: the median
-	Longest      float64 `json:"recovery_max_ms"` // the same: the longest
-	Masters      float64 `json:"masters_back_ms"` // longest time from the end of a fault until all masters that it had hit voted again
+	Lasted       float64 `json:"lasted_s"`                  // all of them together
+	Availability float64 `json:"availability"`              // share of the tenths of a second under it in which a client was granted a lock
+	Recovery     float64 `json:"recovery_ms,omitempty"`     // from the end of a fault to the next grant: the median; 0 if there was none
+	Longest      float64 `json:"recovery_max_ms,omitempty"` // the same: the longest
+	Masters      float64 `json:"masters_back_ms,omitempty"` // see check.Cost.Masters
 
 	// Service is the share of the quarters of a second under it in which the harness was granted a lock that nobody else wants, of those in
 	// which a quorum of masters was healthy. ServiceOf is how many these are.
@@ -138,10 +138,11 @@ func violations(checks []check.Result) []Violation {
 	return vs
 }
 
-// lost returns the share of acknowledged updates that were lost.
-func lost(u check.Updates) float64 {
+// lost returns the share of acknowledged updates that were lost; nil if there were none.
+func lost(u check.Updates) *float64 {
 	if u.Written == 0 {
-		return 0
+		return nil
 	}
-	return float64(u.Lost) / float64(u.Written)
+	share := float64(u.Lost) / float64(u.Written)
+	return &share
 }

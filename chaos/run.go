@@ -92,6 +92,9 @@ func (r *run) record(ctx context.Context) (*history.Files, error) {
 	paths, globErr := filepath.Glob(filepath.Join(r.dir, "*.jsonl"))
 	closeErr := r.file.Close()
 	files, readErr := history.Open(paths...)
+	if readErr != nil {
+		readErr = r.keepUnread(readErr)
+	}
 	return files, errors.Join(err, globErr, closeErr, readErr)
 }
 

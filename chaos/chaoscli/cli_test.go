@@ -390,6 +390,33 @@ func TestSummary_recovery_saidIfThereWasOne(t *testing.T) {
 	}
 }
 
+// What was not measured is no 0, which would be the best of all.
+func TestSummary_nothingWrittenAndNoGrant_noFigures(t *testing.T) {
+	var out bytes.Buffer
+	res := &chaos.Result{Driver: "process", Nemeses: map[string]chaos.Impact{"partition": {Faults: 1, Lasted: 2}}}
+	(&console{out: &out}).summary(res)
+	b, err := json.Marshal(res)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, not := range []string{"registers", "0 ms", "_lost", "recovery_ms", "recovery_max_ms", "masters_back_ms"} {
+		if strings.Contains(out.String(), not) || bytes.Contains(b, []byte(not)) {
+			t.Errorf("%q in\n%s%s", not, &out, b)
+		}
+	}
+	some := 0.25
+	for want, res := range map[string]*chaos.Result{
+		"registers     updates lost: 25.0 % without fencing tokens, as is to be expected\n":                             {Unfenced: &some},
+		"registers     updates lost: 25.0 % with fencing tokens\n":                                                      {Fenced: &some},
+		"registers     updates lost: 25.0 % without fencing tokens, as is to be expected; 25.0 % with fencing tokens\n": {Unfenced: &some, Fenced: &some},
+	} {
+		out.Reset()
+		if (&console{out: &out}).summary(res); !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
 // What a failed run leaves is in one folder, and its name is printed.
 func TestKeep_failedRun_oneFolder(t *testing.T) {
 	t.Chdir(t.TempDir())

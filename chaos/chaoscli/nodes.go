@@ -14,6 +14,7 @@ import (
 
 	"github.com/redlock-go/redlock/chaos"
 	"github.com/redlock-go/redlock/chaos/cluster"
+	"github.com/redlock-go/redlock/chaos/nemesis"
 	"github.com/redlock-go/redlock/internal/interrupt"
 )
 
@@ -99,7 +100,13 @@ func plan(w io.Writer, cfg chaos.Config, nodes []chaos.NodeInfo) {
 		chaos.NodesPrefix(cfg.Seed), chaos.RecordKey, chaos.SignOfLife)
 	fmt.Fprintf(w, "- scan the keys of the database about once a second\n")
 	fmt.Fprintf(w, "- delete these keys at the end. If it is killed with SIGKILL, %s stays: delete it by hand\n", chaos.RecordKey)
-	fmt.Fprintln(w, "It writes no other key, and changes no setting of a master.")
+	setting := "setting"
+	if slices.ContainsFunc(cfg.Nemeses, func(n nemesis.Nemesis) bool { return n.Name == "administer" }) {
+		setting = "other setting"
+		fmt.Fprintln(w, "- keep a master busy, which sets its lua-time-limit to 10 until the script ends. If the run is killed with SIGKILL, the script ends by itself,")
+		fmt.Fprintln(w, "  a few TTLs and seconds later, and the master puts the setting back. SCRIPT KILL ends it at once")
+	}
+	fmt.Fprintf(w, "It writes no other key, and changes no %s of a master.\n", setting)
 }
 
 // ask asks for a yes on a terminal. An end of ctx is a no.

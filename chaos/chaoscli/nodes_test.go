@@ -77,3 +77,20 @@ func TestAsk(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
+
+// A harness that is killed while administer strikes leaves a master busy, and the plan says so where it may strike.
+func TestPlan_administerAllowed_saysWhatAKillLeaves(t *testing.T) {
+	for _, allowed := range []string{"", "administer"} {
+		var b bytes.Buffer
+		f, _ := flagsOf(t, "--nodes redis://a,redis://b,redis://c --nemesis waiter-storm"+strings.Replace(allowed, "administer", ",administer --allow administer", 1))
+		cfg, err := f.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan(&b, cfg, nil)
+		said, want := b.String(), allowed != ""
+		if strings.Contains(said, "lua-time-limit to 10") != want || strings.Contains(said, "changes no setting") == want {
+			t.Errorf("--allow %q: %s", allowed, said)
+		}
+	}
+}

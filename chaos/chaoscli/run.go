@@ -327,11 +327,7 @@ func (c *console) summary(res *chaos.Result) {
 		fmt.Fprintf(c.out, "; after the last, each was granted within %.0f ms", res.Recovery)
 	}
 	fmt.Fprintln(c.out)
-	if res.Driver == string(chaos.Sim) { // it has fenced registers only
-		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% with fencing tokens\n", 100*res.Fenced)
-	} else {
-		fmt.Fprintf(c.out, "registers     updates lost: %.1f %% without fencing tokens, as is to be expected; %.1f %% with them\n", 100*res.Unfenced, 100*res.Fenced)
-	}
+	c.registers(res)
 	c.costs(res.Nemeses)
 	if n := res.NotJudged; n.Time > 0 {
 		fmt.Fprintf(c.out, "not judged    exclusion, for %.1f s of %.1f s, under %s; overlaps in that time: %d\n", n.Time, n.Of,
@@ -342,6 +338,20 @@ func (c *console) summary(res *chaos.Result) {
 	}
 	if res.Held() {
 		fmt.Fprintln(c.out, "every promise held")
+	}
+}
+
+// registers prints how many updates were lost in the registers that were written.
+func (c *console) registers(res *chaos.Result) {
+	var lost []string
+	if res.Unfenced != nil {
+		lost = append(lost, fmt.Sprintf("%.1f %% without fencing tokens, as is to be expected", 100**res.Unfenced))
+	}
+	if res.Fenced != nil {
+		lost = append(lost, fmt.Sprintf("%.1f %% with fencing tokens", 100**res.Fenced))
+	}
+	if len(lost) > 0 {
+		fmt.Fprintf(c.out, "registers     updates lost: %s\n", strings.Join(lost, "; "))
 	}
 }
 
@@ -359,19 +369,21 @@ func (c *console) costs(nemeses map[string]chaos.Impact) {
 	if len(nemeses) == 0 {
 		return
 	}
+	after := func(ms float64) string {
+		if ms == 0 { // it was not seen
+			return "-"
+		}
+		return fmt.Sprintf("%.0f ms", ms)
+	}
 	t := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "nemesis\tfaults\tat work\tlocks granted in\tnext grant after\tat worst\tmasters back after\tfree lock granted in\t")
 	for _, n := range slices.SortedFunc(maps.Keys(nemeses), history.CompareNemeses) {
 		i := nemeses[n]
-		masters := "-"
-		if i.Masters > 0 {
-			masters = fmt.Sprintf("%.0f ms", i.Masters)
-		}
 		service := "-"
 		if i.ServiceOf > 0 {
 			service = fmt.Sprintf("%.0f %% of %d", 100*i.Service, i.ServiceOf)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.1f s\t%.0f %%\t%.0f ms\t%.0f ms\t%s\t%s\t\n", n, i.Faults, i.Lasted, 100*i.Availability, i.Recovery, i.Longest, masters, service)
+		fmt.Fprintf(t, "%s\t%d\t%.1f s\t%.0f %%\t%s\t%s\t%s\t%s\t\n", n, i.Faults, i.Lasted, 100*i.Availability, after(i.Recovery), after(i.Longest), after(i.Masters), service)
 	}
 	_ = t.Flush() // like the lines above, it ignores errors of the output
 }

@@ -18,8 +18,8 @@ type Cost struct {
 	Granted int           // of these, how many in which somebody was granted a lock
 	// Back has, for each fault, the time from its end to the next grant to any client, in increasing order.
 	Back []time.Duration
-	// Masters is the longest time from the end of a fault until every master that it had hit was seen voting again. It is as exact as the
-	// harness looks often. It is 0 if no fault hit a master, or if the harness did not look again.
+	// Masters is the longest time from the end of a fault until every master that it had hit was seen voting again, or, if one was not, until the
+	// harness looked at it last. It is as exact as the harness looks often. It is 0 if no fault hit a master, or if the harness did not look again.
 	Masters time.Duration
 }
 
@@ -34,12 +34,13 @@ func (c *Cost) Availability() float64 {
 	return float64(c.Granted) / float64(c.Windows)
 }
 
-// Median returns the median of Back.
+// Median returns the median of Back; of an even number, the mean of the two in the middle.
 func (c *Cost) Median() time.Duration {
-	if len(c.Back) == 0 {
+	n := len(c.Back)
+	if n == 0 {
 		return 0
 	}
-	return c.Back[len(c.Back)/2]
+	return (c.Back[(n-1)/2] + c.Back[n/2]) / 2
 }
 
 // Longest returns the longest of Back.
@@ -107,13 +108,16 @@ func grantTimes(h *history.History) []int64 {
 	return ts
 }
 
-// votingAgain returns how long after the end of f every master that f had hit was seen voting.
+// votingAgain returns how long after the end of f every master that f had hit was seen voting. One that was not counts until it was looked at last.
 func votingAgain(h *history.History, f history.Fault) (longest time.Duration) {
 	i, _ := slices.BinarySearchFunc(h.Votes, f.End, func(v history.Vote, t int64) int { return int(v.Call - t) })
 	for _, node := range f.Targets {
 		for _, v := range h.Votes[i:] {
-			if v.Node == node && v.Outcome == history.OK {
-				longest = max(longest, time.Duration(v.Return-f.End))
+			if v.Node != node {
+				continue
+			}
+			longest = max(longest, time.Duration(v.Return-f.End))
+			if v.Outcome == history.OK {
 				break
 			}
 		}

@@ -56,3 +56,31 @@ func TestCosts_grantsAndVotesAroundFaults_counted(t *testing.T) {
 		t.Errorf("M was never had again, and recovered after %v", r)
 	}
 }
+
+// With two strikes the median is between both. A master that is not seen voting again was away until the harness looked last at least, and one
+// that was not looked at adds nothing.
+func TestCosts_masterStaysAway_isNotLeftOut(t *testing.T) {
+	ms := func(n int64) int64 { return n * int64(time.Millisecond) }
+	h := &history.History{}
+	for _, at := range []int64{1110, 2030} {
+		h.Ops = append(h.Ops, history.Op{Kind: history.KindLock, Lock: "L", Call: ms(at - 5), Return: ms(at), Outcome: history.OK})
+	}
+	h.Faults = []history.Fault{
+		{Nemesis: "wipe-minority", Start: ms(1000), End: ms(1100), Targets: []string{"m1", "m2", "m3"}},
+		{Nemesis: "wipe-minority", Start: ms(1990), End: ms(2000)},
+	}
+	for _, v := range []struct {
+		node string
+		at   int64
+		out  history.Outcome
+	}{{"m1", 1200, history.OK}, {"m2", 1210, history.Failed}, {"m1", 1900, history.OK}, {"m2", 1900, history.Unknown}} {
+		h.Votes = append(h.Votes, history.Vote{Node: v.node, Call: ms(v.at), Return: ms(v.at + 1), Outcome: v.out})
+	}
+	c := Costs(h)["wipe-minority"]
+	if c.Median() != 20*time.Millisecond || c.Longest() != 30*time.Millisecond {
+		t.Errorf("back after %v, median %v", c.Back, c.Median())
+	}
+	if c.Masters != 801*time.Millisecond {
+		t.Errorf("m2 is away for %v", c.Masters)
+	}
+}

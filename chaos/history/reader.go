@@ -134,7 +134,7 @@ func (ls *lines) failed(err error) error {
 	if ls.n == 1 {
 		return fmt.Errorf("history: %s:1: %w: %w", ls.name, err, errForeign)
 	}
-	return fmt.Errorf("history: %s:%d: %w: the file was changed, or another version wrote it", ls.name, ls.n, err)
+	return fmt.Errorf("history: %s:%d: %w: the file was changed, or another version or program wrote it", ls.name, ls.n, err)
 }
 
 // placed returns an error unless l is a header and the first line, or neither.

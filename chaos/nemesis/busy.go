@@ -13,15 +13,19 @@ import (
 )
 
 const (
-	// busyScript runs until it is killed, and writes nothing.
-	busyScript = `while true do end`
+	// busyScript runs until it is killed, and writes nothing. Should nobody be left who kills it, it ends by itself after ARGV[1] turns. It counts
+	// turns because a script cannot tell the time on every server: older ones have no os.clock, and newer ones stop TIME while a script runs.
+	busyScript = `for i = 1, ARGV[1] do end`
+	// busyTurns is how many turns a second lasts at least: a server does some 200 to 500 million.
+	busyTurns = 1e9
 	// busyAfter is how many milliseconds a script may run before the server answers BUSY.
 	busyAfter = "10"
 	// busySetting is its name in the configuration. Redis 7 calls it busy-reply-threshold, and takes this name too.
 	busySetting = "lua-time-limit"
 )
 
-// keepBusy runs a script that does not end, and sees that the server answers BUSY. The script is killed when the fault is healed.
+// keepBusy runs a script for a TTL or more, and sees that the server answers BUSY. The script is killed when the fault is healed. The server puts
+// the setting back by itself, in the transaction of the script: the harness may be killed meanwhile.
 func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 	before, err := c.ConfigGet(ctx, busySetting).Result()
 	if err != nil {
@@ -35,11 +39,16 @@ func (s *strike) keepBusy(ctx context.Context, c *redis.Client) (err error) {
 		defer admin.Close()
 		return endScript(ctx, admin, over, before[busySetting])
 	})
-	if err := c.ConfigSet(ctx, busySetting, busyAfter).Err(); err != nil {
+	turns := int64(busyTurns * (s.target.TTL + awaitTime).Seconds())
+	go func() {
+		_, err := admin.TxPipelined(context.WithoutCancel(ctx), func(p redis.Pipeliner) error {
+			p.ConfigSet(ctx, busySetting, busyAfter)
+			p.Eval(ctx, busyScript, nil, turns)
+			p.ConfigSet(ctx, busySetting, before[busySetting])
+			return nil
+		})
 		over <- err
-		return err
-	}
-	go func() { over <- admin.Eval(context.WithoutCancel(ctx), busyScript, nil).Err() }()
+	}()
 	if err = awaitBusy(ctx, c); err == nil {
 		s.last(s.between(10*time.Millisecond, s.target.TTL))
 	} else if len(over) > 0 { // the server would not run it
@@ -69,10 +78,12 @@ func endScript(ctx context.Context, c *redis.Client, over <-chan error, setting 
 	return nil
 }
 
-// awaitBusy waits until the server answers BUSY, for a second at most.
+const awaitTime = time.Second
+
+// awaitBusy waits until the server answers BUSY, for awaitTime at most.
 func awaitBusy(ctx context.Context, c *redis.Client) error {
 	answer := errors.New("it answers")
-	for end := time.Now().Add(time.Second); time.Now().Before(end) && ctx.Err() == nil; {
+	for end := time.Now().Add(awaitTime); time.Now().Before(end) && ctx.Err() == nil; {
 		if err := c.Ping(ctx).Err(); err != nil {
 			if answer = err; strings.HasPrefix(err.Error(), "BUSY") {
 				return nil

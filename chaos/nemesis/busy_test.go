@@ -95,6 +95,30 @@ func TestKeepBusy_silentWhenTheScriptIsKilled_recovers(t *testing.T) {
 	})
 }
 
+// A harness that is killed heals nothing: the script ends by itself, and the server then puts its setting back.
+func TestKeepBusy_harnessIsKilled_serverRecoversByItself(t *testing.T) {
+	needs.Test(t)
+	needs.Redis(t)
+	stall.Try(t, 200*time.Millisecond, func(t testing.TB) { // BUSY must come within a second
+		_, c := server(t, 5*time.Second)
+		before := setting(t, c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		s := &strike{ctx: ctx, target: &Target{TTL: 100 * time.Millisecond}, rand: rand.New(rand.NewPCG(1, 1))}
+		if err := s.keepBusy(ctx, c); err != nil {
+			t.Error(err)
+		}
+		if err := until(ctx, func() error { return c.Ping(ctx).Err() }); err != nil {
+			t.Errorf("it is busy for ever: %v", err)
+		} else if after := setting(t, c); after != before {
+			t.Errorf("%s is %q, was %q", busySetting, after, before)
+		}
+		if s.end(); s.unhealed != nil {
+			t.Error(s.unhealed)
+		}
+	})
+}
+
 // A script that does not make the server busy shows nothing, so the fault does not count.
 func TestAwaitBusy_serverAnswers_error(t *testing.T) {
 	needs.Redis(t)

@@ -101,13 +101,14 @@ func (p *Process) spawn(out io.Reader) error {
 	return <-started
 }
 
-// listen reads what the client says until it ends.
+// listen reads what the client says until it ends. A program of the user's may say more than once that it is ready.
 func (p *Process) listen(out io.Reader) {
+	ready := sync.OnceFunc(func() { close(p.ready) })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
 		switch {
 		case line == client.ReadyLine:
-			close(p.ready)
+			ready()
 		case strings.HasPrefix(line, "+"):
 			p.hold(line[1:], 1)
 		case strings.HasPrefix(line, "-"):

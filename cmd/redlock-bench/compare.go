@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/redlock-go/redlock/cmd/internal/text"
@@ -28,7 +29,8 @@ turns, so that the machine is the same for both:
   old, new   the median of all runs
   interval   where the median of all runs that could be made lies, with the
              --confidence; it needs six runs for 0.95
-  change     of the medians, where p is below 0.05; else ~, for that is noise
+  change     of the medians, where p is below 0.05; else ~, for that is noise.
+             "from 0" where the old median is 0
   p          that noise alone makes such a difference: the Mann-Whitney U test,
              which assumes nothing of how runs are distributed. Of twenty rows
              that did not change one is below 0.05.
@@ -121,6 +123,9 @@ func (r *report) comparison(c compare.Cell) {
 		change, p, mark := "~", fmt.Sprintf("%.3f", row.P), ""
 		if row.Differs() {
 			change = fmt.Sprintf("%+.1f%%", 100*row.Change())
+			if math.IsInf(row.Change(), 0) {
+				change = "from 0"
+			}
 		}
 		if row.P < 0.0005 {
 			p = "<0.001"

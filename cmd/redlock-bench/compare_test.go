@@ -3,10 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/redlock-go/redlock/cmd/redlock-bench/internal/compare"
 )
 
 // runsFile writes a file as n runs of latency leave it.
@@ -36,6 +39,20 @@ func TestCompare_tenRuns_table(t *testing.T) {
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+}
+
+// No percentage leads from 0 to something.
+func TestReportComparison_oldMedianIsZero_saysFrom0(t *testing.T) {
+	for _, tc := range []struct {
+		old, new float64
+		want     string
+	}{{0, 5, "from 0 <0.001\n"}, {0, 0, " +0.0% <0.001\n"}, {5, 0, "-100.0% <0.001\n"}} {
+		var out bytes.Buffer
+		(&report{table: &out}).comparison(compare.Cell{Rows: []compare.Row{{Name: "p99", Old: compare.Side{Median: tc.old}, New: compare.Side{Median: tc.new}}}})
+		if !strings.Contains(out.String(), tc.want) {
+			t.Errorf("from %v to %v: no %q in\n%s", tc.old, tc.new, tc.want, &out)
 		}
 	}
 }

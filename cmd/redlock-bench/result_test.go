@@ -125,6 +125,21 @@ func TestContentionCell_slowTurn_waitsFromTheBeginning(t *testing.T) {
 	}
 }
 
+// 16 waiters who hold it for 10 s each wait for more than a minute.
+func TestNewContentionCell_waitOverAMinute_counts(t *testing.T) {
+	saw := sight{Elapsed: 10 * time.Minute, Waiters: []seen{{}}}
+	for i := range 3 {
+		at := time.Duration(i+1) * 3 * time.Minute
+		saw.Waiters[0].Spans = append(saw.Waiters[0].Spans, span{Asked: at - 150*time.Second, From: at, To: at + 10*time.Second})
+	}
+	cell := newContentionCell(saw, 10*time.Second, time.Millisecond)
+	for what, got := range map[string]float64{"p50": cell.WaitP50, "p99": cell.WaitP99, "longest": cell.WaitMax} {
+		if s := got / 1e6; s < 150 || s > 151 {
+			t.Errorf("the %s wait is %.1f s, want 150", what, s)
+		}
+	}
+}
+
 // A page draws holds from the middle of the run, and each part of the run has its rate.
 func TestPicture_middleOfTheRun(t *testing.T) {
 	const ms = time.Millisecond

@@ -94,10 +94,13 @@ func (c *caller) work(ctx context.Context, until time.Time) {
 	}
 }
 
-// newHistogram holds times of 64 ns to a minute with three digits.
-func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(64, int64(time.Minute), 3) }
+// longestTime is the longest that is told apart: a day.
+const longestTime = 24 * time.Hour
+
+// newHistogram holds times of 64 ns to longestTime with three digits.
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(64, int64(longestTime), 3) }
 
 // record notes a time, one above the histogram's range as its maximum.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
-	_ = h.RecordValue(min(int64(d), int64(time.Minute)))
+	_ = h.RecordValue(min(int64(d), int64(longestTime)))
 }

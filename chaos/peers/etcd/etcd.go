@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -18,13 +19,21 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
+
+	"github.com/redlock-go/redlock/chaos/cluster/leftover"
 )
 
 // Cluster is a cluster of three members on this host, with etcd's own settings: each grant and each release is on the disks of two of them.
 type Cluster struct {
 	dir       string
-	members   []*exec.Cmd
+	members   []member
 	Endpoints []string
+}
+
+// member is one process. exited is closed when it is reaped.
+type member struct {
+	cmd    *exec.Cmd
+	exited chan struct{}
 }
 
 // ErrMissing is why etcd is left out.
@@ -40,36 +49,62 @@ func Version() (string, error) {
 	return strings.TrimPrefix(first, "etcd Version: "), nil
 }
 
-// Start starts a cluster, and waits until it takes writes.
-func Start(ctx context.Context) (e *Cluster, err error) {
-	dir, err := os.MkdirTemp("", "etcd-")
+// Start starts a cluster, and waits until it takes writes. If it fails, nothing is left behind.
+func Start(ctx context.Context) (*Cluster, error) {
+	dir, err := leftover.TempDir()
 	if err != nil {
 		return nil, err
 	}
-	e = &Cluster{dir: dir}
-	defer func() {
-		if err != nil {
-			e.Close()
-		}
-	}()
+	e := &Cluster{dir: dir}
+	if err = e.start(); err == nil {
+		err = e.ready(ctx)
+	}
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// start starts the members.
+func (e *Cluster) start() error {
 	urls, err := freeURLs(6)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.Endpoints = urls[:3]
 	peers := urls[3:]
 	all := fmt.Sprintf("m0=%s,m1=%s,m2=%s", peers[0], peers[1], peers[2])
 	for i, at := range e.Endpoints {
 		name := fmt.Sprint("m", i)
-		cmd := exec.Command("etcd", "--name", name, "--data-dir", filepath.Join(dir, name), "--logger", "zap", "--log-level", "error",
+		cmd := exec.Command("etcd", "--name", name, "--data-dir", filepath.Join(e.dir, name), "--logger", "zap", "--log-level", "error",
 			"--listen-client-urls", at, "--advertise-client-urls", at, "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
 			"--initial-cluster", all, "--initial-cluster-state", "new")
-		if err := cmd.Start(); err != nil {
-			return nil, err
+		m, err := spawn(cmd)
+		if err != nil {
+			return err
 		}
-		e.members = append(e.members, cmd)
+		e.members = append(e.members, m)
 	}
-	return e, e.ready(ctx)
+	return nil
+}
+
+// spawn starts a member that ends with this program. The kernel kills a child when the thread that forked it ends, so that thread waits for the
+// child and is not given back (see internal/testredis/localredis).
+func spawn(cmd *exec.Cmd) (member, error) {
+	m := member{cmd: cmd, exited: make(chan struct{})}
+	cmd.SysProcAttr = childAttr()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(m.exited)
+		}
+	}()
+	return m, <-started
 }
 
 // ready waits until there is a leader.
@@ -110,7 +145,7 @@ func freeURLs(n int) (urls []string, err error) {
 // PIDs are those of its processes.
 func (e *Cluster) PIDs() (all []int) {
 	for _, m := range e.members {
-		all = append(all, m.Process.Pid)
+		all = append(all, m.cmd.Process.Pid)
 	}
 	return all
 }
@@ -122,8 +157,8 @@ func open(endpoints []string) (*clientv3.Client, error) {
 // Close ends the members, and removes what they wrote.
 func (e *Cluster) Close() {
 	for _, m := range e.members {
-		_ = m.Process.Kill()
-		_ = m.Wait()
+		_ = m.cmd.Process.Kill()
+		<-m.exited
 	}
 	_ = os.RemoveAll(e.dir)
 }

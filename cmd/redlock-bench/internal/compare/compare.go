@@ -39,9 +39,9 @@ type Side struct {
 // Significant is the p below which a difference counts as one.
 const Significant = 0.05
 
-// Change is the new median against the old, as a share of the old.
+// Change is the new median against the old, as a share of the old. From 0 to something it is infinite.
 func (r Row) Change() float64 {
-	if r.Old.Median == 0 {
+	if r.Old.Median == r.New.Median { // 0 both, maybe
 		return 0
 	}
 	return r.New.Median/r.Old.Median - 1
