@@ -5,6 +5,8 @@ package semaphore
 import (
 	"context"
 	"errors"
+
+	"github.com/redlock-go/redlock/redlock"
 )
 
 // lookOnly says whether the maximum wait is shorter than any round, so that Acquire is TryAcquire: masters that are farther away than that would look
@@ -27,6 +29,7 @@ func (s *Semaphore) looked(held, err error) {
 
 // waited is the error of a caller whose wait ended with err. If its time was over, and the last round had too little of it to hear the masters, what was found
 // before counts: permits that are taken must not look like masters that are gone.
+// If the client knows that the masters are gone, nothing hides that: in a queue that is never empty each caller may have such a last round.
 func (s *Semaphore) waited(ctx context.Context, err error) error {
 	hurried, _ := inside.Hurried(err)
 	s.mu.Lock()
@@ -35,7 +38,7 @@ func (s *Semaphore) waited(ctx context.Context, err error) error {
 	}
 	found := s.found
 	s.mu.Unlock() // the context may be that of a lease, which has a mutex of its own
-	if hurried && found != nil && ctx.Err() != nil {
+	if hurried && found != nil && ctx.Err() != nil && !errors.Is(s.client.Ready(), redlock.ErrUnreachable) {
 		return inside.GaveUp(ctx, found)
 	}
 	return err

@@ -77,14 +77,14 @@ func (p *Permit) Extend(ctx context.Context) error { return p.held().Extend(ctx)
 // Release gives the permit back, and so to the first waiter. It returns the errors of
 // redlock.Lease.Unlock. The release goes out whatever the error, and even if ctx is done.
 func (p *Permit) Release(ctx context.Context) error {
-	if p.held() == nil {
+	if p.held() == nil || ctx == nil {
 		return p.held().Unlock(ctx)
 	}
 	err := p.lease.Unlock(ctx)
 	if err == nil {
 		p.s.wasFreed(p.slot)
 	}
-	p.tidy.Wait() // which is over long ago, unless the permit was held for a moment only
+	awaitReleases(ctx, &p.tidy) // which is over long ago, unless the permit was held for a moment only
 	return err
 }
 
@@ -104,17 +104,21 @@ func (p *Permit) do(ctx context.Context, fn func(ctx context.Context, permit *Pe
 // parting is for how long a caller whose time is over waits for masters to confirm what it gives back.
 const parting = 25 * time.Millisecond
 
-// givenBack calls each of the functions, which give something back, on a goroutine of its own. It waits for them while ctx lasts, and for a moment
-// after that: masters that do not answer are not to keep the caller for a node timeout. The releases are on their way by then, and a Shutdown waits
-// for that.
+// givenBack calls each of the functions, which give something back, on a goroutine of its own, and waits as awaitReleases does.
 func givenBack(ctx context.Context, backs ...func()) {
 	var g sync.WaitGroup
 	for _, back := range backs {
 		g.Go(back)
 	}
+	awaitReleases(ctx, &g)
+}
+
+// awaitReleases waits for them while ctx lasts, and for a moment after that: masters that do not answer are not to keep the caller for a node timeout.
+// The releases are on their way by then, and a Shutdown waits for that.
+func awaitReleases(ctx context.Context, releases *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
-		g.Wait()
+		releases.Wait()
 		close(done)
 	}()
 	select {

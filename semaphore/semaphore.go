@@ -64,8 +64,9 @@ var inside = redlock.Engine(engine.Key{})
 // Semaphore is k permits by name. Make one with [New] and share it in the process: all methods are
 // safe for concurrent use. It needs no close.
 type Semaphore struct {
-	name  string
-	slots []*redlock.Mutex
+	client *redlock.Client
+	name   string
+	slots  []*redlock.Mutex
 	// turn is the lock of the first waiter. It is for the order only. Two callers that both believe
 	// that they have it wait for the same slots, and each slot has one holder.
 	turn *redlock.Mutex
@@ -97,7 +98,7 @@ type Semaphore struct {
 //
 // The first call reports, as redlock.ErrConfig, that client is nil, or that k, the name or an option cannot work.
 func New(client *redlock.Client, name string, k int, opts ...redlock.LockOption) *Semaphore {
-	s := &Semaphore{name: name}
+	s := &Semaphore{client: client, name: name}
 	s.err = s.init(client, k, opts)
 	return s
 }

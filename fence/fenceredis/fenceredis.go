@@ -74,9 +74,11 @@ func Present(ctx context.Context, c redis.Scripter, key string, token int64) err
 // reply as go-redis's Cmd.Result gives it for RESP2, which a script gets: HGETALL is a flat []any, and ZSCORE a string. A nil reply is nil, and no
 // redis.Nil. An integer above 2^53 is rounded, because it has been a number of Lua: read it with GET. Commands that name keys behind the first do not fit.
 //
-// A larger token gives a *fence.StaleError; a token never presented, or a fence gone missing, an error that is fence.ErrNotPresented:
-// then the command did not run. After any other error it may have run, and a client that retries may run it twice: for a command where
-// that matters, such as INCRBY, give it a client with MaxRetries -1 (docs/safety.md A16). Any goroutine may call.
+// A larger token gives a *fence.StaleError; a token never presented, or a fence gone missing, an error that is fence.ErrNotPresented.
+// With a client that does not retry (MaxRetries -1) the command did not run then. A client that retries, as go-redis does by default, may
+// have run it before: the reply was lost, a larger token came or the fence went missing, and the second try was refused. After any other error
+// the command may have run, and a client that retries may run it twice. For a command where that matters, such as INCRBY, give Do a client with
+// MaxRetries -1 (docs/safety.md A16). Any goroutine may call.
 func Do(ctx context.Context, c redis.Scripter, key string, token int64, command string, args ...any) (any, error) {
 	fenceKey, err := prepare(c, key, token)
 	if err != nil {
