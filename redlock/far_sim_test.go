@@ -270,3 +270,27 @@ func TestMaxWait_shorterThanATripForEachMaster_hearsTheMasters(t *testing.T) {
 		})
 	}
 }
+
+// Callers come more often than far masters, which are well, can answer. The last round of each is too short, and that is no outage.
+func TestMaxWait_lineStandsAtFarMasters_errHeld(t *testing.T) {
+	for _, wait := range []time.Duration{35 * time.Millisecond, 55 * time.Millisecond, 95 * time.Millisecond} {
+		t.Run(wait.String(), func(t *testing.T) {
+			simulate(t, func(t *testing.T, c *cluster) {
+				a, b := c.client(), c.client()
+				mustLock(t, b.Mutex("x"))
+				a.slow(10*time.Millisecond, 0, 1, 2, 3, 4)
+				time.Sleep(500 * time.Millisecond) // its own looks at the masters are over
+				m := a.Mutex("x", redlock.WithMaxWait(wait))
+				var callers sync.WaitGroup
+				for range 100 {
+					callers.Go(func() {
+						_, err := m.Lock(t.Context())
+						wantErr(t, err, redlock.ErrHeld)
+					})
+					time.Sleep(10 * time.Millisecond)
+				}
+				callers.Wait()
+			})
+		})
+	}
+}

@@ -250,7 +250,9 @@ func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) wait.Failed {
 	err := r.why(end, r.failed(end, true))
 	f := wait.Failed{Err: err, Final: true}
 	if e := failedRound(err); e != nil {
-		f.Final, f.Silent, f.Hurried = errors.Is(e, ErrRefused), errors.Is(e, ErrUnreachable), e.hurried
+		f.Final, f.Silent = errors.Is(e, ErrRefused), errors.Is(e, ErrUnreachable)
+		f.Hurried = e.hurried && !errors.Is(r.c.keeper.Board.Ready(), ErrUnreachable) // what the client knows, no round hides
+		f.Deaf = end.Took < 2*r.c.trip()                                              // an op may have to wait for the pipeline ahead of it
 		f.Saw = waiting.Round{RetryAfter: e.RetryAfter, Granted: e.Granted > 0, MayVote: e.Granted + e.Held + e.silent,
 			Held: errors.Is(e, ErrHeld), Recovering: errors.Is(e, ErrRecovering)}
 	}

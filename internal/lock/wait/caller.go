@@ -71,6 +71,7 @@ type Failed struct {
 	Final   bool  // waiting cannot cure it
 	Silent  bool  // no quorum of masters answered
 	Hurried bool  // it had too little time to hear the masters, because the caller's was nearly over
+	Deaf    bool  // it was over before masters that are well could have answered
 	// Saw is what it saw. Replies, Need, Behind and Within are of the line.
 	Saw waiting.Round
 }

@@ -201,7 +201,7 @@ func (ct *contender) setLast(failed *Failed) {
 	ct.w.mu.Lock()
 	defer ct.w.mu.Unlock()
 	if failed.Hurried && failed.Silent && ct.last != nil &&
-		!ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), 0, ct.w.Masters.Timeout()) { // many short rounds make a long one
+		(failed.Deaf || !ct.machine.Outage(ct.w.Masters.Clock.Elapsed(), 0, ct.w.Masters.Timeout())) { // many short rounds make a long one
 		return
 	}
 	ct.last = failed.Err
