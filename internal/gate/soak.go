@@ -90,7 +90,7 @@ func (g *gate) soakParts(budget time.Duration, dir string) (parts []part) {
 		name := strings.ReplaceAll(strings.TrimPrefix(f.pkg, "./"), "/", "-") + "-" + strings.TrimPrefix(f.name, "Test")
 		parts = append(parts, part{name, 0.32 / float64(len(long)), c})
 	}
-	targets := g.fuzz(max(budget/400, time.Second).Round(time.Second))
+	targets := g.fuzz(max(budget/400, 5*time.Second).Round(time.Second).String())
 	for _, c := range targets {
 		parts = append(parts, part{c.name, 0.08 / float64(len(targets)), c})
 	}

@@ -145,6 +145,48 @@ func TestNode_scriptForgottenHalfWay_firstAnswerStands(t *testing.T) {
 	})
 }
 
+// What ran is not run again when the master forgot the script of an earlier call, but for releases. An acquire could give its holder a second vote, and
+// the claim of a master could fit a second time.
+func TestNode_scriptForgottenHalfWay_runsNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := NewMaster("m").Node(node.Config{})
+		defer n.Close()
+		n.Bind(protocol.Binding{})
+		if err := n.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sent := map[string]int{}
+		n.SetFault(func(cmd Command) (f Fault) {
+			if sent[cmd.Name]++; cmd.Name == "acquire" && sent["acquire"] == 1 {
+				f.Refuse = errNoScript
+			}
+			return f
+		})
+		l := protocol.NewLock("x", protocol.Plain)
+		var wg sync.WaitGroup
+		requests := []protocol.Request{
+			{Kind: protocol.Acquire, Holder: "a", TTL: 10 * time.Second, Token: 1}, // forgotten
+			{Kind: protocol.Acquire, Holder: "b", TTL: 11 * time.Second, Token: 2}, // another TTL: a call of its own
+			{Kind: protocol.TopUp, Holder: "b", TTL: 11 * time.Second, Count: 1},
+			{Kind: protocol.Confirm, Holder: "b", Token: 2},
+			{Kind: protocol.CompareAndSetRecord, CompareAndSet: &protocol.CompareAndSet{Set: []string{"note", "n"}}},
+			{Kind: protocol.Release, Holder: "a"},
+		}
+		for i := range requests {
+			req := &requests[i]
+			req.Lock, req.Deadline, req.More = l, time.Hour, i < len(requests)-1
+			wg.Add(1)
+			n.Submit(&protocol.Op{Request: req, To: receive(func(*protocol.Op) { wg.Done() })})
+		}
+		wg.Wait()
+		for name, want := range map[string]int{"acquire": 3, "topup": 1, "confirm": 1, "record": 1, "release": 2} {
+			if sent[name] != want {
+				t.Errorf("%s: sent %d times, want %d: %v", name, sent[name], want, sent)
+			}
+		}
+	})
+}
+
 // An op with More waits for the next one, though the lane looks at its queue between the two.
 func TestNode_more_isSentWithTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

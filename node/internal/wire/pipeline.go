@@ -191,28 +191,17 @@ func (p *Pipeline) Do() error {
 
 // again sends cmds again: with the script's text if the master did not have one, and each
 // call of several ops, or locks, of which the user may not touch a key as a call for each, with the text too. cmds begins with the
-// first command that the master did not run, and goes to the end of the batch: an acquire that runs
-// only now must not come after its own release, which may have run already.
+// first command that the master did not run, and goes to the end of the batch.
 //
-// A command that ran the first time keeps its first answer, but for a TIME or an INFO: see takeLater.
-// Scripts answer a replay as they answered the first time, with two exceptions. An acquire gets the
-// present counter, which may be another reader's token by now. A release no longer finds the vote that
-// it removed. An op that failed the first time and succeeds now gets its second answer, because it has
-// its effect now.
+// A command that ran keeps its first answer, and is not sent again, with two exceptions. Releases are: an acquire that runs only now must not come
+// after its own release. A TIME or an INFO is too: see takeLater. To run all of them twice would be wrong. An acquire could give its holder a second
+// vote, with another token, when the first is gone (rule R1 in docs/safety.md). A claim of a master could begin its quarantine a second time with one
+// nonce, and a master that was emptied in between would vote too early: see "nonce" in docs/internals/membership.md.
 func (c *Conn) again(cmds []redis.Cmder) error {
 	forgotten := slices.ContainsFunc(cmds, isForgotten)
 	second := make([][]redis.Cmder, len(cmds))
 	for i, cmd := range cmds {
-		calls := [][]any{slices.Clone(cmd.Args())}
-		switch {
-		case isDenied(cmd) && isVotes(cmd):
-			calls = apart(cmd.Args())
-		case isDenied(cmd):
-			calls = extendApart(cmd.Args())
-		case isVotes(cmd) && cmd.Err() == nil:
-			askAgain(calls[0])
-		}
-		for _, args := range calls {
+		for _, args := range secondCalls(cmd) {
 			// Keys are checked before the script is looked for, so a call that was denied says nothing of the script.
 			if (forgotten || isDenied(cmd)) && args[0] == "evalsha" {
 				args[0], args[1] = "eval", sources[args[1].(string)]
@@ -223,8 +212,10 @@ func (c *Conn) again(cmds []redis.Cmder) error {
 	}
 	_, err := c.Pipe.Exec(background)
 	if err != nil && !IsReply(err) {
-		for _, cmd := range cmds {
-			cmd.SetErr(err) // what the master refused the first time it may have executed now
+		for i, cmd := range cmds {
+			if len(second[i]) > 0 {
+				cmd.SetErr(err) // what the master refused the first time it may have executed now
+			}
 		}
 		return err
 	}
@@ -236,11 +227,28 @@ func (c *Conn) again(cmds []redis.Cmder) error {
 			joinExtends(cmd.(*redis.IntSliceCmd), second[i])
 		case cmd.Err() != nil:
 			cmds[i] = second[i][0]
-		case isVotes(cmd):
-			mergeVotes(cmd.(*redis.Cmd), second[i][0].(*redis.Cmd))
-		default:
+		case !isVotes(cmd) && len(second[i]) > 0:
 			takeLater(cmd, second[i][0])
 		}
+	}
+	return nil
+}
+
+// secondCalls returns the arguments of what is sent again of cmd.
+func secondCalls(cmd redis.Cmder) [][]any {
+	switch cmd.(type) {
+	case *redis.TimeCmd, *redis.StringCmd:
+		return [][]any{slices.Clone(cmd.Args())}
+	}
+	switch {
+	case isDenied(cmd) && isVotes(cmd):
+		return apart(cmd.Args())
+	case isDenied(cmd):
+		return extendApart(cmd.Args())
+	case cmd.Err() != nil:
+		return [][]any{slices.Clone(cmd.Args())}
+	case isVotes(cmd):
+		return releases(cmd.Args())
 	}
 	return nil
 }
@@ -253,8 +261,6 @@ func takeLater(first, second redis.Cmder) {
 		first.SetVal(second.(*redis.TimeCmd).Val())
 	case *redis.StringCmd:
 		first.SetVal(second.(*redis.StringCmd).Val())
-	default:
-		return
 	}
 	first.SetErr(second.Err())
 }

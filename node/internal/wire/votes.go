@@ -201,39 +201,15 @@ func joinVotes(call *redis.Cmd, apart []redis.Cmder) {
 	call.SetVal(answers)
 }
 
-// askAgain changes the arguments of a call of votes.lua that has run, and runs a second time: an
-// acquire that waits creates no place then. Its place may have become a vote, and that be over (H7
-// in docs/internals/handoff.md).
-func askAgain(args []any) {
-	at := 3 + args[2].(int)
-	raises := int(args[at].(int64))
-	for at += headerWords + 2*raises; at < len(args); at += opWords {
-		switch act, ticket := args[at], args[at+3]; act {
-		case actAcquire, actBarge, actRetry, actQueue, actOust:
-			if ticket != empty {
-				args[at] = actAgain
-			}
+// releases returns those of apart's calls that are releases.
+func releases(args []any) [][]any {
+	return slices.DeleteFunc(apart(args), func(call []any) bool {
+		switch call[len(call)-opWords] {
+		case actRelease, actLeave, actHand:
+			return false
 		}
-	}
-}
-
-// mergeVotes keeps the answers in first, but replaces each that is not a grant by the
-// grant that second has for the same op, if it has one.
-func mergeVotes(first, second *redis.Cmd) {
-	was, now := votesOf(first), votesOf(second)
-	if second.Err() != nil || len(was) != len(now) {
-		return
-	}
-	for j := range was {
-		if granted, ok := now[j].(int64); ok && granted > 0 {
-			if had, ok := was[j].(int64); !ok || had <= 0 {
-				was[j] = now[j]
-			}
-		}
-	}
-	if first.Args()[2] == loneOpKeys {
-		first.SetVal(was[0])
-	}
+		return true
+	})
 }
 
 // votesOf returns the answers of a call of votes.lua, one for each op.

@@ -27,27 +27,24 @@ func TestAcquire_ttlBelowAMillisecond_isOne(t *testing.T) {
 	}
 }
 
-// A call that ran, and runs again because the master forgot the script of an earlier one, creates
-// no places: only waiters had any.
-func TestAskAgain_waitersOnly(t *testing.T) {
+// Of a call that ran, only the releases are sent again when the master forgot the script of an earlier one.
+func TestReleases_ofACall(t *testing.T) {
 	t.Parallel()
 	var p Pipeline
 	p.Reset(&Conn{Keys: KeysOf("", ""), MayHand: true})
 	for i, r := range []protocol.Request{
-		{Kind: protocol.Acquire}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 5, Liveness: 1}},
-		{Kind: protocol.Release, Hand: 1}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 6, Liveness: 1, Only: true}},
+		{Kind: protocol.Acquire}, {Kind: protocol.Release}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 5, Liveness: 1}},
+		{Kind: protocol.Release, Hand: 1}, {Kind: protocol.Acquire, Wait: &protocol.Wait{Ticket: 6, Liveness: 1, Only: true}}, {Kind: protocol.Release, Leaves: true},
 	} {
 		r.Lock, r.Holder, r.TTL = protocol.NewLock(string(rune('a'+i)), protocol.Plain), "h", time.Second
 		p.Add(&r)
 	}
 	p.closeCall()
-	args := p.cmds[0].Args()
-	askAgain(args)
 	var acts []any
-	for at := len(args) - 4*4; at < len(args); at += 4 {
-		acts = append(acts, args[at])
+	for _, call := range releases(p.cmds[0].Args()) {
+		acts = append(acts, call[len(call)-opWords])
 	}
-	if want := []any{actAcquire, actAgain, actHand, actAgain}; !slices.Equal(acts, want) {
+	if want := []any{actRelease, actHand, actLeave}; !slices.Equal(acts, want) {
 		t.Errorf("%v, want %v", acts, want)
 	}
 }
