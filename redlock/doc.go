@@ -27,13 +27,13 @@
 //   - (b) recovery is on, as it is by default;
 //   - (c) all clients have the same list of masters, the same maximum TTL and the same drift,
 //     which the scripts enforce;
-//   - (d) no master's data set is rolled back while the master runs on;
-//   - (e) a master that was replaced by its replica has stopped voting when the wait of the
-//     replica is over;
+//   - (d) no master's data set is rolled back while the master runs on, and no client's process
+//     is copied while it runs;
+//   - (e) a master that was replaced by its replica gives no more votes when the wait of the
+//     replica begins;
 //   - (f) only clients of this library write the keys of its locks, and publish on the channels
 //     redlock:wake:*;
-//   - (g) where locks of one name have different TTLs, the shortest is longer than one and a
-//     half times the node timeout plus 200 ms, or plus two round trips where those are longer.
+//   - (g) all locks of one name have the same TTL.
 //
 // [Lease.ValidUntil] is when the validity ends. A client whose process stops for longer than the validity is
 // not stopped by the library: see the next guarantee.

@@ -149,7 +149,7 @@ func (c *Client) Locks(ctx context.Context, prefix string) iter.Seq2[*Inspection
 // [Holder] that is Resting.
 //
 // ForceUnlock returns nil when the holder cannot have a quorum any more: its votes are gone from so
-// many masters, and these refuse to take them back. The first that waits is woken. Otherwise it
+// many masters, and these refuse to take them back, unless one comes back with data of before (docs/safety.md A50). The first that waits is woken. Otherwise it
 // returns one of
 //
 //	ErrNotHolder    the holder has no quorum, and another may have the lock: one to whom it handed its

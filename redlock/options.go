@@ -107,8 +107,8 @@ func (f lockOption) applyLock(s *lockSettings) { f(s) }
 // The TTL bounds how long a lock stays taken after its holder died. Leases are renewed by
 // default, so the TTL does not bound how long a lock can be held.
 //
-// Give all locks of one name the same TTL. Where they differ, the shortest must be longer than one and a half times the node timeout plus
-// 200 ms, or plus two round trips where those are longer: the promise of one holder rests on it (docs/safety.md section 1, g).
+// Give all locks of one name the same TTL, the read and the write side of an RWMutex too: the promise of one holder rests on it
+// (docs/safety.md section 1, g).
 func WithTTL(ttl time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.ttl, s.ttlSet = ttl.Truncate(time.Millisecond), true })
 }

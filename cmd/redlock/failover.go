@@ -59,10 +59,10 @@ func failover(patients []patient, maxTTL time.Duration) (found []complaint) {
 	about("cluster-node-timeout", tooLong(time.Millisecond), fmt.Sprintf("not below the maximum TTL of %v, so %s", maxTTL, beside),
 		"set cluster-node-timeout, in milliseconds, below the maximum TTL on every server of the cluster")
 	about("cluster-require-full-coverage", is("yes"), "a share of the slots without a master stops all of them", "set cluster-require-full-coverage no on every server of the cluster")
-	about("min-replicas-to-write", is("0"), beside, "set min-replicas-to-write 1 and min-replicas-max-lag from 1 s, below the maximum TTL, on the master and its replicas")
+	about("min-replicas-to-write", is("0"), beside, "set min-replicas-to-write 1 and min-replicas-max-lag from 1 s, below the maximum TTL and the time after which its failover begins, on the master and its replicas")
 	about("min-replicas-max-lag", is("0"), "that switches min-replicas-to-write off, so "+beside,
-		"set min-replicas-max-lag, in seconds, from 1 and below the maximum TTL on the master and its replicas")
+		"set min-replicas-max-lag, in seconds, from 1 and below the maximum TTL and the time after which its failover begins, on the master and its replicas")
 	about("min-replicas-max-lag", tooLong(time.Second), fmt.Sprintf("not below the maximum TTL of %v, so %s", maxTTL, beside),
-		"set min-replicas-max-lag, in seconds, below the maximum TTL on the master and its replicas")
+		"set min-replicas-max-lag, in seconds, below the maximum TTL and the time after which its failover begins, on the master and its replicas")
 	return found
 }
