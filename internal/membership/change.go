@@ -42,7 +42,7 @@ func (m *machine) survey() survey {
 		case rs.Phase == Retired:
 			s.retired++
 			s.round = max(s.round, rs.Ballot.Round)
-			if rs.Ballot.Round > s.adopt.Ballot.Round {
+			if rs.Ballot.above(s.adopt.Ballot) {
 				s.adopt = at.Record.Plan
 			}
 		}
@@ -50,7 +50,9 @@ func (m *machine) survey() survey {
 		case in.Ballot.Round > s.high.Ballot.Round:
 			s.high, s.tie = in, false
 		case in.Ballot != s.high.Ballot && in.Ballot.Round == s.high.Ballot.Round:
-			s.tie = true
+			if s.tie = true; in.Ballot.above(s.high.Ballot) {
+				s.high = in
+			}
 		}
 	}
 	s.round = max(s.round, s.high.Ballot.Round)

@@ -93,6 +93,12 @@ type Ballot struct {
 	Nonce Nonce
 }
 
+// above says whether b is larger than c. Two processes that do not see each other make ballots of one round. Then whoever compares them must come to the
+// same, in whatever order it meets them: a master that relearns a promise, and a change that takes over a plan.
+func (b Ballot) above(c Ballot) bool {
+	return b.Round > c.Round || b.Round == c.Round && b.Nonce > c.Nonce
+}
+
 func (b Ballot) String() string { return fmt.Sprintf("%d.%s", b.Round, b.Nonce) }
 
 // RecordState is the field of a record that every vote script compares, as one string. Its text is

@@ -77,7 +77,7 @@ var shipped = Rules{
 	free:             func(votes, quorum int) bool { return votes >= quorum },
 	prepare:          (*machine).prepareOne,
 	bringOver:        (*machine).advanceRecord,
-	largerIntent:     func(in, than Intent) bool { return in.Ballot.Round > than.Ballot.Round },
+	largerIntent:     func(in, than Intent) bool { return in.Ballot.above(than.Ballot) },
 	tooFewKnow:       func(known, quorum int) bool { return known < quorum },
 	mayComplete:      func(known, silent, quorum int) bool { return known+silent >= quorum },
 	standsFor:        func(p Phase) bool { return p == Voting },

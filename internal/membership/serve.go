@@ -301,7 +301,7 @@ func (m *machine) restore(e Epoch, i int, at *Master) *Action {
 		if in.Ballot.Round > at.Record.State.Ballot.Round && in.Target == (Epoch{}) && m.cancelled(e, in) {
 			a := m.set(i, Voting, e)
 			a.To.Intent = in
-			if at.Record.Intent.Ballot.Round > in.Ballot.Round {
+			if at.Record.Intent.Ballot.above(in.Ballot) {
 				a.To.Intent = at.Record.Intent
 			}
 			return a

@@ -12,8 +12,16 @@ import (
 // now is the client's clock in every View. Only differences mean anything.
 const now = 1000 * tick
 
-// planNonce + k is the nonce of the ballot of plan k.
+// planNonce and more are the nonces of ballots: see ballotNonce.
 const planNonce = 1000
+
+// ballotNonce is the nonce of the ballot of plan k: see World.Nonces.
+func (w *World) ballotNonce(k int) membership.Nonce {
+	if w.Nonces < 0 {
+		k = maxPlans - 1 - k
+	}
+	return membership.Nonce(planNonce + k)
+}
 
 // driver makes Views of states, calls membership.Next and translates what it returns. It keeps buffers, so that a look
 // costs few allocations; it is used by one goroutine.
@@ -198,7 +206,11 @@ func (d *driver) packBallot(s *state, b membership.Ballot) uint8 {
 	case b.Nonce == d.fresh:
 		return newPlan
 	}
-	return uint8(b.Nonce-planNonce) + 1
+	k := int(b.Nonce - planNonce)
+	if d.w.Nonces < 0 {
+		k = maxPlans - 1 - k
+	}
+	return uint8(k) + 1
 }
 
 func (d *driver) packRecordState(s *state, rs membership.RecordState) recordState {
@@ -237,7 +249,7 @@ func (d *driver) unpackPlans(s *state) {
 			return
 		}
 		d.plans[k] = membership.Plan{
-			Ballot: membership.Ballot{Round: int64(p.round), Nonce: membership.Nonce(planNonce + k)},
+			Ballot: membership.Ballot{Round: int64(p.round), Nonce: d.w.ballotNonce(k)},
 			From:   d.w.unpackEpoch(p.from), Target: d.w.unpackEpoch(p.target),
 		}
 		if p.target == 0 {

@@ -171,7 +171,7 @@ func (w *World) tidy(s *state) {
 	var refs references
 	if s.plans[0].round != 0 {
 		refs.plans(w, s)
-		s.tidyPlans(&refs)
+		s.tidyPlans(&refs, w.Nonces)
 	}
 	refs.nonces(w, s)
 	s.tidyNonces(&refs, n)
@@ -264,7 +264,7 @@ func (r *references) nonces(w *World, s *state) {
 	}
 }
 
-func (s *state) tidyPlans(refs *references) {
+func (s *state) tidyPlans(refs *references, nonces int) {
 	var order [maxPlans]uint8 // by first mention, plus 1
 	var used [maxPlans + 1]bool
 	n := 0
@@ -275,8 +275,11 @@ func (s *state) tidyPlans(refs *references) {
 			n++
 		}
 	}
+	before := func(a, b uint8) bool {
+		return s.plans[a-1].round < s.plans[b-1].round || nonces != 0 && s.plans[a-1].round == s.plans[b-1].round && a < b
+	}
 	for i := 1; i < n; i++ {
-		for j := i; j > 0 && s.plans[order[j]-1].round < s.plans[order[j-1]-1].round; j-- {
+		for j := i; j > 0 && before(order[j], order[j-1]); j-- {
 			order[j], order[j-1] = order[j-1], order[j]
 		}
 	}

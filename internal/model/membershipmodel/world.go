@@ -75,14 +75,17 @@ type World struct {
 	Attempts []Attempt
 	Start    Start
 
-	Losses    int  // a master loses its record (FLUSHALL, or a restart without data)
-	Restarts  int  // a master restarts with an old record: what it had, or the record state it began with; votes are gone
-	Downs     int  // a master is out of reach for everybody, and may come back
-	Gone      bool // a master that is out of reach stays so
-	Kills     int  // a process is killed, and goes on without what it remembers
-	OwnJumps  int  // the clock of a process jumps
-	Jumps     int  // the clock of a master jumps
-	Blind     int  // a look misses one master that is in reach
+	Losses   int  // a master loses its record (FLUSHALL, or a restart without data)
+	Restarts int  // a master restarts with an old record: what it had, or the record state it began with; votes are gone
+	Downs    int  // a master is out of reach for everybody, and may come back
+	Gone     bool // a master that is out of reach stays so
+	Kills    int  // a process is killed, and goes on without what it remembers
+	OwnJumps int  // the clock of a process jumps
+	Jumps    int  // the clock of a master jumps
+	Blind    int  // a look misses one master that is in reach
+	// Nonces orders ballots of one round: with 1 a later one has the larger nonce, with -1 the smaller. With 0 it has the larger one whose name comes later, which
+	// may be the other one in the next state: that will do where no two changes make ballots of one round. A World whose masters may be exchanged has 0.
+	Nonces    int
 	Numbers   int  // no epoch gets a larger number than this; 0 means any
 	Late      int  // at most so many actions are decided and not yet executed
 	Posts     int  // so many actions are delayed at all; 0 means any number
