@@ -40,9 +40,9 @@ type Rules struct {
 	bringOver func(m *machine, e Epoch, i int) *Action
 	// largerIntent: a master that finishes learns the largest intent.
 	largerIntent func(in, than Intent) bool
-	// tooFewKnow: counters are learned from a quorum that has all of them. mayComplete: they leap only when no quorum can have kept them.
+	// tooFewKnow: counters are learned from a quorum that has all of them. mayComplete: they leap only when no silent master can have kept them.
 	tooFewKnow  func(known, quorum int) bool
-	mayComplete func(known, silent, quorum int) bool
+	mayComplete func(silent int) bool
 	// standsFor, tooLate: a change is cancelled only by a quorum that is not retired.
 	standsFor func(p Phase) bool
 	tooLate   func(votes, quorum int) bool
@@ -79,7 +79,7 @@ var shipped = Rules{
 	bringOver:        (*machine).advanceRecord,
 	largerIntent:     func(in, than Intent) bool { return in.Ballot.above(than.Ballot) },
 	tooFewKnow:       func(known, quorum int) bool { return known < quorum },
-	mayComplete:      func(known, silent, quorum int) bool { return known+silent >= quorum },
+	mayComplete:      func(silent int) bool { return silent > 0 },
 	standsFor:        func(p Phase) bool { return p == Voting },
 	tooLate:          func(votes, quorum int) bool { return votes < quorum },
 	fixed:            func(from, to *Terms) bool { return from.Fixed || to.Fixed },

@@ -227,9 +227,10 @@ func (m *machine) finish(e Epoch, i int, at *Master) *Action {
 	q := m.v.Terms.Quorum()
 	a.Counters = RaiseCounters
 	if m.rules.tooFewKnow(known, q) {
-		// Fewer than a quorum of the masters that answered have kept their counters. If the silent ones cannot complete
-		// a quorum either, the counters are taken from the clock.
-		if m.rules.mayComplete(known, silent, q) || ready < q {
+		// Fewer than a quorum of the masters that answered have kept their counters. If none is silent, the counters are taken from the clock. A silent
+		// one may complete the quorum, or be retired for a plan, of which this master has to learn the promise. It costs no service to wait for it: as long as
+		// it is silent, two masters that come back one after the other make no quorum either, because the first has counters for the second.
+		if m.rules.mayComplete(silent) || ready < q {
 			return nil
 		}
 		a.Counters, pick = RaiseCountersToFloor, func(_ int, o *Master) bool { return o.Old }

@@ -103,7 +103,7 @@ var without = map[Guard]func(r *Rules){
 	},
 	GuardLearnIntent: func(r *Rules) { r.largerIntent = func(_, _ Intent) bool { return false } },
 	GuardLearnQuorum: func(r *Rules) { r.tooFewKnow = func(known, _ int) bool { return known == 0 } },
-	GuardKnownLost:   func(r *Rules) { r.mayComplete = func(_, _, _ int) bool { return false } },
+	GuardKnownLost:   func(r *Rules) { r.mayComplete = func(int) bool { return false } },
 	GuardCancelQuorum: func(r *Rules) {
 		r.standsFor = func(p Phase) bool { return p == Voting || p == Retired }
 		r.tooLate = func(_, _ int) bool { return false }
