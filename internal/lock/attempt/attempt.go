@@ -147,7 +147,7 @@ func (a *Attempt) grant(token int64, stand uint64, now time.Duration) (won Won, 
 	from, since, until := lasts(a.Call, m.Need, stand, a.Start, full)
 	short := until-from < full
 	handed := stand&a.Call.Handed() != 0 // such votes have begun before, with a sign of life
-	if until-now <= set.MinValidity || now-since > grant.Late(full) || (short || handed) && set.Whole || a.Ctx.Err() != nil {
+	if until-now <= set.MinValidity || now-since > grant.Late(full)-m.Drift.Constant || (short || handed) && set.Whole || a.Ctx.Err() != nil {
 		return won, false
 	}
 	return Won{Lock: a.Lock, Holder: a.Holder, Token: token, From: from, Until: until, Granted: now, Short: short, Call: a.Call}, true

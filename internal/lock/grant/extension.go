@@ -31,6 +31,12 @@ func (e *Extension) Recount(votes, places, silent uint64) {
 	e.silent &= silent
 }
 
+// Forget takes master i for one whose vote did not count before: see [Grant.Seen].
+func (e *Extension) Forget(i int) {
+	e.voters &^= 1 << i
+	e.known &^= 1 << i
+}
+
 // Answer counts the answer of master i: whether it had the vote.
 func (e *Extension) Answer(i int, intact bool) {
 	if intact {

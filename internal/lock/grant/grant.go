@@ -35,6 +35,7 @@ import (
 //  2. votes and places are subsets of maybe, the masters that may hold a vote or a place and so get a release.
 //  3. votes and places have no master in common.
 //  4. After Release all three are empty and stay empty.
+//  5. A vote counts in an extend only if a request that began less than span before was answered that it is there: see [Grant.Seen].
 type Grant struct {
 	need     int           // the quorum
 	span     time.Duration // how long an extend that won is valid, from its beginning
@@ -47,13 +48,16 @@ type Grant struct {
 	maybe    uint64
 	failed   int // extends that no quorum confirmed
 	released bool
+
+	acquired time.Duration   // when the acquire began
+	proved   []time.Duration // of each vote, when the last request began that its master answered with "the vote is there"
 }
 
 // New returns the grant of a round that was won: the earliest of its votes counts from the time
 // from, and a quorum of them until the time until. need is the quorum, all are the masters, and
 // span is the validity of an extend that took no time.
 func New(need int, all uint64, from, until, span time.Duration) Grant {
-	return Grant{need: need, all: all, from: from, until: until, span: span}
+	return Grant{need: need, all: all, from: from, until: until, span: span, acquired: from, proved: make([]time.Duration, bits.Len64(all))}
 }
 
 // Until is the end of validity.
@@ -97,6 +101,9 @@ func (g *Grant) CountAcquire(a Answers) {
 	fresh := g.all &^ (g.counted | a.Silent)
 	g.counted |= fresh
 	if !g.released {
+		for set := a.Granted & fresh; set != 0; set &= set - 1 {
+			g.proved[bits.TrailingZeros64(set)] = g.acquired
+		}
 		g.votes |= a.Granted & fresh
 		g.places |= a.Places &^ a.Granted & fresh
 		g.maybe |= (a.Granted | a.Places | a.Maybe) & fresh
@@ -144,7 +151,7 @@ func (g *Grant) Extended(start time.Duration, confirmed, missing, silent uint64)
 // Soon is for how long after a round that won a vote that did not count may begin to, where span is the validity of that round. [Late] is
 // for how long an attempt may take that is granted, from its earliest vote on.
 //
-// Invariant: Soon(span) + Late(span) <= span. The master where the vote is put back may have voted for another attempt before it lost that
+// Invariant: Soon(span) + Late(span) <= span, and the attempt takes off the drift's constant once more, because two clients measure. The master where the vote is put back may have voted for another attempt before it lost that
 // vote. That attempt is over Late after the vote, and so Late after it is put back, and by then none of the votes of the round that won has
 // ended: there is no quorum for the attempt (docs/safety.md A53).
 func Soon(span time.Duration) time.Duration { return span / 3 }
@@ -157,9 +164,25 @@ func (g *Grant) soon(now time.Duration) bool {
 	return now-g.from <= Soon(g.span)
 }
 
-// Confirm notes, at now, a vote that master i confirmed to an extend that won, and that did not count
+// Seen takes the answer of master i to an extend that began at start: at now it is known that the vote is there. It says whether the vote may count in
+// that extend. If it was last known for span or longer before, it may have ended since, another attempt may have had the master, and what is there
+// may have been put back by a top-up that was on its way. Then it is one that did not count: see [Grant.Confirm].
+func (g *Grant) Seen(i int, start, now time.Duration) bool {
+	bit := uint64(1) << i
+	if g.votes&bit == 0 {
+		return true // a place, or unknown
+	}
+	if now-g.proved[i] > g.span {
+		g.votes &^= bit
+		return false
+	}
+	g.proved[i] = max(g.proved[i], start)
+	return true
+}
+
+// Confirm notes, at now, a vote that master i confirmed to an extend that began at start and won, and that did not count
 // before.
-func (g *Grant) Confirm(i int, now time.Duration) {
+func (g *Grant) Confirm(i int, start, now time.Duration) {
 	if g.released {
 		return
 	}
@@ -167,21 +190,25 @@ func (g *Grant) Confirm(i int, now time.Duration) {
 	if g.soon(now) {
 		g.votes |= 1 << i
 		g.places &^= 1 << i
+		g.proved[i] = start
 	}
 }
 
 // Proof is the state in which a top-up was sent. See [Grant.ToppedUp].
-type Proof struct{ failed int }
+type Proof struct {
+	failed int
+	sent   time.Duration
+}
 
 // TopUp says that the vote is put back on master i, which lost it while a quorum of others
 // had theirs. The vote does not count until the master acknowledges it.
-func (g *Grant) TopUp(i int) Proof {
+func (g *Grant) TopUp(i int, now time.Duration) Proof {
 	if !g.released {
 		g.votes &^= 1 << i
 		g.places &^= 1 << i
 		g.maybe |= 1 << i
 	}
-	return Proof{g.failed}
+	return Proof{g.failed, now}
 }
 
 // ToppedUp counts a vote that master i has acknowledged at now, unless an extend has failed since
@@ -190,6 +217,7 @@ func (g *Grant) TopUp(i int) Proof {
 func (g *Grant) ToppedUp(i int, sent Proof, now time.Duration) {
 	if !g.released && sent.failed == g.failed && g.soon(now) {
 		g.votes |= 1 << i
+		g.proved[i] = sent.sent
 	}
 }
 

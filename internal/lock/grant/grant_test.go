@@ -24,6 +24,7 @@ type told struct {
 	master int
 	top    int // of an acknowledged top-up: the index of the event that sent it
 	at     time.Duration
+	start  time.Duration // of the request that was answered
 }
 
 // The kinds of events.
@@ -34,6 +35,7 @@ const (
 	toppedUp
 	failed
 	renewed
+	seen   // the master answered an extend: the vote is there
 	queued // the master answered the acquire with a place
 	released
 )
@@ -41,16 +43,21 @@ const (
 // counts says by the words of the definition whether the vote on master i counts. It reads
 // the whole history each time.
 func counts(history []told, i int) bool {
-	vote := false
+	vote, proved := false, time.Duration(0)
+	there := func(start time.Duration) { vote, proved = true, start }
 	for at, e := range history {
 		switch {
 		case e.kind == released:
 			return false
 		case e.master != i:
 		case e.kind == granted:
-			vote = true
-		case e.kind == confirmed:
-			vote = vote || soon(history, at)
+			there(0)
+		case e.kind == confirmed && soon(history, at):
+			there(e.start)
+		case e.kind == seen && vote:
+			if vote = e.at-proved <= span; vote {
+				proved = max(proved, e.start)
+			}
 		case e.kind == topUp:
 			vote = false
 		case e.kind == toppedUp:
@@ -58,7 +65,9 @@ func counts(history []told, i int) bool {
 			for _, between := range history[e.top:at] {
 				proof = proof && between.kind != failed
 			}
-			vote = vote || proof
+			if proof {
+				there(history[e.top-1].at)
+			}
 		}
 	}
 	return vote
@@ -146,6 +155,7 @@ func (w *world) answer(i int, vote, place, unknown bool) {
 // extend has a set of masters confirm, and others say that the vote is missing. Of the masters that confirm those count whose vote
 // counts, and those that have handed the holder their vote, which no message told of.
 func (w *world) extend(confirmedBy, missing uint64) {
+	w.see(confirmedBy, w.now)
 	confirmedBy &= w.g.Votes() | w.g.Places()
 	result := w.g.Extended(w.now, confirmedBy, missing, w.silent)
 	n := bits.OnesCount64(confirmedBy)
@@ -176,16 +186,28 @@ func (w *world) extend(confirmedBy, missing uint64) {
 	w.follow(confirmedBy, missing)
 }
 
+// see has masters say that the vote is there, to an extend that began at start.
+func (w *world) see(set uint64, start time.Duration) {
+	for i := range masters {
+		if set&(1<<i) != 0 {
+			w.history = append(w.history, told{kind: seen, master: i, at: w.now, start: start})
+			if !w.g.Seen(i, start, w.now) && w.g.Votes()&(1<<i) != 0 {
+				w.t.Fatalf("master %d counts, and may not", i)
+			}
+		}
+	}
+}
+
 // follow takes the answers to an extend that won.
 func (w *world) follow(confirmedBy, missing uint64) {
 	for i := range masters {
 		switch bit := uint64(1) << i; {
 		case missing&bit != 0:
 			w.log(topUp, i)
-			w.sent = append(w.sent, sent{i, len(w.history), w.g.TopUp(i)})
+			w.sent = append(w.sent, sent{i, len(w.history), w.g.TopUp(i, w.now)})
 		case confirmedBy&bit != 0:
-			w.log(confirmed, i)
-			w.g.Confirm(i, w.now)
+			w.history = append(w.history, told{kind: confirmed, master: i, at: w.now, start: w.from})
+			w.g.Confirm(i, w.from, w.now)
 		}
 	}
 }
@@ -256,6 +278,7 @@ func walk(t *testing.T, steps []byte) {
 		case 5: // more answers to the last extend that won
 			w.count()
 			confirmedBy := uint64(arg) & all &^ w.silent
+			w.see(confirmedBy, w.from)
 			w.follow(confirmedBy, all&^w.silent&^confirmedBy&(uint64(step)>>3))
 		}
 		w.check()
@@ -287,8 +310,8 @@ func (w *world) release(i int) {
 		w.t.Fatalf("releases go to %b, want %b", set, had)
 	}
 	w.log(released, -1)
-	w.g.Confirm(i, w.now)
-	late := w.g.TopUp(i)
+	w.g.Confirm(i, w.now, w.now)
+	late := w.g.TopUp(i, w.now)
 	w.g.ToppedUp(i, late, w.now)
 	w.count()
 	if w.g.Votes() != 0 || !w.g.Valid() {
@@ -311,7 +334,7 @@ func TestGrant_missingVote_countsWhenProved(t *testing.T) {
 		g := New(need, all, 0, span, span)
 		g.CountAcquire(Answers{Granted: all})
 		g.Extended(time.Second, 0b11110, 0b00001, 0)
-		sent := g.TopUp(0)
+		sent := g.TopUp(0, 2*time.Second)
 		if g.Votes() != 0b11110 {
 			t.Errorf("%s: votes %05b while the top-up is under way", name, g.Votes())
 		}
@@ -332,8 +355,8 @@ func TestGrant_voteComesLate_doesNotCount(t *testing.T) {
 		g := New(need, all, 0, span, span)
 		g.CountAcquire(Answers{Granted: 0b00111})
 		g.Extended(time.Second, 0b00111, 0, 0)
-		g.ToppedUp(3, g.TopUp(3), time.Second+tc.after)
-		g.Confirm(4, time.Second+tc.after)
+		g.ToppedUp(3, g.TopUp(3, time.Second), time.Second+tc.after)
+		g.Confirm(4, time.Second, time.Second+tc.after)
 		if counts := g.Votes() == all; counts != tc.counts || !counts && g.Votes() != 0b00111 {
 			t.Errorf("after %v: votes %05b, want %v", tc.after, g.Votes(), tc.counts)
 		}
@@ -343,6 +366,29 @@ func TestGrant_voteComesLate_doesNotCount(t *testing.T) {
 	}
 	if Soon(span)+Late(span) > span {
 		t.Errorf("%v and %v are more than %v", Soon(span), Late(span), span)
+	}
+}
+
+// A vote that was not heard of for its TTL may have ended meanwhile, and what is there now may have been put back late by a top-up that was on its way: it
+// counts again when it is confirmed soon after an extend that the others won.
+func TestGrant_voteLastHeardOfLongAgo_doesNotCount(t *testing.T) {
+	for _, tc := range []struct {
+		after  time.Duration
+		counts bool
+	}{{span, true}, {span + 1, false}} {
+		g := New(need, all, 0, span, span)
+		g.CountAcquire(Answers{Granted: 0b01111})
+		half := g.span / 2
+		for i := range 3 {
+			g.Seen(i, half, half)
+		}
+		g.Extended(half, 0b00111, 0, 0)
+		if g.Seen(3, half+1, tc.after) != tc.counts || (g.Votes()&0b01000 != 0) != tc.counts {
+			t.Errorf("heard of after %v: votes %05b", tc.after, g.Votes())
+		}
+		if !g.Seen(0, half+1, tc.after) || g.Release(0) != 0b01111 {
+			t.Errorf("after %v: votes %05b", tc.after, g.Votes())
+		}
 	}
 }
 

@@ -91,14 +91,18 @@ func (e *batch) Receive(op *protocol.Op) {
 	for i := range e.items {
 		it := &e.items[i]
 		if op.Reply.Outcome == protocol.Granted && (op.Reply.Denied == nil || !op.Reply.Denied[i]) {
-			it.answers.Answer(op.Index, op.Reply.Intact[i])
+			intact := op.Reply.Intact[i]
+			if intact && !it.hold.seen(op.Index, e.start) {
+				it.answers.Forget(op.Index)
+			}
+			it.answers.Answer(op.Index, intact)
 		}
 		switch {
 		case !e.asked:
 		case !it.decided:
 			e.decide(it, false)
 		case it.renewed:
-			it.topUpOrConfirm(bit)
+			it.topUpOrConfirm(bit, e.start)
 		}
 	}
 	if e.open == 0 && e.timer != nil {
@@ -149,7 +153,7 @@ func (e *batch) decide(it *extending, must bool) {
 	e.untold = e.untold.and(told)
 	switch it.renewed = err == nil; {
 	case it.renewed:
-		it.topUpOrConfirm(e.answered)
+		it.topUpOrConfirm(e.answered, e.start)
 		e.r.reschedule(h, e.start+h.Terms.Every)
 	case errors.Is(err, errs.ErrUnreachable):
 		// Too few masters answered. The old end stands, and there is time to ask again.
@@ -159,15 +163,15 @@ func (e *batch) decide(it *extending, must bool) {
 	}
 }
 
-// topUpOrConfirm brings the masters in set up to what an extend that won has proved. A vote
+// topUpOrConfirm brings the masters in set up to what an extend that began at start and won has proved. A vote
 // that is missing is put back. A vote that is there, and did not count before, counts from
 // now on.
-func (it *extending) topUpOrConfirm(set uint64) {
+func (it *extending) topUpOrConfirm(set uint64, start time.Duration) {
 	topUp, confirm := it.answers.Follow(set)
 	for ; topUp != 0; topUp &= topUp - 1 {
 		it.hold.topUp(bits.TrailingZeros64(topUp))
 	}
 	for ; confirm != 0; confirm &= confirm - 1 {
-		it.hold.confirm(bits.TrailingZeros64(confirm))
+		it.hold.confirm(bits.TrailingZeros64(confirm), start)
 	}
 }

@@ -281,13 +281,23 @@ func (h *Hold) Voters() (votes, places, silent uint64) {
 	return h.votes.grant.Votes(), h.votes.grant.Places(), silent
 }
 
-// confirm notes a vote that master i confirmed to an extend that won, and that did not count
-// before.
-func (h *Hold) confirm(i int) {
+// seen takes the answer of master i, that its vote is there, to an extend that began at start. It says whether the vote may count in that extend.
+func (h *Hold) seen(i int, start time.Duration) bool {
+	now := h.r.Masters.Clock.Elapsed()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.votes.count()
-	h.votes.grant.Confirm(i, h.r.Masters.Clock.Elapsed())
+	return h.votes.grant.Seen(i, start, now)
+}
+
+// confirm notes a vote that master i confirmed to an extend that began at start and won, and that did not count
+// before.
+func (h *Hold) confirm(i int, start time.Duration) {
+	now := h.r.Masters.Clock.Elapsed()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.votes.count()
+	h.votes.grant.Confirm(i, start, now)
 }
 
 // topUp puts the vote back on master i, which lost it while a quorum of other masters had
@@ -300,9 +310,9 @@ func (h *Hold) topUp(i int) {
 	}
 	h.votes.count()
 	h.votes.toppedUp |= 1 << i
-	sent := h.votes.grant.TopUp(i)
 	m := h.r.Masters
 	now := m.Clock.Elapsed()
+	sent := h.votes.grant.TopUp(i, now)
 	m.Nodes[i].Submit(&protocol.Op{To: topUpReply{h, sent}, Index: i, Request: &protocol.Request{
 		Kind: protocol.TopUp, Lock: h.Lock, Holder: h.Holder, TTL: h.Terms.TTL, Count: len(h.shares.list),
 		Start: now, Deadline: now + m.Timeout(),
