@@ -111,3 +111,28 @@ func TestExtend_answeredBeforeAllWereAsked_nextOneComesAfterIt(t *testing.T) {
 		time.Sleep(2 * time.Minute) // the timers of batches
 	})
 }
+
+// A master that was silent for the TTL of its vote says that the vote is there. It may have been put back late: it makes no quorum.
+func TestExtend_voteNotHeardOfForItsTTL_makesNoQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, true)
+		extend := func(masters ...int) error {
+			done := make(chan error, 1)
+			go func() { done <- s.h.Extend(t.Context()) }()
+			synctest.Wait()
+			s.answer(protocol.Extend, intact, masters...)
+			time.Sleep(stageTimeout)
+			return <-done
+		}
+		for range 2 {
+			if err := extend(0, 1); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(stageTTL/2 - stageTimeout)
+		}
+		if err := extend(0, 2); !errors.Is(err, errs.ErrUnreachable) {
+			t.Errorf("renewed with a vote that was last heard of at the acquire: %v", err)
+		}
+		s.r.Close()
+	})
+}
