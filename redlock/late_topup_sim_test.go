@@ -3,7 +3,9 @@
 package redlock_test
 
 import (
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock/node/nodetest"
@@ -28,9 +30,15 @@ func TestSim_voteIsPutBackLate_doesNotCount(t *testing.T) {
 
 		began := time.Now()
 		at := func(d time.Duration) { time.Sleep(time.Until(began.Add(d))) }
-		a.faultOn("extend", nodetest.Fault{Delay: late}, 2)
+		var sent atomic.Bool
+		a.Ways[2].SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+			if cmd.Name == "extend" && !sent.Swap(true) {
+				f.Delay = late
+			}
+			return f
+		})
 		noErr(t, lease.Extend(t.Context()))
-		a.heal()
+		synctest.Wait()
 		a.faultOn("extend", nodetest.Fault{Lose: nodetest.LoseCommand}, 0)
 
 		at(late - 10*time.Millisecond)
