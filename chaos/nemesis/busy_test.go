@@ -99,6 +99,8 @@ func TestKeepBusy_silentWhenTheScriptIsKilled_recovers(t *testing.T) {
 func TestKeepBusy_harnessIsKilled_serverRecoversByItself(t *testing.T) {
 	needs.Test(t)
 	needs.Redis(t)
+	defer func(turns float64) { busyTurns = turns }(busyTurns)
+	busyTurns = 3e8
 	stall.Try(t, 200*time.Millisecond, func(t testing.TB) { // BUSY must come within a second
 		_, c := server(t, 5*time.Second)
 		before := setting(t, c)
