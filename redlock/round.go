@@ -252,7 +252,7 @@ func (w *waiter) Failed(a *attempt.Attempt, end attempt.Lost) wait.Failed {
 	if e := failedRound(err); e != nil {
 		f.Final, f.Silent = errors.Is(e, ErrRefused), errors.Is(e, ErrUnreachable)
 		f.Hurried = e.hurried && !errors.Is(r.c.keeper.Board.Ready(), ErrUnreachable) // what the client knows, no round hides
-		f.Deaf = end.Took < 2*r.c.trip()                                              // an op may have to wait for the pipeline ahead of it
+		f.Deaf = f.Hurried && end.Took < r.c.shortestRound()
 		f.Saw = waiting.Round{RetryAfter: e.RetryAfter, Granted: e.Granted > 0, MayVote: e.Granted + e.Held + e.silent,
 			Held: errors.Is(e, ErrHeld), Recovering: errors.Is(e, ErrRecovering)}
 	}

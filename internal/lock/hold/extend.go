@@ -88,11 +88,12 @@ func (e *batch) Receive(op *protocol.Op) {
 	defer e.unlock()
 	bit := uint64(1) << op.Index
 	e.answered |= bit
+	now := e.r.Masters.Clock.Elapsed()
 	for i := range e.items {
 		it := &e.items[i]
 		if op.Reply.Outcome == protocol.Granted && (op.Reply.Denied == nil || !op.Reply.Denied[i]) {
 			intact := op.Reply.Intact[i]
-			if intact && !it.hold.seen(op.Index, e.start) {
+			if intact && !it.hold.seen(op.Index, e.start, now) {
 				it.answers.Forget(op.Index)
 			}
 			it.answers.Answer(op.Index, intact)

@@ -281,9 +281,8 @@ func (h *Hold) Voters() (votes, places, silent uint64) {
 	return h.votes.grant.Votes(), h.votes.grant.Places(), silent
 }
 
-// seen takes the answer of master i, that its vote is there, to an extend that began at start. It says whether the vote may count in that extend.
-func (h *Hold) seen(i int, start time.Duration) bool {
-	now := h.r.Masters.Clock.Elapsed()
+// seen takes, at now, the answer of master i, that its vote is there, to an extend that began at start. It says whether the vote may count in that extend.
+func (h *Hold) seen(i int, start, now time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.votes.count()

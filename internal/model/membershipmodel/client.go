@@ -12,15 +12,15 @@ import (
 // now is the client's clock in every View. Only differences mean anything.
 const now = 1000 * tick
 
-// planNonce and more are the nonces of ballots: see ballotNonce.
+// planNonce + rank(k) is the nonce of the ballot of plan k.
 const planNonce = 1000
 
-// ballotNonce is the nonce of the ballot of plan k: see World.Nonces.
-func (w *World) ballotNonce(k int) membership.Nonce {
+// rank is where plan k stands among the ballots of its round, and the plan that stands at k: see World.Nonces.
+func (w *World) rank(k int) int {
 	if w.Nonces < 0 {
-		k = maxPlans - 1 - k
+		return maxPlans - 1 - k
 	}
-	return membership.Nonce(planNonce + k)
+	return k
 }
 
 // driver makes Views of states, calls membership.Next and translates what it returns. It keeps buffers, so that a look
@@ -206,11 +206,7 @@ func (d *driver) packBallot(s *state, b membership.Ballot) uint8 {
 	case b.Nonce == d.fresh:
 		return newPlan
 	}
-	k := int(b.Nonce - planNonce)
-	if d.w.Nonces < 0 {
-		k = maxPlans - 1 - k
-	}
-	return uint8(k) + 1
+	return uint8(d.w.rank(int(b.Nonce-planNonce))) + 1
 }
 
 func (d *driver) packRecordState(s *state, rs membership.RecordState) recordState {
@@ -249,7 +245,7 @@ func (d *driver) unpackPlans(s *state) {
 			return
 		}
 		d.plans[k] = membership.Plan{
-			Ballot: membership.Ballot{Round: int64(p.round), Nonce: d.w.ballotNonce(k)},
+			Ballot: membership.Ballot{Round: int64(p.round), Nonce: membership.Nonce(planNonce + d.w.rank(k))},
 			From:   d.w.unpackEpoch(p.from), Target: d.w.unpackEpoch(p.target),
 		}
 		if p.target == 0 {
