@@ -166,6 +166,14 @@ func (r *redisNode) Direct() (all []redis.Options) {
 	return all
 }
 
+// SentinelSetting is what the sentinels of the node's URL say of the master under this name. Empty: there are none, or none tells.
+func (r *redisNode) SentinelSetting(ctx context.Context, name string) string {
+	if r.guards == nil {
+		return ""
+	}
+	return r.guards.setting(ctx, name)
+}
+
 // Moved returns the server to which err, the reply of the server at asked, sends a command that has options of Direct.
 func (r *redisNode) Moved(err error, asked string) (addr string, ok bool) {
 	return locate.Moved(err, asked)

@@ -30,6 +30,7 @@ type redisNode struct {
 	opts    redis.Options // of every connection; copied before use
 	locator locate.Locator
 	tls     tlsFiles   // of the URL; used if opts has a TLSConfig and no dialer
+	guards  *sentinels // of the URL; nil: it names none
 	keys    *wire.Keys // of the empty namespace until Bind
 	cfg     Config
 	clock   clock.Clock

@@ -63,24 +63,51 @@ func (s *sentinels) connect(ctx context.Context, network, _ string) (net.Conn, e
 var errNotKnown = errors.New("knows no master")
 
 // masterAt asks the sentinel at addr.
-func (s *sentinels) masterAt(ctx context.Context, addr string) (string, error) {
+func (s *sentinels) masterAt(ctx context.Context, addr string) (master string, err error) {
+	err = s.at(ctx, addr, func(c *redis.Client) error {
+		at, err := c.Do(ctx, "sentinel", "get-master-addr-by-name", s.name).StringSlice()
+		switch {
+		case errors.Is(err, redis.Nil), err == nil && (len(at) != 2 || slices.Contains(at, "")):
+			return fmt.Errorf("%w %q", errNotKnown, s.name)
+		case redis.IsAuthError(err), redis.IsPermissionError(err):
+			return fmt.Errorf("%w: %w (check sentinel_username and sentinel_password in the URL)", ErrDenied, err)
+		case err == nil:
+			master = net.JoinHostPort(at[0], at[1])
+		}
+		return err
+	})
+	return master, err
+}
+
+// setting is what the first sentinel that tells says of the master under this name, such as down-after-milliseconds. Empty: none tells.
+func (s *sentinels) setting(ctx context.Context, name string) (value string) {
+	for _, addr := range s.addrs {
+		_ = s.at(ctx, addr, func(c *redis.Client) error {
+			all, err := c.Do(ctx, "sentinel", "master", s.name).StringSlice() // names and values in turns
+			for i := 0; i+1 < len(all); i += 2 {
+				if all[i] == name {
+					value = all[i+1]
+				}
+			}
+			return err
+		})
+		if value != "" {
+			break
+		}
+	}
+	return value
+}
+
+// at has ask talk to the sentinel at addr.
+func (s *sentinels) at(ctx context.Context, addr string, ask func(c *redis.Client) error) error {
 	socket, err := s.dial(ctx, "tcp", addr)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer closeWith(ctx, socket)()
 	opts := s.ask
 	opts.Addr, opts.Dialer = addr, func(context.Context, string, string) (net.Conn, error) { return socket, nil }
 	c := redis.NewClient(&opts)
 	defer c.Close()
-	at, err := c.Do(ctx, "sentinel", "get-master-addr-by-name", s.name).StringSlice()
-	switch {
-	case errors.Is(err, redis.Nil), err == nil && (len(at) != 2 || slices.Contains(at, "")):
-		return "", fmt.Errorf("%w %q", errNotKnown, s.name)
-	case redis.IsAuthError(err), redis.IsPermissionError(err):
-		return "", fmt.Errorf("%w: %w (check sentinel_username and sentinel_password in the URL)", ErrDenied, err)
-	case err != nil:
-		return "", err
-	}
-	return net.JoinHostPort(at[0], at[1]), nil
+	return ask(c)
 }

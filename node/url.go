@@ -211,7 +211,7 @@ func openSentinel(rawURL, rest string, cfg Config, files tlsFiles) (*redisNode, 
 	if err != nil {
 		return nil, err
 	}
-	r.name = withDatabase("sentinel:"+name, master.DB)
+	r.name, r.guards = withDatabase("sentinel:"+name, master.DB), s
 	return r, nil
 }
 

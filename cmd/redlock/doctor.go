@@ -51,7 +51,8 @@ of the user that locks.
             down        does not answer
 
 Behind failover it also reads the settings that make an old master stop, where
-CONFIG GET is allowed, and says "failover" for one that lets two servers vote.
+CONFIG GET and SENTINEL MASTER are allowed, and says "failover" for one that
+lets two servers vote.
 
 With --namespace it also prints the command that makes a Redis user which can
 touch the keys and channels of that namespace, and nothing else.
@@ -284,7 +285,7 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 		p.Server, p.Eviction = protocol.ReadIdentity(info, "").Version, cmp.Or(protocol.InfoField(info, "maxmemory_policy"), unknown)
 		p.AOF = aof(ctx, c, info)
 		p.Clock = clockOffset(ctx, c)
-		p.failover = failoverSettings(ctx, c, url, n.Tag())
+		p.failover = failoverSettings(ctx, c, url, n)
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {
 			p.err = &node.Error{Node: p.Name, Err: err}
 		}

@@ -36,12 +36,21 @@ func TestDoctor_settingsBehindFailover(t *testing.T) {
 			"failover slot: cluster-require-full-coverage is yes: ", "set cluster-require-full-coverage no")
 	})
 	set(cl.Servers[0].URL(), "cluster-node-timeout", 9999, "cluster-require-full-coverage", "no")
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(slot), "failover slot: min-replicas-to-write is 0: a master that is cut off may go on voting")
+	})
+	set(cl.Servers[0].URL(), "min-replicas-to-write", 1, "min-replicas-max-lag", 8)
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(slot), "failover slot: min-replicas-max-lag is 8: it stops up to 2 s after that")
+	})
+	set(cl.Servers[0].URL(), "min-replicas-max-lag", 7)
 	if said := ask(slot); strings.Contains(said, "failover") {
 		t.Errorf("all is as advised: %s", said)
 	}
 
 	master := start(t, localredis.Config{})
-	sentinel := "redis-sentinel://" + quorumtest.StartSentinel(t, master.Addr()) + "/mine?name=m1," + others
+	guard := quorumtest.StartSentinel(t, master.Addr())
+	sentinel := "redis-sentinel://" + guard + "/mine?name=m1," + others
 	stall.Try(t, handshake, func(t testing.TB) {
 		wantSaid(t, ask(sentinel), "failover m1: min-replicas-to-write is 0: a master that is cut off may go on voting", "set min-replicas-to-write 1")
 	})
@@ -52,9 +61,17 @@ func TestDoctor_settingsBehindFailover(t *testing.T) {
 	set(master.URL(), "min-replicas-max-lag", 0)
 	stall.Try(t, handshake, func(t testing.TB) {
 		wantSaid(t, ask(sentinel), "min-replicas-max-lag is 0: that switches min-replicas-to-write off, so a master that is cut off may go on voting",
-			"set min-replicas-max-lag, in seconds, from 1 and below the maximum TTL")
+			"set min-replicas-max-lag, in seconds, from 1 s, 2 s or more below down-after-milliseconds or cluster-node-timeout, and below the maximum TTL")
 	})
+	begins := func(after time.Duration) {
+		must(t, direct(t, "redis://"+guard).Do(t.Context(), "sentinel", "set", "mine", "down-after-milliseconds", after.Milliseconds()).Err())
+	}
 	set(master.URL(), "min-replicas-max-lag", 9)
+	begins(10 * time.Second)
+	stall.Try(t, handshake, func(t testing.TB) {
+		wantSaid(t, ask(sentinel), "failover m1: min-replicas-max-lag is 9: it stops up to 2 s after that, when its failover may have begun")
+	})
+	begins(11 * time.Second)
 	if said := ask(sentinel); strings.Contains(said, "failover m1") {
 		t.Errorf("all is as advised: %s", said)
 	}
