@@ -50,7 +50,9 @@ ADMIN_PASSWORD=$admin
 END
 
 rm secrets/log
-files="cert=$PWD/secrets/client.pem&key=$PWD/secrets/client.key&ca=$PWD/secrets/authority.pem"
+# Some characters of a path mean something else in a URL.
+here=$(printf %s "$PWD" | sed 's/%/%25/g; s/&/%26/g; s/+/%2B/g; s/#/%23/g; s/@/%40/g; s/,/%2C/g; s/;/%3B/g; s/ /%20/g')
+files="cert=$here/secrets/client.pem&key=$here/secrets/client.key&ca=$here/secrets/authority.pem"
 for i in 1 2 3; do
   echo "rediss://locker:$locker@127.0.0.1:700$i?name=master-$i&$files"
 done

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -166,12 +167,12 @@ func (r *redisNode) Direct() (all []redis.Options) {
 	return all
 }
 
-// SentinelSetting is what the sentinels of the node's URL say of the master under this name. Empty: there are none, or none tells.
-func (r *redisNode) SentinelSetting(ctx context.Context, name string) string {
+// DownAfter is how long the sentinels of the node's URL wait before they begin a failover: the shortest that one tells. 0: none tells.
+func (r *redisNode) DownAfter(ctx context.Context) time.Duration {
 	if r.guards == nil {
-		return ""
+		return 0
 	}
-	return r.guards.setting(ctx, name)
+	return r.guards.downAfter(ctx)
 }
 
 // Moved returns the server to which err, the reply of the server at asked, sends a command that has options of Direct.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -79,23 +81,23 @@ func (s *sentinels) masterAt(ctx context.Context, addr string) (master string, e
 	return master, err
 }
 
-// setting is what the first sentinel that tells says of the master under this name, such as down-after-milliseconds. Empty: none tells.
-func (s *sentinels) setting(ctx context.Context, name string) (value string) {
+// downAfter is the shortest down-after-milliseconds that a sentinel tells for the master. 0: none tells.
+func (s *sentinels) downAfter(ctx context.Context) (shortest time.Duration) {
+	var all []string // names and values in turns
 	for _, addr := range s.addrs {
-		_ = s.at(ctx, addr, func(c *redis.Client) error {
-			all, err := c.Do(ctx, "sentinel", "master", s.name).StringSlice() // names and values in turns
-			for i := 0; i+1 < len(all); i += 2 {
-				if all[i] == name {
-					value = all[i+1]
-				}
-			}
+		_ = s.at(ctx, addr, func(c *redis.Client) (err error) {
+			all, err = c.Do(ctx, "sentinel", "master", s.name).StringSlice()
 			return err
 		})
-		if value != "" {
-			break
+		for i := 0; i+1 < len(all); i += 2 {
+			n, _ := strconv.Atoi(all[i+1])
+			d := time.Duration(n) * time.Millisecond
+			if all[i] == "down-after-milliseconds" && d > 0 && (shortest == 0 || d < shortest) {
+				shortest = d
+			}
 		}
 	}
-	return value
+	return shortest
 }
 
 // at has ask talk to the sentinel at addr.

@@ -30,7 +30,7 @@ type deployed struct {
 func deploy(t *testing.T) *deployed {
 	t.Helper()
 	needs.Program(t, "openssl")
-	d := &deployed{dir: t.TempDir(), env: map[string]string{}}
+	d := &deployed{dir: filepath.Join(t.TempDir(), "jane@corp-c++,#1%"), env: map[string]string{}}
 	must(t, os.CopyFS(d.dir, os.DirFS("../../deploy")))
 	out, err := exec.Command("sh", filepath.Join(d.dir, "setup.sh")).Output()
 	must(t, err)

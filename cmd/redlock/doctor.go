@@ -249,7 +249,7 @@ type patient struct {
 	why      string // its cause and what is left, if it answers and does not vote
 	record   string // its key
 	runID    string
-	failover map[string]string // see failoverSettings
+	failover behind
 	reached  bool
 	err      error // why it would not be let in
 }
@@ -285,7 +285,7 @@ func examine(ctx context.Context, url string, ns protocol.Namespace) patient {
 		p.Server, p.Eviction = protocol.ReadIdentity(info, "").Version, cmp.Or(protocol.InfoField(info, "maxmemory_policy"), unknown)
 		p.AOF = aof(ctx, c, info)
 		p.Clock = clockOffset(ctx, c)
-		p.failover = failoverSettings(ctx, c, url, n)
+		p.failover = behindFailover(ctx, c, info, url, n)
 		if err := protocol.ReadIdentity(info, "").Check(); err != nil {
 			p.err = &node.Error{Node: p.Name, Err: err}
 		}

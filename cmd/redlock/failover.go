@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/redlock-go/redlock/internal/protocol"
 	"github.com/redlock-go/redlock/node"
 )
 
@@ -21,44 +22,66 @@ const (
 	maxLag      = "min-replicas-max-lag"
 	nodeTimeout = "cluster-node-timeout"
 	coverage    = "cluster-require-full-coverage"
-	downAfter   = "down-after-milliseconds" // of a sentinel
 )
 
 // stopTakes is how long after min-replicas-max-lag a master stops: it reckons the lag in whole seconds, and looks once a second.
 const stopTakes = 2 * time.Second
 
-// failoverSettings are those of a master, as it and its sentinels tell: one that they do not tell is missing. A master by itself has none.
-func failoverSettings(ctx context.Context, c *redis.Client, url string, n node.Node) map[string]string {
+// behind is what a master behind failover tells of it. The zero value is that of a master by itself.
+type behind struct {
+	settings map[string]string // one that the server does not tell is missing
+	begins   time.Duration     // how long a master is out of reach before its failover begins; 0: not known
+}
+
+// behindFailover asks a master, of which info is INFO, and its sentinels.
+func behindFailover(ctx context.Context, c *redis.Client, info, url string, n node.Node) behind {
+	b := behind{settings: make(map[string]string)}
 	var names []string
-	switch scheme, _, _ := strings.Cut(url, ":"); {
+	scheme, _, _ := strings.Cut(url, ":")
+	switch {
 	case n.Tag() != "":
-		names = []string{nodeTimeout, coverage, minReplicas, maxLag}
-	case strings.HasSuffix(scheme, "-sentinel"):
-		names = []string{minReplicas, maxLag}
+		names = []string{nodeTimeout, coverage}
+	case !strings.HasSuffix(scheme, "-sentinel"):
+		return b
 	}
-	settings := make(map[string]string)
+	if replicas := protocol.InfoField(info, "connected_slaves"); replicas != "0" { // without one there is no failover, and none to wait for
+		names = append(names, minReplicas, maxLag)
+	}
 	for _, name := range names {
 		if conf, err := c.ConfigGet(ctx, name).Result(); err == nil && conf[name] != "" { // with the right alone
-			settings[name] = conf[name]
+			b.settings[name] = conf[name]
 		}
 	}
 	if s, ok := n.(interface {
-		SentinelSetting(ctx context.Context, name string) string
-	}); ok && len(names) > 0 {
-		if v := s.SentinelSetting(ctx, downAfter); v != "" {
-			settings[downAfter] = v
-		}
+		DownAfter(ctx context.Context) time.Duration
+	}); ok {
+		b.begins = s.DownAfter(ctx)
 	}
-	return settings
+	if b.begins == 0 {
+		b.begins = b.span(nodeTimeout, time.Millisecond)
+	}
+	return b
+}
+
+// span is a setting as a time. 0: not told, or none.
+func (b behind) span(setting string, unit time.Duration) time.Duration {
+	n, _ := strconv.Atoi(b.settings[setting])
+	return time.Duration(n) * unit
+}
+
+// stopsLate says that the master may go on when its failover has begun, although it is to stop without its replicas.
+func (b behind) stopsLate() bool {
+	lag := b.span(maxLag, time.Second)
+	return b.settings[minReplicas] != "0" && lag > 0 && b.begins > 0 && lag+stopTakes > b.begins
 }
 
 // failover returns what doctor says of masters behind failover that may go on voting beside the replica that took their place, or stop without need.
 func failover(patients []patient, maxTTL time.Duration) (found []complaint) {
-	about := func(setting string, bad func(p patient) bool, why, remedy string) {
+	about := func(setting string, bad func(b behind) bool, why, remedy string) {
 		var values []string
 		at := make(map[string][]string) // the masters, by value
 		for _, p := range patients {
-			if v, ok := p.failover[setting]; ok && bad(p) {
+			if v, ok := p.failover.settings[setting]; ok && bad(p.failover) {
 				if at[v] == nil {
 					values = append(values, v)
 				}
@@ -69,31 +92,22 @@ func failover(patients []patient, maxTTL time.Duration) (found []complaint) {
 			found = append(found, complaint{"failover", fmt.Sprintf("%s: %s is %s: %s", strings.Join(at[v], ", "), setting, v, why), "failover", remedy})
 		}
 	}
-	span := func(p patient, setting string, unit time.Duration) time.Duration { // 0: not told, or none
-		n, _ := strconv.Atoi(p.failover[setting])
-		return time.Duration(n) * unit
+	is := func(setting, v string) func(b behind) bool {
+		return func(b behind) bool { return b.settings[setting] == v }
 	}
-	is := func(setting, v string) func(p patient) bool {
-		return func(p patient) bool { return p.failover[setting] == v }
-	}
-	tooLong := func(setting string, unit time.Duration) func(p patient) bool {
-		return func(p patient) bool { return span(p, setting, unit) >= maxTTL }
-	}
-	late := func(p patient) bool { // it stops when its failover may have begun
-		begins := max(span(p, downAfter, time.Millisecond), span(p, nodeTimeout, time.Millisecond)) // it has one of them
-		return begins > 0 && !is(minReplicas, "0")(p) && !is(maxLag, "0")(p) && span(p, maxLag, time.Second)+stopTakes > begins
+	tooLong := func(setting string, unit time.Duration) func(b behind) bool {
+		return func(b behind) bool { return b.span(setting, unit) >= maxTTL }
 	}
 	const beside = "a master that is cut off may go on voting beside the replica that took its place"
-	const everywhere = "on the master and its replicas"
-	limits := fmt.Sprintf("from 1 s, 2 s or more below %s or %s, and below the maximum TTL", downAfter, nodeTimeout)
+	const everywhere = ", on the master and its replicas"
+	const limits = "from 1 s, 2 s or more below down-after-milliseconds or cluster-node-timeout, and below the maximum TTL"
+	const setLag = "set min-replicas-max-lag, in seconds, " + limits + everywhere
 	about(nodeTimeout, tooLong(nodeTimeout, time.Millisecond), fmt.Sprintf("not below the maximum TTL of %v, so %s", maxTTL, beside),
 		"set cluster-node-timeout, in milliseconds, below the maximum TTL on every server of the cluster")
 	about(coverage, is(coverage, "yes"), "a share of the slots without a master stops all of them", "set cluster-require-full-coverage no on every server of the cluster")
-	about(minReplicas, is(minReplicas, "0"), beside, fmt.Sprintf("set min-replicas-to-write 1 and min-replicas-max-lag %s, %s", limits, everywhere))
-	about(maxLag, is(maxLag, "0"), "that switches min-replicas-to-write off, so "+beside, fmt.Sprintf("set min-replicas-max-lag, in seconds, %s, %s", limits, everywhere))
-	about(maxLag, tooLong(maxLag, time.Second), fmt.Sprintf("not below the maximum TTL of %v, so %s", maxTTL, beside),
-		fmt.Sprintf("set min-replicas-max-lag, in seconds, %s, %s", limits, everywhere))
-	about(maxLag, late, "it stops up to 2 s after that, when its failover may have begun, so "+beside,
-		fmt.Sprintf("set min-replicas-max-lag, in seconds, %s, %s", limits, everywhere))
+	about(minReplicas, is(minReplicas, "0"), beside, "set min-replicas-to-write 1 and min-replicas-max-lag "+limits+everywhere)
+	about(maxLag, is(maxLag, "0"), "that switches min-replicas-to-write off, so "+beside, setLag)
+	about(maxLag, tooLong(maxLag, time.Second), fmt.Sprintf("not below the maximum TTL of %v, so %s", maxTTL, beside), setLag)
+	about(maxLag, behind.stopsLate, "it stops up to 2 s after that, when its failover may have begun, so "+beside, setLag)
 	return found
 }

@@ -44,11 +44,16 @@ func TestDoctor_settingsBehindFailover(t *testing.T) {
 		wantSaid(t, ask(slot), "failover slot: min-replicas-max-lag is 8: it stops up to 2 s after that")
 	})
 	set(cl.Servers[0].URL(), "min-replicas-max-lag", 7)
-	if said := ask(slot); strings.Contains(said, "failover") {
+	if said := ask(slot); strings.Contains(said, "failover") || strings.Contains(said, "refuses writes") {
 		t.Errorf("all is as advised: %s", said)
 	}
 
 	master := start(t, localredis.Config{})
+	replica := start(t, localredis.Config{ReplicaOf: master.Addr()})
+	eventually(t, "a replica", func() bool {
+		info, err := direct(t, master.URL()).Info(t.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "state=online")
+	})
 	guard := quorumtest.StartSentinel(t, master.Addr())
 	sentinel := "redis-sentinel://" + guard + "/mine?name=m1," + others
 	stall.Try(t, handshake, func(t testing.TB) {
@@ -72,9 +77,16 @@ func TestDoctor_settingsBehindFailover(t *testing.T) {
 		wantSaid(t, ask(sentinel), "failover m1: min-replicas-max-lag is 9: it stops up to 2 s after that, when its failover may have begun")
 	})
 	begins(11 * time.Second)
-	if said := ask(sentinel); strings.Contains(said, "failover m1") {
+	if said := ask(sentinel); strings.Contains(said, "failover m1") || strings.Contains(said, "refuses writes") {
 		t.Errorf("all is as advised: %s", said)
 	}
+	must(t, replica.Close())
+	set(master.URL(), "min-replicas-to-write", 0)
+	stall.Try(t, handshake, func(t testing.TB) {
+		if said := ask(sentinel); strings.Contains(said, "failover m1") {
+			t.Errorf("a master that has no replica would vote no more with it: %s", said)
+		}
+	})
 	if said := ask(others + "," + master.URL()); strings.Contains(said, "failover") {
 		t.Errorf("masters by themselves: %s", said)
 	}

@@ -15,7 +15,8 @@ func (m *masters) fit(text string) string {
 	case m.cluster != "":
 		text = strings.NewReplacer("--nodes URLS", "--cluster URL", "--from URLS --to URLS", "--cluster URL --to-cluster URL").Replace(text)
 	case m.file != "":
-		text = strings.ReplaceAll(text, "--nodes URLS", "--nodes-file "+word(m.file))
+		file := word(m.file)
+		text = strings.NewReplacer("--nodes URLS", "--nodes-file "+file, "--from URLS --to URLS", "--nodes-file "+file+" --to-nodes-file NEW_FILE").Replace(text)
 	}
 	flags := ""
 	for i, v := range m.tls.values() {
@@ -44,9 +45,12 @@ func (m *masters) fitNew(err error) error {
 	return e
 }
 
+// harmless are the letters that no shell reads as anything else.
+const harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-"
+
 // word is s as a word of a command line.
 func word(s string) string {
-	if strings.ContainsAny(s, " \t\n'\"\\$&;|<>()*?`~#") {
+	if strings.Trim(s, harmless) != "" || s == "" {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" // within double quotes a shell replaces $ and `
 	}
 	return s

@@ -12,6 +12,10 @@ import (
 // Who has no list of URLs is not told to type one.
 func TestFit_advisedCommands_nameTheMastersAsTheCallerDoes(t *testing.T) {
 	const advice = "redlock init --nodes NEW_URLS, or redlock status --nodes URLS"
+	file2 := masters{file: "urls"}
+	if got := file2.fit("redlock reconfigure --from URLS --to URLS"); got != "redlock reconfigure --nodes-file urls --to-nodes-file NEW_FILE" {
+		t.Error(got)
+	}
 	list, cluster, file := masters{}, masters{cluster: "redis://one"}, masters{file: "urls"}
 	for want, lists := range map[string][2]masters{
 		advice: {list, list},
@@ -30,7 +34,7 @@ func TestFit_advisedCommands_nameTheMastersAsTheCallerDoes(t *testing.T) {
 // A shell reads a word as it was.
 func TestWord_anyText_oneWordOfAShell(t *testing.T) {
 	needs.Program(t, "sh")
-	for _, s := range []string{"urls", "/etc/redlock/$prod/masters", "/srv/my masters", "it's", "`id`", `a\b"c`} {
+	for _, s := range []string{"urls", "/etc/redlock/$prod/masters", "/srv/my masters", "it's", "`id`", `a\b"c`, "masters{a,b}", "fit_test.[g]o", "!x", "é"} {
 		out, err := exec.Command("sh", "-c", "printf %s "+word(s)).Output()
 		if err != nil || string(out) != s {
 			t.Errorf("%s was %q, is %q: %v", word(s), s, out, err)

@@ -98,7 +98,7 @@ func (m *masters) define(fs *pflag.FlagSet, name, prefix, what string) {
 	fs.Var(&m.drift, prefix+"drift", "`DRIFT` of its clients")
 	fs.IntVar(&m.count, prefix+"node-count", 0, "`N` masters, if its clients have WithNodeCount: one, two or four (default: any odd number of 3 or more)")
 	if prefix == "" { // a change stays within its namespace
-		fs.StringVar(&m.namespace, "namespace", "", "`NAME` of the namespace of its clients (default none)")
+		fs.Var((*nonEmpty)(&m.namespace), "namespace", "`NAME` of the namespace of its clients (default none)")
 		m.tls.define(fs)
 	}
 }

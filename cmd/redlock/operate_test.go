@@ -292,7 +292,7 @@ func TestReconfigure_newListInAFile(t *testing.T) {
 // A variable that is not set does not mean the list of the environment.
 func TestMasters_flagThatIsEmpty_usage(t *testing.T) {
 	t.Setenv(nodesVar, strings.Join(startURLs(t, 3), ","))
-	for _, flag := range []string{"--nodes-file", "--cluster", "--nodes"} {
+	for _, flag := range []string{"--nodes-file", "--cluster", "--nodes", "--namespace"} {
 		wantSaid(t, expectCode(t, exitUsage, "cancel", flag, ""), flag)
 	}
 }

@@ -15,7 +15,8 @@ func versionCommand(o output) *cobra.Command {
 		Use:   "version",
 		Short: "the version of this program",
 		Long: `version prints the version of this program, the Go that built it, and the system
-that it was built for. A program that was built in a checkout has no version.
+that it was built for. A program that was built in a checkout has the version of
+its commit, or "(devel)".
 
 exit code: 0.`,
 		Example: "  redlock version",

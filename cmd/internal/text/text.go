@@ -6,6 +6,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -33,9 +34,14 @@ func Say(w io.Writer, text string) {
 	}
 }
 
-// Wrap breaks s into lines of width between words.
+// command is a command with its flags, as messages advise it.
+var command = regexp.MustCompile(`redlock [a-z-]+(?: --[a-z-]+(?: (?:'[^']*'|[^\s'-][^\s;,]*))?)+`)
+
+// Wrap breaks s into lines of width between words. A command with its flags is one word: a line that is broken cannot be pasted into a shell.
 func Wrap(s string, width int) (lines []string) {
+	s = command.ReplaceAllStringFunc(s, func(c string) string { return strings.ReplaceAll(c, " ", "\x00") })
 	for word := range strings.FieldsSeq(s) {
+		word = strings.ReplaceAll(word, "\x00", " ")
 		last := len(lines) - 1
 		if last < 0 || len(lines[last])+1+len(word) > width {
 			lines = append(lines, word)

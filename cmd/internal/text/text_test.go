@@ -5,6 +5,7 @@ package text
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,11 @@ func TestParagraph_longText_wrappedUnderLabel(t *testing.T) {
 		if len(line) > LabelWidth+Width || strings.TrimRight(line, " ") != line {
 			t.Errorf("%q", line)
 		}
+	}
+	const advice = "if they are new and nobody uses them yet: redlock init --nothing-was-ever-locked --nodes-file 'my  masters'; if not, wait for them"
+	want := []string{"if they are new and nobody uses them yet:", "redlock init --nothing-was-ever-locked --nodes-file 'my  masters'; if not, wait", "for them"}
+	if got := Wrap(advice, LabelWidth+Width); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 	if got := OneLine(errors.Join(errors.New("a"), errors.New("b"))); got != "a: b" {
 		t.Errorf("%q", got)
