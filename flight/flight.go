@@ -31,7 +31,7 @@ var inside = redlock.Engine(engine.Key{})
 // writes it to the store and returns it. load's context ends when the lock is lost, because another
 // process may load then.
 //
-// Do calls read up to three times, and load once at most. An error of read ends Do. If the lock for reading is lost
+// Do calls read up to three times, and load once at most. An error of read ends Do, whatever read says of found. If the lock for reading is lost
 // while read finds nothing or fails, Do goes on as if the loader had failed. An error of load
 // is returned to its caller only, and the next caller that waits calls load. The other errors are
 // those of [redlock.Mutex.Lock]. If load has succeeded, or read has found the value, Do returns no
@@ -54,7 +54,9 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 	}
 	rw := client.RWMutex(name, opts...)
 	fill := func(ctx context.Context, _ *redlock.Lease) (err error) {
-		if value, found, err = read(ctx); found && !mutants.NoSecondRead || err != nil { // another may have loaded it since
+		value, found, err = read(ctx)
+		found = found && err == nil
+		if found && !mutants.NoSecondRead || err != nil { // another may have loaded it since
 			return err
 		}
 		value, err = load(ctx)
@@ -79,6 +81,7 @@ func Do[T any](ctx context.Context, client *redlock.Client, name string, read fu
 	err = left().RDo(ctx, func(ctx context.Context, lease *redlock.Lease) (err error) {
 		ran = true
 		value, found, err = read(ctx)
+		found = found && err == nil
 		failed = err != nil && lease.Err() == nil // else that the lease is over may be why
 		return err
 	})

@@ -259,6 +259,34 @@ func TestDo_badInputAndReadFails_told(t *testing.T) {
 	})
 }
 
+// A read under the lock fails, and says that it found something: the error counts, and what was found is not the value.
+func TestDo_readUnderTheLockFailsAndFinds_errorIsTold(t *testing.T) {
+	for what, held := range map[string]time.Duration{"the lock is free": 0, "another loads": time.Second} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, masters := redlocktest.New(t)
+				if held > 0 {
+					writer, err := masters.Client().RWMutex("x").Lock(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					time.AfterFunc(held, func() { _ = writer.Unlock(context.Background()) })
+				}
+				s, reads := &store{}, 0
+				read := func(context.Context) (string, bool, error) {
+					if reads++; reads == 1 {
+						return "", false, nil
+					}
+					return "half", true, errLoad
+				}
+				if _, err := flight.Do(t.Context(), c, "x", read, s.load); !errors.Is(err, errLoad) || s.loads != 0 || reads != 2 {
+					t.Errorf("%v, after %d reads and %d loads", err, reads, s.loads)
+				}
+			})
+		})
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestDo_realMasters_oneLoads(t *testing.T) {

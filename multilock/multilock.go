@@ -124,20 +124,21 @@ func (l *Lock) TryLock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
+	c := call{of: l}
 	held := make([]*redlock.Lease, len(l.named))
 	_, err := l.try(ctx, held, 0, 0)
 	if err != nil {
-		l.giveBack(ctx, held, 0)
+		c.giveBack(ctx, held, 0)
 		if len(l.named) > 1 && errors.Is(err, redlock.ErrHeld) && ctx.Err() == nil {
 			if err = l.tryInOrder(ctx, held); err != nil {
-				l.giveBack(ctx, held, 0)
+				c.giveBack(ctx, held, 0)
 			}
 		}
 	}
 	if err != nil {
 		return nil, inside.GaveUp(ctx, err)
 	}
-	lease, _, err := l.lease(ctx, held)
+	lease, _, err := c.lease(ctx, held)
 	return lease, inside.GaveUp(ctx, err)
 }
 
@@ -190,19 +191,19 @@ func (l *Lock) Lock(ctx context.Context) (*Lease, error) {
 	if err := l.check(ctx); err != nil {
 		return nil, err
 	}
-	var c call
+	c := call{of: l}
 	if l.maxWait > 0 {
-		if c = (call{of: l, end: time.Now().Add(l.maxWait)}); c.over() {
+		if c.end = time.Now().Add(l.maxWait); c.over() {
 			return l.TryLock(ctx)
 		}
 	}
 	for {
 		held := make([]*redlock.Lease, len(l.named))
 		if err := l.waitAll(ctx, held, &c); err != nil {
-			l.giveBack(ctx, held, 0)
+			c.giveBack(ctx, held, 0)
 			return nil, inside.GaveUp(ctx, err)
 		}
-		lease, late, err := l.lease(ctx, held)
+		lease, late, err := c.lease(ctx, held)
 		if !late {
 			return lease, inside.GaveUp(ctx, err)
 		}
@@ -222,7 +223,7 @@ func (l *Lock) waitAll(ctx context.Context, held []*redlock.Lease, c *call) erro
 		if err == nil {
 			return nil
 		}
-		l.giveBack(ctx, held, failed+1)
+		c.giveBack(ctx, held, failed+1)
 		waits := errors.Is(err, redlock.ErrHeld) || errors.Is(err, redlock.ErrRecovering) || errors.Is(err, redlock.ErrUnreachable)
 		if c.found = err; !waits || c.over() {
 			return err
@@ -285,13 +286,26 @@ func (l *Lock) try(ctx context.Context, held []*redlock.Lease, from int, wait ti
 	return len(l.ordered), nil
 }
 
-// giveBack unlocks the members in held at place from and later in the order of waiting.
-func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
+// parting is for how long a caller whose time is over waits for masters to confirm what it gives back.
+const parting = 25 * time.Millisecond
+
+// giveBack unlocks the members in held at place from and later in the order of waiting. It waits for the masters while the caller has time, and
+// for a moment after that: masters that do not answer are not to keep the caller for a node timeout. The releases are on their way by then.
+func (c *call) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 	if mutants.KeepMembers {
 		return
 	}
+	cancel := context.CancelFunc(func() {})
+	switch {
+	case ctx.Err() != nil: // Unlock would wait for the whole node timeout
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), parting)
+	case !c.end.IsZero():
+		ctx, cancel = context.WithTimeout(ctx, max(c.left(), 0)+parting)
+	}
+	defer cancel()
 	var g errgroup.Group
-	for _, i := range l.ordered[min(from, len(l.ordered)):] {
+	order := c.of.ordered
+	for _, i := range order[min(from, len(order)):] {
 		if h := held[i]; h != nil {
 			held[i] = nil
 			g.Go(func() error { return inside.Abandon(h, ctx) })
@@ -303,7 +317,7 @@ func (l *Lock) giveBack(ctx context.Context, held []*redlock.Lease, from int) {
 // lease makes one lease of the members in held. If one of them is over, it unlocks the others and
 // returns the error. late says that the member was lost before the others were there: the caller never had the whole,
 // and has lost nothing. A lock that it had before, and entered again, it has lost.
-func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (whole *Lease, late bool, err error) {
+func (c *call) lease(ctx context.Context, held []*redlock.Lease) (whole *Lease, late bool, err error) {
 	for _, h := range held {
 		if err = h.Err(); err == nil {
 			continue
@@ -311,7 +325,7 @@ func (l *Lock) lease(ctx context.Context, held []*redlock.Lease) (whole *Lease, 
 		if late = errors.Is(err, redlock.ErrLost) && !inside.Carries(ctx, h); late {
 			err = inside.TooLate(h)
 		}
-		l.giveBack(ctx, held, 0)
+		c.giveBack(ctx, held, 0)
 		return nil, late, err
 	}
 	return newLease(ctx, held), false, nil

@@ -120,3 +120,50 @@ func TestTryLock_memberOverBeforeTheOthers_nothingIsLost(t *testing.T) {
 		}
 	})
 }
+
+// Lock holds "a" and waits for "b" until its time is over. Two masters fell silent just before, so nobody confirms that "a" is given back: that
+// keeps the caller for a moment, and not for a node timeout. The release is sent all the same.
+func TestLock_mastersSilentWhenTheTimeIsOver_returnsInTime(t *testing.T) {
+	const wait = 300 * time.Millisecond
+	for what, lock := range map[string]func(ctx context.Context, c *redlock.Client) (err, want error){
+		"maximum wait": func(ctx context.Context, c *redlock.Client) (err, want error) {
+			return second(multilock.New(c.Mutex("a"), c.Mutex("b", redlock.WithMaxWait(wait))).Lock(ctx)), redlock.ErrHeld
+		},
+		"deadline": func(ctx context.Context, c *redlock.Client) (err, want error) {
+			ctx, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
+			return second(multilock.New(c.Mutex("a"), c.Mutex("b")).Lock(ctx)), context.DeadlineExceeded
+		},
+		"cancel": func(ctx context.Context, c *redlock.Client) (err, want error) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(wait, cancel)
+			return second(multilock.New(c.Mutex("a"), c.Mutex("b")).Lock(ctx)), context.Canceled
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ms := simtest.New(3)
+				mine, other := away(t, ms, time.Millisecond, redlock.WithNodeTimeout(time.Second)), away(t, ms, 0)
+				hold(t, other.Mutex("b"))
+				start := time.Now()
+				time.AfterFunc(wait-10*time.Millisecond, func() {
+					for _, m := range ms[:2] {
+						m.Pause()
+					}
+				})
+				err, want := lock(t.Context(), mine)
+				quorumtest.Is(t, err, want)
+				if took := time.Since(start); took < wait || took > wait+60*time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+				for _, m := range ms[:2] {
+					m.Resume()
+				}
+				time.Sleep(100 * time.Millisecond)
+				free, err := other.Mutex("a").TryLock(t.Context())
+				quorumtest.NoErr(t, err)
+				unlock(t, free)
+			})
+		})
+	}
+}

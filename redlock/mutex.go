@@ -115,8 +115,7 @@ func (m *Mutex) Name() string {
 
 func (m *Mutex) core() *Mutex { return m }
 
-// check returns the error of every call: the name or an option cannot work, or no Client made m.
-// Else it returns nil.
+// check returns the error of every call: the name or an option cannot work, or no Client made m. Else it returns nil.
 func (m *Mutex) check() error {
 	switch {
 	case m == nil || m.c == nil && m.err == nil:
@@ -164,8 +163,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lease, error) {
 
 // try is a call that does not wait: see rounds.
 //
-// It and rounds are not inlined, so that what they need is not on the stack of the goroutines that
-// wait in [Mutex.Lock].
+// It and rounds are not inlined, so that what they need is not on the stack of the goroutines that wait in [Mutex.Lock].
 //
 //go:noinline
 func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
@@ -175,17 +173,26 @@ func (m *Mutex) try(ctx context.Context, joinWrite string) (*Lease, error) {
 	return lease, err
 }
 
-// rounds makes one round, and further rounds as long as the votes are split. If joinWrite is not
-// empty, it is the field of a write vote on the masters, which the read vote joins. n is how many
-// rounds it made.
+// rounds makes one round, and further rounds as long as the votes are split. If joinWrite is not empty, it is the field of a write vote on the
+// masters, which the read vote joins. n is how many rounds it made.
 //
 //go:noinline
 func (m *Mutex) rounds(ctx context.Context, joinWrite string) (lease *Lease, n int, err error) {
-	lease, err = m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
+	lease, n, err = m.round(ctx, joinWrite)
 	if round := splitRound(err); round != nil {
 		return m.tryAgain(ctx, joinWrite, round)
 	}
-	return lease, 1, err
+	return lease, n, err
+}
+
+// round makes one round. n is 0 if no master was asked, because ctx or the client is over.
+func (m *Mutex) round(ctx context.Context, joinWrite string) (lease *Lease, n int, err error) {
+	req := protocol.Request{JoinWrite: joinWrite}
+	lease, err = m.c.acquire(ctx, m.l, &m.ls, &req)
+	if req.Kind == protocol.Acquire { // which a round that begins fills in
+		n = 1
+	}
+	return lease, n, err
 }
 
 // splitRound returns err if it is of a round that found the votes split, else nil.
@@ -196,9 +203,8 @@ func splitRound(err error) *RoundError {
 	return nil
 }
 
-// tryAgain makes rounds as long as the votes are split among attempts that come and go, for the
-// node timeout or less. Pauses are random and double each time, because callers that met must
-// not meet again (docs/safety.md A23). rounds counts the first one too.
+// tryAgain makes rounds as long as the votes are split among attempts that come and go, for the node timeout or less. Pauses are random and
+// double each time, because callers that met must not meet again (docs/safety.md A23). rounds counts the first one too.
 func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundError) (lease *Lease, rounds int, err error) {
 	began := m.c.clock.Elapsed()
 	took := time.Duration(0) // by the last round: the other attempts need as long to release their votes
@@ -214,8 +220,8 @@ func (m *Mutex) tryAgain(ctx context.Context, joinWrite string, round *RoundErro
 		case <-ctx.Done():
 			return nil, rounds, gaveUp(ctx, m.l, round)
 		}
-		rounds++
-		lease, err := m.c.acquire(ctx, m.l, &m.ls, &protocol.Request{JoinWrite: joinWrite})
+		lease, n, err := m.round(ctx, joinWrite)
+		rounds += n
 		next := splitRound(err)
 		switch {
 		case next == nil:
@@ -348,9 +354,8 @@ func (m *Mutex) lockFor(ctx context.Context, wait time.Duration) (*Lease, error)
 	return w.lease, err
 }
 
-// outer finds the lease of this lock that ctx carries. It returns the lease if it is to be
-// re-entered, or the field of its write vote if a read vote is to join that. It returns neither
-// if the lock must be acquired.
+// outer finds the lease of this lock that ctx carries. It returns the lease if it is to be re-entered, or the field of its write vote if a read
+// vote is to join that. It returns neither if the lock must be acquired.
 func (m *Mutex) outer(ctx context.Context) (reenter *Lease, joinWrite string, err error) {
 	switch err := m.check(); {
 	case err != nil:

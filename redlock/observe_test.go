@@ -137,7 +137,7 @@ func TestObserver_lockAndUnlock_isToldOfEach(t *testing.T) {
 		}
 		_, err := a.RWMutex("x").TryRLock(t.Context())
 		wantErr(t, err, redlock.ErrClosed)
-		s.want(t, "no read x after 0s and 1 rounds, waited false: "+redlock.ErrClosed.Error())
+		s.want(t, "no read x after 0s and 0 rounds, waited false: "+redlock.ErrClosed.Error())
 	})
 }
 

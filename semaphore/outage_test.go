@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/testredis/quorumtest"
+	"github.com/redlock-go/redlock/node/nodetest"
 	"github.com/redlock-go/redlock/redlock"
 )
 
@@ -102,5 +103,39 @@ func TestRelease_mastersSilentDuringTheTidying_returnsInTime(t *testing.T) {
 		}
 		quorumtest.NoErr(t, c.Shutdown(t.Context()))
 		w.nothingLeft()
+	})
+}
+
+// A look got further slots besides the permit, and releases are slow. The caller has the permit when its time is over, and the slots are given
+// back all the same.
+func TestAcquire_furtherSlotsGoBackSlowly_returnsInTime(t *testing.T) {
+	const wait, slowly = 50 * time.Millisecond, 200 * time.Millisecond
+	inWorld(t, func(t *testing.T, w *world) {
+		acquire(t, must(t, w.client(), 1)) // slot 1, where the caller looks first
+		c := w.client(redlock.WithNodeTimeout(time.Second))
+		for _, n := range c.Ways {
+			n.SetFault(func(cmd nodetest.Command) (f nodetest.Fault) {
+				if cmd.Name == "release" {
+					f.Delay = slowly
+				}
+				return f
+			})
+		}
+		s := must(t, c, 5)
+		s.freed = []int{0}
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		start := time.Now()
+		p, err := s.Acquire(ctx)
+		quorumtest.NoErr(t, err)
+		if took := time.Since(start); took < wait || took > wait+parting {
+			t.Errorf("it took %v", took)
+		}
+		quorumtest.NoErr(t, p.Release(t.Context()))
+		for _, slot := range s.slots[1:] {
+			free, err := w.client().Mutex(slot.Name()).TryLock(t.Context())
+			quorumtest.NoErr(t, err)
+			quorumtest.NoErr(t, free.Unlock(t.Context()))
+		}
 	})
 }

@@ -312,7 +312,7 @@ func (s *Semaphore) look(ctx context.Context, n int) (*Permit, error) {
 			}
 		}
 		if p != nil {
-			g.Wait() // else the caller's next call could find its own slots taken
+			awaitReleases(ctx, &g) // else the caller's next call could find its own slots taken
 			return p, nil
 		}
 		if !errors.Is(refused, redlock.ErrHeld) {

@@ -125,7 +125,7 @@ type Elector struct {
 
 	mu    sync.Mutex
 	lease *redlock.Lease // of this process' term, or nil
-	err   error          // why the last campaign ended
+	err   error          // why the last campaign ended; nil while there is one
 }
 
 var _ gocron.Elector = (*Elector)(nil)
@@ -144,6 +144,7 @@ func NewElector(client *redlock.Client, name string, opts ...election.Option) *E
 // campaign runs for election until ctx ends, or an error says that it never can win.
 func (e *Elector) campaign(ctx context.Context, candidate *election.Election) {
 	for {
+		e.set(nil, nil) // what was wrong before may be over
 		err := candidate.Run(ctx, func(ctx context.Context, _ *election.Term) error {
 			e.set(redlock.LeaseFrom(ctx), nil)
 			defer e.set(nil, nil)
@@ -171,7 +172,7 @@ func (e *Elector) set(lease *redlock.Lease, err error) {
 // IsLeader implements gocron.Elector. It returns nil if this process leads. It asks no master: a process
 // stops leading by itself, before another one can lead. Otherwise the error is election.ErrNotLeader. If
 // the campaign failed, the error wraps the reason. redlock.ErrConfig and redlock.ErrClosed are for good;
-// after another reason the Elector campaigns again.
+// after another reason the Elector campaigns again, and names it no more.
 func (e *Elector) IsLeader(ctx context.Context) error {
 	if e == nil || e.end == nil {
 		return fmt.Errorf("%w: a nil or zero Elector; make it with NewElector", redlock.ErrConfig)

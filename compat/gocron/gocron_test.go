@@ -334,6 +334,25 @@ func TestElector_closeAndOutage_oneLeader(t *testing.T) {
 	})
 }
 
+// The masters refused once. The Elector campaigns again and waits behind another leader, which is all that it says then.
+func TestElector_refusalIsOver_notNamedAnyMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *fleet, masters *redlocktest.Masters, clients []*redlock.Client) {
+		masters.Refuse()
+		e := gocronlock.NewElector(clients[0], "scheduler")
+		defer e.Close()
+		synctest.Wait()
+		wantIs(t, e.IsLeader(t.Context()), election.ErrNotLeader, redlock.ErrRefused)
+		masters.Heal()
+		leader := masters.Hold("scheduler")
+		masters.AwaitWaiter("scheduler")
+		if err := e.IsLeader(t.Context()); !errors.Is(err, election.ErrNotLeader) || errors.Is(err, redlock.ErrRefused) {
+			t.Errorf("got %v", err)
+		}
+		noErr(t, leader.Unlock(t.Context()))
+		leads(t, e)
+	})
+}
+
 // A process that was stopped for longer than its lease does not lead when it goes on, whatever has not run
 // yet.
 func TestElector_processWasStopped_leadsNoMore(t *testing.T) {
